@@ -1,0 +1,23 @@
+/* Structured log lines on standard error: one record a line, `key=value` pairs, levels by config.
+ * Logging never blocks: when standard error cannot take a line at once the line is dropped and counted. */
+#pragma once
+
+#include "proto/base/base.h"
+
+typedef enum LogLevel {
+    LOG_ERROR,
+    LOG_WARN,
+    LOG_INFO,
+    LOG_DEBUG,
+} LogLevel;
+
+void log_setup(const char *program, LogLevel level);
+int log_level_from_name(const char *name); /* a LogLevel, or -EINVAL */
+
+/* log_info("session opened", "session=%s image=%s", id, image): a fixed event name, then fields. */
+void log_write(LogLevel level, const char *event, const char *fields, ...) _printf_(3, 4);
+
+#define log_error(...) log_write(LOG_ERROR, __VA_ARGS__)
+#define log_warn(...)  log_write(LOG_WARN, __VA_ARGS__)
+#define log_info(...)  log_write(LOG_INFO, __VA_ARGS__)
+#define log_debug(...) log_write(LOG_DEBUG, __VA_ARGS__)

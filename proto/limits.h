@@ -1,0 +1,44 @@
+/* Every limit both sides must agree on. Sizes in bytes, times in seconds. */
+#pragma once
+
+#define PROTOCOL_VERSION 1
+
+/* One message. Guests send results with displays; clients send code and file chunks. */
+#define LIMIT_CLIENT_FRAME (8u << 20)
+#define LIMIT_GUEST_FRAME  (32u << 20)
+#define LIMIT_DEPTH        32u
+#define LIMIT_NODES        200000u
+#define LIMIT_KEYS         16384u /* of one map, those of the maps around it counted too */
+
+/* One call. */
+#define LIMIT_CODE          (4u << 20)
+#define LIMIT_OUTPUT        (1u << 20)  /* a stream's share of the reply */
+#define LIMIT_SPILL         (64u << 20) /* a stream stored whole under /session/.limpet */
+#define LIMIT_RESULT        (1u << 20)  /* repr of the last expression */
+#define LIMIT_TEXT          (4u << 20)  /* a text of the record: undecodable bytes grow to three */
+#define LIMIT_TRACEBACK     (256u << 10)
+#define LIMIT_DISPLAYS      256u
+#define LIMIT_DISPLAY_BYTES (16u << 20) /* all displays of a call together */
+#define LIMIT_CHUNK         (64u << 10) /* one OUTPUT message */
+#define LIMIT_CREDIT        64u         /* OUTPUT messages under way to one client */
+#define LIMIT_FILE_CHUNK    (1u << 20)  /* one PUT or GET message */
+
+/* Names. */
+#define LIMIT_SESSION_NAME 64u
+#define LIMIT_RUN_ID       32u /* hexadecimal digits: 128 bits */
+#define LIMIT_PATH         4096u
+#define LIMIT_ENV          128u
+#define GUEST_SECRET_SIZE  32u
+#define GUEST_UID          20001u /* of the interpreter in a container, and its group */
+
+/* A session. */
+#define LIMIT_QUEUE        64u /* calls waiting on one session; one more is Busy */
+#define LIMIT_STORED_RUNS  64u
+#define STORED_RUN_SECONDS 600u
+#define MEMORY_MINIMUM     (64u << 20)
+#define PIDS_MINIMUM       16u
+#define TIMEOUT_MAXIMUM    86400.0
+
+/* The ladder at a deadline or interrupt, after the first SIGINT. */
+#define LADDER_SECOND_SIGINT 0.5
+#define LADDER_KILL          2.0

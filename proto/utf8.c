@@ -1,0 +1,92 @@
+#include <string.h>
+
+#include "proto/wire.h"
+
+/* Looks at the character at p, of which n > 0 bytes are there. Returns its length when it is well formed.
+ * Otherwise sets *bad and returns the length of the maximal subpart: the longest start of a well-formed
+ * character, at least one byte (Unicode 3.9, best practice for U+FFFD; Python's "replace"). */
+static size_t scan_character(const uint8_t *p, size_t n, bool *bad)
+{
+    uint8_t lead = p[0], low = 0x80, high = 0xbf;
+    size_t length;
+
+    if (lead < 0x80)
+        return 1;
+    if (lead >= 0xc2 && lead <= 0xdf) {
+        length = 2;
+    } else if (lead >= 0xe0 && lead <= 0xef) {
+        length = 3;
+        low = lead == 0xe0 ? 0xa0 : low;
+        high = lead == 0xed ? 0x9f : high;
+    } else if (lead >= 0xf0 && lead <= 0xf4) {
+        length = 4;
+        low = lead == 0xf0 ? 0x90 : low;
+        high = lead == 0xf4 ? 0x8f : high;
+    } else {
+        *bad = true;
+        return 1;
+    }
+    for (size_t i = 1; i < length; i++) {
+        if (i >= n || p[i] < low || p[i] > high) {
+            *bad = true;
+            return i;
+        }
+        low = 0x80;
+        high = 0xbf;
+    }
+    return length;
+}
+
+/* How many bytes at the start are well formed. */
+static size_t valid_prefix(const uint8_t *p, size_t n)
+{
+    size_t i = 0;
+    bool bad = false;
+
+    while (i < n) {
+        uint64_t eight;
+
+        if (n - i >= sizeof(eight)) {
+            memcpy(&eight, p + i, sizeof(eight));
+            if ((eight & UINT64_C(0x8080808080808080)) == 0) {
+                i += sizeof(eight);
+                continue;
+            }
+        }
+        size_t step = scan_character(p + i, n - i, &bad);
+        if (bad)
+            break;
+        i += step;
+    }
+    return i;
+}
+
+bool utf8_valid(const void *bytes, size_t size)
+{
+    return valid_prefix(bytes, size) == size;
+}
+
+int utf8_append_replaced(Buf *buf, const void *bytes, size_t size)
+{
+    const uint8_t *p = bytes;
+
+    while (size > 0) {
+        size_t good = valid_prefix(p, size);
+        bool bad = false;
+        int r = buf_append(buf, p, good);
+
+        if (r < 0)
+            return r;
+        p += good;
+        size -= good;
+        if (size == 0)
+            break;
+        size_t skip = scan_character(p, size, &bad);
+        r = buf_append(buf, "\xef\xbf\xbd", 3);
+        if (r < 0)
+            return r;
+        p += skip;
+        size -= skip;
+    }
+    return 0;
+}

@@ -1,0 +1,123 @@
+/* The wire: one message is one ZMTP frame (or one length-prefixed frame inside the guest) that holds the
+ * msgpack array [version, kind, id, body]. `body` is a map with text keys.
+ *
+ * Reading is in three steps, each refusing more: wire_check bounds the bytes without allocating (depth,
+ * nodes, lengths against bytes present, no ext, valid UTF-8, no duplicate keys); message_decode unpacks
+ * with msgpack-c; fields_decode moves a body into a struct by a table and names what is wrong with it. */
+#pragma once
+
+#include <msgpack.h>
+
+#include "proto/base/base.h"
+#include "proto/base/buf.h"
+#include "proto/base/problem.h"
+#include "proto/limits.h"
+#include "proto/messages.h"
+
+/* Whether `size` bytes are exactly one msgpack object within the limits. 0, or -EMSGSIZE (deeper, or more
+ * nodes or keys than allowed), -EBADMSG (anything else wrong). Map keys are str or bin; two of the same bytes
+ * are the same key. Allocates nothing, needs 130 KB of stack, and takes n log n time whatever the bytes are.
+ */
+int wire_check(const void *bytes, size_t size);
+
+/* A received message. The body points into the caller's bytes and into `zone`. */
+typedef struct Message {
+    MessageKind kind;
+    uint64_t id;
+    msgpack_object_map body;
+    msgpack_zone *zone;
+} Message;
+
+#define MESSAGE_NULL ((Message){0})
+
+/* Checks and unpacks a frame. `bytes` must outlive the message. A kind that is not in the table is let
+ * through for the receiver to refuse. A failure fills `problem` with PROTOCOL_MISMATCH, TOO_LARGE,
+ * BAD_REQUEST or INTERNAL; nothing is then left to free, and when the envelope could be read, ret->kind and
+ * ret->id are set all the same so that the error can be answered. */
+int message_decode(Message *ret, const void *bytes, size_t size, Problem *problem);
+void message_deinit(Message *message);
+
+/* The value of `key` in a map, or NULL. */
+const msgpack_object *map_find(const msgpack_object_map *map, const char *key);
+
+/* Writing: a msgpack_packer over a Buf. Writer functions cannot fail one by one: the first failure sticks
+ * and writer_finish reports it, with the buffer back at its old size. Nothing may be consumed from the
+ * buffer, nor the Writer moved, before that. Keys and text are written as str, bytes as bin. */
+typedef struct Writer {
+    Buf *buf;
+    size_t mark; /* size of buf at the start */
+    msgpack_packer packer;
+    int error;
+} Writer;
+
+/* Starts [version, kind, id, {fields...}] at the end of buf; write `fields` pairs, then finish. */
+void writer_message(Writer *w, Buf *buf, MessageKind kind, uint64_t id, size_t fields);
+void writer_init(Writer *w, Buf *buf); /* a bare value, without an envelope */
+int writer_finish(Writer *w);          /* 0, -ENOBUFS or -ENOMEM */
+
+void write_map(Writer *w, size_t pairs);
+void write_array(Writer *w, size_t items);
+void write_key(Writer *w, const char *key);
+void write_nil(Writer *w);
+void write_bool(Writer *w, bool value);
+void write_uint(Writer *w, uint64_t value);
+void write_int(Writer *w, int64_t value);
+void write_double(Writer *w, double value);
+void write_text(Writer *w, const char *text); /* nil when NULL; bytes that are not UTF-8 become U+FFFD */
+void write_text_n(Writer *w, const char *text, size_t size);
+void write_bytes(Writer *w, const void *bytes, size_t size);
+void write_object(Writer *w, const msgpack_object *object); /* nil when NULL */
+
+/* Text if the bytes are valid UTF-8, bytes otherwise: file names. */
+void write_name(Writer *w, const char *name);
+
+/* Copies `size` bytes to `buf` as valid UTF-8; what does not decode becomes U+FFFD, just as Python's
+ * decode("utf-8", "replace") has it. 0, or -ENOBUFS or -ENOMEM with a part copied. */
+int utf8_append_replaced(Buf *buf, const void *bytes, size_t size);
+bool utf8_valid(const void *bytes, size_t size);
+
+/* Moving a body into a struct. Text and bytes fields point into the message. Optional fields that are
+ * absent or nil leave the struct as it was. */
+typedef enum FieldType {
+    FIELD_TEXT,   /* Text */
+    FIELD_BYTES,  /* Text */
+    FIELD_BOOL,   /* bool */
+    FIELD_UINT,   /* uint64_t */
+    FIELD_INT,    /* int64_t */
+    FIELD_DOUBLE, /* double; an integer is taken too; never NaN or infinite */
+    FIELD_SIZE,   /* uint64_t bytes: an integer, or text as "512m", "1.5g" */
+    FIELD_OBJECT, /* const msgpack_object *: any value */
+    FIELD_MAP,    /* const msgpack_object_map * */
+    FIELD_ARRAY,  /* const msgpack_object_array * */
+} FieldType;
+
+typedef struct Text {
+    const char *data; /* NULL when absent; not terminated */
+    size_t size;
+} Text;
+
+typedef struct Field {
+    const char *name;
+    FieldType type;
+    bool required;
+    size_t offset;
+    uint64_t max; /* bytes of text and bytes, value of unsigned numbers; 0: no limit of its own */
+} Field;
+
+#define FIELD(type_, struct_, member, required_, max_)                                                       \
+    {                                                                                                        \
+        .name = #member, .type = type_, .required = required_, .offset = offsetof(struct_, member),          \
+        .max = max_                                                                                          \
+    }
+
+/* Refuses unknown keys, missing required ones, wrong types and values over `max`, with a BAD_REQUEST (or
+ * TOO_LARGE) that names the field. */
+int fields_decode(void *ret, const Field *fields, size_t n, const msgpack_object_map *body, Problem *problem);
+
+char *
+text_dup(Text text); /* terminated copy, up to a NUL if there is one; NULL when out of memory or absent */
+bool text_equal(Text text, const char *other);
+
+/* "512m" → 536870912. Suffixes k, m, g, t (powers of 1024), case ignored, an optional "b" or "ib" after
+ * them. -EINVAL when it is not a size. */
+int size_parse(const char *text, size_t n, uint64_t *ret);

@@ -1,0 +1,181 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <regex.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/base/log.h"
+
+/* Standard error is a pipe while a test runs; cmocka's own reports go to standard output. */
+typedef struct Captured {
+    int saved, reader;
+} Captured;
+
+static void capture(Captured *captured)
+{
+    int ends[2];
+
+    assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    captured->saved = dup(STDERR_FILENO);
+    captured->reader = ends[0];
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[1]);
+}
+
+static void release(Captured *captured)
+{
+    dup2(captured->saved, STDERR_FILENO);
+    close(captured->saved);
+    if (captured->reader >= 0)
+        close(captured->reader);
+}
+
+/* What was written since, terminated. */
+static const char *captured_text(Captured *captured)
+{
+    static char text[1 << 17];
+    ssize_t n = read(captured->reader, text, sizeof(text) - 1);
+
+    text[n > 0 ? n : 0] = '\0';
+    return text;
+}
+
+static bool matches(const char *text, const char *pattern)
+{
+    regex_t regex;
+
+    if (regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB) != 0)
+        return false;
+    bool match = regexec(&regex, text, 0, NULL, 0) == 0;
+    regfree(&regex);
+    return match;
+}
+
+#define TIMESTAMP "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z "
+
+static void writes_one_line(void **state)
+{
+    Captured captured;
+    const char *text;
+
+    capture(&captured);
+    log_setup("limpetd", LOG_INFO);
+    log_info("session opened", "session=%s cpus=%d", "a", 2);
+    text = captured_text(&captured);
+    assert_true(matches(text, TIMESTAMP "info limpetd session opened session=a cpus=2\n$"));
+    log_warn("closing", "%s", "");
+    assert_true(matches(captured_text(&captured), TIMESTAMP "warn limpetd closing ?\n$"));
+    release(&captured);
+}
+
+static void keeps_to_its_level(void **state)
+{
+    Captured captured;
+
+    capture(&captured);
+    log_setup("limpetd", LOG_WARN);
+    log_info("quiet", "a=%d", 1);
+    log_debug("quiet", "a=%d", 1);
+    assert_string_equal(captured_text(&captured), "");
+    log_error("loud", "a=%d", 1);
+    assert_non_null(strstr(captured_text(&captured), " error limpetd loud a=1\n"));
+    release(&captured);
+    assert_int_equal(log_level_from_name("debug"), LOG_DEBUG);
+    assert_int_equal(log_level_from_name("error"), LOG_ERROR);
+    assert_int_equal(log_level_from_name("verbose"), -EINVAL);
+}
+
+static void forged_lines_stay_one_line(void **state)
+{
+    Captured captured;
+    const char *text;
+
+    capture(&captured);
+    log_setup("limpetd", LOG_INFO);
+    log_info("event", "text=%s",
+             "a\nb\x1b[2J\x7f\xc2\x9b"
+             "1mé");
+    text = captured_text(&captured);
+    assert_non_null(strstr(text, "text=a?b?[2J???1mé\n"));
+    assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+    release(&captured);
+}
+
+static void long_lines_are_cut(void **state)
+{
+    Captured captured;
+    char field[8000];
+
+    memset(field, 'x', sizeof(field) - 1);
+    field[sizeof(field) - 1] = '\0';
+    capture(&captured);
+    log_info("event", "text=%s", field);
+    const char *text = captured_text(&captured);
+    assert_int_equal(strlen(text), 2048);
+    assert_int_equal(text[2047], '\n');
+    release(&captured);
+}
+
+/* With nobody reading, lines are dropped instead of waited for; the first that gets through says how many. */
+static void never_waits_for_a_reader(void **state)
+{
+    Captured captured;
+    unsigned long lines = 0, dropped = 0;
+    char field[1000];
+    const char *at;
+
+    memset(field, 'x', sizeof(field) - 1);
+    field[sizeof(field) - 1] = '\0';
+    capture(&captured);
+    fcntl(STDERR_FILENO, F_SETFL, 0); /* a write that does not fit would block */
+    errno = ENOENT;
+    for (int i = 0; i < 1000; i++)
+        log_info("event", "text=%s", field);
+    assert_int_equal(errno, ENOENT);
+    for (at = captured_text(&captured); (at = strchr(at, '\n')); at++)
+        lines++;
+    log_info("event", "a=%d", 1);
+    at = strstr(captured_text(&captured), "event dropped=");
+    assert_non_null(at);
+    assert_int_equal(sscanf(at, "event dropped=%lu a=1", &dropped), 1);
+    assert_true(lines > 0 && dropped > 0);
+    assert_int_equal(lines + dropped, 1000);
+    log_info("event", "a=%d", 2);
+    assert_null(strstr(captured_text(&captured), "dropped"));
+    release(&captured);
+}
+
+/* A reader that has gone costs lines, not the process: there is no SIGPIPE. */
+static void survives_its_reader(void **state)
+{
+    Captured captured;
+
+    capture(&captured);
+    close(captured.reader);
+    captured.reader = -1;
+    log_info("event", "a=%d", 1);
+    release(&captured);
+    capture(&captured);
+    log_info("event", "a=%d", 2);
+    assert_non_null(strstr(captured_text(&captured), "event dropped=1 a=2\n"));
+    release(&captured);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(writes_one_line),
+        cmocka_unit_test(keeps_to_its_level),
+        cmocka_unit_test(forged_lines_stay_one_line),
+        cmocka_unit_test(long_lines_are_cut),
+        cmocka_unit_test(never_waits_for_a_reader),
+        cmocka_unit_test(survives_its_reader),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

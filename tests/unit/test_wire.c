@@ -1,0 +1,443 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/wire.h"
+
+#define BYTES(literal) (literal), sizeof(literal) - 1
+#define CHECK(literal) wire_check(literal, sizeof(literal) - 1)
+
+static void sound_objects(void **state)
+{
+    assert_int_equal(CHECK("\x00"), 0);
+    assert_int_equal(CHECK("\xff"), 0);
+    assert_int_equal(CHECK("\xc0"), 0);
+    assert_int_equal(CHECK("\xc3"), 0);
+    assert_int_equal(CHECK("\xca\x3f\x80\x00\x00"), 0);
+    assert_int_equal(CHECK("\xcb\x7f\xf8\x00\x00\x00\x00\x00\x00"), 0);
+    assert_int_equal(CHECK("\xcf\xff\xff\xff\xff\xff\xff\xff\xff"), 0);
+    assert_int_equal(CHECK("\xd3\x80\x00\x00\x00\x00\x00\x00\x00"), 0);
+    assert_int_equal(CHECK("\xa3"
+                           "abc"),
+                     0);
+    assert_int_equal(CHECK("\xd9\x03"
+                           "abc"),
+                     0);
+    assert_int_equal(CHECK("\xda\x00\x03"
+                           "abc"),
+                     0);
+    assert_int_equal(CHECK("\xdb\x00\x00\x00\x03"
+                           "abc"),
+                     0);
+    assert_int_equal(CHECK("\xc4\x02\xff\xfe"), 0);
+    assert_int_equal(CHECK("\xc5\x00\x02\xff\xfe"), 0);
+    assert_int_equal(CHECK("\xc6\x00\x00\x00\x02\xff\xfe"), 0);
+    assert_int_equal(CHECK("\x90"), 0);
+    assert_int_equal(CHECK("\x80"), 0);
+    assert_int_equal(CHECK("\xdd\x00\x00\x00\x00"), 0);
+    assert_int_equal(CHECK("\x82\xa1"
+                           "a\x91\x80\xa1"
+                           "b\x93\x01\x02\xc4\x00"),
+                     0);
+    assert_int_equal(CHECK("\xdf\x00\x00\x00\x01\xa0\xc0"), 0);
+    assert_int_equal(CHECK("\x82\xa1"
+                           "a\x81\xa1"
+                           "a\x01\xa1"
+                           "b\x81\xa1"
+                           "a\x02"),
+                     0); /* not the same map */
+}
+
+static void unsound_objects(void **state)
+{
+    assert_int_equal(wire_check(NULL, 0), -EBADMSG);
+    assert_int_equal(CHECK("\xc1"), -EBADMSG);
+    assert_int_equal(CHECK("\x00\x00"), -EBADMSG); /* something after it */
+    assert_int_equal(CHECK("\x91"), -EBADMSG);     /* cut off */
+    assert_int_equal(CHECK("\xcb\x00"), -EBADMSG);
+    assert_int_equal(CHECK("\xa2"
+                           "a"),
+                     -EBADMSG);
+    assert_int_equal(CHECK("\xdb\xff\xff\xff\xff"
+                           "a"),
+                     -EBADMSG);
+    assert_int_equal(CHECK("\xc6\xff\xff\xff\xff"
+                           "a"),
+                     -EBADMSG);
+    assert_int_equal(CHECK("\xdd\xff\xff\xff\xff"), -EBADMSG); /* five bytes that claim 100 GB */
+    assert_int_equal(CHECK("\xdf\xff\xff\xff\xff"), -EBADMSG);
+    assert_int_equal(CHECK("\xdd\x00\x00\x00\x02\x00"), -EBADMSG);
+    assert_int_equal(CHECK("\xdd\x00\x00"), -EBADMSG);
+    assert_int_equal(CHECK("\xd4\x01\x00"), -EBADMSG); /* ext */
+    assert_int_equal(CHECK("\xd8\x01"
+                           "0123456789abcdef"),
+                     -EBADMSG);
+    assert_int_equal(CHECK("\xc7\x00\x01"), -EBADMSG);
+    assert_int_equal(CHECK("\xc9\x00\x00\x00\x00\x01"), -EBADMSG);
+    assert_int_equal(CHECK("\xa1\xff"), -EBADMSG); /* str that is not UTF-8 */
+    assert_int_equal(CHECK("\xa3\xed\xa0\x80"), -EBADMSG);
+    assert_int_equal(CHECK("\x81\x01\x01"), -EBADMSG); /* keys of other types */
+    assert_int_equal(CHECK("\x81\xc0\x01"), -EBADMSG);
+    assert_int_equal(CHECK("\x81\x90\x01"), -EBADMSG);
+    assert_int_equal(CHECK("\x82\xa1"
+                           "a\x01\xa1"
+                           "a\x02"),
+                     -EBADMSG); /* twice */
+    assert_int_equal(CHECK("\x82\xa1"
+                           "a\x01\xd9\x01"
+                           "a\x02"),
+                     -EBADMSG);
+    assert_int_equal(CHECK("\x82\xa1"
+                           "a\x01\xc4\x01"
+                           "a\x02"),
+                     -EBADMSG);
+    assert_int_equal(CHECK("\x82\xa0\x01\xa0\x02"), -EBADMSG);
+    assert_int_equal(CHECK("\x91\x83\xa1"
+                           "a\x81\xa1"
+                           "b\x01\xa1"
+                           "c\x01\xa1"
+                           "a\x02"),
+                     -EBADMSG);
+    assert_int_equal(CHECK("\x81\xa1"
+                           "x\x82\xa1"
+                           "a\x01\xa1"
+                           "a\x01"),
+                     -EBADMSG);
+}
+
+static void nested(Buf *buf, size_t depth)
+{
+    buf_clear(buf);
+    for (size_t i = 0; i < depth; i++)
+        buf_append(buf, i % 2 ? "\x91" : "\x81\xa0", i % 2 ? 1 : 2);
+    buf_append(buf, "\xc0", 1);
+}
+
+static void depth_is_bounded(void **state)
+{
+    Buf buf = BUF_NULL;
+
+    nested(&buf, LIMIT_DEPTH);
+    assert_int_equal(wire_check(buf_head(&buf), buf.size), 0);
+    nested(&buf, LIMIT_DEPTH + 1);
+    assert_int_equal(wire_check(buf_head(&buf), buf.size), -EMSGSIZE);
+    nested(&buf, 100000);
+    assert_int_equal(wire_check(buf_head(&buf), buf.size), -EMSGSIZE);
+    buf_deinit(&buf);
+}
+
+static void nodes_are_bounded(void **state)
+{
+    Buf buf = BUF_NULL;
+    Writer w;
+
+    writer_init(&w, &buf);
+    write_array(&w, LIMIT_NODES - 1);
+    for (size_t i = 1; i < LIMIT_NODES; i++)
+        write_nil(&w);
+    assert_int_equal(writer_finish(&w), 0);
+    assert_int_equal(wire_check(buf_head(&buf), buf.size), 0);
+    buf_clear(&buf);
+
+    /* The same in a further array is one too many. */
+    writer_init(&w, &buf);
+    write_array(&w, 1);
+    write_array(&w, LIMIT_NODES - 1);
+    for (size_t i = 1; i < LIMIT_NODES; i++)
+        write_nil(&w);
+    assert_int_equal(writer_finish(&w), 0);
+    assert_int_equal(wire_check(buf_head(&buf), buf.size), -EMSGSIZE);
+    buf_deinit(&buf);
+}
+
+/* A map of n keys of which number `twice` is called as the first is; SIZE_MAX: none. */
+static int check_map(size_t n, size_t twice, bool descending)
+{
+    Buf buf = BUF_NULL;
+    char key[32];
+    Writer w;
+    int r;
+
+    writer_init(&w, &buf);
+    write_map(&w, n);
+    for (size_t i = 0; i < n; i++) {
+        size_t number = i == twice ? 0 : i;
+        snprintf(key, sizeof(key), "key %08zu", descending ? n - number : number);
+        write_key(&w, key);
+        write_nil(&w);
+    }
+    assert_int_equal(writer_finish(&w), 0);
+    r = wire_check(buf_head(&buf), buf.size);
+    buf_deinit(&buf);
+    return r;
+}
+
+static void duplicate_keys_are_found(void **state)
+{
+    for (size_t n = 2; n < 70; n++) {
+        assert_int_equal(check_map(n, SIZE_MAX, n % 2), 0);
+        for (size_t twice = 1; twice < n; twice++)
+            assert_int_equal(check_map(n, twice, n % 2), -EBADMSG);
+    }
+}
+
+static void keys_are_bounded(void **state)
+{
+    assert_int_equal(check_map(LIMIT_KEYS, SIZE_MAX, false), 0);
+    assert_int_equal(check_map(LIMIT_KEYS, SIZE_MAX, true), 0);
+    assert_int_equal(check_map(LIMIT_KEYS, LIMIT_KEYS - 1, true), -EBADMSG);
+    assert_int_equal(check_map(LIMIT_KEYS + 1, SIZE_MAX, false), -EMSGSIZE);
+}
+
+/* Envelope */
+
+static int decode(Message *message, const char *bytes, size_t size, Problem *problem)
+{
+    *problem = PROBLEM_NULL;
+    return message_decode(message, bytes, size, problem);
+}
+
+static void messages_are_decoded(void **state)
+{
+    static const char frame[] = "\x94\x01\x0b\xcd\x30\x39\x82\xa4"
+                                "code\xa3x=1\xa7"
+                                "timeout\x05";
+    Message message;
+    Problem problem;
+
+    assert_int_equal(decode(&message, BYTES(frame), &problem), 0);
+    assert_int_equal(message.kind, MSG_RUN);
+    assert_int_equal(message.id, 12345);
+    assert_int_equal(message.body.size, 2);
+    const msgpack_object *code = map_find(&message.body, "code");
+    assert_non_null(code);
+    assert_ptr_equal(code->via.str.ptr, frame + 13); /* not copied */
+    assert_int_equal(map_find(&message.body, "timeout")->via.u64, 5);
+    assert_null(map_find(&message.body, "cod"));
+    assert_null(map_find(&message.body, "codes"));
+    message_deinit(&message);
+    message_deinit(&message);
+}
+
+static void any_sound_encoding_of_the_envelope_will_do(void **state)
+{
+    Message message;
+    Problem problem;
+
+    assert_int_equal(
+        decode(&message, BYTES("\xdc\x00\x04\xcc\x01\xcd\x00\x01\xcf\0\0\0\0\0\0\0\x09\xde\0\0"), &problem),
+        0);
+    assert_int_equal(message.kind, MSG_HELLO);
+    assert_int_equal(message.id, 9);
+    message_deinit(&message);
+}
+
+static void the_deepest_message_is_decoded(void **state)
+{
+    Buf buf = BUF_NULL, inner = BUF_NULL;
+    Message message;
+    Problem problem;
+
+    nested(&inner, LIMIT_DEPTH - 2); /* the envelope and its body are two levels */
+    buf_append(&buf, "\x94\x01\x01\x01\x81\xa1x", 7);
+    buf_append(&buf, buf_head(&inner), inner.size);
+    assert_int_equal(decode(&message, (char *)buf_head(&buf), buf.size, &problem), 0);
+    message_deinit(&message);
+    buf_deinit(&buf);
+    buf_deinit(&inner);
+}
+
+static void unknown_kinds_are_let_through(void **state)
+{
+    Message message;
+    Problem problem;
+
+    assert_int_equal(decode(&message, BYTES("\x94\x01\xcd\x03\xe7\x01\x80"), &problem), 0);
+    assert_int_equal(message.kind, 999);
+    assert_string_equal(message_name(message.kind), "unknown");
+    message_deinit(&message);
+    assert_int_equal(
+        decode(&message, BYTES("\x94\x01\xcf\x00\x00\x00\x01\x00\x00\x00\x0b\x07\x80"), &problem),
+        -EPROTO); /* not RUN by truncation */
+    assert_int_equal(problem.code, ERR_BAD_REQUEST);
+    assert_int_equal(message.id, 7);
+    assert_string_equal(message_name(MSG_GUEST_HELLO), "guest_hello");
+}
+
+static void refused(const char *bytes, size_t size, ErrorCode code, uint64_t id)
+{
+    Message message;
+    Problem problem;
+
+    assert_int_equal(decode(&message, bytes, size, &problem), -EPROTO);
+    assert_int_equal(problem.code, code);
+    assert_int_equal(message.id, id);
+    assert_null(message.zone);
+    assert_true(problem.text[0] != '\0');
+}
+
+static void refusals_keep_the_id(void **state)
+{
+    refused(NULL, 0, ERR_BAD_REQUEST, 0);
+    refused(BYTES("garbage"), ERR_BAD_REQUEST, 0);
+    refused(BYTES("\x80"), ERR_BAD_REQUEST, 0);
+    refused(BYTES("\x90"), ERR_BAD_REQUEST, 0);
+    refused(BYTES("\x93\x01\x01\x07"), ERR_BAD_REQUEST, 7);         /* no body */
+    refused(BYTES("\x95\x01\x01\x07\x80\x80"), ERR_BAD_REQUEST, 7); /* one too many */
+    refused(BYTES("\x94\x01\x01\x07\x90"), ERR_BAD_REQUEST, 7);     /* body is no map */
+    refused(BYTES("\x94\x01\x01\x07\xc0"), ERR_BAD_REQUEST, 7);
+    refused(BYTES("\x94\x01\x01\x07\x81"), ERR_BAD_REQUEST, 7); /* cut off */
+    refused(BYTES("\x94\x01\x01\x07\x81\xa1\xff\x01"), ERR_BAD_REQUEST, 7);
+    refused(BYTES("\x94\x01\x01\x07\x80\x00"), ERR_BAD_REQUEST, 7); /* something after it */
+    refused(BYTES("\x94\x01\x01\xff\x80"), ERR_BAD_REQUEST, 0);     /* id below zero */
+    refused(BYTES("\x94\x01\xa1"
+                  "a\x01\x80"),
+            ERR_BAD_REQUEST, 0);
+    refused(BYTES("\x94\x02\x01\x07\x80"), ERR_PROTOCOL_MISMATCH, 7);
+    refused(BYTES("\x92\x02\x01"), ERR_PROTOCOL_MISMATCH, 0); /* whatever version 2 looks like */
+    refused(BYTES("\x94\x01\x01\x07\x81\xa1"
+                  "a\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91"
+                  "\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\xc0"),
+            ERR_TOO_LARGE, 7);
+}
+
+/* Every beginning of a message is refused and every change of one byte is survived. */
+static void cut_and_flipped(void **state)
+{
+    char frame[] = "\x94\x01\x0b\xcd\x30\x39\x83\xa4"
+                   "code\xa3x=1\xa1"
+                   "b\xc4\x02\xff\xfe\xa1"
+                   "d\x92\xcb\0\0\0\0\0\0\0\0\xc0";
+    size_t size = sizeof(frame) - 1;
+    Message message;
+    Problem problem;
+
+    for (size_t n = 0; n < size; n++) {
+        char *exact = malloc(n + 1);
+        memcpy(exact, frame, n);
+        assert_int_equal(decode(&message, exact, n, &problem), -EPROTO);
+        free(exact);
+    }
+    for (size_t i = 0; i < size; i++) {
+        for (int bit = 0; bit < 8; bit++) {
+            frame[i] = (char)(frame[i] ^ 1 << bit);
+            if (decode(&message, frame, size, &problem) == 0)
+                message_deinit(&message);
+            frame[i] = (char)(frame[i] ^ 1 << bit);
+        }
+    }
+    assert_int_equal(decode(&message, frame, size, &problem), 0);
+    message_deinit(&message);
+}
+
+/* Writing */
+
+static void writes_smallest_encodings(void **state)
+{
+    static const char expected[] = "\x94\x01\x02\xcf\xff\xff\xff\xff\xff\xff\xff\xff\x89"
+                                   "\xa1"
+                                   "a\xc0\xa1"
+                                   "b\xc3\xa1"
+                                   "c\xc2\xa1"
+                                   "d\x7f\xa1"
+                                   "e\xd0\x80"
+                                   "\xa1"
+                                   "f\xcb\x3f\xf0\x00\x00\x00\x00\x00\x00\xa1"
+                                   "g\xa2hi\xa1"
+                                   "h\xc4\x02\xff\x00"
+                                   "\xa1"
+                                   "i\x94\xc0\xc0\xa1n\xc4\x01\xff";
+    Buf buf = BUF_NULL;
+    Writer w;
+
+    buf_append(&buf, "before", 6);
+    writer_message(&w, &buf, MSG_REPLY, UINT64_MAX, 9);
+    write_key(&w, "a");
+    write_nil(&w);
+    write_key(&w, "b");
+    write_bool(&w, true);
+    write_key(&w, "c");
+    write_bool(&w, false);
+    write_key(&w, "d");
+    write_uint(&w, 127);
+    write_key(&w, "e");
+    write_int(&w, -128);
+    write_key(&w, "f");
+    write_double(&w, 1.0);
+    write_key(&w, "g");
+    write_text(&w, "hi");
+    write_key(&w, "h");
+    write_bytes(&w, "\xff", 2);
+    write_key(&w, "i");
+    write_array(&w, 4);
+    write_text(&w, NULL);
+    write_object(&w, NULL);
+    write_name(&w, "n");
+    write_name(&w, "\xff");
+    assert_int_equal(writer_finish(&w), 0);
+    assert_int_equal(buf.size, 6 + sizeof(expected) - 1);
+    assert_memory_equal(buf_head(&buf) + 6, expected, sizeof(expected) - 1);
+    assert_int_equal(wire_check(buf_head(&buf) + 6, buf.size - 6), 0);
+    buf_deinit(&buf);
+}
+
+static void text_is_always_utf8(void **state)
+{
+    Buf buf = BUF_NULL;
+    Writer w;
+
+    writer_init(&w, &buf);
+    write_text(&w, "a\xff"
+                   "b");
+    assert_int_equal(writer_finish(&w), 0);
+    assert_int_equal(buf.size, 6);
+    assert_memory_equal(buf_head(&buf),
+                        "\xa5"
+                        "a\xef\xbf\xbd"
+                        "b",
+                        6);
+    buf_deinit(&buf);
+}
+
+static void failed_write_leaves_nothing(void **state)
+{
+    Buf buf = {.limit = 12};
+    Writer w;
+
+    buf_append(&buf, "old", 3);
+    writer_message(&w, &buf, MSG_REPLY, 1, 1);
+    write_key(&w, "key that is too long");
+    write_nil(&w); /* would fit again */
+    assert_int_equal(writer_finish(&w), -ENOBUFS);
+    assert_int_equal(buf.size, 3);
+    assert_memory_equal(buf_head(&buf), "old", 3);
+    buf_deinit(&buf);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sound_objects),
+        cmocka_unit_test(unsound_objects),
+        cmocka_unit_test(depth_is_bounded),
+        cmocka_unit_test(nodes_are_bounded),
+        cmocka_unit_test(duplicate_keys_are_found),
+        cmocka_unit_test(keys_are_bounded),
+        cmocka_unit_test(messages_are_decoded),
+        cmocka_unit_test(any_sound_encoding_of_the_envelope_will_do),
+        cmocka_unit_test(the_deepest_message_is_decoded),
+        cmocka_unit_test(unknown_kinds_are_let_through),
+        cmocka_unit_test(refusals_keep_the_id),
+        cmocka_unit_test(cut_and_flipped),
+        cmocka_unit_test(writes_smallest_encodings),
+        cmocka_unit_test(text_is_always_utf8),
+        cmocka_unit_test(failed_write_leaves_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
