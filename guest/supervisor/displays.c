@@ -1,0 +1,219 @@
+#include "guest/supervisor/displays.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* All displays of a call travel in one message beside other fields, which must pass wire_check at its
+ * receiver and at the client: these leave room for the rest and for the maps around an entry. */
+#define NODES_MAXIMUM (LIMIT_NODES / 2)
+#define DEPTH_MAXIMUM (LIMIT_DEPTH / 2)
+#define KEYS_MAXIMUM  (LIMIT_KEYS / 2)
+#define COUNT_MAXIMUM (LIMIT_DISPLAYS - 1)
+#define BYTES_MAXIMUM (LIMIT_DISPLAY_BYTES - 1024u)
+
+typedef struct DisplayEntry {
+    List link;
+    char *display_id; /* NULL: none */
+    Buf encoded;      /* the map of the record */
+    size_t nodes;
+} DisplayEntry;
+
+static DisplayEntry *entry_free(DisplayEntry *entry)
+{
+    if (!entry)
+        return NULL;
+    free(entry->display_id);
+    buf_deinit(&entry->encoded);
+    free(entry);
+    return NULL;
+}
+DEFINE_CLEANUP(DisplayEntry *, entry_free);
+
+void displays_init(Displays *displays)
+{
+    *displays = (Displays){0};
+    list_init(&displays->entries);
+}
+
+void displays_deinit(Displays *displays)
+{
+    DisplayEntry *entry;
+
+    list_foreach(entry, &displays->entries, DisplayEntry, link) entry_free(entry);
+    displays_init(displays);
+}
+
+int display_decode(Display *ret, const msgpack_object_map *body, Problem *problem)
+{
+    static const Field fields[] = {
+        FIELD(FIELD_MAP, Display, data, true, 0),
+        FIELD(FIELD_MAP, Display, metadata, false, 0),
+        FIELD(FIELD_TEXT, Display, display_id, false, LIMIT_PATH),
+        FIELD(FIELD_BOOL, Display, is_result, false, 0),
+        FIELD(FIELD_BOOL, Display, update, false, 0),
+    };
+    Display display = {0};
+    int r = fields_decode(&display, fields, ARRAY_SIZE(fields), body, problem);
+
+    if (r < 0)
+        return r;
+    for (uint32_t i = 0; i < display.data->size; i++)
+        if (display.data->ptr[i].key.type != MSGPACK_OBJECT_STR)
+            return problem_set(problem, ERR_BAD_REQUEST, "a MIME type of a display is not text");
+    *ret = display;
+    return 0;
+}
+
+/* Counts the values of a tree into *nodes. false when it is deeper or a chain of maps has more keys than
+ * may be sent on. The tree has passed wire_check, so that its depth bounds the recursion. */
+static bool measure(const msgpack_object *object, unsigned depth, size_t keys, size_t *nodes)
+{
+    *nodes += 1;
+    if (depth > DEPTH_MAXIMUM)
+        return false;
+    if (object->type == MSGPACK_OBJECT_ARRAY) {
+        for (uint32_t i = 0; i < object->via.array.size; i++)
+            if (!measure(&object->via.array.ptr[i], depth + 1, keys, nodes))
+                return false;
+    } else if (object->type == MSGPACK_OBJECT_MAP) {
+        keys += object->via.map.size;
+        if (keys > KEYS_MAXIMUM)
+            return false;
+        for (uint32_t i = 0; i < object->via.map.size; i++)
+            if (!measure(&object->via.map.ptr[i].key, depth + 1, keys, nodes) ||
+                !measure(&object->via.map.ptr[i].val, depth + 1, keys, nodes))
+                return false;
+    }
+    return true;
+}
+
+static bool measure_map(const msgpack_object_map *map, size_t *nodes)
+{
+    if (!map)
+        return true;
+    return measure(&(msgpack_object){.type = MSGPACK_OBJECT_MAP, .via.map = *map}, 1, 0, nodes);
+}
+
+static void write_map_object(Writer *w, const msgpack_object_map *map)
+{
+    if (map)
+        write_object(w, &(msgpack_object){.type = MSGPACK_OBJECT_MAP, .via.map = *map});
+    else
+        write_map(w, 0);
+}
+
+static void write_fields(Writer *w, const Display *display)
+{
+    write_key(w, "data");
+    write_map_object(w, display->data);
+    write_key(w, "metadata");
+    write_map_object(w, display->metadata);
+    write_key(w, "display_id");
+    if (display->display_id.data)
+        write_text_n(w, display->display_id.data, display->display_id.size);
+    else
+        write_nil(w);
+    write_key(w, "is_result");
+    write_bool(w, display->is_result);
+}
+
+void display_write_event(Writer *w, const Display *display)
+{
+    write_fields(w, display);
+    write_key(w, "update");
+    write_bool(w, display->update);
+}
+
+static DisplayEntry *entry_new(const Display *display)
+{
+    _cleanup_(entry_freep) DisplayEntry *entry = calloc(1, sizeof(*entry));
+    Writer w;
+
+    if (!entry)
+        return NULL;
+    list_init(&entry->link);
+    if (!measure_map(display->data, &entry->nodes) || !measure_map(display->metadata, &entry->nodes))
+        return NULL;
+    if (display->display_id.data) {
+        entry->display_id = text_dup(display->display_id);
+        if (!entry->display_id)
+            return NULL;
+    }
+    entry->encoded.limit = BYTES_MAXIMUM;
+    writer_init(&w, &entry->encoded);
+    write_map(&w, 4);
+    write_fields(&w, display);
+    if (writer_finish(&w) < 0)
+        return NULL;
+    return take(entry);
+}
+
+static DisplayEntry *find(const Displays *displays, Text display_id)
+{
+    DisplayEntry *entry;
+
+    list_foreach(entry, (List *)&displays->entries, DisplayEntry,
+                 link) if (entry->display_id && text_equal(display_id, entry->display_id)) return entry;
+    return NULL;
+}
+
+bool displays_add(Displays *displays, const Display *display)
+{
+    _cleanup_(entry_freep) DisplayEntry *entry = entry_new(display);
+    DisplayEntry *old =
+        display->update && display->display_id.data ? find(displays, display->display_id) : NULL;
+    size_t count = displays->count - (old ? 1 : 0);
+    size_t bytes = displays->bytes - (old ? old->encoded.size : 0);
+    size_t nodes = displays->nodes - (old ? old->nodes : 0);
+
+    if (!entry || count >= COUNT_MAXIMUM || entry->encoded.size > BYTES_MAXIMUM - bytes ||
+        entry->nodes > NODES_MAXIMUM - nodes) {
+        displays->dropped++;
+        return false;
+    }
+    displays->count = count + 1;
+    displays->bytes = bytes + entry->encoded.size;
+    displays->nodes = nodes + entry->nodes;
+    list_append(old ? &old->link : &displays->entries, &entry->link);
+    if (old) {
+        list_remove(&old->link);
+        entry_free(old);
+    }
+    entry = NULL;
+    return true;
+}
+
+static void write_notice(Writer *w, size_t dropped)
+{
+    char text[160];
+
+    snprintf(text, sizeof(text), "%zu more displays were dropped: a call may have %u, of %u MiB together",
+             dropped, COUNT_MAXIMUM, LIMIT_DISPLAY_BYTES >> 20);
+    write_map(w, 4);
+    write_key(w, "data");
+    write_map(w, 1);
+    write_key(w, "text/plain");
+    write_text(w, text);
+    write_key(w, "metadata");
+    write_map(w, 0);
+    write_key(w, "display_id");
+    write_nil(w);
+    write_key(w, "is_result");
+    write_bool(w, false);
+}
+
+void displays_write(const Displays *displays, Writer *w)
+{
+    DisplayEntry *entry;
+
+    write_array(w, displays->count + (displays->dropped > 0));
+    list_foreach(entry, (List *)&displays->entries, DisplayEntry, link)
+    {
+        int r = buf_append(w->buf, buf_head(&entry->encoded), entry->encoded.size);
+        if (r < 0 && w->error == 0)
+            w->error = r;
+    }
+    if (displays->dropped > 0)
+        write_notice(w, displays->dropped);
+}

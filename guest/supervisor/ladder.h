@@ -1,0 +1,36 @@
+/* The ladder of one call: from its deadline, or from an interrupt, up to the point where it is killed. */
+#pragma once
+
+#include "proto/base/loop.h"
+
+typedef enum LadderCause {
+    LADDER_CAUSE_NONE,
+    LADDER_CAUSE_DEADLINE,
+    LADDER_CAUSE_INTERRUPT,
+} LadderCause;
+
+typedef enum LadderStep {
+    LADDER_STEP_WAIT,     /* for the deadline */
+    LADDER_STEP_ASK,      /* SIGINT */
+    LADDER_STEP_ASK_MORE, /* SIGINT again, LADDER_SECOND_SIGINT after the first */
+    LADDER_STEP_KILL,     /* LADDER_KILL after the first */
+} LadderStep;
+
+typedef struct Ladder Ladder;
+
+struct Ladder {
+    Loop *loop;
+    LoopTimer timer;
+    LadderStep step; /* the last one taken */
+    LadderCause cause;
+    uint64_t begun; /* when the first SIGINT went */
+    void (*on_step)(Ladder *ladder, LadderStep step);
+};
+
+/* Waits for the deadline. 0 or -ENOMEM. */
+int ladder_begin(Ladder *ladder, Loop *loop, uint64_t deadline, void (*on_step)(Ladder *, LadderStep));
+
+/* Takes the first step now, unless it has been taken. */
+void ladder_interrupt(Ladder *ladder);
+
+void ladder_end(Ladder *ladder);

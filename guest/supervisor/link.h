@@ -1,0 +1,54 @@
+/* The connection to the controller: a unix socket that speaks ZMTP. It is made again, with growing pauses,
+ * whenever it is lost; what was not yet sent is lost with it, so the owner says again what matters. */
+#pragma once
+
+#include "proto/base/loop.h"
+#include "proto/wire.h"
+#include "proto/zmtp.h"
+
+typedef struct Link Link;
+
+struct Link {
+    Loop *loop;
+    char session[LIMIT_SESSION_NAME + 1];
+    uint8_t secret[GUEST_SECRET_SIZE];
+
+    int fd; /* -1: not connected */
+    LoopFile file;
+    LoopIdle flush;
+    Zmtp zmtp;
+    Buf in, out;
+    LoopTimer retry;
+    uint64_t pause; /* before the next attempt, nanoseconds */
+
+    void (*on_open)(Link *link); /* messages may be sent from now on */
+    void (*on_message)(Link *link, const Message *message);
+    void (*on_lost)(Link *link);
+};
+
+/* Reads `session` and `secret` from the current directory, which is the link directory for good: a socket in
+ * it can be reached however long its path is. 0, or a negative errno after a log line. */
+int link_init(Link *link, Loop *loop);
+void link_deinit(Link *link);
+
+/* Connects now, or as soon as the controller listens. */
+void link_connect(Link *link);
+
+/* The controller has accepted us: the next attempt after a loss is made at once. */
+void link_accepted(Link *link);
+
+/* A message in the making: begin, write `fields` pairs with frame->writer, end. begin says -ENOTCONN when
+ * nobody would get it. end gives 0, or the first error of writing; nothing is sent then. */
+typedef struct LinkFrame {
+    Writer writer;
+    size_t mark;
+} LinkFrame;
+
+int link_begin(Link *link, LinkFrame *frame, MessageKind kind, uint64_t id, size_t fields);
+int link_end(Link *link, LinkFrame *frame);
+
+/* Sends an envelope that is already encoded. */
+int link_send(Link *link, const Buf *envelope);
+
+/* Whether the controller keeps up. Events are not worth their memory when it does not. */
+bool link_has_room(const Link *link);

@@ -1,0 +1,23 @@
+/* The command line of limpet-guest. */
+#pragma once
+
+/* What the session's directory is called in everything that leaves the sandbox, wherever --directory is:
+ * clients name files alike on every engine. */
+#define SESSION_PATH "/session"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "proto/limits.h"
+
+typedef struct Options {
+    const char *link;      /* the session's directory of the host: sock, session, secret */
+    const char *directory; /* where cells run: /session */
+    char interpreter[LIMIT_PATH];
+    uid_t uid;             /* of the interpreter, its gid too */
+    bool same_user;        /* the interpreter keeps the supervisor's uid */
+    double orphan_timeout; /* seconds without a controller until the supervisor ends itself */
+} Options;
+
+/* 0; 1 after --help or --version; -EINVAL after a message on standard error. */
+int options_parse(Options *ret, int argc, char **argv);

@@ -1,0 +1,149 @@
+#include "guest/supervisor/outcome.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "guest/supervisor/options.h"
+
+static Text text_of(const char *terminated)
+{
+    return (Text){terminated, strlen(terminated)};
+}
+
+/* The words of a broken interpreter may be cut or not text at all; a record is text. */
+static void make_text(char *words)
+{
+    if (utf8_valid(words, strlen(words)))
+        return;
+    for (; *words; words++)
+        if (*words & 0x80)
+            *words = '?';
+}
+
+static void outcome_begin(Outcome *outcome, const char *status)
+{
+    *outcome = (Outcome){.status = status, .exit_code = -1};
+}
+
+/* An error that Python did not report: its message is what was written to outcome->message. */
+static void set_error(Outcome *outcome, const char *name)
+{
+    make_text(outcome->message);
+    outcome->error = (PythonError){text_of(name), text_of(outcome->message), text_of("")};
+}
+
+void outcome_finished(Outcome *ret, const Executed *executed, LadderCause cause, double timeout)
+{
+    bool raised = executed->error.name.data;
+
+    outcome_begin(ret, cause == LADDER_CAUSE_DEADLINE    ? "timeout"
+                       : cause == LADDER_CAUSE_INTERRUPT ? "interrupted"
+                       : raised                          ? "error"
+                                                         : "ok");
+    ret->result = executed->result;
+    ret->error = executed->error;
+    ret->cpu = executed->cpu;
+    ret->peak_memory = executed->peak_memory;
+    if (raised || cause == LADDER_CAUSE_NONE)
+        return;
+    if (cause == LADDER_CAUSE_DEADLINE) {
+        snprintf(
+            ret->message, sizeof(ret->message),
+            "the call was interrupted after %g s, caught that, and ended by itself; its variables are kept",
+            timeout);
+        set_error(ret, "Timeout");
+    } else {
+        snprintf(ret->message, sizeof(ret->message),
+                 "the call was interrupted, caught that, and ended by itself; its variables are kept");
+        set_error(ret, "Interrupted");
+    }
+}
+
+static const char *describe_kill(Outcome *outcome, const Loss *loss)
+{
+    if (loss->killed == LADDER_CAUSE_DEADLINE) {
+        outcome->status = "timeout";
+        snprintf(
+            outcome->message, sizeof(outcome->message),
+            "the call did not end within %g s nor when it was interrupted, so its interpreter was killed",
+            loss->timeout);
+        return "TimeoutKilled";
+    }
+    outcome->status = "interrupted";
+    snprintf(outcome->message, sizeof(outcome->message), "%s",
+             loss->reset ? "the session was reset while the call ran, so its interpreter was killed"
+                         : "the call did not end when it was interrupted, so its interpreter was killed");
+    return "InterruptKilled";
+}
+
+static const char *describe_signal(Outcome *outcome, int number)
+{
+    const char *name = sigabbrev_np(number);
+
+    outcome->status = "crashed";
+    outcome->signal = number;
+    snprintf(outcome->message, sizeof(outcome->message), "the interpreter was ended by signal %d (SIG%s)%s",
+             number, name ? name : "?", number == SIGKILL ? ", as the kernel does when memory runs out" : "");
+    return "Crashed";
+}
+
+static const char *describe_death(Outcome *outcome, const Loss *loss)
+{
+    if (loss->fault) {
+        outcome->status = "crashed";
+        snprintf(outcome->message, sizeof(outcome->message),
+                 "the interpreter broke the protocol and was killed: %.512s", loss->fault);
+        return "Crashed";
+    }
+    if (WIFSIGNALED(loss->status))
+        return describe_signal(outcome, WTERMSIG(loss->status));
+    outcome->status = "exited";
+    outcome->exit_code = WEXITSTATUS(loss->status);
+    snprintf(outcome->message, sizeof(outcome->message), "the code ended its interpreter with exit code %d",
+             outcome->exit_code);
+    return "Exited";
+}
+
+void outcome_lost(Outcome *ret, const Loss *loss)
+{
+    outcome_begin(ret, NULL);
+
+    const char *name =
+        loss->killed != LADDER_CAUSE_NONE ? describe_kill(ret, loss) : describe_death(ret, loss);
+    size_t n = strlen(ret->message);
+
+    snprintf(ret->message + n, sizeof(ret->message) - n,
+             "; its variables are lost, files in " SESSION_PATH " are kept");
+    ret->state_lost = true;
+    set_error(ret, name);
+}
+
+void outcome_describe_start(char *ret, size_t size, const Loss *loss, const Buf *complaint)
+{
+    if (complaint->size > 0)
+        snprintf(ret, size, "%.*s", (int)MIN(complaint->size, size), (const char *)buf_head(complaint));
+    else if (loss->fault)
+        snprintf(ret, size, "%s", loss->fault);
+    else if (WIFSIGNALED(loss->status))
+        snprintf(ret, size, "it was ended by signal %d", WTERMSIG(loss->status));
+    else
+        snprintf(ret, size, "it ended with exit code %d", WEXITSTATUS(loss->status));
+    ret[strcspn(ret, "\n")] = '\0';
+    make_text(ret);
+}
+
+void outcome_failed(Outcome *ret, const char *reason)
+{
+    outcome_begin(ret, "failed");
+    snprintf(ret->message, sizeof(ret->message), "the interpreter could not be started: %s", reason);
+    set_error(ret, "InterpreterFailed");
+}
+
+void outcome_never_begun(Outcome *ret)
+{
+    outcome_begin(ret, "interrupted");
+    snprintf(ret->message, sizeof(ret->message), "the call was interrupted before it began");
+    set_error(ret, "Interrupted");
+}

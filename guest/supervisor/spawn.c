@@ -1,0 +1,96 @@
+#include "guest/supervisor/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "guest/channel.h"
+#include "guest/supervisor/identity.h"
+
+/* Moves the descriptors to 0..3 and closes all others. */
+static int descriptors_arrange(const SpawnPlan *plan)
+{
+    int source[] = {open("/dev/null", O_RDONLY | O_CLOEXEC), plan->out, plan->err, plan->channel};
+    int n = (int)ARRAY_SIZE(source);
+
+    /* First out of the way, so that no dup2 below hits a source. */
+    for (int i = 0; i < n; i++) {
+        source[i] = fcntl(source[i], F_DUPFD_CLOEXEC, n);
+        if (source[i] < 0)
+            return -errno;
+    }
+    for (int i = 0; i < n; i++)
+        if (dup2(source[i], i) < 0)
+            return -errno;
+    if (close_range((unsigned)n, ~0U, 0) < 0)
+        return -errno;
+    return 0;
+}
+
+static void signals_reset(void)
+{
+    sigset_t none;
+
+    for (int number = 1; number < NSIG; number++)
+        signal(number, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* When memory runs out the kernel shall take the interpreter, not the supervisor. A user who may not say so
+ * goes without. */
+static void volunteer_for_oom(void)
+{
+    _cleanup_(closep) int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+    if (fd >= 0 && write(fd, "1000", 4) < 0)
+        return;
+}
+
+/* Tells the supervisor, which reads standard error until the interpreter is ready. */
+static _Noreturn void child_fail(const char *what, const char *which, int error)
+{
+    dprintf(STDERR_FILENO, "%s%s: %s\n", what, which, strerror(error));
+    _exit(127);
+}
+
+static _Noreturn void child_run(const SpawnPlan *plan, pid_t parent)
+{
+    const Options *options = plan->options;
+    int r = descriptors_arrange(plan);
+
+    if (r < 0)
+        child_fail("cannot arrange descriptors", "", -r);
+    setsid(); /* a new child leads no group: this cannot fail */
+    volunteer_for_oom();
+    umask(022);
+    r = options->same_user ? 0 : identity_drop(options->uid);
+    if (r < 0)
+        child_fail("cannot give up the supervisor's powers", "", -r);
+    /* After the change of ids, which takes it back. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(127);
+    if (chdir(options->directory) < 0)
+        child_fail("cannot enter ", options->directory, errno);
+    signals_reset();
+    execve(options->interpreter, (char *[]){(char *)options->interpreter, NULL}, plan->environment);
+    child_fail("cannot execute ", options->interpreter, errno);
+}
+
+pid_t spawn_interpreter(const SpawnPlan *plan)
+{
+    pid_t parent = getpid();
+    pid_t pid = fork();
+
+    if (pid < 0)
+        return -errno;
+    if (pid == 0)
+        child_run(plan, parent);
+    return pid;
+}

@@ -1,0 +1,18 @@
+/* Starting the interpreter process. */
+#pragma once
+
+#include <sys/types.h>
+
+#include "guest/supervisor/options.h"
+
+typedef struct SpawnPlan {
+    const Options *options;
+    char **environment;
+    int channel; /* becomes CHANNEL_FD; these three stay the caller's */
+    int out;     /* becomes standard output */
+    int err;     /* becomes standard error, where also a failure to start is told in one line */
+} SpawnPlan;
+
+/* The process leads a session and process group of its own and has no descriptor but standard input (nothing
+ * to read), output, error and the channel. The pid, or a negative errno. */
+pid_t spawn_interpreter(const SpawnPlan *plan);

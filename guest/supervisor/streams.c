@@ -1,0 +1,207 @@
+#include "guest/supervisor/streams.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "proto/limits.h"
+
+#define LATE_MAXIMUM (16u * STREAMS)
+
+typedef struct LateStream {
+    List link;
+    LoopFile file;
+    Streams *owner;
+} LateStream;
+
+/* One thread, one read at a time: all streams share the space. */
+static uint8_t space[LIMIT_CHUNK];
+
+static void late_free(LateStream *late)
+{
+    int fd = late->file.fd;
+
+    late->owner->late_count--;
+    list_remove(&late->link);
+    loop_file_remove(&late->file);
+    close(fd);
+    free(late);
+}
+
+static ssize_t read_some(int fd, size_t max)
+{
+    ssize_t n;
+
+    do
+        n = read(fd, space, MIN(max, sizeof(space)));
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : n;
+}
+
+static void on_late_ready(LoopFile *file, uint32_t events)
+{
+    ssize_t n = read_some(file->fd, sizeof(space));
+
+    if (n == 0 || (n < 0 && n != -EAGAIN))
+        late_free(container_of(file, LateStream, file));
+}
+
+static void stream_close(Stream *stream)
+{
+    if (stream->file.loop)
+        loop_file_remove(&stream->file);
+    close_fd(&stream->fd);
+}
+
+/* Reads once. The count, 0 when there is nothing, or when the stream has come to its end and is closed. */
+static size_t stream_read(Stream *stream, size_t max)
+{
+    ssize_t n = read_some(stream->fd, max);
+
+    if (n > 0)
+        stream->owner->on_data(stream->owner, stream->number, space, (size_t)n);
+    else if (n != -EAGAIN)
+        stream_close(stream);
+    return n > 0 ? (size_t)n : 0;
+}
+
+static void on_ready(LoopFile *file, uint32_t events)
+{
+    stream_read(container_of(file, Stream, file), sizeof(space));
+}
+
+static int stream_watch(Stream *stream)
+{
+    return loop_file_add(stream->owner->loop, &stream->file, stream->fd, EPOLLIN, on_ready);
+}
+
+/* Without memory the read end is closed instead: a late writer then gets SIGPIPE. */
+static void stream_retire(Stream *stream)
+{
+    Streams *streams = stream->owner;
+    LateStream *late = stream->fd >= 0 ? calloc(1, sizeof(*late)) : NULL;
+    int fd = stream->fd;
+
+    if (late) {
+        stream->fd = -1;
+        if (stream->file.loop)
+            loop_file_remove(&stream->file);
+    }
+    stream_close(stream);
+    if (!late)
+        return;
+    if (loop_file_add(streams->loop, &late->file, fd, EPOLLIN, on_late_ready) < 0) {
+        close(fd);
+        free(late);
+        return;
+    }
+    late->owner = streams;
+    list_append(&streams->late, &late->link);
+    if (++streams->late_count > LATE_MAXIMUM)
+        late_free(list_entry(list_first(&streams->late), LateStream, link));
+}
+
+void streams_init(Streams *streams, Loop *loop, void (*on_data)(Streams *, unsigned, const uint8_t *, size_t))
+{
+    *streams = (Streams){.loop = loop, .on_data = on_data};
+    list_init(&streams->late);
+    for (unsigned i = 0; i < STREAMS; i++)
+        streams->current[i] = (Stream){.fd = -1, .number = i + 1, .owner = streams};
+}
+
+void streams_deinit(Streams *streams)
+{
+    streams_close(streams);
+}
+
+static int stream_open(Stream *stream, int *ret_write_end)
+{
+    int ends[2];
+    int r;
+
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -errno;
+    /* Only the read end: the interpreter's writes are to wait. */
+    if (fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0) {
+        r = -errno;
+    } else {
+        stream_retire(stream);
+        stream->fd = ends[0];
+        r = stream_watch(stream);
+    }
+    if (r < 0) {
+        close(ends[0]);
+        close(ends[1]);
+        stream->fd = -1;
+        return r;
+    }
+    *ret_write_end = ends[1];
+    return 0;
+}
+
+int streams_open(Streams *streams, int ret_write_ends[STREAMS])
+{
+    int ends[STREAMS] = {-1, -1};
+
+    streams->paused = false;
+    for (unsigned i = 0; i < STREAMS; i++) {
+        int r = stream_open(&streams->current[i], &ends[i]);
+
+        if (r < 0) {
+            close_fd(&ends[0]);
+            return r;
+        }
+    }
+    memcpy(ret_write_ends, ends, sizeof(ends));
+    return 0;
+}
+
+int streams_pause(Streams *streams, bool paused)
+{
+    int r = 0;
+
+    if (streams->paused == paused)
+        return 0;
+    streams->paused = paused;
+    /* Removed and not only muted: epoll tells of a closed pipe even then. */
+    for (unsigned i = 0; i < STREAMS; i++) {
+        Stream *stream = &streams->current[i];
+
+        if (stream->fd < 0)
+            continue;
+        if (paused)
+            loop_file_remove(&stream->file);
+        else if (r == 0)
+            r = stream_watch(stream);
+    }
+    return r;
+}
+
+void streams_drain(Streams *streams)
+{
+    for (unsigned i = 0; i < STREAMS; i++) {
+        Stream *stream = &streams->current[i];
+        int waiting = 0;
+
+        if (stream->fd < 0 || ioctl(stream->fd, FIONREAD, &waiting) < 0)
+            continue;
+        while (waiting > 0 && stream->fd >= 0) {
+            size_t n = stream_read(stream, (size_t)waiting);
+
+            if (n == 0)
+                break;
+            waiting -= (int)n;
+        }
+    }
+}
+
+void streams_close(Streams *streams)
+{
+    LateStream *late;
+
+    for (unsigned i = 0; i < STREAMS; i++)
+        stream_close(&streams->current[i]);
+    list_foreach(late, &streams->late, LateStream, link) late_free(late);
+    streams->paused = false;
+}

@@ -1,0 +1,158 @@
+"""The host's side of a guest, in Python with pyzmq and msgpack: an implementation independent of ours."""
+
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import msgpack
+import pytest
+import zmq
+
+REPLY, ERROR = 2, 3
+INTERRUPT, RESET = 12, 13
+OUTPUT, DISPLAY, CREDIT = 40, 41, 42
+GUEST_HELLO, GUEST_WELCOME, EXECUTE, EXECUTED, STOP = 60, 61, 62, 63, 64
+
+PATIENCE = 20  # seconds until a test that waits for a message fails
+
+HERE = pathlib.Path(__file__).parent
+BUILD = pathlib.Path(os.environ.get("LIMPET_BUILD", HERE.parent.parent / "build" / "bin"))
+FAKE = HERE / "fake_interpreter.py"
+REAL = BUILD / "limpet-interpreter"
+
+MIB = 1 << 20
+OTHER_UID = "47113"  # of no one else on the machine, so that its processes can be counted
+
+needs_root = pytest.mark.skipif(
+    os.getuid() != 0, reason="needs root, to give the interpreter a user of its own"
+)
+needs_real = pytest.mark.skipif(not REAL.exists(), reason="limpet-interpreter is not built")
+
+
+class Controller:
+    """A controller that has been started on a session's directory."""
+
+    def __init__(self, link):
+        self.context = zmq.Context()
+        self.socket = self.context.socket(zmq.ROUTER)
+        self.socket.linger = 0
+        self.socket.bind(f"ipc://{link}/sock")
+        self.peer = None
+
+    def close(self):
+        self.context.destroy(linger=0)
+
+    def send(self, kind, body, id=0):
+        frame = msgpack.packb([1, kind, id, body], use_bin_type=True)
+        self.socket.send_multipart([self.peer, frame])
+
+    def receive(self, patience=PATIENCE):
+        """The next message as (kind, id, body)."""
+        assert self.socket.poll(patience * 1000), "no message from the guest"
+        self.peer, frame = self.socket.recv_multipart()
+        version, kind, id, body = msgpack.unpackb(frame, raw=False)
+        assert version == 1
+        return kind, id, body
+
+    def quiet(self):
+        """Whether there is no message at this moment."""
+        return not self.socket.poll(0)
+
+    def welcome(self, **fields):
+        kind, _, hello = self.receive()
+        assert kind == GUEST_HELLO
+        self.send(GUEST_WELCOME, fields)
+        return hello
+
+    def start(self, code, timeout=15.0, stream=False, id=1):
+        body = {"code": code, "timeout": timeout, "stream": stream, "run_id": "0" * 32}
+        self.send(EXECUTE, body, id)
+
+    def record(self, id=1):
+        """Waits for the record; the events before it are in self.events."""
+        self.events = []
+        while True:
+            kind, answered, body = self.receive()
+            assert answered == id
+            if kind == EXECUTED:
+                return body
+            assert kind in (OUTPUT, DISPLAY), body
+            self.events.append((kind, body))
+            if kind == OUTPUT:
+                self.send(CREDIT, {"count": 1}, id)
+
+    def run(self, code, **options):
+        self.start(code, **options)
+        return self.record(options.get("id", 1))
+
+
+class Guest:
+    """limpet-guest as a child process, in directories of its own."""
+
+    def __init__(self, root, interpreter, *arguments, prefix=()):
+        self.link = root / "link"
+        self.directory = root / "session"
+        self.link.mkdir()
+        (self.directory / ".limpet").mkdir(parents=True)
+        (self.link / "session").write_text("a-session\n")
+        (self.link / "secret").write_bytes(bytes(range(32)))
+        self.wrapped = bool(prefix)
+        self.command = [
+            *prefix,
+            str(BUILD / "limpet-guest"),
+            "--link",
+            str(self.link),
+            "--directory",
+            str(self.directory),
+            "--interpreter",
+            str(interpreter),
+            *(arguments or ["--same-user"]),
+        ]
+        self.process = None
+
+    def start(self):
+        environment = dict(os.environ, LIMPET_GUEST_LOG="1", LEAKED="secret")
+        self.process = subprocess.Popen(self.command, env=environment)
+
+    def close(self):
+        if not self.process or self.process.poll() is not None:
+            return
+        if self.wrapped:  # the wrapper passes no signal on
+            for pid in self.descendants():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        else:
+            self.process.send_signal(signal.SIGTERM)
+        self.process.wait(PATIENCE)
+
+    def descendants(self):
+        """Processes below the supervisor, zombies not counted."""
+        table = {}
+        for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = stat.read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            table[int(stat.parent.name)] = (int(fields[1]), fields[0])
+        found, parents = [], {self.process.pid}
+        while parents:
+            children = {pid for pid, (parent, _) in table.items() if parent in parents}
+            found += [pid for pid in children if table[pid][1] != "Z"]
+            parents = children
+        return found
+
+
+def wait_for(condition, what):
+    """For effects that no message announces."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.01)
+
+
+def assert_works(guest, epoch):
+    record = guest.controller.run("print('alive')")
+    assert (record["status"], record["stdout"], record["epoch"]) == ("ok", "alive\n", epoch)

@@ -1,0 +1,143 @@
+"""Output and displays: complete in the record, streamed under credit, and never in another call's reply."""
+
+import hashlib
+
+from guest_harness import CREDIT, DISPLAY, EXECUTED, FAKE, INTERRUPT, MIB, OUTPUT, assert_works
+
+
+def test_output_over_the_cap(guest):
+    record = guest.controller.run(
+        "import sys\nfor i in range(300): sys.stdout.write('ä%04d ' % i * 1024)\nprint('end')"
+    )
+    text = "".join("ä%04d " % i * 1024 for i in range(300)) + "end\n"
+    assert record["truncated"] and record["stdout_bytes"] == len(text.encode())
+    assert record["stdout_file"] == "/session/.limpet/1.stdout" and record["stderr_file"] is None
+    assert text.startswith(record["stdout"]) and MIB - 4 < len(record["stdout"].encode()) <= MIB
+    with open(guest.directory / ".limpet" / "1.stdout", "rb") as file:
+        assert hashlib.sha256(file.read()).digest() == hashlib.sha256(text.encode()).digest()
+
+
+def test_output_over_the_spill_limit(make_guest):
+    guest = make_guest(FAKE)
+    guest.controller.welcome(output_limit=10, spill_limit=100)
+    record = guest.controller.run("print('0123456789' * 20)")
+    assert (record["stdout"], record["stdout_bytes"]) == ("0123456789", 201)
+    with open(guest.directory / ".limpet" / "1.stdout") as file:
+        assert file.read() == "0123456789" * 10
+
+
+def test_undecodable_output(run):
+    record = run("import os; os.write(1, b'a\\xffb\\xc3')")
+    assert (record["stdout"], record["stdout_bytes"], record["truncated"]) == ("a\ufffdb\ufffd", 4, False)
+
+
+def test_flood_until_the_deadline(guest):
+    record = guest.controller.run(
+        "import os\nwhile True:\n  try: os.write(1, b'y' * 65536)\n  except BaseException: pass", timeout=0.5
+    )
+    assert record["status"] == "timeout" and record["truncated"] and record["stdout_bytes"] > MIB
+    assert_works(guest, 2)
+
+
+def test_streaming(guest):
+    record = guest.controller.run(
+        "import sys\nfor i in range(20000): print(i)\nprint('e', file=sys.stderr)", stream=True
+    )
+    for stream, name in ((1, "stdout"), (2, "stderr")):
+        data = [
+            body["data"]
+            for kind, body in guest.controller.events
+            if kind == OUTPUT and body["stream"] == stream
+        ]
+        assert b"".join(data).decode() == record[name]
+        assert all(len(part) <= 65536 for part in data)
+
+
+def test_stream_comes_while_it_runs(guest):
+    guest.controller.start("print('now', flush=True)\nimport time; time.sleep(60)", stream=True)
+    kind, id, body = guest.controller.receive()
+    assert (kind, id, body) == (OUTPUT, 1, {"stream": 1, "data": b"now\n"})
+    guest.controller.send(INTERRUPT, {})
+    guest.controller.record()
+
+
+def test_without_credit_the_writer_waits(guest):
+    code = "import os\nfor i in range(200): os.write(1, b'%065535d' % i)\nprint('done')"
+    guest.controller.start(code, stream=True)
+    events = [guest.controller.receive() for _ in range(62)]
+    assert {kind for kind, _, _ in events} == {OUTPUT}
+    assert not guest.controller.socket.poll(300), "more events than the window allows"
+    guest.controller.send(CREDIT, {"count": 62}, 1)
+    record = guest.controller.record()
+    received = sum(len(body["data"]) for _, _, body in events) + sum(
+        len(body["data"]) for kind, body in guest.controller.events if kind == OUTPUT
+    )
+    assert record["status"] == "ok" and record["stdout_bytes"] == received == 200 * 65535 + 5
+
+
+def test_without_credit_the_deadline_lifts_the_wait(guest):
+    """The writer ignores SIGINT; it can only end by itself because nobody makes it wait any more."""
+    guest.controller.start(
+        "import os, signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "for i in range(200): os.write(1, b'%065535d' % i)",
+        timeout=0.5,
+        stream=True,
+    )
+    events = 0
+    while True:
+        kind, _, body = guest.controller.receive()
+        if kind == EXECUTED:
+            break
+        events += 1
+    assert (body["status"], body["state"], body["error"]["name"]) == ("timeout", "kept", "Timeout")
+    assert body["stdout_bytes"] == 200 * 65535 and events <= 64
+
+
+def test_displays(fake):
+    record = fake.controller.run(
+        """
+send(41, {'data': {'text/plain': 'one'}, 'display_id': 'a'})
+send(41, {'data': {'image/png': b'two'}, 'metadata': {'width': 3}})
+send(41, {'data': {'text/plain': 'new one'}, 'display_id': 'a', 'update': True})
+displays = [{'data': {'text/html': '<b>'}, 'is_result': True}]
+""",
+        stream=True,
+    )
+    assert [(entry["data"], entry["display_id"], entry["is_result"]) for entry in record["displays"]] == [
+        ({"text/plain": "new one"}, "a", False),
+        ({"image/png": b"two"}, None, False),
+        ({"text/html": "<b>"}, None, True),
+    ]
+    assert record["displays"][1]["metadata"] == {"width": 3}
+    assert [body["update"] for kind, body in fake.controller.events if kind == DISPLAY] == [
+        False,
+        False,
+        True,
+    ]
+
+
+def test_displays_over_the_limit(fake):
+    record = fake.controller.run("for i in range(20): send(41, {'data': {'image/png': bytes(1 << 20)}})")
+    assert len(record["displays"]) == 16
+    assert "5 more displays" in record["displays"][-1]["data"]["text/plain"]
+
+
+LATE_WRITER = """
+import os, subprocess, time
+subprocess.Popen(['sh', '-c', 'echo early; touch begun; while [ ! -e go ]; do sleep 0.02; done;'
+                              'echo LATE; echo LATE >&2; touch done'])
+spawned = True
+while not os.path.exists('begun'): time.sleep(0.01)
+"""
+
+
+def test_late_writer_of_a_child(guest):
+    first = guest.controller.run(LATE_WRITER)
+    assert first["status"] == "ok" and first["stdout"] == "early\n"
+    second = guest.controller.run(
+        "import os, time\n"
+        "open('go', 'w').close()\n"
+        "while not os.path.exists('done'): time.sleep(0.01)\n"
+        "print('mine')"
+    )
+    assert (second["stdout"], second["stderr"]) == ("mine\n", "")

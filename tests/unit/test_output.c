@@ -1,0 +1,228 @@
+/* guest/supervisor/output.h: caps, exact totals, spill files, characters at the cut. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "guest/supervisor/output.h"
+#include "proto/wire.h"
+
+static char root[] = "/tmp/limpet-output-XXXXXX";
+static char inside[64];
+static Spill spill;
+
+static int set_up(void **state)
+{
+    if (!mkdtemp(root))
+        return -1;
+    snprintf(inside, sizeof(inside), "%s/.limpet", root);
+    return mkdir(inside, 0755) < 0 ? -1 : spill_open(&spill, root);
+}
+
+static int tear_down(void **state)
+{
+    spill_close(&spill);
+    unlinkat(AT_FDCWD, inside, AT_REMOVEDIR);
+    return rmdir(root);
+}
+
+static void write_text_to(Output *output, const char *text)
+{
+    output_write(output, (const uint8_t *)text, strlen(text));
+}
+
+static void assert_text(Output *output, const char *expected)
+{
+    _cleanup_(buf_deinit) Buf text = BUF_NULL;
+
+    assert_int_equal(output_text(output, &text), 0);
+    assert_int_equal(text.size, strlen(expected));
+    if (text.size > 0)
+        assert_memory_equal(buf_head(&text), expected, text.size);
+}
+
+static void assert_file(Output *output, const char *expected)
+{
+    static const char shown[] = "/session/.limpet/";
+    char name[LIMIT_PATH], path[LIMIT_PATH * 2], content[256];
+
+    assert_true(output_file(output, name, sizeof(name)));
+    assert_memory_equal(name, shown, strlen(shown));
+    snprintf(path, sizeof(path), "%s/%s", inside, name + strlen(shown));
+    int fd = open(path, O_RDONLY);
+    ssize_t n = read(fd, content, sizeof(content));
+    close(fd);
+    assert_int_equal(n, strlen(expected));
+    assert_memory_equal(content, expected, n);
+    unlink(path);
+}
+
+static void test_short(void **state)
+{
+    _cleanup_(output_deinit) Output output;
+    char path[LIMIT_PATH];
+
+    output_init(&output, 10, &spill, "short");
+    write_text_to(&output, "12345");
+    write_text_to(&output, "67890");
+    assert_text(&output, "1234567890");
+    assert_false(output.truncated);
+    assert_int_equal(output.total, 10);
+    assert_false(output_file(&output, path, sizeof(path)));
+}
+
+static void test_long_is_spilled_from_its_beginning(void **state)
+{
+    _cleanup_(output_deinit) Output output;
+
+    output_init(&output, 10, &spill, "long");
+    write_text_to(&output, "12345");
+    write_text_to(&output, "6789012345");
+    write_text_to(&output, "67890");
+    assert_text(&output, "1234567890");
+    assert_true(output.truncated);
+    assert_int_equal(output.total, 20);
+    assert_file(&output, "12345678901234567890");
+}
+
+static void test_spill_limit(void **state)
+{
+    Spill small = spill;
+    _cleanup_(output_deinit) Output output;
+
+    small.limit = 12;
+    output_init(&output, 4, &small, "limit");
+    for (int i = 0; i < 10; i++)
+        write_text_to(&output, "abcde");
+    assert_text(&output, "abcd");
+    assert_int_equal(output.total, 50);
+    assert_file(&output, "abcdeabcdeab");
+}
+
+static void test_no_character_is_cut(void **state)
+{
+    static const char four[] = "\xf0\x9f\x98\x80";
+
+    for (size_t limit = 1; limit <= 9; limit++) {
+        _cleanup_(output_deinit) Output output;
+        char expected[16] = "";
+
+        for (size_t n = 0; n < limit / 4; n++)
+            strcat(expected, four);
+        output_init(&output, limit, &spill, "cut");
+        for (int i = 0; i < 5; i++)
+            write_text_to(&output, four);
+        assert_text(&output, expected);
+        assert_true(output.truncated);
+        assert_file(&output,
+                    "\xf0\x9f\x98\x80\xf0\x9f\x98\x80\xf0\x9f\x98\x80\xf0\x9f\x98\x80\xf0\x9f\x98\x80");
+    }
+}
+
+static void test_character_over_two_writes(void **state)
+{
+    _cleanup_(output_deinit) Output output;
+
+    output_init(&output, 10, &spill, "split");
+    write_text_to(&output, "\xc3");
+    write_text_to(&output, "\xa4");
+    assert_text(&output, "\xc3\xa4");
+}
+
+static void test_incomplete_end_without_truncation_is_shown(void **state)
+{
+    _cleanup_(output_deinit) Output output;
+
+    output_init(&output, 10, &spill, "incomplete");
+    write_text_to(&output, "a\xc3");
+    assert_text(&output, "a\xef\xbf\xbd");
+    assert_false(output.truncated);
+}
+
+static void test_replacement_that_grows_over_the_limit(void **state)
+{
+    _cleanup_(output_deinit) Output output;
+
+    output_init(&output, 7, &spill, "grown");
+    write_text_to(&output, "\xff\xff\xff");
+    assert_text(&output, "\xef\xbf\xbd\xef\xbf\xbd");
+    assert_true(output.truncated);
+    assert_int_equal(output.total, 3);
+    assert_file(&output, "\xff\xff\xff");
+}
+
+static void test_planted_link_is_not_followed(void **state)
+{
+    _cleanup_(output_deinit) Output output;
+    char victim[128], link[128];
+
+    snprintf(victim, sizeof(victim), "%s/victim", root);
+    snprintf(link, sizeof(link), "%s/planted", inside);
+    close(open(victim, O_CREAT | O_WRONLY, 0644));
+    assert_int_equal(symlink(victim, link), 0);
+    output_init(&output, 2, &spill, "planted");
+    write_text_to(&output, "text");
+    assert_text(&output, "te");
+    assert_file(&output, "text");
+
+    struct stat status;
+    assert_int_equal(stat(victim, &status), 0);
+    assert_int_equal(status.st_size, 0);
+    unlink(victim);
+}
+
+static void test_without_a_place_nothing_is_spilled(void **state)
+{
+    Spill none = SPILL_NONE;
+    _cleanup_(output_deinit) Output output;
+    char path[LIMIT_PATH];
+
+    output_init(&output, 2, &none, "none");
+    write_text_to(&output, "text");
+    assert_text(&output, "te");
+    assert_true(output.truncated);
+    assert_int_equal(output.total, 4);
+    assert_false(output_file(&output, path, sizeof(path)));
+}
+
+static void test_full_disk_leaves_no_half_file(void **state)
+{
+    _cleanup_(output_deinit) Output output;
+    char path[LIMIT_PATH], name[128];
+
+    output_init(&output, 2, &spill, "full");
+    write_text_to(&output, "text");
+    /* /dev/full in the place of the file: the next write fails as on a full disk. */
+    int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    assert_int_equal(dup2(full, output.spill_fd), output.spill_fd);
+    close(full);
+    write_text_to(&output, "more");
+    assert_text(&output, "te");
+    assert_int_equal(output.total, 8);
+    assert_false(output_file(&output, path, sizeof(path)));
+    snprintf(name, sizeof(name), "%s/full", inside);
+    assert_int_equal(access(name, F_OK), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_short),
+        cmocka_unit_test(test_long_is_spilled_from_its_beginning),
+        cmocka_unit_test(test_spill_limit),
+        cmocka_unit_test(test_no_character_is_cut),
+        cmocka_unit_test(test_character_over_two_writes),
+        cmocka_unit_test(test_incomplete_end_without_truncation_is_shown),
+        cmocka_unit_test(test_replacement_that_grows_over_the_limit),
+        cmocka_unit_test(test_planted_link_is_not_followed),
+        cmocka_unit_test(test_without_a_place_nothing_is_spilled),
+        cmocka_unit_test(test_full_disk_leaves_no_half_file),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

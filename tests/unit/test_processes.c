@@ -1,0 +1,190 @@
+/* guest/supervisor/processes.h: every descendant ends, whatever it did to get away. */
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "guest/supervisor/processes.h"
+#include "proto/base/clock.h"
+
+#define LIMIT (20 * NSEC_PER_SEC)
+
+typedef struct Seen {
+    int count;
+    pid_t pid;
+    int status; /* of `pid` */
+} Seen;
+
+static void on_reaped(void *context, pid_t pid, int status, const struct rusage *usage)
+{
+    Seen *seen = context;
+
+    seen->count++;
+    if (pid == seen->pid)
+        seen->status = status;
+}
+
+static void write_pid(int fd)
+{
+    pid_t pid = getpid();
+
+    if (write(fd, &pid, sizeof(pid)) != sizeof(pid))
+        _exit(1);
+}
+
+/* Runs `body` in a child, which tells the pids of the processes it makes, and waits for `n` of them. */
+static pid_t start(void (*body)(int fd), pid_t *pids, size_t n)
+{
+    int ends[2];
+
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        body(ends[1]);
+        for (;;)
+            pause();
+    }
+    close(ends[1]);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(read(ends[0], &pids[i], sizeof(pid_t)), sizeof(pid_t));
+    close(ends[0]);
+    return child;
+}
+
+static void assert_all_gone(const pid_t *pids, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(kill(pids[i], 0), -1);
+        assert_int_equal(errno, ESRCH);
+    }
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    assert_int_equal(errno, ECHILD);
+}
+
+static void exit_with_three(int fd)
+{
+    write_pid(fd);
+    _exit(3);
+}
+
+static void test_no_children(void **state)
+{
+    Seen seen = {0};
+
+    assert_int_equal(processes_reap(on_reaped, &seen), -ECHILD);
+    assert_int_equal(processes_end_all(LIMIT, on_reaped, &seen), 0);
+    assert_int_equal(seen.count, 0);
+}
+
+static void test_the_status_of_one_that_ended_is_kept(void **state)
+{
+    siginfo_t info;
+    Seen seen = {0};
+
+    seen.pid = start(exit_with_three, &(pid_t){0}, 1);
+    assert_int_equal(waitid(P_PID, (id_t)seen.pid, &info, WEXITED | WNOWAIT), 0);
+    assert_int_equal(processes_end_all(LIMIT, on_reaped, &seen), 0);
+    assert_int_equal(seen.count, 1);
+    assert_int_equal(WEXITSTATUS(seen.status), 3);
+}
+
+static void stay_stopped(int fd)
+{
+    write_pid(fd);
+    raise(SIGSTOP);
+}
+
+static void test_a_stopped_one(void **state)
+{
+    pid_t pid;
+    Seen seen = {0};
+
+    seen.pid = start(stay_stopped, &pid, 1);
+    assert_int_equal(processes_end_all(LIMIT, on_reaped, &seen), 0);
+    assert_int_equal(WTERMSIG(seen.status), SIGKILL);
+    assert_all_gone(&pid, 1);
+}
+
+/* Child, grandchild in a session of its own, and an orphan of a parent that has gone. */
+static void make_family(int fd)
+{
+    write_pid(fd);
+    if (fork() == 0) {
+        setsid();
+        write_pid(fd);
+        if (fork() == 0) {
+            if (fork() == 0)
+                write_pid(fd);
+            else
+                _exit(0);
+        }
+    }
+}
+
+static void test_orphans_and_sessions(void **state)
+{
+    pid_t pids[3];
+    Seen seen = {0};
+
+    start(make_family, pids, 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_true(processes_is_descendant(pids[i]));
+    assert_int_equal(processes_end_all(LIMIT, on_reaped, &seen), 0);
+    assert_all_gone(pids, 3);
+    assert_false(processes_is_descendant(pids[0]));
+}
+
+/* A relay: each process makes the next and ends at once, so that no list of processes is ever true. At most
+ * so many, in case the test fails. */
+static void run_away(int fd)
+{
+    write_pid(fd);
+    for (int i = 0; i < 100000; i++) {
+        pid_t next = fork();
+
+        if (next > 0)
+            _exit(0);
+        if (i % 3 == 0)
+            setsid();
+    }
+}
+
+static void test_a_relay(void **state)
+{
+    pid_t pid;
+    Seen seen = {0};
+
+    start(run_away, &pid, 1);
+    assert_int_equal(processes_end_all(LIMIT, on_reaped, &seen), 0);
+    assert_all_gone(&pid, 1);
+}
+
+static void test_strangers_are_no_descendants(void **state)
+{
+    assert_false(processes_is_descendant(1));
+    assert_false(processes_is_descendant(0));
+    assert_false(processes_is_descendant(getpid()));
+    assert_false(processes_is_descendant(getppid()));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_children),   cmocka_unit_test(test_the_status_of_one_that_ended_is_kept),
+        cmocka_unit_test(test_a_stopped_one), cmocka_unit_test(test_orphans_and_sessions),
+        cmocka_unit_test(test_a_relay),       cmocka_unit_test(test_strangers_are_no_descendants),
+    };
+    sigset_t child;
+
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child, NULL);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
