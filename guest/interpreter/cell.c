@@ -1,0 +1,162 @@
+#include "guest/interpreter/cell.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "guest/interpreter/compile.h"
+#include "guest/interpreter/error.h"
+#include "guest/interpreter/guard.h"
+#include "guest/interpreter/result.h"
+#include "guest/interpreter/run.h"
+#include "guest/interpreter/runtime.h"
+#include "guest/interpreter/sink.h"
+#include "guest/interpreter/source.h"
+#include "guest/interpreter/stream.h"
+
+static double seconds(struct timeval t)
+{
+    return (double)t.tv_sec + (double)t.tv_usec * 1e-6;
+}
+
+/* CPU seconds so far, of this process and the children it waited for; *ret_peak gets its peak memory. */
+static double usage_now(uint64_t *ret_peak)
+{
+    struct rusage own, children = {0};
+
+    getrusage(RUSAGE_SELF, &own);
+    if (run.had_children)
+        getrusage(RUSAGE_CHILDREN, &children);
+    *ret_peak = (uint64_t)own.ru_maxrss * 1024;
+    return seconds(own.ru_utime) + seconds(own.ru_stime) + seconds(children.ru_utime) +
+           seconds(children.ru_stime);
+}
+
+/* The source as Python's own reader gives it to the parser: no byte order mark, line ends as \n. */
+static PyObject *decode_source(Text code)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+
+    if (code.size >= 3 && memcmp(code.data, mark, 3) == 0)
+        code = (Text){code.data + 3, code.size - 3};
+
+    PyObject *source = PyUnicode_DecodeUTF8(code.data, (Py_ssize_t)code.size, "replace");
+
+    if (!source || !memchr(code.data, '\r', code.size))
+        return source;
+    _pyref_ PyObject *windows = source;
+    _pyref_ PyObject *mac = PyObject_CallMethod(windows, "replace", "ss", "\r\n", "\n");
+    return mac ? PyObject_CallMethod(mac, "replace", "ss", "\r", "\n") : NULL;
+}
+
+static bool awaits(PyObject *code)
+{
+    return code && ((PyCodeObject *)code)->co_flags & CO_COROUTINE;
+}
+
+static PyObject *or_none(PyObject *object)
+{
+    return object ? object : Py_None;
+}
+
+/* The value of the last expression, None without one, NULL with an exception. */
+static PyObject *run_compiled(const Compiled *compiled)
+{
+    if (awaits(compiled->head) || awaits(compiled->tail))
+        return PyObject_CallFunctionObjArgs(runtime.run_async, or_none(compiled->head),
+                                            or_none(compiled->tail), runtime.main_dict, NULL);
+    if (compiled->head) {
+        _pyref_ PyObject *value = PyEval_EvalCode(compiled->head, runtime.main_dict, runtime.main_dict);
+        if (!value)
+            return NULL;
+    }
+    if (!compiled->tail)
+        return Py_NewRef(Py_None);
+    return PyEval_EvalCode(compiled->tail, runtime.main_dict, runtime.main_dict);
+}
+
+static PyObject *run_cell(const Cell *cell)
+{
+    _pyref_ PyObject *source = decode_source(cell->code);
+    _pyref_ PyObject *filename =
+        PyUnicode_FromFormat("<cell %llu>", (unsigned long long)cell->execution_count);
+    Compiled compiled _cleanup_(compiled_deinit) = {0};
+
+    if (!source || !filename || source_register(filename, source) < 0 ||
+        compile_cell(source, filename, &compiled) < 0)
+        return NULL;
+    return run_compiled(&compiled);
+}
+
+/* A fork that came back here instead of ending: it must not answer in its parent's name. */
+static _Noreturn void end_child(bool raised)
+{
+    int status = raised ? 1 : 0;
+
+    if (raised && PyErr_ExceptionMatches(PyExc_SystemExit)) {
+        _pyref_ PyObject *exception = py_take_exception();
+        _pyref_ PyObject *code = PyObject_GetAttrString(exception, "code");
+        if (code && (code == Py_None || PyLong_Check(code)))
+            status = code == Py_None ? 0 : (int)PyLong_AsLong(code);
+    } else if (raised) {
+        _pyref_ PyObject *error = error_take();
+        const char *text = PyUnicode_AsUTF8(PyTuple_GET_ITEM(error, 2));
+        if (text)
+            sink_append(&sinks[1], text, strlen(text));
+    }
+    sinks_flush();
+    _exit(status);
+}
+
+static void report(PyObject *value, Outcome *ret)
+{
+    if (value && value != Py_None)
+        ret->result = result_report(value);
+    if (PyErr_Occurred())
+        ret->error = error_take();
+}
+
+/* Figures are shown also where the cell failed after drawing them. */
+static void report_figures(Outcome *ret)
+{
+    static PyObject *name;
+
+    if (!name && !(name = PyUnicode_InternFromString("matplotlib.pyplot")))
+        PyErr_Clear();
+    if (!name || !PyDict_GetItemWithError(runtime.modules, name))
+        return;
+    guard_begin_runtime();
+    _pyref_ PyObject *done = PyObject_CallNoArgs(runtime.show_figures);
+    if (!done && !ret->error)
+        ret->error = error_take();
+    PyErr_Clear();
+}
+
+/* Ends the run first: a thread must not add to a buffer behind the flush. */
+static void end_run(void)
+{
+    guard_flush_replaced();
+    run_end();
+    fflush(stdout);
+    PyThreadState *saved = PyEval_SaveThread();
+    sinks_flush();
+    PyEval_RestoreThread(saved);
+}
+
+void cell_run(const Cell *cell, Outcome *ret)
+{
+    uint64_t peak;
+    double cpu = usage_now(&peak);
+
+    guard_begin_cell();
+    run_begin(cell->id);
+    _pyref_ PyObject *value = run_cell(cell);
+    if (getpid() != run.process)
+        end_child(!value);
+    report(value, ret);
+    report_figures(ret);
+    if (ret->error)
+        Py_CLEAR(ret->result);
+    end_run();
+    ret->cpu = usage_now(&ret->peak_memory) - cpu;
+}

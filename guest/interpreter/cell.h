@@ -1,0 +1,15 @@
+/* One cell, from its source to its outcome. */
+#pragma once
+
+#include "guest/interpreter/reply.h"
+#include "proto/wire.h"
+
+typedef struct Cell {
+    uint64_t id; /* of the message */
+    uint64_t execution_count;
+    Text code;
+} Cell;
+
+/* Runs the cell; whatever it does ends in an outcome, except where it ends the process. Everything it wrote
+ * has left the process when this returns. */
+void cell_run(const Cell *cell, Outcome *ret);

@@ -1,0 +1,254 @@
+#include "guest/interpreter/guard.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "guest/interpreter/descriptors.h"
+#include "guest/interpreter/run.h"
+#include "guest/interpreter/runtime.h"
+#include "guest/interpreter/stream.h"
+
+/* An entry of a module's namespace that every cell finds as it was. */
+typedef struct Kept {
+    PyObject *dict, *key, *value;
+} Kept;
+
+static const char *const kept_in_sys[] = {
+    "modules", "stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stderr__",
+};
+static const char *const kept_in_main[] = {"__name__", "__builtins__"};
+
+static struct {
+    Kept kept[ARRAY_SIZE(kept_in_sys) + ARRAY_SIZE(kept_in_main)];
+    size_t kept_count;
+    PyObject *main_name, *main_module;
+    PyObject *modules;                  /* copy of sys.modules */
+    PyObject *builtins, *builtins_copy; /* namespaces */
+    PyObject **builtins_order;          /* its keys and values, in turn */
+    PyObject *linecache, *linecache_copy;
+    PyObject *traceback, *traceback_copy;
+    PyObject *set_handler, *sigint, *handler; /* signal.signal(SIGINT, default_int_handler) */
+    sigset_t mask;
+    int recursion_limit;
+} guard;
+
+static int keep(PyObject *dict, const char *name)
+{
+    PyObject *value = PyDict_GetItemString(dict, name);
+    PyObject *key = PyUnicode_InternFromString(name);
+
+    if (!value || !key)
+        return -1;
+    guard.kept[guard.kept_count++] = (Kept){dict, key, Py_NewRef(value)};
+    return 0;
+}
+
+static PyObject *module_dict(const char *name)
+{
+    _pyref_ PyObject *module = PyImport_ImportModule(name);
+
+    return module ? Py_NewRef(PyModule_GetDict(module)) : NULL;
+}
+
+static int keep_entries(void)
+{
+    PyObject *sys = module_dict("sys");
+
+    if (!sys)
+        return -1;
+    for (size_t i = 0; i < ARRAY_SIZE(kept_in_sys); i++) {
+        if (keep(sys, kept_in_sys[i]) < 0)
+            return -1;
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(kept_in_main); i++) {
+        if (keep(runtime.main_dict, kept_in_main[i]) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int keep_namespace(const char *name, PyObject **ret_dict, PyObject **ret_copy)
+{
+    *ret_dict = module_dict(name);
+    *ret_copy = *ret_dict ? PyDict_Copy(*ret_dict) : NULL;
+    return *ret_copy ? 0 : -1;
+}
+
+static int keep_modules(void)
+{
+    guard.main_name = PyUnicode_InternFromString("__main__");
+    guard.main_module = PyImport_ImportModule("__main__");
+    guard.modules = PyDict_Copy(runtime.modules);
+    return guard.main_name && guard.main_module && guard.modules ? 0 : -1;
+}
+
+static int keep_signals(void)
+{
+    _pyref_ PyObject *module = PyImport_ImportModule("_signal");
+
+    if (!module)
+        return -1;
+    guard.set_handler = PyObject_GetAttrString(module, "signal");
+    guard.handler = PyObject_GetAttrString(module, "default_int_handler");
+    guard.sigint = PyLong_FromLong(SIGINT);
+    pthread_sigmask(SIG_SETMASK, NULL, &guard.mask);
+    return guard.set_handler && guard.handler && guard.sigint ? 0 : -1;
+}
+
+static int keep_builtins_order(void)
+{
+    PyObject *key, *value, **order = calloc((size_t)PyDict_GET_SIZE(guard.builtins_copy), 2 * sizeof(*order));
+    Py_ssize_t at = 0;
+
+    guard.builtins_order = order;
+    while (order && PyDict_Next(guard.builtins_copy, &at, &key, &value)) {
+        *order++ = key;
+        *order++ = value;
+    }
+    return guard.builtins_order ? 0 : -1;
+}
+
+int guard_init(void)
+{
+    if (keep_entries() < 0 || keep_modules() < 0 || keep_signals() < 0 ||
+        keep_namespace("builtins", &guard.builtins, &guard.builtins_copy) < 0 || keep_builtins_order() < 0 ||
+        keep_namespace("linecache", &guard.linecache, &guard.linecache_copy) < 0 ||
+        keep_namespace("traceback", &guard.traceback, &guard.traceback_copy) < 0)
+        return -1;
+    guard.recursion_limit = Py_GetRecursionLimit();
+    return 0;
+}
+
+static void restore_entries(void)
+{
+    for (size_t i = 0; i < guard.kept_count; i++) {
+        const Kept *k = &guard.kept[i];
+        if (PyDict_GetItemWithError(k->dict, k->key) != k->value)
+            PyDict_SetItem(k->dict, k->key, k->value);
+    }
+}
+
+/* A session whose sys.modules was emptied would import second copies of modules that the first ones do not
+ * know. */
+static void restore_modules(void)
+{
+    if (PyDict_GetItemWithError(runtime.modules, guard.main_name) == guard.main_module)
+        return;
+    PyDict_Merge(runtime.modules, guard.modules, 0);
+    PyDict_SetItem(runtime.modules, guard.main_name, guard.main_module);
+}
+
+/* Dictionaries keep their order, so that one walk tells whether all is there. Names that a cell added come
+ * after ours and stay. */
+static bool builtins_intact(void)
+{
+    PyObject **expected = guard.builtins_order, *key, *value;
+    Py_ssize_t at = 0;
+
+    for (Py_ssize_t n = PyDict_GET_SIZE(guard.builtins_copy); n > 0; n--, expected += 2) {
+        if (!PyDict_Next(guard.builtins, &at, &key, &value) || key != expected[0] || value != expected[1])
+            return false;
+    }
+    return true;
+}
+
+static void restore_builtins(void)
+{
+    if (!builtins_intact())
+        PyDict_Update(guard.builtins, guard.builtins_copy);
+}
+
+static void restore_thread(void)
+{
+    PyThreadState *state = PyThreadState_Get();
+
+    if (state->c_tracefunc)
+        PyEval_SetTrace(NULL, NULL);
+    if (state->c_profilefunc)
+        PyEval_SetProfile(NULL, NULL);
+    if (Py_GetRecursionLimit() < guard.recursion_limit)
+        Py_SetRecursionLimit(guard.recursion_limit);
+}
+
+/* Setting a handler first runs those of pending signals, which may raise: a few attempts, since a handler may
+ * also send a signal again. */
+static void restore_signals(void)
+{
+    if (PyThreadState_Get()->async_exc)
+        PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), NULL);
+    pthread_sigmask(SIG_SETMASK, &guard.mask, NULL);
+    for (int attempt = 0; attempt < 4; attempt++) {
+        _pyref_ PyObject *old =
+            PyObject_CallFunctionObjArgs(guard.set_handler, guard.sigint, guard.handler, NULL);
+        if (old)
+            break;
+        PyErr_Clear();
+    }
+    while (PyErr_CheckSignals() < 0)
+        PyErr_Clear();
+}
+
+void guard_begin_cell(void)
+{
+    descriptors_restore();
+    restore_thread();
+    restore_entries();
+    restore_modules();
+    restore_builtins();
+    restore_signals();
+    PyErr_Clear();
+}
+
+void guard_begin_runtime(void)
+{
+    restore_thread();
+    restore_modules();
+    restore_builtins();
+    PyDict_Update(guard.linecache, guard.linecache_copy);
+    PyDict_Update(guard.traceback, guard.traceback_copy);
+    PyErr_Clear();
+}
+
+static void flush_if_replaced(const char *name, PyObject *own)
+{
+    _pyref_ PyObject *stream = Py_XNewRef(PySys_GetObject(name));
+
+    if (!stream || stream == own)
+        return;
+    _pyref_ PyObject *done = PyObject_CallMethod(stream, "flush", NULL);
+    if (!done)
+        PyErr_Clear();
+}
+
+void guard_flush_replaced(void)
+{
+    flush_if_replaced("stdout", stream_object(1));
+    flush_if_replaced("stderr", stream_object(2));
+}
+
+static bool starts_process(const char *event)
+{
+    static const char *const events[] = {
+        "subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "os.exec", "pty.spawn",
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
+        if (strcmp(event, events[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* What was printed before a child starts comes out before what the child prints. */
+static int on_event(const char *event, PyObject *arguments, void *unused)
+{
+    if (!starts_process(event) || !stream_object(1))
+        return 0;
+    run_note_child();
+    return stream_flush_all();
+}
+
+int guard_watch_processes(void)
+{
+    return PySys_AddAuditHook(on_event, NULL);
+}

@@ -1,0 +1,65 @@
+#include "guest/interpreter/module.h"
+
+#include "guest/interpreter/reply.h"
+#include "guest/interpreter/result.h"
+#include "guest/interpreter/run.h"
+#include "guest/interpreter/stream.h"
+
+/* send_display(data, metadata, display_id, is_result, update) → bool: False in a forked child, which has no
+ * way to send one. */
+static PyObject *send_display(PyObject *module, PyObject *args)
+{
+    Display display = {0};
+    int is_result, update;
+
+    if (!PyArg_ParseTuple(args, "O!O!Opp", &PyDict_Type, &display.data, &PyDict_Type, &display.metadata,
+                          &display.id, &is_result, &update))
+        return NULL;
+    display.is_result = is_result;
+    display.update = update;
+    return reply_display(&display) < 0 ? NULL : PyBool_FromLong(!run.forked);
+}
+
+/* repr(value) → str, for a value whose repr may raise. */
+static PyObject *safe_repr(PyObject *module, PyObject *value)
+{
+    return result_repr(value);
+}
+
+static PyMethodDef methods[] = {
+    {"send_display", send_display, METH_VARARGS, NULL},
+    {"safe_repr", safe_repr, METH_O, NULL},
+    {0},
+};
+
+static int add_streams(PyObject *module)
+{
+    if (stream_add_types(module) < 0 || PyModule_AddObjectRef(module, "stdout", stream_object(1)) < 0)
+        return -1;
+    return PyModule_AddObjectRef(module, "stderr", stream_object(2));
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, add_streams},
+#if PY_VERSION_HEX >= 0x030C0000
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+    {0, NULL},
+};
+
+static PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_limpet",
+    .m_methods = methods,
+    .m_slots = slots,
+};
+
+static PyObject *initialise(void)
+{
+    return PyModuleDef_Init(&definition);
+}
+
+int module_register(void)
+{
+    return PyImport_AppendInittab("_limpet", initialise);
+}

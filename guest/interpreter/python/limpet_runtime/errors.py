@@ -1,0 +1,83 @@
+"""Exceptions as text: what a user's code did, without the frames of the machinery around it."""
+
+import linecache
+import os
+import traceback
+
+# traceback imports these when it first needs them; by then a cell may have emptied sys.path.
+import ast  # noqa: F401
+import tokenize  # noqa: F401
+import unicodedata  # noqa: F401
+
+OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+CELL = "<cell "
+
+# Frames of one traceback that are looked at; of a deeper recursion only the innermost.
+FRAMES_MAX = 3000
+
+
+def trim(stack):
+    """Drops what led to the cell, and our own files wherever they are."""
+    first = next((i for i, frame in enumerate(stack) if frame.filename.startswith(CELL)), 0)
+    stack[:] = [frame for frame in stack[first:] if not frame.filename.startswith(OURS)]
+
+
+def trim_all(report):
+    """Trims a traceback, those of its causes and contexts, and those of the members of groups."""
+    seen = set()
+    reports = [report]
+    while reports:
+        one = reports.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        trim(one.stack)
+        reports += [one.__cause__, one.__context__, *(getattr(one, "exceptions", None) or ())]
+
+
+def depth(tb):
+    n = 0
+    while tb is not None:
+        n += 1
+        tb = tb.tb_next
+    return n
+
+
+def complete_syntax_error(error):
+    """Errors that the compiler finds after parsing come without their line, which only files have."""
+    if error.text is None and isinstance(error.filename, str) and isinstance(error.lineno, int):
+        error.text = linecache.getline(error.filename, error.lineno) or None
+
+
+def format_full(error):
+    if isinstance(error, SyntaxError):
+        complete_syntax_error(error)
+    limit = -FRAMES_MAX if depth(error.__traceback__) > FRAMES_MAX else None
+    report = traceback.TracebackException(type(error), error, error.__traceback__, limit=limit)
+    trim_all(report)
+    return "".join(report.format())
+
+
+def format_simple(error, name, message):
+    """For exceptions that break the formatter."""
+    stack = traceback.extract_tb(error.__traceback__, limit=-FRAMES_MAX)
+    trim(stack)
+    return "".join(["Traceback (most recent call last):\n", *stack.format(), f"{name}: {message}\n"])
+
+
+def text_of(error):
+    try:
+        return str(error)
+    except Exception:
+        return "<exception str() failed>"
+
+
+def describe(error):
+    """(name, message, traceback)"""
+    name = type(error).__name__
+    message = text_of(error)
+    try:
+        text = format_full(error)
+    except Exception:
+        text = format_simple(error, name, message)
+    return name, message, text

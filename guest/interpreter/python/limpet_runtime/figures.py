@@ -1,0 +1,40 @@
+"""matplotlib figures become displays: when a cell ends, and at plt.show()."""
+
+import io
+import sys
+
+from limpet_runtime import display
+
+
+def is_drawn(figure):
+    """Whether there is anything on it besides its background."""
+    return len(figure.get_children()) > 1
+
+
+def show(*args, **kwargs):
+    """Displays and closes the open figures of pyplot. Arguments are those of plt.show()."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is None or not hasattr(pyplot, "get_fignums"):
+        return
+    for number in pyplot.get_fignums():
+        figure = pyplot.figure(number)
+        if is_drawn(figure) and not was_displayed(figure):
+            display.display(figure)
+        pyplot.close(figure)
+
+
+def png(figure):
+    """The forms of a figure: {MIME type: value}."""
+    figure._limpet_displayed = True
+    data = io.BytesIO()
+    figure.savefig(data, format="png", bbox_inches="tight")
+    return {"image/png": data.getvalue()}
+
+
+def was_displayed(figure):
+    """Whether the cell displayed it by itself, as by naming it last. Drawing on needs a new display()."""
+    return getattr(figure, "_limpet_displayed", False)
+
+
+def adapt_pyplot(pyplot):
+    pyplot.show = show

@@ -1,0 +1,28 @@
+/* What the interpreter says on the channel. Messages of several threads do not mix; a forked child says
+ * nothing. Called with the GIL, which is released while writing. */
+#pragma once
+
+#include "guest/interpreter/pyref.h"
+
+typedef struct Outcome {
+    PyObject *result;     /* str, or NULL: the cell has no value */
+    PyObject *error;      /* tuple (name, message, traceback) of str, or NULL */
+    double cpu;           /* seconds, of the interpreter and the children it waited for */
+    uint64_t peak_memory; /* bytes, of the interpreter since it began */
+} Outcome;
+
+void outcome_deinit(Outcome *outcome);
+
+/* All: 0 or a negative errno. */
+int reply_ready(void);
+int reply_executed(uint64_t id, const Outcome *outcome);
+
+typedef struct Display {
+    PyObject *data, *metadata; /* dicts; MIME type to value */
+    PyObject *id;              /* str or None */
+    bool is_result, update;
+} Display;
+
+/* One display of the running cell. A value that is not plain data becomes a note that says so, as does a
+ * display over the limits of a call. -1 with an exception. */
+int reply_display(const Display *display);

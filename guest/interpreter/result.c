@@ -1,0 +1,69 @@
+#include "guest/interpreter/result.h"
+
+#include "guest/interpreter/guard.h"
+#include "guest/interpreter/runtime.h"
+
+static PyObject *describe_failure(PyObject *value, PyObject *exception)
+{
+    const char *type = Py_TYPE(value)->tp_name, *name = Py_TYPE(exception)->tp_name;
+    _pyref_ PyObject *message = PyObject_Str(exception);
+
+    if (message)
+        return PyUnicode_FromFormat("<%.200s object; repr() raised %.200s: %U>", type, name, message);
+    if (!PyErr_ExceptionMatches(PyExc_Exception))
+        return NULL;
+    PyErr_Clear();
+    return PyUnicode_FromFormat("<%.200s object; repr() raised %.200s>", type, name);
+}
+
+PyObject *result_repr(PyObject *value)
+{
+    PyObject *text = PyObject_Repr(value);
+
+    if (text || !PyErr_ExceptionMatches(PyExc_Exception))
+        return text;
+    _pyref_ PyObject *exception = py_take_exception();
+    return describe_failure(value, exception);
+}
+
+/* As in IPython: not where the cells have made `_` a name of their own. */
+static int keep_last(PyObject *value)
+{
+    static PyObject *name, *last;
+    PyObject *current;
+
+    if (!name && !(name = PyUnicode_InternFromString("_")))
+        return -1;
+    current = PyDict_GetItemWithError(runtime.main_dict, name);
+    if (current && current != last)
+        return 0;
+    Py_XSETREF(last, Py_NewRef(value));
+    return PyDict_SetItem(runtime.main_dict, name, value);
+}
+
+/* Types that have no form but text, told without a look at their methods. */
+static bool is_plain(PyObject *value)
+{
+    return PyLong_CheckExact(value) || PyUnicode_CheckExact(value) || PyFloat_CheckExact(value) ||
+           PyBool_Check(value) || PyList_CheckExact(value) || PyDict_CheckExact(value) ||
+           PyTuple_CheckExact(value) || PyBytes_CheckExact(value) || PyAnySet_CheckExact(value);
+}
+
+static int display(PyObject *value, PyObject *text)
+{
+    guard_begin_runtime();
+    _pyref_ PyObject *done = PyObject_CallFunctionObjArgs(runtime.display_result, value, text, NULL);
+    return done ? 0 : -1;
+}
+
+PyObject *result_report(PyObject *value)
+{
+    if (keep_last(value) < 0)
+        return NULL;
+
+    _pyref_ PyObject *text = result_repr(value);
+
+    if (!text || (!is_plain(value) && display(value, text) < 0))
+        return NULL;
+    return take(text);
+}

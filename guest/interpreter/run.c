@@ -1,0 +1,56 @@
+#include "guest/interpreter/run.h"
+
+#include "guest/interpreter/pyref.h"
+
+Run run;
+
+static uint64_t this_thread(void)
+{
+    return PyThreadState_GetID(PyThreadState_Get());
+}
+
+/* New threads are put first, and ids only grow. */
+static uint64_t newest_thread(void)
+{
+    return PyThreadState_GetID(PyInterpreterState_ThreadHead(PyInterpreterState_Get()));
+}
+
+void run_note_child(void)
+{
+    run.spawned = run.had_children = true;
+}
+
+static void after_fork_child(void)
+{
+    run.forked = true;
+}
+
+int run_init(void)
+{
+    run.main_thread = this_thread();
+    run.process = getpid();
+    return -pthread_atfork(run_note_child, NULL, after_fork_child);
+}
+
+void run_begin(uint64_t id)
+{
+    run.id = id;
+    run.active = true;
+    run.spawned = false;
+    run.last_thread = newest_thread();
+    run.displays = run.display_bytes = 0;
+}
+
+void run_end(void)
+{
+    run.active = false;
+}
+
+bool run_admits(void)
+{
+    if (run.forked)
+        return true;
+
+    uint64_t thread = this_thread();
+    return run.active && (thread == run.main_thread || thread > run.last_thread);
+}

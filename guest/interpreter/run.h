@@ -1,0 +1,31 @@
+/* The cell that is running, for everything that speaks in its name: streams, displays, the audit hook.
+ * Guarded by the GIL. */
+#pragma once
+
+#include "proto/base/base.h"
+
+typedef struct Run {
+    uint64_t id;                       /* of the `execute` it answers */
+    bool active;                       /* between run_begin() and run_end() */
+    bool forked;                       /* this is a child of the interpreter that goes on in Python */
+    bool spawned;                      /* a child process was started */
+    bool had_children;                 /* one ever was */
+    pid_t process;                     /* the interpreter, which a forked child is not */
+    uint64_t main_thread, last_thread; /* thread state ids: the main one; the highest when the cell began */
+    size_t displays, display_bytes;
+} Run;
+
+extern Run run;
+
+/* Once, on the main thread. */
+int run_init(void);
+
+void run_begin(uint64_t id);
+void run_end(void);
+
+/* A child process is about to be started. */
+void run_note_child(void);
+
+/* Whether the calling thread may write and display. Nobody may between two cells, and a thread that an
+ * earlier cell left running may not write into a later cell's reply. */
+bool run_admits(void);

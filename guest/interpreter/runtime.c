@@ -1,0 +1,36 @@
+#include "guest/interpreter/runtime.h"
+
+Runtime runtime;
+
+static const struct {
+    const char *module, *name;
+    PyObject **ret;
+} objects[] = {
+    {"sys", "modules", &runtime.modules},
+    {"linecache", "cache", &runtime.linecache},
+    {"limpet_runtime.cells", "compile_cell", &runtime.compile_cell},
+    {"limpet_runtime.aio", "run", &runtime.run_async},
+    {"limpet_runtime.errors", "describe", &runtime.describe_error},
+    {"limpet_runtime.display", "display_result", &runtime.display_result},
+    {"limpet_runtime.figures", "show", &runtime.show_figures},
+};
+
+static PyObject *import_object(const char *module_name, const char *name)
+{
+    _pyref_ PyObject *module = PyImport_ImportModule(module_name);
+
+    return module ? PyObject_GetAttrString(module, name) : NULL;
+}
+
+int runtime_init(void)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(objects); i++) {
+        *objects[i].ret = import_object(objects[i].module, objects[i].name);
+        if (!*objects[i].ret)
+            return -1;
+    }
+    runtime.main_dict = Py_XNewRef(PyModule_GetDict(PyImport_AddModule("__main__")));
+    runtime.last_resort =
+        Py_BuildValue("(sss)", "MemoryError", "there was no memory to describe the error", "");
+    return runtime.main_dict && runtime.last_resort ? 0 : -1;
+}

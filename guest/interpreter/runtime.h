@@ -1,0 +1,23 @@
+/* Python objects that the C side holds for the life of the process, so that no cell can take them away. */
+#pragma once
+
+#include "guest/interpreter/pyref.h"
+
+typedef struct Runtime {
+    PyObject *main_dict;   /* the namespace of cells: that of the module __main__ */
+    PyObject *modules;     /* sys.modules */
+    PyObject *linecache;   /* linecache.cache */
+    PyObject *last_resort; /* what describes an error when nothing else can */
+
+    /* limpet_runtime */
+    PyObject *compile_cell;
+    PyObject *run_async;
+    PyObject *describe_error;
+    PyObject *display_result;
+    PyObject *show_figures;
+} Runtime;
+
+extern Runtime runtime;
+
+/* Once, when Python runs and sys.path is set. -1 with an exception. */
+int runtime_init(void);

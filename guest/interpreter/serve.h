@@ -1,0 +1,6 @@
+/* The loop: one `execute` after the other, each answered by one `executed`. */
+#pragma once
+
+/* With the GIL, which is released while there is nothing to do, so that threads of earlier cells go on.
+ * Returns when the supervisor is gone (-EPIPE) or speaks nonsense: a negative errno. */
+int serve(void);

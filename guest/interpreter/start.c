@@ -1,0 +1,124 @@
+#include "guest/interpreter/start.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "guest/interpreter/guard.h"
+#include "guest/interpreter/module.h"
+#include "guest/interpreter/run.h"
+#include "guest/interpreter/runtime.h"
+#include "proto/limits.h"
+
+static int fail_status(PyStatus status, Problem *problem)
+{
+    return problem_set(problem, ERR_INTERNAL, "Python does not start: %s%s%s", status.func ? status.func : "",
+                       status.func ? ": " : "", status.err_msg ? status.err_msg : "no reason given");
+}
+
+/* With the exception that is set. */
+static int fail_exception(const char *what, Problem *problem)
+{
+    PyErr_Print();
+    return problem_set(problem, ERR_INTERNAL, "Python starts, but %s does not", what);
+}
+
+static int pre_initialise(Problem *problem)
+{
+    PyPreConfig config;
+
+    PyPreConfig_InitIsolatedConfig(&config);
+    config.utf8_mode = 1; /* a container need not have a locale */
+#ifdef __SANITIZE_ADDRESS__
+    config.allocator = PYMEM_ALLOCATOR_MALLOC; /* Python's own hides overruns */
+#endif
+    PyStatus status = Py_PreInitialize(&config);
+    return PyStatus_Exception(status) ? fail_status(status, problem) : 0;
+}
+
+static PyStatus set_options(PyConfig *config)
+{
+    config->install_signal_handlers = 1; /* SIGINT is how a cell is interrupted */
+    config->write_bytecode = 0;
+    config->faulthandler = 1; /* a crash says where in the code it was */
+    /* Of the Python that was linked, not of whichever is first in PATH. */
+    return PyConfig_SetBytesString(config, &config->executable, LIMPET_PYTHON_EXECUTABLE);
+}
+
+static int initialise(Problem *problem)
+{
+    PyConfig config;
+    PyStatus status;
+
+    PyConfig_InitIsolatedConfig(&config);
+    status = set_options(&config);
+    if (!PyStatus_Exception(status))
+        status = Py_InitializeFromConfig(&config);
+    PyConfig_Clear(&config);
+    return PyStatus_Exception(status) ? fail_status(status, problem) : 0;
+}
+
+/* The folder with limpet_runtime: beside the program, or where `make install` and the build tree have it. A
+ * new string, or NULL with a Problem. */
+static char *find_sources(Problem *problem)
+{
+    static const char *const places[] = {"python", "../lib/limpet/python"};
+    char program[LIMIT_PATH], probe[LIMIT_PATH + 64];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof(program));
+    char *slash = n > 0 ? memrchr(program, '/', (size_t)n) : NULL;
+
+    for (size_t i = 0; slash && i < ARRAY_SIZE(places); i++) {
+        *slash = '\0';
+        snprintf(probe, sizeof(probe), "%s/%s/limpet_runtime/..", program, places[i]);
+        char *found = realpath(probe, NULL);
+        if (found)
+            return found;
+    }
+    problem_set(problem, ERR_INTERNAL, "limpet_runtime is neither in %s nor in %s beside the program",
+                places[0], places[1]);
+    return NULL;
+}
+
+/* Modules of the session come first, ours last: a real IPython wins over our stand-in. */
+static int set_path(Problem *problem)
+{
+    _cleanup_(freep) char *sources = find_sources(problem);
+    char session[LIMIT_PATH];
+    PyObject *path = PySys_GetObject("path");
+
+    if (!sources)
+        return -EPROTO;
+    if (!getcwd(session, sizeof(session)))
+        return problem_set(problem, ERR_INTERNAL, "the session's directory is not there");
+
+    _pyref_ PyObject *first = PyUnicode_DecodeFSDefault(session);
+    _pyref_ PyObject *last = PyUnicode_DecodeFSDefault(sources);
+
+    if (!path || !first || !last || PyList_Insert(path, 0, first) < 0 || PyList_Append(path, last) < 0)
+        return fail_exception("sys.path", problem);
+    return 0;
+}
+
+static int load_runtime(Problem *problem)
+{
+    if (runtime_init() < 0 || guard_init() < 0)
+        return fail_exception("limpet_runtime", problem);
+    return run_init() < 0 ? problem_set(problem, ERR_INTERNAL, "out of memory") : 0;
+}
+
+int start_python(Problem *problem)
+{
+    int r = pre_initialise(problem);
+
+    if (r < 0)
+        return r;
+    if (module_register() < 0 || guard_watch_processes() < 0)
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    r = initialise(problem);
+    if (r < 0)
+        return r;
+    r = set_path(problem);
+    if (r < 0)
+        return r;
+    return load_runtime(problem);
+}

@@ -1,0 +1,262 @@
+"""Standard output and standard error: what arrives, when, in which order, and from whom."""
+
+import array
+import fcntl
+import os
+import termios
+import time
+
+import pytest
+
+
+def test_streams_are_separate(session):
+    reply = session.run("import sys\nprint('o')\nprint('e', file=sys.stderr)")
+    assert (reply.stdout, reply.stderr) == ("o\n", "e\n")
+
+
+def test_everything_has_arrived_with_the_reply(session):
+    for i in range(50):
+        assert session.run(f"print('x' * {i * 997})").stdout == "x" * (i * 997) + "\n"
+
+
+def test_many_megabytes(session):
+    reply = session.run("for i in range(20_000): print('a' * 999)")
+    assert len(reply.stdout) == 20_000_000
+    reply = session.run("import sys\nsys.stdout.write('é' * 5_000_000)")
+    assert reply.stdout == "é" * 5_000_000 and reply.result == "5000000"
+
+
+def test_output_streams_while_the_cell_runs(session):
+    session.start("import time\nprint('early')\ntime.sleep(60)")
+    session.wait_output("early")
+    session.interrupt()
+    assert session.finish().error["name"] == "KeyboardInterrupt"
+
+
+def test_flush_is_at_once(session):
+    session.start("print('a', flush=True)\nwhile True: pass")
+    session.wait_output("a")
+    session.interrupt()
+    session.finish()
+
+
+def test_streaming_again_after_a_pause_and_a_fork(session):
+    for _ in range(2):
+        session.start(
+            "import os, time\nif os.fork() == 0: os._exit(0)\nos.wait()\nprint('go')\ntime.sleep(60)"
+        )
+        session.wait_output("go")
+        session.interrupt()
+        session.finish()
+
+
+def test_no_helper_thread_wakes_while_idle(session):
+    session.run("print(1)")
+    time.sleep(0.2)  # the flush that was due finds nothing
+    tasks = f"/proc/{session.process.pid}/task"
+
+    def switches():
+        total = 0
+        for task in os.listdir(tasks):
+            with open(f"{tasks}/{task}/status") as file:
+                total += sum(int(line.split()[1]) for line in file if "voluntary_ctxt" in line)
+        return total
+
+    before = switches()
+    time.sleep(0.5)
+    assert switches() == before
+
+
+def test_a_slow_reader_can_be_interrupted(session):
+    """The pipe is full; only the interrupt gets the cell out of its print."""
+    session.start("print('x' * 10_000_000)")
+    waiting = array.array("i", [0])
+    while waiting[0] < 65536:
+        time.sleep(0.01)
+        fcntl.ioctl(session.pipes[1], termios.FIONREAD, waiting)
+    session.interrupt()
+    reply = session.finish()
+    assert reply.error["name"] == "KeyboardInterrupt"
+    assert 0 < len(reply.stdout) < 10_000_000
+    assert session.run("print('next')").stdout == "next\n"
+
+
+def test_lone_surrogates_never_raise(session):
+    reply = session.run("import sys\nprint('a\\udc80b')\nprint('\\ud800', file=sys.stderr)")
+    assert reply.error is None
+    assert (reply.stdout, reply.stderr) == ("a\\udc80b\n", "\\ud800\n")
+
+
+def test_the_stream_object(session):
+    code = """
+import io, sys
+for number, stream in enumerate([sys.stdout, sys.stderr], 1):
+    assert isinstance(stream, io.TextIOBase) and isinstance(stream.buffer, io.BufferedIOBase)
+    assert stream.fileno() == number and not stream.isatty() and stream.writable()
+    assert not stream.readable() and not stream.seekable() and not stream.closed
+    assert stream.encoding == 'utf-8' and stream.mode == 'w' and stream.name.startswith('<std')
+    assert stream.errors == 'backslashreplace' and stream.line_buffering is False and stream.newlines is None
+    stream.reconfigure(encoding='latin-1', line_buffering=True)
+    stream.close(); stream.buffer.close()
+    with stream: pass
+    assert not stream.closed
+    assert stream.write('') == 0 and stream.write('äb\\n') == 3
+    stream.writelines(['c', 'd\\n'])
+    assert stream.buffer.write(b'raw\\n') == 4 and stream.buffer.write(memoryview(b'')) == 0
+    for wrong in [lambda: stream.write(b'x'), lambda: stream.buffer.write('x'), lambda: stream.write(None)]:
+        try: wrong()
+        except TypeError: pass
+        else: assert False
+    for refused in [stream.read, stream.readline, stream.tell, lambda: stream.seek(0), lambda: next(stream)]:
+        try: refused()
+        except OSError: pass
+        else: assert False
+    stream.mark = 1
+assert sys.__stdout__ is sys.stdout
+type(sys.stdout)().write('made by hand\\n')
+"""
+    reply = session.run(code)
+    assert reply.error is None, reply.error["traceback"]
+    assert reply.stdout == "äb\ncd\nraw\nmade by hand\n" and reply.stderr == "äb\ncd\nraw\n"
+
+
+def test_text_wrappers_around_the_buffer(session):
+    code = (
+        "import io, sys\nsys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding='utf-8')\nprint('wrapped')"
+    )
+    for _ in range(3):
+        assert session.run(code).stdout == "wrapped\n"
+    assert (
+        session.run(
+            "import codecs\nsys.stdout = codecs.getwriter('utf-8')(sys.stdout.detach())\nprint('é')"
+        ).stdout
+        == "é\n"
+    )
+    assert session.run("print('plain')").stdout == "plain\n"
+
+
+def test_redirect_stdout(session):
+    code = (
+        "import contextlib, io\n"
+        "with contextlib.redirect_stdout(io.StringIO()) as s: print('in')\n"
+        "print('out')\n"
+        "s.getvalue()"
+    )
+    reply = session.run(code)
+    assert (reply.stdout, reply.result) == ("out\n", r"'in\n'")
+
+
+def test_c_level_output_arrives(session):
+    assert session.run("import ctypes\nctypes.CDLL(None).printf(b'from C')\nNone").stdout == "from C"
+
+
+@pytest.mark.parametrize(
+    "child",
+    [
+        "os.system('echo child')",
+        "subprocess.run(['echo', 'child'])",
+        "subprocess.run('echo child', shell=True, preexec_fn=lambda: None)",
+        "os.waitpid(os.posix_spawnp('echo', ['echo', 'child'], os.environ), 0)",
+        "os.spawnlp(os.P_WAIT, 'echo', 'echo', 'child')",
+        "os.fork() and os.wait() or os.execlp('echo', 'echo', 'child')",
+        "os.fork() and os.wait() or (print('child'), sys.stdout.flush(), os._exit(0))",
+    ],
+)
+def test_order_of_print_and_children(session, child):
+    reply = session.run(f"import os, subprocess, sys\nprint('one')\n{child};\nprint('two')")
+    assert reply.stdout == "one\nchild\ntwo\n"
+    assert reply.spawned is True
+    assert session.run("print('none')").spawned is False
+
+
+def test_order_within_stderr(session):
+    code = (
+        "import os, sys\n"
+        "print('one', file=sys.stderr)\n"
+        "os.system('echo child >&2')\n"
+        "print('two', file=sys.stderr)"
+    )
+    assert session.run(code).stderr == "one\nchild\ntwo\n"
+
+
+THREAD = """
+import threading, sys
+go, done = threading.Event(), threading.Event()
+def late():
+    go.wait()
+    print('late'); print('late', file=sys.stderr); display('late'); sys.stdout.flush()
+    done.set()
+threading.Thread(target=late, daemon=True).start()
+"""
+
+
+def test_threads_of_the_cell_write(session):
+    code = "import threading\nt = threading.Thread(target=print, args=('in thread',))\nt.start(); t.join()"
+    assert session.run(code).stdout == "in thread\n"
+
+
+def test_threads_of_earlier_cells_do_not_write(session):
+    session.run(THREAD)
+    reply = session.run("go.set(); done.wait(); print('mine')")
+    assert (reply.stdout, reply.stderr, reply.displays) == ("mine\n", "", [])
+    assert int(session.run("sys.stdout.dropped").result) > 0
+
+
+def test_threads_do_not_write_between_cells(session):
+    session.run(
+        THREAD + "go.set = lambda: None\nthreading.Timer(0.05, lambda: threading.Event.set(go)).start()"
+    )
+    time.sleep(0.3)
+    session.pump(0)
+    assert session.output[1] == b"" and session.messages == []
+    assert session.run("done.wait(10)").result == "True"
+    assert session.run("print('clean')").stdout == "clean\n"
+
+
+def test_threads_run_while_idle(session):
+    session.run(
+        "import threading, time\nticks = []\nstop = threading.Event()\n"
+        "def tick():\n    while not stop.wait(0.005): ticks.append(1)\nthreading.Thread(target=tick).start()"
+    )
+    before = int(session.run("len(ticks)").result)
+    time.sleep(0.3)
+    assert int(session.run("len(ticks)").result) > before + 5
+    session.run("stop.set()")
+
+
+def test_new_pipes_come_with_a_cell(session):
+    session.run("import subprocess\nchild = subprocess.Popen(['sh', '-c', 'sleep 0.3; echo late'])")
+    ends = [session.new_pipe(1), session.new_pipe(2)]
+    session.start(
+        "import os, sys\nprint('new')\nos.system('echo child')\nprint('e', file=sys.stderr)\nchild.wait()",
+        ends,
+    )
+    for end in ends:
+        os.close(end)
+    reply = session.finish()
+    assert (reply.stdout, reply.stderr) == ("new\nchild\n", "e\n")
+    assert session.run("print('still')").stdout == "still\n"
+
+
+def test_a_reader_that_is_gone_does_not_hurt(session):
+    for number in (1, 2):
+        session.selector.unregister(session.pipes[number])
+        os.close(session.pipes.pop(number))
+    assert session.run("print('x' * 100_000)\n5").result == "5"
+
+
+def test_a_thread_whose_cell_ends_while_it_writes(session):
+    """The rest of its text is nobody's; a display of it never comes behind the reply."""
+    code = """
+import threading
+def spam():
+    for _ in range(50):
+        print('s' * 200_000)
+        display('d' * 50_000)
+for _ in range(4): threading.Thread(target=spam, daemon=True).start()
+"""
+    for _ in range(5):
+        session.run(code)
+        reply = session.run("print('mine')")
+        assert reply.stdout.endswith("mine\n") and len(reply.stdout) == len("mine\n")
+        assert reply.displays == []
