@@ -1,0 +1,42 @@
+/* Artifacts: what sandboxed code leaves in a directory, reported once and published as copies that it cannot
+ * reach. The directory and everything below it is hostile and live; see beneath.h.
+ *
+ * After each call the session asks artifacts_dirty(), which costs one system call when nothing has happened,
+ * and only then has a worker thread look: artifacts_publish(). A file is reported by the first publication
+ * after it was created or changed. Two kinds of change may be noticed only with the next one: through a
+ * memory mapping that stays, and through a hard link that was made outside the directory or is gone again. */
+#pragma once
+
+#include "host/files/artifact_list.h"
+#include "host/files/finder.h"
+#include "host/files/publish.h"
+#include "host/files/worker.h"
+
+typedef struct ArtifactLimits {
+    FinderLimits finder;
+    PublishLimits publish;
+} ArtifactLimits;
+
+extern const ArtifactLimits artifact_limits_default;
+
+typedef struct Artifacts Artifacts;
+
+/* Watches `root_dir`, which sandboxed code sees as `prefix`. Copies go to `publish_dir`, which is made when
+ * it is missing (not its parents) and belongs to this Artifacts alone. Both are held open from now on. Files
+ * that are there already count as new. 0 or a negative errno. */
+int artifacts_new(Artifacts **ret, const char *root_dir, const char *prefix, const char *publish_dir);
+
+/* A publication under way ends by itself, with its callback not called. */
+Artifacts *artifacts_free(Artifacts *artifacts);
+DEFINE_CLEANUP(Artifacts *, artifacts_free);
+
+/* Before the first publication. `limits` outlives the Artifacts. */
+void artifacts_set_limits(Artifacts *artifacts, const ArtifactLimits *limits);
+
+/* Whether there may be something to publish. */
+bool artifacts_dirty(const Artifacts *artifacts);
+
+/* Finds and publishes on a worker thread, then calls `done` on the loop thread; the list is the callee's.
+ * -EBUSY while a publication is under way, or another negative errno; `done` is then not called. */
+int artifacts_publish(Artifacts *artifacts, Worker *worker, void (*done)(void *userdata, ArtifactList *list),
+                      void *userdata);

@@ -1,0 +1,72 @@
+/* Index: every path below a watched directory that was ever reported and still exists, with what it was
+ * then, and which of them have to be looked at again. Memory is bounded by entries and by bytes of paths. */
+#pragma once
+
+#include <sys/stat.h>
+
+#include "host/files/sha256.h"
+#include "proto/base/base.h"
+#include "proto/base/list.h"
+
+/* What tells one state of a file from another. The change time cannot be set by whoever wants to hide a
+ * change, but its clock may be too coarse to tell two quick changes apart: `recent` says that it was so
+ * young when it was read that it proves nothing. */
+typedef struct FileIdentity {
+    dev_t dev;
+    ino_t ino;
+    mode_t type; /* S_IFMT part */
+    off_t size;
+    struct timespec mtime;
+    struct timespec ctime;
+    bool recent;
+} FileIdentity;
+
+typedef enum IdentityChange {
+    IDENTITY_SAME,
+    IDENTITY_UNSURE, /* only the contents can tell */
+    IDENTITY_OTHER,
+} IdentityChange;
+
+FileIdentity identity_of(const struct stat *st);
+IdentityChange identity_compare(const FileIdentity *before, const FileIdentity *now);
+
+typedef struct IndexEntry {
+    char *path; /* relative to the directory */
+    List all;
+    List pending;         /* in Index.pending when it has to be looked at */
+    const char *obstacle; /* constant: why a directory here is not entered; NULL for everything else */
+    bool reported;        /* identity is that of the last report */
+    bool published;       /* and sha256 that of the published copy */
+    unsigned generation;  /* of the scan that last saw it */
+    FileIdentity identity;
+    uint8_t sha256[SHA256_SIZE];
+} IndexEntry;
+
+typedef struct Index {
+    void *tree; /* of IndexEntry, by path: a tree and not a hash table, as hostile code chooses the keys */
+    List all;
+    List pending;
+    size_t count;
+    size_t bytes;
+    size_t max_count;
+    size_t max_bytes;
+    unsigned generation;
+} Index;
+
+void index_init(Index *index, size_t max_count, size_t max_bytes);
+void index_deinit(Index *index);
+
+IndexEntry *index_find(Index *index, const char *path);
+
+/* The entry of `path`, made when there is none. NULL when the index is full or memory is short. */
+IndexEntry *index_add(Index *index, const char *path);
+
+void index_mark(Index *index, IndexEntry *entry); /* has to be looked at */
+void index_settle(IndexEntry *entry);             /* has been */
+void index_drop(Index *index, IndexEntry *entry);
+
+/* Whether `st` is a state of the entry that was not reported yet, as far as can be told without reading. */
+bool index_entry_differs(const IndexEntry *entry, const struct stat *st);
+
+/* Drops every entry that was last seen before the current generation. */
+void index_sweep(Index *index);

@@ -1,0 +1,22 @@
+/* Host file names for names that hostile code chose.
+ *
+ * A name made of letters, digits and "_+=,@.-" that does not begin with '.' or '-' stays as it is. Every
+ * other byte becomes %XX. A result that would be too long for a file system is cut and gets "%-" and a hash
+ * of the whole name, with the extension kept. Different names always give different results, and no result
+ * begins with '.' or contains "%~", which are free for the caller's own use. */
+#pragma once
+
+#include "proto/base/base.h"
+
+#define NAME_ESCAPED_MAX  250u /* room to put a short suffix behind */
+#define NAME_ESCAPED_SIZE (NAME_ESCAPED_MAX + 1)
+
+/* `name` is one component: not empty, no '/'. 0 or -ENOMEM. */
+int name_escape(char ret[NAME_ESCAPED_SIZE], const char *name);
+
+/* The name an escaped one was made from; `size` bytes at ret, terminated. -EINVAL when it is not one that
+ * name_escape makes or when it was cut, -ENOBUFS when it does not fit. */
+int name_unescape(char *ret, size_t size, const char *escaped);
+
+/* `path` for people: printable ASCII, the rest as %XX, cut with "..." to fit `size` (at least 8). */
+const char *path_display(char *ret, size_t size, const char *path);

@@ -1,0 +1,33 @@
+/* Publishing: copying what a Finder found into a directory that only the controller writes. */
+#pragma once
+
+#include "host/files/artifact_list.h"
+#include "host/files/copy.h"
+#include "host/files/index.h"
+
+typedef struct PublishLimits {
+    uint64_t file_bytes; /* one file: its size, and the space it takes */
+    uint64_t call_bytes; /* all files of one call */
+    size_t call_files;
+    size_t list_entries; /* skipped ones included; more are only counted */
+} PublishLimits;
+
+typedef struct Publisher {
+    int root;                /* handle on the directory of the originals */
+    const char *prefix;      /* its path in the container */
+    int target;              /* handle on the directory of the copies, used by one Publisher at a time */
+    const char *target_path; /* its path on the host */
+    const PublishLimits *limits;
+    ArtifactList *list; /* what is found is added to it */
+
+    Copier copier;
+    uint64_t bytes; /* copied */
+    size_t files;
+} Publisher;
+
+int publisher_init(Publisher *publisher); /* the fields above `copier` are set; 0 or -ENOMEM */
+void publisher_deinit(Publisher *publisher);
+
+/* Looks at every pending entry: publishes it, reports why not, or finds that nothing has changed. An entry
+ * that could not be settled yet stays pending for the next call. */
+void publish_pending(Publisher *publisher, Index *index);

@@ -1,0 +1,280 @@
+#include "host/files/sessiondir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "host/files/beneath.h"
+#include "host/files/remove.h"
+#include "host/files/transfer.h"
+
+#define PRIVATE_MODE 0700
+#define SHARED_MODE  01777
+#define OURS_MODE    0755
+
+#define NOBODY_ELSE (uid_t) - 1, (gid_t)-1 /* owner and group stay ours */
+
+/* ---- removing --------------------------------------------------------------------------------------------
+ */
+
+typedef struct Removal {
+    WorkerJob job;
+    char *path; /* of the directory of what is being removed */
+    char name[32];
+} Removal;
+
+static void removal_run(WorkerJob *job)
+{
+    Removal *removal = container_of(job, Removal, job);
+    _cleanup_(closep) int fd = open(removal->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd >= 0)
+        remove_tree(fd, removal->name, NULL);
+}
+
+static void removal_done(WorkerJob *job)
+{
+    Removal *removal = container_of(job, Removal, job);
+
+    free(removal->path);
+    free(removal);
+}
+
+/* Removes removed/NAME, in the background when that is possible. */
+static void remove_later(const char *state_dir, int removed, const char *name, Worker *worker)
+{
+    Removal *removal = worker ? calloc(1, sizeof(*removal)) : NULL;
+
+    if (removal && asprintf(&removal->path, "%s/removed", state_dir) >= 0) {
+        snprintf(removal->name, sizeof(removal->name), "%s", name);
+        if (worker_submit(worker, &removal->job, removal_run, removal_done) == 0)
+            return;
+        free(removal->path);
+    }
+    free(removal);
+    remove_tree(removed, name, NULL);
+}
+
+/* Moves `name` of `dirfd` to a place of its own below removed/, whose name goes to ret. False when there is
+ * nothing to move. */
+static bool set_aside(int dirfd, const char *name, int removed, char ret[32])
+{
+    static unsigned counter;
+
+    for (;;) {
+        snprintf(ret, 32, "%ld-%u", (long)getpid(), counter++);
+        if (renameat2(dirfd, name, removed, ret, RENAME_NOREPLACE) == 0)
+            return true;
+        if (errno != EEXIST)
+            return false;
+    }
+}
+
+static void discard(const char *state_dir, int removed, int session, const char *name, Worker *worker)
+{
+    char aside[32];
+
+    if (set_aside(session, name, removed, aside))
+        remove_later(state_dir, removed, aside, worker);
+}
+
+/* Everything of sessions/ID that is not published; `sessions/ID` too when that leaves nothing. */
+static void discard_session(const char *state_dir, int state, const char *id, Worker *worker)
+{
+    _cleanup_(closep) int removed = beneath_mkdirs(state, "removed", PRIVATE_MODE, NOBODY_ELSE);
+    _cleanup_(closep) int sessions = beneath_open(state, "sessions", O_PATH | O_DIRECTORY, 0);
+    _cleanup_(closep) int session = sessions < 0 ? -1 : beneath_open(sessions, id, O_PATH | O_DIRECTORY, 0);
+
+    if (removed < 0 || session < 0)
+        return;
+    discard(state_dir, removed, session, "files", worker);
+    discard(state_dir, removed, session, "work", worker);
+    unlinkat(session, "artifacts", AT_REMOVEDIR);
+    unlinkat(sessions, id, AT_REMOVEDIR);
+}
+
+static void sessiondir_deinit(SessionDir *directory)
+{
+    close_fd(&directory->files_fd);
+    free(directory->state_dir);
+    free(directory->id);
+    free(directory->files_path);
+    free(directory->artifacts_root);
+    free(directory->published_path);
+    free(directory->work_path);
+    free(directory->work_artifacts_root);
+    free(directory->work_published_path);
+    *directory = SESSIONDIR_NULL;
+}
+
+/* An output directory that nothing was published to. */
+static void remove_empty_outputs(const SessionDir *directory)
+{
+    char *parent = directory->work_published_path ? strdup(directory->work_published_path) : NULL;
+
+    if (!parent)
+        return;
+    rmdir(directory->published_path);
+    rmdir(directory->work_published_path);
+    *strrchr(parent, '/') = '\0';
+    rmdir(parent);
+    free(parent);
+}
+
+void sessiondir_remove(SessionDir *directory, Worker *worker)
+{
+    if (!directory->state_dir)
+        return;
+    _cleanup_(closep) int state = open(directory->state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (state >= 0 && directory->id)
+        discard_session(directory->state_dir, state, directory->id, worker);
+    remove_empty_outputs(directory);
+    sessiondir_deinit(directory);
+}
+
+typedef void (*OnName)(const char *state_dir, int state, const char *name, Worker *worker);
+
+static void for_each_name(const char *state_dir, int state, const char *directory, OnName on_name,
+                          Worker *worker)
+{
+    int fd = beneath_open(state, directory, O_RDONLY | O_DIRECTORY, 0);
+    DIR *stream = fd < 0 ? NULL : fdopendir(fd);
+
+    if (!stream) {
+        closep(&fd);
+        return;
+    }
+    for (struct dirent *entry; (entry = readdir(stream));)
+        if (entry->d_name[0] != '.')
+            on_name(state_dir, state, entry->d_name, worker);
+    closedir(stream);
+}
+
+static void remove_leftover(const char *state_dir, int state, const char *name, Worker *worker)
+{
+    _cleanup_(closep) int removed = beneath_open(state, "removed", O_PATH | O_DIRECTORY, 0);
+
+    if (removed >= 0)
+        remove_later(state_dir, removed, name, worker);
+}
+
+void sessiondir_sweep(const char *state_dir, Worker *worker)
+{
+    _cleanup_(closep) int state = open(state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    if (state < 0)
+        return;
+    for_each_name(state_dir, state, "removed", remove_leftover, worker);
+    for_each_name(state_dir, state, "sessions", discard_session, worker);
+}
+
+/* ---- making ----------------------------------------------------------------------------------------------
+ */
+
+/* STATE_DIR/KIND/ID/TAIL */
+static char *format_path(const char *state_dir, const char *kind, const char *id, const char *tail)
+{
+    char *path;
+
+    return asprintf(&path, "%s/%s/%s/%s", state_dir, kind, id, tail) < 0 ? NULL : path;
+}
+
+static int set_paths(SessionDir *directory, const char *state_dir, const char *id, bool ephemeral)
+{
+    directory->state_dir = strdup(state_dir);
+    directory->id = strdup(id);
+    directory->files_path = format_path(state_dir, "sessions", id, "files");
+    directory->artifacts_root = format_path(state_dir, "sessions", id, "files/artifacts");
+    directory->published_path = ephemeral ? format_path(state_dir, "outputs", id, "session")
+                                          : format_path(state_dir, "sessions", id, "artifacts");
+    if (!directory->state_dir || !directory->id || !directory->files_path || !directory->artifacts_root ||
+        !directory->published_path)
+        return -ENOMEM;
+    if (!ephemeral)
+        return 0;
+    directory->work_path = format_path(state_dir, "sessions", id, "work");
+    directory->work_artifacts_root = format_path(state_dir, "sessions", id, "work/artifacts");
+    directory->work_published_path = format_path(state_dir, "outputs", id, "work");
+    return directory->work_path && directory->work_artifacts_root && directory->work_published_path ? 0
+                                                                                                    : -ENOMEM;
+}
+
+/* Makes `name` below `parent` and returns a handle on it; closes parent. Passes an error of parent on. */
+static int make_in(int parent, const char *name, mode_t mode)
+{
+    int fd = parent < 0 ? parent : beneath_mkdirs(parent, name, mode, NOBODY_ELSE);
+
+    closep(&parent);
+    return fd;
+}
+
+/* A directory sandboxed code writes to, with its `artifacts`. */
+static int make_shared(int session, const char *name)
+{
+    _cleanup_(closep) int fd = beneath_mkdirs(session, name, SHARED_MODE, NOBODY_ELSE);
+    _cleanup_(closep) int artifacts = fd < 0 ? fd : beneath_mkdirs(fd, "artifacts", SHARED_MODE, NOBODY_ELSE);
+
+    return artifacts < 0 ? artifacts : take_fd(&fd);
+}
+
+static int make_files(SessionDir *directory, int session)
+{
+    directory->files_fd = make_shared(session, "files");
+    if (directory->files_fd < 0)
+        return directory->files_fd;
+    _cleanup_(closep) int ours =
+        beneath_mkdirs(directory->files_fd, TRANSFER_DIRECTORY, OURS_MODE, NOBODY_ELSE);
+    return ours < 0 ? ours : 0;
+}
+
+static int make_outputs(int state, const char *id)
+{
+    int outputs = beneath_mkdirs(state, "outputs", PRIVATE_MODE, NOBODY_ELSE);
+    _cleanup_(closep) int output = make_in(outputs, id, PRIVATE_MODE);
+    _cleanup_(closep) int session =
+        output < 0 ? output : beneath_mkdirs(output, "session", OURS_MODE, NOBODY_ELSE);
+    _cleanup_(closep) int work =
+        session < 0 ? session : beneath_mkdirs(output, "work", OURS_MODE, NOBODY_ELSE);
+
+    return MIN(work, 0);
+}
+
+static int make_all(SessionDir *directory, int state, const char *id, bool ephemeral)
+{
+    int sessions = beneath_mkdirs(state, "sessions", PRIVATE_MODE, NOBODY_ELSE);
+    _cleanup_(closep) int session = make_in(sessions, id, PRIVATE_MODE);
+    int r = session < 0 ? session : make_files(directory, session);
+
+    if (r < 0)
+        return r;
+    _cleanup_(closep) int other = ephemeral ? make_shared(session, "work")
+                                            : beneath_mkdirs(session, "artifacts", OURS_MODE, NOBODY_ELSE);
+    if (other < 0)
+        return other;
+    return ephemeral ? make_outputs(state, id) : 0;
+}
+
+int sessiondir_make(SessionDir *ret, const char *state_dir, const char *id, bool ephemeral, Problem *problem)
+{
+    SessionDir directory = SESSIONDIR_NULL;
+    _cleanup_(closep) int state = open(state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int r = state < 0 ? -errno : 0;
+
+    if (r == 0)
+        discard_session(state_dir, state, id, NULL);
+    if (r == 0)
+        r = set_paths(&directory, state_dir, id, ephemeral);
+    if (r == 0)
+        r = make_all(&directory, state, id, ephemeral);
+    if (r < 0) {
+        sessiondir_remove(&directory, NULL);
+        sessiondir_deinit(&directory);
+        return problem_set(problem, ERR_INTERNAL, "cannot make the session's directories in %s: %s",
+                           state_dir, strerror(-r));
+    }
+    *ret = directory;
+    return 0;
+}

@@ -1,0 +1,256 @@
+#include "host/files/transfer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "host/files/beneath.h"
+#include "host/files/names.h"
+
+#define PREFIX         "/session"
+#define UPLOAD_PREFIX  "put-"
+#define DISPLAY_SIZE   256
+#define DIRECTORY_MODE 0755
+
+typedef struct SessionPath {
+    char path[LIMIT_PATH + 1]; /* relative, without empty, "." and ".." components */
+    char display[DISPLAY_SIZE];
+} SessionPath;
+
+static int bad_path(Problem *problem, const char *what)
+{
+    return problem_set(problem, ERR_BAD_REQUEST, "path: %s", what);
+}
+
+/* Appends one component of a path, which may be one that means nothing. */
+static int append_component(SessionPath *ret, size_t *used, const char *name, size_t n, Problem *problem)
+{
+    if (n == 0 || (n == 1 && name[0] == '.'))
+        return 0;
+    if (n == 2 && memcmp(name, "..", 2) == 0)
+        return bad_path(problem, "'..' is not allowed");
+    if (n > NAME_MAX)
+        return bad_path(problem, "a name in it is longer than 255 bytes");
+    if (*used > 0)
+        ret->path[(*used)++] = '/';
+    memcpy(ret->path + *used, name, n);
+    *used += n;
+    ret->path[*used] = '\0';
+    return 0;
+}
+
+static int parse_path(SessionPath *ret, Text text, Problem *problem)
+{
+    const size_t prefix = strlen(PREFIX);
+    size_t used = 0;
+
+    if (text.size == 0 || text.size > LIMIT_PATH)
+        return bad_path(problem, text.size == 0 ? "must not be empty" : "too long");
+    if (memchr(text.data, '\0', text.size))
+        return bad_path(problem, "must not contain a zero byte");
+    if (text.data[0] == '/') {
+        if (text.size < prefix || memcmp(text.data, PREFIX, prefix) != 0 ||
+            (text.size > prefix && text.data[prefix] != '/'))
+            return bad_path(problem, "must be below " PREFIX);
+        text.data += prefix;
+        text.size -= prefix;
+    }
+    ret->path[0] = '\0';
+    while (text.size > 0) {
+        const char *slash = memchr(text.data, '/', text.size);
+        size_t n = slash ? (size_t)(slash - text.data) : text.size;
+
+        if (append_component(ret, &used, text.data, n, problem) < 0)
+            return -EPROTO;
+        text.data += MIN(n + 1, text.size);
+        text.size -= MIN(n + 1, text.size);
+    }
+    if (used == 0)
+        return bad_path(problem, "must name a file");
+    path_display(ret->display, sizeof(ret->display), ret->path);
+    return 0;
+}
+
+/* ---- put -------------------------------------------------------------------------------------------------
+ */
+
+static bool is_ours(const char *path)
+{
+    const size_t n = strlen(TRANSFER_DIRECTORY);
+
+    return strncmp(path, TRANSFER_DIRECTORY, n) == 0 && (path[n] == '/' || path[n] == '\0');
+}
+
+static int put_failed(Problem *problem, const SessionPath *path, int error)
+{
+    switch (-error) {
+    case EISDIR:
+    case ENOTEMPTY:
+    case EEXIST:
+        return problem_set(problem, ERR_BAD_REQUEST, "'%s' is a directory", path->display);
+    case ENOTDIR:
+    case ELOOP:
+    case EXDEV:
+        return problem_set(problem, ERR_BAD_REQUEST, "a parent of '%s' is not a directory of the session",
+                           path->display);
+    case EFBIG:
+        return problem_set(problem, ERR_TOO_LARGE, "'%s' is larger than a file may be", path->display);
+    default:
+        return problem_set(problem, ERR_INTERNAL, "cannot write '%s': %s", path->display, strerror(-error));
+    }
+}
+
+static int write_all(int fd, Text data, uint64_t offset)
+{
+    while (data.size > 0) {
+        ssize_t n = pwrite(fd, data.data, data.size, (off_t)offset);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        data.data += n;
+        data.size -= (size_t)n;
+        offset += (uint64_t)n;
+    }
+    return 0;
+}
+
+/* The temporary file of an upload, which has `offset` bytes. -ESPIPE when it has another number. */
+static int open_upload(int directory, const char *name, uint64_t offset)
+{
+    struct stat st;
+
+    if (offset == 0) {
+        if (unlinkat(directory, name, 0) < 0 && errno != ENOENT)
+            return -errno;
+        return beneath_open(directory, name, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    }
+    _cleanup_(closep) int fd = beneath_open(directory, name, O_WRONLY | O_NONBLOCK, 0);
+    if (fd < 0)
+        return fd == -ENOENT ? -ESPIPE : fd;
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    return S_ISREG(st.st_mode) && (uint64_t)st.st_size == offset ? take_fd(&fd) : -ESPIPE;
+}
+
+/* Gives the finished upload its owner and mode and moves it to its path. */
+static int finish_upload(int session_dirfd, int uploads, const char *upload, int fd, const SessionPath *path,
+                         uid_t uid, gid_t gid)
+{
+    const char *slash = strrchr(path->path, '/');
+    const char *name = slash ? slash + 1 : path->path;
+    char parent[LIMIT_PATH + 1];
+
+    snprintf(parent, sizeof(parent), "%.*s", (int)(slash ? slash - path->path : 0), path->path);
+    _cleanup_(closep) int directory = beneath_mkdirs(session_dirfd, parent, DIRECTORY_MODE, uid, gid);
+    if (directory < 0)
+        return directory;
+    if (fchmod(fd, 0644) < 0 || fchown(fd, uid, gid) < 0 || renameat(uploads, upload, directory, name) < 0)
+        return -errno;
+    return 0;
+}
+
+int transfer_put(int session_dirfd, Text path, uint64_t offset, Text data, bool last, uid_t uid, gid_t gid,
+                 const char *key, uint64_t *ret_size, Problem *problem)
+{
+    char upload[sizeof(UPLOAD_PREFIX) + NAME_ESCAPED_SIZE] = UPLOAD_PREFIX;
+    SessionPath to;
+
+    if (parse_path(&to, path, problem) < 0)
+        return -EPROTO;
+    if (is_ours(to.path))
+        return bad_path(problem, "'" TRANSFER_DIRECTORY "' belongs to the controller");
+    if (data.size > LIMIT_FILE_CHUNK)
+        return problem_set(problem, ERR_TOO_LARGE, "data: more than %u bytes in one message",
+                           LIMIT_FILE_CHUNK);
+    int r = name_escape(upload + strlen(UPLOAD_PREFIX), key);
+    if (r < 0)
+        return put_failed(problem, &to, r);
+
+    _cleanup_(closep) int uploads = beneath_open(session_dirfd, TRANSFER_DIRECTORY, O_PATH | O_DIRECTORY, 0);
+    if (uploads < 0)
+        return put_failed(problem, &to, uploads);
+    _cleanup_(closep) int fd = open_upload(uploads, upload, offset);
+    if (fd == -ESPIPE)
+        return problem_set(problem, ERR_BAD_REQUEST, "offset: %llu is not where the last chunk ended",
+                           (unsigned long long)offset);
+    r = fd < 0 ? fd : write_all(fd, data, offset);
+    if (r == 0 && last)
+        r = finish_upload(session_dirfd, uploads, upload, fd, &to, uid, gid);
+    if (r < 0) {
+        unlinkat(uploads, upload, 0);
+        return put_failed(problem, &to, r);
+    }
+    *ret_size = offset + data.size;
+    return 0;
+}
+
+/* ---- get -------------------------------------------------------------------------------------------------
+ */
+
+static int get_failed(Problem *problem, const SessionPath *path, int error)
+{
+    switch (-error) {
+    case ENOENT:
+    case ENOTDIR:
+    case ENAMETOOLONG:
+        return problem_set(problem, ERR_NO_SUCH_FILE, "no file '%s' in the session", path->display);
+    case ELOOP:
+        return problem_set(problem, ERR_NO_SUCH_FILE, "'%s' is, or is behind, a symbolic link",
+                           path->display);
+    case EISDIR:
+        return problem_set(problem, ERR_NO_SUCH_FILE, "'%s' is a directory", path->display);
+    case ENXIO:
+    case EXDEV:
+        return problem_set(problem, ERR_NO_SUCH_FILE, "'%s' is not a regular file", path->display);
+    default:
+        return problem_set(problem, ERR_INTERNAL, "cannot read '%s': %s", path->display, strerror(-error));
+    }
+}
+
+static int read_chunk(int fd, uint64_t offset, size_t size, Buf *out)
+{
+    uint8_t *to = buf_reserve(out, size);
+    size_t used = 0;
+
+    if (!to)
+        return -ENOBUFS;
+    while (used < size) {
+        ssize_t n = pread(fd, to + used, size - used, (off_t)(offset + used));
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        if (n == 0)
+            break;
+        used += (size_t)n;
+    }
+    buf_commit(out, used);
+    return 0;
+}
+
+int transfer_get(int session_dirfd, Text path, uint64_t offset, uint64_t size, Buf *out, uint64_t *ret_size,
+                 Problem *problem)
+{
+    SessionPath from;
+    struct stat st;
+
+    if (parse_path(&from, path, problem) < 0)
+        return -EPROTO;
+    _cleanup_(closep) int fd = beneath_open_regular(session_dirfd, from.path, &st);
+    if (fd < 0)
+        return get_failed(problem, &from, fd);
+
+    uint64_t left = offset < (uint64_t)st.st_size ? (uint64_t)st.st_size - offset : 0;
+    size_t n = (size_t)MIN(MIN(size, left), (uint64_t)LIMIT_FILE_CHUNK);
+    int r = n > 0 ? read_chunk(fd, offset, n, out) : 0;
+    if (r < 0)
+        return get_failed(problem, &from, r);
+    *ret_size = (uint64_t)st.st_size;
+    return 0;
+}

@@ -1,0 +1,23 @@
+/* Files that clients send to and fetch from a session's directory, one chunk a message. */
+#pragma once
+
+#include <sys/types.h>
+
+#include "proto/base/buf.h"
+#include "proto/base/problem.h"
+#include "proto/wire.h"
+
+/* Below the session's directory: ours, not writable by sandboxed code, on the same filesystem. */
+#define TRANSFER_DIRECTORY ".limpet"
+
+/* Writes `data` at `offset` of the upload `key` (any text the caller tells uploads apart by); offset 0 begins
+ * it anew, any other must be its size so far. With `last` it becomes the file at `path` atomically: owner
+ * uid:gid, mode 0644, parent directories made. *ret_size: bytes so far. `path` is below /session, absolute
+ * or relative. 0, or -EPROTO with the problem set. */
+int transfer_put(int session_dirfd, Text path, uint64_t offset, Text data, bool last, uid_t uid, gid_t gid,
+                 const char *key, uint64_t *ret_size, Problem *problem);
+
+/* Appends at most `size` bytes (never more than LIMIT_FILE_CHUNK) from `offset` on to `out`; none at the end.
+ * *ret_size: bytes of the whole file. Regular files only. 0, or -EPROTO with the problem set. */
+int transfer_get(int session_dirfd, Text path, uint64_t offset, uint64_t size, Buf *out, uint64_t *ret_size,
+                 Problem *problem);

@@ -1,0 +1,456 @@
+#include "tests/support/artifacts_fixture.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <signal.h>
+#include <time.h>
+
+static void test_reported_once(void **state)
+{
+    Fixture *f = *state;
+
+    assert_int_equal(publish(f)->n, 0);
+    assert_false(artifacts_dirty(f->artifacts));
+    write_file(f->root, "table.csv", "a,b\n1,2\n");
+    assert_true(artifacts_dirty(f->artifacts));
+    assert_int_equal(publish(f)->n, 1);
+    assert_published(f->list, "table.csv", "a,b\n1,2\n");
+
+    const Artifact *table = find(f->list, "table.csv");
+    struct stat st;
+    assert_string_equal(table->mime_type, "text/csv");
+    assert_string_equal(table->sha256, "492d5ea496056f1a6a6592241032fab764c321596317930b4fa0e1e8bc3b7470");
+    assert_int_equal(stat(table->host_path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0644);
+
+    assert_int_equal(publish(f)->n, 0);
+    assert_false(artifacts_dirty(f->artifacts));
+    write_file(f->root, "table.csv", "a,b\n3,4\n"); /* same size, at once */
+    assert_int_equal(publish(f)->n, 1);
+    assert_published(f->list, "table.csv", "a,b\n3,4\n");
+}
+
+static void test_open_file_is_reported_as_it_grows(void **state)
+{
+    Fixture *f = *state;
+    int fd = openat(f->root, "log.txt", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+
+    for (int i = 1; i <= 3; i++) {
+        assert_int_equal(write(fd, "line\n", 5), 5);
+        assert_int_equal(publish(f)->n, 1);
+        assert_int_equal(find(f->list, "log.txt")->size, 5 * i);
+    }
+    close(fd);
+    assert_int_equal(publish(f)->n, 0);
+}
+
+static void test_new_directories(void **state)
+{
+    Fixture *f = *state;
+
+    publish(f);
+    mkdirat(f->root, "a", 0755);
+    mkdirat(f->root, "a/b", 0755);
+    write_file(f->root, "a/b/one", "1");
+    assert_int_equal(publish(f)->n, 1);
+    assert_published(f->list, "a/b/one", "1");
+    write_file(f->root, "a/b/two", "2");
+    assert_int_equal(publish(f)->n, 1);
+    assert_published(f->list, "a/b/two", "2");
+}
+
+static void test_moved_directories(void **state)
+{
+    Fixture *f = *state;
+
+    mkdirat(f->root, "a", 0755);
+    write_file(f->root, "a/one", "1");
+    publish(f);
+    renameat(f->root, "a", f->root, "b");
+    write_file(f->root, "b/two", "2");
+    assert_int_equal(publish(f)->n, 2);
+    assert_published(f->list, "b/one", "1");
+    assert_published(f->list, "b/two", "2");
+
+    renameat(f->root, "b", f->outside, "b");
+    write_file(f->outside, "b/three", "3");
+    assert_int_equal(publish(f)->n, 0);
+    renameat(f->outside, "b", f->root, "a");
+    assert_int_equal(publish(f)->n, 3);
+    write_file(f->root, "a/one", "changed");
+    assert_int_equal(publish(f)->n, 1);
+    assert_published(f->list, "a/one", "changed");
+}
+
+static void test_other_kinds(void **state)
+{
+    Fixture *f = *state;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    char canary[PATH_MAX];
+
+    write_file(f->outside, "canary", "CANARY");
+    snprintf(canary, sizeof(canary), "%s/outside", f->base);
+    assert_int_equal(symlinkat(canary, f->root, "directory-link"), 0);
+    snprintf(canary, sizeof(canary), "%s/outside/canary", f->base);
+    assert_int_equal(symlinkat(canary, f->root, "link"), 0);
+    assert_int_equal(symlinkat("/proc/self/environ", f->root, "magic"), 0);
+    assert_int_equal(mkfifoat(f->root, "fifo", 0644), 0);
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s/root/socket", f->base);
+    assert_int_equal(bind(fd, (void *)&address, sizeof(address)), 0);
+    write_file(f->root, "sibling", "here");
+
+    assert_int_equal(publish(f)->n, 6);
+    assert_skipped(f->list, "link", "symbolic link");
+    assert_skipped(f->list, "directory-link", "symbolic link");
+    assert_skipped(f->list, "magic", "symbolic link");
+    assert_skipped(f->list, "fifo", "FIFO");
+    assert_skipped(f->list, "socket", "socket");
+    assert_published(f->list, "sibling", "here");
+    assert_int_equal(publish(f)->n, 0);
+    close(fd);
+}
+
+static void test_sparse_and_large(void **state)
+{
+    Fixture *f = *state;
+    int fd = openat(f->root, "giant", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    struct stat st;
+
+    assert_int_equal(ftruncate(fd, (off_t)1 << 40), 0);
+    close(fd);
+    fd = openat(f->root, "holes", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    assert_int_equal(pwrite(fd, "x", 1, 64 << 20), 1);
+    close(fd);
+    assert_int_equal(publish(f)->n, 2);
+    assert_skipped(f->list, "giant", "too large");
+
+    const Artifact *holes = find(f->list, "holes");
+    assert_null(holes->skipped);
+    assert_int_equal(stat(holes->host_path, &st), 0);
+    assert_int_equal(st.st_size, (64 << 20) + 1);
+    assert_true(st.st_blocks * 512 < 1 << 20);
+    assert_string_equal(holes->sha256, "15f2858f9e022a4134f1cc04217049bc383b0feac1d9f0e3f9279e9b645c5b11");
+}
+
+static void test_odd_names(void **state)
+{
+    Fixture *f = *state;
+    static const char *const names[] = {
+        "new\nline", "esc\033[2J", "\xff\xfe invalid",         "-rf",
+        ".hidden",   "100%",       "r\xc3\xa9sum\xc3\xa9.csv", "\xe2\x80\xaertl"};
+    char longest[NAME_MAX + 1];
+
+    memset(longest, '\xe4', NAME_MAX);
+    longest[NAME_MAX] = '\0';
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        write_file(f->root, names[i], names[i]);
+    write_file(f->root, longest, "long");
+    assert_int_equal(publish(f)->n, ARRAY_SIZE(names) + 1);
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        assert_published(f->list, names[i], names[i]);
+        for (const char *c = find(f->list, names[i])->host_path; *c; c++)
+            assert_true(*c > ' ' && *c < 0x7f);
+    }
+    assert_published(f->list, longest, "long");
+}
+
+static void test_deep_tree(void **state)
+{
+    Fixture *f = *state;
+    int fd = dup(f->root);
+
+    publish(f);
+    for (int i = 0; i < 6000; i++) {
+        assert_int_equal(mkdirat(fd, "d", 0755), 0);
+        int next = openat(fd, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        close(fd);
+        fd = next;
+    }
+    write_file(fd, "bottom", "deep");
+    close(fd);
+    write_file(f->root, "sibling", "here");
+    assert_int_equal(publish(f)->n, 2);
+    assert_published(f->list, "sibling", "here");
+    assert_non_null(f->list->entries[0].skipped);
+    assert_string_equal(f->list->entries[0].skipped, "nested too deep");
+    assert_int_equal(publish(f)->n, 0);
+}
+
+static void test_hard_links(void **state)
+{
+    Fixture *f = *state;
+
+    write_file(f->root, "one", "first");
+    publish(f);
+    assert_int_equal(linkat(f->root, "one", f->root, "two", 0), 0);
+    assert_int_equal(publish(f)->n, 1);
+    assert_published(f->list, "two", "first");
+    write_file(f->root, "one", "second");
+    assert_int_equal(publish(f)->n, 2);
+    assert_published(f->list, "one", "second");
+    assert_published(f->list, "two", "second");
+
+    assert_int_equal(linkat(f->root, "one", f->outside, "three", 0), 0);
+    unlinkat(f->root, "two", 0);
+    assert_int_equal(publish(f)->n, 0);
+    write_file(f->outside, "three", "third"); /* no event says so */
+    assert_int_equal(publish(f)->n, 1);
+    assert_published(f->list, "one", "third");
+
+    unlinkat(f->outside, "three", 0);
+    publish(f);
+    publish(f);
+    assert_false(artifacts_dirty(f->artifacts)); /* back to events */
+}
+
+static void test_times_do_not_hide(void **state)
+{
+    Fixture *f = *state;
+    struct stat st;
+
+    write_file(f->root, "file", "before");
+    publish(f);
+    assert_int_equal(fstatat(f->root, "file", &st, 0), 0);
+    write_file(f->root, "file", "AFTER!");
+    assert_int_equal(utimensat(f->root, "file", (struct timespec[]){st.st_atim, st.st_mtim}, 0), 0);
+    assert_int_equal(publish(f)->n, 1);
+    assert_published(f->list, "file", "AFTER!");
+
+    assert_int_equal(fchmodat(f->root, "file", 04755, 0), 0); /* not a change of what it holds */
+    assert_int_equal(publish(f)->n, 0);
+    assert_int_equal(utimensat(f->root, "file", (struct timespec[]){{1, 0}, {1, 0}}, 0), 0);
+    assert_int_equal(publish(f)->n, 1);
+    assert_int_equal(stat(f->list->entries[0].host_path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0644);
+}
+
+/* A young change time proves nothing: the next change may have the same. */
+static void test_identity(void **state)
+{
+    FileIdentity before = {.ino = 1, .type = S_IFREG, .size = 1, .mtime = {1, 1}, .ctime = {1, 1}},
+                 now = before;
+
+    assert_int_equal(identity_compare(&before, &now), IDENTITY_SAME);
+    before.recent = true;
+    assert_int_equal(identity_compare(&before, &now), IDENTITY_UNSURE);
+    before.recent = false;
+    now.ctime.tv_nsec++;
+    assert_int_equal(identity_compare(&before, &now), IDENTITY_UNSURE);
+    now.mtime.tv_nsec++;
+    assert_int_equal(identity_compare(&before, &now), IDENTITY_OTHER);
+
+    struct stat st = {.st_mode = S_IFREG};
+    assert_false(identity_of(&st).recent);
+    clock_gettime(CLOCK_REALTIME, &st.st_ctim);
+    assert_true(identity_of(&st).recent);
+    st.st_ctim.tv_sec += 3600; /* the clock was set back */
+    assert_true(identity_of(&st).recent);
+}
+
+static void test_memory_mapping(void **state)
+{
+    Fixture *f = *state;
+    int fd = openat(f->root, "map", O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+
+    assert_int_equal(ftruncate(fd, 4), 0);
+    char *map = mmap(NULL, 4, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(map, MAP_FAILED);
+    close(fd);
+    publish(f);
+    memcpy(map, "data", 4);
+    munmap(map, 4);
+    assert_int_equal(publish(f)->n, 1);
+    assert_published(f->list, "map", "data");
+}
+
+static void test_file_and_directory_of_one_name(void **state)
+{
+    Fixture *f = *state;
+
+    write_file(f->root, "x", "file");
+    publish(f);
+    _cleanup_(freep) char *first = strdup(find(f->list, "x")->host_path);
+    unlinkat(f->root, "x", 0);
+    mkdirat(f->root, "x", 0755);
+    write_file(f->root, "x/y", "below");
+    assert_int_equal(publish(f)->n, 1);
+    assert_published(f->list, "x/y", "below");
+    _cleanup_(freep) char *copy = read_file(first);
+    assert_string_equal(copy, "file");
+
+    mkdirat(f->root, "z", 0755);
+    write_file(f->root, "z/y", "below");
+    publish(f);
+    unlinkat(f->root, "z/y", 0);
+    unlinkat(f->root, "z", AT_REMOVEDIR);
+    write_file(f->root, "z", "file");
+    assert_int_equal(publish(f)->n, 1);
+    assert_published(f->list, "z", "file");
+}
+
+static void test_limits(void **state)
+{
+    Fixture *f = *state;
+    ArtifactLimits limits = artifact_limits_default;
+
+    limits.publish =
+        (PublishLimits){.file_bytes = 8192, .call_bytes = 20, .call_files = 3, .list_entries = 5};
+    fixture_watch(f, &limits);
+    write_file(f->root, "a", "0123456789");
+    write_file(f->root, "b", "0123456789a");
+    publish(f);
+    assert_skipped(f->list, f->list->entries[0].skipped ? "a" : "b", "bytes for one call");
+    for (char name[] = "c"; *name < 'i'; (*name)++)
+        write_file(f->root, name, "");
+    publish(f);
+    assert_int_equal(f->list->n, 5);
+    assert_int_equal(f->list->omitted, 1);
+    size_t published = 0;
+    for (size_t i = 0; i < f->list->n; i++)
+        published += !f->list->entries[i].skipped;
+    assert_int_equal(published, 3);
+    assert_int_equal(publish(f)->n, 0);
+}
+
+static void test_write_error_loses_no_sibling(void **state)
+{
+    Fixture *f = *state;
+    struct rlimit before, small = {4096, RLIM_INFINITY};
+    char text[8193];
+
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    write_file(f->root, "large", text);
+    write_file(f->root, "small", "here");
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small.rlim_max = before.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    publish(f);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(f->list->n, 2);
+    assert_skipped(f->list, "large", "could not be copied");
+    assert_published(f->list, "small", "here");
+}
+
+/* More events than the kernel queues: what was lost is found by looking. */
+static void test_overflow(void **state)
+{
+    Fixture *f = *state;
+
+    publish(f);
+    for (int i = 0; i < 20000; i++) {
+        write_file(f->root, i % 2 ? "a" : "b", "");
+        unlinkat(f->root, i % 2 ? "a" : "b", 0);
+    }
+    mkdirat(f->root, "late", 0755);
+    write_file(f->root, "late/file", "found");
+    assert_int_equal(publish(f)->n, 1);
+    assert_published(f->list, "late/file", "found");
+    write_file(f->root, "late/file", "again");
+    assert_int_equal(publish(f)->n, 1);
+    assert_false(artifacts_dirty(f->artifacts));
+}
+
+static void test_too_many_directories(void **state)
+{
+    Fixture *f = *state;
+    ArtifactLimits limits = artifact_limits_default;
+    char name[32];
+
+    limits.finder.directories = 4;
+    fixture_watch(f, &limits);
+    for (int i = 0; i < 8; i++) {
+        snprintf(name, sizeof(name), "d%d", i);
+        mkdirat(f->root, name, 0755);
+        strcat(name, "/file");
+        write_file(f->root, name, name);
+    }
+    assert_int_equal(publish(f)->n, 8);
+    assert_int_equal(publish(f)->n, 0);
+    write_file(f->root, "d7/file", "changed");
+    assert_int_equal(publish(f)->n, 1);
+    assert_published(f->list, "d7/file", "changed");
+    assert_int_equal(publish(f)->n, 0);
+}
+
+static void test_too_many_entries(void **state)
+{
+    Fixture *f = *state;
+    ArtifactLimits limits = artifact_limits_default;
+    char name[32];
+
+    limits.finder.entries = 10;
+    fixture_watch(f, &limits);
+    for (int i = 0; i < 20; i++) {
+        snprintf(name, sizeof(name), "%d", i);
+        write_file(f->root, name, name);
+    }
+    publish(f);
+    assert_true(f->list->incomplete);
+    assert_in_range(f->list->n, 8, 10);
+}
+
+static void must_not_come(void *userdata, ArtifactList *list)
+{
+    fail();
+}
+
+static void test_free_while_publishing(void **state)
+{
+    Fixture *f = *state;
+
+    write_file(f->root, "file", "data");
+    assert_int_equal(artifacts_publish(f->artifacts, f->worker, must_not_come, NULL), 0);
+    assert_int_equal(artifacts_publish(f->artifacts, f->worker, must_not_come, NULL), -EBUSY);
+    assert_true(artifacts_dirty(f->artifacts));
+    f->artifacts = artifacts_free(f->artifacts);
+    worker_wait(f->worker);
+}
+
+static void test_merge(void **state)
+{
+    ArtifactList *one = artifact_list_new(), *two = artifact_list_new();
+
+    assert_int_equal(artifact_list_add(one, &(Artifact){.path = strdup("/a")}), 0);
+    assert_int_equal(artifact_list_add(two, &(Artifact){.path = strdup("/b"), .skipped = strdup("why")}), 0);
+    two->omitted = 3;
+    ArtifactList *all = artifact_list_merge(artifact_list_merge(NULL, one), artifact_list_merge(two, NULL));
+    assert_int_equal(all->n, 2);
+    assert_int_equal(all->omitted, 3);
+    assert_string_equal(all->entries[1].path, "/b");
+    artifact_list_free(all);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_reported_once),
+        TEST(test_open_file_is_reported_as_it_grows),
+        TEST(test_new_directories),
+        TEST(test_moved_directories),
+        TEST(test_other_kinds),
+        TEST(test_sparse_and_large),
+        TEST(test_odd_names),
+        TEST(test_deep_tree),
+        TEST(test_hard_links),
+        TEST(test_times_do_not_hide),
+        TEST(test_memory_mapping),
+        TEST(test_file_and_directory_of_one_name),
+        TEST(test_limits),
+        TEST(test_write_error_loses_no_sibling),
+        TEST(test_overflow),
+        TEST(test_too_many_directories),
+        TEST(test_too_many_entries),
+        TEST(test_free_while_publishing),
+        cmocka_unit_test(test_identity),
+        cmocka_unit_test(test_merge),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

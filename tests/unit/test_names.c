@@ -1,0 +1,102 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "host/files/mime.h"
+#include "host/files/names.h"
+
+static void assert_escapes(const char *name, const char *expected)
+{
+    char escaped[NAME_ESCAPED_SIZE], back[256];
+
+    assert_int_equal(name_escape(escaped, name), 0);
+    assert_string_equal(escaped, expected);
+    assert_int_equal(name_unescape(back, sizeof(back), escaped), 0);
+    assert_string_equal(back, name);
+}
+
+static void test_escape(void **state)
+{
+    assert_escapes("plot-1_a+b=c,d@e.PNG", "plot-1_a+b=c,d@e.PNG");
+    assert_escapes("-rf", "%2Drf");
+    assert_escapes(".hidden", "%2Ehidden");
+    assert_escapes("...", "%2E..");
+    assert_escapes("100%", "100%25");
+    assert_escapes("%41", "%2541");
+    assert_escapes("a b", "a%20b");
+    assert_escapes("new\nline\033", "new%0Aline%1B");
+    assert_escapes("\xff\xc3\xa9", "%FF%C3%A9");
+    assert_escapes("$(x)`'\"~*?[]{}|&;<>\\!#^:",
+                   "%24%28x%29%60%27%22%7E%2A%3F%5B%5D%7B%7D%7C%26%3B%3C%3E%5C%21%23%5E%3A");
+}
+
+static void test_unescape_refuses(void **state)
+{
+    static const char *const bad[] = {"",     "a b", "%",   "%2",   "%zz", "%2d",  "%41",
+                                      "a%2E", "%00", "%2F", ".dot", "-d",  "a%-b", "a%~"};
+    char back[256];
+
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+        assert_int_equal(name_unescape(back, sizeof(back), bad[i]), -EINVAL);
+    assert_int_equal(name_unescape(back, 3, "abc"), -ENOBUFS);
+    assert_int_equal(name_unescape(back, 4, "abc"), 0);
+}
+
+static void test_long_names(void **state)
+{
+    char one[256], other[256], escaped[NAME_ESCAPED_SIZE], escaped_other[NAME_ESCAPED_SIZE], back[256];
+
+    memset(one, 'x', 250);
+    strcpy(one + 246, ".csv");
+    assert_int_equal(name_escape(escaped, one), 0);
+    assert_string_equal(escaped, one);
+
+    memset(one, 0xe4, 255);
+    one[255] = '\0';
+    memcpy(one + 251, ".csv", 4);
+    memcpy(other, one, sizeof(other));
+    other[250] = 'y';
+    assert_int_equal(name_escape(escaped, one), 0);
+    assert_int_equal(name_escape(escaped_other, other), 0);
+    assert_true(strlen(escaped) <= NAME_ESCAPED_MAX);
+    assert_string_not_equal(escaped, escaped_other);
+    assert_string_equal(escaped + strlen(escaped) - 4, ".csv");
+    assert_non_null(strstr(escaped, "%-"));
+    assert_int_equal(name_unescape(back, sizeof(back), escaped), -EINVAL);
+}
+
+static void test_display(void **state)
+{
+    char text[16];
+
+    assert_string_equal(path_display(text, sizeof(text), "a/b c\n"), "a/b%20c%0A");
+    assert_string_equal(path_display(text, sizeof(text), "0123456789abcdefghi"), "0123456789ab...");
+    assert_string_equal(path_display(text, sizeof(text), "\xff\xff\xff\xff\xff\xff"), "%FF%FF%FF%FF...");
+}
+
+static void test_mime_types(void **state)
+{
+    assert_string_equal(mime_type("table.csv"), "text/csv");
+    assert_string_equal(mime_type("a/b.c/PLOT.PNG"), "image/png");
+    assert_string_equal(mime_type("data.tar.gz"), "application/gzip");
+    assert_string_equal(mime_type("model.pkl"), "application/x-pickle");
+    assert_string_equal(mime_type("README"), "application/octet-stream");
+    assert_string_equal(mime_type("end."), "application/octet-stream");
+    assert_string_equal(mime_type("x.unknown"), "application/octet-stream");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_escape),     cmocka_unit_test(test_unescape_refuses),
+        cmocka_unit_test(test_long_names), cmocka_unit_test(test_display),
+        cmocka_unit_test(test_mime_types),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

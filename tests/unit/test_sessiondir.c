@@ -1,0 +1,197 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "host/files/remove.h"
+#include "host/files/sessiondir.h"
+
+static char state_dir[64];
+static Problem problem;
+static SessionDir directory;
+
+static int set_up(void **state)
+{
+    umask(077);
+    strcpy(state_dir, "/tmp/limpet-test-XXXXXX");
+    assert_non_null(mkdtemp(state_dir));
+    directory = SESSIONDIR_NULL;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    sessiondir_remove(&directory, NULL);
+    assert_int_equal(remove_path(state_dir), 0);
+    return 0;
+}
+
+static mode_t mode_of(const char *path)
+{
+    struct stat st;
+
+    assert_int_equal(lstat(path, &st), 0);
+    assert_true(S_ISDIR(st.st_mode));
+    return st.st_mode & 07777;
+}
+
+static void make_file(const char *parent, const char *name)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/%s", parent, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    assert_true(fd >= 0);
+    close(fd);
+}
+
+static bool exists(const char *format, const char *name)
+{
+    char path[PATH_MAX] = "";
+
+    snprintf(path, sizeof(path), "%s/%s/%s", state_dir, format, name);
+    return access(path, F_OK) == 0;
+}
+
+static size_t count_names(const char *name)
+{
+    char path[PATH_MAX];
+    size_t n = 0;
+
+    snprintf(path, sizeof(path), "%s/%s", state_dir, name);
+    DIR *stream = opendir(path);
+    if (!stream)
+        return 0;
+    for (struct dirent *entry; (entry = readdir(stream));)
+        n += entry->d_name[0] != '.';
+    closedir(stream);
+    return n;
+}
+
+static void test_pinned(void **state)
+{
+    char path[PATH_MAX];
+
+    assert_int_equal(sessiondir_make(&directory, state_dir, "one", false, &problem), 0);
+    assert_int_equal(mode_of(directory.files_path), 01777);
+    assert_int_equal(mode_of(directory.artifacts_root), 01777);
+    assert_int_equal(mode_of(directory.published_path), 0755);
+    snprintf(path, sizeof(path), "%s/.limpet", directory.files_path);
+    assert_int_equal(mode_of(path), 0755);
+    snprintf(path, sizeof(path), "%s/sessions", state_dir);
+    assert_int_equal(mode_of(path), 0700);
+    assert_null(directory.work_path);
+    assert_true(directory.files_fd >= 0);
+
+    make_file(directory.files_path, "left");
+    make_file(directory.published_path, "kept");
+    sessiondir_remove(&directory, NULL);
+    assert_null(directory.files_path);
+    assert_false(exists("sessions/one", "files"));
+    assert_true(exists("sessions/one/artifacts", "kept"));
+    assert_int_equal(count_names("removed"), 0);
+
+    assert_int_equal(sessiondir_make(&directory, state_dir, "one", false, &problem), 0);
+    assert_false(exists("sessions/one/files", "left"));
+    assert_true(exists("sessions/one/artifacts", "kept"));
+}
+
+static void test_nothing_published_leaves_nothing(void **state)
+{
+    assert_int_equal(sessiondir_make(&directory, state_dir, "one", false, &problem), 0);
+    sessiondir_remove(&directory, NULL);
+    assert_int_equal(count_names("sessions"), 0);
+
+    assert_int_equal(sessiondir_make(&directory, state_dir, "0123", true, &problem), 0);
+    sessiondir_remove(&directory, NULL);
+    assert_int_equal(count_names("sessions"), 0);
+    assert_int_equal(count_names("outputs"), 0);
+}
+
+static void test_ephemeral(void **state)
+{
+    assert_int_equal(sessiondir_make(&directory, state_dir, "0123", true, &problem), 0);
+    assert_int_equal(mode_of(directory.work_path), 01777);
+    assert_int_equal(mode_of(directory.work_artifacts_root), 01777);
+    assert_int_equal(mode_of(directory.published_path), 0755);
+    assert_string_not_equal(directory.published_path, directory.work_published_path);
+    make_file(directory.work_published_path, "kept");
+    make_file(directory.work_path, "left");
+    sessiondir_remove(&directory, NULL);
+    assert_true(exists("outputs/0123/work", "kept"));
+    assert_false(exists("outputs/0123", "session"));
+    assert_int_equal(count_names("sessions"), 0);
+    assert_int_equal(count_names("removed"), 0);
+}
+
+/* A new life may begin while the files of the last are still being removed. */
+static void test_remove_in_the_background(void **state)
+{
+    Loop *loop;
+    Worker *worker;
+
+    assert_int_equal(loop_new(&loop), 0);
+    assert_int_equal(worker_new(&worker, loop, 2), 0);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(sessiondir_make(&directory, state_dir, "one", false, &problem), 0);
+        assert_false(exists("sessions/one/files", "left"));
+        make_file(directory.files_path, "left");
+        sessiondir_remove(&directory, worker);
+    }
+    worker_free(worker);
+    loop_free(loop);
+    assert_int_equal(count_names("removed"), 0);
+    assert_int_equal(count_names("sessions"), 0);
+}
+
+static void test_sweep(void **state)
+{
+    SessionDir lost;
+    char path[PATH_MAX];
+
+    assert_int_equal(sessiondir_make(&lost, state_dir, "one", false, &problem), 0);
+    make_file(lost.published_path, "kept");
+    assert_int_equal(sessiondir_make(&directory, state_dir, "0123", true, &problem), 0);
+    snprintf(path, sizeof(path), "%s/removed", state_dir);
+    make_file(path, "half-removed");
+
+    sessiondir_sweep(state_dir, NULL);
+    assert_true(exists("sessions/one/artifacts", "kept"));
+    assert_false(exists("sessions/one", "files"));
+    assert_int_equal(count_names("sessions"), 1);
+    assert_int_equal(count_names("removed"), 0);
+    sessiondir_remove(&lost, NULL);
+}
+
+static void test_failure(void **state)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/none", state_dir);
+    assert_true(sessiondir_make(&directory, path, "one", false, &problem) < 0);
+    assert_int_equal(problem.code, ERR_INTERNAL);
+    make_file(state_dir, "outputs");
+    assert_true(sessiondir_make(&directory, state_dir, "0123", true, &problem) < 0);
+    assert_int_equal(count_names("sessions"), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_pinned),    TEST(test_nothing_published_leaves_nothing),
+        TEST(test_ephemeral), TEST(test_remove_in_the_background),
+        TEST(test_sweep),     TEST(test_failure),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
