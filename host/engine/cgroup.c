@@ -1,0 +1,246 @@
+#include "host/engine/cgroup.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "host/engine/capture.h"
+
+#define MOUNTINFO_LIMIT (4u << 20)
+#define FILE_LIMIT      (64u << 10)
+
+/* One mounted hierarchy. */
+typedef struct Hierarchy {
+    char root[PATH_MAX / 2];  /* the group that is at the mount point */
+    char point[PATH_MAX / 2]; /* where it is mounted */
+    char options[256];        /* controllers of version 1, among others */
+    bool unified;
+} Hierarchy;
+
+/* Whether `word` is in a list with commas. */
+static bool in_list(const char *list, size_t size, const char *word)
+{
+    for (const char *end = list + size; list < end;) {
+        const char *comma = memchr(list, ',', (size_t)(end - list));
+        size_t length = (size_t)((comma ? comma : end) - list);
+
+        if (length == strlen(word) && memcmp(list, word, length) == 0)
+            return true;
+        list += length + 1;
+    }
+    return false;
+}
+
+static bool parse_mount(const char *line, Hierarchy *ret)
+{
+    const char *separator = strstr(line, " - ");
+    char type[16];
+
+    if (!separator || separator > line + strcspn(line, "\n"))
+        return false;
+    if (sscanf(line, "%*s %*s %*s %2047s %2047s", ret->root, ret->point) != 2 ||
+        sscanf(separator, " - %15s %*s %255s", type, ret->options) != 2)
+        return false;
+    ret->unified = strcmp(type, "cgroup2") == 0;
+    return ret->unified || strcmp(type, "cgroup") == 0;
+}
+
+/* The next hierarchy in the text of mountinfo from *at on. */
+static bool next_hierarchy(const char **at, Hierarchy *ret)
+{
+    while (**at) {
+        const char *line = *at;
+
+        *at += strcspn(line, "\n");
+        *at += **at == '\n';
+        if (parse_mount(line, ret))
+            return true;
+    }
+    return false;
+}
+
+static bool find_hierarchy(const char *mountinfo, const char *controller, Hierarchy *ret)
+{
+    while (next_hierarchy(&mountinfo, ret))
+        if (controller ? !ret->unified && in_list(ret->options, strlen(ret->options), controller)
+                       : ret->unified)
+            return true;
+    return false;
+}
+
+/* The group of the line of /proc/PID/cgroup that has the controller; NULL means version 2. */
+static bool find_group(const char *cgroup, const char *controller, char *ret, size_t size)
+{
+    for (const char *line = cgroup; *line;) {
+        size_t length = strcspn(line, "\n");
+        const char *controllers = memchr(line, ':', length);
+        const char *path =
+            controllers ? memchr(controllers + 1, ':', length - (size_t)(controllers + 1 - line)) : NULL;
+
+        if (path) {
+            size_t named = (size_t)(path - controllers - 1);
+            size_t path_length = length - (size_t)(path + 1 - line);
+
+            if (controller ? in_list(controllers + 1, named, controller) : named == 0 && line[0] == '0') {
+                if (path_length >= size)
+                    return false;
+                memcpy(ret, path + 1, path_length);
+                ret[path_length] = '\0';
+                return true;
+            }
+        }
+        line += length + (line[length] == '\n');
+    }
+    return false;
+}
+
+int memory_cgroup_find(const char *cgroup, const char *mountinfo, MemoryCgroup *ret)
+{
+    char group[PATH_MAX / 2], *directory;
+    const char *below = group;
+    bool unified = !find_group(cgroup, "memory", group, sizeof(group));
+    Hierarchy hierarchy;
+
+    if (unified && !find_group(cgroup, NULL, group, sizeof(group)))
+        return -ENOENT;
+    if (!find_hierarchy(mountinfo, unified ? NULL : "memory", &hierarchy))
+        return -ENOENT;
+    if (strcmp(hierarchy.root, "/") != 0 && strncmp(group, hierarchy.root, strlen(hierarchy.root)) == 0)
+        below += strlen(hierarchy.root);
+    if (asprintf(&directory, "%s%s", hierarchy.point, below) < 0)
+        return -ENOMEM;
+    *ret = (MemoryCgroup){.directory = directory, .unified = unified};
+    return 0;
+}
+
+int memory_cgroup_init(MemoryCgroup *memory, pid_t pid)
+{
+    char *cgroup _cleanup_(freep) = NULL, *mountinfo _cleanup_(freep) = NULL;
+    char path[64];
+    int r;
+
+    snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
+    r = capture_file(path, FILE_LIMIT, &cgroup);
+    if (r == 0)
+        r = capture_file("/proc/self/mountinfo", MOUNTINFO_LIMIT, &mountinfo);
+    return r < 0 ? r : memory_cgroup_find(cgroup, mountinfo, memory);
+}
+
+void memory_cgroup_deinit(MemoryCgroup *memory)
+{
+    free(memory->directory);
+    *memory = (MemoryCgroup){0};
+}
+
+static int read_group_file(const char *directory, const char *name, char **ret)
+{
+    char path[PATH_MAX];
+
+    if ((size_t)snprintf(path, sizeof(path), "%s/%s", directory, name) >= sizeof(path))
+        return -ENAMETOOLONG;
+    return capture_file(path, FILE_LIMIT, ret);
+}
+
+int memory_cgroup_read(const MemoryCgroup *memory, uint64_t *ret_bytes, uint64_t *ret_kills)
+{
+    char *usage _cleanup_(freep) = NULL, *events _cleanup_(freep) = NULL;
+    const char *kills;
+    uint64_t bytes;
+    int r;
+
+    if (!memory->directory)
+        return -ENOENT;
+    r = read_group_file(memory->directory, memory->unified ? "memory.current" : "memory.usage_in_bytes",
+                        &usage);
+    if (r == 0)
+        r = read_group_file(memory->directory, memory->unified ? "memory.events" : "memory.oom_control",
+                            &events);
+    if (r < 0)
+        return r;
+    kills = events ? strstr(events, "oom_kill ") : NULL;
+    if (!kills || sscanf(usage, "%" SCNu64, &bytes) != 1)
+        return -EBADMSG;
+    *ret_bytes = bytes;
+    *ret_kills = strtoull(kills + strlen("oom_kill "), NULL, 10);
+    return 0;
+}
+
+static void remove_directory(const char *directory)
+{
+    char *members _cleanup_(freep) = NULL;
+
+    if (rmdir(directory) == 0 || errno != EBUSY || read_group_file(directory, "cgroup.procs", &members) < 0)
+        return;
+    for (char *at = members, *end; *at; at = end) {
+        long pid = strtol(at, &end, 10);
+
+        if (end == at)
+            break;
+        if (pid > 1)
+            kill((pid_t)pid, SIGKILL);
+    }
+    rmdir(directory);
+}
+
+void cgroup_remove(const char *path)
+{
+    char *mountinfo _cleanup_(freep) = NULL;
+    const char *at;
+    Hierarchy hierarchy;
+
+    if (capture_file("/proc/self/mountinfo", MOUNTINFO_LIMIT, &mountinfo) < 0)
+        return;
+    for (at = mountinfo; next_hierarchy(&at, &hierarchy);) {
+        char directory[PATH_MAX];
+
+        if ((size_t)snprintf(directory, sizeof(directory), "%s%s", hierarchy.point, path) < sizeof(directory))
+            remove_directory(directory);
+    }
+}
+
+static bool has_unified_controller(const char *point, const char *controller)
+{
+    char *text _cleanup_(freep) = NULL;
+
+    if (read_group_file(point, "cgroup.controllers", &text) < 0)
+        return false;
+    for (char *c = text; *c; c++)
+        if (*c == ' ' || *c == '\n')
+            *c = ',';
+    return in_list(text, strlen(text), controller);
+}
+
+int cgroup_support(CgroupSupport *ret)
+{
+    char *mountinfo _cleanup_(freep) = NULL;
+    Hierarchy hierarchy;
+    CgroupSupport support = {0};
+    char swap[PATH_MAX];
+    int r = capture_file("/proc/self/mountinfo", MOUNTINFO_LIMIT, &mountinfo);
+
+    if (r < 0)
+        return r;
+    if (find_hierarchy(mountinfo, "memory", &hierarchy)) {
+        snprintf(swap, sizeof(swap), "%s/memory.memsw.limit_in_bytes", hierarchy.point);
+        support = (CgroupSupport){
+            .version = 1,
+            .memory = true,
+            .pids = find_hierarchy(mountinfo, "pids", &hierarchy),
+            .cpu = find_hierarchy(mountinfo, "cpu", &hierarchy),
+            .swap = access(swap, F_OK) == 0,
+        };
+    } else if (find_hierarchy(mountinfo, NULL, &hierarchy)) {
+        support = (CgroupSupport){
+            .version = 2,
+            .memory = has_unified_controller(hierarchy.point, "memory"),
+            .pids = has_unified_controller(hierarchy.point, "pids"),
+            .cpu = has_unified_controller(hierarchy.point, "cpu"),
+            .swap = true,
+        };
+    }
+    *ret = support;
+    return 0;
+}

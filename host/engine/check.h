@@ -1,0 +1,20 @@
+/* Saying what a host can do, one finding at a time, and the findings that every engine shares. */
+#pragma once
+
+#include "host/engine/cgroup.h"
+#include "host/engine/engine.h"
+
+typedef struct Check {
+    void (*report)(void *userdata, const EngineFinding *finding);
+    void *userdata;
+} Check;
+
+/* `advice` may be NULL. */
+void check_say(const Check *check, int level, const char *topic, const char *advice, const char *format, ...)
+    _printf_(5, 6);
+
+/* Cgroup controllers, seccomp, core dumps, user namespaces. */
+void check_kernel(const Check *check);
+
+/* Whether the kernel can filter system calls. */
+bool check_has_seccomp(void);

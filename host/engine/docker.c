@@ -1,0 +1,187 @@
+/* The engine that asks a Docker Engine. Never exec, cp, logs or attach: those let a hostile container at the
+ * daemon. */
+#include "host/engine/docker.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "host/engine/docker_container.h"
+#include "host/engine/docker_json.h"
+#include "proto/base/log.h"
+
+static bool image_is_valid(const char *image)
+{
+    if (!isalnum((unsigned char)*image) || strlen(image) >= DOCKER_NAME_SIZE)
+        return false;
+    for (; *image; image++)
+        if (!isalnum((unsigned char)*image) && !strchr("._:/@-", *image))
+            return false;
+    return true;
+}
+
+static const char *docker_default_image(Engine *engine)
+{
+    const char *configured = container_of(engine, DockerEngine, engine)->config.image;
+
+    return *configured ? configured : DOCKER_DEFAULT_IMAGE;
+}
+
+static int docker_create(Engine *engine, const ContainerSpec *spec, const ContainerEvents *events,
+                         void *userdata, Container **ret, Problem *problem)
+{
+    DockerEngine *docker = container_of(engine, DockerEngine, engine);
+    const char *image = *spec->image ? spec->image : docker_default_image(engine);
+    char *body _cleanup_(freep) = NULL;
+    char reference[DOCKER_NAME_SIZE + sizeof(DOCKER_REPOSITORY)];
+    DockerContainer *container;
+    int r;
+
+    if (!image_is_valid(image))
+        return problem_set(problem, ERR_BAD_REQUEST, "'%s' is not the name of an image", image);
+    docker_image_reference(reference, sizeof(reference), image);
+    r = docker_json_create(spec, reference, docker->api_minor, &body);
+    container = r == 0 ? docker_container_new(docker, spec->name, spec->session_dir, spec->work_dir) : NULL;
+    if (!container)
+        return problem_set(problem, ERR_INTERNAL, "out of memory, or a path that is not UTF-8");
+    container->container.events = *events;
+    container->container.userdata = userdata;
+    if (docker_container_start(container, body) < 0)
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    *ret = &container->container;
+    return 0;
+}
+
+static int docker_memory(Container *base, uint64_t *ret_bytes, uint64_t *ret_oom_kills)
+{
+    return memory_cgroup_read(&container_of(base, DockerContainer, container)->memory, ret_bytes,
+                              ret_oom_kills);
+}
+
+/* Sweeping: what an earlier process left is removed like a container of our own. */
+
+static void sweep_one_less(void *userdata)
+{
+    DockerSweep *sweep = userdata;
+
+    if (--sweep->left == 0)
+        sweep->done(sweep->userdata, sweep->total);
+}
+
+static void on_sweep_idle(LoopIdle *idle)
+{
+    sweep_one_less(container_of(idle, DockerSweep, idle));
+}
+
+static bool is_ours(DockerEngine *docker, const char *name)
+{
+    DockerContainer *container;
+
+    list_foreach(container, &docker->containers, DockerContainer,
+                 link) if (strcmp(container->name, name) == 0) return true;
+    return false;
+}
+
+/* Only what is below the state directory can be a mount of ours. */
+static const char *own_directory(DockerEngine *docker, const char *directory)
+{
+    size_t length = strlen(docker->config.state_dir);
+
+    return directory && strncmp(directory, docker->config.state_dir, length) == 0 && directory[length] == '/'
+               ? directory
+               : NULL;
+}
+
+static void sweep_found(void *userdata, const char *name, const char *session_dir, const char *work_dir)
+{
+    DockerEngine *docker = userdata;
+    DockerContainer *container;
+
+    if (strlen(name) >= DOCKER_NAME_SIZE || is_ours(docker, name))
+        return;
+    container = docker_container_new(docker, name, own_directory(docker, session_dir),
+                                     own_directory(docker, work_dir));
+    if (!container)
+        return;
+    container->made = true;
+    container->container.events.removed = sweep_one_less;
+    container->container.userdata = &docker->sweep;
+    docker->sweep.total++;
+    docker->sweep.left++;
+    docker_container_remove(&container->container);
+}
+
+static void on_listed(void *userdata, const DockerReply *reply)
+{
+    DockerEngine *docker = userdata;
+    Problem problem = PROBLEM_NULL;
+
+    docker->sweep.call = NULL;
+    if (reply->status != 200 || docker_json_list(reply->body, reply->size, sweep_found, docker) < 0) {
+        docker_explain(docker, reply, &problem);
+        log_warn("containers not listed", "reason=%s", problem.text);
+    }
+    sweep_one_less(&docker->sweep);
+}
+
+static void docker_sweep(Engine *engine, void (*done)(void *userdata, unsigned removed), void *userdata)
+{
+    DockerEngine *docker = container_of(engine, DockerEngine, engine);
+    char path[DOCKER_PATH_SIZE];
+
+    docker->sweep = (DockerSweep){.left = 1, .done = done, .userdata = userdata};
+    /* filters={"label":["limpet.owner=OWNER"]} */
+    snprintf(
+        path, sizeof(path),
+        "/v1.%u/containers/json?all=true&filters=%%7B%%22label%%22%%3A%%5B%%22limpet.owner%%3D%s%%22%%5D%%7D",
+        docker->api_minor, docker->config.owner);
+    if (docker_http_start(docker->http, "GET", path, NULL, DOCKER_CALL_SECONDS, on_listed, docker,
+                          &docker->sweep.call) < 0)
+        loop_idle_add(docker->loop, &docker->sweep.idle, on_sweep_idle);
+}
+
+/* The engine */
+
+static int docker_open(Loop *loop, const EngineConfig *config, Engine **ret, Problem *problem)
+{
+    DockerEngine *docker _cleanup_(freep) = calloc(1, sizeof(*docker));
+    int r;
+
+    if (!docker)
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    docker->engine.ops = &engine_docker;
+    docker->loop = loop;
+    docker->config = *config;
+    list_init(&docker->containers);
+    r = docker_connect(config, &docker->api_minor, problem);
+    if (r < 0)
+        return r;
+    if (docker_http_new(loop, config->docker_socket, &docker->http) < 0)
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    *ret = &take(docker)->engine;
+    return 0;
+}
+
+static void docker_close(Engine *engine)
+{
+    DockerEngine *docker = container_of(engine, DockerEngine, engine);
+
+    docker_http_free(docker->http);
+    loop_idle_remove(&docker->sweep.idle);
+    free(docker);
+}
+
+const EngineOps engine_docker = {
+    .name = "docker",
+    .isolates = true,
+    .peer_is_first_process = true,
+    .open = docker_open,
+    .close = docker_close,
+    .create = docker_create,
+    .remove = docker_container_remove,
+    .sweep = docker_sweep,
+    .memory = docker_memory,
+    .default_image = docker_default_image,
+    .check = docker_check,
+};

@@ -1,0 +1,38 @@
+/* What is said to the Docker Engine and what it answers, as JSON. Pure. Answers come from outside: nothing in
+ * them is trusted to have a type or a length. */
+#pragma once
+
+#include "host/engine/engine.h"
+
+/* The body of POST /containers/create. `api_minor` is the N of the negotiated version 1.N. *ret_json is to be
+ * freed. -ENOMEM. */
+int docker_json_create(const ContainerSpec *spec, const char *image, unsigned api_minor, char **ret_json);
+
+/* The daemon's words for an error, or the beginning of what it said instead. */
+void docker_json_message(const char *body, size_t size, char *ret, size_t ret_size);
+
+/* From GET /containers/X/json. */
+typedef struct DockerState {
+    bool running;
+    pid_t pid; /* 0 when not running */
+    int exit_code;
+    char error[256]; /* why it did not start; "" */
+} DockerState;
+int docker_json_state(const char *body, size_t size, DockerState *ret);
+
+/* From POST /containers/X/wait. */
+int docker_json_exit_code(const char *body, size_t size, int *ret);
+
+/* From GET /containers/json: calls `found` with the name of each container and the host directories that are
+ * mounted at /session and /work, NULL where there is none. */
+typedef void (*DockerFound)(void *userdata, const char *name, const char *session_dir, const char *work_dir);
+int docker_json_list(const char *body, size_t size, DockerFound found, void *userdata);
+
+/* From GET /info. */
+typedef struct DockerInfo {
+    bool seccomp, memory_limit, pids_limit, swap_limit, live_restore;
+    char version[32];
+    char cgroup_driver[16];
+    char cgroup_version[8]; /* "1" where the daemon does not say */
+} DockerInfo;
+int docker_json_info(const char *body, size_t size, DockerInfo *ret);

@@ -1,0 +1,40 @@
+#include "host/engine/engine.h"
+
+#include <string.h>
+
+#include "host/engine/docker.h"
+#include "host/engine/spawn.h"
+
+const EngineOps *const engines[] = {&engine_docker, &engine_oci, &engine_local, NULL};
+
+const EngineOps *engine_find(const char *name)
+{
+    for (size_t i = 0; engines[i]; i++)
+        if (strcmp(engines[i]->name, name) == 0)
+            return engines[i];
+    return NULL;
+}
+
+const EngineOps *engine_choose(const EngineConfig *config, Problem *problem)
+{
+    char *runtime _cleanup_(freep) = NULL;
+
+    if (docker_answers(config))
+        return &engine_docker;
+    if (spawn_find(config->oci_runtime, &runtime) < 0)
+        problem_set(
+            problem, ERR_ENGINE_ERROR,
+            "no container engine: nothing answers on %s, and the OCI runtime '%s' is not installed; start "
+            "a Docker Engine, or install runc, or use the engine 'local', which does not isolate",
+            config->docker_socket, config->oci_runtime);
+    else if (geteuid() != 0)
+        problem_set(
+            problem, ERR_ENGINE_ERROR,
+            "no container engine: nothing answers for this user on %s, and the engine 'oci' needs root; "
+            "start a Docker Engine this user may use, or run limpetd as root, or use the engine 'local', "
+            "which does not isolate",
+            config->docker_socket);
+    else
+        return &engine_oci;
+    return NULL;
+}

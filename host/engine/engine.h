@@ -1,0 +1,117 @@
+/* Engine: what runs containers. Everything here is asynchronous: a function starts the work and a callback
+ * on the loop says how it went. Engines know nothing of sessions, clients or the wire.
+ *
+ * A container's life: container_create → exactly one of `started` or `failed`; after `started`, `gone` when
+ * its first process ends by itself; container_remove at any time → `removed` once, after which the pointer
+ * is dead and no other callback comes. No callback comes from within a function of the engine, and no engine
+ * may be closed from within a callback. */
+#pragma once
+
+#include <sys/types.h>
+
+#include "proto/base/base.h"
+#include "proto/base/buf.h"
+#include "proto/base/loop.h"
+#include "proto/base/problem.h"
+
+typedef struct Engine Engine;
+typedef struct Container Container;
+typedef struct EngineOps EngineOps;
+
+/* Everything needed to run one container. Strings belong to the caller and are copied where kept. */
+typedef struct ContainerSpec {
+    const char *name;    /* unique on this engine, [a-z0-9-]+, starts with "limpet-" */
+    const char *owner;   /* label limpet.owner: which controller it belongs to */
+    const char *session; /* label limpet.session */
+    const char *image;   /* "" means the engine's default image */
+    uint64_t memory;     /* bytes, no swap on top */
+    double cpus;
+    unsigned pids;
+    const char *network;     /* "none", "bridge" or "host" */
+    const char *session_dir; /* host directory → /session, read-write, nosuid, nodev */
+    const char *work_dir;    /* host directory → /work, the same; NULL: none */
+    const char *data_dir;    /* host directory → /data, read-only, no sub-mount writable; NULL: empty */
+    const char *link_dir;    /* host directory → /run/limpet, read-only */
+} ContainerSpec;
+
+typedef struct ContainerEvents {
+    /* first_process is 0 where the guest's socket peer is another process than the one the engine knows, as
+     * with a runtime that runs containers in a kernel of its own. */
+    void (*started)(Container *container, void *userdata, pid_t first_process);
+    void (*failed)(Container *container, void *userdata, const Problem *problem);
+    void (*gone)(Container *container, void *userdata, const char *why);
+    void (*removed)(void *userdata);
+} ContainerEvents;
+
+/* What an engine is made with; strings outlive it. */
+typedef struct EngineConfig {
+    const char *state_dir;   /* of the controller: images are in state_dir/images/NAME/rootfs */
+    const char *runtime_dir; /* small files that need not survive a reboot */
+    const char *owner;
+    const char *oci_runtime;   /* "runc", "crun", "runsc" or a path */
+    const char *docker_socket; /* path */
+    const char *image;         /* default image, "" to find the newest built one */
+    const char *guest_path;    /* the limpet-guest program, for the local engine */
+} EngineConfig;
+
+/* One line of `limpetd --check`: what was looked at, how it stands, and what to do about it. */
+typedef struct EngineFinding {
+    enum { FINDING_OK, FINDING_WARN, FINDING_FAIL } level;
+    const char *topic; /* "runtime", "cgroups", "seccomp", "image", ... */
+    const char *text;
+    const char *advice; /* NULL when nothing is to be done */
+} EngineFinding;
+
+struct EngineOps {
+    const char *name;           /* "oci", "docker", "local" */
+    bool isolates;              /* false: clients are warned */
+    bool peer_is_first_process; /* the guest's socket peer is the container's first process, as the host sees
+                                   it */
+
+    /* Allocates and looks the host over as far as needed to serve; blocking is allowed here. */
+    int (*open)(Loop *loop, const EngineConfig *config, Engine **ret, Problem *problem);
+    /* No container may be left. */
+    void (*close)(Engine *engine);
+
+    /* 0: *ret lives until `removed`. Negative: problem says why (IMAGE_MISSING, ENGINE_ERROR, ...), nothing
+     * was made. Never calls back before it returns. */
+    int (*create)(Engine *engine, const ContainerSpec *spec, const ContainerEvents *events, void *userdata,
+                  Container **ret, Problem *problem);
+    /* Kills and removes, whatever stage it is in. */
+    void (*remove)(Container *container);
+
+    /* Removes every container with our owner label that this process did not make, then calls done with how
+     * many there were. One sweep at a time, before the first create. */
+    void (*sweep)(Engine *engine, void (*done)(void *userdata, unsigned removed), void *userdata);
+
+    /* Bytes of memory in use, and how often the kernel has killed for memory; -errno when unknown. */
+    int (*memory)(Container *container, uint64_t *ret_bytes, uint64_t *ret_oom_kills);
+
+    /* The name of the default image, "" when there is known to be none. The text lives until the next call.
+     */
+    const char *(*default_image)(Engine *engine);
+
+    /* Says what this host can and cannot do. Blocking is allowed; no engine need be open. */
+    void (*check)(const EngineConfig *config, void (*report)(void *userdata, const EngineFinding *),
+                  void *userdata);
+};
+
+/* All engines, ending with NULL. */
+extern const EngineOps *const engines[];
+const EngineOps *engine_find(const char *name);
+
+/* The engine to use where none is configured: docker when its socket answers, otherwise oci where it can
+ * work, never local, which does not isolate. NULL: problem says what to do. Blocks for a moment. */
+const EngineOps *engine_choose(const EngineConfig *config, Problem *problem);
+
+extern const EngineOps engine_docker, engine_oci, engine_local;
+
+/* What every engine's objects begin with. */
+struct Engine {
+    const EngineOps *ops;
+};
+struct Container {
+    Engine *engine;
+    ContainerEvents events;
+    void *userdata;
+};

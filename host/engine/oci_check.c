@@ -1,0 +1,77 @@
+#include "host/engine/oci_check.h"
+
+#include "host/engine/check.h"
+#include "host/engine/image.h"
+#include "host/engine/profile.h"
+#include "host/engine/runtime.h"
+
+int oci_check_host(bool *ret_swap_limit, Problem *problem)
+{
+    CgroupSupport support;
+
+    if (geteuid() != 0)
+        return problem_set(
+            problem, ERR_ENGINE_ERROR,
+            "the engine oci needs root; run limpetd as root, or use the engine docker as a user who "
+            "may use its socket, or the engine local, which does not isolate");
+    if (*profile_architecture() == '\0')
+        return problem_set(problem, ERR_ENGINE_ERROR,
+                           "there is no system call filter for this machine's processor");
+    if (cgroup_support(&support) < 0 || !support.memory || !support.pids || !support.cpu)
+        return problem_set(
+            problem, ERR_ENGINE_ERROR,
+            "this host cannot limit memory, processes and CPU with control groups; limpetd --check "
+            "says what is missing");
+    if (!check_has_seccomp())
+        return problem_set(problem, ERR_ENGINE_ERROR,
+                           "the kernel cannot filter system calls (CONFIG_SECCOMP_FILTER)");
+    *ret_swap_limit = support.swap;
+    return 0;
+}
+
+static void check_runtime(const Check *check, const EngineConfig *config)
+{
+    Problem problem = PROBLEM_NULL;
+    Runtime runtime;
+
+    if (runtime_init(&runtime, NULL, config->oci_runtime, "", &problem) < 0) {
+        check_say(check, FINDING_FAIL, "runtime", "install runc or crun, or set the option oci_runtime", "%s",
+                  problem.text);
+        return;
+    }
+    if (runtime_is_dated(&runtime))
+        check_say(check, FINDING_WARN, "runtime",
+                  "install runc 1.2.8, 1.3.3 or newer, or a distribution's package with the fixes",
+                  "%s %s (%s) is older than the fixes of CVE-2025-31133, CVE-2025-52565 and CVE-2025-52881",
+                  runtime.name, runtime.version, runtime.path);
+    else
+        check_say(check, FINDING_OK, "runtime", NULL, "%s %s (%s)", runtime.name, runtime.version,
+                  runtime.path);
+    runtime_deinit(&runtime);
+}
+
+static void check_image(const Check *check, const EngineConfig *config)
+{
+    char *rootfs _cleanup_(freep) = NULL;
+    Problem problem = PROBLEM_NULL;
+
+    if (image_find(config, "", &rootfs, &problem) < 0)
+        check_say(check, FINDING_FAIL, "image", "limpet image build", "%s", problem.text);
+    else
+        check_say(check, FINDING_OK, "image", NULL, "%s", rootfs);
+}
+
+void oci_check(const EngineConfig *config, void (*report)(void *userdata, const EngineFinding *),
+               void *userdata)
+{
+    Check check = {report, userdata};
+
+    if (geteuid() == 0)
+        check_say(&check, FINDING_OK, "privileges", NULL, "running as root");
+    else
+        check_say(&check, FINDING_FAIL, "privileges", "run limpetd as root, or use the engine docker",
+                  "running as uid %u; this engine needs root", geteuid());
+    check_runtime(&check, config);
+    check_kernel(&check);
+    check_image(&check, config);
+}

@@ -1,0 +1,145 @@
+#include "host/engine/oci_spec.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "host/engine/profile.h"
+#include "host/engine/seccomp.h"
+
+#define CPU_PERIOD      100000 /* microseconds */
+#define CPU_QUOTA_LEAST 1000   /* the kernel takes no less */
+
+static int add_mount(json_t *mounts, const char *target, const char *source, json_t *options)
+{
+    json_t *mount = json_pack("{s:s, s:s, s:s, s:o}", "destination", target, "type", "bind", "source", source,
+                              "options", options);
+
+    return json_array_append_new(mounts, mount) < 0 ? -ENOMEM : 0;
+}
+
+static json_t *writable_options(void)
+{
+    return json_pack("[s, s, s, s, s]", "bind", "rw", "nosuid", "nodev", "rprivate");
+}
+
+static json_t *readonly_options(void)
+{
+    return json_pack("[s, s, s, s, s]", "bind", "ro", "nosuid", "nodev", "rprivate");
+}
+
+/* Mounts below the host directory show as well, as read-only as the rest; where the runtime cannot do that
+ * they do not show at all. */
+static json_t *data_options(bool recursive_readonly)
+{
+    if (!recursive_readonly)
+        return readonly_options();
+    return json_pack("[s, s, s, s, s, s, s, s]", "rbind", "ro", "rro", "nosuid", "rnosuid", "nodev", "rnodev",
+                     "rprivate");
+}
+
+static int add_binds(json_t *mounts, const OciParams *params)
+{
+    const ContainerSpec *spec = params->spec;
+    int r = add_mount(mounts, "/session", spec->session_dir, writable_options());
+
+    if (r == 0)
+        r = add_mount(mounts, "/run/limpet", spec->link_dir, readonly_options());
+    if (r == 0 && spec->work_dir)
+        r = add_mount(mounts, "/work", spec->work_dir, writable_options());
+    if (r == 0 && spec->data_dir)
+        r = add_mount(mounts, "/data", spec->data_dir, data_options(params->recursive_readonly));
+    if (r == 0 && params->resolver)
+        r = add_mount(mounts, "/etc/resolv.conf", "/etc/resolv.conf", readonly_options());
+    return r;
+}
+
+static int size_tmpfs(json_t *mounts, uint64_t memory)
+{
+    size_t i;
+    json_t *mount;
+
+    json_array_foreach(mounts, i, mount)
+    {
+        const char *target = json_string_value(json_object_get(mount, "destination"));
+
+        if (strcmp(target, "/tmp") != 0 && strcmp(target, "/dev/shm") != 0)
+            continue;
+        if (json_array_append_new(json_object_get(mount, "options"),
+                                  json_sprintf("size=%llu", (unsigned long long)profile_tmpfs_size(memory))) <
+            0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static int set_resources(json_t *linux_part, const OciParams *params)
+{
+    const ContainerSpec *spec = params->spec;
+    json_t *resources = json_object_get(linux_part, "resources");
+    json_int_t memory = (json_int_t)spec->memory;
+    json_int_t quota = MAX((json_int_t)(spec->cpus * CPU_PERIOD), CPU_QUOTA_LEAST);
+
+    if (json_object_set_new(resources, "memory", json_pack("{s:I}", "limit", memory)) < 0 ||
+        json_object_set_new(resources, "cpu", json_pack("{s:I, s:i}", "quota", quota, "period", CPU_PERIOD)) <
+            0 ||
+        json_object_set_new(resources, "pids", json_pack("{s:i}", "limit", (int)spec->pids)) < 0)
+        return -ENOMEM;
+    if (params->swap_limit &&
+        json_object_set_new(json_object_get(resources, "memory"), "swap", json_integer(memory)) < 0)
+        return -ENOMEM;
+    return json_object_set_new(linux_part, "cgroupsPath", json_string(params->cgroup)) < 0 ? -ENOMEM : 0;
+}
+
+static int set_isolation(json_t *config, json_t *linux_part, const OciParams *params)
+{
+    json_t *process = json_object_get(config, "process");
+    json_t *capabilities = json_object_get(json_object_get(process, "capabilities"), "bounding");
+    json_t *profile _cleanup_(json_decrefp) = profile_load(profile_seccomp);
+    json_t *filter;
+    int r;
+
+    if (!profile)
+        return -ENOMEM;
+    r = seccomp_to_oci(profile, params->architecture, capabilities, &filter);
+    if (r < 0)
+        return r;
+    if (json_object_set_new(linux_part, "seccomp", filter) < 0)
+        return -ENOMEM;
+    if (strcmp(params->spec->network, "host") != 0 &&
+        json_array_append_new(json_object_get(linux_part, "namespaces"),
+                              json_pack("{s:s}", "type", "network")) < 0)
+        return -ENOMEM;
+    return profile_add_env(json_object_get(process, "env"), params->spec->cpus);
+}
+
+int oci_spec_make(const OciParams *params, char **ret_json)
+{
+    json_t *config _cleanup_(json_decrefp) = profile_load(profile_oci);
+    json_t *linux_part = json_object_get(config, "linux"), *mounts = json_object_get(config, "mounts");
+    const ContainerSpec *spec = params->spec;
+    char *text;
+    int r;
+
+    if (!config ||
+        json_object_set_new(json_object_get(config, "root"), "path", json_string(params->rootfs)) < 0)
+        return -ENOMEM;
+    r = json_object_set_new(
+        config, "annotations",
+        json_pack("{s:s, s:s}", "limpet.owner", spec->owner, "limpet.session", spec->session));
+    if (r < 0)
+        return -ENOMEM;
+    r = set_resources(linux_part, params);
+    if (r == 0)
+        r = set_isolation(config, linux_part, params);
+    if (r == 0)
+        r = size_tmpfs(mounts, spec->memory);
+    if (r == 0)
+        r = add_binds(mounts, params);
+    if (r < 0)
+        return r;
+    text = json_dumps(config, JSON_COMPACT);
+    if (!text)
+        return -ENOMEM;
+    *ret_json = text;
+    return 0;
+}

@@ -1,0 +1,17 @@
+/* The config.json of one container for an OCI runtime, from the profile and what is asked for. Pure. */
+#pragma once
+
+#include "host/engine/engine.h"
+
+typedef struct OciParams {
+    const ContainerSpec *spec;
+    const char *rootfs;       /* absolute */
+    const char *cgroup;       /* cgroupsPath */
+    const char *architecture; /* as Docker names it */
+    bool recursive_readonly;  /* the runtime can make a mount read-only with everything below it */
+    bool swap_limit;          /* the kernel counts swap, so that a limit on it can be set */
+    bool resolver;            /* bind the host's /etc/resolv.conf, for a container with the host's network */
+} OciParams;
+
+/* *ret_json is to be freed. -EINVAL when the profile does not fit this machine, -ENOMEM. */
+int oci_spec_make(const OciParams *params, char **ret_json);

@@ -1,0 +1,54 @@
+/* The OCI runtime (runc, crun, runsc): finding it, and running its commands on the loop, a few at a time. */
+#pragma once
+
+#include "proto/base/base.h"
+#include "proto/base/loop.h"
+#include "proto/base/problem.h"
+
+typedef enum RuntimeKind {
+    RUNTIME_RUNC, /* and whatever says nothing else of itself */
+    RUNTIME_CRUN,
+    RUNTIME_RUNSC,
+} RuntimeKind;
+
+typedef struct Runtime {
+    Loop *loop;
+    char *path; /* absolute */
+    char *root; /* directory of its state */
+    RuntimeKind kind;
+    char name[16], version[48]; /* as it says */
+    List waiting;
+    unsigned running;
+    LoopIdle idle;
+} Runtime;
+
+#define RUNTIME_ARGUMENTS 24
+
+/* One command. Embedded in its owner, which keeps it and the arguments alive until on_done. */
+typedef struct RuntimeJob {
+    Runtime *runtime;
+    List link;
+    const char *arguments[RUNTIME_ARGUMENTS];
+    size_t argument_count;
+    LoopChild child;
+    LoopTimer timer;
+    void (*on_done)(struct RuntimeJob *job, int status);
+} RuntimeJob;
+
+/* Finds the program and asks for its version; blocks. ENGINE_ERROR in problem when it cannot be used. */
+int runtime_init(Runtime *runtime, Loop *loop, const char *program, const char *root, Problem *problem);
+void runtime_deinit(Runtime *runtime); /* no job may be under way */
+
+/* Whether the version is older than the fixes of CVE-2025-31133 and its kind. */
+bool runtime_is_dated(const Runtime *runtime);
+
+/* Begins a command with the flags that every command gets: `log` is the file errors go to. */
+void runtime_job_init(RuntimeJob *job, Runtime *runtime, const char *log, const char *network);
+void runtime_job_add(RuntimeJob *job, const char *argument);
+
+/* Queues the command. on_done comes later, never from here: status is as from waitpid, or a negative errno
+ * when the program could not be started. A command that takes a minute is killed. */
+void runtime_job_start(RuntimeJob *job, void (*on_done)(RuntimeJob *job, int status));
+
+/* The last error in the log of a command; "" when there is none. */
+void runtime_log_message(const char *log, char *ret, size_t size);

@@ -1,0 +1,112 @@
+#include "host/engine/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#define EXIT_NOT_EXECUTED 127
+#define SYSTEM_PATH       "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+static void reset_signals(void)
+{
+    sigset_t none;
+
+    for (int number = 1; number < NSIG; number++)
+        signal(number, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* The controller may have bound itself to one processor at a raised priority; what it starts must not. */
+static void reset_scheduling(void)
+{
+    struct sched_param parameter = {0};
+    cpu_set_t all;
+
+    memset(&all, 0xff, sizeof(all));
+    sched_setaffinity(0, sizeof(all), &all);
+    sched_setscheduler(0, SCHED_OTHER, &parameter);
+    setpriority(PRIO_PROCESS, 0, 0);
+}
+
+/* After fork in a program with threads: only async-signal-safe calls from here on. */
+static void become(const char *const argv[], int stdout_fd)
+{
+    int null = open("/dev/null", O_RDWR);
+
+    if (null < 0 || dup2(stdout_fd >= 0 ? stdout_fd : null, 1) < 0 || dup2(null, 0) < 0 || dup2(null, 2) < 0)
+        _exit(EXIT_NOT_EXECUTED);
+    close_range(3, ~0u, 0);
+    setsid();
+    reset_scheduling();
+    reset_signals();
+    execv(argv[0], (char *const *)argv);
+    _exit(EXIT_NOT_EXECUTED);
+}
+
+int spawn(const char *const argv[], int stdout_fd, pid_t *ret)
+{
+    sigset_t all, before;
+    pid_t pid;
+    int r;
+
+    /* No handler of ours may run in the child. */
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    pid = fork();
+    r = pid < 0 ? -errno : 0;
+    if (pid == 0)
+        become(argv, stdout_fd);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    if (r == 0)
+        *ret = pid;
+    return r;
+}
+
+static bool is_program(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+static int find_in(const char *directories, const char *name, char **ret)
+{
+    for (const char *part = directories; *part;) {
+        size_t length = strcspn(part, ":");
+        char *path _cleanup_(freep) = NULL;
+
+        if (asprintf(&path, "%.*s/%s", (int)length, part, name) < 0)
+            return -ENOMEM;
+        if (*part == '/' && is_program(path)) {
+            *ret = take(path);
+            return 0;
+        }
+        part += length;
+        part += *part == ':';
+    }
+    return -ENOENT;
+}
+
+int spawn_find(const char *name, char **ret)
+{
+    const char *path = getenv("PATH");
+    int r;
+
+    if (strchr(name, '/')) {
+        char *absolute _cleanup_(freep) = realpath(name, NULL);
+
+        if (!absolute || !is_program(absolute))
+            return -ENOENT;
+        *ret = take(absolute);
+        return 0;
+    }
+    r = path ? find_in(path, name, ret) : -ENOENT;
+    return r == -ENOENT ? find_in(SYSTEM_PATH, name, ret) : r;
+}

@@ -1,0 +1,489 @@
+"""The engines against the real things: runc (and crun where installed), a Docker Engine started for the test,
+and plain processes. The image holds nothing but tests/engine/probe_guest.c, which reports what it sees."""
+
+import io
+import json
+import http.client
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tarfile
+import time
+
+import pytest
+
+BIN = pathlib.Path(os.environ.get("LIMPET_BIN", "build/bin")).resolve()
+PROBE, GUEST = BIN / "engine_probe", BIN / "probe_guest"
+DIRECTORIES = ["session", "data", "work", "run", "tmp", "proc", "dev", "sys", "etc"]
+DOCKER_CGROUP = f"limpet-dockerd-{os.getpid()}"
+CAPABILITIES = "00000000000000e0"  # KILL, SETGID, SETUID
+
+pytestmark = [
+    pytest.mark.skipif(not PROBE.exists(), reason="build with BUILD_TESTING and set LIMPET_BIN"),
+]
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("docker", timeout=60)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(60)
+        self.sock.connect(str(self.path))
+
+
+class Docker:
+    """A Docker Engine of our own, with everything it makes below one directory."""
+
+    def __init__(self, home):
+        self.home, self.socket = home, home / "docker.sock"
+        self.log = open(home / "log", "wb")
+        self.process = self.start()
+
+    def start(self):
+        """Returns when it listens, which it says as it would to systemd."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready:
+            ready.bind(f"\0{self.home}")
+            ready.settimeout(60)
+            process = subprocess.Popen(
+                ["dockerd", "--host", f"unix://{self.socket}", "--data-root", self.home / "data",
+                 "--exec-root", self.home / "exec", "--pidfile", self.home / "pid", "--bridge", "none",
+                 "--iptables=false", "--storage-driver", "vfs", "--live-restore",
+                 "--cgroup-parent", f"/{DOCKER_CGROUP}"],
+                stdout=self.log, stderr=self.log, start_new_session=True,
+                env={**os.environ, "NOTIFY_SOCKET": f"@{self.home}"})
+            while b"READY=1" not in ready.recv(4096):
+                pass
+        return process
+
+    def request(self, method, path, body=None):
+        connection = UnixConnection(self.socket)
+        connection.request(method, path, body, {"Content-Type": "application/x-tar"})
+        response = connection.getresponse()
+        return response.status, response.read()
+
+    def load(self, rootfs):
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w") as tar:
+            tar.add(rootfs, arcname=".")
+        path = "/images/create?fromSrc=-&repo=limpet&tag=default"
+        status, text = self.request("POST", path, buffer.getvalue())
+        assert status == 200, text
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(30)
+
+    def end(self):
+        if self.process.poll() is None:
+            for container in json.loads(self.request("GET", "/containers/json?all=true")[1]):
+                self.request("DELETE", f"/containers/{container['Id']}?force=true")
+            self.stop()
+        self.log.close()
+        for line in reversed(pathlib.Path("/proc/mounts").read_text().splitlines()):
+            if line.split()[1].startswith(str(self.home)):
+                subprocess.run(["umount", "-l", line.split()[1]], check=True)
+        for group in pathlib.Path("/sys/fs/cgroup").glob(f"**/{DOCKER_CGROUP}"):
+            group.rmdir()
+        shutil.rmtree(self.home)
+
+
+@pytest.fixture(scope="session")
+def image(tmp_path_factory):
+    """A state directory with the one image."""
+    state = tmp_path_factory.mktemp("state")
+    rootfs = state / "images" / "tiny" / "rootfs"
+    for name in DIRECTORIES + ["usr/lib/limpet"]:
+        (rootfs / name).mkdir(parents=True)
+    shutil.copy(GUEST, rootfs / "usr/lib/limpet/limpet-guest")
+    (state / "images" / "default").symlink_to("tiny")
+    return state
+
+
+@pytest.fixture(scope="session")
+def docker(image, tmp_path_factory):
+    if os.geteuid() != 0 or not shutil.which("dockerd"):
+        pytest.skip("needs root and dockerd")
+    engine = Docker(tmp_path_factory.mktemp("docker"))
+    try:
+        engine.load(image / "images" / "tiny" / "rootfs")
+        yield engine
+    finally:
+        engine.end()
+
+
+class Host:
+    """The directories of one container, and the probe run on them."""
+
+    def __init__(self, engine, state, home, options):
+        self.engine, self.state, self.options = engine, state, options
+        self.home = home
+        for name in ["runtime", "session", "work", "data/sub", "link"]:
+            (home / name).mkdir(parents=True)
+        (home / "data" / "file").touch()
+        self.mode("stay")
+
+    def mode(self, name):
+        (self.home / "link" / "mode").write_text(name)
+
+    def arguments(self, mode, **options):
+        values = {
+            "state": self.state, "runtime": self.home / "runtime", "session": self.home / "session",
+            "work": self.home / "work", "data": self.home / "data", "link": self.home / "link",
+            "guest": GUEST,
+            **self.options, **options,
+        }
+        return [PROBE, mode, self.engine, *(f"{key}={value}" for key, value in values.items())]
+
+    def probe(self, mode, **options):
+        done = subprocess.run(self.arguments(mode, **options), capture_output=True, text=True, timeout=120)
+        print(done.stdout, done.stderr)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return Lines(done.stdout)
+
+    def report(self):
+        return Lines((self.home / "session" / "report.txt").read_text())
+
+
+class Lines:
+    """Lines "key value": a key gives the values of all its lines."""
+
+    def __init__(self, text):
+        self.pairs = [line.partition(" ")[::2] for line in text.splitlines()]
+
+    def __getitem__(self, key):
+        return [value for name, value in self.pairs if name == key]
+
+    def keys(self):
+        return [name for name, _ in self.pairs]
+
+    def table(self, key):
+        return {value.split()[0]: value.split()[1:] for value in self[key]}
+
+    def mounts(self):
+        """Mount point: options."""
+        return {value.split()[4]: value.split()[5].split(",") for value in self["mount"]}
+
+
+def leftovers(home):
+    mounts = [line for line in pathlib.Path("/proc/mounts").read_text().splitlines() if f"{home}/" in line]
+    groups = [path for path in pathlib.Path("/sys/fs/cgroup").glob("**/limpet-probe*")]
+    bundles = list((home / "runtime").glob("*/*"))
+    return [line for line in mounts if "/data/sub" not in line], groups, bundles
+
+
+ISOLATING = ["runc", "crun", "docker"]
+
+
+def hybrid():
+    """Both versions of cgroups have controllers, which crun refuses."""
+    controllers = pathlib.Path("/sys/fs/cgroup/unified/cgroup.controllers")
+    return controllers.exists() and controllers.read_text().strip() != ""
+
+
+@pytest.fixture(params=ISOLATING)
+def host(request, image, tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    if request.param == "docker":
+        host = Host("docker", tmp_path, tmp_path, {"docker": request.getfixturevalue("docker").socket})
+    elif request.param == "crun" and hybrid():
+        pytest.skip("crun does not work with hybrid cgroups")
+    elif shutil.which(request.param):
+        host = Host("oci", image, tmp_path, {"oci": request.param})
+    else:
+        pytest.skip(f"{request.param} is not installed")
+    yield host
+    assert leftovers(tmp_path) == ([], [], [])
+
+
+@pytest.fixture
+def submount(host):
+    """A writable mount below the data directory."""
+    path = host.home / "data" / "sub"
+    subprocess.run(["mount", "-t", "tmpfs", "none", path], check=True)
+    (path / "inside").touch()
+    yield path
+    subprocess.run(["umount", path], check=True)
+
+
+def test_life(host):
+    said = host.probe("life")
+    assert said.keys() == ["default_image", "created", "started", "memory", "removed", "swept"]
+    assert int(said["started"][0]) > 1
+    assert 0 < int(said["memory"][0].split()[0]) < 64 << 20
+    assert said["memory"][0].split()[1] == "0"
+    assert said["swept"] == ["0"]
+
+
+def test_identity(host):
+    host.probe("life")
+    report = host.report()
+    status = report.table("status")
+    assert status["Uid:"] == ["0"] * 4 and status["Gid:"] == ["0"] * 4
+    assert all(group == "0" for group in status["Groups:"])
+    assert status["CapPrm:"] == status["CapEff:"] == status["CapBnd:"] == [CAPABILITIES]
+    assert status["CapAmb:"] == ["0" * 16]
+    assert int(status["CapInh:"][0], 16) & ~int(CAPABILITIES, 16) == 0
+    assert status["NoNewPrivs:"] == ["1"] and status["Seccomp:"] == ["2"]
+    assert report["hostname"] == ["sandbox"] and report["pid"] == ["1"] and report["cwd"] == ["/"]
+    assert report["oom_score_adj"] == ["500"]
+
+
+def test_nothing_is_inherited_from_the_controller(host):
+    host.probe("life")
+    report = host.report()
+    status = report.table("status")
+    assert status["Cpus_allowed_list:"] == [f"0-{os.cpu_count() - 1}" if os.cpu_count() > 1 else "0"]
+    assert report["nice"] == ["0"]
+    assert int(status["SigBlk:"][0], 16) == 0 and int(status["SigIgn:"][0], 16) == 0
+    assert [line.split()[0] for line in report["fd"]] == ["0", "1", "2"]
+    variables = {line.partition("=")[0] for line in report["env"]}
+    assert variables <= {"PATH", "HOME", "LANG", "MPLBACKEND", "MPLCONFIGDIR", "PYTHONDONTWRITEBYTECODE",
+                         "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "HOSTNAME"}
+    assert "OMP_NUM_THREADS=2" in report["env"]
+
+
+def test_files(host):
+    host.probe("life")
+    report = host.report()
+    written = {key: value[0] for key, value in report.table("write").items()}
+    for directory in ["/", "/usr", "/data", "/data/sub", "/run/limpet", "/proc/sys/kernel/hostname"]:
+        assert written[directory] == "EROFS", directory
+    for directory in ["/session", "/work", "/tmp"]:
+        assert written[directory] == "ok", directory
+    mounts = report.mounts()
+    for point in ["/session", "/work"]:
+        assert {"rw", "nosuid", "nodev"} <= set(mounts[point]) and "noexec" not in mounts[point]
+    for point in ["/tmp", "/run", "/dev/shm"]:
+        assert {"nosuid", "nodev", "noexec"} <= set(mounts[point])
+    assert "ro" in mounts["/data"] and "ro" in mounts["/run/limpet"]
+    assert report["kallsyms"] == ["0"]
+
+
+def test_guest_connects_as_the_first_process(host):
+    with socket.socket(socket.AF_UNIX) as listener:
+        directory = os.open(host.home / "link", os.O_PATH)  # the path would be too long
+        listener.bind(f"/proc/self/fd/{directory}/s")
+        os.chmod(host.home / "link" / "s", 0o600)
+        listener.listen()
+        said = host.probe("life")
+        peer = listener.accept()[0]
+        pid, uid, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        peer.close()
+        os.close(directory)
+    assert host.report()["connect"] == ["host ok"]
+    assert uid == 0 and said["started"] == [str(pid)]
+
+
+def test_sub_mount_of_data_is_not_writable(host, submount):
+    host.probe("life")
+    report = host.report()
+    assert report.table("write")["/data/sub"] == ["EROFS"]
+    assert report["data"] and report["datasub"] in ([], ["inside"])
+    assert (host.engine == "oci") == (report["datasub"] == ["inside"])
+    assert [path.name for path in submount.iterdir()] == ["inside"]
+
+
+def test_tmpfs_is_smaller_than_small_memory(host):
+    host.probe("life", memory=64 << 20)
+    sizes = {}
+    for mount in host.report()["mount"]:
+        options, _, filesystem = mount.partition(" - ")
+        root, point, flags = options.split()[3:6]
+        if filesystem.startswith("tmpfs ") and flags.startswith("rw") and root == "/":
+            sizes |= {point: int(size) << 10 for size in re.findall(r"size=(\d+)k", filesystem)}
+    assert sizes["/tmp"] == sizes["/dev/shm"] == 8 << 20
+    del sizes["/dev"]  # only the supervisor can write there
+    assert sum(sizes.values()) <= 32 << 20
+
+
+def test_system_calls(host):
+    host.probe("life")
+    results = {name: answer[0] for name, answer in host.report().table("syscall").items()}
+    assert results.pop("unix") == "ok"
+    assert results.pop("clone3") == "ENOSYS"
+    assert set(results.values()) == {"EPERM"}, results
+
+
+def test_limits(host):
+    host.probe("life")
+    report = host.report()
+    limits = report.table("rlimit")
+    assert limits["core"] == ["1", "1"]
+    assert limits["nofile"] == ["1024", "4096"]
+    assert limits["fsize"] == [str(1 << 30)] * 2
+    assert limits["sigpending"] == ["1024", "1024"]
+    assert {answer[0] for answer in report.table("setrlimit").values()} == {"ok"}
+
+
+def test_no_network(host):
+    host.probe("life")
+    names = {line.split(":")[0].strip() for line in host.report()["netdev"] if ":" in line}
+    assert names == {"lo"}
+
+
+def test_host_network_is_the_hosts(host):
+    host.probe("life", network="host")
+    names = {line.split(":")[0].strip() for line in host.report()["netdev"] if ":" in line}
+    assert names == {name for _, name in socket.if_nameindex()}
+
+
+def test_out_of_memory_is_counted(host):
+    host.mode("oom")
+    said = host.probe("life", memory=64 << 20)
+    assert host.report()["oom"] == ["9"]
+    assert said["memory"][0].split()[1] == "1"
+
+
+def test_guest_that_ends(host):
+    host.mode("exit")
+    said = host.probe("life", expect="gone")
+    assert said["gone"] and "first process ended" in said["gone"][0] or said["failed"]
+    assert said["removed"] == ["0"]
+
+
+def test_missing_image(host):
+    said = host.probe("life", image="no-such")
+    [text] = said["refused"] or said["failed"]
+    assert text.startswith("ImageMissing ") and text.endswith("limpet image build")
+    assert "memory" not in said.keys()
+
+
+def test_bad_image_name(host):
+    for name in ["../tiny", "a b", ".", "a?x=1"]:
+        assert host.probe("life", image=name)["refused"][0].startswith("BadRequest ")
+
+
+def test_runtime_error_is_told_in_its_words(host):
+    said = host.probe("life", data="/nonexistent-data")
+    [text] = said["failed"]
+    assert text.startswith("EngineError ") and "/nonexistent-data" in text
+    assert said["removed"] == ["0"]
+
+
+def test_sweep_after_a_crash(host):
+    assert host.probe("leave")["started"]
+    said = host.probe("sweep")
+    assert said["swept"] == ["1"]
+    assert host.probe("sweep")["swept"] == ["0"]
+
+
+def test_burst_removed_in_every_stage(host):
+    said = host.probe("burst", count=9)
+    assert len(said["created"]) == len(said["removed"]) == 9
+    assert len(said["started"]) == 6 and not said["failed"]
+    assert said["swept"] == ["0"]
+
+
+def test_check(host):
+    said = host.probe("check")
+    findings = {line.split(": ")[0]: line for line in said["finding"]}
+    assert any(key.endswith(" image") for key in findings)
+    assert any(key.endswith(" cgroups") for key in findings)
+    assert "ok seccomp" in findings and "ok image" in findings, findings
+
+
+@needs_root
+def test_oci_has_no_bridge(image, tmp_path):
+    host = Host("oci", image, tmp_path, {"oci": "runc"})
+    assert host.probe("life", network="bridge")["refused"][0].startswith("BadRequest ")
+
+
+@needs_root
+def test_oci_without_image_or_runtime(tmp_path):
+    host = Host("oci", tmp_path, tmp_path, {"oci": "runc"})
+    assert host.probe("life")["refused"][0].startswith("ImageMissing ")
+    host = Host("oci", tmp_path, tmp_path / "other", {"oci": "no-such-runtime"})
+    assert host.probe("life")["refused"][0].startswith("EngineError ")
+
+
+def test_docker_container_outlives_its_daemon(docker, tmp_path):
+    """With live restore a restart of the daemon is no end of the container."""
+    host = Host("docker", tmp_path, tmp_path, {"docker": docker.socket})
+    probe = subprocess.Popen(host.arguments("life", expect="gone"), stdout=subprocess.PIPE, text=True)
+    try:
+        while not next(probe.stdout).startswith("memory"):
+            pass
+        docker.stop()
+        docker.process = docker.start()
+        assert probe.poll() is None
+        [container] = json.loads(docker.request("GET", "/containers/json")[1])
+        docker.request("POST", f"/containers/{container['Id']}/kill")
+        rest = probe.stdout.read()
+        assert "gone the container's first process ended with exit code 137" in rest
+        assert "removed 0" in rest and probe.wait(60) == 0
+    finally:
+        probe.kill()
+        probe.wait()
+    assert leftovers(tmp_path) == ([], [], [])
+
+
+def test_docker_not_there(tmp_path):
+    host = Host("docker", tmp_path, tmp_path, {"docker": tmp_path / "none.sock"})
+    [text] = host.probe("life")["refused"]
+    assert text.startswith("EngineError ") and "none.sock" in text and "systemctl start docker" in text
+    assert "fail socket" in {line.split(": ")[0] for line in host.probe("check")["finding"]}
+
+
+def test_choice(docker, image, tmp_path):
+    host = Host("oci", image, tmp_path, {"oci": "runc"})
+    assert host.probe("choose", docker=docker.socket)["chosen"] == ["docker"]
+    assert host.probe("choose")["chosen"] == ["oci"]
+    [text] = host.probe("choose", oci="no-such-runtime")["chosen"]
+    assert "local" in text and "no-such-runtime" in text
+
+
+@pytest.fixture
+def local(tmp_path):
+    return Host("local", tmp_path, tmp_path, {})
+
+
+def test_local_life(local):
+    said = local.probe("life")
+    assert said.keys() == ["default_image", "created", "started", "memory", "removed", "swept"]
+    report = local.report()
+    assert report["argument"] == ["--link", str(local.home / "link"), "--directory",
+                                  str(local.home / "session"), "--same-user"]
+    assert report["pid"] == report["sid"] == said["started"]
+    assert [line for line in report["fd"]] == ["0 /dev/null", "1 /dev/null", "2 /dev/null"]
+
+
+def test_local_guest_that_ends(local):
+    local.mode("exit")
+    said = local.probe("life", expect="gone")
+    assert said["gone"] == ["the guest ended with exit code 7"] and said["removed"] == ["0"]
+
+
+def assert_group_ends(group):
+    """Its processes have been killed; the last may still be on its way."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.01)
+    os.killpg(group, signal.SIGKILL)
+    pytest.fail("a process of the guest outlived it")
+
+
+def test_local_guest_that_does_not_listen(local):
+    """It ignores SIGTERM and has a child that does so too: both end."""
+    local.mode("deaf")
+    said = local.probe("life")
+    assert said["removed"] == ["0"]
+    assert_group_ends(int(said["started"][0]))
+
+
+def test_local_without_guest(local):
+    [text] = local.probe("life", guest="/nonexistent/limpet-guest")["refused"]
+    assert text.startswith("EngineError ") and "/nonexistent/limpet-guest" in text

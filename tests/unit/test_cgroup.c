@@ -1,0 +1,121 @@
+#include "host/engine/cgroup.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#define ROOT_MOUNT "22 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n"
+#define V1_MOUNTS                                                                                            \
+    ROOT_MOUNT "30 29 0:26 / /sys/fs/cgroup/memory rw,nosuid shared:9 master:1 - cgroup cgroup rw,memory\n"  \
+               "31 29 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
+#define UNIFIED_MOUNT "32 29 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
+
+static void expect(const char *cgroup, const char *mounts, const char *directory, bool unified)
+{
+    MemoryCgroup found;
+
+    assert_int_equal(memory_cgroup_find(cgroup, mounts, &found), 0);
+    assert_string_equal(found.directory, directory);
+    assert_int_equal(found.unified, unified);
+    memory_cgroup_deinit(&found);
+}
+
+static void test_version_1(void **state)
+{
+    expect("5:cpu,cpuacct:/other\n4:memory:/limpet-x/a\n", V1_MOUNTS, "/sys/fs/cgroup/memory/limpet-x/a",
+           false);
+}
+
+static void test_version_2(void **state)
+{
+    expect("0::/limpet-x/a\n", ROOT_MOUNT "25 22 0:23 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+           "/sys/fs/cgroup/limpet-x/a", true);
+}
+
+static void test_hybrid(void **state)
+{
+    expect("4:memory:/m\n0::/u\n", UNIFIED_MOUNT V1_MOUNTS, "/sys/fs/cgroup/memory/m", false);
+}
+
+static void test_a_mount_that_shows_a_part_of_the_tree(void **state)
+{
+    expect("0::/docker/c/limpet-x/a\n", "25 22 0:23 /docker/c /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+           "/sys/fs/cgroup/limpet-x/a", true);
+}
+
+static void test_not_there(void **state)
+{
+    MemoryCgroup found;
+
+    assert_int_equal(memory_cgroup_find("", V1_MOUNTS, &found), -ENOENT);
+    assert_int_equal(memory_cgroup_find("4:memory:/m\n", ROOT_MOUNT, &found), -ENOENT);
+    assert_int_equal(memory_cgroup_find("0::/u\n", V1_MOUNTS, &found), -ENOENT);
+    assert_int_equal(memory_cgroup_find("garbage\n:\n::\n7:memoryx:/m", V1_MOUNTS, &found), -ENOENT);
+    assert_int_equal(memory_cgroup_find("4:memory:/m\n", "short\n - cgroup x\n\n1 2 - cgroup", &found),
+                     -ENOENT);
+}
+
+static void write_file(const char *directory, const char *name, const char *text)
+{
+    char path[200];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/%s", directory, name);
+    file = fopen(path, "we");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void remove_file(const char *directory, const char *name)
+{
+    char path[200];
+
+    snprintf(path, sizeof(path), "%s/%s", directory, name);
+    assert_int_equal(unlink(path), 0);
+}
+
+static void test_read(void **state)
+{
+    char directory[] = "/tmp/limpet-cgroup-XXXXXX";
+    MemoryCgroup memory;
+    uint64_t bytes, kills;
+
+    assert_non_null(mkdtemp(directory));
+    memory = (MemoryCgroup){.directory = directory};
+    assert_int_equal(memory_cgroup_read(&memory, &bytes, &kills), -ENOENT);
+    write_file(directory, "memory.usage_in_bytes", "12345\n");
+    write_file(directory, "memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
+    assert_int_equal(memory_cgroup_read(&memory, &bytes, &kills), 0);
+    assert_int_equal(bytes, 12345);
+    assert_int_equal(kills, 3);
+    memory.unified = true;
+    write_file(directory, "memory.current", "99999999999\n");
+    write_file(directory, "memory.events", "low 0\nhigh 0\nmax 9\noom 5\noom_kill 2\noom_group_kill 0\n");
+    assert_int_equal(memory_cgroup_read(&memory, &bytes, &kills), 0);
+    assert_true(bytes == 99999999999);
+    assert_int_equal(kills, 2);
+    write_file(directory, "memory.events", "nothing\n");
+    assert_int_equal(memory_cgroup_read(&memory, &bytes, &kills), -EBADMSG);
+    remove_file(directory, "memory.usage_in_bytes");
+    remove_file(directory, "memory.oom_control");
+    remove_file(directory, "memory.current");
+    remove_file(directory, "memory.events");
+    assert_int_equal(rmdir(directory), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_version_1), cmocka_unit_test(test_version_2),
+        cmocka_unit_test(test_hybrid),    cmocka_unit_test(test_a_mount_that_shows_a_part_of_the_tree),
+        cmocka_unit_test(test_not_there), cmocka_unit_test(test_read),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,379 @@
+#include "host/engine/oci_spec.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "host/engine/profile.h"
+#include "host/engine/seccomp.h"
+
+static const ContainerSpec spec = {
+    .name = "limpet-x",
+    .owner = "me",
+    .session = "conv-1",
+    .image = "",
+    .memory = 1u << 30,
+    .cpus = 1.5,
+    .pids = 128,
+    .network = "none",
+    .session_dir = "/state/a \"b\"",
+    .link_dir = "/run/x",
+};
+
+static OciParams params_of(const ContainerSpec *of)
+{
+    return (OciParams){.spec = of,
+                       .rootfs = "/images/tiny/rootfs",
+                       .cgroup = "/limpet-me/limpet-x",
+                       .architecture = "amd64",
+                       .recursive_readonly = true,
+                       .swap_limit = true};
+}
+
+static json_t *make(const OciParams *params)
+{
+    char *text = NULL;
+    json_t *config;
+
+    assert_int_equal(oci_spec_make(params, &text), 0);
+    config = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    assert_non_null(config);
+    free(text);
+    return config;
+}
+
+/* The value at "a.b.c". */
+static json_t *at(json_t *json, const char *path)
+{
+    char copy[200], *rest = copy, *key;
+
+    snprintf(copy, sizeof(copy), "%s", path);
+    while ((key = strsep(&rest, ".")))
+        json = json_object_get(json, key);
+    return json;
+}
+
+static json_t *mount_at(json_t *config, const char *target)
+{
+    json_t *mount;
+    size_t i;
+
+    json_array_foreach(json_object_get(config, "mounts"), i,
+                       mount) if (strcmp(json_string_value(json_object_get(mount, "destination")), target) ==
+                                  0) return mount;
+    return NULL;
+}
+
+static bool has_option(json_t *mount, const char *option)
+{
+    json_t *entry;
+    size_t i;
+
+    json_array_foreach(json_object_get(mount, "options"), i,
+                       entry) if (strcmp(json_string_value(entry), option) == 0) return true;
+    return false;
+}
+
+static bool has_namespace(json_t *config, const char *type)
+{
+    json_t *entry;
+    size_t i;
+
+    json_array_foreach(at(config, "linux.namespaces"), i,
+                       entry) if (strcmp(json_string_value(json_object_get(entry, "type")), type) ==
+                                  0) return true;
+    return false;
+}
+
+static void test_limits(void **state)
+{
+    OciParams params = params_of(&spec);
+    json_t *config = make(&params);
+
+    assert_int_equal(json_integer_value(at(config, "linux.resources.memory.limit")), 1 << 30);
+    assert_int_equal(json_integer_value(at(config, "linux.resources.memory.swap")), 1 << 30);
+    assert_int_equal(json_integer_value(at(config, "linux.resources.cpu.quota")), 150000);
+    assert_int_equal(json_integer_value(at(config, "linux.resources.cpu.period")), 100000);
+    assert_int_equal(json_integer_value(at(config, "linux.resources.pids.limit")), 128);
+    assert_string_equal(json_string_value(at(config, "linux.cgroupsPath")), "/limpet-me/limpet-x");
+    json_decref(config);
+}
+
+static void test_swap_is_left_alone_where_it_is_not_counted(void **state)
+{
+    OciParams params = params_of(&spec);
+    json_t *config;
+
+    params.swap_limit = false;
+    config = make(&params);
+    assert_null(at(config, "linux.resources.memory.swap"));
+    json_decref(config);
+}
+
+static void test_a_tiny_share_of_cpu_is_one_the_kernel_takes(void **state)
+{
+    ContainerSpec small = spec;
+    OciParams params = params_of(&small);
+    json_t *config;
+
+    small.cpus = 0.001;
+    config = make(&params);
+    assert_int_equal(json_integer_value(at(config, "linux.resources.cpu.quota")), 1000);
+    json_decref(config);
+}
+
+static void test_privileges(void **state)
+{
+    static const char *const sets[] = {"bounding", "effective", "permitted", "inheritable"};
+    OciParams params = params_of(&spec);
+    json_t *config = make(&params), *capabilities = at(config, "process.capabilities");
+
+    for (size_t i = 0; i < ARRAY_SIZE(sets); i++) {
+        json_t *set = json_object_get(capabilities, sets[i]);
+
+        assert_int_equal(json_array_size(set), 3);
+        assert_string_equal(json_string_value(json_array_get(set, 0)), "CAP_SETUID");
+        assert_string_equal(json_string_value(json_array_get(set, 1)), "CAP_SETGID");
+        assert_string_equal(json_string_value(json_array_get(set, 2)), "CAP_KILL");
+    }
+    assert_int_equal(json_array_size(json_object_get(capabilities, "ambient")), 0);
+    assert_true(json_is_true(at(config, "process.noNewPrivileges")));
+    assert_true(json_is_true(at(config, "root.readonly")));
+    assert_int_equal(json_array_size(at(config, "process.args")), 1);
+    json_decref(config);
+}
+
+static void test_mounts(void **state)
+{
+    ContainerSpec all = spec;
+    OciParams params = params_of(&all);
+    json_t *config, *data;
+
+    all.work_dir = "/w";
+    all.data_dir = "/d";
+    config = make(&params);
+    data = mount_at(config, "/data");
+    assert_string_equal(json_string_value(json_object_get(mount_at(config, "/session"), "source")),
+                        "/state/a \"b\"");
+    assert_true(has_option(mount_at(config, "/session"), "rw") &&
+                has_option(mount_at(config, "/work"), "rw"));
+    assert_true(has_option(mount_at(config, "/session"), "nosuid") &&
+                has_option(mount_at(config, "/session"), "nodev"));
+    assert_false(has_option(mount_at(config, "/session"), "noexec"));
+    assert_true(has_option(mount_at(config, "/run/limpet"), "ro"));
+    assert_true(has_option(data, "rbind") && has_option(data, "rro") && has_option(data, "rnosuid"));
+    json_decref(config);
+    params.recursive_readonly = false;
+    config = make(&params);
+    data = mount_at(config, "/data");
+    assert_true(has_option(data, "bind") && has_option(data, "ro"));
+    assert_false(has_option(data, "rbind"));
+    json_decref(config);
+}
+
+static void test_no_data_no_work(void **state)
+{
+    OciParams params = params_of(&spec);
+    json_t *config = make(&params);
+
+    assert_null(mount_at(config, "/data"));
+    assert_null(mount_at(config, "/work"));
+    json_decref(config);
+}
+
+static void test_tmpfs_follows_memory(void **state)
+{
+    ContainerSpec small = spec;
+    OciParams params = params_of(&small);
+    json_t *config = make(&params);
+
+    assert_true(has_option(mount_at(config, "/tmp"), "size=67108864"));
+    assert_true(has_option(mount_at(config, "/dev/shm"), "size=67108864"));
+    json_decref(config);
+    small.memory = 64u << 20;
+    config = make(&params);
+    assert_true(has_option(mount_at(config, "/tmp"), "size=8388608"));
+    json_decref(config);
+}
+
+static void test_network(void **state)
+{
+    ContainerSpec host = spec;
+    OciParams params = params_of(&host);
+    json_t *config = make(&params);
+
+    assert_true(has_namespace(config, "network"));
+    assert_null(mount_at(config, "/etc/resolv.conf"));
+    json_decref(config);
+    host.network = "host";
+    params.resolver = true;
+    config = make(&params);
+    assert_false(has_namespace(config, "network"));
+    assert_true(has_option(mount_at(config, "/etc/resolv.conf"), "ro"));
+    json_decref(config);
+}
+
+static void test_an_unknown_machine_gets_no_container(void **state)
+{
+    OciParams params = params_of(&spec);
+    char *text;
+
+    params.architecture = "s390x";
+    assert_int_equal(oci_spec_make(&params, &text), -EINVAL);
+}
+
+/* The filter */
+
+static json_t *convert(const char *profile, const char *architecture, const char *capabilities)
+{
+    json_t *from = json_loads(profile, 0, NULL), *having = json_loads(capabilities, 0, NULL), *filter = NULL;
+    int r = seccomp_to_oci(from, architecture, having, &filter);
+
+    json_decref(from);
+    json_decref(having);
+    assert_true(r == 0 || r == -EINVAL);
+    return r == 0 ? filter : NULL;
+}
+
+#define PROFILE(rules)                                                                                       \
+    "{\"defaultAction\": \"SCMP_ACT_ERRNO\", \"defaultErrnoRet\": 1, \"archMap\": [{\"architecture\": "      \
+    "\"SCMP_ARCH_X86_64\", \"subArchitectures\": []}, {\"architecture\": \"SCMP_ARCH_AARCH64\", "            \
+    "\"subArchitectures\": [\"SCMP_ARCH_ARM\"]}], \"syscalls\": [" rules "]}"
+#define RULE(condition) "{\"names\": [\"read\"], \"action\": \"SCMP_ACT_ALLOW\"" condition "}"
+
+static size_t rules_left(const char *profile, const char *architecture, const char *capabilities)
+{
+    json_t *filter = convert(profile, architecture, capabilities);
+    size_t count = json_array_size(json_object_get(filter, "syscalls"));
+
+    assert_non_null(filter);
+    json_decref(filter);
+    return count;
+}
+
+static void test_conditions(void **state)
+{
+    const char *for_arm = PROFILE(RULE(", \"includes\": {\"arches\": [\"arm64\"]}"));
+    const char *not_for_arm = PROFILE(RULE(", \"excludes\": {\"arches\": [\"arm64\"]}"));
+    const char *with = PROFILE(RULE(", \"includes\": {\"caps\": [\"CAP_A\"]}"));
+    const char *without = PROFILE(RULE(", \"excludes\": {\"caps\": [\"CAP_A\"]}"));
+
+    assert_int_equal(rules_left(PROFILE(RULE("")), "amd64", "[]"), 1);
+    assert_int_equal(rules_left(for_arm, "amd64", "[]"), 0);
+    assert_int_equal(rules_left(for_arm, "arm64", "[]"), 1);
+    assert_int_equal(rules_left(not_for_arm, "amd64", "[]"), 1);
+    assert_int_equal(rules_left(not_for_arm, "arm64", "[]"), 0);
+    assert_int_equal(rules_left(with, "amd64", "[\"CAP_B\"]"), 0);
+    assert_int_equal(rules_left(with, "amd64", "[\"CAP_B\", \"CAP_A\"]"), 1);
+    assert_int_equal(rules_left(without, "amd64", "[\"CAP_A\"]"), 0);
+    assert_int_equal(rules_left(without, "amd64", "[\"CAP_B\"]"), 1);
+}
+
+static void test_architectures(void **state)
+{
+    json_t *filter = convert(PROFILE(""), "arm64", "[]"), *names = json_object_get(filter, "architectures");
+
+    assert_int_equal(json_array_size(names), 2);
+    assert_string_equal(json_string_value(json_array_get(names, 0)), "SCMP_ARCH_AARCH64");
+    assert_string_equal(json_string_value(json_array_get(names, 1)), "SCMP_ARCH_ARM");
+    json_decref(filter);
+}
+
+static void test_what_is_not_understood_is_refused(void **state)
+{
+    assert_null(convert(PROFILE(RULE(", \"includes\": {\"minKernel\": \"4.8\"}")), "amd64", "[]"));
+    assert_null(convert(PROFILE(RULE(", \"surprise\": 1")), "amd64", "[]"));
+    assert_null(convert(PROFILE("7"), "amd64", "[]"));
+    assert_null(convert("{\"defaultAction\": \"SCMP_ACT_ERRNO\", \"syscalls\": []}", "amd64", "[]"));
+    assert_null(convert("{}", "amd64", "[]"));
+    assert_null(convert(PROFILE(""), "riscv64", "[]"));
+}
+
+static void test_rule_parts_are_kept(void **state)
+{
+    json_t *filter =
+        convert(PROFILE(RULE(", \"errnoRet\": 38, \"comment\": \"x\", \"args\": [{\"index\": 0, "
+                             "\"value\": 4294967292, \"valueTwo\": 8, \"op\": \"SCMP_CMP_MASKED_EQ\"}]")),
+                "amd64", "[]");
+    json_t *rule = json_array_get(json_object_get(filter, "syscalls"), 0);
+    json_t *argument = json_array_get(json_object_get(rule, "args"), 0);
+
+    assert_int_equal(json_integer_value(json_object_get(rule, "errnoRet")), 38);
+    assert_int_equal(json_integer_value(json_object_get(argument, "value")), 4294967292);
+    assert_int_equal(json_integer_value(json_object_get(argument, "valueTwo")), 8);
+    assert_null(json_object_get(rule, "comment"));
+    json_decref(filter);
+}
+
+/* The rules of our profile for one call whose first restricted argument has the given value. */
+static bool profile_allows_resource(const char *call, size_t argument_index, uint64_t value)
+{
+    json_t *profile = profile_load(profile_seccomp), *rule, *name;
+    bool allowed = false;
+    size_t i, j;
+
+    json_array_foreach(json_object_get(profile, "syscalls"), i, rule)
+    {
+        json_t *argument = json_array_get(json_object_get(rule, "args"), 0);
+        uint64_t first = (uint64_t)json_integer_value(json_object_get(argument, "value"));
+        uint64_t second = (uint64_t)json_integer_value(json_object_get(argument, "valueTwo"));
+
+        json_array_foreach(json_object_get(rule, "names"), j, name)
+        {
+            if (strcmp(json_string_value(name), call) != 0 ||
+                json_array_size(json_object_get(rule, "args")) != 1)
+                continue;
+            assert_int_equal(json_integer_value(json_object_get(argument, "index")), argument_index);
+            assert_string_equal(json_string_value(json_object_get(argument, "op")), "SCMP_CMP_MASKED_EQ");
+            allowed = allowed || (value & first) == second;
+        }
+    }
+    json_decref(profile);
+    return allowed;
+}
+
+/* The kernel looks at 32 bits of the resource, the filter at 64. */
+static void test_core_limit_cannot_be_changed(void **state)
+{
+    for (uint64_t high = 0; high < 3; high++)
+        for (uint64_t resource = 0; resource < 16; resource++) {
+            assert_int_equal(profile_allows_resource("prlimit64", 1, resource | high << 32), resource != 4);
+            assert_int_equal(profile_allows_resource("setrlimit", 0, resource | high << 32), resource != 4);
+        }
+}
+
+static void test_threads(void **state)
+{
+    assert_int_equal(profile_threads(0.1), 1);
+    assert_int_equal(profile_threads(1), 1);
+    assert_int_equal(profile_threads(1.5), 2);
+    assert_int_equal(profile_threads(8), 8);
+    assert_int_equal(profile_threads(1e9), 1024);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_swap_is_left_alone_where_it_is_not_counted),
+        cmocka_unit_test(test_a_tiny_share_of_cpu_is_one_the_kernel_takes),
+        cmocka_unit_test(test_privileges),
+        cmocka_unit_test(test_mounts),
+        cmocka_unit_test(test_no_data_no_work),
+        cmocka_unit_test(test_tmpfs_follows_memory),
+        cmocka_unit_test(test_network),
+        cmocka_unit_test(test_an_unknown_machine_gets_no_container),
+        cmocka_unit_test(test_conditions),
+        cmocka_unit_test(test_architectures),
+        cmocka_unit_test(test_what_is_not_understood_is_refused),
+        cmocka_unit_test(test_rule_parts_are_kept),
+        cmocka_unit_test(test_core_limit_cannot_be_changed),
+        cmocka_unit_test(test_threads),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
