@@ -1,0 +1,76 @@
+#include "host/check.h"
+
+#include <stdio.h>
+
+#include "host/engine/engine.h"
+#include "host/files/beneath.h"
+
+static const char *const marks[] = {[FINDING_OK] = "ok  ", [FINDING_WARN] = "warn", [FINDING_FAIL] = "FAIL"};
+
+typedef struct Tally {
+    unsigned failures;
+} Tally;
+
+static void print_finding(void *userdata, const EngineFinding *finding)
+{
+    Tally *tally = userdata;
+
+    printf("  %s  %-14s %s\n", marks[finding->level], finding->topic, finding->text);
+    if (finding->advice)
+        printf("  %20s → %s\n", "", finding->advice);
+    tally->failures += finding->level == FINDING_FAIL;
+}
+
+static unsigned check_engine(const EngineOps *ops, const EngineConfig *config)
+{
+    Tally tally = {0};
+
+    printf("engine %s\n", ops->name);
+    ops->check(config, print_finding, &tally);
+    return tally.failures;
+}
+
+static unsigned check_files(void)
+{
+    Tally tally = {0};
+    bool supported = beneath_supported();
+
+    printf("files\n");
+    print_finding(&tally, &(EngineFinding){
+                              .level = supported ? FINDING_OK : FINDING_FAIL,
+                              .topic = "openat2",
+                              .text = supported ? "artifacts are opened beneath their session"
+                                                : "the kernel cannot open files beneath a directory safely",
+                              .advice = supported ? NULL : "use Linux 5.6 or newer",
+                          });
+    return tally.failures;
+}
+
+int check_host(const Options *options, const Paths *paths)
+{
+    EngineConfig config = {
+        .state_dir = paths->state_dir,
+        .runtime_dir = paths->runtime_dir,
+        .owner = paths->owner,
+        .oci_runtime = options->oci_runtime,
+        .docker_socket = options->docker_socket,
+        .image = options->image,
+        .guest_path = paths->guest,
+    };
+    Problem problem = PROBLEM_NULL;
+    const EngineOps *chosen =
+        *options->engine ? engine_find(options->engine) : engine_choose(&config, &problem);
+    unsigned chosen_failures = chosen ? 0 : 1, files = check_files();
+
+    for (size_t i = 0; engines[i]; i++) {
+        unsigned failures = check_engine(engines[i], &config);
+        if (engines[i] == chosen)
+            chosen_failures = failures;
+    }
+    if (chosen)
+        printf("\nlimpetd would use the engine %s: %s\n", chosen->name,
+               chosen_failures + files == 0 ? "ready" : "not ready, see FAIL above");
+    else
+        printf("\nno engine can be used: %s\n", problem.text);
+    return chosen_failures + files > 0;
+}

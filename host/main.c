@@ -1,0 +1,90 @@
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "host/check.h"
+#include "host/controller.h"
+#include "host/detach.h"
+#include "host/options.h"
+#include "host/paths.h"
+#include "proto/base/log.h"
+
+static int complain(const Problem *problem)
+{
+    fprintf(stderr, "limpetd: %s\n", problem->text);
+    return 1;
+}
+
+static void on_ready(void *userdata)
+{
+    detach_report(userdata, NULL);
+}
+
+/* Serves; with `report` >= 0 whoever detached us is told how it went. */
+static int serve(const Options *options, Paths *paths, int report)
+{
+    Problem problem = PROBLEM_NULL;
+    int r = paths_lock(paths, &problem);
+
+    if (r == -EWOULDBLOCK && report >= 0 && detach_wait_for_other(paths)) {
+        detach_report(&report, NULL);
+        return 0;
+    }
+    if (r == 0)
+        r = controller_run(options, paths, on_ready, &report, &problem);
+    if (r < 0) {
+        complain(&problem);
+        detach_report(&report, problem.text);
+    }
+    return r < 0;
+}
+
+static int act(Action action, const Options *options)
+{
+    Paths paths _cleanup_(paths_deinit) = PATHS_NULL;
+    Problem problem = PROBLEM_NULL;
+    int report = -1, status;
+
+    umask(022);
+    if (paths_init(&paths, options, &problem) < 0)
+        return complain(&problem);
+    if (action == ACTION_CHECK)
+        return check_host(options, &paths);
+    if (action == ACTION_DETACH && (status = detach(&paths, &report)) >= 0)
+        return status;
+    return serve(options, &paths, report);
+}
+
+static int setup_log(const Options *options, Problem *problem)
+{
+    int level = log_level_from_name(options->log_level);
+
+    if (level < 0)
+        return problem_set(problem, ERR_BAD_REQUEST,
+                           "log_level cannot be '%s'; it is error, warn, info or debug", options->log_level);
+    log_setup("limpetd", (LogLevel)level);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    Options options _cleanup_(options_deinit) = {0};
+    Problem problem = PROBLEM_NULL;
+    Action action;
+
+    if (options_load(&options, argc, argv, &action, &problem) < 0 || setup_log(&options, &problem) < 0)
+        return complain(&problem);
+    switch (action) {
+    case ACTION_HELP:
+        options_print_help(stdout);
+        return 0;
+    case ACTION_MAN:
+        options_print_man(stdout);
+        return 0;
+    case ACTION_VERSION:
+        puts("limpetd " LIMPET_VERSION);
+        return 0;
+    default:
+        return act(action, &options);
+    }
+}

@@ -1,0 +1,66 @@
+#include "host/ops.h"
+
+#include "host/session.h"
+#include "host/sessions.h"
+
+static const Op *const ops[] = {
+    &op_hello,    &op_open,   &op_run, &op_interrupt, &op_reset,    &op_close,
+    &op_sessions, &op_result, &op_put, &op_get,       &op_shutdown,
+};
+
+const Op *op_find(MessageKind kind)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+        if (ops[i]->kind == kind)
+            return ops[i];
+    return NULL;
+}
+
+bool op_decode(Request *request, void *ret, const Field *fields, size_t n, const msgpack_object_map *body)
+{
+    Problem problem = PROBLEM_NULL;
+
+    if (fields_decode(ret, fields, n, body, &problem) == 0)
+        return true;
+    request_fail(request, &problem);
+    return false;
+}
+
+Session *op_session(Controller *controller, Request *request, Text name, Text instance)
+{
+    Session *session = sessions_find(controller, name);
+    int shown = (int)MIN(name.size, 2 * LIMIT_SESSION_NAME);
+
+    if (!session) {
+        request_fail_text(request, ERR_NO_SUCH_SESSION, "no session named '%.*s' is open; open it first",
+                          shown, name.data ? name.data : "");
+        return NULL;
+    }
+    if (instance.data && !text_equal(instance, session->instance)) {
+        request_fail_text(
+            request, ERR_NO_SUCH_SESSION,
+            "the session '%.*s' was closed, and another of that name has been opened since; its "
+            "variables are not yours: open it again to use it",
+            shown, name.data);
+        return NULL;
+    }
+    return session;
+}
+
+typedef struct Target {
+    Text session, instance;
+} Target;
+
+static const Field target_fields[] = {
+    FIELD(FIELD_TEXT, Target, session, true, 0),
+    FIELD(FIELD_TEXT, Target, instance, false, 0),
+};
+
+Session *op_target(Controller *controller, Request *request, const msgpack_object_map *body)
+{
+    Target target = {0};
+
+    if (!op_decode(request, &target, target_fields, ARRAY_SIZE(target_fields), body))
+        return NULL;
+    return op_session(controller, request, target.session, target.instance);
+}

@@ -1,0 +1,27 @@
+/* Op: what the controller does for one kind of request. One file per op in host/ops/; the table is ops.c. */
+#pragma once
+
+#include "host/controller.h"
+#include "host/request.h"
+
+typedef struct Op {
+    MessageKind kind;
+    /* Owns the request. The body is valid during the call. */
+    void (*handle)(Controller *controller, Request *request, const msgpack_object_map *body);
+} Op;
+
+extern const Op op_hello, op_open, op_run, op_interrupt, op_reset, op_close, op_sessions, op_result, op_put,
+    op_get, op_shutdown;
+
+/* NULL when clients may not send this kind. */
+const Op *op_find(MessageKind kind);
+
+/* Decodes the body into `ret`; answers the request and returns false when it does not fit. */
+bool op_decode(Request *request, void *ret, const Field *fields, size_t n, const msgpack_object_map *body);
+
+/* The open session a request names, by `session` and, where given, the life of it by `instance`. Answers the
+ * request and returns NULL when there is none. */
+Session *op_session(Controller *controller, Request *request, Text name, Text instance);
+
+/* The same for a request that names a session and nothing else. */
+Session *op_target(Controller *controller, Request *request, const msgpack_object_map *body);

@@ -1,0 +1,77 @@
+#include <stdio.h>
+#include <string.h>
+#include <sys/types.h>
+
+#include "host/ops/transfer.h"
+
+typedef struct Put {
+    Text session, instance;
+    Text path;
+    uint64_t offset;
+    Text data;
+    bool last;
+} Put;
+
+static const Field fields[] = {
+    FIELD(FIELD_TEXT, Put, session, true, 0),
+    FIELD(FIELD_TEXT, Put, instance, false, 0),
+    FIELD(FIELD_TEXT, Put, path, true, LIMIT_PATH),
+    FIELD(FIELD_UINT, Put, offset, true, 0),
+    FIELD(FIELD_BYTES, Put, data, true, LIMIT_FILE_CHUNK),
+    FIELD(FIELD_BOOL, Put, last, false, 0),
+};
+
+/* Tells the uploads of one session apart: by connection and path. */
+static void upload_key(char *ret, size_t size, const TransferJob *job)
+{
+    const Peer *peer = &job->request->peer;
+    size_t at = 0;
+
+    for (size_t i = 0; i < peer->size; i++)
+        at += (size_t)snprintf(ret + at, size - at, "%02x", peer->id[i]);
+    snprintf(ret + at, size - at, ":%s", job->path);
+}
+
+/* The file belongs to the interpreter's user, so that code may change it; without a user of its own, to ours.
+ */
+static bool work(TransferJob *job)
+{
+    uid_t owner = job->isolated ? GUEST_UID : (uid_t)-1;
+    Text path = {job->path, strlen(job->path)};
+    Text data = {(const char *)buf_head(&job->data), job->data.size};
+    char key[2 * PEER_ID_MAX + LIMIT_PATH + 2];
+    uint64_t size;
+    Writer w;
+
+    upload_key(key, sizeof(key), job);
+    if (transfer_put(job->dirfd, path, job->offset, data, job->last, owner, owner, key, &size,
+                     &job->problem) < 0)
+        return false;
+    writer_init(&w, &job->reply);
+    write_map(&w, 1);
+    write_key(&w, "size");
+    write_uint(&w, size);
+    return writer_finish(&w) == 0;
+}
+
+static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
+{
+    Put put = {0};
+    TransferJob job = {.request = request, .work = work};
+    Session *session;
+
+    if (!op_decode(request, &put, fields, ARRAY_SIZE(fields), body))
+        return;
+    session = op_session(controller, request, put.session, put.instance);
+    if (!session)
+        return;
+    if (buf_append(&job.data, put.data.data, put.data.size) < 0) {
+        request_fail_text(request, ERR_INTERNAL, "out of memory");
+        return;
+    }
+    job.offset = put.offset;
+    job.last = put.last;
+    transfer_begin(controller, session, &job, put.path);
+}
+
+const Op op_put = {.kind = MSG_PUT, .handle = handle};

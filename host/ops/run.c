@@ -1,0 +1,123 @@
+#include <math.h>
+#include <string.h>
+
+#include "host/call.h"
+#include "host/ops.h"
+#include "host/session.h"
+#include "host/sessions.h"
+
+typedef struct Run {
+    Text session, instance;
+    Text code;
+    Text run_id;
+    double timeout;
+    bool stream;
+    const msgpack_object_map *options;
+} Run;
+
+static const Field fields[] = {
+    FIELD(FIELD_TEXT, Run, session, false, 0),      FIELD(FIELD_TEXT, Run, instance, false, 0),
+    FIELD(FIELD_TEXT, Run, code, true, LIMIT_CODE), FIELD(FIELD_TEXT, Run, run_id, true, 0),
+    FIELD(FIELD_DOUBLE, Run, timeout, false, 0),    FIELD(FIELD_BOOL, Run, stream, false, 0),
+    FIELD(FIELD_MAP, Run, options, false, 0),
+};
+
+/* Copies a valid run_id. */
+static bool take_run_id(char *ret, Text text)
+{
+    if (text.size != LIMIT_RUN_ID)
+        return false;
+    memcpy(ret, text.data, LIMIT_RUN_ID);
+    ret[LIMIT_RUN_ID] = '\0';
+    return strspn(ret, "0123456789abcdef") == LIMIT_RUN_ID;
+}
+
+/* The same run_id again: join the call or get its record. */
+static void join(Call *call, Request *request, const Run *run)
+{
+    if (call_is_same(call, run->code))
+        call_join(call, request, run->stream);
+    else
+        request_fail_text(request, ERR_BAD_REQUEST,
+                          "run_id %s was used for other code; choose a new one for each call", call->run_id);
+}
+
+static void queue(Controller *controller, Session *session, Request *request, const Run *run,
+                  const char *run_id)
+{
+    double timeout = isnan(run->timeout) ? session->options.timeout : run->timeout;
+    Problem problem = PROBLEM_NULL;
+    Call *call = call_new(controller, run_id, run->code, timeout);
+
+    if (!call) {
+        request_fail_text(request, ERR_INTERNAL, "out of memory");
+        return;
+    }
+    call->ephemeral = session->ephemeral;
+    call_join(call, request, run->stream);
+    if (session_run(session, call, &problem) < 0)
+        call_fail(call, &problem);
+}
+
+/* A clean container for this call alone. Its name cannot be one of a user's. */
+static Session *start_ephemeral(Controller *controller, const Run *run, const char *run_id, Problem *problem)
+{
+    static const char *const none[] = {NULL};
+    msgpack_object_map empty = {0};
+    SessionOptions options = {0};
+    OptionsGiven given;
+    Session *session = NULL;
+    char name[LIMIT_SESSION_NAME + 1];
+
+    snprintf(name, sizeof(name), "~%s", run_id);
+    if (options_given_decode(&given, run->options ? run->options : &empty, none, problem) < 0)
+        return NULL;
+    if (session_options_settle(&options, &given, controller->options, problem) == 0)
+        session_start(&session, controller, name, true, run_id, &options, problem);
+    session_options_deinit(&options);
+    return session;
+}
+
+static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
+{
+    Run run = {.timeout = NAN};
+    Problem problem = PROBLEM_NULL;
+    char run_id[LIMIT_RUN_ID + 1];
+    Session *session;
+    Call *call;
+
+    if (!op_decode(request, &run, fields, ARRAY_SIZE(fields), body))
+        return;
+    if (!take_run_id(run_id, run.run_id)) {
+        request_fail_text(request, ERR_BAD_REQUEST, "run_id must be %u lower-case hexadecimal digits",
+                          LIMIT_RUN_ID);
+        return;
+    }
+    if (!isnan(run.timeout) && !(run.timeout > 0 && run.timeout <= TIMEOUT_MAXIMUM)) {
+        request_fail_text(request, ERR_BAD_REQUEST, "timeout must be more than 0 and at most %.0f seconds",
+                          TIMEOUT_MAXIMUM);
+        return;
+    }
+    call = call_find(controller, run_id);
+    if (call) {
+        join(call, request, &run);
+        return;
+    }
+    if (run.session.data && run.options) {
+        request_fail_text(
+            request, ERR_BAD_REQUEST,
+            "options belong to a call in a container of its own; a session has those it was opened with");
+        return;
+    }
+    if (run.session.data) {
+        session = op_session(controller, request, run.session, run.instance);
+    } else {
+        session = start_ephemeral(controller, &run, run_id, &problem);
+        if (!session)
+            request_fail(request, &problem);
+    }
+    if (session)
+        queue(controller, session, request, &run, run_id);
+}
+
+const Op op_run = {.kind = MSG_RUN, .handle = handle};

@@ -1,0 +1,34 @@
+/* Request: one thing a client asked for. It is answered exactly once: request_reply and request_fail consume
+ * it. Until then it may wait in one list at a time (its `link`). */
+#pragma once
+
+#include "host/link/router.h"
+#include "proto/base/list.h"
+#include "proto/wire.h"
+
+typedef struct Request {
+    List link;
+    Router *router;
+    Peer peer;
+    uint64_t id;
+    LoopTimer timer; /* for requests that wait with a limit; cancelled when answered */
+    void *owner;     /* whoever set the timer */
+} Request;
+
+/* NULL when out of memory. */
+Request *request_new(Router *router, const Peer *peer, uint64_t id);
+
+/* `body` is one encoded map. */
+void request_reply(Request *request, const Buf *body);
+void request_reply_empty(Request *request);
+void request_fail(Request *request, const Problem *problem);
+void request_fail_text(Request *request, ErrorCode code, const char *format, ...) _printf_(3, 4);
+
+/* OptionsDiffer carries the names of the options, n of them. */
+void request_fail_options(Request *request, const Problem *problem, const char *const *names, size_t n);
+
+/* Sends an event of the request. -EHOSTUNREACH when the client is gone. */
+int request_event(Request *request, MessageKind kind, const Buf *body);
+
+/* Answers a message for which no Request could be made. */
+void peer_fail(Router *router, const Peer *peer, uint64_t id, const Problem *problem);

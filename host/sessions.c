@@ -1,0 +1,38 @@
+#include "host/sessions.h"
+
+static bool name_character(char c, bool first)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (!first && (c == '.' || c == '_' || c == '-'));
+}
+
+bool session_name_valid(Text name)
+{
+    if (!name.data || name.size == 0 || name.size > LIMIT_SESSION_NAME)
+        return false;
+    for (size_t i = 0; i < name.size; i++)
+        if (!name_character(name.data[i], i == 0))
+            return false;
+    return true;
+}
+
+Session *sessions_find(Controller *controller, Text name)
+{
+    Session *session = NULL;
+
+    if (name.data)
+        HASH_FIND(by_name, controller->sessions, name.data, name.size, session);
+    return session && session->state != SESSION_CLOSING ? session : NULL;
+}
+
+void sessions_add(Controller *controller, Session *session)
+{
+    HASH_ADD_KEYPTR(by_name, controller->sessions, session->name, strlen(session->name), session);
+    controller->session_count++;
+}
+
+void sessions_remove(Controller *controller, Session *session)
+{
+    HASH_DELETE(by_name, controller->sessions, session);
+    controller->session_count--;
+}

@@ -1,0 +1,11 @@
+/* All sessions of a controller, by name. */
+#pragma once
+
+#include "host/session.h"
+
+Session *sessions_find(Controller *controller, Text name);
+void sessions_add(Controller *controller, Session *session);
+void sessions_remove(Controller *controller, Session *session);
+
+/* 1 to 64 of A-Z a-z 0-9 . _ -, beginning with a letter or digit. */
+bool session_name_valid(Text name);

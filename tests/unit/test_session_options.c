@@ -1,0 +1,179 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "host/session_options.h"
+
+static const char *const own[] = {"session", NULL};
+
+static const Options defaults = {
+    .timeout = 30,
+    .memory = 1u << 30,
+    .cpus = 1,
+    .pids = 128,
+    .ttl = 3600,
+    .image = (char *)"",
+    .allow_network = (char *)"bridge",
+};
+
+/* The body of an `open` written by `write`; what was decoded points into it. */
+typedef struct Body {
+    Buf buf;
+    Message message;
+} Body;
+
+static void body_init(Body *body, size_t n, void (*write)(Writer *w))
+{
+    Problem problem = PROBLEM_NULL;
+    Writer w;
+
+    *body = (Body){0};
+    writer_message(&w, &body->buf, MSG_OPEN, 1, n + 1);
+    write_key(&w, "session");
+    write_text(&w, "a");
+    write(&w);
+    assert_int_equal(writer_finish(&w), 0);
+    assert_int_equal(message_decode(&body->message, buf_head(&body->buf), body->buf.size, &problem), 0);
+}
+
+static void body_deinit(Body *body)
+{
+    message_deinit(&body->message);
+    buf_deinit(&body->buf);
+}
+
+static void write_nothing(Writer *w)
+{
+}
+
+static void write_several(Writer *w)
+{
+    write_key(w, "memory");
+    write_text(w, "512m");
+    write_key(w, "env");
+    write_map(w, 2);
+    write_key(w, "A");
+    write_text(w, "1");
+    write_key(w, "B");
+    write_text(w, "2");
+    write_key(w, "network");
+    write_text(w, "bridge");
+}
+
+static void write_env_in_other_order(Writer *w)
+{
+    write_key(w, "env");
+    write_map(w, 2);
+    write_key(w, "B");
+    write_text(w, "2");
+    write_key(w, "A");
+    write_text(w, "1");
+}
+
+static void write_other(Writer *w)
+{
+    write_key(w, "memory");
+    write_uint(w, 1u << 30);
+    write_key(w, "cpus");
+    write_uint(w, 1);
+    write_key(w, "env");
+    write_map(w, 1);
+    write_key(w, "A");
+    write_text(w, "1");
+}
+
+static void write_unknown(Writer *w)
+{
+    write_key(w, "memroy");
+    write_text(w, "512m");
+}
+
+static void write_host_network(Writer *w)
+{
+    write_key(w, "network");
+    write_text(w, "host");
+}
+
+static void write_bad_env(Writer *w)
+{
+    write_key(w, "env");
+    write_map(w, 1);
+    write_key(w, "A=B");
+    write_text(w, "1");
+}
+
+static size_t differences(const SessionOptions *options, size_t n, void (*write)(Writer *w),
+                          const char **names)
+{
+    Body body;
+    OptionsGiven given;
+    Problem problem = PROBLEM_NULL;
+    size_t count;
+
+    body_init(&body, n, write);
+    assert_int_equal(options_given_decode(&given, &body.message.body, own, &problem), 0);
+    count = session_options_differ(options, &given, names);
+    body_deinit(&body);
+    return count;
+}
+
+static void test_settle_and_differ(void **state)
+{
+    Body body;
+    OptionsGiven given;
+    SessionOptions options = {0};
+    Problem problem = PROBLEM_NULL;
+    const char *names[SESSION_OPTION_COUNT];
+
+    body_init(&body, 3, write_several);
+    assert_int_equal(options_given_decode(&given, &body.message.body, own, &problem), 0);
+    assert_int_equal(session_options_settle(&options, &given, &defaults, &problem), 0);
+    body_deinit(&body);
+    assert_int_equal(options.memory, 512u << 20);
+    assert_true(options.timeout == 30);
+    assert_string_equal(options.network, "bridge");
+
+    assert_int_equal(differences(&options, 0, write_nothing, names), 0);
+    assert_int_equal(differences(&options, 3, write_several, names), 0);
+    assert_int_equal(differences(&options, 1, write_env_in_other_order, names), 0);
+    assert_int_equal(differences(&options, 3, write_other, names), 2);
+    assert_string_equal(names[0], "memory");
+    assert_string_equal(names[1], "env");
+    session_options_deinit(&options);
+}
+
+static ErrorCode refused(size_t n, void (*write)(Writer *w), const char *words)
+{
+    Body body;
+    OptionsGiven given;
+    SessionOptions options = {0};
+    Problem problem = PROBLEM_NULL;
+
+    body_init(&body, n, write);
+    if (options_given_decode(&given, &body.message.body, own, &problem) == 0)
+        assert_true(session_options_settle(&options, &given, &defaults, &problem) < 0);
+    session_options_deinit(&options);
+    body_deinit(&body);
+    assert_non_null(strstr(problem.text, words));
+    return problem.code;
+}
+
+static void test_refusals(void **state)
+{
+    assert_int_equal(refused(1, write_unknown, "memroy"), ERR_BAD_REQUEST);
+    assert_int_equal(refused(1, write_host_network, "allow_network"), ERR_DENIED);
+    assert_int_equal(refused(1, write_bad_env, "env"), ERR_BAD_REQUEST);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_settle_and_differ),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
