@@ -1,0 +1,83 @@
+#include "clients/c/address.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+static const char *environment(const char *name)
+{
+    const char *value = secure_getenv(name);
+
+    return value && *value ? value : NULL;
+}
+
+static int path_find(char **ret, bool *ret_shared)
+{
+    const char *given = environment("LIMPET_SOCKET");
+    const char *runtime = environment("XDG_RUNTIME_DIR");
+    const char *temporary = environment("TMPDIR");
+    uid_t uid = geteuid();
+
+    *ret_shared = !given && uid != 0 && !runtime;
+    if (given)
+        *ret = strdup(given);
+    else if (uid == 0)
+        *ret = strdup("/run/limpet/limpet.sock");
+    else if (runtime)
+        return asprintf(ret, "%s/limpet/limpet.sock", runtime);
+    else
+        return asprintf(ret, "%s/limpet-%u/limpet.sock", temporary ? temporary : "/tmp", (unsigned)uid);
+    return *ret ? 0 : -1;
+}
+
+int address_init(Address *ret, const char *path, Problem *problem)
+{
+    Address address = ADDRESS_NULL;
+    int r = 0;
+
+    if (path)
+        address.path = strdup(path);
+    else
+        r = path_find(&address.path, &address.shared_parent);
+    if (r < 0 || !address.path)
+        return -ENOMEM;
+    if (strlen(address.path) >= sizeof(((struct sockaddr_un *)0)->sun_path)) {
+        problem_set(problem, ERR_BAD_REQUEST,
+                    "the path of the socket is too long for the kernel (at most %zu bytes): %s",
+                    sizeof(((struct sockaddr_un *)0)->sun_path) - 1, address.path);
+        address_deinit(&address);
+        return -EPROTO;
+    }
+    *ret = address;
+    return 0;
+}
+
+void address_deinit(Address *address)
+{
+    free(address->path);
+    *address = ADDRESS_NULL;
+}
+
+int address_check(const Address *address, Problem *problem)
+{
+    _cleanup_(freep) char *directory = NULL;
+    struct stat status;
+
+    if (!address->shared_parent)
+        return 0;
+    directory = strndup(address->path, (size_t)(strrchr(address->path, '/') - address->path));
+    if (!directory)
+        return -ENOMEM;
+    if (lstat(directory, &status) < 0)
+        return errno == ENOENT ? -ENOENT
+                               : problem_set(problem, ERR_UNAVAILABLE, "%s: %s", directory, strerror(errno));
+    if (!S_ISDIR(status.st_mode) || status.st_uid != geteuid() || (status.st_mode & 0777) != 0700)
+        return problem_set(
+            problem, ERR_DENIED,
+            "%s is not a directory of yours alone (mode 0700), so whoever listens there may be "
+            "someone else; remove it, or set LIMPET_SOCKET",
+            directory);
+    return 0;
+}

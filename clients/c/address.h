@@ -1,0 +1,21 @@
+/* Address: the path of the controller's socket. */
+#pragma once
+
+#include "proto/base/base.h"
+#include "proto/base/problem.h"
+
+typedef struct Address {
+    char *path;
+    bool shared_parent; /* its directory lies in a place where others can write too, and must be checked */
+} Address;
+
+#define ADDRESS_NULL ((Address){0})
+
+/* The path given, or where the environment and the user say it is (see limpet_connect). 0, -EPROTO with the
+ * problem, or -ENOMEM; the other function likewise. */
+int address_init(Address *ret, const char *path, Problem *problem);
+void address_deinit(Address *address);
+
+/* Whether whoever listens there can be trusted to be the user's own. 0, -ENOENT when there is nothing yet, or
+ * an error. */
+int address_check(const Address *address, Problem *problem);

@@ -1,0 +1,324 @@
+/* One call: ask, deal with its events, wait for its answer; connect before and again in between. */
+#include <errno.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#include "clients/c/client.h"
+#include "clients/c/launch.h"
+#include "proto/base/clock.h"
+
+#define PAUSE_FIRST (5 * NSEC_PER_MSEC)
+#define PAUSE_MAX   (500 * NSEC_PER_MSEC)
+#define ASK_MAX     5 /* a controller that this very request brings down is not asked for ever */
+
+typedef struct ErrorBody {
+    uint64_t number;
+    Text name, message;
+    const msgpack_object_array *options;
+} ErrorBody;
+
+static const Field error_fields[] = {
+    FIELD(FIELD_UINT, ErrorBody, number, true, INT32_MAX), FIELD(FIELD_TEXT, ErrorBody, name, true, 0),
+    FIELD(FIELD_TEXT, ErrorBody, message, true, 0),
+    FIELD(FIELD_ARRAY, ErrorBody, options, false, 0), /* the message names them as well */
+};
+
+/* Makes the controller's error ours. An error this library has no name for keeps its own in the text. */
+static int take_error(const Message *message, Problem *problem)
+{
+    ErrorBody body = {0};
+    int r = reply_fields(&body, error_fields, ARRAY_SIZE(error_fields), &message->body, problem);
+
+    if (r < 0)
+        return r;
+    if (!body.number)
+        return problem_set(problem, ERR_PROTOCOL_MISMATCH, "the controller answered with error number 0");
+    problem_set(problem, (ErrorCode)body.number, "%.*s",
+                (int)MIN(body.message.size, (size_t)PROBLEM_TEXT_MAX), body.message.data);
+    if (!text_equal(body.name, error_name(problem->code)))
+        problem_prefix(problem, "%.*s", (int)MIN(body.name.size, (size_t)64), body.name.data);
+    return 0;
+}
+
+/* 1: the call is answered, with *ret or with the client's problem. 0: it goes on. */
+static int dispatch(Call *call, const ZmtpFrame *frame, Reply *ret)
+{
+    LimpetClient *client = call->client;
+    _cleanup_(message_deinit) Message message = MESSAGE_NULL;
+    int r = message_decode(&message, frame->data, frame->size, &client->problem);
+
+    if (r < 0) {
+        client->problem.code = ERR_PROTOCOL_MISMATCH;
+        problem_prefix(&client->problem, "what the controller sent is not this protocol");
+        return r;
+    }
+    if (message.id != call->id)
+        return 0; /* belongs to an earlier call, or to an interrupt */
+    if (message.kind == MSG_ERROR) {
+        r = take_error(&message, &client->problem);
+        return r < 0 ? r : 1;
+    }
+    if (message.kind == MSG_REPLY) {
+        r = connection_take_frame(&client->connection, &ret->bytes);
+        if (r < 0)
+            return r;
+        ret->message = message;
+        message = MESSAGE_NULL;
+        return 1;
+    }
+    if ((message.kind == MSG_OUTPUT || message.kind == MSG_DISPLAY) && call->on_event)
+        return call->on_event(call, &message);
+    return problem_set(&client->problem, ERR_PROTOCOL_MISMATCH,
+                       "the controller sent '%s' where an answer was due", message_name(message.kind));
+}
+
+static int send_interrupt(Call *call)
+{
+    LimpetClient *client = call->client;
+    _cleanup_(buf_deinit) Buf payload = BUF_NULL;
+    Writer w;
+    int r;
+
+    writer_message(&w, &payload, MSG_INTERRUPT, ++client->last_id, 1);
+    write_key(&w, "run_id");
+    write_text(&w, call->run_id);
+    r = writer_finish(&w);
+    return r < 0 ? r : connection_send(&client->connection, &payload);
+}
+
+int client_credit(LimpetClient *client, const Call *call, uint64_t count)
+{
+    _cleanup_(buf_deinit) Buf payload = BUF_NULL;
+    Writer w;
+    int r;
+
+    writer_message(&w, &payload, MSG_CREDIT, call->id, 1);
+    write_key(&w, "count");
+    write_uint(&w, count);
+    r = writer_finish(&w);
+    return r < 0 ? r : connection_send(&client->connection, &payload);
+}
+
+static void drain_wake(const LimpetClient *client)
+{
+    eventfd_t count;
+
+    eventfd_read(client->wake_fd, &count);
+}
+
+/* Asks and waits on the connection there is. As dispatch(), or an error of connection_receive(). */
+static int exchange(Call *call, const Buf *request, uint64_t deadline, Reply *ret)
+{
+    LimpetClient *client = call->client;
+    int wake_fd = call->run_id ? client->wake_fd : -1;
+    int r = connection_send(&client->connection, request);
+
+    if (!r && call->interrupted)
+        r = send_interrupt(call);
+    while (!r) {
+        ZmtpFrame frame;
+
+        r = connection_receive(&client->connection, wake_fd, deadline, &frame);
+        if (!r) {
+            r = dispatch(call, &frame, ret);
+        } else if (r == -EINTR) {
+            drain_wake(client);
+            call->interrupted = true;
+            r = send_interrupt(call);
+        }
+    }
+    return r;
+}
+
+/* Closes a connection that cannot be used any more, and says why unless that is known already. */
+static int connection_lost(LimpetClient *client, int r)
+{
+    Problem *problem = &client->problem;
+
+    connection_close(&client->connection);
+    if (problem->code)
+        return -EPROTO;
+    switch (r) {
+    case -ECONNRESET:
+        return problem_set(problem, ERR_UNAVAILABLE, "the controller at %s went away before it answered",
+                           client->address.path);
+    case -ENOENT:
+    case -ECONNREFUSED:
+        return problem_set(problem, ERR_UNAVAILABLE, "no controller listens at %s", client->address.path);
+    case -ETIMEDOUT:
+        return problem_set(problem, ERR_UNAVAILABLE, "whoever listens at %s does not answer",
+                           client->address.path);
+    case -EPROTO:
+    case -EMSGSIZE:
+        return problem_set(problem, ERR_PROTOCOL_MISMATCH, "whoever listens at %s is not a Limpet controller",
+                           client->address.path);
+    case -ENOMEM:
+        return r;
+    default:
+        return problem_set(problem, ERR_UNAVAILABLE, "%s: %s", client->address.path, strerror(-r));
+    }
+}
+
+typedef struct HelloReply {
+    uint64_t protocol;
+    int64_t pid;
+    Text peer, engine, image, warning;
+} HelloReply;
+
+static const Field hello_fields[] = {
+    FIELD(FIELD_UINT, HelloReply, protocol, true, 0), FIELD(FIELD_TEXT, HelloReply, peer, true, 0),
+    FIELD(FIELD_INT, HelloReply, pid, true, 0),       FIELD(FIELD_TEXT, HelloReply, engine, true, 0),
+    FIELD(FIELD_TEXT, HelloReply, image, false, 0),   FIELD(FIELD_TEXT, HelloReply, warning, false, 0),
+};
+
+static int take_hello(LimpetClient *client, Reply *reply)
+{
+    HelloReply hello = {0};
+    Arena arena = {.zone = reply->message.zone};
+    LimpetController controller;
+    int r =
+        reply_fields(&hello, hello_fields, ARRAY_SIZE(hello_fields), &reply->message.body, &client->problem);
+
+    if (r < 0)
+        return r;
+    if (hello.protocol != PROTOCOL_VERSION)
+        return problem_set(&client->problem, ERR_PROTOCOL_MISMATCH,
+                           "the controller speaks protocol %llu, this client %d; upgrade the older one",
+                           (unsigned long long)hello.protocol, PROTOCOL_VERSION);
+    controller = (LimpetController){
+        .peer = arena_text(&arena, hello.peer),
+        .pid = hello.pid,
+        .engine = arena_text(&arena, hello.engine),
+        .image = arena_text(&arena, hello.image),
+        .warning = arena_text(&arena, hello.warning),
+    };
+    if (arena.failed)
+        return -ENOMEM;
+    reply_deinit(&client->hello);
+    client->hello = *reply;
+    client->controller = controller;
+    *reply = REPLY_NULL;
+    return 0;
+}
+
+static int say_hello(LimpetClient *client, uint64_t deadline)
+{
+    _cleanup_(buf_deinit) Buf request = BUF_NULL;
+    _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
+    Call call = {.client = client, .id = ++client->last_id};
+    Writer w;
+    int r;
+
+    writer_message(&w, &request, MSG_HELLO, call.id, 2);
+    write_key(&w, "protocol");
+    write_uint(&w, PROTOCOL_VERSION);
+    write_key(&w, "peer");
+    write_text(&w, "limpet-c/" LIMPET_VERSION);
+    r = writer_finish(&w);
+    if (!r)
+        r = exchange(&call, &request, deadline, &reply);
+    if (r < 0)
+        return r;
+    return client->problem.code ? -EPROTO : take_hello(client, &reply);
+}
+
+static int connect_once(LimpetClient *client, uint64_t deadline)
+{
+    int r = address_check(&client->address, &client->problem);
+
+    if (!r)
+        r = connection_open(&client->connection, client->address.path, deadline);
+    if (!r)
+        r = say_hello(client, deadline);
+    if (r < 0)
+        connection_close(&client->connection);
+    return r;
+}
+
+/* One that is going away may still have accepted us. */
+static bool nobody_listens(int r)
+{
+    return r == -ENOENT || r == -ECONNREFUSED || r == -ECONNRESET;
+}
+
+static bool autostart_allowed(const LimpetClient *client)
+{
+    const char *setting = getenv("LIMPET_AUTOSTART");
+
+    return client->autostart && !(setting && strcmp(setting, "0") == 0);
+}
+
+/* Tries again with growing pauses: nothing tells when a socket that another process will make is listened on.
+ */
+static int connect_patiently(LimpetClient *client, bool autostart, bool wait)
+{
+    uint64_t deadline = clock_now() + client->reconnect_timeout;
+    uint64_t pause = PAUSE_FIRST;
+    int r;
+
+    for (;;) {
+        r = connect_once(client, deadline);
+        if (nobody_listens(r) && autostart) {
+            r = launch_controller(client->address.path, deadline, &client->problem);
+            if (!r)
+                r = connect_once(client, deadline);
+        }
+        if (!nobody_listens(r) || !(autostart || wait) || clock_now() + pause >= deadline)
+            return r;
+        nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
+        pause = MIN(pause * 2, PAUSE_MAX);
+    }
+}
+
+int client_connect(LimpetClient *client, bool existing_only)
+{
+    bool autostart = !existing_only && autostart_allowed(client);
+    int r;
+
+    if (!client->address.path)
+        return problem_set(&client->problem, ERR_BAD_REQUEST, "the client was never connected");
+    if (!connection_is_stale(&client->connection))
+        return 0;
+    connection_close(&client->connection);
+    r = connect_patiently(client, autostart, !existing_only && client->was_connected);
+    if (r < 0)
+        return connection_lost(client, r);
+    client->was_connected = true;
+    return 0;
+}
+
+void client_begin(LimpetClient *client, Call *call, Writer *w, MessageKind kind, size_t fields)
+{
+    client->problem = PROBLEM_NULL;
+    buf_clear(&client->request);
+    call->client = client;
+    call->id = ++client->last_id;
+    writer_message(w, &client->request, kind, call->id, fields);
+}
+
+int client_call(LimpetClient *client, Call *call, Writer *w, Reply *ret)
+{
+    Reply reply = REPLY_NULL;
+    int r = writer_finish(w);
+
+    if (r < 0)
+        return r;
+    for (int asked = 1;; asked++) {
+        r = client_connect(client, call->existing_only);
+        if (r < 0)
+            return r;
+        r = exchange(call, &client->request, 0, &reply);
+        if (r != -ECONNRESET || !call->repeatable || asked == ASK_MAX)
+            break;
+        call->rejoined = true;
+    }
+    if (call->run_id)
+        drain_wake(client);
+    if (r < 0)
+        return connection_lost(client, r);
+    if (client->problem.code)
+        return -EPROTO;
+    *ret = reply;
+    return 0;
+}

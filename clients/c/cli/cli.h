@@ -1,0 +1,60 @@
+/* What the commands of `limpet` share. A command is one file, and one entry in the table of main.c. */
+#pragma once
+
+#include <stdio.h>
+
+#include "clients/c/cli/option.h"
+#include "clients/c/limpet.h"
+#include "proto/base/base.h"
+
+/* The exit statuses that are not a plain 0 or 1. */
+#define EXIT_USAGE       2
+#define EXIT_TIMEOUT     124
+#define EXIT_SANDBOX     125 /* Limpet itself failed */
+#define EXIT_INTERRUPTED 130
+#define EXIT_KILLED      137 /* the interpreter was lost: out of memory, a signal, or an exit of its own */
+
+typedef struct Command {
+    const char *name;
+    const char *usage;   /* what follows the name, as "[OPTIONS] SESSION" */
+    const char *summary; /* one line */
+    const char *details; /* paragraphs for --help and the man page; or NULL */
+    const Option *options;
+    size_t n_options;
+    int operands_min, operands_max; /* max -1: any number */
+    bool verbatim;                  /* everything after the name is operands */
+    size_t values_size;
+    /* `values` is what the options say, a struct of the command's own. The exit status. */
+    int (*run)(const void *values, char **operands, int n);
+} Command;
+
+extern const Command command_close, command_get, command_help, command_image, command_interrupt, command_ls,
+    command_open, command_put, command_reset, command_run, command_shutdown, command_version;
+
+/* All of them, in the order of the help; NULL at the end. */
+extern const Command *const commands[];
+const Command *command_find(const char *name);
+void command_help_print(FILE *file, const Command *command);
+
+/* Connects, and shows the controller's warning if it has one. NULL after a message on standard error. */
+LimpetClient *cli_connect(void);
+
+/* "limpet: NoSuchSession: ..." on standard error; EXIT_SANDBOX. */
+int cli_fail(const LimpetClient *client);
+
+/* Makes a path of --data absolute, as the protocol wants it. The copy is to be freed; NULL stays NULL. */
+int cli_absolute(const char *path, char **ret);
+
+/* Cuts "SESSION:PATH" in two at the colon. EXIT_USAGE after a message when there is none. */
+int cli_split(char *operand, const char **ret_session, const char **ret_path);
+
+/* Text that may come from the sandbox, as a file name: control characters as \xNN, so that it stays one line
+ * and tells the terminal nothing. */
+void cli_print_name(FILE *file, const char *name);
+
+/* Where the running program lies, as "/usr/bin"; "" when the kernel does not say. */
+void cli_program_directory(char *ret, size_t size);
+
+DEFINE_CLEANUP(LimpetClient *, limpet_free);
+DEFINE_CLEANUP(LimpetResult *, limpet_result_free);
+DEFINE_CLEANUP(LimpetSessions *, limpet_sessions_free);

@@ -1,0 +1,146 @@
+/* limpet help: from the tables of the commands, for the terminal or as a man page. */
+#include <string.h>
+
+#include "clients/c/cli/cli.h"
+
+typedef struct HelpValues {
+    bool man;
+} HelpValues;
+
+static const Option help_options[] = {
+    {0, "man", OPTION_FLAG, offsetof(HelpValues, man), NULL, "everything, as the source of a man page"},
+};
+
+static const char exit_statuses[] =
+    "0 success; for 'run' the code ran to its end\n"
+    "1 the code ended with a Python error\n"
+    "2 the command line is wrong\n"
+    "124 the code ran into its timeout\n"
+    "125 Limpet itself failed; the message begins with the name of the error\n"
+    "130 the code was interrupted\n"
+    "137 the interpreter was lost: out of memory, killed, crashed, or ended by the code itself\n";
+
+static const char *const environment[][2] = {
+    {"LIMPET_SOCKET", "path of the controller's socket"},
+    {"LIMPET_AUTOSTART", "0 forbids starting a controller when none listens"},
+    {"LIMPETD", "path of the limpetd to start"},
+    {"LIMPET_IMAGE_TOOL", "path of the program behind 'limpet image'"},
+};
+
+static FILE *help_file;
+
+static void print_option(const char *usage, const char *help)
+{
+    fprintf(help_file, "  %-26s  %s\n", usage, help);
+}
+
+void command_help_print(FILE *file, const Command *command)
+{
+    fprintf(file, "Usage: limpet %s %s\n\n%s.\n", command->name, command->usage, command->summary);
+    if (command->details)
+        fprintf(file, "%s\n", command->details);
+    if (command->verbatim)
+        return;
+    fprintf(file, "\nOptions:\n");
+    help_file = file;
+    options_describe(command->options, command->n_options, print_option);
+}
+
+static void print_overview(void)
+{
+    printf("limpet: Python that stays alive between calls, in a container\n\n"
+           "  limpet run -c 'print(6 * 7)'      in a clean container\n"
+           "  limpet run -s a -c 'x = 41'       in the session 'a', opened when it is not there\n"
+           "  limpet run -s a -c 'print(x + 1)'\n\nCommands:\n");
+    for (size_t i = 0; commands[i]; i++)
+        printf("  %-10s  %s\n", commands[i]->name, commands[i]->summary);
+    printf("\n'limpet help COMMAND' tells more.\n");
+}
+
+/* Plain text as roff: a backslash, a leading dot or quote and a minus sign mean something there. */
+static void roff(const char *text)
+{
+    bool line_start = true;
+
+    for (; *text; text++) {
+        if (line_start && (*text == '.' || *text == '\''))
+            fputs("\\&", stdout);
+        if (*text == '\\')
+            fputs("\\e", stdout);
+        else if (*text == '-')
+            fputs("\\-", stdout);
+        else
+            putchar(*text);
+        line_start = *text == '\n';
+    }
+}
+
+static void roff_item(const char *usage, const char *help)
+{
+    fputs(".TP\n.B ", stdout);
+    roff(usage + strspn(usage, " "));
+    putchar('\n');
+    roff(help);
+    putchar('\n');
+}
+
+static void roff_command(const Command *command)
+{
+    fputs(".SS ", stdout);
+    printf("limpet %s ", command->name);
+    roff(command->usage);
+    putchar('\n');
+    roff(command->summary);
+    fputs(".\n", stdout);
+    if (command->details) {
+        fputs(".PP", stdout);
+        roff(command->details);
+        putchar('\n');
+    }
+    if (!command->verbatim)
+        options_describe(command->options, command->n_options, roff_item);
+}
+
+static void print_man(void)
+{
+    printf(".TH LIMPET 1 \"\" \"Limpet %s\"\n.SH NAME\n", LIMPET_VERSION);
+    roff("limpet - Python that stays alive between calls, in a container\n");
+    fputs(".SH SYNOPSIS\n.B limpet\n.I COMMAND\n[OPTIONS] ...\n.SH COMMANDS\n", stdout);
+    for (size_t i = 0; commands[i]; i++)
+        roff_command(commands[i]);
+    fputs(".SH EXIT STATUS\n.nf\n", stdout);
+    roff(exit_statuses);
+    fputs(".fi\n.SH ENVIRONMENT\n", stdout);
+    for (size_t i = 0; i < ARRAY_SIZE(environment); i++)
+        roff_item(environment[i][0], environment[i][1]);
+    fputs(".SH SEE ALSO\n.BR limpetd (8)\n", stdout);
+}
+
+static int run(const void *values, char **operands, int n)
+{
+    const HelpValues *help = values;
+    const Command *command = n > 0 ? command_find(operands[0]) : NULL;
+
+    if (n > 0 && !command) {
+        fprintf(stderr, "limpet: there is no command '%s'\n", operands[0]);
+        return EXIT_USAGE;
+    }
+    if (help->man)
+        print_man();
+    else if (command)
+        command_help_print(stdout, command);
+    else
+        print_overview();
+    return 0;
+}
+
+const Command command_help = {
+    .name = "help",
+    .usage = "[COMMAND]",
+    .summary = "Shows what the commands do",
+    .options = help_options,
+    .n_options = ARRAY_SIZE(help_options),
+    .operands_max = 1,
+    .values_size = sizeof(HelpValues),
+    .run = run,
+};

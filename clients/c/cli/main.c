@@ -1,0 +1,94 @@
+/* limpet: live Python sessions in containers, from the command line. */
+#include <errno.h>
+#include <string.h>
+
+#include "clients/c/cli/cli.h"
+
+const Command *const commands[] = {
+    &command_run,       &command_open, &command_ls,  &command_close,    &command_reset,
+    &command_interrupt, &command_put,  &command_get, &command_shutdown, &command_image,
+    &command_version,   &command_help, NULL,
+};
+
+const Command *command_find(const char *name)
+{
+    for (size_t i = 0; commands[i]; i++)
+        if (strcmp(commands[i]->name, name) == 0)
+            return commands[i];
+    return NULL;
+}
+
+static int wrong_operands(const Command *command, int n)
+{
+    fprintf(stderr, "limpet: %s operands\nUsage: limpet %s %s\n",
+            n < command->operands_min ? "missing" : "too many", command->name, command->usage);
+    return EXIT_USAGE;
+}
+
+static int command_run_with(const Command *command, void *values, int argc, char **argv)
+{
+    int first = 1;
+
+    if (!command->verbatim)
+        first = options_parse(command->options, command->n_options, values, argc, argv);
+    if (first == OPTION_HELP) {
+        command_help_print(stdout, command);
+        return 0;
+    }
+    if (first < 0) {
+        fprintf(stderr, "Try 'limpet %s --help'.\n", command->name);
+        return EXIT_USAGE;
+    }
+    if (argc - first < command->operands_min ||
+        (command->operands_max >= 0 && argc - first > command->operands_max))
+        return wrong_operands(command, argc - first);
+    return command->run(values, argv + first, argc - first);
+}
+
+static int command_start(const Command *command, int argc, char **argv)
+{
+    void *values = calloc(1, command->values_size + 1);
+    int status;
+
+    if (!values) {
+        fprintf(stderr, "limpet: out of memory\n");
+        return EXIT_SANDBOX;
+    }
+    status = command_run_with(command, values, argc, argv);
+    options_deinit(command->options, command->n_options, values);
+    free(values);
+    return status;
+}
+
+static int start(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "help";
+    const Command *command;
+
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+        name = "help";
+    if (strcmp(name, "--version") == 0)
+        name = "version";
+    command = command_find(name);
+    if (!command) {
+        fprintf(stderr, "limpet: there is no command '%s'; see 'limpet help'\n", name);
+        return EXIT_USAGE;
+    }
+    /* The command's name takes the place of the program's: getopt puts it before its messages. */
+    if (argc > 1)
+        argv++, argc--;
+    argv[0] = (char *)"limpet";
+    return command_start(command, argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+    char *none[] = {(char *)"limpet", NULL};
+    int status = start(argc, argc > 0 ? argv : none);
+
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "limpet: standard output: %s\n", strerror(errno));
+        return EXIT_SANDBOX;
+    }
+    return status;
+}

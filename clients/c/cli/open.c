@@ -1,0 +1,45 @@
+/* limpet open */
+#include "clients/c/cli/cli.h"
+
+typedef struct OpenValues {
+    LimpetOptions options;
+} OpenValues;
+
+static const Option open_options[] = {
+    {'t', "timeout", OPTION_NUMBER, offsetof(OpenValues, options.timeout), "SECONDS",
+     "of a call that names none (default 30)"},
+    SANDBOX_OPTIONS(OpenValues, options),
+};
+
+static int run(const void *values, char **operands, int n)
+{
+    LimpetOptions options = ((const OpenValues *)values)->options;
+    _cleanup_(limpet_freep) LimpetClient *client = NULL;
+    _cleanup_(freep) char *data = NULL;
+    LimpetOpened opened;
+    int r = cli_absolute(options.data, &data);
+
+    if (r)
+        return r;
+    options.data = data;
+    client = cli_connect();
+    if (!client)
+        return EXIT_SANDBOX;
+    if (limpet_open(client, operands[0], &options, &opened))
+        return cli_fail(client);
+    printf("%s %s (%s)\n", opened.created ? "opened" : "attached to", opened.session, opened.engine);
+    return 0;
+}
+
+const Command command_open = {
+    .name = "open",
+    .usage = "[OPTIONS] SESSION",
+    .summary = "Opens a session, or attaches to it when it exists",
+    .details = "\nOptions that differ from those of a living session are an error: close it first.",
+    .options = open_options,
+    .n_options = ARRAY_SIZE(open_options),
+    .operands_min = 1,
+    .operands_max = 1,
+    .values_size = sizeof(OpenValues),
+    .run = run,
+};

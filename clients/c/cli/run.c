@@ -1,0 +1,254 @@
+/* limpet run */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+
+#include "clients/c/cli/cli.h"
+#include "proto/base/buf.h"
+#include "proto/limits.h"
+
+typedef struct RunValues {
+    const char *session, *code;
+    double timeout;
+    bool json, quiet;
+    LimpetOptions options;
+} RunValues;
+
+static const Option run_options[] = {
+    {'s', "session", OPTION_TEXT, offsetof(RunValues, session), "SESSION",
+     "run in this session; it is opened when it is not there"},
+    {'c', "code", OPTION_TEXT, offsetof(RunValues, code), "CODE", "the code itself"},
+    {'t', "timeout", OPTION_NUMBER, offsetof(RunValues, timeout), "SECONDS", "of this call (default 30)"},
+    {0, "json", OPTION_FLAG, offsetof(RunValues, json), NULL,
+     "print the record of the call as one JSON object"},
+    {'q', "quiet", OPTION_FLAG, offsetof(RunValues, quiet), NULL, "do not list the files that the call made"},
+    SANDBOX_OPTIONS(RunValues, options),
+};
+
+static int complain(const char *file, int error)
+{
+    fprintf(stderr, "limpet: %s: %s\n", file, strerror(error));
+    return EXIT_USAGE;
+}
+
+/* Reads the code whole, but no more than tells that it is too long. */
+static int read_code(const char *file, Buf *ret)
+{
+    _cleanup_(closep) int opened = -1;
+    int fd = STDIN_FILENO;
+    ssize_t n;
+
+    if (strcmp(file, "-") != 0)
+        fd = opened = open(file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return complain(file, errno);
+    do
+        n = buf_read_fd(ret, fd, LIMIT_CODE + 1 - ret->size);
+    while (n == -EINTR || (n > 0 && ret->size <= LIMIT_CODE));
+    return n < 0 ? complain(file, (int)-n) : 0;
+}
+
+static int find_code(const RunValues *values, char **operands, int n, Buf *buf, LimpetRun *run)
+{
+    int r;
+
+    if ((values->code != NULL) == (n == 1)) {
+        fprintf(stderr, "limpet: give the code once: -c CODE, a FILE, or - for standard input\n");
+        return EXIT_USAGE;
+    }
+    run->code = values->code;
+    if (n == 0)
+        return 0;
+    r = read_code(operands[0], buf);
+    run->code = buf->size > 0 ? (const char *)buf_head(buf) : "";
+    run->code_size = buf->size;
+    return r;
+}
+
+static bool any_option(const LimpetOptions *options)
+{
+    static const LimpetOptions none;
+
+    return memcmp(options, &none, sizeof(none)) != 0;
+}
+
+/* Standard output stands where: whether a line is to be ended before something else is printed. */
+typedef struct Output {
+    char last;
+} Output;
+
+static void on_output(void *context, int stream, const char *bytes, size_t size)
+{
+    Output *output = context;
+    FILE *file = stream == 1 ? stdout : stderr;
+
+    fwrite(bytes, 1, size, file);
+    fflush(file);
+    if (stream == 1)
+        output->last = bytes[size - 1];
+}
+
+static LimpetClient *interrupted_client;
+
+static void on_sigint(int number)
+{
+    limpet_interrupt_call(interrupted_client);
+}
+
+/* The first Ctrl-C interrupts the code, whose record still comes; a second one ends this program. */
+static void catch_sigint(LimpetClient *client)
+{
+    struct sigaction action = {.sa_handler = on_sigint, .sa_flags = SA_RESTART | SA_RESETHAND};
+    struct sigaction before;
+
+    interrupted_client = client;
+    if (sigaction(SIGINT, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(SIGINT, &action, NULL);
+}
+
+/* A traceback says all there is about a Python error. */
+static void print_error(const LimpetResult *result)
+{
+    const char *traceback = result->traceback;
+
+    if (!result->error_name)
+        return;
+    if (*traceback)
+        fprintf(stderr, "%s%s", traceback, traceback[strlen(traceback) - 1] == '\n' ? "" : "\n");
+    if (!*traceback || result->status != LIMPET_ERROR)
+        fprintf(stderr, "limpet: %s: %s%s%s\n", result->status_name, result->error_name,
+                *result->error_message ? ": " : "", result->error_message);
+}
+
+static void print_files(const LimpetResult *result)
+{
+    for (size_t i = 0; i < result->n_artifacts; i++) {
+        cli_print_name(stderr, result->artifacts[i].path);
+        fputs(" → ", stderr);
+        cli_print_name(stderr, result->artifacts[i].host_path);
+        fputc('\n', stderr);
+    }
+    for (size_t i = 0; i < result->n_skipped; i++) {
+        cli_print_name(stderr, result->skipped[i].path);
+        fputs(" was not published: ", stderr);
+        cli_print_name(stderr, result->skipped[i].reason);
+        fputc('\n', stderr);
+    }
+}
+
+static void print_result(const LimpetResult *result, const Output *output, bool quiet)
+{
+    if (result->result)
+        printf("%s%s\n", output->last && output->last != '\n' ? "\n" : "", result->result);
+    fflush(stdout);
+    print_error(result);
+    if (!quiet)
+        print_files(result);
+}
+
+static int print_json(const LimpetResult *result)
+{
+    _cleanup_(freep) char *json = limpet_result_json(result);
+
+    if (!json) {
+        fprintf(stderr, "limpet: out of memory\n");
+        return EXIT_SANDBOX;
+    }
+    puts(json);
+    return 0;
+}
+
+static int exit_status(LimpetStatus status)
+{
+    static const int statuses[] = {
+        [LIMPET_OK] = 0,
+        [LIMPET_ERROR] = 1,
+        [LIMPET_TIMEOUT] = EXIT_TIMEOUT,
+        [LIMPET_INTERRUPTED] = EXIT_INTERRUPTED,
+        [LIMPET_EXITED] = EXIT_KILLED,
+        [LIMPET_CRASHED] = EXIT_KILLED,
+        [LIMPET_OOM] = EXIT_KILLED,
+        [LIMPET_FAILED] = EXIT_SANDBOX,
+    };
+
+    return statuses[status];
+}
+
+/* Opens or attaches to the session of the call; without one its options belong to the call itself. */
+static int prepare(LimpetClient *client, const LimpetOptions *options, LimpetRun *run, LimpetOpened *opened)
+{
+    if (!run->session) {
+        run->options = any_option(options) ? options : NULL;
+        return 0;
+    }
+    if (limpet_open(client, run->session, options, opened))
+        return cli_fail(client);
+    run->instance = opened->instance;
+    return 0;
+}
+
+static int run_and_print(const RunValues *values, const LimpetOptions *options, LimpetRun *run)
+{
+    _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
+    _cleanup_(limpet_result_freep) LimpetResult *result = NULL;
+    Output output = {0};
+    LimpetOpened opened;
+    int r;
+
+    if (!client)
+        return EXIT_SANDBOX;
+    r = prepare(client, options, run, &opened);
+    if (r)
+        return r;
+    if (!values->json)
+        run->on_output = on_output;
+    run->context = &output;
+    catch_sigint(client);
+    if (limpet_run(client, run, &result))
+        return cli_fail(client);
+    if (values->json)
+        r = print_json(result);
+    else
+        print_result(result, &output, values->quiet);
+    return r ? r : exit_status(result->status);
+}
+
+static int run(const void *values, char **operands, int n)
+{
+    const RunValues *given = values;
+    LimpetOptions options = given->options;
+    LimpetRun request = {.session = given->session, .timeout = given->timeout};
+    _cleanup_(buf_deinit) Buf code = BUF_NULL;
+    _cleanup_(freep) char *data = NULL;
+    int r = find_code(given, operands, n, &code, &request);
+
+    if (!r)
+        r = cli_absolute(options.data, &data);
+    if (r)
+        return r;
+    options.data = data;
+    return run_and_print(given, &options, &request);
+}
+
+const Command command_run = {
+    .name = "run",
+    .usage = "[OPTIONS] -c CODE | FILE | -",
+    .summary = "Runs code in a session, or in a clean container of its own",
+    .details = "\n"
+               "What the code writes comes as it is written, then the value of its last expression. A "
+               "traceback and\n"
+               "the files that the call made, as 'container path → host path', go to standard error. Ctrl-C\n"
+               "interrupts the code; a second one ends only the waiting.\n"
+               "\n"
+               "The exit status is 0, or 1 for a Python error, 124 for a timeout, 125 when the sandbox "
+               "itself failed,\n"
+               "130 when interrupted, and 137 when the interpreter was lost: out of memory, killed, crashed, "
+               "or ended\n"
+               "by the code itself.",
+    .options = run_options,
+    .n_options = ARRAY_SIZE(run_options),
+    .operands_max = 1,
+    .values_size = sizeof(RunValues),
+    .run = run,
+};

@@ -1,0 +1,157 @@
+#include "clients/c/client.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "clients/c/json.h"
+#include "proto/base/clock.h"
+
+#define RECONNECT_TIMEOUT (30 * NSEC_PER_SEC)
+
+#define ERROR(number, name, text, meaning)                                                                   \
+    _Static_assert(LIMPET_##name == (number), "limpet.h and errors.def differ: " text);
+#include "proto/errors.def"
+#undef ERROR
+
+LimpetClient *limpet_new(void)
+{
+    LimpetClient *client = calloc(1, sizeof(*client));
+
+    if (!client)
+        return NULL;
+    client->connection = CONNECTION_NULL;
+    client->autostart = true;
+    client->reconnect_timeout = RECONNECT_TIMEOUT;
+    client_result(client, 0);
+    client->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (client->wake_fd < 0) {
+        free(client);
+        return NULL;
+    }
+    return client;
+}
+
+void limpet_free(LimpetClient *client)
+{
+    if (!client)
+        return;
+    connection_close(&client->connection);
+    address_deinit(&client->address);
+    reply_deinit(&client->hello);
+    buf_deinit(&client->request);
+    close(client->wake_fd);
+    free(client);
+}
+
+const LimpetError *limpet_error(const LimpetClient *client)
+{
+    return &client->error;
+}
+
+const LimpetController *limpet_controller(const LimpetClient *client)
+{
+    return &client->controller;
+}
+
+void limpet_set_autostart(LimpetClient *client, bool allowed)
+{
+    client->autostart = allowed;
+}
+
+void limpet_set_reconnect_timeout(LimpetClient *client, double seconds)
+{
+    client->reconnect_timeout = clock_from_seconds(seconds);
+}
+
+int limpet_connect(LimpetClient *client, const char *socket)
+{
+    Address address;
+    int r;
+
+    client->problem = PROBLEM_NULL;
+    r = address_init(&address, socket, &client->problem);
+    if (r < 0)
+        return client_result(client, r);
+    connection_close(&client->connection);
+    address_deinit(&client->address);
+    client->address = address;
+    client->was_connected = false;
+    return client_result(client, client_connect(client, false));
+}
+
+void limpet_interrupt_call(LimpetClient *client)
+{
+    int saved = errno;
+
+    eventfd_write(client->wake_fd, 1);
+    errno = saved;
+}
+
+int client_result(LimpetClient *client, int r)
+{
+    if (r >= 0)
+        client->problem = PROBLEM_NULL;
+    else if (!client->problem.code)
+        problem_set(&client->problem, ERR_INTERNAL, "%s", strerror(-r));
+    client->error = (LimpetError){
+        .number = client->problem.code,
+        .name = r < 0 ? error_name(client->problem.code) : "",
+        .message = client->problem.text,
+    };
+    return client->error.number;
+}
+
+void reply_deinit(Reply *reply)
+{
+    message_deinit(&reply->message);
+    buf_deinit(&reply->bytes);
+    *reply = REPLY_NULL;
+}
+
+int reply_fields(void *ret, const Field *fields, size_t n, const msgpack_object_map *body, Problem *problem)
+{
+    int r = fields_decode(ret, fields, n, body, problem);
+
+    if (r < 0) {
+        problem->code = ERR_PROTOCOL_MISMATCH;
+        problem_prefix(problem, "what the controller answered");
+    }
+    return r;
+}
+
+void *arena_new(Arena *arena, size_t n, size_t size)
+{
+    size_t total;
+    void *space = NULL;
+
+    if (!__builtin_mul_overflow(n, size, &total))
+        space = msgpack_zone_malloc(arena->zone, MAX(total, (size_t)1));
+    if (!space) {
+        arena->failed = true;
+        return NULL;
+    }
+    return memset(space, 0, total);
+}
+
+const char *arena_text(Arena *arena, Text text)
+{
+    char *copy;
+
+    if (!text.data)
+        return NULL;
+    copy = arena_new(arena, text.size + 1, 1);
+    return copy ? memcpy(copy, text.data, text.size) : NULL;
+}
+
+const char *arena_json(Arena *arena, const msgpack_object *object, size_t *ret_size)
+{
+    _cleanup_(buf_deinit) Buf json = BUF_NULL;
+
+    if (json_write(&json, object, JSON_BASE64) < 0) {
+        arena->failed = true;
+        return NULL;
+    }
+    *ret_size = json.size;
+    return arena_text(arena, (Text){(const char *)buf_head(&json), json.size});
+}

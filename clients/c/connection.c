@@ -1,0 +1,186 @@
+#include "clients/c/connection.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "proto/base/clock.h"
+#include "proto/limits.h"
+
+#define READ_SIZE ((size_t)64 << 10)
+
+void connection_close(Connection *connection)
+{
+    close_fd(&connection->fd);
+    buf_deinit(&connection->in);
+    buf_deinit(&connection->out);
+    *connection = CONNECTION_NULL;
+}
+
+bool connection_is_stale(const Connection *connection)
+{
+    struct pollfd poller = {.fd = connection->fd, .events = POLLIN | POLLRDHUP};
+
+    if (connection->fd < 0)
+        return true;
+    return poll(&poller, 1, 0) > 0 && (poller.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL));
+}
+
+/* When the peer is gone, what is queued is dropped without an error: what it said before it went is still to
+ * be read, and reading then reports the end. */
+static int flush(Connection *connection)
+{
+    Buf *out = &connection->out;
+
+    while (out->size > 0) {
+        ssize_t n = send(connection->fd, buf_head(out), out->size, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if (n >= 0)
+            buf_consume(out, (size_t)n);
+        else if (errno == EAGAIN)
+            return 0;
+        else if (errno == EPIPE || errno == ECONNRESET)
+            buf_clear(out);
+        else if (errno != EINTR)
+            return -errno;
+    }
+    return 0;
+}
+
+static int fill(Connection *connection)
+{
+    uint8_t *space = buf_reserve(&connection->in, READ_SIZE);
+    ssize_t n;
+
+    if (!space)
+        return -ENOMEM;
+    n = recv(connection->fd, space, READ_SIZE, MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno == ECONNRESET))
+        return -ECONNRESET;
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+    buf_commit(&connection->in, (size_t)n);
+    return 0;
+}
+
+/* Milliseconds for poll(), rounded up so that it never wakes before the deadline. */
+static int poll_timeout(uint64_t deadline)
+{
+    uint64_t now = clock_now();
+
+    if (!deadline)
+        return -1;
+    if (now >= deadline)
+        return 0;
+    return (int)MIN((deadline - now + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC, (uint64_t)INT32_MAX);
+}
+
+/* Sends what can be sent, waits until something more can be done, and reads. */
+static int step(Connection *connection, int wake_fd, uint64_t deadline)
+{
+    struct pollfd polled[] = {{.fd = connection->fd, .events = POLLIN}, {.fd = wake_fd, .events = POLLIN}};
+    int n = flush(connection);
+
+    if (n < 0)
+        return n;
+    if (connection->out.size > 0)
+        polled[0].events |= POLLOUT;
+    n = poll(polled, ARRAY_SIZE(polled), poll_timeout(deadline));
+    if (n < 0)
+        return errno == EINTR ? 0 : -errno;
+    if (n == 0)
+        return deadline && clock_now() >= deadline ? -ETIMEDOUT : 0;
+    if (polled[1].revents)
+        return -EINTR;
+    return polled[0].revents & ~POLLOUT ? fill(connection) : 0;
+}
+
+static int handshake(Connection *connection, uint64_t deadline)
+{
+    ZmtpFrame frame;
+    int r = 0;
+
+    while (!r && connection->zmtp.state != ZMTP_READY) {
+        r = step(connection, -1, deadline);
+        if (!r)
+            r = zmtp_next(&connection->zmtp, &connection->in, &connection->out, &frame);
+        if (r > 0)
+            return -EPROTO; /* a message before we have asked anything */
+    }
+    return r;
+}
+
+int connection_open(Connection *connection, const char *path, uint64_t deadline)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    Connection opened = CONNECTION_NULL;
+    int r;
+
+    strncpy(address.sun_path, path, sizeof(address.sun_path) - 1);
+    opened.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (opened.fd < 0)
+        return -errno;
+    /* Blocking: a full backlog then makes us wait for our turn. I/O is non-blocking call by call. */
+    do
+        r = connect(opened.fd, (struct sockaddr *)&address, sizeof(address));
+    while (r < 0 && errno == EINTR);
+    r = r < 0 ? -errno : zmtp_init(&opened.zmtp, LIMIT_GUEST_FRAME, &opened.out);
+    if (!r)
+        r = handshake(&opened, deadline);
+    if (r < 0) {
+        connection_close(&opened);
+        return r;
+    }
+    *connection = opened;
+    return 0;
+}
+
+int connection_send(Connection *connection, const Buf *payload)
+{
+    size_t mark;
+    int r;
+
+    r = zmtp_frame_begin(&connection->zmtp, &connection->out, &mark);
+    if (!r)
+        r = buf_append(&connection->out, buf_head(payload), payload->size);
+    if (r < 0)
+        return r;
+    zmtp_frame_end(&connection->out, mark);
+    return flush(connection);
+}
+
+int connection_receive(Connection *connection, int wake_fd, uint64_t deadline, ZmtpFrame *ret)
+{
+    int r;
+
+    buf_consume(&connection->in, connection->used);
+    connection->used = 0;
+    for (;;) {
+        r = zmtp_next(&connection->zmtp, &connection->in, &connection->out, ret);
+        if (r < 0)
+            return r;
+        if (r > 0) {
+            connection->used = ret->used;
+            return 0;
+        }
+        r = step(connection, wake_fd, deadline);
+        if (r < 0)
+            return r;
+    }
+}
+
+int connection_take_frame(Connection *connection, Buf *ret)
+{
+    Buf taken = connection->in;
+    Buf rest = {.limit = taken.limit};
+    int r = buf_append(&rest, buf_head(&taken) + connection->used, taken.size - connection->used);
+
+    if (r < 0)
+        return r;
+    connection->in = rest;
+    connection->used = 0;
+    *ret = taken;
+    return 0;
+}

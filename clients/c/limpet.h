@@ -1,0 +1,314 @@
+/* liblimpet: Python that stays alive between calls, in a container, from C.
+ *
+ *     LimpetClient *client = limpet_new();
+ *     LimpetResult *result = NULL;
+ *     LimpetRun run = {.session = "a", .code = "print(x + 1)"};
+ *
+ *     if (limpet_connect(client, NULL) || limpet_open(client, "a", NULL, NULL) ||
+ *         limpet_run(client, &run, &result))
+ *         fprintf(stderr, "%s: %s\n", limpet_error(client)->name, limpet_error(client)->message);
+ *     else
+ *         fputs(result->stdout_text, stdout);
+ *     limpet_result_free(result);
+ *     limpet_free(client);
+ *
+ * Errors. Every function that can fail returns 0, or one of the numbers of LimpetErrorNumber; limpet_error()
+ * then has the name and a sentence that says what to do. A Python error, a timeout or a crash of the code is
+ * not an error here: it is a result, with its status. Out parameters are untouched on failure.
+ *
+ * Ownership. What the library returns through a pointer to a pointer belongs to the caller, who frees it with
+ * the function named there; the strings inside live as long as it does. What the caller passes in is only
+ * read during the call. The free functions accept NULL.
+ *
+ * Units. Times are seconds, sizes bytes, points in time Unix seconds. Text is UTF-8 and terminated; where it
+ * may contain a zero byte its size is given as well. Paths are bytes as the kernel has them.
+ *
+ * Threads. A client, and what it returned, is used by one thread at a time; different clients are
+ * independent. Only limpet_interrupt_call() may come from any thread, and from a signal handler. The library
+ * has no threads, installs no signal handler and never raises SIGPIPE. */
+#ifndef LIMPET_H
+#define LIMPET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define LIMPET_API __attribute__((visibility("default")))
+#else
+#define LIMPET_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Errors ---- */
+
+typedef enum LimpetErrorNumber {
+    LIMPET_BAD_REQUEST = 1001,        /* malformed, an unknown option, or a value out of range */
+    LIMPET_PROTOCOL_MISMATCH = 1002,  /* the peer does not speak this version, or not this protocol */
+    LIMPET_TOO_LARGE = 1003,          /* over a size limit, which the message names */
+    LIMPET_DENIED = 1004,             /* not allowed on this controller */
+    LIMPET_NO_SUCH_SESSION = 1101,    /* no session of that name is open */
+    LIMPET_SESSION_CLOSED = 1102,     /* closed while the call was under way */
+    LIMPET_OPTIONS_DIFFER = 1103,     /* the session exists with other options */
+    LIMPET_BUSY = 1104,               /* the session's queue is full */
+    LIMPET_NO_SUCH_RUN = 1105,        /* no running or stored call has that run_id */
+    LIMPET_NO_SUCH_CHECKPOINT = 1106, /* the session keeps no checkpoint of that name */
+    LIMPET_NO_SUCH_FILE = 1107,       /* no regular file is at that path under /session */
+    LIMPET_IMAGE_MISSING = 1201,      /* the image has to be built first */
+    LIMPET_ENGINE_ERROR = 1202,       /* the container engine failed; the message has its words */
+    LIMPET_UNAVAILABLE = 1203,        /* the controller cannot be reached or is shutting down */
+    LIMPET_INTERNAL = 1204            /* out of memory, disk full, or a fault of ours, on either side */
+} LimpetErrorNumber;
+
+typedef struct LimpetError {
+    int number;          /* 0: the last call succeeded */
+    const char *name;    /* "NoSuchSession"; never NULL */
+    const char *message; /* one sentence; never NULL */
+} LimpetError;
+
+/* ---- Client ---- */
+
+typedef struct LimpetClient LimpetClient;
+
+/* A client that is not connected; NULL when out of memory or descriptors. limpet_free() closes it. Calls that
+ * are running in the controller go on. */
+LIMPET_API LimpetClient *limpet_new(void);
+LIMPET_API void limpet_free(LimpetClient *client);
+
+/* The outcome of the client's last call; valid until its next one. */
+LIMPET_API const LimpetError *limpet_error(const LimpetClient *client);
+
+/* Connects to the controller and says hello. `socket` is the path of its socket; NULL means $LIMPET_SOCKET,
+ * for root /run/limpet/limpet.sock, otherwise $XDG_RUNTIME_DIR/limpet/limpet.sock, without that
+ * limpet-UID/limpet.sock under $TMPDIR or /tmp, where the directory must belong to the caller alone.
+ *
+ * When nothing listens there a controller is started: `limpetd --detach`, found by $LIMPETD, beside the
+ * running program, or in $PATH. LIMPET_AUTOSTART=0 in the environment or limpet_set_autostart(client, false)
+ * forbid it.
+ *
+ * Later calls reconnect by themselves (starting a controller again where that is allowed) for at most 30 s,
+ * or limpet_set_reconnect_timeout(), and then fail with LIMPET_UNAVAILABLE. */
+LIMPET_API int limpet_connect(LimpetClient *client, const char *socket);
+LIMPET_API void limpet_set_autostart(LimpetClient *client, bool allowed);
+LIMPET_API void limpet_set_reconnect_timeout(LimpetClient *client, double seconds);
+
+/* What the controller said of itself at the last connection; the client's. */
+typedef struct LimpetController {
+    const char *peer; /* "limpetd/0.1.0" */
+    int64_t pid;
+    const char *engine;  /* "oci", "docker" or "local" */
+    const char *image;   /* the default image; NULL when there is none */
+    const char *warning; /* what a person should know once, as that the engine does not isolate; or NULL */
+} LimpetController;
+
+LIMPET_API const LimpetController *limpet_controller(const LimpetClient *client);
+
+/* Ends every session and the controller; returns when all is gone. Starts no controller. */
+LIMPET_API int limpet_shutdown(LimpetClient *client);
+
+/* ---- Sessions ---- */
+
+#define LIMPET_FOREVER (-1.0)
+
+/* A member that is zero or NULL is not given: the controller's default holds, or what the session has. */
+typedef struct LimpetOptions {
+    double timeout;         /* of a call that names none */
+    const char *memory;     /* of the container: bytes, or as "512m" */
+    double cpus;            /* may be a fraction */
+    uint64_t pids;          /* processes and threads */
+    const char *data;       /* absolute path of a host directory, mounted read-only at /data */
+    const char *const *env; /* "NAME=value" strings, then NULL */
+    double ttl;             /* an idle session ends after it; LIMPET_FOREVER: never */
+    const char *network;    /* "none", "bridge" or "host" */
+    const char *image;
+} LimpetOptions;
+
+typedef struct LimpetOpened {
+    char session[72];
+    char instance[72]; /* names this life of the session */
+    char engine[16];
+    bool created; /* false: it was there and is attached to */
+} LimpetOpened;
+
+/* Makes the session, or attaches to it when it exists: LIMPET_OPTIONS_DIFFER when options are given that it
+ * was not made with. Returns when its interpreter answers. `options` and `opened` may be NULL. */
+LIMPET_API int limpet_open(LimpetClient *client, const char *session, const LimpetOptions *options,
+                           LimpetOpened *opened);
+
+/* Interrupts the running call of a session, from any client; *interrupted (may be NULL): whether there was
+ * one. */
+LIMPET_API int limpet_interrupt(LimpetClient *client, const char *session, bool *interrupted);
+
+/* Ends a running call and starts a new interpreter; /session is kept. *epoch (may be NULL): the new one. */
+LIMPET_API int limpet_reset(LimpetClient *client, const char *session, uint64_t *epoch);
+
+/* Ends a running call, which is answered with LIMPET_FAILED, and removes the container. */
+LIMPET_API int limpet_close(LimpetClient *client, const char *session);
+
+typedef struct LimpetSession {
+    const char *session, *engine, *container;
+    const char *status; /* "starting", "idle", "running" or "closing" */
+    double created;     /* Unix seconds */
+    double idle;        /* seconds */
+    uint64_t execution_count, epoch;
+    uint64_t memory; /* in use */
+} LimpetSession;
+
+typedef struct LimpetSessions {
+    int64_t pid; /* of the controller */
+    const char *version, *socket, *engine;
+    const LimpetSession *sessions;
+    size_t n_sessions;
+} LimpetSessions;
+
+LIMPET_API int limpet_sessions(LimpetClient *client, LimpetSessions **ret);
+LIMPET_API void limpet_sessions_free(LimpetSessions *sessions);
+
+/* As `limpet ls --json` prints it, to be freed with free(); NULL when out of memory. */
+LIMPET_API char *limpet_sessions_json(const LimpetSessions *sessions);
+
+/* ---- Calls ---- */
+
+typedef enum LimpetStatus {
+    LIMPET_OK,
+    LIMPET_ERROR,       /* a Python exception reached the top */
+    LIMPET_TIMEOUT,     /* the call ran into its deadline */
+    LIMPET_INTERRUPTED, /* limpet_interrupt() or limpet_interrupt_call() */
+    LIMPET_EXITED,      /* the code ended the interpreter: exit_code */
+    LIMPET_CRASHED,     /* a signal ended the interpreter: signal */
+    LIMPET_OOM,         /* the container ran out of memory */
+    LIMPET_FAILED       /* the sandbox could not run it: error says why */
+} LimpetStatus;
+
+typedef enum LimpetState {
+    LIMPET_KEPT,        /* variables are as the call left them */
+    LIMPET_ROLLED_BACK, /* variables are as before, see rolled_back_to */
+    LIMPET_LOST         /* the interpreter is a new one */
+} LimpetState;
+
+typedef enum LimpetValueType {
+    LIMPET_TEXT,
+    LIMPET_BYTES,
+    LIMPET_JSON /* anything else, as JSON text */
+} LimpetValueType;
+
+/* One form of a display. */
+typedef struct LimpetValue {
+    const char *mime_type;
+    LimpetValueType type;
+    const char *data; /* terminated as well */
+    size_t size;
+} LimpetValue;
+
+typedef struct LimpetDisplay {
+    const LimpetValue *values;
+    size_t n_values;
+    const char *metadata;   /* JSON text of a map */
+    const char *display_id; /* or NULL */
+    bool is_result;         /* a richer form of the last expression's value */
+} LimpetDisplay;
+
+/* A file that the call made or changed. */
+typedef struct LimpetArtifact {
+    const char *path;      /* in the container */
+    const char *host_path; /* of the controller's copy */
+    uint64_t size;
+    const char *mime_type, *sha256; /* or NULL */
+} LimpetArtifact;
+
+/* A file that could not be published. */
+typedef struct LimpetSkipped {
+    const char *path, *reason;
+} LimpetSkipped;
+
+/* The record of a call. proto/PROTOCOL.md describes each field. */
+typedef struct LimpetResult {
+    const char *run_id;
+    const char *session; /* NULL: a container of its own */
+    const char *engine;
+    uint64_t execution_count;
+    LimpetStatus status;
+    const char *status_name; /* "ok", "error", ... */
+    LimpetState state;
+    const char *rolled_back_to; /* a checkpoint; NULL unless rolled back */
+    uint64_t rolled_back_to_count;
+    uint64_t epoch;
+
+    const char *stdout_text, *stderr_text; /* never NULL */
+    size_t stdout_size, stderr_size;       /* of these texts */
+    uint64_t stdout_bytes, stderr_bytes;   /* what the code really wrote */
+    bool truncated;
+    const char *stdout_file,
+        *stderr_file; /* path in the container of the full text of a cut stream, or NULL */
+
+    const char *result; /* repr of the last expression, or NULL */
+    const LimpetDisplay *displays;
+    size_t n_displays;
+
+    const char *error_name; /* NULL exactly when status is LIMPET_OK, as the next two */
+    const char *error_message, *traceback;
+    bool has_signal, has_exit_code;
+    int signal, exit_code; /* how the interpreter ended, when it did */
+
+    const LimpetArtifact *artifacts;
+    size_t n_artifacts;
+    const LimpetSkipped *skipped;
+    size_t n_skipped;
+
+    double duration;      /* seconds */
+    double cpu;           /* seconds */
+    uint64_t peak_memory; /* bytes */
+} LimpetResult;
+
+typedef struct LimpetRun {
+    const char *session;          /* NULL: a clean container for this call alone */
+    const char *instance;         /* of LimpetOpened: refuses another life of that name; or NULL */
+    const LimpetOptions *options; /* only without a session; or NULL */
+    const char *code;             /* UTF-8 */
+    size_t code_size;             /* 0: strlen(code) */
+    const char *run_id;           /* 32 lower-case hexadecimal digits; NULL: made at random */
+    double timeout;               /* 0: the session's */
+
+    /* Called while the code runs; each may be NULL. They must not use the client. `stream` is 1 or 2; a UTF-8
+     * character may be split over two calls. When the controller was lost and found again, what was missed
+     * comes in one piece at the end, from the record; displays that were missed are only in the result. */
+    void (*on_output)(void *context, int stream, const char *bytes, size_t size);
+    void (*on_display)(void *context, const LimpetDisplay *display, bool update);
+    void *context;
+} LimpetRun;
+
+/* Runs code and waits for its record. When the controller goes away the call asks again with the same run_id,
+ * so that the code never runs twice. *ret is freed with limpet_result_free(). */
+LIMPET_API int limpet_run(LimpetClient *client, const LimpetRun *run, LimpetResult **ret);
+
+/* Interrupts the limpet_run() that is under way on this client, or the next one when none is; the call still
+ * returns its record. Async-signal-safe, and safe from any thread while the client exists. */
+LIMPET_API void limpet_interrupt_call(LimpetClient *client);
+
+/* The record of an earlier call, waiting for it at most `timeout` seconds (LIMPET_FOREVER: as long as it
+ * takes; 0: not at all). *ret is NULL when it is still running. */
+LIMPET_API int limpet_result(LimpetClient *client, const char *run_id, double timeout, LimpetResult **ret);
+LIMPET_API void limpet_result_free(LimpetResult *result);
+
+/* The record as one JSON object, field by field as in proto/PROTOCOL.md: binary values as base64, bytes of
+ * paths that are not UTF-8 as Python's surrogateescape has them, numbers that JSON lacks as null. To be freed
+ * with free(); NULL when out of memory. */
+LIMPET_API char *limpet_result_json(const LimpetResult *result);
+
+/* ---- Files ---- */
+
+/* Copies everything that can be read from `fd` to a file of the session, which it replaces as a whole. `path`
+ * is under /session, relative or absolute. */
+LIMPET_API int limpet_put(LimpetClient *client, const char *session, const char *path, int fd);
+
+/* Writes a file of the session to `fd`. */
+LIMPET_API int limpet_get(LimpetClient *client, const char *session, const char *path, int fd);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,11 @@
+/* The record of a call, from the wire to LimpetResult. */
+#pragma once
+
+#include "clients/c/client.h"
+
+/* Takes over *reply, of which `record` is a part. -EPROTO with the problem, or -ENOMEM. */
+int result_new(LimpetResult **ret, Reply *reply, const msgpack_object_map *record, Problem *problem);
+
+/* One display, in the memory of the arena. */
+int display_read(LimpetDisplay *ret, bool *ret_update, const msgpack_object_map *body, Arena *arena,
+                 Problem *problem);

@@ -1,0 +1,151 @@
+/* The list of sessions. */
+#include <errno.h>
+
+#include "clients/c/client.h"
+#include "clients/c/json.h"
+
+typedef struct Sessions {
+    LimpetSessions list;
+    Reply reply; /* the memory of the list, and what becomes its JSON */
+} Sessions;
+
+typedef struct SessionsReply {
+    const msgpack_object_map *controller;
+    const msgpack_object_array *sessions;
+} SessionsReply;
+
+static const Field list_fields[] = {
+    FIELD(FIELD_MAP, SessionsReply, controller, true, 0),
+    FIELD(FIELD_ARRAY, SessionsReply, sessions, true, 0),
+};
+
+typedef struct ControllerBody {
+    int64_t pid;
+    Text version, socket, engine;
+} ControllerBody;
+
+static const Field controller_fields[] = {
+    FIELD(FIELD_INT, ControllerBody, pid, true, 0),
+    FIELD(FIELD_TEXT, ControllerBody, version, true, 0),
+    FIELD(FIELD_TEXT, ControllerBody, socket, true, 0),
+    FIELD(FIELD_TEXT, ControllerBody, engine, true, 0),
+};
+
+typedef struct SessionBody {
+    Text session, engine, container, status;
+    double created, idle;
+    uint64_t execution_count, epoch, memory;
+} SessionBody;
+
+static const Field session_fields[] = {
+    FIELD(FIELD_TEXT, SessionBody, session, true, 0),         FIELD(FIELD_TEXT, SessionBody, engine, true, 0),
+    FIELD(FIELD_TEXT, SessionBody, container, false, 0),      FIELD(FIELD_TEXT, SessionBody, status, true, 0),
+    FIELD(FIELD_DOUBLE, SessionBody, created, true, 0),       FIELD(FIELD_DOUBLE, SessionBody, idle, true, 0),
+    FIELD(FIELD_UINT, SessionBody, execution_count, true, 0), FIELD(FIELD_UINT, SessionBody, epoch, true, 0),
+    FIELD(FIELD_UINT, SessionBody, memory, false, 0),
+};
+
+static int read_session(LimpetSession *ret, const msgpack_object *object, Arena *arena, Problem *problem)
+{
+    SessionBody body = {0};
+    int r;
+
+    if (object->type != MSGPACK_OBJECT_MAP)
+        return problem_set(problem, ERR_PROTOCOL_MISMATCH,
+                           "the controller answered with a session that is no map");
+    r = reply_fields(&body, session_fields, ARRAY_SIZE(session_fields), &object->via.map, problem);
+    if (r < 0)
+        return r;
+    *ret = (LimpetSession){
+        .session = arena_text(arena, body.session),
+        .engine = arena_text(arena, body.engine),
+        .container = arena_text(arena, body.container),
+        .status = arena_text(arena, body.status),
+        .created = body.created,
+        .idle = body.idle,
+        .execution_count = body.execution_count,
+        .epoch = body.epoch,
+        .memory = body.memory,
+    };
+    return 0;
+}
+
+static int read_list(LimpetSessions *list, const SessionsReply *body, Arena *arena, Problem *problem)
+{
+    ControllerBody controller = {0};
+    LimpetSession *sessions = arena_new(arena, body->sessions->size, sizeof(*sessions));
+    int r = reply_fields(&controller, controller_fields, ARRAY_SIZE(controller_fields), body->controller,
+                         problem);
+
+    for (uint32_t i = 0; sessions && i < body->sessions->size && !r; i++)
+        r = read_session(&sessions[i], &body->sessions->ptr[i], arena, problem);
+    if (r < 0)
+        return r;
+    *list = (LimpetSessions){
+        .pid = controller.pid,
+        .version = arena_text(arena, controller.version),
+        .socket = arena_text(arena, controller.socket),
+        .engine = arena_text(arena, controller.engine),
+        .sessions = sessions,
+        .n_sessions = body->sessions->size,
+    };
+    return arena->failed ? -ENOMEM : 0;
+}
+
+static int sessions_new(LimpetSessions **ret, Reply *reply, Problem *problem)
+{
+    Arena arena = {.zone = reply->message.zone};
+    SessionsReply body = {0};
+    Sessions *sessions;
+    int r = reply_fields(&body, list_fields, ARRAY_SIZE(list_fields), &reply->message.body, problem);
+
+    if (r < 0)
+        return r;
+    sessions = calloc(1, sizeof(*sessions));
+    if (!sessions)
+        return -ENOMEM;
+    r = read_list(&sessions->list, &body, &arena, problem);
+    if (r < 0) {
+        free(sessions);
+        return r;
+    }
+    sessions->reply = *reply;
+    *reply = REPLY_NULL;
+    *ret = &sessions->list;
+    return 0;
+}
+
+int limpet_sessions(LimpetClient *client, LimpetSessions **ret)
+{
+    _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
+    Call call = {.repeatable = true};
+    Writer w;
+    int r;
+
+    client_begin(client, &call, &w, MSG_SESSIONS, 0);
+    r = client_call(client, &call, &w, &reply);
+    if (!r)
+        r = sessions_new(ret, &reply, &client->problem);
+    return client_result(client, r);
+}
+
+void limpet_sessions_free(LimpetSessions *list)
+{
+    Sessions *sessions = container_of(list, Sessions, list);
+
+    if (!list)
+        return;
+    reply_deinit(&sessions->reply);
+    free(sessions);
+}
+
+char *limpet_sessions_json(const LimpetSessions *list)
+{
+    const Sessions *sessions = container_of(list, const Sessions, list);
+    const msgpack_object object = {.type = MSGPACK_OBJECT_MAP, .via.map = sessions->reply.message.body};
+    _cleanup_(buf_deinit) Buf json = BUF_NULL;
+
+    if (json_write(&json, &object, JSON_PATH) < 0)
+        return NULL;
+    return text_dup((Text){(const char *)buf_head(&json), json.size});
+}

@@ -1,0 +1,37 @@
+"""limpet help, the man page, and limpet image."""
+
+import re
+
+
+def test_help(limpet):
+    overview = limpet()
+    assert overview.returncode == 0
+    for command in "run open ls close reset interrupt put get shutdown image version help".split():
+        assert re.search(rf"^  {command} ", overview.out, re.M)
+        assert limpet("help", command).out.startswith(f"Usage: limpet {command}")
+    assert limpet("help").out == limpet("--help").out == overview.out
+    assert limpet("run", "--help").out == limpet("help", "run").out
+    assert "-t, --timeout SECONDS" in limpet("help", "run").out
+
+
+def test_version(limpet):
+    assert limpet("version").out == limpet("--version").out == "limpet 0.1.0\n"
+
+
+def test_man_page(limpet):
+    page = limpet("help", "--man").out
+    assert page.startswith(".TH LIMPET 1")
+    for line in page.splitlines():
+        assert not line.startswith(".") or re.match(r"\.(TH|SH|SS|TP|B|I|BR|nf|fi|PP)\b", line), line
+    assert not re.search(r"[^\n]\.(TH|SH|SS|TP|PP|nf|fi)\b", page)
+    assert "\\-\\-memory SIZE" in page and "LIMPET_AUTOSTART" in page
+
+
+def test_image_runs_its_tool(limpet):
+    tool = limpet.directory / "tool"
+    tool.write_text("#!/bin/sh\necho \"$@\"\nexit 7\n")
+    tool.chmod(0o755)
+    result = limpet("image", "build", "--packages", "p.txt", environment={"LIMPET_IMAGE_TOOL": str(tool)})
+    assert (result.returncode, result.out) == (7, "build --packages p.txt\n")
+    result = limpet("image", "ls", environment={"LIMPET_IMAGE_TOOL": "/nowhere"})
+    assert (result.returncode, result.err) == (125, "limpet: /nowhere: No such file or directory\n")
