@@ -1,0 +1,97 @@
+"""Where the controller listens, and how one is started."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from typing import Optional, Union
+
+from .errors import Unavailable
+
+Address = Union[str, "os.PathLike[str]", None]
+
+# Connecting fails with these when nobody listens.
+NOBODY = (FileNotFoundError, ConnectionRefusedError)
+
+_START_TIMEOUT = 60.0  # limpetd --detach returns when the socket answers; this only bounds a broken one
+
+
+class Endpoint:
+    """The socket of one controller, and whether this client may start it."""
+
+    def __init__(self, address: Address, autostart: Optional[bool]) -> None:
+        self.path = standard_path() if address is None else os.path.abspath(os.fspath(address))
+        self.autostart = os.environ.get("LIMPET_AUTOSTART") != "0" if autostart is None else autostart
+
+    def check(self) -> None:
+        """Unavailable when the socket may be somebody else's: its directory is where all may write."""
+        directory = os.path.dirname(self.path)
+        if directory != _shared_directory():
+            return
+        try:
+            status = os.lstat(directory)
+        except FileNotFoundError:
+            return
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+            raise Unavailable(
+                f"{directory} is not a directory of this user alone (mode 0700): not trusting its socket"
+            )
+
+    def start(self) -> None:
+        """Starts a controller in the background; returns when its socket answers."""
+        program = _find_limpetd()
+        if program is None:
+            raise Unavailable(
+                f"no controller listens at {self.path}, and limpetd is not in PATH to start one; "
+                "set LIMPETD to its path"
+            )
+        # A file and not a pipe: the controller in the background may keep it open.
+        with tempfile.TemporaryFile() as stderr:
+            try:
+                status = subprocess.run(
+                    [program, "--detach"],
+                    env={**os.environ, "LIMPET_SOCKET": self.path},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=stderr,
+                    timeout=_START_TIMEOUT,
+                    start_new_session=True,
+                ).returncode
+            except (OSError, subprocess.TimeoutExpired) as error:
+                raise Unavailable(f"cannot start a controller: {error}") from error
+            if status != 0:
+                stderr.seek(0)
+                said = stderr.read(4096).decode("utf-8", "replace").strip()
+                raise Unavailable(
+                    f"cannot start a controller: {said or f'{program} ended with status {status}'}"
+                )
+
+    def unreachable(self, why: object) -> Unavailable:
+        return Unavailable(f"the controller at {self.path} cannot be reached: {why}")
+
+
+def standard_path() -> str:
+    """The path of the socket as PROTOCOL.md has it."""
+    given = os.environ.get("LIMPET_SOCKET")
+    if given:
+        return os.path.abspath(given)
+    if os.geteuid() == 0:
+        return "/run/limpet/limpet.sock"
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    return os.path.join(os.path.join(runtime, "limpet") if runtime else _shared_directory(), "limpet.sock")
+
+
+def _shared_directory() -> str:
+    return os.path.join(os.environ.get("TMPDIR") or "/tmp", f"limpet-{os.geteuid()}")
+
+
+def _find_limpetd() -> Optional[str]:
+    given = os.environ.get("LIMPETD")
+    if given:
+        return given
+    beside = os.pathsep.join((os.path.dirname(sys.executable), os.path.join(sys.prefix, "bin")))
+    return shutil.which("limpetd") or shutil.which("limpetd", path=beside)

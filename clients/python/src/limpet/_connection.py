@@ -1,0 +1,148 @@
+"""One blocking connection to the controller. It belongs to one thread."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections import deque
+from typing import Any, Mapping, Optional
+
+import msgpack
+
+from . import _wire, _zmtp
+from ._requests import HANDSHAKE_TIMEOUT, HELLO, ConnectionLost, Message, answer, check_hello
+from ._stream import Stream
+from .errors import ProtocolMismatch
+
+
+class Connection:
+    """Requests may be nested: a callback of one may make the next. Each has a mailbox for its messages."""
+
+    def __init__(self, path: str) -> None:
+        """Connects; raises OSError. hello() is the first thing to do."""
+        self.lock = threading.RLock()  # held during a request
+        self._packer = msgpack.Packer()
+        self._peer = _zmtp.Peer(_wire.MAX_REPLY)
+        self._mail: dict[int, deque[Message]] = {}
+        self._number = 0
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._socket.settimeout(HANDSHAKE_TIMEOUT)
+            self._socket.connect(path)
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def hello(self) -> Optional[str]:
+        """Shakes hands; returns the controller's warning, if any. OSError when the peer does not answer."""
+        try:
+            self._send(_zmtp.OPENING)
+            self._shake_hands()
+            warning = check_hello(answer(self.ask(_wire.HELLO, HELLO)))
+            self._socket.settimeout(None)
+            return warning
+        except BaseException:
+            self.close()
+            raise
+
+    def ask(self, kind: int, body: Mapping[str, Any], stream: Optional[Stream] = None) -> Message:
+        """Sends a request and returns its reply or error, after handing its events to the stream's callbacks.
+
+        Anything raised leaves the connection closed: a signal handler that raises may do so between a system
+        call and the note of what it did.
+        """
+        self._number = number = self._number + 1
+        frame = _wire.encode(self._packer, kind, number, body)
+        with self.lock:
+            mail: deque[Message] = deque()
+            self._mail[number] = mail
+            try:
+                self._send(frame)
+                while True:
+                    message = mail.popleft() if mail else self._receive(number)
+                    if message[0] in (_wire.REPLY, _wire.ERROR):
+                        return message
+                    self._deliver(number, message, stream)
+            except BaseException:
+                self.close()
+                raise
+            finally:
+                del self._mail[number]
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def abort(self) -> None:
+        """From any thread: ends a request that is under way with ConnectionLost."""
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # not connected any more
+        if self.lock.acquire(blocking=False):
+            self.close()
+            self.lock.release()
+
+    @property
+    def closed(self) -> bool:
+        return self._socket.fileno() < 0
+
+    def __del__(self) -> None:
+        if hasattr(self, "_socket"):
+            self._socket.close()
+
+    def _deliver(self, number: int, message: Message, stream: Optional[Stream]) -> None:
+        if stream is None:
+            raise ProtocolMismatch(f"the controller sent a message of kind {message[0]} to a request")
+        delivery = stream.event(*message)
+        if delivery:
+            try:
+                delivery[0](delivery[1])
+            except BaseException as error:
+                stream.failure = error
+                raise
+        count = stream.credit()
+        if count:
+            self._send(_wire.encode(self._packer, _wire.CREDIT, number, {"count": count}))
+
+    def _send(self, data: bytes) -> None:
+        try:
+            self._socket.sendall(data)
+        except socket.timeout:
+            raise
+        except OSError as error:
+            raise ConnectionLost(error, sent=False) from error
+
+    def _shake_hands(self) -> None:
+        while self._frame() is None and not self._peer.ready:
+            self._fill()
+
+    def _receive(self, number: int) -> Message:
+        """The next message for a request; those for others go to their mailboxes."""
+        while True:
+            frame = self._frame()
+            if frame is None:
+                self._fill()
+                continue
+            kind, addressee, body = _wire.decode(frame)
+            if addressee == number:
+                return kind, body
+            mail = self._mail.get(addressee)
+            if mail is not None:
+                mail.append((kind, body))
+
+    def _frame(self) -> Optional[memoryview]:
+        try:
+            return self._peer.frame()
+        except _zmtp.ZmtpError as error:
+            raise ProtocolMismatch(f"the controller's socket: {error}") from error
+
+    def _fill(self) -> None:
+        try:
+            size = self._socket.recv_into(self._peer.space())
+        except socket.timeout:
+            raise
+        except OSError as error:
+            raise ConnectionLost(error, sent=True) from error
+        if not size:
+            raise ConnectionLost("it closed the connection", sent=True)
+        self._peer.received(size)

@@ -1,0 +1,151 @@
+"""One asyncio connection to the controller, shared by all tasks of a loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from typing import Any, Iterator, Mapping, Optional, Union
+
+import msgpack
+
+from . import _wire, _zmtp
+from ._requests import HELLO, ConnectionLost, Message, answer, check_hello
+from .errors import ProtocolMismatch
+
+
+class Link(asyncio.BufferedProtocol):
+    def __init__(self) -> None:
+        self._packer = msgpack.Packer()
+        self._peer = _zmtp.Peer(_wire.MAX_REPLY)
+        self._calls: dict[int, Call] = {}
+        self._number = 0
+        self._broken: Optional[str] = None  # what the peer did against the protocol
+        self._transport: Optional[asyncio.Transport] = None
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @classmethod
+    async def connect(cls, path: str) -> Link:
+        """Connects; raises OSError. hello() is the first thing to do."""
+        _, link = await asyncio.get_running_loop().create_unix_connection(cls, path)
+        return link
+
+    async def hello(self) -> Optional[str]:
+        """Shakes hands; returns the controller's warning, if any."""
+        assert self._transport is not None
+        self._transport.write(_zmtp.OPENING)
+        await asyncio.wait((self._ready, self._gone), return_when=asyncio.FIRST_COMPLETED)
+        return check_hello(answer(await self.ask(_wire.HELLO, HELLO)))
+
+    @property
+    def usable(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    @contextlib.contextmanager
+    def call(self, kind: int, body: Mapping[str, Any]) -> Iterator[Call]:
+        """Sends a request, whose answer and events are taken from the Call."""
+        self._number = number = self._number + 1
+        frame = _wire.encode(self._packer, kind, number, body)
+        if self._broken is not None:
+            raise ProtocolMismatch(self._broken)
+        if not self.usable:
+            raise ConnectionLost("the connection is closed", sent=False)
+        call = self._calls[number] = Call(self, number)
+        try:
+            self._write(frame)
+            yield call
+        finally:
+            del self._calls[number]
+
+    async def ask(self, kind: int, body: Mapping[str, Any]) -> Message:
+        """Sends a request and returns its reply or error."""
+        with self.call(kind, body) as call:
+            message = await call.next()
+        if message[0] not in (_wire.REPLY, _wire.ERROR):
+            raise ProtocolMismatch(f"the controller sent a message of kind {message[0]} to a request")
+        return message
+
+    def credit(self, number: int, count: int) -> None:
+        if self.usable:
+            self._write(_wire.encode(self._packer, _wire.CREDIT, number, {"count": count}))
+
+    async def close(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+            await asyncio.shield(self._gone)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._peer.space()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._peer.received(nbytes)
+        try:
+            while True:
+                frame = self._peer.frame()
+                if frame is None:
+                    break
+                self._dispatch(*_wire.decode(frame))
+        except _zmtp.ZmtpError as error:
+            self._fail(f"the controller's socket: {error}")
+        except ProtocolMismatch as error:
+            self._fail(error.message)
+        if self._peer.ready and not self._ready.done():
+            self._ready.set_result(None)
+
+    def connection_lost(self, error: Optional[Exception]) -> None:
+        why = error or "it closed the connection"
+        for call in self._calls.values():
+            call.put(ConnectionLost(why, sent=True))
+        if not self._gone.done():
+            self._gone.set_result(None)
+
+    def _dispatch(self, kind: int, number: int, body: dict[str, Any]) -> None:
+        call = self._calls.get(number)
+        if call is not None:
+            call.put((kind, body))
+        elif kind == _wire.OUTPUT:
+            self.credit(number, 1)  # of a call that nobody waits for any more: it must not wait for us
+
+    def _fail(self, why: str) -> None:
+        self._broken = why
+        for call in self._calls.values():
+            call.put(ProtocolMismatch(why))
+        assert self._transport is not None
+        self._transport.abort()
+
+    def _write(self, frame: bytes) -> None:
+        assert self._transport is not None
+        self._transport.write(frame)
+
+
+class Call:
+    """The mailbox of one request; one task waits at it."""
+
+    def __init__(self, link: Link, number: int) -> None:
+        self._link = link
+        self._number = number
+        self._mail: deque[Union[Message, Exception]] = deque()
+        self._waiter: Optional[asyncio.Future[None]] = None
+
+    def put(self, item: Union[Message, Exception]) -> None:
+        self._mail.append(item)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def next(self) -> Message:
+        """The next message; raises what ended the connection."""
+        if not self._mail:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        item = self._mail.popleft()
+        if isinstance(item, Exception):
+            raise item
+        return item
+
+    def credit(self, count: int) -> None:
+        self._link.credit(self._number, count)

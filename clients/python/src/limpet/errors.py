@@ -1,0 +1,142 @@
+"""What a call raises when the sandbox failed.
+
+One class for each entry of the protocol's table of errors. Code that raises, runs into its time limit or
+crashes is not an error of the sandbox: that is a :class:`limpet.Result` with its ``status``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+
+class LimpetWarning(UserWarning):
+    """What the controller wants a person to know once, for example that its engine does not isolate."""
+
+
+class Error(Exception):
+    """Base of everything Limpet raises.
+
+    ``number`` and ``name`` are stable, ``message`` is a sentence for people.
+    """
+
+    number = 0
+    name = "Error"
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+
+    def __init_subclass__(cls) -> None:
+        cls.name = cls.__name__
+
+
+class BadRequest(Error):
+    """The request is malformed, names an unknown option, or has a value out of range."""
+
+    number = 1001
+
+
+class ProtocolMismatch(Error):
+    """The two sides speak different versions of the protocol, or the peer speaks another one altogether."""
+
+    number = 1002
+
+
+class TooLarge(Error):
+    """Something is over its size limit; the message names the limit."""
+
+    number = 1003
+
+
+class Denied(Error):
+    """The caller is not allowed to do this on this controller."""
+
+    number = 1004
+
+
+class NoSuchSession(Error):
+    """No session of that name is open."""
+
+    number = 1101
+
+
+class SessionClosed(Error):
+    """The session was closed while the request was under way, or the object is closed."""
+
+    number = 1102
+
+
+class OptionsDiffer(Error):
+    """The session exists with other options; ``options`` lists their names."""
+
+    number = 1103
+
+    def __init__(self, message: str = "", options: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.options = options
+
+
+class Busy(Error):
+    """The queue of calls is full."""
+
+    number = 1104
+
+
+class NoSuchRun(Error):
+    """No running or stored call has that run_id."""
+
+    number = 1105
+
+
+class NoSuchCheckpoint(Error):
+    """The session keeps no checkpoint of that name."""
+
+    number = 1106
+
+
+class NoSuchFile(Error):
+    """No regular file is at that path under /session."""
+
+    number = 1107
+
+
+class ImageMissing(Error):
+    """The image is not there; the message has the command that makes it."""
+
+    number = 1201
+
+
+class EngineError(Error):
+    """The container engine failed; the message carries its words."""
+
+    number = 1202
+
+
+class Unavailable(Error):
+    """The controller cannot be reached or is shutting down."""
+
+    number = 1203
+
+
+class Internal(Error):
+    """The controller could not do it: out of memory, disk full, or a fault of Limpet."""
+
+    number = 1204
+
+
+BY_NUMBER: dict[int, type[Error]] = {cls.number: cls for cls in Error.__subclasses__()}
+
+
+def from_wire(body: Mapping[str, Any]) -> Error:
+    """The exception for the body of an ``error`` message; a number newer than this table gives an Error."""
+    number, name, message = body.get("number"), body.get("name"), body.get("message") or ""
+    if not (isinstance(number, int) and isinstance(name, str) and isinstance(message, str)):
+        return ProtocolMismatch(f"the controller sent an error without a number and a name: {dict(body)!r}")
+    cls = BY_NUMBER.get(number)
+    if cls is OptionsDiffer:
+        return OptionsDiffer(message, tuple(body.get("options") or ()))
+    if cls is not None:
+        return cls(message)
+    error = Error(message)
+    error.number, error.name = number, name
+    return error

@@ -1,0 +1,236 @@
+"""The record of a call, as an object. Field names are those of the protocol and of ``limpet run --json``."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Mapping, Optional, Union
+
+from .errors import ProtocolMismatch
+
+
+@dataclass(frozen=True)
+class ErrorInfo:
+    """Why a call did not end well: a Python exception, or ``TimeoutKilled``, ``Exited``, ``Crashed`` …"""
+
+    name: str
+    message: str
+    traceback: str
+
+
+@dataclass(frozen=True)
+class Display:
+    """One rich value: the same thing in several forms, as Jupyter's ``display_data``."""
+
+    data: dict[str, Any]
+    """MIME type to value: text, bytes for binary types, plain data for JSON types."""
+    metadata: dict[str, Any]
+    display_id: Optional[str]
+    is_result: bool
+    """Whether it is the value of the last expression."""
+    update: bool = False
+    """Given to ``on_display``: it takes the place of the display with the same ``display_id``."""
+
+    def __repr__(self) -> str:
+        return f"<Display {', '.join(self.data)}>"
+
+
+@dataclass(frozen=True)
+class ArtifactInfo:
+    size: int
+    mime_type: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Usage:
+    cpu: float
+    """Seconds of CPU time."""
+    peak_memory: int
+    """Bytes."""
+
+
+@dataclass(frozen=True)
+class RolledBackTo:
+    checkpoint: Optional[str]
+    execution_count: int
+
+
+@dataclass(frozen=True)
+class SessionInfo:
+    """One row of ``client.sessions()`` and of ``limpet ls --json``."""
+
+    session: str
+    engine: str
+    container: Optional[str]
+    status: str
+    """``starting``, ``idle``, ``running`` or ``closing``."""
+    created: float
+    """Unix time."""
+    idle: float
+    """Seconds since the last call ended."""
+    execution_count: int
+    epoch: int
+    memory: int
+    """Bytes in use."""
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """What one call did: what it printed and produced, how it ended, and what became of the state."""
+
+    run_id: str
+    session: Optional[str]
+    """None for a call in a container of its own."""
+    engine: str
+    execution_count: int
+    """Counts the calls of the session and never goes back."""
+    status: str
+    """``ok``, ``error``, ``timeout``, ``interrupted``, ``exited``, ``crashed``, ``oom`` or ``failed``."""
+    state: str
+    """``kept``, ``rolled_back`` or ``lost``."""
+    rolled_back_to: Optional[RolledBackTo]
+    epoch: int
+    """Starts at 1 and grows by one whenever live state was not kept."""
+    stdout: str
+    stderr: str
+    stdout_bytes: int
+    """What the code really wrote."""
+    stderr_bytes: int
+    truncated: bool
+    """Whether either stream was cut."""
+    stdout_file: Optional[str]
+    """Path in the container of the full text of a stream that was cut."""
+    stderr_file: Optional[str]
+    result: Optional[str]
+    """repr() of the last expression."""
+    displays: list[Display]
+    error: Optional[ErrorInfo]
+    """None exactly when ``status`` is ``ok``."""
+    signal: Optional[int]
+    """How the interpreter ended, when it did."""
+    exit_code: Optional[int]
+    artifacts: dict[str, str]
+    """Path in the container to path on the host, of the files this call made or changed."""
+    artifact_info: dict[str, ArtifactInfo]
+    skipped: dict[str, str]
+    """Path in the container to the reason why it could not be published."""
+    duration: float
+    """Seconds."""
+    usage: Usage
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Result:
+        """From the protocol's record; ProtocolMismatch when it is none."""
+        fields = {**_ABSENT, **record}
+        if fields.keys() != _FIELDS:
+            odd = ", ".join(sorted(map(str, fields.keys() ^ _FIELDS)))
+            raise ProtocolMismatch(f"the record of a call has other fields than this client knows: {odd}")
+        try:
+            _convert(fields)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ProtocolMismatch(f"the record of a call is malformed: {error!r}") from error
+        # Past the generated __init__, which assigns the fields of a frozen class one by one through
+        # object.__setattr__ and costs more than unpacking the message.
+        result = object.__new__(cls)
+        result.__dict__.update(fields)
+        return result
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, the same as ``limpet run --json`` prints: binary values are base64 text."""
+        plain = {name: _plain(getattr(self, name)) for name in _ORDER}
+        for display in plain["displays"]:
+            del display["update"]
+        return plain
+
+    def __repr__(self) -> str:
+        parts = [self.status]
+        if self.state != "kept":
+            parts.append(self.state)
+        if self.error is not None:
+            parts.append(f"{self.error.name}: {_short(self.error.message)}")
+        for name in ("result", "stdout", "stderr"):
+            if getattr(self, name):
+                parts.append(f"{name}={_short(getattr(self, name))!r}")
+        for name in ("displays", "artifacts", "skipped"):
+            if getattr(self, name):
+                parts.append(f"{len(getattr(self, name))} {name}")
+        where = (
+            "in a container of its own"
+            if self.session is None
+            else f"{self.session} [{self.execution_count}]"
+        )
+        return f"<Result {where}: {', '.join(parts)}>"
+
+
+_ORDER = tuple(field.name for field in dataclasses.fields(Result))
+_FIELDS = frozenset(_ORDER)
+# Fields that may be nil, and so may be absent.
+_ABSENT = dict.fromkeys(
+    ("session", "rolled_back_to", "stdout_file", "stderr_file", "result", "error", "signal", "exit_code")
+)
+
+
+def display_from_wire(body: Mapping[str, Any]) -> Display:
+    """From an entry of ``displays`` or the body of a display event; ProtocolMismatch when it is neither."""
+    try:
+        return Display(
+            data=dict(body["data"]),
+            metadata=dict(body.get("metadata") or {}),
+            display_id=body.get("display_id"),
+            is_result=bool(body.get("is_result")),
+            update=bool(body.get("update")),
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ProtocolMismatch(f"a display is malformed: {error!r}") from error
+
+
+def session_info_from_wire(row: Mapping[str, Any]) -> SessionInfo:
+    try:
+        return SessionInfo(**{"container": None, **row})
+    except TypeError as error:
+        raise ProtocolMismatch(f"a row of sessions is malformed: {error}") from error
+
+
+def _convert(fields: dict[str, Any]) -> None:
+    fields["usage"] = Usage(**fields["usage"])
+    if fields["error"] is not None:
+        error = fields["error"]
+        fields["error"] = ErrorInfo(error["name"], error.get("message") or "", error.get("traceback") or "")
+    if fields["displays"]:
+        fields["displays"] = [display_from_wire(entry) for entry in fields["displays"]]
+    if fields["rolled_back_to"] is not None:
+        fields["rolled_back_to"] = RolledBackTo(**{"checkpoint": None, **fields["rolled_back_to"]})
+    if fields["artifacts"]:
+        fields["artifacts"] = {_path(path): _path(host) for path, host in fields["artifacts"].items()}
+    if fields["artifact_info"]:
+        fields["artifact_info"] = {
+            _path(path): ArtifactInfo(**info) for path, info in fields["artifact_info"].items()
+        }
+    if fields["skipped"]:
+        fields["skipped"] = {_path(path): reason for path, reason in fields["skipped"].items()}
+
+
+def _path(path: Union[str, bytes]) -> str:
+    return path if isinstance(path, str) else path.decode("utf-8", "surrogateescape")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if dataclasses.is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return value
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,39 @@
+import os
+import sys
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import fake  # noqa: E402
+
+sys.path.insert(0, os.path.join(fake.ROOT, "clients", "python", "src"))
+import limpet  # noqa: E402
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: makes a virtual environment")
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch, tmp_path):
+    for name in ("LIMPET_SOCKET", "LIMPETD", "XDG_RUNTIME_DIR", "TMPDIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("LIMPET_AUTOSTART", "0")
+
+
+@pytest.fixture
+def controller(tmp_path):
+    controller = fake.Controller(tmp_path / "limpet.sock").start()
+    yield controller
+    controller.stop()
+
+
+@pytest.fixture
+def client(controller):
+    with limpet.Client(controller.path, reconnect_timeout=5) as client:
+        yield client
+
+
+@pytest.fixture
+def session(client):
+    return client.open("a")

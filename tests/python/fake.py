@@ -1,0 +1,168 @@
+"""A controller made of libzmq and msgpack: the independent implementation that the client is tested with."""
+
+import os
+import queue
+import socket
+import threading
+
+import msgpack
+import zmq
+
+HELLO, REPLY, ERROR = 1, 2, 3
+OPEN, RUN, INTERRUPT, RESET, CLOSE = 10, 11, 12, 13, 14
+SESSIONS, RESULT, PUT, GET, SHUTDOWN = 15, 16, 17, 18, 19
+OUTPUT, DISPLAY, CREDIT = 40, 41, 42
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+RUN_ID = "00112233445566778899aabbccddeeff"
+
+
+def record(**fields):
+    """A record with every field, as a controller sends it."""
+    return {
+        "run_id": RUN_ID,
+        "session": "a",
+        "engine": "local",
+        "execution_count": 1,
+        "status": "ok",
+        "state": "kept",
+        "rolled_back_to": None,
+        "epoch": 1,
+        "stdout": "",
+        "stderr": "",
+        "stdout_bytes": 0,
+        "stderr_bytes": 0,
+        "truncated": False,
+        "stdout_file": None,
+        "stderr_file": None,
+        "result": None,
+        "displays": [],
+        "error": None,
+        "signal": None,
+        "exit_code": None,
+        "artifacts": {},
+        "artifact_info": {},
+        "skipped": {},
+        "duration": 0.001,
+        "usage": {"cpu": 0.0, "peak_memory": 0},
+        **fields,
+    }
+
+
+class Request:
+    def __init__(self, controller, peer, kind, number, body):
+        self.controller, self.peer, self.kind, self.number, self.body = controller, peer, kind, number, body
+
+    def send(self, kind, body):
+        self.controller.router.send_multipart([self.peer, msgpack.packb([1, kind, self.number, body])])
+
+    def reply(self, **body):
+        self.send(REPLY, body)
+
+    def record(self, **fields):
+        self.send(
+            REPLY, record(**{"run_id": self.body["run_id"], "session": self.body.get("session"), **fields})
+        )
+
+    def fail(self, number, name, message="why", **more):
+        self.send(ERROR, {"number": number, "name": name, "message": message, **more})
+
+
+class Controller:
+    """Answers on a thread of its own. Tests replace handlers with on(); what came is in `requests`."""
+
+    def __init__(self, path):
+        self.path = str(path)
+        self.requests = []
+        self.seen = queue.Queue()  # the same, to wait for
+        self.warning = None
+        self.handlers = {
+            HELLO: self.hello,
+            OPEN: self.open,
+            RUN: lambda request: request.record(result=request.body["code"]),
+            INTERRUPT: lambda request: request.reply(interrupted=False),
+            RESET: lambda request: request.reply(epoch=2),
+            CLOSE: lambda request: request.reply(),
+            SHUTDOWN: lambda request: request.reply(),
+            CREDIT: lambda request: None,
+        }
+        self._wake, self._woken = socket.socketpair()
+        self._work = queue.Queue()
+        self._thread = None
+
+    def on(self, kind, handler):
+        self.handlers[kind] = handler
+        return self
+
+    def start(self):
+        self._context = zmq.Context()
+        self.router = self._context.socket(zmq.ROUTER)
+        self.router.linger = 0
+        self.router.bind(f"ipc://{self.path}")
+        self._running = True
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+        return self
+
+    def stop(self):
+        """Goes away as a controller that is killed: connections end, nothing more is answered."""
+        if self._thread is None:
+            return
+        self.do(self._end)
+        self._thread.join()
+        self._thread = None
+        self.router.close()
+        self._context.term()
+        if os.path.exists(self.path):
+            os.unlink(self.path)
+
+    def do(self, work):
+        """Runs work() on the controller's thread, the only one that may use its socket."""
+        self._work.put(work)
+        self._wake.send(b"x")
+
+    def wait(self, kind, timeout=10):
+        """The next request of that kind."""
+        while True:
+            request = self.seen.get(timeout=timeout)
+            if request.kind == kind:
+                return request
+
+    def bodies(self, kind):
+        return [request.body for request in self.requests if request.kind == kind]
+
+    def hello(self, request):
+        request.reply(
+            protocol=1, peer="fake/1", pid=os.getpid(), engine="local", image=None, warning=self.warning
+        )
+
+    def open(self, request):
+        options = {"timeout": 30.0, **{k: v for k, v in request.body.items() if k != "session"}}
+        request.reply(
+            session=request.body["session"], instance="i1", created=True, engine="local", options=options
+        )
+
+    def _end(self):
+        self._running = False
+
+    def _serve(self):
+        poller = zmq.Poller()
+        poller.register(self.router, zmq.POLLIN)
+        poller.register(self._woken, zmq.POLLIN)
+        while self._running:
+            ready = dict(poller.poll())
+            if self._woken.fileno() in ready:
+                self._woken.recv(1)
+                self._work.get()()
+            if self.router in ready:
+                self._take()
+
+    def _take(self):
+        peer, *frames = self.router.recv_multipart()
+        assert len(frames) == 1, "one message is one frame"
+        version, kind, number, body = msgpack.unpackb(frames[0])
+        assert version == 1
+        request = Request(self, peer, kind, number, body)
+        self.requests.append(request)
+        self.seen.put(request)
+        self.handlers[kind](request)

@@ -1,0 +1,120 @@
+import copy
+import dataclasses
+import json
+import pickle
+
+import fake
+import limpet
+import pytest
+
+FULL = fake.record(
+    execution_count=7,
+    status="crashed",
+    state="rolled_back",
+    rolled_back_to={"checkpoint": "c1", "execution_count": 6},
+    epoch=3,
+    stdout="out\n",
+    stderr="err\n",
+    stdout_bytes=2000000,
+    truncated=True,
+    stdout_file="/session/.limpet/out",
+    result="'x'",
+    displays=[
+        {
+            "data": {"image/png": b"\x89PNG", "application/json": {"a": [1]}},
+            "metadata": {},
+            "display_id": "d",
+            "is_result": True,
+        }
+    ],
+    error={"name": "Crashed", "message": "segmentation fault", "traceback": "Traceback"},
+    signal=11,
+    artifacts={"/session/artifacts/a.csv": "/host/a.csv", b"/session/artifacts/\xff": "/host/%FF"},
+    artifact_info={
+        "/session/artifacts/a.csv": {"size": 3, "mime_type": "text/csv", "sha256": "00"},
+        b"/session/artifacts/\xff": {"size": 0, "mime_type": "application/octet-stream", "sha256": "11"},
+    },
+    skipped={b"/session/artifacts/\xfe": "is a symbolic link"},
+    usage={"cpu": 0.5, "peak_memory": 1 << 20},
+)
+
+
+def test_every_field_is_an_attribute():
+    result = limpet.Result.from_record(FULL)
+    assert not result.ok and result.signal == 11 and result.exit_code is None
+    assert result.rolled_back_to == limpet.RolledBackTo("c1", 6)
+    assert result.error == limpet.ErrorInfo("Crashed", "segmentation fault", "Traceback")
+    assert result.displays[0].data["image/png"] == b"\x89PNG" and result.displays[0].is_result
+    assert result.artifacts["/session/artifacts/\udcff"] == "/host/%FF"
+    assert result.artifact_info["/session/artifacts/a.csv"] == limpet.ArtifactInfo(3, "text/csv", "00")
+    assert result.skipped == {"/session/artifacts/\udcfe": "is a symbolic link"}
+    assert result.usage == limpet.Usage(0.5, 1 << 20)
+
+
+def test_to_dict_is_the_json_of_the_command():
+    plain = limpet.Result.from_record(FULL).to_dict()
+    expected = copy.deepcopy(FULL)
+    expected["displays"][0]["data"]["image/png"] = "iVBORw=="
+    for name in ("artifacts", "artifact_info", "skipped"):
+        expected[name] = {
+            key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else key: value
+            for key, value in FULL[name].items()
+        }
+    assert plain == expected
+    assert json.loads(json.dumps(plain)) == plain
+
+
+def test_absent_and_nil_are_the_same():
+    short = {name: value for name, value in fake.record().items() if value is not None}
+    assert limpet.Result.from_record(short) == limpet.Result.from_record(fake.record())
+
+
+def test_results_do_not_change_and_can_be_copied():
+    result = limpet.Result.from_record(FULL)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        result.status = "ok"
+    assert pickle.loads(pickle.dumps(result)) == copy.deepcopy(result) == result
+
+
+def test_repr_is_short_and_says_what_matters():
+    assert repr(limpet.Result.from_record(fake.record(result="42", stdout="hi\n"))) == (
+        "<Result a [1]: ok, result='42', stdout='hi\\n'>"
+    )
+    text = repr(limpet.Result.from_record({**FULL, "session": None, "stdout": "x" * 1000}))
+    assert text.startswith(
+        "<Result in a container of its own: crashed, rolled_back, Crashed: segmentation fault"
+    )
+    assert "2 artifacts" in text and len(text) < 300
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"surprise": 1},
+        {b"surprise": 1},
+        {"status": ...},
+        {"usage": None},
+        {"usage": {"cpu": 1}},
+        {"error": "text"},
+        {"error": {}},
+        {"displays": [{}]},
+        {"displays": 5},
+        {"displays": [{"data": 5}]},
+        {"artifacts": [1]},
+        {"artifacts": {5: "x"}},
+        {"artifact_info": {"x": {"size": 1}}},
+        {"rolled_back_to": 3},
+    ],
+)
+def test_what_is_no_record_is_a_mismatch(change):
+    record = {name: value for name, value in {**fake.record(), **change}.items() if value is not ...}
+    with pytest.raises(limpet.ProtocolMismatch):
+        limpet.Result.from_record(record)
+
+
+@pytest.mark.parametrize(
+    "error", [limpet.NoSuchSession("m"), limpet.OptionsDiffer("m", ("a", "b")), limpet.Error("m")]
+)
+def test_exceptions_can_be_pickled(error):
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), again.message, vars(again)) == (type(error), "m", vars(error))
