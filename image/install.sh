@@ -1,0 +1,70 @@
+#!/bin/sh
+# What happens inside the image while it is made, as root: the same in limpet-image's chroot and in the Dockerfile.
+#
+#   install.sh packages LIST...     installs the packages of the lists
+#   install.sh finish               makes the base of the image out of a Debian root file system
+#   install.sh compile SOURCE OUT   builds the guest and installs it below OUT
+#   install.sh pip REQUIREMENTS     installs Python packages below /usr/local
+set -eu
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
+
+LIBRARY=/usr/lib/limpet
+SANDBOX_ID=20001
+
+packages() {
+    apt-get update
+    sed -e 's/#.*//' -- "$@" | awk 'NF { print $1 }' |
+        xargs apt-get install --yes --no-install-recommends
+}
+
+add_sandbox_user() {
+    echo "sandbox:x:$SANDBOX_ID:$SANDBOX_ID:sandboxed code:/session:/bin/bash" >>/etc/passwd
+    echo "sandbox:x:$SANDBOX_ID:" >>/etc/group
+}
+
+# The list of fonts, which matplotlib would otherwise make at the first figure of every container.
+warm_font_cache() {
+    python3 -c 'import matplotlib' 2>/dev/null || return 0
+    mkdir -p "$LIBRARY/mpl"
+    MPLCONFIGDIR=$LIBRARY/mpl MPLBACKEND=Agg python3 -c 'import matplotlib.pyplot'
+    chmod -R a+rX "$LIBRARY/mpl"
+}
+
+finish() {
+    add_sandbox_user
+    mkdir -p /session /data /work /run/limpet
+    warm_font_cache
+    rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/lib/dpkg/*-old /root/.cache
+    find /var/log /tmp /var/tmp -xdev -mindepth 1 ! -path '/tmp/limpet*' -delete
+    find / -xdev -perm /6000 -exec chmod ug-s {} +
+}
+
+compile() {
+    build=$(mktemp -d)
+    cmake -S "$1" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_INSTALL_PREFIX=/usr \
+        -DCMAKE_INSTALL_BINDIR=lib/limpet -DCMAKE_INSTALL_LIBDIR=lib \
+        -DLIMPET_HOST=OFF -DLIMPET_CLIENT=OFF -DBUILD_TESTING=OFF
+    cmake --build "$build"
+    DESTDIR=$2 cmake --install "$build" --strip
+    for program in limpet-guest limpet-interpreter; do
+        test -x "$2$LIBRARY/$program" || { echo "the build made no $program" >&2; exit 1; }
+    done
+    find "$2$LIBRARY" -name '*.py' -exec python3 -m compileall -q -s "$2" -p / {} +
+    rm -rf "$build"
+}
+
+pip_install() {
+    python3 -m pip install --break-system-packages --no-cache-dir --root-user-action=ignore --requirement "$1"
+    find /usr/local -xdev -perm /6000 -exec chmod ug-s {} +
+}
+
+command=$1
+shift
+case $command in
+packages | finish | compile) "$command" "$@" ;;
+pip) pip_install "$@" ;;
+*)
+    echo "install.sh: unknown command $command" >&2
+    exit 2
+    ;;
+esac

@@ -1,0 +1,272 @@
+"""limpet-image: what is in the image, and that it is made once, under the same name, and leaves nothing behind."""
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOL = ROOT / "image" / "build"
+STATE = Path(os.environ.get("LIMPET_STATE_DIR", "/var/lib/limpet"))
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root file systems are made by root")
+
+
+def run(*arguments, check=0, state=STATE, tool=TOOL, **env):
+    """Output of limpet-image; no Docker engine takes part."""
+    result = subprocess.run(
+        [tool, *map(str, arguments)],
+        env={**os.environ, "LIMPET_STATE_DIR": str(state), "LIMPET_DOCKER_SOCKET": "/nonexistent", **env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert result.returncode == check, result.stdout
+    return result.stdout
+
+
+def entries(path):
+    lines = (line.partition("#")[0].split() for line in path.read_text().splitlines())
+    return [line for line in lines if line]
+
+
+def mounts():
+    return [line for line in Path("/proc/self/mounts").read_text().splitlines() if "limpet" in line]
+
+
+@pytest.fixture(scope="module")
+def image():
+    """The default image, made if it is missing."""
+    run("build", "--engine", "oci")
+    return STATE / "images" / "default"
+
+
+@pytest.fixture
+def state(image):
+    """A state directory without images that shares what builds keep."""
+    directory = Path(tempfile.mkdtemp(prefix="image-test-", dir=STATE))
+    (directory / "images").mkdir()
+    (directory / "images" / ".cache").symlink_to(STATE / "images" / ".cache")
+    yield directory
+    shutil.rmtree(directory)
+
+
+def copy_source(target):
+    shutil.copy(ROOT / "CMakeLists.txt", target)
+    for name in ("proto", "guest"):
+        shutil.copytree(ROOT / name, target / name)
+    return target
+
+
+@pytest.mark.parametrize("name", ["packages.txt", "toolchain.txt"])
+def test_lists_name_each_package_once(name):
+    names = [entry[0] for entry in entries(ROOT / "image" / name)]
+    assert len(set(names)) == len(names) > 5
+
+
+def test_every_module_of_an_entry_is_one_word():
+    assert all(len(entry) <= 2 for entry in entries(ROOT / "image" / "packages.txt"))
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["frobnicate"], "unknown command"),
+        (["build", "--frobnicate"], "unknown argument"),
+        (["build", "--packages"], "needs a value"),
+        (["build", "--packages", "/nonexistent"], "cannot read /nonexistent"),
+        (["build", "--name", "../up"], "an alias has"),
+        (["build", "--engine", "frob"], "no images for an engine frob"),
+        (["rm"], "which image?"),
+    ],
+)
+def test_wrong_arguments_are_explained(arguments, words):
+    assert words in run(*arguments, check=2)
+
+
+@pytest.mark.parametrize("name", ["nothing-there", "../images", ".cache", ""])
+def test_removing_what_is_no_image(name, tmp_path):
+    assert "no image" in run("rm", name, check=1, state=tmp_path)
+
+
+def test_ls_without_images(tmp_path):
+    assert len(run("ls", state=tmp_path).splitlines()) == 1
+    assert json.loads(run("ls", "--json", state=tmp_path)) == []
+
+
+@pytest.fixture
+def readable_copy():
+    """A copy of the tree that any user may read."""
+    directory = Path(tempfile.mkdtemp(prefix="limpet-tree-"))
+    directory.chmod(0o755)
+    for name in ("image", "scripts"):
+        shutil.copytree(ROOT / name, directory / name)
+    yield copy_source(directory)
+    shutil.rmtree(directory)
+
+
+@needs_root
+def test_without_root_it_says_what_to_do(readable_copy):
+    result = subprocess.run(
+        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", readable_copy / "image/build", "build"],
+        env={"PATH": os.environ["PATH"], "LIMPET_STATE_DIR": "/nonexistent"},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 1
+    assert "sudo" in result.stderr and f"--file {readable_copy}/image/Dockerfile" in result.stderr
+
+
+@needs_root
+def test_smoke(image):
+    output = run("smoke", "default")
+    assert output.endswith("smoke test passed\n")
+    for entry in entries(ROOT / "image" / "packages.txt"):
+        assert len(entry) == 1 or f"  {entry[1]} " in output
+
+
+@needs_root
+def test_what_is_in_the_image(image):
+    rootfs = image / "rootfs"
+    for program in ("limpet-guest", "limpet-interpreter"):
+        assert os.access(rootfs / "usr/lib/limpet" / program, os.X_OK)
+    for directory in ("session", "data", "work", "run/limpet", "proc", "sys", "dev", "tmp"):
+        assert (rootfs / directory).is_dir() and not (rootfs / directory).is_symlink()
+    assert "sandbox:x:20001:20001:" in (rootfs / "etc/passwd").read_text()
+    assert (rootfs / "etc/resolv.conf").read_bytes() == b""
+    assert list((rootfs / "usr/lib/limpet/mpl").glob("fontlist-*.json"))
+
+
+@needs_root
+def test_what_is_not_in_the_image(image):
+    rootfs = image / "rootfs"
+    for name in ("gcc", "cc", "cmake", "pip", "pip3"):
+        assert not (rootfs / "usr/bin" / name).exists()
+    assert not list((rootfs / "var/lib/apt/lists").glob("*_Packages*"))
+    assert not (rootfs / "etc/apt/sources.list").exists()
+    assert not (rootfs / "limpet").exists()
+    for directory, _, names in os.walk(rootfs):
+        for name in names:
+            mode = os.lstat(os.path.join(directory, name)).st_mode
+            assert not (stat.S_ISREG(mode) and mode & 0o6000), (directory, name)
+            assert not stat.S_ISBLK(mode) and not stat.S_ISCHR(mode), (directory, name)
+
+
+@needs_root
+def test_manifest(image):
+    manifest = json.loads((image / "manifest.json").read_text())
+    assert manifest["name"] == image.resolve().name == "limpet-" + manifest["inputs"][:12]
+    assert manifest["python"].startswith("3.13")
+    assert manifest["size"] < 1_200_000_000
+    assert {entry[0] for entry in entries(ROOT / "image" / "packages.txt")} <= manifest["packages"].keys()
+    assert manifest["pip"] == []
+
+
+@needs_root
+def test_the_same_inputs_make_nothing_new(image):
+    before = image.resolve(), os.stat(image).st_mtime_ns
+    assert "is up to date" in run("build", "--engine", "oci")
+    assert (image.resolve(), os.stat(image).st_mtime_ns) == before
+
+
+@needs_root
+def test_the_same_sources_elsewhere_have_the_same_name(image, tmp_path):
+    source = copy_source(tmp_path)
+    (source / "proto" / "notes.md").write_text("no input of the image")
+    assert "is up to date" in run("build", "--engine", "oci", LIMPET_SOURCE=str(source))
+
+
+@needs_root
+def test_installed_it_makes_the_same_image(image, tmp_path):
+    build = Path(os.environ.get("LIMPET_BUILD", ROOT / "build" / "bin")).parent
+    subprocess.run(
+        ["cmake", "--install", build, "--prefix", tmp_path, "--component", "host"], check=True, capture_output=True
+    )
+    tool = tmp_path / "libexec" / "limpet" / "limpet-image"
+    assert f"Image {image.resolve().name} is up to date" in run("build", "--engine", "oci", tool=tool)
+
+
+@needs_root
+def test_a_source_that_does_not_compile(state, tmp_path):
+    source = copy_source(tmp_path)
+    (source / "guest" / "supervisor" / "main.c").write_text("this is not C\n")
+    before = mounts()
+    output = run("build", "--engine", "oci", check=1, state=state, LIMPET_SOURCE=str(source))
+    assert "compiling the guest  failed" in output and "last lines of" in output and "error:" in output
+    assert run("ls", state=state).count("limpet-") == 0
+    assert not (state / "images/.cache/new").exists()
+    assert mounts() == before
+
+
+def make_wheel(directory):
+    info = "limpet_probe-1.0.dist-info"
+    with zipfile.ZipFile(directory / "limpet_probe-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("limpet_probe.py", "answer = 42\n")
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: limpet-probe\nVersion: 1.0\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", f"limpet_probe.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
+
+
+@needs_root
+def test_a_variant_with_a_python_package(state, tmp_path):
+    make_wheel(tmp_path)
+    requirements = tmp_path / "requirements.txt"
+    requirements.write_text("limpet-probe\n")
+    output = run(
+        "build", "--engine", "oci", "--pip", requirements, "--name", "probe", state=state,
+        PIP_NO_INDEX="1", PIP_FIND_LINKS=str(tmp_path),
+    )  # fmt: skip
+    assert "installing Python packages" in output and "bootstrapping" not in output
+    (row,) = json.loads(run("ls", "--json", state=state))
+    assert row["aliases"] == ["probe"] and row["manifest"]["pip"] == ["limpet_probe-1.0"]
+    rootfs = state / "images" / "probe" / "rootfs"
+    code = "import limpet_probe, numpy; print(limpet_probe.answer)"
+    assert subprocess.check_output(["chroot", rootfs, "python3", "-c", code], text=True) == "42\n"
+    # Files are shared with the base, and nothing was written to one of them.
+    assert os.stat(rootfs / "usr/bin/python3.13").st_nlink > 1
+    assert "Removed" in run("rm", "probe", state=state)
+    assert not list(state.glob("images/[a-z]*"))
+
+
+def fake_image(state, name):
+    directory = state / "images" / name
+    (directory / "rootfs").mkdir(parents=True)
+    (directory / "manifest.json").write_text(
+        f'{{\n  "name": "{name}",\n  "created": 1700000000,\n  "python": "3.13.5",\n  "size": 5000000\n}}\n'
+    )
+
+
+def test_listing_and_removing(tmp_path):
+    for name in ("limpet-a", "limpet-b"):
+        fake_image(tmp_path, name)
+    for alias in ("default", "mine"):
+        (tmp_path / "images" / alias).symlink_to("limpet-b")
+    rows = json.loads(run("ls", "--json", state=tmp_path))
+    assert [(row["manifest"]["name"], row["aliases"]) for row in rows] == [
+        ("limpet-a", []),
+        ("limpet-b", ["default", "mine"]),
+    ]
+    assert run("ls", state=tmp_path).splitlines()[2].split()[:2] == ["limpet-b", "default,mine"]
+    assert run("rm", "limpet-a", state=tmp_path) == "Removed limpet-a.\n"
+    assert run("rm", "mine", state=tmp_path) == "Removed limpet-b.\n"
+    assert json.loads(run("ls", "--json", state=tmp_path)) == []
+    assert not list(tmp_path.glob("images/[a-z]*"))
+
+
+@needs_root
+def test_an_image_in_use_is_not_removed(image):
+    script = f"mount --bind {image.resolve()}/rootfs /mnt && {TOOL} rm default"
+    result = subprocess.run(
+        ["unshare", "--mount", "bash", "-c", script],
+        env={**os.environ, "LIMPET_STATE_DIR": str(STATE), "LIMPET_DOCKER_SOCKET": "/nonexistent"},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 1 and "is in use by a sandbox" in result.stderr
+    assert (image / "rootfs").is_dir()
