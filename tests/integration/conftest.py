@@ -1,0 +1,151 @@
+"""Real controllers, one for each engine of LIMPET_TEST_ENGINES (default: local), and clients of them.
+
+LIMPETD is the path of limpetd (LIMPET_BUILD a directory that has it); the other LIMPET_* variables of limpetd
+(LIMPET_IMAGE, LIMPET_DOCKER_SOCKET …) reach it as they are.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "clients", "python", "src"))
+import limpet  # noqa: E402
+
+ENGINES = [name for name in os.environ.get("LIMPET_TEST_ENGINES", "local").replace(",", " ").split()]
+START = STOP = 120  # seconds
+IMAGES = os.environ.get("LIMPET_TEST_IMAGES", "/var/lib/limpet/images")  # built by `limpet image build`
+
+
+class Limpetd:
+    """A controller in a directory of its own. The directory's name is short: socket paths are limited."""
+
+    def __init__(self, engine):
+        self.engine = engine
+        self.isolates = engine != "local"
+        self.program = os.environ.get("LIMPETD") or shutil.which(
+            "limpetd", path=os.environ.get("LIMPET_BUILD")
+        )
+        if not self.program:
+            pytest.fail("limpetd is not in PATH; set LIMPETD to its path")
+        self.directory = tempfile.mkdtemp(prefix="limpet-")
+        self.socket = os.path.join(self.directory, "limpet.sock")
+        self.log = os.path.join(self.directory, "log")
+        self.process = None
+        os.mkdir(os.path.join(self.directory, "state"), 0o700)
+        os.symlink(IMAGES, os.path.join(self.directory, "state", "images"))
+
+    def command(self, *more):
+        return [
+            self.program, "--engine", self.engine, "--state-dir", os.path.join(self.directory, "state"),
+            "--runtime-dir", os.path.join(self.directory, "run"), "--socket", self.socket, *more,
+        ]  # fmt: skip
+
+    def start(self):
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        end = time.monotonic() + START
+        while time.monotonic() < end and self.process.poll() is None:
+            try:
+                with self.client() as client:
+                    client.sessions()
+                return self
+            except limpet.Unavailable:
+                time.sleep(0.05)
+        pytest.fail(f"limpetd did not start: {self.said()}")
+
+    def client(self, **options):
+        return limpet.Client(self.socket, autostart=False, **options)
+
+    def said(self):
+        with open(self.log, encoding="utf-8", errors="replace") as log:
+            return log.read()[-4000:]
+
+    def stop(self):
+        """Ends it in order; returns its exit status."""
+        if self.process is None:
+            return 0
+        self.process.terminate()
+        try:
+            return self.process.wait(STOP)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def leftovers(self):
+        """Processes of this machine that were started with our directory."""
+        found = {}
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    command = file.read().replace(b"\0", b" ").decode("utf-8", "replace")
+            except OSError:
+                continue
+            if self.directory in command:
+                found[int(pid)] = command
+        return found
+
+    def remove(self):
+        for pid in self.leftovers():
+            os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch):
+    monkeypatch.delenv("LIMPET_SOCKET", raising=False)
+
+
+@pytest.fixture(scope="session", params=ENGINES)
+def limpetd(request):
+    """The controller that most tests share."""
+    controller = Limpetd(request.param).start()
+    try:
+        yield controller
+        status = controller.stop()
+        assert status == 0, f"limpetd ended with {status}: {controller.said()}"
+        assert not os.path.exists(controller.socket)
+        assert controller.leftovers() == {}
+    finally:
+        controller.stop()
+        controller.remove()
+
+
+@pytest.fixture(params=ENGINES)
+def own_limpetd(request):
+    """A controller for one test, not started."""
+    controller = Limpetd(request.param)
+    try:
+        yield controller
+    finally:
+        controller.stop()
+        controller.remove()
+
+
+@pytest.fixture
+def client(limpetd):
+    with limpetd.client() as client:
+        yield client
+
+
+@pytest.fixture
+def name():
+    return f"t-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def session(client, name):
+    with client.open(name) as session:
+        yield session
+
+
+def pytest_configure(config):
+    config.addinivalue_line("filterwarnings", "ignore::limpet.LimpetWarning")

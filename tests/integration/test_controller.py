@@ -1,0 +1,188 @@
+"""The controller as a process: how it starts, ends, and bears what reaches its socket."""
+
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+
+import limpet
+import pytest
+from conftest import ROOT
+
+
+def test_shutdown_ends_everything(own_limpetd):
+    own_limpetd.start()
+    with own_limpetd.client() as client:
+        client.open("a").run("x = 1")
+        client.shutdown()
+    assert own_limpetd.process.wait(60) == 0
+    assert not os.path.exists(own_limpetd.socket)
+    assert own_limpetd.leftovers() == {}
+
+
+def test_a_second_one_refuses_to_start(own_limpetd):
+    own_limpetd.start()
+    second = subprocess.run(own_limpetd.command(), capture_output=True, text=True, timeout=60)
+    assert second.returncode != 0
+    assert str(own_limpetd.process.pid) in second.stderr
+    with own_limpetd.client() as client:
+        assert client.run("6 * 7").result == "42"
+
+
+def test_after_it_was_killed_another_starts(own_limpetd):
+    own_limpetd.start()
+    with own_limpetd.client() as client:
+        client.open("a").run("x = 1")
+    own_limpetd.process.kill()
+    own_limpetd.process.wait()
+    own_limpetd.start()
+    with own_limpetd.client() as client, client.open("b") as session:
+        assert session.run("6 * 7").result == "42"
+    assert own_limpetd.stop() == 0
+    assert own_limpetd.leftovers() == {}
+
+
+def test_it_starts_by_itself(own_limpetd, monkeypatch):
+    directory = own_limpetd.directory
+    monkeypatch.setenv("LIMPETD", own_limpetd.program)
+    monkeypatch.setenv("LIMPET_ENGINE", own_limpetd.engine)
+    monkeypatch.setenv("LIMPET_STATE_DIR", os.path.join(directory, "state"))
+    monkeypatch.setenv("LIMPET_RUNTIME_DIR", os.path.join(directory, "run"))
+    monkeypatch.setenv("LIMPET_SOCKET", own_limpetd.socket)
+    monkeypatch.delenv("LIMPET_AUTOSTART", raising=False)
+    with limpet.Client() as client:
+        try:
+            assert client.run("6 * 7").result == "42"
+        finally:
+            client.shutdown()
+
+
+def test_sockets_are_ours_alone(limpetd):
+    status = os.stat(limpetd.socket)
+    assert stat.S_IMODE(status.st_mode) == 0o600 and status.st_uid == os.geteuid()
+
+
+def test_the_local_engine_warns(limpetd):
+    with limpetd.client() as client:
+        if limpetd.isolates:
+            client.sessions()
+        else:
+            with pytest.warns(limpet.LimpetWarning, match="isolat"):
+                client.sessions()
+
+
+GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        bytes(1000),
+        b"\xff" * 1000,
+        GREETING + b"\x04\xff",
+        GREETING + b"\x02" + b"\xff" * 8,
+    ],
+)
+def test_garbage_on_the_socket(limpetd, data):
+    with socket.socket(socket.AF_UNIX) as raw:
+        raw.connect(limpetd.socket)
+        raw.sendall(data)
+        with limpetd.client() as client:
+            client.sessions()
+
+
+@pytest.mark.parametrize(
+    "payload, number",
+    [
+        (b"", 1001),
+        (b"\xc1", 1001),
+        (b"\x94\x01\x0b\x07\xdf\xff\xff\xff\xff", 1001),
+        (b"\x94\x02\x01\x07\x80", 1002),
+        (b"\x94\x01\x63\x07\x80", 1001),
+        (b"\x94\x01\x0a\x07\x81\xa7session\x05", 1001),
+        (b"\x94\x01\x0a\x07\x81\xa5other\x05", 1001),
+        (b"\x94\x01\x0a\x07\x82\xa7session\xa1a\xa7session\xa1a", 1001),
+    ],
+)
+def test_malformed_messages_are_answered_or_dropped(limpetd, payload, number):
+    """An answer needs an id; what had none readable may go without."""
+    from limpet import _wire, _zmtp
+    from limpet._connection import Connection
+
+    connection = Connection(limpetd.socket)
+    try:
+        connection.hello()
+        connection._socket.sendall(_zmtp.pack(payload))
+        kind, body = connection.ask(_wire.SESSIONS, {})
+        assert kind == _wire.REPLY and "sessions" in body
+        if payload[3:4] == b"\x07":
+            connection._mail[7] = mail = []
+            connection._socket.sendall(_zmtp.pack(payload))
+            connection.ask(_wire.SESSIONS, {})
+            assert [(kind, body["number"]) for kind, body in mail] == [(_wire.ERROR, number)]
+    finally:
+        connection.close()
+
+
+def test_ctrl_c_interrupts_the_cell(limpetd, name):
+    code = (
+        "import limpet, sys\n"
+        "session = limpet.Client(sys.argv[1]).open(sys.argv[2])\n"
+        "try:\n"
+        "    code = 'print(1, flush=True)\\nwhile True: pass'\n"
+        "    session.run(code, 60, lambda text: print('started', flush=True))\n"
+        "except KeyboardInterrupt as error:\n"
+        "    print(error.limpet_result.status, session.run('6 * 7').result)\n"
+        "session.close()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", code, limpetd.socket, name],
+        env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "clients", "python", "src")},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout.readline() == "started\n"
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=30)[0] == "interrupted 42\n"
+    finally:
+        process.kill()
+        process.wait()
+
+
+VARY = ("run_id", "duration", "usage", "execution_count")
+
+
+@pytest.mark.parametrize(
+    "code, status",
+    [
+        ("print('ä'); 6 * 7", 0),
+        ("1 / 0", 1),
+        ("import os; os._exit(3)", 137),
+        ("import os; os.makedirs('artifacts', exist_ok=True); open('artifacts/f', 'w').write('x')", 0),
+        ("class R:\n    def _repr_png_(self): return b'\\x89'\n    def __repr__(self): return 'R'\nR()", 0),
+    ],
+)
+def test_the_command_gives_the_same_record(limpetd, client, name, code, status):
+    command = os.path.join(os.path.dirname(limpetd.program), "limpet")
+    if not os.path.exists(command):
+        pytest.fail(f"no limpet beside {limpetd.program}")
+    with client.open(name) as session:
+        result = session.run(code).to_dict()
+    with client.open(name):
+        done = subprocess.run(
+            [command, "run", "-s", name, "--json", "-c", code],
+            env={**os.environ, "LIMPET_SOCKET": limpetd.socket},
+            stdout=subprocess.PIPE,
+            timeout=60,
+        )
+        printed = json.loads(done.stdout)
+        client.open(name).close()
+    assert printed.keys() == result.keys()
+    for field in result.keys() - set(VARY):
+        assert printed[field] == result[field], field
+    assert done.returncode == status

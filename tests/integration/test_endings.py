@@ -1,0 +1,218 @@
+"""How a call may end, and what becomes of the state."""
+
+import io
+import signal
+import threading
+import time
+
+import limpet
+import pytest
+
+
+def lost(result, status, name):
+    assert (result.status, result.state, result.rolled_back_to) == (status, "lost", None), (
+        result,
+        result.error,
+    )
+    assert result.error.name == name and result.error.message
+    assert result.epoch == 2
+
+
+def works_again(session, count=3):
+    result = session.run("'x' in globals()")
+    assert (result.status, result.result, result.epoch, result.execution_count) == ("ok", "False", 2, count)
+
+
+def test_timeout_in_a_loop(session):
+    session.run("x = 1")
+    began = time.monotonic()
+    result = session.run("while True: pass", timeout=1)
+    assert time.monotonic() - began < 4
+    assert (result.status, result.state, result.epoch) == ("timeout", "kept", 1)
+    assert result.error.name == "KeyboardInterrupt" and "while True" in result.error.traceback
+    assert (result.signal, result.exit_code) == (None, None)
+    assert 1 <= result.duration < 4
+    assert session.run("x").result == "1"
+
+
+def test_timeout_that_the_code_catches(session):
+    result = session.run(
+        "import time\ntry:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    x = 'caught'", timeout=1
+    )
+    assert (result.status, result.state, result.error.name) == ("timeout", "kept", "Timeout")
+    assert session.run("x").result == "'caught'"
+
+
+def test_timeout_that_nothing_interrupts(session):
+    session.run("x = 1")
+    began = time.monotonic()
+    result = session.run("print('before')\nsum(range(10**12))", timeout=1)
+    assert time.monotonic() - began < 4.5
+    lost(result, "timeout", "TimeoutKilled")
+    assert result.stdout == "before\n"
+    works_again(session)
+
+
+def test_timeout_that_the_code_ignores(session):
+    code = "import time\nwhile True:\n    try:\n        time.sleep(60)\n    except KeyboardInterrupt: pass"
+    lost(session.run(code, timeout=1), "timeout", "TimeoutKilled")
+
+
+def test_timeout_of_the_session(client, name):
+    with client.open(name, timeout=1) as session:
+        assert session.options["timeout"] == 1
+        assert session.run("while True: pass").status == "timeout"
+
+
+def test_children_are_ended_with_the_interpreter(session):
+    code = "import subprocess\np = subprocess.Popen(['sleep', '1000'])\nprint(p.pid)\nsum(range(10**12))"
+    pid = session.run(code, timeout=1).stdout.strip()
+    check = (
+        f"import os\ntry:\n    os.kill({pid}, 0)\n    alive = True\nexcept OSError:\n    alive = False\nalive"
+    )
+    assert session.run(check).result == "False"
+
+
+def test_exit(session):
+    session.run("x = 1")
+    result = session.run("import os\nprint('last words', flush=True)\nos._exit(3)")
+    lost(result, "exited", "Exited")
+    assert (result.exit_code, result.signal, result.stdout) == (3, None, "last words\n")
+    works_again(session)
+
+
+def test_segmentation_fault(session):
+    session.run("x = 1")
+    result = session.run("import ctypes\nctypes.string_at(0)")
+    lost(result, "crashed", "Crashed")
+    assert (result.signal, result.exit_code) == (signal.SIGSEGV, None)
+    works_again(session)
+
+
+def test_exec_replaces_the_interpreter(session):
+    session.run("x = 1")
+    lost(session.run("import os\nos.execv('/bin/true', ['true'])"), "exited", "Exited")
+    works_again(session)
+
+
+def test_out_of_memory(client, name, limpetd):
+    if not limpetd.isolates:
+        pytest.skip("the local engine has no memory limit")
+    with client.open(name, memory="128m") as session:
+        assert session.options["memory"] == 128 << 20
+        result = session.run("x = b'x' * (1 << 30)\nlen(x)", timeout=60)
+        if result.status == "error":
+            assert (result.error.name, result.state) == ("MemoryError", "kept")
+        else:
+            lost(result, "oom", "OutOfMemory")
+        assert session.run("6 * 7").result == "42"
+
+
+def test_a_hundred_megabytes_of_output(session):
+    code = (
+        "import sys\nline = 'x' * 1023 + '\\n'\nfor _ in range(100 * 1024):\n    _ = sys.stdout.write(line)"
+    )
+    result = session.run(code, timeout=120)
+    assert result.ok and result.truncated
+    assert (result.stdout_bytes, result.stderr_bytes, result.stderr_file) == (100 << 20, 0, None)
+    assert 0 < len(result.stdout) <= 1 << 20 and result.stdout.startswith("xxx")
+    whole = io.BytesIO()
+    session.get(result.stdout_file, whole)
+    assert 1 << 20 < len(whole.getvalue()) <= 64 << 20
+    assert set(whole.getvalue()[:2048]) == set(b"x\n")
+
+
+SAY = "print('started', flush=True)\n"
+
+
+def running(session, code, **options):
+    """Starts a call in a thread; returns when its first output has come, with the thread and its results."""
+    results, started = [], threading.Event()
+
+    def work():
+        results.append(session.run(code, on_stdout=lambda text: started.set(), **options))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert started.wait(60)
+    return thread, results
+
+
+def test_interrupt_from_another_thread(session):
+    session.run("x = 1")
+    thread, results = running(session, SAY + "while True: pass", timeout=60)
+    assert session.interrupt() is True
+    thread.join(30)
+    assert (results[0].status, results[0].state, results[0].error.name) == (
+        "interrupted",
+        "kept",
+        "KeyboardInterrupt",
+    )
+    assert session.run("x").result == "1"
+
+
+def test_interrupt_that_the_code_catches(session):
+    code = (
+        "import time\n"
+        "try:\n    print('started', flush=True)\n    time.sleep(60)\n"
+        "except KeyboardInterrupt: pass"
+    )
+    thread, results = running(session, code, timeout=60)
+    session.interrupt()
+    thread.join(30)
+    assert (results[0].status, results[0].state, results[0].error.name) == (
+        "interrupted",
+        "kept",
+        "Interrupted",
+    )
+
+
+def test_interrupt_that_nothing_heeds(session):
+    # A child says so, because the interrupt would find the print() of the cell itself.
+    say = "import subprocess\nsubprocess.Popen(['sh', '-c', 'sleep 0.5; echo started'])\n"
+    thread, results = running(session, say + "sum(range(10**12))", timeout=60)
+    session.interrupt()
+    thread.join(30)
+    lost(results[0], "interrupted", "InterruptKilled")
+    works_again(session, count=2)
+
+
+def test_interrupt_of_an_idle_session_does_nothing(session):
+    assert session.interrupt() is False
+    assert session.run("6 * 7").result == "42"
+    assert session.interrupt() is False
+
+
+def test_reset(session):
+    session.run("x = 1\nopen('kept.txt', 'w').write('file')")
+    session.reset()
+    works_again(session, count=2)
+    assert session.run("open('kept.txt').read()").result == "'file'"
+
+
+def test_reset_of_a_running_call(session):
+    thread, results = running(session, SAY + "import time\ntime.sleep(60)", timeout=60)
+    session.reset()
+    thread.join(30)
+    assert results[0].status in ("interrupted", "failed") and results[0].state == "lost"
+    assert session.run("6 * 7").result == "42"
+
+
+def test_close_of_a_running_call(client, name):
+    session = client.open(name)
+    thread, results = running(session, SAY + "import time\ntime.sleep(60)", timeout=60)
+    client.open(name).close()
+    thread.join(30)
+    assert results[0].status == "failed" and results[0].error.name
+    with pytest.raises(limpet.NoSuchSession):
+        session.run("1")
+
+
+def test_a_callback_that_raises(session):
+    def on_stdout(text):
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine") as caught:
+        session.run("print(1, flush=True)\nimport time\ntime.sleep(60)", on_stdout=on_stdout, timeout=60)
+    assert caught.value.limpet_result.status == "interrupted"
+    assert session.run("6 * 7").result == "42"
