@@ -191,7 +191,13 @@ int fields_decode(void *ret, const Field *fields, size_t n, const msgpack_object
 
 char *text_dup(Text text)
 {
-    return text.data ? strndup(text.data, text.size) : NULL;
+    char *copy = text.data ? malloc(text.size + 1) : NULL;
+
+    if (copy) {
+        memcpy(copy, text.data, text.size);
+        copy[text.size] = '\0';
+    }
+    return copy;
 }
 
 bool text_equal(Text text, const char *other)

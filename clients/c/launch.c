@@ -161,9 +161,9 @@ static int run(const char *program, char **env, uint64_t deadline, Problem *prob
     _cleanup_(buf_deinit) Buf words = BUF_NULL;
     _cleanup_(closep) int ours = -1;
     _cleanup_(closep) int theirs = -1;
-    int ends[2], r;
+    int ends[2] = {-1, -1}, r;
     int status;
-    pid_t pid;
+    pid_t pid = -1;
 
     if (pipe2(ends, O_CLOEXEC) < 0)
         return problem_set(problem, ERR_INTERNAL, "pipe: %s", strerror(errno));

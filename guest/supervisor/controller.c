@@ -70,7 +70,7 @@ static int handle_welcome(Controller *controller, const Message *message, Proble
     };
     Supervisor *supervisor = controller->supervisor;
     WelcomeBody body = {.output_limit = LIMIT_OUTPUT, .spill_limit = LIMIT_SPILL};
-    Environment environment;
+    Environment environment = {0};
     int r = fields_decode(&body, fields, ARRAY_SIZE(fields), &message->body, problem);
 
     if (r == 0)

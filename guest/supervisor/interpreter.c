@@ -153,7 +153,7 @@ void interpreter_ready(Interpreter *interpreter)
 
 int interpreter_execute(Interpreter *interpreter, Text code, Text run_id, uint64_t execution_count)
 {
-    size_t mark;
+    size_t mark = 0;
     Writer w;
     int r = 0;
 

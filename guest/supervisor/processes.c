@@ -109,7 +109,8 @@ static int table_read(ProcessTable *table)
         if (table_add(table, &process) < 0)
             return -ENOMEM;
     }
-    qsort(table->items, table->n, sizeof(Process), compare_pids);
+    if (table->n > 0)
+        qsort(table->items, table->n, sizeof(Process), compare_pids);
     return 0;
 }
 

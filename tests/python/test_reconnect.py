@@ -186,6 +186,7 @@ def test_autostart(tmp_path, monkeypatch, limpetd, found_by):
         monkeypatch.setenv("PATH", os.path.dirname(limpetd), prepend=os.pathsep)
     else:
         monkeypatch.setattr(sys, "prefix", str(tmp_path))
+        monkeypatch.setenv("PATH", "/usr/bin:/bin")  # where no installed one is found first
     with limpet.Client() as client:
         assert client.run("1").ok
         client.shutdown()

@@ -1,9 +1,27 @@
 """matplotlib figures become displays: when a cell ends, and at plt.show()."""
 
 import io
+import os
 import sys
 
 from limpet_runtime import display
+
+
+FONT_CACHE = "/usr/lib/limpet/mpl"  # made with the image; finding the fonts takes most of a second
+
+
+def offer_font_cache():
+    """Links the image's list of fonts into matplotlib's own directory, which has to be writable."""
+    directory = os.environ.get("MPLCONFIGDIR")
+    if not directory or not os.path.isdir(FONT_CACHE):
+        return
+    try:
+        os.makedirs(directory, exist_ok=True)
+        for name in os.listdir(FONT_CACHE):
+            if not os.path.lexists(os.path.join(directory, name)):
+                os.symlink(os.path.join(FONT_CACHE, name), os.path.join(directory, name))
+    except OSError:
+        pass  # matplotlib makes its own list, a little later
 
 
 def is_drawn(figure):

@@ -1,19 +1,22 @@
-"""Adapts modules right after a cell has imported them; nothing is imported on their account."""
+"""Prepares for modules that a cell imports, and adapts them right after; nothing is imported on their account."""
 
 import importlib.machinery
 import sys
 
 from limpet_runtime import display, figures
 
+# module: what to do before and after it is executed
 ADAPT = {
-    "matplotlib.pyplot": figures.adapt_pyplot,
-    "IPython.core.display_functions": display.adapt_ipython,
+    "matplotlib.font_manager": (figures.offer_font_cache, None),
+    "matplotlib.pyplot": (None, figures.adapt_pyplot),
+    "IPython.core.display_functions": (None, display.adapt_ipython),
 }
 
 
 class AdaptingLoader:
-    def __init__(self, loader, adapt):
+    def __init__(self, loader, prepare, adapt):
         self.loader = loader
+        self.prepare = prepare
         self.adapt = adapt
 
     def create_module(self, spec):
@@ -21,8 +24,11 @@ class AdaptingLoader:
 
     def exec_module(self, module):
         module.__spec__.loader = module.__loader__ = self.loader
+        if self.prepare:
+            self.prepare()
         self.loader.exec_module(module)
-        self.adapt(module)
+        if self.adapt:
+            self.adapt(module)
 
 
 class AdaptingFinder:
@@ -32,7 +38,7 @@ class AdaptingFinder:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = AdaptingLoader(spec.loader, ADAPT[name])
+            spec.loader = AdaptingLoader(spec.loader, *ADAPT[name])
         return spec
 
 
