@@ -42,11 +42,9 @@ static bool one_of(Text text, const char *const *names)
     return false;
 }
 
-static bool is_text(const msgpack_object *object, bool or_nil)
+static bool is_text(const msgpack_object *object)
 {
-    if (!object)
-        return or_nil;
-    return object->type == MSGPACK_OBJECT_STR || (or_nil && object->type == MSGPACK_OBJECT_NIL);
+    return object && object->type == MSGPACK_OBJECT_STR;
 }
 
 static bool is_integer_or_nil(const msgpack_object *object)
@@ -57,9 +55,8 @@ static bool is_integer_or_nil(const msgpack_object *object)
 
 static bool error_valid(const msgpack_object_map *error)
 {
-    return !error ||
-           (error->size == 3 && is_text(map_find(error, "name"), false) &&
-            is_text(map_find(error, "message"), false) && is_text(map_find(error, "traceback"), true));
+    return !error || (error->size == 3 && is_text(map_find(error, "name")) &&
+                      is_text(map_find(error, "message")) && is_text(map_find(error, "traceback")));
 }
 
 /* Each is a map whose `data` is a map; the values are the cell's own words. */
@@ -127,7 +124,7 @@ static void write_error(Writer *w, const char *name, const char *message)
     write_key(w, "message");
     write_text(w, message);
     write_key(w, "traceback");
-    write_text(w, NULL);
+    write_text(w, "");
 }
 
 static void write_artifacts(Writer *w, const ArtifactList *list, size_t published)
