@@ -8,8 +8,10 @@
 
 /* All stored records together. */
 #define STORED_BYTES_MAX (256u << 20)
-/* A stream that has all its credit out is asked this often whether it is still there. */
-#define STALL_PROBE (NSEC_PER_SEC)
+/* A stream that owes more credit than an attentive client ever does is asked this often whether it is there.
+ */
+#define STALL_PROBE  (NSEC_PER_SEC)
+#define STALL_CREDIT (LIMIT_CREDIT / 2)
 
 static uint64_t hash_code(Text code)
 {
@@ -221,7 +223,7 @@ unsigned call_event(Call *call, MessageKind kind, const Buf *body)
         return credit;
     }
     call->unacknowledged += credit;
-    if (call->unacknowledged >= LIMIT_CREDIT && !loop_timer_is_set(&call->stall_timer))
+    if (call->unacknowledged > STALL_CREDIT && !loop_timer_is_set(&call->stall_timer))
         loop_timer_set(call->controller->loop, &call->stall_timer, clock_now() + STALL_PROBE, on_stall);
     return 0;
 }

@@ -134,6 +134,7 @@ static Session *session_alloc(Controller *controller, const char *name, bool eph
     list_init(&session->openers);
     list_init(&session->resetters);
     list_init(&session->closers);
+    list_init(&session->waiters);
     return session;
 }
 
@@ -228,14 +229,26 @@ static void on_removed(void *userdata)
 {
     Session *session = userdata;
     Controller *controller = session->controller;
+    List waiters = LIST_INIT(waiters);
+    SessionWaiter *waiter;
     Request *request;
 
     log_info("session closed", "session=%s calls=%llu", session->name,
              (unsigned long long)session->execution_count);
     list_foreach(request, &session->closers, Request, link) request_reply_empty(request);
     calls_orphan(controller, &session->stored);
+    list_foreach(waiter, &session->waiters, SessionWaiter, link)
+    {
+        list_remove(&waiter->link);
+        list_append(&waiters, &waiter->link);
+    }
     sessions_remove(controller, session);
     session_free(session);
+    list_foreach(waiter, &waiters, SessionWaiter, link)
+    {
+        list_remove(&waiter->link);
+        waiter->on_gone(waiter);
+    }
     controller_session_gone(controller);
 }
 
@@ -267,6 +280,11 @@ void session_close(Session *session, Request *request, const char *reason)
     fail_openers(session, &problem);
     list_foreach(waiting, &session->resetters, Request, link) request_fail(waiting, &problem);
     session->controller->engine->ops->remove(session->container);
+}
+
+void session_wait_gone(Session *session, SessionWaiter *waiter)
+{
+    list_append(&session->waiters, &waiter->link);
 }
 
 const char *session_status(const Session *session)

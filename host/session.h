@@ -20,6 +20,13 @@ typedef enum SessionState {
     SESSION_CLOSING,
 } SessionState;
 
+/* Someone who waits for a session to be gone altogether, so that its name is free again. */
+typedef struct SessionWaiter SessionWaiter;
+struct SessionWaiter {
+    List link;
+    void (*on_gone)(SessionWaiter *waiter);
+};
+
 struct Session {
     Controller *controller;
     char name[LIMIT_SESSION_NAME + 1];
@@ -57,6 +64,7 @@ struct Session {
 
     List openers;   /* Requests waiting for READY */
     List resetters; /* Requests waiting for the guest's reply */
+    List waiters;   /* SessionWaiter */
     List closers;   /* Requests waiting for the end */
     UT_hash_handle by_name;
 };
@@ -82,5 +90,8 @@ void session_reset(Session *session, Request *request);
 /* Ends the session: a running call ends as `failed`, waiting ones with SessionClosed. `request` may be NULL.
  */
 void session_close(Session *session, Request *request, const char *reason);
+
+/* Calls waiter->on_gone once the session is; it is CLOSING. */
+void session_wait_gone(Session *session, SessionWaiter *waiter);
 
 const char *session_status(const Session *session);

@@ -16,12 +16,19 @@ bool session_name_valid(Text name)
     return true;
 }
 
-Session *sessions_find(Controller *controller, Text name)
+Session *sessions_holder(Controller *controller, Text name)
 {
     Session *session = NULL;
 
     if (name.data)
         HASH_FIND(by_name, controller->sessions, name.data, name.size, session);
+    return session;
+}
+
+Session *sessions_find(Controller *controller, Text name)
+{
+    Session *session = sessions_holder(controller, name);
+
     return session && session->state != SESSION_CLOSING ? session : NULL;
 }
 

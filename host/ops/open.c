@@ -37,6 +37,55 @@ static void open_new(Controller *controller, Request *request, const char *name,
     session_wait_open(session, request);
 }
 
+static void handle(Controller *controller, Request *request, const msgpack_object_map *body);
+
+/* An open whose name is held by a session that is closing: asked again when that is gone. */
+typedef struct Again {
+    SessionWaiter waiter;
+    Controller *controller;
+    Request *request;
+    Buf message;
+} Again;
+
+static void on_gone(SessionWaiter *waiter)
+{
+    Again *again = container_of(waiter, Again, waiter);
+    Message message _cleanup_(message_deinit) = MESSAGE_NULL;
+    Problem problem = PROBLEM_NULL;
+
+    if (again->controller->closing)
+        problem_set(&problem, ERR_UNAVAILABLE, "the controller is shutting down");
+    else
+        message_decode(&message, buf_head(&again->message), again->message.size, &problem);
+    if (problem.code == ERR_NONE)
+        handle(again->controller, again->request, &message.body);
+    else
+        request_fail(again->request, &problem);
+    buf_deinit(&again->message);
+    free(again);
+}
+
+static void open_later(Controller *controller, Request *request, const msgpack_object_map *body,
+                       Session *closing)
+{
+    Again *again = calloc(1, sizeof(*again));
+    Writer w;
+
+    if (!again) {
+        request_fail_text(request, ERR_INTERNAL, "out of memory");
+        return;
+    }
+    *again = (Again){.waiter.on_gone = on_gone, .controller = controller, .request = request};
+    writer_init(&w, &again->message);
+    write_array(&w, 4);
+    write_uint(&w, PROTOCOL_VERSION);
+    write_uint(&w, MSG_OPEN);
+    write_uint(&w, 0);
+    write_object(&w, &(msgpack_object){.type = MSGPACK_OBJECT_MAP, .via.map = *body});
+    writer_finish(&w); /* a message that is not whole is refused when it is read */
+    session_wait_gone(closing, &again->waiter);
+}
+
 static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
 {
     static const char *const own[] = {"session", NULL};
@@ -61,11 +110,13 @@ static void handle(Controller *controller, Request *request, const msgpack_objec
         return;
     }
     snprintf(name, sizeof(name), "%.*s", (int)text.size, text.data);
-    session = sessions_find(controller, text);
-    if (session)
-        attach(session, request, &given);
-    else
+    session = sessions_holder(controller, text);
+    if (!session)
         open_new(controller, request, name, &given);
+    else if (session->state == SESSION_CLOSING)
+        open_later(controller, request, body, session);
+    else
+        attach(session, request, &given);
 }
 
 const Op op_open = {.kind = MSG_OPEN, .handle = handle};
