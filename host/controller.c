@@ -8,6 +8,7 @@
 #include "host/files/sessiondir.h"
 #include "host/front.h"
 #include "host/guest.h"
+#include "host/scheduling.h"
 #include "host/session.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
@@ -134,8 +135,11 @@ static int watch_signals(Controller *controller)
 
 static int begin(Controller *controller, Problem *problem)
 {
-    int r = loop_new(&controller->loop);
+    int r = scheduling_claim(controller->options->core, problem);
 
+    if (r < 0)
+        return r;
+    r = loop_new(&controller->loop);
     if (r == 0)
         r = watch_signals(controller);
     if (r == 0)

@@ -4,7 +4,9 @@
 #include <linux/ioprio.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -28,11 +30,15 @@ struct Worker {
     pthread_t ids[];
 };
 
-/* Best effort: without the right to, work is merely less polite. */
-static void lower_priority(void)
+/* Any processor, but after everything else: the loop may be bound to one at a raised priority. Best effort:
+ * without the right to, work is merely less polite. */
+static void step_aside(void)
 {
     pid_t tid = (pid_t)syscall(SYS_gettid);
+    cpu_set_t all;
 
+    memset(&all, 0xff, sizeof(all));
+    sched_setaffinity(0, sizeof(all), &all);
     setpriority(PRIO_PROCESS, (id_t)tid, WORKER_NICE);
     syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, tid, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 6));
 }
@@ -58,7 +64,7 @@ static void *thread_main(void *userdata)
     Worker *worker = userdata;
     WorkerJob *job;
 
-    lower_priority();
+    step_aside();
     pthread_mutex_lock(&worker->mutex);
     while ((job = next_job(worker))) {
         pthread_mutex_unlock(&worker->mutex);
