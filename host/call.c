@@ -164,8 +164,10 @@ void call_end(Call *call, Buf *record)
     call->record = *record;
     *record = BUF_NULL;
     forget_stream(call);
-    list_foreach(request, &call->joined, Request, link) request_reply(request, &call->record);
-    list_foreach(request, &call->asked, Request, link) answer_asked(call, request);
+    list_foreach (request, &call->joined, Request, link)
+        request_reply(request, &call->record);
+    list_foreach (request, &call->asked, Request, link)
+        answer_asked(call, request);
     store(call);
 }
 
@@ -173,8 +175,10 @@ void call_fail(Call *call, const Problem *problem)
 {
     Request *request;
 
-    list_foreach(request, &call->joined, Request, link) request_fail(request, problem);
-    list_foreach(request, &call->asked, Request, link) request_fail(request, problem);
+    list_foreach (request, &call->joined, Request, link)
+        request_fail(request, problem);
+    list_foreach (request, &call->asked, Request, link)
+        request_fail(request, problem);
     call_free(call);
 }
 
@@ -243,8 +247,7 @@ void calls_credit(Controller *controller, const Peer *peer, uint64_t id, const m
 
     if (fields_decode(&credit, credit_fields, ARRAY_SIZE(credit_fields), body, &problem) < 0)
         return;
-    list_foreach(call, &controller->calls.streams, Call, in_streams)
-    {
+    list_foreach (call, &controller->calls.streams, Call, in_streams) {
         if (call->stream->id != id || !peer_equal(&call->stream->peer, peer))
             continue;
         credit.count = MIN(credit.count, call->unacknowledged);
@@ -259,8 +262,7 @@ void calls_orphan(Controller *controller, List *stored)
 {
     Call *call;
 
-    list_foreach(call, stored, Call, in_session)
-    {
+    list_foreach (call, stored, Call, in_session) {
         call->session = NULL;
         list_remove(&call->in_session);
         call->expires = clock_now() + STORED_RUN_SECONDS * NSEC_PER_SEC;
@@ -279,8 +281,7 @@ void calls_expire(Controller *controller)
 {
     Call *call;
 
-    list_foreach(call, &controller->calls.orphans, Call, in_session)
-    {
+    list_foreach (call, &controller->calls.orphans, Call, in_session) {
         if (call->expires > clock_now()) {
             loop_timer_set(controller->loop, &controller->calls.timer, call->expires, on_expiry);
             return;
@@ -301,6 +302,6 @@ void calls_deinit(Controller *controller)
     Call *call, *next;
 
     loop_timer_cancel(&controller->calls.timer);
-    HASH_ITER(by_id, controller->calls.by_id, call, next)
-    call_free(call);
+    HASH_ITER (by_id, controller->calls.by_id, call, next)
+        call_free(call);
 }

@@ -22,7 +22,8 @@ static void stop(Controller *controller)
 {
     Request *request;
 
-    list_foreach(request, &controller->shutdown_waiters, Request, link) request_reply_empty(request);
+    list_foreach (request, &controller->shutdown_waiters, Request, link)
+        request_reply_empty(request);
     loop_stop(controller->loop, 0);
 }
 
@@ -50,8 +51,8 @@ void controller_shutdown(Controller *controller)
     controller->closing = true;
     loop_timer_set(controller->loop, &controller->shutdown_timer,
                    clock_now() + SHUTDOWN_SECONDS * NSEC_PER_SEC, on_shutdown_due);
-    HASH_ITER(by_name, controller->sessions, session, next)
-    session_close(session, NULL, "the controller is shutting down");
+    HASH_ITER (by_name, controller->sessions, session, next)
+        session_close(session, NULL, "the controller is shutting down");
     controller_session_gone(controller);
 }
 

@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
+#include "host/files/acl.h"
 #include "host/files/remove.h"
 #include "proto/base/log.h"
 
@@ -46,6 +47,20 @@ static int make_directory(Guest *guest)
     return mkdir(guest->directory, 0700) < 0 ? -errno : 0;
 }
 
+/* The supervisor is uid 0 of its container. Where we are not, the directory says that it may enter; where the
+ * filesystem cannot say so, its connection fails and the session with it. */
+static void let_supervisor_in(const Guest *guest)
+{
+    static const char *const files[] = {"session", "secret", "sock"};
+    char path[PATH_MAX];
+
+    acl_allow(guest->directory, 0, ACL_READ | ACL_ENTER);
+    for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+        snprintf(path, sizeof(path), "%s/%s", guest->directory, files[i]);
+        acl_allow(path, 0, ACL_READ | ACL_WRITE);
+    }
+}
+
 static int fill_directory(Guest *guest)
 {
     int r = write_file(guest->directory, "session", guest->session, strlen(guest->session));
@@ -54,6 +69,8 @@ static int fill_directory(Guest *guest)
         r = write_file(guest->directory, "secret", guest->secret, sizeof(guest->secret));
     if (r == 0)
         r = router_bind(guest->controller->guests, guest->socket);
+    if (r == 0 && geteuid() != 0)
+        let_supervisor_in(guest);
     return r;
 }
 
@@ -172,8 +189,9 @@ static Guest *find_claimed(Controller *controller, const Hello *hello)
 {
     Guest *guest;
 
-    list_foreach(guest, &controller->guests_all, Guest, all) if (text_equal(hello->session, guest->session) &&
-                                                                 secret_matches(guest, hello)) return guest;
+    list_foreach (guest, &controller->guests_all, Guest, all)
+        if (text_equal(hello->session, guest->session) && secret_matches(guest, hello))
+            return guest;
     return NULL;
 }
 

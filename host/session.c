@@ -52,8 +52,7 @@ void session_become_ready(Session *session)
     if (session->controller->engine->ops->memory(session->container, &bytes, &session->oom_kills) < 0)
         session->oom_kills = 0;
     log_info("session ready", "session=%s image=%s", session->name, session->options.image);
-    list_foreach(request, &session->openers, Request, link)
-    {
+    list_foreach (request, &session->openers, Request, link) {
         answer_open(session, request, created);
         created = false;
     }
@@ -79,7 +78,8 @@ static void fail_openers(Session *session, const Problem *problem)
 {
     Request *request;
 
-    list_foreach(request, &session->openers, Request, link) request_fail(request, problem);
+    list_foreach (request, &session->openers, Request, link)
+        request_fail(request, problem);
 }
 
 static void on_failed(Container *container, void *userdata, const Problem *problem)
@@ -225,27 +225,36 @@ static Session *session_free(Session *session)
     return NULL;
 }
 
+/* Moves what is in `from` to the end of `to`. */
+static void move_all(List *to, List *from)
+{
+    List *link;
+
+    while ((link = list_first(from))) {
+        list_remove(link);
+        list_append(to, link);
+    }
+}
+
+/* Nothing of the session is left when those who waited for its end are told. */
 static void on_removed(void *userdata)
 {
     Session *session = userdata;
     Controller *controller = session->controller;
-    List waiters = LIST_INIT(waiters);
+    List waiters = LIST_INIT(waiters), closers = LIST_INIT(closers);
     SessionWaiter *waiter;
     Request *request;
 
     log_info("session closed", "session=%s calls=%llu", session->name,
              (unsigned long long)session->execution_count);
-    list_foreach(request, &session->closers, Request, link) request_reply_empty(request);
+    move_all(&waiters, &session->waiters);
+    move_all(&closers, &session->closers);
     calls_orphan(controller, &session->stored);
-    list_foreach(waiter, &session->waiters, SessionWaiter, link)
-    {
-        list_remove(&waiter->link);
-        list_append(&waiters, &waiter->link);
-    }
     sessions_remove(controller, session);
     session_free(session);
-    list_foreach(waiter, &waiters, SessionWaiter, link)
-    {
+    list_foreach (request, &closers, Request, link)
+        request_reply_empty(request);
+    list_foreach (waiter, &waiters, SessionWaiter, link) {
         list_remove(&waiter->link);
         waiter->on_gone(waiter);
     }
@@ -278,7 +287,8 @@ void session_close(Session *session, Request *request, const char *reason)
     session_end_calls(session, reason);
     problem_set(&problem, ERR_SESSION_CLOSED, "the session '%s' was closed: %s", session->name, reason);
     fail_openers(session, &problem);
-    list_foreach(waiting, &session->resetters, Request, link) request_fail(waiting, &problem);
+    list_foreach (waiting, &session->resetters, Request, link)
+        request_fail(waiting, &problem);
     session->controller->engine->ops->remove(session->container);
 }
 

@@ -239,8 +239,7 @@ void session_end_calls(Session *session, const char *reason)
              reason);
     if (call)
         end_bare(session, call, "failed", "lost", "SandboxLost", message);
-    list_foreach(call, &session->queue, Call, in_session)
-    {
+    list_foreach (call, &session->queue, Call, in_session) {
         if (session->ephemeral)
             end_bare(session, call, "failed", "lost", "SandboxLost", reason);
         else

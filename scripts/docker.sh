@@ -13,6 +13,7 @@ docker_start() {
     is_root || die "no Docker engine answers on $DOCKER_SOCKET, and starting one needs root"
     DOCKER_RUN=$(mktemp -d /tmp/limpet-docker.XXXXXX)
     DOCKER_SOCKET=$DOCKER_RUN/docker.sock
+    chmod 711 "$DOCKER_RUN" # the socket has a mode of its own
     mkdir -p -- "$data"
     say "  No Docker engine answers: starting one for this run, with its data in $data"
     dockerd --host "unix://$DOCKER_SOCKET" --data-root "$data" --exec-root "$DOCKER_RUN/exec" \

@@ -40,7 +40,8 @@ void displays_deinit(Displays *displays)
 {
     DisplayEntry *entry;
 
-    list_foreach(entry, &displays->entries, DisplayEntry, link) entry_free(entry);
+    list_foreach (entry, &displays->entries, DisplayEntry, link)
+        entry_free(entry);
     displays_init(displays);
 }
 
@@ -153,8 +154,9 @@ static DisplayEntry *find(const Displays *displays, Text display_id)
 {
     DisplayEntry *entry;
 
-    list_foreach(entry, (List *)&displays->entries, DisplayEntry,
-                 link) if (entry->display_id && text_equal(display_id, entry->display_id)) return entry;
+    list_foreach (entry, (List *)&displays->entries, DisplayEntry, link)
+        if (entry->display_id && text_equal(display_id, entry->display_id))
+            return entry;
     return NULL;
 }
 
@@ -208,8 +210,7 @@ void displays_write(const Displays *displays, Writer *w)
     DisplayEntry *entry;
 
     write_array(w, displays->count + (displays->dropped > 0));
-    list_foreach(entry, (List *)&displays->entries, DisplayEntry, link)
-    {
+    list_foreach (entry, (List *)&displays->entries, DisplayEntry, link) {
         int r = buf_append(w->buf, buf_head(&entry->encoded), entry->encoded.size);
         if (r < 0 && w->error == 0)
             w->error = r;

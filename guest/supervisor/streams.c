@@ -202,6 +202,7 @@ void streams_close(Streams *streams)
 
     for (unsigned i = 0; i < STREAMS; i++)
         stream_close(&streams->current[i]);
-    list_foreach(late, &streams->late, LateStream, link) late_free(late);
+    list_foreach (late, &streams->late, LateStream, link)
+        late_free(late);
     streams->paused = false;
 }

@@ -78,8 +78,9 @@ static bool is_ours(DockerEngine *docker, const char *name)
 {
     DockerContainer *container;
 
-    list_foreach(container, &docker->containers, DockerContainer,
-                 link) if (strcmp(container->name, name) == 0) return true;
+    list_foreach (container, &docker->containers, DockerContainer, link)
+        if (strcmp(container->name, name) == 0)
+            return true;
     return false;
 }
 

@@ -348,8 +348,9 @@ static bool is_ours(OciEngine *oci, const char *name)
 {
     OciContainer *container;
 
-    list_foreach(container, &oci->containers, OciContainer,
-                 link) if (strcmp(container->name, name) == 0) return true;
+    list_foreach (container, &oci->containers, OciContainer, link)
+        if (strcmp(container->name, name) == 0)
+            return true;
     return false;
 }
 

@@ -204,8 +204,7 @@ static bool has_links(Finder *finder)
     IndexEntry *entry;
     bool found = false;
 
-    list_foreach(entry, &finder->index.pending, IndexEntry, pending)
-    {
+    list_foreach (entry, &finder->index.pending, IndexEntry, pending) {
         struct stat st;
         int handle = beneath_find(finder->root, entry->path, &st);
 

@@ -72,7 +72,8 @@ void index_deinit(Index *index)
 {
     IndexEntry *entry;
 
-    list_foreach(entry, &index->all, IndexEntry, all) index_drop(index, entry);
+    list_foreach (entry, &index->all, IndexEntry, all)
+        index_drop(index, entry);
 }
 
 IndexEntry *index_find(Index *index, const char *path)
@@ -146,6 +147,7 @@ void index_sweep(Index *index)
 {
     IndexEntry *entry;
 
-    list_foreach(entry, &index->all, IndexEntry, all) if (entry->generation != index->generation)
-        index_drop(index, entry);
+    list_foreach (entry, &index->all, IndexEntry, all)
+        if (entry->generation != index->generation)
+            index_drop(index, entry);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "host/files/acl.h"
 #include "host/files/beneath.h"
 #include "host/files/remove.h"
 #include "host/files/transfer.h"
@@ -211,13 +212,28 @@ static int make_in(int parent, const char *name, mode_t mode)
     return fd;
 }
 
+/* What code makes in there belongs to its own uid; without root's rights its owner is let in, so as to
+ * publish and remove it. Where the filesystem has no lists only the local engine works for such a user, which
+ * needs none. */
+static void let_us_in(int directory)
+{
+    char path[FD_PATH_SIZE];
+
+    if (geteuid() != 0)
+        acl_allow_below(fd_path(path, directory), geteuid(), ACL_READ | ACL_WRITE | ACL_ENTER);
+}
+
 /* A directory sandboxed code writes to, with its `artifacts`. */
 static int make_shared(int session, const char *name)
 {
     _cleanup_(closep) int fd = beneath_mkdirs(session, name, SHARED_MODE, NOBODY_ELSE);
     _cleanup_(closep) int artifacts = fd < 0 ? fd : beneath_mkdirs(fd, "artifacts", SHARED_MODE, NOBODY_ELSE);
 
-    return artifacts < 0 ? artifacts : take_fd(&fd);
+    if (artifacts < 0)
+        return artifacts;
+    let_us_in(fd);
+    let_us_in(artifacts);
+    return take_fd(&fd);
 }
 
 static int make_files(SessionDir *directory, int session)
@@ -227,6 +243,10 @@ static int make_files(SessionDir *directory, int session)
         return directory->files_fd;
     _cleanup_(closep) int ours =
         beneath_mkdirs(directory->files_fd, TRANSFER_DIRECTORY, OURS_MODE, NOBODY_ELSE);
+    char path[FD_PATH_SIZE];
+
+    if (ours >= 0 && geteuid() != 0) /* the supervisor stores long output there */
+        acl_allow(fd_path(path, ours), 0, ACL_READ | ACL_WRITE | ACL_ENTER);
     return ours < 0 ? ours : 0;
 }
 

@@ -32,11 +32,11 @@ static void upload_key(char *ret, size_t size, const TransferJob *job)
     snprintf(ret + at, size - at, ":%s", job->path);
 }
 
-/* The file belongs to the interpreter's user, so that code may change it; without a user of its own, to ours.
- */
+/* The file belongs to the interpreter's user, so that code may change it; where that has no uid of its own,
+ * or we may not give files away, it is ours, and code may read and replace it. */
 static bool work(TransferJob *job)
 {
-    uid_t owner = job->isolated ? GUEST_UID : (uid_t)-1;
+    uid_t owner = job->isolated && geteuid() == 0 ? GUEST_UID : (uid_t)-1;
     Text path = {job->path, strlen(job->path)};
     Text data = {(const char *)buf_head(&job->data), job->data.size};
     char key[2 * PEER_ID_MAX + LIMIT_PATH + 2];

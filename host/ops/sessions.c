@@ -60,8 +60,8 @@ static void handle(Controller *controller, Request *request, const msgpack_objec
     write_controller(&w, controller);
     write_key(&w, "sessions");
     write_array(&w, controller->session_count);
-    HASH_ITER(by_name, controller->sessions, session, next)
-    write_session(&w, session);
+    HASH_ITER (by_name, controller->sessions, session, next)
+        write_session(&w, session);
     writer_finish(&w);
     request_reply(request, &reply);
 }

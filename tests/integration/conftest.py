@@ -39,6 +39,7 @@ class Limpetd:
         self.socket = os.path.join(self.directory, "limpet.sock")
         self.log = os.path.join(self.directory, "log")
         self.process = None
+        self.run_as = {}  # of subprocess.Popen: user, group, extra_groups
         os.mkdir(os.path.join(self.directory, "state"), 0o700)
         os.symlink(IMAGES, os.path.join(self.directory, "state", "images"))
 
@@ -50,7 +51,7 @@ class Limpetd:
 
     def start(self):
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, **self.run_as)
         end = time.monotonic() + START
         while time.monotonic() < end and self.process.poll() is None:
             try:
