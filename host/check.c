@@ -48,15 +48,7 @@ static unsigned check_files(void)
 
 int check_host(const Options *options, const Paths *paths)
 {
-    EngineConfig config = {
-        .state_dir = paths->state_dir,
-        .runtime_dir = paths->runtime_dir,
-        .owner = paths->owner,
-        .oci_runtime = options->oci_runtime,
-        .docker_socket = options->docker_socket,
-        .image = options->image,
-        .guest_path = paths->guest,
-    };
+    EngineConfig config = paths_engine_config(paths, options);
     Problem problem = PROBLEM_NULL;
     const EngineOps *chosen =
         *options->engine ? engine_find(options->engine) : engine_choose(&config, &problem);

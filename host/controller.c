@@ -67,25 +67,9 @@ static void on_swept(void *userdata, unsigned removed)
         log_info("removed containers of an earlier controller", "count=%u", removed);
 }
 
-static EngineConfig engine_config(const Controller *controller)
-{
-    const Options *options = controller->options;
-    const Paths *paths = controller->paths;
-
-    return (EngineConfig){
-        .state_dir = paths->state_dir,
-        .runtime_dir = paths->runtime_dir,
-        .owner = paths->owner,
-        .oci_runtime = options->oci_runtime,
-        .docker_socket = options->docker_socket,
-        .image = options->image,
-        .guest_path = paths->guest,
-    };
-}
-
 static int open_engine(Controller *controller, Problem *problem)
 {
-    EngineConfig config = engine_config(controller);
+    EngineConfig config = paths_engine_config(controller->paths, controller->options);
     const char *name = controller->options->engine;
     const EngineOps *ops = *name ? engine_find(name) : engine_choose(&config, problem);
 

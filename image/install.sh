@@ -42,7 +42,6 @@ finish() {
 compile() {
     build=$(mktemp -d)
     cmake -S "$1" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_INSTALL_PREFIX=/usr \
-        -DCMAKE_INSTALL_BINDIR=lib/limpet -DCMAKE_INSTALL_LIBDIR=lib \
         -DLIMPET_HOST=OFF -DLIMPET_CLIENT=OFF -DBUILD_TESTING=OFF
     cmake --build "$build"
     DESTDIR=$2 cmake --install "$build" --strip

@@ -67,15 +67,16 @@ def test_even_the_secret_does_not_make_another_process_the_guest(limpetd, client
 
 
 def container_processes(name):
-    """The pids of the guests whose session it is: those that hold a file below its directory as their root or cwd."""
+    """The pids of the supervisors that have the session's directory at /session."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/comm", encoding="utf-8") as comm, open(f"/proc/{pid}/mountinfo", "rb") as mounts:
-                if comm.read().strip() == "limpet-guest" and f"/sessions/{name}/files".encode() in mounts.read():
-                    found.append(int(pid))
+                lines = [line.split() for line in mounts] if comm.read() == "limpet-guest\n" else []
         except OSError:
             continue
+        if any(fields[4] == b"/session" and f"/sessions/{name}/files".encode() in fields[3] for fields in lines):
+            found.append(int(pid))
     return found
 
 
