@@ -144,6 +144,8 @@ static void end(Controller *controller)
     loop_timer_cancel(&controller->shutdown_timer);
     if (controller->signals.file.loop)
         loop_signals_remove(&controller->signals);
+    /* What the threads still do may end in a reply: they go before the sockets. */
+    worker_free(controller->worker);
     if (controller->loop)
         calls_deinit(controller);
     if (controller->clients)
@@ -151,7 +153,6 @@ static void end(Controller *controller)
     router_free(controller->clients);
     router_free(controller->guests);
     link_context_free(controller->link_context);
-    worker_free(controller->worker);
     if (controller->engine)
         controller->engine->ops->close(controller->engine);
     loop_free(controller->loop);
