@@ -19,7 +19,6 @@ struct Call {
     size_t code_size;
     uint64_t code_hash;      /* to tell when an id is used again for something else */
     double timeout;          /* seconds */
-    bool ephemeral;          /* the session is for this call alone */
     uint64_t number;         /* of the execute message; 0 while it waits */
     List joined;             /* Requests to be answered with the record */
     List asked;              /* Requests of `result`, to be answered with {run_id, record} */

@@ -42,13 +42,15 @@ static void on_idle_due(LoopTimer *timer)
     session_close(container_of(timer, Session, idle_timer), NULL, "it was idle for its ttl");
 }
 
+static void start_next(Session *session);
+
 void session_rest(Session *session)
 {
     session->used = clock_now();
     if (session->options.ttl > 0 && !session->ephemeral)
         loop_timer_set(session->controller->loop, &session->idle_timer,
                        session->used + clock_from_seconds(session->options.ttl), on_idle_due);
-    session_start_next(session);
+    start_next(session);
 }
 
 static void after_call(Session *session)
@@ -84,7 +86,7 @@ static int send_execute(Session *session, Call *call)
     return r < 0 ? r : guest_send(session->guest, &message);
 }
 
-void session_start_next(Session *session)
+static void start_next(Session *session)
 {
     Call *call;
 
@@ -113,7 +115,7 @@ int session_run(Session *session, Call *call, Problem *problem)
     call->session = session;
     list_append(&session->queue, &call->in_session);
     session->queued++;
-    session_start_next(session);
+    start_next(session);
     return 0;
 }
 

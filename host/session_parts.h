@@ -8,8 +8,7 @@
 void session_become_ready(Session *session); /* when both the container and the guest are */
 
 /* session_calls.c */
-void session_rest(Session *session); /* nothing runs: the ttl counts, the next call in the queue starts */
-void session_start_next(Session *session);
+void session_rest(Session *session);    /* nothing runs: the ttl counts, the next call in the queue starts */
 void session_publish(Session *session); /* the running call has ended: its artifacts, then its record */
 void session_fail_call(Session *session, const Problem *problem); /* the running one */
 void session_end_calls(Session *session, const char *reason);

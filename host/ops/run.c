@@ -53,7 +53,6 @@ static void queue(Controller *controller, Session *session, Request *request, co
         request_fail_text(request, ERR_INTERNAL, "out of memory");
         return;
     }
-    call->ephemeral = session->ephemeral;
     call_join(call, request, run->stream);
     if (session_run(session, call, &problem) < 0)
         call_fail(call, &problem);
