@@ -7,6 +7,8 @@
 
 /* Names of unknown fields are quoted up to this many bytes. */
 #define QUOTED_NAME 64
+/* Of one table. */
+#define FIELDS_MAX 64
 
 static int wrong_type(const Field *field, const char *wanted, Problem *problem)
 {
@@ -148,14 +150,16 @@ static int decode_value(void *to, const Field *field, const msgpack_object *valu
     return wrong_type(field, "of a known type", problem);
 }
 
-static const Field *find_field(const Field *fields, size_t n, const msgpack_object *key)
+/* The index of the field that is called so, or n. It is looked for from `first` on: most writers keep to the
+ * order of the table, so that each field is the next one. */
+static size_t find_field(const Field *fields, size_t n, size_t first, const msgpack_object *key)
 {
     if (key->type != MSGPACK_OBJECT_STR)
-        return NULL;
-    for (size_t i = 0; i < n; i++)
-        if (text_equal((Text){key->via.str.ptr, key->via.str.size}, fields[i].name))
-            return &fields[i];
-    return NULL;
+        return n;
+    for (size_t i = 0, at = first < n ? first : 0; i < n; i++, at = at + 1 < n ? at + 1 : 0)
+        if (text_equal((Text){key->via.str.ptr, key->via.str.size}, fields[at].name))
+            return at;
+    return n;
 }
 
 static int unknown_field(const msgpack_object *key, Problem *problem)
@@ -168,24 +172,27 @@ static int unknown_field(const msgpack_object *key, Problem *problem)
 
 int fields_decode(void *ret, const Field *fields, size_t n, const msgpack_object_map *body, Problem *problem)
 {
-    for (uint32_t i = 0; i < body->size; i++) {
-        const msgpack_object_kv *pair = &body->ptr[i];
-        const Field *field = find_field(fields, n, &pair->key);
+    uint64_t given = 0; /* a bit for each field */
+    size_t at = 0;
 
-        if (!field)
+    if (n > FIELDS_MAX)
+        return problem_set(problem, ERR_INTERNAL, "a message cannot have more than %d fields", FIELDS_MAX);
+    for (uint32_t i = 0; i < body->size; i++, at++) {
+        const msgpack_object_kv *pair = &body->ptr[i];
+
+        at = find_field(fields, n, at, &pair->key);
+        if (at == n)
             return unknown_field(&pair->key, problem);
         if (pair->val.type == MSGPACK_OBJECT_NIL)
             continue;
-        int r = decode_value((char *)ret + field->offset, field, &pair->val, problem);
+        given |= UINT64_C(1) << at;
+        int r = decode_value((char *)ret + fields[at].offset, &fields[at], &pair->val, problem);
         if (r < 0)
             return r;
     }
-    for (size_t i = 0; i < n; i++) {
-        const msgpack_object *value = fields[i].required ? map_find(body, fields[i].name) : NULL;
-
-        if (fields[i].required && (!value || value->type == MSGPACK_OBJECT_NIL))
+    for (size_t i = 0; i < n; i++)
+        if (fields[i].required && !(given >> i & 1))
             return problem_set(problem, ERR_BAD_REQUEST, "`%s` is missing", fields[i].name);
-    }
     return 0;
 }
 

@@ -19,15 +19,24 @@
 #define LIMIT_TRACEBACK     (256u << 10)
 #define LIMIT_DISPLAYS      256u
 #define LIMIT_DISPLAY_BYTES (16u << 20) /* all displays of a call together */
+#define LIMIT_CHANGED       64u         /* names of `changed` */
+#define LIMIT_NAMESPACE     1000u       /* names of a reply to `namespace` */
+#define LIMIT_NOT_RESTORED  32u
+#define LIMIT_NOTE          256u        /* bytes of a name, a type or a note of these */
 #define LIMIT_CHUNK         (64u << 10) /* one OUTPUT message */
 #define LIMIT_CREDIT        64u         /* OUTPUT messages under way to one client */
+#define LIMIT_ASK           (1u << 20)  /* what goes with a question, and with its answer */
+#define LIMIT_ASKS          16u         /* questions of a call that wait at once */
+#define LIMIT_ASKED         10000u      /* questions of a call */
 #define LIMIT_FILE_CHUNK    (1u << 20)  /* one PUT or GET message */
 
 /* Names. */
 #define LIMIT_SESSION_NAME 64u
-#define LIMIT_RUN_ID       32u /* hexadecimal digits: 128 bits */
+#define LIMIT_SESSION_PATH 128u /* a branch's whole name: its origin's, a slash, its own */
+#define LIMIT_RUN_ID       32u  /* hexadecimal digits: 128 bits */
 #define LIMIT_PATH         4096u
 #define LIMIT_ENV          128u
+#define LIMIT_IMPORTS      64u
 #define GUEST_SECRET_SIZE  32u
 #define GUEST_UID          20001u /* of the interpreter in a container, and its group */
 
@@ -35,6 +44,8 @@
 #define LIMIT_QUEUE        64u /* calls waiting on one session; one more is Busy */
 #define LIMIT_STORED_RUNS  64u
 #define STORED_RUN_SECONDS 600u
+#define LIMIT_BRANCHES     16u
+#define LIMIT_CHECKPOINTS  64u /* of a session and its branches; with one more the oldest goes */
 #define MEMORY_MINIMUM     (64u << 20)
 #define PIDS_MINIMUM       16u
 #define TIMEOUT_MAXIMUM    86400.0

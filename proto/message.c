@@ -12,7 +12,8 @@
 /* The envelope as far as it can be read without knowing that the rest is sound. */
 typedef struct Envelope {
     uint64_t version, kind, id;
-    unsigned readable; /* how many of the three, in that order */
+    unsigned readable;   /* how many of the three, in that order */
+    const uint8_t *body; /* what comes behind them */
 } Envelope;
 
 static bool read_uint(const uint8_t **at, const uint8_t *end, uint64_t *ret)
@@ -72,6 +73,7 @@ static Envelope read_envelope(const uint8_t *at, size_t size)
     envelope.readable = 2;
     if (read_uint(&at, end, &envelope.id))
         envelope.readable = 3;
+    envelope.body = at;
     return envelope;
 }
 
@@ -131,9 +133,13 @@ int message_decode(Message *ret, const void *bytes, size_t size, Problem *proble
     if (envelope.readable < 3 || envelope.kind > INT32_MAX)
         return problem_set(problem, ERR_BAD_REQUEST, "a message is the array [version, kind, id, map]");
     r = unpack_body(ret, bytes, size, problem);
-    if (r < 0)
+    if (r < 0) {
         message_deinit(ret);
-    return r;
+        return r;
+    }
+    ret->encoded =
+        (Text){(const char *)envelope.body, size - (size_t)(envelope.body - (const uint8_t *)bytes)};
+    return 0;
 }
 
 void message_deinit(Message *message)

@@ -37,6 +37,20 @@ static size_t scan_character(const uint8_t *p, size_t n, bool *bad)
     return length;
 }
 
+/* How many bytes at the start are ASCII, counted in whole blocks. */
+static size_t ascii_prefix(const uint8_t *p, size_t n)
+{
+    uint64_t block[4];
+    size_t i = 0;
+
+    for (; n - i >= sizeof(block); i += sizeof(block)) {
+        memcpy(block, p + i, sizeof(block));
+        if ((block[0] | block[1] | block[2] | block[3]) & UINT64_C(0x8080808080808080))
+            break;
+    }
+    return i;
+}
+
 /* How many bytes at the start are well formed. */
 static size_t valid_prefix(const uint8_t *p, size_t n)
 {
@@ -50,6 +64,7 @@ static size_t valid_prefix(const uint8_t *p, size_t n)
             memcpy(&eight, p + i, sizeof(eight));
             if ((eight & UINT64_C(0x8080808080808080)) == 0) {
                 i += sizeof(eight);
+                i += ascii_prefix(p + i, n - i);
                 continue;
             }
         }

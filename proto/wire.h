@@ -20,11 +20,17 @@
  */
 int wire_check(const void *bytes, size_t size);
 
+typedef struct Text {
+    const char *data; /* NULL when absent; not terminated */
+    size_t size;
+} Text;
+
 /* A received message. The body points into the caller's bytes and into `zone`. */
 typedef struct Message {
     MessageKind kind;
     uint64_t id;
     msgpack_object_map body;
+    Text encoded; /* the body as it came */
     msgpack_zone *zone;
 } Message;
 
@@ -90,11 +96,6 @@ typedef enum FieldType {
     FIELD_MAP,    /* const msgpack_object_map * */
     FIELD_ARRAY,  /* const msgpack_object_array * */
 } FieldType;
-
-typedef struct Text {
-    const char *data; /* NULL when absent; not terminated */
-    size_t size;
-} Text;
 
 typedef struct Field {
     const char *name;

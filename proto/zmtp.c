@@ -10,6 +10,7 @@
 #define VERSION_OFFSET 10u
 #define MECHANISM_SIZE 20u
 
+#define FLAG_MORE    0x01u
 #define FLAG_LONG    0x02u
 #define FLAG_COMMAND 0x04u
 
@@ -23,13 +24,13 @@
 /* signature, version 3.0, mechanism NULL, as-server 0, filler */
 static const uint8_t greeting[GREETING_SIZE] = {0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0x7f, 3, 0, 'N', 'U', 'L', 'L'};
 
-#define READY_BODY                                                                                           \
-    "\5READY"                                                                                                \
-    "\13Socket-Type\0\0\0\6DEALER"                                                                           \
-    "\10Identity\0\0\0\0"
-static const char ready[] = "\x04\x29" READY_BODY;
-#define READY_SIZE (sizeof(ready) - 1)
-static_assert(sizeof(READY_BODY) - 1 == 0x29, "the length byte of READY");
+/* By role; both types are six letters. */
+#define READY(type) "\x04\x29\5READY\13Socket-Type\0\0\0\6" type "\10Identity\0\0\0\0"
+#define READY_SIZE  (2u + 0x29u)
+static const char *const readies[] = {[ZMTP_DEALER] = READY("DEALER"), [ZMTP_ROUTER] = READY("ROUTER")};
+static const char *const peer_types[] = {[ZMTP_DEALER] = "ROUTER", [ZMTP_ROUTER] = "DEALER"};
+static_assert(sizeof(READY("DEALER")) - 1 == READY_SIZE && sizeof(READY("ROUTER")) - 1 == READY_SIZE,
+              "the length byte of READY");
 
 typedef struct Bytes {
     const uint8_t *data;
@@ -64,9 +65,9 @@ static bool bytes_equal(Bytes bytes, const char *text)
     return bytes.size == strlen(text) && memcmp(bytes.data, text, bytes.size) == 0;
 }
 
-int zmtp_init(Zmtp *zmtp, size_t max_frame, Buf *out)
+int zmtp_init(Zmtp *zmtp, ZmtpRole role, size_t max_frame, Buf *out)
 {
-    *zmtp = (Zmtp){.state = ZMTP_GREETING, .max_frame = max_frame};
+    *zmtp = (Zmtp){.state = ZMTP_GREETING, .role = role, .max_frame = max_frame};
     return buf_append(out, greeting, sizeof(greeting));
 }
 
@@ -93,7 +94,7 @@ static int take_greeting(Zmtp *zmtp, Buf *in, Buf *out)
         return -EPROTO;
     if (in->size < GREETING_SIZE)
         return 0;
-    r = buf_append(out, ready, READY_SIZE);
+    r = buf_append(out, readies[zmtp->role], READY_SIZE);
     if (r < 0)
         return r;
     buf_consume(in, GREETING_SIZE);
@@ -101,10 +102,10 @@ static int take_greeting(Zmtp *zmtp, Buf *in, Buf *out)
     return 1;
 }
 
-/* READY: properties, of which Socket-Type must be one that talks to a DEALER as we use it. */
+/* READY: properties, of which Socket-Type must be the other of our two. */
 static int take_ready(Zmtp *zmtp, Bytes properties)
 {
-    bool is_router = false;
+    bool is_other = false;
 
     while (properties.size > 0) {
         Bytes name, value;
@@ -112,9 +113,9 @@ static int take_ready(Zmtp *zmtp, Bytes properties)
         if (!take_counted(&properties, 1, &name) || !take_counted(&properties, 4, &value))
             return -EPROTO;
         if (name.size == 11 && strncasecmp((const char *)name.data, "Socket-Type", 11) == 0)
-            is_router = bytes_equal(value, "ROUTER");
+            is_other = bytes_equal(value, peer_types[zmtp->role]);
     }
-    if (!is_router)
+    if (!is_other)
         return -EPROTO;
     zmtp->state = ZMTP_READY;
     return 0;
@@ -146,6 +147,16 @@ static int take_command(Zmtp *zmtp, Bytes command, Buf *out)
     return 0;
 }
 
+/* MORE is for the messages of a DEALER's peer; the other bits are reserved. */
+static bool flags_acceptable(const Zmtp *zmtp, uint8_t flags)
+{
+    if (flags & ~(FLAG_MORE | FLAG_LONG | FLAG_COMMAND))
+        return false;
+    if (flags & FLAG_MORE)
+        return zmtp->role == ZMTP_ROUTER && !(flags & FLAG_COMMAND);
+    return true;
+}
+
 /* The frame at the start of `in`. 1: it is whole; 0: more bytes are needed. */
 static int read_frame(const Zmtp *zmtp, const Buf *in, uint8_t *ret_flags, ZmtpFrame *ret)
 {
@@ -155,8 +166,8 @@ static int read_frame(const Zmtp *zmtp, const Buf *in, uint8_t *ret_flags, ZmtpF
 
     if (!p || in->size < 1)
         return 0;
-    if (p[0] & ~(FLAG_LONG | FLAG_COMMAND))
-        return -EPROTO; /* MORE, or a bit that is reserved */
+    if (!flags_acceptable(zmtp, p[0]))
+        return -EPROTO;
     header = p[0] & FLAG_LONG ? LONG_HEADER : SHORT_HEADER;
     if (in->size < header)
         return 0;
@@ -178,6 +189,14 @@ static int read_frame(const Zmtp *zmtp, const Buf *in, uint8_t *ret_flags, ZmtpF
     return 1;
 }
 
+/* A message's frame: false when it is one to be skipped, as more follow. */
+static bool completes_message(Zmtp *zmtp, uint8_t flags, ZmtpFrame *frame)
+{
+    frame->multipart = zmtp->in_multipart;
+    zmtp->in_multipart = flags & FLAG_MORE;
+    return !zmtp->in_multipart;
+}
+
 static int take_next(Zmtp *zmtp, Buf *in, Buf *out, ZmtpFrame *ret)
 {
     ZmtpFrame frame;
@@ -193,13 +212,14 @@ static int take_next(Zmtp *zmtp, Buf *in, Buf *out, ZmtpFrame *ret)
         r = read_frame(zmtp, in, &flags, &frame);
         if (r <= 0)
             return r;
-        if (!(flags & FLAG_COMMAND)) {
+        if (flags & FLAG_COMMAND) {
+            r = take_command(zmtp, (Bytes){frame.data, frame.size}, out);
+            if (r < 0)
+                return r;
+        } else if (completes_message(zmtp, flags, &frame)) {
             *ret = frame;
             return 1;
         }
-        r = take_command(zmtp, (Bytes){frame.data, frame.size}, out);
-        if (r < 0)
-            return r;
         buf_consume(in, frame.used);
     }
 }

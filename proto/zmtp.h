@@ -1,13 +1,14 @@
-/* A ZMTP 3.0 peer of type DEALER with the NULL mechanism, as a pure state machine: bytes in, messages out.
- * It opens nothing and never blocks, so it is tested and fuzzed with byte arrays.
+/* A ZMTP 3.0 peer with the NULL mechanism, as a pure state machine: bytes in, messages out. It opens nothing
+ * and never blocks, so it is tested and fuzzed with byte arrays. zmtp_socket.h runs one on the loop.
  *
- * Why not libzmq here: the guest supervisor is process 1 of a sandbox and must neither abort on a failed
- * assertion nor run I/O threads beside a process that forks; clients need to see at once that the
- * controller is gone, which libzmq hides by reconnecting. The host side is libzmq.
+ * Why not libzmq: its I/O thread costs two hand-overs a message, which are most of a call's time. Besides,
+ * the guest supervisor is process 1 of a sandbox and must neither abort on a failed assertion nor run threads
+ * beside a process that forks; and clients need to see at once that the controller is gone, which libzmq
+ * hides by reconnecting.
  *
- * Only what we use exists: single-frame messages. MORE, frames over the limit and a peer that is not a ROUTER
- * are errors; PING is answered, other commands after the handshake are ignored. Reference:
- * rfc.zeromq.org/spec/23 (and /37 for PING). */
+ * Only what we use exists: single-frame messages between a DEALER and a ROUTER. Frames over the limit and a
+ * peer of another type are errors; PING is answered, other commands after the handshake are ignored. A peer's
+ * identity is ignored as well. Reference: rfc.zeromq.org/spec/23 (and /37 for PING). */
 #pragma once
 
 #include "proto/base/base.h"
@@ -20,18 +21,28 @@ typedef enum ZmtpState {
     ZMTP_FAILED,
 } ZmtpState;
 
+typedef enum ZmtpRole {
+    ZMTP_DEALER, /* whoever connects */
+    ZMTP_ROUTER, /* whoever listens */
+} ZmtpRole;
+
 typedef struct Zmtp {
     ZmtpState state;
+    ZmtpRole role;
     size_t max_frame;
+    bool in_multipart;
 } Zmtp;
 
 /* Starts a connection: appends our greeting to `out`. */
-int zmtp_init(Zmtp *zmtp, size_t max_frame, Buf *out);
+int zmtp_init(Zmtp *zmtp, ZmtpRole role, size_t max_frame, Buf *out);
 
 typedef struct ZmtpFrame {
     const uint8_t *data; /* inside the input buffer */
     size_t size;
     size_t used; /* bytes of input to consume once the frame has been dealt with */
+    /* The last frame of a message of several, which a ROUTER answers for; the others are skipped. For a
+     * DEALER such a message is -EPROTO. */
+    bool multipart;
 } ZmtpFrame;
 
 /* Takes what it can from `in`; answers of the handshake go to `out`. 1: *ret is the next message, and the

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
 
 /* The first allocation, and the capacity above which an emptied buffer gives its memory back. */
 #define BUF_MINIMUM 256u
@@ -110,4 +111,21 @@ ssize_t buf_read_fd(Buf *buf, int fd, size_t max)
         return -errno;
     buf_commit(buf, (size_t)r);
     return r;
+}
+
+int buf_send(Buf *buf, int socket)
+{
+    while (buf->size > 0) {
+        ssize_t n = send(socket, buf_head(buf), buf->size, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if (n >= 0)
+            buf_consume(buf, (size_t)n);
+        else if (errno == EAGAIN)
+            return 0;
+        else if (errno == EPIPE || errno == ECONNRESET)
+            buf_clear(buf);
+        else if (errno != EINTR)
+            return -errno;
+    }
+    return 0;
 }

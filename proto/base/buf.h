@@ -38,3 +38,8 @@ void buf_consume(Buf *buf, size_t n);
 /* Reads once from fd, at most max bytes. The count, 0 at the end of file, or a negative errno: -ENOBUFS when
  * the buffer is at its limit. */
 ssize_t buf_read_fd(Buf *buf, int fd, size_t max);
+
+/* Sends what is unread to a stream socket without blocking, and forgets what has gone. 0 also when the peer
+ * takes no more for now; or a negative errno. For a peer that is gone all is dropped without an error: what
+ * it said before it went is still to be read, and reading then tells the end. */
+int buf_send(Buf *buf, int socket);

@@ -1,6 +1,8 @@
 #include "proto/base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,6 +23,8 @@ static struct {
     const char *program;
     LogLevel level;
     unsigned long dropped; /* lines since the last one that got through */
+    char path[PATH_MAX];   /* of log_to_file(); empty: none */
+    off_t limit;
 } log_state = {.program = "limpet", .level = LOG_INFO};
 
 void log_setup(const char *program, LogLevel level)
@@ -35,6 +39,38 @@ int log_level_from_name(const char *name)
         if (strcmp(name, level_names[i]) == 0)
             return (int)i;
     return -EINVAL;
+}
+
+static int file_open(const char *path)
+{
+    int fd _cleanup_(closep) = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+    return fd < 0 || dup2(fd, STDERR_FILENO) < 0 ? -errno : 0;
+}
+
+/* The position is behind what children wrote, too: they share it. */
+static void file_rotate(void)
+{
+    char older[PATH_MAX + 2];
+
+    if (!*log_state.path || lseek(STDERR_FILENO, 0, SEEK_CUR) < log_state.limit)
+        return;
+    snprintf(older, sizeof(older), "%s.1", log_state.path);
+    if (rename(log_state.path, older) == 0)
+        file_open(log_state.path);
+}
+
+int log_to_file(const char *path, size_t limit)
+{
+    int r = strlen(path) < sizeof(log_state.path) ? file_open(path) : -ENAMETOOLONG;
+
+    if (r < 0)
+        return r;
+    strcpy(log_state.path, path);
+    log_state.limit = (off_t)limit;
+    lseek(STDERR_FILENO, 0, SEEK_END);
+    file_rotate();
+    return 0;
 }
 
 typedef struct Line {
@@ -125,5 +161,6 @@ void log_write(LogLevel level, const char *event, const char *fields, ...)
         log_state.dropped = 0;
     else
         log_state.dropped++;
+    file_rotate();
     errno = saved_errno;
 }

@@ -14,6 +14,11 @@ typedef enum LogLevel {
 void log_setup(const char *program, LogLevel level);
 int log_level_from_name(const char *name); /* a LogLevel, or -EINVAL */
 
+/* Makes this file standard error: it is appended to, and made with mode 0600. When it has `limit` bytes it
+ * becomes PATH.1, in the place of an older one, and a new one begins. 0, or a negative errno and nothing is
+ * changed. */
+int log_to_file(const char *path, size_t limit);
+
 /* log_info("session opened", "session=%s image=%s", id, image): a fixed event name, then fields. */
 void log_write(LogLevel level, const char *event, const char *fields, ...) _printf_(3, 4);
 

@@ -19,7 +19,7 @@ struct Loop {
 
     /* What the last wait returned; entries of files that are removed meanwhile become NULL. */
     struct epoll_event events[EVENTS_BATCH];
-    int event_count;
+    int event_count, event_at; /* from there on they are to be told */
 };
 
 int loop_new(Loop **ret)
@@ -92,12 +92,24 @@ void loop_file_remove(LoopFile *file)
     file->loop = NULL;
 }
 
+bool loop_file_is_due(const LoopFile *file)
+{
+    const Loop *loop = file->loop;
+
+    for (int i = loop ? loop->event_at : 0; loop && i < loop->event_count; i++)
+        if (loop->events[i].data.ptr == file)
+            return true;
+    return false;
+}
+
 static void dispatch_files(Loop *loop)
 {
-    for (int i = 0; i < loop->event_count && !loop->stopped; i++) {
-        LoopFile *file = loop->events[i].data.ptr;
+    for (loop->event_at = 0; loop->event_at < loop->event_count && !loop->stopped;) {
+        const struct epoll_event *event = &loop->events[loop->event_at++];
+        LoopFile *file = event->data.ptr;
+
         if (file)
-            file->on_ready(file, loop->events[i].events);
+            file->on_ready(file, event->events);
     }
     loop->event_count = 0;
 }

@@ -1,0 +1,176 @@
+#include "proto/zmtp_socket.h"
+
+#include <errno.h>
+
+/* As much as a unix socket holds: whole messages, several where they follow each other. */
+#define READ_SIZE         ((size_t)256 << 10)
+#define MESSAGES_PER_TURN 64
+
+/* A callback has closed the socket: it is not to be touched any more. */
+#define GONE 1
+
+static void on_turn(LoopIdle *idle);
+
+static void turn_soon(ZmtpSocket *socket)
+{
+    loop_idle_add(socket->file.loop, &socket->turn, on_turn);
+}
+
+static int write_out(ZmtpSocket *socket)
+{
+    int r = buf_send(&socket->out, socket->fd);
+
+    return r < 0 ? r : loop_file_change(&socket->file, EPOLLIN | (socket->out.size > 0 ? EPOLLOUT : 0));
+}
+
+void zmtp_socket_close(ZmtpSocket *socket)
+{
+    if (socket->fd < 0)
+        return;
+    buf_send(&socket->out, socket->fd);
+    if (socket->closed)
+        *socket->closed = true;
+    loop_file_remove(&socket->file);
+    loop_idle_remove(&socket->turn);
+    close_fd(&socket->fd);
+    buf_deinit(&socket->in);
+    buf_deinit(&socket->out);
+    *socket = ZMTP_SOCKET_NULL;
+}
+
+static void lose(ZmtpSocket *socket, int error)
+{
+    const ZmtpSocketEvents *events = socket->events;
+
+    zmtp_socket_close(socket);
+    events->lost(socket, error);
+}
+
+/* Takes one message out of `in`. 1: another one may follow. */
+static int take_message(ZmtpSocket *socket, Buf *in, const bool *closed)
+{
+    bool was_ready = socket->zmtp.state == ZMTP_READY;
+    ZmtpFrame frame;
+    int r = zmtp_next(&socket->zmtp, in, &socket->out, &frame);
+
+    if (!was_ready && socket->zmtp.state == ZMTP_READY)
+        socket->events->open(socket);
+    if (r <= 0 || *closed)
+        return MIN(r, 0);
+    socket->events->message(socket, &frame);
+    buf_consume(in, frame.used);
+    return !*closed && socket->error == 0;
+}
+
+/* The input is held here meanwhile, so that a message outlives a socket that its receiver closes. */
+static int take_messages(ZmtpSocket *socket)
+{
+    Buf in = socket->in;
+    bool closed = false;
+    int r = 1;
+
+    socket->in = BUF_NULL;
+    socket->closed = &closed;
+    for (unsigned n = 0; r > 0 && n < MESSAGES_PER_TURN; n++)
+        r = take_message(socket, &in, &closed);
+    if (closed) {
+        buf_deinit(&in);
+        return GONE;
+    }
+    socket->closed = NULL;
+    socket->in = in;
+    socket->unread = r > 0;
+    if (socket->unread || socket->out.size > 0)
+        turn_soon(socket);
+    return MIN(r, 0);
+}
+
+static void on_turn(LoopIdle *idle)
+{
+    ZmtpSocket *socket = container_of(idle, ZmtpSocket, turn);
+    int r = socket->error;
+
+    if (r == 0 && socket->unread)
+        r = take_messages(socket);
+    if (r == 0)
+        r = write_out(socket);
+    if (r < 0)
+        lose(socket, r);
+}
+
+static int read_in(ZmtpSocket *socket)
+{
+    ssize_t n = buf_read_fd(&socket->in, socket->fd, READ_SIZE);
+
+    if (n == -EAGAIN)
+        return 0;
+    if (n <= 0)
+        return n < 0 ? (int)n : -ECONNRESET;
+    return take_messages(socket);
+}
+
+static void on_ready(LoopFile *file, uint32_t events)
+{
+    ZmtpSocket *socket = container_of(file, ZmtpSocket, file);
+    int r = 0;
+
+    if (!socket->unread && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+        r = read_in(socket);
+    if (r == 0 && (events & EPOLLOUT))
+        r = write_out(socket);
+    if (r < 0)
+        lose(socket, r);
+}
+
+int zmtp_socket_open(ZmtpSocket *socket, Loop *loop, int fd, ZmtpRole role, size_t max_frame,
+                     size_t max_queue, const ZmtpSocketEvents *events)
+{
+    int r;
+
+    *socket = ZMTP_SOCKET_NULL;
+    socket->events = events;
+    socket->out.limit = max_queue;
+    r = zmtp_init(&socket->zmtp, role, max_frame, &socket->out);
+    if (r == 0)
+        r = loop_file_add(loop, &socket->file, fd, EPOLLIN, on_ready);
+    if (r < 0) {
+        buf_deinit(&socket->out);
+        *socket = ZMTP_SOCKET_NULL;
+        return r;
+    }
+    socket->fd = fd;
+    turn_soon(socket);
+    return 0;
+}
+
+void zmtp_socket_fail(ZmtpSocket *socket, int error)
+{
+    if (socket->fd < 0 || socket->error < 0)
+        return;
+    socket->error = error;
+    turn_soon(socket);
+}
+
+int zmtp_socket_begin(ZmtpSocket *socket, size_t *ret_mark)
+{
+    return socket->error < 0 ? -ENOTCONN : zmtp_frame_begin(&socket->zmtp, &socket->out, ret_mark);
+}
+
+int zmtp_socket_end(ZmtpSocket *socket, size_t mark, int error)
+{
+    if (error < 0) {
+        socket->out.size = mark;
+        return error;
+    }
+    zmtp_frame_end(&socket->out, mark);
+    turn_soon(socket);
+    return 0;
+}
+
+int zmtp_socket_send(ZmtpSocket *socket, const void *bytes, size_t size)
+{
+    size_t mark;
+    int r = zmtp_socket_begin(socket, &mark);
+
+    return r < 0 ? r : zmtp_socket_end(socket, mark, buf_append(&socket->out, bytes, size));
+}

@@ -1,0 +1,52 @@
+/* ZmtpSocket: a ZMTP peer on a stream socket and the loop. Each turn of the loop it reads once and hands out
+ * what has come, up to a number of messages; all that is sent in one turn leaves in one system call. */
+#pragma once
+
+#include "proto/base/loop.h"
+#include "proto/zmtp.h"
+
+typedef struct ZmtpSocket ZmtpSocket;
+
+/* In any of them the socket may be closed and its memory freed. */
+typedef struct ZmtpSocketEvents {
+    void (*open)(ZmtpSocket *socket); /* messages may be sent from now on */
+    /* The bytes are valid during the call, whatever becomes of the socket. */
+    void (*message)(ZmtpSocket *socket, const ZmtpFrame *frame);
+    /* The connection has ended and is closed; not called after zmtp_socket_close(). `error`: -ECONNRESET when
+     * the peer went, -EPROTO or -EMSGSIZE when it does not speak as we do, or another negative errno. */
+    void (*lost)(ZmtpSocket *socket, int error);
+} ZmtpSocketEvents;
+
+struct ZmtpSocket {
+    const ZmtpSocketEvents *events;
+    int fd; /* -1: closed */
+    Zmtp zmtp;
+    Buf in, out;
+    LoopFile file;
+    LoopIdle turn;
+    bool unread;  /* more messages have come than one turn takes */
+    int error;    /* the connection ends with it before the loop waits again */
+    bool *closed; /* set when the socket is closed while it hands out messages */
+};
+
+#define ZMTP_SOCKET_NULL ((ZmtpSocket){.fd = -1, .zmtp.state = ZMTP_FAILED})
+
+/* Begins with a connected, non-blocking descriptor, which it owns from then on. `max_frame` bounds what comes
+ * in, `max_queue` the bytes that wait to be sent (0: nothing does). 0 or a negative errno. */
+int zmtp_socket_open(ZmtpSocket *socket, Loop *loop, int fd, ZmtpRole role, size_t max_frame,
+                     size_t max_queue, const ZmtpSocketEvents *events);
+
+/* What still waits is sent as far as the peer takes it at once. A closed socket may be closed again. */
+void zmtp_socket_close(ZmtpSocket *socket);
+
+/* Ends the connection with `error` before the loop waits again. */
+void zmtp_socket_fail(ZmtpSocket *socket, int error);
+
+/* A message in place: begin, append to socket->out, end with 0 or with the error of appending, upon which
+ * nothing is sent; end returns it. begin: 0, -ENOTCONN before the handshake is over and after the end,
+ * -ENOBUFS when too much waits, -ENOMEM. */
+int zmtp_socket_begin(ZmtpSocket *socket, size_t *ret_mark);
+int zmtp_socket_end(ZmtpSocket *socket, size_t mark, int error);
+
+/* The same for a message that is already encoded. */
+int zmtp_socket_send(ZmtpSocket *socket, const void *bytes, size_t size);
