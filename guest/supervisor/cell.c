@@ -1,32 +1,67 @@
 #include "guest/supervisor/cell.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "proto/base/clock.h"
+#include "guest/channel.h"
 
 /* Kept back while the cell runs, so that what the pipes hold at its end can still be sent: one event each. */
 #define CREDIT_RESERVE STREAMS
 
-Cell *cell_new(uint64_t id, uint64_t execution_count, const CellLimits *limits)
+static int encode_request(Cell *cell, const Call *call)
+{
+    size_t mark = 0;
+    Writer w;
+    int r = channel_frame_begin(&cell->request, &mark);
+
+    if (r < 0)
+        return r;
+    writer_message(&w, &cell->request, MSG_EXECUTE, cell->execution_count, call->asks ? 4 : 3);
+    write_key(&w, "code");
+    write_text_n(&w, call->code.data, call->code.size);
+    write_key(&w, "run_id");
+    write_text_n(&w, call->run_id.data, call->run_id.size);
+    write_key(&w, "execution_count");
+    write_uint(&w, cell->execution_count);
+    if (call->asks) {
+        write_key(&w, "asks");
+        write_bool(&w, true);
+    }
+    r = writer_finish(&w);
+    if (r == 0)
+        channel_frame_end(&cell->request, mark);
+    return r;
+}
+
+static void init_outputs(Cell *cell, const CellLimits *limits)
 {
     static const char *const names[STREAMS] = {"stdout", "stderr"};
+
+    for (unsigned i = 0; i < STREAMS; i++)
+        output_init(&cell->output[i], limits->output, &limits->spill,
+                    (SpillName){cell->branch_number, cell->execution_count, names[i]});
+}
+
+Cell *cell_new(Branch *branch, const Call *call, uint64_t execution_count, const CellLimits *limits)
+{
     Cell *cell = calloc(1, sizeof(*cell));
 
     if (!cell)
         return NULL;
-    cell->id = id;
+    cell->branch = branch;
+    cell->branch_number = call->branch;
+    cell->id = call->id;
     cell->execution_count = execution_count;
+    cell->code_hash = call->code_hash;
+    cell->timeout = call->timeout;
+    cell->stream = cell->attended = call->stream;
+    cell->undo = call->undo;
     cell->credit = LIMIT_CREDIT;
-    for (unsigned i = 0; i < STREAMS; i++) {
-        char name[64];
-
-        snprintf(name, sizeof(name), "%" PRIu64 ".%s", execution_count, names[i]);
-        output_init(&cell->output[i], limits->output, &limits->spill, name);
-    }
+    if (call->run_id.size > 0)
+        memcpy(cell->run_id, call->run_id.data, MIN(call->run_id.size, LIMIT_RUN_ID));
+    init_outputs(cell, limits);
     displays_init(&cell->displays);
-    return cell;
+    asks_init(&cell->asks, call->asks);
+    return encode_request(cell, call) == 0 ? cell : cell_free(cell);
 }
 
 Cell *cell_free(Cell *cell)
@@ -37,6 +72,9 @@ Cell *cell_free(Cell *cell)
     for (unsigned i = 0; i < STREAMS; i++)
         output_deinit(&cell->output[i]);
     displays_deinit(&cell->displays);
+    asks_deinit(&cell->asks);
+    buf_deinit(&cell->request);
+    buf_deinit(&cell->words);
     free(cell);
     return NULL;
 }
@@ -58,7 +96,7 @@ static void send_output(Cell *cell, Link *link, unsigned stream, const uint8_t *
 void cell_output(Cell *cell, Link *link, unsigned stream, const uint8_t *bytes, size_t n)
 {
     output_write(&cell->output[stream - 1], bytes, n);
-    if (cell->stream && cell->credit > 0 && link_has_room(link))
+    if (cell->attended && cell->credit > 0 && link_has_room(link))
         send_output(cell, link, stream, bytes, n);
 }
 
@@ -66,7 +104,7 @@ void cell_display(Cell *cell, Link *link, const Display *display)
 {
     LinkFrame frame;
 
-    if (!displays_add(&cell->displays, display) || !cell->stream || !link_has_room(link))
+    if (!displays_add(&cell->displays, display) || !cell->attended || !link_has_room(link))
         return;
     if (link_begin(link, &frame, MSG_DISPLAY, cell->id, DISPLAY_EVENT_FIELDS) < 0)
         return;
@@ -74,117 +112,20 @@ void cell_display(Cell *cell, Link *link, const Display *display)
     link_end(link, &frame);
 }
 
+void cell_unattended(Cell *cell)
+{
+    cell->attended = false;
+    cell->credit = 0;
+    asks_send_again(&cell->asks);
+}
+
 void cell_credit(Cell *cell, uint64_t count)
 {
+    cell->attended = cell->stream;
     cell->credit = (unsigned)MIN(count, LIMIT_CREDIT - cell->credit) + cell->credit;
 }
 
 bool cell_takes_output(const Cell *cell)
 {
-    return !cell->stream || cell->credit > CREDIT_RESERVE || cell->ladder.step != LADDER_STEP_WAIT;
-}
-
-/* The record */
-
-static void write_optional_text(Writer *w, Text text)
-{
-    if (text.data)
-        write_text_n(w, text.data, text.size);
-    else
-        write_nil(w);
-}
-
-static void write_error(Writer *w, const PythonError *error)
-{
-    write_key(w, "error");
-    if (!error->name.data) {
-        write_nil(w);
-        return;
-    }
-    write_map(w, 3);
-    write_key(w, "name");
-    write_optional_text(w, error->name);
-    write_key(w, "message");
-    write_optional_text(w, error->message);
-    write_key(w, "traceback");
-    write_optional_text(w, error->traceback);
-}
-
-static void write_end(Writer *w, const Outcome *outcome, double duration)
-{
-    write_key(w, "signal");
-    if (outcome->signal > 0)
-        write_int(w, outcome->signal);
-    else
-        write_nil(w);
-    write_key(w, "exit_code");
-    if (outcome->exit_code >= 0)
-        write_int(w, outcome->exit_code);
-    else
-        write_nil(w);
-    write_key(w, "duration");
-    write_double(w, duration);
-    write_key(w, "usage");
-    write_map(w, 2);
-    write_key(w, "cpu");
-    write_double(w, outcome->cpu);
-    write_key(w, "peak_memory");
-    write_uint(w, outcome->peak_memory);
-}
-
-/* `text` has room for the text of a stream and is empty before and after. */
-static void write_stream(Writer *w, Output *output, const char *name, Buf *text)
-{
-    char key[32], file[LIMIT_PATH + 128];
-    int r = output_text(output, text);
-
-    if (r < 0 && w->error == 0)
-        w->error = r;
-    write_key(w, name);
-    write_text_n(w, text->size ? (const char *)buf_head(text) : "", text->size);
-    buf_clear(text);
-
-    snprintf(key, sizeof(key), "%s_bytes", name);
-    write_key(w, key);
-    write_uint(w, output->total);
-    snprintf(key, sizeof(key), "%s_file", name);
-    write_key(w, key);
-    if (output->truncated && output_file(output, file, sizeof(file)))
-        write_name(w, file);
-    else
-        write_nil(w);
-}
-
-static void write_streams(Writer *w, Cell *cell)
-{
-    _cleanup_(buf_deinit) Buf text = BUF_NULL;
-
-    write_stream(w, &cell->output[0], "stdout", &text);
-    write_stream(w, &cell->output[1], "stderr", &text);
-    write_key(w, "truncated");
-    write_bool(w, cell->output[0].truncated || cell->output[1].truncated);
-}
-
-int cell_record(Cell *cell, const Outcome *outcome, uint64_t epoch, Buf *ret)
-{
-    double duration = cell->begun ? (double)(clock_now() - cell->started) / NSEC_PER_SEC : 0;
-    Writer w;
-
-    writer_message(&w, ret, MSG_EXECUTED, cell->id, 18);
-    write_key(&w, "status");
-    write_text(&w, outcome->status);
-    write_key(&w, "state");
-    write_text(&w, outcome->state_lost ? "lost" : "kept");
-    write_key(&w, "epoch");
-    write_uint(&w, epoch);
-    write_key(&w, "execution_count");
-    write_uint(&w, cell->execution_count);
-    write_streams(&w, cell);
-    write_key(&w, "result");
-    write_optional_text(&w, outcome->result);
-    write_key(&w, "displays");
-    displays_write(&cell->displays, &w);
-    write_error(&w, &outcome->error);
-    write_end(&w, outcome, duration);
-    return writer_finish(&w);
+    return !cell->attended || cell->credit > CREDIT_RESERVE || cell->ladder.step != LADDER_STEP_WAIT;
 }

@@ -1,6 +1,7 @@
 /* One call, from its `execute` to its record. */
 #pragma once
 
+#include "guest/supervisor/ask.h"
 #include "guest/supervisor/displays.h"
 #include "guest/supervisor/ladder.h"
 #include "guest/supervisor/link.h"
@@ -8,18 +9,51 @@
 #include "guest/supervisor/output.h"
 #include "guest/supervisor/streams.h"
 
+typedef struct Branch Branch;
+
+/* What the controller asks for. */
+typedef struct Call {
+    uint64_t id; /* of the message; the answer and events carry it */
+    uint64_t branch;
+    Text code;
+    Text run_id;
+    uint64_t code_hash; /* the controller's own */
+    double timeout;     /* seconds */
+    bool stream;        /* send output and displays while it runs */
+    bool undo;          /* if it does not end well nothing of it is to stay in the variables */
+    AskMode asks;
+} Call;
+
+typedef enum CellStep {
+    CELL_WAITS, /* for its interpreter, or for a checkpoint */
+    CELL_RUNS,
+    CELL_ENDED, /* `outcome` is known; what becomes of the variables is not */
+} CellStep;
+
 typedef struct Cell {
-    void *owner; /* for the callback of the ladder */
-    uint64_t id; /* of the controller's message; its answer and events carry it */
+    Branch *branch;
+    CellStep step;
+    uint64_t id;
+    uint64_t branch_number; /* as it was when the call came */
     uint64_t execution_count;
-    double timeout; /* seconds */
-    bool stream;    /* send output and displays while it runs */
+    uint64_t code_hash;
+    char run_id[LIMIT_RUN_ID + 1];
+    double timeout;
+    bool stream;
+    bool attended; /* whoever asked for the stream is there to take it */
+    bool undo;
+    bool sheltered; /* a checkpoint was asked for, for this cell's sake */
     unsigned credit;
-    bool begun;       /* the interpreter has it */
+    Buf request;      /* what the interpreter is to be sent */
     uint64_t started; /* clock_now() when it began */
+    double duration;  /* seconds, once it has ended */
     Ladder ladder;
     Output output[STREAMS];
     Displays displays;
+    Asks asks;
+    Outcome outcome;
+    Buf words; /* that `outcome` points to, when it has to wait */
+    Protection protection;
 } Cell;
 
 typedef struct CellLimits {
@@ -28,7 +62,7 @@ typedef struct CellLimits {
 } CellLimits;
 
 /* `limits` must outlive the cell. NULL when out of memory. */
-Cell *cell_new(uint64_t id, uint64_t execution_count, const CellLimits *limits);
+Cell *cell_new(Branch *branch, const Call *call, uint64_t execution_count, const CellLimits *limits);
 Cell *cell_free(Cell *cell);
 
 /* What the cell wrote to stream 1 or 2: kept, counted, and sent as an event if there is credit for it. */
@@ -37,10 +71,10 @@ void cell_output(Cell *cell, Link *link, unsigned stream, const uint8_t *bytes, 
 /* A display that came while it runs: kept, and sent as an event. */
 void cell_display(Cell *cell, Link *link, const Display *display);
 
+/* The controller is gone: events and credit that were under way are lost. The next one's first credit
+ * resumes. */
+void cell_unattended(Cell *cell);
 void cell_credit(Cell *cell, uint64_t count);
 
 /* Whether its pipes are to be read now. If not, nobody takes the output and the writer is to wait. */
 bool cell_takes_output(const Cell *cell);
-
-/* Encodes `executed` for the controller into `ret`, which is empty before. 0, -ENOBUFS or -ENOMEM. */
-int cell_record(Cell *cell, const Outcome *outcome, uint64_t epoch, Buf *ret);

@@ -11,7 +11,7 @@
 
 /* Answers */
 
-static void answer_problem(Controller *controller, uint64_t id, const Problem *problem)
+void controller_answer_problem(Controller *controller, uint64_t id, const Problem *problem)
 {
     LinkFrame frame;
 
@@ -31,18 +31,12 @@ void controller_answer(Controller *controller, uint64_t id, ErrorCode code, cons
     Problem problem = PROBLEM_NULL;
 
     problem_set(&problem, code, "%s: %s", what, why);
-    answer_problem(controller, id, &problem);
+    controller_answer_problem(controller, id, &problem);
 }
 
-void controller_reply_reset(Controller *controller, uint64_t id)
+int controller_reply(Controller *controller, LinkFrame *frame, uint64_t id, size_t fields)
 {
-    LinkFrame frame;
-
-    if (link_begin(&controller->link, &frame, MSG_REPLY, id, 1) < 0)
-        return;
-    write_key(&frame.writer, "epoch");
-    write_uint(&frame.writer, controller->supervisor->epoch);
-    link_end(&controller->link, &frame);
+    return link_begin(&controller->link, frame, MSG_REPLY, id, fields);
 }
 
 void controller_send_record(Controller *controller)
@@ -59,64 +53,164 @@ typedef struct WelcomeBody {
     const msgpack_object_map *env;
     uint64_t output_limit;
     uint64_t spill_limit;
+    Text checkpoint;
+    uint64_t checkpoint_budget;
+    uint64_t memory;
+    double orphan_timeout;
+    const msgpack_object_array *imports;
 } WelcomeBody;
 
-static int handle_welcome(Controller *controller, const Message *message, Problem *problem)
+static int parse_mode(CheckpointMode *ret, Text text, Problem *problem)
+{
+    static const char *const names[] = {
+        [CHECKPOINT_AUTO] = "auto", [CHECKPOINT_ALWAYS] = "always", [CHECKPOINT_OFF] = "off"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        if (text_equal(text, names[i])) {
+            *ret = (CheckpointMode)i;
+            return 0;
+        }
+    }
+    return problem_set(problem, ERR_BAD_REQUEST, "`checkpoint` must be auto, always or off");
+}
+
+static int decode_environment(Environment *ret, const Supervisor *supervisor, uint64_t memory,
+                              const msgpack_object_map *set, Problem *problem)
+{
+    int r = environment_init(ret, supervisor->options->directory, memory, set, problem);
+
+    return r == -ENOMEM ? problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM)) : r;
+}
+
+static int decode_welcome(Settings *ret, const msgpack_object_array **ret_imports,
+                          const Supervisor *supervisor, const Message *message, Problem *problem)
 {
     static const Field fields[] = {
         FIELD(FIELD_MAP, WelcomeBody, env, false, 0),
         FIELD(FIELD_UINT, WelcomeBody, output_limit, false, LIMIT_OUTPUT),
         FIELD(FIELD_UINT, WelcomeBody, spill_limit, false, LIMIT_SPILL),
+        FIELD(FIELD_TEXT, WelcomeBody, checkpoint, false, 0),
+        FIELD(FIELD_UINT, WelcomeBody, checkpoint_budget, false, 0),
+        FIELD(FIELD_UINT, WelcomeBody, memory, false, 0),
+        FIELD(FIELD_DOUBLE, WelcomeBody, orphan_timeout, false, 0),
+        FIELD(FIELD_ARRAY, WelcomeBody, imports, false, 0),
     };
-    Supervisor *supervisor = controller->supervisor;
-    WelcomeBody body = {.output_limit = LIMIT_OUTPUT, .spill_limit = LIMIT_SPILL};
-    Environment environment = {0};
+    WelcomeBody body = {.output_limit = LIMIT_OUTPUT,
+                        .spill_limit = LIMIT_SPILL,
+                        .checkpoint = {"auto", 4},
+                        .orphan_timeout = supervisor->options->orphan_timeout};
     int r = fields_decode(&body, fields, ARRAY_SIZE(fields), &message->body, problem);
 
     if (r == 0)
-        r = environment_init(&environment, supervisor->options->directory, body.env, problem);
-    if (r == -ENOMEM)
-        return problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM));
+        r = parse_mode(&ret->checkpoint, body.checkpoint, problem);
+    if (r == 0 && body.orphan_timeout <= 0)
+        r = problem_set(problem, ERR_BAD_REQUEST, "`orphan_timeout` is out of range");
     if (r < 0)
         return r;
+    ret->output_limit = body.output_limit;
+    ret->spill_limit = body.spill_limit;
+    ret->checkpoint_budget = body.checkpoint_budget;
+    ret->memory = body.memory;
+    ret->orphan_timeout = body.orphan_timeout;
+    *ret_imports = body.imports;
+    return decode_environment(&ret->environment, supervisor, body.memory, body.env, problem);
+}
+
+static int handle_welcome(Controller *controller, const Message *message, Problem *problem)
+{
+    Supervisor *supervisor = controller->supervisor;
+    Settings settings = {0};
+    const msgpack_object_array *imports = NULL;
+    int r = decode_welcome(&settings, &imports, supervisor, message, problem);
+
+    if (r == 0)
+        r = supervisor_configure(supervisor, &settings, imports, problem);
+    if (r < 0) {
+        environment_deinit(&settings.environment);
+        return r;
+    }
     controller->welcomed = true;
     link_accepted(&controller->link);
     loop_timer_cancel(&controller->orphan);
     controller_send_record(controller);
-    supervisor_configure(supervisor, environment, body.output_limit, body.spill_limit);
+    call_send_asks(supervisor);
+    spare_tell(supervisor);
     return 0;
 }
 
+static int handle_claim(Controller *controller, const Message *message, Problem *problem)
+{
+    typedef struct ClaimBody {
+        const msgpack_object_map *env;
+        Text checkpoint;
+    } ClaimBody;
+    static const Field fields[] = {
+        FIELD(FIELD_MAP, ClaimBody, env, false, 0),
+        FIELD(FIELD_TEXT, ClaimBody, checkpoint, false, 0),
+    };
+    Supervisor *supervisor = controller->supervisor;
+    ClaimBody body = {.checkpoint = {"auto", 4}};
+    Environment environment;
+    CheckpointMode mode = CHECKPOINT_AUTO;
+    int r = fields_decode(&body, fields, ARRAY_SIZE(fields), &message->body, problem);
+
+    if (r == 0 && !spare_is_one(&supervisor->spare))
+        r = problem_set(problem, ERR_BAD_REQUEST, "it is a session already");
+    if (r == 0)
+        r = parse_mode(&mode, body.checkpoint, problem);
+    if (r == 0)
+        r = decode_environment(&environment, supervisor, supervisor->settings.memory, body.env, problem);
+    if (r == 0)
+        supervisor_claim(supervisor, &environment, mode);
+    return r;
+}
+
 typedef struct ExecuteBody {
+    uint64_t branch;
     Text code;
-    Text run_id;
+    uint64_t code_hash;
     double timeout;
     bool stream;
-    uint64_t execution_count; /* the supervisor counts; what the controller says is not used */
+    Text run_id;
+    Text on_error;
+    Text asks;
 } ExecuteBody;
 
 static int handle_execute(Controller *controller, const Message *message, Problem *problem)
 {
     static const Field fields[] = {
+        FIELD(FIELD_UINT, ExecuteBody, branch, false, 0),
         FIELD(FIELD_TEXT, ExecuteBody, code, true, LIMIT_CODE),
-        FIELD(FIELD_TEXT, ExecuteBody, run_id, true, LIMIT_RUN_ID),
+        FIELD(FIELD_UINT, ExecuteBody, code_hash, false, 0),
         FIELD(FIELD_DOUBLE, ExecuteBody, timeout, true, 0),
         FIELD(FIELD_BOOL, ExecuteBody, stream, false, 0),
-        FIELD(FIELD_UINT, ExecuteBody, execution_count, false, 0),
+        FIELD(FIELD_TEXT, ExecuteBody, run_id, true, LIMIT_RUN_ID),
+        FIELD(FIELD_TEXT, ExecuteBody, on_error, false, 0),
+        FIELD(FIELD_TEXT, ExecuteBody, asks, false, 0),
     };
-    ExecuteBody body = {0};
+    ExecuteBody body = {.on_error = {"keep", 4}};
     int r = fields_decode(&body, fields, ARRAY_SIZE(fields), &message->body, problem);
 
     if (r < 0)
         return r;
     if (body.timeout <= 0 || body.timeout > TIMEOUT_MAXIMUM)
         return problem_set(problem, ERR_BAD_REQUEST, "`timeout` is out of range");
+    if (!text_equal(body.on_error, "keep") && !text_equal(body.on_error, "rollback"))
+        return problem_set(problem, ERR_BAD_REQUEST, "`on_error` must be keep or rollback");
+    if (body.asks.data && !text_equal(body.asks, "pause") && !text_equal(body.asks, "count"))
+        return problem_set(problem, ERR_BAD_REQUEST, "`asks` must be pause or count");
 
     Call call = {.id = message->id,
+                 .branch = body.branch,
                  .code = body.code,
                  .run_id = body.run_id,
+                 .code_hash = body.code_hash,
                  .timeout = body.timeout,
-                 .stream = body.stream};
+                 .stream = body.stream,
+                 .undo = text_equal(body.on_error, "rollback"),
+                 .asks = !body.asks.data                  ? ASK_NOBODY
+                         : text_equal(body.asks, "pause") ? ASK_PAUSE
+                                                          : ASK_COUNT};
     return supervisor_execute(controller->supervisor, &call, problem);
 }
 
@@ -134,6 +228,16 @@ static int handle_credit(Controller *controller, const Message *message, Problem
     return r;
 }
 
+/* An error would be taken for the end of the call, whose id it has. */
+static int handle_answer(Controller *controller, const Message *message)
+{
+    Problem problem = PROBLEM_NULL;
+
+    if (supervisor_answer(controller->supervisor, message, &problem) < 0)
+        log_warn("answer refused", "reason=%s", problem.text);
+    return 0;
+}
+
 static int handle(Controller *controller, const Message *message, Problem *problem)
 {
     Supervisor *supervisor = controller->supervisor;
@@ -146,18 +250,23 @@ static int handle(Controller *controller, const Message *message, Problem *probl
     }
     if (!controller->welcomed)
         return problem_set(problem, ERR_BAD_REQUEST, "%s before guest_welcome", message_name(message->kind));
+    if (message->kind == MSG_CLAIM)
+        return handle_claim(controller, message, problem);
+    if (spare_is_one(&supervisor->spare))
+        return problem_set(problem, ERR_BAD_REQUEST, "%s before claim", message_name(message->kind));
     switch (message->kind) {
     case MSG_EXECUTE:
         return handle_execute(controller, message, problem);
     case MSG_INTERRUPT:
         supervisor_interrupt(supervisor);
         return 0;
-    case MSG_RESET:
-        supervisor_reset(supervisor, message->id);
-        return 0;
     case MSG_CREDIT:
         return handle_credit(controller, message, problem);
+    case MSG_ANSWER:
+        return handle_answer(controller, message);
     default:
+        if (order_handler(message->kind))
+            return order_handler(message->kind)(supervisor, message, problem);
         return problem_set(problem, ERR_BAD_REQUEST, "unexpected message %s", message_name(message->kind));
     }
 }
@@ -172,7 +281,40 @@ static void on_message(Link *link, const Message *message)
     if (handle(controller, message, &problem) == 0)
         return;
     log_warn("message refused", "kind=%s reason=%s", message_name(message->kind), problem.text);
-    answer_problem(controller, message->id, &problem);
+    controller_answer_problem(controller, message->id, &problem);
+}
+
+static void write_branches(Writer *w, const Supervisor *supervisor)
+{
+    Branch *branch;
+
+    write_array(w, supervisor->branch_count);
+    list_foreach (branch, (List *)&supervisor->branches, Branch, link) {
+        write_map(w, 3);
+        write_key(w, "branch");
+        write_uint(w, branch->number);
+        write_key(w, "epoch");
+        write_uint(w, branch->epoch);
+        write_key(w, "execution_count");
+        write_uint(w, branch->execution_count);
+    }
+}
+
+static void write_running(Writer *w, const Cell *cell)
+{
+    if (!cell) {
+        write_nil(w);
+        return;
+    }
+    write_map(w, 4);
+    write_key(w, "id");
+    write_uint(w, cell->id);
+    write_key(w, "branch");
+    write_uint(w, cell->branch_number);
+    write_key(w, "run_id");
+    write_text(w, cell->run_id);
+    write_key(w, "code_hash");
+    write_uint(w, cell->code_hash);
 }
 
 static void on_open(Link *link)
@@ -190,10 +332,10 @@ static void on_open(Link *link)
     write_bytes(&frame.writer, link->secret, sizeof(link->secret));
     write_key(&frame.writer, "peer");
     write_text(&frame.writer, PEER);
-    write_key(&frame.writer, "epoch");
-    write_uint(&frame.writer, supervisor->epoch);
-    write_key(&frame.writer, "execution_count");
-    write_uint(&frame.writer, supervisor->execution_count);
+    write_key(&frame.writer, "branches");
+    write_branches(&frame.writer, supervisor);
+    write_key(&frame.writer, "running");
+    write_running(&frame.writer, supervisor->cell);
     link_end(link, &frame);
 }
 
@@ -206,7 +348,7 @@ static void on_orphan_due(LoopTimer *timer)
 static int wait_for_controller(Controller *controller)
 {
     Supervisor *supervisor = controller->supervisor;
-    uint64_t due = clock_now() + clock_from_seconds(supervisor->options->orphan_timeout);
+    uint64_t due = clock_now() + clock_from_seconds(supervisor->settings.orphan_timeout);
 
     if (loop_timer_is_set(&controller->orphan))
         return 0;

@@ -25,4 +25,8 @@ void controller_send_record(Controller *controller);
 void controller_answer(Controller *controller, uint64_t id, ErrorCode code, const char *what,
                        const char *why);
 
-void controller_reply_reset(Controller *controller, uint64_t id);
+void controller_answer_problem(Controller *controller, uint64_t id, const Problem *problem);
+
+/* A reply of so many fields: write them with frame->writer, then link_end(&controller->link, frame). Negative
+ * when nobody would get it. */
+int controller_reply(Controller *controller, LinkFrame *frame, uint64_t id, size_t fields);

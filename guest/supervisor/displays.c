@@ -36,13 +36,42 @@ void displays_init(Displays *displays)
     list_init(&displays->entries);
 }
 
-void displays_deinit(Displays *displays)
+/* What was dropped stays told: it is not there to be taken back. */
+static void displays_clear(Displays *displays)
 {
+    size_t dropped = displays->dropped;
     DisplayEntry *entry;
 
     list_foreach (entry, &displays->entries, DisplayEntry, link)
         entry_free(entry);
     displays_init(displays);
+    displays->dropped = dropped;
+}
+
+void displays_deinit(Displays *displays)
+{
+    displays_clear(displays);
+    displays->dropped = 0;
+}
+
+static bool is_clearing(const Display *display)
+{
+    return display->update && !display->display_id.data;
+}
+
+/* Whether it is to wait for something new to be shown. */
+static bool waits(const Display *display)
+{
+    return display->metadata && display->metadata->size > 0 && display->metadata->ptr[0].val.via.boolean;
+}
+
+/* It is sent on as it is, whatever the limits. */
+static bool is_plain_clearing(const Display *display)
+{
+    return display->data->size == 0 &&
+           (!display->metadata || display->metadata->size == 0 ||
+            (display->metadata->size == 1 && map_find(display->metadata, "wait") &&
+             display->metadata->ptr[0].val.type == MSGPACK_OBJECT_BOOLEAN));
 }
 
 int display_decode(Display *ret, const msgpack_object_map *body, Problem *problem)
@@ -62,6 +91,8 @@ int display_decode(Display *ret, const msgpack_object_map *body, Problem *proble
     for (uint32_t i = 0; i < display.data->size; i++)
         if (display.data->ptr[i].key.type != MSGPACK_OBJECT_STR)
             return problem_set(problem, ERR_BAD_REQUEST, "a MIME type of a display is not text");
+    if (is_clearing(&display) && !is_plain_clearing(&display))
+        return problem_set(problem, ERR_BAD_REQUEST, "an update of no display in particular shows something");
     *ret = display;
     return 0;
 }
@@ -160,7 +191,7 @@ static DisplayEntry *find(const Displays *displays, Text display_id)
     return NULL;
 }
 
-bool displays_add(Displays *displays, const Display *display)
+static bool keep(Displays *displays, const Display *display)
 {
     _cleanup_(entry_freep) DisplayEntry *entry = entry_new(display);
     DisplayEntry *old =
@@ -184,6 +215,17 @@ bool displays_add(Displays *displays, const Display *display)
     }
     entry = NULL;
     return true;
+}
+
+bool displays_add(Displays *displays, const Display *display)
+{
+    if (is_clearing(display) && waits(display)) {
+        displays->clearing = true;
+        return true;
+    }
+    if (is_clearing(display) || displays->clearing)
+        displays_clear(displays);
+    return is_clearing(display) || keep(displays, display);
 }
 
 static void write_notice(Writer *w, size_t dropped)

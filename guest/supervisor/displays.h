@@ -11,6 +11,7 @@ typedef struct Displays {
     size_t bytes;
     size_t nodes;
     size_t dropped; /* over the limits; told in one notice at the end */
+    bool clearing;  /* what there is goes when there is something new */
 } Displays;
 
 /* One display as it is on the wire; points into the message. */
@@ -28,8 +29,8 @@ void displays_deinit(Displays *displays);
 /* Checks a display: exactly the allowed keys, MIME types that are text. 0, or -EPROTO with a Problem. */
 int display_decode(Display *ret, const msgpack_object_map *body, Problem *problem);
 
-/* Keeps a copy. One with `update` takes the place of that with the same display_id, if there is one. What is
- * over the limits is counted and dropped: false then. */
+/* Keeps a copy. One with `update` takes the place of that with the same display_id, if there is one; without
+ * display_id it takes back all that was shown. What is over the limits is counted and dropped: false then. */
 bool displays_add(Displays *displays, const Display *display);
 
 /* Appends the fields of a display event to a message; DISPLAY_EVENT_FIELDS of them. */

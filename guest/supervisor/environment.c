@@ -5,14 +5,16 @@
 #include <string.h>
 
 static const char *const base[] = {
-    "PATH=/usr/local/bin:/usr/bin:/bin",
-    "LANG=C.UTF-8",
-    "MPLBACKEND=Agg",
-    "MPLCONFIGDIR=/tmp/mpl",
-    "OPENBLAS_NUM_THREADS=2",
-    "OMP_NUM_THREADS=2",
+    "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "MPLBACKEND=Agg", "MPLCONFIGDIR=/tmp/mpl",
     "PYTHONDONTWRITEBYTECODE=1",
 };
+
+/* Each thread of OpenBLAS takes tens of megabytes at its start; where only some of them find room a fork of
+ * the process, as for a checkpoint, waits for the others for ever. */
+#define SCARCE (UINT64_C(256) << 20)
+
+static const char *const threads[] = {"OPENBLAS_NUM_THREADS=2", "OMP_NUM_THREADS=2"};
+static const char *const threads_scarce[] = {"OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1"};
 
 void environment_deinit(Environment *environment)
 {
@@ -66,31 +68,97 @@ static int set_pair(Environment *environment, const msgpack_object_kv *pair, Pro
     return set_entry(environment, entry_format(name->ptr, name->size, value->ptr, value->size));
 }
 
-static int fill(Environment *environment, const char *home, const msgpack_object_map *set, Problem *problem)
+static int set_all(Environment *environment, const char *const *entries, size_t n)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < n; i++)
+        r = set_entry(environment, strdup(entries[i]));
+    return r;
+}
+
+static int fill(Environment *environment, const char *home, bool scarce, const msgpack_object_map *set,
+                Problem *problem)
 {
     int r = set_entry(environment, entry_format("HOME", 4, home, strlen(home)));
 
-    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(base); i++)
-        r = set_entry(environment, strdup(base[i]));
+    if (r == 0)
+        r = set_all(environment, base, ARRAY_SIZE(base));
+    if (r == 0)
+        r = set_all(environment, scarce ? threads_scarce : threads, ARRAY_SIZE(threads));
     for (uint32_t i = 0; r == 0 && set && i < set->size; i++)
         r = set_pair(environment, &set->ptr[i], problem);
     return r;
 }
 
-int environment_init(Environment *ret, const char *home, const msgpack_object_map *set, Problem *problem)
+int environment_init(Environment *ret, const char *home, uint64_t memory, const msgpack_object_map *set,
+                     Problem *problem)
 {
     _cleanup_(environment_deinit) Environment environment = {0};
+    bool scarce = memory > 0 && memory < SCARCE;
 
     if (set && set->size > LIMIT_ENV)
         return problem_set(problem, ERR_TOO_LARGE, "env has more than %u entries", LIMIT_ENV);
-    environment.entries = calloc(1 + ARRAY_SIZE(base) + (set ? set->size : 0) + 1, sizeof(char *));
+    environment.entries =
+        calloc(1 + ARRAY_SIZE(base) + ARRAY_SIZE(threads) + (set ? set->size : 0) + 1, sizeof(char *));
     if (!environment.entries)
         return -ENOMEM;
 
-    int r = fill(&environment, home, set, problem);
+    int r = fill(&environment, home, scarce, set, problem);
     if (r < 0)
         return r;
     *ret = environment;
     environment = (Environment){0};
     return 0;
+}
+
+static bool has_entry(const Environment *environment, const char *entry)
+{
+    for (size_t i = 0; i < environment->n; i++)
+        if (strcmp(environment->entries[i], entry) == 0)
+            return true;
+    return false;
+}
+
+bool environment_equal(const Environment *one, const Environment *other)
+{
+    for (size_t i = 0; i < one->n; i++)
+        if (!has_entry(other, one->entries[i]))
+            return false;
+    return one->n == other->n;
+}
+
+/* What is read once, as these begin, and not again: how such entries begin. */
+static const char *const read_at_start[] = {
+    "PYTHON",                             /* Python: its paths, the seed of its hashes */
+    "LC_",       "LANG=",    "LANGUAGE=", /* Python: the locale, and with that the encodings */
+    "LD_",       "GLIBC_",   "MALLOC_",   /* the dynamic linker and the C library */
+    "OMP_",      "GOMP_",    "KMP_",      /* OpenMP: how many threads */
+    "OPENBLAS_", "GOTO_",    "MKL_",      /* linear algebra: likewise */
+    "BLIS_",     "NUMEXPR_", "NPY_",      /* NumPy and what goes with it */
+    "MPL",                                /* Matplotlib: the back end, its configuration */
+    "OPENSSL_",                           /* OpenSSL: its configuration */
+    "TMPDIR=",   "TEMP=",    "TMP=",      /* tempfile: the first directory that will do */
+};
+
+static bool is_read_at_start(const char *entry)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(read_at_start); i++)
+        if (strncmp(entry, read_at_start[i], strlen(read_at_start[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Whether `one` has an entry of those that `other` has not. */
+static bool differs_at_start(const Environment *one, const Environment *other)
+{
+    for (size_t i = 0; i < one->n; i++)
+        if (is_read_at_start(one->entries[i]) && !has_entry(other, one->entries[i]))
+            return true;
+    return false;
+}
+
+bool environment_needs_start(const Environment *from, const Environment *to)
+{
+    return differs_at_start(from, to) || differs_at_start(to, from);
 }

@@ -8,7 +8,14 @@ typedef struct Environment {
     size_t n;
 } Environment;
 
-/* `set` (may be NULL) maps text to text and wins over the base. Entries that no environment can hold are
- * refused. 0, -EPROTO with a Problem, or -ENOMEM. */
-int environment_init(Environment *ret, const char *home, const msgpack_object_map *set, Problem *problem);
+/* `memory` is that of the sandbox, bytes, 0: unlimited. `set` (may be NULL) maps text to text and wins over
+ * the base. Entries that no environment can hold are refused. 0, -EPROTO with a Problem, or -ENOMEM. */
+int environment_init(Environment *ret, const char *home, uint64_t memory, const msgpack_object_map *set,
+                     Problem *problem);
 void environment_deinit(Environment *environment);
+
+bool environment_equal(const Environment *one, const Environment *other);
+
+/* Whether an interpreter that was started with `from` cannot be given `to` while it runs: they differ in a
+ * variable that is read only when Python or a library of it starts. */
+bool environment_needs_start(const Environment *from, const Environment *to);

@@ -1,9 +1,11 @@
 #include "guest/supervisor/executed.h"
 
+#include "guest/supervisor/variables.h"
+
 typedef struct Body {
     Text result;
     const msgpack_object_array *displays;
-    const msgpack_object_map *error;
+    const msgpack_object_map *error, *changed;
     bool spawned;
     double cpu;
     uint64_t peak_memory;
@@ -43,6 +45,7 @@ int executed_decode(Executed *ret, Displays *displays, const msgpack_object_map 
         FIELD(FIELD_TEXT, Body, result, false, LIMIT_RESULT),
         FIELD(FIELD_ARRAY, Body, displays, false, 0),
         FIELD(FIELD_MAP, Body, error, false, 0),
+        FIELD(FIELD_MAP, Body, changed, false, 0),
         FIELD(FIELD_BOOL, Body, spawned, false, 0),
         FIELD(FIELD_DOUBLE, Body, cpu, false, 0),
         FIELD(FIELD_UINT, Body, peak_memory, false, 0),
@@ -53,12 +56,15 @@ int executed_decode(Executed *ret, Displays *displays, const msgpack_object_map 
 
     if (r == 0 && said.error)
         r = error_decode(&error, said.error, problem);
+    if (r == 0 && said.changed)
+        r = variables_check_changed(said.changed, problem);
     if (r == 0 && said.displays)
         r = displays_decode(displays, said.displays, problem);
     if (r < 0)
         return r;
     *ret = (Executed){.result = said.result,
                       .error = error,
+                      .changed = said.changed,
                       .spawned = said.spawned,
                       .cpu = MAX(said.cpu, 0.0),
                       .peak_memory = said.peak_memory};

@@ -13,6 +13,7 @@ typedef struct PythonError {
 typedef struct Executed {
     Text result; /* data NULL: none */
     PythonError error;
+    const msgpack_object_map *changed; /* NULL: nothing */
     bool spawned;
     double cpu;
     uint64_t peak_memory;

@@ -5,24 +5,14 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include "guest/channel.h"
-#include "guest/supervisor/processes.h"
+#include "guest/supervisor/footprint.h"
 #include "guest/supervisor/spawn.h"
-#include "proto/base/clock.h"
 #include "proto/base/log.h"
 
 #define READ_SIZE     (64u << 10)
 #define COMPLAINT_MAX 2048u
-
-/* Processes that do not die within this are stuck in the kernel; the reply cannot wait for them. */
-#define END_LIMIT (700 * NSEC_PER_MSEC)
-
-/* A process that ends closes its channel shortly before its parent is told. */
-#define HANGUP_LIMIT (200 * NSEC_PER_MSEC)
-
-static void on_channel_ready(LoopFile *file, uint32_t events);
 
 static void on_stream_data(Streams *streams, unsigned number, const uint8_t *bytes, size_t n)
 {
@@ -41,80 +31,97 @@ void interpreter_init(Interpreter *interpreter, Loop *loop)
     streams_init(&interpreter->streams, loop, on_stream_data);
 }
 
-static void fds_close(Interpreter *interpreter)
+static void release(Interpreter *interpreter)
 {
-    for (unsigned i = 0; i < STREAMS; i++)
-        close_fd(&interpreter->fds[i]);
-}
-
-static void channel_close(Interpreter *interpreter)
-{
+    loop_timer_cancel(&interpreter->hangup);
     loop_file_remove(&interpreter->file);
     close_fd(&interpreter->channel);
     buf_deinit(&interpreter->in);
     buf_deinit(&interpreter->out);
-    fds_close(interpreter);
+    for (unsigned i = 0; i < STREAMS; i++)
+        close_fd(&interpreter->fds[i]);
+    streams_close(&interpreter->streams);
+    interpreter->alive = interpreter->ready = interpreter->asked = interpreter->divided = false;
+    interpreter->pid = 0;
 }
 
 void interpreter_deinit(Interpreter *interpreter)
 {
-    loop_timer_cancel(&interpreter->hangup);
-    channel_close(interpreter);
-    streams_close(&interpreter->streams);
+    release(interpreter);
     buf_deinit(&interpreter->complaint);
-}
-
-static void fault(Interpreter *interpreter, const char *reason)
-{
-    log_warn("interpreter fault", "pid=%d reason=%s", (int)interpreter->pid, reason);
-    interpreter->on_fault(interpreter, reason);
 }
 
 /* Starting */
 
-static int spawn(Interpreter *interpreter, const Options *options, const Environment *environment,
-                 int channel)
-{
-    _cleanup_(closep) int out = -1, err = -1;
-    int ends[STREAMS];
-    int r = streams_open(&interpreter->streams, ends);
+typedef struct Ends {
+    int channel, out, err; /* in this order they go with `restore` */
+} Ends;
 
+static void ends_close(Ends *ends)
+{
+    close_fd(&ends->channel);
+    close_fd(&ends->out);
+    close_fd(&ends->err);
+}
+
+/* The channel and the pipes; *ret is what the process is to have, the caller's to close. */
+static int open_ends(Interpreter *interpreter, Ends *ret)
+{
+    Ends ends _cleanup_(ends_close) = {-1, -1, -1};
+    int pair[2], pipes[STREAMS] = {-1, -1};
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    interpreter->channel = pair[0];
+    ends.channel = pair[1];
+    /* Only this end: the interpreter uses blocking calls. */
+    fcntl(pair[0], F_SETFL, O_NONBLOCK);
+    int r = interpreter_listen(interpreter);
+    if (r == 0)
+        r = streams_open(&interpreter->streams, pipes);
     if (r < 0)
         return r;
-    out = ends[0];
-    err = ends[1];
-
-    SpawnPlan plan = {
-        .options = options, .environment = environment->entries, .channel = channel, .out = out, .err = err};
-    pid_t pid = spawn_interpreter(&plan);
-    if (pid < 0)
-        return pid;
-    interpreter->pid = pid;
+    ends.out = pipes[0];
+    ends.err = pipes[1];
+    *ret = ends;
+    ends = (Ends){-1, -1, -1};
     return 0;
 }
 
-int interpreter_start(Interpreter *interpreter, const Options *options, const Environment *environment)
+static void begin(Interpreter *interpreter, bool copied)
 {
-    int ends[2];
-
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-        return -errno;
-    /* Only this end: the interpreter uses blocking calls. */
-    fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    interpreter->channel = ends[0];
-    interpreter->ready = interpreter->left_children = false;
-    interpreter->cpu_counted = 0;
+    interpreter->copied = copied;
+    interpreter->ready = interpreter->reaped = interpreter->asked = interpreter->divided = false;
+    interpreter->spawned = false;
+    interpreter->questions = interpreter->answers = 0;
+    interpreter->prepares = interpreter->prepared = 0;
+    interpreter->pid = interpreter->sender = 0;
+    interpreter->cpu_counted = interpreter->cpu = 0;
+    interpreter->peak_memory = 0;
     interpreter->status = 0;
-    interpreter->usage = (struct rusage){0};
     buf_clear(&interpreter->complaint);
+}
 
-    int r = loop_file_add(interpreter->loop, &interpreter->file, ends[0], EPOLLIN, on_channel_ready);
-    if (r == 0)
-        r = spawn(interpreter, options, environment, ends[1]);
-    close(ends[1]);
+int interpreter_start(Interpreter *interpreter, const Options *options, const Environment *environment,
+                      uint64_t memory)
+{
+    Ends ends _cleanup_(ends_close) = {-1, -1, -1};
+
+    begin(interpreter, false);
+    int r = open_ends(interpreter, &ends);
+    if (r == 0) {
+        SpawnPlan plan = {.options = options,
+                          .environment = environment->entries,
+                          .memory = memory,
+                          .channel = ends.channel,
+                          .out = ends.out,
+                          .err = ends.err};
+        pid_t pid = spawn_interpreter(&plan);
+        r = pid < 0 ? (int)pid : 0;
+        interpreter->pid = MAX(pid, 0);
+    }
     if (r < 0) {
-        channel_close(interpreter);
-        streams_close(&interpreter->streams);
+        release(interpreter);
         return r;
     }
     interpreter->alive = true;
@@ -122,130 +129,63 @@ int interpreter_start(Interpreter *interpreter, const Options *options, const En
     return 0;
 }
 
-/* Sending */
-
-static int send_out(Interpreter *interpreter)
+static int send_restore(int frozen, const Ends *ends, uint64_t id, bool branched)
 {
-    const int *fds = interpreter->fds[0] >= 0 ? interpreter->fds : NULL;
-    int r;
+    Buf out _cleanup_(buf_deinit) = BUF_NULL;
+    int fds[CHANNEL_FDS] = {ends->channel, ends->out, ends->err};
+    size_t mark = 0;
+    Writer w;
+    int r = channel_frame_begin(&out, &mark);
 
-    if (!interpreter->ready || !interpreter->file.loop || interpreter->out.size == 0)
-        return 0;
-    r = channel_send(interpreter->channel, &interpreter->out, fds);
-    if (r < 0 && r != -EAGAIN)
+    if (r < 0)
         return r;
-    if (r >= 0)
-        fds_close(interpreter);
-    return loop_file_change(&interpreter->file, EPOLLIN | (r == 1 ? 0 : EPOLLOUT));
+    writer_message(&w, &out, MSG_RESTORE, id, 1);
+    write_key(&w, "branched");
+    write_bool(&w, branched);
+    r = writer_finish(&w);
+    if (r < 0)
+        return r;
+    channel_frame_end(&out, mark);
+    r = channel_send(frozen, &out, fds, CHANNEL_FDS);
+    /* Some bytes fit into every socket, unless nobody reads it. */
+    return r == 0 ? -EPIPE : MIN(r, 0);
+}
+
+int interpreter_copy(Interpreter *interpreter, int frozen, uint64_t id, bool branched)
+{
+    Ends ends _cleanup_(ends_close) = {-1, -1, -1};
+
+    begin(interpreter, true);
+    int r = open_ends(interpreter, &ends);
+    if (r == 0 && setsockopt(interpreter->channel, SOL_SOCKET, SO_PASSCRED, &(int){1}, sizeof(int)) < 0)
+        r = -errno;
+    if (r == 0)
+        r = send_restore(frozen, &ends, id, branched);
+    if (r < 0) {
+        release(interpreter);
+        return r;
+    }
+    interpreter->alive = true;
+    return 0;
 }
 
 void interpreter_ready(Interpreter *interpreter)
 {
-    clockid_t id;
-    struct timespec used;
+    uint64_t peak;
 
+    if (interpreter->copied) {
+        interpreter->pid = interpreter->sender;
+        setsockopt(interpreter->channel, SOL_SOCKET, SO_PASSCRED, &(int){0}, sizeof(int));
+    }
     interpreter->ready = true;
-    if (clock_getcpuclockid(interpreter->pid, &id) == 0 && clock_gettime(id, &used) == 0)
-        interpreter->cpu_counted = (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
-    /* An error here means that it is gone, of which we hear by itself. */
-    send_out(interpreter);
-}
-
-int interpreter_execute(Interpreter *interpreter, Text code, Text run_id, uint64_t execution_count)
-{
-    size_t mark = 0;
-    Writer w;
-    int r = 0;
-
-    if (interpreter->left_children) {
-        r = streams_open(&interpreter->streams, interpreter->fds);
-        interpreter->left_children = false;
-    }
-    if (r == 0)
-        r = channel_frame_begin(&interpreter->out, &mark);
-    if (r < 0)
-        return r;
-    writer_message(&w, &interpreter->out, MSG_EXECUTE, execution_count, 3);
-    write_key(&w, "code");
-    write_text_n(&w, code.data, code.size);
-    write_key(&w, "run_id");
-    write_text_n(&w, run_id.data, run_id.size);
-    write_key(&w, "execution_count");
-    write_uint(&w, execution_count);
-    r = writer_finish(&w);
-    if (r < 0) {
-        channel_frame_abort(&interpreter->out, mark);
-        return r;
-    }
-    channel_frame_end(&interpreter->out, mark);
-    send_out(interpreter); /* an error means that it is gone, of which we hear by itself */
-    return 0;
-}
-
-void interpreter_forget(Interpreter *interpreter)
-{
-    buf_clear(&interpreter->out);
-}
-
-/* Receiving */
-
-static int take_messages(Interpreter *interpreter, Problem *problem)
-{
-    ChannelFrame frame;
-    int r;
-
-    while ((r = channel_next(&interpreter->in, LIMIT_GUEST_FRAME, &frame)) > 0) {
-        Message message = MESSAGE_NULL;
-
-        r = message_decode(&message, frame.data, frame.size, problem);
-        if (r == 0)
-            r = interpreter->on_message(interpreter, &message, problem);
-        message_deinit(&message);
-        if (r < 0)
-            return r;
-        buf_consume(&interpreter->in, frame.used);
-    }
-    if (r < 0)
-        return problem_set(problem, ERR_TOO_LARGE, "a message over %u MiB", LIMIT_GUEST_FRAME >> 20);
-    return 0;
-}
-
-static void on_hangup_due(LoopTimer *timer)
-{
-    fault(container_of(timer, Interpreter, hangup), "it closed its channel or replaced its process");
-}
-
-static void hang_up(Interpreter *interpreter)
-{
-    loop_file_remove(&interpreter->file);
-    if (loop_timer_set(interpreter->loop, &interpreter->hangup, clock_now() + HANGUP_LIMIT, on_hangup_due) <
-        0)
-        fault(interpreter, strerror(ENOMEM));
-}
-
-static void on_channel_ready(LoopFile *file, uint32_t events)
-{
-    Interpreter *interpreter = container_of(file, Interpreter, file);
-    Problem problem = PROBLEM_NULL;
-    ssize_t n;
-
-    if (events & EPOLLOUT)
-        send_out(interpreter);
-    if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
-        return;
-    n = buf_read_fd(&interpreter->in, interpreter->channel, READ_SIZE);
-    if (n > 0 && take_messages(interpreter, &problem) < 0)
-        fault(interpreter, problem.text);
-    else if (n == -ENOMEM || n == -ENOBUFS)
-        fault(interpreter, strerror((int)-n));
-    else if (n <= 0 && n != -EAGAIN)
-        hang_up(interpreter);
+    footprint_used(interpreter->pid, &interpreter->cpu_counted, &peak);
 }
 
 void interpreter_interrupt(Interpreter *interpreter)
 {
-    if (interpreter->pid > 0)
-        kill(-interpreter->pid, SIGINT);
+    /* One that has not made a group of its own is asked alone. */
+    if (interpreter->pid > 0 && kill(-interpreter->pid, SIGINT) < 0)
+        kill(interpreter->pid, SIGINT);
 }
 
 /* Ending */
@@ -255,41 +195,31 @@ bool interpreter_reaped(Interpreter *interpreter, pid_t pid, int status, const s
     if (pid != interpreter->pid)
         return false;
     interpreter->pid = 0;
+    interpreter->reaped = true;
     interpreter->status = status;
-    interpreter->usage = *usage;
+    interpreter->cpu = (double)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) +
+                       (double)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * 1e-6 -
+                       interpreter->cpu_counted;
+    interpreter->cpu = MAX(interpreter->cpu, 0.0);
+    interpreter->peak_memory = (uint64_t)usage->ru_maxrss * 1024;
     return true;
 }
 
-static void on_reaped(void *context, pid_t pid, int status, const struct rusage *usage)
+void interpreter_measure(Interpreter *interpreter)
 {
-    interpreter_reaped(context, pid, status, usage);
+    if (interpreter->pid <= 0)
+        return;
+    interpreter->cpu = interpreter->cpu_counted;
+    footprint_used(interpreter->pid, &interpreter->cpu, &interpreter->peak_memory);
+    interpreter->cpu = MAX(interpreter->cpu - interpreter->cpu_counted, 0.0);
 }
 
-/* What it sent before it ended. Nobody writes any more, so the socket's buffer is all there can be. */
-static void take_last_messages(Interpreter *interpreter)
-{
-    Problem problem = PROBLEM_NULL;
-
-    while (interpreter->file.loop && buf_read_fd(&interpreter->in, interpreter->channel, READ_SIZE) > 0)
-        if (take_messages(interpreter, &problem) < 0)
-            return;
-}
-
-void interpreter_end(Interpreter *interpreter)
+void interpreter_close(Interpreter *interpreter)
 {
     if (!interpreter->alive)
         return;
     interpreter->alive = false;
-    loop_timer_cancel(&interpreter->hangup);
-    if (processes_end_all(END_LIMIT, on_reaped, interpreter) < 0)
-        log_error("processes do not die", "interpreter=%d", (int)interpreter->pid);
-    if (interpreter->pid != 0) {
-        interpreter->pid = 0;
-        interpreter->status = SIGKILL;
-    }
-    take_last_messages(interpreter);
+    interpreter_take_last_messages(interpreter);
     streams_drain(&interpreter->streams);
-    channel_close(interpreter);
-    streams_close(&interpreter->streams);
-    interpreter->ready = false;
+    release(interpreter);
 }

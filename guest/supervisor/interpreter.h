@@ -1,5 +1,7 @@
 /* The interpreter's process as the supervisor sees it: a child, its channel, and its two pipes. It is
- * hostile: whatever it says is checked, and it may end or go silent at any moment. */
+ * hostile: whatever it says is checked, and it may end or go silent at any moment.
+ *
+ *   interpreter.c: its life          dialogue.c: what is said to it and by it */
 #pragma once
 
 #include <sys/resource.h>
@@ -14,21 +16,29 @@ typedef struct Interpreter Interpreter;
 
 struct Interpreter {
     Loop *loop;
-    pid_t pid;  /* also its process group; 0: there is none, or it has been reaped */
-    bool alive; /* started and not yet ended by interpreter_end() */
-    bool ready;
-    bool left_children; /* the last cell started processes that may still hold the pipes */
-    int channel;        /* -1: closed */
+    pid_t pid;                   /* also its process group; 0: reaped, or a copy that has not told */
+    bool alive;                  /* begun and not yet closed */
+    bool copied;                 /* from a frozen one, whose pid only `ready` tells */
+    bool ready;                  /* has said so */
+    bool reaped;                 /* has ended by itself */
+    bool asked;                  /* for a checkpoint, and has not said `checkpointed` */
+    uint64_t questions, answers; /* `namespace` asked and answered */
+    uint64_t prepares, prepared; /* `prepare` likewise */
+    bool divided;                /* the first message of `out` has been sent in part */
+    bool spawned;                /* the last cell started processes that may still hold the pipes */
+    int channel;                 /* -1: closed */
     LoopFile file;
     LoopTimer hangup;
     Buf in, out;
+    pid_t sender;     /* of what was read last, as the kernel says; of a copy until it is ready */
     int fds[STREAMS]; /* new write ends that go with the next bytes; -1: none */
     Streams streams;
     Buf complaint;      /* what it wrote to standard error before it was ready */
     double cpu_counted; /* seconds of its CPU time that belong to earlier cells or its start */
 
-    int status; /* once reaped: as from waitpid, and what it used */
-    struct rusage usage;
+    int status;           /* once reaped: as from waitpid */
+    double cpu;           /* once reaped or measured: seconds that are not counted yet, */
+    uint64_t peak_memory; /* and bytes */
 
     /* A message, valid envelope. Negative with a Problem: it breaks the protocol, and on_fault follows. */
     int (*on_message)(Interpreter *interpreter, const Message *message, Problem *problem);
@@ -42,18 +52,17 @@ struct Interpreter {
 void interpreter_init(Interpreter *interpreter, Loop *loop);
 void interpreter_deinit(Interpreter *interpreter);
 
-/* 0 or a negative errno. It is to say `ready` before anything is sent to it. */
-int interpreter_start(Interpreter *interpreter, const Options *options, const Environment *environment);
+/* A new process. `memory` bytes may be asked for in it; 0: any. 0 or a negative errno. It is to say `ready`
+ * before anything is sent to it. */
+int interpreter_start(Interpreter *interpreter, const Options *options, const Environment *environment,
+                      uint64_t memory);
 
-/* `ready` has come: what waits is sent. */
+/* A copy of the frozen one behind the channel `frozen`. `id`: of the message. `branched`: the original lives
+ * on. 0 or a negative errno; it is to say `ready`. */
+int interpreter_copy(Interpreter *interpreter, int frozen, uint64_t id, bool branched);
+
+/* `ready` has come. */
 void interpreter_ready(Interpreter *interpreter);
-
-/* Queues a cell; it is sent when the interpreter is ready. When the last cell left children behind this one
- * gets new pipes. 0 or a negative errno. */
-int interpreter_execute(Interpreter *interpreter, Text code, Text run_id, uint64_t execution_count);
-
-/* Takes back a cell that waits for `ready`. */
-void interpreter_forget(Interpreter *interpreter);
 
 /* SIGINT to its process group. */
 void interpreter_interrupt(Interpreter *interpreter);
@@ -61,6 +70,23 @@ void interpreter_interrupt(Interpreter *interpreter);
 /* To be told of every reaped child. Whether it was the interpreter. */
 bool interpreter_reaped(Interpreter *interpreter, pid_t pid, int status, const struct rusage *usage);
 
-/* Kills it and everything below the supervisor, takes its last messages and output, and closes all that
- * belonged to it. Bounded in time; `status` and `usage` tell afterwards how it ended. */
-void interpreter_end(Interpreter *interpreter);
+/* What it has used so far, before it is killed. */
+void interpreter_measure(Interpreter *interpreter);
+
+/* Its process has ended or been killed: takes its last messages and output, and closes all that belonged to
+ * it. Whoever killed it has measured it before. */
+void interpreter_close(Interpreter *interpreter);
+
+/* dialogue.c */
+
+/* One framed message, which is empty afterwards; when the last cell left children behind, new pipes go with
+ * it. It is ready. 0 or a negative errno; that it is gone is no error: of that we hear by itself. */
+int interpreter_send(Interpreter *interpreter, Buf *frame);
+
+/* `checkpoint`, with the copy's end of its channel, before everything that is sent from now on. 0 or a
+ * negative errno: -EBUSY when it has been asked already, or does not read. */
+int interpreter_ask_checkpoint(Interpreter *interpreter, int end);
+
+/* Watches its channel. 0 or a negative errno. */
+int interpreter_listen(Interpreter *interpreter);
+void interpreter_take_last_messages(Interpreter *interpreter);

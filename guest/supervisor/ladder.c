@@ -45,6 +45,27 @@ void ladder_interrupt(Ladder *ladder)
     climb(ladder);
 }
 
+void ladder_pause(Ladder *ladder)
+{
+    uint64_t now;
+
+    if (ladder->step != LADDER_STEP_WAIT || ladder->paused)
+        return;
+    now = clock_now();
+    ladder->left = ladder->timer.due > now ? ladder->timer.due - now : 0;
+    ladder->paused = true;
+    /* Not cancelled: it keeps its memory. */
+    loop_timer_set(ladder->loop, &ladder->timer, UINT64_MAX, on_due);
+}
+
+void ladder_resume(Ladder *ladder)
+{
+    if (ladder->step != LADDER_STEP_WAIT || !ladder->paused)
+        return;
+    ladder->paused = false;
+    loop_timer_set(ladder->loop, &ladder->timer, clock_now() + ladder->left, on_due);
+}
+
 void ladder_end(Ladder *ladder)
 {
     if (ladder->loop)

@@ -24,6 +24,8 @@ struct Ladder {
     LadderStep step; /* the last one taken */
     LadderCause cause;
     uint64_t begun; /* when the first SIGINT went */
+    bool paused;
+    uint64_t left; /* nanoseconds until the deadline, while paused */
     void (*on_step)(Ladder *ladder, LadderStep step);
 };
 
@@ -32,5 +34,9 @@ int ladder_begin(Ladder *ladder, Loop *loop, uint64_t deadline, void (*on_step)(
 
 /* Takes the first step now, unless it has been taken. */
 void ladder_interrupt(Ladder *ladder);
+
+/* Between these the deadline comes no nearer; an interrupt, and what follows on either, is not held up. */
+void ladder_pause(Ladder *ladder);
+void ladder_resume(Ladder *ladder);
 
 void ladder_end(Ladder *ladder);

@@ -11,10 +11,8 @@
 
 #define PAUSE_MINIMUM (20 * NSEC_PER_MSEC)
 #define PAUSE_MAXIMUM NSEC_PER_SEC
-#define READ_SIZE     (64u << 10)
 #define EVENT_BACKLOG (8u << 20)
 
-static void on_ready(LoopFile *file, uint32_t events);
 static void on_retry(LoopTimer *timer);
 
 /* Reads a whole file of at most `size` bytes. */
@@ -50,26 +48,16 @@ int link_init(Link *link, Loop *loop)
             log_error("the secret is too short", "bytes=%zd", n);
         return n < 0 ? (int)n : -EINVAL;
     }
-    *link = (Link){.loop = loop, .fd = -1, .pause = PAUSE_MINIMUM};
+    *link = (Link){.loop = loop, .socket = ZMTP_SOCKET_NULL, .pause = PAUSE_MINIMUM};
     strcpy(link->session, session);
     memcpy(link->secret, secret, sizeof(secret));
     explicit_bzero(secret, sizeof(secret));
     return 0;
 }
 
-static void disconnect(Link *link)
-{
-    loop_file_remove(&link->file);
-    loop_idle_remove(&link->flush);
-    close_fd(&link->fd);
-    buf_deinit(&link->in);
-    buf_deinit(&link->out);
-    link->zmtp.state = ZMTP_FAILED;
-}
-
 void link_deinit(Link *link)
 {
-    disconnect(link);
+    zmtp_socket_close(&link->socket);
     loop_timer_cancel(&link->retry);
     explicit_bzero(link->secret, sizeof(link->secret));
 }
@@ -81,48 +69,21 @@ static void retry_later(Link *link)
     link->pause = MIN(link->pause * 2, PAUSE_MAXIMUM);
 }
 
-static void lose(Link *link, int error)
+static Link *link_of(ZmtpSocket *socket)
 {
-    log_info("connection lost", "error=%s", strerror(-error));
-    disconnect(link);
-    link->on_lost(link);
-    retry_later(link);
+    return container_of(socket, Link, socket);
 }
 
-/* 0 also when the socket takes no more for now. */
-static int write_out(Link *link)
+static void on_open(ZmtpSocket *socket)
 {
-    while (link->out.size > 0) {
-        ssize_t n = send(link->fd, buf_head(&link->out), link->out.size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    Link *link = link_of(socket);
 
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EAGAIN)
-            break;
-        if (n < 0)
-            return -errno;
-        buf_consume(&link->out, (size_t)n);
-    }
-    return loop_file_change(&link->file, EPOLLIN | (link->out.size > 0 ? EPOLLOUT : 0));
+    link->on_open(link);
 }
 
-static void on_flush(LoopIdle *idle)
+static void on_message(ZmtpSocket *socket, const ZmtpFrame *frame)
 {
-    Link *link = container_of(idle, Link, flush);
-    int r = write_out(link);
-
-    if (r < 0)
-        lose(link, r);
-}
-
-/* All messages of one turn of the loop leave in one system call. */
-static void flush_soon(Link *link)
-{
-    loop_idle_add(link->loop, &link->flush, on_flush);
-}
-
-static void handle_frame(Link *link, const ZmtpFrame *frame)
-{
+    Link *link = link_of(socket);
     Message message = MESSAGE_NULL;
     Problem problem = PROBLEM_NULL;
 
@@ -133,45 +94,16 @@ static void handle_frame(Link *link, const ZmtpFrame *frame)
     message_deinit(&message);
 }
 
-static int take_input(Link *link)
+static void on_lost(ZmtpSocket *socket, int error)
 {
-    ZmtpFrame frame;
-    int r;
+    Link *link = link_of(socket);
 
-    do {
-        bool was_ready = link->zmtp.state == ZMTP_READY;
-
-        r = zmtp_next(&link->zmtp, &link->in, &link->out, &frame);
-        if (!was_ready && link->zmtp.state == ZMTP_READY)
-            link->on_open(link);
-        if (r > 0) {
-            handle_frame(link, &frame);
-            buf_consume(&link->in, frame.used);
-        }
-    } while (r > 0);
-    flush_soon(link);
-    return r;
+    log_info("connection lost", "error=%s", strerror(-error));
+    link->on_lost(link);
+    retry_later(link);
 }
 
-static void on_ready(LoopFile *file, uint32_t events)
-{
-    Link *link = container_of(file, Link, file);
-    ssize_t n = -EAGAIN;
-    int r = 0;
-
-    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
-        n = buf_read_fd(&link->in, link->fd, READ_SIZE);
-    if (n > 0)
-        r = take_input(link);
-    else if (n == 0)
-        r = -ECONNRESET;
-    else if (n != -EAGAIN)
-        r = (int)n;
-    if (r == 0 && (events & EPOLLOUT))
-        r = write_out(link);
-    if (r < 0)
-        lose(link, r);
-}
+static const ZmtpSocketEvents socket_events = {.open = on_open, .message = on_message, .lost = on_lost};
 
 static int try_connect(Link *link)
 {
@@ -181,14 +113,10 @@ static int try_connect(Link *link)
 
     if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
         return -errno;
-    r = zmtp_init(&link->zmtp, LIMIT_CLIENT_FRAME, &link->out);
+    r = zmtp_socket_open(&link->socket, link->loop, fd, ZMTP_DEALER, LIMIT_CLIENT_FRAME, 0, &socket_events);
     if (r == 0)
-        r = loop_file_add(link->loop, &link->file, fd, EPOLLIN, on_ready);
-    if (r < 0)
-        return r;
-    link->fd = take_fd(&fd);
-    flush_soon(link);
-    return 0;
+        take_fd(&fd);
+    return r;
 }
 
 void link_connect(Link *link)
@@ -198,7 +126,6 @@ void link_connect(Link *link)
     if (r == 0)
         return;
     log_debug("cannot connect", "error=%s", strerror(-r));
-    buf_clear(&link->out);
     retry_later(link);
 }
 
@@ -214,44 +141,24 @@ void link_accepted(Link *link)
 
 int link_begin(Link *link, LinkFrame *frame, MessageKind kind, uint64_t id, size_t fields)
 {
-    int r = zmtp_frame_begin(&link->zmtp, &link->out, &frame->mark);
+    int r = zmtp_socket_begin(&link->socket, &frame->mark);
 
     if (r == 0)
-        writer_message(&frame->writer, &link->out, kind, id, fields);
+        writer_message(&frame->writer, &link->socket.out, kind, id, fields);
     return r;
 }
 
 int link_end(Link *link, LinkFrame *frame)
 {
-    int r = writer_finish(&frame->writer);
-
-    if (r < 0) {
-        link->out.size = frame->mark;
-        return r;
-    }
-    zmtp_frame_end(&link->out, frame->mark);
-    flush_soon(link);
-    return 0;
+    return zmtp_socket_end(&link->socket, frame->mark, writer_finish(&frame->writer));
 }
 
 int link_send(Link *link, const Buf *envelope)
 {
-    size_t mark;
-    int r = zmtp_frame_begin(&link->zmtp, &link->out, &mark);
-
-    if (r < 0)
-        return r;
-    r = buf_append(&link->out, buf_head(envelope), envelope->size);
-    if (r < 0) {
-        link->out.size = mark;
-        return r;
-    }
-    zmtp_frame_end(&link->out, mark);
-    flush_soon(link);
-    return 0;
+    return zmtp_socket_send(&link->socket, buf_head(envelope), envelope->size);
 }
 
 bool link_has_room(const Link *link)
 {
-    return link->zmtp.state == ZMTP_READY && link->out.size < EVENT_BACKLOG;
+    return link->socket.zmtp.state == ZMTP_READY && link->socket.out.size < EVENT_BACKLOG;
 }

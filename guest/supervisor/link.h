@@ -4,7 +4,7 @@
 
 #include "proto/base/loop.h"
 #include "proto/wire.h"
-#include "proto/zmtp.h"
+#include "proto/zmtp_socket.h"
 
 typedef struct Link Link;
 
@@ -13,11 +13,7 @@ struct Link {
     char session[LIMIT_SESSION_NAME + 1];
     uint8_t secret[GUEST_SECRET_SIZE];
 
-    int fd; /* -1: not connected */
-    LoopFile file;
-    LoopIdle flush;
-    Zmtp zmtp;
-    Buf in, out;
+    ZmtpSocket socket;
     LoopTimer retry;
     uint64_t pause; /* before the next attempt, nanoseconds */
 

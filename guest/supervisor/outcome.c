@@ -1,11 +1,10 @@
 #include "guest/supervisor/outcome.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
-
-#include "guest/supervisor/options.h"
 
 static Text text_of(const char *terminated)
 {
@@ -44,21 +43,47 @@ void outcome_finished(Outcome *ret, const Executed *executed, LadderCause cause,
                                                          : "ok");
     ret->result = executed->result;
     ret->error = executed->error;
+    ret->changed = executed->changed;
     ret->cpu = executed->cpu;
     ret->peak_memory = executed->peak_memory;
     if (raised || cause == LADDER_CAUSE_NONE)
         return;
+    ret->speaks_of_state = true;
     if (cause == LADDER_CAUSE_DEADLINE) {
-        snprintf(
-            ret->message, sizeof(ret->message),
-            "the call was interrupted after %g s, caught that, and ended by itself; its variables are kept",
-            timeout);
+        snprintf(ret->message, sizeof(ret->message),
+                 "the call was interrupted after %g s, caught that, and ended by itself", timeout);
         set_error(ret, "Timeout");
     } else {
         snprintf(ret->message, sizeof(ret->message),
-                 "the call was interrupted, caught that, and ended by itself; its variables are kept");
+                 "the call was interrupted, caught that, and ended by itself");
         set_error(ret, "Interrupted");
     }
+}
+
+static void move_text(Text *text, const Outcome *outcome, Buf *into)
+{
+    const char *at = (const char *)buf_head(into) + into->size;
+
+    if (!text->data || text->data == outcome->message)
+        return;
+    buf_append(into, text->data, text->size); /* there is room: it does not move */
+    text->data = at;
+}
+
+int outcome_own(Outcome *outcome, Buf *into)
+{
+    Text *texts[] = {&outcome->result, &outcome->error.name, &outcome->error.message,
+                     &outcome->error.traceback};
+    size_t size = 1;
+
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+        size += texts[i]->size;
+    if (!buf_reserve(into, size))
+        return -ENOMEM;
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+        move_text(texts[i], outcome, into);
+    outcome->changed = NULL;
+    return 0;
 }
 
 static const char *describe_kill(Outcome *outcome, const Loss *loss)
@@ -112,11 +137,8 @@ void outcome_lost(Outcome *ret, const Loss *loss)
 
     const char *name =
         loss->killed != LADDER_CAUSE_NONE ? describe_kill(ret, loss) : describe_death(ret, loss);
-    size_t n = strlen(ret->message);
 
-    snprintf(ret->message + n, sizeof(ret->message) - n,
-             "; its variables are lost, files in " SESSION_PATH " are kept");
-    ret->state_lost = true;
+    ret->speaks_of_state = true;
     set_error(ret, name);
 }
 
@@ -134,11 +156,11 @@ void outcome_describe_start(char *ret, size_t size, const Loss *loss, const Buf 
     make_text(ret);
 }
 
-void outcome_failed(Outcome *ret, const char *reason)
+void outcome_failed(Outcome *ret, const char *name, const char *what, const char *why)
 {
     outcome_begin(ret, "failed");
-    snprintf(ret->message, sizeof(ret->message), "the interpreter could not be started: %s", reason);
-    set_error(ret, "InterpreterFailed");
+    snprintf(ret->message, sizeof(ret->message), "%s: %.512s", what, why);
+    set_error(ret, name);
 }
 
 void outcome_never_begun(Outcome *ret)
@@ -146,4 +168,14 @@ void outcome_never_begun(Outcome *ret)
     outcome_begin(ret, "interrupted");
     snprintf(ret->message, sizeof(ret->message), "the call was interrupted before it began");
     set_error(ret, "Interrupted");
+}
+
+void outcome_settle(Outcome *outcome, const Fate *fate)
+{
+    if (fate->state != STATE_KEPT)
+        outcome->changed = NULL;
+    if (!outcome->speaks_of_state)
+        return;
+    fate_describe(fate, outcome->message, sizeof(outcome->message));
+    outcome->error.message = text_of(outcome->message);
 }

@@ -1,32 +1,39 @@
-/* How a call ended, in the terms of the record: status, state, and the error in plain words. */
+/* How a call ended, in the terms of the record: its status, and the error in plain words. What became of the
+ * variables is another matter (fate.h), told once it is certain. */
 #pragma once
 
-#include <sys/resource.h>
+#include <sys/types.h>
 
 #include "guest/supervisor/executed.h"
+#include "guest/supervisor/fate.h"
 #include "guest/supervisor/ladder.h"
 
 typedef struct Outcome {
     const char *status;
-    bool state_lost;
     Text result;
-    PythonError error; /* may point into `message` */
-    int exit_code;     /* -1: did not exit */
-    int signal;        /* 0: no signal */
-    double cpu;        /* seconds */
+    PythonError error;                 /* may point into `message` */
+    const msgpack_object_map *changed; /* NULL: nothing that is still true */
+    int exit_code;                     /* -1: did not exit */
+    int signal;                        /* 0: no signal */
+    double cpu;                        /* seconds */
     uint64_t peak_memory;
-    char message[1024];
+    bool speaks_of_state; /* `message` is to end with what became of the variables */
+    char message[1536];
 } Outcome;
 
-/* The cell came to its end by itself, in time or after it was asked. */
+/* The cell came to its end by itself, in time or after it was asked. Points to what `executed` points to. */
 void outcome_finished(Outcome *ret, const Executed *executed, LadderCause cause, double timeout);
+
+/* Its texts outlive the message they came in: copied to `into`, which is empty before. What the cell changed
+ * is forgotten. 0 or -ENOMEM. */
+int outcome_own(Outcome *outcome, Buf *into);
 
 /* The interpreter is gone. */
 typedef struct Loss {
     LadderCause killed; /* we killed it, for that reason; otherwise none */
     bool reset;         /* with an interrupt: the session is being reset */
     const char *fault;  /* we killed it because of this; otherwise NULL */
-    int status;         /* as from waitpid */
+    int status;         /* as from waitpid, where we did not kill it */
     double timeout;     /* of the call, seconds */
 } Loss;
 
@@ -35,8 +42,11 @@ void outcome_lost(Outcome *ret, const Loss *loss);
 /* Why an interpreter ended before it was ready: its own complaint, if it made one, or how it ended. */
 void outcome_describe_start(char *ret, size_t size, const Loss *loss, const Buf *complaint);
 
-/* There was no interpreter to run it. */
-void outcome_failed(Outcome *ret, const char *reason);
+/* It could not be run: `name` and the sentence say why. */
+void outcome_failed(Outcome *ret, const char *name, const char *what, const char *why);
 
 /* It was interrupted before it began. */
 void outcome_never_begun(Outcome *ret);
+
+/* The last step, when it is certain: completes the message. */
+void outcome_settle(Outcome *outcome, const Fate *fate);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,10 +32,19 @@ void spill_close(Spill *spill)
     close_fd(&spill->directory);
 }
 
-void output_init(Output *output, size_t limit, const Spill *spill, const char *name)
+void output_init(Output *output, size_t limit, const Spill *spill, SpillName name)
 {
-    *output = (Output){.limit = limit, .spill = spill, .spill_fd = -1};
-    snprintf(output->spill_name, sizeof(output->spill_name), "%s", name);
+    *output = (Output){.limit = limit, .spill = spill, .spill_fd = -1, .name = name};
+}
+
+#define FILE_NAME_SIZE 64
+
+static void write_file_name(char ret[FILE_NAME_SIZE], const SpillName *name)
+{
+    if (name->branch > 0)
+        snprintf(ret, FILE_NAME_SIZE, "%" PRIu64 "-%" PRIu64 ".%s", name->branch, name->call, name->stream);
+    else
+        snprintf(ret, FILE_NAME_SIZE, "%" PRIu64 ".%s", name->call, name->stream);
 }
 
 void output_deinit(Output *output)
@@ -45,11 +55,14 @@ void output_deinit(Output *output)
 
 static void spill_give_up(Output *output)
 {
+    char name[FILE_NAME_SIZE];
+
     output->spill_failed = true;
     if (output->spill_fd < 0)
         return;
     close_fd(&output->spill_fd);
-    unlinkat(output->spill->directory, output->spill_name, 0);
+    write_file_name(name, &output->name);
+    unlinkat(output->spill->directory, name, 0);
 }
 
 static void spill_write(Output *output, const uint8_t *bytes, size_t n)
@@ -75,6 +88,8 @@ static void spill_write(Output *output, const uint8_t *bytes, size_t n)
 /* Creates the spill file and moves what was kept so far into it. */
 static void spill_begin(Output *output)
 {
+    char name[FILE_NAME_SIZE];
+
     if (output->spill_fd >= 0 || output->spill_failed)
         return;
     if (output->spill->directory < 0) {
@@ -82,9 +97,10 @@ static void spill_begin(Output *output)
         return;
     }
     /* A name that is already there may be a trap: it goes, and only a new file will do. */
-    unlinkat(output->spill->directory, output->spill_name, 0);
-    output->spill_fd = openat(output->spill->directory, output->spill_name,
-                              O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    write_file_name(name, &output->name);
+    unlinkat(output->spill->directory, name, 0);
+    output->spill_fd =
+        openat(output->spill->directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (output->spill_fd < 0)
         spill_give_up(output);
     else
@@ -155,8 +171,11 @@ int output_text(Output *output, Buf *text)
 
 bool output_file(const Output *output, char *ret, size_t size)
 {
+    char name[FILE_NAME_SIZE];
+
     if (output->spill_fd < 0)
         return false;
-    snprintf(ret, size, SESSION_PATH "/.limpet/%s", output->spill_name);
+    write_file_name(name, &output->name);
+    snprintf(ret, size, SESSION_PATH "/.limpet/%s", name);
     return true;
 }

@@ -12,6 +12,12 @@ typedef struct Spill {
     uint64_t limit; /* bytes of one file */
 } Spill;
 
+/* What a spill file is called after. */
+typedef struct SpillName {
+    uint64_t branch, call;
+    const char *stream; /* outlives the output */
+} SpillName;
+
 #define SPILL_NONE ((Spill){.directory = -1, .limit = LIMIT_SPILL})
 
 /* Opens the directory that the controller made for it in the session's directory. Without it long output is
@@ -25,14 +31,13 @@ typedef struct Output {
     uint64_t total; /* bytes written */
     bool truncated; /* known after output_text() */
     const Spill *spill;
-    char spill_name[64];
+    SpillName name;
     int spill_fd; /* -1: not open */
     uint64_t spilled;
     bool spill_failed;
 } Output;
 
-/* `name` is the stream's file in the spill directory. */
-void output_init(Output *output, size_t limit, const Spill *spill, const char *name);
+void output_init(Output *output, size_t limit, const Spill *spill, SpillName name);
 void output_deinit(Output *output);
 
 /* Never fails: without memory or disk the text or the file is shorter, the total stays exact. */

@@ -1,29 +1,13 @@
 #include "guest/supervisor/processes.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
+#include <sys/pidfd.h>
 #include <sys/wait.h>
 
+#include "guest/supervisor/proctable.h"
 #include "proto/base/clock.h"
-
-typedef struct Process {
-    pid_t pid, parent;
-    bool descendant; /* of the calling process */
-} Process;
-
-typedef struct ProcessTable {
-    Process *items;
-    size_t n, capacity;
-} ProcessTable;
-
-static void table_deinit(ProcessTable *table)
-{
-    free(table->items);
-}
 
 int processes_reap(ProcessesReaped reaped, void *context)
 {
@@ -41,94 +25,7 @@ int processes_reap(ProcessesReaped reaped, void *context)
     }
 }
 
-/* Reads the parent from /proc/PID/stat; the name before it may hold any character but ends at the
- * last parenthesis. */
-static int process_read(Process *ret, pid_t pid)
-{
-    char path[64], text[512];
-    int parent;
-
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-
-    ssize_t n = read(fd, text, sizeof(text) - 1);
-    if (n <= 0)
-        return -ESRCH;
-    text[n] = '\0';
-
-    const char *name_end = strrchr(text, ')');
-    if (!name_end || sscanf(name_end + 1, " %*c %d", &parent) != 1)
-        return -EBADMSG;
-    *ret = (Process){.pid = pid, .parent = parent};
-    return 0;
-}
-
-static int table_add(ProcessTable *table, const Process *process)
-{
-    if (table->n == table->capacity) {
-        size_t capacity = MAX(table->capacity * 2, 256u);
-        Process *items = reallocarray(table->items, capacity, sizeof(*items));
-
-        if (!items)
-            return -ENOMEM;
-        table->items = items;
-        table->capacity = capacity;
-    }
-    table->items[table->n++] = *process;
-    return 0;
-}
-
-static int compare_pids(const void *a, const void *b)
-{
-    pid_t left = ((const Process *)a)->pid, right = ((const Process *)b)->pid;
-
-    return (left > right) - (left < right);
-}
-
-static void closedirp(DIR **directory)
-{
-    if (*directory)
-        closedir(*directory);
-}
-
-static int table_read(ProcessTable *table)
-{
-    _cleanup_(closedirp) DIR *directory = opendir("/proc");
-    struct dirent *entry;
-
-    if (!directory)
-        return -errno;
-    while ((entry = readdir(directory))) {
-        Process process;
-        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-
-        if (pid <= 0 || process_read(&process, pid) < 0)
-            continue; /* not a process, or one that has just gone */
-        if (table_add(table, &process) < 0)
-            return -ENOMEM;
-    }
-    if (table->n > 0)
-        qsort(table->items, table->n, sizeof(Process), compare_pids);
-    return 0;
-}
-
-static Process *table_find(const ProcessTable *table, pid_t pid)
-{
-    return bsearch(&(Process){.pid = pid}, table->items, table->n, sizeof(Process), compare_pids);
-}
-
-static bool table_reaches(const ProcessTable *table, const Process *process, pid_t ancestor)
-{
-    /* The table is no snapshot of one moment: pids used again could make a circle. */
-    for (size_t steps = 0; steps <= table->n && process; steps++) {
-        if (process->descendant || process->parent == ancestor)
-            return true;
-        process = table_find(table, process->parent);
-    }
-    return false;
-}
+/* All of them */
 
 static void kill_descendants_by_walk(void)
 {
@@ -137,13 +34,9 @@ static void kill_descendants_by_walk(void)
 
     if (table_read(&table) < 0)
         return;
-    for (size_t i = 0; i < table.n; i++) {
-        Process *process = &table.items[i];
-
-        process->descendant = table_reaches(&table, process, self);
-        if (process->descendant)
-            kill(process->pid, SIGKILL);
-    }
+    for (size_t i = 0; i < table.n; i++)
+        if (table_descends(&table, &table.items[i], self))
+            kill(table.items[i].pid, SIGKILL);
 }
 
 static void kill_descendants(void)
@@ -176,6 +69,110 @@ int processes_end_all(uint64_t limit, ProcessesReaped reaped, void *context)
     return 0;
 }
 
+/* All but some */
+
+/* Rounds that must find nothing new, where nobody stands still: a walk can miss one whose parent has just
+ * ended.
+ */
+#define QUIET_ROUNDS 2
+
+/* However slow the machine is, so many are tried. */
+#define ROUNDS_MINIMUM 10
+
+typedef struct Purge {
+    const ProcessesKeep *keep;
+    pid_t self, uncounted;
+    ProcessTable now, before; /* marked: killed by us */
+    int killed;               /* new ones of this round */
+    int counted;
+} Purge;
+
+static void purge_deinit(Purge *purge)
+{
+    table_deinit(&purge->now);
+    table_deinit(&purge->before);
+}
+
+static bool is_kept(const Purge *purge, const Process *process)
+{
+    const ProcessesKeep *keep = purge->keep;
+
+    for (size_t i = 0; i < keep->alone_count; i++)
+        if (process->pid == keep->alone[i])
+            return true;
+    for (size_t i = 0; i < keep->family_count; i++)
+        if (process->pid == keep->families[i] || process->session == keep->families[i] ||
+            table_descends(&purge->now, process, keep->families[i]))
+            return true;
+    return false;
+}
+
+/* Process 1 answers for everyone in its namespace, others for their descendants. */
+static bool is_ours(const Purge *purge, const Process *process)
+{
+    if (process->pid == purge->self)
+        return false;
+    return purge->self == 1 || table_descends(&purge->now, process, purge->self);
+}
+
+static void purge_one(Purge *purge, Process *process)
+{
+    const Process *earlier = table_find(&purge->before, process->pid);
+
+    process->marked = earlier && earlier->marked;
+    if (process->marked || !is_ours(purge, process) || is_kept(purge, process))
+        return;
+    if (kill(process->pid, SIGKILL) < 0)
+        return;
+    process->marked = true;
+    purge->killed++;
+    purge->counted += process->pid != purge->uncounted && !process->dying;
+}
+
+static int purge_round(Purge *purge)
+{
+    ProcessTable read = purge->before;
+
+    purge->before = purge->now;
+    purge->now = read;
+    purge->killed = 0;
+    /* Again in each round: one that had not yet stopped may have woken another. */
+    if (purge->self == 1)
+        kill(-1, SIGSTOP);
+
+    int r = table_read(&purge->now);
+    for (size_t i = 0; r == 0 && i < purge->now.n; i++)
+        purge_one(purge, &purge->now.items[i]);
+    return r;
+}
+
+static void wake_kept(const Purge *purge)
+{
+    for (size_t i = 0; i < purge->now.n; i++)
+        if (is_kept(purge, &purge->now.items[i]))
+            kill(purge->now.items[i].pid, SIGCONT);
+}
+
+int processes_end_others(const ProcessesKeep *keep, pid_t uncounted, uint64_t limit)
+{
+    Purge purge _cleanup_(purge_deinit) = {.keep = keep, .self = getpid(), .uncounted = uncounted};
+    uint64_t end = clock_now() + limit;
+    int quiet = purge.self == 1 ? 1 : QUIET_ROUNDS;
+    int left = quiet, r = 0;
+
+    for (int round = 1; r == 0 && left > 0; round++) {
+        r = purge_round(&purge);
+        left = purge.killed == 0 ? left - 1 : quiet;
+        if (r == 0 && purge.killed > 0 && round >= ROUNDS_MINIMUM && clock_now() >= end)
+            r = -ETIMEDOUT;
+    }
+    if (purge.self == 1)
+        wake_kept(&purge);
+    return r < 0 ? r : purge.counted;
+}
+
+/* One of them */
+
 bool processes_is_descendant(pid_t pid)
 {
     pid_t self = getpid();
@@ -185,4 +182,22 @@ bool processes_is_descendant(pid_t pid)
         if (process_read(&process, process.parent) < 0)
             return false;
     return process.parent == self && pid != self;
+}
+
+bool processes_is_child(pid_t pid)
+{
+    siginfo_t info = {0};
+
+    if (pid <= 0 || waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
+        return false;
+    return info.si_pid == 0;
+}
+
+void processes_await_end(pid_t pid, uint64_t limit)
+{
+    _cleanup_(closep) int fd = pid > 0 ? pidfd_open(pid, 0) : -1;
+    struct timespec left = {(time_t)(limit / NSEC_PER_SEC), (long)(limit % NSEC_PER_SEC)};
+
+    if (fd >= 0)
+        ppoll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, &left, NULL);
 }

@@ -17,5 +17,26 @@ int processes_reap(ProcessesReaped reaped, void *context);
  * in the kernel: they die when they get out of there). */
 int processes_end_all(uint64_t limit, ProcessesReaped reaped, void *context);
 
+/* Who lives on when the others end. */
+typedef struct ProcessesKeep {
+    const pid_t *alone; /* just these */
+    size_t alone_count;
+    const pid_t *families; /* these, what descends from them, and what is in a session that they lead */
+    size_t family_count;
+} ProcessesKeep;
+
+/* Kills every descendant but these, and does not wait until they are gone: nothing of them runs any more,
+ * their children are to be reaped later. Process 1 stops everyone at once, so that nothing is born meanwhile;
+ * those that are kept run on afterwards. The count of the killed ones, those that had ended and `uncounted`
+ * left out; or a negative errno, -ETIMEDOUT when they are born faster than killed, and then some may live. */
+int processes_end_others(const ProcessesKeep *keep, pid_t uncounted, uint64_t limit);
+
 /* Whether `pid` is alive and below the calling process. */
 bool processes_is_descendant(pid_t pid);
+
+/* Whether `pid` is alive and a child of the calling process: until that reaps it nobody else gets its number.
+ */
+bool processes_is_child(pid_t pid);
+
+/* Waits until `pid`, a child that has been killed, has ended; at most so long. It is not reaped. */
+void processes_await_end(pid_t pid, uint64_t limit);

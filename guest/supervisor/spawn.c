@@ -6,11 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "guest/channel.h"
 #include "guest/supervisor/identity.h"
+
+#define MEMORY_RESERVE (UINT64_C(16) << 20)
 
 /* Moves the descriptors to 0..3 and closes all others. */
 static int descriptors_arrange(const SpawnPlan *plan)
@@ -52,6 +55,18 @@ static void volunteer_for_oom(void)
         return;
 }
 
+/* An allocation that cannot be had is to end in MemoryError instead of the kernel's kill. What is left is for
+ * the supervisor, copies in the making, and memory that this limit does not count. */
+static int limit_memory(uint64_t memory)
+{
+    uint64_t left = MAX(memory / 16, MEMORY_RESERVE);
+    rlim_t data = memory - MIN(left, memory);
+
+    if (memory == 0)
+        return 0;
+    return setrlimit(RLIMIT_DATA, &(struct rlimit){data, data}) < 0 ? -errno : 0;
+}
+
 /* Tells the supervisor, which reads standard error until the interpreter is ready. */
 static _Noreturn void child_fail(const char *what, const char *which, int error)
 {
@@ -68,6 +83,9 @@ static _Noreturn void child_run(const SpawnPlan *plan, pid_t parent)
         child_fail("cannot arrange descriptors", "", -r);
     setsid(); /* a new child leads no group: this cannot fail */
     volunteer_for_oom();
+    r = limit_memory(plan->memory);
+    if (r < 0)
+        child_fail("cannot limit the memory", "", -r);
     umask(022);
     r = options->same_user ? 0 : identity_drop(options->uid);
     if (r < 0)

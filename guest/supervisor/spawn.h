@@ -1,6 +1,7 @@
 /* Starting the interpreter process. */
 #pragma once
 
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "guest/supervisor/options.h"
@@ -8,9 +9,10 @@
 typedef struct SpawnPlan {
     const Options *options;
     char **environment;
-    int channel; /* becomes CHANNEL_FD; these three stay the caller's */
-    int out;     /* becomes standard output */
-    int err;     /* becomes standard error, where also a failure to start is told in one line */
+    uint64_t memory; /* of the sandbox, bytes; 0: unlimited */
+    int channel;     /* becomes CHANNEL_FD; these three stay the caller's */
+    int out;         /* becomes standard output */
+    int err;         /* becomes standard error, where also a failure to start is told in one line */
 } SpawnPlan;
 
 /* The process leads a session and process group of its own and has no descriptor but standard input (nothing

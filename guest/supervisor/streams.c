@@ -9,6 +9,14 @@
 
 #define LATE_MAXIMUM (16u * STREAMS)
 
+/* Of one stream, in a turn of the loop. */
+#define READS_PER_TURN 4
+
+/* What a pipe holds, and that of a stream which comes faster than it is read. That only until the call ends:
+ * what all pipes of a user hold together is limited. */
+#define PIPE_USUAL LIMIT_CHUNK
+#define PIPE_WIDE  (READS_PER_TURN * LIMIT_CHUNK)
+
 typedef struct LateStream {
     List link;
     LoopFile file;
@@ -66,9 +74,25 @@ static size_t stream_read(Stream *stream, size_t max)
     return n > 0 ? (size_t)n : 0;
 }
 
+static void set_wide(Stream *stream, bool wide)
+{
+    if (stream->fd < 0 || stream->wide == wide)
+        return;
+    if (fcntl(stream->fd, F_SETPIPE_SZ, wide ? PIPE_WIDE : PIPE_USUAL) >= 0)
+        stream->wide = wide;
+}
+
 static void on_ready(LoopFile *file, uint32_t events)
 {
-    stream_read(container_of(file, Stream, file), sizeof(space));
+    Stream *stream = container_of(file, Stream, file);
+    size_t n = sizeof(space), total = 0;
+
+    for (int i = 0; i < READS_PER_TURN && n == sizeof(space) && !stream->owner->paused; i++) {
+        n = stream_read(stream, sizeof(space));
+        total += n;
+    }
+    if (total > PIPE_USUAL)
+        set_wide(stream, true);
 }
 
 static int stream_watch(Stream *stream)
@@ -128,6 +152,7 @@ static int stream_open(Stream *stream, int *ret_write_end)
     } else {
         stream_retire(stream);
         stream->fd = ends[0];
+        stream->wide = false;
         r = stream_watch(stream);
     }
     if (r < 0) {
@@ -178,22 +203,34 @@ int streams_pause(Streams *streams, bool paused)
     return r;
 }
 
+static void stream_drain(Stream *stream)
+{
+    int waiting = 0;
+
+    if (stream->fd < 0 || ioctl(stream->fd, FIONREAD, &waiting) < 0)
+        return;
+    while (waiting > 0 && stream->fd >= 0) {
+        size_t n = stream_read(stream, (size_t)waiting);
+
+        if (n == 0)
+            break;
+        waiting -= (int)n;
+    }
+}
+
 void streams_drain(Streams *streams)
 {
     for (unsigned i = 0; i < STREAMS; i++) {
-        Stream *stream = &streams->current[i];
-        int waiting = 0;
-
-        if (stream->fd < 0 || ioctl(stream->fd, FIONREAD, &waiting) < 0)
-            continue;
-        while (waiting > 0 && stream->fd >= 0) {
-            size_t n = stream_read(stream, (size_t)waiting);
-
-            if (n == 0)
-                break;
-            waiting -= (int)n;
-        }
+        stream_drain(&streams->current[i]);
+        set_wide(&streams->current[i], false);
     }
+}
+
+void streams_drain_known(Streams *streams)
+{
+    for (unsigned i = 0; i < STREAMS; i++)
+        if (streams->paused || loop_file_is_due(&streams->current[i].file))
+            stream_drain(&streams->current[i]);
 }
 
 void streams_close(Streams *streams)

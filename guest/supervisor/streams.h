@@ -16,6 +16,7 @@ typedef struct Stream {
     LoopFile file;
     int fd; /* read end; -1: none, or at its end */
     unsigned number;
+    bool wide; /* its pipe holds more than a pipe usually does */
     Streams *owner;
 } Stream;
 
@@ -41,6 +42,9 @@ int streams_pause(Streams *streams, bool paused);
 
 /* Reads what is in the current pair at this moment and no more, however fast someone keeps writing. */
 void streams_drain(Streams *streams);
+
+/* The same, of what was there when the loop last waited: without a system call where that is nothing. */
+void streams_drain_known(Streams *streams);
 
 /* Closes the current pair and the late ones. */
 void streams_close(Streams *streams);

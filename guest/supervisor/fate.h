@@ -1,0 +1,45 @@
+/* What became of the variables of a session or branch. */
+#pragma once
+
+#include "guest/supervisor/notes.h"
+
+typedef enum State {
+    STATE_KEPT,
+    STATE_ROLLED_BACK,
+    STATE_LOST,
+} State;
+
+/* Why they are not what a reader would expect. Texts of our own, or checked. */
+typedef char Reason[LIMIT_NOTE + 1];
+
+typedef struct Fate {
+    State state;
+    uint64_t checkpoint;      /* rolled back: the number of the one it went back to, */
+    uint64_t execution_count; /* the last call whose effects are in RAM, */
+    uint64_t calls;           /* and how many calls before the one that ended it have no effect any more */
+    Reason reason;            /* why there was no checkpoint of a later state; empty: calls came too fast */
+    Notes not_restored;
+} Fate;
+
+#define FATE_KEPT ((Fate){0})
+
+void fate_deinit(Fate *fate);
+
+/* `to` gets what was in `from`, which is FATE_KEPT afterwards. */
+void fate_move(Fate *to, Fate *from);
+
+/* Where there is no other reason. */
+extern const char fate_no_checkpoint[];
+
+/* Appends "; its variables are …" to a sentence. */
+void fate_describe(const Fate *fate, char *sentence, size_t size);
+
+/* Cuts what does not fit, at a character. */
+void reason_set(Reason reason, const char *format, ...) _printf_(2, 3);
+
+/* What a call ran under: where it would have gone back to. */
+typedef struct Protection {
+    bool exists;
+    uint64_t execution_count; /* of the checkpoint */
+    Reason reason;            /* why there is none */
+} Protection;

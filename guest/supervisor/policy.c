@@ -1,0 +1,117 @@
+/* When checkpoints are taken without anyone asking. Nothing here costs a system call for each call that runs.
+ */
+#include <inttypes.h>
+
+#include "guest/supervisor/supervisor.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+
+/* Who lets this much time pass between calls has every state kept. */
+#define QUIET (2 * NSEC_PER_MSEC)
+
+/* While something else is to do. */
+#define LATER (50 * NSEC_PER_MSEC)
+
+/* Where calls follow each other without a pause checkpoints take at most one part in so many of the time. */
+#define BUSY_RATIO 40u
+
+/* What the first one is taken to cost. */
+#define COST_UNKNOWN NSEC_PER_MSEC
+
+#define PAUSE_MINIMUM NSEC_PER_SEC
+#define PAUSE_MAXIMUM (60 * NSEC_PER_SEC)
+
+static CheckpointMode mode_of(const Branch *branch)
+{
+    return branch->supervisor->settings.checkpoint;
+}
+
+/* Whether one would be worth while and could be had. */
+static bool may_take(const Branch *branch, uint64_t now)
+{
+    return mode_of(branch) != CHECKPOINT_OFF && branch_is_ready(branch) && !branch_is_exact(branch) &&
+           !branch->interpreter.asked && now >= branch->policy.retry;
+}
+
+static void take_one(Branch *branch)
+{
+    Reason why;
+
+    if (branch_freeze(branch, CHECKPOINT_AUTOMATIC, "", why) < 0)
+        policy_on_failure(branch, why);
+}
+
+static void on_quiet(Alarm *alarm)
+{
+    Branch *branch = container_of(alarm, Branch, policy.quiet);
+    Supervisor *supervisor = branch->supervisor;
+    uint64_t now = clock_now(), quiet = branch->policy.last_end + QUIET;
+
+    if (call_of(branch) || !may_take(branch, now))
+        return;
+    if (now < quiet)
+        alarm_set(alarm, quiet);
+    else if (supervisor->cell || order_is_active(&supervisor->order))
+        alarm_set(alarm, now + LATER);
+    else
+        take_one(branch);
+}
+
+int policy_init(Branch *branch)
+{
+    return alarm_open(&branch->policy.quiet, branch->supervisor->loop, on_quiet);
+}
+
+void policy_deinit(Branch *branch)
+{
+    alarm_close(&branch->policy.quiet);
+}
+
+void policy_on_quiet(Branch *branch, uint64_t now)
+{
+    Policy *policy = &branch->policy;
+
+    policy->last_end = now;
+    if (mode_of(branch) == CHECKPOINT_AUTO && !policy->quiet.set)
+        alarm_set(&policy->quiet, now + QUIET);
+}
+
+void policy_on_run(Branch *branch, uint64_t now)
+{
+    Policy *policy = &branch->policy;
+    uint64_t cost = policy->cost > 0 ? policy->cost : COST_UNKNOWN;
+    /* Without any there would be nothing to go back to, however short the time. */
+    bool due = mode_of(branch) == CHECKPOINT_ALWAYS || !branch->base || policy->busy > BUSY_RATIO * cost;
+
+    if (due && may_take(branch, now))
+        take_one(branch);
+}
+
+void policy_on_failure(Branch *branch, const char *why)
+{
+    Policy *policy = &branch->policy;
+
+    reason_set(policy->trouble, "no checkpoint could be taken: %s", why);
+    log_warn("no checkpoint", "branch=%" PRIu64 " reason=%s", branch->number, why);
+    policy->pause = MIN(MAX(policy->pause * 2, PAUSE_MINIMUM), PAUSE_MAXIMUM);
+    policy->retry = clock_now() + policy->pause;
+}
+
+void policy_on_success(Branch *branch)
+{
+    branch->policy.retry = branch->policy.pause = 0;
+    branch->policy.trouble[0] = '\0';
+}
+
+void policy_forget(Branch *branch)
+{
+    policy_on_success(branch);
+    branch->policy.busy = 0;
+}
+
+void policy_why_none(const Branch *branch, Reason ret)
+{
+    bool off = mode_of(branch) == CHECKPOINT_OFF && !branch->policy.trouble[0];
+
+    reason_set(ret, "%s", off ? "checkpoints are off" : branch->policy.trouble);
+}

@@ -1,0 +1,51 @@
+/* A spare: a guest that is nobody's session yet. Its interpreter is started and has the usual modules, and a
+ * checkpoint of it, that of its birth, is kept for whoever resets the session that it becomes.
+ *
+ *   spare_begin() ──► interpreter ready ── `prepare` ──► `prepared` ── checkpoint
+ *     ──► `prepare` ──► `prepared` ──► READY ── `claim` ──► a session
+ *
+ * Each step goes on without what fails in it. */
+#pragma once
+
+#include "proto/base/loop.h"
+#include "proto/wire.h"
+
+typedef struct Branch Branch;
+typedef struct Settings Settings;
+typedef struct Supervisor Supervisor;
+
+typedef enum SpareStep {
+    SPARE_NONE,    /* a session */
+    SPARE_STARTS,  /* its interpreter does */
+    SPARE_IMPORTS, /* `prepare` is to be answered */
+    SPARE_FREEZES, /* the checkpoint is being made */
+    SPARE_WARMS,   /* another `prepare` is to be answered */
+    SPARE_READY,   /* as the controller was told, or will be */
+} SpareStep;
+
+typedef struct Spare {
+    SpareStep step;
+    Buf imports, failed; /* arrays of text, encoded */
+    LoopTimer limit;
+} Spare;
+
+bool spare_is_one(const Spare *spare);
+void spare_deinit(Spare *spare);
+
+/* With the first welcome, before its interpreter is started. 0, or -EPROTO with a Problem. */
+int spare_begin(Supervisor *supervisor, const msgpack_object_array *imports, Problem *problem);
+
+/* A controller that is new has welcomed it as what it is: it is told again. */
+void spare_tell(Supervisor *supervisor);
+
+/* It becomes the session with these settings, which are taken. */
+void spare_become_session(Supervisor *supervisor, const Settings *settings);
+
+/* What the interpreter says: *ret may be NULL. 0, or -EPROTO with a Problem. */
+int prepared_decode(const msgpack_object_array **ret, const msgpack_object_map *body, Problem *problem);
+
+/* Also of sessions: an interpreter that is ready is told of the environment, if it has to be. */
+void spare_on_ready(Branch *branch);
+int spare_on_prepared(Branch *branch, const Message *message, Problem *problem);
+void spare_on_birth(Supervisor *supervisor); /* its checkpoint is kept, or gone */
+void spare_on_start_failed(Supervisor *supervisor);
