@@ -8,6 +8,9 @@
 
 #define HEADER 4u
 
+/* What a reader asks for when it has nothing: most messages are smaller. */
+#define READ_SIZE (16u << 10)
+
 static void length_write(uint8_t *at, size_t size)
 {
     for (unsigned i = 0; i < HEADER; i++)
@@ -55,119 +58,218 @@ int channel_next(const Buf *in, size_t max, ChannelFrame *ret)
     return 1;
 }
 
-/* Room for exactly the descriptors of one message, aligned as the kernel wants it. */
+/* Room for the descriptors of one message, aligned as the kernel wants it. */
 typedef union FdSpace {
     struct cmsghdr header;
     char bytes[CMSG_SPACE(CHANNEL_FDS * sizeof(int))];
 } FdSpace;
 
-static void fds_attach(struct msghdr *message, FdSpace *space, const int fds[CHANNEL_FDS])
+static void fds_attach(struct msghdr *message, FdSpace *space, const int *fds, size_t n)
 {
     memset(space, 0, sizeof(*space));
     message->msg_control = space->bytes;
-    message->msg_controllen = sizeof(space->bytes);
+    message->msg_controllen = CMSG_SPACE(n * sizeof(int));
     struct cmsghdr *control = CMSG_FIRSTHDR(message);
     control->cmsg_level = SOL_SOCKET;
     control->cmsg_type = SCM_RIGHTS;
-    control->cmsg_len = CMSG_LEN(CHANNEL_FDS * sizeof(int));
-    memcpy(CMSG_DATA(control), fds, CHANNEL_FDS * sizeof(int));
+    control->cmsg_len = CMSG_LEN(n * sizeof(int));
+    memcpy(CMSG_DATA(control), fds, n * sizeof(int));
 }
 
-int channel_send(int fd, Buf *out, const int fds[CHANNEL_FDS])
+int channel_send(int fd, Buf *out, const int *fds, size_t n)
 {
     struct iovec part = {.iov_base = buf_head(out), .iov_len = out->size};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
     FdSpace space;
-    ssize_t n;
+    ssize_t sent;
 
-    if (fds)
-        fds_attach(&message, &space, fds);
+    if (n > CHANNEL_FDS)
+        return -EINVAL;
+    if (n > 0)
+        fds_attach(&message, &space, fds, n);
     do
-        n = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
-    if (n < 0)
+        sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (sent < 0 && errno == EINTR);
+    if (sent < 0)
         return -errno;
-    buf_consume(out, (size_t)n);
+    buf_consume(out, (size_t)sent);
     return out->size == 0;
 }
 
-static void fds_take(struct msghdr *message, int fds[CHANNEL_FDS])
+/* As many descriptors as the kernel puts into one message (SCM_MAX_FD). */
+#define HOSTILE_FDS 253
+
+typedef union HostileSpace {
+    struct cmsghdr header;
+    char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(HOSTILE_FDS * sizeof(int))];
+} HostileSpace;
+
+/* A socket that lingers would make close() wait for as long as its sender chose. */
+static void fds_discard(const struct cmsghdr *control)
+{
+    size_t n = (control->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+    for (size_t i = 0; i < n; i++) {
+        int fd;
+
+        memcpy(&fd, CMSG_DATA(control) + i * sizeof(fd), sizeof(fd));
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){0}, sizeof(struct linger));
+        close(fd);
+    }
+}
+
+static pid_t sender_take(struct msghdr *message)
+{
+    pid_t sender = 0;
+
+    for (struct cmsghdr *control = CMSG_FIRSTHDR(message); control; control = CMSG_NXTHDR(message, control)) {
+        if (control->cmsg_level != SOL_SOCKET)
+            continue;
+        if (control->cmsg_type == SCM_RIGHTS)
+            fds_discard(control);
+        if (control->cmsg_type == SCM_CREDENTIALS) {
+            struct ucred credentials;
+
+            memcpy(&credentials, CMSG_DATA(control), sizeof(credentials));
+            sender = credentials.pid;
+        }
+    }
+    return sender;
+}
+
+ssize_t channel_read(int fd, Buf *in, size_t max, pid_t *ret_sender)
+{
+    size_t size = MIN(max, (in->limit > 0 ? in->limit : SIZE_MAX) - in->size);
+    HostileSpace space;
+
+    if (size == 0)
+        return -ENOBUFS;
+
+    uint8_t *to = buf_reserve(in, size);
+    if (!to)
+        return -ENOMEM;
+
+    struct iovec part = {.iov_base = to, .iov_len = size};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = space.bytes, .msg_controllen = sizeof(space.bytes)};
+    ssize_t n;
+    do
+        n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return -errno;
+    buf_commit(in, (size_t)n);
+    *ret_sender = sender_take(&message);
+    return n;
+}
+
+static void fds_forget(int fds[CHANNEL_FDS])
+{
+    for (size_t i = 0; i < CHANNEL_FDS; i++)
+        close_fd(&fds[i]);
+}
+
+/* They come with the first byte of a message, and the kernel reads no further than what it came with: theirs
+ * is the last message that has begun. */
+static size_t last_begin(const Buf *in)
+{
+    size_t begin = 0;
+
+    while (in->size - begin > HEADER) {
+        size_t size = HEADER + length_read(buf_head(in) + begin);
+
+        if (in->size - begin <= size)
+            break;
+        begin += size;
+    }
+    return begin;
+}
+
+static void fds_take(ChannelReader *reader, struct msghdr *message)
 {
     struct cmsghdr *control = CMSG_FIRSTHDR(message);
 
     if (!control || control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS)
         return;
-
-    int received[CHANNEL_FDS] = {-1, -1};
-    size_t bytes = control->cmsg_len - CMSG_LEN(0);
-
-    memcpy(received, CMSG_DATA(control), MIN(bytes, sizeof(received)));
-    for (unsigned i = 0; i < CHANNEL_FDS; i++) {
-        close_fd(&fds[i]);
-        fds[i] = received[i];
-    }
+    fds_forget(reader->fds);
+    memcpy(reader->fds, CMSG_DATA(control), MIN(control->cmsg_len - CMSG_LEN(0), sizeof(reader->fds)));
+    reader->fds_at = last_begin(&reader->in);
 }
 
-static int read_exactly(int fd, uint8_t *to, size_t size, int fds[CHANNEL_FDS])
+void channel_reader_clear(ChannelReader *reader)
 {
-    while (size > 0) {
-        FdSpace space;
-        struct iovec part = {.iov_base = to, .iov_len = size};
-        struct msghdr message = {.msg_iov = &part,
-                                 .msg_iovlen = 1,
-                                 .msg_control = space.bytes,
-                                 .msg_controllen = sizeof(space.bytes)};
-        ssize_t n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : -EPIPE;
-        fds_take(&message, fds);
-        to += n;
-        size -= (size_t)n;
-    }
-    return 0;
+    fds_forget(reader->fds);
+    buf_clear(&reader->in);
+    reader->used = 0;
 }
 
-static int read_message(int fd, Buf *message, int fds[CHANNEL_FDS])
+void channel_reader_deinit(ChannelReader *reader)
 {
-    uint8_t header[HEADER];
-    int r = read_exactly(fd, header, HEADER, fds);
+    fds_forget(reader->fds);
+    buf_deinit(&reader->in);
+}
 
-    if (r < 0)
+/* The message that was taken last is no longer needed. */
+static void consume(ChannelReader *reader)
+{
+    buf_consume(&reader->in, reader->used);
+    reader->fds_at -= MIN(reader->used, reader->fds_at);
+    reader->used = 0;
+}
+
+int channel_reader_take(ChannelReader *reader, ChannelFrame *ret, int fds[CHANNEL_FDS])
+{
+    consume(reader);
+    int r = channel_next(&reader->in, LIMIT_GUEST_FRAME, ret);
+    if (r <= 0)
         return r;
+    reader->used = ret->used;
+    for (size_t i = 0; i < CHANNEL_FDS; i++)
+        fds[i] = reader->fds_at == 0 ? take_fd(&reader->fds[i]) : -1;
+    return 1;
+}
 
-    size_t size = length_read(header);
+/* How much to ask for. Behind a message that has begun nothing is read, so that there are never the
+ * descriptors of two. */
+static size_t wanted(const Buf *in)
+{
+    if (in->size == 0)
+        return READ_SIZE;
+    if (in->size < HEADER)
+        return HEADER - in->size;
+    return HEADER + length_read(buf_head(in)) - in->size;
+}
 
-    if (size > LIMIT_GUEST_FRAME)
-        return -EMSGSIZE;
-    buf_clear(message);
-    if (size == 0)
-        return 0;
-
-    uint8_t *to = buf_reserve(message, size);
+int channel_reader_fill(ChannelReader *reader, int fd)
+{
+    consume(reader);
+    size_t size = wanted(&reader->in);
+    uint8_t *to = buf_reserve(&reader->in, size);
+    FdSpace space;
+    struct iovec part = {.iov_base = to, .iov_len = size};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = space.bytes, .msg_controllen = sizeof(space.bytes)};
 
     if (!to)
         return -ENOMEM;
-    r = read_exactly(fd, to, size, fds);
-    if (r == 0)
-        buf_commit(message, size);
-    return r;
+    ssize_t n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+    if (n <= 0)
+        return n < 0 ? -errno : -EPIPE;
+    buf_commit(&reader->in, (size_t)n);
+    fds_take(reader, &message);
+    return 0;
 }
 
-int channel_read_message(int fd, Buf *message, int fds[CHANNEL_FDS])
+int channel_reader_next(ChannelReader *reader, int fd, ChannelFrame *ret, int fds[CHANNEL_FDS])
 {
-    int received[CHANNEL_FDS] = {-1, -1};
-    int r = read_message(fd, message, received);
+    int r;
 
-    if (r < 0) {
-        close_fd(&received[0]);
-        close_fd(&received[1]);
-        return r;
+    while ((r = channel_reader_take(reader, ret, fds)) == 0) {
+        r = channel_reader_fill(reader, fd);
+        if (r < 0 && r != -EINTR)
+            return r;
     }
-    memcpy(fds, received, sizeof(received));
-    return 0;
+    return MIN(r, 0);
 }
 
 int channel_write(int fd, Buf *out)

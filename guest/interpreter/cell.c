@@ -4,9 +4,12 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "guest/interpreter/asks/waiters.h"
 #include "guest/interpreter/compile.h"
 #include "guest/interpreter/error.h"
+#include "guest/interpreter/figures.h"
 #include "guest/interpreter/guard.h"
+#include "guest/interpreter/headroom.h"
 #include "guest/interpreter/result.h"
 #include "guest/interpreter/run.h"
 #include "guest/interpreter/runtime.h"
@@ -85,7 +88,10 @@ static PyObject *run_cell(const Cell *cell)
     if (!source || !filename || source_register(filename, source) < 0 ||
         compile_cell(source, filename, &compiled) < 0)
         return NULL;
-    return run_compiled(&compiled);
+    headroom_keep();
+    PyObject *value = run_compiled(&compiled);
+    headroom_use();
+    return value;
 }
 
 /* A fork that came back here instead of ending: it must not answer in its parent's name. */
@@ -119,11 +125,7 @@ static void report(PyObject *value, Outcome *ret)
 /* Figures are shown also where the cell failed after drawing them. */
 static void report_figures(Outcome *ret)
 {
-    static PyObject *name;
-
-    if (!name && !(name = PyUnicode_InternFromString("matplotlib.pyplot")))
-        PyErr_Clear();
-    if (!name || !PyDict_GetItemWithError(runtime.modules, name))
+    if (!figures_are_open())
         return;
     guard_begin_runtime();
     _pyref_ PyObject *done = PyObject_CallNoArgs(runtime.show_figures);
@@ -132,11 +134,12 @@ static void report_figures(Outcome *ret)
     PyErr_Clear();
 }
 
-/* Ends the run first: a thread must not add to a buffer behind the flush. */
+/* Ends the run first: a thread must not add to a buffer behind the flush, nor read the channel. */
 static void end_run(void)
 {
     guard_flush_replaced();
     run_end();
+    waiters_end();
     fflush(stdout);
     PyThreadState *saved = PyEval_SaveThread();
     sinks_flush();
@@ -149,7 +152,7 @@ void cell_run(const Cell *cell, Outcome *ret)
     double cpu = usage_now(&peak);
 
     guard_begin_cell();
-    run_begin(cell->id);
+    run_begin(cell->id, cell->asks);
     _pyref_ PyObject *value = run_cell(cell);
     if (getpid() != run.process)
         end_child(!value);

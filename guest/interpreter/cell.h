@@ -7,7 +7,8 @@
 typedef struct Cell {
     uint64_t id; /* of the message */
     uint64_t execution_count;
-    Text code;
+    bool asks; /* somebody answers its questions */
+    Text code; /* read before any of it runs: the next message takes its place */
 } Cell;
 
 /* Runs the cell; whatever it does ends in an outcome, except where it ends the process. Everything it wrote

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "guest/interpreter/inbox.h"
+
 /* A private duplicate, and which file it is. */
 typedef struct Own {
     int fd;
@@ -11,13 +13,16 @@ typedef struct Own {
     ino_t inode;
 } Own;
 
+/* A channel and two streams, and one to work with. */
+#define SPARES 4
+
 static struct {
     Own standard[3];
     int channel;
-} own;
+    int spare[SPARES];
+} own = {.spare = {-1, -1, -1, -1}};
 
-/* As high as a usual limit allows, since daemon code closes everything below 256; otherwise somewhat high. */
-static int duplicate_high(int fd)
+int descriptors_duplicate(int fd)
 {
     int high = fcntl(fd, F_DUPFD_CLOEXEC, 1000);
 
@@ -39,16 +44,31 @@ static void identify(Own *file)
 int descriptors_init(void)
 {
     for (int fd = 0; fd < 3; fd++) {
-        own.standard[fd].fd = duplicate_high(fd);
+        own.standard[fd].fd = descriptors_duplicate(fd);
         if (own.standard[fd].fd < 0)
             return own.standard[fd].fd;
         identify(&own.standard[fd]);
     }
-    own.channel = duplicate_high(CHANNEL_FD);
+    own.channel = descriptors_duplicate(CHANNEL_FD);
     if (own.channel < 0)
         return own.channel;
     close(CHANNEL_FD);
+    descriptors_spare_keep();
     return 0;
+}
+
+void descriptors_spare_keep(void)
+{
+    for (int i = 0; i < SPARES; i++) {
+        if (own.spare[i] < 0)
+            own.spare[i] = descriptors_duplicate(own.standard[0].fd);
+    }
+}
+
+void descriptors_spare_free(void)
+{
+    for (int i = 0; i < SPARES; i++)
+        close_fd(&own.spare[i]);
 }
 
 int descriptors_stream(int fd)
@@ -61,7 +81,7 @@ int descriptors_channel(void)
     return own.channel;
 }
 
-static bool is_own(int fd)
+static bool is_right(int fd)
 {
     struct stat st;
 
@@ -71,21 +91,68 @@ static bool is_own(int fd)
 void descriptors_restore(void)
 {
     for (int fd = 0; fd < 3; fd++) {
-        if (!is_own(fd))
+        if (!is_right(fd))
             dup2(own.standard[fd].fd, fd);
     }
 }
 
-void descriptors_replace(const int fds[CHANNEL_FDS])
+void descriptors_mute(void)
 {
-    for (int i = 0; i < CHANNEL_FDS; i++) {
-        Own *file = &own.standard[i + 1];
+    _cleanup_(closep) int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
+    for (int stream = 1; fd >= 0 && stream <= 2; stream++)
+        dup2(fd, stream);
+}
+
+bool descriptors_is_own(int fd)
+{
+    return fd <= STDERR_FILENO || fd == own.channel || fd == own.standard[0].fd || fd == own.standard[1].fd ||
+           fd == own.standard[2].fd;
+}
+
+int descriptors_stream_of(dev_t device, ino_t inode)
+{
+    for (int fd = 1; fd <= 2; fd++) {
+        if (own.standard[fd].device == device && own.standard[fd].inode == inode)
+            return fd;
+    }
+    return 0;
+}
+
+static void stream_set(int fd, int source)
+{
+    dup3(source, own.standard[fd].fd, O_CLOEXEC);
+    dup2(source, fd);
+    identify(&own.standard[fd]);
+}
+
+static void channel_set(int channel)
+{
+    inbox_clear();
+    dup3(channel, own.channel, O_CLOEXEC);
+    close(channel);
+}
+
+void descriptors_replace(const int fds[2])
+{
+    for (int i = 0; i < 2; i++) {
         if (fds[i] < 0)
             continue;
-        dup3(fds[i], file->fd, O_CLOEXEC);
-        dup2(fds[i], i + 1);
+        stream_set(i + 1, fds[i]);
         close(fds[i]);
-        identify(file);
     }
+}
+
+void descriptors_detach(int channel)
+{
+    descriptors_restore();
+    stream_set(1, own.standard[0].fd);
+    stream_set(2, own.standard[0].fd);
+    channel_set(channel);
+}
+
+void descriptors_attach(const int fds[CHANNEL_FDS])
+{
+    channel_set(fds[0]);
+    descriptors_replace(fds + 1);
 }

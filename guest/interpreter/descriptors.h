@@ -7,6 +7,10 @@
  */
 int descriptors_init(void);
 
+/* A duplicate out of the way of daemon code, which closes everything below 256, where the limit allows it;
+ * close-on-exec. A negative errno. */
+int descriptors_duplicate(int fd);
+
 /* The private duplicate of 1 or 2; the number never changes. */
 int descriptors_stream(int fd);
 int descriptors_channel(void);
@@ -15,4 +19,25 @@ int descriptors_channel(void);
 void descriptors_restore(void);
 
 /* From now on 1 and 2 are these; takes the descriptors. Does nothing with -1. */
-void descriptors_replace(const int fds[CHANNEL_FDS]);
+void descriptors_replace(const int fds[2]);
+
+/* Until they are restored, what is written to 1 and 2 goes nowhere. */
+void descriptors_mute(void);
+
+/* Whether it is one of 0, 1, 2 and the private ones. */
+bool descriptors_is_own(int fd);
+
+/* 1 or 2 when that is the file behind it, otherwise 0. */
+int descriptors_stream_of(dev_t device, ino_t inode);
+
+/* For a copy that is to hold nothing of what it was copied from: 1 and 2 lead nowhere, and `channel`, which
+ * is taken, is the channel. */
+void descriptors_detach(int channel);
+
+/* A few descriptors are kept for the work around a checkpoint, however many cells have open: keeping takes
+ * them, freeing makes room for others. Both may be called again. */
+void descriptors_spare_keep(void);
+void descriptors_spare_free(void);
+
+/* The channel, 1 and 2 are these; takes them. */
+void descriptors_attach(const int fds[CHANNEL_FDS]);

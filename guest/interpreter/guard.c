@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "guest/interpreter/builtins.h"
 #include "guest/interpreter/descriptors.h"
 #include "guest/interpreter/run.h"
 #include "guest/interpreter/runtime.h"
@@ -13,8 +14,16 @@ typedef struct Kept {
     PyObject *dict, *key, *value;
 } Kept;
 
+enum { KEPT_STDOUT, KEPT_STDERR };
+
 static const char *const kept_in_sys[] = {
-    "modules", "stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stderr__",
+    [KEPT_STDOUT] = "stdout",
+    [KEPT_STDERR] = "stderr",
+    "modules",
+    "stdin",
+    "__stdin__",
+    "__stdout__",
+    "__stderr__",
 };
 static const char *const kept_in_main[] = {"__name__", "__builtins__"};
 
@@ -22,11 +31,8 @@ static struct {
     Kept kept[ARRAY_SIZE(kept_in_sys) + ARRAY_SIZE(kept_in_main)];
     size_t kept_count;
     PyObject *main_name, *main_module;
-    PyObject *modules;                  /* copy of sys.modules */
-    PyObject *builtins, *builtins_copy; /* namespaces */
-    PyObject **builtins_order;          /* its keys and values, in turn */
-    PyObject *linecache, *linecache_copy;
-    PyObject *traceback, *traceback_copy;
+    PyObject *modules;                        /* copy of sys.modules */
+    PyObject *linecache, *linecache_copy;     /* namespaces */
     PyObject *set_handler, *sigint, *handler; /* signal.signal(SIGINT, default_int_handler) */
     sigset_t mask;
     int recursion_limit;
@@ -67,11 +73,11 @@ static int keep_entries(void)
     return 0;
 }
 
-static int keep_namespace(const char *name, PyObject **ret_dict, PyObject **ret_copy)
+static int keep_linecache(void)
 {
-    *ret_dict = module_dict(name);
-    *ret_copy = *ret_dict ? PyDict_Copy(*ret_dict) : NULL;
-    return *ret_copy ? 0 : -1;
+    guard.linecache = module_dict("linecache");
+    guard.linecache_copy = guard.linecache ? PyDict_Copy(guard.linecache) : NULL;
+    return guard.linecache_copy ? 0 : -1;
 }
 
 static int keep_modules(void)
@@ -95,25 +101,10 @@ static int keep_signals(void)
     return guard.set_handler && guard.handler && guard.sigint ? 0 : -1;
 }
 
-static int keep_builtins_order(void)
-{
-    PyObject *key, *value, **order = calloc((size_t)PyDict_GET_SIZE(guard.builtins_copy), 2 * sizeof(*order));
-    Py_ssize_t at = 0;
-
-    guard.builtins_order = order;
-    while (order && PyDict_Next(guard.builtins_copy, &at, &key, &value)) {
-        *order++ = key;
-        *order++ = value;
-    }
-    return guard.builtins_order ? 0 : -1;
-}
-
 int guard_init(void)
 {
-    if (keep_entries() < 0 || keep_modules() < 0 || keep_signals() < 0 ||
-        keep_namespace("builtins", &guard.builtins, &guard.builtins_copy) < 0 || keep_builtins_order() < 0 ||
-        keep_namespace("linecache", &guard.linecache, &guard.linecache_copy) < 0 ||
-        keep_namespace("traceback", &guard.traceback, &guard.traceback_copy) < 0)
+    if (keep_entries() < 0 || keep_modules() < 0 || keep_signals() < 0 || builtins_init() < 0 ||
+        keep_linecache() < 0)
         return -1;
     guard.recursion_limit = Py_GetRecursionLimit();
     return 0;
@@ -136,26 +127,6 @@ static void restore_modules(void)
         return;
     PyDict_Merge(runtime.modules, guard.modules, 0);
     PyDict_SetItem(runtime.modules, guard.main_name, guard.main_module);
-}
-
-/* Dictionaries keep their order, so that one walk tells whether all is there. Names that a cell added come
- * after ours and stay. */
-static bool builtins_intact(void)
-{
-    PyObject **expected = guard.builtins_order, *key, *value;
-    Py_ssize_t at = 0;
-
-    for (Py_ssize_t n = PyDict_GET_SIZE(guard.builtins_copy); n > 0; n--, expected += 2) {
-        if (!PyDict_Next(guard.builtins, &at, &key, &value) || key != expected[0] || value != expected[1])
-            return false;
-    }
-    return true;
-}
-
-static void restore_builtins(void)
-{
-    if (!builtins_intact())
-        PyDict_Update(guard.builtins, guard.builtins_copy);
 }
 
 static void restore_thread(void)
@@ -194,7 +165,7 @@ void guard_begin_cell(void)
     restore_thread();
     restore_entries();
     restore_modules();
-    restore_builtins();
+    builtins_restore();
     restore_signals();
     PyErr_Clear();
 }
@@ -203,27 +174,26 @@ void guard_begin_runtime(void)
 {
     restore_thread();
     restore_modules();
-    restore_builtins();
+    builtins_restore();
     PyDict_Update(guard.linecache, guard.linecache_copy);
-    PyDict_Update(guard.traceback, guard.traceback_copy);
     PyErr_Clear();
 }
 
-static void flush_if_replaced(const char *name, PyObject *own)
+static void flush_if_replaced(const Kept *stream)
 {
-    _pyref_ PyObject *stream = Py_XNewRef(PySys_GetObject(name));
+    _pyref_ PyObject *current = Py_XNewRef(PyDict_GetItemWithError(stream->dict, stream->key));
 
-    if (!stream || stream == own)
+    if (!current || current == stream->value)
         return;
-    _pyref_ PyObject *done = PyObject_CallMethod(stream, "flush", NULL);
+    _pyref_ PyObject *done = PyObject_CallMethod(current, "flush", NULL);
     if (!done)
         PyErr_Clear();
 }
 
 void guard_flush_replaced(void)
 {
-    flush_if_replaced("stdout", stream_object(1));
-    flush_if_replaced("stderr", stream_object(2));
+    flush_if_replaced(&guard.kept[KEPT_STDOUT]);
+    flush_if_replaced(&guard.kept[KEPT_STDERR]);
 }
 
 static bool starts_process(const char *event)

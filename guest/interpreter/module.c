@@ -1,5 +1,6 @@
 #include "guest/interpreter/module.h"
 
+#include "guest/interpreter/asks/ask.h"
 #include "guest/interpreter/reply.h"
 #include "guest/interpreter/result.h"
 #include "guest/interpreter/run.h"
@@ -26,9 +27,18 @@ static PyObject *safe_repr(PyObject *module, PyObject *value)
     return result_repr(value);
 }
 
+/* cell() → int: the number of the cell that runs, or ran last. */
+static PyObject *cell_number(PyObject *module, PyObject *unused)
+{
+    return PyLong_FromUnsignedLongLong(run.number);
+}
+
 static PyMethodDef methods[] = {
     {"send_display", send_display, METH_VARARGS, NULL},
     {"safe_repr", safe_repr, METH_O, NULL},
+    {"cell", cell_number, METH_NOARGS, NULL},
+    {"is_answered", ask_is_answered, METH_NOARGS, NULL},
+    {"ask", ask_ask, METH_VARARGS, NULL},
     {0},
 };
 

@@ -2,10 +2,7 @@
 
 #include "guest/interpreter/text.h"
 
-/* Leaves room for the maps and arrays that a record puts around a value. */
-#define DEPTH_MAX (LIMIT_DEPTH / 2 - 2)
-
-static const char *write_any(Writer *w, PyObject *value, ValueBudget *budget, unsigned depth);
+static const char *write_any(Writer *w, PyObject *value, ValueBudget *budget);
 
 static const char *write_text_value(Writer *w, PyObject *str)
 {
@@ -37,13 +34,13 @@ static const char *write_integer(Writer *w, PyObject *value)
     return NULL;
 }
 
-static const char *write_sequence(Writer *w, PyObject *sequence, ValueBudget *budget, unsigned depth)
+static const char *write_sequence(Writer *w, PyObject *sequence, ValueBudget *budget)
 {
     Py_ssize_t n = PySequence_Fast_GET_SIZE(sequence);
 
     write_array(w, (size_t)n);
     for (Py_ssize_t i = 0; i < n; i++) {
-        const char *why = write_any(w, PySequence_Fast_GET_ITEM(sequence, i), budget, depth);
+        const char *why = write_any(w, PySequence_Fast_GET_ITEM(sequence, i), budget);
         if (why)
             return why;
     }
@@ -51,14 +48,15 @@ static const char *write_sequence(Writer *w, PyObject *sequence, ValueBudget *bu
 }
 
 /* Keys must be plain str with an encoding of their own, so that no two can become one. */
-static const char *write_dict(Writer *w, PyObject *dict, ValueBudget *budget, unsigned depth)
+static const char *write_dict(Writer *w, PyObject *dict, ValueBudget *budget)
 {
     PyObject *key, *value;
     Py_ssize_t at = 0, n = PyDict_GET_SIZE(dict);
 
-    if ((size_t)n > budget->keys)
+    if ((size_t)n > budget->keys || (size_t)n > budget->nodes)
         return "it has too many keys";
     budget->keys -= (size_t)n;
+    budget->nodes -= (size_t)n;
     write_map(w, (size_t)n);
     while (PyDict_Next(dict, &at, &key, &value)) {
         Py_ssize_t size;
@@ -68,25 +66,31 @@ static const char *write_dict(Writer *w, PyObject *dict, ValueBudget *budget, un
             return "it has a key that is not text";
         }
         write_text_n(w, text, (size_t)size);
-        const char *why = write_any(w, value, budget, depth);
+        const char *why = write_any(w, value, budget);
         if (why)
             return why;
     }
+    budget->keys += (size_t)n;
     return NULL;
 }
 
-static const char *write_container(Writer *w, PyObject *value, ValueBudget *budget, unsigned depth)
+static const char *write_container(Writer *w, PyObject *value, ValueBudget *budget)
 {
-    if (depth == DEPTH_MAX)
+    bool is_dict = PyDict_CheckExact(value);
+
+    if (!is_dict && !PyList_CheckExact(value) && !PyTuple_CheckExact(value)) {
+        budget->refused = Py_TYPE(value);
+        return "it holds values that are not plain data";
+    }
+    if (budget->depth == 0)
         return "it nests too deep";
-    if (PyList_CheckExact(value) || PyTuple_CheckExact(value))
-        return write_sequence(w, value, budget, depth + 1);
-    if (PyDict_CheckExact(value))
-        return write_dict(w, value, budget, depth + 1);
-    return "it holds values that are not plain data";
+    budget->depth--;
+    const char *why = is_dict ? write_dict(w, value, budget) : write_sequence(w, value, budget);
+    budget->depth++;
+    return why;
 }
 
-static const char *write_any(Writer *w, PyObject *value, ValueBudget *budget, unsigned depth)
+static const char *write_any(Writer *w, PyObject *value, ValueBudget *budget)
 {
     if (budget->nodes == 0)
         return "it has too many values";
@@ -106,11 +110,11 @@ static const char *write_any(Writer *w, PyObject *value, ValueBudget *budget, un
     else if (PyLong_Check(value))
         return write_integer(w, value);
     else
-        return write_container(w, value, budget, depth);
+        return write_container(w, value, budget);
     return NULL;
 }
 
 const char *write_value(Writer *w, PyObject *value, ValueBudget *budget)
 {
-    return write_any(w, value, budget, 0);
+    return write_any(w, value, budget);
 }

@@ -6,6 +6,9 @@
 #include <string.h>
 
 #include "guest/interpreter/descriptors.h"
+#include "guest/interpreter/namespace/changed.h"
+#include "guest/interpreter/namespace/label.h"
+#include "guest/interpreter/namespace/namespace.h"
 #include "guest/interpreter/pyvalue.h"
 #include "guest/interpreter/run.h"
 #include "guest/interpreter/text.h"
@@ -70,12 +73,12 @@ void outcome_deinit(Outcome *outcome)
     Py_CLEAR(outcome->error);
 }
 
-int reply_ready(void)
+int reply_ready(uint64_t id, const Notes *not_restored)
 {
     Out out _cleanup_(out_deinit);
     const char *version = Py_GetVersion();
     char peer[128];
-    int r = out_begin(&out, MSG_READY, 0, 1);
+    int r = out_begin(&out, MSG_READY, id, 2);
 
     if (r < 0)
         return r;
@@ -83,6 +86,8 @@ int reply_ready(void)
              (int)strcspn(version, " "), version);
     write_key(&out.writer, "peer");
     write_text(&out.writer, peer);
+    write_key(&out.writer, "not_restored");
+    notes_write(not_restored, &out.writer);
     return out_send(&out);
 }
 
@@ -104,12 +109,14 @@ static void write_error(Writer *w, PyObject *error)
 int reply_executed(uint64_t id, const Outcome *outcome)
 {
     Out out _cleanup_(out_deinit);
-    int r = out_begin(&out, MSG_EXECUTED, id, 5);
+    int r = out_begin(&out, MSG_EXECUTED, id, 6);
 
     if (r < 0)
         return r;
     write_key(&out.writer, "result");
     write_str(&out.writer, outcome->result, LIMIT_RESULT, CUT_END);
+    write_key(&out.writer, "changed");
+    write_changed(&out.writer);
     write_key(&out.writer, "error");
     write_error(&out.writer, outcome->error);
     write_key(&out.writer, "spawned");
@@ -118,6 +125,31 @@ int reply_executed(uint64_t id, const Outcome *outcome)
     write_double(&out.writer, outcome->cpu);
     write_key(&out.writer, "peak_memory");
     write_uint(&out.writer, outcome->peak_memory);
+    return out_send(&out);
+}
+
+int reply_namespace(uint64_t id)
+{
+    Out out _cleanup_(out_deinit);
+    int r = out_begin(&out, MSG_NAMESPACE, id, 2);
+
+    if (r < 0)
+        return r;
+    write_namespace(&out.writer);
+    return out_send(&out);
+}
+
+int reply_prepared(uint64_t id, PyObject *failed)
+{
+    Out out _cleanup_(out_deinit);
+    int r = out_begin(&out, MSG_PREPARED, id, 1);
+
+    if (r < 0)
+        return r;
+    write_key(&out.writer, "failed");
+    write_array(&out.writer, (size_t)PyList_GET_SIZE(failed));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(failed); i++)
+        write_label_of(&out.writer, PyList_GET_ITEM(failed, i));
     return out_send(&out);
 }
 
@@ -230,4 +262,30 @@ int reply_display(const Display *display)
     run.display_bytes += out.buf.size;
     out_send_when(&out, run_admits); /* without a supervisor there is nobody left to tell */
     return 0;
+}
+
+int reply_ask(const Question *question)
+{
+    Out out _cleanup_(out_deinit);
+    int r = out_begin(&out, MSG_ASK, run.id, 4);
+
+    if (r == 0) {
+        write_key(&out.writer, "ask");
+        write_uint(&out.writer, question->ask);
+        write_key(&out.writer, "kind");
+        write_text(&out.writer, question->kind);
+        write_key(&out.writer, "name");
+        write_str(&out.writer, question->name, LIMIT_ASK, CUT_END);
+        write_key(&out.writer, "payload");
+        if (question->payload->size > 0)
+            write_bytes(&out.writer, buf_head(question->payload), question->payload->size);
+        else
+            write_nil(&out.writer);
+        r = out_send_when(&out, run_admits);
+    }
+    if (r == -ENOMEM)
+        PyErr_NoMemory();
+    else if (r < 0)
+        PyErr_SetString(PyExc_RuntimeError, "the question cannot be sent: the supervisor is gone");
+    return r < 0 ? -1 : 0;
 }

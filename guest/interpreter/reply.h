@@ -2,6 +2,7 @@
  * nothing. Called with the GIL, which is released while writing. */
 #pragma once
 
+#include "guest/interpreter/checkpoint/notes.h"
 #include "guest/interpreter/pyref.h"
 
 typedef struct Outcome {
@@ -14,8 +15,20 @@ typedef struct Outcome {
 void outcome_deinit(Outcome *outcome);
 
 /* All: 0 or a negative errno. */
-int reply_ready(void);
+int reply_ready(uint64_t id, const Notes *not_restored);
 int reply_executed(uint64_t id, const Outcome *outcome);
+int reply_namespace(uint64_t id);
+int reply_prepared(uint64_t id, PyObject *failed); /* a list of str */
+
+typedef struct Question {
+    uint64_t ask;
+    const char *kind;
+    PyObject *name;     /* str */
+    const Buf *payload; /* a value in msgpack, or nothing */
+} Question;
+
+/* One question of the running cell. -1 with an exception. */
+int reply_ask(const Question *question);
 
 typedef struct Display {
     PyObject *data, *metadata; /* dicts; MIME type to value */

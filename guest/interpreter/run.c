@@ -32,9 +32,17 @@ int run_init(void)
     return -pthread_atfork(run_note_child, NULL, after_fork_child);
 }
 
-void run_begin(uint64_t id)
+void run_adopt(void)
+{
+    run.process = getpid();
+    run.forked = run.spawned = run.had_children = false;
+}
+
+void run_begin(uint64_t id, bool asks)
 {
     run.id = id;
+    run.number++;
+    run.asks = asks;
     run.active = true;
     run.spawned = false;
     run.last_thread = newest_thread();

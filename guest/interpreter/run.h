@@ -6,6 +6,8 @@
 
 typedef struct Run {
     uint64_t id;                       /* of the `execute` it answers */
+    uint64_t number;                   /* counts the cells of this process; 0 before the first */
+    bool asks;                         /* its questions are answered */
     bool active;                       /* between run_begin() and run_end() */
     bool forked;                       /* this is a child of the interpreter that goes on in Python */
     bool spawned;                      /* a child process was started */
@@ -20,7 +22,10 @@ extern Run run;
 /* Once, on the main thread. */
 int run_init(void);
 
-void run_begin(uint64_t id);
+/* In a copy of the interpreter that is to go on as one. */
+void run_adopt(void);
+
+void run_begin(uint64_t id, bool asks);
 void run_end(void);
 
 /* A child process is about to be started. */

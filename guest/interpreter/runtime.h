@@ -10,8 +10,10 @@ typedef struct Runtime {
     PyObject *last_resort; /* what describes an error when nothing else can */
 
     /* limpet_runtime */
+    PyObject *prepare;
     PyObject *compile_cell;
     PyObject *run_async;
+    PyObject *restored;
     PyObject *describe_error;
     PyObject *display_result;
     PyObject *show_figures;

@@ -3,60 +3,113 @@
 #include <errno.h>
 
 #include "guest/interpreter/cell.h"
+#include "guest/interpreter/checkpoint/checkpoint.h"
 #include "guest/interpreter/descriptors.h"
+#include "guest/interpreter/inbox.h"
+#include "guest/interpreter/prepare.h"
 
 typedef struct Execute {
     Text code, run_id;
-    double timeout;
-    bool stream;
     uint64_t execution_count;
+    bool asks;
 } Execute;
 
 static const Field execute_fields[] = {
     FIELD(FIELD_TEXT, Execute, code, true, LIMIT_CODE),
-    FIELD(FIELD_DOUBLE, Execute, timeout, false, 0),
-    FIELD(FIELD_BOOL, Execute, stream, false, 0),
     FIELD(FIELD_TEXT, Execute, run_id, false, LIMIT_RUN_ID),
     FIELD(FIELD_UINT, Execute, execution_count, true, 0),
+    FIELD(FIELD_BOOL, Execute, asks, false, 0),
 };
 
-static int execute(const Message *message)
+/* New standard output and standard error may come with it. */
+static int handle_execute(const Message *message, int fds[CHANNEL_FDS])
 {
     Execute request = {0};
     Problem problem = PROBLEM_NULL;
     Outcome outcome _cleanup_(outcome_deinit) = {0};
-
-    if (message->kind != MSG_EXECUTE)
-        return -EPROTO;
     int r = fields_decode(&request, execute_fields, ARRAY_SIZE(execute_fields), &message->body, &problem);
+
     if (r < 0)
         return r;
-    cell_run(&(Cell){message->id, request.execution_count, request.code}, &outcome);
+    descriptors_replace((int[]){take_fd(&fds[0]), take_fd(&fds[1])});
+    cell_run(&(Cell){message->id, request.execution_count, request.asks, request.code}, &outcome);
     return reply_executed(message->id, &outcome);
 }
 
-static int serve_frame(const Buf *frame)
+/* The channel of the copy comes with it. */
+static int handle_checkpoint(const Message *message, int fds[CHANNEL_FDS])
+{
+    return message->body.size > 0 ? -EPROTO : checkpoint_take(message->id, take_fd(&fds[0]));
+}
+
+static int handle_namespace(const Message *message, int fds[CHANNEL_FDS])
+{
+    return message->body.size > 0 ? -EPROTO : reply_namespace(message->id);
+}
+
+typedef struct Prepare {
+    const msgpack_object_map *env;
+    const msgpack_object_array *imports;
+} Prepare;
+
+static const Field prepare_fields[] = {
+    FIELD(FIELD_MAP, Prepare, env, false, 0),
+    FIELD(FIELD_ARRAY, Prepare, imports, false, 0),
+};
+
+static int handle_prepare(const Message *message, int fds[CHANNEL_FDS])
+{
+    Prepare request = {0};
+    Problem problem = PROBLEM_NULL;
+    int r = fields_decode(&request, prepare_fields, ARRAY_SIZE(prepare_fields), &message->body, &problem);
+
+    return r < 0 ? r : prepare(message->id, request.env, request.imports);
+}
+
+/* Its question has been given up. */
+static int handle_answer(const Message *message, int fds[CHANNEL_FDS])
+{
+    return 0;
+}
+
+/* Each takes the descriptors it uses. A negative errno ends the interpreter. */
+static const struct {
+    MessageKind kind;
+    int (*handle)(const Message *message, int fds[CHANNEL_FDS]);
+} handlers[] = {
+    {MSG_EXECUTE, handle_execute}, {MSG_CHECKPOINT, handle_checkpoint}, {MSG_NAMESPACE, handle_namespace},
+    {MSG_ANSWER, handle_answer},   {MSG_PREPARE, handle_prepare},
+};
+
+static int serve_frame(const ChannelFrame *frame, int fds[CHANNEL_FDS])
 {
     Message message _cleanup_(message_deinit) = MESSAGE_NULL;
     Problem problem = PROBLEM_NULL;
-    int r = message_decode(&message, buf_head(frame), frame->size, &problem);
+    int r = message_decode(&message, frame->data, frame->size, &problem);
 
-    return r < 0 ? r : execute(&message);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < ARRAY_SIZE(handlers); i++) {
+        if (handlers[i].kind == message.kind)
+            return handlers[i].handle(&message, fds);
+    }
+    return -EPROTO;
 }
 
 int serve(void)
 {
-    Buf frame _cleanup_(buf_deinit) = {.limit = LIMIT_GUEST_FRAME};
+    ChannelFrame frame;
     int fds[CHANNEL_FDS], r;
 
     do {
         PyThreadState *saved = PyEval_SaveThread();
-        r = channel_read_message(descriptors_channel(), &frame, fds);
+        r = inbox_next(&frame, fds);
         PyEval_RestoreThread(saved);
         if (r < 0)
             return r;
-        descriptors_replace(fds);
-        r = serve_frame(&frame);
+        r = serve_frame(&frame, fds);
+        for (size_t i = 0; i < CHANNEL_FDS; i++)
+            close_fd(&fds[i]);
     } while (r == 0);
     return r;
 }

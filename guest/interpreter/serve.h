@@ -1,4 +1,4 @@
-/* The loop: one `execute` after the other, each answered by one `executed`. */
+/* The loop: one message of the supervisor after the other, each answered before the next is read. */
 #pragma once
 
 /* With the GIL, which is released while there is nothing to do, so that threads of earlier cells go on.

@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "guest/interpreter/arena.h"
 #include "guest/interpreter/guard.h"
 #include "guest/interpreter/module.h"
+#include "guest/interpreter/namespace/bindings.h"
 #include "guest/interpreter/run.h"
 #include "guest/interpreter/runtime.h"
 #include "proto/limits.h"
@@ -33,7 +35,12 @@ static int pre_initialise(Problem *problem)
     config.allocator = PYMEM_ALLOCATOR_MALLOC; /* Python's own hides overruns */
 #endif
     PyStatus status = Py_PreInitialize(&config);
-    return PyStatus_Exception(status) ? fail_status(status, problem) : 0;
+    if (PyStatus_Exception(status))
+        return fail_status(status, problem);
+#ifndef __SANITIZE_ADDRESS__
+    arena_install();
+#endif
+    return 0;
 }
 
 static PyStatus set_options(PyConfig *config)
@@ -101,7 +108,7 @@ static int set_path(Problem *problem)
 
 static int load_runtime(Problem *problem)
 {
-    if (runtime_init() < 0 || guard_init() < 0)
+    if (runtime_init() < 0 || guard_init() < 0 || bindings_init() < 0)
         return fail_exception("limpet_runtime", problem);
     return run_init() < 0 ? problem_set(problem, ERR_INTERNAL, "out of memory") : 0;
 }

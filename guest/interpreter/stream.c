@@ -65,6 +65,12 @@ int stream_flush_all(void)
     return flush_sink(&sinks[0]) < 0 || flush_sink(&sinks[1]) < 0 ? -1 : 0;
 }
 
+void stream_forget_dropped(void)
+{
+    for (size_t i = 0; i < 2; i++)
+        state_of(streams[i])->dropped = state_of(buffers[i])->dropped = 0;
+}
+
 static PyObject *text_write(PyObject *self, PyObject *str)
 {
     Utf8 text _cleanup_(utf8_deinit) = UTF8_NULL;

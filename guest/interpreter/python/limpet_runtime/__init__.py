@@ -1,7 +1,8 @@
 """The part of the interpreter that is about Python objects; the rest is C.
 
 Cells share this process, so nothing here may rely on what a cell can change: the C side puts builtins,
-sys.modules, linecache and traceback back before it calls in, and holds the functions it calls itself.
+sys.modules and linecache back before it calls in, and holds the functions it calls itself. What is not needed at
+once comes by way of library.py.
 """
 
 import builtins
@@ -9,20 +10,7 @@ import io
 import sys
 
 import _limpet
-from limpet_runtime import display, hooks
-
-
-class NoInput(io.TextIOWrapper):
-    """sys.stdin: always at its end, so that input() raises EOFError, and impossible to close."""
-
-    def __init__(self):
-        super().__init__(io.BytesIO(), encoding="utf-8")
-
-    def fileno(self):
-        return 0
-
-    def close(self):
-        pass
+from limpet_runtime import asks, display, hooks
 
 
 class Quitter:
@@ -41,7 +29,6 @@ class Quitter:
 def install_streams():
     io.TextIOBase.register(_limpet.Stream)
     io.BufferedIOBase.register(_limpet.BinaryStream)
-    sys.stdin = sys.__stdin__ = NoInput()
     sys.stdout = sys.__stdout__ = _limpet.stdout
     sys.stderr = sys.__stderr__ = _limpet.stderr
 
@@ -56,4 +43,5 @@ def install_builtins():
 
 install_streams()
 install_builtins()
+asks.install()
 hooks.install()

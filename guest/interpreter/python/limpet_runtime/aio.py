@@ -1,6 +1,6 @@
 """Top-level await: one event loop for the session, which runs while a cell awaits."""
 
-import signal
+import _signal
 
 CO_COROUTINE = 0x80
 
@@ -14,6 +14,12 @@ def session_loop():
     if _loop is None or _loop.is_closed():
         _loop = asyncio.new_event_loop()
     return _loop
+
+
+def restored():
+    """In a copy of the process: the threads that ran what the loop gave away were not copied."""
+    if _loop is not None:
+        _loop._default_executor = None
 
 
 async def run_both(head, tail, namespace):
@@ -47,7 +53,7 @@ def run(head, tail, namespace):
         cell.cancel()
         loop.call_soon_threadsafe(lambda: None)
 
-    previous = signal.signal(signal.SIGINT, interrupt)
+    previous = _signal.signal(_signal.SIGINT, interrupt)
     try:
         return loop.run_until_complete(cell)
     except asyncio.CancelledError as cancelled:
@@ -58,7 +64,7 @@ def run(head, tail, namespace):
         cancel(loop, cell)
         raise
     finally:
-        signal.signal(signal.SIGINT, previous)
+        _signal.signal(_signal.SIGINT, previous)
 
 
 def cancel(loop, cell):

@@ -1,8 +1,8 @@
 """display() and what it knows of values: MIME bundles as IPython's protocol of _repr_*_ methods has them."""
 
 import binascii
+import os
 import sys
-import uuid
 
 import _limpet
 
@@ -143,7 +143,7 @@ class DisplayHandle:
 
 
 def new_id():
-    return uuid.uuid4().hex
+    return os.urandom(16).hex()
 
 
 def display(
@@ -160,8 +160,8 @@ def display(
 ):
     """Show values in the richest forms they have, as part of what the cell returns.
 
-    With a display_id (a text, or True for a new one) a DisplayHandle is returned. `transient`, `clear` and
-    further arguments are accepted as IPython's display() has them.
+    With a display_id (a text, or True for a new one) a DisplayHandle is returned. With `clear` they take the place
+    of what was shown before. `transient` and further arguments are accepted as IPython's display() has them.
     """
     if display_id is None and transient:
         display_id = transient.get("display_id")
@@ -169,6 +169,10 @@ def display(
         display_id = new_id()
     if display_id is not None:
         display_id = str(display_id)
+    elif update:
+        raise TypeError("display_id is needed to update a display")
+    if clear:
+        clear_output(wait=True)
     for value in objs:
         display_one(value, include, exclude, metadata, raw, display_id, update)
     return None if display_id is None else DisplayHandle(display_id)
@@ -181,7 +185,8 @@ def update_display(obj, *, display_id, **kwargs):
 
 
 def clear_output(wait=False):
-    """Accepted for compatibility: a record keeps all that was shown."""
+    """Takes back what this cell has shown; with `wait` once there is something new to show. What it printed stays."""
+    send({}, {"wait": bool(wait)}, update=True)
 
 
 def publish_display_data(data, metadata=None, *, transient=None, update=False, **kwargs):

@@ -2,18 +2,16 @@
 
 import linecache
 import os
-import traceback
 
-# traceback imports these when it first needs them; by then a cell may have emptied sys.path.
-import ast  # noqa: F401
-import tokenize  # noqa: F401
-import unicodedata  # noqa: F401
+from limpet_runtime import library
 
 OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 CELL = "<cell "
 
 # Frames of one traceback that are looked at; of a deeper recursion only the innermost.
 FRAMES_MAX = 3000
+
+traceback = None  # a copy of our own, from the first error on
 
 
 def trim(stack):
@@ -49,7 +47,16 @@ def complete_syntax_error(error):
         error.text = linecache.getline(error.filename, error.lineno) or None
 
 
+def load():
+    global traceback
+    with library.Library():
+        traceback = library.private("traceback")
+        import ast, tokenize, unicodedata  # noqa: E401, F401  which traceback imports when it first needs them
+
+
 def format_full(error):
+    if traceback is None:
+        load()
     if isinstance(error, SyntaxError):
         complete_syntax_error(error)
     limit = -FRAMES_MAX if depth(error.__traceback__) > FRAMES_MAX else None
@@ -58,11 +65,21 @@ def format_full(error):
     return "".join(report.format())
 
 
+def format_frame(filename, line, name):
+    source = linecache.getline(filename, line).strip()
+    return f'  File "{filename}", line {line}, in {name}\n' + (f"    {source}\n" if source else "")
+
+
 def format_simple(error, name, message):
-    """For exceptions that break the formatter."""
-    stack = traceback.extract_tb(error.__traceback__, limit=-FRAMES_MAX)
-    trim(stack)
-    return "".join(["Traceback (most recent call last):\n", *stack.format(), f"{name}: {message}\n"])
+    """For exceptions that break the formatter, and processes that have no descriptor or memory left to import it."""
+    frames = []
+    tb = error.__traceback__
+    while tb is not None:
+        code = tb.tb_frame.f_code
+        if not code.co_filename.startswith(OURS):
+            frames.append(format_frame(code.co_filename, tb.tb_lineno, code.co_name))
+        tb = tb.tb_next
+    return "".join(["Traceback (most recent call last):\n", *frames[-FRAMES_MAX:], f"{name}: {message}\n"])
 
 
 def text_of(error):
@@ -77,7 +94,8 @@ def describe(error):
     name = type(error).__name__
     message = text_of(error)
     try:
-        text = format_full(error)
+        with library.Library():
+            text = format_full(error)
     except Exception:
         text = format_simple(error, name, message)
     return name, message, text

@@ -24,6 +24,35 @@ def offer_font_cache():
         pass  # matplotlib makes its own list, a little later
 
 
+# Backends that need a screen.
+SCREEN = {"macosx", "wx"} | {
+    toolkit + renderer for toolkit in ("gtk3", "gtk4", "qt", "qt5", "tk", "wx") for renderer in ("agg", "cairo")
+}
+
+
+def choose_backend(matplotlib):
+    """As its import does, which reads the environment, and that of pyplot, which passes over what needs a screen.
+
+    Past rcParams' own access, which would load a backend where none is chosen.
+    """
+    parameters = matplotlib.rcParams
+    dict.__setitem__(parameters, "backend", dict.__getitem__(matplotlib.rcParamsOrig, "backend"))
+    if os.environ.get("MPLBACKEND"):
+        parameters["backend"] = os.environ["MPLBACKEND"]
+    chosen = str(dict.__getitem__(parameters, "backend")).lower()
+    if "matplotlib.pyplot" in sys.modules and chosen in SCREEN and parameters["backend_fallback"]:
+        dict.__setitem__(parameters, "backend", matplotlib.rcsetup._auto_backend_sentinel)
+
+
+def adopt_environment():
+    """Where matplotlib was imported before the environment was what it is."""
+    try:
+        if "matplotlib" in sys.modules:
+            choose_backend(sys.modules["matplotlib"])
+    except Exception:
+        pass  # a backend that matplotlib does not know it refuses when a cell draws
+
+
 def is_drawn(figure):
     """Whether there is anything on it besides its background."""
     return len(figure.get_children()) > 1

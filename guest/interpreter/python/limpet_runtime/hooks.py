@@ -1,12 +1,13 @@
 """Prepares for modules that a cell imports, and adapts them right after; nothing is imported on their account."""
 
-import importlib.machinery
+import _frozen_importlib_external as files
 import sys
 
-from limpet_runtime import display, figures
+from limpet_runtime import asks, display, figures
 
 # module: what to do before and after it is executed
 ADAPT = {
+    "getpass": (None, asks.adapt_getpass),
     "matplotlib.font_manager": (figures.offer_font_cache, None),
     "matplotlib.pyplot": (None, figures.adapt_pyplot),
     "IPython.core.display_functions": (None, display.adapt_ipython),
@@ -31,12 +32,21 @@ class AdaptingLoader:
             self.adapt(module)
 
 
+def refuse_tool(name):
+    """`from limpet_tools import name` looks for a module where there is no function."""
+    from limpet_runtime import tools
+
+    raise ImportError(tools.missing(name.partition(".")[2]), name=name)
+
+
 class AdaptingFinder:
     @staticmethod
     def find_spec(name, path=None, target=None):
+        if name.startswith("limpet_tools."):
+            refuse_tool(name)
         if name not in ADAPT:
             return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        spec = files.PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
             spec.loader = AdaptingLoader(spec.loader, *ADAPT[name])
         return spec

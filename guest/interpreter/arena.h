@@ -1,0 +1,12 @@
+/* Where Python's small objects live: beyond the first megabytes in huge pages, of which a fork copies one
+ * table entry instead of 512. */
+#pragma once
+
+#include "proto/base/base.h"
+
+/* Once, before Python is initialised. */
+void arena_install(void);
+
+/* The two functions that Python gets. NULL when there is no memory. */
+void *arena_allocate(void *unused, size_t size);
+void arena_free(void *unused, void *arena, size_t size);

@@ -1,0 +1,27 @@
+/* The life of a frozen copy: it waits on its channel, runs no Python, and forks when it is to be brought
+ * back. */
+#pragma once
+
+#include <signal.h>
+
+#include "guest/channel.h"
+#include "guest/interpreter/checkpoint/openfiles.h"
+
+/* What a copy knows of the interpreter it was made from. */
+typedef struct Copied {
+    Notes notes;
+    OpenFiles files;
+    sigset_t mask;    /* signals that were blocked */
+    pid_t supervisor; /* whose child it is to be */
+} Copied;
+
+/* With what a copy is brought back. */
+typedef struct Restore {
+    uint64_t id; /* of the message */
+    bool branched;
+    int fds[CHANNEL_FDS]; /* channel, standard output, standard error */
+} Restore;
+
+/* With all signals blocked. Takes the channel, says `frozen` with the id of the `checkpoint`, and returns in
+ * each process that is brought back; in the frozen copy it never does. */
+void frozen_serve(Copied *copied, uint64_t id, int channel, Restore *ret);

@@ -1,0 +1,223 @@
+#include "guest/interpreter/checkpoint/openfiles.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "guest/interpreter/descriptors.h"
+#include "guest/interpreter/checkpoint/openfiles_kinds.h"
+
+/* Of a file that is opened again: all but those that would make or empty it. */
+#define KEPT_FLAGS (O_ACCMODE | O_APPEND | O_NONBLOCK | O_SYNC | O_DSYNC | O_DIRECT | O_NOATIME | O_LARGEFILE)
+
+FILE *fdinfo_open(int fd)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+    return fopen(path, "re");
+}
+
+size_t openfiles_same(const OpenFiles *files, size_t i)
+{
+    const OpenFile *first = &files->items[i];
+
+    while (++i < files->n && files->items[i].device == first->device &&
+           files->items[i].inode == first->inode && files->items[i].kind == first->kind)
+        ;
+    return i;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const OpenFile *left = a, *right = b;
+
+    if (left->device != right->device)
+        return left->device < right->device ? -1 : 1;
+    if (left->inode != right->inode)
+        return left->inode < right->inode ? -1 : 1;
+    return left->fd - right->fd;
+}
+
+/* Recording */
+
+static void note_locks(const OpenFile *file, Notes *notes)
+{
+    FILE *info = fdinfo_open(file->fd);
+    char line[256];
+
+    while (info && fgets(line, sizeof(line), info)) {
+        if (strncmp(line, "lock:", 5) == 0) {
+            notes_add(notes, "the lock on the file on descriptor %d is not held", file->fd);
+            break;
+        }
+    }
+    if (info)
+        fclose(info);
+}
+
+static bool record_regular(OpenFile *file, Notes *notes)
+{
+    file->position = lseek(file->fd, 0, SEEK_CUR);
+    if (file->flags & O_PATH || file->position < 0)
+        return false;
+    note_locks(file, notes);
+    return true;
+}
+
+/* false: nothing needs to be done about it. */
+static bool record(OpenFile *file, Notes *notes)
+{
+    struct stat st;
+
+    file->flags = fcntl(file->fd, F_GETFL);
+    file->fd_flags = fcntl(file->fd, F_GETFD);
+    if (fstat(file->fd, &st) < 0 || file->flags < 0)
+        return false;
+    file->device = st.st_dev;
+    file->inode = st.st_ino;
+    switch (st.st_mode & S_IFMT) {
+    case S_IFREG:
+        file->kind = OPEN_REGULAR;
+        return record_regular(file, notes);
+    case S_IFIFO:
+        file->kind = OPEN_PIPE;
+        file->stream = descriptors_stream_of(st.st_dev, st.st_ino);
+        return true;
+    case S_IFSOCK:
+        file->kind = OPEN_SOCKET;
+        return true;
+    case S_IFCHR:
+        file->kind = OPEN_TERMINAL;
+        return isatty(file->fd);
+    case 0:
+        return events_record(file);
+    default:
+        return false;
+    }
+}
+
+static OpenFile *append(OpenFiles *files)
+{
+    if (files->n == files->capacity) {
+        size_t capacity = MAX(files->capacity * 2, 16u);
+        OpenFile *items = reallocarray(files->items, capacity, sizeof(*items));
+
+        if (!items)
+            return NULL;
+        files->items = items;
+        files->capacity = capacity;
+    }
+    files->items[files->n] = (OpenFile){0};
+    return &files->items[files->n];
+}
+
+static int record_all(OpenFiles *files, DIR *directory, int except, Notes *notes)
+{
+    struct dirent *entry;
+
+    while ((entry = readdir(directory))) {
+        int fd = atoi(entry->d_name);
+        OpenFile *file;
+
+        if (descriptors_is_own(fd) || fd == except || fd == dirfd(directory))
+            continue;
+        file = append(files);
+        if (!file)
+            return -ENOMEM;
+        file->fd = fd;
+        files->n += record(file, notes);
+    }
+    if (files->n > 0)
+        qsort(files->items, files->n, sizeof(*files->items), compare);
+    return 0;
+}
+
+int openfiles_record(OpenFiles *files, int except, Notes *notes)
+{
+    DIR *directory = opendir("/proc/self/fd");
+
+    if (!directory)
+        return -errno;
+    int r = record_all(files, directory, except, notes);
+    closedir(directory);
+    return r;
+}
+
+void openfiles_deinit(OpenFiles *files)
+{
+    for (size_t i = 0; i < files->n; i++) {
+        ends_deinit(&files->items[i]);
+        events_deinit(&files->items[i]);
+    }
+    free(files->items);
+    *files = (OpenFiles){0};
+}
+
+/* Releasing and restoring */
+
+void openfile_place(OpenFile *file, int fd)
+{
+    dup3(fd, file->fd, file->fd_flags & FD_CLOEXEC ? O_CLOEXEC : 0);
+    close(fd);
+}
+
+/* The same file, opened once more at the recorded position. */
+static int reopen(OpenFile *file)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", file->fd);
+    int fd = open(path, (file->flags & KEPT_FLAGS) | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    lseek(fd, file->position, SEEK_SET);
+    openfile_place(file, fd);
+    return 0;
+}
+
+/* The number of what is closed stays taken, so that nothing else gets it before its file is restored. */
+static void release(OpenFile *file, Notes *notes)
+{
+    switch (file->kind) {
+    case OPEN_REGULAR:
+        reopen(file);
+        break;
+    case OPEN_PIPE:
+    case OPEN_SOCKET:
+        ends_examine(file, notes);
+        /* fallthrough */
+    case OPEN_TERMINAL:
+        dup3(STDIN_FILENO, file->fd, O_CLOEXEC);
+        break;
+    case OPEN_EPOLL:
+    case OPEN_EVENT:
+        break;
+    }
+}
+
+void openfiles_release(OpenFiles *files, Notes *notes)
+{
+    for (size_t i = 0; i < files->n; i++)
+        release(&files->items[i], notes);
+}
+
+static void restore_regular(OpenFile *file, Notes *notes)
+{
+    if (reopen(file) == 0)
+        return;
+    lseek(file->fd, file->position, SEEK_SET);
+    notes_add(notes, "the position in the file on descriptor %d is shared with other copies of the session",
+              file->fd);
+}
+
+void openfiles_restore(OpenFiles *files, Notes *notes)
+{
+    for (size_t i = 0; i < files->n; i++) {
+        if (files->items[i].kind == OPEN_REGULAR)
+            restore_regular(&files->items[i], notes);
+    }
+    ends_restore(files, notes);
+    events_restore(files);
+}

@@ -1,0 +1,26 @@
+/* The kinds of open files, for openfiles.c alone. */
+#pragma once
+
+#include <stdio.h>
+
+#include "guest/interpreter/checkpoint/openfiles.h"
+
+/* What the kernel tells about a descriptor, line by line; NULL when it does not. */
+FILE *fdinfo_open(int fd);
+
+/* Puts `fd`, which is taken, under the number of `file`, with the flags that has. */
+void openfile_place(OpenFile *file, int fd);
+
+/* One past the last of the items that are the same file as items[i]. */
+size_t openfiles_same(const OpenFiles *files, size_t i);
+
+/* Pipes, sockets and terminals. Examining, in the frozen copy, finds out what is needed to make others like
+ * them. */
+void ends_examine(OpenFile *file, Notes *notes);
+void ends_restore(OpenFiles *files, Notes *notes);
+void ends_deinit(OpenFile *file);
+
+/* Files without an inode of their own. Recording makes `file` one of its kinds; false for what is none. */
+bool events_record(OpenFile *file);
+void events_restore(OpenFiles *files);
+void events_deinit(OpenFile *file);

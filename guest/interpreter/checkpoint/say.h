@@ -1,0 +1,10 @@
+/* What is said around a copy, without Python: a frozen copy has none. Nothing else is on the channel then. */
+#pragma once
+
+#include "proto/base/base.h"
+
+/* All: 0 or a negative errno. */
+int say_frozen(uint64_t id);
+
+/* `error` is 0 or the negative errno of what kept a copy from being made. */
+int say_checkpointed(uint64_t id, int error);

@@ -1,0 +1,105 @@
+#include "guest/interpreter/checkpoint/sibling.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/rseq.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <ucontext.h>
+
+#include "guest/interpreter/flusher.h"
+#include "proto/base/clock.h"
+
+/* For glibc's fork() and handlers of pthread_atfork(), which join threads and write to pipes. */
+#define STACK_SIZE (256u << 10)
+
+#define ADOPTION_LIMIT (2 * NSEC_PER_SEC)
+
+static struct {
+    ucontext_t here; /* where the copy goes on, on the stack of who called */
+    volatile bool copied;
+    volatile pid_t pid; /* or a negative errno */
+    _Alignas(16) char stack[STACK_SIZE];
+} sibling;
+
+/* Runs in the memory of the original, which waits meanwhile, as a process of its own: its end makes an orphan
+ * of the copy. The address sanitizer would take the stack for another thread's. */
+__attribute__((no_sanitize("address"))) static int middle(void *unused)
+{
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        sibling.copied = true;
+        setcontext(&sibling.here);
+    }
+    sibling.pid = pid < 0 ? -errno : pid;
+    _exit(0);
+}
+
+/* Threads created by clone(CLONE_VM) are not registered for restartable sequences, nor are their forks, while
+ * glibc goes on believing it: sched_getcpu() would always give the same answer. */
+static void register_rseq(void)
+{
+#if defined(SYS_rseq) && defined(RSEQ_SIG)
+    if (__rseq_size > 0)
+        syscall(SYS_rseq, (char *)__builtin_thread_pointer() + __rseq_offset, MAX(__rseq_size, 32u), 0,
+                RSEQ_SIG);
+#endif
+}
+
+/* Without CLONE_THREAD and with no signal at its end, the process in the middle is one that only __WCLONE
+ * waits for: no SIGCHLD comes, and neither os.wait() in another thread nor an ignored SIGCHLD can take it
+ * from us. */
+static pid_t run_middle(void)
+{
+    char *top = sibling.stack + sizeof(sibling.stack);
+    pid_t process = clone(middle, top, CLONE_VM | CLONE_VFORK, NULL);
+
+    if (process < 0)
+        return -errno;
+    while (waitpid(process, NULL, __WCLONE) < 0 && errno == EINTR)
+        ;
+    return sibling.pid;
+}
+
+pid_t sibling_fork(void)
+{
+    int reaper = 0;
+
+    sibling.copied = false;
+    sibling.pid = -EAGAIN;
+    getcontext(&sibling.here);
+    if (sibling.copied) {
+        register_rseq();
+        return 0;
+    }
+    /* A cell may have made this process one that orphans come to. */
+    prctl(PR_GET_CHILD_SUBREAPER, &reaper);
+    if (reaper)
+        prctl(PR_SET_CHILD_SUBREAPER, 0);
+
+    /* Here and not by the handlers of fork() in the middle: if this process is killed meanwhile, they take
+     * the thread for one that has come to its end, and the copy has what that left on its stack. */
+    flusher_stop();
+    pid_t pid = run_middle();
+
+    if (reaper)
+        prctl(PR_SET_CHILD_SUBREAPER, 1);
+    return pid;
+}
+
+int sibling_adopted(pid_t supervisor)
+{
+    uint64_t end = clock_now() + ADOPTION_LIMIT;
+
+    while (getppid() != supervisor) {
+        if (clock_now() > end)
+            return -ESRCH;
+        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    return getppid() == supervisor ? 0 : -ESRCH;
+}

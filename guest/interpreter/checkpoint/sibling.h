@@ -1,0 +1,13 @@
+/* A fork whose copy is no child of this process but of the supervisor, so that no wait() of a cell sees it
+ * and its exit status reaches who asked for it. The supervisor is process 1 or a child subreaper. */
+#pragma once
+
+#include "proto/base/base.h"
+
+/* fork(), with all handlers of pthread_atfork(): the process id of the copy, 0 in the copy, or a negative
+ * errno. To be called with all signals blocked, which they are in the copy too. */
+pid_t sibling_fork(void);
+
+/* In the copy: waits until `supervisor` is its parent, which is when sibling_fork() has returned in the
+ * original, and arranges to be killed when that ends. -ESRCH when it has ended already. */
+int sibling_adopted(pid_t supervisor);

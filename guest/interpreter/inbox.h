@@ -1,0 +1,17 @@
+/* What arrives on the channel. One thread at a time takes from it; none needs the GIL for that. */
+#pragma once
+
+#include <signal.h>
+
+#include "guest/channel.h"
+
+/* Blocking: the next message, valid until the next call, and the descriptors that came with it, which are the
+ * caller's. 0 or a negative errno. */
+int inbox_next(ChannelFrame *ret, int fds[CHANNEL_FDS]);
+
+/* The next message, which has no use for descriptors; while nothing is there, with this mask of signals.
+ * -EINTR after a signal, -ECANCELED when the descriptor `wake` (-1: none) can be read. */
+int inbox_wait(ChannelFrame *ret, int wake, const sigset_t *mask);
+
+/* For a new channel. */
+void inbox_clear(void);

@@ -1,0 +1,100 @@
+#include "guest/interpreter/prepare.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "guest/interpreter/checkpoint/rehearsal.h"
+#include "guest/interpreter/descriptors.h"
+#include "guest/interpreter/error.h"
+#include "guest/interpreter/guard.h"
+#include "guest/interpreter/reply.h"
+#include "guest/interpreter/run.h"
+#include "guest/interpreter/runtime.h"
+#include "guest/interpreter/stream.h"
+
+static PyObject *decode_text(const msgpack_object *object)
+{
+    if (object->type != MSGPACK_OBJECT_STR || memchr(object->via.str.ptr, '\0', object->via.str.size)) {
+        PyErr_SetString(PyExc_ValueError, "not a text, or with a NUL");
+        return NULL;
+    }
+    return PyUnicode_DecodeUTF8(object->via.str.ptr, (Py_ssize_t)object->via.str.size, NULL);
+}
+
+static bool is_name(const msgpack_object *object)
+{
+    const msgpack_object_str *name = &object->via.str;
+
+    return object->type == MSGPACK_OBJECT_STR && name->size > 0 && !memchr(name->ptr, '=', name->size);
+}
+
+static PyObject *decode_env(const msgpack_object_map *env)
+{
+    _pyref_ PyObject *dict = PyDict_New();
+
+    for (uint32_t i = 0; dict && i < env->size; i++) {
+        _pyref_ PyObject *name = is_name(&env->ptr[i].key) ? decode_text(&env->ptr[i].key) : NULL;
+        _pyref_ PyObject *value = name ? decode_text(&env->ptr[i].val) : NULL;
+        if (!value || PyDict_SetItem(dict, name, value) < 0)
+            return NULL;
+    }
+    return take(dict);
+}
+
+static PyObject *decode_imports(const msgpack_object_array *imports)
+{
+    _pyref_ PyObject *list = PyList_New(0);
+
+    for (uint32_t i = 0; list && i < imports->size; i++) {
+        _pyref_ PyObject *name = decode_text(&imports->ptr[i]);
+        if (!name || PyList_Append(list, name) < 0)
+            return NULL;
+    }
+    return take(list);
+}
+
+/* What could not be done, as a list of one. */
+static PyObject *describe_failure(void)
+{
+    _pyref_ PyObject *error = error_take();
+    _pyref_ PyObject *note =
+        PyUnicode_FromFormat("%U: %U", PyTuple_GET_ITEM(error, 0), PyTuple_GET_ITEM(error, 1));
+
+    PyErr_Clear();
+    return note ? Py_BuildValue("[O]", note) : PyList_New(0);
+}
+
+/* What an import prints has no cell to belong to. */
+static PyObject *prepare_quietly(PyObject *env, PyObject *imports)
+{
+    guard_begin_runtime();
+    descriptors_mute();
+    if (env != Py_None)
+        clearenv();
+    PyObject *failed = PyObject_CallFunctionObjArgs(runtime.prepare, env, imports, NULL);
+    if (getpid() != run.process)
+        _exit(EXIT_FAILURE); /* a fork that came back here instead of ending */
+    if (!failed || !PyList_CheckExact(failed)) {
+        Py_XDECREF(failed);
+        failed = describe_failure();
+    }
+    fflush(stdout);
+    fflush(stderr);
+    stream_forget_dropped();
+    guard_begin_cell();
+    return failed;
+}
+
+int prepare(uint64_t id, const msgpack_object_map *env, const msgpack_object_array *imports)
+{
+    _pyref_ PyObject *variables = env ? decode_env(env) : Py_NewRef(Py_None);
+    _pyref_ PyObject *names = imports ? decode_imports(imports) : Py_NewRef(Py_None);
+
+    if (run.number > 0 || !variables || !names)
+        return -EPROTO;
+    _pyref_ PyObject *failed = prepare_quietly(variables, names);
+    if (imports)
+        rehearsal_run();
+    return failed ? reply_prepared(id, failed) : -ENOMEM;
+}
