@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "host/files/beneath.h"
 #include "proto/base/clock.h"
 
 const ArtifactLimits artifact_limits_default = {
@@ -38,6 +39,7 @@ struct Artifacts {
     ArtifactList *list;
     WorkerJob job;
     void (*done)(void *userdata, ArtifactList *list);
+    void (*accepted)(void *userdata);
     void *userdata;
 };
 
@@ -46,7 +48,10 @@ static int open_target(Artifacts *artifacts, const char *publish_dir)
     if (mkdir(publish_dir, 0755) < 0 && errno != EEXIST)
         return -errno;
     artifacts->target = open(publish_dir, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return artifacts->target < 0 ? -errno : 0;
+    if (artifacts->target < 0)
+        return -errno;
+    publish_clean(artifacts->target);
+    return 0;
 }
 
 int artifacts_new(Artifacts **ret, const char *root_dir, const char *prefix, const char *publish_dir)
@@ -100,6 +105,12 @@ bool artifacts_dirty(const Artifacts *artifacts)
     return artifacts->busy || finder_pending(&artifacts->finder);
 }
 
+void artifacts_look(Artifacts *artifacts)
+{
+    if (!artifacts->busy)
+        finder_collect(&artifacts->finder);
+}
+
 static void publish_run(WorkerJob *job)
 {
     Artifacts *artifacts = container_of(job, Artifacts, job);
@@ -110,12 +121,13 @@ static void publish_run(WorkerJob *job)
         .target_path = artifacts->target_path,
         .limits = &artifacts->limits->publish,
         .list = artifacts->list,
+        .index = &artifacts->finder.index,
     };
 
     finder_collect(&artifacts->finder);
     artifacts->list->incomplete = artifacts->finder.incomplete;
     if (publisher_init(&publisher) == 0)
-        publish_pending(&publisher, &artifacts->finder.index);
+        publish_pending(&publisher);
     else
         artifacts->list->incomplete = true;
     publisher_deinit(&publisher);
@@ -143,6 +155,66 @@ int artifacts_publish(Artifacts *artifacts, Worker *worker, void (*done)(void *u
     if (!artifacts->list && !(artifacts->list = artifact_list_new()))
         return -ENOMEM;
     int r = worker_submit(worker, &artifacts->job, publish_run, publish_done);
+    artifacts->busy = r == 0;
+    return r;
+}
+
+int artifacts_write_baseline(Artifacts *artifacts, bool all, int (*put)(void *userdata, const Buf *files),
+                             void *userdata)
+{
+    return artifacts->busy ? -EBUSY : baseline_each(&artifacts->finder.index, all, put, userdata);
+}
+
+void artifacts_read_baseline(Artifacts *artifacts, const msgpack_object_array *files)
+{
+    baseline_read(&artifacts->finder.index, files);
+}
+
+/* Longer than a file's times need to tell a later change apart; see identity_of(). */
+#define SETTLE_NSEC (25 * (long)NSEC_PER_MSEC)
+
+static void accept_run(WorkerJob *job)
+{
+    Artifacts *artifacts = container_of(job, Artifacts, job);
+    Index *index = &artifacts->finder.index;
+    IndexEntry *entry;
+
+    nanosleep(&(struct timespec){.tv_nsec = SETTLE_NSEC}, NULL);
+    finder_collect(&artifacts->finder);
+    list_foreach (entry, &index->pending, IndexEntry, pending) {
+        struct stat st;
+        _cleanup_(closep) int handle = beneath_find(artifacts->root, entry->path, &st);
+
+        if (handle < 0 || (S_ISDIR(st.st_mode) && !entry->obstacle)) {
+            index_drop(index, entry);
+            continue;
+        }
+        entry->identity = identity_of(&st);
+        entry->reported = true;
+        entry->published = false;
+        index_note(index, entry);
+        index_settle(entry);
+    }
+}
+
+static void accept_done(WorkerJob *job)
+{
+    Artifacts *artifacts = container_of(job, Artifacts, job);
+
+    artifacts->busy = false;
+    if (artifacts->freed)
+        artifacts_free(artifacts);
+    else
+        artifacts->accepted(artifacts->userdata);
+}
+
+int artifacts_accept(Artifacts *artifacts, Worker *worker, void (*done)(void *userdata), void *userdata)
+{
+    if (artifacts->busy)
+        return -EBUSY;
+    artifacts->accepted = done;
+    artifacts->userdata = userdata;
+    int r = worker_submit(worker, &artifacts->job, accept_run, accept_done);
     artifacts->busy = r == 0;
     return r;
 }

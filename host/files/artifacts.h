@@ -8,6 +8,7 @@
 #pragma once
 
 #include "host/files/artifact_list.h"
+#include "host/files/baseline.h"
 #include "host/files/finder.h"
 #include "host/files/publish.h"
 #include "host/files/worker.h"
@@ -36,7 +37,22 @@ void artifacts_set_limits(Artifacts *artifacts, const ArtifactLimits *limits);
 /* Whether there may be something to publish. */
 bool artifacts_dirty(const Artifacts *artifacts);
 
+/* Finds, on this thread, for a directory that no cell can have filled yet: a call that leaves nothing there
+ * is then not dirty, though it be the first. */
+void artifacts_look(Artifacts *artifacts);
+
 /* Finds and publishes on a worker thread, then calls `done` on the loop thread; the list is the callee's.
  * -EBUSY while a publication is under way, or another negative errno; `done` is then not called. */
 int artifacts_publish(Artifacts *artifacts, Worker *worker, void (*done)(void *userdata, ArtifactList *list),
                       void *userdata);
+
+/* What was reported, for a process after this one: see baseline.h. Not while a publication is under way:
+ * -EBUSY. */
+int artifacts_write_baseline(Artifacts *artifacts, bool all, int (*put)(void *userdata, const Buf *files),
+                             void *userdata);
+/* Before the first publication. */
+void artifacts_read_baseline(Artifacts *artifacts, const msgpack_object_array *files);
+
+/* What is there now counts as reported, without being published: files that were put there, not made by a
+ * call. Like artifacts_publish() otherwise. */
+int artifacts_accept(Artifacts *artifacts, Worker *worker, void (*done)(void *userdata), void *userdata);

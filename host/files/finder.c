@@ -63,6 +63,12 @@ static IndexEntry *seen(Finder *finder, const char *path)
     return entry;
 }
 
+/* Whether a reported directory is one that was restored, when nothing but that it was reported is known. */
+static bool is_restored(const IndexEntry *entry)
+{
+    return !entry->obstacle && S_ISDIR(entry->identity.type);
+}
+
 /* Says once, as an entry of its own, why a directory is not entered. */
 static void put_obstacle(Finder *finder, const char *path, const char *why)
 {
@@ -70,6 +76,10 @@ static void put_obstacle(Finder *finder, const char *path, const char *why)
 
     if (!entry || (entry->reported && entry->obstacle == why))
         return;
+    if (entry->reported && is_restored(entry)) {
+        entry->obstacle = why;
+        return;
+    }
     entry->obstacle = why;
     entry->reported = false;
     index_mark(&finder->index, entry);

@@ -66,6 +66,7 @@ void index_init(Index *index, size_t max_count, size_t max_bytes)
     *index = (Index){.max_count = max_count, .max_bytes = max_bytes};
     list_init(&index->all);
     list_init(&index->pending);
+    list_init(&index->noted);
 }
 
 void index_deinit(Index *index)
@@ -95,6 +96,7 @@ static IndexEntry *entry_new(const char *path)
         return NULL;
     }
     list_init(&entry->pending);
+    list_init(&entry->noted);
     return entry;
 }
 
@@ -132,11 +134,18 @@ void index_settle(IndexEntry *entry)
     list_remove(&entry->pending);
 }
 
+void index_note(Index *index, IndexEntry *entry)
+{
+    if (list_empty(&entry->noted))
+        list_append(&index->noted, &entry->noted);
+}
+
 void index_drop(Index *index, IndexEntry *entry)
 {
     tdelete(entry, &index->tree, compare);
     list_remove(&entry->all);
     list_remove(&entry->pending);
+    list_remove(&entry->noted);
     index->count--;
     index->bytes -= strlen(entry->path);
     free(entry->path);

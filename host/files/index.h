@@ -34,6 +34,7 @@ typedef struct IndexEntry {
     char *path; /* relative to the directory */
     List all;
     List pending;         /* in Index.pending when it has to be looked at */
+    List noted;           /* in Index.noted when what was reported of it has changed */
     const char *obstacle; /* constant: why a directory here is not entered; NULL for everything else */
     bool reported;        /* identity is that of the last report */
     bool published;       /* and sha256 that of the published copy */
@@ -46,6 +47,7 @@ typedef struct Index {
     void *tree; /* of IndexEntry, by path: a tree and not a hash table, as hostile code chooses the keys */
     List all;
     List pending;
+    List noted;
     size_t count;
     size_t bytes;
     size_t max_count;
@@ -64,6 +66,9 @@ IndexEntry *index_add(Index *index, const char *path);
 void index_mark(Index *index, IndexEntry *entry); /* has to be looked at */
 void index_settle(IndexEntry *entry);             /* has been */
 void index_drop(Index *index, IndexEntry *entry);
+
+/* What was reported of it has changed since it was last taken from Index.noted. */
+void index_note(Index *index, IndexEntry *entry);
 
 /* Whether `st` is a state of the entry that was not reported yet, as far as can be told without reading. */
 bool index_entry_differs(const IndexEntry *entry, const struct stat *st);

@@ -54,6 +54,7 @@ static void report_skipped(Publisher *publisher, IndexEntry *entry, const struct
     entry->identity.recent = false;
     entry->reported = true;
     entry->published = false;
+    index_note(publisher->index, entry);
     index_settle(entry);
     if (!reason || publisher->list->n >= publisher->limits->list_entries) {
         publisher->list->omitted++;
@@ -182,6 +183,7 @@ static int publish_opened(Publisher *publisher, IndexEntry *entry, int fd, const
     memcpy(entry->sha256, sha256, SHA256_SIZE);
     entry->identity = identity;
     entry->reported = entry->published = true;
+    index_note(publisher->index, entry);
     index_settle(entry);
     return 0;
 }
@@ -210,10 +212,10 @@ static int publish_regular(Publisher *publisher, IndexEntry *entry, int handle, 
 /* ---- one entry -------------------------------------------------------------------------------------------
  */
 
-static void look_at_directory(Publisher *publisher, Index *index, IndexEntry *entry, const struct stat *st)
+static void look_at_directory(Publisher *publisher, IndexEntry *entry, const struct stat *st)
 {
     if (!entry->obstacle)
-        index_drop(index, entry);
+        index_drop(publisher->index, entry);
     else if (!entry->reported)
         report_skipped(publisher, entry, st, strdup(entry->obstacle));
     else
@@ -221,14 +223,14 @@ static void look_at_directory(Publisher *publisher, Index *index, IndexEntry *en
 }
 
 /* What could not be looked up: it is gone, or in the way of being found. */
-static int look_up_failed(Publisher *publisher, Index *index, IndexEntry *entry, int error)
+static int look_up_failed(Publisher *publisher, IndexEntry *entry, int error)
 {
     static const struct stat nothing;
 
     if (error == -EAGAIN)
         return -ESTALE;
     if (error == -ENOENT || error == -ENOTDIR || error == -ELOOP)
-        index_drop(index, entry);
+        index_drop(publisher->index, entry);
     else
         report_skipped(publisher, entry, &nothing,
                        error == -EXDEV ? strdup("another filesystem") : failure("unreadable", error));
@@ -236,15 +238,15 @@ static int look_up_failed(Publisher *publisher, Index *index, IndexEntry *entry,
 }
 
 /* Settles or drops an entry; -ESTALE when it kept changing under our hands. */
-static int look_at(Publisher *publisher, Index *index, IndexEntry *entry)
+static int look_at(Publisher *publisher, IndexEntry *entry)
 {
     struct stat st;
     _cleanup_(closep) int handle = beneath_find(publisher->root, entry->path, &st);
 
     if (handle < 0)
-        return look_up_failed(publisher, index, entry, handle);
+        return look_up_failed(publisher, entry, handle);
     if (S_ISDIR(st.st_mode)) {
-        look_at_directory(publisher, index, entry, &st);
+        look_at_directory(publisher, entry, &st);
         return 0;
     }
     entry->obstacle = NULL;
@@ -259,27 +261,33 @@ static int look_at(Publisher *publisher, Index *index, IndexEntry *entry)
 }
 
 /* Reported now, and looked at again by the next call. */
-static void keep_for_later(Publisher *publisher, Index *index, IndexEntry *entry)
+static void keep_for_later(Publisher *publisher, IndexEntry *entry)
 {
     static const struct stat nothing;
 
     report_skipped(publisher, entry, &nothing, strdup("changed while being copied"));
     entry->reported = false;
-    index_mark(index, entry);
+    index_mark(publisher->index, entry);
 }
 
-void publish_pending(Publisher *publisher, Index *index)
+void publish_clean(int target)
+{
+    unlinkat(target, TEMPORARY, 0);
+}
+
+void publish_pending(Publisher *publisher)
 {
     List later = LIST_INIT(later);
+    List *pending = &publisher->index->pending;
     IndexEntry *entry;
     List *link;
 
-    while ((link = list_first(&index->pending))) {
+    while ((link = list_first(pending))) {
         int r = -ESTALE;
 
         entry = list_entry(link, IndexEntry, pending);
         for (unsigned i = 0; i < COPY_ATTEMPTS && r == -ESTALE; i++)
-            r = look_at(publisher, index, entry);
+            r = look_at(publisher, entry);
         if (r == -ESTALE) {
             list_remove(&entry->pending);
             list_append(&later, &entry->pending);
@@ -287,7 +295,7 @@ void publish_pending(Publisher *publisher, Index *index)
     }
     while ((link = list_first(&later))) {
         entry = list_entry(link, IndexEntry, pending);
-        keep_for_later(publisher, index, entry);
+        keep_for_later(publisher, entry);
     }
-    unlinkat(publisher->target, TEMPORARY, 0);
+    publish_clean(publisher->target);
 }

@@ -19,6 +19,7 @@ typedef struct Publisher {
     const char *target_path; /* its path on the host */
     const PublishLimits *limits;
     ArtifactList *list; /* what is found is added to it */
+    Index *index;
 
     Copier copier;
     uint64_t bytes; /* copied */
@@ -28,6 +29,9 @@ typedef struct Publisher {
 int publisher_init(Publisher *publisher); /* the fields above `copier` are set; 0 or -ENOMEM */
 void publisher_deinit(Publisher *publisher);
 
-/* Looks at every pending entry: publishes it, reports why not, or finds that nothing has changed. An entry
- * that could not be settled yet stays pending for the next call. */
-void publish_pending(Publisher *publisher, Index *index);
+/* Removes what a publication that was broken off has left in a directory of copies. */
+void publish_clean(int target);
+
+/* Looks at every pending entry of the index: publishes it, reports why not, or finds that nothing has
+ * changed. An entry that could not be settled yet stays pending for the next call. */
+void publish_pending(Publisher *publisher);

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,6 +16,9 @@
 #define PRIVATE_MODE 0700
 #define SHARED_MODE  01777
 #define OURS_MODE    0755
+
+#define JOURNAL_NAME     "journal"
+#define JOURNAL_NEW_NAME "journal.new"
 
 #define NOBODY_ELSE (uid_t) - 1, (gid_t)-1 /* owner and group stay ours */
 
@@ -93,36 +97,43 @@ static void discard_session(const char *state_dir, int state, const char *id, Wo
         return;
     discard(state_dir, removed, session, "files", worker);
     discard(state_dir, removed, session, "work", worker);
+    discard(state_dir, removed, session, "checkpoints", worker);
+    unlinkat(session, JOURNAL_NAME, 0);
+    unlinkat(session, JOURNAL_NEW_NAME, 0);
     unlinkat(session, "artifacts", AT_REMOVEDIR);
     unlinkat(sessions, id, AT_REMOVEDIR);
 }
 
-static void sessiondir_deinit(SessionDir *directory)
+void sessiondir_deinit(SessionDir *directory)
 {
     close_fd(&directory->files_fd);
     free(directory->state_dir);
     free(directory->id);
     free(directory->files_path);
     free(directory->artifacts_root);
-    free(directory->published_path);
     free(directory->work_path);
     free(directory->work_artifacts_root);
+    free(directory->published_id);
+    free(directory->published_path);
     free(directory->work_published_path);
     *directory = SESSIONDIR_NULL;
 }
 
-/* An output directory that nothing was published to. */
-static void remove_empty_outputs(const SessionDir *directory)
+/* Directories that nothing was published to: what is not empty stays. */
+static void remove_empty_published(const SessionDir *directory)
 {
-    char *parent = directory->work_published_path ? strdup(directory->work_published_path) : NULL;
+    char path[PATH_MAX];
 
-    if (!parent)
+    if (!directory->published_id)
         return;
     rmdir(directory->published_path);
-    rmdir(directory->work_published_path);
-    *strrchr(parent, '/') = '\0';
-    rmdir(parent);
-    free(parent);
+    if (directory->work_published_path) {
+        rmdir(directory->work_published_path);
+        snprintf(path, sizeof(path), "%s/outputs/%s", directory->state_dir, directory->published_id);
+        rmdir(path);
+    }
+    snprintf(path, sizeof(path), "%s/sessions/%s", directory->state_dir, directory->published_id);
+    rmdir(path);
 }
 
 void sessiondir_remove(SessionDir *directory, Worker *worker)
@@ -132,16 +143,22 @@ void sessiondir_remove(SessionDir *directory, Worker *worker)
     _cleanup_(closep) int state = open(directory->state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (state >= 0 && directory->id)
         discard_session(directory->state_dir, state, directory->id, worker);
-    remove_empty_outputs(directory);
+    remove_empty_published(directory);
     sessiondir_deinit(directory);
 }
 
-typedef void (*OnName)(const char *state_dir, int state, const char *name, Worker *worker);
+typedef struct Sweep {
+    const char *state_dir;
+    int state;
+    Worker *worker;
+    bool (*in_use)(void *userdata, const char *id);
+    void *userdata;
+} Sweep;
 
-static void for_each_name(const char *state_dir, int state, const char *directory, OnName on_name,
-                          Worker *worker)
+static void for_each_name(const Sweep *sweep, const char *directory,
+                          void (*on_name)(const Sweep *sweep, const char *name))
 {
-    int fd = beneath_open(state, directory, O_RDONLY | O_DIRECTORY, 0);
+    int fd = beneath_open(sweep->state, directory, O_RDONLY | O_DIRECTORY, 0);
     DIR *stream = fd < 0 ? NULL : fdopendir(fd);
 
     if (!stream) {
@@ -150,26 +167,60 @@ static void for_each_name(const char *state_dir, int state, const char *director
     }
     for (struct dirent *entry; (entry = readdir(stream));)
         if (entry->d_name[0] != '.')
-            on_name(state_dir, state, entry->d_name, worker);
+            on_name(sweep, entry->d_name);
     closedir(stream);
 }
 
-static void remove_leftover(const char *state_dir, int state, const char *name, Worker *worker)
+static void remove_leftover(const Sweep *sweep, const char *name)
 {
-    _cleanup_(closep) int removed = beneath_open(state, "removed", O_PATH | O_DIRECTORY, 0);
+    _cleanup_(closep) int removed = beneath_open(sweep->state, "removed", O_PATH | O_DIRECTORY, 0);
 
     if (removed >= 0)
-        remove_later(state_dir, removed, name, worker);
+        remove_later(sweep->state_dir, removed, name, sweep->worker);
 }
 
-void sessiondir_sweep(const char *state_dir, Worker *worker)
+/* Where nothing was published: what is not empty stays. */
+static void discard_output(int state, const char *id)
 {
-    _cleanup_(closep) int state = open(state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    static const char *const names[] = {"session", "work"};
+    _cleanup_(closep) int outputs = beneath_open(state, "outputs", O_PATH | O_DIRECTORY, 0);
+    _cleanup_(closep) int output = outputs < 0 ? -1 : beneath_open(outputs, id, O_PATH | O_DIRECTORY, 0);
 
-    if (state < 0)
+    for (size_t i = 0; output >= 0 && i < ARRAY_SIZE(names); i++)
+        unlinkat(output, names[i], AT_REMOVEDIR);
+    if (output >= 0)
+        unlinkat(outputs, id, AT_REMOVEDIR);
+}
+
+static void discard_unused(const Sweep *sweep, const char *id)
+{
+    if (sweep->in_use(sweep->userdata, id))
         return;
-    for_each_name(state_dir, state, "removed", remove_leftover, worker);
-    for_each_name(state_dir, state, "sessions", discard_session, worker);
+    discard_session(sweep->state_dir, sweep->state, id, sweep->worker);
+    discard_output(sweep->state, id);
+}
+
+static void sweep(const Sweep *template, const char *directory,
+                  void (*on_name)(const Sweep *sweep, const char *name))
+{
+    _cleanup_(closep) int state = open(template->state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    Sweep here = *template;
+
+    here.state = state;
+    if (state >= 0)
+        for_each_name(&here, directory, on_name);
+}
+
+void sessiondir_sweep_removed(const char *state_dir, Worker *worker)
+{
+    sweep(&(Sweep){.state_dir = state_dir, .worker = worker}, "removed", remove_leftover);
+}
+
+void sessiondir_sweep(const char *state_dir, Worker *worker, bool (*in_use)(void *userdata, const char *id),
+                      void *userdata)
+{
+    sweep(&(Sweep){.state_dir = state_dir, .worker = worker, .in_use = in_use, .userdata = userdata},
+          "sessions", discard_unused);
 }
 
 /* ---- making ----------------------------------------------------------------------------------------------
@@ -189,18 +240,42 @@ static int set_paths(SessionDir *directory, const char *state_dir, const char *i
     directory->id = strdup(id);
     directory->files_path = format_path(state_dir, "sessions", id, "files");
     directory->artifacts_root = format_path(state_dir, "sessions", id, "files/artifacts");
-    directory->published_path = ephemeral ? format_path(state_dir, "outputs", id, "session")
-                                          : format_path(state_dir, "sessions", id, "artifacts");
-    if (!directory->state_dir || !directory->id || !directory->files_path || !directory->artifacts_root ||
-        !directory->published_path)
+    if (!directory->state_dir || !directory->id || !directory->files_path || !directory->artifacts_root)
         return -ENOMEM;
     if (!ephemeral)
         return 0;
     directory->work_path = format_path(state_dir, "sessions", id, "work");
     directory->work_artifacts_root = format_path(state_dir, "sessions", id, "work/artifacts");
-    directory->work_published_path = format_path(state_dir, "outputs", id, "work");
-    return directory->work_path && directory->work_artifacts_root && directory->work_published_path ? 0
-                                                                                                    : -ENOMEM;
+    return directory->work_path && directory->work_artifacts_root ? 0 : -ENOMEM;
+}
+
+static void forget_published(SessionDir *directory)
+{
+    free(take(directory->published_id));
+    free(take(directory->published_path));
+    free(take(directory->work_published_path));
+}
+
+void sessiondir_disclaim(SessionDir *directory)
+{
+    remove_empty_published(directory);
+    forget_published(directory);
+}
+
+static int set_published(SessionDir *directory, const char *id)
+{
+    const char *state_dir = directory->state_dir;
+
+    directory->published_id = strdup(id);
+    directory->published_path = directory->work_path ? format_path(state_dir, "outputs", id, "session")
+                                                     : format_path(state_dir, "sessions", id, "artifacts");
+    if (directory->work_path)
+        directory->work_published_path = format_path(state_dir, "outputs", id, "work");
+    if (directory->published_id && directory->published_path &&
+        (!directory->work_path || directory->work_published_path))
+        return 0;
+    forget_published(directory);
+    return -ENOMEM;
 }
 
 /* Makes `name` below `parent` and returns a handle on it; closes parent. Passes an error of parent on. */
@@ -262,22 +337,45 @@ static int make_outputs(int state, const char *id)
     return MIN(work, 0);
 }
 
-static int make_all(SessionDir *directory, int state, const char *id, bool ephemeral)
+static int make_private(SessionDir *directory, int state)
 {
     int sessions = beneath_mkdirs(state, "sessions", PRIVATE_MODE, NOBODY_ELSE);
-    _cleanup_(closep) int session = make_in(sessions, id, PRIVATE_MODE);
+    _cleanup_(closep) int session = make_in(sessions, directory->id, PRIVATE_MODE);
     int r = session < 0 ? session : make_files(directory, session);
 
-    if (r < 0)
+    if (r < 0 || !directory->work_path)
         return r;
-    _cleanup_(closep) int other = ephemeral ? make_shared(session, "work")
-                                            : beneath_mkdirs(session, "artifacts", OURS_MODE, NOBODY_ELSE);
-    if (other < 0)
-        return other;
-    return ephemeral ? make_outputs(state, id) : 0;
+    _cleanup_(closep) int work = make_shared(session, "work");
+    return MIN(work, 0);
 }
 
-int sessiondir_make(SessionDir *ret, const char *state_dir, const char *id, bool ephemeral, Problem *problem)
+/* Of an ephemeral one there is sessions/ID too, by which a sweep finds it. */
+static int make_published(SessionDir *directory, int state, const char *id)
+{
+    int r = set_published(directory, id);
+    int sessions = r < 0 ? r : beneath_mkdirs(state, "sessions", PRIVATE_MODE, NOBODY_ELSE);
+    _cleanup_(closep) int session = make_in(sessions, id, PRIVATE_MODE);
+
+    if (session < 0 || directory->work_path) {
+        r = session < 0 ? session : make_outputs(state, id);
+    } else {
+        _cleanup_(closep) int artifacts = beneath_mkdirs(session, "artifacts", OURS_MODE, NOBODY_ELSE);
+        r = MIN(artifacts, 0);
+    }
+    if (r < 0)
+        sessiondir_disclaim(directory);
+    return r;
+}
+
+static int say_cannot_make(const char *state_dir, int r, Problem *problem)
+{
+    return problem_set(problem, ERR_INTERNAL, "cannot make the session's directories in %s: %s", state_dir,
+                       strerror(-r));
+}
+
+/* With what is published under the same id, or without. */
+static int make(SessionDir *ret, const char *state_dir, const char *id, bool ephemeral, bool published,
+                Problem *problem)
 {
     SessionDir directory = SESSIONDIR_NULL;
     _cleanup_(closep) int state = open(state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -288,13 +386,67 @@ int sessiondir_make(SessionDir *ret, const char *state_dir, const char *id, bool
     if (r == 0)
         r = set_paths(&directory, state_dir, id, ephemeral);
     if (r == 0)
-        r = make_all(&directory, state, id, ephemeral);
+        r = make_private(&directory, state);
+    if (r == 0 && published)
+        r = make_published(&directory, state, id);
     if (r < 0) {
         sessiondir_remove(&directory, NULL);
         sessiondir_deinit(&directory);
-        return problem_set(problem, ERR_INTERNAL, "cannot make the session's directories in %s: %s",
-                           state_dir, strerror(-r));
+        return say_cannot_make(state_dir, r, problem);
     }
     *ret = directory;
+    return 0;
+}
+
+int sessiondir_make(SessionDir *ret, const char *state_dir, const char *id, bool ephemeral, Problem *problem)
+{
+    return make(ret, state_dir, id, ephemeral, true, problem);
+}
+
+int sessiondir_make_spare(SessionDir *ret, const char *state_dir, const char *id, bool ephemeral,
+                          Problem *problem)
+{
+    return make(ret, state_dir, id, ephemeral, false, problem);
+}
+
+int sessiondir_claim(SessionDir *directory, const char *id, Problem *problem)
+{
+    _cleanup_(closep) int state = open(directory->state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int r = state < 0 ? -errno : 0;
+
+    if (r == 0) {
+        discard_session(directory->state_dir, state, id, NULL);
+        r = make_published(directory, state, id);
+    }
+    return r < 0 ? say_cannot_make(directory->state_dir, r, problem) : 0;
+}
+
+bool sessiondir_uses(const SessionDir *directory, const char *id)
+{
+    return (directory->id && strcmp(directory->id, id) == 0) ||
+           (directory->published_id && strcmp(directory->published_id, id) == 0);
+}
+
+/* ---- adopting --------------------------------------------------------------------------------------------
+ */
+
+int sessiondir_adopt(SessionDir *ret, const char *state_dir, const char *id, const char *published_id,
+                     bool ephemeral, Problem *problem)
+{
+    SessionDir directory = SESSIONDIR_NULL;
+    int r = set_paths(&directory, state_dir, id, ephemeral);
+
+    if (r == 0)
+        r = set_published(&directory, published_id);
+    if (r == 0) {
+        directory.files_fd = open(directory.files_path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        r = directory.files_fd < 0 ? -errno : 0;
+    }
+    if (r == 0)
+        transfer_clean(directory.files_fd);
+    *ret = directory;
+    if (r < 0)
+        return problem_set(problem, ERR_INTERNAL, "cannot use the session's directories in %s: %s", state_dir,
+                           strerror(-r));
     return 0;
 }

@@ -5,8 +5,13 @@
  *   sessions/ID/files/.limpet     ours alone
  *   sessions/ID/work         /work of an ephemeral one, with work/artifacts
  *   sessions/ID/artifacts    published copies of a pinned session; they stay
+ *   sessions/ID/checkpoints  copies of files (snapshot.h)
+ *   sessions/ID/journal      what another process needs to know of it
  *   outputs/ID               published copies of an ephemeral one, in `session` and `work`; they stay
  *   removed                  what is being removed
+ *
+ * Where what is published goes may be settled later than the rest, and under another id: a container that is
+ * ready before anyone asks has its files, and a session takes them over where they are.
  *
  * Nobody but the controller's user gets past sessions and outputs. */
 #pragma once
@@ -20,11 +25,12 @@ typedef struct SessionDir {
     char *id;
     char *files_path;          /* host paths */
     char *artifacts_root;      /* files_path/artifacts */
-    char *published_path;      /* where what is left there is published; exists */
-    char *work_path;           /* NULL when pinned, as the next two */
-    char *work_artifacts_root; /* work_path/artifacts */
-    char *work_published_path;
-    int files_fd; /* handle held since before any code ran */
+    char *work_path;           /* NULL when pinned */
+    char *work_artifacts_root; /* work_path/artifacts; likewise */
+    char *published_id;        /* NULL until it is settled, as the next two */
+    char *published_path;      /* where what is left in artifacts_root is published; exists */
+    char *work_published_path; /* NULL when pinned */
+    int files_fd;              /* handle held since before any code ran */
 } SessionDir;
 
 #define SESSIONDIR_NULL ((SessionDir){.files_fd = -1})
@@ -33,9 +39,33 @@ typedef struct SessionDir {
  * earlier life left behind are removed first. 0, or -EPROTO with the problem set and nothing to remove. */
 int sessiondir_make(SessionDir *ret, const char *state_dir, const char *id, bool ephemeral, Problem *problem);
 
+/* The same without what is published, which is of an id that is not known yet; then that, with what an
+ * earlier life of `id` left removed first. When it fails the directory is as before. */
+int sessiondir_make_spare(SessionDir *ret, const char *state_dir, const char *id, bool ephemeral,
+                          Problem *problem);
+int sessiondir_claim(SessionDir *directory, const char *id, Problem *problem);
+/* Undoes the last. */
+void sessiondir_disclaim(SessionDir *directory);
+
+/* Takes over those that an earlier process made, as they are; uploads that it broke off are removed. 0, or
+ * -EPROTO with the problem set. Either way *ret is to be removed when the session ends. */
+int sessiondir_adopt(SessionDir *ret, const char *state_dir, const char *id, const char *published_id,
+                     bool ephemeral, Problem *problem);
+
+/* Whether it has something of this id. */
+bool sessiondir_uses(const SessionDir *directory, const char *id);
+
+/* Forgets it; everything stays where it is. */
+void sessiondir_deinit(SessionDir *directory);
+
 /* Removes what is not published: out of the way at once, for good on a worker thread (now, when `worker` is
  * NULL). Another life of the same id may begin meanwhile. Deinitialises `directory`. */
 void sessiondir_remove(SessionDir *directory, Worker *worker);
 
-/* Removes what sessions of an earlier controller left, published copies excepted. When no session is open. */
-void sessiondir_sweep(const char *state_dir, Worker *worker);
+/* Goes on with the removals that an earlier controller did not end. Before the first of our own. */
+void sessiondir_sweep_removed(const char *state_dir, Worker *worker);
+
+/* Removes what sessions of an earlier controller left, published copies excepted. Those `in_use` says yes to
+ * are left alone. */
+void sessiondir_sweep(const char *state_dir, Worker *worker, bool (*in_use)(void *userdata, const char *id),
+                      void *userdata);

@@ -1,5 +1,6 @@
 #include "host/files/transfer.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -187,6 +188,21 @@ int transfer_put(int session_dirfd, Text path, uint64_t offset, Text data, bool 
     }
     *ret_size = offset + data.size;
     return 0;
+}
+
+void transfer_clean(int session_dirfd)
+{
+    int uploads = beneath_open(session_dirfd, TRANSFER_DIRECTORY, O_RDONLY | O_DIRECTORY, 0);
+    DIR *stream = uploads < 0 ? NULL : fdopendir(uploads);
+
+    if (!stream) {
+        closep(&uploads);
+        return;
+    }
+    for (struct dirent *entry; (entry = readdir(stream));)
+        if (strncmp(entry->d_name, UPLOAD_PREFIX, strlen(UPLOAD_PREFIX)) == 0)
+            unlinkat(uploads, entry->d_name, 0);
+    closedir(stream);
 }
 
 /* ---- get -------------------------------------------------------------------------------------------------

@@ -17,6 +17,9 @@
 int transfer_put(int session_dirfd, Text path, uint64_t offset, Text data, bool last, uid_t uid, gid_t gid,
                  const char *key, uint64_t *ret_size, Problem *problem);
 
+/* Removes uploads that were broken off. When none is under way. */
+void transfer_clean(int session_dirfd);
+
 /* Appends at most `size` bytes (never more than LIMIT_FILE_CHUNK) from `offset` on to `out`; none at the end.
  * *ret_size: bytes of the whole file. Regular files only. 0, or -EPROTO with the problem set. */
 int transfer_get(int session_dirfd, Text path, uint64_t offset, uint64_t size, Buf *out, uint64_t *ret_size,

@@ -1,0 +1,55 @@
+/* Snapshots: copies of what is in /session, kept with checkpoints, one directory each in
+ *
+ *   sessions/ID/checkpoints/CHECKPOINT@BYTES@NAME
+ *
+ * so that there is no index that could disagree with what is there. Beginning with a dot: being made or
+ * removed.
+ *
+ * A snapshot is restored in two steps. What can fail, copying it, comes first and changes nothing; then the
+ * old contents and the copy change places by renaming, in an order that a crash at any point lets be
+ * finished:
+ *
+ *   files/.limpet/restore.stage   is being copied, or is complete and not asked for yet
+ *   files/.limpet/restore.new     complete and asked for: the old contents are moving to restore.out
+ *   files/.limpet/restore.in      they have; its contents are moving to files
+ *
+ * Everything may block: for a worker thread, except where it says not. */
+#pragma once
+
+#include "host/files/sessiondir.h"
+
+/* A handle on sessions/ID/checkpoints; -ENOENT when there is none and it is not to be made. Does not block
+ * long. */
+int snapshot_store(const SessionDir *directory, bool make);
+
+/* Copies what is in `files` into `store`, as one that has no name yet, within what `budget` leaves for it.
+ * Negative with the problem set, and nothing kept. */
+int snapshot_take(int store, int files, uint64_t budget, uint64_t *ret_bytes, Problem *problem);
+
+/* The one taken last becomes that of `checkpoint`, which may have a `name` (NULL: none). Does not block long.
+ */
+int snapshot_keep(int store, const char *checkpoint, const char *name, uint64_t bytes);
+
+/* How the directory of the snapshot of a checkpoint is called, by its id or its name. False when there is
+ * none. Does not block long. */
+#define SNAPSHOT_ENTRY_SIZE 200
+bool snapshot_find(int store, const char *checkpoint, char ret_entry[SNAPSHOT_ENTRY_SIZE]);
+
+/* Calls on_snapshot with the id of each one's checkpoint. Does not block long. */
+void snapshot_each(int store, void (*on_snapshot)(void *userdata, const char *checkpoint), void *userdata);
+
+/* Removes the snapshot of a checkpoint, by id or name, if it has one: out of the way at once, for good on a
+ * worker thread. */
+void snapshot_drop(int store, const char *checkpoint, Worker *worker);
+/* The one that has no name yet. */
+void snapshot_give_up(int store, Worker *worker);
+
+/* The first step of restoring. Negative with the problem set, and nothing changed. */
+int snapshot_stage(int store, const char *entry, int files, Problem *problem);
+void snapshot_unstage(int files);
+/* The second. Negative with the problem set: /session is as it was or, when the copy cannot be moved in,
+ * lacks what is then still in restore.in. */
+int snapshot_restore(int files, Problem *problem);
+
+/* Finishes what a crash interrupted. Before any code runs on these files. */
+void snapshot_recover(int files);
