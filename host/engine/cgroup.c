@@ -135,6 +135,21 @@ void memory_cgroup_deinit(MemoryCgroup *memory)
     *memory = (MemoryCgroup){0};
 }
 
+bool cgroup_has_process(const char *name, pid_t pid)
+{
+    char *groups _cleanup_(freep) = NULL;
+    char path[64];
+    size_t length = strlen(name);
+
+    snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
+    if (capture_file(path, FILE_LIMIT, &groups) < 0)
+        return false;
+    for (const char *at = groups; (at = strstr(at, name)); at += length)
+        if (at > groups && at[-1] == '/' && (at[length] == '\n' || at[length] == '/'))
+            return true;
+    return false;
+}
+
 static int read_group_file(const char *directory, const char *name, char **ret)
 {
     char path[PATH_MAX];

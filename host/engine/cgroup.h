@@ -21,6 +21,10 @@ int memory_cgroup_read(const MemoryCgroup *memory, uint64_t *ret_bytes, uint64_t
 /* The pure part of memory_cgroup_init: from the texts of /proc/PID/cgroup and /proc/self/mountinfo. */
 int memory_cgroup_find(const char *cgroup, const char *mountinfo, MemoryCgroup *ret);
 
+/* Whether a process is in the group `name` or one below it, wherever that is. Asked while a pidfd of it is
+ * held and has not ended, so that the answer is about that process. */
+bool cgroup_has_process(const char *name, pid_t pid);
+
 /* Kills what is in the group `path` ("/limpet-x/y") of every hierarchy, and removes it. Best effort: a group
  * whose processes are still dying stays. */
 void cgroup_remove(const char *path);

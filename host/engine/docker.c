@@ -6,9 +6,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/pidfd.h>
 
+#include "host/engine/attach.h"
 #include "host/engine/docker_container.h"
-#include "host/engine/docker_json.h"
 #include "proto/base/log.h"
 
 static bool image_is_valid(const char *image)
@@ -51,6 +52,46 @@ static int docker_create(Engine *engine, const ContainerSpec *spec, const Contai
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     *ret = &container->container;
     return 0;
+}
+
+static int docker_adopt(Engine *engine, const ContainerSpec *spec, const ContainerEvents *events,
+                        void *userdata, Container **ret, Problem *problem)
+{
+    DockerContainer *container = docker_container_new(container_of(engine, DockerEngine, engine), spec->name,
+                                                      spec->session_dir, spec->work_dir);
+
+    if (!container)
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    container->container.events = *events;
+    container->container.userdata = userdata;
+    if (docker_container_adopt(container) < 0)
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    *ret = &container->container;
+    return 0;
+}
+
+/* Whether the process is in the control group that the daemon, whichever way it keeps them, made for the
+ * container. */
+static bool is_in_container(const DockerState *state)
+{
+    char scope[sizeof(state->id) + sizeof("docker-.scope")];
+
+    snprintf(scope, sizeof(scope), "docker-%s.scope", state->id);
+    return *state->id && (cgroup_has_process(state->id, state->pid) || cgroup_has_process(scope, state->pid));
+}
+
+/* The daemon may be on another machine, where its pids mean nothing here, and a pid may have been given to
+ * another process since. */
+static int docker_attach_data(Container *base, const char *data_dir, Problem *problem)
+{
+    DockerContainer *container = container_of(base, DockerContainer, container);
+    bool recursive =
+        container_of(base->engine, DockerEngine, engine)->api_minor >= DOCKER_API_RECURSIVE_READONLY;
+    int process _cleanup_(closep) = pidfd_open(container->state.pid, 0);
+
+    if (process < 0 || !is_in_container(&container->state))
+        return attach_refuse(problem, "its first process is not to be found on this host");
+    return attach_data(process, data_dir, recursive, problem);
 }
 
 static int docker_memory(Container *base, uint64_t *ret_bytes, uint64_t *ret_oom_kills)
@@ -180,7 +221,10 @@ const EngineOps engine_docker = {
     .open = docker_open,
     .close = docker_close,
     .create = docker_create,
+    .adopt = docker_adopt,
     .remove = docker_container_remove,
+    .leave = docker_container_leave,
+    .attach_data = docker_attach_data,
     .sweep = docker_sweep,
     .memory = docker_memory,
     .default_image = docker_default_image,

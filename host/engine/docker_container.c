@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/engine/docker_json.h"
 #include "host/engine/mounts.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
@@ -152,6 +151,15 @@ void docker_container_remove(Container *base)
     delete (container);
 }
 
+void docker_container_leave(Container *base)
+{
+    DockerContainer *container = container_of(base, DockerContainer, container);
+
+    if (container->call)
+        docker_call_cancel(take(container->call));
+    container_free(container);
+}
+
 /* Running */
 
 static void wait_for_end(DockerContainer *container);
@@ -248,11 +256,12 @@ static void on_inspected(void *userdata, const DockerReply *reply)
         return;
     }
     if (!state.running) {
-        problem_set(&problem, ERR_ENGINE_ERROR, "docker: the container ended at once with exit code %d %s",
+        problem_set(&problem, ERR_ENGINE_ERROR, "docker: the container has ended with exit code %d %s",
                     state.exit_code, state.error);
         fail(container, &problem);
         return;
     }
+    container->state = state;
     memory_cgroup_init(&container->memory, state.pid);
     base->events.started(base, base->userdata, state.pid);
     if (!container->removing)
@@ -307,5 +316,16 @@ int docker_container_start(DockerContainer *container, const char *body)
         release_mounts(container);
         container_free(container);
     }
+    return r;
+}
+
+int docker_container_adopt(DockerContainer *container)
+{
+    int r;
+
+    container->made = container->starting = true;
+    r = call(container, "GET", "/json", NULL, DOCKER_CALL_SECONDS, on_inspected);
+    if (r < 0)
+        container_free(container);
     return r;
 }

@@ -3,6 +3,7 @@
 
 #include "host/engine/cgroup.h"
 #include "host/engine/docker_http.h"
+#include "host/engine/docker_json.h"
 #include "host/engine/engine.h"
 
 #define DOCKER_CALL_SECONDS 60.0 /* a loaded daemon takes long to start a container */
@@ -36,6 +37,7 @@ typedef struct DockerContainer {
     bool made;                    /* the daemon has it, or may have it */
     bool starting;                /* a call is under way that is to end before it is removed */
     bool removing;
+    DockerState state; /* when it had started */
     DockerCall *call;
     LoopTimer wait_timer;
     LoopIdle idle;
@@ -50,8 +52,13 @@ DockerContainer *docker_container_new(DockerEngine *docker, const char *name, co
  * (-ENOMEM) it is freed. */
 int docker_container_start(DockerContainer *container, const char *body);
 
-/* EngineOps.remove */
+/* Takes over the one of that name which an earlier process made; its events tell whether it runs. After a
+ * failure (-ENOMEM) it is freed. */
+int docker_container_adopt(DockerContainer *container);
+
+/* EngineOps.remove, EngineOps.leave */
 void docker_container_remove(Container *base);
+void docker_container_leave(Container *base);
 
 /* The daemon's words, or why it did not answer, as an ENGINE_ERROR. */
 void docker_explain(DockerEngine *docker, const DockerReply *reply, Problem *problem);

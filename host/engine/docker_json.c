@@ -6,10 +6,6 @@
 
 #include "host/engine/profile.h"
 
-/* From this version on the daemon makes mounts below a read-only bind read-only too, and can be told to fail
- * where it cannot. */
-#define API_RECURSIVE_READONLY 44
-
 static const char *text_of(const json_t *object, const char *key)
 {
     return json_string_value(json_object_get(object, key));
@@ -35,7 +31,7 @@ static json_t *load(const char *body, size_t size)
 
 static json_t *bind_options(bool readonly, unsigned api_minor)
 {
-    if (readonly && api_minor >= API_RECURSIVE_READONLY)
+    if (readonly && api_minor >= DOCKER_API_RECURSIVE_READONLY)
         return json_pack("{s:s, s:b}", "Propagation", "rprivate", "ReadOnlyForceRecursive", 1);
     return json_pack("{s:s, s:b}", "Propagation", "rprivate", "NonRecursive", 1);
 }
@@ -139,7 +135,7 @@ int docker_json_state(const char *body, size_t size, DockerState *ret)
 {
     json_t *json _cleanup_(json_decrefp) = load(body, size);
     const json_t *state = json_object_get(json, "State");
-    const char *error = text_of(state, "Error");
+    const char *error = text_of(state, "Error"), *id = text_of(json, "Id");
     json_int_t pid = json_integer_value(json_object_get(state, "Pid"));
 
     if (!json_is_object(state) || pid < 0 || pid > INT32_MAX)
@@ -150,6 +146,7 @@ int docker_json_state(const char *body, size_t size, DockerState *ret)
         .exit_code = (int)json_integer_value(json_object_get(state, "ExitCode")),
     };
     snprintf(ret->error, sizeof(ret->error), "%s", error ? error : "");
+    snprintf(ret->id, sizeof(ret->id), "%s", id ? id : "");
     return 0;
 }
 

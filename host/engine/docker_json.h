@@ -4,6 +4,10 @@
 
 #include "host/engine/engine.h"
 
+/* From this API version, 1.N, on the daemon makes mounts below a read-only bind read-only too, and can be
+ * told to fail where it cannot. Before it they are left out of /data. */
+#define DOCKER_API_RECURSIVE_READONLY 44
+
 /* The body of POST /containers/create. `api_minor` is the N of the negotiated version 1.N. *ret_json is to be
  * freed. -ENOMEM. */
 int docker_json_create(const ContainerSpec *spec, const char *image, unsigned api_minor, char **ret_json);
@@ -14,7 +18,8 @@ void docker_json_message(const char *body, size_t size, char *ret, size_t ret_si
 /* From GET /containers/X/json. */
 typedef struct DockerState {
     bool running;
-    pid_t pid; /* 0 when not running */
+    char id[65]; /* of the container; "" where the daemon does not say */
+    pid_t pid;   /* 0 when not running */
     int exit_code;
     char error[256]; /* why it did not start; "" */
 } DockerState;

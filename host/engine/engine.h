@@ -1,10 +1,12 @@
 /* Engine: what runs containers. Everything here is asynchronous: a function starts the work and a callback
  * on the loop says how it went. Engines know nothing of sessions, clients or the wire.
  *
- * A container's life: container_create → exactly one of `started` or `failed`; after `started`, `gone` when
- * its first process ends by itself; container_remove at any time → `removed` once, after which the pointer
- * is dead and no other callback comes. No callback comes from within a function of the engine, and no engine
- * may be closed from within a callback. */
+ * A container's life: `create` or `adopt` → exactly one of `started` or `failed`; after `started`, `gone`
+ * when its first process ends by itself; `remove` at any time → `removed` once, after which the pointer is
+ * dead and no other callback comes. No callback comes from within a function of the engine, and no engine may
+ * be closed from within a callback.
+ *
+ * Containers outlive the process that made them; the next one adopts them, or sweeps them away. */
 #pragma once
 
 #include <sys/types.h>
@@ -70,18 +72,32 @@ struct EngineOps {
 
     /* Allocates and looks the host over as far as needed to serve; blocking is allowed here. */
     int (*open)(Loop *loop, const EngineConfig *config, Engine **ret, Problem *problem);
-    /* No container may be left. */
+    /* No container may be known any more. */
     void (*close)(Engine *engine);
 
     /* 0: *ret lives until `removed`. Negative: problem says why (IMAGE_MISSING, ENGINE_ERROR, ...), nothing
      * was made. Never calls back before it returns. */
     int (*create)(Engine *engine, const ContainerSpec *spec, const ContainerEvents *events, void *userdata,
                   Container **ret, Problem *problem);
+    /* Takes over what an earlier process made, or was still making, of the same spec: `started` when it runs,
+     * `failed` when it does not, or is not there; `removed` when nothing is left of it, as for any other.
+     * Before the first sweep. Returns as create does. */
+    int (*adopt)(Engine *engine, const ContainerSpec *spec, const ContainerEvents *events, void *userdata,
+                 Container **ret, Problem *problem);
     /* Kills and removes, whatever stage it is in. */
     void (*remove)(Container *container);
+    /* Forgets one that has started or is being adopted: it runs on, for the next process. The pointer is
+     * dead, and no callback comes. */
+    void (*leave)(Container *container);
 
-    /* Removes every container with our owner label that this process did not make, then calls done with how
-     * many there were. One sweep at a time, before the first create. */
+    /* Mounts the host directory read-only at /data of a started container whose spec had none, as data_dir of
+     * the spec would have been. 0; -EOPNOTSUPP where this engine, kernel or user cannot: the container is as
+     * it was, and one is to be made anew with it; another negative errno: it is to be removed. Each with a
+     * problem. */
+    int (*attach_data)(Container *container, const char *data_dir, Problem *problem);
+
+    /* Removes every container with our owner label that this process neither made nor adopted, then calls
+     * done with how many there were. One sweep at a time. */
     void (*sweep)(Engine *engine, void (*done)(void *userdata, unsigned removed), void *userdata);
 
     /* Bytes of memory in use, and how often the kernel has killed for memory; -errno when unknown. */

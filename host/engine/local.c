@@ -3,15 +3,16 @@
  * its command line, which names the link directory. */
 #include "host/engine/engine.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/wait.h>
 
+#include "host/engine/attach.h"
 #include "host/engine/check.h"
+#include "host/engine/procfind.h"
 #include "host/engine/proctree.h"
 #include "host/engine/spawn.h"
 #include "proto/base/clock.h"
@@ -19,10 +20,22 @@
 /* How long a guest may take to end its children and itself. */
 #define GRACE_SECONDS 2.0
 
+#define LINK_OPTION "--link"
+
+/* A guest that was there when this controller began. */
+typedef struct FormerGuest {
+    List link;
+    pid_t pid;
+    char link_dir[];
+} FormerGuest;
+
 typedef struct LocalEngine {
     Engine engine;
     Loop *loop;
     EngineConfig config;
+    List containers;
+    List former; /* FormerGuest, from the first adoption to the first sweep */
+    bool looked;
     LoopIdle sweep_idle;
     void (*sweep_done)(void *userdata, unsigned removed);
     void *sweep_userdata;
@@ -31,6 +44,7 @@ typedef struct LocalEngine {
 
 typedef struct LocalContainer {
     Container container;
+    List link;
     LoopIdle idle; /* tells of the start, then of the removal */
     LoopTimer timer;
     LoopChild child;
@@ -42,14 +56,32 @@ static LocalEngine *engine_of(LocalContainer *container)
     return container_of(container->container.engine, LocalEngine, engine);
 }
 
+static LocalContainer *container_new(LocalEngine *local, const ContainerEvents *events, void *userdata)
+{
+    LocalContainer *container = calloc(1, sizeof(*container));
+
+    if (!container)
+        return NULL;
+    container->container = (Container){.engine = &local->engine, .events = *events, .userdata = userdata};
+    list_append(&local->containers, &container->link);
+    return container;
+}
+
+static void container_free(LocalContainer *container)
+{
+    list_remove(&container->link);
+    loop_timer_cancel(&container->timer);
+    loop_idle_remove(&container->idle);
+    loop_child_remove(&container->child);
+    free(container);
+}
+
 static void finish_removal(LocalContainer *container)
 {
     ContainerEvents events = container->container.events;
     void *userdata = container->container.userdata;
 
-    loop_timer_cancel(&container->timer);
-    loop_idle_remove(&container->idle);
-    free(container);
+    container_free(container);
     events.removed(userdata);
 }
 
@@ -69,7 +101,9 @@ static void on_exit_of_guest(LoopChild *child, int status)
         finish_removal(container);
         return;
     }
-    if (WIFSIGNALED(status))
+    if (status < 0) /* of an earlier controller: not our child */
+        snprintf(why, sizeof(why), "the guest ended");
+    else if (WIFSIGNALED(status))
         snprintf(why, sizeof(why), "the guest was killed by signal %d", WTERMSIG(status));
     else
         snprintf(why, sizeof(why), "the guest ended with exit code %d", WEXITSTATUS(status));
@@ -86,9 +120,18 @@ static void kill_tree(pid_t guest)
         kill(pids[i], SIGKILL);
 }
 
+/* The pid of a guest that is not our child may have been given away; its pidfd tells. */
+static bool signal_guest(const LocalContainer *container, int number)
+{
+    return pidfd_send_signal(container->child.file.fd, number, NULL, 0) == 0;
+}
+
 static void on_grace_due(LoopTimer *timer)
 {
-    kill_tree(container_of(timer, LocalContainer, timer)->child.pid);
+    LocalContainer *container = container_of(timer, LocalContainer, timer);
+
+    if (signal_guest(container, 0))
+        kill_tree(container->child.pid);
 }
 
 static void local_remove(Container *base)
@@ -104,10 +147,15 @@ static void local_remove(Container *base)
         loop_idle_add(loop, &container->idle, on_removal_idle);
         return;
     }
-    kill(container->child.pid, SIGTERM);
+    signal_guest(container, SIGTERM);
     if (loop_timer_set(loop, &container->timer, clock_now() + clock_from_seconds(GRACE_SECONDS),
                        on_grace_due) < 0)
         on_grace_due(&container->timer);
+}
+
+static void local_leave(Container *base)
+{
+    container_free(container_of(base, LocalContainer, container));
 }
 
 static void on_started_idle(LoopIdle *idle)
@@ -148,19 +196,95 @@ static int start_guest(LocalContainer *container, const ContainerSpec *spec)
 static int local_create(Engine *engine, const ContainerSpec *spec, const ContainerEvents *events,
                         void *userdata, Container **ret, Problem *problem)
 {
-    LocalContainer *container = calloc(1, sizeof(*container));
+    LocalContainer *container = container_new(container_of(engine, LocalEngine, engine), events, userdata);
     int r;
 
     if (!container)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
-    container->container = (Container){.engine = engine, .events = *events, .userdata = userdata};
     r = start_guest(container, spec);
     if (r < 0) {
-        free(container);
+        container_free(container);
         return problem_set(problem, ERR_ENGINE_ERROR, "the guest could not be started: %s", strerror(-r));
     }
     *ret = &container->container;
     return 0;
+}
+
+/* Adopting: the processes are looked through once for all. */
+
+static void remember_guest(void *userdata, pid_t pid, const char *link_dir)
+{
+    LocalEngine *local = userdata;
+    size_t size = strlen(link_dir) + 1;
+    FormerGuest *guest = malloc(sizeof(*guest) + size);
+
+    if (!guest)
+        return;
+    guest->pid = pid;
+    memcpy(guest->link_dir, link_dir, size);
+    list_append(&local->former, &guest->link);
+}
+
+static void forget_guests(LocalEngine *local)
+{
+    FormerGuest *guest;
+
+    list_foreach (guest, &local->former, FormerGuest, link) {
+        list_remove(&guest->link);
+        free(guest);
+    }
+    local->looked = false;
+}
+
+/* Its pid may have been given to another process since; not any more once it is watched. */
+static void watch_guest(LocalContainer *container, const FormerGuest *guest)
+{
+    if (loop_child_add(engine_of(container)->loop, &container->child, guest->pid, on_exit_of_guest) < 0)
+        return;
+    container->running = process_is(guest->pid, LINK_OPTION, guest->link_dir);
+    if (!container->running)
+        loop_child_remove(&container->child);
+}
+
+static void find_guest(LocalContainer *container, const char *link_dir)
+{
+    LocalEngine *local = engine_of(container);
+    FormerGuest *guest;
+
+    if (!local->looked)
+        process_find(LINK_OPTION, "/", remember_guest, local);
+    local->looked = true;
+    list_foreach (guest, &local->former, FormerGuest, link)
+        if (!container->running && strcmp(guest->link_dir, link_dir) == 0)
+            watch_guest(container, guest);
+}
+
+static void on_missing_idle(LoopIdle *idle)
+{
+    Container *base = &container_of(idle, LocalContainer, idle)->container;
+    Problem problem = PROBLEM_NULL;
+
+    problem_set(&problem, ERR_ENGINE_ERROR, "the guest of an earlier controller does not run any more");
+    base->events.failed(base, base->userdata, &problem);
+}
+
+static int local_adopt(Engine *engine, const ContainerSpec *spec, const ContainerEvents *events,
+                       void *userdata, Container **ret, Problem *problem)
+{
+    LocalEngine *local = container_of(engine, LocalEngine, engine);
+    LocalContainer *container = container_new(local, events, userdata);
+
+    if (!container)
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    find_guest(container, spec->link_dir);
+    loop_idle_add(local->loop, &container->idle, container->running ? on_started_idle : on_missing_idle);
+    *ret = &container->container;
+    return 0;
+}
+
+static int local_attach_data(Container *base, const char *data_dir, Problem *problem)
+{
+    return attach_refuse(problem, "the engine local has no /data");
 }
 
 static int local_memory(Container *base, uint64_t *ret_bytes, uint64_t *ret_oom_kills)
@@ -173,37 +297,37 @@ static int local_memory(Container *base, uint64_t *ret_bytes, uint64_t *ret_oom_
     return r;
 }
 
-/* Whether the process was started as "PROGRAM --link RUNTIME_DIR/...", which is how this controller's
- * predecessors on the same runtime directory started theirs. */
-static bool is_guest_of_ours(const LocalEngine *local, const char *pid)
-{
-    char path[64], line[2 * PATH_MAX + 16], wanted[2 * PATH_MAX + 16];
-    int fd _cleanup_(closep) = -1;
-    int prefix;
-    ssize_t n;
+/* Sweeping: guests of this controller's predecessors on the same runtime directory, which is where their link
+ * directories are. */
 
-    prefix = snprintf(wanted, sizeof(wanted), "%s%c--link%c%s/", local->config.guest_path, 0, 0,
-                      local->config.runtime_dir);
-    snprintf(path, sizeof(path), "/proc/%.20s/cmdline", pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    n = fd < 0 ? -1 : read(fd, line, sizeof(line));
-    return prefix < (int)sizeof(wanted) && n > prefix && memcmp(line, wanted, (size_t)prefix) == 0;
+static bool is_ours(LocalEngine *local, pid_t pid)
+{
+    LocalContainer *container;
+
+    list_foreach (container, &local->containers, LocalContainer, link)
+        if (container->running && container->child.pid == pid)
+            return true;
+    return false;
 }
 
-static unsigned kill_guests_of_others(const LocalEngine *local)
+static void sweep_found(void *userdata, pid_t pid, const char *link_dir)
 {
-    unsigned killed = 0;
-    struct dirent *entry;
-    DIR *processes = opendir("/proc");
+    LocalEngine *local = userdata;
 
-    while (processes && (entry = readdir(processes)))
-        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && is_guest_of_ours(local, entry->d_name)) {
-            kill_tree((pid_t)atol(entry->d_name));
-            killed++;
-        }
-    if (processes)
-        closedir(processes);
-    return killed;
+    if (is_ours(local, pid))
+        return;
+    kill_tree(pid);
+    local->swept++;
+}
+
+static void kill_guests_of_others(LocalEngine *local)
+{
+    char links[PATH_MAX];
+
+    forget_guests(local);
+    local->swept = 0;
+    if ((size_t)snprintf(links, sizeof(links), "%s/", local->config.runtime_dir) < sizeof(links))
+        process_find(LINK_OPTION, links, sweep_found, local);
 }
 
 static void on_sweep_idle(LoopIdle *idle)
@@ -219,11 +343,11 @@ static void local_sweep(Engine *engine, void (*done)(void *userdata, unsigned re
 
     local->sweep_done = done;
     local->sweep_userdata = userdata;
-    local->swept = kill_guests_of_others(local); /* now: this controller has started none of its own yet */
+    kill_guests_of_others(local);
     loop_idle_add(local->loop, &local->sweep_idle, on_sweep_idle);
 }
 
-static int find_guest(const EngineConfig *config, Problem *problem)
+static int check_guest(const EngineConfig *config, Problem *problem)
 {
     if (access(config->guest_path, X_OK) == 0)
         return 0;
@@ -236,7 +360,7 @@ static int find_guest(const EngineConfig *config, Problem *problem)
 static int local_open(Loop *loop, const EngineConfig *config, Engine **ret, Problem *problem)
 {
     LocalEngine *local;
-    int r = find_guest(config, problem);
+    int r = check_guest(config, problem);
 
     if (r < 0)
         return r;
@@ -246,6 +370,8 @@ static int local_open(Loop *loop, const EngineConfig *config, Engine **ret, Prob
     local->engine.ops = &engine_local;
     local->loop = loop;
     local->config = *config;
+    list_init(&local->containers);
+    list_init(&local->former);
     *ret = &local->engine;
     return 0;
 }
@@ -255,6 +381,7 @@ static void local_close(Engine *engine)
     LocalEngine *local = container_of(engine, LocalEngine, engine);
 
     loop_idle_remove(&local->sweep_idle);
+    forget_guests(local);
     free(local);
 }
 
@@ -269,7 +396,7 @@ static void local_check(const EngineConfig *config, void (*report)(void *userdat
     Check check = {report, userdata};
     Problem problem = PROBLEM_NULL;
 
-    if (find_guest(config, &problem) < 0)
+    if (check_guest(config, &problem) < 0)
         check_say(&check, FINDING_FAIL, "guest", "install limpet-guest next to limpetd", "%s", problem.text);
     else
         check_say(&check, FINDING_OK, "guest", NULL, "%s", config->guest_path);
@@ -285,7 +412,10 @@ const EngineOps engine_local = {
     .open = local_open,
     .close = local_close,
     .create = local_create,
+    .adopt = local_adopt,
     .remove = local_remove,
+    .leave = local_leave,
+    .attach_data = local_attach_data,
     .sweep = local_sweep,
     .memory = local_memory,
     .default_image = local_default_image,

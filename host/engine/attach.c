@@ -1,0 +1,143 @@
+#include "host/engine/attach.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#define TARGET "data" /* below the container's root */
+
+typedef struct Attachment {
+    int process; /* pidfd */
+    int tree;    /* a mount that is nowhere yet */
+    int result;
+} Attachment;
+
+/* All flags are on the mount before anybody can see it. */
+static int make_tree(const char *directory, bool recursive, int *ret)
+{
+    struct mount_attr flags = {
+        .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+        .propagation = MS_PRIVATE,
+    };
+    unsigned reach = recursive ? AT_RECURSIVE : 0;
+    int tree _cleanup_(closep) = open_tree(AT_FDCWD, directory, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | reach);
+    struct stat st;
+
+    if (tree < 0 || fstat(tree, &st) < 0)
+        return -errno;
+    if (!S_ISDIR(st.st_mode))
+        return -ENOTDIR;
+    if (mount_setattr(tree, "", AT_EMPTY_PATH | reach, &flags, sizeof(flags)) < 0)
+        return -errno;
+    *ret = take_fd(&tree);
+    return 0;
+}
+
+/* The container may have anything under that name. Only a directory of its root file system will do: no link,
+ * and nothing that is mounted there. */
+static int open_target(void)
+{
+    struct open_how how = {
+        .flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
+    };
+    int root _cleanup_(closep) = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    long target = root < 0 ? -1 : syscall(SYS_openat2, root, TARGET, &how, sizeof(how));
+
+    return target < 0 ? -errno : (int)target;
+}
+
+static int mount_inside(const Attachment *attachment)
+{
+    int target _cleanup_(closep) = -1;
+
+    /* Only who shares its root with nobody can go elsewhere. */
+    if (unshare(CLONE_FS) < 0 || setns(attachment->process, CLONE_NEWNS) < 0)
+        return -errno;
+    target = open_target();
+    if (target < 0)
+        return target;
+    return move_mount(attachment->tree, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0
+               ? -errno
+               : 0;
+}
+
+static void *run(void *userdata)
+{
+    Attachment *attachment = userdata;
+
+    attachment->result = mount_inside(attachment);
+    return NULL;
+}
+
+/* A thread may be in a mount namespace of its own: a few system calls, and no process to start and to wait
+ * for. */
+static int mount_from_thread(Attachment *attachment)
+{
+    sigset_t all, before;
+    pthread_t thread;
+    int r;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    r = pthread_create(&thread, NULL, run, attachment);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (r != 0)
+        return -r;
+    pthread_join(thread, NULL);
+    return attachment->result;
+}
+
+int attach_refuse(Problem *problem, const char *why)
+{
+    problem_set(problem, ERR_ENGINE_ERROR, "a running container cannot be given a data directory: %s", why);
+    return -EOPNOTSUPP;
+}
+
+int attach_too_late(Problem *problem)
+{
+    problem_set(problem, ERR_ENGINE_ERROR, "the container has ended");
+    return -ESRCH;
+}
+
+static bool is_refused(int error)
+{
+    return error == -EPERM || error == -ENOSYS;
+}
+
+static int explain(int error, Problem *problem)
+{
+    if (is_refused(error))
+        return attach_refuse(problem, "this kernel, or this user's rights, do not allow it");
+    if (error == -EXDEV) {
+        problem_set(problem, ERR_ENGINE_ERROR, "something is mounted at /data of the container already");
+        return -EBUSY;
+    }
+    if (error == -ESRCH)
+        return attach_too_late(problem);
+    problem_set(problem, ERR_ENGINE_ERROR, "nothing can be mounted at /data of the container: %s",
+                strerror(-error));
+    return error;
+}
+
+int attach_data(int process, const char *directory, bool recursive, Problem *problem)
+{
+    int tree _cleanup_(closep) = -1;
+    int r = make_tree(directory, recursive, &tree);
+
+    if (r < 0 && !is_refused(r)) {
+        problem_set(problem, ERR_ENGINE_ERROR, "the data directory %s cannot be mounted: %s", directory,
+                    strerror(-r));
+        return r;
+    }
+    if (r == 0)
+        r = mount_from_thread(&(Attachment){.process = process, .tree = tree});
+    return r < 0 ? explain(r, problem) : 0;
+}

@@ -1,0 +1,17 @@
+/* Mounting a host directory into a container that runs already. */
+#pragma once
+
+#include "proto/base/base.h"
+#include "proto/base/problem.h"
+
+/* Mounts `directory` of the host onto /data of the container that the process behind a pidfd runs in:
+ * read-only, nosuid, nodev and private; with `recursive` together with what is mounted below it, otherwise
+ * without. The caller has made sure that the process is the container's. Nothing is mounted after a failure.
+ * Returns as EngineOps.attach_data; -EBUSY when something is mounted there already. */
+int attach_data(int process, const char *directory, bool recursive, Problem *problem);
+
+/* Sets the problem of a container that does not run; -ESRCH. */
+int attach_too_late(Problem *problem);
+
+/* Sets the problem that says why it cannot be done here; -EOPNOTSUPP. */
+int attach_refuse(Problem *problem, const char *why);

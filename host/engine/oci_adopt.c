@@ -1,0 +1,113 @@
+/* Adopting a container: what its bundle says of it is compared with the processes there are. */
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+
+#include "host/engine/bundle.h"
+#include "host/engine/oci_container.h"
+#include "host/engine/procfind.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+
+/* A runtime that has not started the container by then never will. */
+#define RUNTIME_SECONDS 60.0
+
+#define BUNDLE_OPTION "--bundle"
+
+static bool has_ended(const LoopChild *child)
+{
+    struct pollfd end = {.fd = child->file.fd, .events = POLLIN};
+
+    return poll(&end, 1, 0) > 0;
+}
+
+/* Its pid may have been given to another process since; not any more once it is watched. */
+static bool watch_first_process(OciContainer *container)
+{
+    pid_t pid;
+
+    if (bundle_read_pid(container->pid_file, &pid) < 0 || oci_container_watch(container, pid) < 0)
+        return false;
+    if (cgroup_has_process(container->name, pid) && !has_ended(&container->first))
+        return true;
+    loop_child_remove(&container->first);
+    return false;
+}
+
+static void look(OciContainer *container);
+
+static void on_runtime_exit(LoopChild *child, int status)
+{
+    OciContainer *container = container_of(child, OciContainer, runtime);
+
+    loop_timer_cancel(&container->timer);
+    look(container);
+}
+
+static void on_runtime_due(LoopTimer *timer)
+{
+    OciContainer *container = container_of(timer, OciContainer, timer);
+
+    log_warn("runtime killed", "container=%s pid=%d", container->name, (int)container->runtime.pid);
+    pidfd_send_signal(container->runtime.file.fd, SIGKILL, NULL, 0);
+}
+
+static void found_runtime(void *userdata, pid_t pid, const char *bundle)
+{
+    OciContainer *container = userdata;
+    Loop *loop = oci_engine_of(container)->loop;
+
+    if (container->runtime.file.loop || strcmp(bundle, container->bundle) != 0 ||
+        loop_child_add(loop, &container->runtime, pid, on_runtime_exit) < 0)
+        return;
+    if (process_is(pid, BUNDLE_OPTION, container->bundle))
+        loop_timer_set(loop, &container->timer, clock_now() + clock_from_seconds(RUNTIME_SECONDS),
+                       on_runtime_due);
+    else
+        loop_child_remove(&container->runtime);
+}
+
+/* Whether a runtime is still at it: its end is waited for then. */
+static bool runtime_is_at_it(OciContainer *container)
+{
+    process_find(BUNDLE_OPTION, container->bundle, found_runtime, container);
+    return container->runtime.file.loop != NULL;
+}
+
+static void report_missing(OciContainer *container)
+{
+    Problem problem = PROBLEM_NULL;
+    char message[512];
+
+    runtime_log_message(container->log, message, sizeof(message));
+    problem_set(&problem, ERR_ENGINE_ERROR,
+                "the container of an earlier controller does not run any more%s%s", *message ? ": " : "",
+                message);
+    oci_container_failed(container, &problem);
+}
+
+/* What is to be removed is removed when no runtime can start it any more. */
+static void look(OciContainer *container)
+{
+    if (!container->removing && watch_first_process(container))
+        oci_container_started(container);
+    else if (runtime_is_at_it(container))
+        return;
+    else if (container->removing)
+        oci_container_delete(container);
+    else
+        report_missing(container);
+}
+
+static void on_look(LoopIdle *idle)
+{
+    look(container_of(idle, OciContainer, idle));
+}
+
+void oci_container_adopt(OciContainer *container)
+{
+    container->stage = OCI_STARTING;
+    loop_idle_add(oci_engine_of(container)->loop, &container->idle, on_look);
+}

@@ -1,0 +1,235 @@
+#include "host/engine/oci_container.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+
+#include "host/engine/bundle.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+
+/* A killed container that has not ended by then is left to the runtime. */
+#define KILL_SECONDS 5.0
+
+void oci_container_free(OciContainer *container)
+{
+    list_remove(&container->link);
+    loop_child_remove(&container->first);
+    loop_child_remove(&container->runtime);
+    loop_idle_remove(&container->idle);
+    loop_timer_cancel(&container->timer);
+    memory_cgroup_deinit(&container->memory);
+    free(container->name);
+    free(container->bundle);
+    free(container->log);
+    free(container->pid_file);
+    free(container);
+}
+
+OciContainer *oci_container_new(OciEngine *oci, const char *name)
+{
+    OciContainer *container = calloc(1, sizeof(*container));
+
+    if (!container)
+        return NULL;
+    container->container.engine = &oci->engine;
+    list_append(&oci->containers, &container->link);
+    container->name = strdup(name);
+    if (!container->name || asprintf(&container->bundle, "%s/%s", oci->bundles, name) < 0 ||
+        asprintf(&container->log, "%s/log", container->bundle) < 0 ||
+        asprintf(&container->pid_file, "%s/pid", container->bundle) < 0) {
+        oci_container_free(container);
+        return NULL;
+    }
+    return container;
+}
+
+/* Removing: kill, wait for the end, have the runtime delete what it knows. */
+
+static void finish_removal(OciContainer *container)
+{
+    ContainerEvents events = container->container.events;
+    void *userdata = container->container.userdata;
+
+    oci_container_free(container);
+    events.removed(userdata);
+}
+
+static void on_nothing_there(LoopIdle *idle)
+{
+    finish_removal(container_of(idle, OciContainer, idle));
+}
+
+static void on_deleted(RuntimeJob *job, int status)
+{
+    OciContainer *container = container_of(job, OciContainer, job);
+    char cgroup[PATH_MAX], message[512];
+
+    snprintf(cgroup, sizeof(cgroup), "/limpet-%s/%s", oci_engine_of(container)->config.owner,
+             container->name);
+    cgroup_remove(cgroup);
+    if (status == 0) {
+        bundle_remove(container->bundle);
+    } else { /* the bundle stays, for a later sweep to try again */
+        runtime_log_message(container->log, message, sizeof(message));
+        log_warn("container not deleted", "container=%s status=%d reason=%s", container->name, status,
+                 message);
+    }
+    finish_removal(container);
+}
+
+void oci_container_delete(OciContainer *container)
+{
+    OciEngine *oci = oci_engine_of(container);
+
+    container->stage = OCI_DELETING;
+    loop_timer_cancel(&container->timer);
+    if (access(container->bundle, F_OK) < 0) { /* of an earlier controller, which had removed it already */
+        loop_idle_add(oci->loop, &container->idle, on_nothing_there);
+        return;
+    }
+    runtime_job_init(&container->job, &oci->runtime, container->log, container->network);
+    runtime_job_add(&container->job, "delete");
+    runtime_job_add(&container->job, "--force");
+    runtime_job_add(&container->job, container->name);
+    runtime_job_start(&container->job, on_deleted);
+}
+
+static void on_kill_due(LoopTimer *timer)
+{
+    oci_container_delete(container_of(timer, OciContainer, timer));
+}
+
+void oci_container_remove(Container *base)
+{
+    OciContainer *container = container_of(base, OciContainer, container);
+    OciEngine *oci = oci_engine_of(container);
+
+    if (container->removing)
+        return;
+    container->removing = true;
+    if (container->stage == OCI_STARTING)
+        return; /* goes on when the runtime is done */
+    if (container->stage == OCI_RUNNING &&
+        pidfd_send_signal(container->first.file.fd, SIGKILL, NULL, 0) == 0 &&
+        loop_timer_set(oci->loop, &container->timer, clock_now() + clock_from_seconds(KILL_SECONDS),
+                       on_kill_due) == 0)
+        return; /* goes on when it has ended */
+    oci_container_delete(container);
+}
+
+/* Running */
+
+static void describe_end(const OciContainer *container, int status, char *ret, size_t size)
+{
+    uint64_t bytes, kills;
+
+    if (memory_cgroup_read(&container->memory, &bytes, &kills) == 0 && kills > 0)
+        snprintf(ret, size,
+                 "the container's first process ended; the kernel killed %llu of its processes for want "
+                 "of memory",
+                 (unsigned long long)kills);
+    else if (status >= 0 && WIFSIGNALED(status))
+        snprintf(ret, size, "the container's first process was killed by signal %d", WTERMSIG(status));
+    else if (status >= 0)
+        snprintf(ret, size, "the container's first process ended with exit code %d", WEXITSTATUS(status));
+    else
+        snprintf(ret, size, "the container's first process ended");
+}
+
+static void on_first_exit(LoopChild *child, int status)
+{
+    OciContainer *container = container_of(child, OciContainer, first);
+    Container *base = &container->container;
+    char why[160];
+
+    if (container->stage == OCI_DELETING)
+        return;
+    container->stage = OCI_ENDED;
+    if (container->removing) {
+        oci_container_delete(container);
+        return;
+    }
+    describe_end(container, status, why, sizeof(why));
+    base->events.gone(base, base->userdata, why);
+}
+
+void oci_container_failed(OciContainer *container, const Problem *problem)
+{
+    Container *base = &container->container;
+
+    container->stage = OCI_ENDED;
+    base->events.failed(base, base->userdata, problem);
+}
+
+static void explain(OciContainer *container, int status, Problem *problem)
+{
+    const char *runtime = oci_engine_of(container)->runtime.name;
+    char message[512];
+
+    runtime_log_message(container->log, message, sizeof(message));
+    if (*message)
+        problem_set(problem, ERR_ENGINE_ERROR, "%s: %s", runtime, message);
+    else if (status < 0)
+        problem_set(problem, ERR_ENGINE_ERROR, "%s could not be started: %s", runtime, strerror(-status));
+    else if (WIFSIGNALED(status))
+        problem_set(problem, ERR_ENGINE_ERROR, "%s was killed by signal %d while it started the container",
+                    runtime, WTERMSIG(status));
+    else
+        problem_set(problem, ERR_ENGINE_ERROR, "%s ended with status %d without saying why", runtime,
+                    WEXITSTATUS(status));
+}
+
+int oci_container_watch(OciContainer *container, pid_t first_process)
+{
+    return loop_child_add(oci_engine_of(container)->loop, &container->first, first_process, on_first_exit);
+}
+
+void oci_container_started(OciContainer *container)
+{
+    Container *base = &container->container;
+    bool own_kernel = oci_engine_of(container)->runtime.kind == RUNTIME_RUNSC;
+
+    memory_cgroup_init(&container->memory, container->first.pid);
+    container->stage = OCI_RUNNING;
+    base->events.started(base, base->userdata, own_kernel ? 0 : container->first.pid);
+}
+
+static void on_run(RuntimeJob *job, int status)
+{
+    OciContainer *container = container_of(job, OciContainer, job);
+    Problem problem = PROBLEM_NULL;
+    pid_t pid;
+
+    if (container->removing) {
+        oci_container_delete(container);
+        return;
+    }
+    if (status == 0)
+        status = bundle_read_pid(container->pid_file, &pid);
+    if (status == 0)
+        status = oci_container_watch(container, pid);
+    if (status == 0) {
+        oci_container_started(container);
+        return;
+    }
+    explain(container, status, &problem);
+    oci_container_failed(container, &problem);
+}
+
+void oci_container_run(OciContainer *container)
+{
+    RuntimeJob *job = &container->job;
+
+    runtime_job_init(job, &oci_engine_of(container)->runtime, container->log, container->network);
+    runtime_job_add(job, "run");
+    runtime_job_add(job, "--detach");
+    runtime_job_add(job, "--bundle");
+    runtime_job_add(job, container->bundle);
+    runtime_job_add(job, "--pid-file");
+    runtime_job_add(job, container->pid_file);
+    runtime_job_add(job, container->name);
+    runtime_job_start(job, on_run);
+}

@@ -1,0 +1,76 @@
+/* One container that an OCI runtime runs, from its start or adoption to its removal. */
+#pragma once
+
+#include <limits.h>
+
+#include "host/engine/cgroup.h"
+#include "host/engine/engine.h"
+#include "host/engine/runtime.h"
+
+/* A sweep under way; one at a time. */
+typedef struct OciSweep {
+    LoopIdle idle;
+    unsigned total, left;
+    void (*done)(void *userdata, unsigned removed);
+    void *userdata;
+} OciSweep;
+
+typedef struct OciEngine {
+    Engine engine;
+    Loop *loop;
+    EngineConfig config;
+    Runtime runtime;
+    bool swap_limit;
+    char bundles[PATH_MAX]; /* a directory in here exists as long as the runtime may know its container */
+    char image[NAME_MAX];
+    List containers;
+    OciSweep sweep;
+} OciEngine;
+
+typedef enum OciStage {
+    OCI_STARTING, /* the runtime is at it, or is to be looked for */
+    OCI_RUNNING,
+    OCI_ENDED, /* never came up, or is gone */
+    OCI_DELETING,
+} OciStage;
+
+typedef struct OciContainer {
+    Container container;
+    List link;
+    OciStage stage;
+    bool removing;
+    char *name;
+    char *bundle, *log, *pid_file; /* paths */
+    char network[8];
+    RuntimeJob job;
+    LoopChild first;   /* the container's first process */
+    LoopChild runtime; /* of an earlier controller, still at it */
+    LoopIdle idle;
+    LoopTimer timer;
+    MemoryCgroup memory;
+} OciContainer;
+
+static inline OciEngine *oci_engine_of(OciContainer *container)
+{
+    return container_of(container->container.engine, OciEngine, engine);
+}
+
+/* Known to the engine from now on. NULL when out of memory. */
+OciContainer *oci_container_new(OciEngine *oci, const char *name);
+void oci_container_free(OciContainer *container);
+
+/* The bundle is there: has the runtime start it; the container's events tell how it goes. */
+void oci_container_run(OciContainer *container);
+
+/* Takes over what an earlier process made by this name, or was making: its events tell whether it runs. With
+ * `removing` set it is removed instead, whatever there is of it. */
+void oci_container_adopt(OciContainer *container);
+
+/* EngineOps.remove */
+void oci_container_remove(Container *base);
+
+/* What oci_container_adopt is made of. */
+int oci_container_watch(OciContainer *container, pid_t first_process); /* is told of its end from now on */
+void oci_container_started(OciContainer *container);                   /* the watched process runs */
+void oci_container_failed(OciContainer *container, const Problem *problem);
+void oci_container_delete(OciContainer *container); /* has the runtime delete it; `removed` follows */
