@@ -1,0 +1,116 @@
+#include "host/link/connection.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+
+#define HANDSHAKE_TIME (5 * NSEC_PER_SEC)
+
+Connection *connection_free(Connection *connection)
+{
+    HASH_DELETE(by_peer, connection->listener->connections, connection);
+    loop_timer_cancel(&connection->handshake);
+    zmtp_socket_close(&connection->socket);
+    free(connection);
+    return NULL;
+}
+
+static Connection *connection_of(ZmtpSocket *socket)
+{
+    return container_of(socket, Connection, socket);
+}
+
+static void on_open(ZmtpSocket *socket)
+{
+    loop_timer_cancel(&connection_of(socket)->handshake);
+}
+
+static void on_message(ZmtpSocket *socket, const ZmtpFrame *frame)
+{
+    const Connection *connection = connection_of(socket);
+    const Listener *listener = connection->listener;
+
+    if (frame->multipart)
+        listener->events->on_multipart(listener->userdata, connection->peer);
+    else
+        listener->events->on_message(listener->userdata, connection->peer, &connection->credentials,
+                                     frame->data, frame->size);
+}
+
+static void on_lost(ZmtpSocket *socket, int error)
+{
+    Connection *connection = connection_of(socket);
+    Listener *listener = connection->listener;
+    Peer peer = connection->peer;
+
+    if (error != -ECONNRESET)
+        log_debug("peer dropped", "pid=%d error=%s", (int)connection->credentials.pid, strerror(-error));
+    connection_free(connection);
+    listener->events->on_gone(listener->userdata, peer);
+}
+
+static void on_handshake_due(LoopTimer *timer)
+{
+    zmtp_socket_fail(&container_of(timer, Connection, handshake)->socket, -ETIMEDOUT);
+}
+
+static int read_credentials(Connection *connection, int fd)
+{
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+        return -errno;
+    connection->credentials = (PeerCredentials){.pid = peer.pid, .uid = peer.uid};
+    return 0;
+}
+
+static const ZmtpSocketEvents socket_events = {.open = on_open, .message = on_message, .lost = on_lost};
+
+static int begin(Connection *connection, int fd)
+{
+    const Listener *listener = connection->listener;
+    uint64_t patience = listener->limits.handshake ? listener->limits.handshake : HANDSHAKE_TIME;
+    int r = read_credentials(connection, fd);
+
+    if (r == 0)
+        r = loop_timer_set(listener->loop, &connection->handshake, clock_now() + patience, on_handshake_due);
+    if (r == 0)
+        r = zmtp_socket_open(&connection->socket, listener->loop, fd, ZMTP_ROUTER, listener->limits.frame,
+                             listener->limits.queue, &socket_events);
+    return r;
+}
+
+/* Uploads of an earlier controller are told apart by it as well. */
+static Peer next_peer(void)
+{
+    static Peer last;
+
+    if (last == 0)
+        last = (Peer)(clock_unix() * 1e6);
+    return ++last;
+}
+
+int connection_new(Listener *listener, int fd)
+{
+    Connection *connection = calloc(1, sizeof(*connection));
+    int r;
+
+    if (!connection) {
+        close(fd);
+        return -ENOMEM;
+    }
+    connection->listener = listener;
+    connection->peer = next_peer();
+    connection->socket = ZMTP_SOCKET_NULL;
+    HASH_ADD(by_peer, listener->connections, peer, sizeof(connection->peer), connection);
+    r = begin(connection, fd);
+    if (r < 0) {
+        connection_free(connection);
+        close(fd);
+    }
+    return r;
+}

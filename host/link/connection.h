@@ -1,0 +1,34 @@
+/* Connection: one peer of a Listener. Only host/link knows of it. */
+#pragma once
+
+#include <uthash.h>
+
+#include "host/link/listener.h"
+#include "proto/base/list.h"
+#include "proto/zmtp_socket.h"
+
+typedef struct Connection {
+    Listener *listener;
+    Peer peer;
+    PeerCredentials credentials;
+    ZmtpSocket socket;
+    LoopTimer handshake;
+    UT_hash_handle by_peer;
+} Connection;
+
+struct Listener {
+    Loop *loop;
+    ListenerLimits limits;
+    const ListenerEvents *events;
+    void *userdata;
+    char *path;
+    int fd;
+    LoopFile file;
+    LoopTimer pause; /* set while no connection is taken */
+    bool complained;
+    Connection *connections; /* uthash by peer */
+};
+
+/* Begins one with a descriptor that was accepted, which it owns also when this fails. */
+int connection_new(Listener *listener, int fd);
+Connection *connection_free(Connection *connection);

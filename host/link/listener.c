@@ -1,0 +1,182 @@
+#include "host/link/listener.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "host/link/connection.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+
+/* Connections taken in one turn of the loop. */
+#define ACCEPT_BATCH 16
+/* How long none is taken when there is no descriptor or memory for one. */
+#define ACCEPT_PAUSE (100 * NSEC_PER_MSEC)
+
+static int make_socket(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd _cleanup_(closep) = -1;
+
+    if (strlen(path) >= sizeof(address.sun_path))
+        return -ENAMETOOLONG;
+    strcpy(address.sun_path, path);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    /* The file gets the mode that the socket has. */
+    if (fd < 0 || fchmod(fd, 0600) < 0 || (unlink(path) < 0 && errno != ENOENT) ||
+        bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+        return -errno;
+    if (listen(fd, SOMAXCONN) < 0) {
+        int r = -errno;
+        unlink(path);
+        return r;
+    }
+    return take_fd(&fd);
+}
+
+static void complain(Listener *listener, const char *reason)
+{
+    if (!listener->complained)
+        log_warn("connection refused", "socket=%s reason=%s", listener->path, reason);
+    listener->complained = true;
+}
+
+static void on_pause_over(LoopTimer *timer)
+{
+    loop_file_change(&container_of(timer, Listener, pause)->file, EPOLLIN);
+}
+
+/* What waits in the backlog keeps the socket readable: looked at again at once, it would be for ever. */
+static void pause_accepting(Listener *listener, int error)
+{
+    complain(listener, strerror(-error));
+    if (loop_timer_set(listener->loop, &listener->pause, clock_now() + ACCEPT_PAUSE, on_pause_over) == 0)
+        loop_file_change(&listener->file, 0);
+}
+
+/* False when there is nothing more to take for now. */
+static bool accept_one(Listener *listener)
+{
+    int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), r = -errno;
+
+    if (fd < 0 && (r == -EINTR || r == -ECONNABORTED))
+        return true;
+    if (fd < 0 && r == -EAGAIN)
+        return false;
+    if (fd >= 0 && HASH_CNT(by_peer, listener->connections) >= listener->limits.peers) {
+        close(fd);
+        complain(listener, "too many connections");
+        return true;
+    }
+    if (fd >= 0)
+        r = connection_new(listener, fd);
+    if (r < 0) {
+        pause_accepting(listener, r);
+        return false;
+    }
+    listener->complained = false;
+    return true;
+}
+
+static void on_ready(LoopFile *file, uint32_t events)
+{
+    Listener *listener = container_of(file, Listener, file);
+
+    for (int i = 0; i < ACCEPT_BATCH && accept_one(listener); i++)
+        ;
+}
+
+int listener_new(Listener **ret, Loop *loop, const char *path, const ListenerLimits *limits,
+                 const ListenerEvents *events, void *userdata)
+{
+    Listener *listener _cleanup_(listener_freep) = calloc(1, sizeof(*listener));
+    int r;
+
+    if (!listener)
+        return -ENOMEM;
+    *listener = (Listener){.loop = loop, .limits = *limits, .events = events, .userdata = userdata, .fd = -1};
+    listener->path = strdup(path);
+    if (!listener->path)
+        return -ENOMEM;
+    r = make_socket(path);
+    if (r < 0)
+        return r;
+    listener->fd = r;
+    r = loop_file_add(loop, &listener->file, listener->fd, EPOLLIN, on_ready);
+    if (r < 0)
+        return r;
+    *ret = take(listener);
+    return 0;
+}
+
+Listener *listener_free(Listener *listener)
+{
+    Connection *connection, *next;
+
+    if (!listener)
+        return NULL;
+    HASH_ITER (by_peer, listener->connections, connection, next)
+        connection_free(connection);
+    loop_timer_cancel(&listener->pause);
+    loop_file_remove(&listener->file);
+    if (listener->fd >= 0)
+        unlink(listener->path);
+    close_fd(&listener->fd);
+    free(listener->path);
+    free(listener);
+    return NULL;
+}
+
+static Connection *find(const Listener *listener, Peer peer)
+{
+    Connection *connection = NULL;
+
+    HASH_FIND(by_peer, listener->connections, &peer, sizeof(peer), connection);
+    return connection;
+}
+
+static int in_terms_of_peers(int r)
+{
+    switch (r) {
+    case -ENOTCONN:
+        return -EHOSTUNREACH;
+    case -ENOBUFS:
+        return -EAGAIN;
+    default:
+        return r;
+    }
+}
+
+int listener_begin(Listener *listener, Peer peer, PeerFrame *ret)
+{
+    Connection *connection = find(listener, peer);
+
+    if (!connection)
+        return -EHOSTUNREACH;
+    ret->connection = connection;
+    ret->out = &connection->socket.out;
+    return in_terms_of_peers(zmtp_socket_begin(&connection->socket, &ret->mark));
+}
+
+int listener_end(PeerFrame *frame, int error)
+{
+    return in_terms_of_peers(zmtp_socket_end(&frame->connection->socket, frame->mark, error));
+}
+
+int listener_send(Listener *listener, Peer peer, const void *bytes, size_t size)
+{
+    PeerFrame frame;
+    int r = listener_begin(listener, peer, &frame);
+
+    return r < 0 ? r : listener_end(&frame, buf_append(frame.out, bytes, size));
+}
+
+void listener_drop(Listener *listener, Peer peer)
+{
+    Connection *connection = find(listener, peer);
+
+    if (connection)
+        zmtp_socket_fail(&connection->socket, -ENOBUFS);
+}

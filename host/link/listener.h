@@ -1,0 +1,63 @@
+/* Listener: a unix socket with the ZeroMQ peers that have come in through it: the ROUTER of clients, or the
+ * one of a guest. It runs on the loop; see proto/zmtp_socket.h. */
+#pragma once
+
+#include <sys/types.h>
+
+#include "proto/base/buf.h"
+#include "proto/base/loop.h"
+
+/* One connection; never 0, and never the number of another one, of another Listener or of an earlier
+ * controller either. What outlives the connection, such as a request, names it by this. */
+typedef uint64_t Peer;
+
+/* What the kernel says of the process that connected. */
+typedef struct PeerCredentials {
+    pid_t pid;
+    uid_t uid;
+} PeerCredentials;
+
+/* In any of them the Listener may be freed. */
+typedef struct ListenerEvents {
+    /* A message, which is one frame. Bytes are valid during the call. */
+    void (*on_message)(void *userdata, Peer peer, const PeerCredentials *credentials, const uint8_t *bytes,
+                       size_t size);
+    /* A message of several frames, which the protocol does not have. */
+    void (*on_multipart)(void *userdata, Peer peer);
+    /* The connection has ended, though not through listener_free(). */
+    void (*on_gone)(void *userdata, Peer peer);
+} ListenerEvents;
+
+typedef struct ListenerLimits {
+    size_t frame;       /* bytes of a message that comes in; a peer that announces a larger one is dropped */
+    size_t queue;       /* bytes that wait to be sent to one peer; as much as one message at least */
+    size_t peers;       /* at once; one more is turned away */
+    uint64_t handshake; /* nanoseconds in which a peer has shaken hands, or is dropped; 0: five seconds */
+} ListenerLimits;
+
+typedef struct Listener Listener;
+
+/* Makes the socket, mode 0600; a file that is there is removed first. */
+int listener_new(Listener **ret, Loop *loop, const char *path, const ListenerLimits *limits,
+                 const ListenerEvents *events, void *userdata);
+
+/* Ends all connections, after sending what their peers take at once, and removes the socket's file. */
+Listener *listener_free(Listener *listener);
+DEFINE_CLEANUP(Listener *, listener_free);
+
+/* 0; -EHOSTUNREACH when the peer is gone; -EAGAIN when it does not read and its queue is full; -ENOMEM. */
+int listener_send(Listener *listener, Peer peer, const void *bytes, size_t size);
+
+/* The same with the message written in place: begin, append it to `frame->out`, end with 0 or the error of
+ * that, upon which nothing is sent; end returns it in these terms. */
+typedef struct PeerFrame {
+    Buf *out;
+    struct Connection *connection;
+    size_t mark;
+} PeerFrame;
+
+int listener_begin(Listener *listener, Peer peer, PeerFrame *ret);
+int listener_end(PeerFrame *frame, int error);
+
+/* Ends a connection once nothing else happens in this turn of the loop; on_gone follows. */
+void listener_drop(Listener *listener, Peer peer);
