@@ -3,15 +3,12 @@
 #include <errno.h>
 #include <string.h>
 
+#include "host/journal_sandbox.h"
 #include "host/session.h"
 #include "proto/base/clock.h"
 
 /* All stored records together. */
 #define STORED_BYTES_MAX (256u << 20)
-/* A stream that owes more credit than an attentive client ever does is asked this often whether it is there.
- */
-#define STALL_PROBE  (NSEC_PER_SEC)
-#define STALL_CREDIT (LIMIT_CREDIT / 2)
 
 static uint64_t hash_code(Text code)
 {
@@ -22,28 +19,49 @@ static uint64_t hash_code(Text code)
     return hash;
 }
 
-Call *call_new(Controller *controller, const char *run_id, Text code, double timeout)
+static Call *call_alloc(Controller *controller, const char *run_id)
 {
     Call *call = calloc(1, sizeof(*call));
 
     if (!call)
         return NULL;
-    call->code = text_dup(code);
-    if (!call->code) {
-        free(call);
-        return NULL;
-    }
     call->controller = controller;
-    call->code_size = code.size;
-    call->code_hash = hash_code(code);
-    call->timeout = timeout;
     memcpy(call->run_id, run_id, sizeof(call->run_id));
     list_init(&call->joined);
     list_init(&call->asked);
+    list_init(&call->turn.link);
     list_init(&call->in_session);
     list_init(&call->by_age);
     list_init(&call->in_streams);
+    asks_begin(&call->asks);
     HASH_ADD(by_id, controller->calls.by_id, run_id, LIMIT_RUN_ID, call);
+    return call;
+}
+
+Call *call_new(Controller *controller, const char *run_id, Text code, double timeout)
+{
+    char *copy _cleanup_(freep) = text_dup(code);
+    Call *call = copy ? call_alloc(controller, run_id) : NULL;
+
+    if (!call)
+        return NULL;
+    call->code = take(copy);
+    call->code_size = code.size;
+    call->code_hash = hash_code(code);
+    call->timeout = timeout;
+    return call;
+}
+
+Call *call_adopt(Session *session, const char *run_id, uint64_t code_hash)
+{
+    Call *call = call_alloc(session->controller, run_id);
+
+    if (!call)
+        return NULL;
+    call->turn.session = session;
+    call->code_hash = code_hash;
+    call->timeout = TIMEOUT_MAXIMUM;
+    call->adopted = true;
     return call;
 }
 
@@ -51,7 +69,6 @@ static void forget_stream(Call *call)
 {
     call->stream = NULL;
     list_remove(&call->in_streams);
-    loop_timer_cancel(&call->stall_timer);
 }
 
 void call_free(Call *call)
@@ -60,6 +77,8 @@ void call_free(Call *call)
         call->controller->calls.bytes -= call->record.size;
     HASH_DELETE(by_id, call->controller->calls.by_id, call);
     forget_stream(call);
+    asks_end(&call->asks);
+    list_remove(&call->turn.link);
     list_remove(&call->in_session);
     list_remove(&call->by_age);
     buf_deinit(&call->record);
@@ -77,10 +96,10 @@ Call *call_find(Controller *controller, const char *run_id)
 
 bool call_is_same(const Call *call, Text code)
 {
-    return call->code_size == code.size && call->code_hash == hash_code(code);
+    return call->code_hash == hash_code(code);
 }
 
-void call_join(Call *call, Request *request, bool stream)
+void call_join(Call *call, Request *request, bool stream, AskMode asks)
 {
     if (call_ended(call)) {
         request_reply(request, &call->record);
@@ -90,7 +109,10 @@ void call_join(Call *call, Request *request, bool stream)
     if (stream && !call->stream) {
         call->stream = request;
         list_append(&call->controller->calls.streams, &call->in_streams);
+        if (call->adopted) /* it sends no events since its controller was lost */
+            session_grant(call->turn.session, call, LIMIT_CREDIT);
     }
+    asks_join(call, request, asks);
 }
 
 /* The reply of `result`: {run_id, record or nil}. */
@@ -135,21 +157,25 @@ static void trim_stored(Controller *controller)
 {
     while (controller->calls.bytes > STORED_BYTES_MAX && !list_empty(&controller->calls.by_age)) {
         Call *oldest = list_entry(list_first(&controller->calls.by_age), Call, by_age);
-        if (oldest->session)
-            oldest->session->stored_count--;
+        if (oldest->turn.session)
+            oldest->turn.session->stored_count--;
         call_free(oldest);
     }
+}
+
+static void count(Call *call)
+{
+    list_append(&call->controller->calls.by_age, &call->by_age);
+    call->controller->calls.bytes += call->record.size;
 }
 
 /* Into the list of its session, from where the oldest go when there are too many. */
 static void store(Call *call)
 {
-    Session *session = call->session;
+    Session *session = call->turn.session;
 
-    list_remove(&call->in_session);
     list_append(&session->stored, &call->in_session);
-    list_append(&call->controller->calls.by_age, &call->by_age);
-    call->controller->calls.bytes += call->record.size;
+    count(call);
     if (++session->stored_count > LIMIT_STORED_RUNS) {
         call_free(list_entry(list_first(&session->stored), Call, in_session));
         session->stored_count--;
@@ -164,11 +190,33 @@ void call_end(Call *call, Buf *record)
     call->record = *record;
     *record = BUF_NULL;
     forget_stream(call);
+    asks_end(&call->asks);
+    store(call);
+    journal_call(call);
     list_foreach (request, &call->joined, Request, link)
         request_reply(request, &call->record);
     list_foreach (request, &call->asked, Request, link)
         answer_asked(call, request);
-    store(call);
+}
+
+int call_restore(Controller *controller, const char *run_id, uint64_t code_hash, Text record,
+                 uint64_t expires)
+{
+    Call *call = call_alloc(controller, run_id);
+    int r = call ? buf_append(&call->record, record.data, record.size) : -ENOMEM;
+
+    if (!call)
+        return r;
+    call->code_hash = code_hash;
+    if (r < 0) {
+        call_free(call);
+        return r;
+    }
+    count(call);
+    call->expires = expires;
+    list_append(&controller->calls.orphans, &call->in_session);
+    trim_stored(controller);
+    return 0;
 }
 
 void call_fail(Call *call, const Problem *problem)
@@ -182,41 +230,35 @@ void call_fail(Call *call, const Problem *problem)
     call_free(call);
 }
 
+void call_forget(Call *call)
+{
+    Request *request;
+
+    list_foreach (request, &call->joined, Request, link)
+        request_forget(request);
+    list_foreach (request, &call->asked, Request, link)
+        request_forget(request);
+    call_free(call);
+}
+
 /* The client is gone: what it had not read counts as read. */
 static void end_stream(Call *call)
 {
     forget_stream(call);
-    session_grant(call->session, call, (unsigned)call->unacknowledged);
+    session_grant(call->turn.session, call, (unsigned)call->unacknowledged);
     call->unacknowledged = 0;
 }
 
-static int send_probe(Call *call)
+void calls_client_gone(Controller *controller, Peer peer)
 {
-    Buf body _cleanup_(buf_deinit) = BUF_NULL;
-    Writer w;
+    Call *call;
 
-    writer_init(&w, &body);
-    write_map(&w, 2);
-    write_key(&w, "stream");
-    write_uint(&w, 1);
-    write_key(&w, "data");
-    write_bytes(&w, "", 0);
-    return writer_finish(&w) < 0 ? 0 : request_event(call->stream, MSG_OUTPUT, &body);
+    list_foreach (call, &controller->calls.streams, Call, in_streams)
+        if (call->stream->peer == peer)
+            end_stream(call);
 }
 
-/* A client that reads slowly slows its own call; one that is gone must not. ZeroMQ tells only when asked to
- * send, so an empty output event is sent. */
-static void on_stall(LoopTimer *timer)
-{
-    Call *call = container_of(timer, Call, stall_timer);
-
-    if (send_probe(call) < 0)
-        end_stream(call);
-    else
-        loop_timer_set(call->controller->loop, timer, clock_now() + STALL_PROBE, on_stall);
-}
-
-unsigned call_event(Call *call, MessageKind kind, const Buf *body)
+unsigned call_event(Call *call, MessageKind kind, Text body)
 {
     unsigned credit = kind == MSG_OUTPUT;
 
@@ -227,8 +269,6 @@ unsigned call_event(Call *call, MessageKind kind, const Buf *body)
         return credit;
     }
     call->unacknowledged += credit;
-    if (call->unacknowledged > STALL_CREDIT && !loop_timer_is_set(&call->stall_timer))
-        loop_timer_set(call->controller->loop, &call->stall_timer, clock_now() + STALL_PROBE, on_stall);
     return 0;
 }
 
@@ -239,7 +279,7 @@ typedef struct Credit {
 static const Field credit_fields[] = {FIELD(FIELD_UINT, Credit, count, true, LIMIT_CREDIT)};
 
 /* Credit for a stream that has ended in the meantime is nothing to complain of. */
-void calls_credit(Controller *controller, const Peer *peer, uint64_t id, const msgpack_object_map *body)
+void calls_credit(Controller *controller, Peer peer, uint64_t id, const msgpack_object_map *body)
 {
     Credit credit = {0};
     Problem problem = PROBLEM_NULL;
@@ -248,12 +288,11 @@ void calls_credit(Controller *controller, const Peer *peer, uint64_t id, const m
     if (fields_decode(&credit, credit_fields, ARRAY_SIZE(credit_fields), body, &problem) < 0)
         return;
     list_foreach (call, &controller->calls.streams, Call, in_streams) {
-        if (call->stream->id != id || !peer_equal(&call->stream->peer, peer))
+        if (call->stream->id != id || call->stream->peer != peer)
             continue;
         credit.count = MIN(credit.count, call->unacknowledged);
         call->unacknowledged -= credit.count;
-        loop_timer_cancel(&call->stall_timer);
-        session_grant(call->session, call, (unsigned)credit.count);
+        session_grant(call->turn.session, call, (unsigned)credit.count);
         return;
     }
 }
@@ -263,7 +302,7 @@ void calls_orphan(Controller *controller, List *stored)
     Call *call;
 
     list_foreach (call, stored, Call, in_session) {
-        call->session = NULL;
+        call->turn.session = NULL;
         list_remove(&call->in_session);
         call->expires = clock_now() + STORED_RUN_SECONDS * NSEC_PER_SEC;
         list_append(&controller->calls.orphans, &call->in_session);
@@ -295,6 +334,7 @@ void calls_init(Controller *controller)
     list_init(&controller->calls.by_age);
     list_init(&controller->calls.orphans);
     list_init(&controller->calls.streams);
+    list_init(&controller->calls.asking);
 }
 
 void calls_deinit(Controller *controller)

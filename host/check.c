@@ -4,6 +4,7 @@
 
 #include "host/engine/engine.h"
 #include "host/files/beneath.h"
+#include "host/memory.h"
 
 static const char *const marks[] = {[FINDING_OK] = "ok  ", [FINDING_WARN] = "warn", [FINDING_FAIL] = "FAIL"};
 
@@ -46,6 +47,32 @@ static unsigned check_files(void)
     return tally.failures;
 }
 
+/* Advice only: without spares everything works, and slower. */
+static void check_pool(const Options *options)
+{
+    uint64_t available = memory_available();
+    bool off = options->pool == 0, scarce = available < options->memory;
+    char text[512];
+
+    if (off)
+        snprintf(text, sizeof(text), "none are kept: opening a session starts a container");
+    else if (scarce)
+        snprintf(text, sizeof(text), "none are made while less than %llu MiB of memory are free; %llu are",
+                 (unsigned long long)(options->memory >> 20), (unsigned long long)(available >> 20));
+    else
+        snprintf(text, sizeof(text), "%llu for each kind of session in use, at most %llu; imported: %s",
+                 (unsigned long long)options->pool,
+                 (unsigned long long)MAX(options->pool, options->pool_limit),
+                 *options->imports ? options->imports : "nothing");
+    printf("spare containers\n");
+    print_finding(&(Tally){0}, &(EngineFinding){
+                                   .level = scarce && !off ? FINDING_WARN : FINDING_OK,
+                                   .topic = "pool",
+                                   .text = text,
+                                   .advice = scarce && !off ? "lower the option memory, or free some" : NULL,
+                               });
+}
+
 int check_host(const Options *options, const Paths *paths)
 {
     EngineConfig config = paths_engine_config(paths, options);
@@ -54,6 +81,7 @@ int check_host(const Options *options, const Paths *paths)
         *options->engine ? engine_find(options->engine) : engine_choose(&config, &problem);
     unsigned chosen_failures = chosen ? 0 : 1, files = check_files();
 
+    check_pool(options);
     for (size_t i = 0; engines[i]; i++) {
         unsigned failures = check_engine(engines[i], &config);
         if (engines[i] == chosen)

@@ -1,13 +1,18 @@
 #include "host/controller.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "host/adopt.h"
 #include "host/call.h"
 #include "host/engine/engine.h"
 #include "host/files/sessiondir.h"
 #include "host/front.h"
 #include "host/guest.h"
+#include "host/journal_ended.h"
+#include "host/pool.h"
 #include "host/scheduling.h"
 #include "host/session.h"
 #include "proto/base/clock.h"
@@ -17,6 +22,8 @@
 #define WORKER_THREADS 2
 /* Containers that are not gone by then are left to the next start. */
 #define SHUTDOWN_SECONDS 20
+/* What an engine was still making when the last controller was killed is there by then. */
+#define SWEEP_AGAIN_SECONDS 150
 
 static void stop(Controller *controller)
 {
@@ -29,7 +36,7 @@ static void stop(Controller *controller)
 
 void controller_session_gone(Controller *controller)
 {
-    if (controller->closing && controller->session_count == 0)
+    if (controller->closing && list_empty(&controller->sandboxes))
         stop(controller);
 }
 
@@ -41,28 +48,57 @@ static void on_shutdown_due(LoopTimer *timer)
     stop(controller);
 }
 
-void controller_shutdown(Controller *controller)
+/* What one's end does may end others, so that each is looked for from the start. */
+static bool leave_one(Controller *controller)
 {
-    Session *session, *next;
+    Sandbox *sandbox;
+
+    list_foreach (sandbox, &controller->sandboxes, Sandbox, link)
+        if (sandbox_leave(sandbox))
+            return true;
+    return false;
+}
+
+void controller_shutdown(Controller *controller, bool keep)
+{
+    Sandbox *sandbox;
 
     if (controller->closing)
         return;
-    log_info("shutting down", "sessions=%zu", controller->session_count);
+    log_info("shutting down", "sessions=%zu keep=%d", controller->session_count, keep);
     controller->closing = true;
+    pool_stop(controller->pool);
+    while (keep && leave_one(controller))
+        ;
     loop_timer_set(controller->loop, &controller->shutdown_timer,
                    clock_now() + SHUTDOWN_SECONDS * NSEC_PER_SEC, on_shutdown_due);
-    HASH_ITER (by_name, controller->sessions, session, next)
-        session_close(session, NULL, "the controller is shutting down");
+    list_foreach (sandbox, &controller->sandboxes, Sandbox, link)
+        sandbox_close(sandbox, "the controller is shutting down");
     controller_session_gone(controller);
 }
 
 static void on_signal(LoopSignals *signals, int number, pid_t sender)
 {
-    controller_shutdown(container_of(signals, Controller, signals));
+    controller_shutdown(container_of(signals, Controller, signals), false);
 }
 
+static bool has_directory(void *userdata, const char *id)
+{
+    const Controller *controller = userdata;
+    const Sandbox *sandbox;
+
+    list_foreach (sandbox, &controller->sandboxes, Sandbox, link)
+        if (sessiondir_uses(&sandbox->directory, id))
+            return true;
+    return false;
+}
+
+/* Directories go when no container has them mounted any more. */
 static void on_swept(void *userdata, unsigned removed)
 {
+    Controller *controller = userdata;
+
+    sessiondir_sweep(controller->paths->state_dir, controller->worker, has_directory, controller);
     if (removed > 0)
         log_info("removed containers of an earlier controller", "count=%u", removed);
 }
@@ -71,40 +107,48 @@ static int open_engine(Controller *controller, Problem *problem)
 {
     EngineConfig config = paths_engine_config(controller->paths, controller->options);
     const char *name = controller->options->engine;
-    const EngineOps *ops = *name ? engine_find(name) : engine_choose(&config, problem);
+    const EngineOps *ops = *name ? engine_find(name) : adopt_engine(controller);
 
+    if (!ops && !*name)
+        ops = engine_choose(&config, problem);
     if (!ops && *name)
         return problem_set(problem, ERR_BAD_REQUEST,
                            "there is no engine '%s'; the engines are oci, docker and local", name);
     return ops ? ops->open(controller->loop, &config, &controller->engine, problem) : -EPROTO;
 }
 
-static int open_sockets(Controller *controller, Problem *problem)
-{
-    int r;
+/* The largest records a client may leave unread. */
+#define UNREAD_RECORDS 4
+#define CLIENTS_MAX    1024
 
-    controller->link_context = link_context_new();
-    if (!controller->link_context)
-        return problem_set(problem, ERR_INTERNAL, "ZeroMQ: %s", strerror(errno));
-    r = router_new(&controller->clients, controller->loop, controller->link_context, LIMIT_CLIENT_FRAME,
-                   &front_events, controller);
-    if (r == 0)
-        r = router_new(&controller->guests, controller->loop, controller->link_context, LIMIT_GUEST_FRAME,
-                       &guest_router_events, controller);
-    if (r < 0)
-        return problem_set(problem, ERR_INTERNAL, "ZeroMQ: %s", strerror(-r));
-    r = router_bind(controller->clients, controller->paths->socket);
-    if (r < 0)
-        return problem_set(problem, ERR_INTERNAL, "cannot listen on %s: %s", controller->paths->socket,
-                           strerror(-r));
-    return 0;
+static int open_socket(Controller *controller, Problem *problem)
+{
+    static const ListenerLimits limits = {
+        .frame = LIMIT_CLIENT_FRAME,
+        .queue = UNREAD_RECORDS * LIMIT_GUEST_FRAME,
+        .peers = CLIENTS_MAX,
+    };
+    const char *path = controller->paths->socket;
+    int r = listener_new(&controller->clients, controller->loop, path, &limits, &front_events, controller);
+
+    return r < 0 ? problem_set(problem, ERR_INTERNAL, "cannot listen on %s: %s", path, strerror(-r)) : 0;
 }
 
-/* What an earlier controller on this state directory left is removed: its sessions are nobody's. */
-static void sweep(Controller *controller)
+static void on_sweep_due(LoopTimer *timer)
 {
-    guest_sweep(controller->paths);
-    sessiondir_sweep(controller->paths->state_dir, controller->worker);
+    Controller *controller = container_of(timer, Controller, sweep_timer);
+
+    controller->engine->ops->sweep(controller->engine, on_swept, controller);
+}
+
+/* What an earlier controller on this state directory left is taken over; what nobody can use is removed. */
+static void take_over(Controller *controller)
+{
+    sessiondir_sweep_removed(controller->paths->state_dir, controller->worker);
+    if (adopt_all(controller))
+        loop_timer_set(controller->loop, &controller->sweep_timer,
+                       clock_now() + SWEEP_AGAIN_SECONDS * NSEC_PER_SEC, on_sweep_due);
+    guest_sweep(controller);
     controller->engine->ops->sweep(controller->engine, on_swept, controller);
 }
 
@@ -133,31 +177,44 @@ static int begin(Controller *controller, Problem *problem)
         return problem_set(problem, ERR_INTERNAL, "cannot begin: %s", strerror(-r));
     r = open_engine(controller, problem);
     if (r == 0)
-        r = open_sockets(controller, problem);
+        r = open_socket(controller, problem);
     if (r == 0)
-        sweep(controller);
+        r = pool_new(&controller->pool, controller, problem);
+    if (r == 0) {
+        take_over(controller);
+        pool_begin(controller->pool);
+    }
     return r;
+}
+
+/* Those that are empty: what is in them belongs to sessions that live on. */
+static void remove_directories(const Paths *paths)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/guests", paths->runtime_dir);
+    rmdir(path);
+    rmdir(paths->runtime_dir);
 }
 
 static void end(Controller *controller)
 {
     loop_timer_cancel(&controller->shutdown_timer);
+    loop_timer_cancel(&controller->sweep_timer);
     if (controller->signals.file.loop)
         loop_signals_remove(&controller->signals);
     /* What the threads still do may end in a reply: they go before the sockets. */
     worker_free(controller->worker);
-    if (controller->loop)
+    pool_free(controller->pool);
+    if (controller->loop) {
         calls_deinit(controller);
-    if (controller->clients)
-        router_unbind(controller->clients, controller->paths->socket);
-    router_free(controller->clients);
-    router_free(controller->guests);
-    link_context_free(controller->link_context);
+        ended_deinit(controller);
+    }
+    listener_free(controller->clients);
     if (controller->engine)
         controller->engine->ops->close(controller->engine);
     loop_free(controller->loop);
-    guest_sweep(controller->paths);
-    rmdir(controller->paths->runtime_dir);
+    remove_directories(controller->paths);
 }
 
 int controller_run(const Options *options, Paths *paths, void (*ready)(void *userdata), void *userdata,
@@ -168,7 +225,10 @@ int controller_run(const Options *options, Paths *paths, void (*ready)(void *use
 
     list_init(&controller.guests_all);
     list_init(&controller.shutdown_waiters);
+    list_init(&controller.adopt_waiting);
+    list_init(&controller.sandboxes);
     calls_init(&controller);
+    ended_init(&controller);
     r = begin(&controller, problem);
     if (r == 0) {
         log_info("serving", "socket=%s engine=%s state=%s", paths->socket, controller.engine->ops->name,

@@ -10,6 +10,9 @@
 #include <time.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/log.h"
+
+#define LOG_LIMIT ((size_t)1 << 20) /* bytes of limpetd.log, and of the older one beside it */
 
 /* Between taking its lock and listening a controller needs to open its engine. */
 #define OTHER_TIMEOUT (30 * NSEC_PER_SEC)
@@ -34,18 +37,17 @@ static int wait_for_report(int fd)
 static int become_daemon(const Paths *paths)
 {
     char log[PATH_MAX];
-    int null, fd;
+    int null;
 
     snprintf(log, sizeof(log), "%s/limpetd.log", paths->state_dir);
     null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (null < 0 || setsid() < 0 || chdir("/") < 0)
         return -errno;
     dup2(null, STDIN_FILENO);
     dup2(null, STDOUT_FILENO);
-    dup2(fd >= 0 ? fd : null, STDERR_FILENO);
+    if (log_to_file(log, LOG_LIMIT) < 0)
+        dup2(null, STDERR_FILENO);
     close(null);
-    close_fd(&fd);
     return 0;
 }
 

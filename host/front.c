@@ -2,17 +2,18 @@
 
 #include <unistd.h>
 
+#include "host/adopt_wait.h"
 #include "host/call.h"
 #include "host/ops.h"
 #include "proto/base/log.h"
 
-/* The same user, or root. A peer the kernel says nothing of is nobody. */
+/* Root, or the same user. */
 static bool allowed(const PeerCredentials *credentials)
 {
-    return credentials->uid == geteuid() || credentials->uid == 0;
+    return credentials->uid == 0 || credentials->uid == geteuid();
 }
 
-static void refuse(Controller *controller, const Peer *peer, uint64_t id, ErrorCode code, const char *text)
+static void refuse(Controller *controller, Peer peer, uint64_t id, ErrorCode code, const char *text)
 {
     Problem problem = PROBLEM_NULL;
 
@@ -20,13 +21,17 @@ static void refuse(Controller *controller, const Peer *peer, uint64_t id, ErrorC
     peer_fail(controller->clients, peer, id, &problem);
 }
 
-static void dispatch(Controller *controller, const Peer *peer, const Message *message)
+static void dispatch(Controller *controller, Peer peer, const Message *message)
 {
     const Op *op = op_find(message->kind);
     Request *request;
 
     if (message->kind == MSG_CREDIT) {
         calls_credit(controller, peer, message->id, &message->body);
+        return;
+    }
+    if (message->kind == MSG_ANSWER) {
+        asks_answer(controller, peer, message->id, &message->body);
         return;
     }
     if (!op) {
@@ -38,14 +43,14 @@ static void dispatch(Controller *controller, const Peer *peer, const Message *me
         return;
     }
     request = request_new(controller->clients, peer, message->id);
-    if (request)
-        op->handle(controller, request, &message->body);
-    else
+    if (!request)
         refuse(controller, peer, message->id, ERR_INTERNAL, "out of memory");
+    else if (!adopt_defer(controller, request, message->kind, &message->body))
+        op->handle(controller, request, &message->body);
 }
 
-static void on_message(void *userdata, const Peer *peer, const PeerCredentials *credentials,
-                       const uint8_t *bytes, size_t size)
+static void on_message(void *userdata, Peer peer, const PeerCredentials *credentials, const uint8_t *bytes,
+                       size_t size)
 {
     Controller *controller = userdata;
     Message message _cleanup_(message_deinit) = MESSAGE_NULL;
@@ -62,9 +67,18 @@ static void on_message(void *userdata, const Peer *peer, const PeerCredentials *
         dispatch(controller, peer, &message);
 }
 
-static void on_multipart(void *userdata, const Peer *peer)
+static void on_multipart(void *userdata, Peer peer)
 {
     refuse(userdata, peer, 0, ERR_BAD_REQUEST, "a message is one frame; this one had several");
 }
 
-const RouterEvents front_events = {.on_message = on_message, .on_multipart = on_multipart};
+static void on_gone(void *userdata, Peer peer)
+{
+    calls_client_gone(userdata, peer);
+}
+
+const ListenerEvents front_events = {
+    .on_message = on_message,
+    .on_multipart = on_multipart,
+    .on_gone = on_gone,
+};

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "host/controller.h"
-#include "host/link/router.h"
+#include "host/link/listener.h"
 
-/* The events of the clients' router; userdata is the Controller. */
-extern const RouterEvents front_events;
+/* The events of the clients' Listener; userdata is the Controller. */
+extern const ListenerEvents front_events;

@@ -1,5 +1,6 @@
 #include "host/guest.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -26,17 +27,11 @@ static int write_file(const char *directory, const char *name, const void *bytes
     return 0;
 }
 
-/* The directory's name is random and short: a unix socket's path has at most 107 bytes. */
-static int make_directory(Guest *guest)
+static int set_paths(Guest *guest, const char *name)
 {
-    uint8_t random[6];
     const char *base = guest->controller->paths->runtime_dir;
 
-    if (getrandom(random, sizeof(random), 0) != sizeof(random) ||
-        getrandom(guest->secret, sizeof(guest->secret), 0) != sizeof(guest->secret))
-        return -EIO;
-    if (asprintf(&guest->directory, "%s/guests/%02x%02x%02x%02x%02x%02x", base, random[0], random[1],
-                 random[2], random[3], random[4], random[5]) < 0) {
+    if (asprintf(&guest->directory, "%s/guests/%s", base, name) < 0) {
         guest->directory = NULL;
         return -ENOMEM;
     }
@@ -44,7 +39,25 @@ static int make_directory(Guest *guest)
         guest->socket = NULL;
         return -ENOMEM;
     }
-    return mkdir(guest->directory, 0700) < 0 ? -errno : 0;
+    return 0;
+}
+
+/* The directory's name is random and short: a unix socket's path has at most 107 bytes. */
+static int make_directory(Guest *guest)
+{
+    uint8_t random[6];
+    char name[2 * sizeof(random) + 1];
+    int r;
+
+    if (getrandom(random, sizeof(random), 0) != sizeof(random) ||
+        getrandom(guest->secret, sizeof(guest->secret), 0) != sizeof(guest->secret))
+        return -EIO;
+    for (size_t i = 0; i < sizeof(random); i++)
+        snprintf(name + 2 * i, 3, "%02x", random[i]);
+    r = set_paths(guest, name);
+    if (r == 0 && mkdir(guest->directory, 0700) < 0)
+        r = -errno;
+    return r;
 }
 
 /* The supervisor is uid 0 of its container. Where we are not, the directory says that it may enter; where the
@@ -61,6 +74,28 @@ static void let_supervisor_in(const Guest *guest)
     }
 }
 
+/* What a supervisor may leave unread: some calls with the most code. */
+#define UNREAD_CALLS 4
+/* One that connects again does so before its first connection is gone, perhaps. */
+#define CONNECTIONS_MAX 8
+
+static const ListenerEvents listener_events;
+
+static int start_listening(Guest *guest)
+{
+    static const ListenerLimits limits = {
+        .frame = LIMIT_GUEST_FRAME,
+        .queue = UNREAD_CALLS * LIMIT_CLIENT_FRAME,
+        .peers = CONNECTIONS_MAX,
+    };
+    int r = listener_new(&guest->listener, guest->controller->loop, guest->socket, &limits, &listener_events,
+                         guest);
+
+    if (r == 0 && geteuid() != 0)
+        let_supervisor_in(guest);
+    return r;
+}
+
 static int fill_directory(Guest *guest)
 {
     int r = write_file(guest->directory, "session", guest->session, strlen(guest->session));
@@ -68,30 +103,42 @@ static int fill_directory(Guest *guest)
     if (r == 0)
         r = write_file(guest->directory, "secret", guest->secret, sizeof(guest->secret));
     if (r == 0)
-        r = router_bind(guest->controller->guests, guest->socket);
-    if (r == 0 && geteuid() != 0)
-        let_supervisor_in(guest);
+        r = start_listening(guest);
     return r;
 }
 
-int guest_new(Guest **ret, Controller *controller, const char *session, const GuestEvents *events,
-              void *userdata, Problem *problem)
+static Guest *guest_alloc(Controller *controller, const char *session, const GuestEvents *events,
+                          void *userdata)
 {
-    Guest *guest _cleanup_(guest_freep) = calloc(1, sizeof(*guest));
-    char parent[PATH_MAX];
-    int r;
+    Guest *guest = calloc(1, sizeof(*guest));
 
     if (!guest)
-        return problem_set(problem, ERR_INTERNAL, "out of memory");
+        return NULL;
     guest->controller = controller;
     guest->events = events;
     guest->userdata = userdata;
     list_init(&guest->all);
     guest->session = strdup(session);
+    if (!guest->session) {
+        free(guest);
+        return NULL;
+    }
+    return guest;
+}
+
+int guest_new(Guest **ret, Controller *controller, const char *session, const GuestEvents *events,
+              void *userdata, Problem *problem)
+{
+    Guest *guest _cleanup_(guest_freep) = guest_alloc(controller, session, events, userdata);
+    char parent[PATH_MAX];
+    int r;
+
+    if (!guest)
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
     snprintf(parent, sizeof(parent), "%s/guests", controller->paths->runtime_dir);
     if (mkdir(parent, 0700) < 0 && errno != EEXIST)
         return problem_set(problem, ERR_INTERNAL, "%s: %s", parent, strerror(errno));
-    r = guest->session ? make_directory(guest) : -ENOMEM;
+    r = make_directory(guest);
     if (r == 0)
         r = fill_directory(guest);
     if (r < 0)
@@ -102,11 +149,30 @@ int guest_new(Guest **ret, Controller *controller, const char *session, const Gu
     return 0;
 }
 
-static void disconnect(Guest *guest)
+int guest_adopt(Guest **ret, Controller *controller, const char *session, const char *name,
+                const uint8_t secret[GUEST_SECRET_SIZE], const GuestEvents *events, void *userdata,
+                Problem *problem)
 {
-    if (guest->connected)
-        HASH_DELETE(by_peer, guest->controller->guests_by_peer, guest);
-    guest->connected = false;
+    Guest *guest = guest_alloc(controller, session, events, userdata);
+    int r;
+
+    if (!guest || set_paths(guest, name) < 0) {
+        guest_free(guest);
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    }
+    memcpy(guest->secret, secret, GUEST_SECRET_SIZE);
+    list_append(&controller->guests_all, &guest->all);
+    *ret = guest;
+    r = start_listening(guest);
+    if (r < 0)
+        return problem_set(problem, ERR_INTERNAL, "the way to its supervisor is gone: %s: %s", guest->socket,
+                           strerror(-r));
+    return 0;
+}
+
+const char *guest_name(const Guest *guest)
+{
+    return strrchr(guest->directory, '/') + 1;
 }
 
 static void remove_file(const char *directory, const char *name)
@@ -117,98 +183,71 @@ static void remove_file(const char *directory, const char *name)
     unlink(path);
 }
 
-Guest *guest_free(Guest *guest)
+void guest_leave(Guest *guest)
 {
-    if (!guest)
-        return NULL;
-    disconnect(guest);
     list_remove(&guest->all);
-    if (guest->socket)
-        router_unbind(guest->controller->guests, guest->socket);
-    if (guest->directory) {
-        remove_file(guest->directory, "session");
-        remove_file(guest->directory, "secret");
-        rmdir(guest->directory);
-    }
+    listener_free(guest->listener);
     explicit_bzero(guest->secret, sizeof(guest->secret));
     free(guest->directory);
     free(guest->socket);
     free(guest->session);
     free(guest);
+}
+
+Guest *guest_free(Guest *guest)
+{
+    if (!guest)
+        return NULL;
+    if (guest->directory) {
+        remove_file(guest->directory, "session");
+        remove_file(guest->directory, "secret");
+        remove_file(guest->directory, "sock");
+        rmdir(guest->directory);
+    }
+    guest_leave(guest);
     return NULL;
 }
 
 int guest_expect(Guest *guest, pid_t pid)
 {
     guest->expected_pid = pid;
-    if (guest->connected && pid > 0 && guest->credentials.pid != pid) {
-        disconnect(guest);
-        return -EPERM;
-    }
-    return 0;
+    if (!guest->peer || pid <= 0 || guest->credentials.pid == pid)
+        return 0;
+    guest->peer = 0;
+    return -EPERM;
 }
 
 int guest_send(Guest *guest, const Buf *message)
 {
-    if (!guest->connected)
+    if (!guest->peer)
         return -EHOSTUNREACH;
-    return router_send(guest->controller->guests, &guest->peer, buf_head(message), message->size);
+    return listener_send(guest->listener, guest->peer, buf_head(message), message->size);
 }
 
-typedef struct Hello {
-    uint64_t protocol;
-    Text session;
-    Text secret;
-    Text peer;
-    uint64_t epoch;
-    uint64_t execution_count;
-} Hello;
-
-static const Field hello_fields[] = {
-    FIELD(FIELD_UINT, Hello, protocol, true, 0),
-    FIELD(FIELD_TEXT, Hello, session, true, LIMIT_SESSION_NAME),
-    FIELD(FIELD_BYTES, Hello, secret, true, GUEST_SECRET_SIZE),
-    FIELD(FIELD_TEXT, Hello, peer, true, 128),
-    FIELD(FIELD_UINT, Hello, epoch, true, 0),
-    FIELD(FIELD_UINT, Hello, execution_count, true, 0),
-};
-
 /* Compares in a time that does not depend on where the difference is. */
-static bool secret_matches(const Guest *guest, const Hello *hello)
+static bool secret_matches(const Guest *guest, const GuestClaim *claim)
 {
     uint8_t difference = 0;
 
-    if (hello->secret.size != GUEST_SECRET_SIZE)
+    if (claim->secret.size != GUEST_SECRET_SIZE)
         return false;
     for (size_t i = 0; i < GUEST_SECRET_SIZE; i++)
-        difference |= guest->secret[i] ^ (uint8_t)hello->secret.data[i];
+        difference |= guest->secret[i] ^ (uint8_t)claim->secret.data[i];
     return difference == 0;
-}
-
-static Guest *find_claimed(Controller *controller, const Hello *hello)
-{
-    Guest *guest;
-
-    list_foreach (guest, &controller->guests_all, Guest, all)
-        if (text_equal(hello->session, guest->session) && secret_matches(guest, hello))
-            return guest;
-    return NULL;
 }
 
 /* The first message of a connection: which session it is, proved by the secret only its supervisor can read
  * and by the process the kernel names. */
-static void on_hello(Controller *controller, const Peer *peer, const PeerCredentials *credentials,
-                     const Message *message)
+static void on_hello(Guest *guest, Peer peer, const PeerCredentials *credentials, const Message *message)
 {
-    Hello hello = {0};
+    GuestClaim claim;
     Problem problem = PROBLEM_NULL;
-    Guest *guest;
 
-    if (message->kind != MSG_GUEST_HELLO ||
-        fields_decode(&hello, hello_fields, ARRAY_SIZE(hello_fields), &message->body, &problem) < 0 ||
-        !(guest = find_claimed(controller, &hello))) {
-        log_warn("guest refused", "pid=%d uid=%d message=%s", (int)credentials->pid, (int)credentials->uid,
-                 message_name(message->kind));
+    if (message->kind != MSG_GUEST_HELLO || guest_hello_decode(&claim, &message->body, &problem) < 0 ||
+        !text_equal(claim.session, guest->session) || !secret_matches(guest, &claim)) {
+        log_warn("guest refused", "session=%s pid=%d uid=%d message=%s reason=%s", guest->session,
+                 (int)credentials->pid, (int)credentials->uid, message_name(message->kind),
+                 *problem.text ? problem.text : "nobody waits for it");
         return;
     }
     if (guest->expected_pid > 0 && credentials->pid != guest->expected_pid) {
@@ -216,50 +255,74 @@ static void on_hello(Controller *controller, const Peer *peer, const PeerCredent
                  (int)guest->expected_pid);
         return;
     }
-    disconnect(guest);
-    guest->peer = *peer;
+    guest->peer = peer;
     guest->credentials = *credentials;
-    guest->connected = true;
-    HASH_ADD(by_peer, controller->guests_by_peer, peer, sizeof(Peer), guest);
-    guest->events->hello(guest->userdata, hello.epoch, hello.execution_count);
+    guest->events->hello(guest->userdata, &claim.hello);
 }
 
-static void on_message(void *userdata, const Peer *peer, const PeerCredentials *credentials,
-                       const uint8_t *bytes, size_t size)
+static void on_message(void *userdata, Peer peer, const PeerCredentials *credentials, const uint8_t *bytes,
+                       size_t size)
 {
-    Controller *controller = userdata;
+    Guest *guest = userdata;
+    bool is_known = peer == guest->peer;
     Message message _cleanup_(message_deinit) = MESSAGE_NULL;
     Problem problem = PROBLEM_NULL;
-    Guest *guest = NULL;
 
-    HASH_FIND(by_peer, controller->guests_by_peer, peer, sizeof(Peer), guest);
     if (message_decode(&message, bytes, size, &problem) < 0) {
         log_warn("guest message refused", "pid=%d reason=%s", (int)credentials->pid, problem.text);
-        if (guest)
+        if (is_known)
             guest->events->violation(guest->userdata, problem.text);
-    } else if (guest) {
+    } else if (is_known) {
         guest->events->message(guest->userdata, &message);
     } else {
-        on_hello(controller, peer, credentials, &message);
+        on_hello(guest, peer, credentials, &message);
     }
 }
 
-static void on_multipart(void *userdata, const Peer *peer)
+static void on_multipart(void *userdata, Peer peer)
 {
-    Controller *controller = userdata;
-    Guest *guest = NULL;
+    Guest *guest = userdata;
 
-    HASH_FIND(by_peer, controller->guests_by_peer, peer, sizeof(Peer), guest);
-    if (guest)
+    if (peer == guest->peer)
         guest->events->violation(guest->userdata, "a message of several frames");
 }
 
-const RouterEvents guest_router_events = {.on_message = on_message, .on_multipart = on_multipart};
+static void on_gone(void *userdata, Peer peer)
+{
+    Guest *guest = userdata;
 
-void guest_sweep(const Paths *paths)
+    if (peer == guest->peer)
+        guest->peer = 0;
+}
+
+static const ListenerEvents listener_events = {
+    .on_message = on_message,
+    .on_multipart = on_multipart,
+    .on_gone = on_gone,
+};
+
+static bool is_adopted(const Controller *controller, const char *name)
+{
+    const Guest *guest;
+
+    list_foreach (guest, &controller->guests_all, Guest, all)
+        if (strcmp(guest_name(guest), name) == 0)
+            return true;
+    return false;
+}
+
+void guest_sweep(Controller *controller)
 {
     char path[PATH_MAX];
+    struct dirent *entry;
+    DIR *directory;
 
-    snprintf(path, sizeof(path), "%s/guests", paths->runtime_dir);
-    remove_path(path);
+    snprintf(path, sizeof(path), "%s/guests", controller->paths->runtime_dir);
+    directory = opendir(path);
+    while (directory && (entry = readdir(directory)))
+        if (entry->d_name[0] != '.' && !is_adopted(controller, entry->d_name))
+            remove_tree(dirfd(directory), entry->d_name, NULL);
+    if (directory)
+        closedir(directory);
+    rmdir(path);
 }

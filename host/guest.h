@@ -1,17 +1,15 @@
 /* Guest: the host end of the channel to one guest supervisor. It owns the directory that is mounted at
- * /run/limpet (socket, session name, secret), proves who connects, and passes messages on. All guests share
- * one ROUTER; a message finds its Guest by the connection it came in on. */
+ * /run/limpet (socket, session name, secret), proves who connects, and passes messages on. */
 #pragma once
 
-#include <uthash.h>
-
 #include "host/controller.h"
-#include "host/link/router.h"
+#include "host/guest_hello.h"
+#include "host/link/listener.h"
 #include "proto/wire.h"
 
 typedef struct GuestEvents {
     /* The supervisor has proved itself; again after each reconnection. It waits for guest_welcome. */
-    void (*hello)(void *userdata, uint64_t epoch, uint64_t execution_count);
+    void (*hello)(void *userdata, const GuestHello *hello);
     void (*message)(void *userdata, const Message *message);
     /* Its messages make no sense: it is to be treated as hostile. */
     void (*violation)(void *userdata, const char *what);
@@ -25,28 +23,38 @@ struct Guest {
     char *socket;
     char *session;
     uint8_t secret[GUEST_SECRET_SIZE];
-    PeerCredentials credentials; /* of the connection that said hello */
+    Listener *listener;
+    Peer peer;                   /* the connection that said hello; 0: none */
+    PeerCredentials credentials; /* of it */
     pid_t expected_pid;          /* 0: any process may connect */
-    Peer peer;
-    bool connected;
-    UT_hash_handle by_peer;
     List all;
 };
 
 /* Makes the directory and listens. `session` names it to the guest. */
 int guest_new(Guest **ret, Controller *controller, const char *session, const GuestEvents *events,
               void *userdata, Problem *problem);
+
+/* Listens again in the directory `name` that an earlier controller made; its supervisor knows `secret`. When
+ * that fails there may be a Guest all the same, which then owns what is left of the directory. */
+int guest_adopt(Guest **ret, Controller *controller, const char *session, const char *name,
+                const uint8_t secret[GUEST_SECRET_SIZE], const GuestEvents *events, void *userdata,
+                Problem *problem);
+
+/* The name of its directory. */
+const char *guest_name(const Guest *guest);
+
 Guest *guest_free(Guest *guest);
 DEFINE_CLEANUP(Guest *, guest_free);
+
+/* Frees it, and leaves its directory to the next controller. */
+void guest_leave(Guest *guest);
 
 /* From now on only this process may be the peer; -EPERM when another one already is. */
 int guest_expect(Guest *guest, pid_t pid);
 
-/* Sends a whole encoded message. */
+/* Sends a whole encoded message. 0, -EHOSTUNREACH when the supervisor is not connected, or as
+ * listener_send(). */
 int guest_send(Guest *guest, const Buf *message);
 
-/* The events of the guests' router; userdata is the Controller. */
-extern const RouterEvents guest_router_events;
-
-/* Removes link directories that a controller before us left behind. */
-void guest_sweep(const Paths *paths);
+/* Removes the link directories that a controller before us left and nobody has adopted. */
+void guest_sweep(Controller *controller);

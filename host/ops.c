@@ -1,11 +1,14 @@
 #include "host/ops.h"
 
+#include <string.h>
+
 #include "host/session.h"
 #include "host/sessions.h"
 
 static const Op *const ops[] = {
-    &op_hello,    &op_open,   &op_run, &op_interrupt, &op_reset,    &op_close,
-    &op_sessions, &op_result, &op_put, &op_get,       &op_shutdown,
+    &op_hello,       &op_open,     &op_run,  &op_interrupt, &op_reset,    &op_close,
+    &op_sessions,    &op_result,   &op_put,  &op_get,       &op_shutdown, &op_checkpoint,
+    &op_checkpoints, &op_rollback, &op_drop, &op_branch,    &op_commit,   &op_namespace,
 };
 
 const Op *op_find(MessageKind kind)
@@ -29,7 +32,7 @@ bool op_decode(Request *request, void *ret, const Field *fields, size_t n, const
 Session *op_session(Controller *controller, Request *request, Text name, Text instance)
 {
     Session *session = sessions_find(controller, name);
-    int shown = (int)MIN(name.size, 2 * LIMIT_SESSION_NAME);
+    int shown = (int)MIN(name.size, LIMIT_SESSION_PATH);
 
     if (!session) {
         request_fail_text(request, ERR_NO_SUCH_SESSION, "no session named '%.*s' is open; open it first",
@@ -63,4 +66,35 @@ Session *op_target(Controller *controller, Request *request, const msgpack_objec
     if (!op_decode(request, &target, target_fields, ARRAY_SIZE(target_fields), body))
         return NULL;
     return op_session(controller, request, target.session, target.instance);
+}
+
+typedef struct CheckpointTarget {
+    Text session, instance;
+    Text checkpoint;
+} CheckpointTarget;
+
+static const Field checkpoint_target_fields[] = {
+    FIELD(FIELD_TEXT, CheckpointTarget, session, true, 0),
+    FIELD(FIELD_TEXT, CheckpointTarget, instance, false, 0),
+    FIELD(FIELD_TEXT, CheckpointTarget, checkpoint, true, 0),
+};
+
+Session *op_checkpoint_target(Controller *controller, Request *request, const msgpack_object_map *body,
+                              char ret_checkpoint[static LIMIT_SESSION_NAME + 1])
+{
+    CheckpointTarget target = {0};
+    Session *session;
+
+    if (!op_decode(request, &target, checkpoint_target_fields, ARRAY_SIZE(checkpoint_target_fields), body))
+        return NULL;
+    session = op_session(controller, request, target.session, target.instance);
+    if (session && !session_name_valid(target.checkpoint)) {
+        request_fail_text(request, ERR_NO_SUCH_CHECKPOINT, "the session keeps no checkpoint of such a name");
+        return NULL;
+    }
+    if (session) {
+        memcpy(ret_checkpoint, target.checkpoint.data, target.checkpoint.size);
+        ret_checkpoint[target.checkpoint.size] = '\0';
+    }
+    return session;
 }

@@ -11,7 +11,8 @@ typedef struct Op {
 } Op;
 
 extern const Op op_hello, op_open, op_run, op_interrupt, op_reset, op_close, op_sessions, op_result, op_put,
-    op_get, op_shutdown;
+    op_get, op_shutdown, op_checkpoint, op_checkpoints, op_rollback, op_drop, op_branch, op_commit,
+    op_namespace;
 
 /* NULL when clients may not send this kind. */
 const Op *op_find(MessageKind kind);
@@ -25,3 +26,7 @@ Session *op_session(Controller *controller, Request *request, Text name, Text in
 
 /* The same for a request that names a session and nothing else. */
 Session *op_target(Controller *controller, Request *request, const msgpack_object_map *body);
+
+/* The same for one that also names a checkpoint, by its id or name. */
+Session *op_checkpoint_target(Controller *controller, Request *request, const msgpack_object_map *body,
+                              char ret_checkpoint[static LIMIT_SESSION_NAME + 1]);

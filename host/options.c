@@ -8,7 +8,14 @@
 #include "host/paths.h"
 #include "proto/wire.h"
 
-typedef enum OptionType { TYPE_TEXT, TYPE_SECONDS, TYPE_NUMBER, TYPE_SIZE, TYPE_COUNT } OptionType;
+typedef enum OptionType {
+    TYPE_TEXT,
+    TYPE_CHOICE,
+    TYPE_SECONDS,
+    TYPE_NUMBER,
+    TYPE_SIZE,
+    TYPE_COUNT
+} OptionType;
 
 typedef struct OptionEntry {
     const char *name; /* as in the config file */
@@ -88,6 +95,17 @@ static int set_text(char **ret, const char *text)
     return 0;
 }
 
+/* One of the words of `choices`, which are separated by bars. */
+static int set_choice(char **ret, const char *choices, const char *text)
+{
+    size_t n = strlen(text);
+
+    for (const char *at = choices; at; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL)
+        if (strcspn(at, "|") == n && strncmp(at, text, n) == 0)
+            return set_text(ret, text);
+    return -EINVAL;
+}
+
 static int entry_set(const OptionEntry *entry, Options *options, const char *text, const char *source,
                      Problem *problem)
 {
@@ -97,6 +115,9 @@ static int entry_set(const OptionEntry *entry, Options *options, const char *tex
     switch (entry->type) {
     case TYPE_TEXT:
         r = set_text(at, text);
+        break;
+    case TYPE_CHOICE:
+        r = set_choice(at, entry->argument, text);
         break;
     case TYPE_SECONDS:
     case TYPE_NUMBER:
@@ -275,7 +296,7 @@ void options_deinit(Options *options)
 {
     for (size_t i = 0; i < ARRAY_SIZE(entries); i++) {
         char **text = (char **)((char *)options + entries[i].offset);
-        if (entries[i].type == TYPE_TEXT) {
+        if (entries[i].type == TYPE_TEXT || entries[i].type == TYPE_CHOICE) {
             free(*text);
             *text = NULL;
         }
@@ -328,5 +349,10 @@ void options_print_man(FILE *out)
         if (strcmp(entries[i].value, "\"\"") != 0)
             fprintf(out, "Default: %s.\n", entries[i].value);
     }
-    fprintf(out, ".SH SEE ALSO\n.BR limpet (1)\n");
+    fputs(".SH CONTAINERS\nHave the labels \\fIlimpet.owner\\fR, which tells state directories apart, and "
+          "\\fIlimpet.session\\fR: the name of the session, or where the container was made before anyone "
+          "asked "
+          "(\\-\\-pool), ~ and an id of its own. limpet ls tells which session has which container.\n"
+          ".SH SEE ALSO\n.BR limpet (1)\n",
+          out);
 }

@@ -6,7 +6,8 @@
 #include "proto/base/base.h"
 #include "proto/base/problem.h"
 
-typedef char *OptionTEXT; /* owned by the Options */
+typedef char *OptionTEXT;   /* owned by the Options */
+typedef char *OptionCHOICE; /* likewise; one of those that its argument lists */
 typedef double OptionSECONDS;
 typedef double OptionNUMBER;
 typedef uint64_t OptionSIZE; /* bytes */

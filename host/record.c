@@ -1,15 +1,24 @@
 #include "host/record.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "host/envelope.h"
+
 static const Field executed_fields[] = {
+    FIELD(FIELD_TEXT, Executed, run_id, true, LIMIT_RUN_ID),
+    FIELD(FIELD_UINT, Executed, code_hash, true, 0),
+    FIELD(FIELD_UINT, Executed, branch, true, 0),
     FIELD(FIELD_TEXT, Executed, status, true, 16),
     FIELD(FIELD_TEXT, Executed, state, true, 16),
+    FIELD(FIELD_MAP, Executed, rolled_back_to, false, 0),
+    FIELD(FIELD_ARRAY, Executed, not_restored, false, 0),
+    FIELD(FIELD_MAP, Executed, state_protection, false, 0),
+    FIELD(FIELD_MAP, Executed, changed, false, 0),
     FIELD(FIELD_UINT, Executed, epoch, true, 0),
     FIELD(FIELD_UINT, Executed, execution_count, true, 0),
-    FIELD(FIELD_OBJECT, Executed, rolled_back_to, false, 0),
     {.name = "stdout",
      .type = FIELD_TEXT,
      .required = true,
@@ -73,6 +82,24 @@ static bool displays_valid(const msgpack_object_array *displays)
     return true;
 }
 
+/* What became of the variables. */
+static int decode_state(Executed *executed, Problem *problem)
+{
+    int r = 0;
+
+    if ((executed->rolled_back_to != NULL) != text_equal(executed->state, "rolled_back"))
+        return problem_set(problem, ERR_BAD_REQUEST, "executed: rolled_back_to does not go with state");
+    if (executed->rolled_back_to)
+        r = rolled_back_decode(&executed->rolled_back, executed->rolled_back_to, problem);
+    if (r == 0 && executed->not_restored)
+        r = texts_check(executed->not_restored, LIMIT_NOT_RESTORED, LIMIT_NOTE, "not_restored", problem);
+    if (r == 0 && executed->state_protection)
+        r = state_protection_decode(&executed->protection, executed->state_protection, problem);
+    if (r == 0 && executed->changed)
+        r = changed_decode(&executed->changes, executed->changed, problem);
+    return r;
+}
+
 int record_decode(Executed *ret, const msgpack_object_map *body, Problem *problem)
 {
     static const char *const statuses[] = {"ok",     "error",   "timeout", "interrupted",
@@ -90,23 +117,19 @@ int record_decode(Executed *ret, const msgpack_object_map *body, Problem *proble
         !displays_valid(executed.displays))
         return problem_set(problem, ERR_BAD_REQUEST,
                            "executed: error, signal, exit_code or displays are malformed");
-    *ret = executed;
-    return 0;
+    r = decode_state(&executed, problem);
+    if (r == 0)
+        *ret = executed;
+    return r;
 }
 
 bool record_was_killed(const Executed *executed)
 {
-    return text_equal(executed->status, "crashed") && executed->signal &&
-           executed->signal->type == MSGPACK_OBJECT_POSITIVE_INTEGER && executed->signal->via.u64 == SIGKILL;
-}
+    const msgpack_object *signal = executed->signal;
 
-static void write_optional(Writer *w, const char *key, Text text)
-{
-    write_key(w, key);
-    if (text.data)
-        write_text_n(w, text.data, text.size);
-    else
-        write_nil(w);
+    return text_equal(executed->status, "crashed") &&
+           (!signal || signal->type == MSGPACK_OBJECT_NIL ||
+            (signal->type == MSGPACK_OBJECT_POSITIVE_INTEGER && signal->via.u64 == SIGKILL));
 }
 
 static void write_number_or_nil(Writer *w, const char *key, const msgpack_object *object)
@@ -183,7 +206,7 @@ static void write_artifact_fields(Writer *w, const ArtifactList *list)
         write_omitted(w, list);
 }
 
-#define RECORD_FIELDS 25
+#define RECORD_FIELDS 28
 
 static void write_head(Writer *w, const RecordHead *head)
 {
@@ -196,8 +219,6 @@ static void write_head(Writer *w, const RecordHead *head)
     write_text(w, head->engine);
     write_key(w, "execution_count");
     write_uint(w, head->execution_count);
-    write_key(w, "epoch");
-    write_uint(w, head->epoch);
 }
 
 static void write_streams(Writer *w, const Executed *executed)
@@ -231,22 +252,48 @@ static void write_values(Writer *w, const Executed *executed)
     write_object(w, &(msgpack_object){.type = MSGPACK_OBJECT_MAP, .via.map = *executed->usage});
 }
 
-static void write_verdict(Writer *w, const Executed *executed, bool oom)
+static void write_state(Writer *w, const RecordHead *head, const Executed *executed)
 {
-    write_key(w, "status");
-    if (oom)
-        write_text(w, "oom");
-    else
-        write_text_n(w, executed->status.data, executed->status.size);
     write_key(w, "state");
     write_text_n(w, executed->state.data, executed->state.size);
     write_key(w, "rolled_back_to");
-    write_object(w, executed->rolled_back_to);
+    if (executed->rolled_back_to)
+        rolled_back_write(w, &executed->rolled_back);
+    else
+        write_nil(w);
+    write_key(w, "not_restored");
+    texts_write(w, executed->not_restored);
+    write_key(w, "state_protection");
+    state_protection_write(w, executed->state_protection ? &executed->protection : &protection_unknown);
+    write_key(w, "changed");
+    if (executed->changed)
+        changed_write(w, &executed->changes);
+    else
+        write_nil(w);
+    write_key(w, "epoch");
+    write_uint(w, head->epoch);
+}
+
+static void write_out_of_memory(Writer *w, const Executed *executed)
+{
+    char variables[96] = "are lost", message[320];
+
+    if (executed->rolled_back_to)
+        snprintf(variables, sizeof(variables), "are as they were after call %" PRIu64,
+                 executed->rolled_back.execution_count);
+    else if (text_equal(executed->state, "kept"))
+        snprintf(variables, sizeof(variables), "are kept");
+    snprintf(message, sizeof(message),
+             "the kernel killed the interpreter because the session was over its memory limit; its variables "
+             "%s, files in /session are kept. Use less memory at once, or open the session with more",
+             variables);
+    write_error(w, "OutOfMemory", message);
+}
+
+static void write_cause(Writer *w, const Executed *executed, bool oom)
+{
     if (oom) {
-        write_error(
-            w, "OutOfMemory",
-            "the kernel killed the interpreter because the session was over its memory limit; its variables "
-            "are lost, files in /session are kept. Use less memory at once, or open the session with more");
+        write_out_of_memory(w, executed);
         return;
     }
     write_key(w, "error");
@@ -263,7 +310,13 @@ int record_write(Buf *ret, const RecordHead *head, const Executed *executed, boo
 
     writer_init(&w, ret);
     write_head(&w, head);
-    write_verdict(&w, executed, oom);
+    write_key(&w, "status");
+    if (oom)
+        write_text(&w, "oom");
+    else
+        write_text_n(&w, executed->status.data, executed->status.size);
+    write_state(&w, head, executed);
+    write_cause(&w, executed, oom);
     write_streams(&w, executed);
     write_values(&w, executed);
     write_artifact_fields(&w, artifacts);
@@ -284,14 +337,12 @@ int record_write_bare(Buf *ret, const RecordHead *head, const char *status, cons
     Writer w;
 
     nothing.usage = &usage;
+    nothing.state = (Text){state, strlen(state)};
     writer_init(&w, ret);
     write_head(&w, head);
     write_key(&w, "status");
     write_text(&w, status);
-    write_key(&w, "state");
-    write_text(&w, state);
-    write_key(&w, "rolled_back_to");
-    write_nil(&w);
+    write_state(&w, head, &nothing);
     write_error(&w, name, message);
     write_streams(&w, &nothing);
     write_values(&w, &nothing);

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "host/files/artifacts.h"
+#include "host/protection.h"
+#include "host/variables.h"
 #include "proto/wire.h"
 
 /* What the host says of a call, whatever the guest says. */
@@ -16,9 +18,18 @@ typedef struct RecordHead {
 
 /* A call's end as the guest tells it (`executed`); points into its message. */
 typedef struct Executed {
+    Text run_id;
+    uint64_t code_hash, branch;
     Text status, state;
+    const msgpack_object_map
+        *rolled_back_to; /* NULL: nil, as with the others; then so is what it is decoded to */
+    RolledBack rolled_back;
+    const msgpack_object_array *not_restored;
+    const msgpack_object_map *state_protection;
+    StateProtection protection;
+    const msgpack_object_map *changed;
+    Changed changes;
     uint64_t epoch, execution_count;
-    const msgpack_object *rolled_back_to;
     Text out, err;
     uint64_t stdout_bytes, stderr_bytes;
     bool truncated;
@@ -34,7 +45,8 @@ typedef struct Executed {
 /* Refuses what no honest supervisor sends. */
 int record_decode(Executed *ret, const msgpack_object_map *body, Problem *problem);
 
-/* Whether the interpreter was killed by SIGKILL: by the kernel for memory, when the supervisor did not. */
+/* Whether the interpreter may have been killed by the kernel for memory: it ended by SIGKILL, or so slowly
+ * that the supervisor only saw that its channel was closed. */
 bool record_was_killed(const Executed *executed);
 
 /* The record of a call that ran. With `oom` a killed one becomes `oom`. `artifacts` may be NULL. */

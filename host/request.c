@@ -4,54 +4,53 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "host/envelope.h"
 #include "proto/base/log.h"
 
-Request *request_new(Router *router, const Peer *peer, uint64_t id)
+Request *request_new(Listener *listener, Peer peer, uint64_t id)
 {
     Request *request = calloc(1, sizeof(*request));
 
     if (!request)
         return NULL;
     list_init(&request->link);
-    request->router = router;
-    request->peer = *peer;
+    request->listener = listener;
+    request->peer = peer;
     request->id = id;
     return request;
 }
 
-static void request_free(Request *request)
+void request_forget(Request *request)
 {
     loop_timer_cancel(&request->timer);
     list_remove(&request->link);
     free(request);
 }
 
-/* [version, kind, id, body]: the envelope around a body that is encoded already. */
-static int send_body(Router *router, const Peer *peer, MessageKind kind, uint64_t id, const Buf *body)
+static int send_body(Listener *listener, Peer peer, MessageKind kind, uint64_t id, Text body)
 {
-    Buf frame _cleanup_(buf_deinit) = BUF_NULL;
-    Writer w;
-    int r;
+    PeerFrame frame;
+    int r = listener_begin(listener, peer, &frame);
 
-    writer_init(&w, &frame);
-    write_array(&w, 4);
-    write_uint(&w, PROTOCOL_VERSION);
-    write_uint(&w, kind);
-    write_uint(&w, id);
-    r = writer_finish(&w);
     if (r == 0)
-        r = buf_append(&frame, buf_head(body), body->size);
-    if (r == 0)
-        r = router_send(router, peer, buf_head(&frame), frame.size);
+        r = listener_end(&frame, envelope_write(frame.out, kind, id, body));
     if (r < 0)
         log_debug("message not sent", "kind=%s error=%d", message_name(kind), -r);
     return r;
 }
 
+/* A client that so much waits for that its answer has no room is dropped: it learns that it has to ask again,
+ * where it would wait in vain. */
+static void send_answer(Listener *listener, Peer peer, MessageKind kind, uint64_t id, const Buf *body)
+{
+    if (send_body(listener, peer, kind, id, encoded_text(body)) < 0)
+        listener_drop(listener, peer);
+}
+
 void request_reply(Request *request, const Buf *body)
 {
-    send_body(request->router, &request->peer, MSG_REPLY, request->id, body);
-    request_free(request);
+    send_answer(request->listener, request->peer, MSG_REPLY, request->id, body);
+    request_forget(request);
 }
 
 void request_reply_empty(Request *request)
@@ -65,7 +64,7 @@ void request_reply_empty(Request *request)
     request_reply(request, &body);
 }
 
-static void send_problem(Router *router, const Peer *peer, uint64_t id, const Problem *problem,
+static void send_problem(Listener *listener, Peer peer, uint64_t id, const Problem *problem,
                          const char *const *names, size_t n)
 {
     Buf body _cleanup_(buf_deinit) = BUF_NULL;
@@ -86,7 +85,7 @@ static void send_problem(Router *router, const Peer *peer, uint64_t id, const Pr
             write_text(&w, names[i]);
     }
     if (writer_finish(&w) == 0)
-        send_body(router, peer, MSG_ERROR, id, &body);
+        send_answer(listener, peer, MSG_ERROR, id, &body);
 }
 
 void request_fail(Request *request, const Problem *problem)
@@ -96,8 +95,8 @@ void request_fail(Request *request, const Problem *problem)
 
 void request_fail_options(Request *request, const Problem *problem, const char *const *names, size_t n)
 {
-    send_problem(request->router, &request->peer, request->id, problem, names, n);
-    request_free(request);
+    send_problem(request->listener, request->peer, request->id, problem, names, n);
+    request_forget(request);
 }
 
 void request_fail_text(Request *request, ErrorCode code, const char *format, ...)
@@ -111,12 +110,12 @@ void request_fail_text(Request *request, ErrorCode code, const char *format, ...
     request_fail(request, &problem);
 }
 
-int request_event(Request *request, MessageKind kind, const Buf *body)
+int request_event(Request *request, MessageKind kind, Text body)
 {
-    return send_body(request->router, &request->peer, kind, request->id, body);
+    return send_body(request->listener, request->peer, kind, request->id, body);
 }
 
-void peer_fail(Router *router, const Peer *peer, uint64_t id, const Problem *problem)
+void peer_fail(Listener *listener, Peer peer, uint64_t id, const Problem *problem)
 {
-    send_problem(router, peer, id, problem, NULL, 0);
+    send_problem(listener, peer, id, problem, NULL, 0);
 }

@@ -2,13 +2,13 @@
  * it. Until then it may wait in one list at a time (its `link`). */
 #pragma once
 
-#include "host/link/router.h"
+#include "host/link/listener.h"
 #include "proto/base/list.h"
 #include "proto/wire.h"
 
 typedef struct Request {
     List link;
-    Router *router;
+    Listener *listener;
     Peer peer;
     uint64_t id;
     LoopTimer timer; /* for requests that wait with a limit; cancelled when answered */
@@ -16,7 +16,7 @@ typedef struct Request {
 } Request;
 
 /* NULL when out of memory. */
-Request *request_new(Router *router, const Peer *peer, uint64_t id);
+Request *request_new(Listener *listener, Peer peer, uint64_t id);
 
 /* `body` is one encoded map. */
 void request_reply(Request *request, const Buf *body);
@@ -24,11 +24,14 @@ void request_reply_empty(Request *request);
 void request_fail(Request *request, const Problem *problem);
 void request_fail_text(Request *request, ErrorCode code, const char *format, ...) _printf_(3, 4);
 
+/* Frees it without an answer: the connection is about to end, and the client asks the next controller. */
+void request_forget(Request *request);
+
 /* OptionsDiffer carries the names of the options, n of them. */
 void request_fail_options(Request *request, const Problem *problem, const char *const *names, size_t n);
 
 /* Sends an event of the request. -EHOSTUNREACH when the client is gone. */
-int request_event(Request *request, MessageKind kind, const Buf *body);
+int request_event(Request *request, MessageKind kind, Text body);
 
 /* Answers a message for which no Request could be made. */
-void peer_fail(Router *router, const Peer *peer, uint64_t id, const Problem *problem);
+void peer_fail(Listener *listener, Peer peer, uint64_t id, const Problem *problem);

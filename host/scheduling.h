@@ -1,10 +1,11 @@
-/* Where the controller's loop runs. It and ZeroMQ's I/O thread hand every message to each other: on one
- * processor that costs a switch, on two a wake-up of the other one, which is most of a call's time. */
+/* How the controller's loop is scheduled. Where cells keep every processor busy, a call that is ready waits
+ * for the loop: it comes before them. Bound to one processor it would wait for whatever runs there while
+ * another one is free, so it is only bound where somebody has set one aside. */
 #pragma once
 
 #include "proto/base/problem.h"
 
-/* Binds the calling thread to one processor and raises its priority where that is allowed; threads it starts
- * inherit both. `core` is "auto" (the last processor this process may use), "off", or a processor's number,
- * which is refused when it is not one of them. Before any other thread is started. */
+/* Raises the priority of the calling thread where that is allowed; threads it starts inherit it. `core` is
+ * "auto", the number of a processor that it binds the thread to as well, which is refused when it is not one
+ * of those this process may use, or "off", upon which nothing is done. Before any other thread is started. */
 int scheduling_claim(const char *core, Problem *problem);

@@ -1,18 +1,13 @@
-/* Session: a name, a container, and the calls that run in it one at a time.
- *
- *   STARTING ── container started and guest said hello ──► READY ── close, ttl, container gone ──► CLOSING
- * ──► freed └───────────────── could not be started ──────────────────────────────────────────────────►┘ */
+/* Session: what clients see: a name, live variables, and the calls on them. It lives in a Sandbox, alone or
+ * with the branches made of it. */
 #pragma once
 
 #include <uthash.h>
 
 #include "host/call.h"
 #include "host/controller.h"
-#include "host/engine/engine.h"
-#include "host/files/artifacts.h"
-#include "host/files/sessiondir.h"
-#include "host/guest.h"
-#include "host/session_options.h"
+#include "host/order.h"
+#include "host/sandbox.h"
 
 typedef enum SessionState {
     SESSION_STARTING,
@@ -27,51 +22,39 @@ struct SessionWaiter {
     void (*on_gone)(SessionWaiter *waiter);
 };
 
+/* What a name begins with that is no user's: of a session for one call, and of a spare. */
+#define PRIVATE_MARK "~"
+
 struct Session {
     Controller *controller;
-    char name[LIMIT_SESSION_NAME + 1];
+    Sandbox *sandbox;
+    char name[LIMIT_SESSION_PATH + 1];
     char instance[17]; /* names this life of the session */
     SessionState state;
-    bool ephemeral;
-    SessionOptions options;
+    bool announced;  /* someone has been told that it was created */
+    uint64_t branch; /* its number to the guest; 0: the trunk */
 
-    SessionDir directory;
-    Artifacts *artifacts;      /* of /session/artifacts */
-    Artifacts *work_artifacts; /* of /work/artifacts, ephemeral ones only */
-    ArtifactList *published;   /* by the call that is ending */
-
-    Container *container;
-    char container_name[64];
-    bool container_started;
-    bool guest_ready;
-    Guest *guest;
-    LoopTimer start_timer;
-
-    Call *running;
-    Buf executed; /* what the guest said of it, while its artifacts are published */
-    List queue;   /* Call.in_session */
-    size_t queued;
-    LoopTimer watchdog; /* the guest must answer the running call before */
-    List stored;        /* Call.in_session, oldest first */
+    size_t queued; /* of the sandbox's turns */
+    List stored;   /* Call.in_session, oldest first */
     size_t stored_count;
 
     uint64_t execution_count;
     uint64_t epoch;
-    uint64_t oom_kills; /* by the kernel, in this container so far */
-    double created;     /* Unix seconds */
-    uint64_t used;      /* clock_now() of the last call's end */
+    double created; /* Unix seconds */
+    uint64_t used;  /* clock_now() of the last turn's end */
     LoopTimer idle_timer;
 
-    List openers;   /* Requests waiting for READY */
-    List resetters; /* Requests waiting for the guest's reply */
-    List waiters;   /* SessionWaiter */
-    List closers;   /* Requests waiting for the end */
+    List openers; /* Requests waiting for READY */
+    List waiters; /* SessionWaiter */
+    List closers; /* Requests waiting for the end */
     UT_hash_handle by_name;
+    List in_sandbox;
 };
 
-/* Begins a session; it is in the table from now on, STARTING. `options` is taken over. */
-int session_start(Session **ret, Controller *controller, const char *name, bool ephemeral,
-                  const char *output_id, SessionOptions *options, Problem *problem);
+/* Begins a session in a sandbox of its own; it is in the table from now on, STARTING. `options` is taken
+ * over. */
+int session_start(Session **ret, Controller *controller, const char *name, const char *output_id,
+                  SessionOptions *options, Problem *problem);
 
 /* The request is answered when the session is READY, or has failed. */
 void session_wait_open(Session *session, Request *request);
@@ -79,19 +62,39 @@ void session_wait_open(Session *session, Request *request);
 /* Queues a call; ERR_BUSY when too many wait. */
 int session_run(Session *session, Call *call, Problem *problem);
 
+/* Queues an order, which is the session's from now on; answers it with ERR_BUSY when too many wait. */
+void session_order(Session *session, Order *order);
+
+/* The call that runs, or NULL. */
+Call *session_running(const Session *session);
+
 /* Ends whatever the call does: interrupts it when it runs, answers it when it waits. Whether it was there. */
 bool session_interrupt(Session *session, Call *call);
 
 /* Gives the guest back credit for output events of the running call. */
 void session_grant(Session *session, const Call *call, unsigned count);
 
-void session_reset(Session *session, Request *request);
+/* A reset ends a call of the session that runs, and goes before everything that waits. */
+void session_reset(Session *session, Order *order);
 
-/* Ends the session: a running call ends as `failed`, waiting ones with SessionClosed. `request` may be NULL.
- */
+/* Begins a branch of `origin`, whose own name is `name`; it is in the table from now on, STARTING until it
+ * becomes ready or ends. */
+int session_start_branch(Session **ret, Session *origin, Text name, Problem *problem);
+
+/* The supervisor has made it. */
+void session_branch_made(Session *branch);
+
+/* Its variables are gone, or never were: what waits for it ends for that reason, and it is freed; unless its
+ * whole sandbox ends, which does the same. */
+void session_end_branch(Session *branch, const Problem *problem);
+
+/* Ends the session: a running call ends as `failed`, waiting ones with SessionClosed. `request` may be
+ * NULL. The trunk takes its branches with it. */
 void session_close(Session *session, Request *request, const char *reason);
 
 /* Calls waiter->on_gone once the session is; it is CLOSING. */
 void session_wait_gone(Session *session, SessionWaiter *waiter);
 
+/* `starting`, `idle`, `running` or `closing`. */
 const char *session_status(const Session *session);
+bool session_busy(const Session *session); /* something of it runs or waits */

@@ -19,6 +19,7 @@ static const Field given_fields[] = {
     FIELD(FIELD_DOUBLE, OptionsGiven, ttl, false, 0),
     FIELD(FIELD_TEXT, OptionsGiven, network, false, 32),
     FIELD(FIELD_TEXT, OptionsGiven, image, false, 200),
+    FIELD(FIELD_TEXT, OptionsGiven, checkpoint, false, 16),
 };
 
 static bool key_in(const msgpack_object *key, const char *const *names)
@@ -154,6 +155,14 @@ static int settle_image(SessionOptions *options, Text given, const Options *defa
     return 0;
 }
 
+static int settle_checkpoint(SessionOptions *options, Text given, const Options *defaults, Problem *problem)
+{
+    if (given.data && !text_equal(given, "auto") && !text_equal(given, "always") && !text_equal(given, "off"))
+        return problem_set(problem, ERR_BAD_REQUEST, "checkpoint must be auto, always or off");
+    options->checkpoint = given.data ? text_dup(given) : strdup(defaults->checkpoint);
+    return options->checkpoint ? 0 : -ENOMEM;
+}
+
 int session_options_settle(SessionOptions *ret, const OptionsGiven *given, const Options *defaults,
                            Problem *problem)
 {
@@ -167,9 +176,35 @@ int session_options_settle(SessionOptions *ret, const OptionsGiven *given, const
         r = settle_network(ret, given->network, defaults, problem);
     if (r == 0)
         r = settle_image(ret, given->image, defaults, problem);
+    if (r == 0)
+        r = settle_checkpoint(ret, given->checkpoint, defaults, problem);
     if (r < 0 && problem->code == ERR_NONE)
         problem_set(problem, ERR_INTERNAL, "out of memory");
     return r;
+}
+
+int session_options_read(SessionOptions *ret, const msgpack_object_map *map, Problem *problem)
+{
+    static const char *const none[] = {NULL};
+    OptionsGiven given;
+
+    if (options_given_decode(&given, map, none, problem) < 0)
+        return -EPROTO;
+    if (isnan(given.timeout) || given.memory == UINT64_MAX || isnan(given.cpus) || given.pids == UINT64_MAX ||
+        isnan(given.ttl) || !given.env || !given.network.data || !given.image.data || !given.checkpoint.data)
+        return problem_set(problem, ERR_BAD_REQUEST, "options are missing");
+    ret->timeout = given.timeout;
+    ret->memory = given.memory;
+    ret->cpus = given.cpus;
+    ret->pids = given.pids;
+    ret->ttl = given.ttl;
+    ret->data = text_dup(given.data);
+    ret->network = text_dup(given.network);
+    ret->image = text_dup(given.image);
+    ret->checkpoint = text_dup(given.checkpoint);
+    if (!ret->network || !ret->image || !ret->checkpoint || (given.data.data && !ret->data))
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    return settle_env(ret, given.env, problem);
 }
 
 void session_options_deinit(SessionOptions *options)
@@ -177,6 +212,7 @@ void session_options_deinit(SessionOptions *options)
     free(options->data);
     free(options->network);
     free(options->image);
+    free(options->checkpoint);
     buf_deinit(&options->env);
     *options = (SessionOptions){0};
 }
@@ -234,6 +270,8 @@ size_t session_options_differ(const SessionOptions *options, const OptionsGiven 
         ret[n++] = "network";
     if (given->image.data && !text_equal(given->image, options->image))
         ret[n++] = "image";
+    if (given->checkpoint.data && !text_equal(given->checkpoint, options->checkpoint))
+        ret[n++] = "checkpoint";
     return n;
 }
 
@@ -265,5 +303,7 @@ void session_options_write(Writer *w, const SessionOptions *options)
     write_text(w, options->network);
     write_key(w, "image");
     write_text(w, options->image);
+    write_key(w, "checkpoint");
+    write_text(w, options->checkpoint);
     msgpack_unpacked_destroy(&env);
 }

@@ -4,7 +4,7 @@
 #include "host/options.h"
 #include "proto/wire.h"
 
-#define SESSION_OPTION_COUNT 9
+#define SESSION_OPTION_COUNT 10
 
 /* As a client gave them; what it did not give is NAN, UINT64_MAX or NULL. Points into itself: not to be
  * copied. */
@@ -18,6 +18,7 @@ typedef struct OptionsGiven {
     double ttl;
     Text network;
     Text image;
+    Text checkpoint;
     msgpack_object_kv pairs[SESSION_OPTION_COUNT + 1]; /* what `env` points into */
 } OptionsGiven;
 
@@ -31,7 +32,8 @@ typedef struct SessionOptions {
     Buf env;    /* an encoded map of text to text */
     double ttl; /* seconds; 0: never ends for being idle */
     char *network;
-    char *image; /* "" is the engine's default */
+    char *image;      /* "" is the engine's default */
+    char *checkpoint; /* auto, always or off */
 } SessionOptions;
 
 /* Decodes the options in `body`; keys that are in `ignore` (NULL-terminated) are someone else's. */
@@ -41,6 +43,8 @@ int options_given_decode(OptionsGiven *ret, const msgpack_object_map *body, cons
 /* Fills what was not given from the controller's options, and refuses what cannot be. */
 int session_options_settle(SessionOptions *ret, const OptionsGiven *given, const Options *defaults,
                            Problem *problem);
+/* From what session_options_write wrote, whatever the controller's options are by now. */
+int session_options_read(SessionOptions *ret, const msgpack_object_map *map, Problem *problem);
 void session_options_deinit(SessionOptions *options);
 
 /* The names of given options that differ from how the session is; returns how many. */

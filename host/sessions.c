@@ -1,5 +1,7 @@
 #include "host/sessions.h"
 
+#include <string.h>
+
 static bool name_character(char c, bool first)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -14,6 +16,21 @@ bool session_name_valid(Text name)
         if (!name_character(name.data[i], i == 0))
             return false;
     return true;
+}
+
+bool session_path_valid(Text path)
+{
+    while (path.data && path.size <= LIMIT_SESSION_PATH) {
+        const char *slash = memchr(path.data, '/', path.size);
+        size_t n = slash ? (size_t)(slash - path.data) : path.size;
+
+        if (!session_name_valid((Text){path.data, n}))
+            return false;
+        if (!slash)
+            return true;
+        path = (Text){slash + 1, path.size - n - 1};
+    }
+    return false;
 }
 
 Session *sessions_holder(Controller *controller, Text name)
@@ -40,6 +57,8 @@ void sessions_add(Controller *controller, Session *session)
 
 void sessions_remove(Controller *controller, Session *session)
 {
+    if (!session->by_name.tbl) /* it was never added */
+        return;
     HASH_DELETE(by_name, controller->sessions, session);
     controller->session_count--;
 }

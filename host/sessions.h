@@ -12,3 +12,5 @@ void sessions_remove(Controller *controller, Session *session);
 
 /* 1 to 64 of A-Z a-z 0-9 . _ -, beginning with a letter or digit. */
 bool session_name_valid(Text name);
+/* That, or several of them with slashes between: a branch's. */
+bool session_path_valid(Text path);

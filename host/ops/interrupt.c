@@ -37,7 +37,7 @@ static void interrupt_call(Controller *controller, Request *request, Text run_id
     memcpy(id, run_id.data, run_id.size);
     call = call_find(controller, id);
     if (call)
-        answer(request, !call_ended(call) && session_interrupt(call->session, call));
+        answer(request, !call_ended(call) && session_interrupt(call->turn.session, call));
     else
         request_fail_text(request, ERR_NO_SUCH_RUN, "no call with run_id '%s' is running or stored", id);
 }
@@ -55,7 +55,7 @@ static void handle(Controller *controller, Request *request, const msgpack_objec
     }
     session = op_session(controller, request, interrupt.session, interrupt.instance);
     if (session)
-        answer(request, session->running && session_interrupt(session, session->running));
+        answer(request, session_interrupt(session, session_running(session)));
 }
 
 const Op op_interrupt = {.kind = MSG_INTERRUPT, .handle = handle};

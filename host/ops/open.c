@@ -1,3 +1,4 @@
+#include "host/envelope.h"
 #include "host/ops.h"
 #include "host/session.h"
 #include "host/sessions.h"
@@ -6,7 +7,7 @@
 static void attach(Session *session, Request *request, const OptionsGiven *given)
 {
     const char *names[SESSION_OPTION_COUNT];
-    size_t n = session_options_differ(&session->options, given, names);
+    size_t n = session_options_differ(&session->sandbox->options, given, names);
     Problem problem = PROBLEM_NULL;
     char list[128] = "";
 
@@ -29,7 +30,7 @@ static void open_new(Controller *controller, Request *request, const char *name,
     Session *session;
 
     if (session_options_settle(&options, given, controller->options, &problem) < 0 ||
-        session_start(&session, controller, name, false, NULL, &options, &problem) < 0) {
+        session_start(&session, controller, name, NULL, &options, &problem) < 0) {
         session_options_deinit(&options);
         request_fail(request, &problem);
         return;
@@ -69,21 +70,43 @@ static void open_later(Controller *controller, Request *request, const msgpack_o
                        Session *closing)
 {
     Again *again = calloc(1, sizeof(*again));
-    Writer w;
 
     if (!again) {
         request_fail_text(request, ERR_INTERNAL, "out of memory");
         return;
     }
     *again = (Again){.waiter.on_gone = on_gone, .controller = controller, .request = request};
-    writer_init(&w, &again->message);
-    write_array(&w, 4);
-    write_uint(&w, PROTOCOL_VERSION);
-    write_uint(&w, MSG_OPEN);
-    write_uint(&w, 0);
-    write_object(&w, &(msgpack_object){.type = MSGPACK_OBJECT_MAP, .via.map = *body});
-    writer_finish(&w); /* a message that is not whole is refused when it is read */
+    /* A message that is not whole is refused when it is read. */
+    envelope_wrap(&again->message, MSG_OPEN, 0, body);
     session_wait_gone(closing, &again->waiter);
+}
+
+/* Branches are made by `branch` alone, and attached to here. */
+static void open_branch(Controller *controller, Request *request, Text path, const OptionsGiven *given)
+{
+    Session *session = sessions_find(controller, path);
+
+    if (session)
+        attach(session, request, given);
+    else
+        request_fail_text(request, ERR_NO_SUCH_SESSION,
+                          "no branch '%.*s' is open; `branch` makes one of a session", (int)path.size,
+                          path.data);
+}
+
+static void open_session(Controller *controller, Request *request, Text name, const OptionsGiven *given,
+                         const msgpack_object_map *body)
+{
+    Session *session = sessions_holder(controller, name);
+    char terminated[LIMIT_SESSION_NAME + 1];
+
+    snprintf(terminated, sizeof(terminated), "%.*s", (int)name.size, name.data);
+    if (!session)
+        open_new(controller, request, terminated, given);
+    else if (session->state == SESSION_CLOSING)
+        open_later(controller, request, body, session);
+    else
+        attach(session, request, given);
 }
 
 static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
@@ -92,31 +115,21 @@ static void handle(Controller *controller, Request *request, const msgpack_objec
     const msgpack_object *value = map_find(body, "session");
     Problem problem = PROBLEM_NULL;
     OptionsGiven given;
-    Text text = {0};
-    char name[LIMIT_SESSION_NAME + 1];
-    Session *session;
+    Text name = {0};
 
     if (value && value->type == MSGPACK_OBJECT_STR)
-        text = (Text){value->via.str.ptr, value->via.str.size};
-    if (!session_name_valid(text)) {
+        name = (Text){value->via.str.ptr, value->via.str.size};
+    if (options_given_decode(&given, body, own, &problem) < 0)
+        request_fail(request, &problem);
+    else if (session_name_valid(name))
+        open_session(controller, request, name, &given, body);
+    else if (session_path_valid(name))
+        open_branch(controller, request, name, &given);
+    else
         request_fail_text(
             request, ERR_BAD_REQUEST,
             "a session's name has 1 to %u of A-Z a-z 0-9 . _ - and begins with a letter or digit",
             LIMIT_SESSION_NAME);
-        return;
-    }
-    if (options_given_decode(&given, body, own, &problem) < 0) {
-        request_fail(request, &problem);
-        return;
-    }
-    snprintf(name, sizeof(name), "%.*s", (int)text.size, text.data);
-    session = sessions_holder(controller, text);
-    if (!session)
-        open_new(controller, request, name, &given);
-    else if (session->state == SESSION_CLOSING)
-        open_later(controller, request, body, session);
-    else
-        attach(session, request, &given);
 }
 
 const Op op_open = {.kind = MSG_OPEN, .handle = handle};

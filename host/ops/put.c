@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/types.h>
@@ -21,15 +22,12 @@ static const Field fields[] = {
     FIELD(FIELD_BOOL, Put, last, false, 0),
 };
 
+#define UPLOAD_KEY_SIZE (16 + 1 + LIMIT_PATH + 1)
+
 /* Tells the uploads of one session apart: by connection and path. */
 static void upload_key(char *ret, size_t size, const TransferJob *job)
 {
-    const Peer *peer = &job->request->peer;
-    size_t at = 0;
-
-    for (size_t i = 0; i < peer->size; i++)
-        at += (size_t)snprintf(ret + at, size - at, "%02x", peer->id[i]);
-    snprintf(ret + at, size - at, ":%s", job->path);
+    snprintf(ret, size, "%" PRIx64 ":%s", job->request->peer, job->path);
 }
 
 /* The file belongs to the interpreter's user, so that code may change it; where that has no uid of its own,
@@ -39,7 +37,7 @@ static bool work(TransferJob *job)
     uid_t owner = job->isolated && geteuid() == 0 ? GUEST_UID : (uid_t)-1;
     Text path = {job->path, strlen(job->path)};
     Text data = {(const char *)buf_head(&job->data), job->data.size};
-    char key[2 * PEER_ID_MAX + LIMIT_PATH + 2];
+    char key[UPLOAD_KEY_SIZE];
     uint64_t size;
     Writer w;
 

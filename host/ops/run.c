@@ -12,6 +12,8 @@ typedef struct Run {
     Text run_id;
     double timeout;
     bool stream;
+    Text on_error, asks;
+    AskMode ask_mode;
     const msgpack_object_map *options;
 } Run;
 
@@ -19,7 +21,8 @@ static const Field fields[] = {
     FIELD(FIELD_TEXT, Run, session, false, 0),      FIELD(FIELD_TEXT, Run, instance, false, 0),
     FIELD(FIELD_TEXT, Run, code, true, LIMIT_CODE), FIELD(FIELD_TEXT, Run, run_id, true, 0),
     FIELD(FIELD_DOUBLE, Run, timeout, false, 0),    FIELD(FIELD_BOOL, Run, stream, false, 0),
-    FIELD(FIELD_MAP, Run, options, false, 0),
+    FIELD(FIELD_TEXT, Run, on_error, false, 16),    FIELD(FIELD_MAP, Run, options, false, 0),
+    FIELD(FIELD_TEXT, Run, asks, false, 16),
 };
 
 /* Copies a valid run_id. */
@@ -36,7 +39,7 @@ static bool take_run_id(char *ret, Text text)
 static void join(Call *call, Request *request, const Run *run)
 {
     if (call_is_same(call, run->code))
-        call_join(call, request, run->stream);
+        call_join(call, request, run->stream, run->ask_mode);
     else
         request_fail_text(request, ERR_BAD_REQUEST,
                           "run_id %s was used for other code; choose a new one for each call", call->run_id);
@@ -45,7 +48,7 @@ static void join(Call *call, Request *request, const Run *run)
 static void queue(Controller *controller, Session *session, Request *request, const Run *run,
                   const char *run_id)
 {
-    double timeout = isnan(run->timeout) ? session->options.timeout : run->timeout;
+    double timeout = isnan(run->timeout) ? session->sandbox->options.timeout : run->timeout;
     Problem problem = PROBLEM_NULL;
     Call *call = call_new(controller, run_id, run->code, timeout);
 
@@ -53,7 +56,8 @@ static void queue(Controller *controller, Session *session, Request *request, co
         request_fail_text(request, ERR_INTERNAL, "out of memory");
         return;
     }
-    call_join(call, request, run->stream);
+    call->rolls_back = text_equal(run->on_error, "rollback");
+    call_join(call, request, run->stream, run->ask_mode);
     if (session_run(session, call, &problem) < 0)
         call_fail(call, &problem);
 }
@@ -71,10 +75,31 @@ static Session *start_ephemeral(Controller *controller, const Run *run, const ch
     snprintf(name, sizeof(name), "~%s", run_id);
     if (options_given_decode(&given, run->options ? run->options : &empty, none, problem) < 0)
         return NULL;
+    if (!given.checkpoint.data)
+        given.checkpoint = (Text){"off", 3}; /* there is no later call that would go on from one */
     if (session_options_settle(&options, &given, controller->options, problem) == 0)
-        session_start(&session, controller, name, true, run_id, &options, problem);
+        session_start(&session, controller, name, run_id, &options, problem);
     session_options_deinit(&options);
     return session;
+}
+
+static int check(Run *run, char *ret_run_id, Problem *problem)
+{
+    if (!take_run_id(ret_run_id, run->run_id))
+        return problem_set(problem, ERR_BAD_REQUEST, "run_id must be %u lower-case hexadecimal digits",
+                           LIMIT_RUN_ID);
+    if (!isnan(run->timeout) && !(run->timeout > 0 && run->timeout <= TIMEOUT_MAXIMUM))
+        return problem_set(problem, ERR_BAD_REQUEST, "timeout must be more than 0 and at most %.0f seconds",
+                           TIMEOUT_MAXIMUM);
+    if (run->on_error.data && !text_equal(run->on_error, "keep") && !text_equal(run->on_error, "rollback"))
+        return problem_set(problem, ERR_BAD_REQUEST, "on_error must be keep or rollback");
+    if (asks_parse(&run->ask_mode, run->asks) < 0)
+        return problem_set(problem, ERR_BAD_REQUEST, "asks must be pause or count");
+    if (run->session.data && run->options)
+        return problem_set(
+            problem, ERR_BAD_REQUEST,
+            "options belong to a call in a container of its own; a session has those it was opened with");
+    return 0;
 }
 
 static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
@@ -87,25 +112,13 @@ static void handle(Controller *controller, Request *request, const msgpack_objec
 
     if (!op_decode(request, &run, fields, ARRAY_SIZE(fields), body))
         return;
-    if (!take_run_id(run_id, run.run_id)) {
-        request_fail_text(request, ERR_BAD_REQUEST, "run_id must be %u lower-case hexadecimal digits",
-                          LIMIT_RUN_ID);
-        return;
-    }
-    if (!isnan(run.timeout) && !(run.timeout > 0 && run.timeout <= TIMEOUT_MAXIMUM)) {
-        request_fail_text(request, ERR_BAD_REQUEST, "timeout must be more than 0 and at most %.0f seconds",
-                          TIMEOUT_MAXIMUM);
+    if (check(&run, run_id, &problem) < 0) {
+        request_fail(request, &problem);
         return;
     }
     call = call_find(controller, run_id);
     if (call) {
         join(call, request, &run);
-        return;
-    }
-    if (run.session.data && run.options) {
-        request_fail_text(
-            request, ERR_BAD_REQUEST,
-            "options belong to a call in a container of its own; a session has those it was opened with");
         return;
     }
     if (run.session.data) {

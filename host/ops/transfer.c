@@ -46,7 +46,7 @@ void transfer_begin(Controller *controller, Session *session, const TransferJob 
     }
     *job = *given;
     job->path = text_dup(path);
-    job->dirfd = fcntl(session->directory.files_fd, F_DUPFD_CLOEXEC, 3);
+    job->dirfd = fcntl(session->sandbox->directory.files_fd, F_DUPFD_CLOEXEC, 3);
     job->isolated = controller->engine->ops->isolates;
     if (job->path && job->dirfd >= 0)
         r = worker_submit(controller->worker, &job->job, run, done);

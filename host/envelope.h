@@ -1,0 +1,19 @@
+/* What the host adds to proto/wire.h: messages around a body that is there already, and a field of text. */
+#pragma once
+
+#include "proto/wire.h"
+
+/* Appends [version, kind, id, body], where the body is encoded. 0, -ENOBUFS or -ENOMEM. */
+int envelope_write(Buf *ret, MessageKind kind, uint64_t id, Text body);
+
+/* The same around a body that was received. */
+int envelope_wrap(Buf *ret, MessageKind kind, uint64_t id, const msgpack_object_map *body);
+
+/* What is encoded in a buffer. */
+static inline Text encoded_text(const Buf *buf)
+{
+    return (Text){(const char *)buf_head(buf), buf->size};
+}
+
+/* `key` and its value, nil when absent. */
+void write_optional(Writer *w, const char *key, Text text);

@@ -1,0 +1,39 @@
+/* guest_hello: what a supervisor says of itself and its session when it connects. Pure. */
+#pragma once
+
+#include "proto/wire.h"
+
+/* How the supervisor says that one interpreter stands. */
+typedef struct GuestBranch {
+    uint64_t branch; /* 0: the session itself */
+    uint64_t epoch;
+    uint64_t execution_count;
+} GuestBranch;
+
+/* The call that it runs. */
+typedef struct GuestRunning {
+    uint64_t id; /* of the execute message; 0: none runs */
+    uint64_t branch;
+    uint64_t code_hash;
+    char run_id[LIMIT_RUN_ID + 1];
+} GuestRunning;
+
+/* How the session stands; no branch is named twice, and the one that runs is among them. */
+typedef struct GuestHello {
+    size_t branch_count;
+    GuestBranch branches[LIMIT_BRANCHES + 1]; /* that of the session itself first */
+    GuestRunning running;
+} GuestHello;
+
+/* Who it claims to be. */
+typedef struct GuestClaim {
+    Text session;
+    Text secret; /* points into the message */
+    GuestHello hello;
+} GuestClaim;
+
+/* 0, or -EPROTO with the problem set. */
+int guest_hello_decode(GuestClaim *ret, const msgpack_object_map *body, Problem *problem);
+
+/* 32 lower-case hexadecimal digits. */
+bool run_id_valid(Text text);

@@ -1,0 +1,65 @@
+/* Journal: the file in which a controller leaves what the next one must know of a sandbox, should it be
+ * killed. Nothing is synced: what a killed process has written stays, and a crash of the machine takes the
+ * containers with it anyway.
+ *
+ *   header   8 bytes, with the version
+ *   batch    size (4 bytes, big endian), then that many bytes of entries: what was appended at once, which
+ *            counts as a whole or not at all
+ *   entry    size (4 bytes, big endian), then one msgpack map (journal_entry.h)
+ *
+ * Everything in it can be written anew from what the controller knows: that is done when the file has grown
+ * to more than twice what is live, and when it could not be written for a while. */
+#pragma once
+
+#include "proto/base/base.h"
+#include "proto/base/buf.h"
+
+typedef struct Journal Journal;
+
+/* Writes everything that is live with journal_put. 0 or a negative errno: it cannot be done now. */
+typedef int (*JournalSnapshot)(Journal *journal, void *userdata);
+
+struct Journal {
+    char *path; /* NULL: none is kept */
+    int fd;     /* -1: it could not be written; there is no file then, as half of one would mislead */
+    bool lost;  /* and that was said */
+    uint64_t size;
+    uint64_t rewrite_size; /* it is written anew before it gets larger */
+    JournalSnapshot snapshot;
+    void *userdata;
+};
+
+#define JOURNAL_NULL ((Journal){.fd = -1})
+
+/* A batch is a Buf that begins with journal_batch and gets entries by journal_entry.h. */
+int journal_batch(Buf *batch);
+
+/* Keeps a journal at `path` from now on and writes what is live. A failure is logged and not the caller's: it
+ * costs what a killed controller would have left, and is tried again. -ENOMEM without a path. */
+int journal_open(Journal *journal, const char *path, JournalSnapshot snapshot, void *userdata);
+
+/* Appends a batch that says what the snapshot says already, too. */
+void journal_append(Journal *journal, Buf *batch);
+
+/* Goes on with the journal of an earlier controller, of which the first `size` bytes make sense. */
+int journal_resume(Journal *journal, const char *path, uint64_t size, JournalSnapshot snapshot,
+                   void *userdata);
+
+/* Writes it anew: for what could not be made a batch. */
+void journal_refresh(Journal *journal);
+
+/* From within a snapshot. */
+int journal_put(Journal *journal, Buf *batch);
+
+/* The file is left to the next controller. */
+void journal_leave(Journal *journal);
+void journal_remove(Journal *journal);
+
+/* Calls `entry` for each entry of all whole batches until it returns a negative errno: the rest is not looked
+ * at. Returns the size of the bytes that made sense; 0 when not even the header does. */
+size_t journal_parse(const void *bytes, size_t size,
+                     int (*entry)(void *userdata, const void *bytes, size_t size), void *userdata);
+
+/* The same for a file. 0 or a negative errno. */
+int journal_read(const char *path, int (*entry)(void *userdata, const void *bytes, size_t size),
+                 void *userdata, uint64_t *ret_size);

@@ -1,0 +1,7 @@
+/* How much memory the host has. */
+#pragma once
+
+#include <stdint.h>
+
+/* Bytes that programs can have without swapping, as the kernel estimates; UINT64_MAX when it does not say. */
+uint64_t memory_available(void);

@@ -1,0 +1,189 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "host/ops.h"
+#include "host/sandbox_files.h"
+#include "host/session.h"
+#include "host/sessions.h"
+#include "host/variables.h"
+
+typedef struct CheckpointOrder {
+    Order order;
+    char name[LIMIT_SESSION_NAME + 1]; /* "": none */
+    bool files;
+    FilesJob *job; /* that copies them */
+    bool copied;
+    uint64_t bytes;
+} CheckpointOrder;
+
+/* The files come first: when they cannot be kept no checkpoint is taken. */
+static void copy_files(FilesJob *job)
+{
+    snapshot_take(job->store, job->files, job->budget, &job->bytes, &job->problem);
+}
+
+static void on_copied(Order *order, FilesJob *job)
+{
+    CheckpointOrder *checkpoint = container_of(order, CheckpointOrder, order);
+    Problem problem = job->problem;
+
+    checkpoint->job = NULL;
+    checkpoint->copied = problem.code == ERR_NONE;
+    checkpoint->bytes = job->bytes;
+    files_job_free(job);
+    if (checkpoint->copied)
+        order_send(order);
+    else
+        order_fail(order, &problem);
+}
+
+static void start(Order *order)
+{
+    CheckpointOrder *checkpoint = container_of(order, CheckpointOrder, order);
+    Problem problem = PROBLEM_NULL;
+    FilesJob *job;
+
+    if (!checkpoint->files) {
+        order_send(order);
+        return;
+    }
+    job = files_job_new(order, true, &problem);
+    if (job && files_job_begin(job, copy_files, on_copied, &problem) == 0)
+        checkpoint->job = job;
+    else
+        order_fail(order, &problem);
+}
+
+static int keep_files(CheckpointOrder *checkpoint, const Checkpoint *said)
+{
+    const Sandbox *sandbox = checkpoint->order.turn.session->sandbox;
+    int store _cleanup_(closep) = snapshot_store(&sandbox->directory, false);
+    char id[LIMIT_SESSION_NAME + 1];
+    int r;
+
+    snprintf(id, sizeof(id), "%.*s", (int)said->id.size, said->id.data);
+    r = store < 0 ? store : snapshot_keep(store, id, checkpoint->name, checkpoint->bytes);
+    if (r == 0)
+        checkpoint->copied = false;
+    return r;
+}
+
+typedef struct Reply {
+    const msgpack_object *checkpoint;
+    const msgpack_object_array *dropped;
+} Reply;
+
+static const Field reply_fields[] = {
+    FIELD(FIELD_OBJECT, Reply, checkpoint, true, 0),
+    FIELD(FIELD_ARRAY, Reply, dropped, true, 0),
+};
+
+static void reply_to_client(Order *order, const Checkpoint *checkpoint, const msgpack_object_array *dropped)
+{
+    Sandbox *sandbox = order->turn.session->sandbox;
+    Buf body _cleanup_(buf_deinit) = BUF_NULL;
+    Writer w;
+
+    for (uint32_t i = 0; i < dropped->size; i++)
+        sandbox_drop_files(sandbox, (Text){dropped->ptr[i].via.str.ptr, dropped->ptr[i].via.str.size});
+    writer_init(&w, &body);
+    write_map(&w, 2);
+    write_key(&w, "checkpoint");
+    sandbox_write_checkpoint(&w, sandbox, checkpoint);
+    write_key(&w, "dropped");
+    texts_write(&w, dropped);
+    writer_finish(&w);
+    order_reply(order, &body);
+}
+
+static int answer(Order *order, const msgpack_object_map *reply, Problem *problem)
+{
+    CheckpointOrder *checkpoint = container_of(order, CheckpointOrder, order);
+    Checkpoint said = {0};
+    Reply body = {0};
+    int r = fields_decode(&body, reply_fields, ARRAY_SIZE(reply_fields), reply, problem);
+
+    if (r == 0)
+        r = checkpoint_decode(&said, body.checkpoint, problem);
+    if (r == 0)
+        r = checkpoint_ids_check(body.dropped, problem);
+    if (r < 0)
+        return r;
+    if (checkpoint->copied && (r = keep_files(checkpoint, &said)) < 0) {
+        problem_set(problem, ERR_INTERNAL,
+                    "the checkpoint %.*s is taken, but the files could not be kept with it: %s",
+                    (int)said.id.size, said.id.data, strerror(-r));
+        order_fail(order, problem);
+        return 0;
+    }
+    reply_to_client(order, &said, body.dropped);
+    return 0;
+}
+
+static void over(Order *order, const Problem *problem)
+{
+    CheckpointOrder *checkpoint = container_of(order, CheckpointOrder, order);
+    const Sandbox *sandbox = order->turn.session->sandbox;
+    int store _cleanup_(closep) = checkpoint->copied ? snapshot_store(&sandbox->directory, false) : -1;
+
+    if (checkpoint->job)
+        checkpoint->job->order = NULL;
+    if (store >= 0)
+        snapshot_give_up(store, sandbox->controller->worker);
+}
+
+static const OrderOps checkpoint_ops = {
+    .kind = MSG_CHECKPOINT, .start = start, .answer = answer, .over = over};
+
+typedef struct CheckpointRequest {
+    Text session, instance;
+    Text name;
+    bool files;
+} CheckpointRequest;
+
+static const Field fields[] = {
+    FIELD(FIELD_TEXT, CheckpointRequest, session, true, 0),
+    FIELD(FIELD_TEXT, CheckpointRequest, instance, false, 0),
+    FIELD(FIELD_TEXT, CheckpointRequest, name, false, 0),
+    FIELD(FIELD_BOOL, CheckpointRequest, files, false, 0),
+};
+
+static void queue(Session *session, Request *request, const CheckpointRequest *asked)
+{
+    CheckpointOrder *checkpoint = order_new(sizeof(*checkpoint), &checkpoint_ops, session, request);
+    Writer w;
+
+    if (!checkpoint)
+        return;
+    checkpoint->files = asked->files;
+    memcpy(checkpoint->name, asked->name.data ? asked->name.data : "", asked->name.size);
+    writer_init(&w, &checkpoint->order.body);
+    write_map(&w, 2);
+    write_key(&w, "branch");
+    write_uint(&w, session->branch);
+    write_key(&w, "name");
+    write_text(&w, asked->name.data ? checkpoint->name : NULL);
+    writer_finish(&w);
+    session_order(session, &checkpoint->order);
+}
+
+static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
+{
+    CheckpointRequest asked = {0};
+    Session *session;
+
+    if (!op_decode(request, &asked, fields, ARRAY_SIZE(fields), body))
+        return;
+    session = op_session(controller, request, asked.session, asked.instance);
+    if (!session)
+        return;
+    if (asked.name.data && !session_name_valid(asked.name))
+        request_fail_text(
+            request, ERR_BAD_REQUEST,
+            "a checkpoint's name has 1 to %u of A-Z a-z 0-9 . _ - and begins with a letter or digit",
+            LIMIT_SESSION_NAME);
+    else
+        queue(session, request, &asked);
+}
+
+const Op op_checkpoint = {.kind = MSG_CHECKPOINT, .handle = handle};

@@ -1,0 +1,231 @@
+#include <string.h>
+
+#include "host/ops.h"
+#include "host/sandbox_files.h"
+#include "host/session.h"
+#include "host/variables.h"
+
+typedef struct Reply {
+    Text checkpoint;
+    uint64_t execution_count, epoch;
+    const msgpack_object_array *not_restored;
+} Reply;
+
+static const Field reply_fields[] = {
+    FIELD(FIELD_TEXT, Reply, checkpoint, true, LIMIT_SESSION_NAME),
+    FIELD(FIELD_UINT, Reply, execution_count, true, 0),
+    FIELD(FIELD_UINT, Reply, epoch, true, 0),
+    FIELD(FIELD_ARRAY, Reply, not_restored, true, 0),
+};
+
+typedef struct RollbackOrder {
+    Order order;
+    char checkpoint[LIMIT_SESSION_NAME + 1]; /* id or name */
+    char entry[SNAPSHOT_ENTRY_SIZE];         /* of its files; "" when it has none */
+    bool staged;                             /* a copy of these is ready */
+    FilesJob *job;
+    Buf reply;       /* what the client gets */
+    Problem problem; /* or this */
+} RollbackOrder;
+
+static void write_reply(Buf *ret, const Reply *said, bool restored)
+{
+    Writer w;
+
+    writer_init(&w, ret);
+    write_map(&w, 5);
+    write_key(&w, "checkpoint");
+    write_text_n(&w, said->checkpoint.data, said->checkpoint.size);
+    write_key(&w, "execution_count");
+    write_uint(&w, said->execution_count);
+    write_key(&w, "epoch");
+    write_uint(&w, said->epoch);
+    write_key(&w, "files");
+    write_text(&w, restored ? "restored" : "kept");
+    write_key(&w, "not_restored");
+    texts_write(&w, said->not_restored);
+    writer_finish(&w);
+}
+
+static void begin_job(RollbackOrder *rollback, void (*work)(FilesJob *job),
+                      void (*then)(Order *order, FilesJob *job))
+{
+    Problem problem = PROBLEM_NULL;
+    FilesJob *job = files_job_new(&rollback->order, false, &problem);
+
+    if (job)
+        strcpy(job->entry, rollback->entry);
+    if (job && files_job_begin(job, work, then, &problem) == 0)
+        rollback->job = job;
+    else
+        order_fail(&rollback->order, &problem);
+}
+
+static void answer_client(RollbackOrder *rollback)
+{
+    Buf body _cleanup_(buf_deinit) = rollback->reply;
+
+    rollback->reply = BUF_NULL;
+    order_reply(&rollback->order, &body);
+}
+
+/* First a copy of the files, which can fail and changes nothing; */
+
+static void stage(FilesJob *job)
+{
+    snapshot_stage(job->store, job->entry, job->files, &job->problem);
+}
+
+static void on_staged(Order *order, FilesJob *job)
+{
+    RollbackOrder *rollback = container_of(order, RollbackOrder, order);
+    Problem problem = job->problem;
+
+    rollback->job = files_job_free(job);
+    rollback->staged = problem.code == ERR_NONE;
+    if (rollback->staged)
+        order_send(order);
+    else
+        order_fail(order, &problem);
+}
+
+static void start(Order *order)
+{
+    RollbackOrder *rollback = container_of(order, RollbackOrder, order);
+    Text checkpoint = {rollback->checkpoint, strlen(rollback->checkpoint)};
+
+    if (sandbox_find_files(order->turn.session->sandbox, checkpoint, rollback->entry))
+        begin_job(rollback, stage, on_staged);
+    else
+        order_send(order);
+}
+
+/* then the variables; then the files change places, and what is in artifacts is nothing new. */
+
+static void restore(FilesJob *job)
+{
+    snapshot_restore(job->files, &job->problem);
+}
+
+static void on_accepted(void *userdata)
+{
+    Sandbox *sandbox = userdata;
+    Order *order = sandbox_running_order(sandbox, MSG_ROLLBACK);
+
+    if (order)
+        answer_client(container_of(order, RollbackOrder, order));
+}
+
+static void on_restored(Order *order, FilesJob *job)
+{
+    RollbackOrder *rollback = container_of(order, RollbackOrder, order);
+    Sandbox *sandbox = order->turn.session->sandbox;
+    Problem problem = job->problem;
+
+    rollback->job = files_job_free(job);
+    rollback->staged = false;
+    if (problem.code != ERR_NONE) {
+        problem_prefix(&problem,
+                       "the variables are rolled back, but the files in /session could not be restored");
+        order_fail(order, &problem);
+    } else if (artifacts_accept(sandbox->artifacts, sandbox->controller->worker, on_accepted, sandbox) < 0) {
+        answer_client(rollback);
+    }
+}
+
+/* Whether what is staged belongs to the checkpoint that was restored. */
+static bool staged_is(const RollbackOrder *rollback, Text checkpoint)
+{
+    return rollback->staged && strncmp(rollback->entry, checkpoint.data, checkpoint.size) == 0 &&
+           rollback->entry[checkpoint.size] == '@';
+}
+
+/* or, when the variables could not be, the copy is not needed. */
+
+static void unstage(FilesJob *job)
+{
+    snapshot_unstage(job->files);
+}
+
+static void on_unstaged(Order *order, FilesJob *job)
+{
+    RollbackOrder *rollback = container_of(order, RollbackOrder, order);
+
+    rollback->job = files_job_free(job);
+    if (rollback->problem.code == ERR_NONE)
+        answer_client(rollback);
+    else
+        order_fail(order, &rollback->problem);
+}
+
+static int answer(Order *order, const msgpack_object_map *reply, Problem *problem)
+{
+    RollbackOrder *rollback = container_of(order, RollbackOrder, order);
+    Session *session = order->turn.session;
+    Reply said = {0};
+    bool matches;
+    int r = fields_decode(&said, reply_fields, ARRAY_SIZE(reply_fields), reply, problem);
+
+    if (r == 0)
+        r = texts_check(said.not_restored, LIMIT_NOT_RESTORED, LIMIT_NOTE, "not_restored", problem);
+    if (r < 0)
+        return r;
+    session->epoch = MAX(session->epoch, said.epoch);
+    matches = staged_is(rollback, said.checkpoint);
+    write_reply(&rollback->reply, &said, matches);
+    if (matches)
+        begin_job(rollback, restore, on_restored);
+    else if (rollback->staged)
+        begin_job(rollback, unstage, on_unstaged);
+    else
+        answer_client(rollback);
+    return 0;
+}
+
+static void refused(Order *order, const Problem *problem)
+{
+    RollbackOrder *rollback = container_of(order, RollbackOrder, order);
+
+    rollback->problem = *problem;
+    if (rollback->staged)
+        begin_job(rollback, unstage, on_unstaged);
+    else
+        order_fail(order, problem);
+}
+
+static void over(Order *order, const Problem *problem)
+{
+    RollbackOrder *rollback = container_of(order, RollbackOrder, order);
+
+    if (rollback->job)
+        rollback->job->order = NULL;
+    if (problem && problem->code == ERR_NO_SUCH_CHECKPOINT && *rollback->entry)
+        sandbox_drop_files(order->turn.session->sandbox,
+                           (Text){rollback->checkpoint, strlen(rollback->checkpoint)});
+    buf_deinit(&rollback->reply);
+}
+
+static const OrderOps rollback_ops = {
+    .kind = MSG_ROLLBACK, .start = start, .answer = answer, .refused = refused, .over = over};
+
+static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
+{
+    char checkpoint[LIMIT_SESSION_NAME + 1];
+    Session *session = op_checkpoint_target(controller, request, body, checkpoint);
+    RollbackOrder *rollback = session ? order_new(sizeof(*rollback), &rollback_ops, session, request) : NULL;
+    Writer w;
+
+    if (!rollback)
+        return;
+    strcpy(rollback->checkpoint, checkpoint);
+    writer_init(&w, &rollback->order.body);
+    write_map(&w, 2);
+    write_key(&w, "branch");
+    write_uint(&w, session->branch);
+    write_key(&w, "checkpoint");
+    write_text(&w, checkpoint);
+    writer_finish(&w);
+    session_order(session, &rollback->order);
+}
+
+const Op op_rollback = {.kind = MSG_ROLLBACK, .handle = handle};

@@ -1,0 +1,219 @@
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+
+#include "host/pool_parts.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+
+/* Kinds at once, so that clients that ask for ever other limits do not fill the host. */
+#define KINDS_MAX 8
+/* With less memory than that a session would miss what the modules take of it. */
+#define IMPORTS_MEMORY (UINT64_C(512) << 20)
+
+/* ---- kinds -----------------------------------------------------------------------------------------------
+ */
+
+static int empty_env(Buf *ret)
+{
+    Writer w;
+
+    writer_init(&w, ret);
+    write_map(&w, 0);
+    return writer_finish(&w);
+}
+
+/* What the container is made with; the rest is settled by whoever claims it. */
+static int copy_options(SessionOptions *ret, const SessionOptions *from)
+{
+    *ret = (SessionOptions){
+        .timeout = from->timeout,
+        .memory = from->memory,
+        .cpus = from->cpus,
+        .pids = from->pids,
+        .network = strdup(from->network),
+        .image = strdup(from->image),
+        .checkpoint = strdup("off"),
+    };
+    if (ret->network && ret->image && ret->checkpoint && empty_env(&ret->env) == 0)
+        return 0;
+    session_options_deinit(ret);
+    return -ENOMEM;
+}
+
+int kind_options(const PoolKind *kind, SessionOptions *ret)
+{
+    return copy_options(ret, &kind->options);
+}
+
+static PoolKind *add(Pool *pool, const SessionOptions *options, bool ephemeral)
+{
+    PoolKind *kind = calloc(1, sizeof(*kind));
+
+    if (!kind || copy_options(&kind->options, options) < 0) {
+        free(kind);
+        return NULL;
+    }
+    kind->pool = pool;
+    kind->ephemeral = ephemeral;
+    kind->target = kind->base = pool->controller->options->pool;
+    kind->claimed = clock_now();
+    list_init(&kind->spares);
+    list_append(&pool->kinds, &kind->link);
+    return kind;
+}
+
+void kind_free(PoolKind *kind)
+{
+    kind_trim(kind, 0);
+    list_remove(&kind->link);
+    session_options_deinit(&kind->options);
+    free(kind);
+}
+
+static bool is_of(const PoolKind *kind, const SessionOptions *options, bool ephemeral)
+{
+    const SessionOptions *own = &kind->options;
+
+    return kind->ephemeral == ephemeral && own->memory == options->memory && own->cpus == options->cpus &&
+           own->pids == options->pids && strcmp(own->network, options->network) == 0 &&
+           strcmp(own->image, options->image) == 0;
+}
+
+/* The one that was not asked for longest goes when there would be too many. */
+static void make_room(Pool *pool)
+{
+    PoolKind *kind, *oldest = NULL;
+    size_t n = 0;
+
+    list_foreach (kind, &pool->kinds, PoolKind, link) {
+        n++;
+        if (!kind->standard && (!oldest || kind->claimed < oldest->claimed))
+            oldest = kind;
+    }
+    if (n >= KINDS_MAX && oldest)
+        kind_free(oldest);
+}
+
+PoolKind *kind_of(Pool *pool, const SessionOptions *options, bool ephemeral)
+{
+    PoolKind *kind;
+
+    list_foreach (kind, &pool->kinds, PoolKind, link)
+        if (is_of(kind, options, ephemeral))
+            return kind;
+    make_room(pool);
+    return add(pool, options, ephemeral);
+}
+
+int kind_add_standard(Pool *pool, Problem *problem)
+{
+    static const char *const none[] = {NULL};
+    SessionOptions options _cleanup_(session_options_deinit) = {0};
+    msgpack_object_map nothing = {0};
+    OptionsGiven given;
+    PoolKind *kind;
+
+    if (options_given_decode(&given, &nothing, none, problem) < 0 ||
+        session_options_settle(&options, &given, pool->controller->options, problem) < 0)
+        return -EPROTO;
+    kind = add(pool, &options, false);
+    if (!kind)
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    kind->standard = true;
+    return 0;
+}
+
+/* ---- their spares ----------------------------------------------------------------------------------------
+ */
+
+size_t kind_count(const PoolKind *kind)
+{
+    size_t n = 0;
+
+    for (const List *at = kind->spares.next; at != &kind->spares; at = at->next)
+        n++;
+    return n;
+}
+
+void kind_give_up(Spare *spare)
+{
+    list_remove(&spare->in_kind);
+    spare->kind = NULL;
+}
+
+void kind_trim(PoolKind *kind, size_t count)
+{
+    size_t n = kind_count(kind);
+    Spare *spare;
+
+    list_foreach (spare, &kind->spares, Spare, in_kind) {
+        if (n-- <= count)
+            return;
+        kind_give_up(spare);
+        sandbox_close(spare->sandbox, "it is not needed any more");
+    }
+}
+
+/* ---- imports ---------------------------------------------------------------------------------------------
+ */
+
+/* The next name of the list; empty at the end. */
+static Text next_import(const char **at)
+{
+    const char *from = *at + strspn(*at, ", ");
+    size_t size = strcspn(from, ", ");
+
+    *at = from + size;
+    return (Text){from, size};
+}
+
+static bool is_module(Text name)
+{
+    for (size_t i = 0; i < name.size; i++)
+        if (!isalnum((unsigned char)name.data[i]) && name.data[i] != '_' && name.data[i] != '.')
+            return false;
+    return name.size <= LIMIT_NOTE;
+}
+
+static size_t count_imports(const char *imports)
+{
+    size_t n = 0;
+
+    while (next_import(&imports).size > 0)
+        n++;
+    return n;
+}
+
+int imports_check(const char *imports, Problem *problem)
+{
+    size_t n = count_imports(imports);
+    Text name;
+
+    if (n > LIMIT_IMPORTS)
+        return problem_set(problem, ERR_BAD_REQUEST, "imports may name %u modules at most", LIMIT_IMPORTS);
+    while ((name = next_import(&imports)).size > 0)
+        if (!is_module(name))
+            return problem_set(problem, ERR_BAD_REQUEST, "imports: '%.*s' is not the name of a module",
+                               (int)MIN(name.size, LIMIT_NOTE), name.data);
+    return 0;
+}
+
+void pool_write_imports(Writer *w, const Sandbox *sandbox)
+{
+    const char *imports =
+        sandbox->options.memory >= IMPORTS_MEMORY ? sandbox->controller->options->imports : "";
+    Text name;
+
+    write_array(w, count_imports(imports));
+    while ((name = next_import(&imports)).size > 0)
+        write_text_n(w, name.data, name.size);
+}
+
+void pool_not_imported(Pool *pool, const msgpack_object_array *failed)
+{
+    for (uint32_t i = 0; i < failed->size && !pool->told; i++)
+        log_warn("module not imported", "module=%.*s consequence=%s", (int)failed->ptr[i].via.str.size,
+                 failed->ptr[i].via.str.ptr, "spare containers do without it");
+    pool->told |= failed->size > 0;
+}

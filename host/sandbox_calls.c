@@ -1,0 +1,226 @@
+#include <stdio.h>
+
+#include "host/envelope.h"
+#include "host/record.h"
+#include "host/sandbox_parts.h"
+
+static RecordHead record_head(const Call *call)
+{
+    const Session *session = call->turn.session;
+
+    return (RecordHead){
+        .run_id = call->run_id,
+        .session = session->sandbox->ephemeral ? NULL : session->name,
+        .engine = session->controller->engine->ops->name,
+        .execution_count = session->execution_count,
+        .epoch = session->epoch,
+    };
+}
+
+void sandbox_end_bare(Call *call, const char *status, const char *state, const char *name,
+                      const char *message)
+{
+    RecordHead head = record_head(call);
+    Buf record _cleanup_(buf_deinit) = BUF_NULL;
+    Problem problem = PROBLEM_NULL;
+
+    if (record_write_bare(&record, &head, status, state, name, message) == 0) {
+        call_end(call, &record);
+        return;
+    }
+    problem_set(&problem, ERR_INTERNAL, "out of memory");
+    call_fail(call, &problem);
+}
+
+static int send_execute(Sandbox *sandbox, Call *call)
+{
+    const char *asks = asks_name(call->asks.mode);
+    Buf message _cleanup_(buf_deinit) = BUF_NULL;
+    Writer w;
+    int r;
+
+    call->turn.number = sandbox_next_number(sandbox->controller);
+    writer_message(&w, &message, MSG_EXECUTE, call->turn.number, asks ? 8 : 7);
+    write_key(&w, "branch");
+    write_uint(&w, call->turn.session->branch);
+    write_key(&w, "code");
+    write_text_n(&w, call->code, call->code_size);
+    write_key(&w, "code_hash");
+    write_uint(&w, call->code_hash);
+    write_key(&w, "timeout");
+    write_double(&w, call->timeout);
+    write_key(&w, "stream");
+    write_bool(&w, call->stream != NULL);
+    write_key(&w, "run_id");
+    write_text(&w, call->run_id);
+    write_key(&w, "on_error");
+    write_text(&w, call->rolls_back ? "rollback" : "keep");
+    if (asks) {
+        write_key(&w, "asks");
+        write_text(&w, asks);
+    }
+    r = writer_finish(&w);
+    return r < 0 ? r : guest_send(sandbox->guest, &message);
+}
+
+void sandbox_start_call(Sandbox *sandbox, Call *call)
+{
+    if (send_execute(sandbox, call) < 0)
+        sandbox_close(sandbox, "its supervisor cannot be reached");
+    else
+        free(take(call->code));
+}
+
+void sandbox_grant(Sandbox *sandbox, const Call *call, unsigned count)
+{
+    Buf message _cleanup_(buf_deinit) = BUF_NULL;
+    Writer w;
+
+    if (count == 0)
+        return;
+    writer_message(&w, &message, MSG_CREDIT, call->turn.number, 1);
+    write_key(&w, "count");
+    write_uint(&w, count);
+    if (writer_finish(&w) == 0)
+        guest_send(sandbox->guest, &message);
+}
+
+/* Whether the kernel has killed for memory since it was last asked. */
+static bool has_killed(Sandbox *sandbox)
+{
+    uint64_t bytes, kills, before = sandbox->oom_kills;
+
+    if (sandbox->controller->engine->ops->memory(sandbox->container, &bytes, &kills) < 0)
+        return false;
+    sandbox->oom_kills = kills;
+    return kills > before;
+}
+
+/* A call that lived on may have lost processes of its own to the kernel, which the next one is not to be
+ * blamed for. In less than this no process fills the least memory a session has. */
+#define FILLING_SECONDS 0.005
+
+/* The running call, which is not that any more. */
+static Call *take_running(Sandbox *sandbox)
+{
+    Call *call = sandbox_running_call(sandbox);
+
+    sandbox->running = NULL;
+    return call;
+}
+
+void sandbox_fail_call(Sandbox *sandbox, const Problem *problem)
+{
+    Call *call = take_running(sandbox);
+    Session *session = call->turn.session;
+
+    call_fail(call, problem);
+    sandbox_turn_over(sandbox, session);
+}
+
+/* The record is made now that what the call left in artifacts is known. */
+static void finish_call(Sandbox *sandbox, const Executed *executed)
+{
+    Call *call = take_running(sandbox);
+    Session *session = call->turn.session;
+    Buf record _cleanup_(buf_deinit) = BUF_NULL;
+    Problem problem = PROBLEM_NULL;
+    RecordHead head = record_head(call);
+
+    if (record_write(&record, &head, executed, record_was_killed(executed) && has_killed(sandbox),
+                     sandbox->published) == 0) {
+        call_end(call, &record);
+        if (executed->duration > FILLING_SECONDS)
+            has_killed(sandbox);
+    } else {
+        problem_set(&problem, ERR_INTERNAL, "out of memory");
+        call_fail(call, &problem);
+    }
+    sandbox->published = artifact_list_free(sandbox->published);
+    sandbox_turn_over(sandbox, session);
+}
+
+/* The same with what has been kept meanwhile. */
+static void finish_kept_call(Sandbox *sandbox)
+{
+    Buf kept _cleanup_(buf_deinit) = sandbox->executed;
+    Message message _cleanup_(message_deinit) = MESSAGE_NULL;
+    Problem problem = PROBLEM_NULL;
+    Executed executed;
+
+    sandbox->executed = BUF_NULL;
+    if (message_decode(&message, buf_head(&kept), kept.size, &problem) < 0 ||
+        record_decode(&executed, &message.body, &problem) < 0) {
+        sandbox->published = artifact_list_free(sandbox->published);
+        sandbox_fail_call(sandbox, &problem);
+        return;
+    }
+    finish_call(sandbox, &executed);
+}
+
+static void on_work_published(void *userdata, ArtifactList *list)
+{
+    Sandbox *sandbox = userdata;
+
+    sandbox->published = artifact_list_merge(sandbox->published, list);
+    if (sandbox_running_call(sandbox))
+        finish_kept_call(sandbox);
+}
+
+static void publish_work(Sandbox *sandbox)
+{
+    if (sandbox->work_artifacts && artifacts_dirty(sandbox->work_artifacts) &&
+        artifacts_publish(sandbox->work_artifacts, sandbox->controller->worker, on_work_published, sandbox) ==
+            0)
+        return;
+    finish_kept_call(sandbox);
+}
+
+static void on_published(void *userdata, ArtifactList *list)
+{
+    Sandbox *sandbox = userdata;
+
+    sandbox->published = artifact_list_merge(sandbox->published, list);
+    if (sandbox_running_call(sandbox))
+        publish_work(sandbox);
+}
+
+static bool leaves_artifacts(const Sandbox *sandbox)
+{
+    return artifacts_dirty(sandbox->artifacts) ||
+           (sandbox->work_artifacts && artifacts_dirty(sandbox->work_artifacts));
+}
+
+static void publish(Sandbox *sandbox)
+{
+    if (artifacts_dirty(sandbox->artifacts) &&
+        artifacts_publish(sandbox->artifacts, sandbox->controller->worker, on_published, sandbox) == 0)
+        return;
+    publish_work(sandbox);
+}
+
+void sandbox_call_executed(Sandbox *sandbox, const Message *message, const Executed *executed)
+{
+    Problem problem = PROBLEM_NULL;
+
+    if (!leaves_artifacts(sandbox)) {
+        finish_call(sandbox, executed);
+        return;
+    }
+    if (envelope_wrap(&sandbox->executed, message->kind, message->id, &message->body) == 0) {
+        publish(sandbox);
+        return;
+    }
+    buf_clear(&sandbox->executed);
+    problem_set(&problem, ERR_INTERNAL, "out of memory");
+    sandbox_fail_call(sandbox, &problem);
+}
+
+void sandbox_lose_call(Call *call, bool ran, const char *reason)
+{
+    char message[512];
+
+    snprintf(message, sizeof(message), "the session ended while the call %s: %s; its variables are lost",
+             ran ? "ran" : "waited", reason);
+    sandbox_end_bare(call, "failed", "lost", "SandboxLost", message);
+}

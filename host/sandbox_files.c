@@ -1,0 +1,131 @@
+#include "host/sandbox_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "host/session.h"
+
+FilesJob *files_job_free(FilesJob *job)
+{
+    if (!job)
+        return NULL;
+    closep(&job->store);
+    closep(&job->files);
+    free(job);
+    return NULL;
+}
+
+FilesJob *files_job_new(Order *order, bool make_store, Problem *problem)
+{
+    const Sandbox *sandbox = order->turn.session->sandbox;
+    FilesJob *job = calloc(1, sizeof(*job));
+
+    if (!job) {
+        problem_set(problem, ERR_INTERNAL, "out of memory");
+        return NULL;
+    }
+    job->order = order;
+    job->budget = sandbox->controller->options->files_budget;
+    job->store = snapshot_store(&sandbox->directory, make_store);
+    job->files = fcntl(sandbox->directory.files_fd, F_DUPFD_CLOEXEC, 3);
+    if (job->store >= 0 && job->files >= 0)
+        return job;
+    problem_set(problem, ERR_INTERNAL, "files cannot be kept with checkpoints: %s",
+                strerror(job->store < 0 ? -job->store : errno));
+    return files_job_free(job);
+}
+
+static void run(WorkerJob *worker_job)
+{
+    FilesJob *job = container_of(worker_job, FilesJob, job);
+
+    job->work(job);
+}
+
+static void done(WorkerJob *worker_job)
+{
+    FilesJob *job = container_of(worker_job, FilesJob, job);
+
+    if (job->order)
+        job->then(job->order, job);
+    else
+        files_job_free(job);
+}
+
+int files_job_begin(FilesJob *job, void (*work)(FilesJob *job), void (*then)(Order *order, FilesJob *job),
+                    Problem *problem)
+{
+    const Sandbox *sandbox = job->order->turn.session->sandbox;
+    int r;
+
+    job->work = work;
+    job->then = then;
+    r = worker_submit(sandbox->controller->worker, &job->job, run, done);
+    if (r == 0)
+        return 0;
+    files_job_free(job);
+    return problem_set(problem, ERR_INTERNAL, "files cannot be copied now: %s", strerror(-r));
+}
+
+/* Texts of ids and names fit, or are none of those. */
+static bool terminated(char ret[LIMIT_SESSION_NAME + 1], Text text)
+{
+    if (!text.data || text.size == 0 || text.size > LIMIT_SESSION_NAME)
+        return false;
+    memcpy(ret, text.data, text.size);
+    ret[text.size] = '\0';
+    return true;
+}
+
+bool sandbox_find_files(const Sandbox *sandbox, Text checkpoint, char ret_entry[SNAPSHOT_ENTRY_SIZE])
+{
+    int store _cleanup_(closep) = snapshot_store(&sandbox->directory, false);
+    char name[LIMIT_SESSION_NAME + 1];
+
+    return store >= 0 && terminated(name, checkpoint) && snapshot_find(store, name, ret_entry);
+}
+
+void sandbox_drop_files(Sandbox *sandbox, Text checkpoint)
+{
+    int store _cleanup_(closep) = snapshot_store(&sandbox->directory, false);
+    char name[LIMIT_SESSION_NAME + 1];
+
+    if (store >= 0 && terminated(name, checkpoint))
+        snapshot_drop(store, name, sandbox->controller->worker);
+}
+
+typedef struct Prune {
+    Sandbox *sandbox;
+    int store;
+    const msgpack_object_array *checkpoints;
+} Prune;
+
+static void prune_one(void *userdata, const char *id)
+{
+    const Prune *prune = userdata;
+    Problem problem = PROBLEM_NULL;
+    Checkpoint checkpoint;
+
+    for (uint32_t i = 0; i < prune->checkpoints->size; i++)
+        if (checkpoint_decode(&checkpoint, &prune->checkpoints->ptr[i], &problem) == 0 &&
+            text_equal(checkpoint.id, id))
+            return;
+    snapshot_drop(prune->store, id, prune->sandbox->controller->worker);
+}
+
+void sandbox_prune_files(Sandbox *sandbox, const msgpack_object_array *checkpoints)
+{
+    int store _cleanup_(closep) = snapshot_store(&sandbox->directory, false);
+
+    if (store >= 0)
+        snapshot_each(store, prune_one, &(Prune){sandbox, store, checkpoints});
+}
+
+void sandbox_write_checkpoint(Writer *w, const Sandbox *sandbox, const Checkpoint *checkpoint)
+{
+    char entry[SNAPSHOT_ENTRY_SIZE], name[BRANCH_NAME_SIZE];
+
+    checkpoint_write(w, checkpoint, sandbox_branch_name(sandbox, checkpoint->branch, name),
+                     sandbox_find_files(sandbox, checkpoint->id, entry));
+}

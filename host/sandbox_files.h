@@ -1,0 +1,40 @@
+/* What orders do with the files of a sandbox: the copies of /session that are kept with checkpoints. The
+ * copying is done on a worker thread, while the order has its turn and nothing else runs. */
+#pragma once
+
+#include "host/checkpoint.h"
+#include "host/files/snapshot.h"
+#include "host/order.h"
+#include "host/sandbox.h"
+
+typedef struct FilesJob FilesJob;
+
+struct FilesJob {
+    WorkerJob job;
+    Order *order; /* that waits for it; NULL once given up */
+    int store;    /* handles of its own */
+    int files;
+    uint64_t budget;
+    uint64_t bytes;
+    char entry[SNAPSHOT_ENTRY_SIZE];
+    Problem problem;
+    void (*work)(FilesJob *job);               /* on the worker thread */
+    void (*then)(Order *order, FilesJob *job); /* on the loop thread, unless given up; owns the job */
+};
+
+/* NULL, with the problem set, when there is no store of checkpoints' files or no memory. */
+FilesJob *files_job_new(Order *order, bool make_store, Problem *problem);
+FilesJob *files_job_free(FilesJob *job);
+
+/* 0, or negative with the problem set and the job freed. */
+int files_job_begin(FilesJob *job, void (*work)(FilesJob *job), void (*then)(Order *order, FilesJob *job),
+                    Problem *problem);
+
+/* The snapshot of a checkpoint, by id or name. */
+bool sandbox_find_files(const Sandbox *sandbox, Text checkpoint, char ret_entry[SNAPSHOT_ENTRY_SIZE]);
+void sandbox_drop_files(Sandbox *sandbox, Text checkpoint);
+/* Removes those whose checkpoint is not among these, which are as the supervisor lists them. */
+void sandbox_prune_files(Sandbox *sandbox, const msgpack_object_array *checkpoints);
+
+/* A checkpoint for clients. */
+void sandbox_write_checkpoint(Writer *w, const Sandbox *sandbox, const Checkpoint *checkpoint);

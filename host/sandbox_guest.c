@@ -1,0 +1,318 @@
+#include "host/adopt.h"
+#include "host/envelope.h"
+#include "host/pool.h"
+#include "host/record.h"
+#include "host/sandbox_parts.h"
+#include "host/spare.h"
+#include "proto/base/log.h"
+
+static void violation(void *userdata, const char *what)
+{
+    Sandbox *sandbox = userdata;
+
+    log_warn("supervisor broke the protocol", "session=%s what=%s", sandbox->trunk->name, what);
+    sandbox_close(sandbox, "its supervisor broke the protocol");
+}
+
+/* The running call when the message is about it and it has not ended. */
+static Call *call_of_message(const Sandbox *sandbox, const Message *message)
+{
+    Call *call = sandbox_running_call(sandbox);
+
+    return call && message->id == call->turn.number && sandbox->executed.size == 0 ? call : NULL;
+}
+
+/* After a reconnection the supervisor says the last one again. */
+static void on_executed(Sandbox *sandbox, const Message *message)
+{
+    Call *call = call_of_message(sandbox, message);
+    Problem problem = PROBLEM_NULL;
+    Executed executed;
+    Session *session;
+
+    if (!call && !sandbox->adoption)
+        return;
+    if (record_decode(&executed, &message->body, &problem) < 0) {
+        violation(sandbox, problem.text);
+        return;
+    }
+    if (!call) {
+        adopt_executed(sandbox, &executed, message->id);
+        call = call_of_message(sandbox, message);
+    }
+    if (!call)
+        return;
+    session = call->turn.session;
+    if (executed.branch != session->branch || !text_equal(executed.run_id, call->run_id)) {
+        violation(sandbox, "it answers a call with the end of another");
+        return;
+    }
+    loop_timer_cancel(&sandbox->watchdog);
+    session->execution_count = MAX(session->execution_count, executed.execution_count);
+    session->epoch = MAX(session->epoch, executed.epoch);
+    sandbox_call_executed(sandbox, message, &executed);
+}
+
+typedef struct Output {
+    uint64_t stream;
+    Text data;
+} Output;
+
+static const Field output_fields[] = {
+    FIELD(FIELD_UINT, Output, stream, true, 2),
+    FIELD(FIELD_BYTES, Output, data, true, LIMIT_CHUNK),
+};
+
+/* Events are passed on as they are: their envelope and size are checked, and the rest is the cell's own
+ * words. */
+static void on_event(Sandbox *sandbox, const Message *message)
+{
+    Call *call = sandbox_running_call(sandbox);
+    Problem problem = PROBLEM_NULL;
+    Output output = {0};
+
+    if (!call || message->id != call->turn.number)
+        return;
+    if (message->kind == MSG_OUTPUT &&
+        fields_decode(&output, output_fields, ARRAY_SIZE(output_fields), &message->body, &problem) < 0) {
+        violation(sandbox, problem.text);
+        return;
+    }
+    sandbox_grant(sandbox, call, call_event(call, message->kind, message->encoded));
+}
+
+static void on_ask(Sandbox *sandbox, const Message *message)
+{
+    Call *call = call_of_message(sandbox, message);
+    Problem problem = PROBLEM_NULL;
+
+    if (call && asks_question(call, &message->body, &problem) < 0)
+        violation(sandbox, problem.text);
+}
+
+typedef struct GuestError {
+    uint64_t number;
+    Text name, message;
+} GuestError;
+
+static const Field error_fields[] = {
+    FIELD(FIELD_UINT, GuestError, number, true, 0),
+    FIELD(FIELD_TEXT, GuestError, name, true, 64),
+    FIELD(FIELD_TEXT, GuestError, message, true, PROBLEM_TEXT_MAX),
+};
+
+/* Those with a meaning for clients are passed on; anything else is a fault of ours. */
+static ErrorCode error_code(uint64_t number)
+{
+    static const ErrorCode known[] = {
+        ERR_NO_SUCH_CHECKPOINT, ERR_CHECKPOINT_FAILED, ERR_BRANCH_EXISTS, ERR_BUSY, ERR_BAD_REQUEST,
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+        if (known[i] == number)
+            return known[i];
+    return ERR_INTERNAL;
+}
+
+static void refuse_order(Sandbox *sandbox, Order *order, const Problem *problem)
+{
+    if (sandbox->running == &order->turn)
+        loop_timer_cancel(&sandbox->watchdog);
+    if (order->ops->refused)
+        order->ops->refused(order, problem);
+    else
+        order_fail(order, problem);
+}
+
+/* The supervisor could not do it, or in the case of a call not tell how it ended. */
+static void on_guest_error(Sandbox *sandbox, const Message *message)
+{
+    Order *order = sandbox_sent_order(sandbox, message->id);
+    Problem problem = PROBLEM_NULL, why = PROBLEM_NULL;
+    GuestError error = {0};
+
+    if (fields_decode(&error, error_fields, ARRAY_SIZE(error_fields), &message->body, &problem) < 0) {
+        violation(sandbox, problem.text);
+        return;
+    }
+    problem_set(&why, order ? error_code(error.number) : ERR_INTERNAL, "%.*s", (int)error.message.size,
+                error.message.data);
+    if (why.code == ERR_INTERNAL)
+        problem_prefix(&why, "the session's supervisor");
+    if (order)
+        refuse_order(sandbox, order, &why);
+    else if (adopt_answered(sandbox, message->id, NULL))
+        return;
+    else if (call_of_message(sandbox, message))
+        sandbox_fail_call(sandbox, &why);
+}
+
+static void on_reply(Sandbox *sandbox, const Message *message)
+{
+    Order *order = sandbox_sent_order(sandbox, message->id);
+    Problem problem = PROBLEM_NULL;
+
+    if (!order) {
+        adopt_answered(sandbox, message->id, &message->body);
+        return;
+    }
+    if (sandbox->running == &order->turn)
+        loop_timer_cancel(&sandbox->watchdog);
+    if (order->ops->answer(order, &message->body, &problem) < 0)
+        violation(sandbox, problem.text);
+}
+
+static void on_prepared(Sandbox *sandbox, const Message *message)
+{
+    Problem problem = PROBLEM_NULL;
+
+    if (spare_prepared(sandbox, message, &problem) < 0)
+        violation(sandbox, problem.text);
+}
+
+static void on_message(void *userdata, const Message *message)
+{
+    Sandbox *sandbox = userdata;
+
+    if (sandbox->state == SANDBOX_CLOSING)
+        return;
+    switch (message->kind) {
+    case MSG_EXECUTED:
+        on_executed(sandbox, message);
+        break;
+    case MSG_OUTPUT:
+    case MSG_DISPLAY:
+        on_event(sandbox, message);
+        break;
+    case MSG_ASK:
+        on_ask(sandbox, message);
+        break;
+    case MSG_PREPARED:
+        on_prepared(sandbox, message);
+        break;
+    case MSG_ERROR:
+        on_guest_error(sandbox, message);
+        break;
+    case MSG_REPLY:
+        on_reply(sandbox, message);
+        break;
+    default:
+        violation(sandbox, message_name(message->kind));
+    }
+}
+
+int sandbox_send(Sandbox *sandbox, MessageKind kind, uint64_t id)
+{
+    Buf message _cleanup_(buf_deinit) = BUF_NULL;
+    Writer w;
+    int r;
+
+    writer_message(&w, &message, kind, id, 0);
+    r = writer_finish(&w);
+    return r < 0 ? r : guest_send(sandbox->guest, &message);
+}
+
+static int send_welcome(Sandbox *sandbox)
+{
+    const SessionOptions *options = &sandbox->options;
+    Buf message _cleanup_(buf_deinit) = BUF_NULL;
+    Writer w;
+    int r;
+
+    writer_message(&w, &message, MSG_GUEST_WELCOME, sandbox_next_number(sandbox->controller),
+                   sandbox->spare ? 8 : 7);
+    if (sandbox->spare) {
+        write_key(&w, "imports");
+        pool_write_imports(&w, sandbox);
+    }
+    write_key(&w, "output_limit");
+    write_uint(&w, LIMIT_OUTPUT);
+    write_key(&w, "spill_limit");
+    write_uint(&w, LIMIT_SPILL);
+    write_key(&w, "checkpoint");
+    write_text(&w, options->checkpoint);
+    write_key(&w, "checkpoint_budget");
+    write_uint(&w, options->memory / 2);
+    write_key(&w, "memory");
+    write_uint(&w, options->memory);
+    write_key(&w, "orphan_timeout");
+    write_double(&w, MAX(sandbox->controller->options->orphan_timeout, 1)); /* it is never 0 */
+    write_key(&w, "env");
+    r = writer_finish(&w);
+    if (r == 0)
+        r = buf_append(&message, buf_head(&options->env), options->env.size);
+    return r < 0 ? r : guest_send(sandbox->guest, &message);
+}
+
+static bool is_known(const GuestHello *hello, const Session *session)
+{
+    for (size_t i = 0; i < hello->branch_count; i++)
+        if (hello->branches[i].branch == session->branch)
+            return true;
+    return false;
+}
+
+/* What the supervisor has and what is known here are made the same. */
+static void match_branches(Sandbox *sandbox, const GuestHello *hello)
+{
+    Problem lost = PROBLEM_NULL;
+    Session *session;
+
+    for (size_t i = 0; i < hello->branch_count; i++) {
+        const GuestBranch *said = &hello->branches[i];
+
+        session = sandbox_find_branch(sandbox, said->branch);
+        if (session) {
+            session->epoch = MAX(session->epoch, said->epoch);
+            session->execution_count = MAX(session->execution_count, said->execution_count);
+        } else {
+            sandbox_drop_branch(sandbox, said->branch);
+        }
+    }
+    problem_set(&lost, ERR_SESSION_CLOSED, "the branch was lost with its interpreter");
+    list_foreach (session, &sandbox->sessions, Session, in_sandbox)
+        if (session->branch != 0 && (session->state == SESSION_READY || sandbox->adoption) &&
+            !is_known(hello, session))
+            session_end_branch(session, &lost);
+}
+
+/* The answer to an order that was under way when the connection broke does not come any more. */
+static void fail_sent_orders(Sandbox *sandbox)
+{
+    Problem problem = PROBLEM_NULL;
+    Order *order;
+
+    problem_set(&problem, ERR_INTERNAL,
+                "the connection to the session's supervisor broke meanwhile; look whether it was done");
+    while ((order = sandbox_any_sent_order(sandbox)))
+        order_fail(order, &problem);
+}
+
+static void on_hello(void *userdata, const GuestHello *hello)
+{
+    Sandbox *sandbox = userdata;
+
+    if (sandbox->state == SANDBOX_CLOSING)
+        return;
+    if (send_welcome(sandbox) < 0) {
+        sandbox_close(sandbox, "its supervisor cannot be reached");
+        return;
+    }
+    fail_sent_orders(sandbox);
+    match_branches(sandbox, hello);
+    if (sandbox->adoption) {
+        adopt_hello(sandbox, hello);
+        return;
+    }
+    if (sandbox->spare) /* until it is prepared */
+        return;
+    sandbox->guest_ready = true;
+    sandbox_become_ready(sandbox);
+    sandbox_next(sandbox);
+}
+
+const GuestEvents sandbox_guest_events = {
+    .hello = on_hello,
+    .message = on_message,
+    .violation = violation,
+};
