@@ -67,7 +67,8 @@ static int dispatch(Call *call, const ZmtpFrame *frame, Reply *ret)
         message = MESSAGE_NULL;
         return 1;
     }
-    if ((message.kind == MSG_OUTPUT || message.kind == MSG_DISPLAY) && call->on_event)
+    if ((message.kind == MSG_OUTPUT || message.kind == MSG_DISPLAY || message.kind == MSG_ASK) &&
+        call->on_event)
         return call->on_event(call, &message);
     return problem_set(&client->problem, ERR_PROTOCOL_MISMATCH,
                        "the controller sent '%s' where an answer was due", message_name(message.kind));
@@ -100,11 +101,23 @@ int client_credit(LimpetClient *client, const Call *call, uint64_t count)
     return r < 0 ? r : connection_send(&client->connection, &payload);
 }
 
-static void drain_wake(const LimpetClient *client)
+/* Whether limpet_interrupt_call() was called since. */
+static bool drain_wake(const LimpetClient *client)
 {
     eventfd_t count;
 
-    eventfd_read(client->wake_fd, &count);
+    return eventfd_read(client->wake_fd, &count) == 0;
+}
+
+int client_interrupt_pending(Call *call)
+{
+    int r;
+
+    if (!call->run_id || !drain_wake(call->client))
+        return 0;
+    call->interrupted = true;
+    r = send_interrupt(call);
+    return r < 0 ? r : 1;
 }
 
 /* Asks and waits on the connection there is. As dispatch(), or an error of connection_receive(). */
@@ -123,9 +136,7 @@ static int exchange(Call *call, const Buf *request, uint64_t deadline, Reply *re
         if (!r) {
             r = dispatch(call, &frame, ret);
         } else if (r == -EINTR) {
-            drain_wake(client);
-            call->interrupted = true;
-            r = send_interrupt(call);
+            r = MIN(client_interrupt_pending(call), 0);
         }
     }
     return r;
@@ -295,6 +306,12 @@ void client_begin(LimpetClient *client, Call *call, Writer *w, MessageKind kind,
     call->client = client;
     call->id = ++client->last_id;
     writer_message(w, &client->request, kind, call->id, fields);
+}
+
+void write_pair(Writer *w, const char *key, const char *text)
+{
+    write_key(w, key);
+    write_text(w, text);
 }
 
 int client_call(LimpetClient *client, Call *call, Writer *w, Reply *ret)

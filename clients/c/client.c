@@ -120,18 +120,25 @@ int reply_fields(void *ret, const Field *fields, size_t n, const msgpack_object_
     return r;
 }
 
+static void *arena_take(Arena *arena, size_t size)
+{
+    void *space = msgpack_zone_malloc(arena->zone, MAX(size, (size_t)1));
+
+    arena->failed |= !space;
+    return space;
+}
+
 void *arena_new(Arena *arena, size_t n, size_t size)
 {
     size_t total;
-    void *space = NULL;
+    void *space;
 
-    if (!__builtin_mul_overflow(n, size, &total))
-        space = msgpack_zone_malloc(arena->zone, MAX(total, (size_t)1));
-    if (!space) {
+    if (__builtin_mul_overflow(n, size, &total)) {
         arena->failed = true;
         return NULL;
     }
-    return memset(space, 0, total);
+    space = arena_take(arena, total);
+    return space ? memset(space, 0, total) : NULL;
 }
 
 const char *arena_text(Arena *arena, Text text)
@@ -140,8 +147,12 @@ const char *arena_text(Arena *arena, Text text)
 
     if (!text.data)
         return NULL;
-    copy = arena_new(arena, text.size + 1, 1);
-    return copy ? memcpy(copy, text.data, text.size) : NULL;
+    copy = arena_take(arena, text.size + 1);
+    if (!copy)
+        return NULL;
+    memcpy(copy, text.data, text.size);
+    copy[text.size] = '\0';
+    return copy;
 }
 
 const char *arena_json(Arena *arena, const msgpack_object *object, size_t *ret_size)
@@ -154,4 +165,22 @@ const char *arena_json(Arena *arena, const msgpack_object *object, size_t *ret_s
     }
     *ret_size = json.size;
     return arena_text(arena, (Text){(const char *)buf_head(&json), json.size});
+}
+
+int texts_read(const char *const **ret, size_t *ret_n, const msgpack_object_array *texts, Arena *arena,
+               Problem *problem)
+{
+    const char **copies = arena_new(arena, texts->size, sizeof(*copies));
+
+    for (uint32_t i = 0; copies && i < texts->size; i++) {
+        const msgpack_object *object = &texts->ptr[i];
+
+        if (object->type != MSGPACK_OBJECT_STR)
+            return problem_set(problem, ERR_PROTOCOL_MISMATCH,
+                               "the controller answered with a list that is not one of texts");
+        copies[i] = arena_text(arena, (Text){object->via.str.ptr, object->via.str.size});
+    }
+    *ret = copies;
+    *ret_n = texts->size;
+    return 0;
 }

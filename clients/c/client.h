@@ -32,6 +32,10 @@ void *arena_new(Arena *arena, size_t n, size_t size); /* zeroed */
 const char *arena_text(Arena *arena, Text text);      /* NULL when absent */
 const char *arena_json(Arena *arena, const msgpack_object *object, size_t *ret_size);
 
+/* An array of text. */
+int texts_read(const char *const **ret, size_t *ret_n, const msgpack_object_array *texts, Arena *arena,
+               Problem *problem);
+
 struct LimpetClient {
     Address address;
     Connection connection;
@@ -63,10 +67,14 @@ struct Call {
 
 /* Starts the request in client->request: the caller writes `fields` pairs and has client_call() send it. */
 void client_begin(LimpetClient *client, Call *call, Writer *w, MessageKind kind, size_t fields);
+void write_pair(Writer *w, const char *key, const char *text); /* nil when NULL */
 int client_call(LimpetClient *client, Call *call, Writer *w, Reply *ret);
 
 /* Says that `count` output events of the call have been consumed. */
 int client_credit(LimpetClient *client, const Call *call, uint64_t count);
+
+/* Passes limpet_interrupt_call() on where it was called and that is not done yet: 1. Otherwise 0. */
+int client_interrupt_pending(Call *call);
 
 /* Connects, unless the connection is alive. */
 int client_connect(LimpetClient *client, bool existing_only);

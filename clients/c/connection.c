@@ -9,7 +9,8 @@
 #include "proto/base/clock.h"
 #include "proto/limits.h"
 
-#define READ_SIZE ((size_t)64 << 10)
+/* A whole output message with what is around it. */
+#define READ_SIZE (LIMIT_CHUNK + ((size_t)4 << 10))
 
 void connection_close(Connection *connection)
 {
@@ -26,27 +27,6 @@ bool connection_is_stale(const Connection *connection)
     if (connection->fd < 0)
         return true;
     return poll(&poller, 1, 0) > 0 && (poller.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL));
-}
-
-/* When the peer is gone, what is queued is dropped without an error: what it said before it went is still to
- * be read, and reading then reports the end. */
-static int flush(Connection *connection)
-{
-    Buf *out = &connection->out;
-
-    while (out->size > 0) {
-        ssize_t n = send(connection->fd, buf_head(out), out->size, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-        if (n >= 0)
-            buf_consume(out, (size_t)n);
-        else if (errno == EAGAIN)
-            return 0;
-        else if (errno == EPIPE || errno == ECONNRESET)
-            buf_clear(out);
-        else if (errno != EINTR)
-            return -errno;
-    }
-    return 0;
 }
 
 static int fill(Connection *connection)
@@ -81,7 +61,7 @@ static int poll_timeout(uint64_t deadline)
 static int step(Connection *connection, int wake_fd, uint64_t deadline)
 {
     struct pollfd polled[] = {{.fd = connection->fd, .events = POLLIN}, {.fd = wake_fd, .events = POLLIN}};
-    int n = flush(connection);
+    int n = buf_send(&connection->out, connection->fd);
 
     if (n < 0)
         return n;
@@ -112,6 +92,25 @@ static int handshake(Connection *connection, uint64_t deadline)
     return r;
 }
 
+/* Blocking, so that a full backlog makes us wait for our turn; SO_SNDTIMEO bounds that wait, and the kernel
+ * says EAGAIN at its end. All other I/O is non-blocking call by call. */
+static int connect_until(int fd, const struct sockaddr_un *address, uint64_t deadline)
+{
+    int left, r;
+
+    do {
+        left = poll_timeout(deadline);
+        struct timeval wait = {.tv_sec = left / 1000, .tv_usec = MAX(left % 1000 * 1000, 1)};
+
+        if (left >= 0 && setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) < 0)
+            return -errno;
+        r = connect(fd, (const struct sockaddr *)address, sizeof(*address));
+    } while (r < 0 && (errno == EINTR || (errno == EAGAIN && left > 0)));
+    if (r == 0)
+        return 0;
+    return errno == EAGAIN ? -ETIMEDOUT : -errno;
+}
+
 int connection_open(Connection *connection, const char *path, uint64_t deadline)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -122,11 +121,9 @@ int connection_open(Connection *connection, const char *path, uint64_t deadline)
     opened.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (opened.fd < 0)
         return -errno;
-    /* Blocking: a full backlog then makes us wait for our turn. I/O is non-blocking call by call. */
-    do
-        r = connect(opened.fd, (struct sockaddr *)&address, sizeof(address));
-    while (r < 0 && errno == EINTR);
-    r = r < 0 ? -errno : zmtp_init(&opened.zmtp, LIMIT_GUEST_FRAME, &opened.out);
+    r = connect_until(opened.fd, &address, deadline);
+    if (!r)
+        r = zmtp_init(&opened.zmtp, ZMTP_DEALER, LIMIT_GUEST_FRAME, &opened.out);
     if (!r)
         r = handshake(&opened, deadline);
     if (r < 0) {
@@ -148,7 +145,7 @@ int connection_send(Connection *connection, const Buf *payload)
     if (r < 0)
         return r;
     zmtp_frame_end(&connection->out, mark);
-    return flush(connection);
+    return buf_send(&connection->out, connection->fd);
 }
 
 int connection_receive(Connection *connection, int wake_fd, uint64_t deadline, ZmtpFrame *ret)

@@ -38,8 +38,7 @@ static int write_all(int fd, const char *bytes, size_t size, Problem *problem)
 
 static void write_place(Writer *w, const char *session, const char *path, uint64_t offset)
 {
-    write_key(w, "session");
-    write_text(w, session);
+    write_pair(w, "session", session);
     write_key(w, "path");
     write_name(w, path);
     write_key(w, "offset");

@@ -20,6 +20,8 @@
  * the function named there; the strings inside live as long as it does. What the caller passes in is only
  * read during the call. The free functions accept NULL.
  *
+ * Names. A branch is named as "a/try": its origin's name, a slash and its own, wherever a session is named.
+ *
  * Units. Times are seconds, sizes bytes, points in time Unix seconds. Text is UTF-8 and terminated; where it
  * may contain a zero byte its size is given as well. Paths are bytes as the kernel has them.
  *
@@ -57,6 +59,8 @@ typedef enum LimpetErrorNumber {
     LIMPET_NO_SUCH_RUN = 1105,        /* no running or stored call has that run_id */
     LIMPET_NO_SUCH_CHECKPOINT = 1106, /* the session keeps no checkpoint of that name */
     LIMPET_NO_SUCH_FILE = 1107,       /* no regular file is at that path under /session */
+    LIMPET_CHECKPOINT_FAILED = 1108,  /* no checkpoint could be taken; the message says what it lacked */
+    LIMPET_BRANCH_EXISTS = 1109,      /* a branch of that name is open */
     LIMPET_IMAGE_MISSING = 1201,      /* the image has to be built first */
     LIMPET_ENGINE_ERROR = 1202,       /* the container engine failed; the message has its words */
     LIMPET_UNAVAILABLE = 1203,        /* the controller cannot be reached or is shutting down */
@@ -106,8 +110,9 @@ typedef struct LimpetController {
 
 LIMPET_API const LimpetController *limpet_controller(const LimpetClient *client);
 
-/* Ends every session and the controller; returns when all is gone. Starts no controller. */
-LIMPET_API int limpet_shutdown(LimpetClient *client);
+/* Ends every session and the controller; returns when all is gone. With `keep` the sessions are left, with
+ * their variables, to the next controller. Starts no controller. */
+LIMPET_API int limpet_shutdown(LimpetClient *client, bool keep);
 
 /* ---- Sessions ---- */
 
@@ -124,13 +129,15 @@ typedef struct LimpetOptions {
     double ttl;             /* an idle session ends after it; LIMPET_FOREVER: never */
     const char *network;    /* "none", "bridge" or "host" */
     const char *image;
+    const char *checkpoint; /* "auto", "always" or "off": when checkpoints are taken by themselves */
 } LimpetOptions;
 
 typedef struct LimpetOpened {
-    char session[72];
+    char session[136];
     char instance[72]; /* names this life of the session */
     char engine[16];
     bool created; /* false: it was there and is attached to */
+    double ttl;   /* an idle session ends after it; or LIMPET_FOREVER */
 } LimpetOpened;
 
 /* Makes the session, or attaches to it when it exists: LIMPET_OPTIONS_DIFFER when options are given that it
@@ -145,7 +152,8 @@ LIMPET_API int limpet_interrupt(LimpetClient *client, const char *session, bool 
 /* Ends a running call and starts a new interpreter; /session is kept. *epoch (may be NULL): the new one. */
 LIMPET_API int limpet_reset(LimpetClient *client, const char *session, uint64_t *epoch);
 
-/* Ends a running call, which is answered with LIMPET_FAILED, and removes the container. */
+/* Ends a running call, which is answered with LIMPET_FAILED, and removes the container; of a branch, ends
+ * that branch alone. */
 LIMPET_API int limpet_close(LimpetClient *client, const char *session);
 
 typedef struct LimpetSession {
@@ -160,6 +168,7 @@ typedef struct LimpetSession {
 typedef struct LimpetSessions {
     int64_t pid; /* of the controller */
     const char *version, *socket, *engine;
+    uint64_t spares; /* containers that wait for a session */
     const LimpetSession *sessions;
     size_t n_sessions;
 } LimpetSessions;
@@ -188,6 +197,34 @@ typedef enum LimpetState {
     LIMPET_ROLLED_BACK, /* variables are as before, see rolled_back_to */
     LIMPET_LOST         /* the interpreter is a new one */
 } LimpetState;
+
+/* A variable, as it can be told without running any code of the cell. */
+typedef struct LimpetVariable {
+    const char *name;
+    const char *type;      /* with its module unless that is builtins */
+    const uint64_t *shape; /* of arrays and frames, the length of containers; NULL: it has none */
+    size_t n_shape;
+    const char *dtype; /* of arrays and series; or NULL */
+    bool has_bytes;
+    uint64_t bytes;   /* memory of its data */
+    const char *repr; /* of built-in scalars and short strings; or NULL */
+} LimpetVariable;
+
+/* The names that a call bound. */
+typedef struct LimpetChanged {
+    const LimpetVariable *added, *changed;
+    size_t n_added, n_changed;
+    const char *const *deleted;
+    size_t n_deleted;
+    uint64_t more; /* names that were left out */
+} LimpetChanged;
+
+/* What a call ran under: where losing the interpreter would have led. */
+typedef struct LimpetProtection {
+    bool checkpoint;          /* false: to nowhere */
+    uint64_t execution_count; /* of that checkpoint */
+    const char *reason;       /* why there was none; or NULL */
+} LimpetProtection;
 
 typedef enum LimpetValueType {
     LIMPET_TEXT,
@@ -233,8 +270,12 @@ typedef struct LimpetResult {
     LimpetStatus status;
     const char *status_name; /* "ok", "error", ... */
     LimpetState state;
-    const char *rolled_back_to; /* a checkpoint; NULL unless rolled back */
-    uint64_t rolled_back_to_count;
+    const char *rolled_back_to;      /* a checkpoint; NULL unless rolled back */
+    uint64_t rolled_back_to_count;   /* the last call whose effects are in the variables */
+    const char *const *not_restored; /* what a copy of memory does not bring back, such as a thread */
+    size_t n_not_restored;
+    LimpetProtection state_protection;
+    const LimpetChanged *changed; /* NULL: no name was bound */
     uint64_t epoch;
 
     const char *stdout_text, *stderr_text; /* never NULL */
@@ -271,13 +312,22 @@ typedef struct LimpetRun {
     size_t code_size;             /* 0: strlen(code) */
     const char *run_id;           /* 32 lower-case hexadecimal digits; NULL: made at random */
     double timeout;               /* 0: the session's */
+    const char *on_error;         /* "rollback": unless it ends well the variables are as before; or NULL */
 
     /* Called while the code runs; each may be NULL. They must not use the client. `stream` is 1 or 2; a UTF-8
      * character may be split over two calls. When the controller was lost and found again, what was missed
-     * comes in one piece at the end, from the record; displays that were missed are only in the result. */
+     * comes in one piece at the end, from the record; displays that were missed are only in the result. An
+     * `update` without a display_id, and without data, takes back all that was shown. */
     void (*on_output)(void *context, int stream, const char *bytes, size_t size);
     void (*on_display)(void *context, const LimpetDisplay *display, bool update);
     void *context;
+
+    /* Answers input() and getpass() of the code: a line of UTF-8 without its end, allocated with malloc(), or
+     * NULL at the end of input. What answers a `secret` is not to be shown while it is typed. It may take its
+     * time, which does not count towards the timeout, and must not use the client; output that comes
+     * meanwhile is delivered afterwards. Where limpet_interrupt_call() was called meanwhile the code is
+     * interrupted instead. Without this callback input() raises EOFError at once. */
+    char *(*on_input)(void *context, const char *prompt, bool secret);
 } LimpetRun;
 
 /* Runs code and waits for its record. When the controller goes away the call asks again with the same run_id,
@@ -297,6 +347,88 @@ LIMPET_API void limpet_result_free(LimpetResult *result);
  * paths that are not UTF-8 as Python's surrogateescape has them, numbers that JSON lacks as null. To be freed
  * with free(); NULL when out of memory. */
 LIMPET_API char *limpet_result_json(const LimpetResult *result);
+
+/* ---- State ---- */
+
+/* A frozen copy of an interpreter. */
+typedef struct LimpetCheckpoint {
+    const char *id;
+    const char *name;         /* or NULL */
+    const char *session;      /* the session or branch it was taken of */
+    uint64_t execution_count; /* the last call whose effects are in it */
+    double created;
+    bool automatic;
+    bool files;             /* /session is kept with it */
+    uint64_t private_bytes; /* memory that it alone holds, as last measured */
+    const char *parent;     /* id of the checkpoint from which its state came; or NULL */
+} LimpetCheckpoint;
+
+typedef struct LimpetTaken {
+    LimpetCheckpoint checkpoint;
+    const char *const *dropped; /* ids of checkpoints that had to go for it */
+    size_t n_dropped;
+} LimpetTaken;
+
+/* Takes a checkpoint, which is kept until it is dropped or the memory for checkpoints is needed. `name` may
+ * be NULL; `files`: keep a copy of /session with it. *ret is freed with limpet_taken_free(). */
+LIMPET_API int limpet_checkpoint(LimpetClient *client, const char *session, const char *name, bool files,
+                                 LimpetTaken **ret);
+LIMPET_API void limpet_taken_free(LimpetTaken *taken);
+
+typedef struct LimpetCheckpoints {
+    const LimpetCheckpoint *checkpoints; /* oldest first */
+    size_t n_checkpoints;
+} LimpetCheckpoints;
+
+/* Those of a session and all its branches. */
+LIMPET_API int limpet_checkpoints(LimpetClient *client, const char *session, LimpetCheckpoints **ret);
+LIMPET_API void limpet_checkpoints_free(LimpetCheckpoints *checkpoints);
+
+typedef struct LimpetRollback {
+    const char *checkpoint;          /* its id */
+    uint64_t execution_count;        /* the last call whose effects are in the variables */
+    uint64_t epoch;                  /* the new one */
+    bool files_restored;             /* /session too is as it was */
+    const char *const *not_restored; /* what a copy of memory does not bring back, such as a thread */
+    size_t n_not_restored;
+} LimpetRollback;
+
+/* Goes back to a checkpoint, an id or a name, of the session or any of its branches; it is kept. */
+LIMPET_API int limpet_rollback(LimpetClient *client, const char *session, const char *checkpoint,
+                               LimpetRollback **ret);
+LIMPET_API void limpet_rollback_free(LimpetRollback *rollback);
+
+/* Gives a checkpoint up. */
+LIMPET_API int limpet_drop(LimpetClient *client, const char *session, const char *checkpoint);
+
+/* Makes the session SESSION/NAME with the variables of a checkpoint, or with those of this moment where
+ * `checkpoint` is NULL. It shares the container and the files, and is used and closed as a session. `opened`
+ * may be NULL. */
+LIMPET_API int limpet_branch(LimpetClient *client, const char *session, const char *name,
+                             const char *checkpoint, LimpetOpened *opened);
+
+/* Makes the state of a branch, NAME or SESSION/NAME, that of the session itself; the branch ends. Both
+ * numbers, the session's new ones, may be NULL. */
+LIMPET_API int limpet_commit(LimpetClient *client, const char *session, const char *branch,
+                             uint64_t *execution_count, uint64_t *epoch);
+
+typedef struct LimpetNamespace {
+    const LimpetVariable
+        *variables; /* in the order they were bound, without those with an underscore first */
+    size_t n_variables;
+    uint64_t more; /* variables that were left out */
+} LimpetNamespace;
+
+/* What the session's variables are. */
+LIMPET_API int limpet_namespace(LimpetClient *client, const char *session, LimpetNamespace **ret);
+LIMPET_API void limpet_namespace_free(LimpetNamespace *names);
+
+/* Each as the controller's reply, field by field as in proto/PROTOCOL.md, in one JSON object to be freed with
+ * free(); NULL when out of memory. */
+LIMPET_API char *limpet_taken_json(const LimpetTaken *taken);
+LIMPET_API char *limpet_checkpoints_json(const LimpetCheckpoints *checkpoints);
+LIMPET_API char *limpet_rollback_json(const LimpetRollback *rollback);
+LIMPET_API char *limpet_namespace_json(const LimpetNamespace *names);
 
 /* ---- Files ---- */
 

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "clients/c/client.h"
+
 int options_check(const LimpetOptions *options, Problem *problem)
 {
     for (size_t i = 0; options && options->env && options->env[i]; i++)
@@ -17,12 +19,6 @@ static void write_number(Writer *w, const char *key, double value)
         write_nil(w);
     else
         write_double(w, value);
-}
-
-static void write_string(Writer *w, const char *key, const char *text)
-{
-    write_key(w, key);
-    write_text(w, text);
 }
 
 static void write_ttl(Writer *w, double ttl)
@@ -74,16 +70,17 @@ void options_write(Writer *w, const LimpetOptions *options)
     if (!options)
         options = &none;
     write_number(w, "timeout", options->timeout);
-    write_string(w, "memory", options->memory);
+    write_pair(w, "memory", options->memory);
     write_number(w, "cpus", options->cpus);
     write_key(w, "pids");
     if (options->pids)
         write_uint(w, options->pids);
     else
         write_nil(w);
-    write_string(w, "data", options->data);
+    write_pair(w, "data", options->data);
     write_env(w, options->env);
     write_ttl(w, options->ttl);
-    write_string(w, "network", options->network);
-    write_string(w, "image", options->image);
+    write_pair(w, "network", options->network);
+    write_pair(w, "image", options->image);
+    write_pair(w, "checkpoint", options->checkpoint);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "clients/c/json.h"
+#include "clients/c/variables.h"
 
 /* The public part is what the user sees; the reply holds its memory and the record as it came. */
 typedef struct Result {
@@ -18,14 +19,20 @@ typedef struct Record {
     int64_t signal, exit_code;
     bool truncated;
     double duration;
-    const msgpack_object_array *displays;
-    const msgpack_object_map *rolled_back_to, *error, *artifacts, *artifact_info, *skipped, *usage;
+    const msgpack_object_array *not_restored, *displays;
+    const msgpack_object_map *rolled_back_to, *state_protection, *changed, *error, *artifacts, *artifact_info,
+        *skipped, *usage;
 } Record;
 
 typedef struct RolledBackTo {
     Text checkpoint;
     uint64_t execution_count;
 } RolledBackTo;
+
+typedef struct Protection {
+    Text level, reason;
+    uint64_t execution_count;
+} Protection;
 
 typedef struct ErrorInfo {
     Text name, message, traceback;
@@ -35,11 +42,6 @@ typedef struct Usage {
     double cpu;
     uint64_t peak_memory;
 } Usage;
-
-typedef struct ArtifactInfo {
-    uint64_t size;
-    Text mime_type, sha256;
-} ArtifactInfo;
 
 #define NO_NUMBER INT64_MIN
 
@@ -57,6 +59,9 @@ static const Field record_fields[] = {
     FIELD(FIELD_TEXT, Record, status, true, 0),
     FIELD(FIELD_TEXT, Record, state, true, 0),
     FIELD(FIELD_MAP, Record, rolled_back_to, false, 0),
+    FIELD(FIELD_ARRAY, Record, not_restored, true, 0),
+    FIELD(FIELD_MAP, Record, state_protection, true, 0),
+    FIELD(FIELD_MAP, Record, changed, false, 0),
     FIELD(FIELD_UINT, Record, epoch, true, 0),
     STREAM("stdout", stdout_text),
     STREAM("stderr", stderr_text),
@@ -82,6 +87,12 @@ static const Field rolled_back_to_fields[] = {
     FIELD(FIELD_UINT, RolledBackTo, execution_count, true, 0),
 };
 
+static const Field protection_fields[] = {
+    FIELD(FIELD_TEXT, Protection, level, true, 0),
+    FIELD(FIELD_UINT, Protection, execution_count, false, 0),
+    FIELD(FIELD_TEXT, Protection, reason, false, 0),
+};
+
 static const Field error_fields[] = {
     FIELD(FIELD_TEXT, ErrorInfo, name, true, 0),
     FIELD(FIELD_TEXT, ErrorInfo, message, true, 0),
@@ -91,12 +102,6 @@ static const Field error_fields[] = {
 static const Field usage_fields[] = {
     FIELD(FIELD_DOUBLE, Usage, cpu, false, 0),
     FIELD(FIELD_UINT, Usage, peak_memory, false, 0),
-};
-
-static const Field artifact_info_fields[] = {
-    FIELD(FIELD_UINT, ArtifactInfo, size, false, 0),
-    FIELD(FIELD_TEXT, ArtifactInfo, mime_type, false, 0),
-    FIELD(FIELD_TEXT, ArtifactInfo, sha256, false, 0),
 };
 
 static const char *const statuses[] = {
@@ -112,6 +117,8 @@ static const char *const states[] = {
     [LIMPET_LOST] = "lost",
 };
 
+static const char *const levels[] = {"none", "checkpoint"};
+
 /* The place of `word` among `words`. */
 static int read_word(Text word, const char *const *words, size_t n, const char *field, Problem *problem)
 {
@@ -120,93 +127,6 @@ static int read_word(Text word, const char *const *words, size_t n, const char *
             return (int)i;
     return problem_set(problem, ERR_PROTOCOL_MISMATCH, "the controller answered with an unknown %s '%.*s'",
                        field, (int)MIN(word.size, (size_t)64), word.data);
-}
-
-/* File names come as text, or as bytes where they are not UTF-8. */
-static Text name_of(const msgpack_object *object)
-{
-    if (object->type == MSGPACK_OBJECT_STR)
-        return (Text){object->via.str.ptr, object->via.str.size};
-    if (object->type == MSGPACK_OBJECT_BIN)
-        return (Text){object->via.bin.ptr, object->via.bin.size};
-    return (Text){0};
-}
-
-static bool same_name(Text a, Text b)
-{
-    return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
-}
-
-static int names_of(const msgpack_object_kv *pair, const char *field, Text *ret_key, Text *ret_value,
-                    Problem *problem)
-{
-    *ret_key = name_of(&pair->key);
-    *ret_value = name_of(&pair->val);
-    if (!ret_key->data || !ret_value->data)
-        return problem_set(problem, ERR_PROTOCOL_MISMATCH,
-                           "the controller answered with %s that are not names", field);
-    return 0;
-}
-
-/* Both maps are written in the same order; looking elsewhere is for a controller that does not. */
-static const msgpack_object *info_of(const msgpack_object_map *info, uint32_t place, Text path)
-{
-    if (place < info->size && same_name(name_of(&info->ptr[place].key), path))
-        return &info->ptr[place].val;
-    for (uint32_t i = 0; i < info->size; i++)
-        if (same_name(name_of(&info->ptr[i].key), path))
-            return &info->ptr[i].val;
-    return NULL;
-}
-
-static int read_artifacts(Result *result, const Record *record, Arena *arena, Problem *problem)
-{
-    uint32_t n = record->artifacts->size;
-    LimpetArtifact *artifacts = arena_new(arena, n, sizeof(*artifacts));
-
-    for (uint32_t i = 0; artifacts && i < n; i++) {
-        ArtifactInfo info = {0};
-        const msgpack_object *object;
-        Text path, host_path;
-        int r = names_of(&record->artifacts->ptr[i], "artifacts", &path, &host_path, problem);
-
-        if (r < 0)
-            return r;
-        object = info_of(record->artifact_info, i, path);
-        if (object && object->type == MSGPACK_OBJECT_MAP)
-            r = reply_fields(&info, artifact_info_fields, ARRAY_SIZE(artifact_info_fields), &object->via.map,
-                             problem);
-        if (r < 0)
-            return r;
-        artifacts[i] = (LimpetArtifact){
-            .path = arena_text(arena, path),
-            .host_path = arena_text(arena, host_path),
-            .size = info.size,
-            .mime_type = arena_text(arena, info.mime_type),
-            .sha256 = arena_text(arena, info.sha256),
-        };
-    }
-    result->record.artifacts = artifacts;
-    result->record.n_artifacts = n;
-    return 0;
-}
-
-static int read_skipped(Result *result, const Record *record, Arena *arena, Problem *problem)
-{
-    uint32_t n = record->skipped->size;
-    LimpetSkipped *skipped = arena_new(arena, n, sizeof(*skipped));
-
-    for (uint32_t i = 0; skipped && i < n; i++) {
-        Text path, reason;
-        int r = names_of(&record->skipped->ptr[i], "skipped files", &path, &reason, problem);
-
-        if (r < 0)
-            return r;
-        skipped[i] = (LimpetSkipped){arena_text(arena, path), arena_text(arena, reason)};
-    }
-    result->record.skipped = skipped;
-    result->record.n_skipped = n;
-    return 0;
 }
 
 static int read_displays(Result *result, const Record *record, Arena *arena, Problem *problem)
@@ -229,24 +149,56 @@ static int read_displays(Result *result, const Record *record, Arena *arena, Pro
     return 0;
 }
 
+static int read_protection(LimpetProtection *ret, const msgpack_object_map *map, Arena *arena,
+                           Problem *problem)
+{
+    Protection protection = {0};
+    int level, r = reply_fields(&protection, protection_fields, ARRAY_SIZE(protection_fields), map, problem);
+
+    if (r < 0)
+        return r;
+    level = read_word(protection.level, levels, ARRAY_SIZE(levels), "level of protection", problem);
+    *ret = (LimpetProtection){
+        .checkpoint = level > 0,
+        .execution_count = protection.execution_count,
+        .reason = arena_text(arena, protection.reason),
+    };
+    return MIN(level, 0);
+}
+
+/* What became of the variables, and what would have. */
+static int read_state(Result *result, const Record *record, Arena *arena, Problem *problem)
+{
+    LimpetResult *out = &result->record;
+    RolledBackTo back = {0};
+    int r = 0;
+
+    if (record->rolled_back_to)
+        r = reply_fields(&back, rolled_back_to_fields, ARRAY_SIZE(rolled_back_to_fields),
+                         record->rolled_back_to, problem);
+    out->rolled_back_to = arena_text(arena, back.checkpoint);
+    out->rolled_back_to_count = back.execution_count;
+    if (!r)
+        r = texts_read(&out->not_restored, &out->n_not_restored, record->not_restored, arena, problem);
+    if (!r)
+        r = read_protection(&out->state_protection, record->state_protection, arena, problem);
+    if (!r && record->changed)
+        r = changed_read(&out->changed, record->changed, arena, problem);
+    return r;
+}
+
 /* The maps of a fixed shape. */
 static int read_details(Result *result, const Record *record, Arena *arena, Problem *problem)
 {
     LimpetResult *out = &result->record;
-    RolledBackTo back = {0};
     ErrorInfo error = {0};
     Usage usage = {0};
     int r = reply_fields(&usage, usage_fields, ARRAY_SIZE(usage_fields), record->usage, problem);
 
-    if (!r && record->rolled_back_to)
-        r = reply_fields(&back, rolled_back_to_fields, ARRAY_SIZE(rolled_back_to_fields),
-                         record->rolled_back_to, problem);
     if (!r && record->error)
         r = reply_fields(&error, error_fields, ARRAY_SIZE(error_fields), record->error, problem);
     if (r < 0)
         return r;
-    out->rolled_back_to = arena_text(arena, back.checkpoint);
-    out->rolled_back_to_count = back.execution_count;
     out->cpu = usage.cpu;
     out->peak_memory = usage.peak_memory;
     if (record->error) {
@@ -302,11 +254,13 @@ static int read_record(Result *result, const msgpack_object_map *body, Arena *ar
     read_plain(&result->record, &record, status, state, arena);
     r = read_details(result, &record, arena, problem);
     if (!r)
+        r = read_state(result, &record, arena, problem);
+    if (!r)
         r = read_displays(result, &record, arena, problem);
     if (!r)
-        r = read_artifacts(result, &record, arena, problem);
+        r = artifacts_read(&result->record, record.artifacts, record.artifact_info, arena, problem);
     if (!r)
-        r = read_skipped(result, &record, arena, problem);
+        r = skipped_read(&result->record, record.skipped, arena, problem);
     return r;
 }
 
@@ -345,7 +299,8 @@ void limpet_result_free(LimpetResult *record)
 static int write_field(Buf *json, const msgpack_object_kv *pair, bool first)
 {
     /* Only displays have binary values; all other bytes of a record are file names. */
-    JsonBytes bytes = same_name(name_of(&pair->key), (Text){"displays", 8}) ? JSON_BASE64 : JSON_PATH;
+    const msgpack_object_str *key = &pair->key.via.str;
+    JsonBytes bytes = text_equal((Text){key->ptr, key->size}, "displays") ? JSON_BASE64 : JSON_PATH;
     int r = first ? 0 : buf_append(json, ", ", 2);
 
     if (!r)

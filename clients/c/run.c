@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "clients/c/asks.h"
 #include "clients/c/options.h"
 #include "clients/c/result.h"
 
@@ -14,6 +15,7 @@ typedef struct RunCall {
     const LimpetRun *run;
     uint64_t consumed;     /* output events since the last credit */
     uint64_t delivered[2]; /* bytes of each stream */
+    Asks asks;
 } RunCall;
 
 typedef struct OutputBody {
@@ -76,7 +78,14 @@ static int on_event(Call *call, const Message *event)
 {
     RunCall *run_call = container_of(call, RunCall, call);
 
-    return event->kind == MSG_OUTPUT ? on_output(run_call, &event->body) : on_display(run_call, event);
+    switch (event->kind) {
+    case MSG_OUTPUT:
+        return on_output(run_call, &event->body);
+    case MSG_ASK:
+        return client_asks_handle(&run_call->asks, call, run_call->run, event);
+    default:
+        return on_display(run_call, event);
+    }
 }
 
 /* What the events did not bring: all of it when the record was stored already, the rest after a gap. */
@@ -116,14 +125,11 @@ static int check(const LimpetRun *run, size_t size, Problem *problem)
 
 static void write_run(Writer *w, const LimpetRun *run, size_t size, const char *run_id)
 {
-    write_key(w, "session");
-    write_text(w, run->session);
-    write_key(w, "instance");
-    write_text(w, run->instance);
+    write_pair(w, "session", run->session);
+    write_pair(w, "instance", run->instance);
     write_key(w, "code");
     write_text_n(w, run->code, size);
-    write_key(w, "run_id");
-    write_text(w, run_id);
+    write_pair(w, "run_id", run_id);
     write_key(w, "timeout");
     if (run->timeout == 0)
         write_nil(w);
@@ -131,6 +137,9 @@ static void write_run(Writer *w, const LimpetRun *run, size_t size, const char *
         write_double(w, run->timeout);
     write_key(w, "stream");
     write_bool(w, run->on_output || run->on_display);
+    write_pair(w, "on_error", run->on_error);
+    if (run->on_input)
+        write_pair(w, "asks", "pause");
     write_key(w, "options");
     if (run->options) {
         write_map(w, OPTIONS_FIELDS);
@@ -153,7 +162,7 @@ int limpet_run(LimpetClient *client, const LimpetRun *run, LimpetResult **ret)
     Writer w;
     int r;
 
-    client_begin(client, &run_call.call, &w, MSG_RUN, 7);
+    client_begin(client, &run_call.call, &w, MSG_RUN, run->on_input ? 9 : 8);
     r = check(run, size, &client->problem);
     if (!r && !run->run_id)
         r = make_run_id(run_id, &client->problem);
@@ -163,6 +172,7 @@ int limpet_run(LimpetClient *client, const LimpetRun *run, LimpetResult **ret)
     }
     if (!r)
         r = result_new(&result, &reply, &reply.message.body, &client->problem);
+    client_asks_deinit(&run_call.asks);
     if (!result)
         return client_result(client, r);
     deliver_rest(&run_call, 1, result->stdout_text, result->stdout_size);
@@ -191,8 +201,7 @@ int limpet_result(LimpetClient *client, const char *run_id, double timeout, Limp
     int r;
 
     client_begin(client, &call, &w, MSG_RESULT, 2);
-    write_key(&w, "run_id");
-    write_text(&w, run_id);
+    write_pair(&w, "run_id", run_id);
     write_key(&w, "timeout");
     if (timeout == LIMPET_FOREVER)
         write_nil(&w);

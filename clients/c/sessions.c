@@ -1,13 +1,5 @@
 /* The list of sessions. */
-#include <errno.h>
-
-#include "clients/c/client.h"
-#include "clients/c/json.h"
-
-typedef struct Sessions {
-    LimpetSessions list;
-    Reply reply; /* the memory of the list, and what becomes its JSON */
-} Sessions;
+#include "clients/c/answer.h"
 
 typedef struct SessionsReply {
     const msgpack_object_map *controller;
@@ -22,13 +14,13 @@ static const Field list_fields[] = {
 typedef struct ControllerBody {
     int64_t pid;
     Text version, socket, engine;
+    uint64_t spares;
 } ControllerBody;
 
 static const Field controller_fields[] = {
-    FIELD(FIELD_INT, ControllerBody, pid, true, 0),
-    FIELD(FIELD_TEXT, ControllerBody, version, true, 0),
-    FIELD(FIELD_TEXT, ControllerBody, socket, true, 0),
-    FIELD(FIELD_TEXT, ControllerBody, engine, true, 0),
+    FIELD(FIELD_INT, ControllerBody, pid, true, 0),      FIELD(FIELD_TEXT, ControllerBody, version, true, 0),
+    FIELD(FIELD_TEXT, ControllerBody, socket, true, 0),  FIELD(FIELD_TEXT, ControllerBody, engine, true, 0),
+    FIELD(FIELD_UINT, ControllerBody, spares, false, 0),
 };
 
 typedef struct SessionBody {
@@ -70,82 +62,53 @@ static int read_session(LimpetSession *ret, const msgpack_object *object, Arena 
     return 0;
 }
 
-static int read_list(LimpetSessions *list, const SessionsReply *body, Arena *arena, Problem *problem)
+static int read_list(void *value, const msgpack_object_map *map, Arena *arena, Problem *problem)
 {
+    SessionsReply body = {0};
     ControllerBody controller = {0};
-    LimpetSession *sessions = arena_new(arena, body->sessions->size, sizeof(*sessions));
-    int r = reply_fields(&controller, controller_fields, ARRAY_SIZE(controller_fields), body->controller,
-                         problem);
+    LimpetSession *sessions;
+    int r = reply_fields(&body, list_fields, ARRAY_SIZE(list_fields), map, problem);
 
-    for (uint32_t i = 0; sessions && i < body->sessions->size && !r; i++)
-        r = read_session(&sessions[i], &body->sessions->ptr[i], arena, problem);
+    if (!r)
+        r = reply_fields(&controller, controller_fields, ARRAY_SIZE(controller_fields), body.controller,
+                         problem);
     if (r < 0)
         return r;
-    *list = (LimpetSessions){
+    sessions = arena_new(arena, body.sessions->size, sizeof(*sessions));
+    for (uint32_t i = 0; sessions && i < body.sessions->size && !r; i++)
+        r = read_session(&sessions[i], &body.sessions->ptr[i], arena, problem);
+    *(LimpetSessions *)value = (LimpetSessions){
         .pid = controller.pid,
         .version = arena_text(arena, controller.version),
         .socket = arena_text(arena, controller.socket),
         .engine = arena_text(arena, controller.engine),
+        .spares = controller.spares,
         .sessions = sessions,
-        .n_sessions = body->sessions->size,
+        .n_sessions = body.sessions->size,
     };
-    return arena->failed ? -ENOMEM : 0;
-}
-
-static int sessions_new(LimpetSessions **ret, Reply *reply, Problem *problem)
-{
-    Arena arena = {.zone = reply->message.zone};
-    SessionsReply body = {0};
-    Sessions *sessions;
-    int r = reply_fields(&body, list_fields, ARRAY_SIZE(list_fields), &reply->message.body, problem);
-
-    if (r < 0)
-        return r;
-    sessions = calloc(1, sizeof(*sessions));
-    if (!sessions)
-        return -ENOMEM;
-    r = read_list(&sessions->list, &body, &arena, problem);
-    if (r < 0) {
-        free(sessions);
-        return r;
-    }
-    sessions->reply = *reply;
-    *reply = REPLY_NULL;
-    *ret = &sessions->list;
-    return 0;
+    return r;
 }
 
 int limpet_sessions(LimpetClient *client, LimpetSessions **ret)
 {
-    _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
     Call call = {.repeatable = true};
+    void *list;
     Writer w;
     int r;
 
     client_begin(client, &call, &w, MSG_SESSIONS, 0);
-    r = client_call(client, &call, &w, &reply);
+    r = answer_call(client, &call, &w, sizeof(LimpetSessions), read_list, &list);
     if (!r)
-        r = sessions_new(ret, &reply, &client->problem);
+        *ret = list;
     return client_result(client, r);
 }
 
 void limpet_sessions_free(LimpetSessions *list)
 {
-    Sessions *sessions = container_of(list, Sessions, list);
-
-    if (!list)
-        return;
-    reply_deinit(&sessions->reply);
-    free(sessions);
+    answer_free(list);
 }
 
 char *limpet_sessions_json(const LimpetSessions *list)
 {
-    const Sessions *sessions = container_of(list, const Sessions, list);
-    const msgpack_object object = {.type = MSGPACK_OBJECT_MAP, .via.map = sessions->reply.message.body};
-    _cleanup_(buf_deinit) Buf json = BUF_NULL;
-
-    if (json_write(&json, &object, JSON_PATH) < 0)
-        return NULL;
-    return text_dup((Text){(const char *)buf_head(&json), json.size});
+    return answer_json(list);
 }

@@ -1,6 +1,7 @@
 #include "clients/c/cli/cli.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 LimpetClient *cli_connect(void)
@@ -58,8 +59,57 @@ void cli_print_name(FILE *file, const char *name)
     for (const unsigned char *c = (const unsigned char *)name; *c; c++)
         if (*c < 0x20 || *c == 0x7f)
             fprintf(file, "\\x%02x", *c);
+        else if (*c == 0xc2 && (c[1] & 0xe0) == 0x80) /* U+0080 to U+009f */
+            fprintf(file, "\\x%02x", *++c);
         else
             fputc(*c, file);
+}
+
+int cli_print_json(char *json)
+{
+    if (!json) {
+        fprintf(stderr, "limpet: out of memory\n");
+        return EXIT_SANDBOX;
+    }
+    puts(json);
+    free(json);
+    return 0;
+}
+
+void cli_print_notes(const char *prefix, const char *const *notes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        fprintf(stderr, "limpet: %s: ", prefix);
+        cli_print_name(stderr, notes[i]);
+        fputc('\n', stderr);
+    }
+}
+
+const char *cli_size(char *ret, size_t size, uint64_t bytes)
+{
+    static const char units[] = "BKMGT";
+    double value = (double)bytes;
+    size_t unit = 0;
+
+    while (value >= (unit ? 1023.95 : 1024) && units[unit + 1]) {
+        value /= 1024;
+        unit++;
+    }
+    snprintf(ret, size, "%.*f%c", unit > 0, value, units[unit]);
+    return ret;
+}
+
+const char *cli_seconds(char *ret, size_t size, double seconds)
+{
+    uint64_t s = seconds > 0 ? (uint64_t)seconds : 0;
+
+    if (s < 60)
+        snprintf(ret, size, "%" PRIu64 "s", s);
+    else if (s < 3600)
+        snprintf(ret, size, "%" PRIu64 "m%02" PRIu64 "s", s / 60, s % 60);
+    else
+        snprintf(ret, size, "%" PRIu64 "h%02" PRIu64 "m", s / 3600, s / 60 % 60);
+    return ret;
 }
 
 void cli_program_directory(char *ret, size_t size)

@@ -14,22 +14,29 @@
 #define EXIT_INTERRUPTED 130
 #define EXIT_KILLED      137 /* the interpreter was lost: out of memory, a signal, or an exit of its own */
 
+#define OPERANDS_MAX 3
+
 typedef struct Command {
     const char *name;
+    const char *alias;   /* an older name that works as well; or NULL */
     const char *usage;   /* what follows the name, as "[OPTIONS] SESSION" */
     const char *summary; /* one line */
     const char *details; /* paragraphs for --help and the man page; or NULL */
     const Option *options;
     size_t n_options;
-    int operands_min, operands_max; /* max -1: any number */
-    bool verbatim;                  /* everything after the name is operands */
+    int operands_min, operands_max;   /* max -1: any number */
+    Completes operands[OPERANDS_MAX]; /* what stands in each place; where any number may, in all */
+    const char *choices;              /* of an operand that is COMPLETE_CHOICE */
+    bool verbatim;                    /* everything after the name is operands */
     size_t values_size;
     /* `values` is what the options say, a struct of the command's own. The exit status. */
     int (*run)(const void *values, char **operands, int n);
 } Command;
 
-extern const Command command_close, command_get, command_help, command_image, command_interrupt, command_ls,
-    command_open, command_put, command_reset, command_run, command_shutdown, command_version;
+extern const Command command_branch, command_checkpoint, command_checkpoints, command_close, command_commit,
+    command_completion, command_drop, command_get, command_help, command_image, command_interrupt,
+    command_jupyter, command_logs, command_ls, command_open, command_put, command_repl, command_reset,
+    command_rollback, command_run, command_shutdown, command_vars, command_version;
 
 /* All of them, in the order of the help; NULL at the end. */
 extern const Command *const commands[];
@@ -52,9 +59,23 @@ int cli_split(char *operand, const char **ret_session, const char **ret_path);
  * and tells the terminal nothing. */
 void cli_print_name(FILE *file, const char *name);
 
+/* One line of JSON, which is freed. EXIT_SANDBOX after a message when it is NULL: memory was short. */
+int cli_print_json(char *json);
+
+/* Lines "limpet: PREFIX: NOTE" on standard error, for texts that may come from the sandbox. */
+void cli_print_notes(const char *prefix, const char *const *notes, size_t n);
+
+/* "1.5M" and "2m05s". */
+const char *cli_size(char *ret, size_t size, uint64_t bytes);
+const char *cli_seconds(char *ret, size_t size, double seconds);
+
 /* Where the running program lies, as "/usr/bin"; "" when the kernel does not say. */
 void cli_program_directory(char *ret, size_t size);
 
 DEFINE_CLEANUP(LimpetClient *, limpet_free);
 DEFINE_CLEANUP(LimpetResult *, limpet_result_free);
 DEFINE_CLEANUP(LimpetSessions *, limpet_sessions_free);
+DEFINE_CLEANUP(LimpetTaken *, limpet_taken_free);
+DEFINE_CLEANUP(LimpetCheckpoints *, limpet_checkpoints_free);
+DEFINE_CLEANUP(LimpetRollback *, limpet_rollback_free);
+DEFINE_CLEANUP(LimpetNamespace *, limpet_namespace_free);

@@ -18,6 +18,7 @@ const Command command_close = {
     .name = "close",
     .usage = "SESSION...",
     .summary = "Ends sessions and removes their containers; published artifacts stay",
+    .operands = {COMPLETE_SESSION},
     .operands_min = 1,
     .operands_max = -1,
     .run = run,

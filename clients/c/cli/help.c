@@ -8,7 +8,7 @@ typedef struct HelpValues {
 } HelpValues;
 
 static const Option help_options[] = {
-    {0, "man", OPTION_FLAG, offsetof(HelpValues, man), NULL, "everything, as the source of a man page"},
+    OPTION_ROW(0, "man", OPTION_FLAG, HelpValues, man, NULL, "everything, as the source of a man page"),
 };
 
 static const char exit_statuses[] =
@@ -25,6 +25,8 @@ static const char *const environment[][2] = {
     {"LIMPET_AUTOSTART", "0 forbids starting a controller when none listens"},
     {"LIMPETD", "path of the limpetd to start"},
     {"LIMPET_IMAGE_TOOL", "path of the program behind 'limpet image'"},
+    {"NO_COLOR", "if not empty, tracebacks have no colours"},
+    {"EDITRC", "keys of the prompt of 'limpet repl', as editrc(5) has them; otherwise ~/.editrc"},
 };
 
 static FILE *help_file;
@@ -51,9 +53,10 @@ static void print_overview(void)
     printf("limpet: Python that stays alive between calls, in a container\n\n"
            "  limpet run -c 'print(6 * 7)'      in a clean container\n"
            "  limpet run -s a -c 'x = 41'       in the session 'a', opened when it is not there\n"
-           "  limpet run -s a -c 'print(x + 1)'\n\nCommands:\n");
+           "  limpet run -s a -c 'print(x + 1)'\n"
+           "  limpet repl -s a                  a prompt on it\n\nCommands:\n");
     for (size_t i = 0; commands[i]; i++)
-        printf("  %-10s  %s\n", commands[i]->name, commands[i]->summary);
+        printf("  %-11s  %s\n", commands[i]->name, commands[i]->summary);
     printf("\n'limpet help COMMAND' tells more.\n");
 }
 
@@ -140,6 +143,7 @@ const Command command_help = {
     .summary = "Shows what the commands do",
     .options = help_options,
     .n_options = ARRAY_SIZE(help_options),
+    .operands = {COMPLETE_COMMAND},
     .operands_max = 1,
     .values_size = sizeof(HelpValues),
     .run = run,

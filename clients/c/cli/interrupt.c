@@ -18,6 +18,7 @@ const Command command_interrupt = {
     .name = "interrupt",
     .usage = "SESSION",
     .summary = "Interrupts the running call of a session",
+    .operands = {COMPLETE_SESSION},
     .operands_min = 1,
     .operands_max = 1,
     .run = run,

@@ -2,66 +2,43 @@
 #include <inttypes.h>
 
 #include "clients/c/cli/cli.h"
+#include "clients/c/cli/table.h"
 
 typedef struct LsValues {
     bool json;
 } LsValues;
 
 static const Option ls_options[] = {
-    {0, "json", OPTION_FLAG, offsetof(LsValues, json), NULL, "controller and sessions as one JSON object"},
+    OPTION_ROW(0, "json", OPTION_FLAG, LsValues, json, NULL, "controller and sessions as one JSON object"),
 };
 
-static const char *format_memory(char *text, size_t size, uint64_t bytes)
+static const Column columns[] = {
+    {"SESSION", false}, {"ENGINE", false}, {"STATUS", false}, {"RUNS", true},
+    {"EPOCH", true},    {"MEMORY", true},  {"IDLE", true},
+};
+
+static int print_table(const LimpetSessions *list)
 {
-    static const char units[] = "KMGT";
-    double value = (double)bytes / 1024;
-    size_t unit = 0;
+    Table table = {.columns = columns, .n_columns = ARRAY_SIZE(columns)};
+    int status;
 
-    while (value >= 1023.95 && unit + 1 < sizeof(units) - 1) {
-        value /= 1024;
-        unit++;
-    }
-    snprintf(text, size, "%.1f%c", value, units[unit]);
-    return text;
-}
-
-static const char *format_seconds(char *text, size_t size, double seconds)
-{
-    uint64_t s = seconds > 0 ? (uint64_t)seconds : 0;
-
-    if (s < 60)
-        snprintf(text, size, "%" PRIu64 "s", s);
-    else if (s < 3600)
-        snprintf(text, size, "%" PRIu64 "m%02" PRIu64 "s", s / 60, s % 60);
-    else
-        snprintf(text, size, "%" PRIu64 "h%02" PRIu64 "m", s / 3600, s / 60 % 60);
-    return text;
-}
-
-static void print_table(const LimpetSessions *list)
-{
-    printf("%-24s %-7s %-9s %6s %6s %8s %8s\n", "SESSION", "ENGINE", "STATUS", "RUNS", "EPOCH", "MEMORY",
-           "IDLE");
     for (size_t i = 0; i < list->n_sessions; i++) {
         const LimpetSession *s = &list->sessions[i];
         char memory[24], idle[48];
 
-        printf("%-24s %-7s %-9s %6" PRIu64 " %6" PRIu64 " %8s %8s\n", s->session, s->engine, s->status,
-               s->execution_count, s->epoch, format_memory(memory, sizeof(memory), s->memory),
-               format_seconds(idle, sizeof(idle), s->idle));
+        table_add(&table, "%s", s->session);
+        table_add(&table, "%s", s->engine);
+        table_add(&table, "%s", s->status);
+        table_add(&table, "%" PRIu64, s->execution_count);
+        table_add(&table, "%" PRIu64, s->epoch);
+        table_add(&table, "%s", cli_size(memory, sizeof(memory), s->memory));
+        table_add(&table, "%s", cli_seconds(idle, sizeof(idle), s->idle));
     }
-}
-
-static int print_json(const LimpetSessions *list)
-{
-    _cleanup_(freep) char *json = limpet_sessions_json(list);
-
-    if (!json) {
-        fprintf(stderr, "limpet: out of memory\n");
-        return EXIT_SANDBOX;
-    }
-    puts(json);
-    return 0;
+    status = table_print(&table);
+    if (!status && list->spares > 0)
+        printf("%" PRIu64 " more container%s wait%s for a session\n", list->spares,
+               list->spares == 1 ? "" : "s", list->spares == 1 ? "s" : "");
+    return status;
 }
 
 static int run(const void *values, char **operands, int n)
@@ -74,16 +51,13 @@ static int run(const void *values, char **operands, int n)
         return EXIT_SANDBOX;
     if (limpet_sessions(client, &list))
         return cli_fail(client);
-    if (ls->json)
-        return print_json(list);
-    print_table(list);
-    return 0;
+    return ls->json ? cli_print_json(limpet_sessions_json(list)) : print_table(list);
 }
 
 const Command command_ls = {
     .name = "ls",
     .usage = "[OPTIONS]",
-    .summary = "Lists the sessions",
+    .summary = "Lists the sessions, and their branches",
     .options = ls_options,
     .n_options = ARRAY_SIZE(ls_options),
     .values_size = sizeof(LsValues),

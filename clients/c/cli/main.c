@@ -4,20 +4,6 @@
 
 #include "clients/c/cli/cli.h"
 
-const Command *const commands[] = {
-    &command_run,       &command_open, &command_ls,  &command_close,    &command_reset,
-    &command_interrupt, &command_put,  &command_get, &command_shutdown, &command_image,
-    &command_version,   &command_help, NULL,
-};
-
-const Command *command_find(const char *name)
-{
-    for (size_t i = 0; commands[i]; i++)
-        if (strcmp(commands[i]->name, name) == 0)
-            return commands[i];
-    return NULL;
-}
-
 static int wrong_operands(const Command *command, int n)
 {
     fprintf(stderr, "limpet: %s operands\nUsage: limpet %s %s\n",

@@ -6,8 +6,8 @@ typedef struct OpenValues {
 } OpenValues;
 
 static const Option open_options[] = {
-    {'t', "timeout", OPTION_NUMBER, offsetof(OpenValues, options.timeout), "SECONDS",
-     "of a call that names none (default 30)"},
+    OPTION_ROW('t', "timeout", OPTION_NUMBER, OpenValues, options.timeout, "SECONDS",
+               "of a call that names none (default 30)"),
     SANDBOX_OPTIONS(OpenValues, options),
 };
 
@@ -38,6 +38,7 @@ const Command command_open = {
     .details = "\nOptions that differ from those of a living session are an error: close it first.",
     .options = open_options,
     .n_options = ARRAY_SIZE(open_options),
+    .operands = {COMPLETE_SESSION},
     .operands_min = 1,
     .operands_max = 1,
     .values_size = sizeof(OpenValues),

@@ -13,6 +13,19 @@ typedef enum OptionType {
     OPTION_LIST,   /* const char **, NULL at the end: the option may be given more than once */
 } OptionType;
 
+/* What a shell may complete in the place of an argument or operand. */
+typedef enum Completes {
+    COMPLETE_NOTHING,
+    COMPLETE_SESSION,
+    COMPLETE_CHECKPOINT, /* of the session that is named on the line */
+    COMPLETE_BRANCH,     /* likewise */
+    COMPLETE_FILE,
+    COMPLETE_DIRECTORY,
+    COMPLETE_SESSION_PATH, /* SESSION: */
+    COMPLETE_COMMAND,
+    COMPLETE_CHOICE, /* one of `choices` */
+} Completes;
+
 typedef struct Option {
     char letter; /* 0: none */
     const char *name;
@@ -20,6 +33,8 @@ typedef struct Option {
     size_t offset;        /* of its value in the values of the command */
     const char *argument; /* as "SECONDS"; NULL for a flag */
     const char *help;
+    Completes completes; /* as its argument */
+    const char *choices; /* "one two three" */
 } Option;
 
 #define OPTIONS_MAX 24
@@ -35,38 +50,30 @@ void options_deinit(const Option *options, size_t n, void *values);
 /* Calls `write` with each option's two columns, --help included: "-t, --timeout SECONDS" and its help. */
 void options_describe(const Option *options, size_t n, void (*write)(const char *usage, const char *help));
 
-/* Rows for the options of a container, whose values are the member `member` of type LimpetOptions. */
-#define SANDBOX_OPTIONS(type, member)                                                                        \
-    {0,           "memory",                                                                                  \
-     OPTION_TEXT, offsetof(type, member.memory),                                                             \
-     "SIZE",      "memory of the container, as 512m or 2g (default 1g)"},                                    \
-        {0,                                                                                                  \
-         "cpus",                                                                                             \
-         OPTION_NUMBER,                                                                                      \
-         offsetof(type, member.cpus),                                                                        \
-         "NUMBER",                                                                                           \
-         "processors, may be a fraction (default 1)"},                                                       \
-        {0,                                                                                                  \
-         "pids",                                                                                             \
-         OPTION_COUNT,                                                                                       \
-         offsetof(type, member.pids),                                                                        \
-         "NUMBER",                                                                                           \
-         "processes and threads (default 128)"},                                                             \
-        {0,           "data",                                                                                \
-         OPTION_TEXT, offsetof(type, member.data),                                                           \
-         "DIRECTORY", "directory of the host, read-only at /data"},                                          \
-        {0,                                                                                                  \
-         "env",                                                                                              \
-         OPTION_LIST,                                                                                        \
-         offsetof(type, member.env),                                                                         \
-         "NAME=VALUE",                                                                                       \
-         "environment of the interpreter; may be given again"},                                              \
-        {0,          "ttl",                                                                                  \
-         OPTION_TTL, offsetof(type, member.ttl),                                                             \
-         "SECONDS",  "an idle session ends after it; 0: never (default 3600)"},                              \
-        {0,           "network",                                                                             \
-         OPTION_TEXT, offsetof(type, member.network),                                                        \
-         "KIND",      "none, or bridge or host where the configuration allows it (default none)"},           \
+/* A row of a table. What follows the help, if anything, is what a shell completes: .completes, .choices. */
+#define OPTION_ROW(letter_, name_, kind, values, member, argument_, help_, ...)                              \
     {                                                                                                        \
-        0, "image", OPTION_TEXT, offsetof(type, member.image), "IMAGE", "image of the container"             \
+        .letter = (letter_), .name = (name_), .type = (kind), .offset = offsetof(values, member),            \
+        .argument = (argument_), .help = (help_), __VA_ARGS__                                                \
     }
+
+/* Rows for the options of a container, whose values are the member `m` of type LimpetOptions. */
+#define SANDBOX_OPTIONS(v, m)                                                                                \
+    OPTION_ROW(0, "memory", OPTION_TEXT, v, m.memory, "SIZE",                                                \
+               "memory of the container, as 512m or 2g (default 1g)"),                                       \
+        OPTION_ROW(0, "cpus", OPTION_NUMBER, v, m.cpus, "NUMBER",                                            \
+                   "processors, may be a fraction (default 1)"),                                             \
+        OPTION_ROW(0, "pids", OPTION_COUNT, v, m.pids, "NUMBER", "processes and threads (default 128)"),     \
+        OPTION_ROW(0, "data", OPTION_TEXT, v, m.data, "DIRECTORY",                                           \
+                   "directory of the host, read-only at /data", .completes = COMPLETE_DIRECTORY),            \
+        OPTION_ROW(0, "env", OPTION_LIST, v, m.env, "NAME=VALUE",                                            \
+                   "environment of the interpreter; may be given again"),                                    \
+        OPTION_ROW(0, "ttl", OPTION_TTL, v, m.ttl, "SECONDS",                                                \
+                   "an idle session ends after it; 0: never (default 3600)"),                                \
+        OPTION_ROW(0, "network", OPTION_TEXT, v, m.network, "KIND",                                          \
+                   "none, or bridge or host where the configuration allows it (default none)",               \
+                   .completes = COMPLETE_CHOICE, .choices = "none bridge host"),                             \
+        OPTION_ROW(0, "image", OPTION_TEXT, v, m.image, "IMAGE", "image of the container"),                  \
+        OPTION_ROW(0, "checkpoint", OPTION_TEXT, v, m.checkpoint, "WHEN",                                    \
+                   "checkpoints by themselves: auto, always (before every call) or off (default auto)",      \
+                   .completes = COMPLETE_CHOICE, .choices = "auto always off")

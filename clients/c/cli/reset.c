@@ -20,6 +20,7 @@ const Command command_reset = {
     .name = "reset",
     .usage = "SESSION",
     .summary = "Ends a running call and starts a new interpreter; /session is kept",
+    .operands = {COMPLETE_SESSION},
     .operands_min = 1,
     .operands_max = 1,
     .run = run,

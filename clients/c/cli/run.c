@@ -1,28 +1,33 @@
 /* limpet run */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <string.h>
 
 #include "clients/c/cli/cli.h"
+#include "clients/c/cli/input.h"
+#include "clients/c/cli/show.h"
+#include "clients/c/cli/sigint.h"
 #include "proto/base/buf.h"
 #include "proto/limits.h"
 
 typedef struct RunValues {
-    const char *session, *code;
+    const char *session, *code, *on_error;
     double timeout;
     bool json, quiet;
     LimpetOptions options;
 } RunValues;
 
 static const Option run_options[] = {
-    {'s', "session", OPTION_TEXT, offsetof(RunValues, session), "SESSION",
-     "run in this session; it is opened when it is not there"},
-    {'c', "code", OPTION_TEXT, offsetof(RunValues, code), "CODE", "the code itself"},
-    {'t', "timeout", OPTION_NUMBER, offsetof(RunValues, timeout), "SECONDS", "of this call (default 30)"},
-    {0, "json", OPTION_FLAG, offsetof(RunValues, json), NULL,
-     "print the record of the call as one JSON object"},
-    {'q', "quiet", OPTION_FLAG, offsetof(RunValues, quiet), NULL, "do not list the files that the call made"},
+    OPTION_ROW('s', "session", OPTION_TEXT, RunValues, session, "SESSION",
+               "run in this session; it is opened when it is not there", .completes = COMPLETE_SESSION),
+    OPTION_ROW('c', "code", OPTION_TEXT, RunValues, code, "CODE", "the code itself"),
+    OPTION_ROW('t', "timeout", OPTION_NUMBER, RunValues, timeout, "SECONDS", "of this call (default 30)"),
+    OPTION_ROW(0, "on-error", OPTION_TEXT, RunValues, on_error, "WHAT",
+               "rollback: unless the code ends well, the variables are as before (default keep)",
+               .completes = COMPLETE_CHOICE, .choices = "keep rollback"),
+    OPTION_ROW(0, "json", OPTION_FLAG, RunValues, json, NULL,
+               "print the record of the call as one JSON object"),
+    OPTION_ROW('q', "quiet", OPTION_FLAG, RunValues, quiet, NULL, "do not list the files that the call made"),
     SANDBOX_OPTIONS(RunValues, options),
 };
 
@@ -61,6 +66,9 @@ static int find_code(const RunValues *values, char **operands, int n, Buf *buf, 
     if (n == 0)
         return 0;
     r = read_code(operands[0], buf);
+    /* Otherwise standard input is free for input(). */
+    if (strcmp(operands[0], "-") == 0)
+        run->on_input = NULL;
     run->code = buf->size > 0 ? (const char *)buf_head(buf) : "";
     run->code_size = buf->size;
     return r;
@@ -89,74 +97,15 @@ static void on_output(void *context, int stream, const char *bytes, size_t size)
         output->last = bytes[size - 1];
 }
 
-static LimpetClient *interrupted_client;
-
-static void on_sigint(int number)
-{
-    limpet_interrupt_call(interrupted_client);
-}
-
-/* The first Ctrl-C interrupts the code, whose record still comes; a second one ends this program. */
-static void catch_sigint(LimpetClient *client)
-{
-    struct sigaction action = {.sa_handler = on_sigint, .sa_flags = SA_RESTART | SA_RESETHAND};
-    struct sigaction before;
-
-    interrupted_client = client;
-    if (sigaction(SIGINT, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-        sigaction(SIGINT, &action, NULL);
-}
-
-/* A traceback says all there is about a Python error. */
-static void print_error(const LimpetResult *result)
-{
-    const char *traceback = result->traceback;
-
-    if (!result->error_name)
-        return;
-    if (*traceback)
-        fprintf(stderr, "%s%s", traceback, traceback[strlen(traceback) - 1] == '\n' ? "" : "\n");
-    if (!*traceback || result->status != LIMPET_ERROR)
-        fprintf(stderr, "limpet: %s: %s%s%s\n", result->status_name, result->error_name,
-                *result->error_message ? ": " : "", result->error_message);
-}
-
-static void print_files(const LimpetResult *result)
-{
-    for (size_t i = 0; i < result->n_artifacts; i++) {
-        cli_print_name(stderr, result->artifacts[i].path);
-        fputs(" → ", stderr);
-        cli_print_name(stderr, result->artifacts[i].host_path);
-        fputc('\n', stderr);
-    }
-    for (size_t i = 0; i < result->n_skipped; i++) {
-        cli_print_name(stderr, result->skipped[i].path);
-        fputs(" was not published: ", stderr);
-        cli_print_name(stderr, result->skipped[i].reason);
-        fputc('\n', stderr);
-    }
-}
-
 static void print_result(const LimpetResult *result, const Output *output, bool quiet)
 {
     if (result->result)
         printf("%s%s\n", output->last && output->last != '\n' ? "\n" : "", result->result);
     fflush(stdout);
-    print_error(result);
+    show_error(result);
+    show_state(result);
     if (!quiet)
-        print_files(result);
-}
-
-static int print_json(const LimpetResult *result)
-{
-    _cleanup_(freep) char *json = limpet_result_json(result);
-
-    if (!json) {
-        fprintf(stderr, "limpet: out of memory\n");
-        return EXIT_SANDBOX;
-    }
-    puts(json);
-    return 0;
+        show_files(result);
 }
 
 static int exit_status(LimpetStatus status)
@@ -204,11 +153,11 @@ static int run_and_print(const RunValues *values, const LimpetOptions *options, 
     if (!values->json)
         run->on_output = on_output;
     run->context = &output;
-    catch_sigint(client);
+    sigint_catch(client, true);
     if (limpet_run(client, run, &result))
         return cli_fail(client);
     if (values->json)
-        r = print_json(result);
+        r = cli_print_json(limpet_result_json(result));
     else
         print_result(result, &output, values->quiet);
     return r ? r : exit_status(result->status);
@@ -218,7 +167,10 @@ static int run(const void *values, char **operands, int n)
 {
     const RunValues *given = values;
     LimpetOptions options = given->options;
-    LimpetRun request = {.session = given->session, .timeout = given->timeout};
+    LimpetRun request = {.session = given->session,
+                         .timeout = given->timeout,
+                         .on_error = given->on_error,
+                         .on_input = input_answer};
     _cleanup_(buf_deinit) Buf code = BUF_NULL;
     _cleanup_(freep) char *data = NULL;
     int r = find_code(given, operands, n, &code, &request);
@@ -239,7 +191,9 @@ const Command command_run = {
                "What the code writes comes as it is written, then the value of its last expression. A "
                "traceback and\n"
                "the files that the call made, as 'container path → host path', go to standard error. Ctrl-C\n"
-               "interrupts the code; a second one ends only the waiting.\n"
+               "interrupts the code; a second one ends only the waiting. Where the variables are not as the "
+               "code left\n"
+               "them, a line on standard error says so.\n"
                "\n"
                "The exit status is 0, or 1 for a Python error, 124 for a timeout, 125 when the sandbox "
                "itself failed,\n"
@@ -248,6 +202,7 @@ const Command command_run = {
                "by the code itself.",
     .options = run_options,
     .n_options = ARRAY_SIZE(run_options),
+    .operands = {COMPLETE_FILE},
     .operands_max = 1,
     .values_size = sizeof(RunValues),
     .run = run,

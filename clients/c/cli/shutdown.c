@@ -1,8 +1,18 @@
 /* limpet shutdown */
 #include "clients/c/cli/cli.h"
 
+typedef struct ShutdownValues {
+    bool keep;
+} ShutdownValues;
+
+static const Option shutdown_options[] = {
+    OPTION_ROW(0, "keep", OPTION_FLAG, ShutdownValues, keep, NULL,
+               "leave the sessions, with their variables, to the next controller"),
+};
+
 static int run(const void *values, char **operands, int n)
 {
+    const ShutdownValues *given = values;
     _cleanup_(limpet_freep) LimpetClient *client = limpet_new();
 
     if (!client) {
@@ -16,13 +26,16 @@ static int run(const void *values, char **operands, int n)
         cli_fail(client);
         return gone ? 0 : EXIT_SANDBOX;
     }
-    return limpet_shutdown(client) ? cli_fail(client) : 0;
+    return limpet_shutdown(client, given->keep) ? cli_fail(client) : 0;
 }
 
 const Command command_shutdown = {
     .name = "shutdown",
-    .usage = "",
-    .summary = "Ends every session and the controller",
+    .usage = "[OPTIONS]",
+    .summary = "Ends every session and the controller, or with --keep the controller alone",
     .details = "\nReturns when all is gone. It is no failure when no controller runs.",
+    .options = shutdown_options,
+    .n_options = ARRAY_SIZE(shutdown_options),
+    .values_size = sizeof(ShutdownValues),
     .run = run,
 };

@@ -1,0 +1,151 @@
+#include "clients/c/asks.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct AskBody {
+    uint64_t ask;
+    Text kind, name, payload;
+} AskBody;
+
+static const Field ask_fields[] = {
+    FIELD(FIELD_UINT, AskBody, ask, true, 0),
+    FIELD(FIELD_TEXT, AskBody, kind, true, 0),
+    FIELD(FIELD_TEXT, AskBody, name, false, 0),
+    FIELD(FIELD_BYTES, AskBody, payload, false, LIMIT_ASK),
+};
+
+/* Starts an answer with the field `what`, whose value is to be written. */
+static void begin_answer(Writer *w, Buf *buf, const Call *call, const AskBody *ask, const char *what)
+{
+    writer_message(w, buf, MSG_ANSWER, call->id, 2);
+    write_key(w, "ask");
+    write_uint(w, ask->ask);
+    write_key(w, what);
+}
+
+/* The answer that raises an exception in the cell. */
+static int refuse(Buf *ret, const Call *call, const AskBody *ask, const char *name, const char *message)
+{
+    Writer w;
+
+    begin_answer(&w, ret, call, ask, "error");
+    write_map(&w, 2);
+    write_pair(&w, "name", name);
+    write_pair(&w, "message", message);
+    return writer_finish(&w);
+}
+
+/* The answer whose payload is the value written to `value`. */
+static int answer_value(Buf *ret, const Call *call, const AskBody *ask, Writer *value)
+{
+    Writer w;
+    int r = writer_finish(value);
+
+    if (r < 0)
+        return r;
+    if (value->buf->size > LIMIT_ASK)
+        return refuse(ret, call, ask, "ValueError", "the line is too long; 1 MiB is allowed");
+    begin_answer(&w, ret, call, ask, "payload");
+    write_bytes(&w, buf_head(value->buf), value->buf->size);
+    return writer_finish(&w);
+}
+
+static int answer_text(Buf *ret, const Call *call, const AskBody *ask, const char *text)
+{
+    _cleanup_(buf_deinit) Buf payload = BUF_NULL;
+    Writer value;
+
+    writer_init(&value, &payload);
+    write_text(&value, text);
+    return answer_value(ret, call, ask, &value);
+}
+
+static int answer_tools(Buf *ret, const Call *call, const AskBody *ask)
+{
+    _cleanup_(buf_deinit) Buf payload = BUF_NULL;
+    Writer value;
+
+    writer_init(&value, &payload);
+    write_array(&value, 0);
+    return answer_value(ret, call, ask, &value);
+}
+
+/* An interrupt that came meanwhile goes first; the question itself may be that of another thread. */
+static int answer_input(Buf *ret, Call *call, const LimpetRun *run, const Message *event, const AskBody *ask)
+{
+    Arena arena = {.zone = event->zone};
+    const char *prompt = arena_text(&arena, ask->name);
+    _cleanup_(freep) char *line = NULL;
+    int r = client_interrupt_pending(call);
+
+    if (arena.failed)
+        return -ENOMEM;
+    if (r < 0)
+        return r;
+    line = run->on_input(run->context, prompt ? prompt : "", text_equal(ask->kind, "secret"));
+    r = client_interrupt_pending(call);
+    if (r > 0)
+        return refuse(ret, call, ask, "KeyboardInterrupt", "");
+    return r < 0 ? r : answer_text(ret, call, ask, line);
+}
+
+static int answer_tool(Buf *ret, const Call *call, const AskBody *ask)
+{
+    char message[160];
+
+    snprintf(message, sizeof(message), "there is no host function '%.*s': this client offers none",
+             (int)MIN(ask->name.size, (size_t)64), ask->name.data ? ask->name.data : "");
+    return refuse(ret, call, ask, "LookupError", message);
+}
+
+static int make_answer(Buf *ret, Call *call, const LimpetRun *run, const Message *event, const AskBody *ask)
+{
+    bool input = text_equal(ask->kind, "input") || text_equal(ask->kind, "secret");
+
+    if (input && run->on_input)
+        return answer_input(ret, call, run, event, ask);
+    if (text_equal(ask->kind, "tools"))
+        return answer_tools(ret, call, ask);
+    if (text_equal(ask->kind, "tool"))
+        return answer_tool(ret, call, ask);
+    return refuse(ret, call, ask, "EOFError", "this client does not answer such a question");
+}
+
+static const Buf *find_sent(const Asks *asks, uint64_t ask)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(asks->sent); i++)
+        if (asks->sent[i].message.size > 0 && asks->sent[i].ask == ask)
+            return &asks->sent[i].message;
+    return NULL;
+}
+
+int client_asks_handle(Asks *asks, Call *call, const LimpetRun *run, const Message *event)
+{
+    Connection *connection = &call->client->connection;
+    AskBody ask = {0};
+    const Buf *before;
+    Buf *message;
+    int r = reply_fields(&ask, ask_fields, ARRAY_SIZE(ask_fields), &event->body, &call->client->problem);
+
+    if (r < 0)
+        return r;
+    before = find_sent(asks, ask.ask);
+    if (before)
+        return connection_send(connection, before);
+    message = &asks->sent[asks->next].message;
+    buf_clear(message);
+    r = make_answer(message, call, run, event, &ask);
+    if (r < 0)
+        return r;
+    asks->sent[asks->next].ask = ask.ask;
+    asks->next = (asks->next + 1) % ARRAY_SIZE(asks->sent);
+    return connection_send(connection, message);
+}
+
+void client_asks_deinit(Asks *asks)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(asks->sent); i++)
+        buf_deinit(&asks->sent[i].message);
+}

@@ -1,0 +1,7 @@
+/* What may stand at the cursor: names of the session, attributes, and the words of our commands. */
+#pragma once
+
+#include "clients/c/cli/repl/words.h"
+
+/* An EditorComplete; the context is the Repl. */
+void complete_line(void *context, const char *before, Words *ret);

@@ -1,0 +1,159 @@
+#include "clients/c/cli/show.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "clients/c/cli/cli.h"
+#include "clients/c/cli/colour.h"
+#include "clients/c/cli/table.h"
+#include "proto/base/clock.h"
+
+/* "1000x3" */
+static void add_shape(Table *table, const LimpetVariable *variable)
+{
+    char text[256] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; i < variable->n_shape && used < sizeof(text); i++)
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%" PRIu64, i ? "x" : "",
+                                 variable->shape[i]);
+    table_add(table, "%s", *text ? text : "-");
+}
+
+static void add_variable(Table *table, const LimpetVariable *variable)
+{
+    char size[24];
+
+    table_add(table, "%s", variable->name);
+    table_add(table, "%s", variable->type);
+    add_shape(table, variable);
+    table_add(table, "%s", variable->dtype ? variable->dtype : "-");
+    table_add(table, "%s", variable->has_bytes ? cli_size(size, sizeof(size), variable->bytes) : "-");
+    table_add(table, "%s", variable->repr ? variable->repr : "-");
+}
+
+int show_variables(const LimpetNamespace *names)
+{
+    static const Column columns[] = {
+        {"NAME", false},  {"TYPE", false}, {"SHAPE", false},
+        {"DTYPE", false}, {"SIZE", true},  {"VALUE", false},
+    };
+    Table table = {.columns = columns, .n_columns = ARRAY_SIZE(columns)};
+    int status;
+
+    for (size_t i = 0; i < names->n_variables; i++)
+        add_variable(&table, &names->variables[i]);
+    status = table_print(&table);
+    if (!status && names->more > 0)
+        printf("and %" PRIu64 " more\n", names->more);
+    return status;
+}
+
+#define NOBODY SIZE_MAX
+
+/* The place of a checkpoint's parent, which is older and so before it; NOBODY when it is not kept. */
+static size_t parent_of(const LimpetCheckpoints *list, size_t child)
+{
+    const char *parent = list->checkpoints[child].parent;
+
+    for (size_t i = 0; parent && i < child; i++)
+        if (strcmp(list->checkpoints[i].id, parent) == 0)
+            return i;
+    return NOBODY;
+}
+
+static void add_checkpoint(Table *table, const LimpetCheckpoint *c, int depth)
+{
+    char memory[24], age[48];
+
+    table_add(table, "%*s%s", 2 * depth, "", c->id);
+    table_add(table, "%s", c->name ? c->name : "-");
+    table_add(table, "%s", c->session);
+    table_add(table, "%" PRIu64, c->execution_count);
+    table_add(table, "%s", cli_size(memory, sizeof(memory), c->private_bytes));
+    table_add(table, "%s", cli_seconds(age, sizeof(age), clock_unix() - c->created));
+    table_add(table, "%s%s", c->automatic ? "automatically" : "by hand", c->files ? ", with /session" : "");
+}
+
+static void add_children(Table *table, const LimpetCheckpoints *list, size_t parent, int depth)
+{
+    for (size_t i = 0; i < list->n_checkpoints; i++)
+        if (parent_of(list, i) == parent) {
+            add_checkpoint(table, &list->checkpoints[i], depth);
+            add_children(table, list, i, depth + 1);
+        }
+}
+
+int show_checkpoints(const LimpetCheckpoints *list)
+{
+    static const Column columns[] = {
+        {"CHECKPOINT", false}, {"NAME", false}, {"SESSION", false}, {"RUNS", true},
+        {"MEMORY", true},      {"AGE", true},   {"TAKEN", false},
+    };
+    Table table = {.columns = columns, .n_columns = ARRAY_SIZE(columns)};
+
+    add_children(&table, list, NOBODY, 0);
+    return table_print(&table);
+}
+
+void show_taken(const LimpetTaken *taken)
+{
+    const LimpetCheckpoint *c = &taken->checkpoint;
+
+    printf("%s", c->id);
+    if (c->name)
+        printf(" '%s'", c->name);
+    printf(", after call %" PRIu64 "%s\n", c->execution_count, c->files ? ", with /session" : "");
+    cli_print_notes("dropped, to make room for it", taken->dropped, taken->n_dropped);
+}
+
+void show_rollback(const char *session, const LimpetRollback *back)
+{
+    printf("%s is as after call %" PRIu64 "%s; epoch %" PRIu64 "\n", session, back->execution_count,
+           back->files_restored ? ", /session too" : "", back->epoch);
+    cli_print_notes("not restored", back->not_restored, back->n_not_restored);
+}
+
+/* An error that Python did not raise, as that the interpreter was killed, says this in its message. */
+void show_state(const LimpetResult *result)
+{
+    bool told = result->error_name && !*result->traceback;
+
+    if (!result->session)
+        return;
+    if (result->state == LIMPET_ROLLED_BACK && !told)
+        fprintf(stderr, "limpet: rolled back: the variables are as they were after call %" PRIu64 "\n",
+                result->rolled_back_to_count);
+    if (result->state == LIMPET_LOST && !told)
+        fprintf(stderr, "limpet: lost: the interpreter is a new one, without the variables\n");
+    cli_print_notes("not restored", result->not_restored, result->n_not_restored);
+}
+
+void show_files(const LimpetResult *result)
+{
+    for (size_t i = 0; i < result->n_artifacts; i++) {
+        cli_print_name(stderr, result->artifacts[i].path);
+        fputs(" → ", stderr);
+        cli_print_name(stderr, result->artifacts[i].host_path);
+        fputc('\n', stderr);
+    }
+    for (size_t i = 0; i < result->n_skipped; i++) {
+        cli_print_name(stderr, result->skipped[i].path);
+        fputs(" was not published: ", stderr);
+        cli_print_name(stderr, result->skipped[i].reason);
+        fputc('\n', stderr);
+    }
+}
+
+/* A traceback says all there is about a Python error. */
+void show_error(const LimpetResult *result)
+{
+    if (!result->error_name)
+        return;
+    if (*result->traceback)
+        colour_traceback(stderr, result->traceback);
+    if (!*result->traceback || result->status != LIMPET_ERROR)
+        fprintf(stderr, "limpet: %s: %s%s%s\n", result->status_name, result->error_name,
+                *result->error_message ? ": " : "", result->error_message);
+}
