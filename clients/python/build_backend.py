@@ -87,9 +87,16 @@ def _metadata(project):
         *(f"Classifier: {classifier}" for classifier in project["classifiers"]),
         f"Requires-Python: {project['requires-python']}",
         *(f"Requires-Dist: {dependency}" for dependency in project["dependencies"]),
+        *_extras(project.get("optional-dependencies", {})),
         "Description-Content-Type: text/markdown",
     ]
     return "\n".join(lines).encode() + b"\n\n" + _read(project["readme"])
+
+
+def _extras(extras):
+    for extra, dependencies in extras.items():
+        yield f"Provides-Extra: {extra}"
+        yield from (f"Requires-Dist: {dependency} ; extra == '{extra}'" for dependency in dependencies)
 
 
 def _project():
@@ -101,10 +108,10 @@ def _project():
 
 
 def _sources():
-    names = sorted(os.listdir(os.path.join(_ROOT, _SOURCES)))
     return {
-        f"limpet/{name}": _read(os.path.join(_SOURCES, name))
-        for name in names
+        os.path.relpath(os.path.join(folder, name), os.path.join(_ROOT, "src")): _read(os.path.join(folder, name))
+        for folder, folders, names in sorted(os.walk(os.path.join(_ROOT, _SOURCES)))
+        for name in sorted(names)
         if name.endswith((".py", ".typed"))
     }
 

@@ -7,17 +7,23 @@ with limpet.Client() as client, client.open("demo") as session:
     print(session.run("x + 1").result)
 """
 
-from ._aio import AsyncClient, AsyncSession
-from ._client import Client, Session
+from ._aio import AsyncClient
+from ._aio_session import AsyncSession
+from ._asks import ToolCall
+from ._client import Client
 from ._requests import VERSION as __version__
+from ._session import Session
 from .errors import (
     BadRequest,
+    BranchExists,
     Busy,
+    CheckpointFailed,
     Denied,
     EngineError,
     Error,
     ImageMissing,
     Internal,
+    Leave,
     LimpetWarning,
     NoSuchCheckpoint,
     NoSuchFile,
@@ -30,6 +36,7 @@ from .errors import (
     Unavailable,
 )
 from .results import ArtifactInfo, Display, ErrorInfo, Result, RolledBackTo, SessionInfo, Usage
+from .state import Changed, Checkpoint, Committed, Namespace, Rollback, Variable
 
 __all__ = [
     "__version__",
@@ -37,8 +44,13 @@ __all__ = [
     "AsyncClient",
     "AsyncSession",
     "BadRequest",
+    "BranchExists",
     "Busy",
+    "Changed",
+    "Checkpoint",
+    "CheckpointFailed",
     "Client",
+    "Committed",
     "Denied",
     "Display",
     "EngineError",
@@ -46,7 +58,9 @@ __all__ = [
     "ErrorInfo",
     "ImageMissing",
     "Internal",
+    "Leave",
     "LimpetWarning",
+    "Namespace",
     "NoSuchCheckpoint",
     "NoSuchFile",
     "NoSuchRun",
@@ -54,11 +68,14 @@ __all__ = [
     "OptionsDiffer",
     "ProtocolMismatch",
     "Result",
+    "Rollback",
     "RolledBackTo",
     "Session",
     "SessionClosed",
     "SessionInfo",
     "TooLarge",
+    "ToolCall",
     "Unavailable",
     "Usage",
+    "Variable",
 ]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import stat
 import subprocess
 import sys
 import tempfile
+import time
 from typing import Optional, Union
 
 from .errors import Unavailable
@@ -16,8 +18,6 @@ Address = Union[str, "os.PathLike[str]", None]
 
 # Connecting fails with these when nobody listens.
 NOBODY = (FileNotFoundError, ConnectionRefusedError)
-
-_START_TIMEOUT = 60.0  # limpetd --detach returns when the socket answers; this only bounds a broken one
 
 
 class Endpoint:
@@ -41,8 +41,8 @@ class Endpoint:
                 f"{directory} is not a directory of this user alone (mode 0700): not trusting its socket"
             )
 
-    def start(self) -> None:
-        """Starts a controller in the background; returns when its socket answers."""
+    def start(self, limit: float) -> None:
+        """Starts one in the background; returns when its socket answers, within ``limit`` seconds."""
         program = _find_limpetd()
         if program is None:
             raise Unavailable(
@@ -58,7 +58,7 @@ class Endpoint:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=stderr,
-                    timeout=_START_TIMEOUT,
+                    timeout=limit,
                     start_new_session=True,
                 ).returncode
             except (OSError, subprocess.TimeoutExpired) as error:
@@ -72,6 +72,21 @@ class Endpoint:
 
     def unreachable(self, why: object) -> Unavailable:
         return Unavailable(f"the controller at {self.path} cannot be reached: {why}")
+
+
+def connected(unconnected: socket.socket, path: str, deadline: float) -> bool:
+    """Connects a socket that does not block. False while the listener's backlog is full: try again soon.
+
+    It is when the listener is stopped or very busy; past the deadline that is a TimeoutError. The kernel does
+    not wait for room, whatever the socket's timeout, and asyncio takes such a socket for a connected one.
+    """
+    try:
+        unconnected.connect(path)
+        return True
+    except BlockingIOError:
+        if time.monotonic() >= deadline:
+            raise TimeoutError("it takes no connections") from None
+        return False
 
 
 def standard_path() -> str:

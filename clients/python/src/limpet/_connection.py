@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
+import time
 from collections import deque
 from typing import Any, Mapping, Optional
 
 import msgpack
 
 from . import _wire, _zmtp
-from ._requests import HANDSHAKE_TIMEOUT, HELLO, ConnectionLost, Message, answer, check_hello
+from ._address import connected
+from ._recovery import FIRST_PAUSE, HANDSHAKE_TIMEOUT, ConnectionLost
+from ._requests import HELLO, Message, answer, check_hello
 from ._stream import Stream
 from .errors import ProtocolMismatch
 
@@ -18,17 +22,20 @@ from .errors import ProtocolMismatch
 class Connection:
     """Requests may be nested: a callback of one may make the next. Each has a mailbox for its messages."""
 
-    def __init__(self, path: str) -> None:
-        """Connects; raises OSError. hello() is the first thing to do."""
+    def __init__(self, path: str, limit: float = HANDSHAKE_TIMEOUT) -> None:
+        """Connects; raises OSError. hello() is the first thing to do, within ``limit`` seconds from now."""
+        self._deadline: Optional[float] = time.monotonic() + limit
         self.lock = threading.RLock()  # held during a request
+        self._sending = threading.Lock()
         self._packer = msgpack.Packer()
         self._peer = _zmtp.Peer(_wire.MAX_REPLY)
         self._mail: dict[int, deque[Message]] = {}
         self._number = 0
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            self._socket.settimeout(HANDSHAKE_TIMEOUT)
-            self._socket.connect(path)
+            self._socket.settimeout(limit)
+            while not connected(self._socket, path, self._deadline):
+                time.sleep(FIRST_PAUSE)
         except BaseException:
             self._socket.close()
             raise
@@ -39,6 +46,7 @@ class Connection:
             self._send(_zmtp.OPENING)
             self._shake_hands()
             warning = check_hello(answer(self.ask(_wire.HELLO, HELLO)))
+            self._deadline = None
             self._socket.settimeout(None)
             return warning
         except BaseException:
@@ -57,6 +65,8 @@ class Connection:
             mail: deque[Message] = deque()
             self._mail[number] = mail
             try:
+                if stream is not None:
+                    stream.attach(_Channel(self, number))
                 self._send(frame)
                 while True:
                     message = mail.popleft() if mail else self._receive(number)
@@ -67,17 +77,23 @@ class Connection:
                 self.close()
                 raise
             finally:
+                if stream is not None:
+                    stream.detach()
                 del self._mail[number]
 
+    def answer(self, number: int, body: Mapping[str, Any]) -> None:
+        """To a question of that request; from any thread."""
+        with contextlib.suppress(OSError, ConnectionLost):
+            self._send(_wire.encode(msgpack.Packer(), _wire.ANSWER, number, body))
+
     def close(self) -> None:
-        self._socket.close()
+        self._shut_down()  # whoever sends an answer stops
+        with self._sending:
+            self._socket.close()
 
     def abort(self) -> None:
         """From any thread: ends a request that is under way with ConnectionLost."""
-        try:
-            self._socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass  # not connected any more
+        self._shut_down()
         if self.lock.acquire(blocking=False):
             self.close()
             self.lock.release()
@@ -104,9 +120,14 @@ class Connection:
         if count:
             self._send(_wire.encode(self._packer, _wire.CREDIT, number, {"count": count}))
 
+    def _shut_down(self) -> None:
+        with contextlib.suppress(OSError):  # not connected any more
+            self._socket.shutdown(socket.SHUT_RDWR)
+
     def _send(self, data: bytes) -> None:
         try:
-            self._socket.sendall(data)
+            with self._sending:
+                self._socket.sendall(data)
         except socket.timeout:
             raise
         except OSError as error:
@@ -137,6 +158,8 @@ class Connection:
             raise ProtocolMismatch(f"the controller's socket: {error}") from error
 
     def _fill(self) -> None:
+        if self._deadline is not None:
+            self._socket.settimeout(max(self._deadline - time.monotonic(), 0.001))
         try:
             size = self._socket.recv_into(self._peer.space())
         except socket.timeout:
@@ -146,3 +169,18 @@ class Connection:
         if not size:
             raise ConnectionLost("it closed the connection", sent=True)
         self._peer.received(size)
+
+
+class _Channel:
+    """Of one request, to answer its questions through."""
+
+    def __init__(self, connection: Connection, number: int) -> None:
+        self._connection = connection
+        self._number = number
+
+    def answer(self, body: Mapping[str, Any]) -> None:
+        self._connection.answer(self._number, body)
+
+    def fail(self, error: Exception) -> None:
+        """The request ends with ConnectionLost, and whoever made it knows why."""
+        self._connection.abort()

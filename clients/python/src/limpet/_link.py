@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
+import time
 from collections import deque
 from typing import Any, Iterator, Mapping, Optional, Union
 
 import msgpack
 
 from . import _wire, _zmtp
-from ._requests import HELLO, ConnectionLost, Message, answer, check_hello
+from ._address import connected
+from ._recovery import FIRST_PAUSE, ConnectionLost
+from ._requests import HELLO, Message, answer, check_hello
 from .errors import ProtocolMismatch
 
 
@@ -26,10 +30,19 @@ class Link(asyncio.BufferedProtocol):
         self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @classmethod
-    async def connect(cls, path: str) -> Link:
-        """Connects; raises OSError. hello() is the first thing to do."""
-        _, link = await asyncio.get_running_loop().create_unix_connection(cls, path)
-        return link
+    async def connect(cls, path: str, limit: float) -> Link:
+        """Connects within ``limit`` seconds; raises OSError. hello() is the first thing to do."""
+        deadline = time.monotonic() + limit
+        unconnected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            unconnected.setblocking(False)
+            while not connected(unconnected, path, deadline):
+                await asyncio.sleep(FIRST_PAUSE)
+            _, link = await asyncio.get_running_loop().create_unix_connection(cls, sock=unconnected)
+            return link
+        except BaseException:
+            unconnected.close()
+            raise
 
     async def hello(self) -> Optional[str]:
         """Shakes hands; returns the controller's warning, if any."""
@@ -54,6 +67,8 @@ class Link(asyncio.BufferedProtocol):
         call = self._calls[number] = Call(self, number)
         try:
             self._write(frame)
+            if not self.usable:  # asyncio has just noticed that nobody is there
+                raise ConnectionLost("it closed the connection", sent=False)
             yield call
         finally:
             del self._calls[number]
@@ -65,6 +80,10 @@ class Link(asyncio.BufferedProtocol):
         if message[0] not in (_wire.REPLY, _wire.ERROR):
             raise ProtocolMismatch(f"the controller sent a message of kind {message[0]} to a request")
         return message
+
+    def answer(self, number: int, body: Mapping[str, Any]) -> None:
+        if self.usable:
+            self._write(_wire.encode(self._packer, _wire.ANSWER, number, body))
 
     def credit(self, number: int, count: int) -> None:
         if self.usable:
@@ -146,6 +165,12 @@ class Call:
         if isinstance(item, Exception):
             raise item
         return item
+
+    def answer(self, body: Mapping[str, Any]) -> None:
+        self._link.answer(self._number, body)
+
+    def fail(self, error: Exception) -> None:
+        self.put(error)
 
     def credit(self, count: int) -> None:
         self._link.credit(self._number, count)

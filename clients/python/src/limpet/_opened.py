@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+import os
+from typing import Any, Iterable, Mapping, Union
 
+from ._asks import Asks
 from ._requests import field
-from .errors import SessionClosed
+from .errors import BadRequest, SessionClosed
 
 
 class Opened:
     name: str
+    """Of a branch: ``SESSION/BRANCH``."""
+    instance: str
+    """Names this life of the session; the same when a controller dies and the next one takes over."""
     engine: str
     """``oci``, ``docker`` or ``local``."""
     options: dict[str, Any]
     """All options, as they hold."""
 
-    def __init__(self, opened: Mapping[str, Any]) -> None:
+    def __init__(self, opened: Mapping[str, Any], asks: Asks) -> None:
         self.name = field(opened, "session")
+        self.instance = field(opened, "instance")
         self.engine = field(opened, "engine")
         self.options = field(opened, "options")
         # The instance, because a session that was closed and opened again has other variables.
-        self._target = {"session": self.name, "instance": field(opened, "instance")}
+        self._target = {"session": self.name, "instance": self.instance}
+        self._asks = asks
         self._closed = False
+        self._candidates: list[str] = []  # branches of the last try_each(), until one is committed
 
     def __repr__(self) -> str:
         closed = " (closed)" if self._closed else ""
@@ -30,3 +38,29 @@ class Opened:
     def _check(self) -> None:
         if self._closed:
             raise SessionClosed(f"the session '{self.name}' is closed")
+
+    def _branch_name(self, branch: Union[Opened, str, int]) -> str:
+        if isinstance(branch, Opened):
+            return branch.name
+        if isinstance(branch, str):
+            return branch
+        if not 0 <= branch < len(self._candidates):
+            made = len(self._candidates)
+            raise BadRequest(f"there is no candidate {branch}: the last try_each() has {made} to commit")
+        return self._candidates[branch]
+
+    def _take_candidates(self) -> list[str]:
+        candidates, self._candidates = self._candidates, []
+        return candidates
+
+
+class Trial:
+    """The names of one try_each(), random so that those of several clients do not collide."""
+
+    def __init__(self, session: str, codes: Iterable[str]) -> None:
+        if isinstance(codes, str):
+            raise TypeError("codes must be a list of texts, not one text")
+        self.codes = list(codes)
+        self.checkpoint = f"try-{os.urandom(4).hex()}"
+        self.names = [f"{self.checkpoint}-{number}" for number in range(len(self.codes))]
+        self.branches = [f"{session}/{name}" for name in self.names]

@@ -1,68 +1,145 @@
-"""The bodies of requests, and what the blocking and the asyncio client decide alike."""
+"""Every request there is: its body and how its reply is read. Both clients send what is made here."""
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
-from typing import IO, Any, Callable, Iterator, Mapping, Optional, Union
+from typing import Any, Callable, Generic, Literal, Mapping, Optional, TypeVar, Union
 
 from . import _wire
+from ._asks import ToolTime
+from ._files import Path
 from .errors import ProtocolMismatch, from_wire
+from .results import Result, SessionInfo
+from .state import Checkpoint, Committed, Namespace, Rollback
 
 VERSION = "0.1.0"
 HELLO = {"protocol": _wire.VERSION, "peer": f"limpet-python/{VERSION}"}
 
-# May be asked again on a new connection although the first may have been carried out.
-IDEMPOTENT = frozenset((_wire.HELLO, _wire.OPEN, _wire.SESSIONS, _wire.RESULT, _wire.GET))
-
-HANDSHAKE_TIMEOUT = 10.0  # seconds in which whoever listens must have said hello
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # seconds between attempts to connect again
-
-ABANDON_TIMEOUT = 5.0  # seconds a cancelled task waits for the call it interrupted; it is killed after 2
-
-Message = tuple[int, dict[str, Any]]  # kind and body
-Path = Union[str, "os.PathLike[str]"]
-Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, IO[bytes]]
-Target = Union[str, "os.PathLike[str]", IO[bytes]]
+OnError = Literal["keep", "rollback"]
+CheckpointPolicy = Literal["auto", "always", "off"]
+Body = dict[str, Any]
+Message = tuple[int, Body]  # kind and body
+Opening = Mapping[str, Any]  # what is said of a session that has been opened
+T = TypeVar("T")
 
 
-class ConnectionLost(Exception):
-    """The connection ended. ``sent``: the request may have reached the controller."""
+class Request(Generic[T]):
+    """A message to the controller, and what makes its reply the value of a call."""
 
-    def __init__(self, why: object, sent: bool) -> None:
-        super().__init__(str(why))
-        self.sent = sent
+    __slots__ = ("kind", "body", "read")
+
+    def __init__(self, kind: int, body: Body, read: Callable[[Body], T]) -> None:
+        self.kind, self.body, self.read = kind, body, read
+
+    def of(self, target: Mapping[str, str]) -> Request[T]:
+        """The same about a session: its name and, where it is known, its instance."""
+        return Request(self.kind, {**target, **self.body}, self.read)
 
 
-def options(**given: Any) -> dict[str, Any]:
+def given(**values: Any) -> Body:
+    """Those that are not None."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def options(data: Optional[Path], **others: Any) -> Body:
     """The options that were given, as the protocol has them."""
-    chosen = {name: value for name, value in given.items() if value is not None}
-    if "data" in chosen:
-        chosen["data"] = os.path.abspath(os.fspath(chosen["data"]))
-    return chosen
+    return given(data=None if data is None else os.path.abspath(os.fspath(data)), **others)
+
+
+def open_session(name: str, chosen: Body) -> Request[Opening]:
+    return Request(_wire.OPEN, {"session": name, **chosen}, _body)
+
+
+def new_run_id() -> str:
+    return os.urandom(16).hex()
 
 
 def run(
-    session: Mapping[str, str], code: str, timeout: Optional[float], run_id: Optional[str], stream: bool
-) -> dict[str, Any]:
-    """The body of a run; ``session``: its name and instance, or nothing for a container of its own."""
-    body: dict[str, Any] = {**session, "code": code, "run_id": run_id or os.urandom(16).hex()}
+    code: str,
+    timeout: Optional[float],
+    run_id: str,
+    stream: bool,
+    on_error: OnError = "keep",
+    asks: Optional[ToolTime] = None,
+) -> Request[Result]:
+    body: Body = {"code": code, "run_id": run_id}
     if timeout is not None:
         body["timeout"] = timeout
     if stream:
         body["stream"] = True
-    return body
+    if on_error != "keep":
+        body["on_error"] = on_error
+    if asks is not None:
+        body["asks"] = asks
+    return Request(_wire.RUN, body, Result.from_record)
 
 
-def remote_path(path: Path) -> Union[str, bytes]:
-    """A path in the container; bytes when it is not UTF-8, as the keys of the artifact map have it."""
-    text = os.fspath(path)
-    try:
-        text.encode()
-        return text
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogateescape")
+def sessions() -> Request[list[SessionInfo]]:
+    return Request(
+        _wire.SESSIONS, {}, lambda body: [SessionInfo.from_wire(row) for row in field(body, "sessions")]
+    )
+
+
+def result(run_id: str, timeout: Optional[float] = None) -> Request[Optional[Result]]:
+    return Request(_wire.RESULT, given(run_id=run_id, timeout=timeout), _stored_record)
+
+
+def shutdown() -> Request[None]:
+    return Request(_wire.SHUTDOWN, {}, _nothing)
+
+
+def interrupt(run_id: Optional[str] = None) -> Request[bool]:
+    return Request(_wire.INTERRUPT, given(run_id=run_id), lambda body: bool(field(body, "interrupted")))
+
+
+def reset() -> Request[None]:
+    return Request(_wire.RESET, {}, _nothing)
+
+
+def close() -> Request[None]:
+    return Request(_wire.CLOSE, {}, _nothing)
+
+
+def put(path: Union[str, bytes], offset: int, data: bytes, last: bool) -> Request[None]:
+    return Request(_wire.PUT, {"path": path, "offset": offset, "data": data, "last": last}, _nothing)
+
+
+def get(path: Union[str, bytes], offset: int) -> Request[tuple[bytes, int]]:
+    """A piece of the file, and the size of all of it."""
+    body = {"path": path, "offset": offset, "size": _wire.FILE_CHUNK}
+    return Request(_wire.GET, body, lambda body: (field(body, "data"), field(body, "size")))
+
+
+def checkpoint(name: Optional[str], files: bool) -> Request[Checkpoint]:
+    return Request(_wire.CHECKPOINT, given(name=name, files=files or None), _new_checkpoint)
+
+
+def checkpoints() -> Request[list[Checkpoint]]:
+    return Request(
+        _wire.CHECKPOINTS, {}, lambda body: [Checkpoint.from_wire(row) for row in field(body, "checkpoints")]
+    )
+
+
+def rollback(which: Union[Checkpoint, str]) -> Request[Rollback]:
+    return Request(_wire.ROLLBACK, {"checkpoint": _checkpoint_id(which)}, Rollback.from_wire)
+
+
+def drop(which: Union[Checkpoint, str]) -> Request[None]:
+    return Request(_wire.DROP, {"checkpoint": _checkpoint_id(which)}, _nothing)
+
+
+def branch(name: str, at: Union[Checkpoint, str, None]) -> Request[Opening]:
+    return Request(
+        _wire.BRANCH, given(name=name, checkpoint=None if at is None else _checkpoint_id(at)), _body
+    )
+
+
+def commit(name: str) -> Request[Committed]:
+    return Request(_wire.COMMIT, {"branch": name}, Committed.from_wire)
+
+
+def namespace() -> Request[Namespace]:
+    return Request(_wire.NAMESPACE, {}, Namespace.from_wire)
 
 
 def check_hello(body: Mapping[str, Any]) -> Optional[str]:
@@ -75,7 +152,7 @@ def check_hello(body: Mapping[str, Any]) -> Optional[str]:
     return body.get("warning")
 
 
-def answer(message: Message) -> dict[str, Any]:
+def answer(message: Message) -> Body:
     """The body of a reply; raises what an error says."""
     kind, body = message
     if kind == _wire.ERROR:
@@ -90,23 +167,22 @@ def field(body: Mapping[str, Any], name: str) -> Any:
         raise ProtocolMismatch(f"the controller's answer lacks '{name}'") from None
 
 
-@contextlib.contextmanager
-def source(local: Source) -> Iterator[Callable[[int], bytes]]:
-    """A function that reads at most so many bytes, b"" at the end."""
-    if isinstance(local, (bytes, bytearray, memoryview)):
-        yield io.BytesIO(local).read
-    elif isinstance(local, (str, os.PathLike)):
-        with open(local, "rb") as file:
-            yield file.read
-    else:
-        yield local.read
+def _body(body: Body) -> Opening:
+    return body
 
 
-@contextlib.contextmanager
-def target(local: Target) -> Iterator[Callable[[bytes], Any]]:
-    """A function that writes bytes."""
-    if isinstance(local, (str, os.PathLike)):
-        with open(local, "wb") as file:
-            yield file.write
-    else:
-        yield local.write
+def _nothing(body: Body) -> None:
+    return None
+
+
+def _stored_record(body: Body) -> Optional[Result]:
+    record = body.get("record")
+    return None if record is None else Result.from_record(record)
+
+
+def _new_checkpoint(body: Body) -> Checkpoint:
+    return Checkpoint.from_wire(field(body, "checkpoint"), body.get("dropped") or ())
+
+
+def _checkpoint_id(which: Union[Checkpoint, str]) -> str:
+    return which.id if isinstance(which, Checkpoint) else which

@@ -14,12 +14,16 @@ VERSION = 1
 HELLO, REPLY, ERROR = 1, 2, 3
 OPEN, RUN, INTERRUPT, RESET, CLOSE = 10, 11, 12, 13, 14
 SESSIONS, RESULT, PUT, GET, SHUTDOWN = 15, 16, 17, 18, 19
-OUTPUT, DISPLAY, CREDIT = 40, 41, 42
+CHECKPOINT, CHECKPOINTS, ROLLBACK, DROP = 20, 21, 22, 23
+BRANCH, COMMIT, NAMESPACE = 24, 25, 26
+OUTPUT, DISPLAY, CREDIT, ASK, ANSWER = 40, 41, 42, 43, 44
 
 MAX_REQUEST = 8 << 20  # bytes of a message to the controller
 MAX_REPLY = 64 << 20  # of one from it: a guest's message of 32 MiB and what the controller adds
 MAX_NODES = 200000
 FILE_CHUNK = 1 << 20
+ASK_MAX = 1 << 20  # of what goes with a question, and with its answer
+ASKS = 16  # questions of a call that wait at once
 
 
 def encode(packer: msgpack.Packer, kind: int, number: int, body: Mapping[str, Any]) -> bytes:

@@ -6,7 +6,7 @@ crashes is not an error of the sandbox: that is a :class:`limpet.Result` with it
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any, Mapping, Optional
 
 
 class LimpetWarning(UserWarning):
@@ -100,6 +100,18 @@ class NoSuchFile(Error):
     number = 1107
 
 
+class CheckpointFailed(Error):
+    """No checkpoint could be taken; the message says what it lacked."""
+
+    number = 1108
+
+
+class BranchExists(Error):
+    """A branch of that name is open."""
+
+    number = 1109
+
+
 class ImageMissing(Error):
     """The image is not there; the message has the command that makes it."""
 
@@ -122,6 +134,21 @@ class Internal(Error):
     """The controller could not do it: out of memory, disk full, or a fault of Limpet."""
 
     number = 1204
+
+
+class Leave(Exception):
+    """Raised by the caller, not by Limpet: in a callback, in ``approve``, ``on_input`` or a tool of a call.
+
+    ``run()`` raises it at once, and the code goes on; a question it has asked stays unanswered. A later ``run()``
+    with the same ``run_id``, also of another process, joins the call and is asked again.
+    """
+
+
+def is_leave(error: Optional[BaseException]) -> bool:
+    """Also what LangGraph's ``interrupt()`` raises, which is known by its name: nothing of it is imported."""
+    return isinstance(error, Leave) or any(
+        (cls.__module__, cls.__name__) == ("langgraph.errors", "GraphBubbleUp") for cls in type(error).__mro__
+    )
 
 
 BY_NUMBER: dict[int, type[Error]] = {cls.number: cls for cls in Error.__subclasses__()}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Mapping, Optional, Union
 
 from .errors import ProtocolMismatch
+from .state import Changed
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class Display:
     is_result: bool
     """Whether it is the value of the last expression."""
     update: bool = False
-    """Given to ``on_display``: it takes the place of the display with the same ``display_id``."""
+    """Given to ``on_display``: it takes the place of the display with the same ``display_id``. Without one, and without
+    data, all that was shown is taken back; where ``metadata`` has ``wait``, once there is something new."""
 
     def __repr__(self) -> str:
         return f"<Display {', '.join(self.data)}>"
@@ -75,6 +77,13 @@ class SessionInfo:
     memory: int
     """Bytes in use."""
 
+    @classmethod
+    def from_wire(cls, row: Mapping[str, Any]) -> SessionInfo:
+        try:
+            return cls(**{"container": None, **row})
+        except TypeError as error:
+            raise ProtocolMismatch(f"a row of sessions is malformed: {error}") from error
+
 
 @dataclass(frozen=True, repr=False)
 class Result:
@@ -91,6 +100,14 @@ class Result:
     state: str
     """``kept``, ``rolled_back`` or ``lost``."""
     rolled_back_to: Optional[RolledBackTo]
+    """With ``rolled_back``: the last call whose effects are in memory."""
+    not_restored: list[str]
+    """With ``rolled_back``: what a copy of memory does not bring back, such as a thread."""
+    state_protection: dict[str, Any]
+    """What the call ran under: ``level`` (``checkpoint`` or ``none``), the ``execution_count`` it would have
+    gone back to, and with ``none`` the ``reason``. Empty when it never ran."""
+    changed: Changed
+    """The names it added, changed and deleted; false when there are none."""
     epoch: int
     """Starts at 1 and grows by one whenever live state was not kept."""
     stdout: str
@@ -124,6 +141,18 @@ class Result:
     def ok(self) -> bool:
         return self.status == "ok"
 
+    @property
+    def warning(self) -> Optional[str]:
+        """One line for people when the variables are not as this call left them; None when they are."""
+        if self.state == "kept" or self.session is None:
+            return None
+        if self.rolled_back_to is None:
+            return f"the variables of {self.session} are lost, its files are not"
+        count = self.rolled_back_to.execution_count
+        when = f"call {count} left them" if count else "they were before the first call"
+        missing = f"; not restored: {', '.join(self.not_restored)}" if self.not_restored else ""
+        return f"the variables of {self.session} are as {when}{missing}"
+
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Result:
         """From the protocol's record; ProtocolMismatch when it is none."""
@@ -146,20 +175,24 @@ class Result:
         plain = {name: _plain(getattr(self, name)) for name in _ORDER}
         for display in plain["displays"]:
             del display["update"]
+        for name in ("changed", "state_protection"):
+            plain[name] = plain[name] if getattr(self, name) else None
         return plain
 
     def __repr__(self) -> str:
         parts = [self.status]
-        if self.state != "kept":
+        if self.rolled_back_to is not None:
+            parts.append(f"rolled_back to [{self.rolled_back_to.execution_count}]")
+        elif self.state != "kept":
             parts.append(self.state)
         if self.error is not None:
             parts.append(f"{self.error.name}: {_short(self.error.message)}")
         for name in ("result", "stdout", "stderr"):
             if getattr(self, name):
                 parts.append(f"{name}={_short(getattr(self, name))!r}")
-        for name in ("displays", "artifacts", "skipped"):
+        for name in ("displays", "artifacts", "skipped", "not_restored"):
             if getattr(self, name):
-                parts.append(f"{len(getattr(self, name))} {name}")
+                parts.append(f"{len(getattr(self, name))} {name.replace('_', ' ')}")
         where = (
             "in a container of its own"
             if self.session is None
@@ -172,8 +205,11 @@ _ORDER = tuple(field.name for field in dataclasses.fields(Result))
 _FIELDS = frozenset(_ORDER)
 # Fields that may be nil, and so may be absent.
 _ABSENT = dict.fromkeys(
-    ("session", "rolled_back_to", "stdout_file", "stderr_file", "result", "error", "signal", "exit_code")
-)
+    (
+        "session", "rolled_back_to", "state_protection", "changed", "stdout_file", "stderr_file", "result",
+        "error", "signal", "exit_code",
+    )
+)  # fmt: skip
 
 
 def display_from_wire(body: Mapping[str, Any]) -> Display:
@@ -190,13 +226,6 @@ def display_from_wire(body: Mapping[str, Any]) -> Display:
         raise ProtocolMismatch(f"a display is malformed: {error!r}") from error
 
 
-def session_info_from_wire(row: Mapping[str, Any]) -> SessionInfo:
-    try:
-        return SessionInfo(**{"container": None, **row})
-    except TypeError as error:
-        raise ProtocolMismatch(f"a row of sessions is malformed: {error}") from error
-
-
 def _convert(fields: dict[str, Any]) -> None:
     fields["usage"] = Usage(**fields["usage"])
     if fields["error"] is not None:
@@ -206,6 +235,12 @@ def _convert(fields: dict[str, Any]) -> None:
         fields["displays"] = [display_from_wire(entry) for entry in fields["displays"]]
     if fields["rolled_back_to"] is not None:
         fields["rolled_back_to"] = RolledBackTo(**{"checkpoint": None, **fields["rolled_back_to"]})
+    fields["not_restored"] = list(fields["not_restored"])
+    if fields["state_protection"] is None:
+        fields["state_protection"] = {}
+    else:
+        fields["state_protection"] = {"execution_count": None, "reason": None, **fields["state_protection"]}
+    fields["changed"] = Changed() if fields["changed"] is None else Changed.from_wire(fields["changed"])
     if fields["artifacts"]:
         fields["artifacts"] = {_path(path): _path(host) for path, host in fields["artifacts"].items()}
     if fields["artifact_info"]:
@@ -225,7 +260,7 @@ def _plain(value: Any) -> Any:
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if dataclasses.is_dataclass(value):
         return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}

@@ -1,0 +1,101 @@
+"""What answers the questions of sandboxed code, as the caller has given it."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from dataclasses import dataclass
+from typing import Any, Callable, Literal, Optional
+
+from ._tools import Tool, Tools, collect
+
+ToolTime = Literal["pause", "count"]
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call of a host function that code in the sandbox wants to make: what ``approve`` decides about."""
+
+    tool: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    run_id: str
+    session: Optional[str]
+    """None for a call in a container of its own."""
+    number: int = 0
+    """Tells the questions of one run apart."""
+
+    def with_arguments(self, *args: Any, **kwargs: Any) -> ToolCall:
+        """The same with other arguments: ``approve`` may return it."""
+        return dataclasses.replace(self, args=args, kwargs=kwargs)
+
+
+class Asks:
+    """Checked when it is made. ``mode`` is None when there is nothing that could answer."""
+
+    def __init__(
+        self,
+        tools: Optional[Tools] = None,
+        on_input: Optional[Function] = None,
+        approve: Optional[Function] = None,
+        tool_time: Optional[ToolTime] = None,
+    ) -> None:
+        if tool_time not in (None, "pause", "count"):
+            raise ValueError(f'tool_time must be "pause" or "count", not {tool_time!r}')
+        for name, function in (("on_input", on_input), ("approve", approve)):
+            if function is not None and not callable(function):
+                raise TypeError(f"{name} must be a function, not {type(function).__name__}")
+        self.tools: dict[str, Tool] = {} if tools is None else collect(tools)
+        self.on_input = on_input
+        self.approve = approve
+        self.tool_time = tool_time
+        self.serial = False  # whether a tool ends before anybody is asked about the next one
+        self._takes_password = on_input is not None and _takes_password(on_input)
+
+    @property
+    def mode(self) -> Optional[ToolTime]:
+        return self.tool_time or "pause" if self.tools or self.on_input else None
+
+    def but(
+        self,
+        tools: Optional[Tools],
+        on_input: Optional[Function],
+        approve: Optional[Function],
+        tool_time: Optional[ToolTime],
+    ) -> Asks:
+        """For one call: what is given instead of what is here."""
+        if isinstance(tools, Asks):
+            return tools
+        if all(given is None for given in (tools, on_input, approve, tool_time)):
+            return self
+        asks = Asks(tools, on_input or self.on_input, approve or self.approve, tool_time or self.tool_time)
+        if tools is None:
+            asks.tools = self.tools
+        if approve is not None and not asks.tools:
+            raise ValueError("approve decides about calls of tools, and there are none: give tools as well")
+        if tool_time is not None and asks.mode is None:
+            raise ValueError("tool_time is for calls with tools or on_input, and there is neither")
+        return asks
+
+    def line(self, prompt: str, secret: bool) -> Callable[[], Any]:
+        """The call of on_input."""
+        on_input = self.on_input
+        assert on_input is not None
+        if self._takes_password:
+            return lambda: on_input(prompt, password=secret)
+        return lambda: on_input(prompt)
+
+
+NO_ASKS = Asks()
+
+
+def _takes_password(function: Function) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(
+        parameter.name == "password" or parameter.kind is inspect.Parameter.VAR_KEYWORD
+        for parameter in parameters
+    )

@@ -1,0 +1,44 @@
+"""The local ends of put() and get()."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from typing import IO, Any, Callable, Iterator, Union
+
+Path = Union[str, "os.PathLike[str]"]
+Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, IO[bytes]]
+Target = Union[str, "os.PathLike[str]", IO[bytes]]
+
+
+def remote_path(path: Path) -> Union[str, bytes]:
+    """A path in the container; bytes when it is not UTF-8, as the keys of the artifact map have it."""
+    text = os.fspath(path)
+    try:
+        text.encode()
+        return text
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogateescape")
+
+
+@contextlib.contextmanager
+def source(local: Source) -> Iterator[Callable[[int], bytes]]:
+    """A function that reads at most so many bytes, b"" at the end."""
+    if isinstance(local, (bytes, bytearray, memoryview)):
+        yield io.BytesIO(local).read
+    elif isinstance(local, (str, os.PathLike)):
+        with open(local, "rb") as file:
+            yield file.read
+    else:
+        yield local.read
+
+
+@contextlib.contextmanager
+def target(local: Target) -> Iterator[Callable[[bytes], Any]]:
+    """A function that writes bytes."""
+    if isinstance(local, (str, os.PathLike)):
+        with open(local, "wb") as file:
+            yield file.write
+    else:
+        yield local.write

@@ -1,0 +1,267 @@
+"""A session of the blocking client."""
+
+from __future__ import annotations
+
+import contextlib
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, TypeVar, Union
+
+from . import _files, _requests
+from ._asks import NO_ASKS, Asks, Function, ToolTime
+from ._files import Path, Source, Target
+from ._opened import Opened, Trial
+from ._requests import OnError, Request
+from ._stream import Stream
+from ._tools import Tools
+from ._wire import FILE_CHUNK
+from .errors import Error, NoSuchSession, SessionClosed
+from .results import Display, Result
+from .state import Checkpoint, Committed, Namespace, Rollback
+
+if TYPE_CHECKING:
+    from ._client import Client
+
+T = TypeVar("T")
+
+
+class Session(Opened):
+    """Python that stays alive between calls. Made by :meth:`Client.open` and :meth:`Session.branch`.
+
+    May be used from several threads: calls queue in order, and :meth:`interrupt` may come while :meth:`run`
+    waits. As a context manager it closes the session at the end.
+
+    A request whose connection is lost is asked again at the next controller when that does no harm. Otherwise
+    (reset, put, checkpoint, rollback, drop, branch, commit) it raises Unavailable, and whether it was carried
+    out is unknown: :meth:`checkpoints`, :meth:`namespace` and :meth:`Client.sessions` tell.
+    """
+
+    def __init__(self, client: Client, opened: Mapping[str, Any], asks: Asks = NO_ASKS) -> None:
+        super().__init__(opened, asks)
+        self._client = client
+
+    def run(
+        self,
+        code: str,
+        timeout: Optional[float] = None,
+        on_stdout: Optional[Callable[[str], Any]] = None,
+        on_stderr: Optional[Callable[[str], Any]] = None,
+        on_display: Optional[Callable[[Display], Any]] = None,
+        run_id: Optional[str] = None,
+        on_error: OnError = "keep",
+        *,
+        tools: Optional[Tools] = None,
+        on_input: Optional[Function] = None,
+        approve: Optional[Function] = None,
+        tool_time: Optional[ToolTime] = None,
+    ) -> Result:
+        """Runs code and returns its result, whatever the code did. limpet.Error only when the sandbox failed.
+
+        ``timeout``: seconds, by default the session's. The callbacks get text and displays while it runs,
+        in this thread; they may use this client, but not wait for another call of the same session.
+        ``run_id``: 32 hexadecimal digits; the same one never runs twice but gets the same result.
+        ``on_error``: with ``"rollback"`` a call that does not end ``ok`` leaves nothing behind in the
+        variables; files stay as they are.
+
+        ``tools``: functions that the code may call as ``limpet_tools.NAME(...)``: a dict, or a list of what has
+        names, of functions, coroutine functions, methods and LangChain tools. They run in threads of this
+        process, coroutines on a loop of their own, several at once. Arguments and results are plain data: None,
+        bool, int, float, str, bytes, list and dict with text keys, 1 MiB at most. An exception is raised in the
+        code, with its message and without its traceback, which goes to the logger ``limpet.tools``.
+        ``approve``: asked in this thread before each of these calls, with a :class:`ToolCall`. True allows it,
+        ``call.with_arguments(...)`` allows another one; False, a text that says why, or an exception denies it
+        with PermissionError. ``on_input``: answers ``input()``, in this thread, with a line; None or EOFError is
+        the end of input; a parameter ``password`` is True for what is not to be shown. Without it ``input()``
+        raises EOFError. ``tool_time``: ``"pause"``, so that no time counts towards ``timeout`` while the code
+        waits for an answer, or ``"count"``. What is not given is as :meth:`Client.open` was told.
+
+        A function that raises :class:`Leave` ends only this wait: the code waits for its answer until somebody
+        runs it with the same ``run_id``. So it does when this process dies. None of them runs twice for one
+        question in one client, whatever is lost meanwhile.
+
+        Ctrl-C interrupts the code, not just the wait: once its result has come KeyboardInterrupt is raised,
+        with the result as ``limpet_result``. A second Ctrl-C stops waiting at once. Whatever else a signal
+        handler or a callback raises does the same.
+
+        When the controller goes away this finds or starts the next one and asks it for the same call; output
+        that was missed then comes in one piece at the end. Raises Unavailable after ``reconnect_timeout``,
+        and NoSuchSession when the session ended meanwhile: the code never runs in another session.
+        """
+        self._check()
+        asks = self._asks.but(tools, on_input, approve, tool_time)
+        run_id = run_id or _requests.new_run_id()
+        asking = self._client._asking(asks, run_id, self.name)
+        stream = Stream(on_stdout, on_stderr, on_display, asking)
+        call = _requests.run(code, timeout, run_id, stream.wanted, on_error, asks.mode)
+        return self._client._run(call.of(self._target), stream)
+
+    def try_each(
+        self, codes: Iterable[str], timeout: Optional[float] = None, on_error: OnError = "keep"
+    ) -> list[Result]:
+        """Runs each code in a branch of its own, all from the state of this moment; results in that order.
+
+        The session itself stays as it is until ``commit(i)`` makes what the i-th left its state, or
+        ``commit(None)`` gives all up. The branches are kept until then, until the next try_each() or until
+        the session is closed; when anything is raised here they are gone at once. Only variables are apart:
+        files and artifacts are those of the session, and what one writes the next one sees.
+
+        ``timeout``: seconds for each, by default the session's. ``on_error``: as of :meth:`run`.
+        """
+        trial = Trial(self.name, codes)
+        self._close_branches(self._take_candidates())
+        if not trial.codes:
+            return []
+        try:
+            self.checkpoint(trial.checkpoint)
+            branches = [self.branch(name, trial.checkpoint) for name in trial.names]
+            results = [
+                branch.run(code, timeout, on_error=on_error)
+                for branch, code in zip(branches, trial.codes)
+            ]
+        except BaseException:
+            self._close_branches(trial.branches)
+            raise
+        finally:
+            self._quietly(_requests.drop(trial.checkpoint).of(self._target))
+        self._candidates = trial.branches
+        return results
+
+    def commit(self, branch: Union[Session, str, int, None]) -> Optional[Committed]:
+        """Makes the state of a branch the state of this session; the branch ends.
+
+        ``branch``: a session made by :meth:`branch`, its name, or the number of a candidate of the last
+        :meth:`try_each`, whose other candidates end too. None only ends them, and changes nothing.
+        """
+        if branch is None:
+            self._check()
+            self._close_branches(self._take_candidates())
+            return None
+        name = self._branch_name(branch)
+        committed = self._request(_requests.commit(name))
+        if isinstance(branch, Opened):
+            branch._closed = True
+        if name in self._candidates:
+            self._close_branches(other for other in self._take_candidates() if other != name)
+        return committed
+
+    def branch(self, name: str, at: Union[Checkpoint, str, None] = None) -> Session:
+        """A session ``SESSION/NAME`` with the variables of a checkpoint, by default those of this moment.
+
+        From there on it has variables of its own, while the container, the files and the artifacts stay
+        those of this session. Calls of one container run one at a time. ``at``: a checkpoint, its id or name.
+        Raises BranchExists when it is open already.
+        """
+        return Session(self._client, self._request(_requests.branch(name, at)), self._asks)
+
+    def checkpoint(self, name: Optional[str] = None, files: bool = False) -> Checkpoint:
+        """Keeps a copy of the variables, until it is dropped or has to make room for a newer one.
+
+        ``name``: to call it by, one that is not kept already. ``files``: whether to keep a copy of
+        ``/session`` as well. ``dropped`` of what is returned has the ids of those that had to go for it.
+        Raises CheckpointFailed when there can be none.
+        """
+        return self._request(_requests.checkpoint(name, files))
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """Those that are kept, of this session and of its branches, oldest first."""
+        return self._request(_requests.checkpoints())
+
+    def rollback(self, checkpoint: Union[Checkpoint, str]) -> Rollback:
+        """Goes back to the variables of a checkpoint, and to its files where it has them.
+
+        ``checkpoint``: it, its id or its name. It is kept. NoSuchCheckpoint when it is not there any more.
+        """
+        return self._request(_requests.rollback(checkpoint))
+
+    def drop(self, checkpoint: Union[Checkpoint, str]) -> None:
+        """Gives a checkpoint up. ``checkpoint``: it, its id or its name."""
+        return self._request(_requests.drop(checkpoint))
+
+    def namespace(self) -> Namespace:
+        """The variables, in the order they were bound; runs no code of theirs.
+
+        A list of :class:`Variable` without names that begin with an underscore; ``more`` of the list is how
+        many were left out.
+        """
+        return self._request(_requests.namespace())
+
+    def interrupt(self) -> bool:
+        """Interrupts the running call, which returns with status ``interrupted``; whether there was one."""
+        return self._request(_requests.interrupt())
+
+    def reset(self) -> None:
+        """Ends a running call and starts a new interpreter. Files stay."""
+        return self._request(_requests.reset())
+
+    def close(self) -> None:
+        """Ends the session and its branches and removes its container; published artifacts stay.
+
+        Of a branch it ends that branch alone. Nothing when it is closed.
+        """
+        if self._closed:
+            return
+        try:
+            self._request(_requests.close())
+        except (NoSuchSession, SessionClosed):
+            if self._client._closed:
+                raise
+        self._closed = True
+
+    def put(self, local: Source, path: Path) -> None:
+        """Copies a local file, bytes or a binary file object to a file of the session, which it replaces.
+
+        ``path``: in the container, relative to ``/session``. Directories are made.
+        """
+        self._check()
+        with _files.source(local) as read:
+            remote, offset, chunk = _files.remote_path(path), 0, read(FILE_CHUNK)
+            while True:
+                following = read(FILE_CHUNK)
+                self._request(_requests.put(remote, offset, chunk, last=not following))
+                if not following:
+                    return
+                offset, chunk = offset + len(chunk), following
+
+    def get(self, path: Path, local: Target) -> None:
+        """Copies a file of the session to a local file or a binary file object.
+
+        ``path``: in the container, relative to ``/session``. Nothing is written when it cannot be read.
+        """
+        self._check()
+        remote, offset = _files.remote_path(path), 0
+        with contextlib.ExitStack() as stack:
+            write: Optional[Callable[[bytes], Any]] = None
+            while True:
+                chunk, size = self._request(_requests.get(remote, offset))
+                write = write or stack.enter_context(_files.target(local))
+                write(chunk)
+                offset += len(chunk)
+                if not chunk or offset >= size:
+                    return
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        try:
+            self.close()
+        except Error:
+            if error is None:
+                raise
+
+    def _request(self, request: Request[T]) -> T:
+        self._check()
+        return self._client._request(request.of(self._target))
+
+    def _close_branches(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._quietly(_requests.close().of({"session": name}))
+
+    def _quietly(self, request: Request[None]) -> None:
+        """Cleaning up: what cannot be cleaned up ends with the session."""
+        with contextlib.suppress(Error):
+            self._client._request(request, start=False)

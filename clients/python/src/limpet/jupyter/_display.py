@@ -1,0 +1,114 @@
+"""What a cell shows, as Jupyter has it, and harmless unless the user said otherwise.
+
+A frontend such as JupyterLab runs the scripts of what a cell shows, with the rights of the user: enough to start
+a kernel that is no sandbox. It also fetches the pictures that HTML and Markdown name, and so carries data out of
+a session that has no network.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import math
+import re
+from typing import Any, Optional
+
+import nh3
+
+from ..results import Display
+
+PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp")
+HARMLESS = {"text/plain", "application/json", *PICTURES}
+MARKUP = ("text/markdown", "text/latex")
+EMBEDDED = re.compile(
+    r"data:image/(png|jpeg|gif|webp|bmp|svg\+xml);base64,[A-Za-z0-9+/=\s]*\Z", re.IGNORECASE
+)
+ELSEWHERE = re.compile(
+    r"(https?://|mailto:|#)", re.IGNORECASE
+)  # but not the server of the notebook by its path
+STYLES = {
+    "background-color", "border", "border-collapse", "color", "font-family", "font-size", "font-style",
+    "font-weight", "height", "margin", "padding", "text-align", "text-decoration", "vertical-align",
+    "white-space", "width",
+}  # fmt: skip
+ATTRIBUTES = {
+    **nh3.ALLOWED_ATTRIBUTES,
+    "*": {"style", "title", "lang", "dir"},
+    "table": nh3.ALLOWED_ATTRIBUTES["table"] | {"border"},
+}
+
+
+def contents(display: Display, trusted: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Its data and metadata, fit for JSON."""
+    data = {mime: value if trusted else _harmless(mime, value) for mime, value in display.data.items()}
+    if not trusted and "image/svg+xml" in display.data:
+        data.setdefault("text/html", _picture_of(display.data["image/svg+xml"]))
+    kept = {mime: _plain(value) for mime, value in data.items() if value is not None}
+    if not kept:
+        kinds = ", ".join(display.data) or "nothing"
+        kept = {"text/plain": f"[{kinds}: not shown, as --trust-output was not given to the kernel]"}
+    for markup in MARKUP:
+        if markup in display.data and markup not in kept:
+            kept["text/plain"] = str(display.data[markup])
+    shown = {key: value for key, value in display.metadata.items() if trusted or key in kept}
+    return kept, _plain(shown)
+
+
+def _harmless(mime: str, value: Any) -> Optional[Any]:
+    """A form that makes the frontend neither run nor fetch anything, or None."""
+    if mime in HARMLESS:
+        return value
+    if not isinstance(value, str):
+        return None
+    if mime == "text/html":
+        return nh3.clean(
+            value,
+            attributes=ATTRIBUTES,
+            attribute_filter=_attribute,
+            allowed_classes={"table": {"dataframe"}},
+            filter_style_properties=STYLES,
+            url_schemes={"http", "https", "mailto", "data"},
+        )
+    return value if mime in MARKUP and _is_plain_markup(value) else None
+
+
+def _attribute(tag: str, name: str, value: str) -> Optional[str]:
+    if name == "src":
+        return value if EMBEDDED.match(value) else None
+    if name in ("href", "cite"):
+        return value if ELSEWHERE.match(value) else None
+    return value
+
+
+def _is_plain_markup(text: str) -> bool:
+    """Whether Markdown or LaTeX has no HTML, no pictures and no scripts in its links."""
+    bare = re.sub(r"[\s\\\x00-\x20]", "", html.unescape(text)).lower()
+    if any(scheme in bare for scheme in ("javascript:", "vbscript:", "data:")):
+        return False
+    return not re.search(
+        r"<(?!https?://)[A-Za-z/!?]|!\s*\\?\[|\\(includegraphics|require|style|cssId|class)\b", text
+    )
+
+
+def _picture_of(svg: Any) -> Optional[str]:
+    """A picture in an <img> runs no scripts and fetches nothing."""
+    if not isinstance(svg, (str, bytes)):
+        return None
+    data = base64.b64encode(svg.encode() if isinstance(svg, str) else svg).decode()
+    return f'<img src="data:image/svg+xml;base64,{data}"/>'
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (bytes, bytearray)):
+        return base64.b64encode(value).decode()
+    if isinstance(value, dict):
+        return {_key(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
+    return value
+
+
+def _key(key: Any) -> str:
+    return key.decode("utf-8", "replace") if isinstance(key, bytes) else str(key)

@@ -1,0 +1,309 @@
+"""The kernel: what each request of Jupyter's protocol means for a session."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import Any, Optional
+
+import zmq
+from ipykernel._version import kernel_protocol_version
+from ipykernel.kernelbase import Kernel
+from IPython.core.inputtransformer2 import TransformerManager
+
+from .. import _requests
+from .._asks import NO_ASKS, Asks
+from ..errors import BadRequest, Error
+from ..results import Display, Result
+from . import _ask, _cell, _commands, _display, _errors
+from ._history import History
+from ._input import Frontend
+from ._sandbox import Sandbox
+
+Content = dict[str, Any]
+
+
+class LimpetKernel(Kernel):  # type: ignore[misc]
+    options: argparse.Namespace
+    """Those of _options.py."""
+    problem = ""
+    """Why no cell can run: the kernel was installed with something it does not know."""
+
+    implementation = "limpet"
+    implementation_version = _requests.VERSION
+    banner = f"Limpet {_requests.VERSION}: Python in a sandbox. %limpet help lists what it does besides."
+    language_info = {
+        "name": "python",
+        "version": "3",
+        "mimetype": "text/x-python",
+        "file_extension": ".py",
+        "pygments_lexer": "ipython3",
+        "codemirror_mode": {"name": "ipython", "version": 3},
+        "nbconvert_exporter": "python",
+    }
+    _execute_sleep = 0  # ipykernel waits here for output that its own streams may still hold
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.sandbox = Sandbox(self.options, self.parent.connection_file)
+        self.asks = Asks(on_input=Frontend(self, lambda: self.sandbox.interrupts).line)
+        self.history = History()
+        self.artifacts: dict[str, str] = {}
+        self._counts: dict[str, dict[int, int]] = {}  # session: its count to ours
+        self.shell_handlers["comm_open"] = self.control_handlers["comm_open"] = self.comm_open
+        for nothing in ("comm_msg", "comm_close"):
+            self.shell_handlers[nothing] = self.control_handlers[nothing] = _ignore
+
+    @property
+    def kernel_info(self) -> Content:
+        """Without a debugger, for which ipykernel would load one here."""
+        return {
+            "protocol_version": kernel_protocol_version,
+            "implementation": self.implementation,
+            "implementation_version": self.implementation_version,
+            "language_info": self.language_info,
+            "banner": self.banner,
+            "help_links": self.help_links,
+            "supported_features": [],
+        }
+
+    def _publish_status(self, status: str, channel: str, parent: Any = None) -> None:
+        """That the kernel is busy with a cell is told together with the cell's input, which comes next."""
+        if status == "busy" and channel == "shell" and self._is_shown(self.get_parent("shell")):
+            self.iopub_socket.hold()
+        super()._publish_status(status, channel, parent)
+
+    @staticmethod
+    def _is_shown(request: Content) -> bool:
+        content = request["content"]
+        is_cell = request["header"]["msg_type"] == "execute_request" and isinstance(content, dict)
+        return is_cell and not content.get("silent", False)
+
+    # The calls of a session have numbers of their own; people see those of the notebook.
+
+    def place(self, count: int, session: Optional[str] = None) -> str:
+        """``cell 3``, or ``call 7 of NAME`` for one that this notebook did not make."""
+        session = session or self.sandbox.opened().name
+        mine = self._counts.get(session, {}).get(count)
+        return f"call {count} of {session}" if mine is None else f"cell {mine}"
+
+    def after(self, count: int) -> str:
+        return f"{self.place(count)} left them" if count else "they were before the first call"
+
+    def counted(self, session: str, origin: str) -> None:
+        """A session has the history of another one."""
+        self._counts[session] = dict(self._counts.get(origin, {}))
+
+    # Running
+
+    async def execute_request(self, stream: Any, ident: Any, parent: Any) -> None:
+        await super().execute_request(Replies(stream), ident, parent)
+
+    async def do_execute(
+        self,
+        code: str,
+        silent: bool,
+        store_history: bool = True,
+        user_expressions: Optional[Content] = None,
+        allow_stdin: bool = False,
+        **more: Any,
+    ) -> Content:
+        if store_history and not silent:
+            self.history.add(self.execution_count, code)
+        show = Output(self, silent)
+        try:
+            reply = self._execute(code, show, self.asks if allow_stdin else NO_ASKS)
+        except _cell.Refused as refused:
+            reply = show.error(_errors.of_us("UsageError", str(refused)))
+        except Error as error:
+            reply = show.error(_errors.of_limpet(error))
+        except Exception as error:
+            self.log.exception("a cell could not be run")
+            reply = show.error(_errors.of_us("Internal", f"the kernel failed: {error!r}"))
+        if reply["status"] == "ok":
+            expressions = user_expressions or {}
+            reply["user_expressions"] = {name: _no_expression() for name in expressions}
+        return {**reply, "execution_count": self.execution_count}
+
+    def _execute(self, code: str, show: Output, asks: Asks) -> Content:
+        if self.problem:
+            raise BadRequest(f"{self.problem}; correct the kernel with 'limpet jupyter install'")
+        words = _cell.commands(code)
+        name = _cell.question(code)
+        if words is not None:
+            for each in words:
+                show.stdout(_commands.run(self, each) + "\n")
+        elif name is not None:
+            return self._answer(name)
+        elif code.strip():
+            return self._run(_cell.python(code), show, asks)
+        return {"status": "ok", "payload": []}
+
+    def _run(self, code: str, show: Output, asks: Asks) -> Content:
+        try:
+            result = self.sandbox.run(code, show.stdout, show.stderr, show.display, asks)
+        finally:
+            while self.sandbox.notes:
+                show.note(self.sandbox.notes.pop(0))
+        self._counts.setdefault(str(result.session), {})[result.execution_count] = self.execution_count
+        self.artifacts.update(result.artifacts)
+        if result.result is not None:
+            self.history.add_result(result.result)
+            show.result(result.result)
+        reply: Content = {"status": "ok", "payload": []}
+        if result.error is not None:
+            reply = show.error(_errors.of_python(result.error, self.place))
+        self._warn(result, show)
+        return reply
+
+    def _warn(self, result: Result, show: Output) -> None:
+        if result.warning:
+            to = result.rolled_back_to
+            mine = to and self._counts.get(str(result.session), {}).get(to.execution_count)
+            show.note(result.warning + (f" (that was In [{mine}])" if mine else ""))
+        for path, reason in result.skipped.items():
+            show.note(f"{path!a} is not published: {reason}")
+
+    def _answer(self, name: str) -> Content:
+        self.sandbox.opened()
+        text = _ask.describe(self.sandbox, name) or f"'{name}' is not known, or the session is in use."
+        page = {"source": "page", "data": {"text/plain": text}, "start": 0}
+        return {"status": "ok", "payload": [page]}
+
+    def _abort_queues(self, subshell_id: Optional[str] = None) -> None:
+        """Requests that have come by now are not run: 'Run all' ends at the first error.
+
+        The mark that ends it takes the same way through the loop as they do, behind them.
+        """
+        self._aborting = True
+        self.shell_stream.flush()
+
+        async def end() -> None:
+            await asyncio.create_task(self.shell_main(None, [zmq.Frame(b"stop aborting")]))
+
+        self._end_of_abort = asyncio.ensure_future(end())
+
+    # Interrupt, restart, end
+
+    def pre_handler_hook(self) -> None:
+        """SIGINT has one handler for the life of the process, see _app.py."""
+
+    post_handler_hook = pre_handler_hook
+
+    async def interrupt_request(self, stream: Any, ident: Any, parent: Any) -> None:
+        self.sandbox.interrupt()
+        self.session.send(stream, "interrupt_reply", {"status": "ok"}, parent, ident=ident)
+
+    async def do_shutdown(self, restart: bool) -> Content:
+        self.sandbox.end(restart)
+        return {"status": "ok", "restart": restart}
+
+    def _process_children(self) -> list[Any]:
+        """None to end: a controller that was started from here serves others too."""
+        return []
+
+    # Questions
+
+    async def do_complete(self, code: str, cursor_pos: int) -> Content:
+        matches, start = _ask.complete(self.sandbox, code, cursor_pos)
+        return {
+            "status": "ok",
+            "matches": matches,
+            "cursor_start": start,
+            "cursor_end": cursor_pos,
+            "metadata": {},
+        }
+
+    async def do_inspect(
+        self, code: str, cursor_pos: int, detail_level: int = 0, omit_sections: Any = ()
+    ) -> Content:
+        name = _ask.name_at(code, cursor_pos)
+        text = _ask.describe(self.sandbox, name) if name else None
+        return {
+            "status": "ok",
+            "found": text is not None,
+            "data": {} if text is None else {"text/plain": text},
+            "metadata": {},
+        }
+
+    async def do_is_complete(self, code: str) -> Content:
+        status, indent = TransformerManager().check_complete(code)
+        return {"status": status, **({"indent": " " * (indent or 0)} if status == "incomplete" else {})}
+
+    async def do_history(self, hist_access_type: str, output: bool, raw: bool, **wanted: Any) -> Content:
+        return {"status": "ok", "history": self.history.find(hist_access_type, output, **wanted)}
+
+    async def comm_open(self, stream: Any, ident: Any, parent: Any) -> None:
+        """Comms would join the browser to objects in the sandbox; each one is closed at once."""
+        content = {"comm_id": parent["content"].get("comm_id", ""), "data": {}}
+        self.session.send(self.iopub_socket, "comm_close", content, parent, ident=self._topic("comm_close"))
+
+
+class Replies:
+    """Sends on a stream at once; a stream itself would queue the reply for its loop, and be flushed behind it."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def send_multipart(self, message: Any, **how: Any) -> None:
+        self._stream.socket.send_multipart(message, **how)
+        self._stream._update_handler(zmq.POLLIN)  # a request that came meanwhile is not announced again
+
+
+class Output:
+    """Where one cell shows what it does: nowhere when it is silent."""
+
+    def __init__(self, kernel: LimpetKernel, silent: bool) -> None:
+        self._kernel, self._silent = kernel, silent
+        self._has_result = False
+
+    def stdout(self, text: str) -> None:
+        self._send("stream", {"name": "stdout", "text": text})
+
+    def stderr(self, text: str) -> None:
+        self._send("stream", {"name": "stderr", "text": text})
+
+    def note(self, text: str) -> None:
+        self.stderr(f"limpet: {text}\n")
+
+    def display(self, display: Display) -> None:
+        if display.update and display.display_id is None:
+            self._send("clear_output", {"wait": bool(display.metadata.get("wait"))})
+            return
+        data, metadata = _display.contents(display, self._kernel.options.trust_output)
+        if display.is_result:
+            self._result(data, metadata)
+            return
+        transient = {} if display.display_id is None else {"display_id": display.display_id}
+        kind = "update_display_data" if display.update else "display_data"
+        self._send(kind, {"data": data, "metadata": metadata, "transient": transient})
+
+    def result(self, text: str) -> None:
+        """The text of the last expression, unless it came as a display."""
+        if not self._has_result:
+            self._result({"text/plain": text}, {})
+
+    def error(self, content: Content) -> Content:
+        """Shows it; the reply that says the same."""
+        self._send("error", content)
+        return {"status": "error", **content}
+
+    def _result(self, data: Content, metadata: Content) -> None:
+        self._has_result = True
+        count = self._kernel.execution_count
+        self._send("execute_result", {"execution_count": count, "data": data, "metadata": metadata})
+
+    def _send(self, kind: str, content: Content) -> None:
+        if not self._silent:
+            self._kernel.send_response(self._kernel.iopub_socket, kind, content)
+
+
+async def _ignore(stream: Any, ident: Any, parent: Any) -> None:
+    pass
+
+
+def _no_expression() -> Content:
+    return {
+        "status": "error",
+        **_errors.of_us("NotSupported", "user_expressions are not evaluated in a sandbox"),
+    }

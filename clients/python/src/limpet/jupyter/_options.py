@@ -1,0 +1,90 @@
+"""The options of a kernel: given to ``install``, kept in its kernel.json, and read when Jupyter starts it."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import Any, NoReturn
+
+SESSION_OPTIONS = ("memory", "cpus", "pids", "data", "ttl", "network", "image", "checkpoint")
+LONGEST = 86400.0
+# What Jupyter and its frontends give a kernel: its connection file, and traits as --Class.trait=value.
+JUPYTERS = re.compile(r"--[A-Z]\w*\.\w+=")
+
+
+class WrongOption(Exception):
+    pass
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise WrongOption(message)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--session",
+        metavar="ID",
+        help="use this session, and keep it; by default a session of the notebook's own, which ends with it",
+    )
+    parser.add_argument("--address", metavar="PATH", help="socket of the controller")
+    parser.add_argument(
+        "--timeout", metavar="SECONDS", type=float, default=LONGEST, help="for one cell; by default a day"
+    )
+    parser.add_argument(
+        "--trust-output",
+        action="store_true",
+        help="show HTML, SVG and scripts from the sandbox as they are: they can act as you in the browser",
+    )
+    for name in SESSION_OPTIONS:
+        number = name in ("cpus", "ttl", "pids")
+        kind: Any = (int if name == "pids" else float) if number else str
+        parser.add_argument(f"--{name}", metavar="N" if number else "TEXT", type=kind, help="of the session")
+    parser.add_argument(
+        "--env", metavar="NAME=VALUE", action="append", default=[], help="of the session; may be repeated"
+    )
+
+
+def to_arguments(options: argparse.Namespace) -> list[str]:
+    """The arguments from which ``read`` makes the same options."""
+    given = [("session", options.session), ("address", options.address)]
+    if options.timeout != LONGEST:
+        given.append(("timeout", options.timeout))
+    given += [(name, getattr(options, name)) for name in SESSION_OPTIONS]
+    given += [("env", pair) for pair in options.env]
+    arguments = [f"--{name}={value}" for name, value in given if value is not None]
+    return arguments + ["--trust-output"] * options.trust_output
+
+
+def read(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """The options, and what is for Jupyter's own machinery. WrongOption names those that are for nobody."""
+    parser = Parser(add_help=False, allow_abbrev=False)
+    add_options(parser)
+    parser.add_argument("-f", "--f", dest="connection_file")
+    options, rest = parser.parse_known_args(arguments)
+    strange = [argument for argument in rest if not JUPYTERS.match(argument)]
+    if strange:
+        raise WrongOption(f"unrecognized arguments: {' '.join(strange)}")
+    environment(options)
+    return options, ["-f", options.connection_file, *rest]
+
+
+def environment(options: argparse.Namespace) -> dict[str, str]:
+    wrong = [pair for pair in options.env if "=" not in pair]
+    if wrong:
+        raise WrongOption(f"argument --env: '{wrong[0]}' is not NAME=VALUE")
+    return dict(pair.split("=", 1) for pair in options.env)
+
+
+def connection_file(arguments: list[str]) -> list[str]:
+    """Of arguments that are wrong otherwise: enough to start, and to say so in a cell."""
+    parser = Parser(add_help=False, allow_abbrev=False)
+    parser.add_argument("-f", "--f", dest="connection_file")
+    options, _ = parser.parse_known_args(arguments)
+    return ["-f", options.connection_file]
+
+
+def of_session(options: argparse.Namespace) -> dict[str, Any]:
+    """Those for Client.open()."""
+    chosen = {name: getattr(options, name) for name in SESSION_OPTIONS}
+    return {**chosen, "env": environment(options) or None}

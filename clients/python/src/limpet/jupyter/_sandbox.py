@@ -1,0 +1,142 @@
+"""The session behind a kernel: when it is opened, interrupted, kept alive and closed."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import os
+import threading
+import time
+import warnings
+from typing import Any, Callable, Optional
+
+from .. import _requests
+from .._asks import Asks
+from .._client import Client
+from .._session import Session
+from ..errors import Error, NoSuchRun
+from ..results import Display, Result
+from . import _options
+
+AGAIN = 0.02  # seconds until an interrupt that came before its call is tried again
+ASK_TIMEOUT = 3.0  # seconds for what a frontend asks while one types
+
+
+class Sandbox:
+    """Opens its session when it is first needed.
+
+    ``connection_file`` names the notebook: a kernel that is started again on it, in whatever way the last one
+    ended, finds the session of its own and begins in it with no variables.
+    """
+
+    def __init__(self, options: argparse.Namespace, connection_file: str) -> None:
+        notebook = hashlib.sha256(os.path.abspath(connection_file).encode()).hexdigest()[:16]
+        self.own = options.session is None
+        self.name = f"jupyter-{notebook}" if self.own else options.session
+        self.session: Optional[Session] = None
+        """The one that cells run in: a branch after ``%limpet branch``."""
+        self.origin: Optional[Session] = None
+        self.notes: list[str] = []
+        """What a person should be told once."""
+        self.interrupts = 0
+        """How many calls were interrupted, or had ended when they were to be."""
+        self._options = options
+        self._client = Client(options.address)
+        self._running: Optional[str] = None
+
+    @property
+    def client(self) -> Client:
+        return self._client
+
+    def opened(self) -> Session:
+        if self.session is None:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                self.session = self.origin = self._open()
+            self.notes += [str(warning.message) for warning in caught]
+            if self.own and self.session.options["ttl"]:
+                threading.Thread(target=self._keep_alive, args=(self.session,), daemon=True).start()
+        return self.session
+
+    def _open(self) -> Session:
+        left_behind = self.own and any(row.session == self.name for row in self._client.sessions())
+        session = self._client.open(self.name, **_options.of_session(self._options))
+        if left_behind:
+            session.reset()
+        return session
+
+    def run(
+        self,
+        code: str,
+        on_stdout: Callable[[str], Any],
+        on_stderr: Callable[[str], Any],
+        on_display: Callable[[Display], Any],
+        asks: Asks,
+    ) -> Result:
+        self._running = run_id = os.urandom(16).hex()
+        outputs = (on_stdout, on_stderr, on_display)
+        try:
+            return self.opened().run(code, self._options.timeout, *outputs, run_id, tools=asks)
+        finally:
+            self._running = None
+
+    def names(self) -> list[str]:
+        """The variables, which runs no code; none when the session is in use or not open."""
+        session = self._idle()
+        if session is None:
+            return []
+        request = _requests.namespace().of(session._target)
+        return [variable.name for variable in self._client._request(request, start=False)]
+
+    def ask(self, code: str) -> Optional[Result]:
+        """Runs code of ours, as one more call; None when the session is in use or not open."""
+        session = self._idle()
+        return None if session is None else session.run(code, ASK_TIMEOUT)
+
+    def _idle(self) -> Optional[Session]:
+        """The session, unless a question would have to wait: for a call of somebody else, or for a controller."""
+        if self.session is None:
+            return None
+        rows = self._client._request(_requests.sessions(), start=False)
+        statuses = [row.status for row in rows if row.session.split("/")[0] == self.name]
+        return self.session if set(statuses) == {"idle"} else None
+
+    def interrupt(self) -> None:
+        """Interrupts the cell that runs, also one whose session is still being opened; nothing otherwise.
+
+        It returns at once, and names the call: what others run in a shared session is not touched.
+        """
+        if self._running is not None:
+            threading.Thread(target=self._interrupt, args=(self._running,), daemon=True).start()
+
+    def _interrupt(self, run_id: str) -> None:
+        while self._running == run_id and not self._has_interrupted(run_id):
+            time.sleep(AGAIN)
+        self.interrupts += 1
+
+    def _has_interrupted(self, run_id: str) -> bool:
+        """False when the call has not come to the controller yet."""
+        try:
+            self._client._request(_requests.interrupt(run_id), start=False)
+        except NoSuchRun:
+            return False
+        except Error:
+            pass
+        return True
+
+    def end(self, restart: bool) -> None:
+        """The kernel ends. A session of its own ends with it, or loses its variables for a restart."""
+        with contextlib.suppress(Error):
+            if not restart and self.own:  # by name: the kernel before a restart may have opened it
+                self._client._request(_requests.close().of({"session": self.name}), start=False)
+            elif restart and self.origin is not None:
+                self.origin.reset()
+
+    def _keep_alive(self, session: Session) -> None:
+        """An own session ends its ttl after its kernel, not its ttl after the last cell."""
+        request = _requests.namespace().of(session._target)
+        while self.origin is session:
+            time.sleep(session.options["ttl"] / 3)
+            with contextlib.suppress(Error):
+                self._client._request(request, start=False)

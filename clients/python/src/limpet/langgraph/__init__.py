@@ -1,0 +1,24 @@
+"""The ``code_sandbox`` tool for LangChain agents and LangGraph graphs.
+
+from limpet.langgraph import Rewind, code_sandbox
+
+sandbox = code_sandbox(data="/host/dir", memory="512m")
+agent = create_agent(model, [sandbox], middleware=[Rewind(sandbox)], checkpointer=InMemorySaver())
+agent.invoke({"messages": "How many rows?"}, {"configurable": {"thread_id": "conv-1"}})
+
+Needs the extra ``langgraph``: ``pip install limpet[langgraph]``.
+"""
+
+try:
+    import langchain.agents.middleware  # noqa: F401
+    import langgraph.types  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        f"limpet.langgraph needs LangChain and LangGraph ({error}): pip install 'limpet[langgraph]'",
+        name=error.name,
+    ) from error
+
+from ._rewind import Rewind, RewindState
+from ._tool import CodeSandbox, code_sandbox
+
+__all__ = ["CodeSandbox", "Rewind", "RewindState", "code_sandbox"]

@@ -1,0 +1,113 @@
+"""One flow for both clients: a coroutine that a blocking caller runs to its end without an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+import weakref
+from types import TracebackType
+from typing import Any, Coroutine, Optional, TypeVar, Union
+
+from .. import AsyncClient, Client
+
+T = TypeVar("T")
+AnyClient = Union[Client, AsyncClient]
+
+
+async def settled(value: Any) -> Any:
+    """What a method of either client returned, waited for where it has to be."""
+    return await value if inspect.isawaitable(value) else value
+
+
+def finish(flow: Coroutine[Any, Any, T]) -> T:
+    """Runs a flow over a blocking client, in which nothing is left to wait for."""
+    try:
+        flow.send(None)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+    flow.close()
+    raise RuntimeError("a flow over a blocking client has waited for an event loop")
+
+
+class Clients:
+    """The way to one controller, for callers in threads and on event loops."""
+
+    def __init__(self, client: Optional[AnyClient]) -> None:
+        if client is not None and not isinstance(client, (Client, AsyncClient)):
+            raise TypeError(f"client must be a limpet.Client or limpet.AsyncClient, not {client!r}")
+        self._given = client
+        self._blocking = client if isinstance(client, Client) else None
+        self._lock = threading.Lock()
+        # One of each event loop, as an AsyncClient belongs to one at a time.
+        self._of_loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncClient] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    def blocking(self) -> Client:
+        with self._lock:
+            if self._blocking is None:
+                self._blocking = Client(**self._way())
+            return self._blocking
+
+    def of_this_loop(self) -> AsyncClient:
+        if isinstance(self._given, AsyncClient):
+            return self._given
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            client = self._of_loops.get(loop)
+            if client is None:
+                client = self._of_loops[loop] = AsyncClient(**self._way())
+            return client
+
+    def _way(self) -> dict[str, Any]:
+        """The arguments that make a client of the same controller."""
+        if self._given is None:
+            return {}
+        endpoint = self._given._endpoint
+        return {
+            "address": endpoint.path,
+            "autostart": endpoint.autostart,
+            "reconnect_timeout": self._given._reconnect_timeout,
+        }
+
+
+class Turns:
+    """One caller at a time for each name; names nobody waits for cost nothing."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
+
+    def blocking(self, name: str) -> _BlockingTurn:
+        return _BlockingTurn(self._of(name, threading.Lock))
+
+    def of_this_loop(self, name: str) -> asyncio.Lock:
+        turn: asyncio.Lock = self._of((name, id(asyncio.get_running_loop())), asyncio.Lock)
+        return turn
+
+    def _of(self, key: Any, kind: Any) -> Any:
+        with self._lock:
+            lock = self._held.get(key)
+            if lock is None:
+                lock = self._held[key] = kind()
+            return lock
+
+
+class _BlockingTurn:
+    """``async with`` in a flow that a blocking caller runs."""
+
+    def __init__(self, lock: Any) -> None:
+        self._lock = lock
+
+    async def __aenter__(self) -> None:
+        self._lock.acquire()
+
+    async def __aexit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        self._lock.release()

@@ -1,0 +1,310 @@
+"""The tool itself: from what the model asks to a call of the sandbox, and back."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any, Callable, Literal, Optional, Union
+
+from langchain_core.messages import ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
+from langgraph.config import get_stream_writer
+from pydantic import BaseModel, Field, PrivateAttr, create_model
+
+from .. import _files, _requests, _wire
+from .._asks import NO_ASKS, Asks, Function
+from .._tools import Tools
+from ..errors import Error
+from ..results import Display, Result, _plain
+from . import _approval, _content
+from ._both import AnyClient, Clients, finish, settled
+from ._description import describe
+
+Kind = Literal["pinned", "ephemeral"]
+Answer = tuple[Any, dict[str, Any]]
+
+NAME = "code_sandbox"
+_PINNED_ONLY = ("ttl", "checkpoint")
+_OPTIONS = ("timeout", "memory", "cpus", "pids", "data", "env", "network", "image", *_PINNED_ONLY)
+_SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class CodeSandbox(BaseTool):
+    """What :func:`code_sandbox` makes."""
+
+    name: str = NAME
+    description: str = ""
+    response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
+    raise_errors: bool = False
+    """Whether a failure of the sandbox is raised instead of told to the model."""
+
+    _clients: Clients = PrivateAttr()
+    _kinds: tuple[Kind, ...] = PrivateAttr()
+    _options: dict[str, Any] = PrivateAttr()
+    _limits: _content.Limits = PrivateAttr()
+    _describe: Callable[..., str] = PrivateAttr()
+    _described: bool = PrivateAttr(default=False)
+    _asks: Asks = PrivateAttr(default=NO_ASKS)
+
+    def session_name(self, config: RunnableConfig) -> str:
+        """The session of a graph's thread: the thread_id, or a name made from it when it cannot be one."""
+        thread = (config.get("configurable") or {}).get("thread_id")
+        if thread is None or str(thread) == "":
+            raise ValueError(
+                f"{self.name} keeps a session for each thread and this run has none: invoke the graph with "
+                'config={"configurable": {"thread_id": "..."}}, or make the tool with session="ephemeral"'
+            )
+        return _session_name(str(thread))
+
+    def _to_args_and_kwargs(
+        self, tool_input: Union[str, dict[str, Any]], tool_call_id: Optional[str]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        arguments, named = super()._to_args_and_kwargs(tool_input, tool_call_id)
+        return arguments, {**named, "tool_call_id": tool_call_id}
+
+    def _run(
+        self,
+        code: str,
+        session: Optional[Kind] = None,
+        timeout: Optional[float] = None,
+        tool_call_id: Optional[str] = None,
+        *,
+        config: RunnableConfig,
+    ) -> Answer:
+        return finish(self._call(self._clients.blocking(), code, session, timeout, tool_call_id, config))
+
+    async def _arun(
+        self,
+        code: str,
+        session: Optional[Kind] = None,
+        timeout: Optional[float] = None,
+        tool_call_id: Optional[str] = None,
+        *,
+        config: RunnableConfig,
+    ) -> Answer:
+        client = self._clients.of_this_loop()
+        return await self._call(client, code, session, timeout, tool_call_id, config)
+
+    async def _call(
+        self,
+        client: AnyClient,
+        code: str,
+        kind: Optional[Kind],
+        timeout: Optional[float],
+        tool_call_id: Optional[str],
+        config: RunnableConfig,
+    ) -> Answer:
+        name = self._pinned_name(kind, config)
+        how = _live_output(tool_call_id, name)
+        try:
+            how |= await self._answering(client, tool_call_id, config)
+            with _approval.noted(config):
+                if name is None:
+                    content, artifact = await self._run_ephemeral(client, code, timeout, how)
+                else:
+                    content, artifact = await self._run_pinned(client, name, code, timeout, how)
+        except Error as error:
+            if self.raise_errors:
+                raise
+            content = _content.of_failure(error)
+            failure = {"name": error.name, "message": error.message, "traceback": ""}
+            artifact = {"session": name, "status": "failed", "error": failure, "artifacts": {}}
+        if artifact["status"] == "ok" or tool_call_id is None:
+            return content, artifact
+        message = ToolMessage(
+            content, artifact=artifact, tool_call_id=tool_call_id, name=self.name, status="error"
+        )
+        return message, artifact
+
+    async def _run_pinned(
+        self, client: AnyClient, name: str, code: str, timeout: Optional[float], how: dict[str, Any]
+    ) -> Answer:
+        session = await self._open(client, name)
+        result: Result = await settled(session.run(code, timeout, **how))
+        tails = await _tails(session, result, self._limits.chars)
+        artifact = {**_artifact(result), "instance": session.instance, "checkpoint_id": None}
+        return _content.of_result(result, self._limits, tails), artifact
+
+    async def _run_ephemeral(
+        self, client: AnyClient, code: str, timeout: Optional[float], how: dict[str, Any]
+    ) -> Answer:
+        given = {name: value for name, value in self._options.items() if name not in _PINNED_ONLY}
+        standard = given.pop("timeout", None)
+        if timeout is None:
+            timeout = standard
+        result: Result = await settled(client.run(code, timeout, **how, **given))
+        return _content.of_result(result, self._limits, {}), _artifact(result)
+
+    async def _answering(
+        self, client: AnyClient, tool_call_id: Optional[str], config: RunnableConfig
+    ) -> dict[str, Any]:
+        """What answers a call that may ask, and the name by which it is found again."""
+        if not self._asks.tools:
+            return {}
+        run_id, _ = await self._find_run(client, tool_call_id, config)
+        return {"run_id": run_id, "tools": _approval.in_graph(self._asks, config)}
+
+    async def _find_run(
+        self, client: AnyClient, tool_call_id: Optional[str], config: RunnableConfig
+    ) -> tuple[Optional[str], bool]:
+        """The run_id of a call that may ask, None for a new one; and whether it runs already."""
+        if not self._asks.tools:
+            return None, False
+        thread = str((config.get("configurable") or {}).get("thread_id"))
+        return await _approval.find_run(client, config, thread, tool_call_id)
+
+    async def _open(self, client: AnyClient, name: str) -> Any:
+        """The session, opened or attached to. What is learned of it goes into the description, once."""
+        session = await settled(client.open(name, **self._options))
+        if not self._described:
+            self._described = True
+            self.description = self._describe(options=session.options, engine=session.engine)
+        return session
+
+    def _pinned_name(self, kind: Optional[str], config: RunnableConfig) -> Optional[str]:
+        """The session of a call, None for a clean container."""
+        return self.session_name(config) if (kind or self._kinds[0]) == "pinned" else None
+
+
+def code_sandbox(
+    client: Optional[AnyClient] = None,
+    *,
+    session: Kind = "pinned",
+    allow_session: bool = False,
+    max_timeout: Optional[float] = None,
+    max_chars: int = 8_000,
+    max_images: int = 4,
+    notes: str = "",
+    raise_errors: bool = False,
+    tools: Optional[Tools] = None,
+    approve: Optional[Function] = None,
+    **session_options: Any,
+) -> CodeSandbox:
+    """The LangChain tool ``code_sandbox``, for blocking and asyncio agents.
+
+    ``client``: the way to a controller, by default the user's own. ``session``: ``"pinned"`` keeps a session
+    for each thread_id of the graph, which the model does not see; ``"ephemeral"`` gives each call a clean
+    container. ``allow_session``: whether the model may choose between the two for a call. ``max_timeout``: when
+    given, the model may name a time limit for a call, up to that many seconds. ``max_chars``, ``max_images``:
+    how much of each text and how many figures of a call the model is shown. ``notes``: added to the text that
+    describes the tool to the model, for example what the image has installed. ``raise_errors``: when the
+    sandbox fails, raise its limpet.Error through the graph instead of telling the model.
+    ``tools``: functions and LangChain tools that the code may call as ``limpet_tools.NAME(...)``; they run here.
+    ``approve``: asked before each such call, as of :meth:`limpet.Session.run`. It may call LangGraph's
+    ``interrupt()`` where the graph has a checkpointer: the graph stops and the call waits in the sandbox, its
+    time limit too, until the graph is resumed, if need be in another process; then ``approve`` is asked again and
+    ``interrupt()`` returns the answer. A tool may call it as well.
+    ``session_options``: as of :meth:`limpet.Client.open`.
+
+    ``artifact`` of its messages is ``Result.to_dict()``, of a session with its ``instance`` and the
+    ``checkpoint_id`` that :class:`Rewind` took after the call.
+    """
+    if session not in ("pinned", "ephemeral"):
+        raise ValueError(f'session must be "pinned" or "ephemeral", not {session!r}')
+    if max_timeout is not None and not max_timeout > 0:
+        raise ValueError(f"max_timeout must be more than 0 seconds, not {max_timeout!r}")
+    if max_chars < 200:
+        raise ValueError(f"max_chars must be 200 at least, not {max_chars!r}")
+    kinds: tuple[Kind, ...] = (session,)
+    if allow_session:
+        kinds = ("pinned", "ephemeral") if session == "pinned" else ("ephemeral", "pinned")
+    _check_options(session_options, kinds)
+    asks = _approval.asks_of(tools, approve)
+
+    def describe_with(options: dict[str, Any], engine: Optional[str] = None) -> str:
+        return describe(kinds, options, engine, max_timeout, notes, asks)
+
+    tool = CodeSandbox(
+        description=describe_with(session_options),
+        args_schema=_arguments(kinds, max_timeout),
+        raise_errors=raise_errors,
+    )
+    tool._clients = Clients(client)
+    tool._kinds = kinds
+    tool._options = session_options
+    tool._limits = _content.Limits(max_chars, max_images)
+    tool._describe = describe_with
+    tool._asks = asks
+    return tool
+
+
+def _check_options(options: dict[str, Any], kinds: tuple[Kind, ...]) -> None:
+    unknown = sorted(options.keys() - set(_OPTIONS))
+    if unknown:
+        raise TypeError(
+            f"code_sandbox() has no option {', '.join(unknown)}; a session has {', '.join(_OPTIONS)}"
+        )
+    useless = [name for name in _PINNED_ONLY if name in options and "pinned" not in kinds]
+    if useless:
+        raise TypeError(
+            f'{" and ".join(useless)} are for pinned sessions; with session="ephemeral" nothing is kept'
+        )
+
+
+def _arguments(kinds: tuple[Kind, ...], max_timeout: Optional[float]) -> type[BaseModel]:
+    """What the model sees."""
+    fields: dict[str, Any] = {"code": (str, Field(description="Python source code"))}
+    if len(kinds) > 1:
+        text = "pinned: the session of this conversation; ephemeral: a clean container for this call alone"
+        fields["session"] = (Literal["pinned", "ephemeral"], Field(default=kinds[0], description=text))
+    if max_timeout is not None:
+        text = f"seconds this call may take, at most {max_timeout:g}"
+        fields["timeout"] = (Optional[float], Field(default=None, gt=0, le=max_timeout, description=text))
+    return create_model(NAME, **fields)
+
+
+def _session_name(thread: str) -> str:
+    if _SESSION_NAME.fullmatch(thread):
+        return thread
+    digest = hashlib.sha256(thread.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", thread).strip("-._")[:40]
+    return f"{plain or 'thread'}-{digest}"
+
+
+def _live_output(tool_call_id: Optional[str], session: Optional[str]) -> dict[str, Any]:
+    """Callbacks that hand on what the code prints to ``stream_mode="custom"``; none outside a graph."""
+    try:
+        write = get_stream_writer()
+    except (KeyError, RuntimeError):
+        return {}
+    base = {"tool": NAME, "tool_call_id": tool_call_id, "session": session}
+
+    def text(stream: str) -> Callable[[str], None]:
+        return lambda data: write({**base, "stream": stream, "data": data})
+
+    def display(shown: Display) -> None:
+        if shown.data:  # otherwise what was shown is taken back, which a stream of events cannot do
+            write({**base, "stream": "display", "data": _plain(shown.data)})
+
+    return {"on_stdout": text("stdout"), "on_stderr": text("stderr"), "on_display": display}
+
+
+async def _tails(session: Any, result: Result, size: int) -> dict[str, str]:
+    """The end of each stream that was too long for the record, from its file."""
+    tails = {}
+    for stream in ("stdout", "stderr"):
+        file = getattr(result, f"{stream}_file")
+        if file is None:
+            continue
+        offset = max(getattr(result, f"{stream}_bytes") - min(size, _wire.FILE_CHUNK), 0)
+        try:
+            data, _ = await settled(session._request(_requests.get(_files.remote_path(file), offset)))
+        except Error:
+            continue  # the code may have removed it; the beginning is in the record
+        tails[stream] = data.decode("utf-8", "replace")
+    return tails
+
+
+def _artifact(result: Result) -> dict[str, Any]:
+    plain: dict[str, Any] = _sendable(result.to_dict())
+    return plain
+
+
+def _sendable(value: Any) -> Any:
+    """Plain data whose texts are all UTF-8: what keeps the threads of a graph takes no others."""
+    if isinstance(value, str):
+        return _content.readable(value)
+    if isinstance(value, dict):
+        return {_sendable(key): _sendable(item) for key, item in value.items()}
+    return [_sendable(item) for item in value] if isinstance(value, list) else value

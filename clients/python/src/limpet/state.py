@@ -1,0 +1,158 @@
+"""The variables of a session: what they are, and the copies of them that are kept."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Iterable, Mapping, Optional, TypeVar
+
+from .errors import ProtocolMismatch
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, repr=False)
+class Variable:
+    """A name that the code has bound, and what is known of its value without running any of its code."""
+
+    name: str
+    type: str
+    """Name of the type, with its module where that is not ``builtins``."""
+    shape: Optional[tuple[int, ...]] = None
+    """Of arrays and frames; the length of a list, tuple, set, dict, str or bytes; None for others."""
+    dtype: Optional[str] = None
+    """Of arrays and series."""
+    bytes: Optional[int] = None
+    """Memory of its data, where that is known."""
+    repr: Optional[str] = None
+    """Of built-in scalars and short strings."""
+
+    @classmethod
+    def from_wire(cls, row: Mapping[str, Any]) -> Variable:
+        try:
+            shape = row.get("shape")
+            return cls(**{**row, "shape": None if shape is None else tuple(shape)})
+        except (AttributeError, TypeError) as error:
+            raise ProtocolMismatch(f"a variable is malformed: {error}") from error
+
+    def __repr__(self) -> str:
+        parts = [self.name, self.type]
+        if self.shape is not None:
+            parts.append("x".join(map(str, self.shape)) or "scalar")
+        if self.dtype is not None:
+            parts.append(self.dtype)
+        if self.repr is not None:
+            parts.append(f"= {self.repr}")
+        return f"<Variable {' '.join(parts)}>"
+
+
+class Namespace(list[Variable]):
+    """The variables of a session, in the order they were bound."""
+
+    more: int = 0
+    """How many were left out because there are so many."""
+
+    @classmethod
+    def from_wire(cls, body: Mapping[str, Any]) -> Namespace:
+        try:
+            namespace = cls(Variable.from_wire(row) for row in body["names"])
+            namespace.more = int(body.get("more") or 0)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ProtocolMismatch(f"a namespace is malformed: {error!r}") from error
+        return namespace
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What one call did to the names of its session. False when it did nothing."""
+
+    added: list[Variable] = dataclasses.field(default_factory=list)
+    changed: list[Variable] = dataclasses.field(default_factory=list)
+    """Names that were there and are bound to something else now."""
+    deleted: list[str] = dataclasses.field(default_factory=list)
+    more: int = 0
+    """How many were left out because there are so many."""
+
+    @classmethod
+    def from_wire(cls, body: Mapping[str, Any]) -> Changed:
+        """Raises what Python raises for a body that is none."""
+        return cls(
+            added=[Variable.from_wire(row) for row in body.get("added") or ()],
+            changed=[Variable.from_wire(row) for row in body.get("changed") or ()],
+            deleted=list(body.get("deleted") or ()),
+            more=int(body.get("more") or 0),
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.changed or self.deleted or self.more)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A frozen copy of a session's variables."""
+
+    id: str
+    name: Optional[str]
+    session: str
+    """The session or branch it was taken of."""
+    execution_count: int
+    """The last call whose effects are in it."""
+    created: float
+    """Unix time."""
+    automatic: bool
+    files: bool
+    """Whether a copy of ``/session`` is kept with it."""
+    private_bytes: int
+    """Memory that it alone holds, as last measured."""
+    parent: Optional[str]
+    """Id of the checkpoint from which its state came."""
+    dropped: tuple[str, ...] = dataclasses.field(default=(), compare=False)
+    """From ``checkpoint()``: ids of those that had to go for it."""
+
+    @classmethod
+    def from_wire(cls, row: Mapping[str, Any], dropped: Iterable[str] = ()) -> Checkpoint:
+        return _made(cls, {"name": None, "parent": None, **_map(row), "dropped": tuple(dropped)})
+
+
+@dataclass(frozen=True)
+class Rollback:
+    """What ``rollback()`` did."""
+
+    checkpoint: str
+    """Its id."""
+    execution_count: int
+    """The last call whose effects are in memory now."""
+    epoch: int
+    files: str
+    """``kept`` as they were, or ``restored`` where the checkpoint has them."""
+    not_restored: list[str]
+    """What a copy of memory does not bring back, such as a thread."""
+
+    @classmethod
+    def from_wire(cls, body: Mapping[str, Any]) -> Rollback:
+        return _made(cls, {**_map(body), "not_restored": list(body.get("not_restored") or ())})
+
+
+@dataclass(frozen=True)
+class Committed:
+    """What ``commit()`` did: the count and the epoch of the session, which now has the branch's state."""
+
+    execution_count: int
+    epoch: int
+
+    @classmethod
+    def from_wire(cls, body: Mapping[str, Any]) -> Committed:
+        return _made(cls, _map(body))
+
+
+def _map(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not isinstance(body, dict):
+        raise ProtocolMismatch(f"the controller sent {body!r} where a map belongs")
+    return body
+
+
+def _made(cls: type[T], fields: Mapping[str, Any]) -> T:
+    try:
+        return cls(**fields)
+    except TypeError as error:
+        raise ProtocolMismatch(f"a {cls.__name__.lower()} is malformed: {error}") from error
