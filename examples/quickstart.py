@@ -14,7 +14,8 @@ import limpet
 
 DATA = Path(__file__).resolve().parent / "data"
 
-# (title, code, status the cell is to end with)
+# (title, code, how the cell is to end: status, state, seconds it gets)
+KEPT = ("ok", "kept", None)
 CELLS = [
     (
         "Load the table once",
@@ -24,7 +25,7 @@ penguins = pd.read_csv("/data/penguins.csv")
 print(len(penguins), "penguins,", penguins["species"].nunique(), "species")
 penguins["species"].value_counts().to_dict()
 """,
-        "ok",
+        KEPT,
     ),
     (
         "It is still in memory: summarise it",
@@ -33,7 +34,7 @@ measured = penguins.dropna()
 means = measured.groupby("species")[["bill_length_mm", "flipper_length_mm", "body_mass_g"]].mean().round(1)
 print(means)
 """,
-        "ok",
+        KEPT,
     ),
     (
         "/data is read-only",
@@ -43,7 +44,7 @@ try:
 except OSError as error:
     print("refused:", error.strerror)
 """,
-        "ok",
+        KEPT,
     ),
     (
         "Draw a figure",
@@ -56,14 +57,29 @@ axes.set(xlabel="flipper length (mm)", ylabel="body mass (g)", title="Palmer pen
 axes.legend()
 figure.savefig("/session/artifacts/penguins.png", dpi=120)
 """,
-        "ok",
+        KEPT,
     ),
     (
         "Make a mistake",
         """
 penguins["wingspan"].mean()
 """,
-        "error",
+        ("error", "kept", None),
+    ),
+    (
+        "Make a worse one: a loop that no interrupt stops",
+        """
+sum(range(10**12))
+""",
+        ("timeout", "rolled_back", 1),
+    ),
+    (
+        "And one that kills the interpreter",
+        """
+import ctypes
+ctypes.string_at(0)
+""",
+        ("crashed", "rolled_back", None),
     ),
     (
         "Go on with the same variables, and write a table",
@@ -72,7 +88,7 @@ means["count"] = measured["species"].value_counts()
 means.to_csv("/session/artifacts/means.csv")
 print(open("/session/artifacts/means.csv").read(), end="")
 """,
-        "ok",
+        KEPT,
     ),
     (
         "Fit a line through what the first call loaded",
@@ -82,7 +98,7 @@ slope, intercept = np.polyfit(measured["flipper_length_mm"], measured["body_mass
 print(f"each millimetre of flipper goes with {slope:.1f} g of body mass")
 round(float(np.corrcoef(measured["flipper_length_mm"], measured["body_mass_g"])[0, 1]), 3)
 """,
-        "ok",
+        KEPT,
     ),
 ]
 
@@ -117,12 +133,12 @@ def show_result(result):
 
 def run_cells(session):
     artifacts = {}
-    for number, (title, code, status) in enumerate(CELLS, 1):
+    for number, (title, code, (status, state, timeout)) in enumerate(CELLS, 1):
         print(paint(f"[{number}] {title}", "bold"))
         show_lines(code.strip(), ">", "cyan")
-        result = session.run(code)
+        result = session.run(code, timeout=timeout)
         show_result(result)
-        assert result.status == status and result.state == "kept", f"cell {number}: {result!r}\n{result.error}"
+        assert (result.status, result.state) == (status, state), f"cell {number}: {result!r}\n{result.error}"
         assert not result.skipped, result.skipped
         artifacts.update(result.artifacts)
     return artifacts
