@@ -1,43 +1,133 @@
-/* What a hostile interpreter sends on its channel: frames, displays, the end of a cell. Whatever is accepted
- * must make a record that passes the reader's checks. */
+/* What a hostile interpreter sends on its channel: frames, displays, questions, the end of a cell. Whatever
+ * is accepted must make a record, or a message, that passes the reader's checks. */
 #include <stdlib.h>
 
 #include "guest/channel.h"
-#include "guest/supervisor/cell.h"
+#include "guest/supervisor/record.h"
+#include "guest/supervisor/spare.h"
+#include "guest/supervisor/variables.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_record(Cell *cell, const Outcome *outcome)
+static void check_record(Cell *cell, Fate *fate)
 {
     _cleanup_(buf_deinit) Buf record = BUF_NULL;
     Message message = MESSAGE_NULL;
     Problem problem = PROBLEM_NULL;
 
-    if (cell_record(cell, outcome, 1, &record) < 0 || record.size > LIMIT_GUEST_FRAME ||
+    outcome_settle(&cell->outcome, fate);
+    if (cell_record(cell, fate, 1, &record) < 0 || record.size > LIMIT_GUEST_FRAME ||
         message_decode(&message, buf_head(&record), record.size, &problem) < 0)
         abort();
     message_deinit(&message);
+    fate_deinit(fate);
+}
+
+static void take_executed(Cell *cell, const Message *message)
+{
+    Problem problem = PROBLEM_NULL;
+    Fate fate = FATE_KEPT;
+    Executed executed;
+
+    if (executed_decode(&executed, &cell->displays, &message->body, &problem) == 0) {
+        outcome_finished(&cell->outcome, &executed, LADDER_CAUSE_NONE, 1);
+        check_record(cell, &fate);
+        if (outcome_own(&cell->outcome, &cell->words) < 0)
+            abort();
+        fate.state = STATE_ROLLED_BACK;
+    } else {
+        outcome_lost(&cell->outcome, &(Loss){.fault = problem.text});
+        fate.state = STATE_LOST;
+        reason_set(fate.reason, "%s", problem.text);
+    }
+    check_record(cell, &fate);
+}
+
+static void check_frame(const Buf *frame)
+{
+    Message message = MESSAGE_NULL;
+    Problem problem = PROBLEM_NULL;
+    ChannelFrame found;
+
+    if (channel_next(frame, LIMIT_GUEST_FRAME, &found) != 1 || found.used != frame->size ||
+        message_decode(&message, found.data, found.size, &problem) < 0)
+        abort();
+    message_deinit(&message);
+}
+
+static void give_answer(uint64_t id, const Answer *answer)
+{
+    _cleanup_(buf_deinit) Buf frame = BUF_NULL;
+
+    if (answer_encode(&frame, id, answer) < 0)
+        abort();
+    check_frame(&frame);
+}
+
+static bool take_question(Cell *cell, const Message *message)
+{
+    Problem problem = PROBLEM_NULL;
+    Question question;
+
+    if (question_decode(&question, &message->body, &problem) < 0)
+        return false;
+    const char *why = asks_add(&cell->asks, message->id, &question);
+    if (why) {
+        Answer refusal = question_refusal(&question, why);
+
+        give_answer(message->id, &refusal);
+    }
+    if (cell->asks.count > LIMIT_ASKS || cell->asks.asked > LIMIT_ASKED)
+        abort();
+    return true;
+}
+
+/* As the controller sends it. */
+static bool take_answer(Cell *cell, const Message *message)
+{
+    Problem problem = PROBLEM_NULL;
+    Answer answer;
+
+    if (answer_decode(&answer, &message->body, &problem) < 0)
+        return false;
+    asks_take(&cell->asks, answer.ask);
+    give_answer(message->id, &answer);
+    return true;
 }
 
 /* Whether the interpreter may go on. */
 static bool take_message(Cell *cell, const Message *message)
 {
     Problem problem = PROBLEM_NULL;
-    Outcome outcome;
-    Executed executed;
+    const msgpack_object_array *names;
+    const msgpack_object *list;
+    Notes notes = NOTES_NULL;
     Display display;
 
-    if (message->kind == MSG_DISPLAY && display_decode(&display, &message->body, &problem) == 0) {
+    switch (message->kind) {
+    case MSG_DISPLAY:
+        if (display_decode(&display, &message->body, &problem) < 0)
+            return false;
         displays_add(&cell->displays, &display);
         return true;
+    case MSG_READY:
+        list = map_find(&message->body, "not_restored");
+        if (list && list->type == MSGPACK_OBJECT_ARRAY)
+            notes_decode(&notes, &list->via.array, &problem);
+        notes_deinit(&notes);
+        return true;
+    case MSG_ASK:
+        return take_question(cell, message);
+    case MSG_ANSWER:
+        return take_answer(cell, message);
+    case MSG_PREPARED:
+        return prepared_decode(&names, &message->body, &problem) == 0;
+    case MSG_NAMESPACE:
+        return variables_check_namespace(&message->body, &problem) == 0;
+    default:
+        take_executed(cell, message);
+        return false;
     }
-    if (message->kind == MSG_EXECUTED &&
-        executed_decode(&executed, &cell->displays, &message->body, &problem) == 0)
-        outcome_finished(&outcome, &executed, LADDER_CAUSE_NONE, 1);
-    else
-        outcome_lost(&outcome, &(Loss){.fault = problem.text});
-    check_record(cell, &outcome);
-    return false;
 }
 
 static void run(Cell *cell, Buf *in)
@@ -60,7 +150,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     CellLimits limits = {.output = 16, .spill = SPILL_NONE};
     _cleanup_(buf_deinit) Buf in = BUF_NULL;
-    Cell *cell = cell_new(1, 1, &limits);
+    Cell *cell =
+        cell_new(NULL, &(Call){.id = 1, .code = {"", 0}, .run_id = {"", 0}, .asks = ASK_COUNT}, 1, &limits);
 
     if (!cell || buf_append(&in, data, size) < 0)
         abort();

@@ -1,5 +1,5 @@
-/* The peer sends anything, cut into pieces anyhow: the first byte of the input says how. Whole and in pieces
- * the same messages must come out. */
+/* The peer sends anything, cut into pieces anyhow; the first byte of the input says how, and which of the two
+ * we are. Whole and in pieces the same messages must come out. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 typedef struct Outcome {
     ZmtpState state;
-    size_t messages, bytes;
+    size_t messages, multiparts, bytes;
     uint64_t hash;
     size_t answered;
 } Outcome;
@@ -21,6 +21,7 @@ static int take_all(Zmtp *zmtp, Buf *in, Buf *out, Outcome *outcome)
 
     while ((r = zmtp_next(zmtp, in, out, &frame)) == 1) {
         outcome->messages++;
+        outcome->multiparts += frame.multipart;
         outcome->bytes += frame.size;
         for (size_t i = 0; i < frame.size; i++)
             outcome->hash = outcome->hash * 31 + frame.data[i];
@@ -31,13 +32,13 @@ static int take_all(Zmtp *zmtp, Buf *in, Buf *out, Outcome *outcome)
     return r;
 }
 
-static Outcome run(const uint8_t *data, size_t size, size_t piece)
+static Outcome run(ZmtpRole role, const uint8_t *data, size_t size, size_t piece)
 {
     Buf in = BUF_NULL, out = BUF_NULL;
     Outcome outcome = {0};
     Zmtp zmtp;
 
-    if (zmtp_init(&zmtp, 1000, &out) < 0)
+    if (zmtp_init(&zmtp, role, 1000, &out) < 0)
         abort();
     while (size > 0) {
         size_t n = MIN(piece, size);
@@ -60,10 +61,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1)
         return 0;
     size_t piece = 1 + data[0] % 64;
-    Outcome whole = run(data + 1, size - 1, SIZE_MAX), pieces = run(data + 1, size - 1, piece);
+    ZmtpRole role = data[0] & 0x40 ? ZMTP_ROUTER : ZMTP_DEALER;
+    Outcome whole = run(role, data + 1, size - 1, SIZE_MAX), pieces = run(role, data + 1, size - 1, piece);
 
-    if (whole.state != pieces.state || whole.messages != pieces.messages || whole.bytes != pieces.bytes ||
-        whole.hash != pieces.hash || whole.answered != pieces.answered)
+    if (whole.state != pieces.state || whole.messages != pieces.messages ||
+        whole.multiparts != pieces.multiparts || whole.bytes != pieces.bytes || whole.hash != pieces.hash ||
+        whole.answered != pieces.answered)
         abort();
     return 0;
 }

@@ -6,7 +6,7 @@ import tempfile
 
 import pytest
 
-from guest_harness import FAKE, REAL, Controller, Guest, needs_real
+from guest_harness import CLAIM, FAKE, REAL, Controller, Guest, needs_real
 
 # The second so that a crash is a crash also with an interpreter built for AddressSanitizer.
 ENVIRONMENT = {"GREETING": "hello", "ASAN_OPTIONS": "handle_segv=0"}
@@ -37,14 +37,19 @@ def make_guest(root):
         guest.controller.close()
 
 
-@pytest.fixture(
-    params=[
-        "fake",
-        pytest.param("real", marks=needs_real),
-    ]
-)
-def guest(request, make_guest):
-    guest = make_guest(FAKE if request.param == "fake" else REAL)
+def interpreters():
+    return [pytest.param(FAKE, id="fake"), pytest.param(REAL, id="real", marks=needs_real)]
+
+
+@pytest.fixture(params=interpreters())
+def interpreter(request):
+    return request.param
+
+
+@pytest.fixture
+def guest(interpreter, make_guest):
+    """Without checkpoints: whatever ends its interpreter loses the variables."""
+    guest = make_guest(interpreter)
     guest.hello = guest.controller.welcome(env=ENVIRONMENT)
     return guest
 
@@ -59,3 +64,29 @@ def fake(make_guest):
 @pytest.fixture
 def run(guest):
     return guest.controller.run
+
+
+@pytest.fixture
+def keep(make_guest):
+    """A guest that keeps checkpoints: keep(interpreter, mode, **fields of the welcome)."""
+
+    def make(interpreter, mode="auto", *arguments, prefix=(), **fields):
+        guest = make_guest(interpreter, *arguments, prefix=prefix)
+        guest.hello = guest.controller.welcome(env=ENVIRONMENT, checkpoint=mode, **fields)
+        return guest
+
+    return make
+
+
+@pytest.fixture
+def keep_claimed(make_guest):
+    """The same, of a guest that was a spare."""
+
+    def make(interpreter, mode="auto"):
+        guest = make_guest(interpreter)
+        guest.hello = guest.controller.welcome(imports=[])
+        guest.controller.prepared()
+        guest.controller.send(CLAIM, {"env": ENVIRONMENT, "checkpoint": mode})
+        return guest
+
+    return make

@@ -1,19 +1,26 @@
 #!/usr/bin/python3
 """A small interpreter that speaks the channel, for tests of the supervisor that must not depend on CPython's
-embedding, and for what the real one never does: cells find `channel`, `pack` and `send` as globals."""
+embedding, and for what the real one never does: cells find everything here as globals, and may replace what
+`handlers` does with a message."""
 
+import builtins
+import itertools
 import os
 import resource
 import signal
 import socket
 import struct
 import sys
+import time
 import traceback
 
 import msgpack
 
-DISPLAY, EXECUTE, EXECUTED, READY = 41, 62, 63, 65
+CHECKPOINT, NAMESPACE, DISPLAY, EXECUTE, EXECUTED, READY = 20, 26, 41, 62, 63, 65
+CHECKPOINTED, FROZEN, RESTORE, PREPARE, PREPARED = 66, 67, 68, 70, 71
+ASK, ANSWER = 43, 44
 
+SUPERVISOR = os.getppid()
 channel = socket.socket(fileno=3)
 running = False
 current = 0  # id of the call
@@ -29,16 +36,16 @@ def pack(kind, body, id=None):
     return struct.pack(">I", len(frame)) + frame
 
 
-def send(kind, body, id=None):
-    channel.sendall(pack(kind, body, id))
+def send(kind, body, id=None, to=None):
+    (to or channel).sendall(pack(kind, body, id))
 
 
 def read_exactly(size):
     data, fds = b"", []
     while len(data) < size:
-        part, received, _, _ = socket.recv_fds(channel, size - len(data), 2)
+        part, received, _, _ = socket.recv_fds(channel, size - len(data), 3)
         if not part:
-            sys.exit(0)
+            os._exit(0)
         data += part
         fds += received
     return data, fds
@@ -47,10 +54,13 @@ def read_exactly(size):
 def receive():
     header, fds = read_exactly(4)
     frame, _ = read_exactly(struct.unpack(">I", header)[0])
+    return msgpack.unpackb(frame, raw=False), fds
+
+
+def place(fds):
     for source, target in zip(fds, (1, 2)):
         os.dup2(source, target)
         os.close(source)
-    return msgpack.unpackb(frame, raw=False)
 
 
 def describe(error):
@@ -72,6 +82,7 @@ def run(code, namespace):
     used = resource.getrusage(resource.RUSAGE_SELF)
     return {
         "result": namespace.pop("result", None),
+        "changed": namespace.pop("changed", None),
         "displays": namespace.pop("displays", []),
         "error": error,
         "spawned": namespace.pop("spawned", False),
@@ -80,15 +91,133 @@ def run(code, namespace):
     }
 
 
+def execute(id, body, fds):
+    place(fds)
+    send(EXECUTED, run(body["code"], cells))
+
+
+def ask(kind, name="", payload=None):
+    """Asks, and waits for the answer: what goes with it."""
+    send(ASK, {"ask": next(numbers), "kind": kind, "name": name, "payload": payload})
+    return answer()
+
+
+def answer():
+    (_, kind, id, body), _ = receive()
+    assert (kind, id) == (ANSWER, current), (kind, id, body)
+    error = body.get("error")
+    if error:
+        raise getattr(builtins, error["name"])(error["message"])
+    return body["payload"]
+
+
+def prepare(id, body, fds):
+    if body.get("env") is not None:
+        os.environ.clear()
+        os.environ.update(body["env"])
+    failed = []
+    for name in body.get("imports") or []:
+        try:
+            __import__(name)
+        except Exception as error:
+            failed.append(f"{name}: {error}")
+    send(PREPARED, {"failed": failed}, id)
+
+
+def ignore(id, body, fds):
+    pass
+
+
+def list_variables(id, body, fds):
+    names = [name for name in cells if not name.startswith("_") and name not in own]
+    rows = [{"name": name, "type": type(cells[name]).__name__} for name in names]
+    send(NAMESPACE, {"names": rows, "more": 0}, id)
+
+
+def fork_sibling():
+    """A fork that is the supervisor's child; 0 in it."""
+    pid = os.fork()
+    if pid:
+        os.waitpid(pid, 0)
+        return pid
+    if os.fork():
+        os._exit(0)
+    while os.getppid() != SUPERVISOR:
+        time.sleep(0.0005)
+    os.setsid()
+    return 0
+
+
+def freeze(end):
+    """The life of a frozen copy; returns in one that was brought back."""
+    global channel
+    channel.close()
+    channel = socket.socket(fileno=end)
+    send(FROZEN, {}, 0)
+    while True:
+        (_, kind, id, body), fds = receive()
+        assert kind == RESTORE
+        handlers[RESTORE](id, body, fds)
+        if len(fds) == 4:  # the mark of one that was brought back
+            return
+
+
+def restore(id, body, fds):
+    global channel
+    try:
+        copy = fork_sibling()
+    except OSError as error:
+        send(CHECKPOINTED, {"error": f"fork: {error.strerror}"}, id)
+        copy = 1
+    if copy:
+        for fd in fds:
+            os.close(fd)
+        return
+    channel.close()
+    channel = socket.socket(fileno=fds[0])
+    place(fds[1:])
+    fds.append(None)
+    send(READY, {"peer": "fake", "not_restored": notes}, 0)
+
+
+def checkpoint(id, body, fds):
+    try:
+        copy = fork_sibling()
+    except OSError as error:
+        send(CHECKPOINTED, {"error": f"fork: {error.strerror}"}, id)
+        os.close(fds[0])
+        return
+    if not copy:
+        freeze(fds[0])
+        return
+    os.close(fds[0])
+    send(CHECKPOINTED, {"error": None}, id)
+
+
+notes = []
+numbers = itertools.count(1)
+handlers = {
+    EXECUTE: execute,
+    CHECKPOINT: checkpoint,
+    NAMESPACE: list_variables,
+    RESTORE: restore,
+    PREPARE: prepare,
+    ANSWER: ignore,
+}
+own = set()
+cells = globals()
+
+
 def main():
     global current
     signal.signal(signal.SIGINT, on_interrupt)
-    namespace = {"channel": channel, "pack": pack, "send": send, "__name__": "__main__"}
+    own.update(cells)
     send(READY, {"peer": "fake"})
     while True:
-        _, kind, current, body = receive()
-        assert kind == EXECUTE
-        send(EXECUTED, run(body["code"], namespace))
+        (_, kind, id, body), fds = receive()
+        if kind == EXECUTE:
+            current = id
+        handlers[kind](id, body, fds)
 
 
 main()

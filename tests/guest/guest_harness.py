@@ -12,9 +12,11 @@ import pytest
 import zmq
 
 REPLY, ERROR = 2, 3
-INTERRUPT, RESET = 12, 13
-OUTPUT, DISPLAY, CREDIT = 40, 41, 42
+INTERRUPT, RESET, CLOSE = 12, 13, 14
+CHECKPOINT, CHECKPOINTS, ROLLBACK, DROP, BRANCH, COMMIT, NAMESPACE = 20, 21, 22, 23, 24, 25, 26
+OUTPUT, DISPLAY, CREDIT, ASK, ANSWER = 40, 41, 42, 43, 44
 GUEST_HELLO, GUEST_WELCOME, EXECUTE, EXECUTED, STOP = 60, 61, 62, 63, 64
+CLAIM, PREPARED = 69, 71
 
 PATIENCE = 20  # seconds until a test that waits for a message fails
 
@@ -24,10 +26,36 @@ FAKE = HERE / "fake_interpreter.py"
 REAL = BUILD / "limpet-interpreter"
 
 MIB = 1 << 20
-OTHER_UID = "47113"  # of no one else on the machine, so that its processes can be counted
+OTHER_UID = str(40000 + os.getpid() % 20000)  # of no one else: the kernel counts its processes
+
+PROCESS_1 = ["unshare", "--pid", "--fork", "--mount-proc"]
+CAPABILITIES = "+setuid,+setgid,+kill"
+
+# As in a container, with three capabilities only: as root, and as a user with ambient ones. The first argument
+# of the shell is the guest's directory: its socket is to be reached by that user.
+AS_PROCESS_1 = {
+    "root": ["setpriv", f"--bounding-set=-all,{CAPABILITIES}", "--inh-caps=-all"],
+    "ambient": [
+        "setpriv",
+        "--reuid=47112",
+        "--regid=47112",
+        "--clear-groups",
+        f"--inh-caps=-all,{CAPABILITIES}",
+        f"--ambient-caps=-all,{CAPABILITIES}",
+    ],
+}
+
+
+def as_process_1(root, user):
+    """What comes before a guest's command."""
+    return [*PROCESS_1, "sh", "-c", 'chmod 777 "$0"/link/sock; exec "$@"', str(root), *AS_PROCESS_1[user]]
+
 
 needs_root = pytest.mark.skipif(
     os.getuid() != 0, reason="needs root, to give the interpreter a user of its own"
+)
+needs_plain = pytest.mark.skipif(
+    REAL.exists() and b"__asan_init" in REAL.read_bytes(), reason="a sanitizer has memory of its own"
 )
 needs_real = pytest.mark.skipif(not REAL.exists(), reason="limpet-interpreter is not built")
 
@@ -62,13 +90,29 @@ class Controller:
         return not self.socket.poll(0)
 
     def welcome(self, **fields):
+        """Without checkpoints, unless asked for."""
         kind, _, hello = self.receive()
         assert kind == GUEST_HELLO
-        self.send(GUEST_WELCOME, fields)
+        self.send(GUEST_WELCOME, {"checkpoint": "off", **fields})
         return hello
 
-    def start(self, code, timeout=15.0, stream=False, id=1):
-        body = {"code": code, "timeout": timeout, "stream": stream, "run_id": "0" * 32}
+    def prepared(self):
+        """Waits until a spare is: what it could not import."""
+        kind, id, body = self.receive()
+        assert (kind, id) == (PREPARED, 0), (kind, id, body)
+        return body["failed"]
+
+    def start(self, code, timeout=15.0, stream=False, id=1, branch=0, on_error="keep", asks=None):
+        body = {
+            "branch": branch,
+            "code": code,
+            "code_hash": 77,
+            "timeout": timeout,
+            "stream": stream,
+            "run_id": "0" * 32,
+            "on_error": on_error,
+            "asks": asks,
+        }
         self.send(EXECUTE, body, id)
 
     def record(self, id=1):
@@ -84,9 +128,47 @@ class Controller:
             if kind == OUTPUT:
                 self.send(CREDIT, {"count": 1}, id)
 
+    def asked(self, id=1):
+        """Waits for a question; the events before it are in self.events."""
+        self.events = []
+        while True:
+            kind, answered, body = self.receive()
+            assert answered == id
+            if kind == ASK:
+                return body
+            assert kind in (OUTPUT, DISPLAY), body
+            self.events.append((kind, body))
+
+    def tell(self, number, payload=None, error=None, id=1):
+        """Answers a question."""
+        self.send(ANSWER, {"ask": number, "payload": payload, "error": error}, id)
+
     def run(self, code, **options):
         self.start(code, **options)
         return self.record(options.get("id", 1))
+
+    def ask(self, kind, id=500, **body):
+        """The answer to an order: the body of its reply, or (name, message) of the error."""
+        self.send(kind, body, id)
+        return self.answer(id)
+
+    def answer(self, id=500):
+        kind, answered, body = self.receive()
+        assert answered == id and kind in (REPLY, ERROR), (kind, answered, body)
+        return body if kind == REPLY else (body["name"], body["message"])
+
+    def checkpoint(self, branch=0, **body):
+        return self.ask(CHECKPOINT, branch=branch, **body)["checkpoint"]
+
+    def checkpoints(self):
+        return self.ask(CHECKPOINTS)["checkpoints"]
+
+    def protected(self, count, branch=0):
+        """Waits until the state after that call has a checkpoint."""
+        wait_for(
+            lambda: any(c["branch"] == branch and c["execution_count"] == count for c in self.checkpoints()),
+            "no checkpoint was taken",
+        )
 
 
 class Guest:
@@ -128,6 +210,10 @@ class Guest:
             self.process.send_signal(signal.SIGTERM)
         self.process.wait(PATIENCE)
 
+    def children(self):
+        """Its interpreters and checkpoints: the supervisor's own children."""
+        return [pid for pid in self.descendants() if parent_of(pid) == self.process.pid]
+
     def descendants(self):
         """Processes below the supervisor, zombies not counted."""
         table = {}
@@ -143,6 +229,14 @@ class Guest:
             found += [pid for pid in children if table[pid][1] != "Z"]
             parents = children
         return found
+
+
+def parent_of(pid):
+    """0 when there is no such process any more."""
+    try:
+        return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
 
 
 def wait_for(condition, what):

@@ -9,8 +9,15 @@ import pytest
 from guest_harness import INTERRUPT, MIB, OUTPUT, assert_works, wait_for
 
 RECORD_FIELDS = {
+    "run_id",
+    "code_hash",
+    "branch",
     "status",
     "state",
+    "rolled_back_to",
+    "not_restored",
+    "state_protection",
+    "changed",
     "epoch",
     "execution_count",
     "stdout",

@@ -25,8 +25,8 @@ def test_hello(guest):
         "session": "a-session",
         "secret": bytes(range(32)),
         "peer": "limpet-guest/0.1.0",
-        "epoch": 1,
-        "execution_count": 0,
+        "branches": [{"branch": 0, "epoch": 1, "execution_count": 0}],
+        "running": None,
     }
 
 
@@ -108,7 +108,8 @@ def test_controller_dies_while_a_cell_runs(guest):
     assert guest.controller.receive()[0] == OUTPUT
     reconnect(guest)
     hello = guest.controller.welcome()
-    assert hello["execution_count"] == 1
+    assert hello["branches"][0]["execution_count"] == 1
+    assert hello["running"] == {"id": 77, "branch": 0, "run_id": "0" * 32, "code_hash": 77}
     marker.touch()
     record = guest.controller.record(77)
     assert (record["status"], record["stdout"]) == ("ok", "one\ntwo\n")

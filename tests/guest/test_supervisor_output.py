@@ -2,6 +2,7 @@
 
 import hashlib
 
+import pytest
 from guest_harness import CREDIT, DISPLAY, EXECUTED, FAKE, INTERRUPT, MIB, OUTPUT, assert_works
 
 
@@ -114,6 +115,42 @@ displays = [{'data': {'text/html': '<b>'}, 'is_result': True}]
         False,
         True,
     ]
+
+
+@pytest.mark.parametrize("metadata", [{}, {"wait": True}, {"wait": False}])
+def test_displays_that_are_taken_back(fake, metadata):
+    record = fake.controller.run(
+        f"""
+send(41, {{'data': {{'text/plain': 'one'}}, 'display_id': 'a'}})
+send(41, {{'data': {{'text/plain': 'two'}}}})
+send(41, {{'data': {{}}, 'metadata': {metadata!r}, 'update': True}})
+send(41, {{'data': {{'text/plain': 'three'}}}})
+displays = [{{'data': {{'text/plain': 'result'}}, 'is_result': True}}]
+""",
+        stream=True,
+    )
+    assert [entry["data"]["text/plain"] for entry in record["displays"]] == ["three", "result"]
+    events = [body for kind, body in fake.controller.events if kind == DISPLAY]
+    assert [body["metadata"] for body in events if body["update"]] == [metadata]
+
+
+def test_displays_are_taken_back_at_once_or_when_there_are_new_ones(fake):
+    shown = "send(41, {'data': {'text/plain': 'one'}}); send(41, {'data': {}, 'metadata': {'wait': %s}, 'update': True})"
+    assert fake.controller.run(shown % False)["displays"] == []
+    assert len(fake.controller.run(shown % True)["displays"]) == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "'data': {'text/plain': 'x'}",
+        "'data': {}, 'metadata': {'wait': 1}",
+        "'data': {}, 'metadata': {'a': True}",
+    ],
+)
+def test_what_takes_back_shows_nothing(fake, wrong):
+    record = fake.controller.run("send(41, {%s, 'update': True}); import time; time.sleep(60)" % wrong)
+    assert (record["status"], record["displays"]) == ("crashed", [])
 
 
 def test_displays_over_the_limit(fake):

@@ -4,7 +4,17 @@ import time
 
 import pytest
 
-from guest_harness import FAKE, OTHER_UID, REAL, STOP, assert_works, needs_real, needs_root
+from guest_harness import (
+    AS_PROCESS_1,
+    FAKE,
+    OTHER_UID,
+    REAL,
+    STOP,
+    as_process_1,
+    assert_works,
+    needs_real,
+    needs_root,
+)
 
 
 def test_environment(guest):
@@ -115,36 +125,10 @@ def test_identity(make_guest):
     assert_works(guest, 1)
 
 
-PROCESS_1 = ["unshare", "--pid", "--fork", "--mount-proc"]
-CAPABILITIES = "+setuid,+setgid,+kill"
-
-
 @needs_root
-@pytest.mark.parametrize(
-    "drop",
-    [
-        pytest.param(["setpriv", f"--bounding-set=-all,{CAPABILITIES}", "--inh-caps=-all"], id="root"),
-        pytest.param(
-            [
-                "setpriv",
-                "--reuid=47112",
-                "--regid=47112",
-                "--clear-groups",
-                f"--inh-caps=-all,{CAPABILITIES}",
-                f"--ambient-caps=-all,{CAPABILITIES}",
-            ],
-            id="ambient",
-        ),
-    ],
-)
-def test_as_process_1(make_guest, root, drop):
-    """As in a container, with three capabilities only, as root and as a user with ambient ones."""
-    guest = make_guest(
-        FAKE,
-        "--uid",
-        OTHER_UID,
-        prefix=[*PROCESS_1, "sh", "-c", 'chmod 777 "$0"/link/sock; exec "$@"', str(root), *drop],
-    )
+@pytest.mark.parametrize("user", AS_PROCESS_1)
+def test_as_process_1(make_guest, root, user):
+    guest = make_guest(FAKE, "--uid", OTHER_UID, prefix=as_process_1(root, user))
     guest.controller.welcome()
     record = guest.controller.run(
         "import os, signal\n"

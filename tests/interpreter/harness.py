@@ -1,8 +1,12 @@
 """Runs limpet-interpreter as the supervisor does: /dev/null, two pipes and a socketpair, one envelope behind
 its length after the other. Everything that arrives is read by one selector loop, so nothing here can block.
+
+Like the supervisor the test process is a child subreaper, so that the copies that interpreters make of
+themselves become its children, and learns from the kernel who says `frozen` and `ready`.
 """
 
 import array
+import ctypes
 import os
 import selectors
 import signal
@@ -11,7 +15,7 @@ import struct
 import subprocess
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgpack
@@ -19,11 +23,28 @@ import msgpack
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("LIMPET_BUILD", ROOT / "build" / "bin"))
 
-DISPLAY, EXECUTE, EXECUTED, READY = 41, 62, 63, 65
+# A root file system to run interpreters in, such as an image's for another Python; the build and the temporary
+# directory are where they are here.
+ROOTFS = os.environ.get("LIMPET_TEST_ROOTFS")
+
+CHECKPOINT, DISPLAY, EXECUTE, EXECUTED, READY = 20, 41, 62, 63, 65
+CHECKPOINTED, FROZEN, RESTORE = 66, 67, 68
 DEADLINE = 60
+
+PR_SET_CHILD_SUBREAPER = 36
+ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+# Whatever this process was started with is not for interpreters.
+for number in os.listdir("/proc/self/fd"):
+    if int(number) > 2 and os.path.exists(f"/proc/self/fd/{number}"):
+        os.set_inheritable(int(number), False)
 
 
 class InterpreterDied(Exception):
+    pass
+
+
+class CheckpointFailed(Exception):
     pass
 
 
@@ -38,49 +59,99 @@ class Reply:
     spawned: bool = False
 
 
-class Interpreter:
-    def __init__(self, directory=None, env=None):
-        self.directory = Path(directory or tempfile.mkdtemp())
-        self.count = 0
+@dataclass
+class Process:
+    """One that became our child when its parent ended; as subprocess.Popen, as far as it is used here."""
+
+    pid: int
+    returncode: int = None
+
+    def wait(self, timeout=DEADLINE):
+        end = time.monotonic() + timeout
+        while self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+            elif time.monotonic() > end:
+                raise subprocess.TimeoutExpired(str(self.pid), timeout)
+            else:
+                time.sleep(0.001)
+        return self.returncode
+
+
+class Channel:
+    """The supervisor's end of one."""
+
+    def __init__(self):
+        self.socket, self.theirs = socket.socketpair()
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self.incoming = bytearray()
         self.messages = []
-        self.output = {1: bytearray(), 2: bytearray()}
-        ours, theirs = socket.socketpair()
-        self.channel = ours
+        self.senders = {}  # kind: the process that sent the last of it
+
+    def fileno(self):
+        return self.socket.fileno()
+
+    def send(self, kind, id, body, fds=()):
+        frame = msgpack.packb([1, kind, id, body], use_bin_type=True)
+        frame = struct.pack(">I", len(frame)) + frame
+        ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        sent = self.socket.sendmsg([frame], ancillary)
+        if sent < len(frame):
+            self.socket.sendall(frame[sent:])
+
+    def receive(self):
+        """Takes what there is; False at the end."""
+        data, ancillary, _, _ = self.socket.recvmsg(1 << 20, 64)
+        if not data:
+            return False
+        credentials = next(value for _, kind, value in ancillary if kind == socket.SCM_CREDENTIALS)
+        sender = struct.unpack("iii", credentials)[0]
+        self.incoming += data
+        while len(self.incoming) >= 4:
+            (size,) = struct.unpack(">I", self.incoming[:4])
+            if len(self.incoming) < 4 + size:
+                break
+            frame = bytes(self.incoming[4 : 4 + size])
+            del self.incoming[: 4 + size]
+            message = msgpack.unpackb(frame, raw=False, strict_map_key=False)
+            self.senders[message[1]] = sender
+            self.messages.append(message)
+        return True
+
+    def take(self, kind):
+        for i, message in enumerate(self.messages):
+            if message[1] == kind:
+                return self.messages.pop(i)
+
+    def wait(self, kind, deadline=DEADLINE):
+        self.socket.settimeout(deadline)
+        try:
+            while (message := self.take(kind)) is None:
+                if not self.receive():
+                    raise InterpreterDied("its channel was closed")
+            return message
+        finally:
+            self.socket.settimeout(None)
+
+    def close(self):
+        self.socket.close()
+        self.theirs.close()
+
+
+class Peer:
+    """A process with a channel and two pipes."""
+
+    process = None
+
+    def __init__(self):
+        self.channel = Channel()
         self.selector = selectors.DefaultSelector()
-        self.selector.register(ours, selectors.EVENT_READ, "channel")
+        self.selector.register(self.channel, selectors.EVENT_READ, "channel")
+        self.output = {1: bytearray(), 2: bytearray()}
         self.pipes = {}
-        ends = [self.new_pipe(1), self.new_pipe(2)]
-        environment = {
-            "PATH": "/usr/local/bin:/usr/bin:/bin",
-            "MPLBACKEND": "Agg",
-            "HOME": str(self.directory),
-            "MPLCONFIGDIR": os.path.join(tempfile.gettempdir(), "limpet-test-mpl"),
-            # Python keeps what it allocated, and some tests run out of memory or crash on purpose.
-            "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:handle_segv=0",
-            "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", ""),
-            **(env or {}),
-        }
-
-        def move_channel():
-            os.dup2(theirs.fileno(), 3)
-            os.set_inheritable(3, True)
-
-        self.process = subprocess.Popen(
-            [BUILD / "limpet-interpreter"],
-            stdin=subprocess.DEVNULL,
-            stdout=ends[0],
-            stderr=ends[1],
-            close_fds=False,  # all others are close-on-exec
-            preexec_fn=move_channel,
-            cwd=self.directory,
-            env=environment,
-            start_new_session=True,
-        )
-        theirs.close()
-        for end in ends:
-            os.close(end)
-        self.peer = self.wait(READY)[3]["peer"]
+        self.count = 0
+        self.frozen = []
 
     def new_pipe(self, number):
         """A pipe for a stream, in place of the one there was; returns the write end."""
@@ -93,23 +164,19 @@ class Interpreter:
         self.selector.register(read, selectors.EVENT_READ, number)
         return write
 
-    @classmethod
-    def has_matplotlib(cls):
-        interpreter = cls()
-        try:
-            return interpreter.run("import matplotlib.pyplot").error is None
-        finally:
-            interpreter.close()
+    @property
+    def messages(self):
+        return self.channel.messages
 
     # Receiving
 
     def pump(self, timeout):
         """Takes what there is, or waits for the first of it."""
         for key, _ in self.selector.select(timeout):
-            if key.data == "channel":
-                self.read_channel()
-            else:
+            if key.data != "channel":
                 self.read_stream(key)
+            elif not self.channel.receive():
+                raise InterpreterDied(self.process and self.process.wait())
 
     def pump_output(self, timeout):
         """The same for the streams alone, when the interpreter is gone."""
@@ -123,29 +190,14 @@ class Interpreter:
         if not data:
             self.selector.unregister(key.fd)
 
-    def read_channel(self):
-        data = self.channel.recv(1 << 20)
-        if not data:
-            raise InterpreterDied(self.process.wait())
-        self.incoming += data
-        while len(self.incoming) >= 4:
-            (size,) = struct.unpack(">I", self.incoming[:4])
-            if len(self.incoming) < 4 + size:
-                break
-            frame = bytes(self.incoming[4 : 4 + size])
-            del self.incoming[: 4 + size]
-            self.messages.append(msgpack.unpackb(frame, raw=False, strict_map_key=False))
-
     def wait(self, kind, deadline=DEADLINE):
-        """The next message of this kind; displays before it stay queued."""
+        """The next message of this kind; others before it stay queued."""
         end = time.monotonic() + deadline
-        while True:
-            for i, message in enumerate(self.messages):
-                if message[1] == kind:
-                    return self.messages.pop(i)
+        while (message := self.channel.take(kind)) is None:
             if time.monotonic() > end:
                 raise TimeoutError(f"no message {kind}; stderr: {bytes(self.output[2])!r}")
             self.pump(end - time.monotonic())
+        return message
 
     def wait_output(self, text, stream=1, deadline=DEADLINE):
         """Until the running cell has written this."""
@@ -157,21 +209,10 @@ class Interpreter:
 
     # Running cells
 
-    def start(self, code, fds=()):
+    def start(self, code, fds=(), asks=False):
         self.count += 1
-        body = {
-            "code": code,
-            "timeout": 30.0,
-            "stream": True,
-            "run_id": "0" * 32,
-            "execution_count": self.count,
-        }
-        frame = msgpack.packb([1, EXECUTE, self.count, body], use_bin_type=True)
-        ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
-        frame = struct.pack(">I", len(frame)) + frame
-        sent = self.channel.sendmsg([frame], ancillary)
-        if sent < len(frame):
-            self.channel.sendall(frame[sent:])
+        body = {"code": code, "run_id": "0" * 32, "execution_count": self.count, "asks": asks}
+        self.channel.send(EXECUTE, self.count, body, fds)
 
     def finish(self, deadline=DEADLINE):
         message = self.wait(EXECUTED, deadline)
@@ -197,19 +238,160 @@ class Interpreter:
         self.start(code, fds)
         return self.finish(deadline)
 
+    def value(self, code):
+        """What the last expression evaluates to; for plain values."""
+        reply = self.run(code)
+        assert reply.error is None, reply.error["traceback"]
+        return eval(reply.result, {}) if reply.result is not None else None
+
     def interrupt(self):
         os.killpg(self.process.pid, signal.SIGINT)
 
+    # Checkpoints
+
+    def checkpoint(self, deadline=DEADLINE):
+        frozen = Frozen()
+        self.frozen.append(frozen)
+        self.channel.send(CHECKPOINT, 7, {}, [frozen.channel.theirs.fileno()])
+        frozen.channel.theirs.close()
+        error = self.wait(CHECKPOINTED, deadline)[3]["error"]
+        if error is not None:
+            raise CheckpointFailed(error)
+        frozen.begin(deadline)
+        frozen.count = self.count
+        return frozen
+
+    def end(self):
+        """Kills it as the supervisor does."""
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
     def close(self):
+        for frozen in self.frozen:
+            frozen.close()
         self.channel.close()
         try:
-            self.process.wait(10)
+            if self.process:
+                self.end_group()
         finally:
             for pipe in self.pipes.values():
                 os.close(pipe)
+            self.selector.close()
+
+    def end_group(self):
+        try:
+            self.process.wait(10)
+        finally:
             try:
                 os.killpg(self.process.pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
             self.process.wait()
-            self.selector.close()
+
+
+class Interpreter(Peer):
+    """With `only_env` nothing else is in its environment."""
+
+    def __init__(self, directory=None, env=None, prepare=lambda: None, only_env=None):
+        super().__init__()
+        self.directory = Path(directory or tempfile.mkdtemp())
+        ends = [self.new_pipe(1), self.new_pipe(2)]
+        environment = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "MPLBACKEND": "Agg",
+            "HOME": str(self.directory),
+            "MPLCONFIGDIR": os.path.join(tempfile.gettempdir(), "limpet-test-mpl"),
+            # Python keeps what it allocated, and some tests run out of memory or crash on purpose.
+            "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:handle_segv=0",
+            "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", ""),
+            **(env or {}),
+        }
+        if only_env is not None:
+            environment = only_env
+
+        def move_channel():
+            os.dup2(self.channel.theirs.fileno(), 3)
+            os.set_inheritable(3, True)
+            if ROOTFS:
+                os.chroot(ROOTFS)
+                os.chdir(self.directory)
+            prepare()
+
+        self.process = subprocess.Popen(
+            [BUILD / "limpet-interpreter"],
+            stdin=subprocess.DEVNULL,
+            stdout=ends[0],
+            stderr=ends[1],
+            close_fds=False,  # all others are close-on-exec
+            preexec_fn=move_channel,
+            cwd=self.directory,
+            env=environment,
+            start_new_session=True,
+        )
+        self.channel.theirs.close()
+        for end in ends:
+            os.close(end)
+        self.peer = self.wait(READY)[3]["peer"]
+
+    @classmethod
+    def has_matplotlib(cls):
+        interpreter = cls()
+        try:
+            return interpreter.run("import matplotlib.pyplot").error is None
+        finally:
+            interpreter.close()
+
+
+class Restored(Peer):
+    """An interpreter that was brought back."""
+
+    def __init__(self, frozen, branched):
+        super().__init__()
+        ends = [self.new_pipe(1), self.new_pipe(2)]
+        frozen.channel.send(RESTORE, 9, {"branched": branched}, [self.channel.theirs.fileno(), *ends])
+        self.channel.theirs.close()
+        for end in ends:
+            os.close(end)
+        message = self.wait_ready(frozen)
+        assert message[2] == 9
+        self.peer, self.not_restored = message[3]["peer"], message[3]["not_restored"]
+        self.process = Process(self.channel.senders[READY])
+        self.count = frozen.count
+
+    def wait_ready(self, frozen):
+        """`ready` of the new process, or the frozen one's reason why there is none."""
+        try:
+            return self.wait(READY)
+        except InterpreterDied:
+            self.close()
+            raise CheckpointFailed(frozen.channel.wait(CHECKPOINTED)[3]["error"]) from None
+
+
+@dataclass
+class Frozen:
+    """A frozen copy."""
+
+    channel: Channel = field(default_factory=Channel)
+    process: Process = None
+    count: int = 0
+    restored: list = field(default_factory=list)
+
+    def begin(self, deadline):
+        assert self.channel.wait(FROZEN, deadline)[2] == 7
+        self.process = Process(self.channel.senders[FROZEN])
+
+    def restore(self, branched=False):
+        self.restored.append(Restored(self, branched))
+        return self.restored[-1]
+
+    def drop(self):
+        """Gives the copy up; its exit status."""
+        self.channel.close()
+        return self.process.wait()
+
+    def close(self):
+        for restored in self.restored:
+            restored.close()
+        self.channel.close()
+        if self.process:
+            self.process.wait(10)

@@ -178,12 +178,20 @@ def test_display_id_and_update(session):
 
 
 def test_raw_metadata_transient_and_clear(session):
-    (one,) = displays(
+    cleared, one = displays(
         session,
         "display({'a/b': 1}, raw=True, metadata={'m': 2}, transient={'display_id': 'x'}, clear=True);",
     )
+    assert (cleared["update"], cleared["metadata"]) == (True, {"wait": True})
     assert (one["data"], one["metadata"], one["display_id"]) == ({"a/b": 1}, {"m": 2}, "x")
-    assert displays(session, "clear_output(wait=True)") == []
+    reply = session.run("clear_output(wait=True); display(3, clear=True); clear_output()")
+    assert [(d["data"], d["metadata"], d["display_id"], d["update"]) for d in reply.displays] == [
+        ({}, {"wait": True}, None, True),
+        ({}, {"wait": True}, None, True),
+        ({"text/plain": "3"}, {}, None, False),
+        ({}, {"wait": False}, None, True),
+    ]
+    assert session.run("display(1, update=True)").error["name"] == "TypeError"
 
 
 VALUES = [

@@ -14,7 +14,7 @@ def test_ready_names_both_versions(session):
 
 def test_executed_has_exactly_its_fields(shared):
     body = shared.run("1").body
-    assert set(body) == {"result", "error", "spawned", "cpu", "peak_memory"}
+    assert set(body) == {"result", "changed", "error", "spawned", "cpu", "peak_memory"}
     assert body["cpu"] >= 0 and body["peak_memory"] > 1 << 20
 
 

@@ -154,8 +154,11 @@ static void test_state(void **state)
     DockerState container;
 
     assert_int_equal(
-        docker_json_state(TEXT("{\"State\":{\"Running\":true,\"Pid\":77,\"ExitCode\":0}}"), &container), 0);
+        docker_json_state(TEXT("{\"Id\":\"c0ffee\",\"State\":{\"Running\":true,\"Pid\":77,\"ExitCode\":0}}"),
+                          &container),
+        0);
     assert_true(container.running);
+    assert_string_equal(container.id, "c0ffee");
     assert_int_equal(container.pid, 77);
     assert_int_equal(
         docker_json_state(TEXT("{\"State\":{\"Running\":false,\"Pid\":0,\"ExitCode\":127,\"Error\":\"no\"}}"),
@@ -164,6 +167,7 @@ static void test_state(void **state)
     assert_false(container.running);
     assert_int_equal(container.exit_code, 127);
     assert_string_equal(container.error, "no");
+    assert_string_equal(container.id, "");
     assert_true(docker_json_state(TEXT("{\"State\":{\"Running\":true,\"Pid\":-5}}"), &container) < 0);
     assert_true(docker_json_state(TEXT("{\"State\":{\"Running\":true,\"Pid\":99999999999}}"), &container) <
                 0);

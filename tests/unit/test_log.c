@@ -9,6 +9,7 @@
 #include <regex.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "proto/base/log.h"
 
@@ -167,6 +168,38 @@ static void survives_its_reader(void **state)
     release(&captured);
 }
 
+static off_t size_of(const char *path)
+{
+    struct stat status;
+
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0600);
+    return status.st_size;
+}
+
+static void a_full_file_makes_way(void **state)
+{
+    char directory[] = "/tmp/test_log.XXXXXX", path[64], older[64];
+    int saved = dup(STDERR_FILENO);
+
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof(path), "%s/log", directory);
+    snprintf(older, sizeof(older), "%s/log.1", directory);
+    log_setup("limpetd", LOG_INFO);
+    assert_int_equal(log_to_file(path, 1000), 0);
+    for (int i = 0; i < 100; i++) {
+        log_info("line", "number=%d", i);
+        assert_true(size_of(path) < 1000);
+    }
+    assert_in_range(size_of(older), 1000, 1100);
+    assert_int_equal(log_to_file("/nowhere/log", 1000), -ENOENT);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    unlink(path);
+    unlink(older);
+    assert_int_equal(rmdir(directory), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -176,6 +209,7 @@ int main(void)
         cmocka_unit_test(long_lines_are_cut),
         cmocka_unit_test(never_waits_for_a_reader),
         cmocka_unit_test(survives_its_reader),
+        cmocka_unit_test(a_full_file_makes_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

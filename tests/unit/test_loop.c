@@ -67,6 +67,43 @@ static void file_is_level_triggered(void **state)
     close(fd);
 }
 
+typedef struct Twin {
+    LoopFile file;
+    struct Twin *other;
+    int *told;
+} Twin;
+
+/* Both were found ready: which of them is told first is not ours to say. */
+static void on_twin_ready(LoopFile *file, uint32_t events)
+{
+    Twin *twin = container_of(file, Twin, file);
+    int told = ++*twin->told;
+
+    assert_false(loop_file_is_due(file));
+    assert_int_equal(loop_file_is_due(&twin->other->file), told == 1);
+    if (told == 2)
+        loop_stop(loop, 0);
+}
+
+static void file_is_due_until_it_is_told(void **state)
+{
+    int told = 0, fds[] = {readable_fd(), readable_fd()};
+    Twin twins[2] = {{.other = &twins[1], .told = &told}, {.other = &twins[0], .told = &told}};
+
+    for (int i = 0; i < 2; i++) {
+        assert_false(loop_file_is_due(&twins[i].file));
+        assert_int_equal(loop_file_add(loop, &twins[i].file, fds[i], EPOLLIN, on_twin_ready), 0);
+        assert_false(loop_file_is_due(&twins[i].file));
+    }
+    assert_int_equal(loop_run(loop), 0);
+    assert_int_equal(told, 2);
+    for (int i = 0; i < 2; i++) {
+        assert_false(loop_file_is_due(&twins[i].file));
+        loop_file_remove(&twins[i].file);
+        close(fds[i]);
+    }
+}
+
 static void on_due_stop(LoopTimer *timer)
 {
     loop_stop(loop, 9);
@@ -345,6 +382,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         LOOP_TEST(file_is_level_triggered),
+        LOOP_TEST(file_is_due_until_it_is_told),
         LOOP_TEST(changed_interest_counts),
         LOOP_TEST(bad_descriptors_are_refused),
         LOOP_TEST(removal_within_the_batch),

@@ -46,6 +46,7 @@ static void test_precedence(void **state)
     assert_int_equal(options.memory, 512u << 20);
     assert_string_equal(options.oci_runtime, "runc"); /* a default */
     assert_string_equal(options.engine, "");
+    assert_string_equal(options.checkpoint, "auto");
     options_deinit(&options);
 }
 
@@ -58,6 +59,8 @@ static void test_refusals(void **state)
         {"timeout = soon\n", NULL, "timeout cannot be 'soon'"},
         {"timeout\n", NULL, "line 1"},
         {"", "--memory=-1", "memory"},
+        {"checkpoint = sometimes\n", NULL, "it takes auto|always|off"},
+        {"checkpoint = aut\n", NULL, "checkpoint cannot be 'aut'"},
         {"", "--pids=many", "pids"},
         {"", "--no-such", "--no-such"},
         {"", "stray", "stray"},

@@ -1,4 +1,4 @@
-/* guest/supervisor/outcome.h and environment.h: pure decisions. */
+/* guest/supervisor/outcome.h, fate.h and environment.h: pure decisions. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -10,7 +10,8 @@
 #include "guest/supervisor/environment.h"
 #include "guest/supervisor/outcome.h"
 
-static const Executed quiet = {.result = {"1", 1}, .cpu = 0.5, .peak_memory = 7};
+static const msgpack_object_map some_changes = {0};
+static const Executed quiet = {.result = {"1", 1}, .changed = &some_changes, .cpu = 0.5, .peak_memory = 7};
 static const Executed raised = {.error = {{"KeyboardInterrupt", 17}, {"", 0}, {"trace", 5}}};
 
 static void assert_finished(const Executed *executed, LadderCause cause, const char *status,
@@ -19,14 +20,17 @@ static void assert_finished(const Executed *executed, LadderCause cause, const c
     Outcome outcome;
 
     outcome_finished(&outcome, executed, cause, 2.5);
+    outcome_settle(&outcome, &FATE_KEPT);
     assert_string_equal(outcome.status, status);
-    assert_false(outcome.state_lost);
     assert_int_equal(outcome.exit_code, -1);
     assert_int_equal(outcome.signal, 0);
+    assert_ptr_equal(outcome.changed, executed->changed);
     if (error)
         assert_true(text_equal(outcome.error.name, error));
     else
         assert_null(outcome.error.name.data);
+    if (error && executed == &quiet)
+        assert_non_null(strstr(outcome.message, "; its variables are kept"));
 }
 
 static void test_finished(void **state)
@@ -39,16 +43,79 @@ static void test_finished(void **state)
     assert_finished(&quiet, LADDER_CAUSE_INTERRUPT, "interrupted", "Interrupted");
 }
 
+static bool needs_start(const char *from, const char *to)
+{
+    char *entries[2][3] = {{(char *)"HOME=/", (char *)from, NULL}, {(char *)"HOME=/", (char *)to, NULL}};
+
+    return environment_needs_start(&(Environment){entries[0], from ? 2 : 1},
+                                   &(Environment){entries[1], to ? 2 : 1});
+}
+
+static void test_environment_that_is_read_at_start(void **state)
+{
+    static const char *const read[] = {
+        "PYTHONHASHSEED=1",  "LD_PRELOAD=x", "MALLOC_ARENA_MAX=1", "GLIBC_TUNABLES=x",
+        "OMP_NUM_THREADS=1", "MKL_DEBUG=1",  "LC_ALL=C",           "LANG=C",
+        "MPLBACKEND=svg",    "TMPDIR=/x",    "GOTO_NUM_THREADS=1"};
+    static const char *const other[] = {"TZ=UTC", "PATH=/bin", "MY_PYTHON=1", "LANGCHAIN_X=1",
+                                        "GREETING=hello"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(read); i++) {
+        assert_true(needs_start(NULL, read[i]));
+        assert_true(needs_start(read[i], NULL));
+        assert_true(needs_start(read[i], "PYTHONPATH=/"));
+        assert_false(needs_start(read[i], read[i]));
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(other); i++)
+        assert_false(needs_start(NULL, other[i]) || needs_start(other[i], NULL));
+}
+
+static void test_words_outlive_their_message(void **state)
+{
+    char result[] = "the result", name[] = "Error", message[] = "the message", trace[] = "the trace";
+    const Executed executed = {
+        .result = {result, 10}, .error = {{name, 5}, {message, 11}, {trace, 9}}, .changed = &some_changes};
+    Buf words _cleanup_(buf_deinit) = BUF_NULL;
+    Outcome outcome;
+
+    outcome_finished(&outcome, &executed, LADDER_CAUSE_NONE, 1);
+    assert_int_equal(outcome_own(&outcome, &words), 0);
+    memset(result, 'x', sizeof(result));
+    memset(name, 'x', sizeof(name));
+    memset(message, 'x', sizeof(message));
+    memset(trace, 'x', sizeof(trace));
+    assert_true(text_equal(outcome.result, "the result"));
+    assert_true(text_equal(outcome.error.name, "Error"));
+    assert_true(text_equal(outcome.error.message, "the message"));
+    assert_true(text_equal(outcome.error.traceback, "the trace"));
+    assert_null(outcome.changed);
+}
+
+static void test_own_words_with_a_message_of_ours(void **state)
+{
+    Buf words _cleanup_(buf_deinit) = BUF_NULL;
+    Outcome outcome;
+
+    outcome_finished(&outcome, &quiet, LADDER_CAUSE_DEADLINE, 2.5);
+    assert_int_equal(outcome_own(&outcome, &words), 0);
+    outcome_settle(&outcome, &(Fate){.state = STATE_ROLLED_BACK, .execution_count = 4});
+    assert_ptr_equal(outcome.error.message.data, outcome.message);
+    assert_int_equal(outcome.error.message.size, strlen(outcome.message));
+    assert_non_null(strstr(outcome.message,
+                           "after 2.5 s, caught that, and ended by itself; its variables are "
+                           "as they were after call 4 (the call before this one)"));
+}
+
 static void assert_lost(Loss loss, const char *status, const char *error, const char *words)
 {
     Outcome outcome;
 
     outcome_lost(&outcome, &loss);
+    outcome_settle(&outcome, &(Fate){.state = STATE_LOST, .reason = "why not"});
     assert_string_equal(outcome.status, status);
-    assert_true(outcome.state_lost);
     assert_true(text_equal(outcome.error.name, error));
     assert_non_null(strstr(outcome.message, words));
-    assert_non_null(strstr(outcome.message, "its variables are lost, files in /session are kept"));
+    assert_non_null(strstr(outcome.message, "its variables are lost, files in /session are kept (why not)"));
     assert_true(utf8_valid(outcome.message, strlen(outcome.message)));
     assert_int_equal(outcome.signal, strcmp(words, "SIGSEGV") == 0 ? SIGSEGV : 0);
     assert_int_equal(outcome.exit_code, strcmp(status, "exited") == 0 ? 3 : -1);
@@ -72,6 +139,86 @@ static void test_lost(void **state)
     assert_lost((Loss){.status = SIGKILL, .fault = long_fault}, "crashed", "Crashed", "protocol");
 }
 
+static void test_never_run(void **state)
+{
+    Outcome outcome;
+
+    outcome_never_begun(&outcome);
+    outcome_settle(&outcome, &FATE_KEPT);
+    assert_string_equal(outcome.status, "interrupted");
+    assert_null(strstr(outcome.message, "variables"));
+    outcome_failed(&outcome, "CheckpointFailed", "what", "why");
+    outcome_settle(&outcome, &FATE_KEPT);
+    assert_string_equal(outcome.status, "failed");
+    assert_string_equal(outcome.message, "what: why");
+}
+
+/* Fate */
+
+static void assert_described(const Fate *fate, const char *words)
+{
+    char sentence[1024] = "It ended", small[16] = "It ended";
+
+    fate_describe(fate, sentence, sizeof(sentence));
+    assert_memory_equal(sentence, "It ended; its variables are ", 28);
+    assert_string_equal(sentence + 28, words);
+    fate_describe(fate, small, sizeof(small));
+    assert_memory_equal(small, "It ended; its v", 16);
+}
+
+static void test_fates(void **state)
+{
+    assert_described(&FATE_KEPT, "kept");
+    assert_described(&(Fate){.state = STATE_LOST},
+                     "lost, files in /session are kept (no checkpoint had been taken yet)");
+    assert_described(&(Fate){.state = STATE_LOST, .reason = "checkpoints are off"},
+                     "lost, files in /session are kept (checkpoints are off)");
+    assert_described(&(Fate){.state = STATE_ROLLED_BACK, .execution_count = 7},
+                     "as they were after call 7 (the call before this one)");
+    assert_described(&(Fate){.state = STATE_ROLLED_BACK, .execution_count = 7, .reason = "off"},
+                     "as they were after call 7 (the call before this one)");
+    assert_described(&(Fate){.state = STATE_ROLLED_BACK}, "as they were before the first call");
+    assert_described(
+        &(Fate){.state = STATE_ROLLED_BACK, .execution_count = 7, .calls = 1},
+        "as they were after call 7: the call after it was followed too closely for a checkpoint");
+    assert_described(
+        &(Fate){.state = STATE_ROLLED_BACK, .execution_count = 7, .calls = 2},
+        "as they were after call 7: the 2 calls after it were too close together for a checkpoint");
+    assert_described(
+        &(Fate){.state = STATE_ROLLED_BACK, .calls = 2, .reason = "the checkpoint was lost"},
+        "as they were before the first call: what came after it is gone, because the checkpoint was lost");
+}
+
+static void test_reasons_are_cut_at_a_character(void **state)
+{
+    char text[2 * LIMIT_NOTE];
+    Reason reason;
+
+    memset(text, 'a', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    memcpy(text + LIMIT_NOTE - 1, "\xc3\xa4", 2);
+    reason_set(reason, "%s", text);
+    assert_int_equal(strlen(reason), LIMIT_NOTE - 1);
+    memcpy(text + LIMIT_NOTE - 2, "\xc3\xa4z", 3);
+    reason_set(reason, "%s", text);
+    assert_int_equal(strlen(reason), LIMIT_NOTE);
+    assert_true(utf8_valid(reason, strlen(reason)));
+}
+
+static void test_fates_move(void **state)
+{
+    Fate from = {.state = STATE_ROLLED_BACK, .checkpoint = 3}, to = {.state = STATE_LOST};
+
+    notes_add(&from.not_restored, (Text){"a thread", 8});
+    fate_move(&to, &from);
+    assert_int_equal(to.checkpoint, 3);
+    assert_int_equal(to.not_restored.n, 1);
+    assert_int_equal(from.state, STATE_KEPT);
+    assert_int_equal(from.not_restored.n, 0);
+    fate_deinit(&to);
+    assert_int_equal(to.state, STATE_KEPT);
+}
+
 static const char *find_entry(const Environment *environment, const char *name)
 {
     for (size_t i = 0; i < environment->n; i++)
@@ -89,7 +236,7 @@ static int make(Environment *ret, const char *name, const char *value, size_t si
     };
     Problem problem = PROBLEM_NULL;
 
-    return environment_init(ret, "/session", &(msgpack_object_map){1, &pair}, &problem);
+    return environment_init(ret, "/session", 0, &(msgpack_object_map){1, &pair}, &problem);
 }
 
 static void test_environment(void **state)
@@ -112,12 +259,36 @@ static void test_environment(void **state)
     assert_int_equal(make(&environment, "A", "x\0y", 3), -EPROTO);
 }
 
+static void assert_threads(uint64_t memory, const char *expected)
+{
+    Environment environment _cleanup_(environment_deinit) = {0};
+    Problem problem = PROBLEM_NULL;
+
+    assert_int_equal(environment_init(&environment, "/session", memory, NULL, &problem), 0);
+    assert_string_equal(find_entry(&environment, "OPENBLAS_NUM_THREADS="), expected);
+}
+
+static void test_threads_take_memory(void **state)
+{
+    assert_threads(0, "OPENBLAS_NUM_THREADS=2");
+    assert_threads(UINT64_C(1) << 30, "OPENBLAS_NUM_THREADS=2");
+    assert_threads(MEMORY_MINIMUM, "OPENBLAS_NUM_THREADS=1");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_finished),
+        cmocka_unit_test(test_environment_that_is_read_at_start),
+        cmocka_unit_test(test_words_outlive_their_message),
+        cmocka_unit_test(test_own_words_with_a_message_of_ours),
         cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_never_run),
+        cmocka_unit_test(test_fates),
+        cmocka_unit_test(test_reasons_are_cut_at_a_character),
+        cmocka_unit_test(test_fates_move),
         cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_threads_take_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,6 +16,11 @@ static char root[] = "/tmp/limpet-output-XXXXXX";
 static char inside[64];
 static Spill spill;
 
+static SpillName name_of(const char *stream)
+{
+    return (SpillName){.call = 7, .stream = stream};
+}
+
 static int set_up(void **state)
 {
     if (!mkdtemp(root))
@@ -67,7 +72,7 @@ static void test_short(void **state)
     _cleanup_(output_deinit) Output output;
     char path[LIMIT_PATH];
 
-    output_init(&output, 10, &spill, "short");
+    output_init(&output, 10, &spill, name_of("short"));
     write_text_to(&output, "12345");
     write_text_to(&output, "67890");
     assert_text(&output, "1234567890");
@@ -80,7 +85,7 @@ static void test_long_is_spilled_from_its_beginning(void **state)
 {
     _cleanup_(output_deinit) Output output;
 
-    output_init(&output, 10, &spill, "long");
+    output_init(&output, 10, &spill, name_of("long"));
     write_text_to(&output, "12345");
     write_text_to(&output, "6789012345");
     write_text_to(&output, "67890");
@@ -96,7 +101,7 @@ static void test_spill_limit(void **state)
     _cleanup_(output_deinit) Output output;
 
     small.limit = 12;
-    output_init(&output, 4, &small, "limit");
+    output_init(&output, 4, &small, name_of("limit"));
     for (int i = 0; i < 10; i++)
         write_text_to(&output, "abcde");
     assert_text(&output, "abcd");
@@ -114,7 +119,7 @@ static void test_no_character_is_cut(void **state)
 
         for (size_t n = 0; n < limit / 4; n++)
             strcat(expected, four);
-        output_init(&output, limit, &spill, "cut");
+        output_init(&output, limit, &spill, name_of("cut"));
         for (int i = 0; i < 5; i++)
             write_text_to(&output, four);
         assert_text(&output, expected);
@@ -128,7 +133,7 @@ static void test_character_over_two_writes(void **state)
 {
     _cleanup_(output_deinit) Output output;
 
-    output_init(&output, 10, &spill, "split");
+    output_init(&output, 10, &spill, name_of("split"));
     write_text_to(&output, "\xc3");
     write_text_to(&output, "\xa4");
     assert_text(&output, "\xc3\xa4");
@@ -138,7 +143,7 @@ static void test_incomplete_end_without_truncation_is_shown(void **state)
 {
     _cleanup_(output_deinit) Output output;
 
-    output_init(&output, 10, &spill, "incomplete");
+    output_init(&output, 10, &spill, name_of("incomplete"));
     write_text_to(&output, "a\xc3");
     assert_text(&output, "a\xef\xbf\xbd");
     assert_false(output.truncated);
@@ -148,7 +153,7 @@ static void test_replacement_that_grows_over_the_limit(void **state)
 {
     _cleanup_(output_deinit) Output output;
 
-    output_init(&output, 7, &spill, "grown");
+    output_init(&output, 7, &spill, name_of("grown"));
     write_text_to(&output, "\xff\xff\xff");
     assert_text(&output, "\xef\xbf\xbd\xef\xbf\xbd");
     assert_true(output.truncated);
@@ -162,10 +167,10 @@ static void test_planted_link_is_not_followed(void **state)
     char victim[128], link[128];
 
     snprintf(victim, sizeof(victim), "%s/victim", root);
-    snprintf(link, sizeof(link), "%s/planted", inside);
+    snprintf(link, sizeof(link), "%s/7.planted", inside);
     close(open(victim, O_CREAT | O_WRONLY, 0644));
     assert_int_equal(symlink(victim, link), 0);
-    output_init(&output, 2, &spill, "planted");
+    output_init(&output, 2, &spill, name_of("planted"));
     write_text_to(&output, "text");
     assert_text(&output, "te");
     assert_file(&output, "text");
@@ -176,13 +181,25 @@ static void test_planted_link_is_not_followed(void **state)
     unlink(victim);
 }
 
+static void test_file_of_a_branch(void **state)
+{
+    _cleanup_(output_deinit) Output output;
+    char path[LIMIT_PATH];
+
+    output_init(&output, 2, &spill, (SpillName){.branch = 3, .call = 12, .stream = "stderr"});
+    write_text_to(&output, "text");
+    assert_true(output_file(&output, path, sizeof(path)));
+    assert_string_equal(path, "/session/.limpet/3-12.stderr");
+    assert_file(&output, "text");
+}
+
 static void test_without_a_place_nothing_is_spilled(void **state)
 {
     Spill none = SPILL_NONE;
     _cleanup_(output_deinit) Output output;
     char path[LIMIT_PATH];
 
-    output_init(&output, 2, &none, "none");
+    output_init(&output, 2, &none, name_of("none"));
     write_text_to(&output, "text");
     assert_text(&output, "te");
     assert_true(output.truncated);
@@ -195,7 +212,7 @@ static void test_full_disk_leaves_no_half_file(void **state)
     _cleanup_(output_deinit) Output output;
     char path[LIMIT_PATH], name[128];
 
-    output_init(&output, 2, &spill, "full");
+    output_init(&output, 2, &spill, name_of("full"));
     write_text_to(&output, "text");
     /* /dev/full in the place of the file: the next write fails as on a full disk. */
     int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
@@ -205,7 +222,7 @@ static void test_full_disk_leaves_no_half_file(void **state)
     assert_text(&output, "te");
     assert_int_equal(output.total, 8);
     assert_false(output_file(&output, path, sizeof(path)));
-    snprintf(name, sizeof(name), "%s/full", inside);
+    snprintf(name, sizeof(name), "%s/7.full", inside);
     assert_int_equal(access(name, F_OK), -1);
 }
 
@@ -220,6 +237,7 @@ int main(void)
         cmocka_unit_test(test_incomplete_end_without_truncation_is_shown),
         cmocka_unit_test(test_replacement_that_grows_over_the_limit),
         cmocka_unit_test(test_planted_link_is_not_followed),
+        cmocka_unit_test(test_file_of_a_branch),
         cmocka_unit_test(test_without_a_place_nothing_is_spilled),
         cmocka_unit_test(test_full_disk_leaves_no_half_file),
     };

@@ -1,4 +1,6 @@
-/* guest/supervisor/processes.h: every descendant ends, whatever it did to get away. */
+/* guest/supervisor/processes.h: every descendant ends, whatever it did to get away, but for those that are
+ * kept.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -173,12 +175,144 @@ static void test_strangers_are_no_descendants(void **state)
     assert_false(processes_is_descendant(getppid()));
 }
 
+/* All but some */
+
+static bool is_alive(pid_t pid)
+{
+    siginfo_t info = {0};
+
+    /* Orphans of ours count as well: they have become our children. */
+    return kill(pid, 0) == 0 &&
+           (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0);
+}
+
+static void wait_until_dead(pid_t pid)
+{
+    processes_await_end(pid, LIMIT);
+    assert_false(is_alive(pid));
+}
+
+static void end_the_rest(void)
+{
+    Seen seen = {0};
+
+    assert_int_equal(processes_end_all(LIMIT, on_reaped, &seen), 0);
+}
+
+static void test_one_is_kept_alone(void **state)
+{
+    pid_t pids[3];
+    pid_t child = start(make_family, pids, 3);
+    ProcessesKeep keep = {.alone = &child, .alone_count = 1};
+
+    assert_int_equal(processes_end_others(&keep, 0, LIMIT), 2);
+    wait_until_dead(pids[2]); /* an orphan, our child */
+    assert_true(is_alive(child));
+    assert_true(processes_is_child(child));
+    end_the_rest();
+    assert_all_gone(pids, 3);
+}
+
+static void test_a_family_is_kept(void **state)
+{
+    pid_t kept[3], ended[3];
+    pid_t child = start(make_family, kept, 3), other = start(make_family, ended, 3);
+    ProcessesKeep keep = {.families = &child, .family_count = 1};
+
+    /* The orphan left the session of its family and belongs to nobody: it ends, as do the three others, of
+     * which one is not counted. */
+    assert_int_equal(processes_end_others(&keep, other, LIMIT), 3);
+    assert_true(is_alive(kept[0]));
+    assert_true(is_alive(kept[1]));
+    wait_until_dead(kept[2]);
+    wait_until_dead(other);
+    end_the_rest();
+    assert_all_gone(kept, 3);
+    assert_all_gone(ended, 3);
+}
+
+/* An orphan that stays in the session of who leads the family. */
+static void make_orphan(int fd)
+{
+    setsid();
+    write_pid(fd);
+    if (fork() == 0) {
+        if (fork() == 0)
+            write_pid(fd);
+        else
+            _exit(0);
+    }
+}
+
+static void test_orphans_of_a_session_are_family(void **state)
+{
+    pid_t pids[2];
+    pid_t child = start(make_orphan, pids, 2);
+    ProcessesKeep keep = {.families = &child, .family_count = 1};
+
+    assert_int_equal(processes_end_others(&keep, 0, LIMIT), 0);
+    assert_true(is_alive(pids[1]));
+    assert_int_equal(processes_end_others(&(ProcessesKeep){0}, 0, LIMIT), 2);
+    end_the_rest();
+    assert_all_gone(pids, 2);
+}
+
+static void test_a_relay_beside_one_that_is_kept(void **state)
+{
+    pid_t kept, pid;
+    pid_t child = start(stay_stopped, &kept, 1);
+    ProcessesKeep keep = {.alone = &child, .alone_count = 1};
+
+    start(run_away, &pid, 1);
+    /* Who is not process 1 may fail to catch it, but says so. */
+    int r = processes_end_others(&keep, 0, NSEC_PER_SEC);
+    assert_true(r >= 0 || r == -ETIMEDOUT);
+    assert_true(is_alive(child));
+    end_the_rest();
+    assert_all_gone(&kept, 1);
+}
+
+static void test_the_dead_are_not_counted(void **state)
+{
+    pid_t pid;
+    pid_t child = start(stay_stopped, &pid, 1);
+
+    assert_true(processes_is_child(child));
+    kill(child, SIGKILL);
+    wait_until_dead(child);
+    assert_false(processes_is_child(child));
+    assert_int_equal(processes_end_others(&(ProcessesKeep){0}, 0, LIMIT), 0);
+    end_the_rest();
+}
+
+static void test_children(void **state)
+{
+    pid_t pids[3];
+    pid_t child = start(make_family, pids, 3);
+
+    assert_true(processes_is_child(child));
+    assert_false(processes_is_child(pids[1]));
+    assert_false(processes_is_child(getpid()));
+    assert_false(processes_is_child(0));
+    assert_false(processes_is_child(-1));
+    end_the_rest();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_children),   cmocka_unit_test(test_the_status_of_one_that_ended_is_kept),
-        cmocka_unit_test(test_a_stopped_one), cmocka_unit_test(test_orphans_and_sessions),
-        cmocka_unit_test(test_a_relay),       cmocka_unit_test(test_strangers_are_no_descendants),
+        cmocka_unit_test(test_no_children),
+        cmocka_unit_test(test_the_status_of_one_that_ended_is_kept),
+        cmocka_unit_test(test_a_stopped_one),
+        cmocka_unit_test(test_orphans_and_sessions),
+        cmocka_unit_test(test_a_relay),
+        cmocka_unit_test(test_strangers_are_no_descendants),
+        cmocka_unit_test(test_one_is_kept_alone),
+        cmocka_unit_test(test_a_family_is_kept),
+        cmocka_unit_test(test_orphans_of_a_session_are_family),
+        cmocka_unit_test(test_a_relay_beside_one_that_is_kept),
+        cmocka_unit_test(test_the_dead_are_not_counted),
+        cmocka_unit_test(test_children),
     };
     sigset_t child;
 

@@ -17,6 +17,7 @@ static const Options defaults = {
     .pids = 128,
     .ttl = 3600,
     .image = (char *)"",
+    .checkpoint = (char *)"always",
     .allow_network = (char *)"bridge",
 };
 
@@ -106,6 +107,18 @@ static void write_bad_env(Writer *w)
     write_text(w, "1");
 }
 
+static void write_checkpoint(Writer *w)
+{
+    write_key(w, "checkpoint");
+    write_text(w, "off");
+}
+
+static void write_bad_checkpoint(Writer *w)
+{
+    write_key(w, "checkpoint");
+    write_text(w, "Always");
+}
+
 static size_t differences(const SessionOptions *options, size_t n, void (*write)(Writer *w),
                           const char **names)
 {
@@ -143,6 +156,9 @@ static void test_settle_and_differ(void **state)
     assert_int_equal(differences(&options, 3, write_other, names), 2);
     assert_string_equal(names[0], "memory");
     assert_string_equal(names[1], "env");
+    assert_string_equal(options.checkpoint, "always"); /* the controller's */
+    assert_int_equal(differences(&options, 1, write_checkpoint, names), 1);
+    assert_string_equal(names[0], "checkpoint");
     session_options_deinit(&options);
 }
 
@@ -167,6 +183,7 @@ static void test_refusals(void **state)
     assert_int_equal(refused(1, write_unknown, "memroy"), ERR_BAD_REQUEST);
     assert_int_equal(refused(1, write_host_network, "allow_network"), ERR_DENIED);
     assert_int_equal(refused(1, write_bad_env, "env"), ERR_BAD_REQUEST);
+    assert_int_equal(refused(1, write_bad_checkpoint, "auto, always or off"), ERR_BAD_REQUEST);
 }
 
 int main(void)

@@ -152,6 +152,11 @@ static void test_remove_in_the_background(void **state)
     assert_int_equal(count_names("sessions"), 0);
 }
 
+static bool is_named(void *userdata, const char *id)
+{
+    return strcmp(userdata, id) == 0;
+}
+
 static void test_sweep(void **state)
 {
     SessionDir lost;
@@ -163,12 +168,117 @@ static void test_sweep(void **state)
     snprintf(path, sizeof(path), "%s/removed", state_dir);
     make_file(path, "half-removed");
 
-    sessiondir_sweep(state_dir, NULL);
+    sessiondir_sweep(state_dir, NULL, is_named, (char *)"one");
+    assert_true(exists("sessions/one", "files"));
+    assert_int_equal(count_names("sessions"), 1);
+    sessiondir_sweep(state_dir, NULL, is_named, (char *)"");
     assert_true(exists("sessions/one/artifacts", "kept"));
     assert_false(exists("sessions/one", "files"));
     assert_int_equal(count_names("sessions"), 1);
+    assert_int_equal(count_names("outputs"), 0);
+    assert_int_equal(count_names("removed"), 1);
+    sessiondir_sweep_removed(state_dir, NULL);
     assert_int_equal(count_names("removed"), 0);
     sessiondir_remove(&lost, NULL);
+}
+
+/* A later process goes on with what is there, but for uploads that were broken off. */
+static void test_adopt(void **state)
+{
+    SessionDir ours;
+    char path[PATH_MAX];
+
+    assert_int_equal(sessiondir_make(&directory, state_dir, "0123", true, &problem), 0);
+    make_file(directory.files_path, "left");
+    snprintf(path, sizeof(path), "%s/.limpet", directory.files_path);
+    make_file(path, "put-1");
+    make_file(path, "stdout-1");
+    snprintf(path, sizeof(path), "%s/sessions/0123", state_dir);
+    make_file(path, "journal");
+    snprintf(path, sizeof(path), "%s/sessions/0123/checkpoints", state_dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    make_file(path, "kept");
+
+    assert_int_equal(sessiondir_adopt(&ours, state_dir, "0123", "0123", true, &problem), 0);
+    assert_string_equal(ours.files_path, directory.files_path);
+    assert_string_equal(ours.work_published_path, directory.work_published_path);
+    assert_true(ours.files_fd >= 0);
+    assert_true(exists("sessions/0123/files", "left"));
+    assert_true(exists("sessions/0123/files/.limpet", "stdout-1"));
+    assert_false(exists("sessions/0123/files/.limpet", "put-1"));
+    sessiondir_deinit(&ours);
+    assert_true(exists("sessions/0123/files", "left"));
+
+    assert_int_equal(sessiondir_adopt(&ours, state_dir, "0123", "0123", true, &problem), 0);
+    sessiondir_remove(&ours, NULL);
+    assert_int_equal(count_names("sessions"), 0);
+    assert_true(sessiondir_adopt(&ours, state_dir, "0123", "0123", true, &problem) < 0);
+    sessiondir_remove(&ours, NULL);
+}
+
+/* A session takes over what was made for nobody, and where it is. */
+static void test_claim(void **state)
+{
+    char files[PATH_MAX];
+    SessionDir earlier;
+
+    assert_int_equal(sessiondir_make(&earlier, state_dir, "one", false, &problem), 0);
+    make_file(earlier.files_path, "left");
+    make_file(earlier.published_path, "kept");
+    sessiondir_deinit(&earlier); /* as if its controller had been killed */
+
+    assert_int_equal(sessiondir_make_spare(&directory, state_dir, "~1", false, &problem), 0);
+    assert_null(directory.published_path);
+    make_file(directory.files_path, "ours");
+    snprintf(files, sizeof(files), "%s", directory.files_path);
+    assert_int_equal(sessiondir_claim(&directory, "one", &problem), 0);
+    assert_string_equal(directory.files_path, files);
+    assert_true(exists("sessions/~1/files", "ours"));
+    assert_false(exists("sessions/one", "files"));
+    assert_true(exists("sessions/one/artifacts", "kept"));
+    assert_true(sessiondir_uses(&directory, "one") && sessiondir_uses(&directory, "~1"));
+    assert_false(sessiondir_uses(&directory, "two"));
+
+    assert_int_equal(sessiondir_adopt(&earlier, state_dir, "~1", "one", false, &problem), 0);
+    assert_string_equal(earlier.published_path, directory.published_path);
+    sessiondir_deinit(&earlier);
+    sessiondir_remove(&directory, NULL);
+    assert_int_equal(count_names("sessions"), 1);
+    assert_true(exists("sessions/one/artifacts", "kept"));
+}
+
+static void test_disclaim(void **state)
+{
+    assert_int_equal(sessiondir_make_spare(&directory, state_dir, "~1", true, &problem), 0);
+    assert_int_equal(count_names("outputs"), 0);
+    assert_int_equal(sessiondir_claim(&directory, "0123", &problem), 0);
+    assert_true(exists("outputs/0123", "session") && exists("outputs/0123", "work"));
+    sessiondir_disclaim(&directory);
+    assert_int_equal(count_names("outputs"), 0);
+    assert_int_equal(count_names("sessions"), 1);
+    assert_null(directory.published_path);
+
+    assert_int_equal(sessiondir_claim(&directory, "0123", &problem), 0);
+    make_file(directory.work_published_path, "kept");
+    sessiondir_remove(&directory, NULL);
+    assert_int_equal(count_names("sessions"), 0);
+    assert_true(exists("outputs/0123/work", "kept"));
+    assert_false(exists("outputs/0123", "session"));
+}
+
+/* Killed between a claim and its journal: a sweep finds all of it. */
+static void test_sweep_claimed(void **state)
+{
+    static const bool kinds[] = {false, true};
+
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+        assert_int_equal(sessiondir_make_spare(&directory, state_dir, "~1", kinds[i], &problem), 0);
+        assert_int_equal(sessiondir_claim(&directory, "0123", &problem), 0);
+        sessiondir_deinit(&directory);
+        sessiondir_sweep(state_dir, NULL, is_named, (char *)"");
+        assert_int_equal(count_names("sessions"), 0);
+        assert_int_equal(count_names("outputs"), 0);
+    }
 }
 
 static void test_failure(void **state)
@@ -188,9 +298,11 @@ static void test_failure(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_pinned),    TEST(test_nothing_published_leaves_nothing),
-        TEST(test_ephemeral), TEST(test_remove_in_the_background),
-        TEST(test_sweep),     TEST(test_failure),
+        TEST(test_pinned),        TEST(test_nothing_published_leaves_nothing),
+        TEST(test_ephemeral),     TEST(test_remove_in_the_background),
+        TEST(test_sweep),         TEST(test_adopt),
+        TEST(test_claim),         TEST(test_disclaim),
+        TEST(test_sweep_claimed), TEST(test_failure),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -144,6 +144,28 @@ static void every_short_sequence(void **state)
     buf_deinit(&buf);
 }
 
+/* Long runs of ASCII are looked at in blocks: a bad byte is found wherever in them it is. */
+static void bad_bytes_in_long_runs(void **state)
+{
+    uint8_t bytes[100];
+
+    memset(bytes, 'x', sizeof(bytes));
+    for (size_t n = 1; n <= sizeof(bytes); n++) {
+        assert_true(utf8_valid(bytes, n));
+        for (size_t at = 0; at < n; at++) {
+            Buf buf = BUF_NULL;
+
+            bytes[at] = 0xff;
+            assert_false(utf8_valid(bytes, n));
+            assert_int_equal(utf8_append_replaced(&buf, bytes, n), 0);
+            assert_int_equal(buf.size, n + 2);
+            assert_memory_equal(buf_head(&buf) + at, R, 3);
+            buf_deinit(&buf);
+            bytes[at] = 'x';
+        }
+    }
+}
+
 static void keeps_to_the_limit(void **state)
 {
     Buf buf = {.limit = 4};
@@ -157,9 +179,8 @@ static void keeps_to_the_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replaces_as_python_does),
-        cmocka_unit_test(nul_is_a_character),
-        cmocka_unit_test(every_short_sequence),
+        cmocka_unit_test(replaces_as_python_does), cmocka_unit_test(nul_is_a_character),
+        cmocka_unit_test(every_short_sequence),    cmocka_unit_test(bad_bytes_in_long_runs),
         cmocka_unit_test(keeps_to_the_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

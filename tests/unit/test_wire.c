@@ -218,6 +218,8 @@ static void messages_are_decoded(void **state)
     const msgpack_object *code = map_find(&message.body, "code");
     assert_non_null(code);
     assert_ptr_equal(code->via.str.ptr, frame + 13); /* not copied */
+    assert_ptr_equal(message.encoded.data, frame + 6);
+    assert_int_equal(message.encoded.size, sizeof(frame) - 1 - 6);
     assert_int_equal(map_find(&message.body, "timeout")->via.u64, 5);
     assert_null(map_find(&message.body, "cod"));
     assert_null(map_find(&message.body, "codes"));
@@ -235,6 +237,8 @@ static void any_sound_encoding_of_the_envelope_will_do(void **state)
         0);
     assert_int_equal(message.kind, MSG_HELLO);
     assert_int_equal(message.id, 9);
+    assert_int_equal(message.encoded.size, 3);
+    assert_memory_equal(message.encoded.data, "\xde\0\0", 3);
     message_deinit(&message);
 }
 

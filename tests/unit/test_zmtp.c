@@ -31,7 +31,7 @@ static int tear_down(void **state)
 
 static int set_up(void **state)
 {
-    return zmtp_init(&t.zmtp, MAX_FRAME, &t.out);
+    return zmtp_init(&t.zmtp, ZMTP_DEALER, MAX_FRAME, &t.out);
 }
 
 static int feed(const char *bytes, size_t size)

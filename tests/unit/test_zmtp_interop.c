@@ -50,7 +50,7 @@ static int set_up(void **state)
     memcpy(address.sun_path, t.path, strlen(t.path) + 1);
     if (connect(t.fd, (struct sockaddr *)&address, sizeof(address)) < 0)
         return -1;
-    return zmtp_init(&t.zmtp, MAX_FRAME, &t.out);
+    return zmtp_init(&t.zmtp, ZMTP_DEALER, MAX_FRAME, &t.out);
 }
 
 static int tear_down(void **state)

@@ -1,0 +1,119 @@
+/* guest/supervisor/ask.h and ladder.h: what a call may ask, and the time that it takes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "guest/supervisor/ask.h"
+#include "guest/supervisor/ladder.h"
+#include "proto/base/clock.h"
+
+static Question question(uint64_t number)
+{
+    return (Question){.ask = number, .kind = {"tool", 4}, .name = {"f", 1}, .payload = {"x", 1}};
+}
+
+static void ask(Asks *asks, uint64_t number, const char *refusal)
+{
+    Question asked = question(number);
+    const char *why = asks_add(asks, 7, &asked);
+
+    if (refusal)
+        assert_string_equal(why, refusal);
+    else
+        assert_null(why);
+}
+
+static void test_in_all(void **state)
+{
+    Asks asks;
+
+    asks_init(&asks, ASK_COUNT);
+    for (uint64_t i = 1; i <= LIMIT_ASKED; i++) {
+        ask(&asks, i, NULL);
+        assert_true(asks_take(&asks, i));
+        assert_false(asks_take(&asks, i));
+    }
+    ask(&asks, 1, "this call has asked too many questions");
+    assert_int_equal(asks.count, 0);
+    asks_deinit(&asks);
+}
+
+static void test_at_once(void **state)
+{
+    Asks asks;
+
+    asks_init(&asks, ASK_PAUSE);
+    for (uint64_t i = 0; i < LIMIT_ASKS; i++)
+        ask(&asks, i, NULL);
+    ask(&asks, LIMIT_ASKS, "too many questions wait for an answer at once");
+    assert_true(asks_take(&asks, 3));
+    ask(&asks, 4, "a question of that number waits already");
+    ask(&asks, LIMIT_ASKS, NULL);
+    assert_true(asks_unsent(&asks));
+    asks_deinit(&asks);
+    assert_false(asks_unsent(&asks));
+    ask(&asks, 1, "nobody is there to be asked");
+}
+
+static void on_step(Ladder *ladder, LadderStep step)
+{
+    fail();
+}
+
+static void test_a_paused_deadline(void **state)
+{
+    _cleanup_(loop_freep) Loop *loop = NULL;
+    Ladder ladder;
+
+    assert_int_equal(loop_new(&loop), 0);
+    assert_int_equal(ladder_begin(&ladder, loop, clock_now() + NSEC_PER_SEC, on_step), 0);
+    ladder_resume(&ladder); /* nothing to resume */
+    assert_in_range(ladder.timer.due, clock_now(), clock_now() + NSEC_PER_SEC);
+    ladder_pause(&ladder);
+    uint64_t left = ladder.left;
+    assert_in_range(left, 1, NSEC_PER_SEC);
+    assert_true(ladder.timer.due == UINT64_MAX);
+    ladder_pause(&ladder); /* once is enough */
+    assert_true(ladder.left == left);
+
+    uint64_t before = clock_now();
+    ladder_resume(&ladder);
+    assert_in_range(ladder.timer.due, before + left, clock_now() + left);
+    ladder_end(&ladder);
+}
+
+static void step_is_taken(Ladder *ladder, LadderStep step)
+{
+    assert_int_equal(step, LADDER_STEP_ASK);
+}
+
+static void test_an_interrupt_is_not_paused(void **state)
+{
+    _cleanup_(loop_freep) Loop *loop = NULL;
+    Ladder ladder;
+
+    assert_int_equal(loop_new(&loop), 0);
+    assert_int_equal(ladder_begin(&ladder, loop, clock_now() + NSEC_PER_SEC, step_is_taken), 0);
+    ladder_pause(&ladder);
+    ladder_interrupt(&ladder);
+    assert_in_range(ladder.timer.due, clock_now(), clock_now() + NSEC_PER_SEC);
+    uint64_t due = ladder.timer.due;
+    ladder_resume(&ladder);
+    ladder_pause(&ladder);
+    assert_true(ladder.timer.due == due);
+    ladder_end(&ladder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_in_all),
+        cmocka_unit_test(test_at_once),
+        cmocka_unit_test(test_a_paused_deadline),
+        cmocka_unit_test(test_an_interrupt_is_not_paused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

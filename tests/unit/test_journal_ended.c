@@ -1,0 +1,198 @@
+/* Records of sessions that have ended: another controller has them too, as long as they may be asked for. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "host/files/remove.h"
+#include "host/journal_ended.h"
+#include "host/session.h"
+#include "proto/base/clock.h"
+
+static char state_dir[64];
+static Paths paths;
+
+static Controller *controller_new(void)
+{
+    Controller *controller = calloc(1, sizeof(*controller));
+
+    assert_non_null(controller);
+    controller->paths = &paths;
+    assert_int_equal(loop_new(&controller->loop), 0);
+    calls_init(controller);
+    ended_init(controller);
+    return controller;
+}
+
+static void controller_end(Controller *controller)
+{
+    calls_deinit(controller);
+    ended_deinit(controller);
+    loop_free(controller->loop);
+    free(controller);
+}
+
+static int set_up(void **state)
+{
+    strcpy(state_dir, "/tmp/limpet-test-XXXXXX");
+    assert_non_null(mkdtemp(state_dir));
+    paths = (Paths){.state_dir = state_dir};
+    *state = controller_new();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    controller_end(*state);
+    assert_int_equal(remove_path(state_dir), 0);
+    return 0;
+}
+
+static void run_id_of(char ret[LIMIT_RUN_ID + 1], unsigned n)
+{
+    snprintf(ret, LIMIT_RUN_ID + 1, "%032x", n);
+}
+
+/* A session of that name has `calls` calls, and then ends. */
+static void end_session(Controller *controller, const char *instance, unsigned first, unsigned calls)
+{
+    Sandbox sandbox = {.controller = controller};
+    Session session = {.controller = controller, .sandbox = &sandbox};
+
+    snprintf(session.instance, sizeof(session.instance), "%s", instance);
+    list_init(&session.stored);
+    for (unsigned i = 0; i < calls; i++) {
+        char run_id[LIMIT_RUN_ID + 1];
+        Buf record = BUF_NULL;
+
+        run_id_of(run_id, first + i);
+        Call *call = call_adopt(&session, run_id, first + i);
+        assert_non_null(call);
+        assert_int_equal(buf_append(&record, run_id, LIMIT_RUN_ID), 0);
+        call_end(call, &record);
+    }
+    ended_keep(&session);
+    calls_orphan(controller, &session.stored);
+}
+
+static void begin_again(void **state)
+{
+    controller_end(*state);
+    *state = controller_new();
+    ended_load(*state);
+}
+
+static bool is_known(Controller *controller, unsigned n)
+{
+    char run_id[LIMIT_RUN_ID + 1];
+
+    run_id_of(run_id, n);
+    const Call *call = call_find(controller, run_id);
+    if (call) {
+        assert_int_equal(call->code_hash, n);
+        assert_int_equal(call->record.size, LIMIT_RUN_ID);
+        assert_memory_equal(buf_head(&call->record), run_id, LIMIT_RUN_ID);
+    }
+    return call != NULL;
+}
+
+static size_t count_files(void)
+{
+    char path[PATH_MAX];
+    size_t n = 0;
+
+    snprintf(path, sizeof(path), "%s/ended", state_dir);
+    DIR *directory = opendir(path);
+    for (struct dirent *entry; directory && (entry = readdir(directory));)
+        n += entry->d_name[0] != '.';
+    if (directory)
+        closedir(directory);
+    return n;
+}
+
+/* As if the session had ended so long ago. */
+static void make_older(const char *instance, double seconds)
+{
+    char path[PATH_MAX];
+    time_t then = (time_t)(clock_unix() - seconds);
+    struct timespec times[] = {{.tv_sec = then}, {.tv_sec = then}};
+
+    snprintf(path, sizeof(path), "%s/ended/%s", state_dir, instance);
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+static void test_another_controller_knows_them(void **state)
+{
+    end_session(*state, "00000000000000aa", 1, 3);
+    end_session(*state, "00000000000000bb", 4, 1);
+    end_session(*state, "00000000000000cc", 5, 0);
+    assert_int_equal(count_files(), 2);
+    for (int i = 0; i < 2; i++) {
+        begin_again(state);
+        for (unsigned n = 1; n <= 4; n++)
+            assert_true(is_known(*state, n));
+        assert_int_equal(count_files(), 2);
+    }
+}
+
+static void test_their_time_goes_on(void **state)
+{
+    end_session(*state, "00000000000000aa", 1, 1);
+    end_session(*state, "00000000000000bb", 2, 1);
+    end_session(*state, "00000000000000cc", 3, 1);
+    make_older("00000000000000aa", STORED_RUN_SECONDS + 1);
+    make_older("00000000000000cc", STORED_RUN_SECONDS / 2.0);
+    begin_again(state);
+    assert_false(is_known(*state, 1));
+    assert_true(is_known(*state, 2));
+    assert_true(is_known(*state, 3));
+    assert_int_equal(count_files(), 2);
+
+    /* In the order they expire, whatever their names are. */
+    Controller *controller = *state;
+    const Call *first = list_entry(list_first(&controller->calls.orphans), Call, in_session);
+    assert_int_equal(first->code_hash, 3);
+    assert_true(first->expires < clock_now() + STORED_RUN_SECONDS * NSEC_PER_SEC);
+}
+
+static void test_what_is_no_journal(void **state)
+{
+    static const char *const names[] = {"00000000000000aa.new", "00000000000000bb"};
+
+    end_session(*state, "00000000000000cc", 1, 1);
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        char path[PATH_MAX];
+
+        snprintf(path, sizeof(path), "%s/ended/%s", state_dir, names[i]);
+        int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        assert_int_equal(write(fd, "garbage", 7), 7);
+        close(fd);
+    }
+    begin_again(state);
+    assert_true(is_known(*state, 1));
+    assert_int_equal(count_files(), 2);
+    make_older("00000000000000bb", STORED_RUN_SECONDS + 1);
+    begin_again(state);
+    assert_int_equal(count_files(), 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_another_controller_knows_them),
+        TEST(test_their_time_goes_on),
+        TEST(test_what_is_no_journal),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,193 @@
+/* What peers say to a Listener, and what it says to them. */
+#include "tests/unit/listener_peers.h"
+
+static void a_message_and_its_answer(void **state)
+{
+    char said[256];
+    int fd = dial();
+
+    SAY(fd, GREETING);
+    SAY(fd, READY_DEALER);
+    assert_int_equal(recv(fd, said, sizeof(said), 0), SAID_FIRST);
+    assert_memory_equal(said + 64, READY_ROUTER, sizeof(READY_ROUTER) - 1);
+    SAY(fd, "\0\5hello");
+    assert_int_equal(t.messages, 1);
+    assert_text("hello");
+    assert_int_equal(t.credentials.pid, getpid());
+    assert_int_equal(t.credentials.uid, getuid());
+    assert_int_equal(listener_send(t.listener, t.last, "you", 3), 0);
+    turn(SETTLE);
+    assert_int_equal(recv(fd, said, sizeof(said), 0), 12);
+    assert_memory_equal(said, "\2\0\0\0\0\0\0\0\3you", 12);
+}
+
+static void byte_by_byte(void **state)
+{
+    static const char all[] = GREETING READY_DEALER "\0\2hi\2\0\0\0\0\0\0\0\5hello\0\0";
+    int fd = dial();
+
+    for (size_t i = 0; i < sizeof(all) - 1; i++)
+        say(fd, all + i, 1);
+    assert_int_equal(t.messages, 3);
+    assert_int_equal(t.size, 0);
+}
+
+static void all_that_comes_at_once_is_handled_and_answered(void **state)
+{
+    static const char all[] = GREETING READY_DEALER "\0\3one\0\3two\4\11\4PING\0\0xy\0\5three";
+    static const char answers[] = "\2\0\0\0\0\0\0\0\3one\2\0\0\0\0\0\0\0\3two\4\7\4PONGxy"
+                                  "\2\0\0\0\0\0\0\0\5three";
+    char said[512];
+    int fd = dial();
+
+    t.echo = true;
+    say(fd, all, sizeof(all) - 1);
+    assert_int_equal(t.messages, 3);
+    assert_int_equal(recv(fd, said, sizeof(said), 0), SAID_FIRST + sizeof(answers) - 1);
+    assert_memory_equal(said + SAID_FIRST, answers, sizeof(answers) - 1);
+}
+
+static void strangers_are_dropped(void **state)
+{
+    static const struct {
+        const char *bytes;
+        size_t size;
+    } cases[] = {
+#define CASE(literal) {literal, sizeof(literal) - 1}
+        CASE("GET / HTTP/1.1\r\n\r\n"),
+        CASE("\xff\0\0\0\0\0\0\0\1\x7f\1"),                 /* ZMTP 2 */
+        CASE(GREETING READY_ROUTER),                        /* two servers */
+        CASE(GREETING "\0\2hi"),                            /* a message before READY */
+        CASE(GREETING "\4\xff"),                            /* ends, and nothing follows */
+        CASE(GREETING "\6\0\0\0\0\0\0\x10\0"),              /* READY of 4 KiB */
+        CASE(GREETING READY_DEALER "\x80"),                 /* a reserved bit */
+        CASE(GREETING READY_DEALER "\5\6\5READY"),          /* a command of several frames */
+        CASE(GREETING READY_DEALER "\2\0\0\0\0\0\0\3\xe9"), /* a byte too large */
+        CASE(GREETING READY_DEALER "\3\xff\xff\xff\xff\xff\xff\xff\xff"),
+        CASE(GREETING READY_DEALER "\1\1a\2\xff\xff\xff\xff\xff\xff\xff\xff"),
+        CASE(GREETING READY_DEALER "\4\1\5"),
+#undef CASE
+    };
+    int good = dial_ready();
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        int fd = dial();
+
+        say(fd, cases[i].bytes, cases[i].size);
+        if (i == 4)
+            shutdown(fd, SHUT_WR);
+        turn(SETTLE);
+        assert_true(is_closed(fd));
+        assert_int_equal(t.gone, i + 1);
+        hang_up(fd);
+    }
+    assert_int_equal(t.messages, 0);
+    SAY(good, "\0\2hi");
+    assert_text("hi");
+}
+
+static void multipart_is_told_once_and_the_next_message_comes(void **state)
+{
+    int fd = dial_ready();
+
+    SAY(fd, "\1\1a\1\1b\3\0\0\0\0\0\0\0\1c");
+    assert_int_equal(t.multiparts, 0);
+    SAY(fd, "\0\1d\0\2hi");
+    assert_int_equal(t.multiparts, 1);
+    assert_int_equal(t.messages, 1);
+    assert_text("hi");
+    SAY(fd, "\1\0\1\0\1\0"); /* and one that never ends */
+    hang_up(fd);
+    turn(SETTLE);
+    assert_int_equal(t.multiparts, 1);
+    assert_int_equal(t.gone, 1);
+}
+
+static void a_gone_peer_cannot_be_reached(void **state)
+{
+    Peer first;
+    int fd = dial_ready();
+
+    SAY(fd, "\0\2hi");
+    first = t.last;
+    assert_int_not_equal(first, 0);
+    hang_up(fd);
+    turn(SETTLE);
+    assert_int_equal(t.gone, 1);
+    assert_int_equal(t.last_gone, first);
+    assert_int_equal(listener_send(t.listener, first, "x", 1), -EHOSTUNREACH);
+    listener_drop(t.listener, first);
+    assert_int_equal(listener_send(t.listener, 0, "x", 1), -EHOSTUNREACH);
+
+    fd = dial_ready();
+    SAY(fd, "\0\2hi");
+    assert_int_not_equal(t.last, first);
+    assert_int_equal(listener_send(t.listener, first, "x", 1), -EHOSTUNREACH);
+}
+
+static void its_last_message_is_heard(void **state)
+{
+    int fd = dial();
+
+    assert_int_equal(send(fd, GREETING READY_DEALER "\0\3bye", 64 + 43 + 5, 0), 64 + 43 + 5);
+    hang_up(fd);
+    turn(SETTLE);
+    assert_int_equal(t.messages, 1);
+    assert_text("bye");
+    assert_int_equal(t.gone, 1);
+}
+
+static void the_listener_may_go_in_a_callback(void **state)
+{
+    int fd = dial_ready(), other = dial_ready();
+
+    t.free_in_message = true;
+    SAY(fd, "\0\5hello\0\5again");
+    assert_int_equal(t.messages, 1);
+    assert_text("hello");
+    assert_int_equal(t.gone, 0);
+    assert_true(is_closed(fd));
+    assert_true(is_closed(other));
+    assert_int_equal(access(t.path, F_OK), -1);
+}
+
+static void a_peer_may_be_dropped_in_a_callback(void **state)
+{
+    int fd = dial_ready();
+
+    t.drop_in_message = true;
+    SAY(fd, "\0\5hello\0\5again");
+    assert_int_equal(t.messages, 1);
+    assert_int_equal(t.gone, 1);
+    assert_true(is_closed(fd));
+    assert_int_equal(listener_send(t.listener, t.last, "x", 1), -EHOSTUNREACH);
+}
+
+static void what_waits_is_sent_at_the_end(void **state)
+{
+    char said[64];
+    int fd = dial_ready();
+
+    SAY(fd, "\0\2hi");
+    assert_int_equal(listener_send(t.listener, t.last, "bye", 3), 0);
+    t.listener = listener_free(t.listener);
+    assert_int_equal(recv(fd, said, sizeof(said), 0), 12);
+    assert_true(is_closed(fd));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LISTENER_TEST(a_message_and_its_answer),
+        LISTENER_TEST(byte_by_byte),
+        LISTENER_TEST(all_that_comes_at_once_is_handled_and_answered),
+        LISTENER_TEST(strangers_are_dropped),
+        LISTENER_TEST(multipart_is_told_once_and_the_next_message_comes),
+        LISTENER_TEST(a_gone_peer_cannot_be_reached),
+        LISTENER_TEST(its_last_message_is_heard),
+        LISTENER_TEST(the_listener_may_go_in_a_callback),
+        LISTENER_TEST(a_peer_may_be_dropped_in_a_callback),
+        LISTENER_TEST(what_waits_is_sent_at_the_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

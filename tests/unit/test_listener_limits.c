@@ -1,0 +1,213 @@
+/* What a peer can not do to a Listener and to other peers. */
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "proto/base/clock.h"
+#include "tests/unit/listener_peers.h"
+
+/* Two have said a lot: the second one is heard before the first has been heard out. */
+static void on_first(void *userdata, Peer peer, const PeerCredentials *credentials, const uint8_t *bytes,
+                     size_t size)
+{
+    if (t.last == 0)
+        t.last = peer;
+    t.messages++;
+    if (peer != t.last && t.messages_of_first == 0)
+        t.messages_of_first = t.messages - 1;
+}
+static void a_busy_peer_does_not_starve_another(void **state)
+{
+    static const ListenerEvents counting = {.on_message = on_first, .on_gone = on_gone};
+    char many[4000] = {0}; /* empty messages */
+    int fds[2];
+
+    t.listener = listener_free(t.listener);
+    assert_int_equal(listener_new(&t.listener, t.loop, t.path, &limits, &counting, NULL), 0);
+    fds[0] = dial_ready();
+    fds[1] = dial_ready();
+    for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+        assert_int_equal(send(fds[i], many, sizeof(many), 0), sizeof(many));
+    turn(200);
+    assert_int_equal(t.messages, sizeof(many));
+    assert_in_range(t.messages_of_first, 1, 200);
+}
+
+static void the_largest_message(void **state)
+{
+    char frame[9 + MAX_FRAME] = "\2\0\0\0\0\0\0\3\xe8";
+    int fd = dial_ready();
+
+    say(fd, frame, sizeof(frame) - 1);
+    assert_int_equal(t.messages, 0);
+    say(fd, "x", 1);
+    assert_int_equal(t.messages, 1);
+    assert_int_equal(t.gone, 0);
+}
+
+static void a_slow_reader_bounds_what_waits_for_it(void **state)
+{
+    static char chunk[50000], said[65536];
+    size_t sent = 0, read = 0;
+    int fd = dial_ready(), r;
+    ssize_t n;
+
+    SAY(fd, "\0\2hi");
+    while ((r = listener_send(t.listener, t.last, chunk, sizeof(chunk))) == 0) {
+        sent += 9 + sizeof(chunk);
+        turn(1);
+        assert_true(sent < 8 * MAX_QUEUE);
+    }
+    assert_int_equal(r, -EAGAIN);
+    assert_true(sent > MAX_QUEUE / 2);
+    assert_int_equal(t.gone, 0);
+    while (read < sent) {
+        n = recv(fd, said, sizeof(said), 0);
+        if (n > 0)
+            read += (size_t)n;
+        else
+            turn(SETTLE);
+    }
+    assert_int_equal(read, sent);
+    assert_int_equal(listener_send(t.listener, t.last, "x", 1), 0);
+    turn(SETTLE);
+    assert_int_equal(recv(fd, said, sizeof(said), 0), 10);
+}
+
+/* PONGs are for someone who reads as well. */
+static void a_flood_of_pings_ends(void **state)
+{
+    static char flood[23 * 1000];
+    int fd = dial_ready();
+
+    for (size_t i = 0; i < sizeof(flood); i += 23)
+        memcpy(flood + i,
+               "\4\x15\4PING\0\0"
+               "0123456789abcd",
+               23);
+    for (int i = 0; t.gone == 0; i++) {
+        assert_true(i < 1000);
+        send(fd, flood, sizeof(flood), MSG_NOSIGNAL);
+        turn(2);
+    }
+    assert_true(is_closed(fd));
+}
+
+static void one_too_many_is_turned_away(void **state)
+{
+    int fds[MAX_PEERS], more;
+
+    for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+        fds[i] = dial_ready();
+    more = dial();
+    turn(SETTLE);
+    assert_true(is_closed(more));
+    hang_up(more);
+    SAY(fds[0], "\0\2hi");
+    assert_int_equal(t.messages, 1);
+    hang_up(fds[1]);
+    turn(SETTLE);
+    more = dial_ready();
+    SAY(more, "\0\2hi");
+    assert_int_equal(t.messages, 2);
+}
+
+static void on_watchdog(LoopTimer *timer)
+{
+    fail_msg("nothing happened in time");
+}
+static void stop_when_gone(void *userdata, Peer peer)
+{
+    t.gone++;
+    loop_stop(t.loop, 0);
+}
+static void who_says_nothing_is_dropped_in_time(void **state)
+{
+    static const ListenerEvents stopping = {.on_message = on_message, .on_gone = stop_when_gone};
+    static const char *const starts[] = {"", "\xff", GREETING};
+    static const size_t sizes[] = {0, 1, 64};
+    ListenerLimits hasty = limits;
+    int good;
+
+    hasty.handshake = 20 * NSEC_PER_MSEC;
+    t.listener = listener_free(t.listener);
+    assert_int_equal(listener_new(&t.listener, t.loop, t.path, &hasty, &stopping, NULL), 0);
+    loop_timer_set(t.loop, &t.watchdog, clock_now() + 60 * NSEC_PER_SEC, on_watchdog);
+    good = dial_ready();
+    for (size_t i = 0; i < ARRAY_SIZE(starts); i++) {
+        int fd = dial();
+
+        say(fd, starts[i], sizes[i]);
+        assert_int_equal(loop_run(t.loop), 0);
+        assert_int_equal(t.gone, i + 1);
+        assert_true(is_closed(fd));
+        hang_up(fd);
+    }
+    SAY(good, "\0\2hi");
+    assert_int_equal(t.messages, 1);
+}
+
+static void stop_when_heard(void *userdata, Peer peer, const PeerCredentials *credentials,
+                            const uint8_t *bytes, size_t size)
+{
+    t.messages++;
+    loop_stop(t.loop, 0);
+}
+/* Without descriptors nobody comes in; with them again the one who waited does. */
+static void no_descriptor_left(void **state)
+{
+    static const ListenerEvents stopping = {.on_message = stop_when_heard, .on_gone = on_gone};
+    static const char all[] = GREETING READY_DEALER "\0\2hi";
+    struct rlimit before, none;
+    int fd, next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    close(next);
+    t.listener = listener_free(t.listener);
+    assert_int_equal(listener_new(&t.listener, t.loop, t.path, &limits, &stopping, NULL), 0);
+    fd = dial();
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = before;
+    none.rlim_cur = (rlim_t)next;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    say(fd, all, sizeof(all) - 1);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(t.messages, 0);
+    loop_timer_set(t.loop, &t.watchdog, clock_now() + 60 * NSEC_PER_SEC, on_watchdog);
+    assert_int_equal(loop_run(t.loop), 0);
+    assert_int_equal(t.messages, 1);
+}
+
+static void the_file(void **state)
+{
+    Listener *other = NULL;
+    char path[200];
+    struct stat st;
+
+    assert_int_equal(stat(t.path, &st), 0);
+    assert_true(S_ISSOCK(st.st_mode));
+    assert_int_equal(st.st_mode & 07777, 0600);
+    /* What an earlier process left is in nobody's way. */
+    assert_int_equal(listener_new(&other, t.loop, t.path, &limits, &events, NULL), 0);
+    listener_free(other);
+    assert_int_equal(access(t.path, F_OK), -1);
+    memset(path, 'x', sizeof(path));
+    path[sizeof(path) - 1] = '\0';
+    assert_int_equal(listener_new(&other, t.loop, path, &limits, &events, NULL), -ENAMETOOLONG);
+    snprintf(path, sizeof(path), "%s/none/sock", t.directory);
+    assert_int_equal(listener_new(&other, t.loop, path, &limits, &events, NULL), -ENOENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LISTENER_TEST(a_busy_peer_does_not_starve_another),
+        LISTENER_TEST(the_largest_message),
+        LISTENER_TEST(a_slow_reader_bounds_what_waits_for_it),
+        LISTENER_TEST(a_flood_of_pings_ends),
+        LISTENER_TEST(one_too_many_is_turned_away),
+        LISTENER_TEST(who_says_nothing_is_dropped_in_time),
+        LISTENER_TEST(no_descriptor_left),
+        LISTENER_TEST(the_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,214 @@
+/* guest/supervisor/variables.h and notes.h: what the interpreter says of its state is checked before it is
+ * passed on. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "guest/supervisor/notes.h"
+#include "guest/supervisor/variables.h"
+
+/* A message whose body is written by `write`, decoded as it would be on arrival. */
+typedef struct Said {
+    Buf bytes;
+    Message message;
+} Said;
+
+static void said_deinit(Said *said)
+{
+    message_deinit(&said->message);
+    buf_deinit(&said->bytes);
+}
+
+static void say(Said *ret, size_t fields, void (*write)(Writer *w, size_t n), size_t n)
+{
+    Problem problem = PROBLEM_NULL;
+    Writer w;
+
+    *ret = (Said){0};
+    writer_message(&w, &ret->bytes, MSG_NAMESPACE, 1, fields);
+    write(&w, n);
+    assert_int_equal(writer_finish(&w), 0);
+    assert_int_equal(message_decode(&ret->message, buf_head(&ret->bytes), ret->bytes.size, &problem), 0);
+}
+
+static void write_variables(Writer *w, size_t n)
+{
+    write_array(w, n);
+    for (size_t i = 0; i < n; i++) {
+        write_map(w, 3);
+        write_key(w, "name");
+        write_text(w, "x");
+        write_key(w, "type");
+        write_text(w, "int");
+        write_key(w, "shape");
+        write_array(w, 2);
+        write_uint(w, 1);
+        write_uint(w, UINT64_MAX);
+    }
+}
+
+static void write_namespace(Writer *w, size_t n)
+{
+    write_key(w, "names");
+    write_variables(w, n);
+    write_key(w, "more");
+    write_uint(w, 0);
+}
+
+static void write_added(Writer *w, size_t n)
+{
+    write_key(w, "added");
+    write_variables(w, n);
+    write_key(w, "changed");
+    write_array(w, 0);
+    write_key(w, "deleted");
+    write_array(w, 0);
+    write_key(w, "more");
+    write_uint(w, 7);
+}
+
+static int check_namespace(size_t n)
+{
+    Said said _cleanup_(said_deinit);
+    Problem problem = PROBLEM_NULL;
+
+    say(&said, 2, write_namespace, n);
+    return variables_check_namespace(&said.message.body, &problem);
+}
+
+static int check_changed(size_t n)
+{
+    Said said _cleanup_(said_deinit);
+    Problem problem = PROBLEM_NULL;
+
+    say(&said, 4, write_added, n);
+    return variables_check_changed(&said.message.body, &problem);
+}
+
+static void test_counts(void **state)
+{
+    assert_int_equal(check_namespace(0), 0);
+    assert_int_equal(check_namespace(LIMIT_NAMESPACE), 0);
+    assert_int_equal(check_namespace(LIMIT_NAMESPACE + 1), -EPROTO);
+    assert_int_equal(check_changed(0), 0);
+    assert_int_equal(check_changed(LIMIT_CHANGED), 0);
+    assert_int_equal(check_changed(LIMIT_CHANGED + 1), -EPROTO);
+}
+
+static void write_dimensions(Writer *w, size_t n)
+{
+    write_key(w, "more");
+    write_uint(w, 0);
+    write_key(w, "names");
+    write_array(w, 1);
+    write_map(w, 3);
+    write_key(w, "name");
+    write_text(w, "x");
+    write_key(w, "type");
+    write_text(w, "numpy.ndarray");
+    write_key(w, "shape");
+    write_array(w, n);
+    for (size_t i = 0; i < n; i++)
+        write_uint(w, i);
+}
+
+static void write_negative(Writer *w, size_t n)
+{
+    write_dimensions(w, 0);
+    w->buf->size--; /* the empty array */
+    write_array(w, 1);
+    write_int(w, -1);
+}
+
+static void write_long_name(Writer *w, size_t n)
+{
+    char name[LIMIT_NOTE + 1];
+
+    memset(name, 'x', sizeof(name));
+    write_key(w, "more");
+    write_uint(w, 0);
+    write_key(w, "names");
+    write_array(w, 1);
+    write_map(w, 2);
+    write_key(w, "type");
+    write_text(w, "int");
+    write_key(w, "name");
+    write_text_n(w, name, n);
+}
+
+static int check(void (*write)(Writer *w, size_t n), size_t n)
+{
+    Said said _cleanup_(said_deinit);
+    Problem problem = PROBLEM_NULL;
+
+    say(&said, 2, write, n);
+    return variables_check_namespace(&said.message.body, &problem);
+}
+
+static void test_fields(void **state)
+{
+    assert_int_equal(check(write_dimensions, 0), 0);
+    assert_int_equal(check(write_dimensions, 64), 0);
+    assert_int_equal(check(write_dimensions, 65), -EPROTO);
+    assert_int_equal(check(write_negative, 0), -EPROTO);
+    assert_int_equal(check(write_long_name, LIMIT_NOTE), 0);
+    assert_int_equal(check(write_long_name, LIMIT_NOTE + 1), -EPROTO);
+}
+
+/* Notes */
+
+static void write_notes(Writer *w, size_t n)
+{
+    write_key(w, "notes");
+    write_array(w, n);
+    for (size_t i = 0; i < n; i++)
+        write_text(w, "a thread");
+}
+
+static int decode_notes(Notes *notes, size_t n)
+{
+    Said said _cleanup_(said_deinit);
+    Problem problem = PROBLEM_NULL;
+
+    say(&said, 1, write_notes, n);
+    return notes_decode(notes, &map_find(&said.message.body, "notes")->via.array, &problem);
+}
+
+static void assert_written(const Notes *notes, size_t n)
+{
+    Buf bytes _cleanup_(buf_deinit) = BUF_NULL;
+    Writer w;
+
+    writer_init(&w, &bytes);
+    notes_write(notes, &w);
+    assert_int_equal(writer_finish(&w), 0);
+    assert_int_equal(wire_check(buf_head(&bytes), bytes.size), 0);
+    assert_int_equal(notes->n, n);
+}
+
+static void test_notes(void **state)
+{
+    Notes notes _cleanup_(notes_deinit) = NOTES_NULL;
+
+    assert_written(&notes, 0);
+    notes_add(&notes, (Text){"2 processes were ended", 22});
+    assert_int_equal(decode_notes(&notes, 2), 0);
+    assert_written(&notes, 3);
+    assert_int_equal(decode_notes(&notes, LIMIT_NOT_RESTORED + 1), -EPROTO);
+    assert_int_equal(decode_notes(&notes, LIMIT_NOT_RESTORED), 0);
+    assert_written(&notes, LIMIT_NOT_RESTORED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_fields),
+        cmocka_unit_test(test_notes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
