@@ -41,3 +41,13 @@ class Cli:
 @pytest.fixture
 def limpet(tmp_path):
     return Cli(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def real():
+    """The `limpet` of a real controller."""
+    from real import Real
+
+    real = Real()
+    yield real
+    real.remove()

@@ -16,7 +16,9 @@ import zmq
 VERSION = 1
 KINDS = {
     "hello": 1, "reply": 2, "error": 3, "open": 10, "run": 11, "interrupt": 12, "reset": 13, "close": 14,
-    "sessions": 15, "result": 16, "put": 17, "get": 18, "shutdown": 19, "output": 40, "display": 41, "credit": 42,
+    "sessions": 15, "result": 16, "put": 17, "get": 18, "shutdown": 19, "checkpoint": 20, "checkpoints": 21,
+    "rollback": 22, "drop": 23, "branch": 24, "commit": 25, "namespace": 26, "output": 40, "display": 41, "credit": 42,
+    "ask": 43, "answer": 44,
 }
 NAMES = {number: name for name, number in KINDS.items()}
 
@@ -25,7 +27,9 @@ def record(**changes):
     """The record of a call that printed nothing."""
     fields = dict(
         run_id="0" * 32, session=None, engine="local", execution_count=1, status="ok", state="kept",
-        rolled_back_to=None, epoch=1, stdout="", stderr="", stdout_bytes=0, stderr_bytes=0, truncated=False,
+        rolled_back_to=None, not_restored=[],
+        state_protection={"level": "none", "execution_count": None, "reason": "checkpoint is off"}, changed=None,
+        epoch=1, stdout="", stderr="", stdout_bytes=0, stderr_bytes=0, truncated=False,
         stdout_file=None, stderr_file=None, result=None, displays=[], error=None, signal=None, exit_code=None,
         artifacts={}, artifact_info={}, skipped={}, duration=0.001, usage={"cpu": 0.001, "peak_memory": 1 << 20},
     )
@@ -59,7 +63,8 @@ class FakeController:
     def __init__(self, path, warning=None, **handlers):
         self.path = str(path)
         self.warning = warning
-        self.handlers = {"hello": self.hello, "open": self.open, "credit": lambda request: None} | handlers
+        self.handlers = {"hello": self.hello, "open": self.open, "credit": lambda request: None,
+                         "answer": lambda request: None} | handlers
         self.requests = queue.Queue()
         self.running = True
         self.started = threading.Event()

@@ -1,5 +1,5 @@
 /* A user of liblimpet in strict C99, for test_library.py: one line of output per thing that happened.
- * library SOCKET run|result|unconnected */
+ * library SOCKET run|result|state|impatient|unconnected */
 #include <stdio.h>
 #include <string.h>
 
@@ -69,16 +69,104 @@ static int run(LimpetClient *client, LimpetResult **ret)
     return limpet_run(client, &request, ret);
 }
 
+static void print_variables(const char *what, const LimpetVariable *variables, size_t n)
+{
+    size_t i, j;
+
+    for (i = 0; i < n; i++) {
+        printf("%s %s %s", what, variables[i].name, variables[i].type);
+        if (variables[i].shape)
+            printf(" shape");
+        for (j = 0; j < variables[i].n_shape; j++)
+            printf(" %d", (int)variables[i].shape[j]);
+        printf(" %s %s %s\n", variables[i].dtype ? variables[i].dtype : "none",
+               variables[i].has_bytes ? "bytes" : "none", variables[i].repr ? variables[i].repr : "none");
+    }
+}
+
+static void print_texts(const char *what, const char *const *texts, size_t n)
+{
+    size_t i;
+
+    for (i = 0; i < n; i++)
+        printf("%s %s\n", what, texts[i]);
+}
+
+static void print_state(const LimpetResult *result)
+{
+    printf("back to %s after %d, protected %d after %d, %s\n", result->rolled_back_to,
+           (int)result->rolled_back_to_count, result->state_protection.checkpoint,
+           (int)result->state_protection.execution_count,
+           result->state_protection.reason ? result->state_protection.reason : "no reason");
+    print_texts("not restored", result->not_restored, result->n_not_restored);
+    if (!result->changed)
+        return;
+    print_variables("added", result->changed->added, result->changed->n_added);
+    print_variables("changed", result->changed->changed, result->changed->n_changed);
+    print_texts("deleted", result->changed->deleted, result->changed->n_deleted);
+    printf("more %d\n", (int)result->changed->more);
+}
+
+static void print_checkpoint(const LimpetCheckpoint *c)
+{
+    printf("%s %s %s %d %.1f %d %d %d %s\n", c->id, c->name ? c->name : "none", c->session,
+           (int)c->execution_count, c->created, c->automatic, c->files, (int)c->private_bytes,
+           c->parent ? c->parent : "none");
+}
+
+/* Every call about state; the first that fails ends it. */
+static int state(LimpetClient *client, LimpetResult **ret)
+{
+    LimpetTaken *taken = NULL;
+    LimpetCheckpoints *list = NULL;
+    LimpetRollback *back = NULL;
+    LimpetNamespace *names = NULL;
+    LimpetOpened opened;
+    LimpetRun request;
+    uint64_t count = 0, epoch = 0;
+
+    memset(&request, 0, sizeof(request));
+    request.session = "a";
+    request.code = "1";
+    request.on_error = "rollback";
+    if (limpet_checkpoint(client, "a", "n", true, &taken) || limpet_checkpoints(client, "a", &list) ||
+        limpet_rollback(client, "a", "n", &back) || limpet_drop(client, "a", "n") ||
+        limpet_branch(client, "a", "b", NULL, &opened) || limpet_commit(client, "a", "b", &count, &epoch) ||
+        limpet_commit(client, "a", "b", NULL, NULL) || limpet_namespace(client, "a", &names) ||
+        limpet_run(client, &request, ret))
+        return limpet_error(client)->number;
+    print_checkpoint(&taken->checkpoint);
+    print_texts("dropped", taken->dropped, taken->n_dropped);
+    printf("%d checkpoint\n", (int)list->n_checkpoints);
+    print_checkpoint(&list->checkpoints[0]);
+    printf("%s %d %d %d\n", back->checkpoint, (int)back->execution_count, (int)back->epoch,
+           back->files_restored);
+    print_texts("not restored", back->not_restored, back->n_not_restored);
+    printf("%s %s %d\n%d %d\n", opened.session, opened.instance, opened.created, (int)count, (int)epoch);
+    print_variables("variable", names->variables, names->n_variables);
+    printf("more %d\n", (int)names->more);
+    print_state(*ret);
+    limpet_taken_free(taken);
+    limpet_checkpoints_free(list);
+    limpet_rollback_free(back);
+    limpet_namespace_free(names);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     LimpetClient *client = limpet_new();
     LimpetResult *result = NULL;
     int r = 0;
 
+    if (strcmp(argv[2], "impatient") == 0)
+        limpet_set_reconnect_timeout(client, 0.2);
     if (strcmp(argv[2], "unconnected") != 0)
         r = limpet_connect(client, argv[1]);
     if (!r && strcmp(argv[2], "result") == 0)
         r = limpet_result(client, "run", LIMPET_FOREVER, &result);
+    else if (!r && strcmp(argv[2], "state") == 0)
+        r = state(client, &result);
     else if (!r)
         r = run(client, &result);
     if (r)

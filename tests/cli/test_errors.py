@@ -59,6 +59,15 @@ def reply_of(body):
     reply_of(record(skipped={1: "x"})),
     reply_of(record(stdout=b"bytes")),
     reply_of(record(execution_count=-1)),
+    reply_of(without("state_protection")),
+    reply_of(record(state_protection={"level": "paper"})),
+    reply_of(record(not_restored=[b"x"])),
+    reply_of(record(rolled_back_to={"checkpoint": "c"})),
+    reply_of(record(changed={})),
+    reply_of(record(changed={"added": [7], "changed": [], "deleted": [], "more": 0})),
+    reply_of(record(changed={"added": [], "changed": [], "deleted": [7], "more": 0})),
+    reply_of(record(changed={"added": [], "changed": [{"name": "x", "type": "t", "shape": [-1]}], "deleted": [],
+                             "more": 0})),
 ])
 def test_garbage_instead_of_a_record(limpet, run):
     with FakeController(limpet.socket, run=run):

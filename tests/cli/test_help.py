@@ -6,12 +6,17 @@ import re
 def test_help(limpet):
     overview = limpet()
     assert overview.returncode == 0
-    for command in "run open ls close reset interrupt put get shutdown image version help".split():
+    for command in ("run repl open ls vars close reset interrupt put get checkpoint checkpoints rollback drop branch "
+                    "commit logs shutdown image jupyter completion version help").split():
         assert re.search(rf"^  {command} ", overview.out, re.M)
         assert limpet("help", command).out.startswith(f"Usage: limpet {command}")
     assert limpet("help").out == limpet("--help").out == overview.out
     assert limpet("run", "--help").out == limpet("help", "run").out
     assert "-t, --timeout SECONDS" in limpet("help", "run").out
+
+
+def test_an_older_name(limpet):
+    assert limpet("namespace", "--help").out == limpet("help", "vars").out
 
 
 def test_version(limpet):

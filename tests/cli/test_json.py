@@ -9,7 +9,11 @@ from fake_controller import record, running
 def test_json_has_every_field_as_it_came(limpet):
     fields = record(
         run_id="ab" * 16, session="a", execution_count=7, status="error", state="rolled_back",
-        rolled_back_to={"checkpoint": "c", "execution_count": 6}, epoch=2, stdout="a\0\"\\\n\x1bü\U0001f600",
+        rolled_back_to={"checkpoint": "c", "execution_count": 6}, not_restored=["thread 'ü'"],
+        state_protection={"level": "checkpoint", "execution_count": 6, "reason": None},
+        changed={"added": [{"name": "x", "type": "numpy.ndarray", "shape": [], "dtype": "<f8", "bytes": 8,
+                            "repr": None}],
+                 "changed": [], "deleted": ["y"], "more": 1}, epoch=2, stdout="a\0\"\\\n\x1bü\U0001f600",
         stderr="\x7f", stdout_bytes=2**63, stderr_bytes=1, truncated=True, stdout_file="/session/.limpet/x",
         result="'é'", signal=-1, exit_code=3, duration=0.1, usage={"cpu": 1e-7, "peak_memory": 2**40},
         error={"name": "E", "message": "m", "traceback": "t"},

@@ -1,7 +1,10 @@
 """liblimpet as another program has it: the shared library and its one header, in strict C99."""
 
+import contextlib
+import errno
 import pathlib
 import shutil
+import socket
 import subprocess
 
 import pytest
@@ -89,6 +92,69 @@ def test_errors_have_number_name_and_message(program, tmp_path):
     assert output(program, tmp_path / "s", "result") == [
         f"1203 Unavailable: no controller listens at {tmp_path}/s"]
     assert output(program, tmp_path / "s", "unconnected") == ["1001 BadRequest: the client was never connected"]
+
+
+X = {"name": "x", "type": "numpy.ndarray", "shape": [3, 2], "dtype": "int64", "bytes": 48, "repr": None}
+ZERO = {"name": "z", "type": "numpy.ndarray", "shape": [], "dtype": "int64", "bytes": 8, "repr": None}
+I = {"name": "i", "type": "int", "shape": None, "dtype": None, "bytes": None, "repr": "41"}
+VARIABLES = ["x numpy.ndarray shape 3 2 int64 bytes none", "z numpy.ndarray shape int64 bytes none",
+             "i int none none 41"]
+
+
+def test_state(program, tmp_path):
+    checkpoint = dict(id="c2", name="n", session="a", execution_count=7, created=1.5, automatic=False, files=True,
+                      private_bytes=4096, parent="c1")
+    first = checkpoint | dict(id="c1", name=None, automatic=True, files=False, parent=None)
+    replies = dict(
+        checkpoint=dict(checkpoint=checkpoint, dropped=["c0", "c00"]), checkpoints=dict(checkpoints=[first]),
+        rollback=dict(checkpoint="c2", execution_count=7, epoch=2, files="restored", not_restored=["thread 't'"]),
+        drop={}, branch=dict(session="a/b", instance="i", created=True, engine="local", options={}),
+        commit=dict(execution_count=9, epoch=3), namespace=dict(names=[X, ZERO, I], more=5),
+        run=record(session="a", status="error", state="rolled_back", not_restored=["thread 't'"],
+                   rolled_back_to={"checkpoint": "c2", "execution_count": 7}, result="1",
+                   state_protection={"level": "checkpoint", "execution_count": 7, "reason": None},
+                   changed={"added": [X], "changed": [I], "deleted": ["d"], "more": 2},
+                   error={"name": "E", "message": "m", "traceback": "t"}))
+    handlers = {kind: lambda request, body=body: request.reply(**body) for kind, body in replies.items()}
+    with FakeController(tmp_path / "s", **handlers) as controller:
+        lines = output(program, tmp_path / "s", "state")
+        sent = {request.kind: request.body for request in controller.requests.queue}
+    assert lines[:-2] == [
+        "c2 n a 7 1.5 0 1 4096 c1", "dropped c0", "dropped c00",
+        "1 checkpoint", "c1 none a 7 1.5 1 0 4096 none",
+        "c2 7 2 1", "not restored thread 't'",
+        "a/b i 1", "9 3",
+        *[f"variable {line}" for line in VARIABLES], "more 5",
+        "back to c2 after 7, protected 1 after 7, no reason", "not restored thread 't'",
+        f"added {VARIABLES[0]}", f"changed {VARIABLES[2]}", "deleted d", "more 2",
+    ]
+    assert sent["checkpoint"] == {"session": "a", "name": "n", "files": True}
+    assert sent["rollback"] == sent["drop"] == {"session": "a", "checkpoint": "n"}
+    assert sent["branch"] == {"session": "a", "name": "b", "checkpoint": None}
+    assert sent["commit"] == {"session": "a", "branch": "b"}
+    assert sent["checkpoints"] == sent["namespace"] == {"session": "a"}
+    assert sent["run"]["on_error"] == "rollback"
+
+
+def test_a_controller_that_accepts_nobody(program, tmp_path):
+    """A stopped one: its backlog fills up, and connect() would wait for ever."""
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+        listener.bind(str(tmp_path / "s"))
+        listener.listen(0)
+        while True:
+            waiting = stack.enter_context(socket.socket(socket.AF_UNIX))
+            waiting.setblocking(False)
+            if waiting.connect_ex(str(tmp_path / "s")) == errno.EAGAIN:
+                break
+        assert output(program, tmp_path / "s", "impatient") == [
+            f"1203 Unavailable: whoever listens at {tmp_path}/s does not answer"]
+
+
+def test_a_controller_that_does_not_come_back(program, tmp_path):
+    with FakeController(tmp_path / "s", run=lambda request: request.controller.vanish()):
+        assert output(program, tmp_path / "s", "impatient") == [
+            f"1203 Unavailable: no controller listens at {tmp_path}/s"]
 
 
 def test_only_the_public_names_are_exported():

@@ -42,13 +42,14 @@ def test_options_of_an_ephemeral_run(limpet):
     (limpet.directory / "data").mkdir()
     with running(limpet) as controller:
         arguments = ["--memory", "512m", "--cpus", "0.5", "--pids", "9", "--data", "data", "--env", "A=1", "--env",
-                     "B=x=y", "--env", "A=2", "--ttl", "0", "--network", "none", "--image", "i", "-t", "2.5"]
+                     "B=x=y", "--env", "A=2", "--ttl", "0", "--network", "none", "--image", "i",
+                     "--checkpoint", "off", "-t", "2.5"]
         assert limpet("run", *arguments, "-c", "1").returncode == 0
         body = controller.wait_for("run").body
     assert body["timeout"] == 2.5
     assert body["options"] == {
         "timeout": None, "memory": "512m", "cpus": 0.5, "pids": 9, "data": str(limpet.directory / "data"),
-        "env": {"A": "2", "B": "x=y"}, "ttl": 0, "network": "none", "image": "i",
+        "env": {"A": "2", "B": "x=y"}, "ttl": 0, "network": "none", "image": "i", "checkpoint": "off",
     }
 
 
@@ -115,6 +116,11 @@ def test_code_that_is_not_utf8(limpet):
     (["open"], "missing operands"),
     (["open", "a", "b"], "too many operands"),
     (["close"], "missing operands"),
+    (["rollback", "a"], "missing operands"),
+    (["rollback", "a", "c1", "c2"], "too many operands"),
+    (["drop", "a"], "missing operands"),
+    (["branch", "a"], "missing operands"),
+    (["commit", "a/b"], "missing operands"),
     (["put", "x"], "missing operands"),
     (["get", "a-without-path", "x"], "is not SESSION:PATH"),
     (["put", "missing", "a:x"], "missing: No such file"),

@@ -10,10 +10,10 @@ from fake_controller import FakeController
 
 def test_open(limpet):
     with FakeController(limpet.socket) as controller:
-        result = limpet("open", "-t", "5", "--ttl", "60", "a")
+        result = limpet("open", "-t", "5", "--ttl", "60", "--checkpoint", "always", "a")
         body = controller.wait_for("open").body
     assert (result.returncode, result.out) == (0, "opened a (local)\n")
-    assert body["timeout"] == 5 and body["ttl"] == 60
+    assert body["timeout"] == 5 and body["ttl"] == 60 and body["checkpoint"] == "always"
 
 
 SESSIONS = {
@@ -23,6 +23,8 @@ SESSIONS = {
          "execution_count": 3, "epoch": 1, "memory": 50 << 20},
         {"session": "b", "engine": "oci", "container": None, "status": "starting", "created": 2, "idle": 7300,
          "execution_count": 0, "epoch": 1, "memory": 0},
+        {"session": "b/a-branch-with-a-long-name", "engine": "oci", "container": None, "status": "idle", "created": 2,
+         "idle": 0, "execution_count": 12345678, "epoch": 1, "memory": 1 << 40},
     ],
 }
 
@@ -34,8 +36,10 @@ def test_ls(limpet):
     assert [line.split() for line in table.out.splitlines()] == [
         ["SESSION", "ENGINE", "STATUS", "RUNS", "EPOCH", "MEMORY", "IDLE"],
         ["a", "oci", "idle", "3", "1", "50.0M", "1m15s"],
-        ["b", "oci", "starting", "0", "1", "0.0K", "2h01m"],
+        ["b", "oci", "starting", "0", "1", "0B", "2h01m"],
+        ["b/a-branch-with-a-long-name", "oci", "idle", "12345678", "1", "1.0T", "0s"],
     ]
+    assert len({len(line) for line in table.out.splitlines()}) == 1
     assert json.loads(text.out) == SESSIONS
 
 
@@ -66,8 +70,10 @@ def test_shutdown(limpet):
         request.reply()
         request.controller.vanish()
 
-    with FakeController(limpet.socket, shutdown=shutdown):
-        assert limpet("shutdown").returncode == 0
+    for options, body in ([], {}), (["--keep"], {"keep": True}):
+        with FakeController(limpet.socket, shutdown=shutdown) as controller:
+            assert limpet("shutdown", *options).returncode == 0
+            assert controller.wait_for("shutdown").body == body
 
 
 def test_shutdown_without_a_controller_is_no_failure_and_starts_none(limpet):

@@ -1,20 +1,27 @@
 /* Drives one engine as the controller does, and prints what it sees, one "key value" a line.
  *
- *   engine_probe check|choose|sweep|life|leave|burst ENGINE name=value...
+ *   engine_probe check|choose|sweep|life|leave|adopt|burst ENGINE name=value...
  *
  * With expect=gone a life waits for the guest to end by itself.
  *
  * life:  sweep, create, started, report of the guest, memory, gone or remove, removed, sweep
+ * With attach=DIRECTORY the container gets it as /data once it has started and reported, and once more when
+ * the guest has looked at it. data= gives it none from the start.
+ *
  * leave: the same until the report, and then ends as if it had crashed
- * burst: as many containers as count= says, every third removed at once, every third when it has started, the
- *        others when all are settled */
+ * adopt: takes over what another one left: adopt, sweep, started, report, memory, gone or remove, removed,
+ * sweep burst: as many containers as count= says, every third removed at once, every third when it has
+ * started, the others when all are settled */
+#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 #include "host/engine/engine.h"
 #include "proto/base/clock.h"
@@ -28,12 +35,12 @@ typedef struct Probe {
     Engine *engine;
     EngineConfig config;
     ContainerSpec spec;
-    const char *mode;
+    const char *mode, *attach;
     unsigned count, live, settled;
     Container *containers[COUNT_MAX];
     LoopFile reports;
     LoopTimer patience;
-    bool sweeping_last, started, reported;
+    bool sweeping_last, started, reported, looked;
 } Probe;
 
 static void say(const char *key, const char *format, ...) _printf_(2, 3);
@@ -94,6 +101,43 @@ static void settle(Probe *probe, Container *container)
             remove_container(probe, i);
 }
 
+static unsigned count_entries(const char *path)
+{
+    DIR *directory = opendir(path);
+    unsigned count = 0;
+
+    while (directory && readdir(directory))
+        count++;
+    if (directory)
+        closedir(directory);
+    return count;
+}
+
+static int attach(Probe *probe, Container *container)
+{
+    unsigned descriptors = count_entries("/proc/self/fd"), left;
+    Problem problem = PROBLEM_NULL;
+    int r = probe->engine->ops->attach_data(container, probe->attach, &problem);
+
+    left = count_entries("/proc/self/fd") - descriptors;
+    say("attached", "%s", r < 0 ? strerrorname_np(-r) : "ok");
+    if (r < 0)
+        say("problem", "%s %s", error_name(problem.code), problem.text);
+    if (left != 0 || waitpid(-1, NULL, WNOHANG) > 0)
+        say("error", "%u descriptors, or a process, are left of it", left);
+    return r;
+}
+
+/* True when there is nothing to wait for. */
+static bool attach_or_attach_again(Probe *probe)
+{
+    bool again = probe->looked;
+
+    if (!probe->attach)
+        return true;
+    return attach(probe, probe->containers[0]) < 0 || again;
+}
+
 /* Goes on when the guest has reported and the engine has said that it runs, in whichever order. */
 static void go_on(Probe *probe)
 {
@@ -105,7 +149,7 @@ static void go_on(Probe *probe)
         say("memory", "%llu %llu", (unsigned long long)bytes, (unsigned long long)kills);
     if (strcmp(probe->mode, "leave") == 0)
         _exit(0);
-    if (strcmp(probe->spec.session, "gone") != 0)
+    if (strcmp(probe->spec.session, "gone") != 0 && attach_or_attach_again(probe))
         remove_container(probe, 0);
 }
 
@@ -132,8 +176,12 @@ static void on_failed(Container *container, void *userdata, const Problem *probl
 
 static void on_gone(Container *container, void *userdata, const char *why)
 {
+    Probe *probe = userdata;
+
     say("gone", "%s", why);
-    remove_container(userdata, 0);
+    if (probe->attach)
+        attach(probe, container);
+    remove_container(probe, 0);
 }
 
 static void on_removed(void *userdata)
@@ -145,6 +193,17 @@ static void on_removed(void *userdata)
         sweep_last(probe);
 }
 
+static void on_report(Probe *probe, const char *name)
+{
+    if (strcmp(name, "report.txt") == 0)
+        probe->reported = true;
+    else if (strcmp(name, "data.txt") == 0)
+        probe->looked = true;
+    else
+        return;
+    go_on(probe);
+}
+
 static void on_session_changed(LoopFile *file, uint32_t events)
 {
     char buffer[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
@@ -154,12 +213,8 @@ static void on_session_changed(LoopFile *file, uint32_t events)
         struct inotify_event *event = (struct inotify_event *)at;
 
         at += sizeof(*event) + event->len;
-        if (event->len > 0 && strcmp(event->name, "report.txt") == 0) {
-            Probe *probe = container_of(file, Probe, reports);
-
-            probe->reported = true;
-            go_on(probe);
-        }
+        if (event->len > 0)
+            on_report(container_of(file, Probe, reports), event->name);
     }
 }
 
@@ -169,15 +224,18 @@ static void on_patience_due(LoopTimer *timer)
     loop_stop(container_of(timer, Probe, patience)->loop, 1);
 }
 
+static const ContainerEvents events = {on_started, on_failed, on_gone, on_removed};
+
 static void create(Probe *probe, unsigned i)
 {
-    static const ContainerEvents events = {on_started, on_failed, on_gone, on_removed};
     Problem problem = PROBLEM_NULL;
     ContainerSpec spec = probe->spec;
     char name[64];
 
     snprintf(name, sizeof(name), "limpet-%s-%u", spec.owner, i);
     spec.name = name;
+    if (spec.data_dir && !*spec.data_dir)
+        spec.data_dir = NULL;
     if (probe->engine->ops->create(probe->engine, &spec, &events, probe, &probe->containers[i], &problem) <
         0) {
         say("refused", "%s %s", error_name(problem.code), problem.text);
@@ -185,6 +243,27 @@ static void create(Probe *probe, unsigned i)
     }
     probe->live++;
     say("created", "%s", name);
+}
+
+/* The container that another probe made, and a sweep that is to spare it. */
+static void adopt(Probe *probe)
+{
+    Problem problem = PROBLEM_NULL;
+    ContainerSpec spec = probe->spec;
+    char name[64], report[PATH_MAX];
+
+    snprintf(name, sizeof(name), "limpet-%s-0", spec.owner);
+    snprintf(report, sizeof(report), "%s/report.txt", spec.session_dir);
+    spec.name = name;
+    probe->reported = access(report, F_OK) == 0;
+    if (probe->engine->ops->adopt(probe->engine, &spec, &events, probe, &probe->containers[0], &problem) <
+        0) {
+        say("refused", "%s %s", error_name(problem.code), problem.text);
+        return;
+    }
+    probe->live++;
+    say("adopting", "%s", name);
+    probe->engine->ops->sweep(probe->engine, on_swept, probe);
 }
 
 static void print_finding(void *userdata, const EngineFinding *finding)
@@ -200,12 +279,19 @@ static int set(Probe *probe, const char *argument)
     const struct {
         const char *name;
         const char **text;
-    } texts[] = {{"state", &probe->config.state_dir},   {"runtime", &probe->config.runtime_dir},
-                 {"oci", &probe->config.oci_runtime},   {"docker", &probe->config.docker_socket},
-                 {"default", &probe->config.image},     {"guest", &probe->config.guest_path},
-                 {"image", &probe->spec.image},         {"network", &probe->spec.network},
-                 {"session", &probe->spec.session_dir}, {"work", &probe->spec.work_dir},
-                 {"data", &probe->spec.data_dir},       {"link", &probe->spec.link_dir},
+    } texts[] = {{"state", &probe->config.state_dir},
+                 {"runtime", &probe->config.runtime_dir},
+                 {"oci", &probe->config.oci_runtime},
+                 {"docker", &probe->config.docker_socket},
+                 {"default", &probe->config.image},
+                 {"guest", &probe->config.guest_path},
+                 {"image", &probe->spec.image},
+                 {"network", &probe->spec.network},
+                 {"session", &probe->spec.session_dir},
+                 {"work", &probe->spec.work_dir},
+                 {"data", &probe->spec.data_dir},
+                 {"link", &probe->spec.link_dir},
+                 {"attach", &probe->attach},
                  {"expect", &probe->spec.session}};
     const char *value = strchr(argument, '=');
     size_t length = value ? (size_t)(value - argument) : 0;
@@ -244,7 +330,9 @@ static int drive(Probe *probe)
         loop_timer_set(probe->loop, &probe->patience, clock_now() + clock_from_seconds(PATIENCE),
                        on_patience_due) < 0)
         return 1;
-    for (unsigned i = 0; i < probe->count; i++) {
+    if (strcmp(probe->mode, "adopt") == 0)
+        adopt(probe);
+    for (unsigned i = 0; i < probe->count && strcmp(probe->mode, "adopt") != 0; i++) {
         create(probe, i);
         if (strcmp(probe->mode, "burst") == 0 && i % 3 == 0)
             remove_container(probe, i);
@@ -297,6 +385,11 @@ int main(int argc, char **argv)
                  .network = "none"},
         .count = 1,
     };
+    const char *owner = getenv("PROBE_OWNER");
+
+    if (owner)
+        probe.config.owner = probe.spec.owner = owner;
+
     Problem problem = PROBLEM_NULL;
     const EngineOps *ops;
     int r;

@@ -1,7 +1,8 @@
 /* Stands in for limpet-guest in the tests of the engines: writes what it sees from inside its container into
  * /session/report.txt, one "key value" a line, and then does what /run/limpet/mode says: "stay", "exit" or
- * "oom" (a child is killed for want of memory, then it stays). Called with arguments, as by the engine that
- * does not isolate, it takes the two directories from them. */
+ * "oom" (a child is killed for want of memory, then it stays) or "look" (waits for /session/look, and reports
+ * in /session/data.txt what it can do to /data by then). Called with arguments, as by the engine that does
+ * not isolate, it takes the two directories from them. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
@@ -18,7 +20,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/un.h>
+#include <sys/xattr.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -224,6 +228,61 @@ static void exhaust_memory(void)
     fprintf(report, "oom %d\n", WIFSIGNALED(status) ? WTERMSIG(status) : -1);
 }
 
+static void try_to_change_data(void)
+{
+    const struct timespec now[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_NOW}};
+    struct mount_attr writable = {.attr_clr = MOUNT_ATTR_RDONLY};
+
+    try_write("/data");
+    try_write("/data/sub");
+    say_errno("change", "open", open("/data/file", O_WRONLY | O_CLOEXEC) < 0);
+    say_errno("change", "truncate", truncate("/data/file", 0) < 0);
+    say_errno("change", "mkdir", mkdir("/data/directory", 0700) < 0);
+    say_errno("change", "mknod", mknod("/data/null", S_IFCHR | 0666, makedev(1, 3)) < 0);
+    say_errno("change", "mkfifo", mkfifo("/data/fifo", 0600) < 0);
+    say_errno("change", "symlink", symlink("file", "/data/link") < 0);
+    say_errno("change", "link", link("/data/file", "/data/other") < 0);
+    say_errno("change", "rename", rename("/data/file", "/data/other") < 0);
+    say_errno("change", "unlink", unlink("/data/file") < 0);
+    say_errno("change", "rmdir", rmdir("/data/sub") < 0);
+    say_errno("change", "chmod", chmod("/data/file", 04777) < 0);
+    say_errno("change", "chown", chown("/data/file", 1, 1) < 0);
+    say_errno("change", "touch", utimensat(AT_FDCWD, "/data/file", now, 0) < 0);
+    say_errno("change", "setxattr", setxattr("/data/file", "user.limpet", "x", 1, 0) < 0);
+    say_errno("change", "remount", mount(NULL, "/data", NULL, MS_REMOUNT | MS_BIND, NULL) < 0);
+    say_errno("change", "mount_setattr",
+              mount_setattr(AT_FDCWD, "/data", 0, &writable, sizeof(writable)) < 0);
+    say_errno("change", "open_tree", open_tree(AT_FDCWD, "/data", OPEN_TREE_CLONE) < 0);
+    say_errno("change", "umount", umount2("/data", MNT_DETACH) < 0);
+}
+
+/* Whoever makes the file has done to /data what is to be seen. */
+static void wait_for_file(const char *directory, const char *path)
+{
+    char events[4096];
+    int watch = inotify_init1(IN_CLOEXEC);
+
+    inotify_add_watch(watch, directory, IN_CREATE);
+    while (access(path, F_OK) < 0 && read(watch, events, sizeof(events)) > 0)
+        ;
+    close(watch);
+}
+
+static void look_at_data(void)
+{
+    wait_for_file("/session", "/session/look");
+    report = fopen("/session/data.part", "we");
+    if (!report)
+        _exit(1);
+    copy_lines("/proc/self/mountinfo", "mount", (const char *const[]){"", NULL});
+    list("/data", "data");
+    list("/data/sub", "datasub");
+    copy_lines("/data/file", "text", (const char *const[]){"", NULL});
+    try_to_change_data();
+    fclose(report);
+    rename("/session/data.part", "/session/data.txt");
+}
+
 static void read_mode(const char *directory, char *ret, size_t size)
 {
     char path[4096];
@@ -267,6 +326,8 @@ int main(int argc, char **argv)
     rename(part, whole);
     if (strncmp(mode, "exit", 4) == 0)
         return 7;
+    if (strncmp(mode, "look", 4) == 0)
+        look_at_data();
     if (strncmp(mode, "deaf", 4) == 0) {
         signal(SIGTERM, SIG_IGN);
         fork();

@@ -49,9 +49,11 @@ class Limpetd:
             "--runtime-dir", os.path.join(self.directory, "run"), "--socket", self.socket, *more,
         ]  # fmt: skip
 
-    def start(self):
+    def start(self, *more):
+        """Without spares unless LIMPET_POOL says otherwise: most tests are about one container."""
+        environment = {"LIMPET_POOL": "0"} | os.environ
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, **self.run_as)
+            self.process = subprocess.Popen(self.command(*more), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, **self.run_as)
         end = time.monotonic() + START
         while time.monotonic() < end and self.process.poll() is None:
             try:
@@ -80,6 +82,12 @@ class Limpetd:
             self.process.kill()
             self.process.wait()
             self.process = None
+
+    def kill(self):
+        """Ends it as a crash does: its sessions are left to the next one."""
+        self.process.kill()
+        self.process.wait()
+        self.process = None
 
     def leftovers(self):
         """Processes of this machine that were started with our directory."""

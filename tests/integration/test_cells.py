@@ -168,6 +168,12 @@ def test_streamed_output_is_whole(session):
     assert "".join(err) == result.stderr == "".join(f"{i}\n" for i in range(20000))
 
 
+def test_a_pipe_that_was_widened_is_usual_again_in_the_next_call(session):
+    code = "import fcntl, sys\nfor _ in range(1000): sys.stdout.write('x' * 65536)"
+    assert ok(session, code, on_stdout=lambda text: None).stdout_bytes == 1000 * 65536
+    assert ok(session, "fcntl.fcntl(1, 1032)").result == "65536"  # F_GETPIPE_SZ
+
+
 def test_displays(session):
     shown = []
     code = "from IPython.display import display, HTML\ndisplay(HTML('<b>x</b>'))\nprint('y')"

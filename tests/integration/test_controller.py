@@ -159,7 +159,8 @@ VARY = ("run_id", "duration", "usage", "execution_count")
 SEGFAULT = "import ctypes; ctypes.string_at(0)"
 FLOOD = "import sys\nfor _ in range(100): sys.stdout.write(('x' * 1023 + '\\n') * 1024)\nNone"
 FIGURE = "import matplotlib.pyplot as plt\n_ = plt.plot([1, 2])"
-HOG = "x = bytearray()\nwhile True: x += b'x' * (16 << 20)"
+# Shared memory is what no limit of the process's own counts.
+HOG = "import mmap\nm = mmap.mmap(-1, 1 << 30)\nfor i in range(0, 1 << 30, 4096): m[i] = 1"
 
 
 def without_addresses(value):

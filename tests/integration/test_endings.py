@@ -1,4 +1,5 @@
-"""How a call may end, and what becomes of the state."""
+"""How a call may end, and what becomes of the state that no checkpoint protects; test_state.py has that which one
+does."""
 
 import io
 import signal
@@ -7,6 +8,12 @@ import time
 
 import limpet
 import pytest
+
+
+@pytest.fixture
+def session(client, name):
+    with client.open(name, checkpoint="off") as session:
+        yield session
 
 
 def lost(result, status, name):
@@ -98,7 +105,7 @@ def test_exec_replaces_the_interpreter(session):
 def test_out_of_memory(client, name, limpetd):
     if not limpetd.isolates:
         pytest.skip("the local engine has no memory limit")
-    with client.open(name, memory="128m") as session:
+    with client.open(name, memory="128m", checkpoint="off") as session:
         assert session.options["memory"] == 128 << 20
         result = session.run("x = b'x' * (1 << 30)\nlen(x)", timeout=60)
         if result.status == "error":

@@ -23,7 +23,7 @@ def test_open_attaches(client, name):
         assert caught.value.options == ("memory",)
 
 
-@pytest.mark.parametrize("bad", ["", "x" * 65, "a/b", "-a", ".a", "a b", "ä", "a\n", "../x"])
+@pytest.mark.parametrize("bad", ["", "x" * 65, "-a", ".a", "a b", "ä", "a\n", "../x"])
 def test_bad_names(client, bad):
     with pytest.raises(limpet.BadRequest):
         client.open(bad)

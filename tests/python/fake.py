@@ -11,7 +11,8 @@ import zmq
 HELLO, REPLY, ERROR = 1, 2, 3
 OPEN, RUN, INTERRUPT, RESET, CLOSE = 10, 11, 12, 13, 14
 SESSIONS, RESULT, PUT, GET, SHUTDOWN = 15, 16, 17, 18, 19
-OUTPUT, DISPLAY, CREDIT = 40, 41, 42
+CHECKPOINT, CHECKPOINTS, ROLLBACK, DROP, BRANCH, COMMIT, NAMESPACE = 20, 21, 22, 23, 24, 25, 26
+OUTPUT, DISPLAY, CREDIT, ASK, ANSWER = 40, 41, 42, 43, 44
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 RUN_ID = "00112233445566778899aabbccddeeff"
@@ -27,6 +28,9 @@ def record(**fields):
         "status": "ok",
         "state": "kept",
         "rolled_back_to": None,
+        "not_restored": [],
+        "state_protection": {"level": "checkpoint", "execution_count": 0, "reason": None},
+        "changed": None,
         "epoch": 1,
         "stdout": "",
         "stderr": "",
@@ -45,6 +49,21 @@ def record(**fields):
         "skipped": {},
         "duration": 0.001,
         "usage": {"cpu": 0.0, "peak_memory": 0},
+        **fields,
+    }
+
+
+def checkpoint(**fields):
+    return {
+        "id": "c1",
+        "name": None,
+        "session": "a",
+        "execution_count": 3,
+        "created": 1.5,
+        "automatic": False,
+        "files": False,
+        "private_bytes": 4096,
+        "parent": None,
         **fields,
     }
 
@@ -84,6 +103,15 @@ class Controller:
             RESET: lambda request: request.reply(epoch=2),
             CLOSE: lambda request: request.reply(),
             SHUTDOWN: lambda request: request.reply(),
+            CHECKPOINT: self.checkpoint,
+            CHECKPOINTS: lambda request: request.reply(checkpoints=[]),
+            ROLLBACK: lambda request: request.reply(
+                checkpoint="c1", execution_count=3, epoch=2, files="kept", not_restored=[]
+            ),
+            DROP: lambda request: request.reply(),
+            BRANCH: self.branch,
+            COMMIT: lambda request: request.reply(execution_count=4, epoch=2),
+            NAMESPACE: lambda request: request.reply(names=[], more=0),
             CREDIT: lambda request: None,
         }
         self._wake, self._woken = socket.socketpair()
@@ -142,6 +170,15 @@ class Controller:
             session=request.body["session"], instance="i1", created=True, engine="local", options=options
         )
 
+    def branch(self, request):
+        body = request.body
+        name = f"{body['session']}/{body['name']}"
+        request.reply(session=name, instance=f"i-{body['name']}", created=True, engine="local", options={})
+
+    def checkpoint(self, request):
+        fields = {name: request.body[name] for name in ("session", "name", "files") if name in request.body}
+        request.reply(checkpoint=checkpoint(**fields), dropped=[])
+
     def _end(self):
         self._running = False
 
@@ -165,4 +202,7 @@ class Controller:
         request = Request(self, peer, kind, number, body)
         self.requests.append(request)
         self.seen.put(request)
-        self.handlers[kind](request)
+        try:
+            self.handlers[kind](request)
+        except Exception as error:  # so that the test fails instead of waiting
+            request.fail(1204, "Internal", f"the test's handler: {error!r}")

@@ -4,7 +4,6 @@ import asyncio
 import gc
 import inspect
 import io
-import threading
 
 import fake
 import limpet
@@ -37,7 +36,7 @@ def test_the_same_methods_with_the_same_arguments(blocking, mirror):
     for name, method in public(blocking).items():
         other = public(mirror)[name]
         assert inspect.iscoroutinefunction(other)
-        assert inspect.signature(other).parameters == inspect.signature(method).parameters
+        assert str(inspect.signature(other)).replace("Async", "") == str(inspect.signature(method))
     constructor, other = inspect.signature(blocking).parameters, inspect.signature(mirror).parameters
     assert list(constructor) == list(other)
 
@@ -242,21 +241,6 @@ def test_a_call_is_asked_again_at_the_next_controller(controller, arun):
         successor.stop()
 
 
-def test_other_requests_are_unavailable_after_a_loss(controller, arun):
-    controller.on(fake.RESET, lambda request: None)
-
-    async def main(client, session):
-        stopper = threading.Thread(target=lambda: (controller.wait(fake.RESET), controller.stop()))
-        stopper.start()
-        with pytest.raises(limpet.Unavailable):
-            await session.reset()
-        with pytest.raises(limpet.Unavailable):
-            await client.sessions()
-        stopper.join(10)
-
-    arun(main)
-
-
 def test_close_wakes_who_waits(controller):
     controller.on(fake.RUN, lambda request: None)
 
@@ -314,7 +298,7 @@ def test_something_else_listens(tmp_path):
 
 
 def test_nothing_is_answered(tmp_path, monkeypatch):
-    monkeypatch.setattr("limpet._requests.HANDSHAKE_TIMEOUT", 0.05)
+    monkeypatch.setattr("limpet._recovery.HANDSHAKE_TIMEOUT", 0.05)
     path = str(tmp_path / "silent.sock")
 
     async def answer(reader, writer):

@@ -33,10 +33,11 @@ def test_open_sends_only_what_was_given(client, controller, tmp_path, monkeypatc
         ttl=0,
         network="none",
         image="i",
+        checkpoint="always",
     )
     options = {
         "timeout": 5, "memory": "512m", "cpus": 0.5, "pids": 64, "data": str(tmp_path / "d"),
-        "env": {"A": "b"}, "ttl": 0, "network": "none", "image": "i",
+        "env": {"A": "b"}, "ttl": 0, "network": "none", "image": "i", "checkpoint": "always",
     }  # fmt: skip
     assert controller.bodies(fake.OPEN) == [{"session": "a"}, {"session": "b", **options}]
     assert (session.name, session.engine, session.options) == ("b", "local", options)
@@ -51,10 +52,11 @@ def test_run_sends_the_call_and_returns_its_record(session, controller):
     assert body == {"session": "a", "instance": "i1", "code": "x + 1", "timeout": 2.5}
     assert len(run_id) == 32 and set(run_id) <= set("0123456789abcdef")
     assert (result.run_id, result.result, result.ok) == (run_id, "x + 1", True)
-    session.run("y")
+    session.run("y", on_error="rollback")
     session.run("z", run_id=fake.RUN_ID)
-    ids = [body["run_id"] for body in controller.bodies(fake.RUN)[1:]]
-    assert ids[0] != run_id and ids[1] == fake.RUN_ID
+    second, third = controller.bodies(fake.RUN)[1:]
+    assert second["run_id"] != run_id and third["run_id"] == fake.RUN_ID
+    assert second["on_error"] == "rollback" and "on_error" not in third
 
 
 def test_ephemeral_run(client, controller):
@@ -304,7 +306,7 @@ def test_something_else_listens(tmp_path):
 
 
 def test_nothing_is_answered(tmp_path, monkeypatch):
-    monkeypatch.setattr("limpet._connection.HANDSHAKE_TIMEOUT", 0.05)
+    monkeypatch.setattr("limpet._recovery.HANDSHAKE_TIMEOUT", 0.05)
     path = str(tmp_path / "silent.sock")
     thread = raw_server(path, b"")
     with limpet.Client(path) as client, pytest.raises(limpet.Unavailable, match="timed out"):

@@ -35,8 +35,13 @@ def test_a_wheel_is_complete_and_the_same_each_time(backend, tmp_path):
     assert (tmp_path / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
     with zipfile.ZipFile(tmp_path / name) as wheel:
         names = set(wheel.namelist())
-    sources = os.listdir(os.path.join(PROJECT, "src", "limpet"))
-    assert {f"limpet/{source}" for source in sources if source != "__pycache__"} <= names
+    sources = os.path.join(PROJECT, "src")
+    assert names >= {
+        os.path.relpath(os.path.join(folder, name), sources)
+        for folder, _, files in os.walk(os.path.join(sources, "limpet"))
+        for name in files
+        if name.endswith(".py")
+    }
     assert "limpet/py.typed" in names
 
 

@@ -10,7 +10,7 @@ import limpet
 import msgpack
 import pytest
 from fake import ROOT
-from limpet import _wire, errors
+from limpet import _requests, _wire, errors
 
 
 def read(*path):
@@ -31,7 +31,7 @@ def test_kinds_are_those_of_the_table():
     table = re.findall(r"^MESSAGE\((\d+), (\w+), ", read("proto", "messages.def"), re.M)
     known = {name: getattr(_wire, name) for _, name in table if hasattr(_wire, name)}
     assert known == {name: int(number) for number, name in table if name in known}
-    assert len(known) == 16
+    assert len(known) == 25
 
 
 def test_limits_are_those_of_the_header():
@@ -80,13 +80,64 @@ def test_golden_vectors(vector):
     assert frame[2 if len(data) < 256 else 9 :] == data
 
 
-@pytest.mark.parametrize("name", ["run-reply", "run-reply-full", "run-reply-lost"])
+@pytest.mark.parametrize(
+    "name", ["run-reply", "run-reply-full", "run-reply-lost", "run-reply-rolled-back"]
+)
 def test_golden_records_are_results(name):
-    _, _, body = _wire.decode(
-        memoryview(bytes.fromhex(json.loads(read("proto", "vectors", f"{name}.json"))["hex"]))
-    )
+    body = golden(name)[2]
     result = limpet.Result.from_record(body)
     assert json.dumps(result.to_dict()) and result.run_id == body["run_id"]
+
+
+SESSION = {"session": "a", "instance": "5d41402abc4b2a76"}
+
+
+def golden(name):
+    vector = json.loads(read("proto", "vectors", f"{name}.json"))
+    return _wire.decode(memoryview(bytes.fromhex(vector["hex"])))
+
+
+@pytest.mark.parametrize(
+    "name, request_",
+    [
+        ("checkpoint", _requests.checkpoint("clean", True)),
+        ("checkpoints", _requests.checkpoints()),
+        ("rollback", _requests.rollback("clean")),
+        ("drop", _requests.drop("c3")),
+        ("branch", _requests.branch("try-a", "c3")),
+        ("commit", _requests.commit("try-a")),
+        ("namespace", _requests.namespace()),
+    ],
+)
+def test_golden_requests_are_what_is_sent(name, request_):
+    kind, _, body = golden(name)
+    request_ = request_.of({**SESSION, "session": body["session"]})
+    assert (request_.kind, request_.body) == (kind, body)
+
+
+@pytest.mark.parametrize(
+    "name, request_, value",
+    [
+        (
+            "rollback-reply",
+            _requests.rollback("x"),
+            limpet.Rollback("c3", 2, 2, "restored", ["thread 'poller'"]),
+        ),
+        ("commit-reply", _requests.commit("x"), limpet.Committed(execution_count=4, epoch=2)),
+        ("drop-reply", _requests.drop("x"), None),
+    ],
+)
+def test_golden_replies(name, request_, value):
+    assert request_.read(golden(name)[2]) == value
+
+
+def test_golden_checkpoints_and_variables():
+    taken = _requests.checkpoint(None, False).read(golden("checkpoint-reply")[2])
+    kept = _requests.checkpoints().read(golden("checkpoints-reply")[2])
+    assert taken == kept[1] and taken.dropped == ("c2",) and taken.parent == kept[0].id
+    names = _requests.namespace().read(golden("namespace-reply")[2])
+    assert [name.name for name in names] == ["np", "x", "a", "table"]
+    assert (names[1].repr, names[2].shape, names.more) == ("41", (1000, 3), 0)
 
 
 def message(*parts):

@@ -71,59 +71,10 @@ def test_output_that_was_missed_comes_from_the_record(session, controller, succe
     assert "stream" not in successor.bodies(fake.RUN)[0]
 
 
-def test_a_call_gives_up_after_the_timeout(controller):
-    with limpet.Client(controller.path, reconnect_timeout=0.2) as client:
-        session = client.open("a")
-        controller.on(fake.RUN, lambda request: controller.do(controller._end))
-        stopper = threading.Thread(target=lambda: (controller.wait(fake.RUN), controller.stop()))
-        stopper.start()
-        with pytest.raises(limpet.Unavailable, match="cannot be reached"):
-            session.run("x")
-        stopper.join(10)
-
-
 def test_the_first_connection_is_not_waited_for(tmp_path):
     with limpet.Client(tmp_path / "nobody.sock", reconnect_timeout=60) as client:
         with pytest.raises(limpet.Unavailable):
             client.run("x")
-
-
-@pytest.mark.parametrize(
-    "request_, kind",
-    [
-        (lambda client: client.open("b"), fake.OPEN),
-        (lambda client: client.sessions(), fake.SESSIONS),
-        (lambda client: client.result(fake.RUN_ID), fake.RESULT),
-    ],
-)
-def test_what_may_be_repeated_is(client, controller, successor, request_, kind):
-    controller.on(kind, lambda request: None)
-    successor.on(fake.SESSIONS, lambda request: request.reply(controller={}, sessions=[]))
-    successor.on(fake.RESULT, lambda request: request.reply(record=None))
-    replaced = threading.Thread(target=lambda: (controller.wait(kind), replace(controller, successor)))
-    # Listening again must come before the connection ends: the second attempt is made at once.
-    client._endpoint.start = lambda: replaced.join(10)
-    client._endpoint.autostart = True
-    replaced.start()
-    request_(client)
-    assert len(successor.bodies(kind)) == 1
-
-
-def test_what_may_not_be_repeated_is_not(session, controller, successor):
-    controller.on(fake.RESET, lambda request: None)
-    replaced = threading.Thread(target=lambda: (controller.wait(fake.RESET), replace(controller, successor)))
-    replaced.start()
-    with pytest.raises(limpet.Unavailable):
-        session.reset()
-    replaced.join(10)
-    assert successor.bodies(fake.RESET) == []
-
-
-def test_a_connection_that_ended_long_ago_is_made_again(session, controller, successor):
-    """Sending fails before anything was asked, so that every request may be sent again."""
-    replace(controller, successor)
-    session.reset()
-    assert len(successor.bodies(fake.RESET)) == 1
 
 
 def test_unavailable_as_an_answer_is_not_asked_again(session, controller):

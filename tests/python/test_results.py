@@ -12,6 +12,18 @@ FULL = fake.record(
     status="crashed",
     state="rolled_back",
     rolled_back_to={"checkpoint": "c1", "execution_count": 6},
+    not_restored=["thread 'x'"],
+    state_protection={"level": "checkpoint", "execution_count": 6, "reason": None},
+    changed={
+        "added": [
+            {"name": "a", "type": "T", "shape": [2, 3], "dtype": "f8", "bytes": 48, "repr": None},
+        ],
+        "changed": [
+            {"name": "x", "type": "int", "shape": None, "dtype": None, "bytes": 28, "repr": "41"},
+        ],
+        "deleted": ["y"],
+        "more": 2,
+    },
     epoch=3,
     stdout="out\n",
     stderr="err\n",
@@ -43,6 +55,11 @@ def test_every_field_is_an_attribute():
     result = limpet.Result.from_record(FULL)
     assert not result.ok and result.signal == 11 and result.exit_code is None
     assert result.rolled_back_to == limpet.RolledBackTo("c1", 6)
+    assert result.not_restored == ["thread 'x'"]
+    assert result.state_protection == {"level": "checkpoint", "execution_count": 6, "reason": None}
+    assert result.changed.added[0].name == "a" and result.changed.added[0].shape == (2, 3)
+    assert result.changed.changed == [limpet.Variable("x", "int", bytes=28, repr="41")]
+    assert result.changed.deleted == ["y"] and result.changed.more == 2 and result.changed
     assert result.error == limpet.ErrorInfo("Crashed", "segmentation fault", "Traceback")
     assert result.displays[0].data["image/png"] == b"\x89PNG" and result.displays[0].is_result
     assert result.artifacts["/session/artifacts/\udcff"] == "/host/%FF"
@@ -69,6 +86,42 @@ def test_absent_and_nil_are_the_same():
     assert limpet.Result.from_record(short) == limpet.Result.from_record(fake.record())
 
 
+def test_a_call_that_changes_nothing():
+    result = limpet.Result.from_record(fake.record())
+    assert not result.changed and result.changed == limpet.Changed([], [], [], 0)
+    assert result.to_dict() == fake.record()
+    unprotected = {"level": "none", "reason": "no memory for one"}
+    result = limpet.Result.from_record(fake.record(state_protection=unprotected))
+    assert result.state_protection == {"execution_count": None, **unprotected}
+    never_ran = fake.record(state_protection=None)
+    result = limpet.Result.from_record(never_ran)
+    assert result.state_protection == {} and result.to_dict() == never_ran
+
+
+@pytest.mark.parametrize(
+    "fields, warning",
+    [
+        ({}, None),
+        ({"session": None, "state": "lost"}, None),
+        ({"state": "lost"}, "the variables of a are lost, its files are not"),
+        (
+            {"state": "rolled_back", "rolled_back_to": {"checkpoint": "c1", "execution_count": 6}},
+            "the variables of a are as call 6 left them",
+        ),
+        (
+            {
+                "state": "rolled_back",
+                "rolled_back_to": {"checkpoint": "c1", "execution_count": 0},
+                "not_restored": ["thread 'x'", "a socket"],
+            },
+            "the variables of a are as they were before the first call; not restored: thread 'x', a socket",
+        ),
+    ],
+)
+def test_the_warning_says_what_became_of_the_variables(fields, warning):
+    assert limpet.Result.from_record(fake.record(**fields)).warning == warning
+
+
 def test_results_do_not_change_and_can_be_copied():
     result = limpet.Result.from_record(FULL)
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -82,9 +135,9 @@ def test_repr_is_short_and_says_what_matters():
     )
     text = repr(limpet.Result.from_record({**FULL, "session": None, "stdout": "x" * 1000}))
     assert text.startswith(
-        "<Result in a container of its own: crashed, rolled_back, Crashed: segmentation fault"
+        "<Result in a container of its own: crashed, rolled_back to [6], Crashed: segmentation fault"
     )
-    assert "2 artifacts" in text and len(text) < 300
+    assert "2 artifacts" in text and "1 not restored" in text and len(text) < 300
 
 
 @pytest.mark.parametrize(
@@ -104,6 +157,12 @@ def test_repr_is_short_and_says_what_matters():
         {"artifacts": {5: "x"}},
         {"artifact_info": {"x": {"size": 1}}},
         {"rolled_back_to": 3},
+        {"not_restored": None},
+        {"state_protection": 5},
+        {"changed": 5},
+        {"changed": {"added": [5]}},
+        {"changed": {"added": [{"name": "x", "surprise": 1, "type": "t"}]}},
+        {"changed": {"more": "many"}},
     ],
 )
 def test_what_is_no_record_is_a_mismatch(change):

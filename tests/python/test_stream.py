@@ -3,6 +3,7 @@
 import fake
 import limpet
 import pytest
+from limpet._stream import Stream
 
 
 def streaming(*events, **record):
@@ -131,3 +132,97 @@ def test_malformed_events_are_a_mismatch(session, controller, event):
     controller.on(fake.RUN, streaming(event))
     with pytest.raises(limpet.ProtocolMismatch):
         session.run("1", on_stdout=lambda text: None)
+
+
+class Outage:
+    """A call with callbacks whose connection is lost after some events; got is what the callbacks got."""
+
+    def __init__(self, *events):
+        self.got = []
+        self.stream = Stream(
+            lambda text: self.got.append(text), lambda text: self.got.append(text), self.got.append
+        )
+        for kind, body in events:
+            self._deliver([self.stream.event(kind, body)])
+        assert self.stream.lost({"code": "x", "stream": True}) == {"code": "x"}
+
+    def end(self, **record):
+        before = len(self.got)
+        self._deliver(self.stream.rest(limpet.Result.from_record(fake.record(**record))))
+        return self.got[before:]
+
+    @staticmethod
+    def _deliver(deliveries):
+        for callback, value in filter(None, deliveries):
+            callback(value)
+
+
+def test_missed_output_begins_where_the_events_ended():
+    """In the middle of a character, after bytes that are none, and with nothing before or after."""
+    data = "aä€b".encode() + b"\xff\xe2\x82" + "c€".encode()
+    text = data.decode("utf-8", "replace")
+    for size in range(len(data) + 1):
+        outage = Outage(*(out(data[i : i + 1]) for i in range(size)))
+        outage.end(stdout=text, stdout_bytes=len(data))
+        assert "".join(outage.got) == text
+
+
+def test_what_was_missed_comes_by_stream():
+    outage = Outage(out(b"1"), out(b"2", 2))
+    assert outage.end(stdout="1a", stderr="2b", stdout_bytes=2, stderr_bytes=2) == ["a", "b"]
+
+
+@pytest.mark.parametrize("seen, lost", [(0, 7), (2, 7), (5, 7), (9, 3), (12, 0)])
+@pytest.mark.parametrize("file", ["/session/.limpet/1.stdout", None])
+def test_output_that_is_not_in_the_record_is_counted(seen, lost, file):
+    """12 bytes were written; the record has the first 5."""
+    data = b"0123456789ab"
+    outage = Outage(out(data[:seen]))
+    rest = outage.end(stdout="01234", stdout_bytes=12, truncated=True, stdout_file=file)
+    notice = [rest.pop()] if lost else []
+    assert "".join(rest) == data[seen:5].decode()
+    where = f"the whole text is in {file}" if file else "they are lost"
+    expected = f"\n[limpet: {lost} more bytes of stdout came while the controller was away; {where}]\n"
+    assert notice == ([expected] if lost else [])
+
+
+def test_only_the_stream_that_was_cut_is_counted():
+    outage = Outage(out(b"\xe2\x82"), out(b"x", 2))
+    rest = outage.end(
+        stdout="\ufffd", stdout_bytes=2, stderr="x", stderr_bytes=9, truncated=True, stderr_file="/f"
+    )
+    assert rest[0] == "\ufffd" and "8 more bytes of stderr" in rest[1] and len(rest) == 2
+
+
+def shown(text, display_id=None, update=False):
+    return fake.DISPLAY, {
+        "data": {"text/plain": text},
+        "metadata": {},
+        "display_id": display_id,
+        "is_result": False,
+        "update": update,
+    }
+
+
+def test_displays_that_were_missed_or_changed_meanwhile():
+    entry = {text: shown(text, display_id)[1] for text, display_id in (("a2", "a"), ("b2", "b"), ("c", None))}
+    outage = Outage(shown("a1", "a"), shown("b1", "b"), shown("a2", "a", update=True))
+    rest = outage.end(displays=[entry["a2"], entry["b2"], entry["c"]])
+    assert [(display.data["text/plain"], display.update) for display in rest] == [("b2", True), ("c", False)]
+
+
+@pytest.mark.parametrize("wait", [False, True])
+def test_displays_that_were_taken_back(wait):
+    back = (fake.DISPLAY, {**shown("", None)[1], "data": {}, "metadata": {"wait": wait}, "update": True})
+    outage = Outage(shown("a", None), shown("b", None), back, shown("c", None), shown("d", None))
+    rest = outage.end(displays=[shown(text, None)[1] for text in ("c", "d", "e")])
+    assert [display.data["text/plain"] for display in rest] == ["e"]
+
+
+def test_without_a_callback_nothing_is_made_up():
+    stream = Stream(None, None, None)
+    stream.lost({})
+    result = limpet.Result.from_record(
+        fake.record(stdout="x", stdout_bytes=9, truncated=True, displays=[PLOT])
+    )
+    assert list(stream.rest(result)) == []

@@ -1,0 +1,380 @@
+"""The code_sandbox tool in real agents: what the model is given, what the application is given, and when."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+
+import agents
+import limpet
+import pytest
+from conftest import ROOT
+from langchain_core.messages import ToolMessage
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from limpet.langgraph import code_sandbox
+
+UNINTERRUPTIBLE = "sum(range(10**12))"
+
+
+@pytest.fixture(params=["blocking", "asyncio"])
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def make(client, name, kind):
+    """Makes an agent of this thread with a tool of these options."""
+    made = []
+
+    def make(thread=name, **options):
+        made.append(agents.Agent(code_sandbox(client, **options), thread, kind, rewind=False))
+        return made[-1]
+
+    yield make
+    for agent in made:
+        agent.close()
+    for row in client.sessions():
+        if row.session.startswith(name):
+            client.open(row.session).close()
+
+
+def invoke(tool, name, **args):
+    """As the tool node does it, without a graph around."""
+    call = {"name": tool.name, "args": args, "id": "call-1", "type": "tool_call"}
+    return tool.invoke(call, {"configurable": {"thread_id": name}})
+
+
+def blocks(message, kind):
+    return [block for block in message.content_blocks if block["type"] == kind]
+
+
+def test_variables_stay_and_threads_are_apart(make, name):
+    one, other = make(), make(f"{name}-2")
+    one.ask("import math; x = 1")
+    other.ask("x = 2")
+    assert one.value("x, math.pi > 3") == "(1, True)"
+    assert other.value("x, 'math' in globals()") == "(2, False)"
+
+
+def test_what_a_call_gives(make, name, client):
+    (message,) = make().ask("print('out'); import sys; print('err', file=sys.stderr); 6 * 7")
+    assert isinstance(message, ToolMessage) and (message.name, message.status) == ("code_sandbox", "success")
+    assert message.content.startswith("[call 1 of a new session: ok, ")
+    assert "\nstdout:\nout\nstderr:\nerr\nvalue:\n42" in message.content
+    given = message.artifact
+    assert (given["stdout"], given["stderr"], given["result"]) == ("out\n", "err\n", "42")
+    assert (given["session"], given["status"], given["checkpoint_id"]) == (name, "ok", None)
+    assert given["instance"] == client.open(name).instance
+    assert client.result(given["run_id"]).to_dict().items() <= given.items()
+
+
+def test_an_error(make):
+    agent = make()
+    message = agent.one("x = 1\ndef f(): return 1 / 0\nf()")
+    assert message.status == "error" and message.artifact["status"] == "error"
+    assert "ZeroDivisionError: division by zero" in message.text and "line 2, in f" in message.text
+    assert "STATE" not in message.text and agent.value("x") == "1"
+    deep = agent.one(
+        "def g(n): return g(n - 1) if n else open('/nowhere')\nclass E(Exception): pass\nraise E('m' * 50000)"
+    )
+    assert len(deep.text) < 20000 and "E: mmm" in deep.text
+
+
+def test_an_artifact(make):
+    message = make().one(
+        "import os; os.makedirs('artifacts', exist_ok=True); open('artifacts/a b.txt', 'w').write('hello')\n"
+        "open(b'artifacts/\\xff', 'w').close()"
+    )
+    assert (
+        "artifacts:\n" in message.text and "/session/artifacts/a b.txt (text/plain, 5 bytes)" in message.text
+    )
+    with open(message.artifact["artifacts"]["/session/artifacts/a b.txt"], encoding="utf-8") as file:
+        assert file.read() == "hello"
+    odd = r"/session/artifacts/\udcff"
+    assert odd in message.text and os.path.isfile(message.artifact["artifacts"][odd])
+
+
+def test_a_figure(make):
+    agent = make(max_images=1)
+    show = "from IPython.display import display, Image\n"
+    data = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+    pixel = f"import base64; png = base64.b64decode({data!r})\n"
+    message = agent.one(show + pixel + "print('see'); display(Image(png)); display(Image(png))")
+    (image,) = blocks(message, "image")
+    assert image["mime_type"] == "image/png" and image["base64"].startswith("iVBORw0KGgo")
+    assert "see" in message.text and "(1 more figures are not shown here)" in message.text
+    assert len(message.artifact["displays"]) == 2
+
+
+def test_too_much_output(make):
+    agent = make(max_chars=1000)
+    message = agent.one("print('begin', 'x' * 5000, 'end')")
+    assert "begin xxx" in message.text and "xxx end" in message.text and "characters left out" in message.text
+    assert len(message.text) < 1500 and len(message.artifact["stdout"]) > 5000
+    more = agent.one("print('begin'); print('y' * 3_000_000); print('the', 'end')")
+    file = more.artifact["stdout_file"]
+    assert f"the full text is in {file}" in more.text
+    assert "begin\nyyy" in more.text and "yyy\nthe end" in more.text and len(more.text) < 1500
+
+
+def test_state_that_was_not_kept(make):
+    agent = make(timeout=1, checkpoint="always")
+    agent.ask("x = 1")
+    message = agent.one(f"x = 2; {UNINTERRUPTIBLE}")
+    assert message.status == "error" and message.artifact["state"] == "rolled_back"
+    assert (
+        "STATE ROLLED BACK: the variables are as they were before this call (as call 1 left them)"
+        in message.text
+    )
+    assert "TimeoutKilled" in message.text and agent.value("x") == "1"
+
+
+def test_state_that_was_lost(make):
+    agent = make(checkpoint="off")
+    agent.ask("x = 1")
+    message = agent.one("import os; os._exit(3)")
+    assert message.artifact["state"] == "lost" and "STATE LOST" in message.text
+    assert agent.value("'x' in globals()") == "False"
+
+
+def test_clean_containers(make, client):
+    agent = make(session="ephemeral", timeout=20)
+    agent.ask("x = 1")
+    message = agent.one("'x' in globals()")
+    assert message.artifact["result"] == "False" and message.text.startswith("[ok, ")
+    assert message.artifact["session"] is None
+    (big,) = agent.ask("print('z' * 3_000_000)")
+    assert "the rest is gone with the container" in big.text and "full text is in" not in big.text
+
+
+def test_files_of_a_clean_container(make, isolating):
+    message = make(session="ephemeral").one("open('/work/artifacts/a.txt', 'w').write('hello')")
+    (path, host), *_ = message.artifact["artifacts"].items()
+    assert path == "/work/artifacts/a.txt" and path in message.text
+    with open(host, encoding="utf-8") as file:
+        assert file.read() == "hello"
+
+
+def test_what_the_model_may_choose(client, name):
+    tool = code_sandbox(client, allow_session=True, max_timeout=5)
+    assert set(convert_to_openai_tool(tool)["function"]["parameters"]["properties"]) == {
+        "code",
+        "session",
+        "timeout",
+    }
+    invoke(tool, name, code="x = 1")
+    assert invoke(tool, name, code="'x' in globals()", session="ephemeral").artifact["result"] == "False"
+    slow = invoke(tool, name, code="import time; time.sleep(60)", timeout=0.2)
+    assert (slow.status, slow.artifact["status"]) == ("error", "timeout")
+    for wrong in ({"timeout": 6}, {"timeout": 0}, {"session": "other"}):
+        with pytest.raises(ValueError):
+            invoke(tool, name, code="1", **wrong)
+    client.open(name).close()
+
+
+def test_what_the_model_may_not_choose(client, name):
+    tool = code_sandbox(client)
+    assert set(convert_to_openai_tool(tool)["function"]["parameters"]["properties"]) == {"code"}
+    message = invoke(tool, name, code="1", session="ephemeral", timeout=1e9, config={}, tool_call_id="x")
+    assert message.artifact["session"] == name and message.tool_call_id == "call-1"
+    client.open(name).close()
+
+
+def test_without_a_thread(client):
+    with pytest.raises(ValueError, match="thread_id"):
+        code_sandbox(client).invoke({"code": "1"})
+    with pytest.raises(ValueError, match="thread_id"):
+        invoke(code_sandbox(client), "", code="1")
+
+
+def test_any_thread_id_has_its_session(client, name):
+    tool = code_sandbox(client)
+    for thread in (f"{name} with spaces/é", f"{name}" + "x" * 100):
+        message = invoke(tool, thread, code="x = 1")
+        session = message.artifact["session"]
+        assert message.status == "success" and session.startswith(name) and len(session) <= 64
+        assert invoke(tool, thread, code="x").artifact["result"] == "1"
+        client.open(session).close()
+    assert tool.session_name({"configurable": {"thread_id": "a b"}}) != tool.session_name(
+        {"configurable": {"thread_id": "a/b"}}
+    )
+
+
+def test_wrong_use():
+    for arguments, error in (
+        ({"session": "sticky"}, ValueError),
+        ({"memroy": "1g"}, TypeError),
+        ({"session": "ephemeral", "ttl": 5}, TypeError),
+        ({"max_timeout": 0}, ValueError),
+        ({"max_chars": 1}, ValueError),
+        ({"client": "/run/limpet.sock"}, TypeError),
+    ):
+        with pytest.raises(error):
+            code_sandbox(**arguments)
+
+
+def test_a_failure_is_an_answer(make, client, name):
+    client.open(name, timeout=30)
+    message = make(timeout=20).one("1")
+    assert message.status == "error" and "did not run the code. OptionsDiffer" in message.text
+    assert message.artifact["error"]["name"] == "OptionsDiffer" and message.artifact["status"] == "failed"
+    with pytest.raises(limpet.OptionsDiffer):
+        make(timeout=20, raise_errors=True).one("1")
+
+
+def test_nobody_there(tmp_path, name):
+    tool = code_sandbox(limpet.Client(tmp_path / "none.sock", autostart=False))
+    message = invoke(tool, name, code="1")
+    assert message.status == "error" and "Unavailable" in message.text
+
+
+def test_the_description_is_what_holds(client, limpetd, name, tmp_path):
+    for number in range(40):
+        (tmp_path / f"table{number:02}.csv").write_text("a,b\n")
+    tool = code_sandbox(
+        client, timeout=12, memory="256m", checkpoint="always", data=tmp_path, notes="Be brief."
+    )
+    assert "12 s for a call" in tool.description and "Be brief." in tool.description
+    assert "before that call" in tool.description
+    before = tool.description
+    invoke(tool, name, code="1")
+    assert "After 1 h without a call the session ends" in tool.description != before
+    assert convert_to_openai_tool(tool)["function"]["description"] == tool.description
+    promises = ("no network", "256 MiB of memory", "in /data table00.csv (4 bytes), ", " and 10 more")
+    for promise in promises:
+        assert (promise in tool.description) == limpetd.isolates, tool.description
+    client.open(name).close()
+    for policy, promise in (("off", "all variables are lost"), ("auto", "the result says which")):
+        assert promise in code_sandbox(client, checkpoint=policy).description
+    ephemeral = code_sandbox(client, session="ephemeral").description
+    assert "clean container" in ephemeral and "stay from call to call" not in ephemeral
+    assert "can be reached (bridge)" in code_sandbox(client, network="bridge").description
+
+
+def test_output_comes_while_it_runs(make, client, name):
+    """The call waits for a file that is written when its output has come."""
+    agent = make(timeout=60)
+    code = (
+        "import os, sys, time\nprint('waiting', flush=True)\n"
+        "while not os.path.exists('go'): time.sleep(0.01)\nprint('went', file=sys.stderr)"
+    )
+    question = {"messages": [("human", code)]}
+    client.open(name, timeout=60)
+    seen = []
+
+    def note(event):
+        seen.append((event["tool"], event["session"], event["stream"], event["data"]))
+        if event["data"] == "waiting\n":
+            client.open(name).put(b"", "go")
+
+    async def consume():
+        async for event in agent.graph.astream(question, agent.config, stream_mode="custom"):
+            note(event)
+
+    if agent.loop is None:
+        for event in agent.graph.stream(question, agent.config, stream_mode="custom"):
+            note(event)
+    else:
+        agent.loop.run_until_complete(consume())
+    here = ("code_sandbox", name)
+    assert seen == [(*here, "stdout", "waiting\n"), (*here, "stderr", "went\n")]
+
+
+def test_cancelling_interrupts_the_call(client, name):
+    agent = agents.Agent(code_sandbox(client, timeout=3600), name, "asyncio", rewind=False)
+    agent.ask("x = 1")
+
+    async def cancelled():
+        begun = asyncio.Event()
+
+        async def run():
+            question = {"messages": [("human", "print('begun', flush=True)\nwhile True: pass")]}
+            async for _ in agent.graph.astream(question, agent.config, stream_mode="custom"):
+                begun.set()
+
+        task = asyncio.create_task(run())
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    agent.loop.run_until_complete(cancelled())
+    assert [row.status for row in client.sessions() if row.session == name] == ["idle"]
+    assert client.open(name).run("x").result == "1"
+    agent.close()
+    client.open(name).close()
+
+
+def test_calls_side_by_side_queue(make):
+    agent = make()
+    agent.ask("seen = []")
+    code = "import time; seen.append({0!r}); time.sleep(0.05); seen.append({0!r})"
+    messages = agent.ask(*(code.format(letter) for letter in "abc"), beside=True)
+    assert [message.status for message in messages] == ["success"] * 3
+    seen = agent.ask("seen[0::2] == seen[1::2], sorted(seen)")[0].artifact["result"]
+    assert seen == "(True, ['a', 'a', 'b', 'b', 'c', 'c'])"
+
+
+def test_threads_run_at_once(client, name):
+    """Each waits for what the other one does, in sessions of their own."""
+    tool = code_sandbox(client, timeout=60)
+    names = [f"{name}-{letter}" for letter in "ab"]
+    sessions = [client.open(thread, timeout=60) for thread in names]
+    wait = "import os, time\nprint('here', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)"
+    answers = {}
+
+    def run(thread, other):
+        agent = agents.Agent(tool, thread, rewind=False)
+        for _ in agent.graph.stream({"messages": [("human", wait)]}, agent.config, stream_mode="custom"):
+            other.put(b"", "go")
+        answers[thread] = agent.value("1")
+
+    threads = [threading.Thread(target=run, args=pair) for pair in zip(names, reversed(sessions))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == dict.fromkeys(names, "1")
+    for session in sessions:
+        session.close()
+
+
+def test_an_asyncio_client_will_do(limpetd, name):
+    async def main():
+        async with limpet.AsyncClient(limpetd.socket, autostart=False) as client:
+            tool = code_sandbox(client)
+            await tool.ainvoke({"code": "x = 1"}, {"configurable": {"thread_id": name}})
+            content = await asyncio.to_thread(
+                tool.invoke, {"code": "x"}, {"configurable": {"thread_id": name}}
+            )
+            assert "value:\n1" in content
+            await (await client.open(name)).close()
+
+    asyncio.run(main())
+
+
+def python(code, **env):
+    return subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **env}, capture_output=True, text=True
+    )
+
+
+def test_the_extra_is_asked_for_only_where_it_is_used():
+    done = python(
+        "import sys, limpet; assert not any(n.startswith(('lang', 'pydantic')) for n in sys.modules)"
+    )
+    assert done.returncode == 0, done.stderr
+    for missing in ("langchain", "langgraph"):
+        done = python(f"import sys; sys.modules[{missing!r}] = None; import limpet.langgraph")
+        assert done.returncode == 1 and "pip install 'limpet[langgraph]'" in done.stderr
+
+
+@pytest.mark.parametrize("example", ["langgraph_agent.py", "langgraph_rewind.py", "langgraph_approval.py"])
+def test_example(example, limpetd, isolating):
+    env = {"LIMPET_SOCKET": limpetd.socket, "LIMPET_AUTOSTART": "0"}
+    program = os.path.join(ROOT, "examples", example)
+    done = subprocess.run(
+        [sys.executable, program], env={**os.environ, **env}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

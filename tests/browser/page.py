@@ -1,0 +1,103 @@
+"""A notebook in JupyterLab, as a person uses it: with keys, buttons, and what is to be seen."""
+
+import shutil
+
+import pytest
+from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException, TimeoutException
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+WAIT = 120  # seconds
+SIZE = (1150, 1370)  # the whole notebook is in view
+OPTIONS = (
+    "--headless=new",
+    "--no-sandbox",  # as root there is no other way; it sees nothing but this server
+    "--disable-dev-shm-usage",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    f"--window-size={SIZE[0]},{SIZE[1]}",
+)
+
+
+def program(name):
+    path = shutil.which(name)
+    if path is None:
+        pytest.fail(f"{name} is not in PATH; scripts/install-deps test installs it")
+    return path
+
+
+def browser(directory):
+    options = webdriver.ChromeOptions()
+    options.binary_location = program("chromium")
+    for option in (*OPTIONS, f"--user-data-dir={directory}"):
+        options.add_argument(option)
+    return webdriver.Chrome(options, webdriver.ChromeService(program("chromedriver")))
+
+
+class Page:
+    def __init__(self, lab, directory):
+        self._lab = lab
+        self._driver = browser(directory)
+
+    def open(self, notebook):
+        self._driver.get(self._lab.url(f"lab/tree/{notebook}"))
+        self.see(".jp-NotebookPanel .jp-CodeCell .cm-content")
+        self.until_idle()
+
+    def see(self, selector, condition=lambda element: element.is_displayed(), cell=None):
+        """The first of these elements that is as it should be, once there is one; in a cell, or anywhere."""
+
+        def found(driver):
+            within = driver if cell is None else self._cell(cell)
+            return next(filter(condition, within.find_elements(By.CSS_SELECTOR, selector)), None)
+
+        try:
+            return WebDriverWait(self._driver, WAIT, 0.2, [StaleElementReferenceException]).until(found)
+        except TimeoutException:
+            shown = "the page" if cell is None else f"cell {cell}, which shows {self.shown(cell)!r}"
+            pytest.fail(f"{selector} is not to be seen in {shown}")
+
+    def until_idle(self):
+        self.see('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
+
+    def press(self, command):
+        """A button of the notebook's toolbar."""
+        self.see(f'.jp-NotebookPanel-toolbar [data-command="notebook:{command}"]').click()
+
+    def accept(self):
+        """The dialog that asks whether one is sure."""
+        self.see(".jp-Dialog .jp-mod-accept").click()
+
+    def start(self, cell):
+        """Runs the code cell of that number, from 0."""
+        self.see(".cm-content", cell=cell).click()
+        self.see(".cm-content", cell=cell).send_keys(Keys.CONTROL, Keys.ENTER)
+
+    def run(self, cell, count):
+        """Until it has that number of execution."""
+        self.start(cell)
+        self.ends(cell, count)
+
+    def ends(self, cell, count):
+        self.see(".jp-InputPrompt", lambda prompt: prompt.text == f"[{count}]:", cell)
+        self.until_idle()
+
+    def shown(self, cell):
+        """The text of what the cell shows."""
+        return self._cell(cell).find_element(By.CSS_SELECTOR, ".jp-Cell-outputArea").text
+
+    def answer(self, text):
+        """To input()."""
+        self.see("input.jp-Stdin-input").send_keys(text, Keys.ENTER)
+
+    def _cell(self, number):
+        return self._driver.find_elements(By.CSS_SELECTOR, ".jp-NotebookPanel .jp-CodeCell")[number]
+
+    def screenshot(self, file):
+        self._driver.save_screenshot(file)
+
+    def close(self):
+        self._driver.quit()

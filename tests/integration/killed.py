@@ -1,0 +1,121 @@
+"""A controller that is killed at a chosen moment, for the tests of what the next one makes of it."""
+
+import os
+import threading
+import time
+
+import pytest
+
+PATIENCE = 60  # seconds
+
+
+def wait_for(condition):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.002)
+
+
+class Asking(threading.Thread):
+    """Something a client asks for and waits for, from a thread of its own."""
+
+    def __init__(self, ask, *args, **options):
+        super().__init__(daemon=True)
+        self.ask, self.args, self.options = ask, args, options
+        self.answer = self.error = None
+        self.start()
+
+    def run(self):
+        try:
+            self.answer = self.ask(*self.args, **self.options)
+        except BaseException as error:
+            self.error = error
+
+    def result(self):
+        self.join(PATIENCE)
+        assert not self.is_alive(), "no answer"
+        if self.error:
+            raise self.error
+        return self.answer
+
+
+class Host:
+    """A controller, one client, and what both leave on the host."""
+
+    def __init__(self, limpetd):
+        self.limpetd = limpetd
+        self.client = limpetd.client()
+
+    def path(self, *parts):
+        return os.path.join(self.limpetd.directory, "state", *parts)
+
+    def files(self, session, *parts):
+        return self.path("sessions", session, "files", *parts)
+
+    def code(self, text):
+        """Where nothing isolates, the session's directory is the current one."""
+        return text if self.limpetd.isolates else text.replace("/session/", "")
+
+    def again(self, times=1):
+        for _ in range(times):
+            self.limpetd.kill()
+            self.limpetd.start()
+
+
+@pytest.fixture
+def host(own_limpetd):
+    host = Host(own_limpetd.start())
+    try:
+        yield host
+    finally:
+        host.client.close()
+        if not own_limpetd.process:
+            own_limpetd.start()  # a test that failed has left sessions to the next one
+        status = own_limpetd.stop()
+    assert status == 0, own_limpetd.said()
+    assert own_limpetd.leftovers() == {}
+    assert not os.path.isdir(host.path("removed")) or os.listdir(host.path("removed")) == []
+    assert [name for _, _, names in os.walk(host.path("sessions")) for name in names if name == "journal"] == []
+    assert not os.path.exists(os.path.join(own_limpetd.directory, "run", "guests"))
+
+
+COUNT = "open('/session/count', 'a').write('x')\n"  # how often it was executed
+HOLD = "import os, time\nwhile not os.path.exists('/session/go'): time.sleep(0.01)\n"  # until the test says go
+
+
+def go(host, session):
+    open(host.files(session, "go"), "w").close()
+
+
+def times_executed(host, session):
+    with open(host.files(session, "count")) as file:
+        return len(file.read())
+
+
+def read(path):
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError:
+        return ""  # it has ended
+
+
+def is_supervisor(pid, directory):
+    """Of the session with that directory: it is mounted there, or where nothing isolates named on the command line."""
+    if read(f"/proc/{pid}/comm") != "limpet-guest\n":
+        return False
+    mounts = [line.split()[3:5] for line in read(f"/proc/{pid}/mountinfo").splitlines()]
+    arguments = read(f"/proc/{pid}/cmdline").split("\0")
+    mounted = any(point == "/session" and directory.endswith(root) for root, point in mounts)
+    return mounted or directory in arguments
+
+
+def supervisor(host, session):
+    """Process 1 of a session, as the host sees it."""
+    pids = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and is_supervisor(pid, host.files(session))]
+    assert pids, "there is none"
+    return min(pids)
+
+
+def children(pid):
+    return read(f"/proc/{pid}/task/{pid}/children").split()

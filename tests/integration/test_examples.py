@@ -1,0 +1,47 @@
+"""The examples as a user starts them, on images that have pandas."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from conftest import ROOT
+
+
+@pytest.fixture
+def example(limpetd, tmp_path):
+    """Runs one to its end; what it printed."""
+    if not limpetd.isolates:
+        pytest.skip("the examples use what is installed in the image")
+
+    def run(program, *arguments):
+        environment = os.environ | {
+            "LIMPET_SOCKET": limpetd.socket,
+            "LIMPET_AUTOSTART": "0",
+            "PYTHONPATH": os.path.join(ROOT, "clients", "python", "src"),
+        }
+        ended = subprocess.run(
+            [sys.executable, os.path.join(ROOT, "examples", program), *arguments],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return ended.stdout
+
+    return run
+
+
+def test_analysis(example, tmp_path):
+    said = example("analysis.py")
+    page = (tmp_path / "penguins.html").read_text()
+    assert "333 complete rows" in said
+    assert re.findall("Model: ([^<]*)", page) == ["flipper length", "flipper and bill", "flipper, species and sex"]
+    assert "signal 11; back at call" in page
+    assert "data:image/png;base64,iVBORw0KGgo" in page
+    assert {"Adelie", "Chinstrap", "Gentoo"} <= set(re.findall("<th>([A-Z][a-z]+)</th>", page))
+    assert len(re.findall("<tr><th>[^<]*</th><td>", page)) >= 9
+
+
+def test_quickstart(example):
+    assert "2 artifacts, each found on this machine and read back" in example("quickstart.py")

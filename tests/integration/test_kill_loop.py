@@ -1,0 +1,74 @@
+"""The controller is killed again and again at random moments, under load.
+
+LIMPET_KILLS is how often (default 8 on each engine).
+"""
+
+import os
+import random
+import threading
+import time
+
+KILLS = int(os.environ.get("LIMPET_KILLS", "8"))
+SESSIONS = 3
+
+
+class Counter(threading.Thread):
+    """A client that counts up in a session, one call after the other, until it is told to stop."""
+
+    def __init__(self, controller, name):
+        super().__init__()
+        self.controller = controller
+        self.name_of_session = name
+        self.stop = threading.Event()
+        self.count = 0
+        self.artifacts = set()
+        self.error = None
+
+    def run(self):
+        try:
+            with self.controller.client() as client, client.open(self.name_of_session) as session:
+                session.run("n = 0")
+                while not self.stop.is_set():
+                    self.step(session)
+                session.close()
+        except BaseException as error:
+            self.error = error
+
+    def step(self, session):
+        """One call: executed once, answered once, with its output and its file."""
+        count = self.count + 1
+        code = f"n += 1; print('call', n); open(f'/session/artifacts/{{n}}.txt', 'w').write(str(n)); n"
+        if not self.controller.isolates:
+            code = code.replace("/session/", "")
+        result = session.run(code)
+        assert (result.status, result.state, result.epoch) == ("ok", "kept", 1), result
+        assert result.result == str(count), (result.result, count)
+        assert result.stdout == f"call {count}\n", result
+        assert result.execution_count == count + 1, result
+        assert set(result.artifacts) == {f"/session/artifacts/{count}.txt"}, result.artifacts
+        again = session.run(code, run_id=result.run_id)
+        assert (again.result, again.execution_count) == (result.result, result.execution_count)
+        self.count = count
+
+
+def test_nothing_is_lost_or_done_twice(own_limpetd, name):
+    own_limpetd.start()
+    counters = [Counter(own_limpetd, f"{name}-{i}") for i in range(SESSIONS)]
+    for counter in counters:
+        counter.start()
+    seed = random.randrange(1 << 32)
+    generator = random.Random(seed)
+    for _ in range(KILLS):
+        time.sleep(generator.random())
+        own_limpetd.kill()
+        own_limpetd.start()
+    for counter in counters:
+        counter.stop.set()
+    for counter in counters:
+        counter.join(120)
+        assert counter.error is None, (seed, counter.error)
+        assert not counter.is_alive() and counter.count > 0
+    with own_limpetd.client() as client:
+        assert client.sessions() == []
+    assert own_limpetd.stop() == 0
+    assert own_limpetd.leftovers() == {}

@@ -1,0 +1,141 @@
+"""A real controller (engine local), and the kernel installed for it where no other kernel is seen.
+
+LIMPETD is the path of limpetd (LIMPET_BUILD a directory that has it). Needs limpet[jupyter], nbclient and
+jupyter_kernel_test.
+"""
+
+import pytest
+from controller import Limpetd, install_kernel, jupyter_in
+from jupyter_client.manager import start_new_kernel
+
+TIMEOUT = 60
+
+
+@pytest.fixture(scope="session")
+def limpetd():
+    controller = Limpetd()
+    yield controller
+    controller.stop()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def jupyter(tmp_path_factory):
+    with jupyter_in(tmp_path_factory.mktemp("jupyter")) as home:
+        yield home
+
+
+@pytest.fixture(scope="session")
+def install(jupyter, limpetd):
+    """Installs a kernel and returns its name."""
+
+    def install(name, *options, address=limpetd.socket):
+        return install_kernel(name, address, *options)
+
+    install("limpet")
+    return install
+
+
+class Notebook:
+    """A kernel and what its cells show."""
+
+    def __init__(self, name="limpet"):
+        self.manager, self.client = start_new_kernel(kernel_name=name, startup_timeout=TIMEOUT)
+
+    def start(self, code, **how):
+        return self.client.execute(code, **how)
+
+    def until(self, request, wanted):
+        """The messages of a request up to the first one that is wanted."""
+        seen = []
+        while not seen or not wanted(seen[-1]):
+            message = self.client.get_iopub_msg(timeout=TIMEOUT)
+            if message["parent_header"].get("msg_id") == request:
+                seen.append(message)
+        return seen
+
+    def reply(self, request):
+        while True:
+            message = self.client.get_shell_msg(timeout=TIMEOUT)
+            if message["parent_header"].get("msg_id") == request:
+                return message["content"]
+
+    def finish(self, request):
+        messages = self.until(request, lambda message: message["content"].get("execution_state") == "idle")
+        return Cell(self.reply(request), messages)
+
+    def run(self, code, **how):
+        return self.finish(self.start(code, **how))
+
+    def ask(self, what, *arguments, **named):
+        return self.reply(getattr(self.client, what)(*arguments, **named))
+
+    def end(self, now=False):
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=now)
+
+
+class Cell:
+    """How a cell ended, and what it showed."""
+
+    def __init__(self, reply, messages):
+        self.status, self.reply = reply["status"], reply
+        self.shown = [
+            (m["msg_type"], m["content"])
+            for m in messages
+            if m["msg_type"] not in ("status", "execute_input")
+        ]
+
+    def of(self, kind):
+        return [content for shown, content in self.shown if shown == kind]
+
+    def stream(self, name):
+        return "".join(content["text"] for content in self.of("stream") if content["name"] == name)
+
+    @property
+    def stdout(self):
+        return self.stream("stdout")
+
+    @property
+    def stderr(self):
+        return self.stream("stderr")
+
+    @property
+    def result(self):
+        results = self.of("execute_result")
+        return results[0]["data"]["text/plain"] if results else None
+
+    @property
+    def traceback(self):
+        return "\n".join(self.of("error")[0]["traceback"])
+
+
+@pytest.fixture(scope="session")
+def shared_notebook(install):
+    notebook = Notebook()
+    notebook.run("0")  # says once that this engine does not isolate
+    yield notebook
+    notebook.end()
+
+
+@pytest.fixture
+def notebook(shared_notebook):
+    """Not restarted for each test: they use names of their own."""
+    return shared_notebook
+
+
+@pytest.fixture
+def own_notebook(install):
+    """For tests that end it, or their session."""
+    notebooks = []
+
+    def start(name="limpet"):
+        notebooks.append(Notebook(name))
+        return notebooks[-1]
+
+    yield start
+    for notebook in notebooks:
+        notebook.end(now=True)
+
+
+def pytest_configure(config):
+    config.addinivalue_line("filterwarnings", "ignore::limpet.LimpetWarning")

@@ -1,0 +1,224 @@
+"""What a cell does and shows."""
+
+import base64
+
+import pytest
+
+PNG = b"\x89PNG\r\n\x1a\nrest"
+
+
+def test_variables_stay_and_the_counts_are_the_notebooks(notebook):
+    first = notebook.run("kept = 41")
+    second = notebook.run("kept + 1")
+    assert second.result == "42"
+    assert second.of("execute_result")[0]["execution_count"] == second.reply["execution_count"]
+    assert second.reply["execution_count"] == first.reply["execution_count"] + 1
+
+
+def test_text_comes_while_the_cell_runs(notebook, tmp_path):
+    go = tmp_path / "go"
+    request = notebook.start(
+        f"import os, time\nprint('before', flush=True)\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)\nprint('after')"
+    )
+    notebook.until(request, lambda message: message["content"].get("text") == "before\n")
+    go.touch()
+    assert notebook.finish(request).stdout == "after\n"
+
+
+def test_stderr_is_apart(notebook):
+    cell = notebook.run("import sys; print('out'); print('err', file=sys.stderr)")
+    assert (cell.stdout, cell.stderr) == ("out\n", "err\n")
+
+
+def test_a_traceback_has_colours_and_the_cells_of_the_notebook(notebook):
+    defined = notebook.run("def fails():\n    return 1 / 0").reply["execution_count"]
+    notebook.run("%limpet namespace")  # a cell here, and no call there
+    cell = notebook.run("fails()")
+    error = cell.of("error")[0]
+    assert (error["ename"], error["evalue"], cell.status) == (
+        "ZeroDivisionError",
+        "division by zero",
+        "error",
+    )
+    assert "\x1b[" in cell.traceback
+    assert f'<cell {defined}>"' in cell.traceback
+    assert f'<cell {cell.reply["execution_count"]}>"' in cell.traceback
+    assert cell.reply["ename"] == "ZeroDivisionError"
+
+
+def test_text_that_looks_like_a_frame_is_left_alone(notebook):
+    assert "<cell 1234>" in notebook.run("raise ValueError('see <cell 1234>')").traceback
+
+
+def test_a_silent_cell_runs_and_shows_nothing(notebook):
+    before = notebook.run("0").reply["execution_count"]
+    silent = notebook.run("quiet = 7; print('x'); quiet", silent=True)
+    assert silent.shown == [] and silent.status == "ok"
+    after = notebook.run("quiet")
+    assert (after.result, after.reply["execution_count"]) == ("7", before + 1)
+
+
+def test_nothing_runs_behind_an_error(notebook):
+    requests = [notebook.start(code) for code in ("skipped = 0", "1 / 0", "skipped = 1", "skipped = 2")]
+    statuses = [notebook.reply(request)["status"] for request in requests]
+    assert statuses == ["ok", "error", "aborted", "aborted"]
+    assert notebook.run("skipped").result == "0"
+
+
+def test_a_frontend_may_go_on_behind_an_error(notebook):
+    requests = [notebook.start("1 / 0", stop_on_error=False), notebook.start("2")]
+    assert [notebook.reply(request)["status"] for request in requests] == ["error", "ok"]
+
+
+def test_user_expressions_are_refused(notebook):
+    expressions = notebook.run("1", user_expressions={"a": "1 + 1"}).reply["user_expressions"]
+    assert expressions["a"]["status"] == "error" and "not evaluated" in expressions["a"]["evalue"]
+
+
+def test_lines_for_the_shell_run_in_the_sandbox(notebook):
+    assert notebook.run("!echo he''llo").stdout == "hello\n"
+    assert notebook.run("!exit 3").shown == []
+    assert notebook.run("lines = !printf 'a\\nb'\nlines").result == "['a', 'b']"
+    assert notebook.run("for n in range(2):\n    !echo again").stdout == "again\nagain\n"
+    assert notebook.run("sign = 7 % 4\n'!no %line?'").result == "'!no %line?'"
+
+
+@pytest.mark.parametrize(
+    "code", ["%pip install numpy", "x = 1\n%pip install numpy", "!pwd\n%conda install y"]
+)
+def test_installing_is_refused_with_a_sentence(notebook, code):
+    cell = notebook.run(code)
+    assert cell.of("error")[0]["ename"] == "UsageError" and "packages come with the image" in cell.traceback
+    assert cell.stdout == ""
+
+
+@pytest.mark.parametrize("code", ["%timeit 1", "%%bash\nls", "a = %who", "%%limpet\n"])
+def test_commands_of_ipython_are_refused_with_a_sentence(notebook, code):
+    cell = notebook.run(code)
+    assert cell.of("error")[0]["ename"] == "UsageError" and "command of IPython" in cell.traceback
+
+
+def test_asking_for_inline_figures_is_no_mistake(notebook):
+    assert notebook.run("%matplotlib inline\ninline = 1").status == "ok"
+    assert notebook.run("inline").result == "1"
+
+
+def test_wrong_python_says_where(notebook):
+    cell = notebook.run("a = 1\nb = = 2")
+    assert cell.of("error")[0]["ename"] == "SyntaxError" and "line 2" in cell.traceback.replace(
+        "\x1b[34m", ""
+    )
+
+
+class TestDisplays:
+    def test_the_result_has_all_its_forms_and_comes_once(self, notebook):
+        cell = notebook.run(
+            "class A:\n  def _repr_html_(self): return '<b>a</b>'\n  def __repr__(self): return 'A!'\nA()"
+        )
+        results = [content["data"] for content in cell.of("execute_result")]
+        assert results == [{"text/html": "<b>a</b>", "text/plain": "A!"}]
+
+    def test_pictures_are_base64(self, notebook):
+        cell = notebook.run(
+            f"display({{'image/png': {PNG!r}}}, raw=True, metadata={{'image/png': {{'width': 5}}}})"
+        )
+        shown = cell.of("display_data")[0]
+        assert base64.b64decode(shown["data"]["image/png"]) == PNG
+        assert shown["metadata"] == {"image/png": {"width": 5}}
+
+    def test_plain_data_that_json_does_not_know(self, notebook):
+        cell = notebook.run(
+            "display({'application/json': {'a': float('nan'), 'b': b'x', 'c': [None]}}, raw=True)"
+        )
+        assert cell.of("display_data")[0]["data"]["application/json"] == {
+            "a": "nan",
+            "b": "eA==",
+            "c": [None],
+        }
+
+    def test_updates_say_what_they_update(self, notebook):
+        cell = notebook.run("handle = display('one', display_id='d1')\nhandle.update('two')")
+        assert cell.of("display_data")[0]["transient"] == {"display_id": "d1"}
+        update = cell.of("update_display_data")[0]
+        assert (update["transient"], update["data"]) == ({"display_id": "d1"}, {"text/plain": "'two'"})
+        later = notebook.run("handle.update('three')").of("update_display_data")[0]
+        assert later["transient"] == {"display_id": "d1"} and later["data"] == {"text/plain": "'three'"}
+
+    def test_what_was_shown_is_taken_back(self, notebook):
+        code = "from IPython.display import clear_output, display\nfor i in range(3): clear_output(wait=True); display(i)"
+        cell = notebook.run(code + "\nclear_output()")
+        assert [message["wait"] for message in cell.of("clear_output")] == [True, True, True, False]
+        assert len(cell.of("display_data")) == 3
+
+    def test_a_table_keeps_its_looks(self, notebook):
+        table = (
+            '<table border="1" class="dataframe"><thead><tr style="text-align: right"><th>a</th></tr></thead>'
+            "<tbody><tr><td>1</td></tr></tbody></table>"
+        )
+        shown = show(notebook, "text/html", table)
+        for part in ('border="1"', 'class="dataframe"', "text-align:", "<th>a</th>", "<td>1</td>"):
+            assert part in shown["text/html"]
+
+    @pytest.mark.parametrize(
+        "html",
+        [
+            "<script>alert(1)</script>",
+            "<img src=x onerror=alert(1)>",
+            "<img src='https://elsewhere.example/?secret'>",
+            "<img src='/api/contents'>",
+            "<a href='javascript:alert(1)'>x</a>",
+            "<a href=' data:text/html,x'>x</a>",
+            "<iframe srcdoc='x'></iframe>",
+            "<div style='background: url(https://elsewhere.example)'>x</div>",
+            "<button data-commandlinker-command='x'>x</button>",
+            "<style>@import 'https://elsewhere.example'</style>",
+            "<img src='data:text/html;base64,eA=='>",
+        ],
+    )
+    def test_html_neither_runs_nor_fetches(self, notebook, html):
+        shown = show(notebook, "text/html", html)["text/html"]
+        for active in ("script", "onerror", "elsewhere", "/api", "data", "iframe", "url(", "style>"):
+            assert active not in shown
+
+    def test_pictures_within_html_are_shown(self, notebook):
+        html = '<img src="data:image/png;base64,iVBORw0K">'
+        assert show(notebook, "text/html", html)["text/html"] == html
+
+    def test_drawings_are_pictures_that_run_nothing(self, notebook):
+        shown = show(notebook, "image/svg+xml", "<svg onload='alert(1)'/>")
+        assert list(shown) == ["text/html"]
+        assert shown["text/html"].startswith('<img src="data:image/svg+xml;base64,')
+
+    def test_scripts_are_not_shown_and_it_says_so(self, notebook):
+        for mime in ("application/javascript", "application/vnd.holoviews_exec.v0+json", "text/html+x"):
+            shown = show(notebook, mime, "alert(1)")
+            assert list(shown) == ["text/plain"] and mime in shown["text/plain"]
+
+    def test_plain_markdown_is_shown_as_such(self, notebook):
+        text = "# a < b\n[link](https://elsewhere.example) `x` <https://elsewhere.example>"
+        assert show(notebook, "text/markdown", text) == {"text/markdown": text}
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "<img src=x onerror=alert(1)>",
+            "![](https://elsewhere.example/?secret)",
+            "[x](javascript:alert(1))",
+            "[x](&#106;ava\\script&colon;alert(1))",
+            "$\\href{javascript:alert(1)}{x}$",
+        ],
+    )
+    def test_markdown_with_more_in_it_is_shown_as_text(self, notebook, text):
+        assert show(notebook, "text/markdown", text) == {"text/plain": text}
+
+    def test_whoever_trusts_the_sandbox_gets_all_of_it(self, install, own_notebook):
+        notebook = own_notebook(install("trusting", "--trust-output"))
+        shown = notebook.run(
+            "display({'text/html': '<script>1</script>', 'application/javascript': '1'}, raw=True)"
+        )
+        data = shown.of("display_data")[0]["data"]
+        assert data == {"text/html": "<script>1</script>", "application/javascript": "1"}
+
+
+def show(notebook, mime, value):
+    return notebook.run(f"display({{{mime!r}: {value!r}}}, raw=True)").of("display_data")[0]["data"]

@@ -1,0 +1,114 @@
+"""What frontends ask besides running cells."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+
+def complete(notebook, code, cursor=None):
+    answer = notebook.ask("complete", code, cursor)
+    return answer["matches"], (answer["cursor_start"], answer["cursor_end"])
+
+
+def test_names_of_the_session_complete_without_a_call(notebook, limpetd):
+    notebook.run("completing_this = 1")
+    calls = sum(row.execution_count for row in limpetd.sessions().values())
+    assert complete(notebook, "x = completing_t") == (["completing_this"], (4, 16))
+    assert complete(notebook, "first\ncompleting_t(1)", 18) == (["completing_this"], (6, 18))
+    assert "return" in complete(notebook, "retu")[0] and "sorted" in complete(notebook, "sor")[0]
+    assert sum(row.execution_count for row in limpetd.sessions().values()) == calls
+
+
+def test_attributes_complete_from_the_live_object_and_leave_nothing(notebook):
+    notebook.run("class Thing: first_attribute = second = 1\nthing = Thing()")
+    assert complete(notebook, "print(thing.fir") == (["thing.first_attribute"], (6, 15))
+    assert "thing.second" in complete(notebook, "thing.")[0]
+    assert complete(notebook, "Thing().fir")[0] == []
+    before = notebook.run("sorted(globals())").result
+    complete(notebook, "thing.s")
+    assert notebook.run("sorted(globals())").result == before
+
+
+def test_the_count_that_people_see_does_not_move(notebook):
+    before = notebook.run("counted = []").reply["execution_count"]
+    complete(notebook, "counted.app")
+    assert notebook.run("1").reply["execution_count"] == before + 1
+
+
+def test_nobody_waits_for_what_others_run(install, own_notebook, limpetd, tmp_path):
+    notebook = own_notebook(install("busy", "--session", "busy"))
+    notebook.run("mine = 'x'")
+    go = tmp_path / "go"
+    with limpetd.client() as client, ThreadPoolExecutor() as pool:
+        code = f"import os, time\nprint('runs', flush=True)\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)"
+        runs = threading.Event()
+        call = pool.submit(client.open("busy").run, code, on_stdout=lambda text: runs.set())
+        assert runs.wait(60)
+        for text in ("mine.upp", "min"):
+            assert "mine" not in complete(notebook, text)[0] and not call.done()
+        go.touch()
+        assert call.result().status == "ok"
+    assert complete(notebook, "mine.upp")[0] == ["mine.upper"]
+
+
+def test_nothing_is_run_that_was_not_written_as_a_name(notebook):
+    notebook.run("calls = []\ndef bad(): calls.append(1); return ''")
+    for code in ("bad().", "bad()[0].x", "''.join(bad()).sp"):
+        complete(notebook, code)
+        notebook.ask("inspect", code)
+    assert notebook.run("calls").result == "[]"
+
+
+def test_an_object_that_lies_harms_nobody(notebook):
+    notebook.run("class Liar:\n  def __dir__(self): return [1, None, 'é' * 10**6]\nliar = Liar()")
+    complete(notebook, "liar.")
+    notebook.run("class Hang:\n  def __dir__(self):\n    while True: pass\nhang = Hang()")
+    assert complete(notebook, "hang.")[0] == []
+    assert notebook.run("1").result == "1"
+
+
+def test_inspection_tells_type_signature_and_documentation(notebook):
+    notebook.run("def documented(a, b=2):\n    'Says what it does.'\nlist_of_three = [1, 2, 3]")
+    text = notebook.ask("inspect", "documented(", 11)["data"]["text/plain"]
+    assert "documented(a, b=2)" in text and "Says what it does." in text
+    text = notebook.ask("inspect", "y = list_of_three", 9)["data"]["text/plain"]
+    assert "list" in text and "[1, 2, 3]" in text
+    assert notebook.ask("inspect", "no_such_name")["found"] is False
+
+
+def test_a_question_mark_opens_the_pager(notebook):
+    payload = notebook.run("len?").reply["payload"]
+    assert payload[0]["source"] == "page" and "Return the number of items" in payload[0]["data"]["text/plain"]
+    assert "not known" in notebook.run("?no_such_name").reply["payload"][0]["data"]["text/plain"]
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("a = 1", "complete"),
+        ("for x in y:", "incomplete"),
+        ("a = = 1", "invalid"),
+        ("!ls", "complete"),
+        ("%limpet", "complete"),
+    ],
+)
+def test_whether_code_is_complete(notebook, code, status):
+    assert notebook.ask("is_complete", code)["status"] == status
+
+
+def test_comms_are_closed_at_once(notebook):
+    message = notebook.client.session.msg(
+        "comm_open", {"comm_id": "c1", "target_name": "jupyter.widget", "data": {}}
+    )
+    notebook.client.shell_channel.send(message)
+    request = message["header"]["msg_id"]
+    messages = notebook.until(request, lambda message: message["content"].get("execution_state") == "idle")
+    assert [m["content"]["comm_id"] for m in messages if m["msg_type"] == "comm_close"] == ["c1"]
+    assert notebook.ask("comm_info")["comms"] == {}
+
+
+def test_history_has_code_and_results(notebook):
+    count = notebook.run("'remember me'").reply["execution_count"]
+    tail = notebook.ask("history", raw=True, output=True, hist_access_type="tail", n=1)["history"]
+    assert tail == [[1, count, ["'remember me'", "'remember me'"]]]
