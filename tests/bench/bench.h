@@ -1,6 +1,7 @@
-/* What the benchmark programs share. Each sets itself up, prints "ready", and then for every line "N" on its
- * standard input does N round trips and prints their times in nanoseconds, one block a line. scripts/bench
- * runs them in turn, so that floor and subject see the same machine. */
+/* What the benchmark programs share. Each sets itself up, prints "ready", and then for every line "N GAP" on
+ * its standard input does N round trips, GAP nanoseconds apart (absent: none), and prints their times in
+ * nanoseconds, one block a line. scripts/bench runs them in turn, so that floor and subject see the same
+ * machine. */
 #pragma once
 
 #include <stdint.h>
@@ -9,21 +10,37 @@
 
 #include "proto/base/clock.h"
 
-/* 0, or not 0 when the round trip failed. */
-typedef int (*bench_round)(void *context);
+/* One round trip: 0, or not 0 when it failed. *begin is now; a round that has something to prepare moves it
+ * to the moment from which its time counts. */
+typedef int (*bench_round)(void *context, uint64_t *begin);
+
+static inline void bench_pause(uint64_t nsec)
+{
+    struct timespec pause = {.tv_sec = (time_t)(nsec / NSEC_PER_SEC), .tv_nsec = (long)(nsec % NSEC_PER_SEC)};
+
+    if (nsec > 0)
+        nanosleep(&pause, NULL);
+}
 
 static inline int bench_serve(bench_round round, void *context)
 {
-    char line[32];
+    char line[64];
 
     puts("ready");
     fflush(stdout);
     while (fgets(line, sizeof(line), stdin)) {
-        for (long i = 0, n = atol(line); i < n; i++) {
-            uint64_t start = clock_now();
-            if (round(context))
+        char *rest;
+        long n = strtol(line, &rest, 10);
+        uint64_t gap = strtoull(rest, NULL, 10);
+
+        for (long i = 0; i < n; i++) {
+            uint64_t begin;
+
+            bench_pause(gap);
+            begin = clock_now();
+            if (round(context, &begin))
                 return 1;
-            printf("%llu ", (unsigned long long)(clock_now() - start));
+            printf("%llu ", (unsigned long long)(clock_now() - begin));
         }
         putchar('\n');
         fflush(stdout);

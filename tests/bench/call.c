@@ -7,7 +7,7 @@ typedef struct Context {
     LimpetRun run;
 } Context;
 
-static int call(void *context)
+static int call(void *context, uint64_t *begin)
 {
     Context *c = context;
     LimpetResult *result = NULL;

@@ -61,7 +61,7 @@ typedef struct Echo {
     size_t size;
 } Echo;
 
-static int echo(void *context)
+static int echo(void *context, uint64_t *begin)
 {
     Echo *e = context;
 
@@ -83,7 +83,7 @@ int main(int argc, char **argv)
     spawn(run_server);
     e.message = calloc(1, e.size);
     e.socket = open_socket(zmq_ctx_new(), ZMQ_DEALER, front, zmq_connect);
-    status = echo(&e) ? 1 : bench_serve(echo, &e);
+    status = echo(&e, NULL) ? 1 : bench_serve(echo, &e);
     unlink(front + strlen("ipc://"));
     unlink(back + strlen("ipc://"));
     rmdir(directory);

@@ -1,0 +1,71 @@
+"""Holds an adapter and what it is held against; answers each line `WHICH COUNT` with the seconds of that many calls.
+
+usage: adapters_driver.py kernels|tool SOCKET
+
+    kernels   limpet, ipykernel: a notebook cell from the request until the reply and the idle that follows it
+    tool      tool, run: code_sandbox as an agent calls it, Session.run of the same session
+
+Its first line is "ready".
+"""
+import contextlib
+import subprocess
+import sys
+import time
+
+import limpet
+
+LINE = "x = 1"
+NAME = "bench-tool"
+
+
+def timed(work):
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+@contextlib.contextmanager
+def kernel(name):
+    """One cell in it, as a function."""
+    from jupyter_client.manager import start_new_kernel
+    from jupyter_driver import run
+
+    manager, client = start_new_kernel(kernel_name=name, stderr=subprocess.DEVNULL)
+    try:
+        yield lambda: run(client, LINE)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel()
+
+
+@contextlib.contextmanager
+def kernels(socket):
+    install = [sys.executable, "-m", "limpet.jupyter", "install", "--user", "--address", socket]
+    subprocess.run(install, check=True, stdout=subprocess.DEVNULL)
+    with kernel("limpet") as ours, kernel("python3") as theirs:
+        yield {"limpet": ours, "ipykernel": theirs}
+
+
+@contextlib.contextmanager
+def tool(socket):
+    from limpet.langgraph import code_sandbox
+
+    call = {"type": "tool_call", "id": "1", "name": "code_sandbox", "args": {"code": LINE}}
+    config = {"configurable": {"thread_id": NAME}}
+    with limpet.Client(socket, autostart=False) as client, client.open(NAME) as session:
+        sandbox = code_sandbox(client=client)
+        yield {"tool": lambda: timed(lambda: sandbox.invoke(call, config)),
+               "run": lambda: timed(lambda: session.run(LINE))}
+
+
+def main():
+    kind, socket = sys.argv[1:]
+    with {"kernels": kernels, "tool": tool}[kind](socket) as calls:
+        print("ready", flush=True)
+        for line in sys.stdin:
+            which, count = line.split()
+            print(*(calls[which]() for _ in range(int(count))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,15 @@
+"""All that a run consists of, in its order."""
+import adapters
+import files
+import hardening
+import latency
+import load
+import memory
+import start
+import state
+import state_cost
+import state_jupyter
+import streams
+
+ALL = [module.GROUP for module in
+       (latency, hardening, load, start, memory, streams, files, state, state_cost, state_jupyter, adapters)]
