@@ -140,13 +140,23 @@ static int copy_to_temporary(Publisher *publisher, int from, const struct stat *
     return r;
 }
 
+/* A copy that is there already changes places with the new one, and goes with the next temporary file: a
+ * rename over it would have ext4 write the new one to the disk first (auto_da_alloc), a millisecond per
+ * megabyte. */
+static int rename_temporary(int target, const Destination *destination)
+{
+    if (renameat2(target, TEMPORARY, destination->directory, destination->name, RENAME_EXCHANGE) == 0)
+        return 0;
+    return renameat(target, TEMPORARY, destination->directory, destination->name) < 0 ? -errno : 0;
+}
+
 static int move_into_place(Publisher *publisher, const IndexEntry *entry, Artifact *artifact)
 {
     _cleanup_(destination_deinit) Destination destination;
     int r = destination_init(&destination, publisher->target, publisher->target_path, entry->path);
 
-    if (r == 0 && renameat(publisher->target, TEMPORARY, destination.directory, destination.name) < 0)
-        r = -errno;
+    if (r == 0)
+        r = rename_temporary(publisher->target, &destination);
     if (r == 0 && !(artifact->host_path = strdup(destination.path)))
         r = -ENOMEM;
     return r;
