@@ -192,11 +192,12 @@ void call_end(Call *call, Buf *record)
     forget_stream(call);
     asks_end(&call->asks);
     store(call);
-    journal_call(call);
     list_foreach (request, &call->joined, Request, link)
         request_reply(request, &call->record);
     list_foreach (request, &call->asked, Request, link)
         answer_asked(call, request);
+    /* Nobody waits for it: until the next call begins the supervisor, too, can say how this one ended. */
+    journal_call(call);
 }
 
 int call_restore(Controller *controller, const char *run_id, uint64_t code_hash, Text record,
