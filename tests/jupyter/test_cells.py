@@ -59,7 +59,10 @@ def test_a_silent_cell_runs_and_shows_nothing(notebook):
 
 
 def test_nothing_runs_behind_an_error(notebook):
-    requests = [notebook.start(code) for code in ("skipped = 0", "1 / 0", "skipped = 1", "skipped = 2")]
+    """What has arrived until then: the cell waits for an answer that leaves here after the others."""
+    requests = [notebook.start(code) for code in ("skipped = 0", "1 / int(input())", "skipped = 1", "skipped = 2")]
+    notebook.client.get_stdin_msg(timeout=60)
+    notebook.client.input("0")
     statuses = [notebook.reply(request)["status"] for request in requests]
     assert statuses == ["ok", "error", "aborted", "aborted"]
     assert notebook.run("skipped").result == "0"
