@@ -5,7 +5,6 @@ import pytest
 
 from guest_harness import (
     ANSWER,
-    ASK,
     CREDIT,
     INTERRUPT,
     MIB,
@@ -216,7 +215,7 @@ answer()
 
 
 def test_time_that_counts(controller):
-    record = controller.start("ask('input')", timeout=0.3, asks="count")
+    record = controller.start("ask('input')", timeout=1, asks="count")
     controller.asked()
     record = controller.record()
     assert (record["status"], record["state"]) == ("timeout", "kept")
@@ -242,7 +241,7 @@ while True: pass
 
 
 def test_interrupt_of_one_that_waits(controller):
-    controller.start("ask('input')", timeout=0.3, asks="pause")
+    controller.start("ask('input')", timeout=2, asks="pause")
     controller.asked()
     controller.send(INTERRUPT, {})
     record = controller.record()
@@ -361,7 +360,7 @@ def test_a_function_of_the_host(real):
 
 @needs_real
 def test_input_that_is_interrupted(real):
-    real.start("x = 1\ninput('? ')", asks="pause", timeout=0.3)
+    real.start("x = 1\ninput('? ')", asks="pause", timeout=2)
     real.asked()
     real.send(INTERRUPT, {})
     record = real.record()
@@ -371,7 +370,7 @@ def test_input_that_is_interrupted(real):
 
 @needs_real
 def test_input_at_the_deadline(real):
-    real.start("x = 1\ninput('? ')", asks="count", timeout=0.3)
+    real.start("x = 1\ninput('? ')", asks="count", timeout=1)
     number = real.asked()["ask"]
     record = real.record()
     assert (record["status"], record["state"]) == ("timeout", "kept")

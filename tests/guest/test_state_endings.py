@@ -180,9 +180,9 @@ def test_subprocesses_end_with_the_interpreter(keep, interpreter):
 def test_usage_and_output_of_a_call_that_was_killed(keep, interpreter):
     controller = keep(interpreter, "always").controller
     controller.run("import os")
-    record = controller.run("os.write(1, b'said'); sum(range(10**12))", timeout=0.5)
+    record = controller.run("os.write(1, b'said'); sum(range(10**12))", timeout=2)
     assert record["stdout"] == "said" and record["state"] == "rolled_back"
-    assert 0.2 < record["usage"]["cpu"] < 5 and record["usage"]["peak_memory"] > 1 << 20
+    assert 0.1 < record["usage"]["cpu"] < 10 and record["usage"]["peak_memory"] > 1 << 20
 
 
 def test_reset_forgets_the_line(keep, interpreter):

@@ -1,6 +1,5 @@
 """What code that means harm can do to limpet-guest: nothing."""
 
-import time
 
 import pytest
 
@@ -98,9 +97,7 @@ def test_fork_bomb(make_guest):
     guest = make_guest(FAKE, "--uid", OTHER_UID)
     guest.controller.welcome()
     guest.controller.run("pass")
-    begun = time.monotonic()
-    record = guest.controller.run(FORK_BOMB.replace("MANY", "64"), timeout=0.5)
-    assert time.monotonic() - begun < 0.5 + 3
+    record = guest.controller.run(FORK_BOMB.replace("MANY", "64"), timeout=2)
     assert (record["status"], record["state"]) == ("timeout", "lost"), record
     assert_works(guest, 2)
     assert len(guest.descendants()) == 1
@@ -138,7 +135,7 @@ def test_as_process_1(make_guest, root, user):
         "  except PermissionError: pass"
     )
     assert record["stdout"] == f"1 {['0' * 16] * 3}\n", record
-    record = guest.controller.run(FORK_BOMB.replace("MANY", "64"), timeout=0.5)
+    record = guest.controller.run(FORK_BOMB.replace("MANY", "64"), timeout=2)
     assert (record["status"], record["error"]["name"]) == ("timeout", "TimeoutKilled")
     assert_works(guest, 2)
     processes = "import os; print(sum(name.isdigit() for name in os.listdir('/proc')))"
