@@ -13,7 +13,7 @@
 #define LATER (50 * NSEC_PER_MSEC)
 
 /* Where calls follow each other without a pause checkpoints take at most one part in so many of the time. */
-#define BUSY_RATIO 40u
+#define BUSY_RATIO 100u
 
 /* What the first one is taken to cost. */
 #define COST_UNKNOWN NSEC_PER_MSEC
