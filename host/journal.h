@@ -8,7 +8,7 @@
  *   entry    size (4 bytes, big endian), then one msgpack map (journal_entry.h)
  *
  * Everything in it can be written anew from what the controller knows: that is done when the file has grown
- * to more than twice what is live, and when it could not be written for a while. */
+ * to more than four times what is live, and when it could not be written for a while. */
 #pragma once
 
 #include "proto/base/base.h"
