@@ -54,6 +54,15 @@ void call_ended(Cell *cell)
     note_protection(cell);
 }
 
+/* What was there at the call's end and could not be gone back to had protected nothing. */
+static void correct_protection(Protection *protection, const Fate *fate)
+{
+    if (fate->state != STATE_LOST || !protection->exists)
+        return;
+    *protection = (Protection){.exists = false};
+    reason_set(protection->reason, "%s", fate->reason[0] ? fate->reason : fate_no_checkpoint);
+}
+
 void call_finish(Supervisor *supervisor, Fate *fate)
 {
     Cell *cell = supervisor->cell;
@@ -65,6 +74,7 @@ void call_finish(Supervisor *supervisor, Fate *fate)
     else
         fate_deinit(&branch->untold);
     outcome_settle(&cell->outcome, fate);
+    correct_protection(&cell->protection, fate);
     supervisor->cell = NULL;
     r = cell_record(cell, fate, branch->epoch, &supervisor->record);
     if (r == 0)

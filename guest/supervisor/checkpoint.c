@@ -209,7 +209,7 @@ static int take_messages(Checkpoint *checkpoint, pid_t sender, Problem *problem)
 static void hang_up(Checkpoint *checkpoint)
 {
     if (checkpoint->state == CHECKPOINT_KEPT) {
-        checkpoint_drop(checkpoint, "the checkpoint was lost");
+        checkpoint_drop(checkpoint, CHECKPOINT_LOST);
         return;
     }
     /* Why, the interpreter may be about to say. */

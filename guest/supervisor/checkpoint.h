@@ -17,6 +17,9 @@
 typedef struct Checkpoint Checkpoint;
 typedef struct Checkpoints Checkpoints;
 
+/* Why there is none where its process ended by itself. */
+#define CHECKPOINT_LOST "the checkpoint was lost"
+
 typedef enum CheckpointState {
     CHECKPOINT_PENDING,
     CHECKPOINT_KEPT,

@@ -72,7 +72,7 @@ void checkpoints_drop_ended(Checkpoints *set)
     Checkpoint *checkpoint;
 
     while ((checkpoint = first_where(set, has_ended, NULL)))
-        checkpoint_drop(checkpoint, "the checkpoint was lost");
+        checkpoint_drop(checkpoint, CHECKPOINT_LOST);
 }
 
 typedef struct Replaced {

@@ -215,6 +215,16 @@ static int copy_next(Branch *branch)
     return branch_copy(branch, checkpoint);
 }
 
+/* Its process may have ended without that having been seen. */
+static void copy_failed(Branch *branch, int error)
+{
+    Checkpoint *checkpoint = branch->recovery.from;
+
+    if (checkpoint->state == CHECKPOINT_KEPT && (error == -EPIPE || error == -ECONNRESET || error == -ESRCH))
+        checkpoint_drop(checkpoint, CHECKPOINT_LOST);
+    recovery_refused(branch, strerror(-error));
+}
+
 static void advance(Branch *branch)
 {
     Recovery *recovery = &branch->recovery;
@@ -222,13 +232,11 @@ static void advance(Branch *branch)
     if (branch->interpreter.alive) /* a copy that did not get ready */
         branch_end_processes(branch);
     while (recovery->next) {
+        recovery->copying = true;
         int r = copy_next(branch);
-
-        if (r < 0)
-            recovery_refused(branch, strerror(-r));
-        recovery->copying = r == 0;
         if (r == 0)
             return;
+        copy_failed(branch, r);
     }
     lose_all(branch);
 }
