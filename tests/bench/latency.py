@@ -48,25 +48,29 @@ class Sum:
     """A floor of two parts, one after the other."""
 
     def __init__(self, echo_program, bare):
+        """`bare` returns so many times of its part."""
         self.echo, self.bare = echo_program, bare
 
     def block(self, count, gap=0.0):
-        bare = statistics.median(self.bare.ask(count))
+        bare = statistics.median(self.bare(count))
         return [took + bare for took in self.echo.block(count)]
 
 
 @GROUP.case(
     Row("latency.cell", "A cell of 20 lines through the C client, median, to the echo and a bare compile() and "
         "exec() of it in a Python process of the same image, medians added.", at_most(1.2)),
+    Row("latency.cell.woken", "A cell of 20 lines to that floor where the Python process is asked for one at a time, so "
+        "that it is woken for each, as an interpreter is, instead of running them in a loop."),
 )
 def cell(bench):
     with bench.main.session("bench-cell") as session, bench.main.session("bench-cell-floor") as other, \
             echo(bench) as floor:
         other.put(CELL.encode(), "bare_cell.py")
         bare = Helper(other, HERE / "bare.py")
+        floors = {"latency.cell": bare.ask, "latency.cell.woken": lambda count: [bare.ask(1)[0] for _ in range(count)]}
         with c_calls(bench, bench.main, session.name, CELL) as subject:
-            rounds = list(interleaved(Sum(floor, bare), subject, bench.rounds, bench.args.calls // 4))
-    return {"latency.cell": at(0.5, rounds)}
+            return {name: at(0.5, interleaved(Sum(floor, ask), subject, bench.rounds, bench.args.calls // 4))
+                    for name, ask in floors.items()}
 
 
 @GROUP.case(

@@ -1,4 +1,5 @@
 """What comes while a call runs: output in bulk, output in parts, and its end on an interrupt."""
+import os
 import statistics
 import time
 from contextlib import ExitStack
@@ -36,6 +37,7 @@ def rates(size, subject, floor, rounds):
 )
 def stdout(bench):
     size = bench.args.stream // CHUNK * CHUNK
+    os.sync()  # a disk that still writes what earlier rows left it would be measured instead
     names = {"docker": "streams.stdout.docker_exec", "oci": "streams.stdout.runc_exec"}
     figures = {name: LeftOut(f"belongs to --engine {engine}") for engine, name in names.items()}
     with bench.main.session("bench-stdout", timeout=600) as session, ExitStack() as stack:

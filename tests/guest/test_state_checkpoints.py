@@ -382,12 +382,16 @@ def test_memory_of_another_user_is_measured(keep, root, interpreter, user):
 
 
 def test_automatic_ones_go_first(keep, interpreter):
-    controller = keep(interpreter, "always", checkpoint_budget=12 * MIB).controller
+    guest = keep(interpreter, "always", checkpoint_budget=12 * MIB)
+    controller = guest.controller
     controller.run(FILL)
     controller.checkpoint(name="pinned")
     controller.run(FILL)  # `pinned` holds 8 MiB alone
     controller.run("1")
-    controller.run(FILL)  # the automatic one of before too
+    controller.start("import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n" + FILL)
+    controller.protected(3)
+    (guest.directory / "go").touch()
+    controller.record()  # the automatic one of before holds as much
     (automatic,) = [c["id"] for c in controller.checkpoints() if c["automatic"]]
     reply = controller.ask(CHECKPOINT, branch=0, name="second")
     assert reply["dropped"] == [automatic]
