@@ -17,7 +17,8 @@
 /* Below this it is not worth to be written anew. */
 #define REWRITE_MINIMUM (4u << 20)
 
-/* It may hold so much more than is live: of calls with large records one in a hundred or less then waits for that. */
+/* It may hold so much more than is live: of calls with large records one in a hundred or less then waits for
+ * that. */
 #define REWRITE_FACTOR 4u
 
 static void put_size(uint8_t to[SIZE_BYTES], size_t size)

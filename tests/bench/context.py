@@ -49,6 +49,11 @@ class Bench:
         """How often a slow thing is done in one round."""
         return 2 if self.args.quick else 5
 
+    def leave_out_of_quick(self):
+        """What takes longer than --quick has for it."""
+        if self.args.quick:
+            raise LeftOut("not with --quick")
+
     @contextlib.contextmanager
     def controller(self, engine=None, **variables):
         """A controller of its own with these LIMPET_ variables besides."""

@@ -69,7 +69,7 @@ def cell(bench):
         bare = Helper(other, HERE / "bare.py")
         floors = {"latency.cell": bare.ask, "latency.cell.woken": lambda count: [bare.ask(1)[0] for _ in range(count)]}
         with c_calls(bench, bench.main, session.name, CELL) as subject:
-            return {name: at(0.5, interleaved(Sum(floor, ask), subject, bench.rounds, bench.args.calls // 4))
+            return {name: at(0.5, interleaved(Sum(floor, ask), subject, bench.rounds, bench.args.calls // 10))
                     for name, ask in floors.items()}
 
 

@@ -86,8 +86,7 @@ def bare(bench):
         "what is shared.", unit=BYTES),
 )
 def many(bench):
-    if bench.args.quick:
-        raise LeftOut("not with --quick")
+    bench.leave_out_of_quick()
     return {"memory.many": sizes(bench, (), "x = 1; x", MANY)}
 
 

@@ -194,5 +194,6 @@ def burst_cold(bench):
         "ready and makes more meanwhile, to those plain containers.", at_most(1.1)),
 )
 def burst_pool(bench):
+    bench.leave_out_of_quick()
     with pool(bench) as ready:
         return {"start.burst.pool": bursts(bench, ready, POOL)}

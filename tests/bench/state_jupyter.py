@@ -50,6 +50,7 @@ def one_round(kernel, opened, cells):
     Row("state.jupyter.load", "A rollback to loading that file.", times_less=True),
 )
 def jupyter(bench):
+    bench.leave_out_of_quick()
     cells = FILL.format(directory=str(HEAP.parent), size=bench.args.size)
     with bench.kernel() as kernel, large_session(bench.main, "bench-jupyter", checkpoint="auto") as opened:
         fill(opened, "objects", bench.args.size)
