@@ -12,8 +12,10 @@
 /* While something else is to do. */
 #define LATER (50 * NSEC_PER_MSEC)
 
-/* Where calls follow each other without a pause checkpoints take at most one part in so many of the time. */
-#define BUSY_RATIO 100u
+/* Where calls follow each other without a pause checkpoints take at most one part in so many of the time:
+ * fewer where a call takes less than a checkpoint, of which many would have to wait for one. */
+#define BUSY_RATIO       40u
+#define BUSY_RATIO_SHORT 100u
 
 /* What the first one is taken to cost. */
 #define COST_UNKNOWN NSEC_PER_MSEC
@@ -76,12 +78,19 @@ void policy_on_quiet(Branch *branch, uint64_t now)
         alarm_set(&policy->quiet, now + QUIET);
 }
 
+static bool is_worth_its_cost(const Branch *branch)
+{
+    const Policy *policy = &branch->policy;
+    uint64_t cost = policy->cost > 0 ? policy->cost : COST_UNKNOWN;
+    bool are_short = policy->busy < branch->calls * cost;
+
+    return policy->busy > (are_short ? BUSY_RATIO_SHORT : BUSY_RATIO) * cost;
+}
+
 void policy_on_run(Branch *branch, uint64_t now)
 {
-    Policy *policy = &branch->policy;
-    uint64_t cost = policy->cost > 0 ? policy->cost : COST_UNKNOWN;
     /* Without any there would be nothing to go back to, however short the time. */
-    bool due = mode_of(branch) == CHECKPOINT_ALWAYS || !branch->base || policy->busy > BUSY_RATIO * cost;
+    bool due = mode_of(branch) == CHECKPOINT_ALWAYS || !branch->base || is_worth_its_cost(branch);
 
     if (due && may_take(branch, now))
         take_one(branch);
