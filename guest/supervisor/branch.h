@@ -20,7 +20,7 @@ typedef struct Policy {
     Alarm quiet;       /* set while there is something that could be kept */
     uint64_t last_end; /* of a call; all times are clock_now() nanoseconds */
     uint64_t busy;     /* spent in calls since the last checkpoint */
-    uint64_t cost;     /* of the last one */
+    uint64_t cost;     /* of one */
     uint64_t retry;    /* not before then, after a failure; 0: any time */
     uint64_t pause;    /* after the next failure */
     Reason trouble;    /* why the newest state has none; empty: it did not come to it */
@@ -128,6 +128,9 @@ void policy_deinit(Branch *branch);
 /* A call has ended, or the interpreter is ready: there may be something to keep once it is quiet. */
 void policy_on_quiet(Branch *branch, uint64_t now);
 void policy_on_run(Branch *branch, uint64_t now); /* a call is about to run */
+/* What one took, in nanoseconds. It counts at most twice the last: a moment at which the machine is busy
+ * makes one seem dear, and the next would come too late. */
+void policy_on_cost(Branch *branch, uint64_t cost);
 void policy_on_failure(Branch *branch, const char *why);
 void policy_on_success(Branch *branch);
 void policy_forget(Branch *branch); /* the live state is another one */

@@ -60,7 +60,7 @@ int branch_on_checkpointed(Branch *branch, const Message *message, Problem *prob
     branch->interpreter.asked = false;
     supervisor_wake(branch->supervisor);
     if (!said.error.data)
-        branch->policy.cost = clock_now() - branch->asked;
+        policy_on_cost(branch, clock_now() - branch->asked);
     else
         memcpy(why, said.error.data, said.error.size);
     if (checkpoint && said.error.data)

@@ -78,10 +78,20 @@ void policy_on_quiet(Branch *branch, uint64_t now)
         alarm_set(&policy->quiet, now + QUIET);
 }
 
+static uint64_t last_cost(const Policy *policy)
+{
+    return policy->cost > 0 ? policy->cost : COST_UNKNOWN;
+}
+
+void policy_on_cost(Branch *branch, uint64_t cost)
+{
+    branch->policy.cost = MIN(cost, 2 * last_cost(&branch->policy));
+}
+
 static bool is_worth_its_cost(const Branch *branch)
 {
     const Policy *policy = &branch->policy;
-    uint64_t cost = policy->cost > 0 ? policy->cost : COST_UNKNOWN;
+    uint64_t cost = last_cost(policy);
     bool are_short = policy->busy < branch->calls * cost;
 
     return policy->busy > (are_short ? BUSY_RATIO_SHORT : BUSY_RATIO) * cost;
