@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
+#include "guest/interpreter/allowance.h"
 #include "guest/interpreter/pyref.h"
 
 #define ARENA       ((size_t)1 << 20) /* what Python asks for */
@@ -125,6 +126,8 @@ void *arena_allocate(void *unused, size_t size)
 {
     void *arena = NULL;
 
+    if (!allowance_has(size))
+        return NULL;
     pthread_mutex_lock(&arenas.lock);
     if (size == ARENA && arenas.plain >= PLAIN_MAX)
         arena = take_huge();

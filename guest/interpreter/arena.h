@@ -7,6 +7,6 @@
 /* Once, before Python is initialised. */
 void arena_install(void);
 
-/* The two functions that Python gets. NULL when there is no memory. */
+/* The two functions that Python gets. NULL when there is no memory, or no more may be held. */
 void *arena_allocate(void *unused, size_t size);
 void arena_free(void *unused, void *arena, size_t size);

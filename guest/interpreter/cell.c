@@ -4,12 +4,12 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "guest/interpreter/allowance.h"
 #include "guest/interpreter/asks/waiters.h"
 #include "guest/interpreter/compile.h"
 #include "guest/interpreter/error.h"
 #include "guest/interpreter/figures.h"
 #include "guest/interpreter/guard.h"
-#include "guest/interpreter/headroom.h"
 #include "guest/interpreter/result.h"
 #include "guest/interpreter/run.h"
 #include "guest/interpreter/runtime.h"
@@ -88,9 +88,9 @@ static PyObject *run_cell(const Cell *cell)
     if (!source || !filename || source_register(filename, source) < 0 ||
         compile_cell(source, filename, &compiled) < 0)
         return NULL;
-    headroom_keep();
+    allowance_begin_cell();
     PyObject *value = run_compiled(&compiled);
-    headroom_use();
+    allowance_end_cell();
     return value;
 }
 

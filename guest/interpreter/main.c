@@ -1,16 +1,17 @@
 /* limpet-interpreter: the process that runs the cells of one session. The supervisor starts it with /dev/null
- * and two pipes as 0, 1 and 2 and their channel as 3, already unprivileged and in the session's directory. */
+ * and two pipes as 0, 1 and 2 and their channel as 3, already unprivileged and in the session's directory.
+ * Its argument is the memory of the sandbox in bytes; without one, or with 0, it is unlimited. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "guest/interpreter/allowance.h"
 #include "guest/interpreter/checkpoint/checkpoint.h"
 #include "guest/interpreter/descriptors.h"
-#include "guest/interpreter/headroom.h"
 #include "guest/interpreter/reply.h"
 #include "guest/interpreter/serve.h"
 #include "guest/interpreter/sink.h"
 #include "guest/interpreter/start.h"
-#include "guest/interpreter/threadstack.h"
 #include "guest/interpreter/volunteer.h"
 
 static int fail(const char *reason)
@@ -19,14 +20,14 @@ static int fail(const char *reason)
     return EXIT_FAILURE;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    uint64_t memory = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
     Problem problem = PROBLEM_NULL;
 
-    volunteer_first();
+    allowance_init(memory);
+    volunteer_init(memory);
     checkpoint_init();
-    threadstack_limit();
-    headroom_init();
     if (descriptors_init() < 0)
         return fail("it is started by limpet-guest, which gives it descriptors 0 to 3");
     if (sinks_init(descriptors_stream(1), descriptors_stream(2)) < 0)

@@ -36,10 +36,19 @@ static int handle_execute(const Message *message, int fds[CHANNEL_FDS])
     return reply_executed(message->id, &outcome);
 }
 
+typedef struct CheckpointRequest {
+    bool automatic;
+} CheckpointRequest;
+
 /* The channel of the copy comes with it. */
 static int handle_checkpoint(const Message *message, int fds[CHANNEL_FDS])
 {
-    return message->body.size > 0 ? -EPROTO : checkpoint_take(message->id, take_fd(&fds[0]));
+    static const Field fields[] = {FIELD(FIELD_BOOL, CheckpointRequest, automatic, false, 0)};
+    CheckpointRequest request = {0};
+    Problem problem = PROBLEM_NULL;
+    int r = fields_decode(&request, fields, ARRAY_SIZE(fields), &message->body, &problem);
+
+    return r < 0 ? r : checkpoint_take(message->id, take_fd(&fds[0]), request.automatic);
 }
 
 static int handle_namespace(const Message *message, int fds[CHANNEL_FDS])

@@ -1,33 +1,75 @@
 #include "guest/interpreter/volunteer.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
+#include <unistd.h>
 
+#include "guest/interpreter/allowance.h"
 #include "proto/base/base.h"
 
-static bool set(const char *text)
-{
-    _cleanup_(closep) int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+#define FILE_NAME "/proc/self/oom_score_adj"
+#define MOST      1000
+#define LIVE      100 /* above checkpoints that somebody asked for */
 
-    return fd >= 0 && write(fd, text, strlen(text)) > 0;
+static struct {
+    uint64_t memory;
+    int base; /* what the sandbox began with: the kernel refuses less */
+} volunteer;
+
+void volunteer_set(int score)
+{
+    _cleanup_(closep) int fd = open(FILE_NAME, O_WRONLY | O_CLOEXEC);
+    char text[16];
+    int n = snprintf(text, sizeof(text), "%d", MIN(score, MOST));
+
+    if (fd >= 0 && write(fd, text, (size_t)n) < 0)
+        return; /* somebody who may not say so goes without */
 }
 
-void volunteer_first(void)
+int volunteer_score(void)
 {
-    set("1000");
-}
-
-void volunteer_last(pid_t other)
-{
-    char path[64], text[16];
-
-    if (set("0"))
-        return;
-    /* A container may begin higher. */
-    snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)other);
-    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    _cleanup_(closep) int fd = open(FILE_NAME, O_RDONLY | O_CLOEXEC);
+    char text[16];
     ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
+
     text[MAX(n, 0)] = '\0';
-    set(text);
+    return atoi(text);
+}
+
+void volunteer_init(uint64_t memory)
+{
+    volunteer.memory = memory;
+    volunteer.base = volunteer_score();
+    pthread_atfork(NULL, NULL, volunteer_child);
+    volunteer_live();
+}
+
+void volunteer_live(void)
+{
+    volunteer_set(volunteer.base + LIVE);
+}
+
+/* The kernel takes the process with the highest sum of its resident memory and its score's part of all: what
+ * this one lacks of the most that the other is granted, and it comes first until the other has more. */
+static int score_before_live(void)
+{
+    uint64_t held;
+
+    if (volunteer.memory == 0 || allowance_most() == 0 || allowance_held(&held) < 0)
+        return MOST;
+
+    uint64_t lacks = allowance_most() - MIN(held, allowance_most());
+    return volunteer.base + LIVE + (int)(MIN(lacks, volunteer.memory) * MOST / volunteer.memory);
+}
+
+void volunteer_checkpoint(bool automatic)
+{
+    volunteer_set(automatic ? score_before_live() : volunteer.base);
+}
+
+void volunteer_child(void)
+{
+    volunteer_set(MOST);
 }

@@ -1,10 +1,26 @@
-/* Whom the kernel takes when memory runs out. */
+/* Whom the kernel takes when the memory of the sandbox runs out: children of a cell first, then the automatic
+ * checkpoint, then this process, and what somebody asked to be kept last. All of it as far as the kernel lets
+ * this user say so (/proc/self/oom_score_adj, in thousandths of the sandbox's memory). */
 #pragma once
 
-#include <sys/types.h>
+#include <stdbool.h>
+#include <stdint.h>
 
-/* This process first. A user who may not say so goes without, here and below. */
-void volunteer_first(void);
+/* Once, before any other: `memory` is that of the sandbox, bytes, 0: unlimited. Makes this the process that
+ * runs cells. */
+void volunteer_init(uint64_t memory);
 
-/* Not before `other`, as far as that may be said. */
-void volunteer_last(pid_t other);
+/* This process runs cells (again). */
+void volunteer_live(void);
+
+/* This process is a checkpoint. An automatic one goes before the process it was copied from, whose memory it
+ * mostly shares, and which may then go on; but not when that holds more than an allocator grants, since its
+ * memory would run out next. */
+void volunteer_checkpoint(bool automatic);
+
+/* This process belongs to the cell that made it. Also between vfork() and exec. */
+void volunteer_child(void);
+
+/* The score of this process as it is. */
+int volunteer_score(void);
+void volunteer_set(int score);

@@ -74,10 +74,10 @@ static int parse_mode(CheckpointMode *ret, Text text, Problem *problem)
     return problem_set(problem, ERR_BAD_REQUEST, "`checkpoint` must be auto, always or off");
 }
 
-static int decode_environment(Environment *ret, const Supervisor *supervisor, uint64_t memory,
-                              const msgpack_object_map *set, Problem *problem)
+static int decode_environment(Environment *ret, const Supervisor *supervisor, const msgpack_object_map *set,
+                              Problem *problem)
 {
-    int r = environment_init(ret, supervisor->options->directory, memory, set, problem);
+    int r = environment_init(ret, supervisor->options->directory, set, problem);
 
     return r == -ENOMEM ? problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM)) : r;
 }
@@ -113,7 +113,7 @@ static int decode_welcome(Settings *ret, const msgpack_object_array **ret_import
     ret->memory = body.memory;
     ret->orphan_timeout = body.orphan_timeout;
     *ret_imports = body.imports;
-    return decode_environment(&ret->environment, supervisor, body.memory, body.env, problem);
+    return decode_environment(&ret->environment, supervisor, body.env, problem);
 }
 
 static int handle_welcome(Controller *controller, const Message *message, Problem *problem)
@@ -159,7 +159,7 @@ static int handle_claim(Controller *controller, const Message *message, Problem 
     if (r == 0)
         r = parse_mode(&mode, body.checkpoint, problem);
     if (r == 0)
-        r = decode_environment(&environment, supervisor, supervisor->settings.memory, body.env, problem);
+        r = decode_environment(&environment, supervisor, body.env, problem);
     if (r == 0)
         supervisor_claim(supervisor, &environment, mode);
     return r;

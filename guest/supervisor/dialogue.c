@@ -73,7 +73,7 @@ int interpreter_send(Interpreter *interpreter, Buf *frame)
     return 0;
 }
 
-int interpreter_ask_checkpoint(Interpreter *interpreter, int end)
+int interpreter_ask_checkpoint(Interpreter *interpreter, int end, bool automatic)
 {
     Buf out _cleanup_(buf_deinit) = BUF_NULL;
     size_t mark = 0;
@@ -85,7 +85,9 @@ int interpreter_ask_checkpoint(Interpreter *interpreter, int end)
     r = channel_frame_begin(&out, &mark);
     if (r < 0)
         return r;
-    writer_message(&w, &out, MSG_CHECKPOINT, 0, 0);
+    writer_message(&w, &out, MSG_CHECKPOINT, 0, 1);
+    write_key(&w, "automatic");
+    write_bool(&w, automatic);
     r = writer_finish(&w);
     if (r < 0)
         return r;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const base[] = {
@@ -9,12 +10,13 @@ static const char *const base[] = {
     "PYTHONDONTWRITEBYTECODE=1",
 };
 
-/* Each thread of OpenBLAS takes tens of megabytes at its start; where only some of them find room a fork of
- * the process, as for a checkpoint, waits for the others for ever. */
-#define SCARCE (UINT64_C(256) << 20)
-
-static const char *const threads[] = {"OPENBLAS_NUM_THREADS=2", "OMP_NUM_THREADS=2"};
-static const char *const threads_scarce[] = {"OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1"};
+/* How many threads libraries start, unless told otherwise as many as the machine has processors. The engine
+ * names the first with the processors that the sandbox may use; the others follow it. */
+static const char *const threads[] = {
+    "OMP_NUM_THREADS",     "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS",    "BLIS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS", "NUMEXPR_MAX_THREADS",  "POLARS_MAX_THREADS", "RAYON_NUM_THREADS",
+};
+#define THREADS_UNKNOWN "1"
 
 void environment_deinit(Environment *environment)
 {
@@ -77,25 +79,34 @@ static int set_all(Environment *environment, const char *const *entries, size_t 
     return r;
 }
 
-static int fill(Environment *environment, const char *home, bool scarce, const msgpack_object_map *set,
-                Problem *problem)
+static int set_threads(Environment *environment)
+{
+    const char *n = getenv(threads[0]);
+    int r = 0;
+
+    if (!n)
+        n = THREADS_UNKNOWN;
+    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(threads); i++)
+        r = set_entry(environment, entry_format(threads[i], strlen(threads[i]), n, strlen(n)));
+    return r;
+}
+
+static int fill(Environment *environment, const char *home, const msgpack_object_map *set, Problem *problem)
 {
     int r = set_entry(environment, entry_format("HOME", 4, home, strlen(home)));
 
     if (r == 0)
         r = set_all(environment, base, ARRAY_SIZE(base));
     if (r == 0)
-        r = set_all(environment, scarce ? threads_scarce : threads, ARRAY_SIZE(threads));
+        r = set_threads(environment);
     for (uint32_t i = 0; r == 0 && set && i < set->size; i++)
         r = set_pair(environment, &set->ptr[i], problem);
     return r;
 }
 
-int environment_init(Environment *ret, const char *home, uint64_t memory, const msgpack_object_map *set,
-                     Problem *problem)
+int environment_init(Environment *ret, const char *home, const msgpack_object_map *set, Problem *problem)
 {
     _cleanup_(environment_deinit) Environment environment = {0};
-    bool scarce = memory > 0 && memory < SCARCE;
 
     if (set && set->size > LIMIT_ENV)
         return problem_set(problem, ERR_TOO_LARGE, "env has more than %u entries", LIMIT_ENV);
@@ -104,7 +115,7 @@ int environment_init(Environment *ret, const char *home, uint64_t memory, const 
     if (!environment.entries)
         return -ENOMEM;
 
-    int r = fill(&environment, home, scarce, set, problem);
+    int r = fill(&environment, home, set, problem);
     if (r < 0)
         return r;
     *ret = environment;
@@ -136,6 +147,7 @@ static const char *const read_at_start[] = {
     "OMP_",      "GOMP_",    "KMP_",      /* OpenMP: how many threads */
     "OPENBLAS_", "GOTO_",    "MKL_",      /* linear algebra: likewise */
     "BLIS_",     "NUMEXPR_", "NPY_",      /* NumPy and what goes with it */
+    "POLARS_",   "RAYON_",                /* data frames, and what their threads come from */
     "MPL",                                /* Matplotlib: the back end, its configuration */
     "OPENSSL_",                           /* OpenSSL: its configuration */
     "TMPDIR=",   "TEMP=",    "TMP=",      /* tempfile: the first directory that will do */

@@ -8,10 +8,10 @@ typedef struct Environment {
     size_t n;
 } Environment;
 
-/* `memory` is that of the sandbox, bytes, 0: unlimited. `set` (may be NULL) maps text to text and wins over
- * the base. Entries that no environment can hold are refused. 0, -EPROTO with a Problem, or -ENOMEM. */
-int environment_init(Environment *ret, const char *home, uint64_t memory, const msgpack_object_map *set,
-                     Problem *problem);
+/* `set` (may be NULL) maps text to text and wins over the base. How many threads libraries start comes from
+ * OMP_NUM_THREADS of this process. Entries that no environment can hold are refused. 0, -EPROTO with a
+ * Problem, or -ENOMEM. */
+int environment_init(Environment *ret, const char *home, const msgpack_object_map *set, Problem *problem);
 void environment_deinit(Environment *environment);
 
 bool environment_equal(const Environment *one, const Environment *other);

@@ -30,7 +30,7 @@ int branch_freeze(Branch *branch, CheckpointKind kind, const char *name, Reason 
         return r;
     }
     branch->asked = clock_now();
-    r = interpreter_ask_checkpoint(&branch->interpreter, end);
+    r = interpreter_ask_checkpoint(&branch->interpreter, end, kind == CHECKPOINT_AUTOMATIC);
     close(end);
     if (r < 0) {
         reason_set(why, "%s", r == -EBUSY ? "the interpreter is not listening" : strerror(-r));

@@ -83,9 +83,9 @@ void interpreter_close(Interpreter *interpreter);
  * it. It is ready. 0 or a negative errno; that it is gone is no error: of that we hear by itself. */
 int interpreter_send(Interpreter *interpreter, Buf *frame);
 
-/* `checkpoint`, with the copy's end of its channel, before everything that is sent from now on. 0 or a
- * negative errno: -EBUSY when it has been asked already, or does not read. */
-int interpreter_ask_checkpoint(Interpreter *interpreter, int end);
+/* `checkpoint`, with the copy's end of its channel, before everything that is sent from now on; `automatic`:
+ * nobody asked for it. 0 or a negative errno: -EBUSY when it has been asked already, or does not read. */
+int interpreter_ask_checkpoint(Interpreter *interpreter, int end, bool automatic);
 
 /* Watches its channel. 0 or a negative errno. */
 int interpreter_listen(Interpreter *interpreter);

@@ -2,18 +2,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "guest/channel.h"
 #include "guest/supervisor/identity.h"
-
-#define MEMORY_RESERVE (UINT64_C(16) << 20)
 
 /* Moves the descriptors to 0..3 and closes all others. */
 static int descriptors_arrange(const SpawnPlan *plan)
@@ -45,28 +43,6 @@ static void signals_reset(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* When memory runs out the kernel shall take the interpreter, not the supervisor. A user who may not say so
- * goes without. */
-static void volunteer_for_oom(void)
-{
-    _cleanup_(closep) int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-
-    if (fd >= 0 && write(fd, "1000", 4) < 0)
-        return;
-}
-
-/* An allocation that cannot be had is to end in MemoryError instead of the kernel's kill. What is left is for
- * the supervisor, copies in the making, and memory that this limit does not count. */
-static int limit_memory(uint64_t memory)
-{
-    uint64_t left = MAX(memory / 16, MEMORY_RESERVE);
-    rlim_t data = memory - MIN(left, memory);
-
-    if (memory == 0)
-        return 0;
-    return setrlimit(RLIMIT_DATA, &(struct rlimit){data, data}) < 0 ? -errno : 0;
-}
-
 /* Tells the supervisor, which reads standard error until the interpreter is ready. */
 static _Noreturn void child_fail(const char *what, const char *which, int error)
 {
@@ -77,15 +53,12 @@ static _Noreturn void child_fail(const char *what, const char *which, int error)
 static _Noreturn void child_run(const SpawnPlan *plan, pid_t parent)
 {
     const Options *options = plan->options;
+    char memory[24];
     int r = descriptors_arrange(plan);
 
     if (r < 0)
         child_fail("cannot arrange descriptors", "", -r);
     setsid(); /* a new child leads no group: this cannot fail */
-    volunteer_for_oom();
-    r = limit_memory(plan->memory);
-    if (r < 0)
-        child_fail("cannot limit the memory", "", -r);
     umask(022);
     r = options->same_user ? 0 : identity_drop(options->uid);
     if (r < 0)
@@ -97,7 +70,8 @@ static _Noreturn void child_run(const SpawnPlan *plan, pid_t parent)
     if (chdir(options->directory) < 0)
         child_fail("cannot enter ", options->directory, errno);
     signals_reset();
-    execve(options->interpreter, (char *[]){(char *)options->interpreter, NULL}, plan->environment);
+    snprintf(memory, sizeof(memory), "%" PRIu64, plan->memory);
+    execve(options->interpreter, (char *[]){(char *)options->interpreter, memory, NULL}, plan->environment);
     child_fail("cannot execute ", options->interpreter, errno);
 }
 

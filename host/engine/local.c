@@ -14,6 +14,7 @@
 #include "host/engine/check.h"
 #include "host/engine/procfind.h"
 #include "host/engine/proctree.h"
+#include "host/engine/profile.h"
 #include "host/engine/spawn.h"
 #include "proto/base/clock.h"
 
@@ -170,16 +171,15 @@ static void on_started_idle(LoopIdle *idle)
 static int start_guest(LocalContainer *container, const ContainerSpec *spec)
 {
     LocalEngine *local = engine_of(container);
-    const char *const argv[] = {local->config.guest_path,
-                                "--link",
-                                spec->link_dir,
-                                "--directory",
-                                spec->session_dir,
-                                "--same-user",
-                                NULL};
+    char threads[64];
+    const char *const argv[] = {"/usr/bin/env",    threads,        local->config.guest_path,
+                                "--link",          spec->link_dir, "--directory",
+                                spec->session_dir, "--same-user",  NULL};
     pid_t pid;
-    int r = spawn(argv, -1, &pid);
+    int r;
 
+    profile_threads_text(threads, sizeof(threads), spec->cpus);
+    r = spawn(argv, -1, &pid);
     if (r < 0)
         return r;
     r = loop_child_add(local->loop, &container->child, pid, on_exit_of_guest);

@@ -1,6 +1,7 @@
 #include "host/engine/profile.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #define TMPFS_MAXIMUM (UINT64_C(64) << 20)
 
@@ -21,14 +22,17 @@ unsigned profile_threads(double cpus)
     return whole < cpus && whole < 1024 ? whole + 1 : whole;
 }
 
+void profile_threads_text(char *ret, size_t size, double cpus)
+{
+    snprintf(ret, size, "OMP_NUM_THREADS=%u", profile_threads(cpus));
+}
+
 int profile_add_env(json_t *env, double cpus)
 {
-    static const char *const names[] = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"};
+    char threads[64];
 
-    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-        if (json_array_append_new(env, json_sprintf("%s=%u", names[i], profile_threads(cpus))) < 0)
-            return -ENOMEM;
-    return 0;
+    profile_threads_text(threads, sizeof(threads), cpus);
+    return json_array_append_new(env, json_string(threads)) < 0 ? -ENOMEM : 0;
 }
 
 const char *profile_architecture(void)

@@ -20,6 +20,9 @@ uint64_t profile_tmpfs_size(uint64_t memory);
 /* Threads for numerical libraries, which otherwise start one for every processor of the host. */
 unsigned profile_threads(double cpus);
 
+/* That as a variable, which the supervisor takes the others from: OMP_NUM_THREADS=N. */
+void profile_threads_text(char *ret, size_t size, double cpus);
+
 /* Appends the variables that depend on the limits to the array `env`. */
 int profile_add_env(json_t *env, double cpus);
 

@@ -156,7 +156,7 @@ def test_undo_of_the_first_call(claim):
     assert controller.run(f"print('x' in globals()); {GREET}")["stdout"] == "False\nhello\n"
 
 
-@pytest.mark.parametrize("env", [{"PYTHONHASHSEED": "7"}, {"LANG": "C"}, {"OMP_NUM_THREADS": "1"}])
+@pytest.mark.parametrize("env", [{"PYTHONHASHSEED": "7"}, {"LANG": "C"}, {"OMP_NUM_THREADS": "7"}])
 def test_environment_that_python_reads_when_it_starts(claim, env):
     guest = claim("always", {**ENV, **env})
     record = guest.controller.run(f"{GREET}; {LOADED}; print(os.environ[{next(iter(env))!r}], os.getpid())")

@@ -249,10 +249,10 @@ class Peer:
 
     # Checkpoints
 
-    def checkpoint(self, deadline=DEADLINE):
+    def checkpoint(self, deadline=DEADLINE, automatic=False):
         frozen = Frozen()
         self.frozen.append(frozen)
-        self.channel.send(CHECKPOINT, 7, {}, [frozen.channel.theirs.fileno()])
+        self.channel.send(CHECKPOINT, 7, {"automatic": automatic}, [frozen.channel.theirs.fileno()])
         frozen.channel.theirs.close()
         error = self.wait(CHECKPOINTED, deadline)[3]["error"]
         if error is not None:
@@ -290,9 +290,9 @@ class Peer:
 
 
 class Interpreter(Peer):
-    """With `only_env` nothing else is in its environment."""
+    """With `only_env` nothing else is in its environment; `memory` is that of the sandbox, bytes, 0: unlimited."""
 
-    def __init__(self, directory=None, env=None, prepare=lambda: None, only_env=None):
+    def __init__(self, directory=None, env=None, prepare=lambda: None, only_env=None, memory=0):
         super().__init__()
         self.directory = Path(directory or tempfile.mkdtemp())
         ends = [self.new_pipe(1), self.new_pipe(2)]
@@ -318,7 +318,7 @@ class Interpreter(Peer):
             prepare()
 
         self.process = subprocess.Popen(
-            [BUILD / "limpet-interpreter"],
+            [BUILD / "limpet-interpreter", str(memory)],
             stdin=subprocess.DEVNULL,
             stdout=ends[0],
             stderr=ends[1],

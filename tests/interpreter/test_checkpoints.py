@@ -351,6 +351,19 @@ masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, []))
     assert session.checkpoint().restore().value("len(masks) == 2 and masks[0] == masks[1]") is True
 
 
+SCORES_OF_CHILDREN = """
+import os, subprocess
+FILE = "/proc/self/oom_score_adj"
+started = [subprocess.run([cat, FILE], capture_output=True, text=True).stdout for cat in ("cat", "/bin/cat")]
+reader, writer = os.pipe()
+pid = os.fork()
+if pid == 0:
+    os.write(writer, open(FILE, "rb").read())
+    os._exit(0)
+os.waitpid(pid, 0)
+[*started, os.read(reader, 16).decode()]"""
+
+
 def test_whom_the_kernel_takes_when_memory_runs_out(tmp_path):
     def score(peer):
         with open(f"/proc/{peer.process.pid}/oom_score_adj") as file:
@@ -359,8 +372,10 @@ def test_whom_the_kernel_takes_when_memory_runs_out(tmp_path):
     tmp_path.chmod(0o777)
     interpreter = Interpreter(tmp_path, prepare=become_limited)
     try:
-        frozen = interpreter.checkpoint()
-        assert (score(interpreter), score(frozen), score(frozen.restore())) == (1000, 0, 1000)
+        kept, automatic = interpreter.checkpoint(), interpreter.checkpoint(automatic=True)
+        assert score(kept) < score(interpreter) < score(automatic) <= 1000
+        assert score(automatic.restore()) == score(kept.restore()) == score(interpreter)
+        assert interpreter.value(SCORES_OF_CHILDREN) == ["1000\n"] * 3
     finally:
         interpreter.close()
 

@@ -1,6 +1,6 @@
-"""Running out of memory, thread stacks, and the pages that Python's objects live in."""
+"""Running out of memory, and the pages that Python's objects live in."""
 
-import resource
+import errno
 
 import pytest
 from harness import BUILD, Interpreter
@@ -11,13 +11,9 @@ pytestmark = pytest.mark.skipif(SANITIZED, reason="a sanitizer has memory of its
 MIB = 1 << 20
 
 
-def limit_data(size):
-    return lambda: resource.setrlimit(resource.RLIMIT_DATA, (size, size))
-
-
 @pytest.fixture
 def small(tmp_path):
-    interpreter = Interpreter(tmp_path, prepare=limit_data(160 * MIB))
+    interpreter = Interpreter(tmp_path, memory=160 * MIB)
     yield interpreter
     interpreter.close()
 
@@ -57,40 +53,13 @@ def test_a_full_session_is_checkpointed(small):
     assert restored.value("del hoard; 1") == 1
 
 
-def test_limits_that_a_cell_sets_stay(small):
-    small.run("import resource; resource.setrlimit(resource.RLIMIT_DATA, (100 << 20, 160 << 20))")
-    small.run("x = bytearray(10**13)")
-    assert small.value("resource.getrlimit(resource.RLIMIT_DATA)") == (100 * MIB, 160 * MIB)
+def test_what_is_reserved_is_not_held(small):
+    small.run("import mmap; reserved = mmap.mmap(-1, 1 << 34)")
+    assert small.value("len(bytearray(64 << 20))") == 64 * MIB
 
 
-@pytest.mark.parametrize("size, stack", [(100 * MIB, MIB), (512 * MIB, 4 * MIB), (64 << 30, 8 * MIB)])
-def test_stacks_of_threads(tmp_path, size, stack):
-    interpreter = Interpreter(tmp_path, prepare=limit_data(size))
-    try:
-        assert interpreter.value(STACK_SIZE) == stack
-    finally:
-        interpreter.close()
-
-
-STACK_SIZE = """
-import ctypes
-attributes, size = ctypes.create_string_buffer(256), ctypes.c_size_t()
-libc = ctypes.CDLL(None)
-libc.pthread_getattr_default_np(attributes)
-libc.pthread_attr_getstacksize(attributes, ctypes.byref(size))
-size.value"""
-
-
-def test_stacks_without_a_limit(session):
-    soft, _ = resource.getrlimit(resource.RLIMIT_STACK)
-    if soft != resource.RLIM_INFINITY:
-        assert session.value(STACK_SIZE) == soft
-
-
-def test_a_hundred_threads_fit(tmp_path):
-    interpreter = Interpreter(tmp_path, prepare=limit_data(400 * MIB))
-    try:
-        code = """
+def test_a_hundred_threads_fit(small):
+    code = """
 import threading
 stop = threading.Event()
 threads = [threading.Thread(target=stop.wait) for _ in range(100)]
@@ -98,9 +67,31 @@ for thread in threads: thread.start()
 stop.set()
 for thread in threads: thread.join()
 """
-        assert interpreter.run(code).error is None
+    assert small.run(code).error is None
+
+
+@pytest.mark.parametrize("memory, least", [(128, 72), (256, 190), (512, 425), (1024, 870)])
+def test_how_much_of_it_cells_can_have(tmp_path, memory, least):
+    interpreter = Interpreter(tmp_path, memory=memory * MIB)
+    try:
+        assert interpreter.value(f"len(bytearray({least} << 20)) >> 20") == least
+        assert interpreter.run(f"bytearray({memory - 40} << 20)").error["name"] == "MemoryError"
     finally:
         interpreter.close()
+
+
+@pytest.mark.parametrize("allocate", ["calloc(1, {})", "malloc({})", "aligned_alloc(64, {})", "realloc(None, {})"])
+def test_libraries_are_told_as_python_is(small, allocate):
+    small.run("""
+import ctypes
+c = ctypes.CDLL(None, use_errno=True)
+for function in c.malloc, c.calloc, c.aligned_alloc, c.realloc:
+    function.restype = ctypes.c_void_p
+    function.argtypes = [ctypes.c_size_t] * (1 if function is c.malloc else 2)
+c.realloc.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+""")
+    assert small.value(f"c.{allocate.format(1 << 20)} is not None") is True
+    assert small.value(f"c.{allocate.format(200 << 20)}, ctypes.get_errno()") == (None, errno.ENOMEM)
 
 
 # Pages

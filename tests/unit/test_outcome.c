@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -236,7 +237,7 @@ static int make(Environment *ret, const char *name, const char *value, size_t si
     };
     Problem problem = PROBLEM_NULL;
 
-    return environment_init(ret, "/session", 0, &(msgpack_object_map){1, &pair}, &problem);
+    return environment_init(ret, "/session", &(msgpack_object_map){1, &pair}, &problem);
 }
 
 static void test_environment(void **state)
@@ -259,20 +260,24 @@ static void test_environment(void **state)
     assert_int_equal(make(&environment, "A", "x\0y", 3), -EPROTO);
 }
 
-static void assert_threads(uint64_t memory, const char *expected)
+static void assert_threads(const char *given, const char *openblas, const char *numexpr)
 {
     Environment environment _cleanup_(environment_deinit) = {0};
     Problem problem = PROBLEM_NULL;
 
-    assert_int_equal(environment_init(&environment, "/session", memory, NULL, &problem), 0);
-    assert_string_equal(find_entry(&environment, "OPENBLAS_NUM_THREADS="), expected);
+    if (given)
+        setenv("OMP_NUM_THREADS", given, 1);
+    else
+        unsetenv("OMP_NUM_THREADS");
+    assert_int_equal(environment_init(&environment, "/session", NULL, &problem), 0);
+    assert_string_equal(find_entry(&environment, "OPENBLAS_NUM_THREADS="), openblas);
+    assert_string_equal(find_entry(&environment, "NUMEXPR_NUM_THREADS="), numexpr);
 }
 
-static void test_threads_take_memory(void **state)
+static void test_threads_follow_the_engine(void **state)
 {
-    assert_threads(0, "OPENBLAS_NUM_THREADS=2");
-    assert_threads(UINT64_C(1) << 30, "OPENBLAS_NUM_THREADS=2");
-    assert_threads(MEMORY_MINIMUM, "OPENBLAS_NUM_THREADS=1");
+    assert_threads(NULL, "OPENBLAS_NUM_THREADS=1", "NUMEXPR_NUM_THREADS=1");
+    assert_threads("3", "OPENBLAS_NUM_THREADS=3", "NUMEXPR_NUM_THREADS=3");
 }
 
 int main(void)
@@ -288,7 +293,7 @@ int main(void)
         cmocka_unit_test(test_reasons_are_cut_at_a_character),
         cmocka_unit_test(test_fates_move),
         cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_threads_take_memory),
+        cmocka_unit_test(test_threads_follow_the_engine),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

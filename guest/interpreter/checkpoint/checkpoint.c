@@ -75,8 +75,9 @@ static pid_t copy(int channel)
     return pid;
 }
 
-int checkpoint_take(uint64_t id, int channel)
+int checkpoint_take(uint64_t id, int channel, bool automatic)
 {
+    copied.automatic = automatic;
     pid_t pid = channel < 0 ? -EMFILE : copy(channel);
 
     if (pid == 0) {

@@ -16,7 +16,7 @@ static int settle(Copied *copied, uint64_t id, int channel)
     setsid();
     descriptors_detach(channel);
     openfiles_release(&copied->files, &copied->notes);
-    volunteer_last(copied->supervisor);
+    volunteer_checkpoint(copied->automatic);
     int r = sibling_adopted(copied->supervisor);
     return r < 0 ? r : say_frozen(id);
 }

@@ -13,6 +13,7 @@ typedef struct Copied {
     OpenFiles files;
     sigset_t mask;    /* signals that were blocked */
     pid_t supervisor; /* whose child it is to be */
+    bool automatic;   /* nobody asked for the copy */
 } Copied;
 
 /* With what a copy is brought back. */

@@ -41,7 +41,7 @@ int restored_begin(Copied *copied, const Restore *restore)
     descriptors_attach(restore->fds);
     openfiles_restore(&copied->files, &copied->notes);
     descriptors_spare_keep();
-    volunteer_first();
+    volunteer_live();
     int r = sibling_adopted(copied->supervisor);
     if (r < 0)
         return r;

@@ -1,0 +1,29 @@
+/* How much memory the process may hold, so that a cell that wants more gets MemoryError before the kernel
+ * kills. What counts is what is there (anonymous pages in RAM), not what is reserved: libraries reserve
+ * hundreds of megabytes that they never touch. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* `memory` is that of the sandbox in bytes, 0: unlimited. A part of it is for what is not counted here: the
+ * supervisor, page tables, files in /tmp, pages of checkpoints that the process has changed since. */
+void allowance_init(uint64_t memory);
+
+/* Whether a block of `size` bytes more is within it. For allocators: from any thread, takes no lock and
+ * allocates nothing; mostly a subtraction, and a look at /proc once a part of what was left has been given.
+ */
+bool allowance_has(size_t size);
+
+/* While a cell runs it may hold less than the work around it (errors, tracebacks, figures). One that begins
+ * with all memory taken, as after a MemoryError whose objects are still there, gets a little more, so that it
+ * can look around and delete. */
+void allowance_begin_cell(void);
+void allowance_end_cell(void);
+
+/* The most that allowance_has() ever grants, bytes; 0: unlimited. */
+uint64_t allowance_most(void);
+
+/* What the process holds, bytes. 0 or a negative errno. */
+int allowance_held(uint64_t *ret);
