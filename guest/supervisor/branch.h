@@ -20,6 +20,7 @@ typedef struct Policy {
     Alarm quiet;       /* set while there is something that could be kept */
     uint64_t last_end; /* of a call; all times are clock_now() nanoseconds */
     uint64_t busy;     /* spent in calls since the last checkpoint */
+    bool exposed;      /* the checkpoint it stood on has gone, and one before that may be any distance away */
     uint64_t cost;     /* of one */
     uint64_t retry;    /* not before then, after a failure; 0: any time */
     uint64_t pause;    /* after the next failure */
@@ -133,7 +134,9 @@ void policy_on_run(Branch *branch, uint64_t now); /* a call is about to run */
 void policy_on_cost(Branch *branch, uint64_t cost);
 void policy_on_failure(Branch *branch, const char *why);
 void policy_on_success(Branch *branch);
-void policy_forget(Branch *branch); /* the live state is another one */
+void policy_on_taken(Branch *branch); /* one is in the making */
+void policy_on_gone(Branch *branch);  /* that which the state stood on */
+void policy_forget(Branch *branch);   /* the live state is another one */
 /* Why the newest state has no checkpoint; empty when it just did not come to it. */
 void policy_why_none(const Branch *branch, Reason ret);
 

@@ -16,7 +16,7 @@ static void enter_tree(Branch *branch, Checkpoint *checkpoint)
     checkpoint->calls = branch->calls;
     branch->base = branch->taking = checkpoint;
     branch->calls = 0;
-    branch->policy.busy = 0;
+    policy_on_taken(branch);
 }
 
 int branch_freeze(Branch *branch, CheckpointKind kind, const char *name, Reason why)
@@ -91,6 +91,7 @@ static void lose_base(Branch *branch, const Checkpoint *checkpoint, const char *
     if (branch->calls == 0)
         branch->state_count = checkpoint->execution_count;
     branch->calls += checkpoint->calls;
+    policy_on_gone(branch);
     if (failed)
         policy_on_failure(branch, why ? why : "it was given up");
     else if (why)

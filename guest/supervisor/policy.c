@@ -17,6 +17,10 @@
 #define BUSY_RATIO       40u
 #define BUSY_RATIO_SHORT 100u
 
+/* What a fatal call takes with it is at most this, whichever is more, whatever a checkpoint costs. */
+#define LOST_CALLS 5u
+#define LOST_TIME  (50 * NSEC_PER_MSEC)
+
 /* What the first one is taken to cost. */
 #define COST_UNKNOWN NSEC_PER_MSEC
 
@@ -97,13 +101,30 @@ static bool is_worth_its_cost(const Branch *branch)
     return policy->busy > (are_short ? BUSY_RATIO_SHORT : BUSY_RATIO) * cost;
 }
 
+static bool is_bound_reached(const Branch *branch)
+{
+    return branch->calls > LOST_CALLS && branch->policy.busy > LOST_TIME;
+}
+
 void policy_on_run(Branch *branch, uint64_t now)
 {
     /* Without any there would be nothing to go back to, however short the time. */
-    bool due = mode_of(branch) == CHECKPOINT_ALWAYS || !branch->base || is_worth_its_cost(branch);
+    bool due = mode_of(branch) == CHECKPOINT_ALWAYS || !branch->base || branch->policy.exposed ||
+               is_bound_reached(branch) || is_worth_its_cost(branch);
 
     if (due && may_take(branch, now))
         take_one(branch);
+}
+
+void policy_on_taken(Branch *branch)
+{
+    branch->policy.busy = 0;
+    branch->policy.exposed = false;
+}
+
+void policy_on_gone(Branch *branch)
+{
+    branch->policy.exposed = true;
 }
 
 void policy_on_failure(Branch *branch, const char *why)
@@ -125,7 +146,7 @@ void policy_on_success(Branch *branch)
 void policy_forget(Branch *branch)
 {
     policy_on_success(branch);
-    branch->policy.busy = 0;
+    policy_on_taken(branch);
 }
 
 void policy_why_none(const Branch *branch, Reason ret)

@@ -132,6 +132,8 @@ void recovery_ready(Branch *branch, Notes *notes)
     /* A checkpoint of another branch may be of a later call: in one line no number means two of them. */
     branch->execution_count = MAX(branch->execution_count, recovery->execution_count);
     finish(branch, &fate);
+    if (recovery->gone)
+        policy_on_gone(branch);
 }
 
 static void lose_all(Branch *branch)

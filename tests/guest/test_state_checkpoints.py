@@ -139,6 +139,21 @@ def test_only_one_automatic_is_kept(keep, interpreter):
         assert [c["automatic"] for c in controller.checkpoints()] == [True]
 
 
+def test_what_was_gone_back_to_is_dropped(keep, interpreter):
+    """The state that came from there is not to be lost with it, however soon the next call comes."""
+    controller = keep(interpreter, "auto").controller
+    controller.run("x = 1")
+    controller.ask(CHECKPOINT, branch=0, name="first")
+    controller.run("x = 2")
+    controller.ask(CHECKPOINT, branch=0, name="second")
+    for _ in range(10):
+        controller.ask(ROLLBACK, branch=0, checkpoint="second")
+        controller.ask(DROP, checkpoint="second")
+        assert controller.run("import os; os._exit(1)")["state"] == "rolled_back"
+        assert value(controller) == "2"
+        controller.ask(CHECKPOINT, branch=0, name="second")
+
+
 def test_no_automatic_one_of_a_state_that_is_kept(keep, interpreter):
     """A checkpoint by hand serves as well: the next one is of a later state."""
     controller = keep(interpreter, "always").controller
