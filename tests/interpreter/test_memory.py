@@ -70,7 +70,7 @@ for thread in threads: thread.join()
     assert small.run(code).error is None
 
 
-@pytest.mark.parametrize("memory, least", [(128, 72), (256, 190), (512, 425), (1024, 870)])
+@pytest.mark.parametrize("memory, least", [(128, 80), (256, 205), (512, 435), (1024, 885)])
 def test_how_much_of_it_cells_can_have(tmp_path, memory, least):
     interpreter = Interpreter(tmp_path, memory=memory * MIB)
     try:
