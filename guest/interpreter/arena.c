@@ -12,8 +12,13 @@
 #define CHUNKS      (REGION / CHUNK)
 #define REGIONS_MAX 256u
 
-/* Small sessions stay as small as with plain pages. */
+/* Sessions that hold little stay as small as with plain pages. */
 #define PLAIN_MAX 16u
+
+/* Processes that may hold less than this get no huge pages at all. The kernel frees the huge pages of a
+ * process that it has killed for memory all at once and last, and until then takes the next process: with a
+ * checkpoint of a session that is full of objects, the interpreter. */
+#define HUGE_LEAST ((uint64_t)768 << 20)
 
 /* Addresses only: a chunk counts as memory of the process from its first arena to its last. */
 typedef struct Region {
@@ -24,7 +29,8 @@ typedef struct Region {
 
 static struct {
     pthread_mutex_t lock; /* interpreters within the process have locks of their own */
-    size_t plain;         /* arenas in plain pages */
+    bool may_be_huge;
+    size_t plain; /* arenas in plain pages */
     Region *regions[REGIONS_MAX];
     size_t n;
 } arenas = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -129,7 +135,7 @@ void *arena_allocate(void *unused, size_t size)
     if (!allowance_has(size))
         return NULL;
     pthread_mutex_lock(&arenas.lock);
-    if (size == ARENA && arenas.plain >= PLAIN_MAX)
+    if (size == ARENA && arenas.plain >= PLAIN_MAX && arenas.may_be_huge)
         arena = take_huge();
     if (!arena && (arena = map(size, PROT_READ | PROT_WRITE)))
         arenas.plain++;
@@ -159,6 +165,7 @@ static void unlock(void)
 
 void arena_install(void)
 {
+    arenas.may_be_huge = allowance_most() == 0 || allowance_most() >= HUGE_LEAST;
     pthread_atfork(lock, unlock, unlock);
     PyObject_SetArenaAllocator(&(PyObjectArenaAllocator){NULL, arena_allocate, arena_free});
 }

@@ -4,7 +4,7 @@
 
 #include "proto/base/base.h"
 
-/* Once, before Python is initialised. */
+/* Once, before Python is initialised; the process's allowance is known. */
 void arena_install(void);
 
 /* The two functions that Python gets. NULL when there is no memory, or no more may be held. */
