@@ -11,7 +11,7 @@
 #include "proto/base/buf.h"
 
 #define CHANNEL_FD  3 /* where the interpreter finds its end */
-#define CHANNEL_FDS 3 /* as many descriptors may come with a message */
+#define CHANNEL_FDS 4 /* as many descriptors may come with a message */
 
 /* Writing in place: begin, append an envelope with writer_message() .. writer_finish(), end. After a failed
  * writer_finish() call channel_frame_abort() instead of end. Several frames may follow each other in `out`.
@@ -48,7 +48,7 @@ typedef struct ChannelReader {
     size_t fds_at;
 } ChannelReader;
 
-#define CHANNEL_READER_NULL ((ChannelReader){.fds = {-1, -1, -1}})
+#define CHANNEL_READER_NULL ((ChannelReader){.fds = {-1, -1, -1, -1}})
 
 /* Forgets everything, as for a new channel. */
 void channel_reader_clear(ChannelReader *reader);

@@ -134,7 +134,7 @@ static void report_figures(Outcome *ret)
     PyErr_Clear();
 }
 
-/* Ends the run first: a thread must not add to a buffer behind the flush, nor read the channel. */
+/* Ends the run first: a thread must not add to what is handed over, nor read the channel. */
 static void end_run(void)
 {
     guard_flush_replaced();
@@ -142,7 +142,7 @@ static void end_run(void)
     waiters_end();
     fflush(stdout);
     PyThreadState *saved = PyEval_SaveThread();
-    sinks_flush();
+    sinks_hand_over();
     PyEval_RestoreThread(saved);
 }
 

@@ -39,5 +39,5 @@ void descriptors_detach(int channel);
 void descriptors_spare_keep(void);
 void descriptors_spare_free(void);
 
-/* The channel, 1 and 2 are these; takes them. */
+/* The channel, 1 and 2 are the first three; takes those. */
 void descriptors_attach(const int fds[CHANNEL_FDS]);

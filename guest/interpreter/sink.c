@@ -2,73 +2,110 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "guest/interpreter/flusher.h"
 
 Sink sinks[2];
 
-static void locks_init(Sink *sink)
+/* Of a process that shares none: never touched in an interpreter. */
+static Rings own;
+static Rings *shared;
+
+static uint64_t position(const _Atomic uint64_t *which)
 {
-    pthread_mutex_init(&sink->lock, NULL);
-    sem_init(&sink->turn, 0, 1);
+    return atomic_load_explicit(which, memory_order_acquire);
 }
 
-static int sink_init(Sink *sink, int fd)
+static size_t unmarked(const Sink *sink)
 {
-    *sink = (Sink){.fd = fd, .filling = malloc(SINK_SIZE), .leaving = malloc(SINK_SIZE)};
-    locks_init(sink);
-    return sink->filling && sink->leaving ? 0 : -ENOMEM;
+    return (size_t)(position(&sink->ring->head) - MAX(position(&sink->ring->tail), position(&sink->marked)));
 }
 
-size_t sink_append(Sink *sink, const void *bytes, size_t n)
+static void ring_put(Ring *ring, uint64_t head, const uint8_t *bytes, size_t n)
 {
+    size_t at = (size_t)((head - position(&ring->start)) % RING_SPACE);
+    size_t first = MIN(n, RING_SPACE - at);
+
+    memcpy(ring->space + at, bytes, first);
+    memcpy(ring->space, bytes + first, n - first);
+    atomic_store_explicit(&ring->head, head + n, memory_order_release);
+}
+
+bool sink_append(Sink *sink, const void *bytes, size_t n)
+{
+    Ring *ring = sink->ring;
+    bool fits;
+
     pthread_mutex_lock(&sink->lock);
-    n = MIN(n, SINK_SIZE - sink->filled);
-    memcpy(sink->filling + sink->filled, bytes, n);
-    sink->filled += n;
+    uint64_t head = position(&ring->head), tail = position(&ring->tail);
+
+    fits = n <= RING_SPACE - (head - tail);
+    if (fits && head == tail) /* so that little output stays on few pages */
+        atomic_store_explicit(&ring->start, head, memory_order_release);
+    if (fits)
+        ring_put(ring, head, bytes, n);
     pthread_mutex_unlock(&sink->lock);
-    flusher_arm();
-    return n;
+    if (fits)
+        flusher_arm();
+    return fits;
 }
 
-/* With the turn. */
-static int write_leaving(Sink *sink)
+bool sink_is_due(Sink *sink)
 {
-    while (sink->leaving_size > 0) {
-        ssize_t n = write(sink->fd, sink->leaving + sink->leaving_at, sink->leaving_size);
+    return unmarked(sink) >= RING_SPACE / 2;
+}
 
-        if (n < 0 && errno == EINTR)
-            return -EINTR;
+/* Writes once. What nobody reads any more counts as written. */
+static ssize_t write_once(int fd, const void *bytes, size_t n)
+{
+    ssize_t r = write(fd, bytes, n);
+
+    if (r < 0 && errno == EINTR)
+        return -EINTR;
+    return r < 0 ? (ssize_t)n : r;
+}
+
+static ssize_t write_mark(const Sink *sink, uint64_t head)
+{
+    RingMark mark = {.position = head};
+
+    memcpy(mark.nonce, sink->ring->nonce, sizeof(mark.nonce));
+    return write_once(sink->fd, &mark, sizeof(mark));
+}
+
+/* With the turn; what is not shared. */
+static int write_content(Sink *sink)
+{
+    Ring *ring = sink->ring;
+
+    while (unmarked(sink) > 0) {
+        uint64_t tail = position(&ring->tail);
+        size_t at = (size_t)((tail - position(&ring->start)) % RING_SPACE);
+        ssize_t n = write_once(sink->fd, ring->space + at, MIN(unmarked(sink), RING_SPACE - at));
+
         if (n < 0)
-            n = (ssize_t)sink->leaving_size;
-        sink->leaving_at += (size_t)n;
-        sink->leaving_size -= (size_t)n;
+            return (int)n;
+        atomic_store_explicit(&ring->tail, tail + (size_t)n, memory_order_release);
     }
     return 0;
 }
 
-/* With the turn, and nothing leaving. */
-static void swap_buffers(Sink *sink)
-{
-    uint8_t *empty = sink->leaving;
-
-    pthread_mutex_lock(&sink->lock);
-    sink->leaving = sink->filling;
-    sink->leaving_at = 0;
-    sink->leaving_size = sink->filled;
-    sink->filling = empty;
-    sink->filled = 0;
-    pthread_mutex_unlock(&sink->lock);
-}
-
 static int flush_with_turn(Sink *sink)
 {
-    int r = write_leaving(sink);
+    uint64_t head = position(&sink->ring->head);
 
-    if (r < 0)
-        return r;
-    swap_buffers(sink);
-    return write_leaving(sink);
+    if (!sink->shared)
+        return write_content(sink);
+    if (unmarked(sink) == 0)
+        return 0;
+
+    ssize_t n = write_mark(sink, head);
+    if (n < 0)
+        return (int)n;
+    atomic_store_explicit(&sink->marked, head, memory_order_release);
+    return 0;
 }
 
 int sink_flush(Sink *sink)
@@ -80,6 +117,16 @@ int sink_flush(Sink *sink)
     return r;
 }
 
+ssize_t sink_write(Sink *sink, const void *bytes, size_t n)
+{
+    if (sem_wait(&sink->turn) < 0)
+        return -EINTR;
+    int r = flush_with_turn(sink);
+    ssize_t written = r < 0 ? r : write_once(sink->fd, bytes, n);
+    sem_post(&sink->turn);
+    return written;
+}
+
 void sinks_flush(void)
 {
     for (size_t i = 0; i < ARRAY_SIZE(sinks); i++) {
@@ -88,12 +135,37 @@ void sinks_flush(void)
     }
 }
 
+static void take_turn(Sink *sink)
+{
+    while (sem_wait(&sink->turn) < 0)
+        ;
+}
+
+void sinks_hand_over(void)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(sinks); i++) {
+        take_turn(&sinks[i]);
+        while (!sinks[i].shared && flush_with_turn(&sinks[i]) == -EINTR)
+            ;
+        sem_post(&sinks[i].turn);
+    }
+}
+
+void sinks_mark(void)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(sinks); i++) {
+        if (sinks[i].shared && unmarked(&sinks[i]) > 0)
+            write_mark(&sinks[i], position(&sinks[i].ring->head));
+    }
+}
+
+/* Forks */
+
 static void before_fork(void)
 {
     flusher_stop();
     for (size_t i = 0; i < ARRAY_SIZE(sinks); i++) {
-        while (sem_wait(&sinks[i].turn) < 0)
-            ;
+        take_turn(&sinks[i]);
         while (flush_with_turn(&sinks[i]) == -EINTR)
             ;
         pthread_mutex_lock(&sinks[i].lock);
@@ -108,18 +180,53 @@ static void after_fork_parent(void)
     }
 }
 
-static void after_fork_child(void)
+/* The rings, empty, and locks that nobody has. */
+static void use(Rings *rings, bool are_shared)
 {
-    flusher_after_fork();
     for (size_t i = 0; i < ARRAY_SIZE(sinks); i++) {
-        sinks[i].filled = 0;
-        locks_init(&sinks[i]);
+        Sink *sink = &sinks[i];
+
+        sink->ring = &rings->ring[i];
+        sink->shared = are_shared;
+        sink->marked = 0;
+        if (!are_shared)
+            sink->ring->head = sink->ring->start = sink->ring->tail = 0;
+        pthread_mutex_init(&sink->lock, NULL);
+        sem_init(&sink->turn, 0, 1);
     }
 }
 
-int sinks_init(int out_fd, int err_fd)
+/* What it prints is no longer the interpreter's. */
+static void after_fork_child(void)
 {
-    if (sink_init(&sinks[0], out_fd) < 0 || sink_init(&sinks[1], err_fd) < 0)
-        return -ENOMEM;
+    flusher_after_fork();
+    if (shared)
+        munmap(shared, sizeof(*shared));
+    shared = NULL;
+    use(&own, false);
+}
+
+/* Starting */
+
+void sinks_share(int rings)
+{
+    struct stat st;
+    bool right = fstat(rings, &st) == 0 && st.st_size == sizeof(Rings);
+    void *map = right ? mmap(NULL, sizeof(Rings), PROT_READ | PROT_WRITE, MAP_SHARED, rings, 0) : MAP_FAILED;
+
+    if (right)
+        close(rings);
+    if (map == MAP_FAILED)
+        return;
+    shared = map;
+    use(shared, true);
+}
+
+int sinks_init(int out_fd, int err_fd, int rings)
+{
+    sinks[0].fd = out_fd;
+    sinks[1].fd = err_fd;
+    use(&own, false);
+    sinks_share(rings);
     return -pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }

@@ -1,42 +1,63 @@
-/* A stream's way out: a 64 KB buffer before a descriptor. It is flushed when full, when asked, and by a
- * thread of its own at most SINK_DELAY after the first byte. Knows nothing of Python and needs no GIL: calls
- * that may wait are to be made without it.
+/* A stream's way out: a ring of nearly 64 KB before a descriptor. What is in it is flushed when it is half
+ * full, when asked, and by a thread of its own at most SINK_DELAY_MS after the first byte. Knows nothing of
+ * Python and needs no GIL: calls that may wait are to be made without it.
  *
- * Two locks, so that no byte waits for a slow reader: `lock` guards the buffer being filled and is never held
- * over a system call; `turn` is the right to write to the descriptor, a semaphore because waiting for one
- * ends with EINTR when a signal comes. */
+ * The ring is shared with the supervisor (guest/ring.h), so that what is in it outlives this process. A flush
+ * then is a mark in the descriptor. A child has a ring of its own instead, and a flush writes what is in it.
+ *
+ * Two locks, so that no byte waits for a slow reader: `lock` guards the end of the ring where it is filled
+ * and is never held over a system call; `turn` is the right to write to the descriptor, a semaphore because
+ * waiting for one ends with EINTR when a signal comes. */
 #pragma once
 
 #include <pthread.h>
 #include <semaphore.h>
 
-#include "proto/base/base.h"
+#include "guest/ring.h"
 
-#define SINK_SIZE     (64u << 10)
 #define SINK_DELAY_MS 40u
 
 typedef struct Sink {
     int fd;
     pthread_mutex_t lock;
     sem_t turn;
-    uint8_t *filling, *leaving; /* SINK_SIZE each; `leaving` belongs to who has the turn */
-    size_t filled;
-    size_t leaving_at, leaving_size;
+    Ring *ring;
+    bool shared; /* whether the supervisor takes what is in it */
+    _Atomic uint64_t
+        marked; /* the descriptor has been told of what is before it; belongs to who has the turn */
 } Sink;
 
 /* Standard output and standard error. */
 extern Sink sinks[2];
 
-/* Once, before any other thread. Also arranges that a fork leaves both sides whole: everything is flushed
- * before it and the child begins with empty buffers. 0 or -ENOMEM. */
-int sinks_init(int out_fd, int err_fd);
+/* Once, before any other thread. `rings`, which is taken, is the memory shared with the supervisor, if it is.
+ * Also arranges that a fork leaves both sides whole: everything is flushed before it, and the child has rings
+ * of its own. 0 or -ENOMEM. */
+int sinks_init(int out_fd, int err_fd, int rings);
 
-/* Takes what there is room for and returns how much that was. Never waits for the descriptor. */
-size_t sink_append(Sink *sink, const void *bytes, size_t n);
+/* In a copy of the interpreter that is to go on as one: the same, with nothing in the rings. */
+void sinks_share(int rings);
 
-/* Writes everything out; what cannot be written because nobody reads any more is dropped. 0, or -EINTR after
- * a signal, with the rest kept for the next flush. */
+/* Takes all of it if there is room, never waiting for the descriptor. */
+bool sink_append(Sink *sink, const void *bytes, size_t n);
+
+/* Whether there is so much in it that it is to be flushed before more comes. */
+bool sink_is_due(Sink *sink);
+
+/* What there is no room for: flushes, and writes once to the descriptor itself. How much is gone, what nobody
+ * reads any more included, or -EINTR after a signal. */
+ssize_t sink_write(Sink *sink, const void *bytes, size_t n);
+
+/* Flushes; what cannot be written because nobody reads any more is dropped. 0, or -EINTR after a signal, with
+ * the rest kept for the next flush. */
 int sink_flush(Sink *sink);
 
 /* The same for both, whatever signals come. */
 void sinks_flush(void);
+
+/* The supervisor is about to be told that the call is over, and takes what is in the rings then: waits until
+ * nobody writes, and flushes only what is not shared. */
+void sinks_hand_over(void);
+
+/* Before the end that a signal brings: a mark for what has none. For a signal handler. */
+void sinks_mark(void);

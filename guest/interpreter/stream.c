@@ -26,6 +26,9 @@ PyObject *stream_object(int fd)
     return streams[fd - 1];
 }
 
+/* At once as much as a pipe holds: a thread whose cell has ended is to stop soon. */
+#define WRITE_SIZE ((size_t)64 << 10)
+
 /* Looks for signals after each flush: a reader that takes a little at a time lets no write() end with EINTR.
  */
 static int flush_sink(Sink *sink)
@@ -42,7 +45,18 @@ static int flush_sink(Sink *sink)
     return 0;
 }
 
-/* The thread may write for a part of it only: while a flush waits for the reader, its cell may end. */
+/* *done grows by what is gone. -1 with the exception of a signal's handler. */
+static int write_part(Sink *sink, const char *bytes, size_t size, size_t *done)
+{
+    PyThreadState *saved = PyEval_SaveThread();
+    ssize_t n = sink_write(sink, bytes + *done, MIN(size - *done, WRITE_SIZE));
+
+    PyEval_RestoreThread(saved);
+    *done += n > 0 ? (size_t)n : 0;
+    return PyErr_CheckSignals();
+}
+
+/* The thread may write for a part of it only: while it waits for the reader, its cell may end. */
 static int write_for_thread(StreamState *state, const char *bytes, size_t size)
 {
     Sink *sink = &sinks[state->index];
@@ -53,8 +67,9 @@ static int write_for_thread(StreamState *state, const char *bytes, size_t size)
             state->dropped++;
             return 0;
         }
-        done += sink_append(sink, bytes + done, size - done);
-        if (done < size && flush_sink(sink) < 0)
+        if (done == 0 && sink_append(sink, bytes, size))
+            return sink_is_due(sink) ? flush_sink(sink) : 0;
+        if (write_part(sink, bytes, size, &done) < 0)
             return -1;
     }
     return 0;

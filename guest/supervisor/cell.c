@@ -4,8 +4,9 @@
 
 #include "guest/channel.h"
 
-/* Kept back while the cell runs, so that what the pipes hold at its end can still be sent: one event each. */
-#define CREDIT_RESERVE STREAMS
+/* Kept back while the cell runs, so that what pipes and rings hold at its end can still be sent: twice as
+ * much as an event takes, in three of them where they follow each other. */
+#define CREDIT_RESERVE (3 * STREAMS)
 
 static int encode_request(Cell *cell, const Call *call)
 {

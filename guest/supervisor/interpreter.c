@@ -54,20 +54,23 @@ void interpreter_deinit(Interpreter *interpreter)
 /* Starting */
 
 typedef struct Ends {
-    int channel, out, err; /* in this order they go with `restore` */
+    int channel, out, err, ring; /* in this order they go with `restore`; the last may be missing */
 } Ends;
+
+#define ENDS_NULL ((Ends){-1, -1, -1, -1})
 
 static void ends_close(Ends *ends)
 {
     close_fd(&ends->channel);
     close_fd(&ends->out);
     close_fd(&ends->err);
+    close_fd(&ends->ring);
 }
 
-/* The channel and the pipes; *ret is what the process is to have, the caller's to close. */
+/* The channel, the pipes and the rings; *ret is what the process is to have, the caller's to close. */
 static int open_ends(Interpreter *interpreter, Ends *ret)
 {
-    Ends ends _cleanup_(ends_close) = {-1, -1, -1};
+    Ends ends _cleanup_(ends_close) = ENDS_NULL;
     int pair[2], pipes[STREAMS] = {-1, -1};
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
@@ -83,8 +86,9 @@ static int open_ends(Interpreter *interpreter, Ends *ret)
         return r;
     ends.out = pipes[0];
     ends.err = pipes[1];
+    ends.ring = streams_share(&interpreter->streams);
     *ret = ends;
-    ends = (Ends){-1, -1, -1};
+    ends = ENDS_NULL;
     return 0;
 }
 
@@ -105,7 +109,7 @@ static void begin(Interpreter *interpreter, bool copied)
 int interpreter_start(Interpreter *interpreter, const Options *options, const Environment *environment,
                       uint64_t memory)
 {
-    Ends ends _cleanup_(ends_close) = {-1, -1, -1};
+    Ends ends _cleanup_(ends_close) = ENDS_NULL;
 
     begin(interpreter, false);
     int r = open_ends(interpreter, &ends);
@@ -115,7 +119,8 @@ int interpreter_start(Interpreter *interpreter, const Options *options, const En
                           .memory = memory,
                           .channel = ends.channel,
                           .out = ends.out,
-                          .err = ends.err};
+                          .err = ends.err,
+                          .ring = ends.ring};
         pid_t pid = spawn_interpreter(&plan);
         r = pid < 0 ? (int)pid : 0;
         interpreter->pid = MAX(pid, 0);
@@ -132,7 +137,7 @@ int interpreter_start(Interpreter *interpreter, const Options *options, const En
 static int send_restore(int frozen, const Ends *ends, uint64_t id, bool branched)
 {
     Buf out _cleanup_(buf_deinit) = BUF_NULL;
-    int fds[CHANNEL_FDS] = {ends->channel, ends->out, ends->err};
+    int fds[CHANNEL_FDS] = {ends->channel, ends->out, ends->err, ends->ring};
     size_t mark = 0;
     Writer w;
     int r = channel_frame_begin(&out, &mark);
@@ -146,14 +151,14 @@ static int send_restore(int frozen, const Ends *ends, uint64_t id, bool branched
     if (r < 0)
         return r;
     channel_frame_end(&out, mark);
-    r = channel_send(frozen, &out, fds, CHANNEL_FDS);
+    r = channel_send(frozen, &out, fds, ends->ring < 0 ? CHANNEL_FDS - 1 : CHANNEL_FDS);
     /* Some bytes fit into every socket, unless nobody reads it. */
     return r == 0 ? -EPIPE : MIN(r, 0);
 }
 
 int interpreter_copy(Interpreter *interpreter, int frozen, uint64_t id, bool branched)
 {
-    Ends ends _cleanup_(ends_close) = {-1, -1, -1};
+    Ends ends _cleanup_(ends_close) = ENDS_NULL;
 
     begin(interpreter, true);
     int r = open_ends(interpreter, &ends);

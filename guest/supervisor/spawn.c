@@ -11,13 +11,15 @@
 #include <unistd.h>
 
 #include "guest/channel.h"
+#include "guest/ring.h"
 #include "guest/supervisor/identity.h"
 
-/* Moves the descriptors to 0..3 and closes all others. */
+/* Moves the descriptors to 0..3, or 4, and closes all others. */
 static int descriptors_arrange(const SpawnPlan *plan)
 {
-    int source[] = {open("/dev/null", O_RDONLY | O_CLOEXEC), plan->out, plan->err, plan->channel};
-    int n = (int)ARRAY_SIZE(source);
+    int source[] = {open("/dev/null", O_RDONLY | O_CLOEXEC), plan->out,
+                    plan->err, [CHANNEL_FD] = plan->channel, [RING_FD] = plan->ring};
+    int n = plan->ring < 0 ? RING_FD : (int)ARRAY_SIZE(source);
 
     /* First out of the way, so that no dup2 below hits a source. */
     for (int i = 0; i < n; i++) {

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "proto/base/log.h"
 #include "proto/limits.h"
 
 #define LATE_MAXIMUM (16u * STREAMS)
@@ -37,19 +38,20 @@ static void late_free(LateStream *late)
     free(late);
 }
 
-static ssize_t read_some(int fd, size_t max)
+/* Behind the first `used` bytes of the space. */
+static ssize_t read_some(int fd, size_t used, size_t max)
 {
     ssize_t n;
 
     do
-        n = read(fd, space, MIN(max, sizeof(space)));
+        n = read(fd, space + used, MIN(max, sizeof(space) - used));
     while (n < 0 && errno == EINTR);
     return n < 0 ? -errno : n;
 }
 
 static void on_late_ready(LoopFile *file, uint32_t events)
 {
-    ssize_t n = read_some(file->fd, sizeof(space));
+    ssize_t n = read_some(file->fd, 0, sizeof(space));
 
     if (n == 0 || (n < 0 && n != -EAGAIN))
         late_free(container_of(file, LateStream, file));
@@ -62,14 +64,22 @@ static void stream_close(Stream *stream)
     close_fd(&stream->fd);
 }
 
+static void on_merged(Merge *merge, const uint8_t *bytes, size_t n)
+{
+    Stream *stream = container_of(merge, Stream, merge);
+
+    stream->owner->on_data(stream->owner, stream->number, bytes, n);
+}
+
 /* Reads once. The count, 0 when there is nothing, or when the stream has come to its end and is closed. */
 static size_t stream_read(Stream *stream, size_t max)
 {
-    ssize_t n = read_some(stream->fd, max);
+    size_t held = merge_recall(&stream->merge, space);
+    ssize_t n = read_some(stream->fd, held, max);
 
-    if (n > 0)
-        stream->owner->on_data(stream->owner, stream->number, space, (size_t)n);
-    else if (n != -EAGAIN)
+    if (held > 0 || n > 0)
+        merge_pipe(&stream->merge, space, held + (size_t)MAX(n, 0));
+    if (n <= 0 && n != -EAGAIN)
         stream_close(stream);
     return n > 0 ? (size_t)n : 0;
 }
@@ -87,7 +97,8 @@ static void on_ready(LoopFile *file, uint32_t events)
     Stream *stream = container_of(file, Stream, file);
     size_t n = sizeof(space), total = 0;
 
-    for (int i = 0; i < READS_PER_TURN && n == sizeof(space) && !stream->owner->paused; i++) {
+    for (int i = 0; i < READS_PER_TURN && n + sizeof(RingMark) > sizeof(space) && !stream->owner->paused;
+         i++) {
         n = stream_read(stream, sizeof(space));
         total += n;
     }
@@ -131,7 +142,10 @@ void streams_init(Streams *streams, Loop *loop, void (*on_data)(Streams *, unsig
     *streams = (Streams){.loop = loop, .on_data = on_data};
     list_init(&streams->late);
     for (unsigned i = 0; i < STREAMS; i++)
-        streams->current[i] = (Stream){.fd = -1, .number = i + 1, .owner = streams};
+        streams->current[i] = (Stream){.fd = -1,
+                                       .number = i + 1,
+                                       .owner = streams,
+                                       .merge = {.ring = &streams->rings[i], .on_data = on_merged}};
 }
 
 void streams_deinit(Streams *streams)
@@ -151,6 +165,7 @@ static int stream_open(Stream *stream, int *ret_write_end)
         r = -errno;
     } else {
         stream_retire(stream);
+        stream->merge.held_size = 0;
         stream->fd = ends[0];
         stream->wide = false;
         r = stream_watch(stream);
@@ -163,6 +178,16 @@ static int stream_open(Stream *stream, int *ret_write_end)
     }
     *ret_write_end = ends[1];
     return 0;
+}
+
+int streams_share(Streams *streams)
+{
+    int fd = -1;
+    int r = rings_open(streams->rings, &fd);
+
+    if (r < 0)
+        log_warn("what is printed right before an interpreter dies may be lost", "error=%s", strerror(-r));
+    return fd;
 }
 
 int streams_open(Streams *streams, int ret_write_ends[STREAMS])
@@ -203,7 +228,7 @@ int streams_pause(Streams *streams, bool paused)
     return r;
 }
 
-static void stream_drain(Stream *stream)
+static void pipe_drain(Stream *stream)
 {
     int waiting = 0;
 
@@ -218,10 +243,21 @@ static void stream_drain(Stream *stream)
     }
 }
 
+/* The ring as it was before the pipe is looked at: who went on printing meanwhile may have put something into
+ * the pipe first. */
+static void stream_drain(Stream *stream, bool pipe_too)
+{
+    uint64_t until = ring_head(stream->merge.ring);
+
+    if (pipe_too)
+        pipe_drain(stream);
+    merge_rest(&stream->merge, until);
+}
+
 void streams_drain(Streams *streams)
 {
     for (unsigned i = 0; i < STREAMS; i++) {
-        stream_drain(&streams->current[i]);
+        stream_drain(&streams->current[i], true);
         set_wide(&streams->current[i], false);
     }
 }
@@ -229,8 +265,7 @@ void streams_drain(Streams *streams)
 void streams_drain_known(Streams *streams)
 {
     for (unsigned i = 0; i < STREAMS; i++)
-        if (streams->paused || loop_file_is_due(&streams->current[i].file))
-            stream_drain(&streams->current[i]);
+        stream_drain(&streams->current[i], streams->paused || loop_file_is_due(&streams->current[i].file));
 }
 
 void streams_close(Streams *streams)
@@ -241,5 +276,6 @@ void streams_close(Streams *streams)
         stream_close(&streams->current[i]);
     list_foreach (late, &streams->late, LateStream, link)
         late_free(late);
+    rings_close(streams->rings);
     streams->paused = false;
 }

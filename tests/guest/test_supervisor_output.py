@@ -65,10 +65,10 @@ def test_stream_comes_while_it_runs(guest):
 def test_without_credit_the_writer_waits(guest):
     code = "import os\nfor i in range(200): os.write(1, b'%065535d' % i)\nprint('done')"
     guest.controller.start(code, stream=True)
-    events = [guest.controller.receive() for _ in range(62)]
+    events = [guest.controller.receive() for _ in range(58)]
     assert {kind for kind, _, _ in events} == {OUTPUT}
     assert not guest.controller.socket.poll(300), "more events than the window allows"
-    guest.controller.send(CREDIT, {"count": 62}, 1)
+    guest.controller.send(CREDIT, {"count": 58}, 1)
     record = guest.controller.record()
     received = sum(len(body["data"]) for _, _, body in events) + sum(
         len(body["data"]) for kind, body in guest.controller.events if kind == OUTPUT

@@ -48,7 +48,7 @@ static pid_t serve_one(Restore *ret)
     if (r < 0)
         return r;
 
-    pid_t pid = ret->fds[CHANNEL_FDS - 1] < 0 ? -EMFILE : sibling_fork();
+    pid_t pid = ret->fds[RESTORE_ERR] < 0 ? -EMFILE : sibling_fork();
 
     if (pid == 0)
         return 0;

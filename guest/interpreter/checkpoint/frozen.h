@@ -16,11 +16,14 @@ typedef struct Copied {
     bool automatic;   /* nobody asked for the copy */
 } Copied;
 
+/* What comes with `restore`, in this order; the last may be missing. */
+enum { RESTORE_CHANNEL, RESTORE_OUT, RESTORE_ERR, RESTORE_RINGS };
+
 /* With what a copy is brought back. */
 typedef struct Restore {
     uint64_t id; /* of the message */
     bool branched;
-    int fds[CHANNEL_FDS]; /* channel, standard output, standard error */
+    int fds[CHANNEL_FDS];
 } Restore;
 
 /* With all signals blocked. Takes the channel, says `frozen` with the id of the `checkpoint`, and returns in

@@ -9,6 +9,7 @@
 #include "guest/interpreter/reply.h"
 #include "guest/interpreter/run.h"
 #include "guest/interpreter/runtime.h"
+#include "guest/interpreter/sink.h"
 
 /* Python learns that it was forked, twice in fact, and runs what os.register_at_fork() was given. */
 static void revive_python(const Copied *copied, bool branched)
@@ -39,6 +40,8 @@ int restored_begin(Copied *copied, const Restore *restore)
 {
     setsid();
     descriptors_attach(restore->fds);
+    if (restore->fds[RESTORE_RINGS] >= 0)
+        sinks_share(restore->fds[RESTORE_RINGS]);
     openfiles_restore(&copied->files, &copied->notes);
     descriptors_spare_keep();
     volunteer_live();
