@@ -104,6 +104,6 @@ void merge_rest(Merge *merge, uint64_t until)
     uint8_t held[sizeof(merge->held)];
 
     put(merge, held, merge_recall(merge, held));
-    put_ring(merge, ring_position(merge->ring, until, until));
+    put_ring(merge, ring_position(merge->ring, until, ring_head(merge->ring)));
     deliver_piece(merge);
 }

@@ -131,7 +131,8 @@ static void test_descriptors_come_with_their_message(void **state)
     assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
     for (size_t n = 0; n <= CHANNEL_FDS; n++) {
         append_frame(&out, "text");
-        assert_int_equal(channel_send(ends.writer, &out, (int[]){pipes[1], pipes[0], pipes[1]}, n), 1);
+        assert_int_equal(channel_send(ends.writer, &out, (int[]){pipes[1], pipes[0], pipes[1], pipes[0]}, n),
+                         1);
         assert_int_equal(out.size, 0);
     }
     for (size_t n = 0; n <= CHANNEL_FDS; n++) {
@@ -143,6 +144,8 @@ static void test_descriptors_come_with_their_message(void **state)
             assert_same_pipe(fds[0], fds[1]);
         if (n >= 3)
             assert_same_pipe(fds[2], fds[1]);
+        if (n >= 4)
+            assert_same_pipe(fds[2], fds[3]);
         for (size_t i = 0; i < n; i++) {
             assert_true(fcntl(fds[i], F_GETFD) & FD_CLOEXEC);
             close(fds[i]);
@@ -159,7 +162,7 @@ static void send_bytes(Ends ends, const void *bytes, size_t size, size_t n)
     _cleanup_(buf_deinit) Buf out = BUF_NULL;
 
     buf_append(&out, bytes, size);
-    assert_int_equal(channel_send(ends.writer, &out, (int[]){2, 2, 2}, n), 1);
+    assert_int_equal(channel_send(ends.writer, &out, (int[]){2, 2, 2, 2}, n), 1);
 }
 
 static void send_text(Ends ends, const char *text, size_t n)
@@ -284,7 +287,7 @@ static void test_too_many_descriptors_are_refused(void **state)
     Ends ends = ends_open();
 
     append_frame(&out, "text");
-    assert_int_equal(channel_send(ends.writer, &out, (int[]){0, 1, 2, 0}, 4), -EINVAL);
+    assert_int_equal(channel_send(ends.writer, &out, (int[]){0, 1, 2, 0, 1}, 5), -EINVAL);
     assert_int_equal(out.size, 8);
     ends_close(ends);
 }
