@@ -32,16 +32,27 @@ struct Artifacts {
     char *prefix;
     char *target_path;
     const ArtifactLimits *limits;
-    bool busy; /* a job has everything below, and the finder's watch */
+    Worker *worker;
+    List tasks; /* one after the other; the first is under way, and has the finder and its watch */
     bool freed;
 
     Finder finder;
-    ArtifactList *list;
-    WorkerJob job;
-    void (*done)(void *userdata, ArtifactList *list);
-    void (*accepted)(void *userdata);
-    void *userdata;
 };
+
+typedef struct Task {
+    Artifacts *artifacts;
+    List link; /* Artifacts.tasks */
+    WorkerJob job;
+    void (*run)(WorkerJob *job);
+    ArtifactList *list; /* NULL where nothing is published */
+    ArtifactsDone done;
+    void *userdata;
+} Task;
+
+static bool is_busy(const Artifacts *artifacts)
+{
+    return !list_empty(&artifacts->tasks);
+}
 
 static int open_target(Artifacts *artifacts, const char *publish_dir)
 {
@@ -65,6 +76,7 @@ int artifacts_new(Artifacts **ret, const char *root_dir, const char *prefix, con
         return -ENOMEM;
     artifacts->root = take_fd(&root);
     artifacts->target = -1;
+    list_init(&artifacts->tasks);
     artifacts_set_limits(artifacts, &artifact_limits_default);
     artifacts->prefix = strdup(prefix);
     artifacts->target_path = strdup(publish_dir);
@@ -80,12 +92,11 @@ Artifacts *artifacts_free(Artifacts *artifacts)
 {
     if (!artifacts)
         return NULL;
-    if (artifacts->busy) {
+    if (is_busy(artifacts)) {
         artifacts->freed = true;
         return NULL;
     }
     finder_deinit(&artifacts->finder);
-    artifact_list_free(artifacts->list);
     closep(&artifacts->root);
     closep(&artifacts->target);
     free(artifacts->prefix);
@@ -102,67 +113,112 @@ void artifacts_set_limits(Artifacts *artifacts, const ArtifactLimits *limits)
 
 bool artifacts_dirty(const Artifacts *artifacts)
 {
-    return artifacts->busy || finder_pending(&artifacts->finder);
+    return is_busy(artifacts) || finder_pending(&artifacts->finder);
 }
 
 void artifacts_look(Artifacts *artifacts)
 {
-    if (!artifacts->busy)
+    if (!is_busy(artifacts))
         finder_collect(&artifacts->finder);
+}
+
+/* ---- one after the other ---------------------------------------------------------------------------------
+ */
+
+static void end_task(Task *task)
+{
+    ArtifactsDone done = task->done;
+    ArtifactList *list = task->list;
+    void *userdata = task->userdata;
+
+    free(task);
+    done(userdata, list);
+}
+
+/* Whoever waits gets to know that nothing was done for him. */
+static void end_waiting(Artifacts *artifacts)
+{
+    Task *task;
+
+    list_foreach (task, &artifacts->tasks, Task, link) {
+        list_remove(&task->link);
+        end_task(task);
+    }
+}
+
+/* The next one can be submitted, as there is a thread that did this one. */
+static void on_task_done(WorkerJob *job)
+{
+    Task *task = container_of(job, Task, job), *next;
+    Artifacts *artifacts = task->artifacts;
+
+    list_remove(&task->link);
+    if (artifacts->freed) {
+        end_waiting(artifacts);
+        artifacts_free(artifacts);
+    } else if (is_busy(artifacts)) {
+        next = list_entry(list_first(&artifacts->tasks), Task, link);
+        worker_submit(artifacts->worker, &next->job, next->run, on_task_done);
+    }
+    end_task(task);
+}
+
+/* The task is `artifacts`' from now on, or freed with its list on failure. */
+static int begin_task(Artifacts *artifacts, Worker *worker, Task *task)
+{
+    int r;
+
+    task->artifacts = artifacts;
+    artifacts->worker = worker;
+    r = is_busy(artifacts) ? 0 : worker_submit(worker, &task->job, task->run, on_task_done);
+    if (r < 0) {
+        artifact_list_free(task->list);
+        free(task);
+        return r;
+    }
+    list_append(&artifacts->tasks, &task->link);
+    return 0;
 }
 
 static void publish_run(WorkerJob *job)
 {
-    Artifacts *artifacts = container_of(job, Artifacts, job);
+    Task *task = container_of(job, Task, job);
+    Artifacts *artifacts = task->artifacts;
     Publisher publisher = {
         .root = artifacts->root,
         .prefix = artifacts->prefix,
         .target = artifacts->target,
         .target_path = artifacts->target_path,
         .limits = &artifacts->limits->publish,
-        .list = artifacts->list,
+        .list = task->list,
         .index = &artifacts->finder.index,
     };
 
     finder_collect(&artifacts->finder);
-    artifacts->list->incomplete = artifacts->finder.incomplete;
+    task->list->incomplete = artifacts->finder.incomplete;
     if (publisher_init(&publisher) == 0)
         publish_pending(&publisher);
     else
-        artifacts->list->incomplete = true;
+        task->list->incomplete = true;
     publisher_deinit(&publisher);
-    artifact_list_sort(artifacts->list);
+    artifact_list_sort(task->list);
 }
 
-static void publish_done(WorkerJob *job)
+int artifacts_publish(Artifacts *artifacts, Worker *worker, ArtifactsDone done, void *userdata)
 {
-    Artifacts *artifacts = container_of(job, Artifacts, job);
+    ArtifactList *list _cleanup_(artifact_list_freep) = artifact_list_new();
+    Task *task = list ? calloc(1, sizeof(*task)) : NULL;
 
-    artifacts->busy = false;
-    if (artifacts->freed)
-        artifacts_free(artifacts);
-    else
-        artifacts->done(artifacts->userdata, take(artifacts->list));
-}
-
-int artifacts_publish(Artifacts *artifacts, Worker *worker, void (*done)(void *userdata, ArtifactList *list),
-                      void *userdata)
-{
-    if (artifacts->busy)
-        return -EBUSY;
-    artifacts->done = done;
-    artifacts->userdata = userdata;
-    if (!artifacts->list && !(artifacts->list = artifact_list_new()))
+    if (!task)
         return -ENOMEM;
-    int r = worker_submit(worker, &artifacts->job, publish_run, publish_done);
-    artifacts->busy = r == 0;
-    return r;
+    *task = (Task){.run = publish_run, .list = take(list), .done = done, .userdata = userdata};
+    return begin_task(artifacts, worker, task);
 }
 
 int artifacts_write_baseline(Artifacts *artifacts, bool all, int (*put)(void *userdata, const Buf *files),
                              void *userdata)
 {
-    return artifacts->busy ? -EBUSY : baseline_each(&artifacts->finder.index, all, put, userdata);
+    return is_busy(artifacts) ? -EBUSY : baseline_each(&artifacts->finder.index, all, put, userdata);
 }
 
 void artifacts_read_baseline(Artifacts *artifacts, const msgpack_object_array *files)
@@ -175,7 +231,7 @@ void artifacts_read_baseline(Artifacts *artifacts, const msgpack_object_array *f
 
 static void accept_run(WorkerJob *job)
 {
-    Artifacts *artifacts = container_of(job, Artifacts, job);
+    Artifacts *artifacts = container_of(job, Task, job)->artifacts;
     Index *index = &artifacts->finder.index;
     IndexEntry *entry;
 
@@ -197,24 +253,12 @@ static void accept_run(WorkerJob *job)
     }
 }
 
-static void accept_done(WorkerJob *job)
+int artifacts_accept(Artifacts *artifacts, Worker *worker, ArtifactsDone done, void *userdata)
 {
-    Artifacts *artifacts = container_of(job, Artifacts, job);
+    Task *task = calloc(1, sizeof(*task));
 
-    artifacts->busy = false;
-    if (artifacts->freed)
-        artifacts_free(artifacts);
-    else
-        artifacts->accepted(artifacts->userdata);
-}
-
-int artifacts_accept(Artifacts *artifacts, Worker *worker, void (*done)(void *userdata), void *userdata)
-{
-    if (artifacts->busy)
-        return -EBUSY;
-    artifacts->accepted = done;
-    artifacts->userdata = userdata;
-    int r = worker_submit(worker, &artifacts->job, accept_run, accept_done);
-    artifacts->busy = r == 0;
-    return r;
+    if (!task)
+        return -ENOMEM;
+    *task = (Task){.run = accept_run, .done = done, .userdata = userdata};
+    return begin_task(artifacts, worker, task);
 }

@@ -27,7 +27,8 @@ typedef struct Artifacts Artifacts;
  * that are there already count as new. 0 or a negative errno. */
 int artifacts_new(Artifacts **ret, const char *root_dir, const char *prefix, const char *publish_dir);
 
-/* A publication under way ends by itself, with its callback not called. */
+/* What is under way ends by itself, and what waits does not begin; the callbacks are called all the same,
+ * later. */
 Artifacts *artifacts_free(Artifacts *artifacts);
 DEFINE_CLEANUP(Artifacts *, artifacts_free);
 
@@ -41,10 +42,12 @@ bool artifacts_dirty(const Artifacts *artifacts);
  * is then not dirty, though it be the first. */
 void artifacts_look(Artifacts *artifacts);
 
-/* Finds and publishes on a worker thread, then calls `done` on the loop thread; the list is the callee's.
- * -EBUSY while a publication is under way, or another negative errno; `done` is then not called. */
-int artifacts_publish(Artifacts *artifacts, Worker *worker, void (*done)(void *userdata, ArtifactList *list),
-                      void *userdata);
+/* `list` is the callee's, and may be NULL. The Artifacts may be gone by then. */
+typedef void (*ArtifactsDone)(void *userdata, ArtifactList *list);
+
+/* Finds and publishes on a worker thread, after what was asked for before, then calls `done` on the loop
+ * thread. 0, or a negative errno; `done` is then not called. */
+int artifacts_publish(Artifacts *artifacts, Worker *worker, ArtifactsDone done, void *userdata);
 
 /* What was reported, for a process after this one: see baseline.h. Not while a publication is under way:
  * -EBUSY. */
@@ -54,5 +57,5 @@ int artifacts_write_baseline(Artifacts *artifacts, bool all, int (*put)(void *us
 void artifacts_read_baseline(Artifacts *artifacts, const msgpack_object_array *files);
 
 /* What is there now counts as reported, without being published: files that were put there, not made by a
- * call. Like artifacts_publish() otherwise. */
-int artifacts_accept(Artifacts *artifacts, Worker *worker, void (*done)(void *userdata), void *userdata);
+ * call. Like artifacts_publish() otherwise, with no list. */
+int artifacts_accept(Artifacts *artifacts, Worker *worker, ArtifactsDone done, void *userdata);

@@ -394,21 +394,52 @@ static void test_too_many_entries(void **state)
     assert_in_range(f->list->n, 8, 10);
 }
 
-static void must_not_come(void *userdata, ArtifactList *list)
+typedef struct Done {
+    unsigned times;
+    ArtifactList *list;
+} Done;
+
+static void on_done(void *userdata, ArtifactList *list)
 {
-    fail();
+    Done *done = userdata;
+
+    done->times++;
+    done->list = list;
+}
+
+static void test_one_after_the_other(void **state)
+{
+    Fixture *f = *state;
+    Done first = {0}, accepted = {0}, last = {0};
+
+    write_file(f->root, "file", "data");
+    assert_int_equal(artifacts_publish(f->artifacts, f->worker, on_done, &first), 0);
+    assert_int_equal(artifacts_accept(f->artifacts, f->worker, on_done, &accepted), 0);
+    assert_int_equal(artifacts_publish(f->artifacts, f->worker, on_done, &last), 0);
+    assert_true(artifacts_dirty(f->artifacts));
+    worker_wait(f->worker);
+    assert_true(first.times == 1 && accepted.times == 1 && last.times == 1);
+    assert_int_equal(first.list->n, 1);
+    assert_null(accepted.list);
+    assert_int_equal(last.list->n, 0);
+    artifact_list_free(first.list);
+    artifact_list_free(last.list);
 }
 
 static void test_free_while_publishing(void **state)
 {
     Fixture *f = *state;
+    Done under_way = {0}, waiting = {0};
 
     write_file(f->root, "file", "data");
-    assert_int_equal(artifacts_publish(f->artifacts, f->worker, must_not_come, NULL), 0);
-    assert_int_equal(artifacts_publish(f->artifacts, f->worker, must_not_come, NULL), -EBUSY);
-    assert_true(artifacts_dirty(f->artifacts));
+    assert_int_equal(artifacts_publish(f->artifacts, f->worker, on_done, &under_way), 0);
+    assert_int_equal(artifacts_publish(f->artifacts, f->worker, on_done, &waiting), 0);
     f->artifacts = artifacts_free(f->artifacts);
     worker_wait(f->worker);
+    assert_true(under_way.times == 1 && waiting.times == 1);
+    assert_int_equal(under_way.list->n, 1);
+    artifact_list_free(under_way.list);
+    artifact_list_free(waiting.list);
 }
 
 static void test_merge(void **state)
@@ -447,6 +478,7 @@ int main(void)
         TEST(test_overflow),
         TEST(test_too_many_directories),
         TEST(test_too_many_entries),
+        TEST(test_one_after_the_other),
         TEST(test_free_while_publishing),
         cmocka_unit_test(test_identity),
         cmocka_unit_test(test_merge),
