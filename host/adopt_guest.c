@@ -124,7 +124,7 @@ void adopt_settle(Sandbox *sandbox)
         sandbox_close(sandbox, "its call has ended");
         return;
     }
-    if (sandbox->running && sandbox->executed.size == 0)
+    if (sandbox->running && !sandbox->running->work)
         sandbox_watch(sandbox, TIMEOUT_MAXIMUM);
     log_info("session adopted", "session=%s calls=%llu", sandbox->trunk->name,
              (unsigned long long)sandbox->trunk->execution_count);

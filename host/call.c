@@ -78,6 +78,7 @@ void call_free(Call *call)
     HASH_DELETE(by_id, call->controller->calls.by_id, call);
     forget_stream(call);
     asks_end(&call->asks);
+    turn_abandon_work(&call->turn);
     list_remove(&call->turn.link);
     list_remove(&call->in_session);
     list_remove(&call->by_age);
@@ -191,6 +192,7 @@ void call_end(Call *call, Buf *record)
     *record = BUF_NULL;
     forget_stream(call);
     asks_end(&call->asks);
+    turn_abandon_work(&call->turn);
     store(call);
     list_foreach (request, &call->joined, Request, link)
         request_reply(request, &call->record);

@@ -70,6 +70,7 @@ static void order_free(Order *order)
 
     if (ran)
         sandbox->running = NULL;
+    turn_abandon_work(&order->turn);
     buf_deinit(&order->body);
     free(order);
     if (ran)

@@ -18,8 +18,7 @@ typedef struct OrderOps {
     int (*answer)(Order *order, const msgpack_object_map *reply, Problem *problem);
     /* The supervisor refused: ends in order_fail(), now or later. NULL: order_fail(). */
     void (*refused)(Order *order, const Problem *problem);
-    /* It is about to be freed: answered, or with `problem` not done. Work under way goes on without it. May
-     * be NULL. */
+    /* It is about to be freed: answered, or with `problem` not done. Its Work is abandoned. May be NULL. */
     void (*over)(Order *order, const Problem *problem);
 } OrderOps;
 

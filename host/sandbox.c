@@ -94,13 +94,11 @@ void sandbox_free(Sandbox *sandbox)
     loop_timer_cancel(&sandbox->watchdog);
     artifacts_free(sandbox->artifacts);
     artifacts_free(sandbox->work_artifacts);
-    artifact_list_free(sandbox->published);
     guest_free(sandbox->guest);
     journal_leave(&sandbox->journal); /* it goes with the directory */
     sessiondir_remove(&sandbox->directory, sandbox->controller->worker);
     session_options_deinit(&sandbox->options);
     former_deinit(sandbox);
-    buf_deinit(&sandbox->executed);
     free(sandbox);
 }
 

@@ -42,7 +42,6 @@ typedef struct Sandbox {
     SessionDir directory;
     Artifacts *artifacts;      /* of /session/artifacts */
     Artifacts *work_artifacts; /* of /work/artifacts, ephemeral ones only */
-    ArtifactList *published;   /* by the call that is ending */
 
     Container *container;
     char container_name[64];
@@ -54,7 +53,6 @@ typedef struct Sandbox {
     uint64_t oom_kills; /* by the kernel, in this container so far */
 
     Turn *running;
-    Buf executed;       /* what the guest said of a call that runs, while its artifacts are published */
     List turns;         /* Turn.link: what waits */
     LoopTimer watchdog; /* the guest must answer the running turn before */
 } Sandbox;
@@ -69,9 +67,6 @@ void sandbox_queue(Sandbox *sandbox, Turn *turn);
 
 /* Ends it with all of its sessions: what runs ends as `failed`, what waits with SessionClosed. */
 void sandbox_close(Sandbox *sandbox, const char *reason);
-
-/* The order of this kind that has its turn, or NULL. */
-Order *sandbox_running_order(const Sandbox *sandbox, MessageKind kind);
 
 /* Frees it and leaves all there is of it to the next controller. Whoever waits for a call asks that one;
  * other requests end with Unavailable. False, and nothing done, when there is nothing to be adopted yet or

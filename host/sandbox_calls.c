@@ -1,6 +1,5 @@
 #include <stdio.h>
 
-#include "host/envelope.h"
 #include "host/record.h"
 #include "host/sandbox_parts.h"
 
@@ -118,8 +117,7 @@ void sandbox_fail_call(Sandbox *sandbox, const Problem *problem)
     sandbox_turn_over(sandbox, session);
 }
 
-/* The record is made now that what the call left in artifacts is known. */
-static void finish_call(Sandbox *sandbox, const Executed *executed)
+void sandbox_finish_call(Sandbox *sandbox, const Executed *executed, const ArtifactList *artifacts)
 {
     Call *call = take_running(sandbox);
     Session *session = call->turn.session;
@@ -128,7 +126,7 @@ static void finish_call(Sandbox *sandbox, const Executed *executed)
     RecordHead head = record_head(call);
 
     if (record_write(&record, &head, executed, record_was_killed(executed) && has_killed(sandbox),
-                     sandbox->published) == 0) {
+                     artifacts) == 0) {
         call_end(call, &record);
         if (executed->duration > FILLING_SECONDS)
             has_killed(sandbox);
@@ -136,84 +134,7 @@ static void finish_call(Sandbox *sandbox, const Executed *executed)
         problem_set(&problem, ERR_INTERNAL, "out of memory");
         call_fail(call, &problem);
     }
-    sandbox->published = artifact_list_free(sandbox->published);
     sandbox_turn_over(sandbox, session);
-}
-
-/* The same with what has been kept meanwhile. */
-static void finish_kept_call(Sandbox *sandbox)
-{
-    Buf kept _cleanup_(buf_deinit) = sandbox->executed;
-    Message message _cleanup_(message_deinit) = MESSAGE_NULL;
-    Problem problem = PROBLEM_NULL;
-    Executed executed;
-
-    sandbox->executed = BUF_NULL;
-    if (message_decode(&message, buf_head(&kept), kept.size, &problem) < 0 ||
-        record_decode(&executed, &message.body, &problem) < 0) {
-        sandbox->published = artifact_list_free(sandbox->published);
-        sandbox_fail_call(sandbox, &problem);
-        return;
-    }
-    finish_call(sandbox, &executed);
-}
-
-static void on_work_published(void *userdata, ArtifactList *list)
-{
-    Sandbox *sandbox = userdata;
-
-    sandbox->published = artifact_list_merge(sandbox->published, list);
-    if (sandbox_running_call(sandbox))
-        finish_kept_call(sandbox);
-}
-
-static void publish_work(Sandbox *sandbox)
-{
-    if (sandbox->work_artifacts && artifacts_dirty(sandbox->work_artifacts) &&
-        artifacts_publish(sandbox->work_artifacts, sandbox->controller->worker, on_work_published, sandbox) ==
-            0)
-        return;
-    finish_kept_call(sandbox);
-}
-
-static void on_published(void *userdata, ArtifactList *list)
-{
-    Sandbox *sandbox = userdata;
-
-    sandbox->published = artifact_list_merge(sandbox->published, list);
-    if (sandbox_running_call(sandbox))
-        publish_work(sandbox);
-}
-
-static bool leaves_artifacts(const Sandbox *sandbox)
-{
-    return artifacts_dirty(sandbox->artifacts) ||
-           (sandbox->work_artifacts && artifacts_dirty(sandbox->work_artifacts));
-}
-
-static void publish(Sandbox *sandbox)
-{
-    if (artifacts_dirty(sandbox->artifacts) &&
-        artifacts_publish(sandbox->artifacts, sandbox->controller->worker, on_published, sandbox) == 0)
-        return;
-    publish_work(sandbox);
-}
-
-void sandbox_call_executed(Sandbox *sandbox, const Message *message, const Executed *executed)
-{
-    Problem problem = PROBLEM_NULL;
-
-    if (!leaves_artifacts(sandbox)) {
-        finish_call(sandbox, executed);
-        return;
-    }
-    if (envelope_wrap(&sandbox->executed, message->kind, message->id, &message->body) == 0) {
-        publish(sandbox);
-        return;
-    }
-    buf_clear(&sandbox->executed);
-    problem_set(&problem, ERR_INTERNAL, "out of memory");
-    sandbox_fail_call(sandbox, &problem);
 }
 
 void sandbox_lose_call(Call *call, bool ran, const char *reason)

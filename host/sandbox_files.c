@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 
 #include "host/session.h"
 
@@ -10,6 +11,7 @@ FilesJob *files_job_free(FilesJob *job)
 {
     if (!job)
         return NULL;
+    work_end(&job->work);
     closep(&job->store);
     closep(&job->files);
     free(job);
@@ -25,7 +27,7 @@ FilesJob *files_job_new(Order *order, bool make_store, Problem *problem)
         problem_set(problem, ERR_INTERNAL, "out of memory");
         return NULL;
     }
-    job->order = order;
+    work_begin(&job->work, &order->turn);
     job->budget = sandbox->controller->options->files_budget;
     job->store = snapshot_store(&sandbox->directory, make_store);
     job->files = fcntl(sandbox->directory.files_fd, F_DUPFD_CLOEXEC, 3);
@@ -40,26 +42,29 @@ static void run(WorkerJob *worker_job)
 {
     FilesJob *job = container_of(worker_job, FilesJob, job);
 
-    job->work(job);
+    while (flock(job->store, LOCK_EX) < 0 && errno == EINTR)
+        ;
+    job->run(job);
+    flock(job->store, LOCK_UN);
 }
 
 static void done(WorkerJob *worker_job)
 {
     FilesJob *job = container_of(worker_job, FilesJob, job);
 
-    if (job->order)
-        job->then(job->order, job);
+    if (job->work.turn)
+        job->then(container_of(job->work.turn, Order, turn), job);
     else
         files_job_free(job);
 }
 
-int files_job_begin(FilesJob *job, void (*work)(FilesJob *job), void (*then)(Order *order, FilesJob *job),
+int files_job_begin(FilesJob *job, void (*run_job)(FilesJob *job), void (*then)(Order *order, FilesJob *job),
                     Problem *problem)
 {
-    const Sandbox *sandbox = job->order->turn.session->sandbox;
+    const Sandbox *sandbox = job->work.turn->session->sandbox;
     int r;
 
-    job->work = work;
+    job->run = run_job;
     job->then = then;
     r = worker_submit(sandbox->controller->worker, &job->job, run, done);
     if (r == 0)

@@ -1,5 +1,7 @@
 /* What orders do with the files of a sandbox: the copies of /session that are kept with checkpoints. The
- * copying is done on a worker thread, while the order has its turn and nothing else runs. */
+ * copying is done on a worker thread, while the order has its turn and nothing else runs. Jobs of one sandbox
+ * are done one after the other, also when an order has abandoned its own and the next one has begun another.
+ */
 #pragma once
 
 #include "host/checkpoint.h"
@@ -10,16 +12,16 @@
 typedef struct FilesJob FilesJob;
 
 struct FilesJob {
+    Work work; /* of the order */
     WorkerJob job;
-    Order *order; /* that waits for it; NULL once given up */
-    int store;    /* handles of its own */
+    int store; /* handles of its own */
     int files;
     uint64_t budget;
     uint64_t bytes;
     char entry[SNAPSHOT_ENTRY_SIZE];
     Problem problem;
-    void (*work)(FilesJob *job);               /* on the worker thread */
-    void (*then)(Order *order, FilesJob *job); /* on the loop thread, unless given up; owns the job */
+    void (*run)(FilesJob *job);                /* on the worker thread */
+    void (*then)(Order *order, FilesJob *job); /* on the loop thread, unless abandoned; owns the job */
 };
 
 /* NULL, with the problem set, when there is no store of checkpoints' files or no memory. */
@@ -27,7 +29,7 @@ FilesJob *files_job_new(Order *order, bool make_store, Problem *problem);
 FilesJob *files_job_free(FilesJob *job);
 
 /* 0, or negative with the problem set and the job freed. */
-int files_job_begin(FilesJob *job, void (*work)(FilesJob *job), void (*then)(Order *order, FilesJob *job),
+int files_job_begin(FilesJob *job, void (*run)(FilesJob *job), void (*then)(Order *order, FilesJob *job),
                     Problem *problem);
 
 /* The snapshot of a checkpoint, by id or name. */

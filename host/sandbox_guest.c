@@ -19,7 +19,7 @@ static Call *call_of_message(const Sandbox *sandbox, const Message *message)
 {
     Call *call = sandbox_running_call(sandbox);
 
-    return call && message->id == call->turn.number && sandbox->executed.size == 0 ? call : NULL;
+    return call && message->id == call->turn.number && !call->turn.work ? call : NULL;
 }
 
 /* After a reconnection the supervisor says the last one again. */
@@ -114,10 +114,17 @@ static ErrorCode error_code(uint64_t number)
     return ERR_INTERNAL;
 }
 
-static void refuse_order(Sandbox *sandbox, Order *order, const Problem *problem)
+/* It may still have files to see to, and no second answer is for it. */
+static void take_answer(Sandbox *sandbox, Order *order)
 {
+    order->turn.number = 0;
     if (sandbox->running == &order->turn)
         loop_timer_cancel(&sandbox->watchdog);
+}
+
+static void refuse_order(Sandbox *sandbox, Order *order, const Problem *problem)
+{
+    take_answer(sandbox, order);
     if (order->ops->refused)
         order->ops->refused(order, problem);
     else
@@ -156,8 +163,7 @@ static void on_reply(Sandbox *sandbox, const Message *message)
         adopt_answered(sandbox, message->id, &message->body);
         return;
     }
-    if (sandbox->running == &order->turn)
-        loop_timer_cancel(&sandbox->watchdog);
+    take_answer(sandbox, order);
     if (order->ops->answer(order, &message->body, &problem) < 0)
         violation(sandbox, problem.text);
 }
@@ -212,15 +218,14 @@ int sandbox_send(Sandbox *sandbox, MessageKind kind, uint64_t id)
     return r < 0 ? r : guest_send(sandbox->guest, &message);
 }
 
-static int send_welcome(Sandbox *sandbox)
+static int send_welcome(Sandbox *sandbox, uint64_t number)
 {
     const SessionOptions *options = &sandbox->options;
     Buf message _cleanup_(buf_deinit) = BUF_NULL;
     Writer w;
     int r;
 
-    writer_message(&w, &message, MSG_GUEST_WELCOME, sandbox_next_number(sandbox->controller),
-                   sandbox->spare ? 8 : 7);
+    writer_message(&w, &message, MSG_GUEST_WELCOME, number, sandbox->spare ? 8 : 7);
     if (sandbox->spare) {
         write_key(&w, "imports");
         pool_write_imports(&w, sandbox);
@@ -252,7 +257,20 @@ static bool is_known(const GuestHello *hello, const Session *session)
     return false;
 }
 
-/* What the supervisor has and what is known here are made the same. */
+/* A branch that was open, and that the supervisor does not have. */
+static Session *first_lost(const Sandbox *sandbox, const GuestHello *hello)
+{
+    Session *session;
+
+    list_foreach (session, &sandbox->sessions, Session, in_sandbox)
+        if (session->branch != 0 && (session->state == SESSION_READY || sandbox->adoption) &&
+            !is_known(hello, session))
+            return session;
+    return NULL;
+}
+
+/* What the supervisor has and what is known here are made the same. The end of one branch may be that of
+ * others, so that each is looked for from the start. */
 static void match_branches(Sandbox *sandbox, const GuestHello *hello)
 {
     Problem lost = PROBLEM_NULL;
@@ -270,36 +288,38 @@ static void match_branches(Sandbox *sandbox, const GuestHello *hello)
         }
     }
     problem_set(&lost, ERR_SESSION_CLOSED, "the branch was lost with its interpreter");
-    list_foreach (session, &sandbox->sessions, Session, in_sandbox)
-        if (session->branch != 0 && (session->state == SESSION_READY || sandbox->adoption) &&
-            !is_known(hello, session))
-            session_end_branch(session, &lost);
+    while (sandbox->state != SANDBOX_CLOSING && (session = first_lost(sandbox, hello)))
+        session_end_branch(session, &lost);
 }
 
-/* The answer to an order that was under way when the connection broke does not come any more. */
-static void fail_sent_orders(Sandbox *sandbox)
+/* The answer to an order that was under way when the connection broke does not come any more. What is sent
+ * through the new one, behind its welcome, is answered there. */
+static void fail_sent_orders(Sandbox *sandbox, uint64_t welcome)
 {
     Problem problem = PROBLEM_NULL;
     Order *order;
 
     problem_set(&problem, ERR_INTERNAL,
                 "the connection to the session's supervisor broke meanwhile; look whether it was done");
-    while ((order = sandbox_any_sent_order(sandbox)))
+    while ((order = sandbox_order_sent_before(sandbox, welcome)))
         order_fail(order, &problem);
 }
 
 static void on_hello(void *userdata, const GuestHello *hello)
 {
     Sandbox *sandbox = userdata;
+    uint64_t welcome = sandbox_next_number(sandbox->controller);
 
     if (sandbox->state == SANDBOX_CLOSING)
         return;
-    if (send_welcome(sandbox) < 0) {
+    if (send_welcome(sandbox, welcome) < 0) {
         sandbox_close(sandbox, "its supervisor cannot be reached");
         return;
     }
-    fail_sent_orders(sandbox);
+    fail_sent_orders(sandbox, welcome);
     match_branches(sandbox, hello);
+    if (sandbox->state == SANDBOX_CLOSING)
+        return;
     if (sandbox->adoption) {
         adopt_hello(sandbox, hello);
         return;

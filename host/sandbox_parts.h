@@ -1,6 +1,7 @@
 /* What the parts of a sandbox share among themselves: sandbox.c (life), sandbox_start.c (its container),
  * sandbox_spare.c (before it is anyone's), sandbox_turns.c (one thing after the
- * other), sandbox_calls.c (calls), sandbox_guest.c (messages of the supervisor), and with asks.c,
+ * other), sandbox_calls.c (calls), sandbox_publish.c (what they leave in artifacts), sandbox_guest.c
+ * (messages of the supervisor), and with asks.c,
  * order.c, session.c and session_branch.c. Nobody else includes this. */
 #pragma once
 
@@ -37,25 +38,32 @@ void sandbox_unqueue(Sandbox *sandbox, Turn *turn);     /* one that waits */
 void sandbox_turn_over(Sandbox *sandbox, Session *session);
 /* Ends those of one session, or of all (NULL). An order of one session that runs goes on. */
 void sandbox_end_turns(Sandbox *sandbox, const Session *only, const char *reason);
+/* Ends an order of that session which runs. */
+void sandbox_end_running_order(Sandbox *sandbox, const Session *session, const Problem *problem);
 void sandbox_forget_turns(Sandbox *sandbox); /* as they are left to the next controller */
 /* The supervisor must answer the running turn within that. */
 void sandbox_watch(Sandbox *sandbox, double seconds);
 void sandbox_watch_call(Sandbox *sandbox, const Call *call);        /* as long as it may take from now on */
 Call *sandbox_running_call(const Sandbox *sandbox);                 /* NULL when none runs */
 Order *sandbox_sent_order(const Sandbox *sandbox, uint64_t number); /* by its message; NULL when unknown */
-Order *sandbox_any_sent_order(const Sandbox *sandbox);              /* NULL: no answer is waited for */
+/* One whose answer is waited for, sent before the message of that number; NULL when there is none. */
+Order *sandbox_order_sent_before(const Sandbox *sandbox, uint64_t number);
 
 /* sandbox_calls.c */
 void sandbox_start_call(Sandbox *sandbox, Call *call);
-/* The running call has ended, as its supervisor tells: its artifacts are published, then its record is made.
- */
-void sandbox_call_executed(Sandbox *sandbox, const Message *message, const Executed *executed);
+/* The running one has ended; `artifacts` may be NULL. */
+void sandbox_finish_call(Sandbox *sandbox, const Executed *executed, const ArtifactList *artifacts);
 void sandbox_fail_call(Sandbox *sandbox, const Problem *problem);       /* the running one */
 void sandbox_lose_call(Call *call, bool ran, const char *reason);       /* its session ends */
 void sandbox_grant(Sandbox *sandbox, const Call *call, unsigned count); /* credit for its output */
 /* Ends a call that has no more than a reason. */
 void sandbox_end_bare(Call *call, const char *status, const char *state, const char *name,
                       const char *message);
+
+/* sandbox_publish.c */
+/* The running call has ended, as its supervisor tells: its artifacts are published, then its record is made.
+ */
+void sandbox_call_executed(Sandbox *sandbox, const Message *message, const Executed *executed);
 
 /* sandbox_guest.c */
 extern const GuestEvents sandbox_guest_events;

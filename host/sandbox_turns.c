@@ -34,24 +34,21 @@ Order *sandbox_sent_order(const Sandbox *sandbox, uint64_t number)
     return NULL;
 }
 
-Order *sandbox_any_sent_order(const Sandbox *sandbox)
+static bool sent_before(const Turn *turn, uint64_t number)
 {
-    Order *order = order_of(sandbox->running);
-    Turn *turn;
-
-    if (order && order->turn.number != 0)
-        return order;
-    list_foreach (turn, &sandbox->turns, Turn, link)
-        if (turn->number != 0)
-            return order_of(turn);
-    return NULL;
+    return turn->kind == TURN_ORDER && turn->number != 0 && turn->number < number;
 }
 
-Order *sandbox_running_order(const Sandbox *sandbox, MessageKind kind)
+Order *sandbox_order_sent_before(const Sandbox *sandbox, uint64_t number)
 {
-    Order *order = order_of(sandbox->running);
+    Turn *turn = sandbox->running;
 
-    return order && order->ops->kind == kind ? order : NULL;
+    if (turn && sent_before(turn, number))
+        return order_of(turn);
+    list_foreach (turn, &sandbox->turns, Turn, link)
+        if (sent_before(turn, number))
+            return order_of(turn);
+    return NULL;
 }
 
 static void on_watchdog(LoopTimer *timer)
@@ -195,4 +192,12 @@ void sandbox_end_turns(Sandbox *sandbox, const Session *only, const char *reason
 
     while ((turn = first_turn(sandbox, only)))
         end_turn(turn, reason);
+}
+
+void sandbox_end_running_order(Sandbox *sandbox, const Session *session, const Problem *problem)
+{
+    Order *order = order_of(sandbox->running);
+
+    if (order && order->turn.session == session)
+        order_fail(order, problem);
 }

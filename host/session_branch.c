@@ -65,14 +65,18 @@ void session_branch_made(Session *branch)
 void session_end_branch(Session *branch, const Problem *problem)
 {
     Controller *controller = branch->controller;
+    Sandbox *sandbox = branch->sandbox;
     Farewell farewell;
 
-    if (branch->sandbox->state == SANDBOX_CLOSING)
+    if (sandbox->state == SANDBOX_CLOSING)
         return;
     session_fail_openers(branch, problem);
     session_set_closing(branch, problem->text);
-    sandbox_end_turns(branch->sandbox, branch, problem->text);
-    former_add(branch->sandbox, branch->branch, branch->name);
+    sandbox_end_turns(sandbox, branch, problem->text);
+    sandbox_end_running_order(sandbox, branch, problem);
+    if (sandbox->state == SANDBOX_CLOSING) /* what came next could not be sent */
+        return;
+    former_add(sandbox, branch->branch, branch->name);
     farewell_init(&farewell);
     session_free(branch, &farewell);
     farewell_tell(&farewell, controller);

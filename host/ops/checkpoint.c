@@ -11,7 +11,6 @@ typedef struct CheckpointOrder {
     Order order;
     char name[LIMIT_SESSION_NAME + 1]; /* "": none */
     bool files;
-    FilesJob *job; /* that copies them */
     bool copied;
     uint64_t bytes;
 } CheckpointOrder;
@@ -27,7 +26,6 @@ static void on_copied(Order *order, FilesJob *job)
     CheckpointOrder *checkpoint = container_of(order, CheckpointOrder, order);
     Problem problem = job->problem;
 
-    checkpoint->job = NULL;
     checkpoint->copied = problem.code == ERR_NONE;
     checkpoint->bytes = job->bytes;
     files_job_free(job);
@@ -48,9 +46,7 @@ static void start(Order *order)
         return;
     }
     job = files_job_new(order, true, &problem);
-    if (job && files_job_begin(job, copy_files, on_copied, &problem) == 0)
-        checkpoint->job = job;
-    else
+    if (!job || files_job_begin(job, copy_files, on_copied, &problem) < 0)
         order_fail(order, &problem);
 }
 
@@ -126,8 +122,6 @@ static void over(Order *order, const Problem *problem)
     const Sandbox *sandbox = order->turn.session->sandbox;
     int store _cleanup_(closep) = checkpoint->copied ? snapshot_store(&sandbox->directory, false) : -1;
 
-    if (checkpoint->job)
-        checkpoint->job->order = NULL;
     if (store >= 0)
         snapshot_give_up(store, sandbox->controller->worker);
 }

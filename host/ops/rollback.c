@@ -23,9 +23,8 @@ typedef struct RollbackOrder {
     char checkpoint[LIMIT_SESSION_NAME + 1]; /* id or name */
     char entry[SNAPSHOT_ENTRY_SIZE];         /* of its files; "" when it has none */
     bool staged;                             /* a copy of these is ready */
-    FilesJob *job;
-    Buf reply;       /* what the client gets */
-    Problem problem; /* or this */
+    Buf reply;                               /* what the client gets */
+    Problem problem;                         /* or this */
 } RollbackOrder;
 
 static void write_reply(Buf *ret, const Reply *said, bool restored)
@@ -47,7 +46,7 @@ static void write_reply(Buf *ret, const Reply *said, bool restored)
     writer_finish(&w);
 }
 
-static void begin_job(RollbackOrder *rollback, void (*work)(FilesJob *job),
+static void begin_job(RollbackOrder *rollback, void (*run)(FilesJob *job),
                       void (*then)(Order *order, FilesJob *job))
 {
     Problem problem = PROBLEM_NULL;
@@ -55,9 +54,7 @@ static void begin_job(RollbackOrder *rollback, void (*work)(FilesJob *job),
 
     if (job)
         strcpy(job->entry, rollback->entry);
-    if (job && files_job_begin(job, work, then, &problem) == 0)
-        rollback->job = job;
-    else
+    if (!job || files_job_begin(job, run, then, &problem) < 0)
         order_fail(&rollback->order, &problem);
 }
 
@@ -81,7 +78,7 @@ static void on_staged(Order *order, FilesJob *job)
     RollbackOrder *rollback = container_of(order, RollbackOrder, order);
     Problem problem = job->problem;
 
-    rollback->job = files_job_free(job);
+    files_job_free(job);
     rollback->staged = problem.code == ERR_NONE;
     if (rollback->staged)
         order_send(order);
@@ -107,13 +104,14 @@ static void restore(FilesJob *job)
     snapshot_restore(job->files, &job->problem);
 }
 
-static void on_accepted(void *userdata)
+static void on_accepted(void *userdata, ArtifactList *none)
 {
-    Sandbox *sandbox = userdata;
-    Order *order = sandbox_running_order(sandbox, MSG_ROLLBACK);
+    FilesJob *job = userdata;
+    Turn *turn = job->work.turn;
 
-    if (order)
-        answer_client(container_of(order, RollbackOrder, order));
+    files_job_free(job);
+    if (turn)
+        answer_client(container_of(turn, RollbackOrder, order.turn));
 }
 
 static void on_restored(Order *order, FilesJob *job)
@@ -122,13 +120,14 @@ static void on_restored(Order *order, FilesJob *job)
     Sandbox *sandbox = order->turn.session->sandbox;
     Problem problem = job->problem;
 
-    rollback->job = files_job_free(job);
     rollback->staged = false;
     if (problem.code != ERR_NONE) {
+        files_job_free(job);
         problem_prefix(&problem,
                        "the variables are rolled back, but the files in /session could not be restored");
         order_fail(order, &problem);
-    } else if (artifacts_accept(sandbox->artifacts, sandbox->controller->worker, on_accepted, sandbox) < 0) {
+    } else if (artifacts_accept(sandbox->artifacts, sandbox->controller->worker, on_accepted, job) < 0) {
+        files_job_free(job);
         answer_client(rollback);
     }
 }
@@ -151,7 +150,7 @@ static void on_unstaged(Order *order, FilesJob *job)
 {
     RollbackOrder *rollback = container_of(order, RollbackOrder, order);
 
-    rollback->job = files_job_free(job);
+    files_job_free(job);
     if (rollback->problem.code == ERR_NONE)
         answer_client(rollback);
     else
@@ -197,8 +196,6 @@ static void over(Order *order, const Problem *problem)
 {
     RollbackOrder *rollback = container_of(order, RollbackOrder, order);
 
-    if (rollback->job)
-        rollback->job->order = NULL;
     if (problem && problem->code == ERR_NO_SUCH_CHECKPOINT && *rollback->entry)
         sandbox_drop_files(order->turn.session->sandbox,
                            (Text){rollback->checkpoint, strlen(rollback->checkpoint)});

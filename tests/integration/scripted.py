@@ -15,13 +15,12 @@ CHECKPOINT = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def controller():
+def scripted_controller(files_budget):
     controller = Limpetd("local")
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("LIMPET_GUEST", GUEST)
-            patch.setenv("LIMPET_FILES_BUDGET", "64k")
+            patch.setenv("LIMPET_FILES_BUDGET", files_budget)
             controller.start()
         yield controller
         assert controller.stop() == 0
@@ -29,6 +28,11 @@ def controller():
     finally:
         controller.stop()
         controller.remove()
+
+
+@pytest.fixture(scope="module")
+def controller():
+    yield from scripted_controller("64k")
 
 
 @pytest.fixture

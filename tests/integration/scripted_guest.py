@@ -2,7 +2,9 @@
 """A supervisor that says whatever a test wants it to: limpetd with the engine `local` starts it as its guest.
 
 The code of a cell is run right here and sees `guest`. It changes what is answered: guest.replies["namespace"] = a
-body, (number, message) for an error, or None for no answer. Everything received is in guest.received.
+body, (number, message) for an error, None for no answer, or a function of the request's id and body that returns one
+of these. guest.repeats["rollback"] = what is sent behind the answer, in the same words. guest.connect() breaks the
+connection for a new one. Everything received is in guest.received.
 """
 
 import argparse
@@ -27,6 +29,7 @@ class Guest:
         self.welcome = None
         self.received = []  # [kind, body] of each request
         self.replies = {}
+        self.repeats = {}  # lists
         self.executed = {}  # fields of the next `executed`
         self.last = None  # `executed` that may not have arrived: its id and body
         self.branches = {0: {"epoch": 1, "execution_count": 0}}
@@ -107,14 +110,29 @@ class Guest:
             "namespace": lambda body: {"names": [], "more": 0},
         }  # fmt: skip
         reply = self.replies[kind] if kind in self.replies else honest[kind](body)
+        self.answer(id, reply(id, body) if callable(reply) else reply)
+        for more in self.repeats.get(kind, ()):
+            self.answer(id, more)
+
+    def answer(self, id, reply):
         if isinstance(reply, tuple):
             self.peer.send("error", id, {"number": reply[0], "name": "Scripted", "message": reply[1]})
         elif reply is not None:
             self.peer.send("reply", id, reply)
 
+    def receive(self):
+        """The next message, of whatever connection there is."""
+        while True:
+            peer = self.peer
+            try:
+                return peer.receive()
+            except (EOFError, ConnectionError):
+                if peer is self.peer:
+                    raise
+
     def serve(self):
         while True:
-            kind, id, body = self.peer.receive()
+            kind, id, body = self.receive()
             if kind == "stop":
                 return
             if kind == "guest_welcome":
