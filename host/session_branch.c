@@ -55,6 +55,7 @@ int session_start_branch(Session **ret, Session *origin, Text name, Problem *pro
 void session_branch_made(Session *branch)
 {
     if (branch->state == SESSION_STARTING) {
+        branch->state = SESSION_READY; /* first: a journal that is written anew has what is ready */
         journal_branch(branch);
         session_become_ready(branch);
     } else {

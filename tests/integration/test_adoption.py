@@ -273,3 +273,25 @@ def test_keep_leaves_sessions_to_the_next_controller(host):
         host.limpetd.start()
         go(host, "a")
         assert running.result().result == "2" and times_executed(host, "a") == 1
+
+
+def test_a_branch_that_makes_the_journal_be_written_anew(host):
+    """It is in the new one, for which there is no room left in the old one."""
+    path, limit, room = host.path("sessions", "a", "journal"), 4 << 20, 60
+
+    def left_after(session, characters):
+        assert session.run(f"print('x' * {characters})").ok
+        return limit - os.path.getsize(path)
+
+    with host.client.open("a") as session:
+        before = left_after(session, 200000)
+        left = left_after(session, 200000)
+        usual = before - left
+        while left > 2 * usual:
+            left = left_after(session, 200000)
+        left = left_after(session, 200000 + left - usual - room)
+        assert 0 <= left <= room + 20
+        branch = session.branch("b")
+        assert branch.run("x = 1").ok
+        host.again()
+        assert branch.run("x").result == "1"
