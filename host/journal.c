@@ -72,13 +72,16 @@ int journal_put(Journal *journal, Buf *batch)
     return r;
 }
 
-/* Said once, until it can be written again. */
+/* Said once, until nothing is missing any more. A batch that was half written is taken back: what comes
+ * behind it could not be read. */
 static void give_up(Journal *journal, int error)
 {
     if (!journal->lost)
         log_warn("journal not written", "path=%s reason=%s consequence=%s", journal->path, strerror(-error),
-                 "what it holds does not outlive this controller");
-    journal->lost = true;
+                 "what it lacks does not outlive this controller");
+    journal->lost = journal->retry = true;
+    if (journal->fd < 0 || ftruncate(journal->fd, (off_t)journal->size) == 0)
+        return;
     close_fd(&journal->fd);
     unlink(journal->path);
 }
@@ -120,7 +123,7 @@ static int rewrite(Journal *journal)
     close_fd(&before.fd);
     if (before.lost)
         log_info("journal written again", "path=%s", journal->path);
-    journal->lost = false;
+    journal->lost = journal->retry = false;
     journal->rewrite_size = MAX((uint64_t)REWRITE_MINIMUM, REWRITE_FACTOR * journal->size);
     return 0;
 }
@@ -158,6 +161,14 @@ int journal_resume(Journal *journal, const char *path, uint64_t size, JournalSna
     return 0;
 }
 
+/* There is room again: once for this batch, perhaps for all. When not, what is missing waits until the file
+ * is written anew for its size. */
+static void catch_up(Journal *journal)
+{
+    journal->retry = false;
+    rewrite(journal);
+}
+
 void journal_append(Journal *journal, Buf *batch)
 {
     int r = 0;
@@ -173,6 +184,8 @@ void journal_append(Journal *journal, Buf *batch)
         r = journal_put(journal, batch);
     if (r < 0)
         give_up(journal, r);
+    else if (journal->retry)
+        catch_up(journal);
 }
 
 void journal_leave(Journal *journal)

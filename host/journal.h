@@ -8,7 +8,8 @@
  *   entry    size (4 bytes, big endian), then one msgpack map (journal_entry.h)
  *
  * Everything in it can be written anew from what the controller knows: that is done when the file has grown
- * to more than four times what is live, and when it could not be written for a while. */
+ * to more than four times what is live, and when something could not be written, as soon as there is room.
+ * Until then the file has what came before, whole, and what there was room for since. */
 #pragma once
 
 #include "proto/base/base.h"
@@ -21,8 +22,9 @@ typedef int (*JournalSnapshot)(Journal *journal, void *userdata);
 
 struct Journal {
     char *path; /* NULL: none is kept */
-    int fd;     /* -1: it could not be written; there is no file then, as half of one would mislead */
-    bool lost;  /* and that was said */
+    int fd;     /* -1: there is no file */
+    bool lost;  /* something is missing in it, and that was said */
+    bool retry; /* it was not tried yet to write that after all */
     uint64_t size;
     uint64_t rewrite_size; /* it is written anew before it gets larger */
     JournalSnapshot snapshot;

@@ -6,6 +6,7 @@ import secrets
 import select
 import shutil
 import signal
+import subprocess
 
 import limpet
 import pytest
@@ -47,6 +48,29 @@ def test_a_supervisor_that_says_nothing(host):
             session.run("1")
         assert other.run("y").result == "2"
         wait_for(lambda: [row.session for row in host.client.sessions()] == ["b"])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a small filesystem, which root can mount")
+def test_one_session_that_fills_the_disk_costs_no_other(own_limpetd):
+    state = os.path.join(own_limpetd.directory, "state")
+    images = os.readlink(os.path.join(state, "images"))
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m,mode=700", "tmpfs", state], check=True)
+    try:
+        os.symlink(images, os.path.join(state, "images"))
+        own_limpetd.start()
+        with own_limpetd.client() as client, client.open("a") as a, client.open("b") as b:
+            a.run("x = 1")
+            b.run("f = open('filler', 'wb', 0)\ntry:\n    while True: f.write(bytes(512))\nexcept OSError: pass")
+            for n in range(30):  # more than the last page of the journal has room for
+                assert a.run("x += 1; x").result == str(n + 2)
+            os.truncate(os.path.join(state, "sessions", "b", "files", "filler"), 0)
+            own_limpetd.kill()
+            own_limpetd.start()
+            assert a.run("x").result == "31"
+            assert b.run("f.name").result == "'filler'"
+    finally:
+        own_limpetd.stop()
+        subprocess.run(["umount", state], check=True)
 
 
 def test_ended_while_it_adopts(host):

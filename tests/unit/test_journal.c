@@ -277,7 +277,7 @@ static void test_not_to_be_rewritten_now(void **state)
     assert_true(seen.in_order);
 }
 
-/* Half an entry would mislead the next controller: without room for all of it there is no journal. */
+/* What was written before stays, and nothing half; when there is room again nothing is missing. */
 static void test_a_full_disk(void **state)
 {
     struct rlimit before, small = {4096, 0};
@@ -289,20 +289,50 @@ static void test_a_full_disk(void **state)
     assert_int_equal(journal_open(&journal, path, write_live, NULL), 0);
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    for (uint64_t i = 0; journal.fd >= 0; i++) {
-        live_to = i + 1;
-        append(i, padding);
-        assert_true(i < 100);
+    while (!journal.lost) {
+        append(live_to++, padding);
+        assert_true(live_to < 100);
     }
-    assert_int_equal(access(path, F_OK), -1);
+    uint64_t size = journal.size;
+    Seen seen = look();
+    assert_true(seen.in_order && seen.entries > 10);
+    assert_int_equal(seen.last, live_to - 1);
     append(live_to++, padding);
-    assert_int_equal(journal.fd, -1);
-    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(journal.size, size);
+    assert_int_equal(look().entries, seen.entries);
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_size, size);
 
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     append(live_to++, padding);
-    assert_true(journal.fd >= 0);
+    assert_false(journal.lost);
     assert_live();
+}
+
+/* With room for a little, but not for everything anew, what comes is written behind what is there. */
+static void test_little_room(void **state)
+{
+    struct rlimit before, small = {4096, 0};
+
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small.rlim_max = before.rlim_max;
+    live_from = live_to = 0;
+    memset(padding, 'p', sizeof(padding) - 1);
+    assert_int_equal(journal_open(&journal, path, write_live, NULL), 0);
+    journal.snapshot = not_now;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    while (!journal.lost)
+        append(live_to++, padding);
+    small.rlim_cur += 1024;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    append(live_to++, padding);
+    Seen seen = look();
+    assert_int_equal(seen.last, live_to);
+    assert_true(journal.lost && seen.in_order);
+
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
 }
 
 /* What the next controller appends comes behind what made sense. */
@@ -358,6 +388,7 @@ int main(void)
         TEST(test_what_cannot_be_written),
         TEST(test_not_to_be_rewritten_now),
         TEST(test_a_full_disk),
+        TEST(test_little_room),
         TEST(test_gone_on_with),
         TEST(test_where_it_goes),
     };
