@@ -84,6 +84,8 @@ static int refuse(Problem *problem, int r)
         return problem_set(problem, ERR_TOO_LARGE,
                            "the message nests deeper than %u, or has more than %u values or %u keys",
                            LIMIT_DEPTH, LIMIT_NODES, LIMIT_KEYS);
+    case -ENOMEM:
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
     default:
         return problem_set(problem, ERR_BAD_REQUEST, "the message is not sound msgpack: %s",
                            "cut off, bytes after its end, an ext type, a str that is not UTF-8, "

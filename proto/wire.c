@@ -17,6 +17,9 @@ typedef struct Level {
     bool is_map;
 } Level;
 
+/* What most messages need. It is on the stack, which may be that of a small thread. */
+#define KEYS_AT_HAND 128u
+
 /* A walk over the bytes. Keys of the maps that are open lie in `keys` as a stack, so that those of the
  * innermost map are always together at its top. */
 typedef struct Check {
@@ -24,7 +27,8 @@ typedef struct Check {
     size_t size, at;
     uint32_t nodes, depth, key_count;
     Level levels[LIMIT_DEPTH];
-    Key keys[LIMIT_KEYS];
+    Key *keys; /* `at_hand`, or LIMIT_KEYS on the heap */
+    Key at_hand[KEYS_AT_HAND];
 } Check;
 
 /* What the first byte of an object says. */
@@ -156,6 +160,21 @@ static int open_level(Check *check, bool is_map, uint64_t items)
     return 0;
 }
 
+static int add_key(Check *check, size_t length)
+{
+    if (check->key_count == LIMIT_KEYS)
+        return -EMSGSIZE;
+    if (check->key_count == KEYS_AT_HAND && check->keys == check->at_hand) {
+        Key *keys = malloc(LIMIT_KEYS * sizeof(*keys));
+
+        if (!keys)
+            return -ENOMEM;
+        check->keys = memcpy(keys, check->at_hand, sizeof(check->at_hand));
+    }
+    check->keys[check->key_count++] = (Key){.at = (uint32_t)check->at, .size = (uint32_t)length};
+    return 0;
+}
+
 static int take_string(Check *check, Class class, uint64_t length, bool is_key)
 {
     const uint8_t *text = check->bytes + check->at;
@@ -165,9 +184,10 @@ static int take_string(Check *check, Class class, uint64_t length, bool is_key)
     if (class == CLASS_STR && !utf8_valid(text, length))
         return -EBADMSG;
     if (is_key) {
-        if (check->key_count == LIMIT_KEYS)
-            return -EMSGSIZE;
-        check->keys[check->key_count++] = (Key){.at = (uint32_t)check->at, .size = (uint32_t)length};
+        int r = add_key(check, length);
+
+        if (r < 0)
+            return r;
     }
     check->at += length;
     return 0;
@@ -214,6 +234,26 @@ static int close_levels(Check *check)
     return 0;
 }
 
+static int walk(Check *check)
+{
+    do {
+        bool is_key = false;
+        int r;
+
+        if (check->depth > 0) {
+            Level *level = &check->levels[check->depth - 1];
+            is_key = level->is_map && level->left % 2 == 0;
+            level->left--;
+        }
+        r = take_object(check, is_key);
+        if (r == 0)
+            r = close_levels(check);
+        if (r < 0)
+            return r;
+    } while (check->depth > 0);
+    return check->at == check->size ? 0 : -EBADMSG;
+}
+
 int wire_check(const void *bytes, size_t size)
 {
     Check check;
@@ -225,19 +265,9 @@ int wire_check(const void *bytes, size_t size)
     check.size = size;
     check.at = 0;
     check.nodes = check.depth = check.key_count = 0;
-    do {
-        bool is_key = false;
-
-        if (check.depth > 0) {
-            Level *level = &check.levels[check.depth - 1];
-            is_key = level->is_map && level->left % 2 == 0;
-            level->left--;
-        }
-        r = take_object(&check, is_key);
-        if (r == 0)
-            r = close_levels(&check);
-        if (r < 0)
-            return r;
-    } while (check.depth > 0);
-    return check.at == check.size ? 0 : -EBADMSG;
+    check.keys = check.at_hand;
+    r = walk(&check);
+    if (check.keys != check.at_hand)
+        free(check.keys);
+    return r;
 }

@@ -1,7 +1,7 @@
 /* The wire: one message is one ZMTP frame (or one length-prefixed frame inside the guest) that holds the
  * msgpack array [version, kind, id, body]. `body` is a map with text keys.
  *
- * Reading is in three steps, each refusing more: wire_check bounds the bytes without allocating (depth,
+ * Reading is in three steps, each refusing more: wire_check bounds the bytes without unpacking them (depth,
  * nodes, lengths against bytes present, no ext, valid UTF-8, no duplicate keys); message_decode unpacks
  * with msgpack-c; fields_decode moves a body into a struct by a table and names what is wrong with it. */
 #pragma once
@@ -15,9 +15,9 @@
 #include "proto/messages.h"
 
 /* Whether `size` bytes are exactly one msgpack object within the limits. 0, or -EMSGSIZE (deeper, or more
- * nodes or keys than allowed), -EBADMSG (anything else wrong). Map keys are str or bin; two of the same bytes
- * are the same key. Allocates nothing, needs 130 KB of stack, and takes n log n time whatever the bytes are.
- */
+ * nodes or keys than allowed), -ENOMEM (maps with many keys need 128 KB), -EBADMSG (anything else wrong). Map
+ * keys are str or bin; two of the same bytes are the same key. Needs 2 KB of stack, and takes n log n time
+ * whatever the bytes are. */
 int wire_check(const void *bytes, size_t size);
 
 typedef struct Text {

@@ -250,3 +250,12 @@ def test_input_with_descriptors_closed(session):
     session.run("import os\nfor fd in range(4):\n    try: os.close(fd)\n    except OSError: pass")
     reply, _ = run_with_lines(session, "input()", "x")
     assert reply.result == "'x'"
+
+
+def test_a_thread_with_a_small_stack_asks(session):
+    code = (
+        "import threading\nthreading.stack_size(64 << 10)\nlines = []\n"
+        "thread = threading.Thread(target=lambda: lines.append(input()))\nthread.start()\nthread.join()\nlines"
+    )
+    reply, _ = run_with_lines(session, code, "Ann")
+    assert reply.result == "['Ann']"
