@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "host/display.h"
 #include "host/envelope.h"
 
 static const Field executed_fields[] = {
@@ -68,18 +69,14 @@ static bool error_valid(const msgpack_object_map *error)
                       is_text(map_find(error, "message")) && is_text(map_find(error, "traceback")));
 }
 
-/* Each is a map whose `data` is a map; the values are the cell's own words. */
-static bool displays_valid(const msgpack_object_array *displays)
+static int decode_usage(Executed *executed, Problem *problem)
 {
-    for (uint32_t i = 0; i < displays->size; i++) {
-        const msgpack_object *data;
-        if (displays->ptr[i].type != MSGPACK_OBJECT_MAP)
-            return false;
-        data = map_find(&displays->ptr[i].via.map, "data");
-        if (!data || data->type != MSGPACK_OBJECT_MAP)
-            return false;
-    }
-    return true;
+    static const Field fields[] = {
+        FIELD(FIELD_DOUBLE, Executed, cpu, true, 0),
+        FIELD(FIELD_UINT, Executed, peak_memory, true, 0),
+    };
+
+    return fields_decode(executed, fields, ARRAY_SIZE(fields), executed->usage, problem);
 }
 
 /* What became of the variables. */
@@ -113,11 +110,13 @@ int record_decode(Executed *ret, const msgpack_object_map *body, Problem *proble
     if (!one_of(executed.status, statuses) || !one_of(executed.state, states))
         return problem_set(problem, ERR_BAD_REQUEST, "executed: unknown status or state");
     if (text_equal(executed.status, "ok") == (executed.error != NULL) || !error_valid(executed.error) ||
-        !is_integer_or_nil(executed.signal) || !is_integer_or_nil(executed.exit_code) ||
-        !displays_valid(executed.displays))
-        return problem_set(problem, ERR_BAD_REQUEST,
-                           "executed: error, signal, exit_code or displays are malformed");
-    r = decode_state(&executed, problem);
+        !is_integer_or_nil(executed.signal) || !is_integer_or_nil(executed.exit_code))
+        return problem_set(problem, ERR_BAD_REQUEST, "executed: error, signal or exit_code are malformed");
+    r = displays_check(executed.displays, problem);
+    if (r == 0)
+        r = decode_usage(&executed, problem);
+    if (r == 0)
+        r = decode_state(&executed, problem);
     if (r == 0)
         *ret = executed;
     return r;
@@ -249,7 +248,11 @@ static void write_values(Writer *w, const Executed *executed)
     write_key(w, "duration");
     write_double(w, executed->duration);
     write_key(w, "usage");
-    write_object(w, &(msgpack_object){.type = MSGPACK_OBJECT_MAP, .via.map = *executed->usage});
+    write_map(w, 2);
+    write_key(w, "cpu");
+    write_double(w, executed->cpu);
+    write_key(w, "peak_memory");
+    write_uint(w, executed->peak_memory);
 }
 
 static void write_state(Writer *w, const RecordHead *head, const Executed *executed)
@@ -328,15 +331,8 @@ int record_write_bare(Buf *ret, const RecordHead *head, const char *status, cons
 {
     static const msgpack_object_array no_displays = {0};
     Executed nothing = {.out = {"", 0}, .err = {"", 0}, .displays = &no_displays};
-    msgpack_object_kv pairs[2] = {
-        {.key = {.type = MSGPACK_OBJECT_STR, .via.str = {3, "cpu"}}, .val = {.type = MSGPACK_OBJECT_FLOAT64}},
-        {.key = {.type = MSGPACK_OBJECT_STR, .via.str = {11, "peak_memory"}},
-         .val = {.type = MSGPACK_OBJECT_POSITIVE_INTEGER}},
-    };
-    msgpack_object_map usage = {.size = 2, .ptr = pairs};
     Writer w;
 
-    nothing.usage = &usage;
     nothing.state = (Text){state, strlen(state)};
     writer_init(&w, ret);
     write_head(&w, head);

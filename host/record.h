@@ -39,7 +39,9 @@ typedef struct Executed {
     const msgpack_object_map *error;
     const msgpack_object *signal, *exit_code;
     double duration;
-    const msgpack_object_map *usage;
+    const msgpack_object_map *usage; /* decoded to these: */
+    double cpu;                      /* seconds */
+    uint64_t peak_memory;            /* bytes */
 } Executed;
 
 /* Refuses what no honest supervisor sends. */

@@ -1,4 +1,5 @@
 #include "host/adopt.h"
+#include "host/display.h"
 #include "host/envelope.h"
 #include "host/pool.h"
 #include "host/record.h"
@@ -63,18 +64,25 @@ static const Field output_fields[] = {
     FIELD(FIELD_BYTES, Output, data, true, LIMIT_CHUNK),
 };
 
-/* Events are passed on as they are: their envelope and size are checked, and the rest is the cell's own
- * words. */
+static int check_event(const Message *message, Problem *problem)
+{
+    Output output = {0};
+
+    if (message->kind == MSG_DISPLAY)
+        return display_check_event(&message->body, problem);
+    return fields_decode(&output, output_fields, ARRAY_SIZE(output_fields), &message->body, problem);
+}
+
+/* Events are passed on as they are, once their form and size are checked: the rest is the cell's own words.
+ */
 static void on_event(Sandbox *sandbox, const Message *message)
 {
     Call *call = sandbox_running_call(sandbox);
     Problem problem = PROBLEM_NULL;
-    Output output = {0};
 
     if (!call || message->id != call->turn.number)
         return;
-    if (message->kind == MSG_OUTPUT &&
-        fields_decode(&output, output_fields, ARRAY_SIZE(output_fields), &message->body, &problem) < 0) {
+    if (check_event(message, &problem) < 0) {
         violation(sandbox, problem.text);
         return;
     }

@@ -58,6 +58,16 @@ def test_the_record_says_what_became_of_the_state(client, session):
         {"changed": {"added": [], "changed": [], "deleted": ["x"] * 65, "more": 0}},
         {"changed": {"added": [VARIABLE | {"more": 1}], "changed": [], "deleted": [], "more": 0}},
         {"changed": {"added": [VARIABLE | {"shape": ["x"]}], "changed": [], "deleted": [], "more": 0}},
+        {"usage": {}},
+        {"usage": {"cpu": "much", "peak_memory": 0}},
+        {"usage": {"cpu": 0.0, "peak_memory": -1}},
+        {"usage": {"cpu": 0.0, "peak_memory": 0, "more": 1}},
+        {"displays": [{"data": {}, "metadata": {}, "display_id": None, "is_result": False, "more": 1}]},
+        {"displays": [{"data": {}, "metadata": [], "display_id": None, "is_result": False}]},
+        {"displays": [{"data": {b"text/plain": "x"}, "metadata": {}, "display_id": None, "is_result": False}]},
+        {"displays": [{"data": {}, "metadata": {}, "display_id": 1, "is_result": False}]},
+        {"displays": [{"data": {}, "metadata": {}, "display_id": None, "is_result": "yes"}]},
+        {"displays": [{"data": {}, "metadata": {}, "display_id": None, "is_result": False}] * 257},
         {"branch": 7},
         {"run_id": "0" * 32},
     ],
@@ -67,6 +77,11 @@ def test_a_record_that_no_honest_supervisor_sends_ends_the_session(client, sessi
     assert (record["status"], record["state"], record["error"]["name"]) == ("failed", "lost", "SandboxLost")
     assert record["not_restored"] == [] and record["changed"] is None
     assert record["state_protection"]["level"] == "none"
+
+
+def test_a_display_that_no_honest_supervisor_sends_ends_the_session(client, session):
+    record = client.run(session, "guest.peer.send('display', id, {'data': {}, 'more': 1})", stream=True)
+    assert (record["status"], record["state"], record["error"]["name"]) == ("failed", "lost", "SandboxLost")
 
 
 # Checkpoints
