@@ -1,5 +1,4 @@
 /* Adopting a container: what its bundle says of it is compared with the processes there are. */
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,26 +14,6 @@
 #define RUNTIME_SECONDS 60.0
 
 #define BUNDLE_OPTION "--bundle"
-
-static bool has_ended(const LoopChild *child)
-{
-    struct pollfd end = {.fd = child->file.fd, .events = POLLIN};
-
-    return poll(&end, 1, 0) > 0;
-}
-
-/* Its pid may have been given to another process since; not any more once it is watched. */
-static bool watch_first_process(OciContainer *container)
-{
-    pid_t pid;
-
-    if (bundle_read_pid(container->pid_file, &pid) < 0 || oci_container_watch(container, pid) < 0)
-        return false;
-    if (cgroup_has_process(container->name, pid) && !has_ended(&container->first))
-        return true;
-    loop_child_remove(&container->first);
-    return false;
-}
 
 static void look(OciContainer *container);
 
@@ -91,7 +70,7 @@ static void report_missing(OciContainer *container)
 /* What is to be removed is removed when no runtime can start it any more. */
 static void look(OciContainer *container)
 {
-    if (!container->removing && watch_first_process(container))
+    if (!container->removing && oci_container_watch(container) == 0)
         oci_container_started(container);
     else if (runtime_is_at_it(container))
         return;

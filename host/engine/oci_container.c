@@ -1,6 +1,7 @@
 #include "host/engine/oci_container.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
@@ -172,6 +173,9 @@ static void explain(OciContainer *container, int status, Problem *problem)
     runtime_log_message(container->log, message, sizeof(message));
     if (*message)
         problem_set(problem, ERR_ENGINE_ERROR, "%s: %s", runtime, message);
+    else if (status == -ESRCH)
+        problem_set(problem, ERR_ENGINE_ERROR,
+                    "the container's first process ended as soon as %s had started it", runtime);
     else if (status < 0)
         problem_set(problem, ERR_ENGINE_ERROR, "%s could not be started: %s", runtime, strerror(-status));
     else if (WIFSIGNALED(status))
@@ -182,9 +186,27 @@ static void explain(OciContainer *container, int status, Problem *problem)
                     WEXITSTATUS(status));
 }
 
-int oci_container_watch(OciContainer *container, pid_t first_process)
+static bool has_ended(const LoopChild *child)
 {
-    return loop_child_add(oci_engine_of(container)->loop, &container->first, first_process, on_first_exit);
+    struct pollfd end = {.fd = child->file.fd, .events = POLLIN};
+
+    return poll(&end, 1, 0) > 0;
+}
+
+/* Its pid may have been given to another process since; not any more once it is watched. */
+int oci_container_watch(OciContainer *container)
+{
+    pid_t pid;
+    int r = bundle_read_pid(container->pid_file, &pid);
+
+    if (r == 0)
+        r = loop_child_add(oci_engine_of(container)->loop, &container->first, pid, on_first_exit);
+    if (r < 0)
+        return r;
+    if (cgroup_has_process(container->name, pid) && !has_ended(&container->first))
+        return 0;
+    loop_child_remove(&container->first);
+    return -ESRCH;
 }
 
 void oci_container_started(OciContainer *container)
@@ -201,16 +223,13 @@ static void on_run(RuntimeJob *job, int status)
 {
     OciContainer *container = container_of(job, OciContainer, job);
     Problem problem = PROBLEM_NULL;
-    pid_t pid;
 
     if (container->removing) {
         oci_container_delete(container);
         return;
     }
     if (status == 0)
-        status = bundle_read_pid(container->pid_file, &pid);
-    if (status == 0)
-        status = oci_container_watch(container, pid);
+        status = oci_container_watch(container);
     if (status == 0) {
         oci_container_started(container);
         return;

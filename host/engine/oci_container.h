@@ -70,7 +70,9 @@ void oci_container_adopt(OciContainer *container);
 void oci_container_remove(Container *base);
 
 /* What oci_container_adopt is made of. */
-int oci_container_watch(OciContainer *container, pid_t first_process); /* is told of its end from now on */
-void oci_container_started(OciContainer *container);                   /* the watched process runs */
+/* Finds its first process, and is told of its end from now on. Negative when there is none, or none any more.
+ */
+int oci_container_watch(OciContainer *container);
+void oci_container_started(OciContainer *container); /* the watched process runs */
 void oci_container_failed(OciContainer *container, const Problem *problem);
 void oci_container_delete(OciContainer *container); /* has the runtime delete it; `removed` follows */

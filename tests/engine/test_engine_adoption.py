@@ -135,6 +135,28 @@ def test_oci_pid_of_another_process(image, tmp_path):
     assert leftovers(tmp_path) == ([], [], [])
 
 
+@needs_root
+def test_oci_that_ended_before_it_was_looked_at(image, tmp_path):
+    """Whoever has its pid by then is not the container, and is left alone."""
+    stranger = subprocess.Popen(["sleep", "600"])
+    runtime = tmp_path / "hasty-runtime"
+    runtime.write_text(
+        '#!/bin/bash\n'
+        'for word; do [[ $previous = --pid-file ]] && file=$word; previous=$word; done\n'
+        f'[[ -z $file ]] || {{ runc "$@" && echo {stranger.pid} >"$file"; exit; }}\n'
+        'exec runc "$@"\n')
+    runtime.chmod(0o755)
+    try:
+        said = Host("oci", image, tmp_path, {"oci": runtime}).probe("life")
+        assert said["failed"][0].startswith("EngineError ") and not said["started"]
+        assert said["removed"] == ["0"]
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+    assert leftovers(tmp_path) == ([], [], [])
+
+
 def test_local_adoption(local):
     left = local.probe("leave")
     said = local.probe("adopt")
