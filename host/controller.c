@@ -131,6 +131,12 @@ static int open_socket(Controller *controller, Problem *problem)
     const char *path = controller->paths->socket;
     int r = listener_new(&controller->clients, controller->loop, path, &limits, &front_events, controller);
 
+    if (r == -EADDRINUSE)
+        return problem_set(
+            problem, ERR_UNAVAILABLE,
+            "another controller answers on %s; use that one, stop it, or give this one a socket "
+            "of its own with --socket",
+            path);
     return r < 0 ? problem_set(problem, ERR_INTERNAL, "cannot listen on %s: %s", path, strerror(-r)) : 0;
 }
 

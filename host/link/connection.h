@@ -4,6 +4,7 @@
 #include <uthash.h>
 
 #include "host/link/listener.h"
+#include "host/link/unix_socket.h"
 #include "proto/base/list.h"
 #include "proto/zmtp_socket.h"
 
@@ -21,8 +22,7 @@ struct Listener {
     ListenerLimits limits;
     const ListenerEvents *events;
     void *userdata;
-    char *path;
-    int fd;
+    UnixSocket socket;
     LoopFile file;
     LoopTimer pause; /* set while no connection is taken */
     bool complained;

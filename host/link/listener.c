@@ -3,8 +3,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 
 #include "host/link/connection.h"
 #include "proto/base/clock.h"
@@ -15,31 +13,10 @@
 /* How long none is taken when there is no descriptor or memory for one. */
 #define ACCEPT_PAUSE (100 * NSEC_PER_MSEC)
 
-static int make_socket(const char *path)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int fd _cleanup_(closep) = -1;
-
-    if (strlen(path) >= sizeof(address.sun_path))
-        return -ENAMETOOLONG;
-    strcpy(address.sun_path, path);
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    /* The file gets the mode that the socket has. */
-    if (fd < 0 || fchmod(fd, 0600) < 0 || (unlink(path) < 0 && errno != ENOENT) ||
-        bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
-        return -errno;
-    if (listen(fd, SOMAXCONN) < 0) {
-        int r = -errno;
-        unlink(path);
-        return r;
-    }
-    return take_fd(&fd);
-}
-
 static void complain(Listener *listener, const char *reason)
 {
     if (!listener->complained)
-        log_warn("connection refused", "socket=%s reason=%s", listener->path, reason);
+        log_warn("connection refused", "socket=%s reason=%s", listener->socket.path, reason);
     listener->complained = true;
 }
 
@@ -59,7 +36,7 @@ static void pause_accepting(Listener *listener, int error)
 /* False when there is nothing more to take for now. */
 static bool accept_one(Listener *listener)
 {
-    int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), r = -errno;
+    int fd = accept4(listener->socket.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), r = -errno;
 
     if (fd < 0 && (r == -EINTR || r == -ECONNABORTED))
         return true;
@@ -96,15 +73,11 @@ int listener_new(Listener **ret, Loop *loop, const char *path, const ListenerLim
 
     if (!listener)
         return -ENOMEM;
-    *listener = (Listener){.loop = loop, .limits = *limits, .events = events, .userdata = userdata, .fd = -1};
-    listener->path = strdup(path);
-    if (!listener->path)
-        return -ENOMEM;
-    r = make_socket(path);
-    if (r < 0)
-        return r;
-    listener->fd = r;
-    r = loop_file_add(loop, &listener->file, listener->fd, EPOLLIN, on_ready);
+    *listener = (Listener){.loop = loop, .limits = *limits, .events = events, .userdata = userdata};
+    listener->socket = UNIX_SOCKET_NULL;
+    r = unix_socket_listen(&listener->socket, path);
+    if (r == 0)
+        r = loop_file_add(loop, &listener->file, listener->socket.fd, EPOLLIN, on_ready);
     if (r < 0)
         return r;
     *ret = take(listener);
@@ -121,10 +94,7 @@ Listener *listener_free(Listener *listener)
         connection_free(connection);
     loop_timer_cancel(&listener->pause);
     loop_file_remove(&listener->file);
-    if (listener->fd >= 0)
-        unlink(listener->path);
-    close_fd(&listener->fd);
-    free(listener->path);
+    unix_socket_deinit(&listener->socket);
     free(listener);
     return NULL;
 }

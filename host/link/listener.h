@@ -37,11 +37,13 @@ typedef struct ListenerLimits {
 
 typedef struct Listener Listener;
 
-/* Makes the socket, mode 0600; a file that is there is removed first. */
+/* Makes the socket, mode 0600; a file that is there is removed first, unless somebody answers on it:
+ * -EADDRINUSE. */
 int listener_new(Listener **ret, Loop *loop, const char *path, const ListenerLimits *limits,
                  const ListenerEvents *events, void *userdata);
 
-/* Ends all connections, after sending what their peers take at once, and removes the socket's file. */
+/* Ends all connections, after sending what their peers take at once, and removes the socket's file if that is
+ * still its own. */
 Listener *listener_free(Listener *listener);
 DEFINE_CLEANUP(Listener *, listener_free);
 

@@ -175,6 +175,41 @@ static void what_waits_is_sent_at_the_end(void **state)
     assert_true(is_closed(fd));
 }
 
+static void a_socket_that_answers_is_another_s(void **state)
+{
+    Listener *second = NULL;
+
+    assert_int_equal(listener_new(&second, t.loop, t.path, &limits, &events, NULL), -EADDRINUSE);
+    assert_null(second);
+    assert_true(dial() >= 0);
+}
+
+static void what_nobody_listens_on_is_taken_over(void **state)
+{
+    char left[80];
+
+    snprintf(left, sizeof(left), "%s.left", t.path);
+    assert_int_equal(rename(t.path, left), 0); /* so that it stays when its listener goes */
+    t.listener = listener_free(t.listener);
+    assert_int_equal(rename(left, t.path), 0);
+    assert_int_equal(listener_new(&t.listener, t.loop, t.path, &limits, &events, NULL), 0);
+    assert_true(dial() >= 0);
+    t.listener = listener_free(t.listener);
+    assert_int_equal(access(t.path, F_OK), -1);
+}
+
+static void the_file_of_another_stays(void **state)
+{
+    Listener *second;
+
+    assert_int_equal(unlink(t.path), 0);
+    assert_int_equal(listener_new(&second, t.loop, t.path, &limits, &events, NULL), 0);
+    t.listener = listener_free(t.listener);
+    assert_int_equal(access(t.path, F_OK), 0);
+    listener_free(second);
+    assert_int_equal(access(t.path, F_OK), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +223,9 @@ int main(void)
         LISTENER_TEST(the_listener_may_go_in_a_callback),
         LISTENER_TEST(a_peer_may_be_dropped_in_a_callback),
         LISTENER_TEST(what_waits_is_sent_at_the_end),
+        LISTENER_TEST(a_socket_that_answers_is_another_s),
+        LISTENER_TEST(what_nobody_listens_on_is_taken_over),
+        LISTENER_TEST(the_file_of_another_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

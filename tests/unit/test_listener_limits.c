@@ -186,10 +186,6 @@ static void the_file(void **state)
     assert_int_equal(stat(t.path, &st), 0);
     assert_true(S_ISSOCK(st.st_mode));
     assert_int_equal(st.st_mode & 07777, 0600);
-    /* What an earlier process left is in nobody's way. */
-    assert_int_equal(listener_new(&other, t.loop, t.path, &limits, &events, NULL), 0);
-    listener_free(other);
-    assert_int_equal(access(t.path, F_OK), -1);
     memset(path, 'x', sizeof(path));
     path[sizeof(path) - 1] = '\0';
     assert_int_equal(listener_new(&other, t.loop, path, &limits, &events, NULL), -ENAMETOOLONG);

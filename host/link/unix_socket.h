@@ -1,0 +1,25 @@
+/* UnixSocket: a listening socket and its file, which belongs to whoever bound it last and to nobody else. */
+#pragma once
+
+#include <sys/stat.h>
+
+#include "proto/base/base.h"
+
+typedef struct UnixSocket {
+    int fd; /* -1: none */
+    char *path;
+    dev_t device; /* of the file as we made it */
+    ino_t inode;
+} UnixSocket;
+
+#define UNIX_SOCKET_NULL ((UnixSocket){.fd = -1})
+
+/* Makes the socket, mode 0600, and listens. A file that is there is removed first, unless somebody answers on
+ * it: -EADDRINUSE. 0 or another negative errno. */
+int unix_socket_listen(UnixSocket *ret, const char *path);
+
+/* Closes it, and removes its file unless that has become another's. */
+void unix_socket_deinit(UnixSocket *unix_socket);
+
+/* Whether somebody listens there. Does not wait. */
+bool unix_socket_answers(const char *path);
