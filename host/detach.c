@@ -5,10 +5,9 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 
+#include "host/link/unix_socket.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -47,7 +46,7 @@ static int become_daemon(const Paths *paths)
     dup2(null, STDOUT_FILENO);
     if (log_to_file(log, LOG_LIMIT) < 0)
         dup2(null, STDERR_FILENO);
-    close(null);
+    close(null); /* no standard descriptor: main() has seen to it that those are taken */
     return 0;
 }
 
@@ -88,22 +87,11 @@ void detach_report(int *report, const char *text)
     close_fd(report);
 }
 
-static bool answers(const char *path)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int fd _cleanup_(closep) = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (fd < 0 || strlen(path) >= sizeof(address.sun_path))
-        return false;
-    strcpy(address.sun_path, path);
-    return connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
-}
-
 bool detach_wait_for_other(const Paths *paths)
 {
     uint64_t deadline = clock_now() + OTHER_TIMEOUT;
 
-    while (!answers(paths->socket)) {
+    while (!unix_socket_answers(paths->socket)) {
         struct timespec pause = {.tv_nsec = 20 * NSEC_PER_MSEC};
         if (clock_now() > deadline)
             return false;

@@ -1,4 +1,6 @@
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -66,12 +68,26 @@ static int setup_log(const Options *options, Problem *problem)
     return 0;
 }
 
+/* Where one was closed the next file that is opened would be written to by whoever means the stream. */
+static int open_standard_descriptors(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    return fd < 0 ? -errno : close(fd);
+}
+
 int main(int argc, char **argv)
 {
     Options options _cleanup_(options_deinit) = {0};
     Problem problem = PROBLEM_NULL;
     Action action;
 
+    /* Whoever started it may be gone before he is told how that went. */
+    if (open_standard_descriptors() < 0 || signal(SIGPIPE, SIG_IGN) == SIG_ERR)
+        return 1;
     if (options_load(&options, argc, argv, &action, &problem) < 0 || setup_log(&options, &problem) < 0)
         return complain(&problem);
     switch (action) {

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import select
 import signal
 import socket
 import stat
@@ -12,6 +13,7 @@ import sys
 import limpet
 import pytest
 from conftest import ROOT
+from killed import children, wait_for
 
 
 def test_shutdown_ends_everything(own_limpetd):
@@ -44,6 +46,66 @@ def test_after_it_was_killed_another_starts(own_limpetd):
         assert session.run("6 * 7").result == "42"
     assert own_limpetd.stop() == 0
     assert own_limpetd.leftovers() == {}
+
+
+def test_the_socket_of_another_is_left_alone(own_limpetd, tmp_path):
+    """And when somebody takes it away all the same, theirs is not removed in the end."""
+    own_limpetd.start()
+    command = own_limpetd.command("--state-dir", str(tmp_path))
+    second = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert second.returncode == 1
+    assert own_limpetd.socket in second.stderr and "--socket" in second.stderr
+    with own_limpetd.client() as client:
+        assert client.run("6 * 7").result == "42"
+    os.unlink(own_limpetd.socket)
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(own_limpetd.socket)
+        assert own_limpetd.stop() == 0
+        assert os.path.exists(own_limpetd.socket)
+
+
+def pid_of(own_limpetd):
+    """Of a controller that is nobody's child."""
+    with open(os.path.join(own_limpetd.directory, "state", "lock"), encoding="utf-8") as lock:
+        return int(re.match(r"process (\d+), socket .*\n\Z", lock.read())[1])
+
+
+def shut_down(own_limpetd):
+    process = os.pidfd_open(pid_of(own_limpetd))
+    with own_limpetd.client() as client:
+        client.shutdown()
+    assert select.select([process], [], [], 60)[0]
+    os.close(process)
+
+
+def test_it_serves_though_whoever_started_it_has_gone(own_limpetd):
+    """It is held up at a journal that does not open, while its parent is killed."""
+    held = os.path.join(own_limpetd.directory, "state", "sessions", "held")
+    os.makedirs(held)
+    os.mkfifo(os.path.join(held, "journal"))
+    parent = subprocess.Popen(own_limpetd.command("--detach"), stdin=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: children(parent.pid))
+    finally:
+        parent.kill()
+        parent.wait()
+    open(os.path.join(held, "journal"), "w").close()
+    os.unlink(os.path.join(held, "journal"))
+    wait_for(lambda: os.path.exists(own_limpetd.socket))
+    with own_limpetd.client() as client:
+        assert client.run("6 * 7").result == "42"
+    shut_down(own_limpetd)
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_it_detaches_without_standard_descriptors(own_limpetd, closed):
+    command = ["sh", "-c", f'exec "$@" {closed}', "sh", *own_limpetd.command("--detach")]
+    assert subprocess.run(command, timeout=60).returncode == 0
+    names = [os.readlink(f"/proc/{pid_of(own_limpetd)}/fd/{number}") for number in range(3)]
+    assert names == ["/dev/null", "/dev/null", os.path.join(own_limpetd.directory, "state", "limpetd.log")]
+    shut_down(own_limpetd)
+    with open(names[2], encoding="utf-8") as log:
+        assert "serving" in log.read()
 
 
 def test_it_starts_by_itself(own_limpetd, monkeypatch):

@@ -177,6 +177,26 @@ static off_t size_of(const char *path)
     return status.st_size;
 }
 
+/* Where standard error was closed the file gets its number at once. */
+static void a_file_that_is_standard_error_already(void **state)
+{
+    char directory[] = "/tmp/test_log.XXXXXX", path[64];
+    int saved = dup(STDERR_FILENO);
+
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof(path), "%s/log", directory);
+    log_setup("limpetd", LOG_INFO);
+    close(STDERR_FILENO);
+    assert_int_equal(log_to_file(path, 1000), 0);
+    log_info("line", "number=%d", 1);
+    assert_int_equal(fcntl(STDERR_FILENO, F_GETFD), 0);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    assert_in_range(size_of(path), 1, 1000);
+    unlink(path);
+    assert_int_equal(rmdir(directory), 0);
+}
+
 static void a_full_file_makes_way(void **state)
 {
     char directory[] = "/tmp/test_log.XXXXXX", path[64], older[64];
@@ -209,6 +229,7 @@ int main(void)
         cmocka_unit_test(long_lines_are_cut),
         cmocka_unit_test(never_waits_for_a_reader),
         cmocka_unit_test(survives_its_reader),
+        cmocka_unit_test(a_file_that_is_standard_error_already),
         cmocka_unit_test(a_full_file_makes_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
