@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "host/adopt_wait.h"
+#include "host/epitaph.h"
 #include "host/files/snapshot.h"
 #include "host/former.h"
 #include "host/journal_ended.h"
@@ -217,7 +218,9 @@ static int replay_entry(void *userdata, const void *bytes, size_t size)
 
     if (r < 0)
         return r;
-    r = replay->sandbox || entry.kind == ENTRY_SESSION ? replays[entry.kind](replay, &entry) : -EBADMSG;
+    r = replays[entry.kind] && (replay->sandbox || entry.kind == ENTRY_SESSION)
+            ? replays[entry.kind](replay, &entry)
+            : -EBADMSG;
     journal_entry_deinit(&entry);
     return r;
 }
@@ -228,8 +231,12 @@ static int replay_entry(void *userdata, const void *bytes, size_t size)
 /* The engine knows nothing of it, and nothing is to be waited for: what is left of it is swept away. */
 static void abandon(Sandbox *sandbox, const Problem *problem)
 {
+    Session *session;
+
     log_error("session not adopted", "session=%s reason=%s", sandbox->trunk->name, problem->text);
     sandbox->adoption->open = true;
+    list_foreach (session, &sandbox->sessions, Session, in_sandbox)
+        epitaph_note(session, problem->text);
     adopt_lose(sandbox, problem->text);
     sandbox_end(sandbox);
 }

@@ -8,6 +8,7 @@
 #include "host/adopt.h"
 #include "host/call.h"
 #include "host/engine/engine.h"
+#include "host/epitaph.h"
 #include "host/files/sessiondir.h"
 #include "host/front.h"
 #include "host/guest.h"
@@ -216,6 +217,7 @@ static void end(Controller *controller)
         calls_deinit(controller);
         ended_deinit(controller);
     }
+    epitaphs_deinit(controller);
     listener_free(controller->clients);
     if (controller->engine)
         controller->engine->ops->close(controller->engine);
@@ -235,6 +237,7 @@ int controller_run(const Options *options, Paths *paths, void (*ready)(void *use
     list_init(&controller.sandboxes);
     calls_init(&controller);
     ended_init(&controller);
+    epitaphs_init(&controller);
     r = begin(&controller, problem);
     if (r == 0) {
         log_info("serving", "socket=%s engine=%s state=%s", paths->socket, controller.engine->ops->name,

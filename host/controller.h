@@ -46,6 +46,8 @@ typedef struct Controller {
     Pool *pool;
     Calls calls;
     Ended ended;
+    List epitaphs; /* the oldest first; see epitaph.h */
+    size_t epitaph_count;
     size_t adopting;      /* sandboxes */
     List adopt_waiting;   /* see adopt_wait.h */
     uint64_t last_number; /* of a request to a guest */

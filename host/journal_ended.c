@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "host/epitaph.h"
 #include "host/journal_entry.h"
 #include "host/journal_sandbox.h"
 #include "host/session.h"
@@ -94,11 +95,37 @@ void ended_deinit(Controller *controller)
 /* ---- keeping ---------------------------------------------------------------------------------------------
  */
 
+/* NULL: it was asked to end. */
+static const Epitaph *epitaph_of(const Session *session)
+{
+    const Epitaph *epitaph = epitaph_find(session->controller, (Text){session->name, strlen(session->name)});
+
+    return epitaph && strcmp(epitaph->instance, session->instance) == 0 ? epitaph : NULL;
+}
+
+static int put_epitaph(Journal *journal, const Epitaph *epitaph)
+{
+    Buf batch _cleanup_(buf_deinit) = BUF_NULL;
+    int r = journal_batch(&batch);
+
+    if (r == 0)
+        r = journal_write_end(&batch,
+                              &(JournalEnd){.name = {epitaph->name, strlen(epitaph->name)},
+                                            .instance = {epitaph->instance, strlen(epitaph->instance)},
+                                            .reason = {epitaph->reason, strlen(epitaph->reason)},
+                                            .time = epitaph->time});
+    return r < 0 ? r : journal_put(journal, &batch);
+}
+
 static int put_stored(Journal *journal, void *userdata)
 {
     const Session *session = userdata;
+    const Epitaph *epitaph = epitaph_of(session);
     Call *call;
-    int r = 0;
+    int r = epitaph ? put_epitaph(journal, epitaph) : 0;
+
+    if (r < 0)
+        return r;
 
     list_foreach (call, &session->stored, Call, in_session) {
         Buf batch _cleanup_(buf_deinit) = BUF_NULL;
@@ -120,7 +147,7 @@ void ended_keep(const Session *session)
     Journal journal = JOURNAL_NULL;
     char path[PATH_MAX];
 
-    if (list_empty(&session->stored))
+    if (list_empty(&session->stored) && !epitaph_of(session))
         return;
     path_of(path, sizeof(path), controller, "");
     mkdir(path, 0700);
@@ -183,6 +210,16 @@ typedef struct Loading {
     uint64_t expires;
 } Loading;
 
+static void load_epitaph(Controller *controller, const JournalEnd *end)
+{
+    Epitaph epitaph = {.time = end->time};
+
+    snprintf(epitaph.name, sizeof(epitaph.name), "%.*s", (int)end->name.size, end->name.data);
+    snprintf(epitaph.instance, sizeof(epitaph.instance), "%.*s", (int)end->instance.size, end->instance.data);
+    snprintf(epitaph.reason, sizeof(epitaph.reason), "%.*s", (int)end->reason.size, end->reason.data);
+    epitaph_add(controller, &epitaph);
+}
+
 static int on_entry(void *userdata, const void *bytes, size_t size)
 {
     Loading *loading = userdata;
@@ -198,6 +235,8 @@ static int on_entry(void *userdata, const void *bytes, size_t size)
             call_restore(loading->controller, run_id, entry.call.code_hash, entry.call.record,
                          loading->expires);
     }
+    if (entry.kind == ENTRY_ENDED)
+        load_epitaph(loading->controller, &entry.end);
     journal_entry_deinit(&entry);
     return 0;
 }

@@ -9,12 +9,13 @@
 #define CONTAINER_MAX 63u
 #define LINK_MAX      64u
 #define ENGINE_MAX    15u
+#define REASON_MAX    PROBLEM_TEXT_MAX
 
 static const char *const names[ENTRY_KINDS] = {
     [ENTRY_SESSION] = "session", [ENTRY_READY] = "ready",
     [ENTRY_BRANCH] = "branch",   [ENTRY_BRANCH_CLOSED] = "branch_closed",
     [ENTRY_CALL] = "call",       [ENTRY_FILES] = "files",
-    [ENTRY_CLOSING] = "closing",
+    [ENTRY_CLOSING] = "closing", [ENTRY_ENDED] = "ended",
 };
 
 /* ---- writing ---------------------------------------------------------------------------------------------
@@ -113,6 +114,19 @@ int journal_write_branch_closed(Buf *batch, uint64_t branch)
 
     write_key(w, "branch");
     write_uint(w, branch);
+    return end(&entry, NULL);
+}
+
+int journal_write_end(Buf *batch, const JournalEnd *end_of)
+{
+    EntryWriter entry;
+    Writer *w = begin(&entry, batch, ENTRY_ENDED, 4);
+
+    write_field(w, "name", end_of->name);
+    write_field(w, "instance", end_of->instance);
+    write_field(w, "reason", end_of->reason);
+    write_key(w, "time");
+    write_double(w, end_of->time);
     return end(&entry, NULL);
 }
 
@@ -234,6 +248,19 @@ static const Field files_fields[] = {
     FIELD(FIELD_ARRAY, FilesEntry, files, true, 0),
 };
 
+typedef struct EndEntry {
+    Text entry;
+    JournalEnd end;
+} EndEntry;
+
+static const Field end_fields[] = {
+    FIELD(FIELD_TEXT, EndEntry, entry, true, 32),
+    {"name", FIELD_TEXT, true, offsetof(EndEntry, end.name), LIMIT_SESSION_PATH},
+    {"instance", FIELD_TEXT, true, offsetof(EndEntry, end.instance), INSTANCE_SIZE},
+    {"reason", FIELD_TEXT, true, offsetof(EndEntry, end.reason), REASON_MAX},
+    {"time", FIELD_DOUBLE, true, offsetof(EndEntry, end.time), 0},
+};
+
 /* One component of a path, or text that becomes part of one. */
 static bool is_name(Text text)
 {
@@ -308,6 +335,16 @@ static int decode_files(JournalEntry *ret, const msgpack_object_map *body, Probl
     return 0;
 }
 
+static int decode_end(JournalEntry *ret, const msgpack_object_map *body, Problem *problem)
+{
+    EndEntry entry = {0};
+
+    if (DECODE(&entry, end_fields) < 0)
+        return -EPROTO;
+    ret->end = entry.end;
+    return 0;
+}
+
 static int decode_plain(JournalEntry *ret, const msgpack_object_map *body, Problem *problem)
 {
     Plain entry;
@@ -321,7 +358,7 @@ static int decode_body(JournalEntry *ret, const msgpack_object_map *body, Proble
         [ENTRY_SESSION] = decode_session, [ENTRY_READY] = decode_plain,
         [ENTRY_BRANCH] = decode_branch,   [ENTRY_BRANCH_CLOSED] = decode_branch_closed,
         [ENTRY_CALL] = decode_call,       [ENTRY_FILES] = decode_files,
-        [ENTRY_CLOSING] = decode_plain,
+        [ENTRY_CLOSING] = decode_plain,   [ENTRY_ENDED] = decode_end,
     };
     const msgpack_object *name = map_find(body, "entry");
 

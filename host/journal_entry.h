@@ -7,6 +7,7 @@
  *   call           one ended, and this is its record; before anyone is told
  *   files          artifacts that were reported, in the batch of the call whose record has them
  *   closing        the session is about to end
+ *   ended          how it did; in the file of its records alone (journal_ended.h)
  *
  * A record and options are kept as they are encoded elsewhere. Artifacts of /work are not kept: a container
  * that has it runs one call. */
@@ -22,6 +23,7 @@ typedef enum EntryKind {
     ENTRY_CALL,
     ENTRY_FILES,
     ENTRY_CLOSING,
+    ENTRY_ENDED,
     ENTRY_KINDS,
 } EntryKind;
 
@@ -53,6 +55,12 @@ typedef struct JournalCall {
     uint64_t oom_kills; /* in its container so far */
 } JournalCall;
 
+typedef struct JournalEnd {
+    Text name, instance;
+    Text reason;
+    double time; /* Unix seconds */
+} JournalEnd;
+
 typedef struct JournalEntry {
     EntryKind kind;
     union {
@@ -60,6 +68,7 @@ typedef struct JournalEntry {
         JournalBranch branch; /* of ENTRY_BRANCH_CLOSED: the number alone */
         JournalCall call;
         const msgpack_object_array *files;
+        JournalEnd end;
     };
     msgpack_unpacked unpacked;
 } JournalEntry;
@@ -74,4 +83,5 @@ int journal_write_branch(Buf *batch, const JournalBranch *branch);
 int journal_write_branch_closed(Buf *batch, uint64_t branch);
 int journal_write_call(Buf *batch, const JournalCall *call);
 int journal_write_files(Buf *batch, const Buf *files); /* one encoded array */
-int journal_write_plain(Buf *batch, EntryKind kind);   /* ENTRY_READY, ENTRY_CLOSING */
+int journal_write_end(Buf *batch, const JournalEnd *end);
+int journal_write_plain(Buf *batch, EntryKind kind); /* ENTRY_READY, ENTRY_CLOSING */

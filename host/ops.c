@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "host/epitaph.h"
 #include "host/session.h"
 #include "host/sessions.h"
 
@@ -29,22 +30,43 @@ bool op_decode(Request *request, void *ret, const Field *fields, size_t n, const
     return false;
 }
 
+bool op_refuse_ended(Controller *controller, Request *request, Text name)
+{
+    const Epitaph *epitaph = epitaph_find(controller, name);
+    char words[EPITAPH_WORDS];
+
+    if (!epitaph)
+        return false;
+    epitaph_words(words, epitaph);
+    request_fail_text(
+        request, ERR_NO_SUCH_SESSION, "the session '%s' %s; its variables are gone: %s", epitaph->name, words,
+        strchr(epitaph->name, '/') ? "`branch` makes a new one of a session" : "open it again for a new one");
+    return true;
+}
+
+/* It has the name of the session that was meant, and is another. */
+static void refuse_other(Request *request, const Session *other, Text instance)
+{
+    const Epitaph *epitaph = epitaph_find(other->controller, (Text){other->name, strlen(other->name)});
+    char words[EPITAPH_WORDS] = "was closed";
+
+    if (epitaph && text_equal(instance, epitaph->instance))
+        epitaph_words(words, epitaph);
+    request_fail_text(request, ERR_NO_SUCH_SESSION,
+                      "another session of that name has been opened since yours %s; its variables are not "
+                      "yours: open '%s' again to use it",
+                      words, other->name);
+}
+
 Session *op_session(Controller *controller, Request *request, Text name, Text instance)
 {
     Session *session = sessions_find(controller, name);
-    int shown = (int)MIN(name.size, LIMIT_SESSION_PATH);
 
-    if (!session) {
+    if (!session && !op_refuse_ended(controller, request, name))
         request_fail_text(request, ERR_NO_SUCH_SESSION, "no session named '%.*s' is open; open it first",
-                          shown, name.data ? name.data : "");
-        return NULL;
-    }
-    if (instance.data && !text_equal(instance, session->instance)) {
-        request_fail_text(
-            request, ERR_NO_SUCH_SESSION,
-            "the session '%.*s' was closed, and another of that name has been opened since; its "
-            "variables are not yours: open it again to use it",
-            shown, name.data);
+                          (int)MIN(name.size, LIMIT_SESSION_PATH), name.data ? name.data : "");
+    if (session && instance.data && !text_equal(instance, session->instance)) {
+        refuse_other(request, session, instance);
         return NULL;
     }
     return session;

@@ -22,6 +22,10 @@ bool op_decode(Request *request, void *ret, const Field *fields, size_t n, const
 
 /* The open session a request names, by `session` and, where given, the life of it by `instance`. Answers the
  * request and returns NULL when there is none. */
+/* Refuses a request about a session that ended by itself, saying when and why. False, and nothing done, when
+ * that is not known of the name. */
+bool op_refuse_ended(Controller *controller, Request *request, Text name);
+
 Session *op_session(Controller *controller, Request *request, Text name, Text instance);
 
 /* The same for a request that names a session and nothing else. */

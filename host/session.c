@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "host/epitaph.h"
 #include "host/journal_ended.h"
 #include "host/journal_sandbox.h"
 #include "host/pool.h"
@@ -174,6 +175,8 @@ void session_set_closing(Session *session, const char *reason)
 {
     Problem problem = PROBLEM_NULL;
 
+    if (session->state != SESSION_CLOSING)
+        epitaph_note(session, reason);
     session->state = SESSION_CLOSING;
     loop_timer_cancel(&session->idle_timer);
     problem_set(&problem, ERR_SESSION_CLOSED, "the session '%s' was closed: %s", session->name, reason);

@@ -88,7 +88,7 @@ static void open_branch(Controller *controller, Request *request, Text path, con
 
     if (session)
         attach(session, request, given);
-    else
+    else if (!op_refuse_ended(controller, request, path))
         request_fail_text(request, ERR_NO_SUCH_SESSION,
                           "no branch '%.*s' is open; `branch` makes one of a session", (int)path.size,
                           path.data);

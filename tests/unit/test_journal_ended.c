@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "host/epitaph.h"
 #include "host/files/remove.h"
 #include "host/journal_ended.h"
 #include "host/session.h"
@@ -29,6 +30,7 @@ static Controller *controller_new(void)
     assert_int_equal(loop_new(&controller->loop), 0);
     calls_init(controller);
     ended_init(controller);
+    epitaphs_init(controller);
     return controller;
 }
 
@@ -36,6 +38,7 @@ static void controller_end(Controller *controller)
 {
     calls_deinit(controller);
     ended_deinit(controller);
+    epitaphs_deinit(controller);
     loop_free(controller->loop);
     free(controller);
 }
@@ -163,6 +166,30 @@ static void test_their_time_goes_on(void **state)
     assert_true(first->expires < clock_now() + STORED_RUN_SECONDS * NSEC_PER_SEC);
 }
 
+static Text name_of(char ret[16], unsigned n)
+{
+    return (Text){ret, (size_t)snprintf(ret, 16, "s%u", n)};
+}
+
+static void test_epitaphs_are_bounded(void **state)
+{
+    Controller *controller = *state;
+    char name[16];
+
+    for (unsigned n = 0; n < EPITAPHS_MAX + 2; n++) {
+        Epitaph epitaph = {.reason = "why", .time = 86400};
+
+        name_of(epitaph.name, n);
+        for (int i = 0; i < 2; i++) /* one a name */
+            epitaph_add(controller, &epitaph);
+    }
+    assert_null(epitaph_find(controller, name_of(name, 1)));
+    assert_null(epitaph_find(controller, (Text){0}));
+    char words[EPITAPH_WORDS];
+    epitaph_words(words, epitaph_find(controller, name_of(name, 2)));
+    assert_string_equal(words, "ended at 1970-01-02 00:00:00 UTC: why");
+}
+
 static void test_what_is_no_journal(void **state)
 {
     static const char *const names[] = {"00000000000000aa.new", "00000000000000bb"};
@@ -191,6 +218,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_another_controller_knows_them),
         TEST(test_their_time_goes_on),
+        TEST(test_epitaphs_are_bounded),
         TEST(test_what_is_no_journal),
     };
 

@@ -123,6 +123,18 @@ static void test_others(void **state)
     assert_int_equal(entry.kind, ENTRY_BRANCH_CLOSED);
     assert_int_equal(entry.branch.branch, 9);
     journal_entry_deinit(&entry);
+
+    buf_clear(&batch);
+    assert_int_equal(
+        journal_write_end(
+            &batch,
+            &(JournalEnd){.name = text("a/b"), .instance = text("0123"), .reason = text("why"), .time = 2.5}),
+        0);
+    assert_int_equal(decode(&entry, &batch), 0);
+    assert_int_equal(entry.kind, ENTRY_ENDED);
+    assert_true(text_equal(entry.end.name, "a/b") && text_equal(entry.end.instance, "0123"));
+    assert_true(text_equal(entry.end.reason, "why") && entry.end.time == 2.5);
+    journal_entry_deinit(&entry);
 }
 
 /* A path that is made of an entry stays where it belongs. */
