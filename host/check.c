@@ -4,6 +4,7 @@
 
 #include "host/engine/engine.h"
 #include "host/files/beneath.h"
+#include "host/files/disk_mount.h"
 #include "host/memory.h"
 
 static const char *const marks[] = {[FINDING_OK] = "ok  ", [FINDING_WARN] = "warn", [FINDING_FAIL] = "FAIL"};
@@ -47,6 +48,26 @@ static unsigned check_files(void)
     return tally.failures;
 }
 
+/* Advice only: sessions work without, but what they write is not bounded. */
+static void check_disks(const Paths *paths)
+{
+    Problem problem = PROBLEM_NULL;
+    bool supported = disk_check(paths->state_dir, &problem) == 0;
+    char text[sizeof(problem.text) + 128];
+
+    snprintf(text, sizeof(text), "what a session writes to /session is not bounded (options disk, files): %s",
+             problem.text);
+    print_finding(&(Tally){0},
+                  &(EngineFinding){
+                      .level = supported ? FINDING_OK : FINDING_WARN,
+                      .topic = "disks",
+                      .text = supported ? "/session of each container is a file system of its own size" : text,
+                      .advice = supported ? NULL
+                                          : "run limpetd as root where loop devices and ext4 can be used, with "
+                                            "e2fsprogs installed",
+                  });
+}
+
 /* Advice only: without spares everything works, and slower. */
 static void check_pool(const Options *options)
 {
@@ -81,6 +102,7 @@ int check_host(const Options *options, const Paths *paths)
         *options->engine ? engine_find(options->engine) : engine_choose(&config, &problem);
     unsigned chosen_failures = chosen ? 0 : 1, files = check_files();
 
+    check_disks(paths);
     check_pool(options);
     for (size_t i = 0; engines[i]; i++) {
         unsigned failures = check_engine(engines[i], &config);

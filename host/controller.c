@@ -9,6 +9,7 @@
 #include "host/call.h"
 #include "host/engine/engine.h"
 #include "host/epitaph.h"
+#include "host/files/disk_mount.h"
 #include "host/files/sessiondir.h"
 #include "host/front.h"
 #include "host/guest.h"
@@ -21,6 +22,10 @@
 
 /* For copying and hashing artifacts: the disk, not the number of processors, is what they wait for. */
 #define WORKER_THREADS 2
+#define WORKER_NICE    5
+/* For making the disks of sessions, which is mostly waiting, too. */
+#define MAKER_THREADS 2
+#define MAKER_NICE    0
 /* Containers that are not gone by then are left to the next start. */
 #define SHUTDOWN_SECONDS 20
 /* What an engine was still making when the last controller was killed is there by then. */
@@ -169,6 +174,26 @@ static int watch_signals(Controller *controller)
     return loop_signals_add(controller->loop, &controller->signals, &set, on_signal);
 }
 
+/* Where they cannot be had sessions are not bounded, and that is said. */
+static void look_for_disks(Controller *controller)
+{
+    Problem problem = PROBLEM_NULL;
+
+    if (!controller->engine->ops->isolates)
+        return;
+    controller->has_disks = disk_check(controller->paths->state_dir, &problem) == 0;
+    if (!controller->has_disks)
+        log_warn("sessions have no disks of their own", "reason=%s consequence=%s", problem.text,
+                 "what they write to /session is not bounded");
+}
+
+static int begin_workers(Controller *controller)
+{
+    int r = worker_new(&controller->worker, controller->loop, WORKER_THREADS, WORKER_NICE);
+
+    return r < 0 ? r : worker_new(&controller->makers, controller->loop, MAKER_THREADS, MAKER_NICE);
+}
+
 static int begin(Controller *controller, Problem *problem)
 {
     int r = scheduling_claim(controller->options->core, problem);
@@ -179,7 +204,7 @@ static int begin(Controller *controller, Problem *problem)
     if (r == 0)
         r = watch_signals(controller);
     if (r == 0)
-        r = worker_new(&controller->worker, controller->loop, WORKER_THREADS);
+        r = begin_workers(controller);
     if (r < 0)
         return problem_set(problem, ERR_INTERNAL, "cannot begin: %s", strerror(-r));
     r = open_engine(controller, problem);
@@ -188,6 +213,7 @@ static int begin(Controller *controller, Problem *problem)
     if (r == 0)
         r = pool_new(&controller->pool, controller, problem);
     if (r == 0) {
+        look_for_disks(controller);
         take_over(controller);
         pool_begin(controller->pool);
     }
@@ -211,6 +237,7 @@ static void end(Controller *controller)
     if (controller->signals.file.loop)
         loop_signals_remove(&controller->signals);
     /* What the threads still do may end in a reply: they go before the sockets. */
+    worker_free(controller->makers);
     worker_free(controller->worker);
     pool_free(controller->pool);
     if (controller->loop) {

@@ -31,6 +31,8 @@ static int copy_options(SessionOptions *ret, const SessionOptions *from)
         .memory = from->memory,
         .cpus = from->cpus,
         .pids = from->pids,
+        .disk = from->disk,
+        .files = from->files,
         .network = strdup(from->network),
         .image = strdup(from->image),
         .checkpoint = strdup("off"),
@@ -76,7 +78,8 @@ static bool is_of(const PoolKind *kind, const SessionOptions *options, bool ephe
     const SessionOptions *own = &kind->options;
 
     return kind->ephemeral == ephemeral && own->memory == options->memory && own->cpus == options->cpus &&
-           own->pids == options->pids && strcmp(own->network, options->network) == 0 &&
+           own->pids == options->pids && own->disk == options->disk && own->files == options->files &&
+           strcmp(own->network, options->network) == 0 &&
            strcmp(own->image, options->image) == 0;
 }
 

@@ -17,6 +17,7 @@
 #include "host/turn.h"
 
 typedef struct Adoption Adoption;
+typedef struct Sandbox Sandbox;
 typedef struct Spare Spare;
 
 typedef enum SandboxState {
@@ -25,7 +26,17 @@ typedef enum SandboxState {
     SANDBOX_CLOSING,
 } SandboxState;
 
-typedef struct Sandbox {
+/* The making of its directories, as far as a thread does it; see sandbox_places.c. */
+typedef struct SandboxPlaces {
+    Sandbox *sandbox;
+    WorkerJob job;
+    bool making;
+    void (*made)(Sandbox *sandbox, const Problem *failure);
+    int result;
+    Problem problem;
+} SandboxPlaces;
+
+struct Sandbox {
     Controller *controller;
     List link; /* Controller.sandboxes */
     SandboxState state;
@@ -40,6 +51,7 @@ typedef struct Sandbox {
     Adoption *adoption; /* NULL unless it is being taken over from an earlier controller */
 
     SessionDir directory;
+    SandboxPlaces places;
     Artifacts *artifacts;      /* of /session/artifacts */
     Artifacts *work_artifacts; /* of /work/artifacts, ephemeral ones only */
 
@@ -55,7 +67,7 @@ typedef struct Sandbox {
     Turn *running;
     List turns;         /* Turn.link: what waits */
     LoopTimer watchdog; /* the guest must answer the running turn before */
-} Sandbox;
+};
 
 /* Begins one for `trunk`, whose name and instance are set. `options` is taken over. `output_id` names where
  * an ephemeral one publishes, NULL for others. 0, or negative with the problem set and nothing begun. */

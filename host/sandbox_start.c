@@ -130,33 +130,48 @@ int sandbox_adopt_container(Sandbox *sandbox, Problem *problem)
     return r;
 }
 
-/* Its directories, with what is published or without, and where its supervisor will connect. */
-static int make_places(Sandbox *sandbox, const char *output_id, Problem *problem)
+static int begin_container(Sandbox *sandbox, Problem *problem)
 {
-    Controller *controller = sandbox->controller;
-    const char *state_dir = controller->paths->state_dir, *id = output_id ? output_id : sandbox->trunk->name;
-    int r;
+    journal_begin(sandbox);
+    return create_container(sandbox, problem);
+}
 
-    if (sandbox->spare)
-        r = sessiondir_make_spare(&sandbox->directory, state_dir, id, sandbox->ephemeral, problem);
-    else
-        r = sessiondir_make(&sandbox->directory, state_dir, id, sandbox->ephemeral, problem);
-    if (r == 0 && !sandbox->spare)
-        r = sandbox_watch_artifacts(sandbox, problem);
-    return r < 0 ? r : guest_new(&sandbox->guest, controller, id, &sandbox_guest_events, sandbox, problem);
+/* A call that waits in a container of its own gets the reason itself, as when all of this is done at once. */
+static void fail_calls(Sandbox *sandbox, const Problem *problem)
+{
+    Turn *turn;
+
+    list_foreach (turn, &sandbox->turns, Turn, link) {
+        if (turn->kind != TURN_CALL)
+            continue;
+        sandbox_unqueue(sandbox, turn);
+        call_fail(container_of(turn, Call, turn), problem);
+    }
+}
+
+static void on_places_made(Sandbox *sandbox, const Problem *failure)
+{
+    Problem problem = PROBLEM_NULL;
+
+    if (!failure && begin_container(sandbox, &problem) < 0)
+        failure = &problem;
+    if (!failure)
+        return;
+    fail_calls(sandbox, failure);
+    fail(sandbox, failure);
 }
 
 int sandbox_begin(Sandbox *sandbox, const char *output_id, Problem *problem)
 {
     Session *trunk = sandbox->trunk;
-    int r = make_places(sandbox, output_id, problem);
+    int r = sandbox_make_places(sandbox, output_id, on_places_made, problem);
 
-    if (r == 0) {
-        snprintf(sandbox->container_name, sizeof(sandbox->container_name), "limpet-%s-%s",
-                 sandbox->controller->paths->owner, trunk->instance);
-        journal_begin(sandbox);
-        r = create_container(sandbox, problem);
-    }
+    snprintf(sandbox->container_name, sizeof(sandbox->container_name), "limpet-%s-%s",
+             sandbox->controller->paths->owner, trunk->instance);
+    if (r == 0 && sandbox->places.making)
+        wait_for_start(sandbox);
+    else if (r == 0)
+        r = begin_container(sandbox, problem);
     if (r < 0) {
         sandbox_free(sandbox);
         return r;
@@ -206,6 +221,8 @@ static void on_nothing_there(LoopTimer *timer)
 
 void sandbox_remove_container(Sandbox *sandbox)
 {
+    if (sandbox->places.making)
+        return; /* its end follows when they are made */
     if (sandbox->container)
         sandbox->controller->engine->ops->remove(sandbox->container);
     else

@@ -7,13 +7,21 @@
 #include <sys/stat.h>
 
 #define NOT_GIVEN                                                                                            \
-    ((OptionsGiven){.timeout = NAN, .memory = UINT64_MAX, .cpus = NAN, .pids = UINT64_MAX, .ttl = NAN})
+    ((OptionsGiven){.timeout = NAN,                                                                          \
+                    .memory = UINT64_MAX,                                                                    \
+                    .cpus = NAN,                                                                             \
+                    .pids = UINT64_MAX,                                                                      \
+                    .disk = UINT64_MAX,                                                                      \
+                    .files = UINT64_MAX,                                                                     \
+                    .ttl = NAN})
 
 static const Field given_fields[] = {
     FIELD(FIELD_DOUBLE, OptionsGiven, timeout, false, 0),
     FIELD(FIELD_SIZE, OptionsGiven, memory, false, 0),
     FIELD(FIELD_DOUBLE, OptionsGiven, cpus, false, 0),
     FIELD(FIELD_UINT, OptionsGiven, pids, false, 0),
+    FIELD(FIELD_SIZE, OptionsGiven, disk, false, 0),
+    FIELD(FIELD_UINT, OptionsGiven, files, false, 0),
     FIELD(FIELD_TEXT, OptionsGiven, data, false, LIMIT_PATH),
     FIELD(FIELD_MAP, OptionsGiven, env, false, 0),
     FIELD(FIELD_DOUBLE, OptionsGiven, ttl, false, 0),
@@ -42,6 +50,20 @@ int options_given_decode(OptionsGiven *ret, const msgpack_object_map *body, cons
         if (!key_in(&body->ptr[i].key, ignore))
             ret->pairs[rest.size++] = body->ptr[i];
     return fields_decode(ret, given_fields, ARRAY_SIZE(given_fields), &rest, problem);
+}
+
+static int settle_disk(SessionOptions *options, const OptionsGiven *given, const Options *defaults,
+                       Problem *problem)
+{
+    options->disk = given->disk == UINT64_MAX ? defaults->disk : given->disk;
+    options->files = given->files == UINT64_MAX ? defaults->files : given->files;
+    if (options->disk < DISK_MINIMUM || options->disk > DISK_MAXIMUM)
+        return problem_set(problem, ERR_BAD_REQUEST, "disk must be from %um to %llut", DISK_MINIMUM >> 20,
+                           DISK_MAXIMUM >> 40);
+    if (options->files < FILES_MINIMUM || options->files > FILES_MAXIMUM)
+        return problem_set(problem, ERR_BAD_REQUEST, "files must be from %u to %u", FILES_MINIMUM,
+                           FILES_MAXIMUM);
+    return 0;
 }
 
 static int settle_numbers(SessionOptions *options, const OptionsGiven *given, const Options *defaults,
@@ -169,6 +191,8 @@ int session_options_settle(SessionOptions *ret, const OptionsGiven *given, const
     int r = settle_numbers(ret, given, defaults, problem);
 
     if (r == 0)
+        r = settle_disk(ret, given, defaults, problem);
+    if (r == 0)
         r = settle_data(ret, given->data, problem);
     if (r == 0)
         r = settle_env(ret, given->env, problem);
@@ -191,12 +215,14 @@ int session_options_read(SessionOptions *ret, const msgpack_object_map *map, Pro
     if (options_given_decode(&given, map, none, problem) < 0)
         return -EPROTO;
     if (isnan(given.timeout) || given.memory == UINT64_MAX || isnan(given.cpus) || given.pids == UINT64_MAX ||
-        isnan(given.ttl) || !given.env || !given.network.data || !given.image.data || !given.checkpoint.data)
+        given.disk == UINT64_MAX || given.files == UINT64_MAX || isnan(given.ttl) || !given.env || !given.network.data || !given.image.data || !given.checkpoint.data)
         return problem_set(problem, ERR_BAD_REQUEST, "options are missing");
     ret->timeout = given.timeout;
     ret->memory = given.memory;
     ret->cpus = given.cpus;
     ret->pids = given.pids;
+    ret->disk = given.disk;
+    ret->files = given.files;
     ret->ttl = given.ttl;
     ret->data = text_dup(given.data);
     ret->network = text_dup(given.network);
@@ -260,6 +286,10 @@ size_t session_options_differ(const SessionOptions *options, const OptionsGiven 
         ret[n++] = "cpus";
     if (given->pids != UINT64_MAX && given->pids != options->pids)
         ret[n++] = "pids";
+    if (given->disk != UINT64_MAX && given->disk != options->disk)
+        ret[n++] = "disk";
+    if (given->files != UINT64_MAX && given->files != options->files)
+        ret[n++] = "files";
     if (given->data.data && data_differs(options->data, given->data))
         ret[n++] = "data";
     if (given->env && env_differs(&options->env, given->env))
@@ -289,6 +319,10 @@ void session_options_write(Writer *w, const SessionOptions *options)
     write_double(w, options->cpus);
     write_key(w, "pids");
     write_uint(w, options->pids);
+    write_key(w, "disk");
+    write_uint(w, options->disk);
+    write_key(w, "files");
+    write_uint(w, options->files);
     write_key(w, "data");
     write_text(w, options->data);
     write_key(w, "env");

@@ -4,7 +4,7 @@
 #include "host/options.h"
 #include "proto/wire.h"
 
-#define SESSION_OPTION_COUNT 10
+#define SESSION_OPTION_COUNT 12
 
 /* As a client gave them; what it did not give is NAN, UINT64_MAX or NULL. Points into itself: not to be
  * copied. */
@@ -13,6 +13,8 @@ typedef struct OptionsGiven {
     uint64_t memory;
     double cpus;
     uint64_t pids;
+    uint64_t disk;
+    uint64_t files;
     Text data;
     const msgpack_object_map *env;
     double ttl;
@@ -28,6 +30,8 @@ typedef struct SessionOptions {
     uint64_t memory; /* bytes */
     double cpus;
     uint64_t pids;
+    uint64_t disk;  /* bytes of /session */
+    uint64_t files; /* that may be there */
     char *data; /* canonical host path, or NULL */
     Buf env;    /* an encoded map of text to text */
     double ttl; /* seconds; 0: never ends for being idle */

@@ -48,6 +48,10 @@
 #define LIMIT_CHECKPOINTS  64u /* of a session and its branches; with one more the oldest goes */
 #define MEMORY_MINIMUM     (64u << 20)
 #define PIDS_MINIMUM       16u
+#define DISK_MINIMUM       (4u << 20)
+#define DISK_MAXIMUM       (8192ull << 30)
+#define FILES_MINIMUM      100u
+#define FILES_MAXIMUM      100000000u
 #define TIMEOUT_MAXIMUM    86400.0
 
 /* The ladder at a deadline or interrupt, after the first SIGINT. */

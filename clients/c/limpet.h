@@ -124,6 +124,8 @@ typedef struct LimpetOptions {
     const char *memory;     /* of the container: bytes, or as "512m" */
     double cpus;            /* may be a fraction */
     uint64_t pids;          /* processes and threads */
+    const char *disk;       /* what /session may hold: bytes, or as "512m" */
+    uint64_t files;         /* files, directories and links there */
     const char *data;       /* absolute path of a host directory, mounted read-only at /data */
     const char *const *env; /* "NAME=value" strings, then NULL */
     double ttl;             /* an idle session ends after it; LIMPET_FOREVER: never */

@@ -41,6 +41,15 @@ static bool set_again(const char *const *env, size_t place)
     return false;
 }
 
+static void write_count(Writer *w, const char *key, uint64_t value)
+{
+    write_key(w, key);
+    if (value)
+        write_uint(w, value);
+    else
+        write_nil(w);
+}
+
 static void write_env(Writer *w, const char *const *env)
 {
     size_t pairs = 0;
@@ -72,11 +81,9 @@ void options_write(Writer *w, const LimpetOptions *options)
     write_number(w, "timeout", options->timeout);
     write_pair(w, "memory", options->memory);
     write_number(w, "cpus", options->cpus);
-    write_key(w, "pids");
-    if (options->pids)
-        write_uint(w, options->pids);
-    else
-        write_nil(w);
+    write_count(w, "pids", options->pids);
+    write_pair(w, "disk", options->disk);
+    write_count(w, "files", options->files);
     write_pair(w, "data", options->data);
     write_env(w, options->env);
     write_ttl(w, options->ttl);

@@ -4,7 +4,7 @@
 #include "clients/c/limpet.h"
 #include "proto/wire.h"
 
-#define OPTIONS_FIELDS 10
+#define OPTIONS_FIELDS 12
 
 /* Whether the options can be put on the wire at all; their values are for the controller to judge. */
 int options_check(const LimpetOptions *options, Problem *problem);

@@ -1,6 +1,3 @@
-#include "host/files/sessiondir.h"
-
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -10,99 +7,12 @@
 
 #include "host/files/acl.h"
 #include "host/files/beneath.h"
-#include "host/files/remove.h"
+#include "host/files/disk_mount.h"
+#include "host/files/sessiondir_parts.h"
 #include "host/files/transfer.h"
 
-#define PRIVATE_MODE 0700
-#define SHARED_MODE  01777
-#define OURS_MODE    0755
-
-#define JOURNAL_NAME     "journal"
-#define JOURNAL_NEW_NAME "journal.new"
-
-#define NOBODY_ELSE (uid_t) - 1, (gid_t)-1 /* owner and group stay ours */
-
-/* ---- removing --------------------------------------------------------------------------------------------
- */
-
-typedef struct Removal {
-    WorkerJob job;
-    char *path; /* of the directory of what is being removed */
-    char name[32];
-} Removal;
-
-static void removal_run(WorkerJob *job)
-{
-    Removal *removal = container_of(job, Removal, job);
-    _cleanup_(closep) int fd = open(removal->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-    if (fd >= 0)
-        remove_tree(fd, removal->name, NULL);
-}
-
-static void removal_done(WorkerJob *job)
-{
-    Removal *removal = container_of(job, Removal, job);
-
-    free(removal->path);
-    free(removal);
-}
-
-/* Removes removed/NAME, in the background when that is possible. */
-static void remove_later(const char *state_dir, int removed, const char *name, Worker *worker)
-{
-    Removal *removal = worker ? calloc(1, sizeof(*removal)) : NULL;
-
-    if (removal && asprintf(&removal->path, "%s/removed", state_dir) >= 0) {
-        snprintf(removal->name, sizeof(removal->name), "%s", name);
-        if (worker_submit(worker, &removal->job, removal_run, removal_done) == 0)
-            return;
-        free(removal->path);
-    }
-    free(removal);
-    remove_tree(removed, name, NULL);
-}
-
-/* Moves `name` of `dirfd` to a place of its own below removed/, whose name goes to ret. False when there is
- * nothing to move. */
-static bool set_aside(int dirfd, const char *name, int removed, char ret[32])
-{
-    static unsigned counter;
-
-    for (;;) {
-        snprintf(ret, 32, "%ld-%u", (long)getpid(), counter++);
-        if (renameat2(dirfd, name, removed, ret, RENAME_NOREPLACE) == 0)
-            return true;
-        if (errno != EEXIST)
-            return false;
-    }
-}
-
-static void discard(const char *state_dir, int removed, int session, const char *name, Worker *worker)
-{
-    char aside[32];
-
-    if (set_aside(session, name, removed, aside))
-        remove_later(state_dir, removed, aside, worker);
-}
-
-/* Everything of sessions/ID that is not published; `sessions/ID` too when that leaves nothing. */
-static void discard_session(const char *state_dir, int state, const char *id, Worker *worker)
-{
-    _cleanup_(closep) int removed = beneath_mkdirs(state, "removed", PRIVATE_MODE, NOBODY_ELSE);
-    _cleanup_(closep) int sessions = beneath_open(state, "sessions", O_PATH | O_DIRECTORY, 0);
-    _cleanup_(closep) int session = sessions < 0 ? -1 : beneath_open(sessions, id, O_PATH | O_DIRECTORY, 0);
-
-    if (removed < 0 || session < 0)
-        return;
-    discard(state_dir, removed, session, "files", worker);
-    discard(state_dir, removed, session, "work", worker);
-    discard(state_dir, removed, session, "checkpoints", worker);
-    unlinkat(session, JOURNAL_NAME, 0);
-    unlinkat(session, JOURNAL_NEW_NAME, 0);
-    unlinkat(session, "artifacts", AT_REMOVEDIR);
-    unlinkat(sessions, id, AT_REMOVEDIR);
-}
+#define SHARED_MODE 01777
+#define OURS_MODE   0755
 
 void sessiondir_deinit(SessionDir *directory)
 {
@@ -117,110 +27,6 @@ void sessiondir_deinit(SessionDir *directory)
     free(directory->published_path);
     free(directory->work_published_path);
     *directory = SESSIONDIR_NULL;
-}
-
-/* Directories that nothing was published to: what is not empty stays. */
-static void remove_empty_published(const SessionDir *directory)
-{
-    char path[PATH_MAX];
-
-    if (!directory->published_id)
-        return;
-    rmdir(directory->published_path);
-    if (directory->work_published_path) {
-        rmdir(directory->work_published_path);
-        snprintf(path, sizeof(path), "%s/outputs/%s", directory->state_dir, directory->published_id);
-        rmdir(path);
-    }
-    snprintf(path, sizeof(path), "%s/sessions/%s", directory->state_dir, directory->published_id);
-    rmdir(path);
-}
-
-void sessiondir_remove(SessionDir *directory, Worker *worker)
-{
-    if (!directory->state_dir)
-        return;
-    _cleanup_(closep) int state = open(directory->state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (state >= 0 && directory->id)
-        discard_session(directory->state_dir, state, directory->id, worker);
-    remove_empty_published(directory);
-    sessiondir_deinit(directory);
-}
-
-typedef struct Sweep {
-    const char *state_dir;
-    int state;
-    Worker *worker;
-    bool (*in_use)(void *userdata, const char *id);
-    void *userdata;
-} Sweep;
-
-static void for_each_name(const Sweep *sweep, const char *directory,
-                          void (*on_name)(const Sweep *sweep, const char *name))
-{
-    int fd = beneath_open(sweep->state, directory, O_RDONLY | O_DIRECTORY, 0);
-    DIR *stream = fd < 0 ? NULL : fdopendir(fd);
-
-    if (!stream) {
-        closep(&fd);
-        return;
-    }
-    for (struct dirent *entry; (entry = readdir(stream));)
-        if (entry->d_name[0] != '.')
-            on_name(sweep, entry->d_name);
-    closedir(stream);
-}
-
-static void remove_leftover(const Sweep *sweep, const char *name)
-{
-    _cleanup_(closep) int removed = beneath_open(sweep->state, "removed", O_PATH | O_DIRECTORY, 0);
-
-    if (removed >= 0)
-        remove_later(sweep->state_dir, removed, name, sweep->worker);
-}
-
-/* Where nothing was published: what is not empty stays. */
-static void discard_output(int state, const char *id)
-{
-    static const char *const names[] = {"session", "work"};
-    _cleanup_(closep) int outputs = beneath_open(state, "outputs", O_PATH | O_DIRECTORY, 0);
-    _cleanup_(closep) int output = outputs < 0 ? -1 : beneath_open(outputs, id, O_PATH | O_DIRECTORY, 0);
-
-    for (size_t i = 0; output >= 0 && i < ARRAY_SIZE(names); i++)
-        unlinkat(output, names[i], AT_REMOVEDIR);
-    if (output >= 0)
-        unlinkat(outputs, id, AT_REMOVEDIR);
-}
-
-static void discard_unused(const Sweep *sweep, const char *id)
-{
-    if (sweep->in_use(sweep->userdata, id))
-        return;
-    discard_session(sweep->state_dir, sweep->state, id, sweep->worker);
-    discard_output(sweep->state, id);
-}
-
-static void sweep(const Sweep *template, const char *directory,
-                  void (*on_name)(const Sweep *sweep, const char *name))
-{
-    _cleanup_(closep) int state = open(template->state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    Sweep here = *template;
-
-    here.state = state;
-    if (state >= 0)
-        for_each_name(&here, directory, on_name);
-}
-
-void sessiondir_sweep_removed(const char *state_dir, Worker *worker)
-{
-    sweep(&(Sweep){.state_dir = state_dir, .worker = worker}, "removed", remove_leftover);
-}
-
-void sessiondir_sweep(const char *state_dir, Worker *worker, bool (*in_use)(void *userdata, const char *id),
-                      void *userdata)
-{
-    sweep(&(Sweep){.state_dir = state_dir, .worker = worker, .in_use = in_use, .userdata = userdata},
-          "sessions", discard_unused);
 }
 
 /* ---- making ----------------------------------------------------------------------------------------------
@@ -258,7 +64,7 @@ static void forget_published(SessionDir *directory)
 
 void sessiondir_disclaim(SessionDir *directory)
 {
-    remove_empty_published(directory);
+    sessiondir_remove_empty(directory);
     forget_published(directory);
 }
 
@@ -311,9 +117,9 @@ static int make_shared(int session, const char *name)
     return take_fd(&fd);
 }
 
-static int make_files(SessionDir *directory, int session)
+static int make_files(SessionDir *directory, int parent)
 {
-    directory->files_fd = make_shared(session, "files");
+    directory->files_fd = make_shared(parent, "files");
     if (directory->files_fd < 0)
         return directory->files_fd;
     _cleanup_(closep) int ours =
@@ -337,24 +143,19 @@ static int make_outputs(int state, const char *id)
     return MIN(work, 0);
 }
 
-static int make_private(SessionDir *directory, int state)
+/* Returns a handle on sessions/ID. */
+static int make_session(int state, const char *id)
 {
     int sessions = beneath_mkdirs(state, "sessions", PRIVATE_MODE, NOBODY_ELSE);
-    _cleanup_(closep) int session = make_in(sessions, directory->id, PRIVATE_MODE);
-    int r = session < 0 ? session : make_files(directory, session);
 
-    if (r < 0 || !directory->work_path)
-        return r;
-    _cleanup_(closep) int work = make_shared(session, "work");
-    return MIN(work, 0);
+    return make_in(sessions, id, PRIVATE_MODE);
 }
 
 /* Of an ephemeral one there is sessions/ID too, by which a sweep finds it. */
 static int make_published(SessionDir *directory, int state, const char *id)
 {
     int r = set_published(directory, id);
-    int sessions = r < 0 ? r : beneath_mkdirs(state, "sessions", PRIVATE_MODE, NOBODY_ELSE);
-    _cleanup_(closep) int session = make_in(sessions, id, PRIVATE_MODE);
+    _cleanup_(closep) int session = r < 0 ? r : make_session(state, id);
 
     if (session < 0 || directory->work_path) {
         r = session < 0 ? session : make_outputs(state, id);
@@ -378,16 +179,16 @@ static int make(SessionDir *ret, const char *state_dir, const char *id, bool eph
                 Problem *problem)
 {
     SessionDir directory = SESSIONDIR_NULL;
-    _cleanup_(closep) int state = open(state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_(closep) int state = open(state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC), session = -1;
     int r = state < 0 ? -errno : 0;
 
     if (r == 0)
-        discard_session(state_dir, state, id, NULL);
+        sessiondir_discard(state_dir, state, id, NULL);
     if (r == 0)
         r = set_paths(&directory, state_dir, id, ephemeral);
     if (r == 0)
-        r = make_private(&directory, state);
-    if (r == 0 && published)
+        r = session = make_session(state, id);
+    if (r >= 0 && published)
         r = make_published(&directory, state, id);
     if (r < 0) {
         sessiondir_remove(&directory, NULL);
@@ -409,13 +210,80 @@ int sessiondir_make_spare(SessionDir *ret, const char *state_dir, const char *id
     return make(ret, state_dir, id, ephemeral, false, problem);
 }
 
+/* ---- what sandboxed code writes to -----------------------------------------------------------------------
+ */
+
+/* In sessions/ID, or in the file system that is going to be mounted there. */
+static int make_writable(SessionDir *directory, int parent)
+{
+    int r = make_files(directory, parent);
+
+    if (r < 0 || !directory->work_path)
+        return r;
+    _cleanup_(closep) int work = make_shared(parent, "work");
+    return MIN(work, 0);
+}
+
+static int make_mount_points(int session, const char *const *names)
+{
+    int r = 0;
+
+    for (; r >= 0 && *names; names++) {
+        _cleanup_(closep) int fd = r = beneath_mkdirs(session, *names, PRIVATE_MODE, NOBODY_ELSE);
+    }
+    return MIN(r, 0);
+}
+
+static int open_files(SessionDir *directory)
+{
+    close_fd(&directory->files_fd);
+    directory->files_fd = open(directory->files_path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return directory->files_fd < 0 ? -errno : 0;
+}
+
+static int make_on_disk(SessionDir *directory, int session, DiskSize size, Problem *problem)
+{
+    const char *const names[] = {"files", directory->work_path ? "work" : NULL, NULL};
+    int r = disk_image_make(session, DISK_NAME, size, problem);
+
+    if (r < 0)
+        return r;
+    _cleanup_(closep) int mount = disk_mount(session, DISK_NAME);
+    r = mount < 0 ? mount : make_writable(directory, mount);
+    if (r == 0)
+        r = make_mount_points(session, names);
+    if (r == 0)
+        r = disk_attach(mount, session, names);
+    if (r == 0)
+        r = open_files(directory);
+    if (r < 0)
+        problem_set(problem, ERR_INTERNAL, "the disk of the session cannot be mounted: %s", strerror(-r));
+    return r;
+}
+
+int sessiondir_fill(SessionDir *directory, const DiskSize *disk, Problem *problem)
+{
+    _cleanup_(freep) char *path = format_path(directory->state_dir, "sessions", directory->id, ".");
+    _cleanup_(closep) int session = path ? open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    int r = session < 0 ? -errno : 0;
+
+    if (r == 0)
+        r = disk ? make_on_disk(directory, session, *disk, problem) : make_writable(directory, session);
+    if (r < 0 && problem->code == ERR_NONE)
+        say_cannot_make(directory->state_dir, r, problem);
+    return r < 0 ? -EPROTO : 0;
+}
+
+/* ---- being claimed ---------------------------------------------------------------------------------------
+ */
+
 int sessiondir_claim(SessionDir *directory, const char *id, Problem *problem)
 {
     _cleanup_(closep) int state = open(directory->state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int r = state < 0 ? -errno : 0;
 
     if (r == 0) {
-        discard_session(directory->state_dir, state, id, NULL);
+        sessiondir_discard(directory->state_dir, state, id, NULL);
         r = make_published(directory, state, id);
     }
     return r < 0 ? say_cannot_make(directory->state_dir, r, problem) : 0;
@@ -430,6 +298,17 @@ bool sessiondir_uses(const SessionDir *directory, const char *id)
 /* ---- adopting --------------------------------------------------------------------------------------------
  */
 
+/* An image of which nothing is mounted holds the files of a session whose container is gone, too. */
+static int check_disk(const SessionDir *directory)
+{
+    _cleanup_(freep) char *image = format_path(directory->state_dir, "sessions", directory->id, DISK_NAME);
+    struct stat disk, files;
+
+    if (!image || fstat(directory->files_fd, &files) < 0)
+        return -ENOMEM;
+    return lstat(image, &disk) == 0 && disk.st_dev == files.st_dev ? -ENOTBLK : 0;
+}
+
 int sessiondir_adopt(SessionDir *ret, const char *state_dir, const char *id, const char *published_id,
                      bool ephemeral, Problem *problem)
 {
@@ -438,15 +317,15 @@ int sessiondir_adopt(SessionDir *ret, const char *state_dir, const char *id, con
 
     if (r == 0)
         r = set_published(&directory, published_id);
-    if (r == 0) {
-        directory.files_fd = open(directory.files_path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        r = directory.files_fd < 0 ? -errno : 0;
-    }
+    if (r == 0)
+        r = open_files(&directory);
+    if (r == 0)
+        r = check_disk(&directory);
     if (r == 0)
         transfer_clean(directory.files_fd);
     *ret = directory;
     if (r < 0)
         return problem_set(problem, ERR_INTERNAL, "cannot use the session's directories in %s: %s", state_dir,
-                           strerror(-r));
+                           r == -ENOTBLK ? "its disk is not mounted any more" : strerror(-r));
     return 0;
 }

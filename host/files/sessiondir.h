@@ -1,5 +1,6 @@
 /* The directories of one session below the controller's state directory:
  *
+ *   sessions/ID/disk         an image of the file system that the next two are on; not where there is none
  *   sessions/ID/files        /session in the container: sticky and writable by all in it, with
  *   sessions/ID/files/artifacts   the same, and
  *   sessions/ID/files/.limpet     ours alone
@@ -16,6 +17,7 @@
  * Nobody but the controller's user gets past sessions and outputs. */
 #pragma once
 
+#include "host/files/disk_image.h"
 #include "host/files/worker.h"
 #include "proto/base/base.h"
 #include "proto/base/problem.h"
@@ -35,8 +37,9 @@ typedef struct SessionDir {
 
 #define SESSIONDIR_NULL ((SessionDir){.files_fd = -1})
 
-/* Makes them. `id` is one plain component: the session's name or, for an ephemeral one, its run_id. Files an
- * earlier life left behind are removed first. 0, or -EPROTO with the problem set and nothing to remove. */
+/* Makes them, but for those that sandboxed code writes to. `id` is one plain component: the session's name
+ * or, for an ephemeral one, its run_id. Files an earlier life left behind are removed first. 0, or -EPROTO
+ * with the problem set and nothing to remove. */
 int sessiondir_make(SessionDir *ret, const char *state_dir, const char *id, bool ephemeral, Problem *problem);
 
 /* The same without what is published, which is of an id that is not known yet; then that, with what an
@@ -46,6 +49,11 @@ int sessiondir_make_spare(SessionDir *ret, const char *state_dir, const char *id
 int sessiondir_claim(SessionDir *directory, const char *id, Problem *problem);
 /* Undoes the last. */
 void sessiondir_disclaim(SessionDir *directory);
+
+/* Makes what sandboxed code writes to, on a disk of its own of that size, or (NULL) where the rest is. For a
+ * worker thread when there is a disk. 0, or -EPROTO with the problem set; either way the directory is to be
+ * removed in the end. */
+int sessiondir_fill(SessionDir *directory, const DiskSize *disk, Problem *problem);
 
 /* Takes over those that an earlier process made, as they are; uploads that it broke off are removed. 0, or
  * -EPROTO with the problem set. Either way *ret is to be removed when the session ends. */

@@ -11,13 +11,12 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-#define WORKER_NICE 5
-
 struct Worker {
     LoopFile file;  /* of the eventfd that says `finished` is not empty */
     size_t pending; /* submitted and not yet done(); used by the loop thread only */
     unsigned max_threads;
     unsigned threads;
+    int nice;
 
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t wake;
@@ -32,14 +31,14 @@ struct Worker {
 
 /* Any processor, but after everything else: the loop may be bound to one at a raised priority. Best effort:
  * without the right to, work is merely less polite. */
-static void step_aside(void)
+static void step_aside(int nice)
 {
     pid_t tid = (pid_t)syscall(SYS_gettid);
     cpu_set_t all;
 
     memset(&all, 0xff, sizeof(all));
     sched_setaffinity(0, sizeof(all), &all);
-    setpriority(PRIO_PROCESS, (id_t)tid, WORKER_NICE);
+    setpriority(PRIO_PROCESS, (id_t)tid, nice);
     syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, tid, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 6));
 }
 
@@ -64,7 +63,7 @@ static void *thread_main(void *userdata)
     Worker *worker = userdata;
     WorkerJob *job;
 
-    step_aside();
+    step_aside(worker->nice);
     pthread_mutex_lock(&worker->mutex);
     while ((job = next_job(worker))) {
         pthread_mutex_unlock(&worker->mutex);
@@ -114,7 +113,7 @@ static void on_finished(LoopFile *file, uint32_t events)
     }
 }
 
-int worker_new(Worker **ret, Loop *loop, unsigned threads)
+int worker_new(Worker **ret, Loop *loop, unsigned threads, int nice)
 {
     _cleanup_(freep) Worker *worker = calloc(1, sizeof(Worker) + threads * sizeof(pthread_t));
     _cleanup_(closep) int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -124,6 +123,7 @@ int worker_new(Worker **ret, Loop *loop, unsigned threads)
     if (fd < 0)
         return -errno;
     worker->max_threads = threads;
+    worker->nice = nice;
     list_init(&worker->queue);
     list_init(&worker->finished);
     int r = loop_file_add(loop, &worker->file, fd, EPOLLIN, on_finished);

@@ -3,7 +3,7 @@
  * A job is embedded in its owner. run() is called on some worker thread and must not touch anything the
  * loop thread uses meanwhile; done() is called on the loop thread afterwards. Jobs start in the order they
  * were submitted and may end in any. Threads are started when they are first needed and run at a lower
- * priority than the loop. */
+ * priority than the loop, at the nice value they are made with. */
 #pragma once
 
 #include "proto/base/base.h"
@@ -20,7 +20,7 @@ struct WorkerJob {
 };
 
 /* At most `threads` (at least 1) of them. */
-int worker_new(Worker **ret, Loop *loop, unsigned threads);
+int worker_new(Worker **ret, Loop *loop, unsigned threads, int nice);
 
 /* Waits for everything submitted, then ends the threads. On the loop thread. */
 Worker *worker_free(Worker *worker);

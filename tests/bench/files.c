@@ -117,7 +117,7 @@ static int set_up(Files *f)
     snprintf(f->published, sizeof(f->published), "published-%d", (int)getpid());
     f->bytes = malloc(f->number);
     return !f->bytes || mkdir(f->root, 0755) < 0 || mkdir(f->published, 0755) < 0 || loop_new(&f->loop) ||
-           worker_new(&f->worker, f->loop, 1) ||
+           worker_new(&f->worker, f->loop, 1, 5) ||
            artifacts_new(&f->artifacts, f->root, "/session/artifacts", f->published);
 }
 

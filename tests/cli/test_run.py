@@ -41,15 +41,16 @@ def test_every_run_has_an_id_of_its_own(limpet):
 def test_options_of_an_ephemeral_run(limpet):
     (limpet.directory / "data").mkdir()
     with running(limpet) as controller:
-        arguments = ["--memory", "512m", "--cpus", "0.5", "--pids", "9", "--data", "data", "--env", "A=1", "--env",
+        arguments = ["--memory", "512m", "--cpus", "0.5", "--pids", "9", "--disk", "2g", "--files", "500",
+                     "--data", "data", "--env", "A=1", "--env",
                      "B=x=y", "--env", "A=2", "--ttl", "0", "--network", "none", "--image", "i",
                      "--checkpoint", "off", "-t", "2.5"]
         assert limpet("run", *arguments, "-c", "1").returncode == 0
         body = controller.wait_for("run").body
     assert body["timeout"] == 2.5
     assert body["options"] == {
-        "timeout": None, "memory": "512m", "cpus": 0.5, "pids": 9, "data": str(limpet.directory / "data"),
-        "env": {"A": "2", "B": "x=y"}, "ttl": 0, "network": "none", "image": "i", "checkpoint": "off",
+        "timeout": None, "memory": "512m", "cpus": 0.5, "pids": 9, "disk": "2g", "files": 500,
+        "data": str(limpet.directory / "data"), "env": {"A": "2", "B": "x=y"}, "ttl": 0, "network": "none", "image": "i", "checkpoint": "off",
     }
 
 

@@ -104,10 +104,12 @@ def is_supervisor(pid, directory):
     """Of the session with that directory: it is mounted there, or where nothing isolates named on the command line."""
     if read(f"/proc/{pid}/comm") != "limpet-guest\n":
         return False
-    mounts = [line.split()[3:5] for line in read(f"/proc/{pid}/mountinfo").splitlines()]
-    arguments = read(f"/proc/{pid}/cmdline").split("\0")
-    mounted = any(point == "/session" and directory.endswith(root) for root, point in mounts)
-    return mounted or directory in arguments
+    if directory in read(f"/proc/{pid}/cmdline").split("\0"):
+        return True
+    try:
+        return os.path.samefile(f"/proc/{pid}/root/session", directory)
+    except OSError:
+        return False  # one of them is gone
 
 
 def supervisor(host, session):

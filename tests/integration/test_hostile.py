@@ -9,6 +9,7 @@ import subprocess
 import msgpack
 import pytest
 import zmq
+from killed import is_supervisor
 
 import limpet
 
@@ -65,18 +66,10 @@ def test_even_the_secret_does_not_make_another_process_the_guest(limpetd, client
             guest.close()
 
 
-def container_processes(name):
+def container_processes(limpetd, name):
     """The pids of the supervisors that have the session's directory at /session."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/comm", encoding="utf-8") as comm, open(f"/proc/{pid}/mountinfo", "rb") as mounts:
-                lines = [line.split() for line in mounts] if comm.read() == "limpet-guest\n" else []
-        except OSError:
-            continue
-        if any(fields[4] == b"/session" and f"/sessions/{name}/files".encode() in fields[3] for fields in lines):
-            found.append(int(pid))
-    return found
+    files = os.path.join(limpetd.directory, "state", "sessions", name, "files")
+    return [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and is_supervisor(pid, files)]
 
 
 def test_a_container_that_vanishes(limpetd, client, name):
@@ -84,7 +77,7 @@ def test_a_container_that_vanishes(limpetd, client, name):
         pytest.skip("there is no container")
     session = client.open(name)
     session.run("x = 1")
-    pids = container_processes(name)
+    pids = container_processes(limpetd, name)
     assert len(pids) == 1
     subprocess.Popen(["sh", "-c", f"sleep 0.5; kill -KILL {pids[0]}"])
     result = session.run("import time; time.sleep(600)", timeout=600)
@@ -144,7 +137,7 @@ def test_a_stopped_guest_is_given_up(limpetd, client, name):
         pytest.skip("there is no container")
     session = client.open(name)
     session.run("x = 1")
-    pids = container_processes(name)
+    pids = container_processes(limpetd, name)
     os.kill(pids[0], signal.SIGSTOP)
     result = session.run("x", timeout=1)
     assert (result.status, result.state) == ("failed", "lost")

@@ -28,6 +28,8 @@ def test_open_sends_only_what_was_given(client, controller, tmp_path, monkeypatc
         memory="512m",
         cpus=0.5,
         pids=64,
+        disk="2g",
+        files=5000,
         data="d",
         env={"A": "b"},
         ttl=0,
@@ -36,7 +38,7 @@ def test_open_sends_only_what_was_given(client, controller, tmp_path, monkeypatc
         checkpoint="always",
     )
     options = {
-        "timeout": 5, "memory": "512m", "cpus": 0.5, "pids": 64, "data": str(tmp_path / "d"),
+        "timeout": 5, "memory": "512m", "cpus": 0.5, "pids": 64, "disk": "2g", "files": 5000, "data": str(tmp_path / "d"),
         "env": {"A": "b"}, "ttl": 0, "network": "none", "image": "i", "checkpoint": "always",
     }  # fmt: skip
     assert controller.bodies(fake.OPEN) == [{"session": "a"}, {"session": "b", **options}]

@@ -58,7 +58,7 @@ static inline int fixture_setup(void **state)
     f->root = make_directory(f->base, "root");
     f->outside = make_directory(f->base, "outside");
     assert_int_equal(loop_new(&f->loop), 0);
-    assert_int_equal(worker_new(&f->worker, f->loop, 2), 0);
+    assert_int_equal(worker_new(&f->worker, f->loop, 2, 5), 0);
     fixture_watch(f, NULL);
     *state = f;
     return 0;

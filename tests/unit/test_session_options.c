@@ -15,6 +15,8 @@ static const Options defaults = {
     .memory = 1u << 30,
     .cpus = 1,
     .pids = 128,
+    .disk = 1u << 30,
+    .files = 100000,
     .ttl = 3600,
     .image = (char *)"",
     .checkpoint = (char *)"always",
@@ -119,6 +121,26 @@ static void write_bad_checkpoint(Writer *w)
     write_text(w, "Always");
 }
 
+static void write_disk(Writer *w)
+{
+    write_key(w, "disk");
+    write_text(w, "2g");
+    write_key(w, "files");
+    write_uint(w, 1000);
+}
+
+static void write_small_disk(Writer *w)
+{
+    write_key(w, "disk");
+    write_text(w, "3m");
+}
+
+static void write_few_files(Writer *w)
+{
+    write_key(w, "files");
+    write_uint(w, 99);
+}
+
 static size_t differences(const SessionOptions *options, size_t n, void (*write)(Writer *w),
                           const char **names)
 {
@@ -159,6 +181,9 @@ static void test_settle_and_differ(void **state)
     assert_string_equal(options.checkpoint, "always"); /* the controller's */
     assert_int_equal(differences(&options, 1, write_checkpoint, names), 1);
     assert_string_equal(names[0], "checkpoint");
+    assert_int_equal(differences(&options, 2, write_disk, names), 2);
+    assert_string_equal(names[0], "disk");
+    assert_string_equal(names[1], "files");
     session_options_deinit(&options);
 }
 
@@ -184,6 +209,8 @@ static void test_refusals(void **state)
     assert_int_equal(refused(1, write_host_network, "allow_network"), ERR_DENIED);
     assert_int_equal(refused(1, write_bad_env, "env"), ERR_BAD_REQUEST);
     assert_int_equal(refused(1, write_bad_checkpoint, "auto, always or off"), ERR_BAD_REQUEST);
+    assert_int_equal(refused(1, write_small_disk, "disk must be from 4m to 8t"), ERR_BAD_REQUEST);
+    assert_int_equal(refused(1, write_few_files, "files must be from 100"), ERR_BAD_REQUEST);
 }
 
 int main(void)

@@ -81,6 +81,7 @@ static void test_pinned(void **state)
     char path[PATH_MAX];
 
     assert_int_equal(sessiondir_make(&directory, state_dir, "one", false, &problem), 0);
+    assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
     assert_int_equal(mode_of(directory.files_path), 01777);
     assert_int_equal(mode_of(directory.artifacts_root), 01777);
     assert_int_equal(mode_of(directory.published_path), 0755);
@@ -100,6 +101,7 @@ static void test_pinned(void **state)
     assert_int_equal(count_names("removed"), 0);
 
     assert_int_equal(sessiondir_make(&directory, state_dir, "one", false, &problem), 0);
+    assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
     assert_false(exists("sessions/one/files", "left"));
     assert_true(exists("sessions/one/artifacts", "kept"));
 }
@@ -107,10 +109,12 @@ static void test_pinned(void **state)
 static void test_nothing_published_leaves_nothing(void **state)
 {
     assert_int_equal(sessiondir_make(&directory, state_dir, "one", false, &problem), 0);
+    assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
     sessiondir_remove(&directory, NULL);
     assert_int_equal(count_names("sessions"), 0);
 
     assert_int_equal(sessiondir_make(&directory, state_dir, "0123", true, &problem), 0);
+    assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
     sessiondir_remove(&directory, NULL);
     assert_int_equal(count_names("sessions"), 0);
     assert_int_equal(count_names("outputs"), 0);
@@ -119,6 +123,7 @@ static void test_nothing_published_leaves_nothing(void **state)
 static void test_ephemeral(void **state)
 {
     assert_int_equal(sessiondir_make(&directory, state_dir, "0123", true, &problem), 0);
+    assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
     assert_int_equal(mode_of(directory.work_path), 01777);
     assert_int_equal(mode_of(directory.work_artifacts_root), 01777);
     assert_int_equal(mode_of(directory.published_path), 0755);
@@ -139,9 +144,10 @@ static void test_remove_in_the_background(void **state)
     Worker *worker;
 
     assert_int_equal(loop_new(&loop), 0);
-    assert_int_equal(worker_new(&worker, loop, 2), 0);
+    assert_int_equal(worker_new(&worker, loop, 2, 5), 0);
     for (int i = 0; i < 20; i++) {
         assert_int_equal(sessiondir_make(&directory, state_dir, "one", false, &problem), 0);
+        assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
         assert_false(exists("sessions/one/files", "left"));
         make_file(directory.files_path, "left");
         sessiondir_remove(&directory, worker);
@@ -163,8 +169,10 @@ static void test_sweep(void **state)
     char path[PATH_MAX];
 
     assert_int_equal(sessiondir_make(&lost, state_dir, "one", false, &problem), 0);
+    assert_int_equal(sessiondir_fill(&lost, NULL, &problem), 0);
     make_file(lost.published_path, "kept");
     assert_int_equal(sessiondir_make(&directory, state_dir, "0123", true, &problem), 0);
+    assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
     snprintf(path, sizeof(path), "%s/removed", state_dir);
     make_file(path, "half-removed");
 
@@ -189,6 +197,7 @@ static void test_adopt(void **state)
     char path[PATH_MAX];
 
     assert_int_equal(sessiondir_make(&directory, state_dir, "0123", true, &problem), 0);
+    assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
     make_file(directory.files_path, "left");
     snprintf(path, sizeof(path), "%s/.limpet", directory.files_path);
     make_file(path, "put-1");
@@ -223,11 +232,13 @@ static void test_claim(void **state)
     SessionDir earlier;
 
     assert_int_equal(sessiondir_make(&earlier, state_dir, "one", false, &problem), 0);
+    assert_int_equal(sessiondir_fill(&earlier, NULL, &problem), 0);
     make_file(earlier.files_path, "left");
     make_file(earlier.published_path, "kept");
     sessiondir_deinit(&earlier); /* as if its controller had been killed */
 
     assert_int_equal(sessiondir_make_spare(&directory, state_dir, "~1", false, &problem), 0);
+    assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
     assert_null(directory.published_path);
     make_file(directory.files_path, "ours");
     snprintf(files, sizeof(files), "%s", directory.files_path);
@@ -250,6 +261,7 @@ static void test_claim(void **state)
 static void test_disclaim(void **state)
 {
     assert_int_equal(sessiondir_make_spare(&directory, state_dir, "~1", true, &problem), 0);
+    assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
     assert_int_equal(count_names("outputs"), 0);
     assert_int_equal(sessiondir_claim(&directory, "0123", &problem), 0);
     assert_true(exists("outputs/0123", "session") && exists("outputs/0123", "work"));
@@ -273,6 +285,7 @@ static void test_sweep_claimed(void **state)
 
     for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
         assert_int_equal(sessiondir_make_spare(&directory, state_dir, "~1", kinds[i], &problem), 0);
+        assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
         assert_int_equal(sessiondir_claim(&directory, "0123", &problem), 0);
         sessiondir_deinit(&directory);
         sessiondir_sweep(state_dir, NULL, is_named, (char *)"");

@@ -27,7 +27,7 @@ static unsigned left; /* until the loop is stopped */
 static int set_up(void **state)
 {
     loop_thread = pthread_self();
-    return loop_new(&loop) < 0 || worker_new(&worker, loop, 3) < 0;
+    return loop_new(&loop) < 0 || worker_new(&worker, loop, 3, 5) < 0;
 }
 
 static int tear_down(void **state)

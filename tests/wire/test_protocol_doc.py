@@ -11,7 +11,7 @@ PROTO = pathlib.Path(__file__).resolve().parents[2] / "proto"
 DOC = (PROTO / "PROTOCOL.md").read_text("utf-8")
 MESSAGES = re.findall(r'^MESSAGE\((\d+), (\w+), "(\w+)", "([^"]+)"\)$', (PROTO / "messages.def").read_text(), re.M)
 ERRORS = re.findall(r'^ERROR\((\d+), (\w+), "(\w+)", "([^"]+)"\)$', (PROTO / "errors.def").read_text(), re.M)
-UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20}
+UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 def rows(heading):
@@ -28,7 +28,7 @@ def limits():
 
 
 def _evaluate(text):
-    number, shift = re.fullmatch(r"\(?([\d.]+)u?(?: << (\d+)\))?", text.strip()).groups()
+    number, shift = re.fullmatch(r"\(?([\d.]+)(?:ull|u)?(?: << (\d+)\))?", text.strip()).groups()
     return float(number) if "." in number else int(number) << int(shift or 0)
 
 

@@ -37,7 +37,7 @@ typedef struct Option {
     const char *choices; /* "one two three" */
 } Option;
 
-#define OPTIONS_MAX 24
+#define OPTIONS_MAX 26
 
 /* Moves the options of argv[1..] into `values`, which the caller zeroed, and reorders argv so that the
  * operands come last. The index of the first operand; OPTION_HELP when --help is given; -EINVAL after a
@@ -64,6 +64,10 @@ void options_describe(const Option *options, size_t n, void (*write)(const char 
         OPTION_ROW(0, "cpus", OPTION_NUMBER, v, m.cpus, "NUMBER",                                            \
                    "processors, may be a fraction (default 1)"),                                             \
         OPTION_ROW(0, "pids", OPTION_COUNT, v, m.pids, "NUMBER", "processes and threads (default 128)"),     \
+        OPTION_ROW(0, "disk", OPTION_TEXT, v, m.disk, "SIZE",                                                \
+                   "what /session may hold, as 512m or 2g (default 1g)"),                                    \
+        OPTION_ROW(0, "files", OPTION_COUNT, v, m.files, "NUMBER",                                           \
+                   "files, directories and links in /session (default 100000)"),                             \
         OPTION_ROW(0, "data", OPTION_TEXT, v, m.data, "DIRECTORY",                                           \
                    "directory of the host, read-only at /data", .completes = COMPLETE_DIRECTORY),            \
         OPTION_ROW(0, "env", OPTION_LIST, v, m.env, "NAME=VALUE",                                            \

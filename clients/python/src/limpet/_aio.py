@@ -53,6 +53,8 @@ class AsyncClient:
         memory: Union[int, str, None] = None,
         cpus: Optional[float] = None,
         pids: Optional[int] = None,
+        disk: Union[int, str, None] = None,
+        files: Optional[int] = None,
         data: Optional[Path] = None,
         env: Optional[Mapping[str, str]] = None,
         ttl: Optional[float] = None,
@@ -66,8 +68,8 @@ class AsyncClient:
     ) -> AsyncSession:
         """As :meth:`limpet.Client.open`."""
         options = _requests.options(
-            timeout=timeout, memory=memory, cpus=cpus, pids=pids, data=data, env=env, ttl=ttl,
-            network=network, image=image, checkpoint=checkpoint,
+            timeout=timeout, memory=memory, cpus=cpus, pids=pids, disk=disk, files=files, data=data,
+            env=env, ttl=ttl, network=network, image=image, checkpoint=checkpoint,
         )  # fmt: skip
         asks = Asks(tools, on_input, approve, tool_time)
         return AsyncSession(self, await self._request(_requests.open_session(name, options)), asks)
@@ -84,6 +86,8 @@ class AsyncClient:
         memory: Union[int, str, None] = None,
         cpus: Optional[float] = None,
         pids: Optional[int] = None,
+        disk: Union[int, str, None] = None,
+        files: Optional[int] = None,
         data: Optional[Path] = None,
         env: Optional[Mapping[str, str]] = None,
         network: Optional[str] = None,
@@ -95,7 +99,8 @@ class AsyncClient:
     ) -> Result:
         """Runs code in a clean container for this one call. Otherwise as :meth:`AsyncSession.run`."""
         options = _requests.options(
-            memory=memory, cpus=cpus, pids=pids, data=data, env=env, network=network, image=image
+            memory=memory, cpus=cpus, pids=pids, disk=disk, files=files, data=data, env=env, network=network,
+            image=image,
         )  # fmt: skip
         asks = NO_ASKS.but(tools, on_input, approve, tool_time)
         run_id = run_id or _requests.new_run_id()

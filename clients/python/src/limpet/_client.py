@@ -59,6 +59,8 @@ class Client:
         memory: Union[int, str, None] = None,
         cpus: Optional[float] = None,
         pids: Optional[int] = None,
+        disk: Union[int, str, None] = None,
+        files: Optional[int] = None,
         data: Optional[Path] = None,
         env: Optional[Mapping[str, str]] = None,
         ttl: Optional[float] = None,
@@ -74,7 +76,8 @@ class Client:
 
         Attaching with options that differ from those it has raises OptionsDiffer. Options not given have
         the controller's defaults. ``timeout``: seconds for a call that names none. ``memory``: bytes, or
-        text such as ``"512m"``. ``data``: a host directory, mounted read-only at ``/data``. ``ttl``:
+        text such as ``"512m"``. ``disk`` and ``files``: how much, likewise, and how many files there may be in
+        ``/session``. ``data``: a host directory, mounted read-only at ``/data``. ``ttl``:
         seconds after which an idle session ends, 0 for never. ``network``: ``"none"``, or what the
         controller allows besides. ``checkpoint``: when copies of the variables are taken by themselves, to
         go back to when a call destroys them: ``"auto"`` while the session is idle, ``"always"`` before each
@@ -84,8 +87,8 @@ class Client:
         :meth:`Session.run`. They are this client's own: the session does not know of them.
         """
         options = _requests.options(
-            timeout=timeout, memory=memory, cpus=cpus, pids=pids, data=data, env=env, ttl=ttl,
-            network=network, image=image, checkpoint=checkpoint,
+            timeout=timeout, memory=memory, cpus=cpus, pids=pids, disk=disk, files=files, data=data,
+            env=env, ttl=ttl, network=network, image=image, checkpoint=checkpoint,
         )  # fmt: skip
         asks = Asks(tools, on_input, approve, tool_time)
         return Session(self, self._request(_requests.open_session(name, options)), asks)
@@ -102,6 +105,8 @@ class Client:
         memory: Union[int, str, None] = None,
         cpus: Optional[float] = None,
         pids: Optional[int] = None,
+        disk: Union[int, str, None] = None,
+        files: Optional[int] = None,
         data: Optional[Path] = None,
         env: Optional[Mapping[str, str]] = None,
         network: Optional[str] = None,
@@ -113,7 +118,8 @@ class Client:
     ) -> Result:
         """Runs code in a clean container for this one call. Otherwise as :meth:`Session.run`."""
         options = _requests.options(
-            memory=memory, cpus=cpus, pids=pids, data=data, env=env, network=network, image=image
+            memory=memory, cpus=cpus, pids=pids, disk=disk, files=files, data=data, env=env, network=network,
+            image=image,
         )  # fmt: skip
         asks = NO_ASKS.but(tools, on_input, approve, tool_time)
         run_id = run_id or _requests.new_run_id()

@@ -94,6 +94,10 @@ def _limits(options: Mapping[str, Any], isolated: bool, max_timeout: Optional[fl
             limits.append(f"{options['cpus']:g} CPUs")
         if options.get("pids"):
             limits.append(f"{options['pids']} processes and threads")
+        if options.get("disk"):
+            limits.append(f"{_size(options['disk'])} of files in /session")
+        if options.get("files"):
+            limits.append(f"{options['files']} of them")
     return f"Limits: {', '.join(limits)}." if limits else ""
 
 

@@ -26,7 +26,7 @@ Answer = tuple[Any, dict[str, Any]]
 
 NAME = "code_sandbox"
 _PINNED_ONLY = ("ttl", "checkpoint")
-_OPTIONS = ("timeout", "memory", "cpus", "pids", "data", "env", "network", "image", *_PINNED_ONLY)
+_OPTIONS = ("timeout", "memory", "cpus", "pids", "disk", "files", "data", "env", "network", "image", *_PINNED_ONLY)
 _SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 

@@ -1,0 +1,26 @@
+/* Image files with an ext4 file system in them: what a disk (disk.h) is made of. */
+#pragma once
+
+#include "proto/base/base.h"
+#include "proto/base/problem.h"
+
+/* What a disk holds, besides what the file system needs for itself. */
+typedef struct DiskSize {
+    uint64_t bytes;
+    uint64_t files; /* inodes: directories, links and all else that has a name count, too */
+} DiskSize;
+
+/* How a file system is laid out so that `size` is what can be had of it. */
+typedef struct DiskLayout {
+    uint64_t blocks; /* of DISK_BLOCK bytes */
+    uint64_t inodes;
+    uint64_t group_blocks; /* in a block group, the last one excepted */
+} DiskLayout;
+
+#define DISK_BLOCK 4096u
+
+DiskLayout disk_layout(DiskSize size);
+
+/* Makes the file `name` in `directory`, sparse, with an empty file system of that size. What has that name is
+ * replaced. For a worker thread: runs mke2fs. 0, or -EPROTO with the problem set and no such file. */
+int disk_image_make(int directory, const char *name, DiskSize size, Problem *problem);

@@ -1,0 +1,15 @@
+/* What sessiondir.c (making) and sessiondir_remove.c share. Nobody else includes this. */
+#pragma once
+
+#include "host/files/sessiondir.h"
+
+#define PRIVATE_MODE 0700
+#define NOBODY_ELSE  (uid_t) - 1, (gid_t)-1 /* owner and group stay ours */
+
+#define DISK_NAME "disk"
+
+/* Everything of sessions/ID that is not published; `sessions/ID` too when that leaves nothing. */
+void sessiondir_discard(const char *state_dir, int state, const char *id, Worker *worker);
+
+/* Directories that nothing was published to: what is not empty stays. */
+void sessiondir_remove_empty(const SessionDir *directory);
