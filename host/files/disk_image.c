@@ -24,6 +24,8 @@
 #define INODES_RESERVED   11u /* of ext4, lost+found included */
 #define INODES_OURS       6u  /* of the directories that are made in it */
 #define BLOCKS_OURS       32u /* superblock, lost+found and ours */
+#define RESERVED_SHARE    64u /* of what is wanted */
+#define RESERVED_MIN      64u
 #define HELD_BACK_PERCENT 2u  /* by the kernel, for its own needs in a full file system */
 #define HELD_BACK_MAX     4096u
 
@@ -45,14 +47,16 @@ DiskLayout disk_layout(DiskSize size)
 {
     uint64_t wanted = divide_up(size.bytes, DISK_BLOCK), inodes = size.files + INODES_RESERVED + INODES_OURS;
     uint64_t blocks = wanted, groups, needed = divide_up(inodes, GROUP_INODES_MAX);
+    uint64_t reserved = MAX(wanted / RESERVED_SHARE, RESERVED_MIN);
 
     /* Twice, because what it needs for itself needs a little, too. */
     for (int i = 0; i < 2; i++) {
         groups = MAX(divide_up(blocks, GROUP_BLOCKS_MAX), needed);
-        blocks = wanted + own_blocks(blocks, inodes, groups);
+        blocks = wanted + reserved + own_blocks(blocks, inodes, groups);
     }
     return (DiskLayout){
         .blocks = blocks,
+        .reserved = reserved,
         .inodes = inodes,
         .group_blocks = MAX(MIN(blocks / needed / 8 * 8, GROUP_BLOCKS_MAX), GROUP_BLOCKS_MIN),
     };
@@ -128,13 +132,14 @@ static int run(const char *program, const char *const argv[], Problem *problem)
 
 static int make_file_system(const char *path, const DiskLayout *layout, Problem *problem)
 {
-    char inodes[24], group[24], blocks[24];
-    const char *argv[] = {"mke2fs", "-q", "-F", "-t", "ext4",   "-b", "4096",       "-I",   "256",  "-m", "0",
+    char inodes[24], group[24], blocks[24], reserved[24];
+    const char *argv[] = {"mke2fs", "-q", "-F", "-t", "ext4",   "-b", "4096",       "-I",   "256",  "-m", reserved,
                     "-O",     FEATURES, "-E", EXTENDED, "-N", inodes, "-g", group, path, blocks, NULL};
 
     snprintf(inodes, sizeof(inodes), "%" PRIu64, layout->inodes);
     snprintf(group, sizeof(group), "%" PRIu64, layout->group_blocks);
     snprintf(blocks, sizeof(blocks), "%" PRIu64, layout->blocks);
+    snprintf(reserved, sizeof(reserved), "%.9f", 100.0 * (double)layout->reserved / (double)layout->blocks);
     for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
         if (access(programs[i], X_OK) == 0)
             return run(programs[i], argv, problem);

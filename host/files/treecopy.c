@@ -47,6 +47,8 @@ static int failed(TreeCopy *copy, const char *name, int error)
 {
     if (error == -EPROTO)
         return error;
+    if (error == -ENOSPC || error == -EDQUOT)
+        return problem_set(copy->problem, ERR_TOO_LARGE, "there is no room for the copy of '%s'", name);
     return problem_set(copy->problem, ERR_INTERNAL, "'%s' in /session cannot be copied: %s", name,
                        strerror(-error));
 }

@@ -116,8 +116,8 @@ def test_a_full_disk(own_limpetd):
     try:
         os.symlink(images, os.path.join(state, "images"))
         own_limpetd.start()
-        with own_limpetd.client() as client, client.open("full") as session:
-            wrote = session.run("open('artifacts/big', 'wb').write(bytes(16 << 20))\nopen('artifacts/a', 'w').write('a')")
+        with own_limpetd.client() as client, client.open("full", disk="20m") as session:
+            wrote = session.run("import os\nwith open('artifacts/big', 'wb') as f: f.write(bytes(16 << 20)), f.flush(), os.fsync(f.fileno())\nopen('artifacts/a', 'w').write('a')")
             assert wrote.ok
             assert [os.path.basename(path) for path in wrote.skipped] == ["big"]
             assert [os.path.basename(path) for path in wrote.artifacts] == ["a"]
