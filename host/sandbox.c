@@ -50,6 +50,16 @@ void sandbox_become_ready(Sandbox *sandbox)
         adopt_settle(sandbox);
 }
 
+/* As much of them as the session may hold itself. */
+static void bound_artifacts(Sandbox *sandbox)
+{
+    const SessionOptions *options = &sandbox->options;
+
+    artifacts_set_room(sandbox->artifacts, options->disk, options->files);
+    if (sandbox->work_artifacts)
+        artifacts_set_room(sandbox->work_artifacts, options->disk, options->files);
+}
+
 int sandbox_watch_artifacts(Sandbox *sandbox, Problem *problem)
 {
     const SessionDir *directory = &sandbox->directory;
@@ -59,7 +69,9 @@ int sandbox_watch_artifacts(Sandbox *sandbox, Problem *problem)
     if (r == 0 && sandbox->ephemeral)
         r = artifacts_new(&sandbox->work_artifacts, directory->work_artifacts_root, "/work/artifacts",
                           directory->work_published_path);
-    if (r < 0)
+    if (r == 0)
+        bound_artifacts(sandbox);
+    else
         problem_set(problem, ERR_INTERNAL, "cannot watch the artifacts of '%s': %s", sandbox->trunk->name,
                     strerror(-r));
     return r;

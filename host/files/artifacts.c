@@ -34,6 +34,8 @@ struct Artifacts {
     const ArtifactLimits *limits;
     Worker *worker;
     List tasks; /* one after the other; the first is under way, and has the finder and its watch */
+    Room room;
+    bool bounded;
     bool freed;
 
     Finder finder;
@@ -109,6 +111,12 @@ void artifacts_set_limits(Artifacts *artifacts, const ArtifactLimits *limits)
 {
     artifacts->limits = limits;
     finder_init(&artifacts->finder, artifacts->root, &limits->finder);
+}
+
+void artifacts_set_room(Artifacts *artifacts, uint64_t bytes, uint64_t files)
+{
+    artifacts->room = room_of_disk(bytes, files);
+    artifacts->bounded = true;
 }
 
 bool artifacts_dirty(const Artifacts *artifacts)
@@ -192,6 +200,7 @@ static void publish_run(WorkerJob *job)
         .limits = &artifacts->limits->publish,
         .list = task->list,
         .index = &artifacts->finder.index,
+        .room = artifacts->bounded ? &artifacts->room : NULL,
     };
 
     finder_collect(&artifacts->finder);

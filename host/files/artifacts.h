@@ -35,6 +35,10 @@ DEFINE_CLEANUP(Artifacts *, artifacts_free);
 /* Before the first publication. `limits` outlives the Artifacts. */
 void artifacts_set_limits(Artifacts *artifacts, const ArtifactLimits *limits);
 
+/* Before the first publication: the copies may take as much as a disk of that size, together with those of
+ * earlier lives that are there. */
+void artifacts_set_room(Artifacts *artifacts, uint64_t bytes, uint64_t files);
+
 /* Whether there may be something to publish. */
 bool artifacts_dirty(const Artifacts *artifacts);
 

@@ -87,6 +87,18 @@ int beneath_open_regular(int dirfd, const char *path, struct stat *ret_stat)
     return fd;
 }
 
+int beneath_open_list(int dirfd, const char *path, DIR **ret)
+{
+    _cleanup_(closep) int fd = beneath_open(dirfd, path, O_RDONLY | O_DIRECTORY, 0);
+    DIR *stream = fd < 0 ? NULL : fdopendir(fd);
+
+    if (!stream)
+        return fd < 0 ? fd : -errno;
+    take_fd(&fd);
+    *ret = stream;
+    return 0;
+}
+
 /* Gives a directory we have just made its mode and owner. Someone may have put another one in its place,
  * but only one of their own, and those are left alone. */
 static int settle_directory(int handle, mode_t mode, uid_t uid, gid_t gid)

@@ -5,6 +5,7 @@
  * component, and checking before opening loses the race. */
 #pragma once
 
+#include <dirent.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -31,6 +32,9 @@ int beneath_open_regular(int dirfd, const char *path, struct stat *ret_stat);
 /* Makes the directories of `path` that are missing and returns a handle (O_PATH) on the last one. New ones
  * get exactly `mode`, uid and gid ((uid_t)-1 and (gid_t)-1 leave ours). An empty path is `dirfd` itself. */
 int beneath_mkdirs(int dirfd, const char *path, mode_t mode, uid_t uid, gid_t gid);
+
+/* Opens a directory for reading its entries. 0 and a stream to be closed, or a negative errno as above. */
+int beneath_open_list(int dirfd, const char *path, DIR **ret);
 
 /* "/proc/self/fd/N", through which calls that know only paths reach what a handle holds. */
 #define FD_PATH_SIZE 32

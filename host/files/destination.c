@@ -40,6 +40,7 @@ static int enter(Destination *destination, const char *component, size_t n)
 
     if (r < 0)
         return r;
+    destination->made += faccessat(destination->directory, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0;
     int next = beneath_mkdirs(destination->directory, name, DIRECTORY_MODE, (uid_t)-1, (gid_t)-1);
     if (next == -ENOTDIR) {
         strcat(name, OTHER_KIND);
@@ -69,6 +70,7 @@ int destination_init(Destination *destination, int target, const char *target_pa
 {
     int r = 0;
 
+    destination->made = 0;
     destination->length = strlen(target_path);
     destination->directory = beneath_open(target, ".", O_PATH | O_DIRECTORY, 0);
     if (destination->directory < 0)
@@ -79,6 +81,25 @@ int destination_init(Destination *destination, int target, const char *target_pa
     for (const char *slash; r == 0 && (slash = strchr(path, '/')); path = slash + 1)
         r = enter(destination, path, (size_t)(slash - path));
     return r < 0 ? r : choose_name(destination, path);
+}
+
+bool destination_find(int target, const char *path, struct stat *ret_stat)
+{
+    char names[PATH_MAX], name[NAME_ESCAPED_SIZE];
+    size_t used = 0;
+
+    for (;;) {
+        size_t n = strcspn(path, "/");
+
+        if (escape_component(name, path, n) < 0 || used + strlen(name) + 2 > sizeof(names))
+            return false;
+        used += (size_t)sprintf(names + used, "%s%s", used > 0 ? "/" : "", name);
+        if (!path[n])
+            break;
+        path += n + 1;
+    }
+    _cleanup_(closep) int handle = beneath_find(target, names, ret_stat);
+    return handle >= 0 && S_ISREG(ret_stat->st_mode);
 }
 
 void destination_deinit(Destination *destination)

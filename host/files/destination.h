@@ -2,6 +2,7 @@
 #pragma once
 
 #include <limits.h>
+#include <sys/stat.h>
 
 #include "host/files/names.h"
 
@@ -14,9 +15,12 @@ typedef struct Destination {
     char name[NAME_ESCAPED_SIZE + sizeof(OTHER_KIND)];
     char path[PATH_MAX]; /* on the host */
     size_t length;
+    unsigned made; /* directories, for it */
 } Destination;
 
 /* The place for the relative `path` below `target`, whose host path is `target_path`; makes the directories
  * it needs. To be deinitialised after failure as well. -ENAMETOOLONG when no host path can name it. */
 int destination_init(Destination *destination, int target, const char *target_path, const char *path);
+/* What is at that place, if it is a regular file. False when none is, or none can be found. */
+bool destination_find(int target, const char *path, struct stat *ret_stat);
 void destination_deinit(Destination *destination);

@@ -88,8 +88,48 @@ static char *too_large(uint64_t size, uint64_t limit)
     return reason;
 }
 
+/* ---- room ------------------------------------------------------------------------------------------------
+ */
+
+#define DIRECTORY_BYTES 4096u
+
+static Space space_of(const struct stat *st)
+{
+    return (Space){(uint64_t)st->st_blocks * 512, 1};
+}
+
+/* What the copy that is there gives back when another one takes its place. */
+static Space space_replaced(const Publisher *publisher, const char *path)
+{
+    struct stat st;
+
+    return destination_find(publisher->target, path, &st) ? space_of(&st) : (Space){0};
+}
+
+static bool has_room(const Publisher *publisher, const char *path, const struct stat *st)
+{
+    return !publisher->room ||
+           room_has(publisher->room, publisher->target, space_of(st), space_replaced(publisher, path));
+}
+
+static char *no_room(const Publisher *publisher)
+{
+    const Space *limit = &publisher->room->limit;
+    char *reason = NULL;
+
+    if (asprintf(&reason,
+                 "no room: the copies of a session's artifacts may take %llu bytes and %llu files together "
+                 "(options disk and files)",
+                 (unsigned long long)limit->bytes, (unsigned long long)limit->files) < 0)
+        return NULL;
+    return reason;
+}
+
+/* ---- one file --------------------------------------------------------------------------------------------
+ */
+
 /* Why a regular file is not even to be opened; NULL when it is. */
-static char *over_limit(const Publisher *publisher, const struct stat *st)
+static char *over_limit(const Publisher *publisher, const char *path, const struct stat *st)
 {
     const PublishLimits *limits = publisher->limits;
     uint64_t size = MAX((uint64_t)st->st_size, (uint64_t)st->st_blocks * 512);
@@ -100,7 +140,7 @@ static char *over_limit(const Publisher *publisher, const struct stat *st)
         return strdup("over the limit of files for one call");
     if ((uint64_t)st->st_size > limits->call_bytes - publisher->bytes)
         return strdup("over the limit of bytes for one call");
-    return NULL;
+    return has_room(publisher, path, st) ? NULL : no_room(publisher);
 }
 
 static char *failure(const char *what, int error)
@@ -109,9 +149,6 @@ static char *failure(const char *what, int error)
 
     return asprintf(&reason, "%s: %s", what, strerror(-error)) < 0 ? NULL : reason;
 }
-
-/* ---- one file --------------------------------------------------------------------------------------------
- */
 
 static bool unchanged(int fd, const struct stat *before)
 {
@@ -150,13 +187,26 @@ static int rename_temporary(int target, const Destination *destination)
     return renameat(target, TEMPORARY, destination->directory, destination->name) < 0 ? -errno : 0;
 }
 
+/* -EDQUOT when the copy turned out larger than there is room. */
 static int move_into_place(Publisher *publisher, const IndexEntry *entry, Artifact *artifact)
 {
-    _cleanup_(destination_deinit) Destination destination;
-    int r = destination_init(&destination, publisher->target, publisher->target_path, entry->path);
+    Space replaced = space_replaced(publisher, entry->path), taken;
+    _cleanup_(destination_deinit) Destination destination = {.directory = -1};
+    struct stat st;
+    int r = fstatat(publisher->target, TEMPORARY, &st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 
+    if (r == 0 && !has_room(publisher, entry->path, &st))
+        r = -EDQUOT;
+    if (r == 0)
+        r = destination_init(&destination, publisher->target, publisher->target_path, entry->path);
     if (r == 0)
         r = rename_temporary(publisher->target, &destination);
+    if (r == 0 && publisher->room) {
+        taken = space_of(&st);
+        taken.bytes += (uint64_t)destination.made * DIRECTORY_BYTES;
+        taken.files += destination.made;
+        room_take(publisher->room, taken, replaced);
+    }
     if (r == 0 && !(artifact->host_path = strdup(destination.path)))
         r = -ENOMEM;
     return r;
@@ -198,10 +248,17 @@ static int publish_opened(Publisher *publisher, IndexEntry *entry, int fd, const
     return 0;
 }
 
+static char *not_published(const Publisher *publisher, int error)
+{
+    if (error == -EDQUOT && publisher->room)
+        return no_room(publisher);
+    return error == -ENAMETOOLONG ? strdup("path too long") : failure("could not be copied", error);
+}
+
 /* One attempt at a regular file. -ESTALE when it is worth another. */
 static int publish_regular(Publisher *publisher, IndexEntry *entry, int handle, const struct stat *st)
 {
-    char *reason = over_limit(publisher, st);
+    char *reason = over_limit(publisher, entry->path, st);
 
     if (reason) {
         report_skipped(publisher, entry, st, reason);
@@ -214,8 +271,7 @@ static int publish_regular(Publisher *publisher, IndexEntry *entry, int handle, 
     }
     int r = publish_opened(publisher, entry, fd, st);
     if (r < 0 && r != -ESTALE)
-        report_skipped(publisher, entry, st,
-                       r == -ENAMETOOLONG ? strdup("path too long") : failure("could not be copied", r));
+        report_skipped(publisher, entry, st, not_published(publisher, r));
     return r == -ESTALE ? r : 0;
 }
 

@@ -4,6 +4,7 @@
 #include "host/files/artifact_list.h"
 #include "host/files/copy.h"
 #include "host/files/index.h"
+#include "host/files/room.h"
 
 typedef struct PublishLimits {
     uint64_t file_bytes; /* one file: its size, and the space it takes */
@@ -20,6 +21,7 @@ typedef struct Publisher {
     const PublishLimits *limits;
     ArtifactList *list; /* what is found is added to it */
     Index *index;
+    Room *room; /* of the directory of the copies; NULL: not bounded */
 
     Copier copier;
     uint64_t bytes; /* copied */

@@ -84,12 +84,11 @@ typedef void (*OnDirectory)(Removal *removal, int dirfd, const char *name);
 /* Unlinks what is in `dirfd` and hands each directory to `on_directory`. */
 static void empty_directory(Removal *removal, int dirfd, OnDirectory on_directory)
 {
-    int copy = beneath_open(dirfd, ".", O_RDONLY | O_DIRECTORY, 0);
-    DIR *stream = copy < 0 ? NULL : fdopendir(copy);
+    DIR *stream;
+    int r = beneath_open_list(dirfd, ".", &stream);
 
-    if (!stream) {
-        removal_fail(removal, copy < 0 ? copy : -errno);
-        closep(&copy);
+    if (r < 0) {
+        removal_fail(removal, r);
         return;
     }
     for (struct dirent *entry; (entry = readdir(stream));) {

@@ -92,14 +92,12 @@ static int move(int from, const char *name, int to, int aside)
 /* One pass over what is in `from`; whether there was anything goes to ret_any. */
 static int move_pass(int from, int to, int aside, const char *const *skip, bool *ret_any)
 {
-    int fd = open_directory(from, "."), r = 0;
-    DIR *stream = fd < 0 ? NULL : fdopendir(fd);
+    DIR *stream;
+    int r = beneath_open_list(from, ".", &stream);
 
     *ret_any = false;
-    if (!stream) {
-        closep(&fd);
-        return fd < 0 ? fd : -ENOMEM;
-    }
+    if (r < 0)
+        return r;
     for (struct dirent *entry; r == 0 && (entry = readdir(stream));) {
         const char *name = entry->d_name;
 

@@ -151,13 +151,10 @@ typedef struct Sweep {
 static void for_each_name(const Sweep *sweep, const char *directory,
                           void (*on_name)(const Sweep *sweep, const char *name))
 {
-    int fd = beneath_open(sweep->state, directory, O_RDONLY | O_DIRECTORY, 0);
-    DIR *stream = fd < 0 ? NULL : fdopendir(fd);
+    DIR *stream;
 
-    if (!stream) {
-        closep(&fd);
+    if (beneath_open_list(sweep->state, directory, &stream) < 0)
         return;
-    }
     for (struct dirent *entry; (entry = readdir(stream));)
         if (entry->d_name[0] != '.')
             on_name(sweep, entry->d_name);
