@@ -14,6 +14,7 @@
 #include "host/front.h"
 #include "host/guest.h"
 #include "host/journal_ended.h"
+#include "host/kept.h"
 #include "host/pool.h"
 #include "host/scheduling.h"
 #include "host/session.h"
@@ -216,6 +217,7 @@ static int begin(Controller *controller, Problem *problem)
         look_for_disks(controller);
         take_over(controller);
         pool_begin(controller->pool);
+        kept_begin(controller);
     }
     return r;
 }
@@ -239,6 +241,7 @@ static void end(Controller *controller)
     /* What the threads still do may end in a reply: they go before the sockets. */
     worker_free(controller->makers);
     worker_free(controller->worker);
+    kept_end(controller);
     pool_free(controller->pool);
     if (controller->loop) {
         calls_deinit(controller);

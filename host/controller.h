@@ -12,6 +12,7 @@ typedef struct Engine Engine;
 typedef struct Session Session;
 typedef struct Call Call;
 typedef struct Guest Guest;
+typedef struct Kept Kept;
 typedef struct Pool Pool;
 
 /* Every call that runs or is stored. */
@@ -50,6 +51,7 @@ typedef struct Controller {
     Ended ended;
     List epitaphs; /* the oldest first; see epitaph.h */
     size_t epitaph_count;
+    Kept *kept;           /* what ended sessions left */
     size_t adopting;      /* sandboxes */
     List adopt_waiting;   /* see adopt_wait.h */
     uint64_t last_number; /* of a request to a guest */

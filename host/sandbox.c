@@ -3,6 +3,7 @@
 
 #include "host/adopt.h"
 #include "host/journal_sandbox.h"
+#include "host/kept.h"
 #include "host/former.h"
 #include "host/pool.h"
 #include "host/sandbox_parts.h"
@@ -127,6 +128,7 @@ void sandbox_end(Sandbox *sandbox)
         session_free(session, &farewell);
     sandbox_free(sandbox);
     adopt_forget(controller, adoption);
+    kept_wake(controller);
     farewell_tell(&farewell, controller);
 }
 

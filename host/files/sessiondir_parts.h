@@ -1,4 +1,4 @@
-/* What sessiondir.c (making) and sessiondir_remove.c share. Nobody else includes this. */
+/* What sessiondir.c (making), sessiondir_remove.c and leftovers.c share. Nobody else includes this. */
 #pragma once
 
 #include "host/files/sessiondir.h"
@@ -10,6 +10,10 @@
 
 /* Everything of sessions/ID that is not published; `sessions/ID` too when that leaves nothing. */
 void sessiondir_discard(const char *state_dir, int state, const char *id, Worker *worker);
+
+/* Removes `name` of `parent`: out of the way at once, for good on a worker thread. False when it is not there.
+ */
+bool sessiondir_set_aside(const char *state_dir, int state, int parent, const char *name, Worker *worker);
 
 /* Directories that nothing was published to: what is not empty stays. */
 void sessiondir_remove_empty(const SessionDir *directory);

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "host/files/beneath.h"
 #include "host/files/disk_mount.h"
@@ -71,12 +72,21 @@ static bool set_aside(int dirfd, const char *name, int removed, char ret[32])
     }
 }
 
-static void discard(const char *state_dir, int removed, int session, const char *name, Worker *worker)
+static bool discard(const char *state_dir, int removed, int session, const char *name, Worker *worker)
 {
     char aside[32];
 
-    if (set_aside(session, name, removed, aside))
-        remove_later(state_dir, removed, aside, -1, worker);
+    if (!set_aside(session, name, removed, aside))
+        return false;
+    remove_later(state_dir, removed, aside, -1, worker);
+    return true;
+}
+
+bool sessiondir_set_aside(const char *state_dir, int state, int parent, const char *name, Worker *worker)
+{
+    _cleanup_(closep) int removed = beneath_mkdirs(state, "removed", PRIVATE_MODE, NOBODY_ELSE);
+
+    return removed >= 0 && discard(state_dir, removed, parent, name, worker);
 }
 
 /* What is mounted on the session's directories goes with the image it comes from. */
@@ -122,10 +132,12 @@ void sessiondir_remove_empty(const SessionDir *directory)
     if (directory->work_published_path) {
         rmdir(directory->work_published_path);
         snprintf(path, sizeof(path), "%s/outputs/%s", directory->state_dir, directory->published_id);
-        rmdir(path);
+        if (rmdir(path) < 0)
+            utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW); /* it has ended now: leftovers.h */
     }
     snprintf(path, sizeof(path), "%s/sessions/%s", directory->state_dir, directory->published_id);
-    rmdir(path);
+    if (rmdir(path) < 0)
+        utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW);
 }
 
 void sessiondir_remove(SessionDir *directory, Worker *worker)

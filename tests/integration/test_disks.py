@@ -216,7 +216,7 @@ def test_an_image_that_a_restart_of_the_machine_left(host):  # noqa: F811
     assert os.path.exists(host.path("sessions", "a", "disk"))
     host.limpetd.start()
     assert_gone(host.limpetd)
-    assert not os.path.exists(host.path("sessions", "a"))
+    wait_for(lambda: not os.path.exists(host.path("sessions", "a")))
 
 
 def test_a_spare_has_one(pool):  # noqa: F811
@@ -236,3 +236,48 @@ def test_spares_of_another_size(pool):  # noqa: F811
         assert pool.was_claimed(session)
         session.run(FILL)
         assert value(session, "fill('/session/huge')")[0] <= 33 * MIB
+
+
+# ---- published copies
+
+
+def published(path):
+    return sum(os.lstat(os.path.join(at, name)).st_blocks * 512 for at, _, names in os.walk(path) for name in names)
+
+
+def test_published_copies_are_bounded(small, limpetd, name):
+    """Files that come and go leave copies on the host; they are bounded like the disk that they came from."""
+    code = "import os\nfor old in os.listdir('/session/artifacts'): os.remove('/session/artifacts/' + old)\nopen('/session/artifacts/{}', 'wb').write(os.urandom(8 << 20))"
+    skipped, kept = {}, []
+    for i in range(8):
+        result = small.run(code.format(i))
+        assert result.ok and result.state == "kept"
+        skipped |= result.skipped
+        kept += result.artifacts.values()
+    assert 3 <= len(kept) <= 4 and len(skipped) == 8 - len(kept)
+    assert all("options disk and files" in why for why in skipped.values())
+    copies = os.path.join(limpetd.directory, "state", "sessions", name, "artifacts")
+    assert published(copies) <= 36 * MIB
+    # one that takes the place of an earlier copy has its room
+    again = small.run(code.format(0))
+    assert list(again.artifacts) == ["/session/artifacts/0"]
+    # and what is removed on the host makes room
+    os.remove(kept[1])
+    assert list(small.run(code.format("new")).artifacts) == ["/session/artifacts/new"]
+
+
+def test_published_files_are_bounded(small):
+    """Not only their bytes: names are room, too."""
+    code = "import os, shutil\nshutil.rmtree('/session/artifacts/d', True)\nos.makedirs('/session/artifacts/d/{0}')\nfor i in range(400): open(f'/session/artifacts/d/{0}/{{i}}', 'w').write('x')"
+    results = [small.run(code.format(i)) for i in range(4)]
+    assert all(result.ok for result in results)
+    assert 1000 <= sum(len(result.artifacts) for result in results) <= 1125
+    assert results[3].skipped
+    assert small.run("1").result == "1"
+
+
+def test_links_in_artifacts(small):
+    """They are not what they point to, on the disk or off it."""
+    result = small.run("os.symlink('/etc/passwd', '/session/artifacts/a'); os.symlink('/session', '/session/artifacts/b'); os.symlink('../../..', '/session/artifacts/c'); open('/session/artifacts/d', 'w').write('x')")
+    assert list(result.artifacts) == ["/session/artifacts/d"]
+    assert {os.path.basename(path) for path in result.skipped} == {"a", "b", "c"}

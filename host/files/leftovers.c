@@ -1,0 +1,108 @@
+#include "host/files/leftovers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "host/files/beneath.h"
+#include "host/files/sessiondir_parts.h"
+#include "host/files/space.h"
+
+static const char *const places[] = {[LEFTOVER_ARTIFACTS] = "sessions", [LEFTOVER_OUTPUT] = "outputs"};
+/* What counts of them, and goes. */
+static const char *const contents[] = {[LEFTOVER_ARTIFACTS] = "artifacts", [LEFTOVER_OUTPUT] = "."};
+
+static double seconds(struct timespec time)
+{
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static int append(Leftovers *leftovers, const Leftover *leftover)
+{
+    if (leftovers->n == leftovers->capacity) {
+        size_t capacity = leftovers->capacity ? 2 * leftovers->capacity : 64;
+        Leftover *more = realloc(leftovers->entries, capacity * sizeof(*more));
+
+        if (!more)
+            return -ENOMEM;
+        leftovers->entries = more;
+        leftovers->capacity = capacity;
+    }
+    leftovers->entries[leftovers->n++] = *leftover;
+    return 0;
+}
+
+/* A directory without anything published is none. */
+static int look_at(Leftovers *leftovers, LeftoverKind kind, int place, const char *id)
+{
+    struct stat st;
+    _cleanup_(closep) int handle = beneath_open(place, id, O_PATH | O_DIRECTORY, 0);
+    Space space = {0};
+
+    if (handle < 0 || fstat(handle, &st) < 0)
+        return 0;
+    space_add(&space, handle, contents[kind]);
+    if (space.files == 0)
+        return 0;
+    Leftover leftover = {kind, strdup(id), space.bytes, seconds(st.st_mtim)};
+    int r = leftover.id ? append(leftovers, &leftover) : -ENOMEM;
+    if (r < 0)
+        free(leftover.id);
+    return r;
+}
+
+static int find_kind(Leftovers *leftovers, int state, LeftoverKind kind)
+{
+    DIR *stream;
+    int r = beneath_open_list(state, places[kind], &stream);
+
+    if (r < 0)
+        return 0;
+    for (struct dirent *entry; r == 0 && (entry = readdir(stream));)
+        if (entry->d_name[0] != '.')
+            r = look_at(leftovers, kind, dirfd(stream), entry->d_name);
+    closedir(stream);
+    return r;
+}
+
+int leftovers_find(Leftovers *ret, const char *state_dir)
+{
+    _cleanup_(closep) int state = open(state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    Leftovers leftovers = {0};
+    int r = state < 0 ? -errno : find_kind(&leftovers, state, LEFTOVER_ARTIFACTS);
+
+    if (r == 0)
+        r = find_kind(&leftovers, state, LEFTOVER_OUTPUT);
+    if (r < 0)
+        leftovers_deinit(&leftovers);
+    else
+        *ret = leftovers;
+    return r;
+}
+
+void leftovers_deinit(Leftovers *leftovers)
+{
+    for (size_t i = 0; i < leftovers->n; i++)
+        free(leftovers->entries[i].id);
+    free(leftovers->entries);
+    *leftovers = (Leftovers){0};
+}
+
+bool leftover_remove(const Leftover *leftover, const char *state_dir, Worker *worker)
+{
+    _cleanup_(closep) int state = open(state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_(closep) int place =
+        state < 0 ? -1 : beneath_open(state, places[leftover->kind], O_PATH | O_DIRECTORY, 0);
+    struct stat st;
+
+    if (place < 0 || fstatat(place, leftover->id, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode) ||
+        seconds(st.st_mtim) != leftover->ended)
+        return false;
+    if (leftover->kind == LEFTOVER_OUTPUT)
+        return sessiondir_set_aside(state_dir, state, place, leftover->id, worker);
+    _cleanup_(closep) int session = beneath_open(place, leftover->id, O_PATH | O_DIRECTORY, 0);
+    if (session < 0 || !sessiondir_set_aside(state_dir, state, session, "artifacts", worker))
+        return false;
+    unlinkat(place, leftover->id, AT_REMOVEDIR);
+    return true;
+}

@@ -1,0 +1,31 @@
+/* Leftovers: what sessions that have ended leave below the state directory until it is too old or too much
+ * (retention.h): the published copies in sessions/ID/artifacts and outputs/ID. */
+#pragma once
+
+#include "host/files/worker.h"
+#include "proto/base/base.h"
+
+typedef enum LeftoverKind {
+    LEFTOVER_ARTIFACTS, /* sessions/ID/artifacts */
+    LEFTOVER_OUTPUT,    /* outputs/ID */
+} LeftoverKind;
+
+typedef struct Leftover {
+    LeftoverKind kind;
+    char *id;
+    uint64_t bytes;
+    double ended; /* Unix seconds: when its directory was last changed, which the end of its session does */
+} Leftover;
+
+typedef struct Leftovers {
+    Leftover *entries;
+    size_t n, capacity;
+} Leftovers;
+
+/* Lists them, with those of sessions that are still open. For a worker thread. 0 or -ENOMEM. */
+int leftovers_find(Leftovers *ret, const char *state_dir);
+void leftovers_deinit(Leftovers *leftovers);
+
+/* Removes one: out of the way at once, for good on a worker thread. False, and nothing done, when it has
+ * changed since it was found: another session has been there. */
+bool leftover_remove(const Leftover *leftover, const char *state_dir, Worker *worker);

@@ -1,0 +1,79 @@
+"""What sessions leave when they have ended, published artifacts and outputs, is bounded: by age, and in all."""
+
+import os
+import time
+
+from killed import host, wait_for  # noqa: F401
+
+DAY = 86400
+
+
+def leave(host, name, size=100000):  # noqa: F811
+    with host.client.open(name) as session:
+        result = session.run(host.code(f"open('/session/artifacts/a', 'wb').write(bytes(range(256)) * {size // 256})"))
+        (path,) = result.artifacts.values()
+    return path
+
+
+def put_back(path, seconds):
+    """As if it had ended so long ago."""
+    then = time.time() - seconds
+    os.utime(path, (then, then))
+
+
+def test_what_is_too_old_goes(host):  # noqa: F811
+    """Too old is a week."""
+    old, young = leave(host, "old"), leave(host, "young")
+    (output,) = host.client.run("open('artifacts/a', 'w').write('x')").artifacts.values()
+    put_back(host.path("sessions", "old"), 8 * DAY)
+    put_back(host.path("sessions", "young"), 6 * DAY)
+    directory = os.path.dirname(os.path.dirname(output))
+    wait_for(lambda: not os.path.exists(host.path("sessions", os.path.basename(directory))))  # it has ended
+    put_back(directory, 8 * DAY)
+    leave(host, "another")  # its end has them looked over
+    wait_for(lambda: not os.path.exists(old) and not os.path.exists(output))
+    assert os.path.exists(young)
+    assert not os.path.exists(host.path("sessions", "old"))
+
+
+def test_the_oldest_go_first(host, monkeypatch):  # noqa: F811
+    paths = [leave(host, f"s{i}", 400000) for i in range(4)]
+    for i in range(4):
+        put_back(host.path("sessions", f"s{i}"), 1000 - i)
+    host.limpetd.kill()
+    monkeypatch.setenv("LIMPET_KEEP_SIZE", "1m")
+    host.limpetd.start()  # the next controller looks them over as well
+    wait_for(lambda: not os.path.exists(paths[0]) and not os.path.exists(paths[1]))
+    assert os.path.exists(paths[2]) and os.path.exists(paths[3])
+
+
+def test_what_is_open_stays(host, monkeypatch):  # noqa: F811
+    host.limpetd.kill()
+    monkeypatch.setenv("LIMPET_KEEP_FOR", "0.001")
+    monkeypatch.setenv("LIMPET_KEEP_SIZE", "1")
+    host.limpetd.start()
+    session = host.client.open("open")
+    path = next(iter(session.run(host.code("open('/session/artifacts/a', 'w').write('x' * 100000)")).artifacts.values()))
+    put_back(host.path("sessions", "open"), DAY)
+    for i in range(2):
+        gone = leave(host, f"gone{i}")
+        wait_for(lambda: not os.path.exists(gone))
+    assert os.path.exists(path)
+    session.close()
+    wait_for(lambda: not os.path.exists(path))
+
+
+def test_links_are_not_followed(host, monkeypatch, tmp_path):  # noqa: F811
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("x" * 100000)
+    path = leave(host, "a")
+    os.symlink(outside, os.path.join(os.path.dirname(path), "link"))
+    os.makedirs(host.path("outputs"), exist_ok=True)
+    os.symlink(outside, host.path("outputs", "f" * 32))
+    host.limpetd.kill()
+    monkeypatch.setenv("LIMPET_KEEP_FOR", "0.001")
+    host.limpetd.start()
+    wait_for(lambda: not os.path.exists(path))
+    assert (outside / "precious").exists()
+    os.unlink(host.path("outputs", "f" * 32))

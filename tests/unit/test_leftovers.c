@@ -1,0 +1,177 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "host/files/leftovers.h"
+#include "host/files/remove.h"
+#include "host/files/room.h"
+
+static char state_dir[64];
+
+static const char *path_of(const char *name)
+{
+    static char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/%s", state_dir, name);
+    return path;
+}
+
+static void make_directory(const char *name)
+{
+    assert_int_equal(mkdir(path_of(name), 0755), 0);
+}
+
+static void make_file(const char *name, size_t size)
+{
+    char *bytes = calloc(1, size);
+    int fd = open(path_of(name), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, bytes, size), size);
+    close(fd);
+    free(bytes);
+}
+
+static bool exists(const char *name)
+{
+    return access(path_of(name), F_OK) == 0;
+}
+
+static int set_up(void **state)
+{
+    strcpy(state_dir, "/tmp/limpet-test-XXXXXX");
+    assert_non_null(mkdtemp(state_dir));
+    make_directory("sessions");
+    make_directory("outputs");
+    make_directory("elsewhere");
+    make_file("elsewhere/large", 1 << 20);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    assert_int_equal(remove_path(state_dir), 0);
+    return 0;
+}
+
+static const Leftover *find(const Leftovers *leftovers, const char *id)
+{
+    for (size_t i = 0; i < leftovers->n; i++)
+        if (strcmp(leftovers->entries[i].id, id) == 0)
+            return &leftovers->entries[i];
+    return NULL;
+}
+
+static void make_some(void)
+{
+    make_directory("sessions/one");
+    make_directory("sessions/one/artifacts");
+    make_file("sessions/one/artifacts/a", 100000);
+    make_directory("sessions/none"); /* nothing was published */
+    make_directory("outputs/two");
+    make_directory("outputs/two/work");
+    make_file("outputs/two/work/b", 200000);
+}
+
+static void test_found(void **state)
+{
+    Leftovers leftovers;
+
+    make_some();
+    assert_int_equal(leftovers_find(&leftovers, state_dir), 0);
+    assert_int_equal(leftovers.n, 2);
+    assert_in_range(find(&leftovers, "one")->bytes, 100000, 150000);
+    assert_in_range(find(&leftovers, "two")->bytes, 200000, 250000);
+    leftovers_deinit(&leftovers);
+}
+
+/* What somebody put there for us to follow. */
+static void test_links(void **state)
+{
+    Leftovers leftovers;
+
+    make_some();
+    assert_int_equal(symlink("../elsewhere", path_of("outputs/three")), 0);
+    assert_int_equal(symlink("../../../elsewhere", path_of("outputs/two/work/link")), 0);
+    assert_int_equal(mkdir(path_of("sessions/four"), 0755), 0);
+    assert_int_equal(symlink("../../elsewhere", path_of("sessions/four/artifacts")), 0);
+    assert_int_equal(leftovers_find(&leftovers, state_dir), 0);
+    assert_null(find(&leftovers, "three"));
+    assert_in_range(find(&leftovers, "two")->bytes, 200000, 250000);
+    for (size_t i = 0; i < leftovers.n; i++)
+        assert_true(leftover_remove(&leftovers.entries[i], state_dir, NULL));
+    assert_true(exists("elsewhere/large"));
+    assert_false(exists("outputs/two"));
+    assert_false(exists("sessions/one"));
+    leftovers_deinit(&leftovers);
+}
+
+/* Another session of that name has been there since. */
+static void test_changed_meanwhile(void **state)
+{
+    struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+    Leftovers leftovers;
+
+    make_some();
+    assert_int_equal(leftovers_find(&leftovers, state_dir), 0);
+    assert_int_equal(utimensat(AT_FDCWD, path_of("sessions/one"), times, 0), 0);
+    assert_false(leftover_remove(find(&leftovers, "one"), state_dir, NULL));
+    assert_true(exists("sessions/one/artifacts/a"));
+    assert_true(leftover_remove(find(&leftovers, "two"), state_dir, NULL));
+    assert_false(leftover_remove(find(&leftovers, "two"), state_dir, NULL));
+    leftovers_deinit(&leftovers);
+}
+
+static void test_nothing_there(void **state)
+{
+    Leftovers leftovers;
+
+    assert_int_equal(leftovers_find(&leftovers, state_dir), 0);
+    assert_int_equal(leftovers.n, 0);
+    leftovers_deinit(&leftovers);
+    assert_int_not_equal(leftovers_find(&leftovers, "/no/such/directory"), 0);
+}
+
+/* ---- room ------------------------------------------------------------------------------------------------
+ */
+
+static void test_room(void **state)
+{
+    Room room = room_of_disk(800000, 8);
+    int directory = open(path_of("outputs"), O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    assert_int_equal(room.limit.bytes, 900000);
+    assert_int_equal(room.limit.files, 9);
+    make_file("outputs/a", 409600);
+    assert_true(room_has(&room, directory, (Space){400000, 1}, (Space){0}));
+    assert_false(room_has(&room, directory, (Space){600000, 1}, (Space){0}));
+    assert_true(room_has(&room, directory, (Space){600000, 1}, (Space){409600, 1}));
+    assert_false(room_has(&room, directory, (Space){1, 9}, (Space){0}));
+    room_take(&room, (Space){400000, 1}, (Space){0});
+    assert_int_equal(room.used.files, 3);
+    assert_int_equal(unlink(path_of("outputs/a")), 0); /* by somebody else: noticed when it matters */
+    assert_true(room_has(&room, directory, (Space){800000, 1}, (Space){0}));
+    room_take(&room, (Space){0}, (Space){UINT64_MAX, UINT64_MAX});
+    assert_int_equal(room.used.bytes, 0);
+    close(directory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_found, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_links, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_changed_meanwhile, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_nothing_there, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_room, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
