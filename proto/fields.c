@@ -170,19 +170,23 @@ static int unknown_field(const msgpack_object *key, Problem *problem)
                        (int)MIN(key->via.str.size, (uint32_t)QUOTED_NAME), key->via.str.ptr);
 }
 
-int fields_decode(void *ret, const Field *fields, size_t n, const msgpack_object_map *body, Problem *problem)
+static int decode(void *ret, const Field *fields, size_t n, const msgpack_object_map *body, bool strict,
+                  Problem *problem)
 {
     uint64_t given = 0; /* a bit for each field */
-    size_t at = 0;
+    size_t next = 0;
 
     if (n > FIELDS_MAX)
         return problem_set(problem, ERR_INTERNAL, "a message cannot have more than %d fields", FIELDS_MAX);
-    for (uint32_t i = 0; i < body->size; i++, at++) {
+    for (uint32_t i = 0; i < body->size; i++) {
         const msgpack_object_kv *pair = &body->ptr[i];
+        size_t at = find_field(fields, n, next, &pair->key);
 
-        at = find_field(fields, n, at, &pair->key);
-        if (at == n)
+        if (at == n && strict)
             return unknown_field(&pair->key, problem);
+        if (at == n)
+            continue;
+        next = at + 1;
         if (pair->val.type == MSGPACK_OBJECT_NIL)
             continue;
         given |= UINT64_C(1) << at;
@@ -194,6 +198,17 @@ int fields_decode(void *ret, const Field *fields, size_t n, const msgpack_object
         if (fields[i].required && !(given >> i & 1))
             return problem_set(problem, ERR_BAD_REQUEST, "`%s` is missing", fields[i].name);
     return 0;
+}
+
+int fields_decode(void *ret, const Field *fields, size_t n, const msgpack_object_map *body, Problem *problem)
+{
+    return decode(ret, fields, n, body, true, problem);
+}
+
+int fields_decode_known(void *ret, const Field *fields, size_t n, const msgpack_object_map *body,
+                        Problem *problem)
+{
+    return decode(ret, fields, n, body, false, problem);
 }
 
 char *text_dup(Text text)

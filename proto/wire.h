@@ -115,6 +115,10 @@ typedef struct Field {
  * TOO_LARGE) that names the field. */
 int fields_decode(void *ret, const Field *fields, size_t n, const msgpack_object_map *body, Problem *problem);
 
+/* The same for what may come from a newer peer: unknown keys are passed over. */
+int fields_decode_known(void *ret, const Field *fields, size_t n, const msgpack_object_map *body,
+                        Problem *problem);
+
 char *
 text_dup(Text text); /* terminated copy, up to a NUL if there is one; NULL when out of memory or absent */
 bool text_equal(Text text, const char *other);

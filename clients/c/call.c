@@ -175,12 +175,14 @@ typedef struct HelloReply {
     uint64_t protocol;
     int64_t pid;
     Text peer, engine, image, warning;
+    const msgpack_object_array *features;
 } HelloReply;
 
 static const Field hello_fields[] = {
-    FIELD(FIELD_UINT, HelloReply, protocol, true, 0), FIELD(FIELD_TEXT, HelloReply, peer, true, 0),
-    FIELD(FIELD_INT, HelloReply, pid, true, 0),       FIELD(FIELD_TEXT, HelloReply, engine, true, 0),
-    FIELD(FIELD_TEXT, HelloReply, image, false, 0),   FIELD(FIELD_TEXT, HelloReply, warning, false, 0),
+    FIELD(FIELD_UINT, HelloReply, protocol, true, 0),   FIELD(FIELD_TEXT, HelloReply, peer, true, 0),
+    FIELD(FIELD_INT, HelloReply, pid, true, 0),         FIELD(FIELD_TEXT, HelloReply, engine, true, 0),
+    FIELD(FIELD_TEXT, HelloReply, image, false, 0),     FIELD(FIELD_TEXT, HelloReply, warning, false, 0),
+    FIELD(FIELD_ARRAY, HelloReply, features, false, 0),
 };
 
 static int take_hello(LimpetClient *client, Reply *reply)
@@ -204,8 +206,11 @@ static int take_hello(LimpetClient *client, Reply *reply)
         .image = arena_text(&arena, hello.image),
         .warning = arena_text(&arena, hello.warning),
     };
-    if (arena.failed)
-        return -ENOMEM;
+    if (hello.features)
+        r = texts_read(&controller.features, &controller.n_features, hello.features, &arena,
+                       &client->problem);
+    if (r < 0 || arena.failed)
+        return r < 0 ? r : -ENOMEM;
     reply_deinit(&client->hello);
     client->hello = *reply;
     client->controller = controller;

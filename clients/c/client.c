@@ -111,7 +111,7 @@ void reply_deinit(Reply *reply)
 
 int reply_fields(void *ret, const Field *fields, size_t n, const msgpack_object_map *body, Problem *problem)
 {
-    int r = fields_decode(ret, fields, n, body, problem);
+    int r = fields_decode_known(ret, fields, n, body, problem);
 
     if (r < 0) {
         problem->code = ERR_PROTOCOL_MISMATCH;

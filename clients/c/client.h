@@ -19,7 +19,8 @@ typedef struct Reply {
 
 void reply_deinit(Reply *reply);
 
-/* fields_decode() for what the controller said: what is wrong with it is no fault of the caller. */
+/* fields_decode_known() for what the controller said: what is wrong with it is no fault of the caller. A
+ * newer controller says more than this library knows. */
 int reply_fields(void *ret, const Field *fields, size_t n, const msgpack_object_map *body, Problem *problem);
 
 /* Terminated copies that live as long as a message. The first failure sticks. */

@@ -106,6 +106,8 @@ typedef struct LimpetController {
     const char *engine;  /* "oci", "docker" or "local" */
     const char *image;   /* the default image; NULL when there is none */
     const char *warning; /* what a person should know once, as that the engine does not isolate; or NULL */
+    const char *const *features; /* names of what it can do, of which a client may know only some */
+    size_t n_features;
 } LimpetController;
 
 LIMPET_API const LimpetController *limpet_controller(const LimpetClient *client);

@@ -6,10 +6,24 @@ typedef struct Hello {
     Text peer;
 } Hello;
 
+static const char *const features[] = {
+#define FEATURE(name, meaning) name,
+#include "proto/features.def"
+#undef FEATURE
+};
+
 static const Field fields[] = {
     FIELD(FIELD_UINT, Hello, protocol, true, 0),
     FIELD(FIELD_TEXT, Hello, peer, true, 128),
 };
+
+static void write_features(Writer *w)
+{
+    write_key(w, "features");
+    write_array(w, ARRAY_SIZE(features));
+    for (size_t i = 0; i < ARRAY_SIZE(features); i++)
+        write_text(w, features[i]);
+}
 
 static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
 {
@@ -27,7 +41,7 @@ static void handle(Controller *controller, Request *request, const msgpack_objec
         return;
     }
     writer_init(&w, &reply);
-    write_map(&w, 6);
+    write_map(&w, 7);
     write_key(&w, "protocol");
     write_uint(&w, PROTOCOL_VERSION);
     write_key(&w, "peer");
@@ -42,6 +56,7 @@ static void handle(Controller *controller, Request *request, const msgpack_objec
     write_text(&w, engine->isolates
                        ? NULL
                        : "the engine 'local' does not isolate: code runs as this user, on this machine");
+    write_features(&w);
     writer_finish(&w);
     request_reply(request, &reply);
 }

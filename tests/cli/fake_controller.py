@@ -13,6 +13,9 @@ import threading
 import msgpack
 import zmq
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
+from newer import newer  # noqa: E402
+
 VERSION = 1
 KINDS = {
     "hello": 1, "reply": 2, "error": 3, "open": 10, "run": 11, "interrupt": 12, "reset": 13, "close": 14,
@@ -45,6 +48,8 @@ class Request:
         self.controller, self.peer, self.kind, self.id, self.body = controller, peer, kind, number, body
 
     def send(self, kind, body):
+        if self.controller.newer:
+            body = newer(body)
         self.raw(msgpack.packb([VERSION, KINDS[kind], self.id, body]))
 
     def raw(self, frame):
@@ -60,9 +65,11 @@ class Request:
 class FakeController:
     """Answers each kind of message with the function that `handlers` has for it; keeps every message."""
 
-    def __init__(self, path, warning=None, **handlers):
+    def __init__(self, path, warning=None, newer=False, **handlers):
+        """``newer``: it says more than its clients know."""
         self.path = str(path)
         self.warning = warning
+        self.newer = newer
         self.handlers = {"hello": self.hello, "open": self.open, "credit": lambda request: None,
                          "answer": lambda request: None} | handlers
         self.requests = queue.Queue()
@@ -84,7 +91,7 @@ class FakeController:
 
     def hello(self, request):
         request.reply(protocol=VERSION, peer="fake/1", pid=os.getpid(), engine="local", image=None,
-                      warning=self.warning)
+                      warning=self.warning, features=["asks", "of-the-future"])
 
     def open(self, request):
         request.reply(session=request.body["session"], instance="i1", created=True, engine="local", options={})

@@ -1,5 +1,5 @@
 /* A user of liblimpet in strict C99, for test_library.py: one line of output per thing that happened.
- * library SOCKET run|result|state|impatient|unconnected */
+ * library SOCKET run|result|state|features|impatient|unconnected */
 #include <stdio.h>
 #include <string.h>
 
@@ -167,13 +167,15 @@ int main(int argc, char **argv)
         r = limpet_result(client, "run", LIMPET_FOREVER, &result);
     else if (!r && strcmp(argv[2], "state") == 0)
         r = state(client, &result);
-    else if (!r)
+    else if (!r && strcmp(argv[2], "features") != 0)
         r = run(client, &result);
+    if (!r && strcmp(argv[2], "features") == 0)
+        print_texts("feature", limpet_controller(client)->features, limpet_controller(client)->n_features);
     if (r)
         r = fail(client);
     else if (result)
         print_result(result);
-    else
+    else if (strcmp(argv[2], "result") == 0)
         printf("still running\n");
     limpet_result_free(result);
     limpet_free(client);

@@ -128,6 +128,13 @@ def test_sockets_are_ours_alone(limpetd):
     assert stat.S_IMODE(status.st_mode) == 0o600 and status.st_uid == os.geteuid()
 
 
+def test_it_says_what_it_can_do(limpetd):
+    with open(os.path.join(ROOT, "proto", "features.def"), encoding="utf-8") as table:
+        features = re.findall(r'^FEATURE\("([^"]+)"', table.read(), re.M)
+    with limpetd.client() as client:
+        assert client.features() == set(features) > {"asks"}
+
+
 def test_the_local_engine_warns(limpetd):
     with limpetd.client() as client:
         if limpetd.isolates:

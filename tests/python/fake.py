@@ -3,6 +3,7 @@
 import os
 import queue
 import socket
+import sys
 import threading
 
 import msgpack
@@ -15,6 +16,9 @@ CHECKPOINT, CHECKPOINTS, ROLLBACK, DROP, BRANCH, COMMIT, NAMESPACE = 20, 21, 22,
 OUTPUT, DISPLAY, CREDIT, ASK, ANSWER = 40, 41, 42, 43, 44
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+from newer import newer  # noqa: E402
+
 RUN_ID = "00112233445566778899aabbccddeeff"
 
 
@@ -73,6 +77,8 @@ class Request:
         self.controller, self.peer, self.kind, self.number, self.body = controller, peer, kind, number, body
 
     def send(self, kind, body):
+        if self.controller.newer:
+            body = newer(body)
         self.controller.router.send_multipart([self.peer, msgpack.packb([1, kind, self.number, body])])
 
     def reply(self, **body):
@@ -95,6 +101,7 @@ class Controller:
         self.requests = []
         self.seen = queue.Queue()  # the same, to wait for
         self.warning = None
+        self.newer = False  # whether it says more than its clients know
         self.handlers = {
             HELLO: self.hello,
             OPEN: self.open,
@@ -161,7 +168,8 @@ class Controller:
 
     def hello(self, request):
         request.reply(
-            protocol=1, peer="fake/1", pid=os.getpid(), engine="local", image=None, warning=self.warning
+            protocol=1, peer="fake/1", pid=os.getpid(), engine="local", image=None, warning=self.warning,
+            features=["asks", "of-the-future"],
         )
 
     def open(self, request):

@@ -57,12 +57,23 @@ static Writer *begin(size_t pairs)
     return &t.writer;
 }
 
-static int decode(void)
+static void unpack(void)
 {
     assert_int_equal(writer_finish(&t.writer), 0);
     t.problem = PROBLEM_NULL;
     assert_int_equal(message_decode(&t.message, buf_head(&t.buf), t.buf.size, &t.problem), 0);
     t.options = (Options){.pids = 128, .timeout = 30, .stream = true};
+}
+
+static int decode_known(void)
+{
+    unpack();
+    return fields_decode_known(&t.options, fields, ARRAY_SIZE(fields), &t.message.body, &t.problem);
+}
+
+static int decode(void)
+{
+    unpack();
     return fields_decode(&t.options, fields, ARRAY_SIZE(fields), &t.message.body, &t.problem);
 }
 
@@ -183,6 +194,29 @@ static void unknown_and_missing(void **state)
     refused(ERR_BAD_REQUEST, "`name` is missing");
 }
 
+static void unknown_ones_of_a_newer_peer(void **state)
+{
+    Writer *w = begin(4);
+
+    write_key(w, "colour");
+    write_map(w, 0);
+    write_key(w, "name");
+    write_text(w, "a");
+    write_bytes(w, "pids", 4);
+    write_uint(w, 9);
+    write_key(w, "stream");
+    write_bool(w, false);
+    assert_int_equal(decode_known(), 0);
+    assert_true(text_equal(t.options.name, "a"));
+    assert_int_equal(t.options.pids, 128);
+    assert_false(t.options.stream);
+
+    write_key(w = begin(1), "colour");
+    write_nil(w);
+    assert_int_equal(decode_known(), -EPROTO);
+    assert_string_equal(t.problem.text, "`name` is missing");
+}
+
 static void wrong_types(void **state)
 {
     static const struct {
@@ -253,6 +287,7 @@ int main(void)
         cmocka_unit_test(absent_and_nil_are_the_same),
         cmocka_unit_test(integers_are_numbers_too),
         cmocka_unit_test(unknown_and_missing),
+        cmocka_unit_test(unknown_ones_of_a_newer_peer),
         cmocka_unit_test(wrong_types),
         cmocka_unit_test(out_of_range),
         cmocka_unit_test(copies_of_text),

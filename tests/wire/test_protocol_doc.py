@@ -1,4 +1,4 @@
-"""PROTOCOL.md says what messages.def, errors.def, limits.h and the vectors say."""
+"""PROTOCOL.md says what messages.def, errors.def, features.def, limits.h and the vectors say."""
 
 import json
 import pathlib
@@ -11,6 +11,7 @@ PROTO = pathlib.Path(__file__).resolve().parents[2] / "proto"
 DOC = (PROTO / "PROTOCOL.md").read_text("utf-8")
 MESSAGES = re.findall(r'^MESSAGE\((\d+), (\w+), "(\w+)", "([^"]+)"\)$', (PROTO / "messages.def").read_text(), re.M)
 ERRORS = re.findall(r'^ERROR\((\d+), (\w+), "(\w+)", "([^"]+)"\)$', (PROTO / "errors.def").read_text(), re.M)
+FEATURES = re.findall(r'^FEATURE\("([a-z-]+)", "([^"]+)"\)$', (PROTO / "features.def").read_text(), re.M)
 UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
@@ -59,6 +60,15 @@ def test_errors():
     assert [row[:2] for row in documented] == [(number, name) for number, _, name, _ in ERRORS]
     for (_, name, meaning), (_, _, _, full) in zip(documented, ERRORS):
         assert full.startswith(meaning), name
+
+
+def test_features():
+    assert len(FEATURES) == (PROTO / "features.def").read_text().count("\nFEATURE(") > 0
+    assert rows("What a version promises") == [(f"`{name}`", meaning) for name, meaning in FEATURES]
+    names = [name for name, _ in FEATURES]
+    assert names == sorted(set(names))
+    hello = json.loads((PROTO / "vectors/hello-reply.json").read_text("utf-8"))
+    assert hello["body"]["features"] == names
 
 
 def test_limits():

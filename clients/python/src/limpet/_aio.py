@@ -118,6 +118,10 @@ class AsyncClient:
         """As :meth:`limpet.Client.result`."""
         return await self._request(_requests.result(run_id, timeout))
 
+    async def features(self) -> frozenset[str]:
+        """As :meth:`limpet.Client.features`."""
+        return await self._request(_requests.features())
+
     async def shutdown(self) -> None:
         """Ends every session and the controller; returns when all is gone. Starts no controller."""
         await self._request(_requests.shutdown(), start=False)

@@ -141,6 +141,10 @@ class Client:
         """
         return self._request(_requests.result(run_id, timeout))
 
+    def features(self) -> frozenset[str]:
+        """Names of what the controller can do, as PROTOCOL.md lists them; a newer one may have others besides."""
+        return self._request(_requests.features())
+
     def shutdown(self) -> None:
         """Ends every session and the controller; returns when all is gone. Starts no controller."""
         self._request(_requests.shutdown(), start=False)

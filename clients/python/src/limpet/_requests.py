@@ -142,6 +142,10 @@ def namespace() -> Request[Namespace]:
     return Request(_wire.NAMESPACE, {}, Namespace.from_wire)
 
 
+def features() -> Request[frozenset[str]]:
+    return Request(_wire.HELLO, dict(HELLO), lambda body: frozenset(body.get("features") or ()))
+
+
 def check_hello(body: Mapping[str, Any]) -> Optional[str]:
     """The controller's warning, when it has one."""
     if body.get("protocol") != _wire.VERSION:

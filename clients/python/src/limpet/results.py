@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Mapping, Optional, Union
 
 from .errors import ProtocolMismatch
-from .state import Changed
+from .state import Changed, known
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class SessionInfo:
     @classmethod
     def from_wire(cls, row: Mapping[str, Any]) -> SessionInfo:
         try:
-            return cls(**{"container": None, **row})
+            return known(cls, {"container": None, **row})
         except TypeError as error:
             raise ProtocolMismatch(f"a row of sessions is malformed: {error}") from error
 
@@ -158,8 +158,7 @@ class Result:
         """From the protocol's record; ProtocolMismatch when it is none."""
         fields = {**_ABSENT, **record}
         if fields.keys() != _FIELDS:
-            odd = ", ".join(sorted(map(str, fields.keys() ^ _FIELDS)))
-            raise ProtocolMismatch(f"the record of a call has other fields than this client knows: {odd}")
+            fields = _known_fields(fields)
         try:
             _convert(fields)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -226,15 +225,23 @@ def display_from_wire(body: Mapping[str, Any]) -> Display:
         raise ProtocolMismatch(f"a display is malformed: {error!r}") from error
 
 
+def _known_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    """Without those that only a newer controller knows."""
+    missing = ", ".join(sorted(_FIELDS - fields.keys()))
+    if missing:
+        raise ProtocolMismatch(f"the record of a call lacks {missing}")
+    return {name: fields[name] for name in _ORDER}
+
+
 def _convert(fields: dict[str, Any]) -> None:
-    fields["usage"] = Usage(**fields["usage"])
+    fields["usage"] = known(Usage, fields["usage"])
     if fields["error"] is not None:
         error = fields["error"]
         fields["error"] = ErrorInfo(error["name"], error.get("message") or "", error.get("traceback") or "")
     if fields["displays"]:
         fields["displays"] = [display_from_wire(entry) for entry in fields["displays"]]
     if fields["rolled_back_to"] is not None:
-        fields["rolled_back_to"] = RolledBackTo(**{"checkpoint": None, **fields["rolled_back_to"]})
+        fields["rolled_back_to"] = known(RolledBackTo, {"checkpoint": None, **fields["rolled_back_to"]})
     fields["not_restored"] = list(fields["not_restored"])
     if fields["state_protection"] is None:
         fields["state_protection"] = {}
@@ -245,7 +252,7 @@ def _convert(fields: dict[str, Any]) -> None:
         fields["artifacts"] = {_path(path): _path(host) for path, host in fields["artifacts"].items()}
     if fields["artifact_info"]:
         fields["artifact_info"] = {
-            _path(path): ArtifactInfo(**info) for path, info in fields["artifact_info"].items()
+            _path(path): known(ArtifactInfo, info) for path, info in fields["artifact_info"].items()
         }
     if fields["skipped"]:
         fields["skipped"] = {_path(path): reason for path, reason in fields["skipped"].items()}

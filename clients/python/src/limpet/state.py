@@ -31,7 +31,7 @@ class Variable:
     def from_wire(cls, row: Mapping[str, Any]) -> Variable:
         try:
             shape = row.get("shape")
-            return cls(**{**row, "shape": None if shape is None else tuple(shape)})
+            return known(cls, {**row, "shape": None if shape is None else tuple(shape)})
         except (AttributeError, TypeError) as error:
             raise ProtocolMismatch(f"a variable is malformed: {error}") from error
 
@@ -145,6 +145,12 @@ class Committed:
         return _made(cls, _map(body))
 
 
+def known(cls: type[T], fields: Mapping[str, Any]) -> T:
+    """Of a dataclass. What a newer controller says besides is passed over; TypeError where a field is missing."""
+    names = cls.__dataclass_fields__  # type: ignore[attr-defined]
+    return cls(**{name: value for name, value in fields.items() if name in names})
+
+
 def _map(body: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(body, dict):
         raise ProtocolMismatch(f"the controller sent {body!r} where a map belongs")
@@ -153,6 +159,6 @@ def _map(body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _made(cls: type[T], fields: Mapping[str, Any]) -> T:
     try:
-        return cls(**fields)
+        return known(cls, fields)
     except TypeError as error:
         raise ProtocolMismatch(f"a {cls.__name__.lower()} is malformed: {error}") from error
