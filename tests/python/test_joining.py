@@ -14,6 +14,7 @@ import fake
 import limpet
 import pytest
 from asker import call
+from limpet._workers import LOOP
 
 RUN_ID = fake.RUN_ID
 
@@ -248,6 +249,37 @@ def test_a_coroutine_is_cancelled_with_its_call(session, client, controller):
     thread.join()
     if client.kind == "asyncio":
         client.loop.run_until_complete(asyncio.sleep(0))
+    assert ended.wait(30)
+
+
+def test_a_coroutine_that_begins_as_its_call_ends(controller, monkeypatch):
+    """The loop runs it, and its call ends before the thread that handed it over has come back from that."""
+    begun, over, ended = threading.Event(), threading.Event(), threading.Event()
+
+    class Slow:
+        def submit(self, awaitable):
+            future = LOOP.submit(awaitable)
+            assert over.wait(30)
+            return future
+
+    async def f():
+        begun.set()
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended.set()
+
+    def work():
+        assert begun.wait(30)
+        cell.end(status="interrupted", error={"name": "Interrupted", "message": "", "traceback": ""})
+
+    monkeypatch.setattr("limpet._asking.LOOP", Slow())
+    cell = asker.Cell(controller, call("f"))
+    thread = beside(work)
+    with limpet.Client(controller.path) as client:
+        assert client.open("a").run("code", tools={"f": f}).status == "interrupted"
+    over.set()
+    thread.join()
     assert ended.wait(30)
 
 

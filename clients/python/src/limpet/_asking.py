@@ -221,6 +221,8 @@ class BlockingAsking(Asking):
             return value
         future = LOOP.submit(value)
         self._awaited.add(future)
+        if self._ended:  # before it was noted: end() has not seen it
+            future.cancel()
         try:
             return future.result()
         finally:
