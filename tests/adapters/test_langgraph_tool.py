@@ -1,6 +1,7 @@
 """The code_sandbox tool in real agents: what the model is given, what the application is given, and when."""
 
 import asyncio
+import gc
 import os
 import subprocess
 import sys
@@ -352,6 +353,54 @@ def test_an_asyncio_client_will_do(limpetd, name):
             await (await client.open(name)).close()
 
     asyncio.run(main())
+
+
+def descriptors():
+    """Open ones, without those that only wait for the garbage collector."""
+    gc.collect()
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_event_loops_leave_nothing_behind(client, name):
+    """A web application has one of each request, and closes it as asyncio.run() does."""
+    tool = code_sandbox(client)
+    config = {"configurable": {"thread_id": name}}
+    seen = set()
+    for number in range(6):
+        asyncio.run(tool.ainvoke({"code": f"x{number} = 1"}, config))
+        seen.add(descriptors())
+    assert len(seen) == 1, seen
+    client.open(name).close()
+
+
+def test_event_loops_that_are_only_closed(client, name):
+    """What such a one leaves is let go when the next one comes."""
+    tool = code_sandbox(client)
+    config = {"configurable": {"thread_id": name}}
+    seen = []
+    for _ in range(6):
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(tool.ainvoke({"code": "1"}, config))
+        loop.close()
+        del loop
+        seen.append(descriptors())
+    assert max(seen[1:]) <= seen[1], seen
+    client.open(name).close()
+
+
+def test_a_loop_keeps_its_connection(client, name):
+    tool = code_sandbox(client)
+    config = {"configurable": {"thread_id": name}}
+
+    async def main():
+        seen = set()
+        for _ in range(4):
+            await tool.ainvoke({"code": "1"}, config)
+            seen.add(await tool._clients.of_this_loop())
+        return seen
+
+    assert len(asyncio.run(main())) == 1
+    client.open(name).close()
 
 
 def python(code, **env):

@@ -7,12 +7,13 @@ import inspect
 import threading
 import weakref
 from types import TracebackType
-from typing import Any, Coroutine, Optional, TypeVar, Union
+from typing import Any, AsyncGenerator, Coroutine, Optional, TypeVar, Union
 
 from .. import AsyncClient, Client
 
 T = TypeVar("T")
 AnyClient = Union[Client, AsyncClient]
+_Lifetime = AsyncGenerator[None, None]
 
 
 async def settled(value: Any) -> Any:
@@ -40,10 +41,8 @@ class Clients:
         self._given = client
         self._blocking = client if isinstance(client, Client) else None
         self._lock = threading.Lock()
-        # One of each event loop, as an AsyncClient belongs to one at a time.
-        self._of_loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncClient] = (
-            weakref.WeakKeyDictionary()
-        )
+        # One of each event loop, as an AsyncClient belongs to one at a time; and what ends it.
+        self._of_loops: dict[asyncio.AbstractEventLoop, tuple[AsyncClient, _Lifetime]] = {}
 
     def blocking(self) -> Client:
         with self._lock:
@@ -51,15 +50,31 @@ class Clients:
                 self._blocking = Client(**self._way())
             return self._blocking
 
-    def of_this_loop(self) -> AsyncClient:
+    async def of_this_loop(self) -> AsyncClient:
         if isinstance(self._given, AsyncClient):
             return self._given
         loop = asyncio.get_running_loop()
         with self._lock:
-            client = self._of_loops.get(loop)
-            if client is None:
-                client = self._of_loops[loop] = AsyncClient(**self._way())
-            return client
+            for other in [other for other in self._of_loops if other.is_closed()]:
+                del self._of_loops[other]
+            known = self._of_loops.get(loop)
+            if known is not None:
+                return known[0]
+            client = AsyncClient(**self._way())
+            lifetime = self._lifetime(loop, client)
+            self._of_loops[loop] = client, lifetime
+        await lifetime.__anext__()
+        return client
+
+    async def _lifetime(self, loop: asyncio.AbstractEventLoop, client: AsyncClient) -> _Lifetime:
+        """Of the client of a loop. Begun on it and never gone on with, so that the loop, which ends its
+        asynchronous generators when it is shut down, closes the client."""
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._of_loops.pop(loop, None)
+            await client.close()
 
     def _way(self) -> dict[str, Any]:
         """The arguments that make a client of the same controller."""

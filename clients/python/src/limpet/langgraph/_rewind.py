@@ -126,7 +126,7 @@ class Rewind(AgentMiddleware[RewindState, Any]):
         name = self._session_of(request)
         if name is None:
             return await handler(request)  # type: ignore[no-any-return]
-        client = self._sandbox._clients.of_this_loop()
+        client = await self._sandbox._clients.of_this_loop()
         return await self._wrap(client, name, self._turns.of_this_loop(name), request, handler)
 
     def _session_of(self, request: Any) -> Optional[str]:

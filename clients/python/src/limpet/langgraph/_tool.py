@@ -83,7 +83,7 @@ class CodeSandbox(BaseTool):
         *,
         config: RunnableConfig,
     ) -> Answer:
-        client = self._clients.of_this_loop()
+        client = await self._clients.of_this_loop()
         return await self._call(client, code, session, timeout, tool_call_id, config)
 
     async def _call(
