@@ -16,7 +16,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, interrupt
-from limpet.langgraph import code_sandbox
+from limpet.langgraph import _answers, code_sandbox
 from pydantic import BaseModel, Field
 
 
@@ -228,6 +228,61 @@ def test_in_one_node_they_are_refused(client, name):
     if waiting:  # one came to its question when the other had not begun
         graph.invoke(Command(resume=True), config)
     assert shop.sold in ([], [(waiting[0], 1)] if waiting else [])
+
+
+@pytest.mark.parametrize("change", ["the key", "the object"])
+def test_a_langgraph_that_keeps_answers_elsewhere(make, monkeypatch, change):
+    """Then interrupt() may give out the answer to another question: nothing is asked, and nothing allowed."""
+    shop = Shop()
+    agent = make([shop.buy], lambda call: True)
+    if change == "the key":
+        monkeypatch.setattr(_answers, "SCRATCHPAD", "__another_name")
+    else:
+        monkeypatch.setattr(_answers, "_PARTS", {*_answers._PARTS, "answers"})
+    with pytest.raises(RuntimeError, match="approvals are not safe with this version of LangGraph"):
+        agent.ask(BUY)
+    assert shop.sold == []
+
+
+MISSING = """
+import sys
+sys.path[:0] = {paths!r}
+import langchain.agents, langgraph.types
+import langgraph._internal._constants as constants, langgraph._internal._scratchpad as scratchpad
+{change}
+from limpet.langgraph import code_sandbox
+code_sandbox()
+try:
+    code_sandbox(tools=[print], approve=print)
+except RuntimeError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "del constants.CONFIG_KEY_SCRATCHPAD",
+        "del constants.RESUME",
+        "del scratchpad.PregelScratchpad",
+        "scratchpad.PregelScratchpad = type('PregelScratchpad', (), {'__annotations__': {'answers': list}})",
+        "sys.modules['langgraph._internal._constants'] = None",
+    ],
+)
+def test_a_langgraph_without_the_names_is_told_to_the_developer(change):
+    program = MISSING.format(paths=[os.path.join(ROOT, "clients", "python", "src")], change=change)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert "approvals are not safe with this version of LangGraph" in done.stdout, done.stderr
+    assert "langgraph>=1.0.2,<2" in done.stdout
+
+
+def test_outside_of_a_graph_approve_decides_alone(client):
+    """There is no interrupt(), and no answer that could be another's."""
+    shop = Shop()
+    for decision in (True, False):
+        sandbox = code_sandbox(client, tools=[shop.buy], approve=lambda call: decision, session="ephemeral")
+        sandbox.invoke({"code": BUY})
+    assert shop.sold == [("shells", 3)]
 
 
 @tool(args_schema=Order)

@@ -21,9 +21,9 @@ from .. import _plain
 from .._asks import Asks, Function, ToolCall
 from .._tools import Tools
 from ..errors import NoSuchRun
+from . import _answers
 from ._both import AnyClient, settled
 
-_SCRATCHPAD, _SEND, _RESUME = "__pregel_scratchpad", "__pregel_send", "__resume__"
 _MARK, _WAITS = "limpet", "waits"  # the name of a question, and which of its answers is waited for
 _ATTEMPTS = 128  # more than a session keeps records
 
@@ -36,6 +36,8 @@ def asks_of(tools: Optional[Tools], approve: Optional[Function]) -> Asks:
     asks = Asks(tools, approve=approve)
     if approve is not None and not asks.tools:
         raise ValueError("approve decides about calls of tools, and there are none: give tools as well")
+    if asks.tools:
+        _answers.check()
     return asks
 
 
@@ -61,7 +63,7 @@ class _Approval:
 
     def _find_answer(self, name: str) -> None:
         """The next interrupt() gets the answer to this question, or none."""
-        pad = _scratchpad(self._config)
+        pad = _answers.scratchpad(self._config)
         if pad is None:
             return
         if _sharing[id(pad)] > 1:
@@ -96,7 +98,7 @@ class _Approval:
 @contextlib.contextmanager
 def noted(config: RunnableConfig) -> Iterator[None]:
     """While a call runs: those that share a node have no order among each other."""
-    pad = id(_scratchpad(config))
+    pad = id(_answers.scratchpad(config))
     with _lock:
         _sharing[pad] += 1
     try:
@@ -138,13 +140,9 @@ def _run_id(thread: str, tool_call_id: str, attempt: int) -> str:
     return hashlib.sha256(repr((thread, tool_call_id, attempt)).encode()).hexdigest()[:32]
 
 
-def _scratchpad(config: RunnableConfig) -> Any:
-    return (config.get("configurable") or {}).get(_SCRATCHPAD)
-
-
 def _marks(config: RunnableConfig) -> list[tuple[int, dict[str, Any]]]:
     """With their places in the list of answers."""
-    answers = getattr(_scratchpad(config), "resume", None) or ()
+    answers = getattr(_answers.scratchpad(config), "resume", None) or ()
     return [(at, answer) for at, answer in enumerate(answers) if _is_mark(answer)]
 
 
@@ -162,7 +160,7 @@ def _note_wait(config: RunnableConfig) -> None:
     """The last question waits for its next answer. Goes to the checkpointer with the interrupt."""
     marks = _marks(config)
     if marks:
-        answers = _scratchpad(config).resume
+        answers = _answers.scratchpad(config).resume
         at, mark = marks[-1]
         mark[_WAITS] = len(answers) - at
-        config["configurable"][_SEND]([(_RESUME, list(answers))])
+        config["configurable"][_answers.SEND]([(_answers.RESUME, list(answers))])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from contextlib import nullcontext
 from typing import Any, Callable, Literal, Optional, Union
 
 from langchain_core.messages import ToolMessage
@@ -99,7 +100,7 @@ class CodeSandbox(BaseTool):
         how = _live_output(tool_call_id, name)
         try:
             how |= await self._answering(client, tool_call_id, config)
-            with _approval.noted(config):
+            with _approval.noted(config) if self._asks.tools else nullcontext():
                 if name is None:
                     content, artifact = await self._run_ephemeral(client, code, timeout, how)
                 else:
