@@ -3,9 +3,11 @@
 import asyncio
 import gc
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 
 import agents
 import limpet
@@ -427,3 +429,74 @@ def test_example(example, limpetd, isolating):
         [sys.executable, program], env={**os.environ, **env}, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+ENDLESS = "print('begun', flush=True)\nwhile True: pass"
+CTRL_C = """
+import sys
+sys.path[:0] = {paths!r}
+import agents, limpet
+from limpet.langgraph import code_sandbox
+tool = code_sandbox(limpet.Client({socket!r}), timeout=3600, session={kind!r})
+agent = agents.Agent(tool, {name!r}, rewind={rewind!r})
+given = {{"messages": [("human", agents.BESIDE.join({codes!r}))]}}
+try:
+    {run}
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+INVOKE = "agent.graph.invoke(given, agent.config)"
+STREAM = "for event in agent.graph.stream(given, agent.config, stream_mode='custom'): print('begun', flush=True)"
+
+
+@pytest.mark.parametrize(
+    "run, calls, kind, rewind",
+    [
+        (INVOKE, 1, "pinned", False),
+        (INVOKE, 1, "pinned", True),
+        (INVOKE, 3, "pinned", False),
+        (STREAM, 1, "pinned", False),
+        (STREAM, 1, "ephemeral", False),
+    ],
+)
+def test_ctrl_c_in_a_blocking_agent(limpetd, client, name, run, calls, kind, rewind):
+    """The code runs in a thread of LangGraph's, and Ctrl-C reaches the main one, which waits for that thread."""
+    before = {row.session for row in client.sessions()}
+    program = CTRL_C.format(
+        paths=[os.path.join(ROOT, *path) for path in (("clients", "python", "src"), ("examples",), ("tests", "adapters"))],
+        socket=limpetd.socket, name=name, codes=[ENDLESS] * calls, run=run, kind=kind, rewind=rewind,
+    )  # fmt: skip
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    try:
+        if run == STREAM:
+            assert process.stdout.readline() == "begun\n"
+        else:
+            until(lambda: any(row.session == name and row.status == "running" for row in client.sessions()))
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=120)[0] == "interrupted\n"
+    finally:
+        process.kill()
+        process.wait()
+    mine = [row for row in client.sessions() if row.session not in before]
+    assert [(row.session, row.status) for row in mine] == ([(name, "idle")] if kind == "pinned" else [])
+    if kind == "pinned":
+        client.open(name).close()
+
+
+def until(condition, seconds=120):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_a_keyboard_interrupt_that_is_over_interrupts_nothing(client, name):
+    """Nor does one that is being dealt with when the agent is asked."""
+    agent = agents.Agent(code_sandbox(client, timeout=60), name, rewind=False)
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        assert agent.value("import time; time.sleep(1); 1") == "1"
+    assert agent.value("time.sleep(1); 2") == "2"
+    agent.close()
+    client.open(name).close()

@@ -18,7 +18,7 @@ from .._asks import NO_ASKS, Asks, Function
 from .._tools import Tools
 from ..errors import Error
 from ..results import Display, Result, _plain
-from . import _approval, _content
+from . import _approval, _content, _ctrl_c
 from ._both import AnyClient, Clients, finish, settled
 from ._description import describe
 
@@ -100,7 +100,11 @@ class CodeSandbox(BaseTool):
         how = _live_output(tool_call_id, name)
         try:
             how |= await self._answering(client, tool_call_id, config)
-            with _approval.noted(config) if self._asks.tools else nullcontext():
+            how["run_id"] = how.get("run_id") or _requests.new_run_id()
+            with (
+                _ctrl_c.noted(client, how["run_id"]),
+                _approval.noted(config) if self._asks.tools else nullcontext(),
+            ):
                 if name is None:
                     content, artifact = await self._run_ephemeral(client, code, timeout, how)
                 else:

@@ -1,0 +1,100 @@
+"""Ctrl-C for blocking agents. LangGraph runs their tools in threads; Ctrl-C reaches the main thread alone, which then
+waits for those threads to end: a KeyboardInterrupt on its way out of a graph interrupts the calls that run there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from types import FrameType, TracebackType
+from typing import Any, Iterator, Optional
+
+from .. import Client, _requests
+from ..errors import Error
+from ._both import AnyClient
+
+_EVERY = 0.1  # seconds between looks at the main thread, while calls run
+
+
+@contextlib.contextmanager
+def noted(client: AnyClient, run_id: str) -> Iterator[None]:
+    """While the call of that run_id runs in this thread."""
+    if not isinstance(client, Client) or threading.current_thread() is threading.main_thread():
+        yield
+        return
+    _watch.add(run_id, client)
+    try:
+        yield
+    finally:
+        _watch.discard(run_id)
+
+
+class _Watch:
+    def __init__(self) -> None:
+        self._begin()
+        os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._calls: dict[str, Client] = {}
+        self._runs = False  # whether a thread looks
+
+    def add(self, run_id: str, client: Client) -> None:
+        with self._lock:
+            self._calls[run_id] = client
+            if not self._runs:
+                self._runs = True
+                threading.Thread(target=self._look, name="limpet-ctrl-c", daemon=True).start()
+
+    def discard(self, run_id: str) -> None:
+        with self._lock:
+            self._calls.pop(run_id, None)
+
+    def _look(self) -> None:
+        """Until no call runs. Interrupts each once; one that the controller does not know yet, at the next look."""
+        while True:
+            time.sleep(_EVERY)
+            with self._lock:
+                if not self._calls:
+                    self._runs = False
+                    return
+                calls = list(self._calls.items())
+            if not _interrupted():
+                continue
+            for run_id, client in calls:
+                with contextlib.suppress(Error):
+                    client._request(_requests.interrupt(run_id), start=False)
+                    self.discard(run_id)
+
+
+_watch = _Watch()
+
+
+def _interrupted() -> bool:
+    """Whether a KeyboardInterrupt is leaving a graph that the main thread runs, and not one that is over."""
+    main = threading.main_thread().ident
+    error = _raised(sys._current_exceptions().get(main))
+    frame = sys._current_frames().get(main) if main is not None else None
+    if not isinstance(error, KeyboardInterrupt) or frame is None:
+        return False
+    left = set(_frames(error.__traceback__))
+    while frame is not None and frame not in left:
+        frame = frame.f_back
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith("langgraph."):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _raised(current: Any) -> Optional[BaseException]:
+    """Python 3.11 and older give the type and the traceback as well."""
+    return current[1] if isinstance(current, tuple) else current
+
+
+def _frames(traceback: Optional[TracebackType]) -> Iterator[FrameType]:
+    while traceback is not None:
+        yield traceback.tb_frame
+        traceback = traceback.tb_next
