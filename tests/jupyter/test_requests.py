@@ -52,6 +52,30 @@ def test_nobody_waits_for_what_others_run(install, own_notebook, limpetd, tmp_pa
     assert complete(notebook, "mine.upp")[0] == ["mine.upper"]
 
 
+def pages(cell):
+    return [payload["data"]["text/plain"] for payload in cell.reply["payload"] if payload["source"] == "page"]
+
+
+@pytest.mark.parametrize("code", ["?", " ?? \n", "# what is there\n?"])
+def test_a_question_mark_alone_says_what_a_cell_may_be(notebook, code):
+    cell = notebook.run(code)
+    (page,) = pages(cell)
+    assert cell.shown == [] and "%limpet help" in page and "!command" in page
+
+
+def test_a_question_among_other_code(notebook):
+    """The code runs, and the pager opens behind it."""
+    cell = notebook.run("asked_among = 'a text'\nasked_among?\nprint('runs')")
+    (page,) = pages(cell)
+    assert cell.stdout == "runs\n" and "Value: 'a text'" in page
+    last = notebook.run("asked_among.upper?\nasked_among.upper??\nlen(asked_among)")
+    assert last.result == "6" and len(pages(last)) == 1 and "uppercase" in pages(last)[0]
+    failed = notebook.run("asked_among?\n1 / 0")
+    assert failed.status == "error" and "ZeroDivisionError" in failed.traceback
+    refused = notebook.run("asked_*?\n1")
+    assert refused.status == "error" and "one name" in refused.traceback
+
+
 def test_nothing_is_run_that_was_not_written_as_a_name(notebook):
     notebook.run("calls = []\ndef bad(): calls.append(1); return ''")
     for code in ("bad().", "bad()[0].x", "''.join(bad()).sp"):

@@ -136,7 +136,9 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
         elif name is not None:
             return self._answer(name)
         elif code.strip():
-            return self._run(_cell.python(code), show, asks)
+            code, asked = _cell.python(code)
+            reply = self._run(code, show, asks)
+            return {**reply, **self._answer(asked[-1])} if asked and reply["status"] == "ok" else reply
         return {"status": "ok", "payload": []}
 
     def _run(self, code: str, show: Output, asks: Asks) -> Content:
@@ -165,8 +167,10 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
             show.note(f"{path!a} is not published: {reason}")
 
     def _answer(self, name: str) -> Content:
-        self.sandbox.opened()
-        text = _ask.describe(self.sandbox, name) or f"'{name}' is not known, or the session is in use."
+        text: Optional[str] = _cell.USAGE
+        if name:
+            self.sandbox.opened()
+            text = _ask.describe(self.sandbox, name) or f"'{name}' is not known, or the session is in use."
         page = {"source": "page", "data": {"text/plain": text}, "start": 0}
         return {"status": "ok", "payload": [page]}
 
