@@ -6,7 +6,7 @@ import base64
 from dataclasses import dataclass
 from typing import Any, Mapping, Optional, Union
 
-from ..errors import Busy, Error, NoSuchSession, SessionClosed, Unavailable
+from ..errors import BadRequest, Busy, Error, NoSuchSession, SessionClosed, TooLarge, Unavailable
 from ..results import Display, Result
 
 Content = Union[str, list[dict[str, Any]]]
@@ -18,6 +18,7 @@ _NEXT_STEP: dict[type[Error], str] = {
     Busy: "Too many calls wait in this session; try again when others have ended.",
     NoSuchSession: "The session has ended with its variables and files; the next call begins a new one.",
     SessionClosed: "The session has ended with its variables and files; the next call begins a new one.",
+    TooLarge: "Write it in smaller parts.",
     Unavailable: "It may be back in a moment; whether the code ran is not known.",
 }
 
@@ -45,6 +46,12 @@ def of_result(result: Result, limits: Limits, tails: Mapping[str, str]) -> Conte
     if not images:
         return text
     return [{"type": "text", "text": text}, *images]
+
+
+def is_for_model(error: Error, code: str) -> bool:
+    """What may pass, and what its own code is the cause of. All else the developer has to put right."""
+    own = isinstance(error, BadRequest) and code != readable(code)
+    return own or isinstance(error, tuple(_NEXT_STEP))
 
 
 def of_failure(error: Error) -> str:
@@ -147,7 +154,8 @@ def _images(displays: list[Display], limits: Limits) -> tuple[list[dict[str, Any
             blocks.append({"type": "image", "base64": data, "mime_type": kind})
         else:
             unseen += 1
-    return blocks, [f"({unseen} more figures are not shown here)"] if unseen else []
+    figures = "figure is" if unseen == 1 else "figures are"
+    return blocks, [f"({unseen} more {figures} not shown here)"] if unseen else []
 
 
 def _texts(displays: list[Display]) -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any, Mapping, Optional
 
 from .._asks import NO_ASKS, Asks
 
 ENTRIES = 30  # of /data that are listed
+_PLAIN = re.compile(r"[A-Za-z0-9._-]+")
 
 _FATE = {
     "always": "the variables go back to how they were before that call",
@@ -118,11 +120,16 @@ def _data(options: Mapping[str, Any]) -> list[str]:
 
 
 def _entry(entry: os.DirEntry[str]) -> str:
-    name = entry.name.encode("utf-8", "backslashreplace").decode("utf-8")
+    name = _literal(entry.name)
     try:
         return f"{name}/" if entry.is_dir() else f"{name} ({_size(entry.stat().st_size)})"
     except OSError:
         return name
+
+
+def _literal(name: str) -> str:
+    """Whoever has named a file is not to write lines of ours: what is not plain is a Python literal."""
+    return name if _PLAIN.fullmatch(name) else repr(name)
 
 
 def _network(options: Mapping[str, Any]) -> list[str]:

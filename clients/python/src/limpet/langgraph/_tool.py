@@ -38,7 +38,7 @@ class CodeSandbox(BaseTool):
     description: str = ""
     response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
     raise_errors: bool = False
-    """Whether a failure of the sandbox is raised instead of told to the model."""
+    """Whether a failure is raised that would be told to the model: the sandbox is busy, gone or not there."""
 
     _clients: Clients = PrivateAttr()
     _kinds: tuple[Kind, ...] = PrivateAttr()
@@ -110,7 +110,7 @@ class CodeSandbox(BaseTool):
                 else:
                     content, artifact = await self._run_pinned(client, name, code, timeout, how)
         except Error as error:
-            if self.raise_errors:
+            if self.raise_errors or not _content.is_for_model(error, code):
                 raise
             content = _content.of_failure(error)
             failure = {"name": error.name, "message": error.message, "traceback": ""}
@@ -193,8 +193,9 @@ def code_sandbox(
     container. ``allow_session``: whether the model may choose between the two for a call. ``max_timeout``: when
     given, the model may name a time limit for a call, up to that many seconds. ``max_chars``, ``max_images``:
     how much of each text and how many figures of a call the model is shown. ``notes``: added to the text that
-    describes the tool to the model, for example what the image has installed. ``raise_errors``: when the
-    sandbox fails, raise its limpet.Error through the graph instead of telling the model.
+    describes the tool to the model, for example what the image has installed. ``raise_errors``: Busy, NoSuchSession,
+    SessionClosed, TooLarge and Unavailable are told to the model, which may try again or do without; with this they
+    are raised through the graph, as every other limpet.Error is: those are for the developer.
     ``tools``: functions and LangChain tools that the code may call as ``limpet_tools.NAME(...)``; they run here.
     ``approve``: asked before each such call, as of :meth:`limpet.Session.run`. It may call LangGraph's
     ``interrupt()`` where the graph has a checkpointer: the graph stops and the call waits in the sandbox, its
