@@ -177,3 +177,18 @@ def test_what_is_no_record_is_a_mismatch(change):
 def test_exceptions_can_be_pickled(error):
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), again.message, vars(again)) == (type(error), "m", vars(error))
+
+
+@pytest.mark.parametrize("record", [FULL, fake.record()])
+def test_results_can_be_in_sets(record):
+    one, same = limpet.Result.from_record(record), limpet.Result.from_record(copy.deepcopy(record))
+    other = limpet.Result.from_record({**record, "run_id": "f" * 32})
+    assert one == same and len({one, same, other}) == 2
+    assert len({one.changed, same.changed, *one.displays, *same.displays}) == 1 + len(one.displays)
+
+
+def test_other_records_can_be_in_sets():
+    rollback = limpet.Rollback("c1", 3, 2, "kept", ["a thread"])
+    call = limpet.ToolCall("f", ([1],), {"x": {}}, fake.RUN_ID, "a")
+    assert len({rollback, dataclasses.replace(rollback)}) == 1
+    assert len({call, dataclasses.replace(call), call.with_arguments(2)}) == 2

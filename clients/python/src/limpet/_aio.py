@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-import warnings
 from types import TracebackType
 from typing import Any, Callable, Iterator, Mapping, Optional, TypeVar, Union
 
@@ -21,7 +20,7 @@ from ._recovery import Attempts, ConnectionLost
 from ._requests import Body, CheckpointPolicy, Message, Request
 from ._stream import Delivery, Stream
 from ._tools import Tools
-from .errors import Error, LimpetWarning, SessionClosed, Unavailable, is_leave
+from .errors import Error, SessionClosed, Unavailable, is_leave, warn
 from .results import Display, Result, SessionInfo
 
 T = TypeVar("T")
@@ -38,6 +37,7 @@ class AsyncClient:
     ) -> None:
         self._endpoint = Endpoint(address, autostart)
         self._reconnect_timeout = reconnect_timeout
+        self._warning: Optional[str] = None  # of the controller
         self._warned = False
         self._closed = False
         self._memory = Memory()
@@ -169,7 +169,11 @@ class AsyncClient:
             raise SessionClosed("the client was closed")
         if not connecting.done():
             raise self._endpoint.unreachable("it does not answer")
-        return connecting.result()
+        link = connecting.result()
+        if self._warning and not self._warned:  # here, where the caller's line can be seen
+            self._warned = True
+            warn(self._warning)
+        return link
 
     async def _connect(self, start: bool) -> Link:
         link = await self._dial(start)
@@ -182,9 +186,7 @@ class AsyncClient:
             if isinstance(error, ConnectionLost):
                 raise ConnectionLost(error, sent=False) from error
             raise
-        if warning and not self._warned:
-            self._warned = True
-            warnings.warn(warning, LimpetWarning, stacklevel=2)
+        self._warning = warning
         self._link = link
         return link
 

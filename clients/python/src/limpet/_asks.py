@@ -18,8 +18,8 @@ class ToolCall:
     """A call of a host function that code in the sandbox wants to make: what ``approve`` decides about."""
 
     tool: str
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    args: tuple[Any, ...] = dataclasses.field(hash=False)
+    kwargs: dict[str, Any] = dataclasses.field(hash=False)
     run_id: str
     session: Optional[str]
     """None for a call in a container of its own."""

@@ -6,7 +6,6 @@ import contextlib
 import os
 import threading
 import time
-import warnings
 import weakref
 from types import TracebackType
 from typing import Any, Callable, Mapping, Optional, TypeVar, Union
@@ -23,7 +22,7 @@ from ._requests import Body, CheckpointPolicy, Request
 from ._session import Session
 from ._stream import Stream
 from ._tools import Tools
-from .errors import Error, LimpetWarning, SessionClosed, Unavailable, is_leave
+from .errors import Error, SessionClosed, Unavailable, is_leave, warn
 from .results import Display, Result, SessionInfo
 
 T = TypeVar("T")
@@ -205,7 +204,7 @@ class Client:
             raise SessionClosed("the client is closed")
         if warning and not self._warned:
             self._warned = True
-            warnings.warn(warning, LimpetWarning, stacklevel=2)
+            warn(warning)
         return connection
 
     def _dial(self, start: bool, attempts: Attempts) -> Connection:

@@ -6,11 +6,21 @@ crashes is not an error of the sandbox: that is a :class:`limpet.Result` with it
 
 from __future__ import annotations
 
+import sys
+import warnings
 from typing import Any, Mapping, Optional
 
 
 class LimpetWarning(UserWarning):
     """What the controller wants a person to know once, for example that its engine does not isolate."""
+
+
+def warn(message: str) -> None:
+    """A LimpetWarning, said of the line that has called into this package."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "limpet":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, LimpetWarning, stacklevel=level)
 
 
 class Error(Exception):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Mapping, Optional, Union
 
 from .errors import ProtocolMismatch
@@ -24,9 +24,9 @@ class ErrorInfo:
 class Display:
     """One rich value: the same thing in several forms, as Jupyter's ``display_data``."""
 
-    data: dict[str, Any]
+    data: dict[str, Any] = field(hash=False)
     """MIME type to value: text, bytes for binary types, plain data for JSON types."""
-    metadata: dict[str, Any]
+    metadata: dict[str, Any] = field(hash=False)
     display_id: Optional[str]
     is_result: bool
     """Whether it is the value of the last expression."""
@@ -101,9 +101,9 @@ class Result:
     """``kept``, ``rolled_back`` or ``lost``."""
     rolled_back_to: Optional[RolledBackTo]
     """With ``rolled_back``: the last call whose effects are in memory."""
-    not_restored: list[str]
+    not_restored: list[str] = field(hash=False)
     """With ``rolled_back``: what a copy of memory does not bring back, such as a thread."""
-    state_protection: dict[str, Any]
+    state_protection: dict[str, Any] = field(hash=False)
     """What the call ran under: ``level`` (``checkpoint`` or ``none``), the ``execution_count`` it would have
     gone back to, and with ``none`` the ``reason``. Empty when it never ran."""
     changed: Changed
@@ -122,16 +122,16 @@ class Result:
     stderr_file: Optional[str]
     result: Optional[str]
     """repr() of the last expression."""
-    displays: list[Display]
+    displays: list[Display] = field(hash=False)
     error: Optional[ErrorInfo]
     """None exactly when ``status`` is ``ok``."""
     signal: Optional[int]
     """How the interpreter ended, when it did."""
     exit_code: Optional[int]
-    artifacts: dict[str, str]
+    artifacts: dict[str, str] = field(hash=False)
     """Path in the container to path on the host, of the files this call made or changed."""
-    artifact_info: dict[str, ArtifactInfo]
-    skipped: dict[str, str]
+    artifact_info: dict[str, ArtifactInfo] = field(hash=False)
+    skipped: dict[str, str] = field(hash=False)
     """Path in the container to the reason why it could not be published."""
     duration: float
     """Seconds."""
@@ -200,7 +200,7 @@ class Result:
         return f"<Result {where}: {', '.join(parts)}>"
 
 
-_ORDER = tuple(field.name for field in dataclasses.fields(Result))
+_ORDER = tuple(each.name for each in dataclasses.fields(Result))
 _FIELDS = frozenset(_ORDER)
 # Fields that may be nil, and so may be absent.
 _ABSENT = dict.fromkeys(
@@ -270,7 +270,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if dataclasses.is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
     return value
 
 

@@ -66,10 +66,10 @@ class Namespace(list[Variable]):
 class Changed:
     """What one call did to the names of its session. False when it did nothing."""
 
-    added: list[Variable] = dataclasses.field(default_factory=list)
-    changed: list[Variable] = dataclasses.field(default_factory=list)
+    added: list[Variable] = dataclasses.field(default_factory=list, hash=False)
+    changed: list[Variable] = dataclasses.field(default_factory=list, hash=False)
     """Names that were there and are bound to something else now."""
-    deleted: list[str] = dataclasses.field(default_factory=list)
+    deleted: list[str] = dataclasses.field(default_factory=list, hash=False)
     more: int = 0
     """How many were left out because there are so many."""
 
@@ -125,7 +125,7 @@ class Rollback:
     epoch: int
     files: str
     """``kept`` as they were, or ``restored`` where the checkpoint has them."""
-    not_restored: list[str]
+    not_restored: list[str] = dataclasses.field(hash=False)
     """What a copy of memory does not bring back, such as a thread."""
 
     @classmethod
