@@ -18,17 +18,20 @@ import time
 import pytest
 
 OWNER = os.environ["PROBE_OWNER"] = f"probe{os.getpid()}"  # another run's containers are not ours
-BIN = pathlib.Path(os.environ.get("LIMPET_BIN", "build/bin")).resolve()
+BIN = pathlib.Path(os.environ.get("LIMPET_BUILD", "build/bin")).resolve()
 PROBE, GUEST = BIN / "engine_probe", BIN / "probe_guest"
 DIRECTORIES = ["session", "data", "work", "run", "tmp", "proc", "dev", "sys", "etc"]
 DOCKER_CGROUP = f"limpet-dockerd-{os.getpid()}"
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 
-@pytest.fixture(autouse=True)
-def programs():
-    if not PROBE.exists():
-        pytest.skip("build with BUILD_TESTING and set LIMPET_BIN")
+def pytest_configure(config):
+    missing = [str(program) for program in (PROBE, GUEST) if not program.exists()]
+    if missing:
+        raise pytest.UsageError(
+            f"{' and '.join(missing)} are not there: build with -DBUILD_TESTING=ON, and set LIMPET_BUILD where the "
+            "programs are not in build/bin"
+        )
 
 
 def groups(pattern):

@@ -203,24 +203,36 @@ def test_threads_of_earlier_cells_do_not_write(session):
 
 
 def test_threads_do_not_write_between_cells(session):
+    gone = "import os\ndef when_told():\n    go.wait()\n    done.wait()\n    os.unlink('told')\n"
     session.run(
-        THREAD + "go.set = lambda: None\nthreading.Timer(0.05, lambda: threading.Event.set(go)).start()"
+        THREAD + gone + "threading.Thread(target=when_told).start()\n"
+        "def tell():\n    while not os.path.exists('told'): stop.wait(0.005)\n    go.set()\n"
+        "stop = threading.Event()\nthreading.Thread(target=tell).start()"
     )
-    time.sleep(0.3)
+    told = session.directory / "told"
+    told.touch()
+    until(lambda: not told.exists())
     session.pump(0)
     assert session.output[1] == b"" and session.messages == []
     assert session.run("done.wait(10)").result == "True"
     assert session.run("print('clean')").stdout == "clean\n"
 
 
+def until(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 def test_threads_run_while_idle(session):
     session.run(
-        "import threading, time\nticks = []\nstop = threading.Event()\n"
-        "def tick():\n    while not stop.wait(0.005): ticks.append(1)\nthreading.Thread(target=tick).start()"
+        "import threading\nticks = open('ticks', 'w', buffering=1)\nstop = threading.Event()\n"
+        "def tick():\n    while not stop.wait(0.005): ticks.write('\\n')\nthreading.Thread(target=tick).start()"
     )
-    before = int(session.run("len(ticks)").result)
-    time.sleep(0.3)
-    assert int(session.run("len(ticks)").result) > before + 5
+    written = (session.directory / "ticks").stat
+    before = written().st_size
+    until(lambda: written().st_size > before + 5)
     session.run("stop.set()")
 
 

@@ -20,8 +20,9 @@ def test_executed_has_exactly_its_fields(shared):
 
 def test_cpu_counts_the_cell_and_its_children(session):
     busy = "import time\nend = time.process_time() + 0.1\nwhile time.process_time() < end: pass\n"
-    assert 0.05 < session.run(busy).body["cpu"] < 5
-    assert session.run("pass").body["cpu"] < 0.05
+    spent = session.run(busy).body["cpu"]
+    assert spent > 0.05
+    assert session.run("pass").body["cpu"] < spent, "of this cell alone"
     child = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {busy!r}])"
     assert session.run(child).body["cpu"] > 0.05
 
