@@ -57,15 +57,16 @@ static void check_disks(const Paths *paths)
 
     snprintf(text, sizeof(text), "what a session writes to /session is not bounded (options disk, files): %s",
              problem.text);
-    print_finding(&(Tally){0},
-                  &(EngineFinding){
-                      .level = supported ? FINDING_OK : FINDING_WARN,
-                      .topic = "disks",
-                      .text = supported ? "/session of each container is a file system of its own size" : text,
-                      .advice = supported ? NULL
-                                          : "run limpetd as root where loop devices and ext4 can be used, with "
-                                            "e2fsprogs installed",
-                  });
+    print_finding(
+        &(Tally){0},
+        &(EngineFinding){
+            .level = supported ? FINDING_OK : FINDING_WARN,
+            .topic = "disks",
+            .text = supported ? "/session of each container is a file system of its own size" : text,
+            .advice = supported ? NULL
+                                : "run limpetd as root where loop devices and ext4 can be used, with "
+                                  "e2fsprogs installed",
+        });
 }
 
 /* Advice only: without spares everything works, and slower. */

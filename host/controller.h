@@ -41,8 +41,8 @@ typedef struct Controller {
     List guests_all; /* Guest */
     Engine *engine;
     Worker *worker;
-    Worker *makers; /* of disks: somebody waits for them */
-    bool has_disks; /* what a session writes has a file system of its own */
+    Worker *makers;    /* of disks: somebody waits for them */
+    bool has_disks;    /* what a session writes has a file system of its own */
     Session *sessions; /* uthash by name */
     size_t session_count;
     List sandboxes; /* all that are not freed */

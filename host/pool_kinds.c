@@ -79,8 +79,7 @@ static bool is_of(const PoolKind *kind, const SessionOptions *options, bool ephe
 
     return kind->ephemeral == ephemeral && own->memory == options->memory && own->cpus == options->cpus &&
            own->pids == options->pids && own->disk == options->disk && own->files == options->files &&
-           strcmp(own->network, options->network) == 0 &&
-           strcmp(own->image, options->image) == 0;
+           strcmp(own->network, options->network) == 0 && strcmp(own->image, options->image) == 0;
 }
 
 /* The one that was not asked for longest goes when there would be too many. */

@@ -1,6 +1,6 @@
-/* What the parts of a sandbox share among themselves: sandbox.c (life), sandbox_places.c (its directories), sandbox_start.c (its container),
- * sandbox_spare.c (before it is anyone's), sandbox_turns.c (one thing after the
- * other), sandbox_calls.c (calls), sandbox_publish.c (what they leave in artifacts), sandbox_guest.c
+/* What the parts of a sandbox share among themselves: sandbox.c (life), sandbox_places.c (its directories),
+ * sandbox_start.c (its container), sandbox_spare.c (before it is anyone's), sandbox_turns.c (one thing after
+ * the other), sandbox_calls.c (calls), sandbox_publish.c (what they leave in artifacts), sandbox_guest.c
  * (messages of the supervisor), and with asks.c,
  * order.c, session.c and session_branch.c. Nobody else includes this. */
 #pragma once
@@ -24,8 +24,8 @@ void sandbox_free(Sandbox *sandbox); /* without its sessions */
 
 /* sandbox_places.c */
 /* Begins to make its directories and where its supervisor connects. Where a thread is needed for it `made` is
- * called when they are there, or cannot be (failure is not NULL), unless the sandbox ends before; otherwise it
- * is not, and they are there now. 0, or negative with the problem set. */
+ * called when they are there, or cannot be (failure is not NULL), unless the sandbox ends before; otherwise
+ * it is not, and they are there now. 0, or negative with the problem set. */
 int sandbox_make_places(Sandbox *sandbox, const char *output_id,
                         void (*made)(Sandbox *sandbox, const Problem *failure), Problem *problem);
 

@@ -32,9 +32,9 @@ typedef struct SessionOptions {
     uint64_t pids;
     uint64_t disk;  /* bytes of /session */
     uint64_t files; /* that may be there */
-    char *data; /* canonical host path, or NULL */
-    Buf env;    /* an encoded map of text to text */
-    double ttl; /* seconds; 0: never ends for being idle */
+    char *data;     /* canonical host path, or NULL */
+    Buf env;        /* an encoded map of text to text */
+    double ttl;     /* seconds; 0: never ends for being idle */
     char *network;
     char *image;      /* "" is the engine's default */
     char *checkpoint; /* auto, always or off */

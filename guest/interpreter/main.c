@@ -1,7 +1,7 @@
 /* limpet-interpreter: the process that runs the cells of one session. The supervisor starts it with /dev/null
  * and two pipes as 0, 1 and 2, their channel as 3 and the rings of its output as 4, already unprivileged and
- * in the session's directory. Its argument is the memory of the sandbox in bytes; without one, or with 0, it is
- * unlimited. */
+ * in the session's directory. Its argument is the memory of the sandbox in bytes; without one, or with 0, it
+ * is unlimited. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

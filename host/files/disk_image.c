@@ -26,7 +26,7 @@
 #define BLOCKS_OURS       32u /* superblock, lost+found and ours */
 #define RESERVED_SHARE    64u /* of what is wanted */
 #define RESERVED_MIN      64u
-#define HELD_BACK_PERCENT 2u  /* by the kernel, for its own needs in a full file system */
+#define HELD_BACK_PERCENT 2u /* by the kernel, for its own needs in a full file system */
 #define HELD_BACK_MAX     4096u
 
 static uint64_t divide_up(uint64_t a, uint64_t b)
@@ -99,7 +99,8 @@ static int wait_for(pid_t pid)
 /* Signals are as in a process of its own: the thread that starts it may take none. */
 static int spawn_quietly(const char *program, const char *const argv[], int said, pid_t *ret_pid)
 {
-    static const char *const environment[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "MKE2FS_CONFIG=/dev/null", NULL};
+    static const char *const environment[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "MKE2FS_CONFIG=/dev/null",
+                                              NULL};
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none;
@@ -133,8 +134,9 @@ static int run(const char *program, const char *const argv[], Problem *problem)
 static int make_file_system(const char *path, const DiskLayout *layout, Problem *problem)
 {
     char inodes[24], group[24], blocks[24], reserved[24];
-    const char *argv[] = {"mke2fs", "-q", "-F", "-t", "ext4",   "-b", "4096",       "-I",   "256",  "-m", reserved,
-                    "-O",     FEATURES, "-E", EXTENDED, "-N", inodes, "-g", group, path, blocks, NULL};
+    const char *argv[] = {"mke2fs", "-q", "-F",     "-t", "ext4",   "-b", "4096",   "-I",
+                          "256",    "-m", reserved, "-O", FEATURES, "-E", EXTENDED, "-N",
+                          inodes,   "-g", group,    path, blocks,   NULL};
 
     snprintf(inodes, sizeof(inodes), "%" PRIu64, layout->inodes);
     snprintf(group, sizeof(group), "%" PRIu64, layout->group_blocks);
@@ -153,7 +155,8 @@ int disk_image_make(int directory, const char *name, DiskSize size, Problem *pro
     int r;
 
     unlinkat(directory, name, 0);
-    _cleanup_(closep) int fd = openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    _cleanup_(closep) int fd =
+        openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0 || ftruncate(fd, (off_t)(layout.blocks * DISK_BLOCK)) < 0) {
         r = problem_set(problem, ERR_INTERNAL, "no file of %" PRIu64 " bytes can be made: %s",
                         layout.blocks * DISK_BLOCK, strerror(errno));

@@ -12,7 +12,7 @@ typedef struct DiskSize {
 
 /* How a file system is laid out so that `size` is what can be had of it. */
 typedef struct DiskLayout {
-    uint64_t blocks; /* of DISK_BLOCK bytes */
+    uint64_t blocks;   /* of DISK_BLOCK bytes */
     uint64_t reserved; /* of them, for root: what the host itself does in a full file system */
     uint64_t inodes;
     uint64_t group_blocks; /* in a block group, the last one excepted */

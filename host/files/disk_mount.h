@@ -4,8 +4,8 @@
 #include "proto/base/base.h"
 #include "proto/base/problem.h"
 
-/* Whether disks can be made by this process in `state_dir`: makes one, and ends it. Blocks for a moment. 0, or
- * -EPROTO with the problem saying what is missing. */
+/* Whether disks can be made by this process in `state_dir`: makes one, and ends it. Blocks for a moment. 0,
+ * or -EPROTO with the problem saying what is missing. */
 int disk_check(const char *state_dir, Problem *problem);
 
 /* Mounts the image `name` of `directory` nowhere yet: returns a descriptor of the mount, which nothing has

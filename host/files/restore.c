@@ -52,9 +52,10 @@ int snapshot_stage(int store, const char *entry, int files, Problem *problem)
     if (r < 0)
         remove_tree(ours, STAGE, NULL);
     if (problem->code == ERR_TOO_LARGE)
-        problem_set(problem, ERR_TOO_LARGE,
-                    "the files of the checkpoint have no room beside what is in /session now (options disk and "
-                    "files); remove some of that first");
+        problem_set(
+            problem, ERR_TOO_LARGE,
+            "the files of the checkpoint have no room beside what is in /session now (options disk and "
+            "files); remove some of that first");
     return r;
 }
 

@@ -11,7 +11,8 @@
 /* Everything of sessions/ID that is not published; `sessions/ID` too when that leaves nothing. */
 void sessiondir_discard(const char *state_dir, int state, const char *id, Worker *worker);
 
-/* Removes `name` of `parent`: out of the way at once, for good on a worker thread. False when it is not there.
+/* Removes `name` of `parent`: out of the way at once, for good on a worker thread. False when it is not
+ * there.
  */
 bool sessiondir_set_aside(const char *state_dir, int state, int parent, const char *name, Worker *worker);
 

@@ -11,6 +11,7 @@
  * dropped.
  *
  * What the copy takes (each name counts as a block, shared extents do not count) goes to ret_bytes, and may
- * be at most `budget`: TooLarge beyond, and where the filesystem has no room. Negative with the problem set when something could not be copied;
- * what vanished meanwhile is no reason. What has been copied by then is left to the caller to remove. */
+ * be at most `budget`: TooLarge beyond, and where the filesystem has no room. Negative with the problem set
+ * when something could not be copied; what vanished meanwhile is no reason. What has been copied by then is
+ * left to the caller to remove. */
 int treecopy(int from, int to, const char *skip, uint64_t budget, uint64_t *ret_bytes, Problem *problem);

@@ -10,8 +10,8 @@
 #define MIB (UINT64_C(1) << 20)
 
 static const DiskSize sizes[] = {
-    {DISK_MINIMUM, FILES_MINIMUM},    {DISK_MINIMUM, 100000}, {32 * MIB, 1000},
-    {1024 * MIB, 100000},             {1024 * MIB, 10000000}, {UINT64_C(1) << 40, 100000},
+    {DISK_MINIMUM, FILES_MINIMUM}, {DISK_MINIMUM, 100000}, {32 * MIB, 1000},
+    {1024 * MIB, 100000},          {1024 * MIB, 10000000}, {UINT64_C(1) << 40, 100000},
     {DISK_MAXIMUM, FILES_MAXIMUM},
 };
 
