@@ -2,6 +2,8 @@
  * and two pipes as 0, 1 and 2, their channel as 3 and the rings of its output as 4, already unprivileged and
  * in the session's directory. Its argument is the memory of the sandbox in bytes; without one, or with 0, it
  * is unlimited. */
+#include "guest/interpreter/main.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +24,7 @@ static int fail(const char *reason)
     return EXIT_FAILURE;
 }
 
-int main(int argc, char **argv)
+int interpreter_main(int argc, char **argv)
 {
     uint64_t memory = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
     Problem problem = PROBLEM_NULL;

@@ -1,5 +1,6 @@
 #include "guest/interpreter/start.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,23 +66,23 @@ static int initialise(Problem *problem)
     return PyStatus_Exception(status) ? fail_status(status, problem) : 0;
 }
 
-/* The folder with limpet_runtime: beside the program, or where `make install` and the build tree have it. A
+/* The folder with limpet_runtime: beside what this is in, or where `make install` and the build tree have it. A
  * new string, or NULL with a Problem. */
 static char *find_sources(Problem *problem)
 {
     static const char *const places[] = {"python", "../lib/limpet/python"};
-    char program[LIMIT_PATH], probe[LIMIT_PATH + 64];
-    ssize_t n = readlink("/proc/self/exe", program, sizeof(program));
-    char *slash = n > 0 ? memrchr(program, '/', (size_t)n) : NULL;
+    char probe[LIMIT_PATH];
+    Dl_info self;
+    const char *slash = dladdr(start_python, &self) ? strrchr(self.dli_fname, '/') : NULL;
 
     for (size_t i = 0; slash && i < ARRAY_SIZE(places); i++) {
-        *slash = '\0';
-        snprintf(probe, sizeof(probe), "%s/%s/limpet_runtime/..", program, places[i]);
+        snprintf(probe, sizeof(probe), "%.*s/%s/limpet_runtime/..", (int)(slash - self.dli_fname), self.dli_fname,
+                 places[i]);
         char *found = realpath(probe, NULL);
         if (found)
             return found;
     }
-    problem_set(problem, ERR_INTERNAL, "limpet_runtime is neither in %s nor in %s beside the program",
+    problem_set(problem, ERR_INTERNAL, "limpet_runtime is neither in %s nor in %s beside the interpreter",
                 places[0], places[1]);
     return NULL;
 }
