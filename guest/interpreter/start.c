@@ -66,8 +66,8 @@ static int initialise(Problem *problem)
     return PyStatus_Exception(status) ? fail_status(status, problem) : 0;
 }
 
-/* The folder with limpet_runtime: beside what this is in, or where `make install` and the build tree have it. A
- * new string, or NULL with a Problem. */
+/* The folder with limpet_runtime: beside what this is in, or where `make install` and the build tree have it.
+ * A new string, or NULL with a Problem. */
 static char *find_sources(Problem *problem)
 {
     static const char *const places[] = {"python", "../lib/limpet/python"};
@@ -76,8 +76,8 @@ static char *find_sources(Problem *problem)
     const char *slash = dladdr(start_python, &self) ? strrchr(self.dli_fname, '/') : NULL;
 
     for (size_t i = 0; slash && i < ARRAY_SIZE(places); i++) {
-        snprintf(probe, sizeof(probe), "%.*s/%s/limpet_runtime/..", (int)(slash - self.dli_fname), self.dli_fname,
-                 places[i]);
+        snprintf(probe, sizeof(probe), "%.*s/%s/limpet_runtime/..", (int)(slash - self.dli_fname),
+                 self.dli_fname, places[i]);
         char *found = realpath(probe, NULL);
         if (found)
             return found;

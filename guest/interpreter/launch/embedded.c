@@ -1,5 +1,5 @@
-/* The whole of limpet-interpreter as a program of its own, linked to libpython: for sanitizers, which have to be the
- * first in their process. */
+/* The whole of limpet-interpreter as a program of its own, linked to libpython: where Python's own is not
+ * installed, and for sanitizers, which have to be the first in their process. */
 #include "guest/interpreter/main.h"
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
-/* limpet-interpreter: starts Python's own program with this project's half of it, limpet-interpreter.so, which lies
- * beside this program and takes over before Python's main(). Distributions build that program with more care
- * than libpython: code in it is 1.3 to 2 times as fast. */
+/* limpet-interpreter: starts Python's own program with this project's half of it, limpet-interpreter.so,
+ * which lies beside this program and takes over before Python's main(). Distributions build that program with
+ * more care than libpython: code in it is 1.3 to 2 times as fast. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

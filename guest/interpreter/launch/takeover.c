@@ -1,5 +1,5 @@
-/* The dynamic linker finds this before the C library's and calls it as Python's program begins: what it is given
- * to run is not Python's main(), but ours. */
+/* The dynamic linker finds this before the C library's and calls it as Python's program begins: what it is
+ * given to run is not Python's main(), but ours. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 #pragma GCC visibility push(default)
 
 typedef int Main(int argc, char **argv, char **environment);
-typedef int Start(Main *main, int argc, char **argv, void (*init)(void), void (*fini)(void), void (*end)(void),
-                  void *stack);
+typedef int Start(Main *main, int argc, char **argv, void (*init)(void), void (*fini)(void),
+                  void (*end)(void), void *stack);
 
 Start __libc_start_main;
 
