@@ -48,8 +48,9 @@ static int flush_sink(Sink *sink)
 /* *done grows by what is gone. -1 with the exception of a signal's handler. */
 static int write_part(Sink *sink, const char *bytes, size_t size, size_t *done)
 {
+    uint64_t calls = sinks_handed_over();
     PyThreadState *saved = PyEval_SaveThread();
-    ssize_t n = sink_write(sink, bytes + *done, MIN(size - *done, WRITE_SIZE));
+    ssize_t n = sink_write(sink, bytes + *done, MIN(size - *done, WRITE_SIZE), calls);
 
     PyEval_RestoreThread(saved);
     *done += n > 0 ? (size_t)n : 0;

@@ -195,7 +195,7 @@ import fcntl, termios
 def write(byte):
     os.write(1, byte)
     while struct.unpack("i", fcntl.ioctl(1, termios.FIONREAD, b"1234"))[0]: pass
-for _ in range(62): write(b"x")
+for _ in range(58): write(b"x")
 os.write(1, b"last")
 send(ASK, {{"ask": 1, "kind": "input"}})
 open({str(marker)!r}, "w").close()
@@ -203,15 +203,15 @@ answer()
 """
     controller = fake.controller
     controller.start(code, stream=True, asks="count")
-    for _ in range(62):
+    for _ in range(58):
         kind, _, body = controller.receive()
         assert (kind, body["data"]) == (OUTPUT, b"x")
     wait_for(marker.exists, "the cell did not ask")
-    controller.send(CREDIT, {"count": 62}, 1)
+    controller.send(CREDIT, {"count": 58}, 1)
     assert controller.asked()["ask"] == 1
     assert [body["data"] for _, body in controller.events] == [b"last"]
     controller.tell(1, b"")
-    assert controller.record()["stdout"] == "x" * 62 + "last"
+    assert controller.record()["stdout"] == "x" * 58 + "last"
 
 
 def test_time_that_counts(controller):

@@ -190,3 +190,16 @@ def test_what_faulthandler_says_comes_last(real):
     assert record["stderr"].startswith("before\nFatal Python error: Aborted\n"), record["stderr"]
     assert 'File "<cell 1>", line 3' in record["stderr"]
     assert record["signal"] == 6
+
+
+@needs_real
+def test_a_thread_whose_cell_ends_while_it_prints(real):
+    """What it printed in time is its cell's; the rest is nobody's."""
+    code = (
+        "import threading\n"
+        "def spam():\n    for i in range(99): print('s' * 200_000); print('t')\n"
+        "for _ in range(4): threading.Thread(target=spam, daemon=True).start()"
+    )
+    for _ in range(5):
+        assert set(real.controller.run(code)["stdout"]) <= set("st\n")
+        assert real.controller.run("print('mine')")["stdout"] == "mine\n"
