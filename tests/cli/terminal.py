@@ -136,6 +136,13 @@ class Terminal:
         """Waits until the last line is this one."""
         self.until(lambda screen: screen.rstrip("\n").rpartition("\n")[2] == line, line)
 
+    def listens(self):
+        """Waits until keys reach the program one by one: until then the terminal itself takes Backspace and Ctrl-C."""
+        end = time.monotonic() + TIMEOUT
+        while termios.tcgetattr(self.master)[3] & termios.ICANON:
+            assert time.monotonic() < end, "the program does not read keys"
+            time.sleep(0.001)
+
     def ends(self):
         """The exit status; all that was written is on the screen."""
         end = time.monotonic() + TIMEOUT

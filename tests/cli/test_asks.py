@@ -167,7 +167,6 @@ def test_an_interrupt_ends_the_question(limpet):
     ({"ask": 1, "kind": "input", "name": 3}, "name"),
     ({"ask": 1, "kind": "tool", "name": "f", "payload": "text"}, "payload"),
     ({"ask": 1, "kind": "tool", "name": "f", "payload": b"x" * ((1 << 20) + 1)}, "payload"),
-    ({"ask": 1, "kind": "input", "name": "", "colour": 1}, "colour"),
 ])
 def test_questions_that_are_none(limpet, body, words):
     with FakeController(limpet.socket, run=lambda request: request.send("ask", body)):

@@ -42,6 +42,7 @@ def go_on(terminal, line):
     rows = terminal.screen.text().count("\n")
     terminal.enter(line)
     terminal.until(lambda text: text.count("\n") > rows and text.endswith("\n..."), "one more line")
+    terminal.listens()
 
 
 # What is entered, and what it shows

@@ -2,12 +2,12 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 #include <termios.h>
 
 #include "clients/c/cli/sigint.h"
 #include "proto/base/buf.h"
 #include "proto/limits.h"
+#include "proto/wire.h"
 
 /* Byte by byte: what follows the line belongs to the next question. False at the end, or when interrupted. */
 static bool read_line(Buf *line)
@@ -59,5 +59,5 @@ char *input_answer(void *context, const char *prompt, bool secret)
     }
     if (!answered)
         return NULL;
-    return line.size > 0 ? strndup((const char *)buf_head(&line), line.size) : strdup("");
+    return text_dup((Text){line.size > 0 ? (const char *)buf_head(&line) : "", line.size});
 }
