@@ -1,5 +1,6 @@
 """limpet logs: of a controller in the background, of one in the foreground, and of none."""
 
+import fcntl
 import re
 import stat
 import subprocess
@@ -75,6 +76,8 @@ def test_without_a_controller(real, log, tmp_path):
 
 
 def foreground(real, stderr):
+    with open(real.directory / "state/lock") as lock:  # the one before may still be ending
+        fcntl.flock(lock, fcntl.LOCK_EX)
     process = subprocess.Popen([BUILD / "limpetd"], env=real.environment, cwd=real.directory, stderr=stderr)
     while real("ls", environment={"LIMPET_AUTOSTART": "0"}).returncode != 0:
         assert process.poll() is None
