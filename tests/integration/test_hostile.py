@@ -97,7 +97,7 @@ def test_a_stream_that_nobody_reads(limpetd, client, name):
         deaf = dealer(limpetd.socket)
         body = {"session": name, "code": code, "run_id": run_id, "timeout": 60, "stream": True}
         deaf.send(msgpack.packb([1, 11, 1, body]))
-        for _ in range(60):
+        for _ in range(56):
             assert deaf.poll(30000)
             assert msgpack.unpackb(deaf.recv())[1] == OUTPUT
         assert client.result(run_id, timeout=0.5) is None
