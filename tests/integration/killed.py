@@ -112,11 +112,21 @@ def is_supervisor(pid, directory):
         return False  # one of them is gone
 
 
+def parent(pid):
+    return read(f"/proc/{pid}/stat").rpartition(")")[2].split()[1:2]
+
+
+def supervisors(directory):
+    """Those of a session with that directory: one or none. What it is just starting looks the same for a moment."""
+    pids = [pid for pid in os.listdir("/proc") if pid.isdigit() and is_supervisor(pid, directory)]
+    of = {pid: parent(pid) for pid in pids}
+    return [int(pid) for pid in pids if of[pid] and of[pid][0] not in pids]
+
+
 def supervisor(host, session):
     """Process 1 of a session, as the host sees it."""
-    pids = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and is_supervisor(pid, host.files(session))]
-    assert pids, "there is none"
-    return min(pids)
+    [pid] = supervisors(host.files(session))
+    return pid
 
 
 def children(pid):

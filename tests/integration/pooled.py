@@ -4,7 +4,7 @@ import os
 import threading
 
 import pytest
-from killed import PATIENCE, Asking, Host, is_supervisor, wait_for
+from killed import PATIENCE, Asking, Host, supervisors, wait_for
 from raw_peer import Client
 
 # Of the standard library, and imported by nothing else: a session that has it was a spare.
@@ -57,10 +57,8 @@ class Pool(Host):
         """Their processes 1, as the host sees them, with their directories."""
         found = {}
         for directory in self.spare_directories():
-            files = os.path.join(directory, "files")
-            pids = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and is_supervisor(pid, files)]
-            if pids:
-                found[directory] = min(pids)
+            for pid in supervisors(os.path.join(directory, "files")):
+                found[directory] = pid
         return found
 
 
