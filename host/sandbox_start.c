@@ -8,7 +8,8 @@
 #include "proto/base/log.h"
 
 /* Until spares that gave way are gone. */
-#define RETRY_PAUSE (20 * NSEC_PER_MSEC)
+#define RETRY_PAUSE        (20 * NSEC_PER_MSEC)
+#define LARGEST_FILE_LEAST (UINT64_C(1) << 30)
 
 static const ContainerEvents container_events;
 
@@ -80,6 +81,12 @@ static void on_gone(Container *container, void *userdata, const char *why)
     sandbox_close(userdata, reason);
 }
 
+/* Where a disk bounds what is written a single file is to meet that first. */
+static uint64_t largest_file(const Sandbox *sandbox)
+{
+    return sandbox->controller->has_disks ? MAX(2 * sandbox->options.disk, LARGEST_FILE_LEAST) : 0;
+}
+
 static ContainerSpec container_spec(const Sandbox *sandbox)
 {
     const SessionOptions *options = &sandbox->options;
@@ -92,6 +99,7 @@ static ContainerSpec container_spec(const Sandbox *sandbox)
         .memory = options->memory,
         .cpus = options->cpus,
         .pids = (unsigned)options->pids,
+        .largest_file = largest_file(sandbox),
         .network = options->network,
         .session_dir = sandbox->directory.files_path,
         .work_dir = sandbox->directory.work_path,

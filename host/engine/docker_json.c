@@ -73,6 +73,8 @@ static int set_limits(json_t *host, const ContainerSpec *spec)
 
     if (!limits || json_object_update(host, limits) < 0)
         return -ENOMEM;
+    if (profile_set_limit(json_object_get(host, "Ulimits"), "Name", "fsize", spec->largest_file) < 0)
+        return -ENOMEM;
     return json_object_set_new(
                tmp, "/tmp", json_sprintf("%s,size=%llu", text_of(tmp, "/tmp"), (unsigned long long)tmpfs)) < 0
                ? -ENOMEM

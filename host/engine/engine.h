@@ -29,6 +29,7 @@ typedef struct ContainerSpec {
     uint64_t memory;     /* bytes, no swap on top */
     double cpus;
     unsigned pids;
+    uint64_t largest_file;   /* bytes; 0: as the profile has it */
     const char *network;     /* "none", "bridge" or "host" */
     const char *session_dir; /* host directory → /session, read-write, nosuid, nodev */
     const char *work_dir;    /* host directory → /work, the same; NULL: none */

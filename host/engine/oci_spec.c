@@ -130,6 +130,9 @@ int oci_spec_make(const OciParams *params, char **ret_json)
         return -ENOMEM;
     r = set_resources(linux_part, params);
     if (r == 0)
+        r = profile_set_limit(json_object_get(json_object_get(config, "process"), "rlimits"), "type",
+                              "RLIMIT_FSIZE", spec->largest_file);
+    if (r == 0)
         r = set_isolation(config, linux_part, params);
     if (r == 0)
         r = size_tmpfs(mounts, spec->memory);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #define TMPFS_MAXIMUM (UINT64_C(64) << 20)
 
@@ -13,6 +14,28 @@ json_t *profile_load(const char *text)
 uint64_t profile_tmpfs_size(uint64_t memory)
 {
     return MIN(memory / 8, TMPFS_MAXIMUM);
+}
+
+static int replace(json_t *limit, const char *key, uint64_t value)
+{
+    return json_object_get(limit, key) ? json_object_set_new(limit, key, json_integer((json_int_t)value)) : 0;
+}
+
+int profile_set_limit(json_t *limits, const char *key, const char *name, uint64_t value)
+{
+    static const char *const keys[] = {"soft", "hard", "Soft", "Hard"};
+    json_t *limit;
+    size_t i;
+
+    json_array_foreach(limits, i, limit)
+    {
+        const char *text = json_string_value(json_object_get(limit, key));
+
+        for (size_t k = 0; value > 0 && text && strcmp(text, name) == 0 && k < ARRAY_SIZE(keys); k++)
+            if (replace(limit, keys[k], value) < 0)
+                return -ENOMEM;
+    }
+    return 0;
 }
 
 unsigned profile_threads(double cpus)

@@ -17,6 +17,10 @@ json_t *profile_load(const char *text);
  * they stay well below its limit: a full one must say "no space left", not get something killed. */
 uint64_t profile_tmpfs_size(uint64_t memory);
 
+/* Sets the soft and the hard value of the limit called `name`, which `key` says, in an array of limits: of
+ * Docker's or an OCI runtime's form. 0 as a value leaves it as it is. */
+int profile_set_limit(json_t *limits, const char *key, const char *name, uint64_t value);
+
 /* Threads for numerical libraries, which otherwise start one for every processor of the host. */
 unsigned profile_threads(double cpus);
 

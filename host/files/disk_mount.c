@@ -97,22 +97,28 @@ int disk_check(const char *state_dir, Problem *problem)
     return 0;
 }
 
-/* A part of a mount that is nowhere cannot be had before Linux 6.15: it is for a moment on the first name. */
-int disk_attach(int mount, int directory, const char *const *names)
+/* A part of a mount that is nowhere cannot be had before Linux 6.15: for a moment it is on the first one. */
+static int open_parts(int mount, int directory, const DiskPart *parts, size_t n, int *trees)
 {
-    int trees[4] = {-1, -1, -1, -1}, r;
-    char path[NAME_MAX + 1];
-    size_t n = 0;
+    char path[PATH_MAX];
+    int r = move_mount(mount, "", directory, parts[0].on, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno : 0;
 
-    r = move_mount(mount, "", directory, names[0], MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno : 0;
-    for (; r == 0 && names[n] && n < ARRAY_SIZE(trees); n++) {
-        snprintf(path, sizeof(path), "%s/%s", names[0], names[n]);
-        trees[n] = open_tree(directory, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-        r = trees[n] < 0 ? -errno : 0;
+    for (size_t i = 0; r == 0 && i < n; i++) {
+        snprintf(path, sizeof(path), "%s/%s", parts[0].on, parts[i].inside);
+        trees[i] = open_tree(directory, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+        r = trees[i] < 0 ? -errno : 0;
     }
-    disk_detach(directory, names[0]);
-    for (size_t i = 0; i < n; i++) {
-        if (r == 0 && move_mount(trees[i], "", directory, names[i], MOVE_MOUNT_F_EMPTY_PATH) < 0)
+    disk_detach(directory, parts[0].on);
+    return r;
+}
+
+int disk_attach(int mount, int directory, const DiskPart *parts, size_t n)
+{
+    int trees[DISK_PARTS_MAX] = {-1, -1, -1, -1};
+    int r = n <= DISK_PARTS_MAX ? open_parts(mount, directory, parts, n, trees) : -E2BIG;
+
+    for (size_t i = 0; i < MIN(n, DISK_PARTS_MAX); i++) {
+        if (r == 0 && move_mount(trees[i], "", directory, parts[i].on, MOVE_MOUNT_F_EMPTY_PATH) < 0)
             r = -errno;
         closep(&trees[i]);
     }

@@ -12,9 +12,16 @@ int disk_check(const char *state_dir, Problem *problem);
  * but who has that, or a negative errno. For a worker thread. */
 int disk_mount(int directory, const char *name);
 
-/* Makes the directories `names` (NULL-terminated) of the file system `mount` those of `directory` that are
- * called the same, and are empty. 0, or a negative errno: those that were mounted by then stay so. */
-int disk_attach(int mount, int directory, const char *const *names);
+/* A directory of a mounted file system, and the one it is mounted on. */
+typedef struct DiskPart {
+    const char *inside;
+    const char *on;
+} DiskPart;
+
+/* Mounts the first `n` directories of the file system `mount` on those of `directory`. 0, or a negative
+ * errno: those that were mounted by then stay so. */
+#define DISK_PARTS_MAX 4
+int disk_attach(int mount, int directory, const DiskPart *parts, size_t n);
 
 /* Unmounts all that is mounted on `name` of `directory`, whoever still uses it. Nothing there is no reason to
  * complain. */

@@ -117,9 +117,9 @@ static int make_shared(int session, const char *name)
     return take_fd(&fd);
 }
 
-static int make_files(SessionDir *directory, int parent)
+static int make_files(SessionDir *directory, int parent, const char *name)
 {
-    directory->files_fd = make_shared(parent, "files");
+    directory->files_fd = make_shared(parent, name);
     if (directory->files_fd < 0)
         return directory->files_fd;
     _cleanup_(closep) int ours =
@@ -214,22 +214,22 @@ int sessiondir_make_spare(SessionDir *ret, const char *state_dir, const char *id
  */
 
 /* In sessions/ID, or in the file system that is going to be mounted there. */
-static int make_writable(SessionDir *directory, int parent)
+static int make_writable(SessionDir *directory, int parent, const char *files, const char *work_name)
 {
-    int r = make_files(directory, parent);
+    int r = make_files(directory, parent, files);
 
     if (r < 0 || !directory->work_path)
         return r;
-    _cleanup_(closep) int work = make_shared(parent, "work");
+    _cleanup_(closep) int work = make_shared(parent, work_name);
     return MIN(work, 0);
 }
 
-static int make_mount_points(int session, const char *const *names)
+static int make_mount_points(int session, const DiskPart *parts, size_t n)
 {
     int r = 0;
 
-    for (; r >= 0 && *names; names++) {
-        _cleanup_(closep) int fd = r = beneath_mkdirs(session, *names, PRIVATE_MODE, NOBODY_ELSE);
+    for (size_t i = 0; r >= 0 && i < n; i++) {
+        _cleanup_(closep) int fd = r = beneath_mkdirs(session, parts[i].on, PRIVATE_MODE, NOBODY_ELSE);
     }
     return MIN(r, 0);
 }
@@ -243,17 +243,18 @@ static int open_files(SessionDir *directory)
 
 static int make_on_disk(SessionDir *directory, int session, DiskSize size, Problem *problem)
 {
-    const char *const names[] = {"files", directory->work_path ? "work" : NULL, NULL};
+    static const DiskPart parts[] = {{"session", "files"}, {"work", "work"}}; /* as the container has them */
+    size_t n = directory->work_path ? 2 : 1;
     int r = disk_image_make(session, DISK_NAME, size, problem);
 
     if (r < 0)
         return r;
     _cleanup_(closep) int mount = disk_mount(session, DISK_NAME);
-    r = mount < 0 ? mount : make_writable(directory, mount);
+    r = mount < 0 ? mount : make_writable(directory, mount, parts[0].inside, parts[1].inside);
     if (r == 0)
-        r = make_mount_points(session, names);
+        r = make_mount_points(session, parts, n);
     if (r == 0)
-        r = disk_attach(mount, session, names);
+        r = disk_attach(mount, session, parts, n);
     if (r == 0)
         r = open_files(directory);
     if (r < 0)
@@ -268,7 +269,8 @@ int sessiondir_fill(SessionDir *directory, const DiskSize *disk, Problem *proble
     int r = session < 0 ? -errno : 0;
 
     if (r == 0)
-        r = disk ? make_on_disk(directory, session, *disk, problem) : make_writable(directory, session);
+        r = disk ? make_on_disk(directory, session, *disk, problem)
+                 : make_writable(directory, session, "files", "work");
     if (r < 0 && problem->code == ERR_NONE)
         say_cannot_make(directory->state_dir, r, problem);
     return r < 0 ? -EPROTO : 0;

@@ -59,7 +59,7 @@ def small(client, name):
 
 def value(session, code):
     result = session.run(code, timeout=300)
-    assert result.ok, result
+    assert result.ok, (result, result.error and result.error.message)
     return eval(result.result)
 
 
@@ -80,6 +80,13 @@ def test_many_small_files(small, client, name):
     assert value(small, "import shutil; shutil.rmtree('/session/many'); open('/session/one', 'w').write('x')") == 1
 
 
+def test_one_huge_file_by_default(session):
+    """No other limit is met first."""
+    session.run(FILL)
+    size, why = value(session, "fill('/session/huge')")
+    assert why in FULL and (1 << 30) * 0.98 < size < (1 << 30) * 1.02
+
+
 def test_files_are_bounded_by_default(session):
     session.run(FILL)
     made, why = value(session, "make('/session/a') if make('/session/b', 90000) is None else None")
@@ -88,7 +95,7 @@ def test_files_are_bounded_by_default(session):
 
 
 def test_a_hole_is_no_room(small):
-    small.run("file = open('/session/holes', 'wb'); file.truncate(1 << 40)")
+    small.run("file = open('/session/holes', 'wb'); file.truncate(1 << 29)")
     size, why = value(small, "fill('/session/huge')")
     assert why in FULL and size > 30 * MIB
     code = "try:\n    file.write(b'x' * (1 << 20)); file.flush(); said = ''\nexcept OSError as error: said = errno.errorcode[error.errno]\nsaid"

@@ -17,6 +17,7 @@ static const ContainerSpec spec = {
     .memory = 512u << 20,
     .cpus = 0.5,
     .pids = 64,
+    .largest_file = UINT64_C(3) << 30,
     .network = "none",
     .session_dir = "/s",
     .data_dir = "/d",
@@ -56,6 +57,19 @@ static bool bind_option(json_t *mount, const char *option)
     return json_is_true(json_object_get(json_object_get(mount, "BindOptions"), option));
 }
 
+static json_int_t file_limit(json_t *limits)
+{
+    json_t *limit;
+    size_t i;
+
+    json_array_foreach(limits, i, limit)
+    {
+        if (strcmp(json_string_value(json_object_get(limit, "Name")), "fsize") == 0)
+            return json_integer_value(json_object_get(limit, "Hard"));
+    }
+    return -1;
+}
+
 static void test_limits(void **state)
 {
     json_t *body = make(&spec, 41);
@@ -64,6 +78,7 @@ static void test_limits(void **state)
     assert_int_equal(json_integer_value(host_part(body, "MemorySwap")), 512 << 20);
     assert_int_equal(json_integer_value(host_part(body, "NanoCpus")), 500000000);
     assert_int_equal(json_integer_value(host_part(body, "PidsLimit")), 64);
+    assert_int_equal(file_limit(host_part(body, "Ulimits")), UINT64_C(3) << 30);
     assert_int_equal(json_integer_value(host_part(body, "ShmSize")), 64 << 20);
     assert_non_null(
         strstr(json_string_value(json_object_get(host_part(body, "Tmpfs"), "/tmp")), "size=67108864"));

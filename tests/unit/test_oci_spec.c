@@ -19,6 +19,7 @@ static const ContainerSpec spec = {
     .memory = 1u << 30,
     .cpus = 1.5,
     .pids = 128,
+    .largest_file = UINT64_C(3) << 30,
     .network = "none",
     .session_dir = "/state/a \"b\"",
     .link_dir = "/run/x",
@@ -55,6 +56,19 @@ static json_t *at(json_t *json, const char *path)
     while ((key = strsep(&rest, ".")))
         json = json_object_get(json, key);
     return json;
+}
+
+static json_int_t file_limit(json_t *limits)
+{
+    json_t *limit;
+    size_t i;
+
+    json_array_foreach(limits, i, limit)
+    {
+        if (strcmp(json_string_value(json_object_get(limit, "type")), "RLIMIT_FSIZE") == 0)
+            return json_integer_value(json_object_get(limit, "soft"));
+    }
+    return -1;
 }
 
 static json_t *mount_at(json_t *config, const char *target)
@@ -100,6 +114,7 @@ static void test_limits(void **state)
     assert_int_equal(json_integer_value(at(config, "linux.resources.cpu.period")), 100000);
     assert_int_equal(json_integer_value(at(config, "linux.resources.pids.limit")), 128);
     assert_string_equal(json_string_value(at(config, "linux.cgroupsPath")), "/limpet-me/limpet-x");
+    assert_int_equal(file_limit(at(config, "process.rlimits")), UINT64_C(3) << 30);
     json_decref(config);
 }
 
