@@ -215,15 +215,15 @@ int session_options_read(SessionOptions *ret, const msgpack_object_map *map, Pro
     if (options_given_decode(&given, map, none, problem) < 0)
         return -EPROTO;
     if (isnan(given.timeout) || given.memory == UINT64_MAX || isnan(given.cpus) || given.pids == UINT64_MAX ||
-        given.disk == UINT64_MAX || given.files == UINT64_MAX || isnan(given.ttl) || !given.env ||
-        !given.network.data || !given.image.data || !given.checkpoint.data)
+        isnan(given.ttl) || !given.env || !given.network.data || !given.image.data || !given.checkpoint.data)
         return problem_set(problem, ERR_BAD_REQUEST, "options are missing");
     ret->timeout = given.timeout;
     ret->memory = given.memory;
     ret->cpus = given.cpus;
     ret->pids = given.pids;
-    ret->disk = given.disk;
-    ret->files = given.files;
+    /* One that was made before there were any has none. */
+    ret->disk = MIN(given.disk, DISK_MAXIMUM);
+    ret->files = MIN(given.files, FILES_MAXIMUM);
     ret->ttl = given.ttl;
     ret->data = text_dup(given.data);
     ret->network = text_dup(given.network);

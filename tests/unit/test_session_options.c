@@ -213,11 +213,50 @@ static void test_refusals(void **state)
     assert_int_equal(refused(1, write_few_files, "files must be from 100"), ERR_BAD_REQUEST);
 }
 
+static void write_journal_without_disks(Writer *w)
+{
+    static const char *const texts[][2] = {{"network", "none"}, {"image", ""}, {"checkpoint", "auto"}};
+    static const char *const numbers[] = {"timeout", "memory", "cpus", "pids", "ttl"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+        write_key(w, texts[i][0]);
+        write_text(w, texts[i][1]);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+        write_key(w, numbers[i]);
+        write_uint(w, 1u << 30);
+    }
+    write_key(w, "env");
+    write_map(w, 0);
+}
+
+/* A session that an earlier version of the controller made. */
+static void test_read_without_disks(void **state)
+{
+    Buf buf = BUF_NULL;
+    Message message;
+    SessionOptions options = {0};
+    Problem problem = PROBLEM_NULL;
+    Writer w;
+
+    writer_message(&w, &buf, MSG_OPEN, 1, 9);
+    write_journal_without_disks(&w);
+    assert_int_equal(writer_finish(&w), 0);
+    assert_int_equal(message_decode(&message, buf_head(&buf), buf.size, &problem), 0);
+    assert_int_equal(session_options_read(&options, &message.body, &problem), 0);
+    assert_int_equal(options.disk, DISK_MAXIMUM);
+    assert_int_equal(options.files, FILES_MAXIMUM);
+    session_options_deinit(&options);
+    message_deinit(&message);
+    buf_deinit(&buf);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_settle_and_differ),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_read_without_disks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
