@@ -5,7 +5,7 @@ import signal
 import subprocess
 
 import pytest
-from killed import host, supervisor, wait_for  # noqa: F401
+from killed import Asking, host, supervisor, wait_for  # noqa: F401
 from pooled import pool, settings  # noqa: F401
 
 import limpet
@@ -224,6 +224,31 @@ def test_an_image_that_a_restart_of_the_machine_left(host):  # noqa: F811
     host.limpetd.start()
     assert_gone(host.limpetd)
     wait_for(lambda: not os.path.exists(host.path("sessions", "a")))
+
+
+def test_killed_while_disks_are_made(host):  # noqa: F811
+    asking = [Asking(host.client.open, f"s{number}", disk="32m") for number in range(4)]
+    wait_for(lambda: disks(host.limpetd))
+    host.limpetd.kill()
+    host.limpetd.start()
+    for each in asking:
+        each.join()  # opened by the one or the other, or told that nobody was there
+    for row in host.client.sessions():
+        host.client.open(row.session).close()
+    assert_gone(host.limpetd)
+
+
+def test_closed_while_disks_are_made(host):  # noqa: F811
+    asking = [Asking(host.client.open, f"s{number}", disk="32m") for number in range(4)]
+    wait_for(lambda: disks(host.limpetd))
+    assert host.limpetd.stop() == 0
+    assert disks(host.limpetd) == []
+    host.limpetd.start()
+    for each in asking:
+        each.join()
+    for row in host.client.sessions():
+        host.client.open(row.session).close()
+    assert_gone(host.limpetd)
 
 
 def test_a_spare_has_one(pool):  # noqa: F811
