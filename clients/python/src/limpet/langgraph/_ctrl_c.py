@@ -74,9 +74,9 @@ _watch = _Watch()
 
 def _interrupted() -> bool:
     """Whether a KeyboardInterrupt is leaving a graph that the main thread runs, and not one that is over."""
-    main = threading.main_thread().ident
+    main = threading.main_thread().ident or 0
     error = _raised(sys._current_exceptions().get(main))
-    frame = sys._current_frames().get(main) if main is not None else None
+    frame = sys._current_frames().get(main)
     if not isinstance(error, KeyboardInterrupt) or frame is None:
         return False
     left = set(_frames(error.__traceback__))
@@ -91,7 +91,8 @@ def _interrupted() -> bool:
 
 def _raised(current: Any) -> Optional[BaseException]:
     """Python 3.11 and older give the type and the traceback as well."""
-    return current[1] if isinstance(current, tuple) else current
+    error: Optional[BaseException] = current[1] if isinstance(current, tuple) else current
+    return error
 
 
 def _frames(traceback: Optional[TracebackType]) -> Iterator[FrameType]:
