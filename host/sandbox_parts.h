@@ -1,8 +1,8 @@
 /* What the parts of a sandbox share among themselves: sandbox.c (life), sandbox_places.c (its directories),
  * sandbox_start.c (its container), sandbox_spare.c (before it is anyone's), sandbox_turns.c (one thing after
  * the other), sandbox_calls.c (calls), sandbox_publish.c (what they leave in artifacts), sandbox_guest.c
- * (messages of the supervisor), and with asks.c, order.c, session.c and session_branch.c. Nobody else includes
- * this. */
+ * (messages of the supervisor), and with asks.c, order.c, session.c and session_branch.c. Nobody else
+ * includes this. */
 #pragma once
 
 #include "host/call.h"
