@@ -139,6 +139,21 @@ def test_ctrl_c_in_a_blocking_agent(limpetd, client, name, run, calls, kind, rew
         client.open(name).close()
 
 
+@pytest.mark.parametrize("leave", ["raise KeyboardInterrupt", "break"])
+def test_leaving_a_stream_interrupts_the_call(client, name, leave):
+    """As Ctrl-C does that arrives while an event is being looked at; nobody takes what the graph does next."""
+    agent = agents.Agent(code_sandbox(client, timeout=3600), name, rewind=False)
+    given = {"messages": [("human", ENDLESS)]}
+    events = "for event in agent.graph.stream(given, agent.config, stream_mode='custom'):\n    "
+    try:
+        exec(events + leave, {"agent": agent, "given": given})
+    except KeyboardInterrupt:
+        pass
+    assert [row.status for row in client.sessions() if row.session == name] == ["idle"]
+    agent.close()
+    client.open(name).close()
+
+
 def until(condition, seconds=120):
     end = time.monotonic() + seconds
     while not condition():

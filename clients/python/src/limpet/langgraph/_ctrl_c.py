@@ -1,5 +1,6 @@
 """Ctrl-C for blocking agents. LangGraph runs their tools in threads; Ctrl-C reaches the main thread alone, which then
-waits for those threads to end: a KeyboardInterrupt on its way out of a graph interrupts the calls that run there."""
+waits for those threads to end: a KeyboardInterrupt on its way out of a graph interrupts the calls that run there. So does
+leaving the stream of a graph, which is what is seen of a Ctrl-C while somebody looks at an event."""
 
 from __future__ import annotations
 
@@ -73,20 +74,24 @@ _watch = _Watch()
 
 
 def _interrupted() -> bool:
-    """Whether a KeyboardInterrupt is leaving a graph that the main thread runs, and not one that is over."""
+    """Whether the main thread is leaving a graph because of one, and not dealing with one that is over."""
     main = threading.main_thread().ident or 0
     error = _raised(sys._current_exceptions().get(main))
     frame = sys._current_frames().get(main)
-    if not isinstance(error, KeyboardInterrupt) or frame is None:
+    if not isinstance(error, (KeyboardInterrupt, GeneratorExit)):
         return False
     left = set(_frames(error.__traceback__))
     while frame is not None and frame not in left:
         frame = frame.f_back
-    while frame is not None:
-        if str(frame.f_globals.get("__name__")).startswith("langgraph."):
-            return True
+    if isinstance(error, GeneratorExit):  # other generators may be left within a graph
+        return frame is not None and _of_langgraph(frame)
+    while frame is not None and not _of_langgraph(frame):
         frame = frame.f_back
-    return False
+    return frame is not None
+
+
+def _of_langgraph(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).startswith("langgraph.")
 
 
 def _raised(current: Any) -> Optional[BaseException]:
