@@ -159,7 +159,7 @@ import os, subprocess, sys, threading
 def write(stream):
     for i in range(10**9):
         print(i if i % 7 else '%d %s' % (i, 'x' * (i % 9001)), file=stream, flush=i % 3 == 0)
-        if i == {begun}: subprocess.Popen(['kill', '-KILL', str(os.getpid())])
+        if i == {begun} and stream is sys.stdout: subprocess.Popen(['kill', '-KILL', str(os.getpid())])
 threading.Thread(target=write, args=[sys.stderr], daemon=True).start()
 write(sys.stdout)
 """
