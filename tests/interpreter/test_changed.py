@@ -207,6 +207,29 @@ def test_changed_in_place(session, value, change):
     assert run(session, "len(x)") is None
 
 
+LOOP = "for i in range(5000): t = i\n"
+
+
+@pytest.mark.parametrize(
+    "code, expected",
+    [
+        (LOOP, (["i", "t"], [], [], 0)),
+        (LOOP + "new = 1; a = 2; b = b + [3]; c = c", (["i", "t", "new"], ["a", "b"], [], 0)),
+        (LOOP + "del a, i; d = 4.5", (["t"], ["d"], ["a"], 0)),
+        (LOOP + "b.append(3)", (["i", "t"], ["b"], [], 0)),
+        (LOOP + "del a; a = 7; del i", (["t"], ["a"], [], 0)),
+        (LOOP + "(lambda g, kept: (g.clear(), g.update(kept)))(globals(), dict(globals()))", (["i", "t"], [], [], 0)),
+        (LOOP * 3 + "1 / 0", (["i", "t"], [], [], 0)),
+    ],
+)
+def test_after_a_loop_that_bound_many(session, code, expected):
+    session.run("a = 1; b = [1]; c = 'text'; d = 3.5; __builtins__")
+    names, *rest = changed(session.run(code))
+    assert (sorted(names), *rest) == (sorted(expected[0]), *expected[1:])
+    assert run(session, "a = 10**6; x = 1") == (["a", "x"] if "del a, i" in code else ["x"], [] if "del a, i" in code else ["a"], [], 0)
+    assert changed(session.run("pass")) is None
+
+
 def test_not_seen_in_place(session):
     session.run("x, y, t, o = [1, 2], {1: 2}, ([],), type('O', (), {})()")
     assert run(session, "x[0] = 5\ny[1] = 3\nt[0].append(1)\no.a = 1") is None

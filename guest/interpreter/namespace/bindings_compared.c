@@ -1,5 +1,3 @@
-#include <string.h>
-
 #include "guest/interpreter/namespace/bindings.h"
 #include "guest/interpreter/namespace/variable.h"
 #include "guest/interpreter/runtime.h"
@@ -44,16 +42,9 @@ static void report(const Walk *walk, PyObject *name, bool before, PyObject *valu
  * at themselves. */
 static uint64_t glance(PyObject *value, Kind kind)
 {
-    double number;
-    uint64_t bits;
+    bool is_number = kind == KIND_INT || kind == KIND_FLOAT;
 
-    if (kind == KIND_INT)
-        return (uint64_t)Py_SIZE(value) << 32 ^ ((PyLongObject *)value)->ob_digit[0];
-    if (kind != KIND_FLOAT)
-        return variable_glance(value, kind);
-    number = PyFloat_AS_DOUBLE(value);
-    memcpy(&bits, &number, sizeof(bits));
-    return bits;
+    return is_number ? number_glance(value, kind) : variable_glance(value, kind);
 }
 
 static void remember(Seen *entry, PyObject *value)

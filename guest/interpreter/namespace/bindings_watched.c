@@ -153,6 +153,7 @@ static void collect_changed(BindingFn report, void *context)
 
 void bindings_collect(BindingFn report, void *context)
 {
+    watch_complete();
     collect_bound(report, context);
     watch_forget();
     collect_changed(report, context);

@@ -1,6 +1,7 @@
 #include "guest/interpreter/namespace/variable.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "guest/interpreter/namespace/array.h"
 #include "guest/interpreter/namespace/pandas.h"
@@ -198,4 +199,18 @@ uint64_t variable_glance(PyObject *value, Kind kind)
         return pandas_shape(value, ndim, frame) ? shape_glance(frame, ndim) : 0;
     }
     return (uint64_t)length(value, kind);
+}
+
+uint64_t number_glance(PyObject *value, Kind kind)
+{
+    double number;
+    uint64_t bits;
+
+    if (kind == KIND_INT)
+        return PyLong_AsUnsignedLongLongMask(value);
+    if (kind != KIND_FLOAT)
+        return 0;
+    number = PyFloat_AS_DOUBLE(value);
+    memcpy(&bits, &number, sizeof(bits));
+    return bits;
 }

@@ -12,3 +12,6 @@ void write_variable(Writer *w, PyObject *name, PyObject *value);
 /* A number in which a change in place shows: the length or shape. Equal numbers prove nothing. The namespace
  * itself, as a value, never shows any. Costs some nanoseconds, for frames some 100. */
 uint64_t variable_glance(PyObject *value, Kind kind);
+
+/* Differs for most ints, and floats, that differ. 0 for other kinds. */
+uint64_t number_glance(PyObject *value, Kind kind);

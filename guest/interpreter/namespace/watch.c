@@ -1,5 +1,6 @@
 #include "guest/interpreter/namespace/watch.h"
 
+#include "guest/interpreter/namespace/unwatched.h"
 #include "guest/interpreter/runtime.h"
 
 Watched watched;
@@ -16,6 +17,11 @@ typedef struct Recent {
 
 static Recent recent[PLACES][2];
 static uint64_t this_round = 1;
+
+/* Since watch_forget(). */
+#define EVENTS_MANY 1000u
+static unsigned events;
+static int watcher;
 
 /* How many names there may be before those are looked for that can be dropped. */
 #define NAMES_MIN 4096
@@ -106,23 +112,45 @@ static void note_event(PyDict_WatchEvent event, PyObject *dict, PyObject *key)
     PyErr_SetRaisedException(exception);
 }
 
+/* A cell that binds names so often is in a loop, which is to be as fast as elsewhere. */
+static void look_away(PyObject *dict)
+{
+    PyObject *exception = PyErr_GetRaisedException();
+
+    if (watched.names && !watched.odd_keys && unwatched_begin(watched.names) == 0)
+        PyDict_Unwatch(watcher, dict);
+    PyErr_SetRaisedException(exception);
+}
+
 /* Called before the change, and not at all where a name is bound to the object it is bound to already. */
 static int on_event(PyDict_WatchEvent event, PyObject *dict, PyObject *key, PyObject *value)
 {
     if (!is_recent(key))
         note_event(event, dict, key);
+    if (++events == EVENTS_MANY)
+        look_away(dict);
     return 0;
 }
 
 int watch_init(void)
 {
-    int id = PyDict_AddWatcher(on_event);
+    watcher = PyDict_AddWatcher(on_event);
+    return watcher < 0 ? -1 : PyDict_Watch(watcher, runtime.main_dict);
+}
 
-    return id < 0 ? -1 : PyDict_Watch(id, runtime.main_dict);
+void watch_complete(void)
+{
+    if (events < EVENTS_MANY)
+        return;
+    _pyref_ PyObject *known = Py_XNewRef(watched.names); /* which another dict may replace meanwhile */
+    if (known)
+        unwatched_end(known, note);
+    PyDict_Watch(watcher, runtime.main_dict);
 }
 
 void watch_forget(void)
 {
+    events = 0;
     Py_CLEAR(watched.names);
     watched.incomplete = false;
     this_round++;

@@ -15,4 +15,7 @@ extern Watched watched;
 
 /* Once, when runtime.main_dict is there. -1 with an exception. */
 int watch_init(void);
+
+/* After a cell: `watched` is complete now, also where nobody watched to its end. */
+void watch_complete(void);
 void watch_forget(void);
