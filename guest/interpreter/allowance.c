@@ -67,7 +67,7 @@ static bool look(int64_t size)
 {
     int64_t limit = atomic_load_explicit(&allowance.limit, memory_order_relaxed);
     int saved = errno;
-    uint64_t held;
+    uint64_t held = 0;
     int r = allowance_held(&held);
 
     errno = saved;

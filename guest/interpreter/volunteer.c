@@ -55,7 +55,7 @@ void volunteer_live(void)
  * this one lacks of the most that the other is granted, and it comes first until the other has more. */
 static int score_before_live(void)
 {
-    uint64_t held;
+    uint64_t held = 0;
 
     if (volunteer.memory == 0 || allowance_most() == 0 || allowance_held(&held) < 0)
         return MOST;

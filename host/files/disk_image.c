@@ -123,7 +123,7 @@ static int spawn_quietly(const char *program, const char *const argv[], int said
 static int run(const char *program, const char *const argv[], Problem *problem)
 {
     _cleanup_(closep) int said = memfd_create("mke2fs", MFD_CLOEXEC);
-    pid_t pid;
+    pid_t pid = -1;
     int r = said < 0 ? -errno : spawn_quietly(program, argv, said, &pid);
 
     if (r < 0)

@@ -93,7 +93,7 @@ def test_limits():
         ("GUEST_SECRET_SIZE", "`secret`, {} bytes"),
         ("TIMEOUT_MAXIMUM", "for a call that names none; at most {:.0f} "),
         ("LIMIT_CODE", "`code` text up to {mib} MiB"),
-        ("LIMIT_OUTPUT", "| text | up to {mib} MiB each |"),
+        ("LIMIT_OUTPUT", "| text | up to {mib} MiB each;"),
         ("LIMIT_FILE_CHUNK", "`data` (at most {mib} MiB)"),
         ("LIMIT_FILE_CHUNK", "(at most `size` or {mib} MiB"),
         ("MEMORY_MINIMUM", "memory of the container, at least {mib}m"),
