@@ -128,6 +128,7 @@ def test_ctrl_c_in_a_blocking_agent(limpetd, client, name, run, calls, kind, rew
             assert process.stdout.readline() == "begun\n"
         else:
             until(lambda: any(row.session == name and row.status == "running" for row in client.sessions()))
+        until(lambda: waits(process.pid))
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=120)[0] == "interrupted\n"
     finally:
@@ -152,6 +153,18 @@ def test_leaving_a_stream_interrupts_the_call(client, name, leave):
     assert [row.status for row in client.sessions() if row.session == name] == ["idle"]
     agent.close()
     client.open(name).close()
+
+
+def waits(pid):
+    """Whether its main thread does. Where Ctrl-C finds it on its way there, Python may leave a lock of
+    concurrent.futures taken, for which nobody can wait then."""
+    def switches():
+        with open(f"/proc/{pid}/task/{pid}/status", encoding="utf-8") as status:
+            return [line for line in status if line.startswith(("State:", "voluntary", "nonvoluntary"))]
+
+    before = switches()
+    time.sleep(0.2)
+    return before == switches() and "sleeping" in before[0]
 
 
 def until(condition, seconds=120):

@@ -54,7 +54,7 @@ class _Watch:
             self._calls.pop(run_id, None)
 
     def _look(self) -> None:
-        """Until no call runs. Interrupts each once; one that the controller does not know yet, at the next look."""
+        """Until no call runs. Interrupts each once; one that is not running yet, at the next look."""
         while True:
             time.sleep(_EVERY)
             with self._lock:
@@ -66,8 +66,8 @@ class _Watch:
                 continue
             for run_id, client in calls:
                 with contextlib.suppress(Error):
-                    client._request(_requests.interrupt(run_id), start=False)
-                    self.discard(run_id)
+                    if client._request(_requests.interrupt(run_id), start=False):
+                        self.discard(run_id)
 
 
 _watch = _Watch()
