@@ -199,13 +199,18 @@ def test_a_killed_controller_finds_it_again(host):  # noqa: F811
     assert_gone(host.limpetd)
 
 
-def test_a_container_that_ended_without_a_controller(host):  # noqa: F811
-    """The next controller unmounts and removes what is left of it."""
+def kill_both(host):  # noqa: F811
+    """A controller, and the container of its session `a`."""
     host.client.open("a", disk="32m").run("1")
     pid = supervisor(host, "a")
     host.limpetd.kill()
     os.kill(pid, signal.SIGKILL)
     wait_for(lambda: not os.path.exists(f"/proc/{pid}"))
+
+
+def test_a_container_that_ended_without_a_controller(host):  # noqa: F811
+    """The next controller unmounts and removes what is left of it."""
+    kill_both(host)
     assert disks(host.limpetd)
     host.limpetd.start()
     assert_gone(host.limpetd)
@@ -213,11 +218,7 @@ def test_a_container_that_ended_without_a_controller(host):  # noqa: F811
 
 def test_an_image_that_a_restart_of_the_machine_left(host):  # noqa: F811
     """Nothing is mounted any more, and no container runs."""
-    host.client.open("a", disk="32m").run("1")
-    pid = supervisor(host, "a")
-    host.limpetd.kill()
-    os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: not os.path.exists(f"/proc/{pid}"))
+    kill_both(host)
     while subprocess.run(["umount", "--lazy", host.files("a")], capture_output=True).returncode == 0:
         pass
     assert os.path.exists(host.path("sessions", "a", "disk"))
