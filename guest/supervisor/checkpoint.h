@@ -69,6 +69,8 @@ struct Checkpoints {
     /* Whether an interpreter has that pid; and the memory of all interpreters. */
     bool (*is_taken)(Checkpoints *set, pid_t pid);
     void (*add_living)(Checkpoints *set, Footprint *ret);
+    /* False when no other branch stands on it; if one does, it is that one's from now on. */
+    bool (*hand_on)(Checkpoints *set, Checkpoint *checkpoint);
     /* It is KEPT from now on. */
     void (*on_kept)(Checkpoints *set, Checkpoint *checkpoint);
     /* It cannot make the copy it was asked for with that id; it stays. */
@@ -101,7 +103,7 @@ void checkpoints_settle(Checkpoints *set, uint64_t limit);
 
 void checkpoints_drop_pending(Checkpoints *set, const char *why);
 void checkpoints_drop_ended(Checkpoints *set);
-/* Automatic ones of that branch that are older than `newest`; NULL: all. */
+/* Automatic ones of that branch that are older than `newest` (NULL: all) and that no other one stands on. */
 void checkpoints_drop_automatic(Checkpoints *set, uint64_t branch, const Checkpoint *newest);
 
 Checkpoint *checkpoints_find_pid(const Checkpoints *set, pid_t pid);

@@ -93,7 +93,8 @@ void checkpoints_drop_automatic(Checkpoints *set, uint64_t branch, const Checkpo
     Checkpoint *checkpoint;
 
     while ((checkpoint = first_where(set, is_replaced, &replaced)))
-        checkpoint_drop(checkpoint, NULL);
+        if (!set->hand_on(set, checkpoint))
+            checkpoint_drop(checkpoint, NULL);
 }
 
 Checkpoint *checkpoints_find_pid(const Checkpoints *set, pid_t pid)

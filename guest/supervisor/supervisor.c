@@ -173,6 +173,20 @@ static void add_living(Checkpoints *set, Footprint *ret)
             footprint_add(ret, branch->interpreter.pid, set->uid);
 }
 
+/* The call that runs there may have been promised that it can go back. */
+static bool hand_on(Checkpoints *set, Checkpoint *checkpoint)
+{
+    Branch *branch;
+
+    list_foreach (branch, &supervisor_of(set)->branches, Branch, link) {
+        if (branch->base != checkpoint || branch->number == checkpoint->branch)
+            continue;
+        checkpoint->branch = branch->number;
+        return true;
+    }
+    return false;
+}
+
 static void on_kept(Checkpoints *set, Checkpoint *checkpoint)
 {
     Branch *branch = supervisor_find(supervisor_of(set), checkpoint->branch);
@@ -218,6 +232,7 @@ static void init_checkpoints(Supervisor *supervisor)
     set->uid = supervisor->options->same_user ? getuid() : supervisor->options->uid;
     set->is_taken = is_taken;
     set->add_living = add_living;
+    set->hand_on = hand_on;
     set->on_kept = on_kept;
     set->on_refused = on_refused;
     set->on_gone = on_gone;

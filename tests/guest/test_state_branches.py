@@ -132,6 +132,19 @@ def test_each_branch_has_its_automatic_checkpoint(keep, interpreter):
     ]
 
 
+def test_a_branch_keeps_what_it_stands_on_when_one_made_of_it_moves_on(keep, interpreter):
+    """A call that may go back there would go further back otherwise."""
+    controller = keep(interpreter, "always").controller
+    controller.run("x = 1")
+    branch(controller, 1)
+    for value in (2, 3):
+        controller.run(f"x = {value}", branch=1)
+    assert [(c["branch"], c["execution_count"]) for c in controller.checkpoints()] == [(0, 1), (1, 2)]
+    controller.run("x = 4")
+    controller.run("x = 5")
+    assert [(c["branch"], c["execution_count"]) for c in controller.checkpoints()] == [(1, 2), (0, 2)]
+
+
 def test_commit(controller):
     controller.run("x = 1")
     branch(controller, 7)
