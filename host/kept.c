@@ -19,7 +19,7 @@ struct Kept {
     bool again; /* a session has ended meanwhile */
     Leftovers found;
     int result;
-    uint64_t began, pause; /* clock_now() nanoseconds */
+    uint64_t took, pause; /* nanoseconds */
 };
 
 static void set_timer(Kept *kept, uint64_t after);
@@ -73,7 +73,10 @@ static void look_run(WorkerJob *job)
 {
     Kept *kept = container_of(job, Kept, job);
 
+    uint64_t began = clock_now();
+
     kept->result = leftovers_find(&kept->found, kept->controller->paths->state_dir);
+    kept->took = clock_now() - began;
 }
 
 static void look_done(WorkerJob *job)
@@ -81,7 +84,7 @@ static void look_done(WorkerJob *job)
     Kept *kept = container_of(job, Kept, job);
 
     kept->looking = false;
-    kept->pause = MAX(SHARE * (clock_now() - kept->began), SOON_NSEC);
+    kept->pause = MAX(SHARE * kept->took, SOON_NSEC);
     if (kept->result == 0) {
         leave_out_open(kept);
         remove_chosen(kept);
@@ -95,7 +98,6 @@ static void on_due(LoopTimer *timer)
 {
     Kept *kept = container_of(timer, Kept, timer);
 
-    kept->began = clock_now();
     kept->looking = worker_submit(kept->controller->worker, &kept->job, look_run, look_done) == 0;
     if (!kept->looking)
         set_timer(kept, REVIEW_NSEC);

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-PATIENCE = 60  # seconds
+PATIENCE = 300  # seconds
 
 
 def wait_for(condition):

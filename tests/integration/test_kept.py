@@ -21,9 +21,14 @@ def put_back(path, seconds):
     os.utime(path, (then, then))
 
 
+def wait_for_end(host, condition):  # noqa: F811
+    """An end is one step of the controller, in which the directories of what was published change last."""
+    wait_for(condition)
+    host.client.sessions()
+
+
 def ended_ago(host, name, seconds):  # noqa: F811
-    """Once all is gone but what was published: until then its directory changes."""
-    wait_for(lambda: os.listdir(host.path("sessions", name)) == ["artifacts"])
+    wait_for_end(host, lambda: os.listdir(host.path("sessions", name)) == ["artifacts"])
     put_back(host.path("sessions", name), seconds)
 
 
@@ -34,7 +39,7 @@ def test_what_is_too_old_goes(host):  # noqa: F811
     ended_ago(host, "old", 8 * DAY)
     ended_ago(host, "young", 6 * DAY)
     directory = os.path.dirname(os.path.dirname(output))
-    wait_for(lambda: not os.path.exists(host.path("sessions", os.path.basename(directory))))  # it has ended
+    wait_for_end(host, lambda: not os.path.exists(host.path("sessions", os.path.basename(directory))))
     put_back(directory, 8 * DAY)
     leave(host, "another")  # its end has them looked over
     wait_for(lambda: not os.path.exists(old) and not os.path.exists(output))
