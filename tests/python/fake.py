@@ -79,7 +79,7 @@ class Request:
     def send(self, kind, body):
         if self.controller.newer:
             body = newer(body)
-        self.controller.router.send_multipart([self.peer, msgpack.packb([1, kind, self.number, body])])
+        self.controller.send([self.peer, msgpack.packb([1, kind, self.number, body])])
 
     def reply(self, **body):
         self.send(REPLY, body)
@@ -155,6 +155,13 @@ class Controller:
         """Runs work() on the controller's thread, the only one that may use its socket."""
         self._work.put(work)
         self._wake.send(b"x")
+
+    def send(self, frames):
+        """From any thread."""
+        if threading.current_thread() is self._thread:
+            self.router.send_multipart(frames)
+        else:
+            self.do(lambda: self.router.send_multipart(frames))
 
     def wait(self, kind, timeout=10):
         """The next request of that kind."""
