@@ -18,7 +18,7 @@ static int run_call(Sandbox *sandbox, Session *session, const char *run_id, uint
     if (!call)
         return -ENOMEM;
     call->turn.number = number;
-    sandbox->running = &call->turn;
+    sandbox_set_running(sandbox, &call->turn);
     return 0;
 }
 

@@ -236,6 +236,7 @@ static void end(Controller *controller)
 {
     loop_timer_cancel(&controller->shutdown_timer);
     loop_timer_cancel(&controller->sweep_timer);
+    courtesies_deinit(&controller->courtesies);
     if (controller->signals.file.loop)
         loop_signals_remove(&controller->signals);
     /* What the threads still do may end in a reply: they go before the sockets. */
@@ -267,6 +268,7 @@ int controller_run(const Options *options, Paths *paths, void (*ready)(void *use
     list_init(&controller.sandboxes);
     calls_init(&controller);
     ended_init(&controller);
+    courtesies_init(&controller.courtesies);
     epitaphs_init(&controller);
     r = begin(&controller, problem);
     if (r == 0) {

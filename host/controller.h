@@ -1,6 +1,7 @@
 /* Controller: owns everything that lives as long as limpetd does. */
 #pragma once
 
+#include "host/courtesy.h"
 #include "host/files/worker.h"
 #include "host/link/listener.h"
 #include "host/options.h"
@@ -49,6 +50,7 @@ typedef struct Controller {
     Pool *pool;
     Calls calls;
     Ended ended;
+    Courtesies courtesies;
     List epitaphs; /* the oldest first; see epitaph.h */
     size_t epitaph_count;
     Kept *kept;           /* what ended sessions left */

@@ -69,7 +69,7 @@ static void order_free(Order *order)
     bool ran = sandbox->running == &order->turn;
 
     if (ran)
-        sandbox->running = NULL;
+        sandbox_set_running(sandbox, NULL);
     turn_abandon_work(&order->turn);
     buf_deinit(&order->body);
     free(order);

@@ -39,7 +39,9 @@ void sandbox_become_ready(Sandbox *sandbox)
         pool_spare_ready(sandbox->spare);
         return;
     }
-    if (!sandbox->adoption) {
+    if (sandbox->adoption) {
+        courtesy_adopted(sandbox);
+    } else {
         sandbox_note_kills(sandbox);
         journal_ready(sandbox);
     }
@@ -92,6 +94,7 @@ Sandbox *sandbox_new(Controller *controller, Session *trunk, bool ephemeral, Ses
     sandbox->directory = SESSIONDIR_NULL;
     sandbox->journal = JOURNAL_NULL;
     list_append(&controller->sandboxes, &sandbox->link);
+    courtesy_init(sandbox);
     list_init(&sandbox->turns);
     list_init(&sandbox->sessions);
     list_init(&sandbox->former);
@@ -102,6 +105,7 @@ Sandbox *sandbox_new(Controller *controller, Session *trunk, bool ephemeral, Ses
 void sandbox_free(Sandbox *sandbox)
 {
     list_remove(&sandbox->link);
+    courtesy_deinit(sandbox);
     spare_free(take(sandbox->spare));
     loop_timer_cancel(&sandbox->start_timer);
     loop_timer_cancel(&sandbox->watchdog);

@@ -65,6 +65,7 @@ struct Sandbox {
     uint64_t oom_kills; /* by the kernel, in this container so far */
 
     Turn *running;
+    Courtesy courtesy;
     List turns;         /* Turn.link: what waits */
     LoopTimer watchdog; /* the guest must answer the running turn before */
 };

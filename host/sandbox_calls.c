@@ -104,7 +104,7 @@ static Call *take_running(Sandbox *sandbox)
 {
     Call *call = sandbox_running_call(sandbox);
 
-    sandbox->running = NULL;
+    sandbox_set_running(sandbox, NULL);
     return call;
 }
 

@@ -41,6 +41,7 @@ void sandbox_remove_container(Sandbox *sandbox);
 void sandbox_next(Sandbox *sandbox);                    /* starts the next turn when nothing runs */
 void sandbox_queue_first(Sandbox *sandbox, Turn *turn); /* before all that wait; starts nothing */
 void sandbox_unqueue(Sandbox *sandbox, Turn *turn);     /* one that waits */
+void sandbox_set_running(Sandbox *sandbox, Turn *turn); /* NULL: nothing runs */
 /* Nothing runs now, as a turn of `session` has ended. */
 void sandbox_turn_over(Sandbox *sandbox, Session *session);
 /* Ends those of one session, or of all (NULL). An order of one session that runs goes on. */

@@ -185,6 +185,8 @@ int sandbox_begin(Sandbox *sandbox, const char *output_id, Problem *problem)
         return r;
     }
     trunk->sandbox = sandbox;
+    if (!sandbox->spare)
+        courtesy_wanted(sandbox);
     return 0;
 }
 

@@ -78,6 +78,15 @@ static void start_order(Sandbox *sandbox, Order *order)
         order_send(order);
 }
 
+void sandbox_set_running(Sandbox *sandbox, Turn *turn)
+{
+    sandbox->running = turn;
+    if (turn)
+        courtesy_began(sandbox);
+    else
+        courtesy_ended(sandbox);
+}
+
 void sandbox_next(Sandbox *sandbox)
 {
     Turn *turn;
@@ -87,7 +96,7 @@ void sandbox_next(Sandbox *sandbox)
         return;
     turn = list_entry(list_first(&sandbox->turns), Turn, link);
     sandbox_unqueue(sandbox, turn);
-    sandbox->running = turn;
+    sandbox_set_running(sandbox, turn);
     call = call_of(turn);
     if (call) {
         sandbox_watch_call(sandbox, call);
@@ -142,7 +151,7 @@ static void end_turn(Turn *turn, const char *reason)
         return;
     }
     if (ran) {
-        sandbox->running = NULL;
+        sandbox_set_running(sandbox, NULL);
         turn->session->epoch++;
     } else {
         sandbox_unqueue(sandbox, turn);
@@ -176,7 +185,7 @@ void sandbox_forget_turns(Sandbox *sandbox)
         Call *call = call_of(turn);
 
         if (call && turn == sandbox->running)
-            sandbox->running = NULL;
+            sandbox_set_running(sandbox, NULL);
         else if (call)
             sandbox_unqueue(sandbox, turn);
         if (call)

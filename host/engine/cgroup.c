@@ -1,16 +1,20 @@
 #include "host/engine/cgroup.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/utsname.h>
 
 #include "host/engine/capture.h"
 
 #define MOUNTINFO_LIMIT (4u << 20)
 #define FILE_LIMIT      (64u << 10)
+
+#define CPU_IDLE "cpu.idle"
 
 /* One mounted hierarchy. */
 typedef struct Hierarchy {
@@ -97,42 +101,73 @@ static bool find_group(const char *cgroup, const char *controller, char *ret, si
     return false;
 }
 
-int memory_cgroup_find(const char *cgroup, const char *mountinfo, MemoryCgroup *ret)
+int cgroup_find(const char *groups, const char *mountinfo, const char *controller, Cgroup *ret)
 {
     char group[PATH_MAX / 2], *directory;
     const char *below = group;
-    bool unified = !find_group(cgroup, "memory", group, sizeof(group));
+    bool unified = !find_group(groups, controller, group, sizeof(group));
     Hierarchy hierarchy;
 
-    if (unified && !find_group(cgroup, NULL, group, sizeof(group)))
+    if (unified && !find_group(groups, NULL, group, sizeof(group)))
         return -ENOENT;
-    if (!find_hierarchy(mountinfo, unified ? NULL : "memory", &hierarchy))
+    if (!find_hierarchy(mountinfo, unified ? NULL : controller, &hierarchy))
         return -ENOENT;
     if (strcmp(hierarchy.root, "/") != 0 && strncmp(group, hierarchy.root, strlen(hierarchy.root)) == 0)
         below += strlen(hierarchy.root);
     if (asprintf(&directory, "%s%s", hierarchy.point, below) < 0)
         return -ENOMEM;
-    *ret = (MemoryCgroup){.directory = directory, .unified = unified};
+    *ret = (Cgroup){.directory = directory, .unified = unified};
     return 0;
 }
 
-int memory_cgroup_init(MemoryCgroup *memory, pid_t pid)
+static int read_tables(pid_t pid, char **ret_groups, char **ret_mountinfo)
 {
-    char *cgroup _cleanup_(freep) = NULL, *mountinfo _cleanup_(freep) = NULL;
     char path[64];
     int r;
 
     snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
-    r = capture_file(path, FILE_LIMIT, &cgroup);
-    if (r == 0)
-        r = capture_file("/proc/self/mountinfo", MOUNTINFO_LIMIT, &mountinfo);
-    return r < 0 ? r : memory_cgroup_find(cgroup, mountinfo, memory);
+    r = capture_file(path, FILE_LIMIT, ret_groups);
+    return r < 0 ? r : capture_file("/proc/self/mountinfo", MOUNTINFO_LIMIT, ret_mountinfo);
 }
 
-void memory_cgroup_deinit(MemoryCgroup *memory)
+int cgroup_init(Cgroup *cgroup, pid_t pid, const char *controller)
 {
-    free(memory->directory);
-    *memory = (MemoryCgroup){0};
+    char *groups _cleanup_(freep) = NULL, *mountinfo _cleanup_(freep) = NULL;
+    int r = read_tables(pid, &groups, &mountinfo);
+
+    return r < 0 ? r : cgroup_find(groups, mountinfo, controller, cgroup);
+}
+
+void cgroup_deinit(Cgroup *cgroup)
+{
+    free(cgroup->directory);
+    *cgroup = (Cgroup){0};
+}
+
+bool cgroup_is_called(const Cgroup *cgroup, const char *name)
+{
+    const char *slash = cgroup->directory ? strrchr(cgroup->directory, '/') : NULL;
+
+    return slash && strcmp(slash + 1, name) == 0;
+}
+
+void cgroups_init(Cgroups *cgroups, pid_t pid)
+{
+    char *groups _cleanup_(freep) = NULL, *mountinfo _cleanup_(freep) = NULL;
+
+    *cgroups = CGROUPS_NULL;
+    if (read_tables(pid, &groups, &mountinfo) < 0)
+        return;
+    cgroup_find(groups, mountinfo, "memory", &cgroups->memory);
+    cgroup_find(groups, mountinfo, "cpu", &cgroups->cpu);
+    cgroup_find(groups, mountinfo, "cpuacct", &cgroups->cpuacct);
+}
+
+void cgroups_deinit(Cgroups *cgroups)
+{
+    cgroup_deinit(&cgroups->memory);
+    cgroup_deinit(&cgroups->cpu);
+    cgroup_deinit(&cgroups->cpuacct);
 }
 
 bool cgroup_has_process(const char *name, pid_t pid)
@@ -150,16 +185,20 @@ bool cgroup_has_process(const char *name, pid_t pid)
     return false;
 }
 
+static int path_in(char ret[static PATH_MAX], const char *directory, const char *name)
+{
+    return (size_t)snprintf(ret, PATH_MAX, "%s/%s", directory, name) < PATH_MAX ? 0 : -ENAMETOOLONG;
+}
+
 static int read_group_file(const char *directory, const char *name, char **ret)
 {
     char path[PATH_MAX];
+    int r = path_in(path, directory, name);
 
-    if ((size_t)snprintf(path, sizeof(path), "%s/%s", directory, name) >= sizeof(path))
-        return -ENAMETOOLONG;
-    return capture_file(path, FILE_LIMIT, ret);
+    return r < 0 ? r : capture_file(path, FILE_LIMIT, ret);
 }
 
-int memory_cgroup_read(const MemoryCgroup *memory, uint64_t *ret_bytes, uint64_t *ret_kills)
+int cgroup_read_memory(const Cgroup *memory, uint64_t *ret_bytes, uint64_t *ret_kills)
 {
     char *usage _cleanup_(freep) = NULL, *events _cleanup_(freep) = NULL;
     const char *kills;
@@ -180,6 +219,36 @@ int memory_cgroup_read(const MemoryCgroup *memory, uint64_t *ret_bytes, uint64_t
         return -EBADMSG;
     *ret_bytes = bytes;
     *ret_kills = strtoull(kills + strlen("oom_kill "), NULL, 10);
+    return 0;
+}
+
+int cgroup_read_time(const Cgroup *cpuacct, uint64_t *ret_nsec)
+{
+    char *text _cleanup_(freep) = NULL;
+    bool unified = cpuacct->unified;
+    uint64_t time;
+    int r = -ENOENT;
+
+    if (cpuacct->directory)
+        r = read_group_file(cpuacct->directory, unified ? "cpu.stat" : "cpuacct.usage", &text);
+    if (r < 0)
+        return r;
+    if (sscanf(text, unified ? "usage_usec %" SCNu64 : "%" SCNu64, &time) != 1)
+        return -EBADMSG;
+    *ret_nsec = unified ? 1000 * time : time;
+    return 0;
+}
+
+int cgroup_set_idle(const Cgroup *cpu, bool idle)
+{
+    char path[PATH_MAX];
+    int fd _cleanup_(closep) = -1, r = cpu->directory ? path_in(path, cpu->directory, CPU_IDLE) : -ENOENT;
+
+    if (r < 0)
+        return r;
+    fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || write(fd, idle ? "1" : "0", 1) < 0)
+        return -errno;
     return 0;
 }
 
@@ -228,16 +297,32 @@ static bool has_unified_controller(const char *point, const char *controller)
     return in_list(text, strlen(text), controller);
 }
 
+/* Version 2 has the file in every group but the root, so that there the kernel's version tells. */
+static bool has_idle(const char *mountinfo)
+{
+    char path[PATH_MAX];
+    unsigned major, minor;
+    struct utsname kernel;
+    Hierarchy cpu;
+
+    if (find_hierarchy(mountinfo, "cpu", &cpu))
+        return path_in(path, cpu.point, CPU_IDLE) == 0 && access(path, F_OK) == 0;
+    return uname(&kernel) == 0 && sscanf(kernel.release, "%u.%u", &major, &minor) == 2 &&
+           (major > 5 || (major == 5 && minor >= 15));
+}
+
 int cgroup_support(CgroupSupport *ret)
 {
     char *mountinfo _cleanup_(freep) = NULL;
     Hierarchy hierarchy;
     CgroupSupport support = {0};
     char swap[PATH_MAX];
+    bool idle;
     int r = capture_file("/proc/self/mountinfo", MOUNTINFO_LIMIT, &mountinfo);
 
     if (r < 0)
         return r;
+    idle = has_idle(mountinfo);
     if (find_hierarchy(mountinfo, "memory", &hierarchy)) {
         snprintf(swap, sizeof(swap), "%s/memory.memsw.limit_in_bytes", hierarchy.point);
         support = (CgroupSupport){
@@ -246,6 +331,7 @@ int cgroup_support(CgroupSupport *ret)
             .pids = find_hierarchy(mountinfo, "pids", &hierarchy),
             .cpu = find_hierarchy(mountinfo, "cpu", &hierarchy),
             .swap = access(swap, F_OK) == 0,
+            .idle = idle,
         };
     } else if (find_hierarchy(mountinfo, NULL, &hierarchy)) {
         support = (CgroupSupport){
@@ -254,6 +340,7 @@ int cgroup_support(CgroupSupport *ret)
             .pids = has_unified_controller(hierarchy.point, "pids"),
             .cpu = has_unified_controller(hierarchy.point, "cpu"),
             .swap = true,
+            .idle = idle,
         };
     }
     *ret = support;

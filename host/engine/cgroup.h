@@ -1,25 +1,42 @@
-/* Control groups, version 1, 2 and hybrid, as far as engines need them: the memory of a container, and the
- * directories that a runtime leaves behind. */
+/* Control groups, version 1, 2 and hybrid, as far as engines need them: the memory and the processor time of
+ * a container, and the directories that a runtime leaves behind. */
 #pragma once
 
 #include <sys/types.h>
 
 #include "proto/base/base.h"
 
-/* Where the memory of a container is counted. The directory is looked up once, while its first process lives.
- */
-typedef struct MemoryCgroup {
+/* A group in the hierarchy that has some controller. */
+typedef struct Cgroup {
     char *directory; /* NULL: unknown */
     bool unified;    /* version 2 */
-} MemoryCgroup;
+} Cgroup;
 
-int memory_cgroup_init(MemoryCgroup *memory, pid_t pid);
-void memory_cgroup_deinit(MemoryCgroup *memory);
+/* Where a process is. */
+int cgroup_init(Cgroup *cgroup, pid_t pid, const char *controller);
+void cgroup_deinit(Cgroup *cgroup);
+/* The pure part of cgroup_init: from the texts of /proc/PID/cgroup and /proc/self/mountinfo. */
+int cgroup_find(const char *groups, const char *mountinfo, const char *controller, Cgroup *ret);
+/* Whether its directory has that name. */
+bool cgroup_is_called(const Cgroup *cgroup, const char *name);
+
+/* Where a container's processes are. Looked up once, while its first process lives; what is not found stays
+ * unknown. */
+typedef struct Cgroups {
+    Cgroup memory, cpu, cpuacct;
+} Cgroups;
+#define CGROUPS_NULL ((Cgroups){0})
+void cgroups_init(Cgroups *cgroups, pid_t pid);
+void cgroups_deinit(Cgroups *cgroups);
+
 /* Bytes in use, and how many processes the kernel has killed for want of memory. */
-int memory_cgroup_read(const MemoryCgroup *memory, uint64_t *ret_bytes, uint64_t *ret_kills);
+int cgroup_read_memory(const Cgroup *memory, uint64_t *ret_bytes, uint64_t *ret_kills);
 
-/* The pure part of memory_cgroup_init: from the texts of /proc/PID/cgroup and /proc/self/mountinfo. */
-int memory_cgroup_find(const char *cgroup, const char *mountinfo, MemoryCgroup *ret);
+/* Nanoseconds that processes of the group have been on a processor. */
+int cgroup_read_time(const Cgroup *cpuacct, uint64_t *ret_nsec);
+
+/* Whether the group is to get a processor only when no other group of those it is among wants it. */
+int cgroup_set_idle(const Cgroup *cpu, bool idle);
 
 /* Whether a process is in the group `name` or one below it, wherever that is. Asked while a pidfd of it is
  * held and has not ended, so that the answer is about that process. */
@@ -33,5 +50,6 @@ typedef struct CgroupSupport {
     unsigned version; /* 1, 2, or 0: none is mounted; hybrid counts as 1 */
     bool memory, pids, cpu;
     bool swap; /* a limit on swap can be set */
+    bool idle; /* cgroup_set_idle() */
 } CgroupSupport;
 int cgroup_support(CgroupSupport *ret);

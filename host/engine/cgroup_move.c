@@ -33,11 +33,11 @@ static bool is_member(const char *members)
 /* From the group it is in into that group. What the file says decides, not the path. */
 static void move_nowhere(void)
 {
-    MemoryCgroup group _cleanup_(memory_cgroup_deinit) = {0};
+    Cgroup group _cleanup_(cgroup_deinit) = {0};
     char *members _cleanup_(freep) = NULL, path[PATH_MAX];
     int fd _cleanup_(closep) = -1;
 
-    if (memory_cgroup_init(&group, getpid()) < 0)
+    if (cgroup_init(&group, getpid(), "memory") < 0)
         return;
     snprintf(path, sizeof(path), "%s/cgroup.procs", group.directory);
     if (capture_file(path, MEMBERS_LIMIT, &members) < 0 || !is_member(members))

@@ -73,9 +73,29 @@ static void check_user_namespaces(const Check *check)
               available ? "available" : "not available");
 }
 
+void check_scheduling(const Check *check)
+{
+    CgroupSupport support = {0};
+
+    cgroup_support(&support);
+    if (support.version == 0)
+        return;
+    if (!support.idle)
+        check_say(check, FINDING_WARN, "scheduling", "use Linux 5.15 or newer",
+                  "sessions that compute for long cannot step aside for the calls of others");
+    else if (geteuid() != 0)
+        check_say(
+            check, FINDING_OK, "scheduling", NULL,
+            "sessions that compute for long do not step aside for the calls of others, which needs root");
+    else
+        check_say(check, FINDING_OK, "scheduling", NULL,
+                  "sessions that compute for long step aside for the calls of others");
+}
+
 void check_kernel(const Check *check)
 {
     check_cgroups(check);
+    check_scheduling(check);
     if (check_has_seccomp())
         check_say(check, FINDING_OK, "seccomp", NULL, "the kernel can filter system calls");
     else

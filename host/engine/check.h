@@ -13,7 +13,10 @@ typedef struct Check {
 void check_say(const Check *check, int level, const char *topic, const char *advice, const char *format, ...)
     _printf_(5, 6);
 
-/* Cgroup controllers, seccomp, core dumps, user namespaces. */
+/* Whether sessions can step aside for others (EngineOps.set_idle). */
+void check_scheduling(const Check *check);
+
+/* Cgroup controllers, that too, seccomp, core dumps, user namespaces. */
 void check_kernel(const Check *check);
 
 /* Whether the kernel can filter system calls. */

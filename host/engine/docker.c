@@ -70,14 +70,23 @@ static int docker_adopt(Engine *engine, const ContainerSpec *spec, const Contain
     return 0;
 }
 
-/* Whether the process is in the control group that the daemon, whichever way it keeps them, made for the
- * container. */
+#define SCOPE_SIZE (sizeof(((DockerState *)NULL)->id) + sizeof("docker-.scope"))
+
+/* What systemd calls the control group of a container, where the daemon leaves them to it; otherwise its id
+ * is the name. */
+static const char *scope_of(const DockerState *state, char ret[static SCOPE_SIZE])
+{
+    snprintf(ret, SCOPE_SIZE, "docker-%s.scope", state->id);
+    return ret;
+}
+
+/* Whether the process is in the control group that the daemon made for the container. */
 static bool is_in_container(const DockerState *state)
 {
-    char scope[sizeof(state->id) + sizeof("docker-.scope")];
+    char scope[SCOPE_SIZE];
 
-    snprintf(scope, sizeof(scope), "docker-%s.scope", state->id);
-    return *state->id && (cgroup_has_process(state->id, state->pid) || cgroup_has_process(scope, state->pid));
+    return *state->id && (cgroup_has_process(state->id, state->pid) ||
+                          cgroup_has_process(scope_of(state, scope), state->pid));
 }
 
 /* The daemon may be on another machine, where its pids mean nothing here, and a pid may have been given to
@@ -96,8 +105,26 @@ static int docker_attach_data(Container *base, const char *data_dir, Problem *pr
 
 static int docker_memory(Container *base, uint64_t *ret_bytes, uint64_t *ret_oom_kills)
 {
-    return memory_cgroup_read(&container_of(base, DockerContainer, container)->memory, ret_bytes,
+    return cgroup_read_memory(&container_of(base, DockerContainer, container)->cgroups.memory, ret_bytes,
                               ret_oom_kills);
+}
+
+static int docker_time(Container *base, uint64_t *ret_nsec)
+{
+    return cgroup_read_time(&container_of(base, DockerContainer, container)->cgroups.cpuacct, ret_nsec);
+}
+
+/* Only what is known to be the container's: see docker_attach_data. */
+static int docker_set_idle(Container *base, bool idle)
+{
+    DockerContainer *container = container_of(base, DockerContainer, container);
+    const Cgroup *cpu = &container->cgroups.cpu;
+    char scope[SCOPE_SIZE];
+
+    if (!*container->state.id || (!cgroup_is_called(cpu, container->state.id) &&
+                                  !cgroup_is_called(cpu, scope_of(&container->state, scope))))
+        return -ESRCH;
+    return cgroup_set_idle(cpu, idle);
 }
 
 /* Sweeping: what an earlier process left is removed like a container of our own. */
@@ -227,6 +254,8 @@ const EngineOps engine_docker = {
     .attach_data = docker_attach_data,
     .sweep = docker_sweep,
     .memory = docker_memory,
+    .time = docker_time,
+    .set_idle = docker_set_idle,
     .default_image = docker_default_image,
     .check = docker_check,
 };

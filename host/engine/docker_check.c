@@ -180,5 +180,6 @@ void docker_check(const EngineConfig *config, void (*report)(void *userdata, con
         check_say(&check, FINDING_FAIL, "engine", "look at the engine's log", "%s", problem.text);
     else
         check_info(&check, &info);
+    check_scheduling(&check);
     check_image(&check, config, minor);
 }

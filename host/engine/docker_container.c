@@ -20,7 +20,7 @@ static void container_free(DockerContainer *container)
     list_remove(&container->link);
     loop_timer_cancel(&container->wait_timer);
     loop_idle_remove(&container->idle);
-    memory_cgroup_deinit(&container->memory);
+    cgroups_deinit(&container->cgroups);
     free(container->session_dir);
     free(container->work_dir);
     free(container);
@@ -193,7 +193,7 @@ static void on_waited(void *userdata, const DockerReply *reply)
     }
     if (reply->status == 404)
         snprintf(why, sizeof(why), "the container was removed by someone else");
-    else if (memory_cgroup_read(&container->memory, &bytes, &kills) == 0 && kills > 0)
+    else if (cgroup_read_memory(&container->cgroups.memory, &bytes, &kills) == 0 && kills > 0)
         snprintf(why, sizeof(why),
                  "the container's first process ended; the kernel killed %llu of its processes for "
                  "want of memory",
@@ -262,7 +262,7 @@ static void on_inspected(void *userdata, const DockerReply *reply)
         return;
     }
     container->state = state;
-    memory_cgroup_init(&container->memory, state.pid);
+    cgroups_init(&container->cgroups, state.pid);
     base->events.started(base, base->userdata, state.pid);
     if (!container->removing)
         wait_for_end(container);

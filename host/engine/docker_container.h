@@ -41,7 +41,7 @@ typedef struct DockerContainer {
     DockerCall *call;
     LoopTimer wait_timer;
     LoopIdle idle;
-    MemoryCgroup memory;
+    Cgroups cgroups;
 } DockerContainer;
 
 /* The directories are those whose mounts are to be released when it is removed; NULL: none. */

@@ -104,6 +104,13 @@ struct EngineOps {
     /* Bytes of memory in use, and how often the kernel has killed for memory; -errno when unknown. */
     int (*memory)(Container *container, uint64_t *ret_bytes, uint64_t *ret_oom_kills);
 
+    /* Nanoseconds that its processes have been on a processor; -errno when unknown. */
+    int (*time)(Container *container, uint64_t *ret_nsec);
+
+    /* Has its processes run only when none of another container wants the processor, or as usual again. What
+     * an earlier process has set holds until then. 0, or -errno: it is as it was. */
+    int (*set_idle)(Container *container, bool idle);
+
     /* The name of the default image, "" when there is known to be none. The text lives until the next call.
      */
     const char *(*default_image)(Engine *engine);

@@ -297,6 +297,16 @@ static int local_memory(Container *base, uint64_t *ret_bytes, uint64_t *ret_oom_
     return r;
 }
 
+static int local_time(Container *base, uint64_t *ret_nsec)
+{
+    return -EOPNOTSUPP;
+}
+
+static int local_set_idle(Container *base, bool idle)
+{
+    return -EOPNOTSUPP;
+}
+
 /* Sweeping: guests of this controller's predecessors on the same runtime directory, which is where their link
  * directories are. */
 
@@ -418,6 +428,8 @@ const EngineOps engine_local = {
     .attach_data = local_attach_data,
     .sweep = local_sweep,
     .memory = local_memory,
+    .time = local_time,
+    .set_idle = local_set_idle,
     .default_image = local_default_image,
     .check = local_check,
 };

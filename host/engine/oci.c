@@ -117,7 +117,18 @@ static int oci_attach_data(Container *base, const char *data_dir, Problem *probl
 
 static int oci_memory(Container *base, uint64_t *ret_bytes, uint64_t *ret_oom_kills)
 {
-    return memory_cgroup_read(&container_of(base, OciContainer, container)->memory, ret_bytes, ret_oom_kills);
+    return cgroup_read_memory(&container_of(base, OciContainer, container)->cgroups.memory, ret_bytes,
+                              ret_oom_kills);
+}
+
+static int oci_time(Container *base, uint64_t *ret_nsec)
+{
+    return cgroup_read_time(&container_of(base, OciContainer, container)->cgroups.cpuacct, ret_nsec);
+}
+
+static int oci_set_idle(Container *base, bool idle)
+{
+    return cgroup_set_idle(&container_of(base, OciContainer, container)->cgroups.cpu, idle);
 }
 
 /* Sweeping: what an earlier process left is adopted to be removed. */
@@ -245,6 +256,8 @@ const EngineOps engine_oci = {
     .attach_data = oci_attach_data,
     .sweep = oci_sweep,
     .memory = oci_memory,
+    .time = oci_time,
+    .set_idle = oci_set_idle,
     .default_image = oci_default_image,
     .check = oci_check,
 };

@@ -21,7 +21,7 @@ void oci_container_free(OciContainer *container)
     loop_child_remove(&container->runtime);
     loop_idle_remove(&container->idle);
     loop_timer_cancel(&container->timer);
-    memory_cgroup_deinit(&container->memory);
+    cgroups_deinit(&container->cgroups);
     free(container->name);
     free(container->bundle);
     free(container->log);
@@ -127,7 +127,7 @@ static void describe_end(const OciContainer *container, int status, char *ret, s
 {
     uint64_t bytes, kills;
 
-    if (memory_cgroup_read(&container->memory, &bytes, &kills) == 0 && kills > 0)
+    if (cgroup_read_memory(&container->cgroups.memory, &bytes, &kills) == 0 && kills > 0)
         snprintf(ret, size,
                  "the container's first process ended; the kernel killed %llu of its processes for want "
                  "of memory",
@@ -214,7 +214,7 @@ void oci_container_started(OciContainer *container)
     Container *base = &container->container;
     bool own_kernel = oci_engine_of(container)->runtime.kind == RUNTIME_RUNSC;
 
-    memory_cgroup_init(&container->memory, container->first.pid);
+    cgroups_init(&container->cgroups, container->first.pid);
     container->stage = OCI_RUNNING;
     base->events.started(base, base->userdata, own_kernel ? 0 : container->first.pid);
 }

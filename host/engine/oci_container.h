@@ -47,7 +47,7 @@ typedef struct OciContainer {
     LoopChild runtime; /* of an earlier controller, still at it */
     LoopIdle idle;
     LoopTimer timer;
-    MemoryCgroup memory;
+    Cgroups cgroups;
 } OciContainer;
 
 static inline OciEngine *oci_engine_of(OciContainer *container)

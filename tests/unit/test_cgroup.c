@@ -17,12 +17,12 @@
 
 static void expect(const char *cgroup, const char *mounts, const char *directory, bool unified)
 {
-    MemoryCgroup found;
+    Cgroup found;
 
-    assert_int_equal(memory_cgroup_find(cgroup, mounts, &found), 0);
+    assert_int_equal(cgroup_find(cgroup, mounts, "memory", &found), 0);
     assert_string_equal(found.directory, directory);
     assert_int_equal(found.unified, unified);
-    memory_cgroup_deinit(&found);
+    cgroup_deinit(&found);
 }
 
 static void test_version_1(void **state)
@@ -48,15 +48,32 @@ static void test_a_mount_that_shows_a_part_of_the_tree(void **state)
            "/sys/fs/cgroup/limpet-x/a", true);
 }
 
+static void test_each_controller_is_found_where_it_is(void **state)
+{
+    Cgroup found;
+
+    assert_int_equal(cgroup_find("5:cpu,cpuacct:/c\n4:memory:/m\n", V1_MOUNTS, "cpuacct", &found), 0);
+    assert_string_equal(found.directory, "/sys/fs/cgroup/cpu/c");
+    assert_false(found.unified);
+    assert_true(cgroup_is_called(&found, "c"));
+    assert_false(cgroup_is_called(&found, "cpu"));
+    cgroup_deinit(&found);
+    assert_false(cgroup_is_called(&found, "c"));
+    assert_int_equal(cgroup_find("4:memory:/m\n0::/u/c\n", UNIFIED_MOUNT V1_MOUNTS, "cpu", &found), 0);
+    assert_string_equal(found.directory, "/sys/fs/cgroup/unified/u/c");
+    assert_true(found.unified);
+    cgroup_deinit(&found);
+}
+
 static void test_not_there(void **state)
 {
-    MemoryCgroup found;
+    Cgroup found;
 
-    assert_int_equal(memory_cgroup_find("", V1_MOUNTS, &found), -ENOENT);
-    assert_int_equal(memory_cgroup_find("4:memory:/m\n", ROOT_MOUNT, &found), -ENOENT);
-    assert_int_equal(memory_cgroup_find("0::/u\n", V1_MOUNTS, &found), -ENOENT);
-    assert_int_equal(memory_cgroup_find("garbage\n:\n::\n7:memoryx:/m", V1_MOUNTS, &found), -ENOENT);
-    assert_int_equal(memory_cgroup_find("4:memory:/m\n", "short\n - cgroup x\n\n1 2 - cgroup", &found),
+    assert_int_equal(cgroup_find("", V1_MOUNTS, "memory", &found), -ENOENT);
+    assert_int_equal(cgroup_find("4:memory:/m\n", ROOT_MOUNT, "memory", &found), -ENOENT);
+    assert_int_equal(cgroup_find("0::/u\n", V1_MOUNTS, "memory", &found), -ENOENT);
+    assert_int_equal(cgroup_find("garbage\n:\n::\n7:memoryx:/m", V1_MOUNTS, "memory", &found), -ENOENT);
+    assert_int_equal(cgroup_find("4:memory:/m\n", "short\n - cgroup x\n\n1 2 - cgroup", "memory", &found),
                      -ENOENT);
 }
 
@@ -83,25 +100,25 @@ static void remove_file(const char *directory, const char *name)
 static void test_read(void **state)
 {
     char directory[] = "/tmp/limpet-cgroup-XXXXXX";
-    MemoryCgroup memory;
+    Cgroup memory;
     uint64_t bytes, kills;
 
     assert_non_null(mkdtemp(directory));
-    memory = (MemoryCgroup){.directory = directory};
-    assert_int_equal(memory_cgroup_read(&memory, &bytes, &kills), -ENOENT);
+    memory = (Cgroup){.directory = directory};
+    assert_int_equal(cgroup_read_memory(&memory, &bytes, &kills), -ENOENT);
     write_file(directory, "memory.usage_in_bytes", "12345\n");
     write_file(directory, "memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
-    assert_int_equal(memory_cgroup_read(&memory, &bytes, &kills), 0);
+    assert_int_equal(cgroup_read_memory(&memory, &bytes, &kills), 0);
     assert_int_equal(bytes, 12345);
     assert_int_equal(kills, 3);
     memory.unified = true;
     write_file(directory, "memory.current", "99999999999\n");
     write_file(directory, "memory.events", "low 0\nhigh 0\nmax 9\noom 5\noom_kill 2\noom_group_kill 0\n");
-    assert_int_equal(memory_cgroup_read(&memory, &bytes, &kills), 0);
+    assert_int_equal(cgroup_read_memory(&memory, &bytes, &kills), 0);
     assert_true(bytes == 99999999999);
     assert_int_equal(kills, 2);
     write_file(directory, "memory.events", "nothing\n");
-    assert_int_equal(memory_cgroup_read(&memory, &bytes, &kills), -EBADMSG);
+    assert_int_equal(cgroup_read_memory(&memory, &bytes, &kills), -EBADMSG);
     remove_file(directory, "memory.usage_in_bytes");
     remove_file(directory, "memory.oom_control");
     remove_file(directory, "memory.current");
@@ -109,12 +126,64 @@ static void test_read(void **state)
     assert_int_equal(rmdir(directory), 0);
 }
 
+static void test_time(void **state)
+{
+    char directory[] = "/tmp/limpet-cgroup-XXXXXX";
+    Cgroup cpuacct = {0};
+    uint64_t time;
+
+    assert_int_equal(cgroup_read_time(&cpuacct, &time), -ENOENT);
+    assert_non_null(mkdtemp(directory));
+    cpuacct.directory = directory;
+    assert_int_equal(cgroup_read_time(&cpuacct, &time), -ENOENT);
+    write_file(directory, "cpuacct.usage", "4000000123\n");
+    assert_int_equal(cgroup_read_time(&cpuacct, &time), 0);
+    assert_true(time == 4000000123);
+    cpuacct.unified = true;
+    write_file(directory, "cpu.stat", "usage_usec 4000001\nuser_usec 3\nsystem_usec 4\n");
+    assert_int_equal(cgroup_read_time(&cpuacct, &time), 0);
+    assert_true(time == 4000001000);
+    write_file(directory, "cpu.stat", "nothing\n");
+    assert_int_equal(cgroup_read_time(&cpuacct, &time), -EBADMSG);
+    remove_file(directory, "cpuacct.usage");
+    remove_file(directory, "cpu.stat");
+    assert_int_equal(rmdir(directory), 0);
+}
+
+static void test_idle(void **state)
+{
+    char directory[] = "/tmp/limpet-cgroup-XXXXXX", path[200], text[8] = "";
+    Cgroup cpu = {0};
+    FILE *file;
+
+    assert_int_equal(cgroup_set_idle(&cpu, true), -ENOENT);
+    assert_non_null(mkdtemp(directory));
+    cpu.directory = directory;
+    assert_int_equal(cgroup_set_idle(&cpu, true), -ENOENT);
+    write_file(directory, "cpu.idle", "0");
+    assert_int_equal(cgroup_set_idle(&cpu, true), 0);
+    snprintf(path, sizeof(path), "%s/cpu.idle", directory);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    assert_non_null(fgets(text, sizeof(text), file));
+    fclose(file);
+    assert_string_equal(text, "1");
+    remove_file(directory, "cpu.idle");
+    assert_int_equal(rmdir(directory), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_version_1), cmocka_unit_test(test_version_2),
-        cmocka_unit_test(test_hybrid),    cmocka_unit_test(test_a_mount_that_shows_a_part_of_the_tree),
-        cmocka_unit_test(test_not_there), cmocka_unit_test(test_read),
+        cmocka_unit_test(test_version_1),
+        cmocka_unit_test(test_version_2),
+        cmocka_unit_test(test_hybrid),
+        cmocka_unit_test(test_a_mount_that_shows_a_part_of_the_tree),
+        cmocka_unit_test(test_each_controller_is_found_where_it_is),
+        cmocka_unit_test(test_not_there),
+        cmocka_unit_test(test_read),
+        cmocka_unit_test(test_time),
+        cmocka_unit_test(test_idle),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

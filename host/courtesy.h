@@ -1,0 +1,45 @@
+/* Courtesy: sandboxes that compute for long step aside for those that are called.
+ *
+ * A process that is woken while another one loops on its processor often waits for the scheduler's next tick,
+ * some milliseconds and much longer than most calls take; it gets the processor at once where the one that
+ * loops is in an idle group. So a sandbox whose turn has taken a while is made one (EngineOps.set_idle) as
+ * long as others begin turns. It is taken back when the turn ends, when nobody else has begun one for a
+ * second, and when it hardly gets a processor that way: others may need all there is, or it may be waiting
+ * for something itself. Where the engine cannot do it nothing happens.
+ *
+ * What a container does beside its turns is left alone, and so is a sandbox while no other one is called. */
+#pragma once
+
+#include "proto/base/list.h"
+#include "proto/base/loop.h"
+
+typedef struct Sandbox Sandbox;
+
+/* Of one sandbox. Times are those of clock_now(). */
+typedef struct Courtesy {
+    List link;       /* Courtesies.busy; itself when it runs nothing */
+    uint64_t due;    /* when it is to be looked at */
+    uint64_t looked; /* when it was last, 0: not in this turn */
+    uint64_t used;   /* nanoseconds on a processor until then */
+    bool aside;
+} Courtesy;
+
+/* Of a controller. */
+typedef struct Courtesies {
+    LoopTimer timer;
+    List busy; /* those that run a turn, the longest first */
+    unsigned busy_count;
+    const Sandbox *caller;     /* that was wanted last; only to be compared */
+    uint64_t wanted;           /* when */
+    uint64_t wanted_by_others; /* when another one was, at last */
+} Courtesies;
+
+void courtesies_init(Courtesies *all);
+void courtesies_deinit(Courtesies *all);
+
+void courtesy_init(Sandbox *sandbox);
+void courtesy_deinit(Sandbox *sandbox);
+void courtesy_wanted(Sandbox *sandbox); /* it is about to work for somebody */
+void courtesy_began(Sandbox *sandbox);  /* a turn, which is wanted */
+void courtesy_ended(Sandbox *sandbox);  /* the turn, if one had begun */
+void courtesy_adopted(Sandbox *sandbox);
