@@ -7,10 +7,12 @@
 static int make_directories(Sandbox *sandbox, const char *id, Problem *problem)
 {
     const char *state_dir = sandbox->controller->paths->state_dir;
+    Worker *worker = sandbox->controller->worker;
 
     return sandbox->spare
-               ? sessiondir_make_spare(&sandbox->directory, state_dir, id, sandbox->ephemeral, problem)
-               : sessiondir_make(&sandbox->directory, state_dir, id, sandbox->ephemeral, problem);
+               ? sessiondir_make_spare(&sandbox->directory, state_dir, id, sandbox->ephemeral, worker,
+                                       problem)
+               : sessiondir_make(&sandbox->directory, state_dir, id, sandbox->ephemeral, worker, problem);
 }
 
 static int fill(Sandbox *sandbox, Problem *problem)

@@ -121,7 +121,7 @@ static void look_at_artifacts(Sandbox *sandbox)
 
 static int take_directories(Sandbox *sandbox, const char *id, Problem *problem)
 {
-    int r = sessiondir_claim(&sandbox->directory, id, problem);
+    int r = sessiondir_claim(&sandbox->directory, id, sandbox->controller->worker, problem);
 
     if (r == 0) {
         r = sandbox_watch_artifacts(sandbox, problem);

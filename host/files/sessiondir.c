@@ -176,14 +176,14 @@ static int say_cannot_make(const char *state_dir, int r, Problem *problem)
 
 /* With what is published under the same id, or without. */
 static int make(SessionDir *ret, const char *state_dir, const char *id, bool ephemeral, bool published,
-                Problem *problem)
+                Worker *worker, Problem *problem)
 {
     SessionDir directory = SESSIONDIR_NULL;
     _cleanup_(closep) int state = open(state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC), session = -1;
     int r = state < 0 ? -errno : 0;
 
     if (r == 0)
-        sessiondir_discard(state_dir, state, id, NULL);
+        sessiondir_discard(state_dir, state, id, worker);
     if (r == 0)
         r = set_paths(&directory, state_dir, id, ephemeral);
     if (r == 0)
@@ -199,15 +199,16 @@ static int make(SessionDir *ret, const char *state_dir, const char *id, bool eph
     return 0;
 }
 
-int sessiondir_make(SessionDir *ret, const char *state_dir, const char *id, bool ephemeral, Problem *problem)
+int sessiondir_make(SessionDir *ret, const char *state_dir, const char *id, bool ephemeral, Worker *worker,
+                    Problem *problem)
 {
-    return make(ret, state_dir, id, ephemeral, true, problem);
+    return make(ret, state_dir, id, ephemeral, true, worker, problem);
 }
 
 int sessiondir_make_spare(SessionDir *ret, const char *state_dir, const char *id, bool ephemeral,
-                          Problem *problem)
+                          Worker *worker, Problem *problem)
 {
-    return make(ret, state_dir, id, ephemeral, false, problem);
+    return make(ret, state_dir, id, ephemeral, false, worker, problem);
 }
 
 /* ---- what sandboxed code writes to -----------------------------------------------------------------------
@@ -279,13 +280,13 @@ int sessiondir_fill(SessionDir *directory, const DiskSize *disk, Problem *proble
 /* ---- being claimed ---------------------------------------------------------------------------------------
  */
 
-int sessiondir_claim(SessionDir *directory, const char *id, Problem *problem)
+int sessiondir_claim(SessionDir *directory, const char *id, Worker *worker, Problem *problem)
 {
     _cleanup_(closep) int state = open(directory->state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int r = state < 0 ? -errno : 0;
 
     if (r == 0) {
-        sessiondir_discard(directory->state_dir, state, id, NULL);
+        sessiondir_discard(directory->state_dir, state, id, worker);
         r = make_published(directory, state, id);
     }
     return r < 0 ? say_cannot_make(directory->state_dir, r, problem) : 0;

@@ -38,15 +38,17 @@ typedef struct SessionDir {
 #define SESSIONDIR_NULL ((SessionDir){.files_fd = -1})
 
 /* Makes them, but for those that sandboxed code writes to. `id` is one plain component: the session's name
- * or, for an ephemeral one, its run_id. Files an earlier life left behind are removed first. 0, or -EPROTO
+ * or, for an ephemeral one, its run_id. Files an earlier life left behind are out of the way then, and
+ * removed by `worker`; NULL: at once. 0, or -EPROTO
  * with the problem set and nothing to remove. */
-int sessiondir_make(SessionDir *ret, const char *state_dir, const char *id, bool ephemeral, Problem *problem);
+int sessiondir_make(SessionDir *ret, const char *state_dir, const char *id, bool ephemeral, Worker *worker,
+                    Problem *problem);
 
 /* The same without what is published, which is of an id that is not known yet; then that, with what an
  * earlier life of `id` left removed first. When it fails the directory is as before. */
 int sessiondir_make_spare(SessionDir *ret, const char *state_dir, const char *id, bool ephemeral,
-                          Problem *problem);
-int sessiondir_claim(SessionDir *directory, const char *id, Problem *problem);
+                          Worker *worker, Problem *problem);
+int sessiondir_claim(SessionDir *directory, const char *id, Worker *worker, Problem *problem);
 /* Undoes the last. */
 void sessiondir_disclaim(SessionDir *directory);
 

@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -80,7 +81,7 @@ static void test_pinned(void **state)
 {
     char path[PATH_MAX];
 
-    assert_int_equal(sessiondir_make(&directory, state_dir, "one", false, &problem), 0);
+    assert_int_equal(sessiondir_make(&directory, state_dir, "one", false, NULL, &problem), 0);
     assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
     assert_int_equal(mode_of(directory.files_path), 01777);
     assert_int_equal(mode_of(directory.artifacts_root), 01777);
@@ -100,7 +101,7 @@ static void test_pinned(void **state)
     assert_true(exists("sessions/one/artifacts", "kept"));
     assert_int_equal(count_names("removed"), 0);
 
-    assert_int_equal(sessiondir_make(&directory, state_dir, "one", false, &problem), 0);
+    assert_int_equal(sessiondir_make(&directory, state_dir, "one", false, NULL, &problem), 0);
     assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
     assert_false(exists("sessions/one/files", "left"));
     assert_true(exists("sessions/one/artifacts", "kept"));
@@ -108,12 +109,12 @@ static void test_pinned(void **state)
 
 static void test_nothing_published_leaves_nothing(void **state)
 {
-    assert_int_equal(sessiondir_make(&directory, state_dir, "one", false, &problem), 0);
+    assert_int_equal(sessiondir_make(&directory, state_dir, "one", false, NULL, &problem), 0);
     assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
     sessiondir_remove(&directory, NULL);
     assert_int_equal(count_names("sessions"), 0);
 
-    assert_int_equal(sessiondir_make(&directory, state_dir, "0123", true, &problem), 0);
+    assert_int_equal(sessiondir_make(&directory, state_dir, "0123", true, NULL, &problem), 0);
     assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
     sessiondir_remove(&directory, NULL);
     assert_int_equal(count_names("sessions"), 0);
@@ -122,7 +123,7 @@ static void test_nothing_published_leaves_nothing(void **state)
 
 static void test_ephemeral(void **state)
 {
-    assert_int_equal(sessiondir_make(&directory, state_dir, "0123", true, &problem), 0);
+    assert_int_equal(sessiondir_make(&directory, state_dir, "0123", true, NULL, &problem), 0);
     assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
     assert_int_equal(mode_of(directory.work_path), 01777);
     assert_int_equal(mode_of(directory.work_artifacts_root), 01777);
@@ -146,7 +147,7 @@ static void test_remove_in_the_background(void **state)
     assert_int_equal(loop_new(&loop), 0);
     assert_int_equal(worker_new(&worker, loop, 2, 5), 0);
     for (int i = 0; i < 20; i++) {
-        assert_int_equal(sessiondir_make(&directory, state_dir, "one", false, &problem), 0);
+        assert_int_equal(sessiondir_make(&directory, state_dir, "one", false, NULL, &problem), 0);
         assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
         assert_false(exists("sessions/one/files", "left"));
         make_file(directory.files_path, "left");
@@ -168,10 +169,10 @@ static void test_sweep(void **state)
     SessionDir lost;
     char path[PATH_MAX];
 
-    assert_int_equal(sessiondir_make(&lost, state_dir, "one", false, &problem), 0);
+    assert_int_equal(sessiondir_make(&lost, state_dir, "one", false, NULL, &problem), 0);
     assert_int_equal(sessiondir_fill(&lost, NULL, &problem), 0);
     make_file(lost.published_path, "kept");
-    assert_int_equal(sessiondir_make(&directory, state_dir, "0123", true, &problem), 0);
+    assert_int_equal(sessiondir_make(&directory, state_dir, "0123", true, NULL, &problem), 0);
     assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
     snprintf(path, sizeof(path), "%s/removed", state_dir);
     make_file(path, "half-removed");
@@ -196,7 +197,7 @@ static void test_adopt(void **state)
     SessionDir ours;
     char path[PATH_MAX];
 
-    assert_int_equal(sessiondir_make(&directory, state_dir, "0123", true, &problem), 0);
+    assert_int_equal(sessiondir_make(&directory, state_dir, "0123", true, NULL, &problem), 0);
     assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
     make_file(directory.files_path, "left");
     snprintf(path, sizeof(path), "%s/.limpet", directory.files_path);
@@ -231,18 +232,18 @@ static void test_claim(void **state)
     char files[PATH_MAX];
     SessionDir earlier;
 
-    assert_int_equal(sessiondir_make(&earlier, state_dir, "one", false, &problem), 0);
+    assert_int_equal(sessiondir_make(&earlier, state_dir, "one", false, NULL, &problem), 0);
     assert_int_equal(sessiondir_fill(&earlier, NULL, &problem), 0);
     make_file(earlier.files_path, "left");
     make_file(earlier.published_path, "kept");
     sessiondir_deinit(&earlier); /* as if its controller had been killed */
 
-    assert_int_equal(sessiondir_make_spare(&directory, state_dir, "~1", false, &problem), 0);
+    assert_int_equal(sessiondir_make_spare(&directory, state_dir, "~1", false, NULL, &problem), 0);
     assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
     assert_null(directory.published_path);
     make_file(directory.files_path, "ours");
     snprintf(files, sizeof(files), "%s", directory.files_path);
-    assert_int_equal(sessiondir_claim(&directory, "one", &problem), 0);
+    assert_int_equal(sessiondir_claim(&directory, "one", NULL, &problem), 0);
     assert_string_equal(directory.files_path, files);
     assert_true(exists("sessions/~1/files", "ours"));
     assert_false(exists("sessions/one", "files"));
@@ -258,19 +259,70 @@ static void test_claim(void **state)
     assert_true(exists("sessions/one/artifacts", "kept"));
 }
 
+typedef struct Hold {
+    WorkerJob job;
+    sem_t go;
+} Hold;
+
+static void hold_run(WorkerJob *job)
+{
+    sem_wait(&container_of(job, Hold, job)->go);
+}
+
+static void hold_done(WorkerJob *job)
+{
+    sem_destroy(&container_of(job, Hold, job)->go);
+}
+
+static void leave_files(void)
+{
+    SessionDir earlier;
+
+    assert_int_equal(sessiondir_make(&earlier, state_dir, "one", false, NULL, &problem), 0);
+    assert_int_equal(sessiondir_fill(&earlier, NULL, &problem), 0);
+    make_file(earlier.files_path, "left");
+    sessiondir_deinit(&earlier); /* as if its controller had been killed */
+}
+
+/* Nobody waits for the removal of what an earlier life left. */
+static void test_what_was_left_is_removed_by_the_worker(void **state)
+{
+    Worker *worker;
+    Loop *loop;
+    Hold hold;
+
+    assert_int_equal(loop_new(&loop), 0);
+    assert_int_equal(worker_new(&worker, loop, 1, 5), 0);
+    sem_init(&hold.go, 0, 0);
+    assert_int_equal(worker_submit(worker, &hold.job, hold_run, hold_done), 0);
+    leave_files();
+    assert_int_equal(sessiondir_make(&directory, state_dir, "one", false, worker, &problem), 0);
+    assert_int_equal(count_names("removed"), 1);
+    sessiondir_remove(&directory, NULL);
+    leave_files();
+    assert_int_equal(sessiondir_make_spare(&directory, state_dir, "~1", false, worker, &problem), 0);
+    assert_int_equal(sessiondir_claim(&directory, "one", worker, &problem), 0);
+    assert_false(exists("sessions/one", "files"));
+    assert_int_equal(count_names("removed"), 2);
+    sem_post(&hold.go);
+    worker_free(worker);
+    loop_free(loop);
+    assert_int_equal(count_names("removed"), 0);
+}
+
 static void test_disclaim(void **state)
 {
-    assert_int_equal(sessiondir_make_spare(&directory, state_dir, "~1", true, &problem), 0);
+    assert_int_equal(sessiondir_make_spare(&directory, state_dir, "~1", true, NULL, &problem), 0);
     assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
     assert_int_equal(count_names("outputs"), 0);
-    assert_int_equal(sessiondir_claim(&directory, "0123", &problem), 0);
+    assert_int_equal(sessiondir_claim(&directory, "0123", NULL, &problem), 0);
     assert_true(exists("outputs/0123", "session") && exists("outputs/0123", "work"));
     sessiondir_disclaim(&directory);
     assert_int_equal(count_names("outputs"), 0);
     assert_int_equal(count_names("sessions"), 1);
     assert_null(directory.published_path);
 
-    assert_int_equal(sessiondir_claim(&directory, "0123", &problem), 0);
+    assert_int_equal(sessiondir_claim(&directory, "0123", NULL, &problem), 0);
     make_file(directory.work_published_path, "kept");
     sessiondir_remove(&directory, NULL);
     assert_int_equal(count_names("sessions"), 0);
@@ -284,9 +336,9 @@ static void test_sweep_claimed(void **state)
     static const bool kinds[] = {false, true};
 
     for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-        assert_int_equal(sessiondir_make_spare(&directory, state_dir, "~1", kinds[i], &problem), 0);
+        assert_int_equal(sessiondir_make_spare(&directory, state_dir, "~1", kinds[i], NULL, &problem), 0);
         assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
-        assert_int_equal(sessiondir_claim(&directory, "0123", &problem), 0);
+        assert_int_equal(sessiondir_claim(&directory, "0123", NULL, &problem), 0);
         sessiondir_deinit(&directory);
         sessiondir_sweep(state_dir, NULL, is_named, (char *)"");
         assert_int_equal(count_names("sessions"), 0);
@@ -299,10 +351,10 @@ static void test_failure(void **state)
     char path[PATH_MAX];
 
     snprintf(path, sizeof(path), "%s/none", state_dir);
-    assert_true(sessiondir_make(&directory, path, "one", false, &problem) < 0);
+    assert_true(sessiondir_make(&directory, path, "one", false, NULL, &problem) < 0);
     assert_int_equal(problem.code, ERR_INTERNAL);
     make_file(state_dir, "outputs");
-    assert_true(sessiondir_make(&directory, state_dir, "0123", true, &problem) < 0);
+    assert_true(sessiondir_make(&directory, state_dir, "0123", true, NULL, &problem) < 0);
     assert_int_equal(count_names("sessions"), 0);
 }
 
@@ -311,11 +363,12 @@ static void test_failure(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_pinned),        TEST(test_nothing_published_leaves_nothing),
-        TEST(test_ephemeral),     TEST(test_remove_in_the_background),
-        TEST(test_sweep),         TEST(test_adopt),
-        TEST(test_claim),         TEST(test_disclaim),
-        TEST(test_sweep_claimed), TEST(test_failure),
+        TEST(test_pinned),    TEST(test_nothing_published_leaves_nothing),
+        TEST(test_ephemeral), TEST(test_remove_in_the_background),
+        TEST(test_sweep),     TEST(test_adopt),
+        TEST(test_claim),     TEST(test_what_was_left_is_removed_by_the_worker),
+        TEST(test_disclaim),  TEST(test_sweep_claimed),
+        TEST(test_failure),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,7 +26,7 @@ static int set_up(void **state)
     problem = PROBLEM_NULL;
     strcpy(state_dir, "/tmp/limpet-test-XXXXXX");
     assert_non_null(mkdtemp(state_dir));
-    assert_int_equal(sessiondir_make(&directory, state_dir, "s", false, &problem), 0);
+    assert_int_equal(sessiondir_make(&directory, state_dir, "s", false, NULL, &problem), 0);
     assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
     return 0;
 }
