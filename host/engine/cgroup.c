@@ -198,27 +198,41 @@ static int read_group_file(const char *directory, const char *name, char **ret)
     return r < 0 ? r : capture_file(path, FILE_LIMIT, ret);
 }
 
+static int read_kills(const Cgroup *memory, uint64_t *ret)
+{
+    char *events _cleanup_(freep) = NULL;
+    const char *kills;
+    int r =
+        read_group_file(memory->directory, memory->unified ? "memory.events" : "memory.oom_control", &events);
+
+    if (r < 0)
+        return r;
+    kills = strstr(events, "oom_kill ");
+    if (!kills)
+        return -EBADMSG;
+    *ret = strtoull(kills + strlen("oom_kill "), NULL, 10);
+    return 0;
+}
+
 int cgroup_read_memory(const Cgroup *memory, uint64_t *ret_bytes, uint64_t *ret_kills)
 {
-    char *usage _cleanup_(freep) = NULL, *events _cleanup_(freep) = NULL;
-    const char *kills;
-    uint64_t bytes;
+    char *usage _cleanup_(freep) = NULL;
+    uint64_t bytes, kills = 0;
     int r;
 
     if (!memory->directory)
         return -ENOENT;
     r = read_group_file(memory->directory, memory->unified ? "memory.current" : "memory.usage_in_bytes",
                         &usage);
-    if (r == 0)
-        r = read_group_file(memory->directory, memory->unified ? "memory.events" : "memory.oom_control",
-                            &events);
+    if (r == 0 && ret_kills)
+        r = read_kills(memory, &kills);
     if (r < 0)
         return r;
-    kills = events ? strstr(events, "oom_kill ") : NULL;
-    if (!kills || sscanf(usage, "%" SCNu64, &bytes) != 1)
+    if (sscanf(usage, "%" SCNu64, &bytes) != 1)
         return -EBADMSG;
     *ret_bytes = bytes;
-    *ret_kills = strtoull(kills + strlen("oom_kill "), NULL, 10);
+    if (ret_kills)
+        *ret_kills = kills;
     return 0;
 }
 

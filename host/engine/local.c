@@ -292,7 +292,7 @@ static int local_memory(Container *base, uint64_t *ret_bytes, uint64_t *ret_oom_
     LocalContainer *container = container_of(base, LocalContainer, container);
     int r = container->running ? proctree_memory(container->child.pid, ret_bytes) : -ESRCH;
 
-    if (r == 0)
+    if (r == 0 && ret_oom_kills)
         *ret_oom_kills = 0;
     return r;
 }

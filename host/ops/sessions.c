@@ -9,8 +9,8 @@ static void write_session(Writer *w, const Session *session)
 {
     const EngineOps *engine = session->controller->engine->ops;
     const Sandbox *sandbox = session->sandbox;
-    uint64_t bytes, kills;
-    bool known = sandbox->container_started && engine->memory(sandbox->container, &bytes, &kills) == 0;
+    uint64_t bytes;
+    bool known = sandbox->container_started && engine->memory(sandbox->container, &bytes, NULL) == 0;
 
     write_map(w, 9);
     write_key(w, "session");

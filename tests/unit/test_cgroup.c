@@ -119,6 +119,9 @@ static void test_read(void **state)
     assert_int_equal(kills, 2);
     write_file(directory, "memory.events", "nothing\n");
     assert_int_equal(cgroup_read_memory(&memory, &bytes, &kills), -EBADMSG);
+    bytes = 0;
+    assert_int_equal(cgroup_read_memory(&memory, &bytes, NULL), 0);
+    assert_true(bytes == 99999999999);
     remove_file(directory, "memory.usage_in_bytes");
     remove_file(directory, "memory.oom_control");
     remove_file(directory, "memory.current");
