@@ -11,6 +11,9 @@
 #define LONG_NSEC (20 * NSEC_PER_MSEC)
 /* How often one that takes long is looked at. */
 #define LOOK_NSEC (200 * NSEC_PER_MSEC)
+/* After it has hardly got a processor it is left alone for so long: of what it would have got otherwise it
+ * loses a sixth at most. */
+#define BACK_NSEC NSEC_PER_SEC
 /* Who has been called will soon be called again. */
 #define WANTED_NSEC NSEC_PER_SEC
 
@@ -50,14 +53,16 @@ static double part(const Courtesies *all)
 
 static void judge(Sandbox *sandbox, uint64_t now, uint64_t used)
 {
-    const Courtesy *courtesy = &sandbox->courtesy;
+    Courtesy *courtesy = &sandbox->courtesy;
     double got = (double)(used - courtesy->used);
     double whole = (double)(now - courtesy->looked) * part(all_of(sandbox));
 
-    if (courtesy->aside && got < HARDLY * whole)
+    if (courtesy->aside && got < HARDLY * whole) {
         step(sandbox, false);
-    else if (!courtesy->aside && got > MUCH * whole)
+        courtesy->due = now + BACK_NSEC;
+    } else if (!courtesy->aside && got > MUCH * whole) {
         step(sandbox, true);
+    }
 }
 
 static void look(Sandbox *sandbox, uint64_t now)

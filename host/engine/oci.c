@@ -42,7 +42,7 @@ static int write_bundle(OciContainer *container, const ContainerSpec *spec, cons
     };
     int r;
 
-    snprintf(cgroup, sizeof(cgroup), "/limpet-%s/%s", oci->config.owner, container->name);
+    oci_container_cgroup(container, cgroup);
     r = oci_spec_make(&params, &config);
     if (r < 0)
         return r;
@@ -226,10 +226,6 @@ static int oci_open(Loop *loop, const EngineConfig *config, Engine **ret, Proble
 static void oci_close(Engine *engine)
 {
     OciEngine *oci = container_of(engine, OciEngine, engine);
-    char cgroup[PATH_MAX];
-
-    snprintf(cgroup, sizeof(cgroup), "/limpet-%s", oci->config.owner);
-    cgroup_remove(cgroup);
     loop_idle_remove(&oci->sweep.idle);
     runtime_deinit(&oci->runtime);
     free(oci);

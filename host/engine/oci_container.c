@@ -29,6 +29,11 @@ void oci_container_free(OciContainer *container)
     free(container);
 }
 
+void oci_container_cgroup(const OciContainer *container, char ret[static PATH_MAX])
+{
+    snprintf(ret, PATH_MAX, "/%s", container->name);
+}
+
 OciContainer *oci_container_new(OciEngine *oci, const char *name)
 {
     OciContainer *container = calloc(1, sizeof(*container));
@@ -68,8 +73,7 @@ static void on_deleted(RuntimeJob *job, int status)
     OciContainer *container = container_of(job, OciContainer, job);
     char cgroup[PATH_MAX], message[512];
 
-    snprintf(cgroup, sizeof(cgroup), "/limpet-%s/%s", oci_engine_of(container)->config.owner,
-             container->name);
+    oci_container_cgroup(container, cgroup);
     cgroup_remove(cgroup);
     if (status == 0) {
         bundle_remove(container->bundle);

@@ -59,6 +59,11 @@ static inline OciEngine *oci_engine_of(OciContainer *container)
 OciContainer *oci_container_new(OciEngine *oci, const char *name);
 void oci_container_free(OciContainer *container);
 
+/* Its group in every hierarchy. It is beside those of the host's own programs and not in one of ours with the
+ * other containers': only so is a container that is set idle behind those programs, too, of which the
+ * controller and its clients are some. */
+void oci_container_cgroup(const OciContainer *container, char ret[static PATH_MAX]);
+
 /* The bundle is there: has the runtime start it; the container's events tell how it goes. */
 void oci_container_run(OciContainer *container);
 

@@ -32,7 +32,7 @@ class PlainRunc:
         description = next(controller.runtime.glob(f"*/bundles/{container}/config.json"))
         self.config = json.loads(description.read_text())
         self.config["process"]["args"] = SLEEP
-        # Beside the session's, so that the controller removes what is left of it.
+        # Beside the session's.
         self.cgroup = os.path.dirname(self.config["linux"]["cgroupsPath"])
 
     def command(self, *arguments):
@@ -46,7 +46,7 @@ class PlainRunc:
         """Seconds of creating and starting it."""
         bundle = self.directory / name
         bundle.mkdir()
-        self.config["linux"]["cgroupsPath"] = f"{self.cgroup}/{name}"
+        self.config["linux"]["cgroupsPath"] = os.path.join(self.cgroup, name)
         (bundle / "config.json").write_text(json.dumps(self.config))
         return seconds(self._do, "run", "--detach", "--bundle", str(bundle), name)
 

@@ -84,7 +84,7 @@ def test_it_is_back_when_it_has_crashed(host, sessions):
 
 
 def test_it_is_back_at_its_deadline(host, sessions):
-    running, pid = step_aside(host, *sessions, timeout=3)
+    running, pid = step_aside(host, *sessions, timeout=10)
     assert running.result().status == "timeout"
     assert not idle(pid)
 
@@ -100,11 +100,12 @@ def test_it_is_back_when_nobody_else_is_called_any_more(host, sessions):
 
 def test_what_only_waits_comes_back(host, sessions):
     """It could not tell the time it waits from one in which it gets no processor."""
-    wait = "open('/session/began', 'w').close()\nimport os, time\nwhile not os.path.exists('/session/go'): time.sleep(0.1)\n"
-    running, pid = step_aside(host, *sessions, wait)
+    code = COMPUTE + "import time\nwhile not os.path.exists('/session/end'): time.sleep(0.1)\n"
+    running, pid = step_aside(host, *sessions, code)
+    go(host, "busy")
     wait_for(lambda: called(sessions[1]) and not idle(pid))
     assert running.is_alive()
-    go(host, "busy")
+    open(host.files("busy", "end"), "w").close()
     assert running.result().status == "ok"
 
 
@@ -119,11 +120,21 @@ def test_alone_it_does_not_step_aside(host, sessions):
     assert running.result().status == "ok"
 
 
+def killed_while_aside(host, other, pid):
+    """On a machine with much else to do it may have come back just before."""
+    if not called(other) or not idle(pid):
+        return False
+    host.limpetd.kill()
+    if not idle(pid):
+        host.limpetd.start()
+        return False
+    return True
+
+
 def test_the_next_controller_takes_it_back(host, sessions):
     busy, other = sessions
     running, pid = step_aside(host, busy, other)
-    host.limpetd.kill()
-    assert idle(pid)
+    wait_for(lambda: killed_while_aside(host, other, pid))
     host.limpetd.start()
     wait_for(lambda: not idle(pid))
     assert running.is_alive()
@@ -135,7 +146,7 @@ def test_the_next_controller_takes_it_back(host, sessions):
 
 def test_the_next_controller_takes_it_back_when_the_call_has_ended_meanwhile(host, sessions):
     running, pid = step_aside(host, *sessions)
-    host.limpetd.kill()
+    wait_for(lambda: killed_while_aside(host, sessions[1], pid))
     go(host, "busy")
     host.limpetd.start()
     assert running.result().status == "ok"
@@ -153,6 +164,12 @@ def test_what_is_left_to_the_next_controller_is_taken_back(host, sessions):
     assert running.result().status == "ok"
 
 
+def some_but_at_most_one(aside):
+    count = sum(aside)
+    assert count <= 1
+    return count == 1
+
+
 def test_spares_do_not_step_aside(pool):
     if not pool.limpetd.isolates or os.geteuid() != 0:
         pytest.skip("only a controller that is root sets containers aside")
@@ -163,8 +180,7 @@ def test_spares_do_not_step_aside(pool):
             pids = list(pool.supervisors().values())
             assert len(pids) == 3
             running = Asking(busy.run, "while True: pass")
-            wait_for(lambda: called(other) and any(map(idle, pids)))
-            assert sum(map(idle, pids)) == 1
+            wait_for(lambda: called(other) and some_but_at_most_one(map(idle, pids)))
             wait_for(busy.interrupt)
             assert running.result().status == "interrupted"
             assert not any(map(idle, pids))
