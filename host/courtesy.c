@@ -11,16 +11,15 @@
 #define LONG_NSEC (20 * NSEC_PER_MSEC)
 /* How often one that takes long is looked at. */
 #define LOOK_NSEC (200 * NSEC_PER_MSEC)
-/* After it has hardly got a processor it is left alone for so long: of what it would have got otherwise it
- * loses a sixth at most. */
+/* One that comes back since it gets little is left alone for so long. */
 #define BACK_NSEC NSEC_PER_SEC
 /* Who has been called will soon be called again. */
 #define WANTED_NSEC NSEC_PER_SEC
 
-/* Of its part when all that are busy share the processors, at most one: with less than the first one comes
+/* Of its part when all that are busy share the processors, at most one: with less than the first it comes
  * back, with more than the second it steps aside again. */
-#define HARDLY (1 / 16.0)
-#define MUCH   (1 / 4.0)
+#define LITTLE 0.20
+#define MUCH   0.25
 
 static Courtesies *all_of(const Sandbox *sandbox)
 {
@@ -57,7 +56,7 @@ static void judge(Sandbox *sandbox, uint64_t now, uint64_t used)
     double got = (double)(used - courtesy->used);
     double whole = (double)(now - courtesy->looked) * part(all_of(sandbox));
 
-    if (courtesy->aside && got < HARDLY * whole) {
+    if (courtesy->aside && got < LITTLE * whole) {
         step(sandbox, false);
         courtesy->due = now + BACK_NSEC;
     } else if (!courtesy->aside && got > MUCH * whole) {

@@ -4,8 +4,8 @@
  * some milliseconds and much longer than most calls take; it gets the processor at once where the one that
  * loops is in an idle group. So a sandbox whose turn has taken a while is made one (EngineOps.set_idle) as
  * long as others begin turns. It is taken back when the turn ends, when nobody else has begun one for a
- * second, and when it hardly gets a processor that way: others may need all there is, or it may be waiting
- * for something itself. Where the engine cannot do it nothing happens.
+ * second, and when it gets little of a processor that way: the host may be busy with something else, or it
+ * may be waiting for something itself. Where the engine cannot do it nothing happens.
  *
  * What a container does beside its turns is left alone, and so is a sandbox while no other one is called. */
 #pragma once
