@@ -10,6 +10,8 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include "host/files/disk_template.h"
+
 /* ---- the layout ------------------------------------------------------------------------------------------
  */
 
@@ -131,7 +133,7 @@ static int run(const char *program, const char *const argv[], Problem *problem)
     return wait_for(pid) < 0 ? say_failed(said, program, problem) : 0;
 }
 
-static int make_file_system(const char *path, const DiskLayout *layout, Problem *problem)
+static int make_in(const char *path, const DiskLayout *layout, Problem *problem)
 {
     char inodes[24], group[24], blocks[24], reserved[24];
     const char *argv[] = {"mke2fs", "-q", "-F",     "-t", "ext4",   "-b", "4096",   "-I",
@@ -148,22 +150,37 @@ static int make_file_system(const char *path, const DiskLayout *layout, Problem 
     return problem_set(problem, ERR_INTERNAL, "there is no mke2fs; install the package e2fsprogs");
 }
 
-int disk_image_make(int directory, const char *name, DiskSize size, Problem *problem)
+static int make_size(int file, const DiskLayout *layout, Problem *problem)
+{
+    if (file < 0 || ftruncate(file, (off_t)(layout->blocks * DISK_BLOCK)) < 0)
+        return problem_set(problem, ERR_INTERNAL, "no file of %" PRIu64 " bytes can be made: %s",
+                           layout->blocks * DISK_BLOCK, strerror(errno));
+    return 0;
+}
+
+int disk_image_format(int file, DiskSize size, Problem *problem)
 {
     DiskLayout layout = disk_layout(size);
     char path[64];
+    int r = make_size(file, &layout, problem);
+
+    if (r < 0)
+        return r;
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), file);
+    return make_in(path, &layout, problem);
+}
+
+int disk_image_make(int directory, const char *name, DiskSize size, Problem *problem)
+{
+    DiskLayout layout = disk_layout(size);
     int r;
 
     unlinkat(directory, name, 0);
-    _cleanup_(closep) int fd =
+    _cleanup_(closep) int file =
         openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0 || ftruncate(fd, (off_t)(layout.blocks * DISK_BLOCK)) < 0) {
-        r = problem_set(problem, ERR_INTERNAL, "no file of %" PRIu64 " bytes can be made: %s",
-                        layout.blocks * DISK_BLOCK, strerror(errno));
-    } else {
-        snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), fd);
-        r = make_file_system(path, &layout, problem);
-    }
+    r = make_size(file, &layout, problem);
+    if (r == 0)
+        r = disk_template_copy(size, file, problem);
     if (r < 0)
         unlinkat(directory, name, 0);
     return r;

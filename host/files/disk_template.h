@@ -1,0 +1,20 @@
+/* Templates: empty file systems that new disks are copies of. mke2fs takes milliseconds, the copy a tenth of
+ * one, because all that is written of such a file system is a few dozen KiB.
+ *
+ * They are made when a disk of their size is first asked for, and live in sealed memory of this process: on
+ * no disk, under no name. So there is nothing to be found broken, nothing that anybody else could change, and
+ * nothing to remove, however the process ends. Copies differ in nothing, not in their UUID either, by which
+ * nothing here looks for a file system. */
+#pragma once
+
+#include "host/files/disk_image.h"
+
+/* Of how many sizes there is one. Where there are more the one that was asked for least recently goes. */
+#define DISK_TEMPLATES_MAX 8u
+
+/* Writes the file system of a new disk to `file`, which has the size of one and nothing but a hole. For
+ * worker threads, any number at once: may run mke2fs. 0, or -EPROTO with the problem set. */
+int disk_template_copy(DiskSize size, int file, Problem *problem);
+
+/* Forgets all of them: for tests. */
+void disk_templates_forget(void);

@@ -1,0 +1,223 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "host/files/disk_template.h"
+#include "proto/limits.h"
+
+#define MIB         (UINT64_C(1) << 20)
+#define HEAD        (1u << 20) /* of a file system: all that an empty one of these sizes differs in */
+#define THREADS     8
+#define STORED_MOST (1u << 20)
+#define LARGE_MOST  (32u << 20)
+
+static const char *const checkers[] = {"/usr/sbin/e2fsck", "/sbin/e2fsck", "/usr/local/sbin/e2fsck"};
+static char directory[] = "/tmp/limpet-template-XXXXXX";
+static int directory_fd;
+
+static DiskSize size_of(unsigned number)
+{
+    return (DiskSize){DISK_MINIMUM + number * MIB, FILES_MINIMUM + number};
+}
+
+static int make(const char *name, DiskSize size)
+{
+    Problem problem = PROBLEM_NULL;
+
+    return disk_image_make(directory_fd, name, size, &problem);
+}
+
+/* That it is a file system without a fault, of that size, and sparse. */
+static void assert_sound(const char *name, DiskSize size)
+{
+    char command[256];
+    struct stat st;
+
+    assert_int_equal(fstatat(directory_fd, name, &st, 0), 0);
+    assert_int_equal(st.st_size, disk_layout(size).blocks * DISK_BLOCK);
+    assert_true(st.st_blocks * 512 <= STORED_MOST);
+    for (size_t i = 0; i < ARRAY_SIZE(checkers); i++) {
+        if (access(checkers[i], X_OK) < 0)
+            continue;
+        snprintf(command, sizeof(command), "%s -f -n %s/%s >/dev/null 2>&1", checkers[i], directory, name);
+        assert_int_equal(system(command), 0);
+        return;
+    }
+    fail();
+}
+
+static void read_head(const char *name, uint8_t *head)
+{
+    int fd = openat(directory_fd, name, O_RDONLY);
+
+    assert_int_equal(pread(fd, head, HEAD, 0), HEAD);
+    close(fd);
+}
+
+static void assert_same(const char *one, const char *other)
+{
+    static uint8_t heads[2][HEAD];
+
+    read_head(one, heads[0]);
+    read_head(other, heads[1]);
+    assert_memory_equal(heads[0], heads[1], HEAD);
+}
+
+static void test_copies(void **state)
+{
+    assert_int_equal(make("one", size_of(0)), 0);
+    assert_int_equal(make("two", size_of(0)), 0);
+    assert_sound("one", size_of(0));
+    assert_sound("two", size_of(0));
+    assert_same("one", "two");
+}
+
+/* What is written to a copy is in no other. */
+static void test_changed_copy(void **state)
+{
+    static uint8_t noise[HEAD];
+
+    assert_int_equal(make("one", size_of(0)), 0);
+    int fd = openat(directory_fd, "one", O_WRONLY);
+    memset(noise, 0xa5, sizeof(noise));
+    assert_int_equal(pwrite(fd, noise, sizeof(noise), 0), sizeof(noise));
+    close(fd);
+    assert_int_equal(make("two", size_of(0)), 0);
+    assert_sound("two", size_of(0));
+    assert_int_equal(make("one", size_of(0)), 0);
+    assert_same("one", "two");
+}
+
+/* More than are kept, again and again. */
+static void test_sizes(void **state)
+{
+    char name[16];
+
+    for (unsigned i = 0; i < 3 * DISK_TEMPLATES_MAX; i++) {
+        DiskSize size = size_of(i % (DISK_TEMPLATES_MAX + 2));
+
+        snprintf(name, sizeof(name), "%u", i);
+        assert_int_equal(make(name, size), 0);
+        assert_sound(name, size);
+    }
+}
+
+static void *make_some(void *number)
+{
+    uintptr_t own = (uintptr_t)number, failed = 0;
+    char name[32];
+
+    for (unsigned i = 0; i < THREADS; i++) {
+        snprintf(name, sizeof(name), "%u-%u", (unsigned)own, i);
+        failed += make(name, size_of(i)) < 0;
+    }
+    return (void *)failed;
+}
+
+/* Of sizes that none is there for yet, by several at a time. */
+static void test_at_once(void **state)
+{
+    pthread_t threads[THREADS];
+    char names[2][32];
+    void *failed;
+
+    disk_templates_forget();
+    for (uintptr_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, make_some, (void *)i), 0);
+    for (unsigned i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+    for (unsigned size = 0; size < THREADS; size++) {
+        snprintf(names[0], sizeof(names[0]), "0-%u", size);
+        assert_sound(names[0], size_of(size));
+        for (unsigned i = 1; i < THREADS; i++) {
+            snprintf(names[1], sizeof(names[1]), "%u-%u", i, size);
+            assert_same(names[0], names[1]);
+        }
+    }
+}
+
+/* The largest that there can be. */
+static void test_largest(void **state)
+{
+    DiskSize size = {DISK_MAXIMUM, FILES_MAXIMUM};
+    struct stat st;
+
+    assert_int_equal(make("large", size), 0);
+    assert_int_equal(fstatat(directory_fd, "large", &st, 0), 0);
+    assert_int_equal(st.st_size, disk_layout(size).blocks * DISK_BLOCK);
+    assert_in_range(st.st_blocks, 1, LARGE_MOST / 512);
+}
+
+/* One that cannot be made is told, leaves no file, and is in nobody's way. */
+static void test_failure(void **state)
+{
+    Problem problem = PROBLEM_NULL;
+    DiskSize size = {UINT64_C(1) << 62, FILES_MINIMUM};
+
+    assert_int_equal(disk_image_make(directory_fd, "never", size, &problem), -EPROTO);
+    assert_true(*problem.text);
+    assert_int_equal(faccessat(directory_fd, "never", F_OK, 0), -1);
+    assert_int_equal(make("one", size_of(0)), 0);
+    assert_sound("one", size_of(0));
+}
+
+static void for_each_file(void (*on_file)(const char *name))
+{
+    DIR *stream = opendir(directory);
+    struct dirent *entry;
+
+    while ((entry = readdir(stream)))
+        if (entry->d_name[0] != '.')
+            on_file(entry->d_name);
+    closedir(stream);
+}
+
+static void remove_one(const char *name)
+{
+    unlinkat(directory_fd, name, 0);
+}
+
+static int set_up(void **state)
+{
+    directory_fd = mkdtemp(directory) ? open(directory, O_PATH | O_DIRECTORY) : -1;
+    return directory_fd < 0;
+}
+
+static int remove_all(void **state)
+{
+    for_each_file(remove_one);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    disk_templates_forget();
+    close(directory_fd);
+    return rmdir(directory); /* fails where anything but the disks was made */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_copies, remove_all),
+        cmocka_unit_test_teardown(test_changed_copy, remove_all),
+        cmocka_unit_test_teardown(test_sizes, remove_all),
+        cmocka_unit_test_teardown(test_at_once, remove_all),
+        cmocka_unit_test_teardown(test_largest, remove_all),
+        cmocka_unit_test_teardown(test_failure, remove_all),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
