@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -13,6 +14,9 @@
 #include "guest/channel.h"
 #include "guest/ring.h"
 #include "guest/supervisor/identity.h"
+#include "proto/limits.h"
+
+#define PRELOAD "LD_PRELOAD"
 
 /* Moves the descriptors to 0..3, or 4, and closes all others. */
 static int descriptors_arrange(const SpawnPlan *plan)
@@ -52,10 +56,42 @@ static _Noreturn void child_fail(const char *what, const char *which, int error)
     _exit(127);
 }
 
+/* An interpreter that has a library beside it is Python's own program: the library takes over before its main()
+ * (guest/interpreter/launch). */
+static int library_preload(const char *interpreter)
+{
+    const char *given = getenv(PRELOAD);
+    char library[LIMIT_PATH], value[2 * LIMIT_PATH];
+
+    if (snprintf(library, sizeof(library), "%s.so", interpreter) >= (int)sizeof(library))
+        return -ENAMETOOLONG;
+    if (access(library, F_OK) < 0)
+        return 0;
+    if (snprintf(value, sizeof(value), "%s%s%s", library, given ? ":" : "", given ? given : "") >=
+        (int)sizeof(value))
+        return -E2BIG;
+    return setenv(PRELOAD, value, 1) < 0 ? -errno : 0;
+}
+
+/* Not by a program between them: on some machines each one that begins costs as much as a call does. */
+static _Noreturn void child_execute(const SpawnPlan *plan)
+{
+    const char *interpreter = plan->options->interpreter;
+    char memory[24];
+    int r;
+
+    environ = plan->environment;
+    r = library_preload(interpreter);
+    if (r < 0)
+        child_fail("cannot load the library of ", interpreter, -r);
+    snprintf(memory, sizeof(memory), "%" PRIu64, plan->memory);
+    execv(interpreter, (char *[]){(char *)interpreter, memory, NULL});
+    child_fail("cannot execute ", interpreter, errno);
+}
+
 static _Noreturn void child_run(const SpawnPlan *plan, pid_t parent)
 {
     const Options *options = plan->options;
-    char memory[24];
     int r = descriptors_arrange(plan);
 
     if (r < 0)
@@ -72,9 +108,7 @@ static _Noreturn void child_run(const SpawnPlan *plan, pid_t parent)
     if (chdir(options->directory) < 0)
         child_fail("cannot enter ", options->directory, errno);
     signals_reset();
-    snprintf(memory, sizeof(memory), "%" PRIu64, plan->memory);
-    execve(options->interpreter, (char *[]){(char *)options->interpreter, memory, NULL}, plan->environment);
-    child_fail("cannot execute ", options->interpreter, errno);
+    child_execute(plan);
 }
 
 pid_t spawn_interpreter(const SpawnPlan *plan)

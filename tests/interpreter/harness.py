@@ -23,6 +23,9 @@ import msgpack
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("LIMPET_BUILD", ROOT / "build" / "bin"))
 
+# Where it is Python's own program, this makes an interpreter of it.
+LIBRARY = BUILD / "limpet-interpreter.so"
+
 # A root file system to run interpreters in, such as an image's for another Python; the build and the temporary
 # directory are where they are here.
 ROOTFS = os.environ.get("LIMPET_TEST_ROOTFS")
@@ -308,6 +311,8 @@ class Interpreter(Peer):
         }
         if only_env is not None:
             environment = only_env
+        if LIBRARY.exists():
+            environment = {**environment, "LD_PRELOAD": ":".join(filter(None, [str(LIBRARY), environment.get("LD_PRELOAD")]))}
 
         def move_channel():
             os.dup2(self.channel.theirs.fileno(), 3)
