@@ -35,8 +35,9 @@ static void reset_scheduling(void)
     setpriority(PRIO_PROCESS, 0, 0);
 }
 
-/* After fork in a program with threads: only async-signal-safe calls from here on. */
-static void become(const char *const argv[], int stdout_fd)
+/* In the memory of the controller, which waits until another program is executed: only system calls from here
+ * on, and nothing is written that the controller reads. */
+static _Noreturn __attribute__((noinline)) void become(const char *const argv[], int stdout_fd)
 {
     int null = open("/dev/null", O_RDWR);
 
@@ -50,6 +51,16 @@ static void become(const char *const argv[], int stdout_fd)
     _exit(EXIT_NOT_EXECUTED);
 }
 
+/* Not by fork(), which copies the page tables of a process that has many sessions. */
+static pid_t begin(const char *const argv[], int stdout_fd)
+{
+    pid_t pid = vfork();
+
+    if (pid == 0)
+        become(argv, stdout_fd);
+    return pid;
+}
+
 int spawn(const char *const argv[], int stdout_fd, pid_t *ret)
 {
     sigset_t all, before;
@@ -59,10 +70,8 @@ int spawn(const char *const argv[], int stdout_fd, pid_t *ret)
     /* No handler of ours may run in the child. */
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
-    pid = fork();
+    pid = begin(argv, stdout_fd);
     r = pid < 0 ? -errno : 0;
-    if (pid == 0)
-        become(argv, stdout_fd);
     sigprocmask(SIG_SETMASK, &before, NULL);
     if (r == 0)
         *ret = pid;
