@@ -56,7 +56,7 @@ def pool_against_cold(bench, **options):
 
 @GROUP.case(
     Row("start.pool", "Opening a session from the pool and its first call, to creating and starting its container "
-        "and the first call.", at_most(1 / 200)),
+        "and the first call.", at_most(1 / 60)),
 )
 def from_pool(bench):
     return {"start.pool": pool_against_cold(bench)}
@@ -92,7 +92,7 @@ def pandas_from_pool(bench):
 
 @GROUP.case(
     Row("start.cold", "Opening a session without a pool until its first call is answered, to creating and starting "
-        "a container of the same description that runs sleep.", at_most(1.12)),
+        "a container of the same description that runs sleep.", at_most(1.3)),
 )
 def cold(bench):
     pairs = []
@@ -183,7 +183,7 @@ def bursts(bench, controller, spares):
 
 @GROUP.case(
     Row("start.burst", "Until the last of --burst sessions asked for at once is ready, without a pool, to as many "
-        f"plain containers created and started, {AT_ONCE} at a time.", at_most(1.1)),
+        f"plain containers created and started, {AT_ONCE} at a time.", at_most(1.2)),
 )
 def burst_cold(bench):
     return {"start.burst": bursts(bench, bench.main, 0)}
