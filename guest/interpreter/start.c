@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "guest/interpreter/arena.h"
+#include "guest/interpreter/frozen/frozen.h"
 #include "guest/interpreter/guard.h"
 #include "guest/interpreter/module.h"
 #include "guest/interpreter/namespace/bindings.h"
@@ -120,6 +121,7 @@ int start_python(Problem *problem)
 
     if (r < 0)
         return r;
+    frozen_register();
     if (module_register() < 0 || guard_watch_processes() < 0)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     r = initialise(problem);

@@ -146,7 +146,7 @@ def test_modules_of_the_session_import_and_ours_come_last(session):
     assert session.run("import mine; mine.value").result == "'mine'"
     assert session.run("import sys; sys.path[0]").result == repr(str(session.directory))
     assert (
-        session.run("import limpet_runtime; limpet_runtime.__file__.startswith(sys.path[-1])").result
+        session.run("import limpet_tools; limpet_tools.__file__.startswith(sys.path[-1])").result
         == "True"
     )
 

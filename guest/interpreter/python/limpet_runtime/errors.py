@@ -5,7 +5,7 @@ import os
 
 from limpet_runtime import library
 
-OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+OURS = os.path.dirname((lambda: None).__code__.co_filename) + os.sep  # also where there are no files of it
 CELL = "<cell "
 
 # Frames of one traceback that are looked at; of a deeper recursion only the innermost.
