@@ -56,8 +56,8 @@ static _Noreturn void child_fail(const char *what, const char *which, int error)
     _exit(127);
 }
 
-/* An interpreter that has a library beside it is Python's own program: the library takes over before its main()
- * (guest/interpreter/launch). */
+/* An interpreter that has a library beside it is Python's own program: the library takes over before its
+ * main() (guest/interpreter/launch). */
 static int library_preload(const char *interpreter)
 {
     const char *given = getenv(PRELOAD);

@@ -150,7 +150,7 @@ int disk_template_copy(DiskSize size, int file, Problem *problem)
     _cleanup_(closep) int template = borrow(size, problem);
     int r;
 
-    if (template < 0)
+    if (template <0)
         return template;
     r = copy_all(template, file);
     if (r < 0)
