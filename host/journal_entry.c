@@ -180,9 +180,10 @@ typedef struct SessionEntry {
     JournalSession session;
 } SessionEntry;
 
-#define SESSION_FIELD(type, member, max)                                                                     \
+#define SESSION_FIELD(type_, member, max_)                                                                   \
     {                                                                                                        \
-#member, type, true, offsetof(SessionEntry, session.member), max                                     \
+        .name = #member, .type = type_, .need = FIELD_REQUIRED,                                              \
+        .offset = offsetof(SessionEntry, session.member), .max = max_                                        \
     }
 
 static const Field session_fields[] = {
@@ -204,9 +205,10 @@ typedef struct BranchEntry {
     JournalBranch branch;
 } BranchEntry;
 
-#define BRANCH_FIELD(type, member, max)                                                                      \
+#define BRANCH_FIELD(type_, member, max_)                                                                    \
     {                                                                                                        \
-#member, type, true, offsetof(BranchEntry, branch.member), max                                       \
+        .name = #member, .type = type_, .need = FIELD_REQUIRED,                                              \
+        .offset = offsetof(BranchEntry, branch.member), .max = max_                                          \
     }
 
 static const Field branch_fields[] = {
@@ -227,9 +229,10 @@ typedef struct CallEntry {
     JournalCall call;
 } CallEntry;
 
-#define CALL_FIELD(type, member, max)                                                                        \
+#define CALL_FIELD(type_, member, max_)                                                                      \
     {                                                                                                        \
-#member, type, true, offsetof(CallEntry, call.member), max                                           \
+        .name = #member, .type = type_, .need = FIELD_REQUIRED, .offset = offsetof(CallEntry, call.member),  \
+        .max = max_                                                                                          \
     }
 
 static const Field call_fields[] = {
@@ -253,12 +256,18 @@ typedef struct EndEntry {
     JournalEnd end;
 } EndEntry;
 
+#define END_FIELD(type_, member, max_)                                                                       \
+    {                                                                                                        \
+        .name = #member, .type = type_, .need = FIELD_REQUIRED, .offset = offsetof(EndEntry, end.member),    \
+        .max = max_                                                                                          \
+    }
+
 static const Field end_fields[] = {
     FIELD(FIELD_TEXT, EndEntry, entry, true, 32),
-    {"name", FIELD_TEXT, true, offsetof(EndEntry, end.name), LIMIT_SESSION_PATH},
-    {"instance", FIELD_TEXT, true, offsetof(EndEntry, end.instance), INSTANCE_SIZE},
-    {"reason", FIELD_TEXT, true, offsetof(EndEntry, end.reason), REASON_MAX},
-    {"time", FIELD_DOUBLE, true, offsetof(EndEntry, end.time), 0},
+    END_FIELD(FIELD_TEXT, name, LIMIT_SESSION_PATH),
+    END_FIELD(FIELD_TEXT, instance, INSTANCE_SIZE),
+    END_FIELD(FIELD_TEXT, reason, REASON_MAX),
+    END_FIELD(FIELD_DOUBLE, time, 0),
 };
 
 /* One component of a path, or text that becomes part of one. */

@@ -9,11 +9,6 @@
 #include "host/journal_entry.h"
 #include "host/session.h"
 
-static Text text_of(const char *words)
-{
-    return (Text){words, strlen(words)};
-}
-
 static int write_session(Buf *batch, const Sandbox *sandbox)
 {
     const Session *trunk = sandbox->trunk;

@@ -1,14 +1,23 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "proto/wire.h"
+#include "proto/fields.h"
 
 /* Names of unknown fields are quoted up to this many bytes. */
 #define QUOTED_NAME 64
 /* Of one table. */
 #define FIELDS_MAX 64
+
+/* How a body is read: the rules are those of schema_decode() or of schema_decode_known(). */
+typedef struct Reading {
+    bool strict;
+    Problem *problem;
+} Reading;
+
+static int decode_struct(void *ret, const Schema *schema, const msgpack_object_map *body, Reading reading);
 
 static int wrong_type(const Field *field, const char *wanted, Problem *problem)
 {
@@ -26,37 +35,74 @@ static int too_large(const Field *field, Problem *problem)
                        field->max);
 }
 
-static int check_maximum(const Field *field, uint64_t value, Problem *problem)
+static int check_maximum(const Field *field, uint64_t value, Reading reading)
 {
-    if (field->max && value > field->max)
-        return problem_set(problem, ERR_BAD_REQUEST, "`%s` is over its limit of %" PRIu64, field->name,
-                           field->max);
+    if (reading.strict && field->max && value > field->max)
+        return problem_set(reading.problem, ERR_BAD_REQUEST, "`%s` is over its limit of %" PRIu64,
+                           field->name, field->max);
     return 0;
 }
 
-static int decode_text(Text *ret, const Field *field, const msgpack_object *value, Problem *problem)
+/* "must be one, two or three" */
+static int wrong_word(const Field *field, Problem *problem)
 {
+    char wanted[160] = "";
+
+    for (const char *word = field->words; *word;
+         word += strcspn(word, "|") + (word[strcspn(word, "|")] == '|')) {
+        size_t n = strcspn(word, "|"), at = strlen(wanted);
+        const char *before = word == field->words ? "" : strchr(word, '|') ? ", " : " or ";
+
+        snprintf(wanted + at, sizeof(wanted) - at, "%s%.*s", before, (int)n, word);
+    }
+    return wrong_type(field, wanted, problem);
+}
+
+static bool is_word(Text text, const char *words)
+{
+    for (const char *word = words; *word; word += strcspn(word, "|") + (word[strcspn(word, "|")] == '|'))
+        if (strcspn(word, "|") == text.size && memcmp(word, text.data, text.size) == 0)
+            return true;
+    return false;
+}
+
+static int check_text(const Field *field, Text text, Reading reading)
+{
+    if (!reading.strict)
+        return 0;
+    if (field->max && text.size > field->max)
+        return too_large(field, reading.problem);
+    if (field->type == FIELD_WORD && !is_word(text, field->words))
+        return wrong_word(field, reading.problem);
+    if (field->type == FIELD_NAME && !name_valid(text))
+        return wrong_type(field, "an id or a name", reading.problem);
+    return 0;
+}
+
+static int decode_text(Text *ret, const Field *field, const msgpack_object *value, Reading reading)
+{
+    bool bytes = field->type == FIELD_BYTES;
     Text text;
 
-    if (value->type == MSGPACK_OBJECT_STR && field->type == FIELD_TEXT)
+    if (value->type == MSGPACK_OBJECT_STR && !bytes)
         text = (Text){value->via.str.ptr, value->via.str.size};
-    else if (value->type == MSGPACK_OBJECT_BIN && field->type == FIELD_BYTES)
+    else if (value->type == MSGPACK_OBJECT_BIN && bytes)
         text = (Text){value->via.bin.ptr, value->via.bin.size};
     else
-        return wrong_type(field, field->type == FIELD_TEXT ? "text" : "bytes", problem);
-    if (field->max && text.size > field->max)
-        return too_large(field, problem);
-    *ret = text;
-    return 0;
+        return wrong_type(field, bytes ? "bytes" : "text", reading.problem);
+    int r = check_text(field, text, reading);
+    if (r == 0)
+        *ret = text;
+    return r;
 }
 
-static int decode_uint(uint64_t *ret, const Field *field, const msgpack_object *value, Problem *problem)
+static int decode_uint(uint64_t *ret, const Field *field, const msgpack_object *value, Reading reading)
 {
     if (value->type == MSGPACK_OBJECT_NEGATIVE_INTEGER)
-        return out_of_range(field, problem);
+        return out_of_range(field, reading.problem);
     if (value->type != MSGPACK_OBJECT_POSITIVE_INTEGER)
-        return wrong_type(field, "an integer", problem);
-    int r = check_maximum(field, value->via.u64, problem);
+        return wrong_type(field, "an integer", reading.problem);
+    int r = check_maximum(field, value->via.u64, reading);
     if (r == 0)
         *ret = value->via.u64;
     return r;
@@ -100,54 +146,134 @@ static int decode_double(double *ret, const Field *field, const msgpack_object *
     return 0;
 }
 
-static int decode_size(uint64_t *ret, const Field *field, const msgpack_object *value, Problem *problem)
+static int decode_size(uint64_t *ret, const Field *field, const msgpack_object *value, Reading reading)
 {
     uint64_t size;
 
     if (value->type != MSGPACK_OBJECT_STR)
-        return decode_uint(ret, field, value, problem);
+        return decode_uint(ret, field, value, reading);
     if (size_parse(value->via.str.ptr, value->via.str.size, &size) < 0)
-        return wrong_type(field, "a size in bytes or text such as 512m", problem);
-    int r = check_maximum(field, size, problem);
+        return wrong_type(field, "a size in bytes or text such as 512m", reading.problem);
+    int r = check_maximum(field, size, reading);
     if (r == 0)
         *ret = size;
     return r;
 }
 
-static int decode_value(void *to, const Field *field, const msgpack_object *value, Problem *problem)
+static int decode_map(const msgpack_object_map **ret, const Field *field, const msgpack_object *value,
+                      Problem *problem)
 {
+    if (value->type != MSGPACK_OBJECT_MAP)
+        return wrong_type(field, "a map", problem);
+    for (uint32_t i = 0; field->type == FIELD_DICT && i < value->via.map.size; i++)
+        if (value->via.map.ptr[i].key.type != MSGPACK_OBJECT_STR)
+            return wrong_type(field, "a map whose keys are text", problem);
+    *ret = &value->via.map;
+    return 0;
+}
+
+static int check_item_text(const Field *field, const msgpack_object *item, Reading reading)
+{
+    const Field as_text = {.name = field->name,
+                           .type = field->type == FIELD_NAMES ? FIELD_NAME : FIELD_TEXT,
+                           .max = field->type == FIELD_NAMES ? LIMIT_SESSION_NAME : field->max};
+
+    if (item->type != MSGPACK_OBJECT_STR)
+        return wrong_type(field, "an array of text", reading.problem);
+    return check_text(&as_text, (Text){item->via.str.ptr, item->via.str.size}, reading);
+}
+
+static int check_item_row(const Field *field, const msgpack_object *item, Reading reading)
+{
+    union {
+        max_align_t align;
+        char bytes[FIELD_ROW_MAX];
+    } row;
+    const Schema *schema = field->of();
+
+    if (item->type != MSGPACK_OBJECT_MAP)
+        return wrong_type(field, "an array of maps", reading.problem);
+    if (schema->size > sizeof(row))
+        return problem_set(reading.problem, ERR_INTERNAL, "a row of `%s` is too large", field->name);
+    return decode_struct(&row, schema, &item->via.map, reading);
+}
+
+static int check_item(const Field *field, const msgpack_object *item, Reading reading)
+{
+    switch (field->type) {
+    case FIELD_TEXTS:
+    case FIELD_NAMES:
+        return check_item_text(field, item, reading);
+    case FIELD_UINTS:
+        return item->type == MSGPACK_OBJECT_POSITIVE_INTEGER
+                   ? 0
+                   : wrong_type(field, "an array of unsigned integers", reading.problem);
+    case FIELD_ROWS:
+        return check_item_row(field, item, reading);
+    default:
+        return 0;
+    }
+}
+
+static int decode_array(const msgpack_object_array **ret, const Field *field, const msgpack_object *value,
+                        Reading reading)
+{
+    int r = 0;
+
+    if (value->type != MSGPACK_OBJECT_ARRAY)
+        return wrong_type(field, "an array", reading.problem);
+    if (reading.strict && field->most && value->via.array.size > field->most)
+        return problem_set(reading.problem, ERR_TOO_LARGE, "`%s` has more than %" PRIu64 " items",
+                           field->name, field->most);
+    for (uint32_t i = 0; r == 0 && i < value->via.array.size; i++)
+        r = check_item(field, &value->via.array.ptr[i], reading);
+    if (r == 0)
+        *ret = &value->via.array;
+    return r;
+}
+
+static int decode_part(char *ret, const Field *field, const msgpack_object *value, Reading reading)
+{
+    if (value->type != MSGPACK_OBJECT_MAP)
+        return wrong_type(field, "a map", reading.problem);
+    *(bool *)(ret + field->given) = true;
+    return decode_struct(ret + field->offset, field->of(), &value->via.map, reading);
+}
+
+static int decode_value(char *ret, const Field *field, const msgpack_object *value, Reading reading)
+{
+    void *to = ret + field->offset;
+
     switch (field->type) {
     case FIELD_TEXT:
     case FIELD_BYTES:
-        return decode_text(to, field, value, problem);
+    case FIELD_WORD:
+    case FIELD_NAME:
+        return decode_text(to, field, value, reading);
     case FIELD_BOOL:
         if (value->type != MSGPACK_OBJECT_BOOLEAN)
-            return wrong_type(field, "true or false", problem);
+            return wrong_type(field, "true or false", reading.problem);
         *(bool *)to = value->via.boolean;
         return 0;
     case FIELD_UINT:
-        return decode_uint(to, field, value, problem);
+        return decode_uint(to, field, value, reading);
     case FIELD_INT:
-        return decode_int(to, field, value, problem);
+        return decode_int(to, field, value, reading.problem);
     case FIELD_DOUBLE:
-        return decode_double(to, field, value, problem);
+        return decode_double(to, field, value, reading.problem);
     case FIELD_SIZE:
-        return decode_size(to, field, value, problem);
+        return decode_size(to, field, value, reading);
     case FIELD_OBJECT:
         *(const msgpack_object **)to = value;
         return 0;
     case FIELD_MAP:
-        if (value->type != MSGPACK_OBJECT_MAP)
-            return wrong_type(field, "a map", problem);
-        *(const msgpack_object_map **)to = &value->via.map;
-        return 0;
-    case FIELD_ARRAY:
-        if (value->type != MSGPACK_OBJECT_ARRAY)
-            return wrong_type(field, "an array", problem);
-        *(const msgpack_object_array **)to = &value->via.array;
-        return 0;
+    case FIELD_DICT:
+        return decode_map(to, field, value, reading.problem);
+    case FIELD_PART:
+        return decode_part(ret, field, value, reading);
+    default:
+        return decode_array(to, field, value, reading);
     }
-    return wrong_type(field, "of a known type", problem);
 }
 
 /* The index of the field that is called so, or n. It is looked for from `first` on: most writers keep to the
@@ -170,61 +296,95 @@ static int unknown_field(const msgpack_object *key, Problem *problem)
                        (int)MIN(key->via.str.size, (uint32_t)QUOTED_NAME), key->via.str.ptr);
 }
 
-static int decode(void *ret, const Field *fields, size_t n, const msgpack_object_map *body, bool strict,
-                  Problem *problem)
+static int decode(void *ret, const Field *fields, size_t n, const msgpack_object_map *body, Reading reading)
 {
     uint64_t given = 0; /* a bit for each field */
     size_t next = 0;
 
     if (n > FIELDS_MAX)
-        return problem_set(problem, ERR_INTERNAL, "a message cannot have more than %d fields", FIELDS_MAX);
+        return problem_set(reading.problem, ERR_INTERNAL, "a message cannot have more than %d fields",
+                           FIELDS_MAX);
     for (uint32_t i = 0; i < body->size; i++) {
         const msgpack_object_kv *pair = &body->ptr[i];
         size_t at = find_field(fields, n, next, &pair->key);
 
-        if (at == n && strict)
-            return unknown_field(&pair->key, problem);
+        if (at == n && reading.strict)
+            return unknown_field(&pair->key, reading.problem);
         if (at == n)
             continue;
         next = at + 1;
         if (pair->val.type == MSGPACK_OBJECT_NIL)
             continue;
         given |= UINT64_C(1) << at;
-        int r = decode_value((char *)ret + fields[at].offset, &fields[at], &pair->val, problem);
+        int r = decode_value(ret, &fields[at], &pair->val, reading);
         if (r < 0)
             return r;
     }
     for (size_t i = 0; i < n; i++)
-        if (fields[i].required && !(given >> i & 1))
-            return problem_set(problem, ERR_BAD_REQUEST, "`%s` is missing", fields[i].name);
+        if (fields[i].need == FIELD_REQUIRED && !(given >> i & 1))
+            return problem_set(reading.problem, ERR_BAD_REQUEST, "`%s` is missing", fields[i].name);
     return 0;
+}
+
+/* Absent is not zero where zero is a value like others. */
+static void set_absent(char *ret, const Schema *schema)
+{
+    memset(ret, 0, schema->size);
+    for (size_t i = 0; i < schema->n; i++) {
+        const Field *field = &schema->fields[i];
+        void *to = ret + field->offset;
+
+        if (field->type == FIELD_UINT || field->type == FIELD_SIZE)
+            *(uint64_t *)to = NO_UINT;
+        else if (field->type == FIELD_INT)
+            *(int64_t *)to = NO_INT;
+        else if (field->type == FIELD_DOUBLE)
+            *(double *)to = NAN;
+    }
+}
+
+static int decode_struct(void *ret, const Schema *schema, const msgpack_object_map *body, Reading reading)
+{
+    set_absent(ret, schema);
+    return decode(ret, schema->fields, schema->n, body, reading);
+}
+
+int schema_decode(void *ret, const Schema *schema, const msgpack_object_map *body, Problem *problem)
+{
+    return decode_struct(ret, schema, body, (Reading){true, problem});
+}
+
+int schema_decode_known(void *ret, const Schema *schema, const msgpack_object_map *body, Problem *problem)
+{
+    return decode_struct(ret, schema, body, (Reading){false, problem});
+}
+
+void schema_row(void *ret, const Schema *schema, const Value *rows, uint32_t i)
+{
+    Problem none = PROBLEM_NULL;
+
+    decode_struct(ret, schema, &rows->array->ptr[i].via.map, (Reading){false, &none});
 }
 
 int fields_decode(void *ret, const Field *fields, size_t n, const msgpack_object_map *body, Problem *problem)
 {
-    return decode(ret, fields, n, body, true, problem);
+    return decode(ret, fields, n, body, (Reading){true, problem});
 }
 
 int fields_decode_known(void *ret, const Field *fields, size_t n, const msgpack_object_map *body,
                         Problem *problem)
 {
-    return decode(ret, fields, n, body, false, problem);
+    return decode(ret, fields, n, body, (Reading){false, problem});
 }
 
-char *text_dup(Text text)
+Text value_text(const Value *texts, uint32_t i)
 {
-    char *copy = text.data ? malloc(text.size + 1) : NULL;
+    const msgpack_object_str *text = &texts->array->ptr[i].via.str;
 
-    if (copy) {
-        memcpy(copy, text.data, text.size);
-        copy[text.size] = '\0';
-    }
-    return copy;
+    return (Text){text->ptr, text->size};
 }
 
-bool text_equal(Text text, const char *other)
+uint64_t value_uint(const Value *uints, uint32_t i)
 {
-    size_t n = strlen(other);
-
-    return text.data && text.size == n && memcmp(text.data, other, n) == 0;
+    return uints->array->ptr[i].via.u64;
 }

@@ -21,6 +21,7 @@
 #define LIMIT_DISPLAY_BYTES (16u << 20) /* all displays of a call together */
 #define LIMIT_CHANGED       64u         /* names of `changed` */
 #define LIMIT_NAMESPACE     1000u       /* names of a reply to `namespace` */
+#define LIMIT_DIMENSIONS    64u         /* of an array, as many as NumPy has */
 #define LIMIT_NOT_RESTORED  32u
 #define LIMIT_NOTE          256u        /* bytes of a name, a type or a note of these */
 #define LIMIT_CHUNK         (64u << 10) /* one OUTPUT message */

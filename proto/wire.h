@@ -3,10 +3,11 @@
  *
  * Reading is in three steps, each refusing more: wire_check bounds the bytes without unpacking them (depth,
  * nodes, lengths against bytes present, no ext, valid UTF-8, no duplicate keys); message_decode unpacks
- * with msgpack-c; fields_decode moves a body into a struct by a table and names what is wrong with it. */
+ * with msgpack-c; body_decode (proto/fields.h) moves a body into a struct and names what is wrong with it. */
 #pragma once
 
 #include <msgpack.h>
+#include <string.h>
 
 #include "proto/base/base.h"
 #include "proto/base/buf.h"
@@ -56,10 +57,12 @@ typedef struct Writer {
     int error;
 } Writer;
 
-/* Starts [version, kind, id, {fields...}] at the end of buf; write `fields` pairs, then finish. */
+/* Starts [version, kind, id, {fields...}] at the end of buf; write `fields` pairs, then finish. Whoever has
+ * the body some other way writes the envelope alone, and then the body. */
 void writer_message(Writer *w, Buf *buf, MessageKind kind, uint64_t id, size_t fields);
+void write_envelope(Writer *w, MessageKind kind, uint64_t id);
 void writer_init(Writer *w, Buf *buf); /* a bare value, without an envelope */
-int writer_finish(Writer *w);          /* 0, -ENOBUFS or -ENOMEM */
+int writer_finish(Writer *w);          /* 0, -ENOBUFS, -ENOMEM or what writer_fail() was told */
 
 void write_map(Writer *w, size_t pairs);
 void write_array(Writer *w, size_t items);
@@ -74,6 +77,11 @@ void write_text_n(Writer *w, const char *text, size_t size);
 void write_bytes(Writer *w, const void *bytes, size_t size);
 void write_object(Writer *w, const msgpack_object *object); /* nil when NULL */
 
+void write_encoded(Writer *w, const Buf *encoded); /* one or more values that are encoded already */
+
+/* The first error holds: 0 is none. */
+void writer_fail(Writer *w, int error);
+
 /* Text if the bytes are valid UTF-8, bytes otherwise: file names. */
 void write_name(Writer *w, const char *name);
 
@@ -82,47 +90,18 @@ void write_name(Writer *w, const char *name);
 int utf8_append_replaced(Buf *buf, const void *bytes, size_t size);
 bool utf8_valid(const void *bytes, size_t size);
 
-/* Moving a body into a struct. Text and bytes fields point into the message. Optional fields that are
- * absent or nil leave the struct as it was. */
-typedef enum FieldType {
-    FIELD_TEXT,   /* Text */
-    FIELD_BYTES,  /* Text */
-    FIELD_BOOL,   /* bool */
-    FIELD_UINT,   /* uint64_t */
-    FIELD_INT,    /* int64_t */
-    FIELD_DOUBLE, /* double; an integer is taken too; never NaN or infinite */
-    FIELD_SIZE,   /* uint64_t bytes: an integer, or text as "512m", "1.5g" */
-    FIELD_OBJECT, /* const msgpack_object *: any value */
-    FIELD_MAP,    /* const msgpack_object_map * */
-    FIELD_ARRAY,  /* const msgpack_object_array * */
-} FieldType;
-
-typedef struct Field {
-    const char *name;
-    FieldType type;
-    bool required;
-    size_t offset;
-    uint64_t max; /* bytes of text and bytes, value of unsigned numbers; 0: no limit of its own */
-} Field;
-
-#define FIELD(type_, struct_, member, required_, max_)                                                       \
-    {                                                                                                        \
-        .name = #member, .type = type_, .required = required_, .offset = offsetof(struct_, member),          \
-        .max = max_                                                                                          \
-    }
-
-/* Refuses unknown keys, missing required ones, wrong types and values over `max`, with a BAD_REQUEST (or
- * TOO_LARGE) that names the field. */
-int fields_decode(void *ret, const Field *fields, size_t n, const msgpack_object_map *body, Problem *problem);
-
-/* The same for what may come from a newer peer: unknown keys are passed over. */
-int fields_decode_known(void *ret, const Field *fields, size_t n, const msgpack_object_map *body,
-                        Problem *problem);
-
-char *
-text_dup(Text text); /* terminated copy, up to a NUL if there is one; NULL when out of memory or absent */
+/* A terminated copy, up to a NUL if there is one; NULL when out of memory or absent. */
+char *text_dup(Text text);
 bool text_equal(Text text, const char *other);
+
+/* Absent when NULL. */
+static inline Text text_of(const char *terminated)
+{
+    return (Text){terminated, terminated ? strlen(terminated) : 0};
+}
 
 /* "512m" → 536870912. Suffixes k, m, g, t (powers of 1024), case ignored, an optional "b" or "ib" after
  * them. -EINVAL when it is not a size. */
 int size_parse(const char *text, size_t n, uint64_t *ret);
+
+#include "proto/fields.h"

@@ -18,13 +18,18 @@ void writer_init(Writer *w, Buf *buf)
     msgpack_packer_init(&w->packer, w, append);
 }
 
-void writer_message(Writer *w, Buf *buf, MessageKind kind, uint64_t id, size_t fields)
+void write_envelope(Writer *w, MessageKind kind, uint64_t id)
 {
-    writer_init(w, buf);
     write_array(w, 4);
     write_uint(w, PROTOCOL_VERSION);
     write_uint(w, kind);
     write_uint(w, id);
+}
+
+void writer_message(Writer *w, Buf *buf, MessageKind kind, uint64_t id, size_t fields)
+{
+    writer_init(w, buf);
+    write_envelope(w, kind, id);
     write_map(w, fields);
 }
 
@@ -33,6 +38,12 @@ int writer_finish(Writer *w)
     if (w->error < 0)
         w->buf->size = w->mark;
     return w->error;
+}
+
+void writer_fail(Writer *w, int error)
+{
+    if (w->error == 0)
+        w->error = error;
 }
 
 void write_map(Writer *w, size_t pairs)
@@ -97,8 +108,8 @@ void write_text_n(Writer *w, const char *text, size_t size)
     int r = utf8_append_replaced(&replaced, text, size);
     if (r == 0)
         msgpack_pack_str_with_body(&w->packer, buf_head(&replaced), replaced.size);
-    else if (w->error == 0)
-        w->error = r;
+    else
+        writer_fail(w, r);
     buf_deinit(&replaced);
 }
 
@@ -113,6 +124,11 @@ void write_object(Writer *w, const msgpack_object *object)
         msgpack_pack_object(&w->packer, *object);
     else
         write_nil(w);
+}
+
+void write_encoded(Writer *w, const Buf *encoded)
+{
+    append(w, (const char *)buf_head(encoded), encoded->size);
 }
 
 void write_name(Writer *w, const char *name)

@@ -89,7 +89,7 @@ static int read_checkpoints(void *value, const msgpack_object_map *map, Arena *a
     struct {
         const msgpack_object_array *checkpoints;
     } body = {0};
-    const Field field = {.name = "checkpoints", .type = FIELD_ARRAY, .required = true};
+    const Field field = {.name = "checkpoints", .type = FIELD_ARRAY, .need = FIELD_REQUIRED};
     LimpetCheckpoints *list = value;
     LimpetCheckpoint *checkpoints;
     int r = reply_fields(&body, &field, 1, map, problem);

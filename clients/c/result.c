@@ -48,7 +48,7 @@ typedef struct Usage {
 /* A stream's text has the name of a macro of stdio.h in C, and another one here. */
 #define STREAM(name_, member_)                                                                               \
     {                                                                                                        \
-        .name = name_, .type = FIELD_TEXT, .required = true, .offset = offsetof(Record, member_)             \
+        .name = name_, .type = FIELD_TEXT, .need = FIELD_REQUIRED, .offset = offsetof(Record, member_)       \
     }
 
 static const Field record_fields[] = {

@@ -98,7 +98,7 @@ int limpet_interrupt(LimpetClient *client, const char *session, bool *interrupte
     struct {
         bool interrupted;
     } body = {0};
-    const Field field = {.name = "interrupted", .type = FIELD_BOOL, .required = true};
+    const Field field = {.name = "interrupted", .type = FIELD_BOOL, .need = FIELD_REQUIRED};
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
     int r = call_session(client, MSG_INTERRUPT, session, &reply);
 
@@ -114,7 +114,7 @@ int limpet_reset(LimpetClient *client, const char *session, uint64_t *epoch)
     struct {
         uint64_t epoch;
     } body = {0};
-    const Field field = {.name = "epoch", .type = FIELD_UINT, .required = true};
+    const Field field = {.name = "epoch", .type = FIELD_UINT, .need = FIELD_REQUIRED};
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
     int r = call_session(client, MSG_RESET, session, &reply);
 

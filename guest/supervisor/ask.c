@@ -117,11 +117,6 @@ int answer_decode(Answer *ret, const msgpack_object_map *body, Problem *problem)
     return r;
 }
 
-static Text text_of(const char *terminated)
-{
-    return (Text){terminated, strlen(terminated)};
-}
-
 Answer question_refusal(const Question *question, const char *why)
 {
     size_t kind = kind_find(question->kind);

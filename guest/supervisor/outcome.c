@@ -6,11 +6,6 @@
 #include <string.h>
 #include <sys/wait.h>
 
-static Text text_of(const char *terminated)
-{
-    return (Text){terminated, strlen(terminated)};
-}
-
 /* The words of a broken interpreter may be cut or not text at all; a record is text. */
 static void make_text(char *words)
 {

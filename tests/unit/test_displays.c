@@ -74,7 +74,7 @@ static void written_deinit(Written *written)
     buf_deinit(&written->frame);
 }
 
-static Text text_of(const Written *written, uint32_t i)
+static Text written_text(const Written *written, uint32_t i)
 {
     const msgpack_object *data = map_find(&written->list->ptr[i].via.map, "data");
     const msgpack_object *value = map_find(&data->via.map, "text/plain");
@@ -94,9 +94,9 @@ static void test_order_and_update(void **state)
     assert_true(add(&displays, "three", 5, "unknown", true));
     write_all(&written, &displays);
     assert_int_equal(written.list->size, 3);
-    assert_true(text_equal(text_of(&written, 0), "ONE"));
-    assert_true(text_equal(text_of(&written, 1), "two"));
-    assert_true(text_equal(text_of(&written, 2), "three"));
+    assert_true(text_equal(written_text(&written, 0), "ONE"));
+    assert_true(text_equal(written_text(&written, 1), "two"));
+    assert_true(text_equal(written_text(&written, 2), "three"));
     assert_int_equal(written.list->ptr[0].via.map.size, 4);
 }
 
@@ -110,7 +110,7 @@ static void test_too_many(void **state)
         assert_int_equal(add(&displays, "x", 1, NULL, false), i < LIMIT_DISPLAYS - 1);
     write_all(&written, &displays);
     assert_int_equal(written.list->size, LIMIT_DISPLAYS);
-    assert_memory_equal(text_of(&written, LIMIT_DISPLAYS - 1).data, "45 more displays", 16);
+    assert_memory_equal(written_text(&written, LIMIT_DISPLAYS - 1).data, "45 more displays", 16);
 }
 
 static void test_too_many_bytes(void **state)

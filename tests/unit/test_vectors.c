@@ -10,7 +10,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "proto/wire.h"
+#include "proto/schema.h"
 
 #define KINDS 128
 
@@ -140,6 +140,138 @@ static void check_decoder(const char *name, json_t *vector, const Buf *expected)
     buf_deinit(&buf);
 }
 
+/* ---- schemas ---- */
+
+static const Schema *(*const schemas[])(void) = {
+#define SCHEMA_FILE "proto/schema/all.def"
+#include "proto/schema/as_list.h"
+};
+
+/* Vectors that are not called as their schema, with or without something behind that. */
+static const struct {
+    const char *vector, *schema;
+} others[] = {
+    {"branch-reply", "open-reply"},
+    {"checkpoints", "target"},
+    {"checkpoints-guest", "nothing"},
+    {"close", "target"},
+    {"close-guest", "namespace-guest"},
+    {"close-reply", "nothing"},
+    {"drop", "rollback"},
+    {"drop-reply", "nothing"},
+    {"frozen", "nothing"},
+    {"interrupt-guest", "nothing"},
+    {"namespace", "target"},
+    {"namespace-interpreter", "nothing"},
+    {"namespace-interpreter-names", "namespace-reply"},
+    {"reset", "target"},
+    {"reset-guest", "namespace-guest"},
+    {"run-reply", "record"},
+    {"run-reply-full", "record"},
+    {"run-reply-lost", "record"},
+    {"run-reply-rolled-back", "record"},
+    {"sessions", "nothing"},
+    {"stop", "nothing"},
+};
+
+static bool begins_with(const char *vector, const char *schema)
+{
+    size_t n = strlen(schema);
+
+    return strncmp(vector, schema, n) == 0 && (vector[n] == '\0' || vector[n] == '-');
+}
+
+/* The longest of its names. */
+static const Schema *schema_of_vector(const char *vector)
+{
+    const Schema *found = NULL;
+    const char *wanted = vector;
+
+    for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+        if (strcmp(others[i].vector, vector) == 0)
+            wanted = others[i].schema;
+    for (size_t i = 0; i < ARRAY_SIZE(schemas); i++) {
+        const Schema *schema = schemas[i]();
+
+        if (begins_with(wanted, schema->name) && (!found || strlen(schema->name) > strlen(found->name)))
+            found = schema;
+    }
+    if (!found)
+        fail_msg("%s: no schema is called so", vector);
+    return found;
+}
+
+static bool is_none(const msgpack_object *object)
+{
+    return object->type == MSGPACK_OBJECT_NIL ||
+           (object->type == MSGPACK_OBJECT_BOOLEAN && !object->via.boolean);
+}
+
+/* 10 and 10.0 are the same number, and a size may be text. */
+static bool same_number(const msgpack_object *a, const msgpack_object *b)
+{
+    uint64_t size;
+
+    if (a->type == MSGPACK_OBJECT_STR && b->type == MSGPACK_OBJECT_POSITIVE_INTEGER)
+        return size_parse(a->via.str.ptr, a->via.str.size, &size) == 0 && size == b->via.u64;
+    return a->type == MSGPACK_OBJECT_POSITIVE_INTEGER && b->type == MSGPACK_OBJECT_FLOAT64 &&
+           (double)a->via.u64 == b->via.f64;
+}
+
+static bool holds(const msgpack_object *ours, const msgpack_object *vector);
+
+/* All of the vector's fields in their order, and between them nothing but what says nothing. */
+static bool map_holds(const msgpack_object_map *ours, const msgpack_object_map *vector)
+{
+    uint32_t next = 0;
+
+    for (uint32_t i = 0; i < ours->size; i++) {
+        if (next < vector->size && msgpack_object_equal(ours->ptr[i].key, vector->ptr[next].key)) {
+            if (!holds(&ours->ptr[i].val, &vector->ptr[next].val))
+                return false;
+            next++;
+        } else if (!is_none(&ours->ptr[i].val)) {
+            return false;
+        }
+    }
+    /* What a vector says nothing with may be left out. */
+    while (next < vector->size && is_none(&vector->ptr[next].val))
+        next++;
+    return next == vector->size;
+}
+
+static bool holds(const msgpack_object *ours, const msgpack_object *vector)
+{
+    if (ours->type == MSGPACK_OBJECT_MAP && vector->type == MSGPACK_OBJECT_MAP)
+        return map_holds(&ours->via.map, &vector->via.map);
+    if (ours->type != MSGPACK_OBJECT_ARRAY || vector->type != MSGPACK_OBJECT_ARRAY)
+        return msgpack_object_equal(*ours, *vector) || same_number(vector, ours);
+    if (ours->via.array.size != vector->via.array.size)
+        return false;
+    for (uint32_t i = 0; i < ours->via.array.size; i++)
+        if (!holds(&ours->via.array.ptr[i], &vector->via.array.ptr[i]))
+            return false;
+    return true;
+}
+
+/* The body of the vector fits its schema, and is what our encoder makes of it. */
+static void check_schema(const char *name, const Buf *expected)
+{
+    const Schema *schema = schema_of_vector(name);
+    Message message _cleanup_(message_deinit) = MESSAGE_NULL, again _cleanup_(message_deinit) = MESSAGE_NULL;
+    Buf buf _cleanup_(buf_deinit) = BUF_NULL;
+    char *body _cleanup_(freep) = malloc(schema->size);
+    Problem problem = PROBLEM_NULL;
+
+    assert_int_equal(message_decode(&message, buf_head(expected), expected->size, &problem), 0);
+    if (schema_decode(body, schema, &message.body, &problem) < 0)
+        fail_msg("%s is no %s: %s", name, schema->name, problem.text);
+    assert_int_equal(message_append(&buf, message.kind, message.id, schema, body), 0);
+    assert_int_equal(message_decode(&again, buf_head(&buf), buf.size, &problem), 0);
+    if (!map_holds(&again.body, &message.body))
+        fail_msg("%s: the schema %s writes it otherwise", name, schema->name);
+}
+
 static void check_vector(const char *path, bool *ret_seen)
 {
     json_error_t error;
@@ -151,6 +283,7 @@ static void check_vector(const char *path, bool *ret_seen)
     append_hex(&expected, json_string_value(json_object_get(vector, "hex")));
     check_encoder(path, vector, &expected);
     check_decoder(path, vector, &expected);
+    check_schema(json_string_value(json_object_get(vector, "name")), &expected);
     ret_seen[json_integer_value(json_object_get(vector, "kind"))] = true;
     buf_deinit(&expected);
     json_decref(vector);

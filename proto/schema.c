@@ -1,0 +1,4 @@
+#include "proto/schema.h"
+
+#define SCHEMA_FILE "proto/schema/all.def"
+#include "proto/schema/as_tables.h"

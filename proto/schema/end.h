@@ -1,0 +1,23 @@
+/* Forgets what as_structs.h, as_tables.h and as_list.h define. */
+#undef SCHEMA_FILE
+#undef BEGIN
+#undef END
+#undef EMPTY
+#undef TEXT
+#undef TEXT_AS
+#undef BYTES
+#undef WORD
+#undef NAME
+#undef BOOL
+#undef UINT
+#undef INT
+#undef DOUBLE
+#undef SIZE
+#undef MAP
+#undef DICT
+#undef ARRAY
+#undef TEXTS
+#undef NAMES
+#undef UINTS
+#undef ROWS
+#undef PART
