@@ -38,6 +38,21 @@ void channel_frame_end(Buf *out, size_t mark)
     length_write(buf_head(out) + mark, out->size - mark - HEADER);
 }
 
+int channel_append(Buf *out, MessageKind kind, uint64_t id, const Schema *schema, const void *body)
+{
+    size_t mark;
+    int r = channel_frame_begin(out, &mark);
+
+    if (r == 0) {
+        r = message_append(out, kind, id, schema, body);
+        if (r < 0)
+            channel_frame_abort(out, mark);
+        else
+            channel_frame_end(out, mark);
+    }
+    return r;
+}
+
 void channel_frame_abort(Buf *out, size_t mark)
 {
     out->size = mark;

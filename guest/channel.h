@@ -9,9 +9,16 @@
 
 #include "proto/base/base.h"
 #include "proto/base/buf.h"
+#include "proto/schema.h"
 
 #define CHANNEL_FD  3 /* where the interpreter finds its end */
 #define CHANNEL_FDS 4 /* as many descriptors may come with a message */
+
+/* Appends a message whose body is a `type`. 0, or -ENOBUFS, -ENOMEM or -EINVAL with nothing appended. Several
+ * may follow each other in `out`. */
+#define channel_say(out, kind, id, type, from)                                                               \
+    channel_append(out, kind, id, SCHEMA(type), (const type *){from})
+int channel_append(Buf *out, MessageKind kind, uint64_t id, const Schema *schema, const void *body);
 
 /* Writing in place: begin, append an envelope with writer_message() .. writer_finish(), end. After a failed
  * writer_finish() call channel_frame_abort() instead of end. Several frames may follow each other in `out`.

@@ -66,8 +66,7 @@ static bool is_sound(const Controller *controller, const JournalSession *session
     }
     return text_equal(session->container, container) &&
            !sessions_holder((Controller *)controller, session->name) &&
-           (session->name.data[0] == *PRIVATE_MARK ||
-            (!session->ephemeral && session_name_valid(session->name)));
+           (session->name.data[0] == *PRIVATE_MARK || (!session->ephemeral && name_valid(session->name)));
 }
 
 static Sandbox *new_sandbox(Controller *controller, const JournalSession *entry, SessionOptions *options)

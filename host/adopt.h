@@ -36,7 +36,7 @@ void adopt_hello(Sandbox *sandbox, const GuestHello *hello);
 
 /* It says how a call ended that does not run here: one that ended while no controller listened runs now, and
  * its end is to be handled. */
-void adopt_executed(Sandbox *sandbox, const Executed *executed, uint64_t number);
+void adopt_executed(Sandbox *sandbox, const MsgExecuted *executed, uint64_t number);
 
 /* A reply or error of it; whether it was what the adoption waits for. `checkpoints` has then been answered
  * with `body`, or with an error (NULL). */

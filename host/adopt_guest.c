@@ -56,7 +56,7 @@ void adopt_hello(Sandbox *sandbox, const GuestHello *hello)
         sandbox_close(sandbox, "its supervisor cannot be reached");
 }
 
-void adopt_executed(Sandbox *sandbox, const Executed *executed, uint64_t number)
+void adopt_executed(Sandbox *sandbox, const MsgExecuted *executed, uint64_t number)
 {
     Session *session = sandbox_find_branch(sandbox, executed->branch);
     char run_id[LIMIT_RUN_ID + 1];
@@ -68,21 +68,15 @@ void adopt_executed(Sandbox *sandbox, const Executed *executed, uint64_t number)
         run_call(sandbox, session, run_id, executed->code_hash, number);
 }
 
-typedef struct Answer {
-    const msgpack_object_array *checkpoints;
-} Answer;
-
-static const Field answer_fields[] = {FIELD(FIELD_ARRAY, Answer, checkpoints, true, 0)};
-
 bool adopt_answered(Sandbox *sandbox, uint64_t number, const msgpack_object_map *body)
 {
     Problem problem = PROBLEM_NULL;
-    Answer answer = {0};
+    MsgGuestCheckpoints answer;
 
     if (!sandbox->adoption || sandbox->adoption->inquiry == 0 || sandbox->adoption->inquiry != number)
         return false;
-    if (body && fields_decode(&answer, answer_fields, ARRAY_SIZE(answer_fields), body, &problem) == 0)
-        sandbox_prune_files(sandbox, answer.checkpoints);
+    if (body && body_decode(&answer, MsgGuestCheckpoints, body, &problem) == 0)
+        sandbox_prune_files(sandbox, &answer.checkpoints);
     go_on(sandbox);
     return true;
 }

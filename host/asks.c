@@ -25,15 +25,12 @@ const char *asks_name(AskMode mode)
     return names[mode];
 }
 
-int asks_parse(AskMode *ret, Text text)
+AskMode asks_parse(Text text)
 {
-    *ret = ASK_NOBODY;
-    if (!text.data)
-        return 0;
     for (AskMode mode = ASK_PAUSE; mode <= ASK_COUNT; mode++)
         if (text_equal(text, names[mode]))
-            *ret = mode;
-    return *ret == ASK_NOBODY ? -EINVAL : 0;
+            return mode;
+    return ASK_NOBODY;
 }
 
 /* Where waiting is free the supervisor has no deadline meanwhile, and so has no watchdog. An adopted call may
@@ -94,67 +91,27 @@ void asks_join(Call *call, Request *request, AskMode mode)
 /* ---- answers ---------------------------------------------------------------------------------------------
  */
 
-typedef struct AnswerError {
-    Text name, message;
-} AnswerError;
-
-typedef struct Answer {
-    uint64_t ask;
-    Text payload;
-    const msgpack_object_map *error;
-} Answer;
-
-static const Field answer_fields[] = {
-    FIELD(FIELD_UINT, Answer, ask, true, 0),
-    FIELD(FIELD_BYTES, Answer, payload, false, LIMIT_ASK),
-    FIELD(FIELD_MAP, Answer, error, false, 0),
-};
-
-static const Field error_fields[] = {
-    FIELD(FIELD_TEXT, AnswerError, name, true, LIMIT_NOTE),
-    FIELD(FIELD_TEXT, AnswerError, message, true, LIMIT_ASK),
-};
-
-static int decode_answer(Answer *ret, AnswerError *ret_error, const msgpack_object_map *body,
-                         Problem *problem)
+static int decode_answer(MsgAnswer *ret, const msgpack_object_map *body, Problem *problem)
 {
-    int r = fields_decode(ret, answer_fields, ARRAY_SIZE(answer_fields), body, problem);
+    int r = body_decode(ret, MsgAnswer, body, problem);
 
-    if (r == 0 && ret->error)
-        r = fields_decode(ret_error, error_fields, ARRAY_SIZE(error_fields), ret->error, problem);
-    if (r == 0 && !ret->payload.data == !ret->error)
+    if (r == 0 && !ret->payload.data == !ret->has_error)
         return problem_set(problem, ERR_BAD_REQUEST, "an answer has either `payload` or `error`");
     return r;
 }
 
-/* With `error` unless that is NULL. What does not arrive is asked for again after the reconnection. */
-static void send_answer(const Call *call, uint64_t number, Text payload, const AnswerError *error)
+/* What does not arrive is asked for again after the reconnection. */
+static void send_answer(const Call *call, const MsgAnswer *answer)
 {
-    Buf message _cleanup_(buf_deinit) = BUF_NULL;
-    Writer w;
-
-    writer_message(&w, &message, MSG_ANSWER, call->turn.number, 2);
-    write_key(&w, "ask");
-    write_uint(&w, number);
-    write_key(&w, error ? "error" : "payload");
-    if (error) {
-        write_map(&w, 2);
-        write_key(&w, "name");
-        write_text_n(&w, error->name.data, error->name.size);
-        write_key(&w, "message");
-        write_text_n(&w, error->message.data, error->message.size);
-    } else {
-        write_bytes(&w, payload.data, payload.size);
-    }
-    if (writer_finish(&w) == 0)
-        guest_send(call->turn.session->sandbox->guest, &message);
+    guest_say(call->turn.session->sandbox->guest, MSG_ANSWER, call->turn.number, MsgAnswer, answer);
 }
 
 static void refuse(const Call *call, uint64_t number, const char *text)
 {
-    AnswerError error = {{"RuntimeError", 12}, {text, strlen(text)}};
+    const MsgAnswer answer = {
+        .ask = number, .has_error = true, .error = {text_of("RuntimeError"), text_of(text)}};
 
-    send_answer(call, number, (Text){0}, &error);
+    send_answer(call, &answer);
 }
 
 static Call *find_asking(Controller *controller, Peer peer, uint64_t id)
@@ -181,15 +138,14 @@ void asks_answer(Controller *controller, Peer peer, uint64_t id, const msgpack_o
     Call *call = find_asking(controller, peer, id);
     Question *question = call ? find(&call->asks, number_of(body)) : NULL;
     Problem problem = PROBLEM_NULL;
-    AnswerError error = {0};
-    Answer answer = {0};
+    MsgAnswer answer;
 
     if (!question)
         return;
-    if (decode_answer(&answer, &error, body, &problem) < 0)
+    if (decode_answer(&answer, body, &problem) < 0)
         refuse(call, question->number, problem.text);
     else
-        send_answer(call, question->number, answer.payload, answer.error ? &error : NULL);
+        send_answer(call, &answer);
     question_free(&call->asks, question);
     watch(call);
 }
@@ -197,36 +153,31 @@ void asks_answer(Controller *controller, Peer peer, uint64_t id, const msgpack_o
 /* ---- questions -------------------------------------------------------------------------------------------
  */
 
-typedef struct AskFields {
-    uint64_t ask;
-    Text kind, name, payload;
-} AskFields;
-
-static const Field ask_fields[] = {
-    FIELD(FIELD_UINT, AskFields, ask, true, 0),
-    FIELD(FIELD_TEXT, AskFields, kind, true, 16),
-    FIELD(FIELD_TEXT, AskFields, name, true, LIMIT_ASK),
-    FIELD(FIELD_BYTES, AskFields, payload, false, LIMIT_ASK),
-};
-
-static Question *question_new(Asks *asks, uint64_t number, const msgpack_object_map *body)
+static Question *question_new(Asks *asks, const MsgAsk *ask)
 {
     Question *question = calloc(1, sizeof(*question));
-    Writer w;
 
     if (!question)
         return NULL;
-    writer_init(&w, &question->body);
-    write_object(&w, &(msgpack_object){.type = MSGPACK_OBJECT_MAP, .via.map = *body});
-    if (writer_finish(&w) < 0) {
-        buf_deinit(&question->body);
+    if (body_encode(&question->body, MsgAsk, ask) < 0) {
         free(question);
         return NULL;
     }
-    question->number = number;
+    question->number = ask->ask;
     list_append(&asks->waiting, &question->link);
     asks->waiting_count++;
     return question;
+}
+
+static int decode_question(MsgAsk *ret, const msgpack_object_map *body, Problem *problem)
+{
+    int r = body_decode(ret, MsgAsk, body, problem);
+
+    if (r == 0 && !ret->name.data)
+        return problem_set(problem, ERR_BAD_REQUEST, "`name` is missing");
+    if (r == 0 && (ret->name.size > LIMIT_ASK || ret->payload.size > LIMIT_ASK))
+        return problem_set(problem, ERR_TOO_LARGE, "a question is over its limit of %u bytes", LIMIT_ASK);
+    return r;
 }
 
 /* One that is known has been asked again after a reconnection. */
@@ -234,8 +185,8 @@ int asks_question(Call *call, const msgpack_object_map *body, Problem *problem)
 {
     Asks *asks = &call->asks;
     Question *question;
-    AskFields ask = {0};
-    int r = fields_decode(&ask, ask_fields, ARRAY_SIZE(ask_fields), body, problem);
+    MsgAsk ask;
+    int r = decode_question(&ask, body, problem);
 
     if (r < 0 || find(asks, ask.ask))
         return r;
@@ -245,7 +196,7 @@ int asks_question(Call *call, const msgpack_object_map *body, Problem *problem)
     }
     if (asks->waiting_count == LIMIT_ASKS || ++asks->asked > LIMIT_ASKED)
         return problem_set(problem, ERR_TOO_LARGE, "more questions of a call than there may be");
-    question = question_new(asks, ask.ask, body);
+    question = question_new(asks, &ask);
     if (!question) {
         refuse(call, ask.ask, "the controller is out of memory");
         return 0;

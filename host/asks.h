@@ -24,8 +24,8 @@ typedef struct Asks {
 
 void asks_begin(Asks *asks);
 
-/* -EINVAL when it is neither `pause` nor `count`; absent is ASK_NOBODY. */
-int asks_parse(AskMode *ret, Text text);
+/* ASK_NOBODY when absent. */
+AskMode asks_parse(Text text);
 const char *asks_name(AskMode mode); /* NULL of ASK_NOBODY */
 
 /* From now on this request of Call.joined is asked, and first what waits. */

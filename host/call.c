@@ -116,22 +116,13 @@ void call_join(Call *call, Request *request, bool stream, AskMode asks)
     asks_join(call, request, asks);
 }
 
-/* The reply of `result`: {run_id, record or nil}. */
 static void answer_asked(const Call *call, Request *request)
 {
-    Buf body _cleanup_(buf_deinit) = BUF_NULL;
-    Writer w;
+    MsgResultReply reply = {.run_id = text_of(call->run_id)};
 
-    writer_init(&w, &body);
-    write_map(&w, 2);
-    write_key(&w, "run_id");
-    write_text(&w, call->run_id);
-    write_key(&w, "record");
-    if (!call_ended(call))
-        write_nil(&w);
-    if (writer_finish(&w) == 0 && call_ended(call))
-        buf_append(&body, buf_head(&call->record), call->record.size);
-    request_reply(request, &body);
+    if (call_ended(call))
+        reply.record = value_encoded(&call->record);
+    request_answer(request, MsgResultReply, &reply);
 }
 
 static void on_ask_due(LoopTimer *timer)
@@ -275,20 +266,14 @@ unsigned call_event(Call *call, MessageKind kind, Text body)
     return 0;
 }
 
-typedef struct Credit {
-    uint64_t count;
-} Credit;
-
-static const Field credit_fields[] = {FIELD(FIELD_UINT, Credit, count, true, LIMIT_CREDIT)};
-
 /* Credit for a stream that has ended in the meantime is nothing to complain of. */
 void calls_credit(Controller *controller, Peer peer, uint64_t id, const msgpack_object_map *body)
 {
-    Credit credit = {0};
+    MsgCredit credit;
     Problem problem = PROBLEM_NULL;
     Call *call;
 
-    if (fields_decode(&credit, credit_fields, ARRAY_SIZE(credit_fields), body, &problem) < 0)
+    if (body_decode(&credit, MsgCredit, body, &problem) < 0)
         return;
     list_foreach (call, &controller->calls.streams, Call, in_streams) {
         if (call->stream->id != id || call->stream->peer != peer)

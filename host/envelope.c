@@ -5,10 +5,7 @@ static int write_head(Buf *ret, MessageKind kind, uint64_t id)
     Writer w;
 
     writer_init(&w, ret);
-    write_array(&w, 4);
-    write_uint(&w, PROTOCOL_VERSION);
-    write_uint(&w, kind);
-    write_uint(&w, id);
+    write_envelope(&w, kind, id);
     return writer_finish(&w);
 }
 
@@ -29,13 +26,4 @@ int envelope_wrap(Buf *ret, MessageKind kind, uint64_t id, const msgpack_object_
     writer_init(&w, ret);
     write_object(&w, &(msgpack_object){.type = MSGPACK_OBJECT_MAP, .via.map = *body});
     return writer_finish(&w);
-}
-
-void write_optional(Writer *w, const char *key, Text text)
-{
-    write_key(w, key);
-    if (text.data)
-        write_text_n(w, text.data, text.size);
-    else
-        write_nil(w);
 }

@@ -1,4 +1,4 @@
-/* What the host adds to proto/wire.h: messages around a body that is there already, and a field of text. */
+/* What the host adds to proto/wire.h: messages around a body that is there already. */
 #pragma once
 
 #include "proto/wire.h"
@@ -14,6 +14,3 @@ static inline Text encoded_text(const Buf *buf)
 {
     return (Text){(const char *)buf_head(buf), buf->size};
 }
-
-/* `key` and its value, nil when absent. */
-void write_optional(Writer *w, const char *key, Text text);

@@ -224,6 +224,14 @@ int guest_send(Guest *guest, const Buf *message)
     return listener_send(guest->listener, guest->peer, buf_head(message), message->size);
 }
 
+int guest_write(Guest *guest, MessageKind kind, uint64_t id, const Schema *schema, const void *body)
+{
+    Buf message _cleanup_(buf_deinit) = BUF_NULL;
+    int r = message_append(&message, kind, id, schema, body);
+
+    return r < 0 ? r : guest_send(guest, &message);
+}
+
 /* Compares in a time that does not depend on where the difference is. */
 static bool secret_matches(const Guest *guest, const GuestClaim *claim)
 {

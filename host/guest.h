@@ -55,6 +55,10 @@ int guest_expect(Guest *guest, pid_t pid);
 /* Sends a whole encoded message. 0, -EHOSTUNREACH when the supervisor is not connected, or as
  * listener_send(). */
 int guest_send(Guest *guest, const Buf *message);
+/* The same with a body that is a `type`; -ENOMEM where there is none for it. */
+#define guest_say(guest, kind, id, type, from)                                                               \
+    guest_write(guest, kind, id, SCHEMA(type), (const type *){from})
+int guest_write(Guest *guest, MessageKind kind, uint64_t id, const Schema *schema, const void *body);
 
 /* Removes the link directories that a controller before us left and nobody has adopted. */
 void guest_sweep(Controller *controller);

@@ -1,14 +1,7 @@
 /* guest_hello: what a supervisor says of itself and its session when it connects. Pure. */
 #pragma once
 
-#include "proto/wire.h"
-
-/* How the supervisor says that one interpreter stands. */
-typedef struct GuestBranch {
-    uint64_t branch; /* 0: the session itself */
-    uint64_t epoch;
-    uint64_t execution_count;
-} GuestBranch;
+#include "proto/schema.h"
 
 /* The call that it runs. */
 typedef struct GuestRunning {
@@ -21,7 +14,7 @@ typedef struct GuestRunning {
 /* How the session stands; no branch is named twice, and the one that runs is among them. */
 typedef struct GuestHello {
     size_t branch_count;
-    GuestBranch branches[LIMIT_BRANCHES + 1]; /* that of the session itself first */
+    MsgGuestBranch branches[LIMIT_BRANCHES + 1]; /* that of the session itself first */
     GuestRunning running;
 } GuestHello;
 

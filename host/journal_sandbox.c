@@ -25,12 +25,9 @@ static int write_session(Buf *batch, const Sandbox *sandbox)
         .created = trunk->created,
         .encoded_options = &options,
     };
-    Writer w;
-    int r;
+    const MsgOptions said = session_options_say(&sandbox->options);
+    int r = body_encode(&options, MsgOptions, &said);
 
-    writer_init(&w, &options);
-    session_options_write(&w, &sandbox->options);
-    r = writer_finish(&w);
     return r < 0 ? r : journal_write_session(batch, &session);
 }
 

@@ -20,11 +20,11 @@ const Op *op_find(MessageKind kind)
     return NULL;
 }
 
-bool op_decode(Request *request, void *ret, const Field *fields, size_t n, const msgpack_object_map *body)
+bool op_decode_as(Request *request, void *ret, const Schema *schema, const msgpack_object_map *body)
 {
     Problem problem = PROBLEM_NULL;
 
-    if (fields_decode(ret, fields, n, body, &problem) == 0)
+    if (schema_decode(ret, schema, body, &problem) == 0)
         return true;
     request_fail(request, &problem);
     return false;
@@ -72,45 +72,25 @@ Session *op_session(Controller *controller, Request *request, Text name, Text in
     return session;
 }
 
-typedef struct Target {
-    Text session, instance;
-} Target;
-
-static const Field target_fields[] = {
-    FIELD(FIELD_TEXT, Target, session, true, 0),
-    FIELD(FIELD_TEXT, Target, instance, false, 0),
-};
-
 Session *op_target(Controller *controller, Request *request, const msgpack_object_map *body)
 {
-    Target target = {0};
+    MsgTarget target;
 
-    if (!op_decode(request, &target, target_fields, ARRAY_SIZE(target_fields), body))
+    if (!op_decode(request, &target, MsgTarget, body))
         return NULL;
     return op_session(controller, request, target.session, target.instance);
 }
 
-typedef struct CheckpointTarget {
-    Text session, instance;
-    Text checkpoint;
-} CheckpointTarget;
-
-static const Field checkpoint_target_fields[] = {
-    FIELD(FIELD_TEXT, CheckpointTarget, session, true, 0),
-    FIELD(FIELD_TEXT, CheckpointTarget, instance, false, 0),
-    FIELD(FIELD_TEXT, CheckpointTarget, checkpoint, true, 0),
-};
-
 Session *op_checkpoint_target(Controller *controller, Request *request, const msgpack_object_map *body,
                               char ret_checkpoint[static LIMIT_SESSION_NAME + 1])
 {
-    CheckpointTarget target = {0};
+    MsgCheckpointTarget target;
     Session *session;
 
-    if (!op_decode(request, &target, checkpoint_target_fields, ARRAY_SIZE(checkpoint_target_fields), body))
+    if (!op_decode(request, &target, MsgCheckpointTarget, body))
         return NULL;
     session = op_session(controller, request, target.session, target.instance);
-    if (session && !session_name_valid(target.checkpoint)) {
+    if (session && !name_valid(target.checkpoint)) {
         request_fail_text(request, ERR_NO_SUCH_CHECKPOINT, "the session keeps no checkpoint of such a name");
         return NULL;
     }

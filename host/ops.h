@@ -17,8 +17,9 @@ extern const Op op_hello, op_open, op_run, op_interrupt, op_reset, op_close, op_
 /* NULL when clients may not send this kind. */
 const Op *op_find(MessageKind kind);
 
-/* Decodes the body into `ret`; answers the request and returns false when it does not fit. */
-bool op_decode(Request *request, void *ret, const Field *fields, size_t n, const msgpack_object_map *body);
+/* Decodes the body into *ret, a `type`; answers the request and returns false when it does not fit. */
+#define op_decode(request, ret, type, body) op_decode_as(request, (type *){ret}, SCHEMA(type), body)
+bool op_decode_as(Request *request, void *ret, const Schema *schema, const msgpack_object_map *body);
 
 /* The open session a request names, by `session` and, where given, the life of it by `instance`. Answers the
  * request and returns NULL when there is none. */

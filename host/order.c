@@ -23,15 +23,22 @@ void *order_new(size_t size, const OrderOps *ops, Session *session, Request *req
     return order;
 }
 
-void order_write_branch(Order *order)
+void order_write(Order *order, const Schema *schema, const void *body)
 {
-    Writer w;
+    schema_append(&order->body, schema, body);
+}
 
-    writer_init(&w, &order->body);
-    write_map(&w, 1);
-    write_key(&w, "branch");
-    write_uint(&w, order->turn.session->branch);
-    writer_finish(&w);
+void order_say_branch(Order *order)
+{
+    order_say(order, MsgBranchTarget, &(MsgBranchTarget){.branch = order->turn.session->branch});
+}
+
+static void fail_unwritten(Order *order)
+{
+    Problem problem = PROBLEM_NULL;
+
+    problem_set(&problem, ERR_INTERNAL, "out of memory");
+    order_fail(order, &problem);
 }
 
 void order_send(Order *order)
@@ -40,6 +47,10 @@ void order_send(Order *order)
     Buf message _cleanup_(buf_deinit) = BUF_NULL;
     int r;
 
+    if (order->body.size == 0) {
+        fail_unwritten(order);
+        return;
+    }
     order->turn.number = sandbox_next_number(sandbox->controller);
     r = envelope_write(&message, order->ops->kind, order->turn.number, encoded_text(&order->body));
     if (r == 0)
@@ -84,6 +95,15 @@ void order_reply(Order *order, const Buf *body)
         request_reply(order->request, body);
     else if (order->request)
         request_reply_empty(order->request);
+    order_free(order);
+}
+
+/* Without memory for the answer it is done all the same, and the client told that it cannot be told of. */
+void order_reply_with(Order *order, const Schema *schema, const void *body)
+{
+    settle(order, NULL);
+    if (order->request)
+        request_reply_with(order->request, schema, body);
     order_free(order);
 }
 

@@ -5,7 +5,7 @@
 
 #include "host/request.h"
 #include "host/turn.h"
-#include "proto/wire.h"
+#include "proto/schema.h"
 
 typedef struct Order Order;
 
@@ -33,12 +33,18 @@ struct Order {
  * returned, when there is no memory. */
 void *order_new(size_t size, const OrderOps *ops, Session *session, Request *request);
 
-/* Its body becomes {branch: that of its session}. */
-void order_write_branch(Order *order);
+/* Sets what the supervisor is sent, a `type`. Without memory for it the order fails when it is to be sent. */
+#define order_say(order, type, from) order_write(order, SCHEMA(type), (const type *){from})
+void order_write(Order *order, const Schema *schema, const void *body);
+/* That is nothing but the branch of its session. */
+void order_say_branch(Order *order);
 
-/* Sends it. When that fails the sandbox closes, and the order is gone. */
+/* Sends it, or the order fails. When it cannot be sent the sandbox closes, and the order is gone. */
 void order_send(Order *order);
 
 /* Answers and frees it; the next turn starts. `body` is one encoded map; NULL is an empty one. */
 void order_reply(Order *order, const Buf *body);
+/* The same with a `type`. */
+#define order_answer(order, type, from) order_reply_with(order, SCHEMA(type), (const type *){from})
+void order_reply_with(Order *order, const Schema *schema, const void *body);
 void order_fail(Order *order, const Problem *problem);

@@ -36,8 +36,8 @@ bool pool_yield(Pool *pool);
 bool pool_is_empty(const Pool *pool);
 
 /* The modules that a spare imports, as an encoded array; and those that it could not. */
-void pool_write_imports(Writer *w, const Sandbox *sandbox);
-void pool_not_imported(Pool *pool, const msgpack_object_array *failed);
+void pool_write_imports(Writer *w, const void *sandbox);
+void pool_not_imported(Pool *pool, const Value *failed);
 
 /* A spare is ready, or ends without having been claimed. */
 void pool_spare_ready(Spare *spare);

@@ -110,14 +110,12 @@ PoolKind *kind_of(Pool *pool, const SessionOptions *options, bool ephemeral)
 
 int kind_add_standard(Pool *pool, Problem *problem)
 {
-    static const char *const none[] = {NULL};
     SessionOptions options _cleanup_(session_options_deinit) = {0};
-    msgpack_object_map nothing = {0};
-    OptionsGiven given;
+    MsgOptions given;
     PoolKind *kind;
 
-    if (options_given_decode(&given, &nothing, none, problem) < 0 ||
-        session_options_settle(&options, &given, pool->controller->options, problem) < 0)
+    body_clear(&given, MsgOptions);
+    if (session_options_settle(&options, &given, pool->controller->options, problem) < 0)
         return -EPROTO;
     kind = add(pool, &options, false);
     if (!kind)
@@ -201,8 +199,9 @@ int imports_check(const char *imports, Problem *problem)
     return 0;
 }
 
-void pool_write_imports(Writer *w, const Sandbox *sandbox)
+void pool_write_imports(Writer *w, const void *source)
 {
+    const Sandbox *sandbox = source;
     const char *imports =
         sandbox->options.memory >= IMPORTS_MEMORY ? sandbox->controller->options->imports : "";
     Text name;
@@ -212,10 +211,13 @@ void pool_write_imports(Writer *w, const Sandbox *sandbox)
         write_text_n(w, name.data, name.size);
 }
 
-void pool_not_imported(Pool *pool, const msgpack_object_array *failed)
+void pool_not_imported(Pool *pool, const Value *failed)
 {
-    for (uint32_t i = 0; i < failed->size && !pool->told; i++)
-        log_warn("module not imported", "module=%.*s consequence=%s", (int)failed->ptr[i].via.str.size,
-                 failed->ptr[i].via.str.ptr, "spare containers do without it");
-    pool->told |= failed->size > 0;
+    for (uint32_t i = 0; i < value_count(failed) && !pool->told; i++) {
+        Text module = value_text(failed, i);
+
+        log_warn("module not imported", "module=%.*s consequence=%s", (int)module.size, module.data,
+                 "spare containers do without it");
+    }
+    pool->told |= value_count(failed) > 0;
 }

@@ -49,42 +49,42 @@ static void send_answer(Listener *listener, Peer peer, MessageKind kind, uint64_
 
 void request_reply(Request *request, const Buf *body)
 {
+    if (body->size == 0) {
+        request_fail_text(request, ERR_INTERNAL, "out of memory");
+        return;
+    }
     send_answer(request->listener, request->peer, MSG_REPLY, request->id, body);
     request_forget(request);
 }
 
 void request_reply_empty(Request *request)
 {
-    Buf body _cleanup_(buf_deinit) = BUF_NULL;
-    Writer w;
+    request_answer(request, MsgNothing, &(MsgNothing){0});
+}
 
-    writer_init(&w, &body);
-    write_map(&w, 0);
-    writer_finish(&w);
-    request_reply(request, &body);
+void request_reply_with(Request *request, const Schema *schema, const void *body)
+{
+    Buf encoded _cleanup_(buf_deinit) = BUF_NULL;
+    int r = schema_append(&encoded, schema, body);
+
+    if (r == 0)
+        request_reply(request, &encoded);
+    else
+        request_fail_text(request, ERR_INTERNAL, "the answer cannot be written: %s", strerror(-r));
 }
 
 static void send_problem(Listener *listener, Peer peer, uint64_t id, const Problem *problem,
                          const char *const *names, size_t n)
 {
+    const TextList options = {names, n};
+    MsgError error = {.number = problem->code,
+                      .name = text_of(error_name(problem->code)),
+                      .message = text_of(problem->text)};
     Buf body _cleanup_(buf_deinit) = BUF_NULL;
-    Writer w;
 
-    writer_init(&w, &body);
-    write_map(&w, names ? 4 : 3);
-    write_key(&w, "number");
-    write_uint(&w, problem->code);
-    write_key(&w, "name");
-    write_text(&w, error_name(problem->code));
-    write_key(&w, "message");
-    write_text(&w, problem->text);
-    if (names) {
-        write_key(&w, "options");
-        write_array(&w, n);
-        for (size_t i = 0; i < n; i++)
-            write_text(&w, names[i]);
-    }
-    if (writer_finish(&w) == 0)
+    if (names)
+        error.options = value_texts(&options);
+    if (body_encode(&body, MsgError, &error) == 0)
         send_answer(listener, peer, MSG_ERROR, id, &body);
 }
 

@@ -4,7 +4,7 @@
 
 #include "host/link/listener.h"
 #include "proto/base/list.h"
-#include "proto/wire.h"
+#include "proto/schema.h"
 
 typedef struct Request {
     List link;
@@ -18,9 +18,12 @@ typedef struct Request {
 /* NULL when out of memory. */
 Request *request_new(Listener *listener, Peer peer, uint64_t id);
 
-/* `body` is one encoded map. */
+/* `body` is one encoded map; empty, for there was no memory for it: the request fails. */
 void request_reply(Request *request, const Buf *body);
 void request_reply_empty(Request *request);
+/* The reply is a `type`. Where there is no memory for it the request fails. */
+#define request_answer(request, type, from) request_reply_with(request, SCHEMA(type), (const type *){from})
+void request_reply_with(Request *request, const Schema *schema, const void *body);
 void request_fail(Request *request, const Problem *problem);
 void request_fail_text(Request *request, ErrorCode code, const char *format, ...) _printf_(3, 4);
 

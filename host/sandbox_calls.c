@@ -33,33 +33,19 @@ void sandbox_end_bare(Call *call, const char *status, const char *state, const c
 
 static int send_execute(Sandbox *sandbox, Call *call)
 {
-    const char *asks = asks_name(call->asks.mode);
-    Buf message _cleanup_(buf_deinit) = BUF_NULL;
-    Writer w;
-    int r;
+    const MsgExecute execute = {
+        .branch = call->turn.session->branch,
+        .code = {call->code, call->code_size},
+        .code_hash = call->code_hash,
+        .timeout = call->timeout,
+        .stream = call->stream,
+        .run_id = text_of(call->run_id),
+        .on_error = text_of(call->rolls_back ? "rollback" : "keep"),
+        .asks = text_of(asks_name(call->asks.mode)),
+    };
 
     call->turn.number = sandbox_next_number(sandbox->controller);
-    writer_message(&w, &message, MSG_EXECUTE, call->turn.number, asks ? 8 : 7);
-    write_key(&w, "branch");
-    write_uint(&w, call->turn.session->branch);
-    write_key(&w, "code");
-    write_text_n(&w, call->code, call->code_size);
-    write_key(&w, "code_hash");
-    write_uint(&w, call->code_hash);
-    write_key(&w, "timeout");
-    write_double(&w, call->timeout);
-    write_key(&w, "stream");
-    write_bool(&w, call->stream != NULL);
-    write_key(&w, "run_id");
-    write_text(&w, call->run_id);
-    write_key(&w, "on_error");
-    write_text(&w, call->rolls_back ? "rollback" : "keep");
-    if (asks) {
-        write_key(&w, "asks");
-        write_text(&w, asks);
-    }
-    r = writer_finish(&w);
-    return r < 0 ? r : guest_send(sandbox->guest, &message);
+    return guest_say(sandbox->guest, MSG_EXECUTE, call->turn.number, MsgExecute, &execute);
 }
 
 void sandbox_start_call(Sandbox *sandbox, Call *call)
@@ -72,16 +58,8 @@ void sandbox_start_call(Sandbox *sandbox, Call *call)
 
 void sandbox_grant(Sandbox *sandbox, const Call *call, unsigned count)
 {
-    Buf message _cleanup_(buf_deinit) = BUF_NULL;
-    Writer w;
-
-    if (count == 0)
-        return;
-    writer_message(&w, &message, MSG_CREDIT, call->turn.number, 1);
-    write_key(&w, "count");
-    write_uint(&w, count);
-    if (writer_finish(&w) == 0)
-        guest_send(sandbox->guest, &message);
+    if (count > 0)
+        guest_say(sandbox->guest, MSG_CREDIT, call->turn.number, MsgCredit, &(MsgCredit){.count = count});
 }
 
 /* Whether the kernel has killed for memory since it was last asked. */
@@ -117,7 +95,7 @@ void sandbox_fail_call(Sandbox *sandbox, const Problem *problem)
     sandbox_turn_over(sandbox, session);
 }
 
-void sandbox_finish_call(Sandbox *sandbox, const Executed *executed, const ArtifactList *artifacts)
+void sandbox_finish_call(Sandbox *sandbox, const MsgExecuted *executed, const ArtifactList *artifacts)
 {
     Call *call = take_running(sandbox);
     Session *session = call->turn.session;

@@ -103,23 +103,23 @@ void sandbox_drop_files(Sandbox *sandbox, Text checkpoint)
 typedef struct Prune {
     Sandbox *sandbox;
     int store;
-    const msgpack_object_array *checkpoints;
+    const Value *checkpoints;
 } Prune;
 
 static void prune_one(void *userdata, const char *id)
 {
     const Prune *prune = userdata;
-    Problem problem = PROBLEM_NULL;
-    Checkpoint checkpoint;
+    MsgGuestCheckpoint checkpoint;
 
-    for (uint32_t i = 0; i < prune->checkpoints->size; i++)
-        if (checkpoint_decode(&checkpoint, &prune->checkpoints->ptr[i], &problem) == 0 &&
-            text_equal(checkpoint.id, id))
+    for (uint32_t i = 0; i < value_count(prune->checkpoints); i++) {
+        value_row(&checkpoint, MsgGuestCheckpoint, prune->checkpoints, i);
+        if (text_equal(checkpoint.id, id))
             return;
+    }
     snapshot_drop(prune->store, id, prune->sandbox->controller->worker);
 }
 
-void sandbox_prune_files(Sandbox *sandbox, const msgpack_object_array *checkpoints)
+void sandbox_prune_files(Sandbox *sandbox, const Value *checkpoints)
 {
     int store _cleanup_(closep) = snapshot_store(&sandbox->directory, false);
 
@@ -127,10 +127,20 @@ void sandbox_prune_files(Sandbox *sandbox, const msgpack_object_array *checkpoin
         snapshot_each(store, prune_one, &(Prune){sandbox, store, checkpoints});
 }
 
-void sandbox_write_checkpoint(Writer *w, const Sandbox *sandbox, const Checkpoint *checkpoint)
+MsgCheckpoint sandbox_checkpoint(const Sandbox *sandbox, const MsgGuestCheckpoint *said,
+                                 char name[static BRANCH_NAME_SIZE])
 {
-    char entry[SNAPSHOT_ENTRY_SIZE], name[BRANCH_NAME_SIZE];
+    char entry[SNAPSHOT_ENTRY_SIZE];
 
-    checkpoint_write(w, checkpoint, sandbox_branch_name(sandbox, checkpoint->branch, name),
-                     sandbox_find_files(sandbox, checkpoint->id, entry));
+    return (MsgCheckpoint){
+        .id = said->id,
+        .name = said->name,
+        .session = text_of(sandbox_branch_name(sandbox, said->branch, name)),
+        .execution_count = said->execution_count,
+        .created = said->created,
+        .automatic = said->automatic,
+        .files = sandbox_find_files(sandbox, said->id, entry),
+        .private_bytes = said->private_bytes,
+        .parent = said->parent,
+    };
 }

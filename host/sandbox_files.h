@@ -4,7 +4,6 @@
  */
 #pragma once
 
-#include "host/checkpoint.h"
 #include "host/files/snapshot.h"
 #include "host/order.h"
 #include "host/sandbox.h"
@@ -36,7 +35,8 @@ int files_job_begin(FilesJob *job, void (*run)(FilesJob *job), void (*then)(Orde
 bool sandbox_find_files(const Sandbox *sandbox, Text checkpoint, char ret_entry[SNAPSHOT_ENTRY_SIZE]);
 void sandbox_drop_files(Sandbox *sandbox, Text checkpoint);
 /* Removes those whose checkpoint is not among these, which are as the supervisor lists them. */
-void sandbox_prune_files(Sandbox *sandbox, const msgpack_object_array *checkpoints);
+void sandbox_prune_files(Sandbox *sandbox, const Value *checkpoints);
 
-/* A checkpoint for clients. */
-void sandbox_write_checkpoint(Writer *w, const Sandbox *sandbox, const Checkpoint *checkpoint);
+/* A checkpoint as clients are told of it: `name`, which it may point to, stands for its branch. */
+MsgCheckpoint sandbox_checkpoint(const Sandbox *sandbox, const MsgGuestCheckpoint *said,
+                                 char name[static BRANCH_NAME_SIZE]);

@@ -1,6 +1,4 @@
 #include "host/adopt.h"
-#include "host/display.h"
-#include "host/envelope.h"
 #include "host/pool.h"
 #include "host/record.h"
 #include "host/sandbox_parts.h"
@@ -28,7 +26,7 @@ static void on_executed(Sandbox *sandbox, const Message *message)
 {
     Call *call = call_of_message(sandbox, message);
     Problem problem = PROBLEM_NULL;
-    Executed executed;
+    MsgExecuted executed;
     Session *session;
 
     if (!call && !sandbox->adoption)
@@ -54,23 +52,14 @@ static void on_executed(Sandbox *sandbox, const Message *message)
     sandbox_call_executed(sandbox, message, &executed);
 }
 
-typedef struct Output {
-    uint64_t stream;
-    Text data;
-} Output;
-
-static const Field output_fields[] = {
-    FIELD(FIELD_UINT, Output, stream, true, 2),
-    FIELD(FIELD_BYTES, Output, data, true, LIMIT_CHUNK),
-};
-
 static int check_event(const Message *message, Problem *problem)
 {
-    Output output = {0};
+    MsgDisplay display;
+    MsgOutput output;
 
     if (message->kind == MSG_DISPLAY)
-        return display_check_event(&message->body, problem);
-    return fields_decode(&output, output_fields, ARRAY_SIZE(output_fields), &message->body, problem);
+        return body_decode(&display, MsgDisplay, &message->body, problem);
+    return body_decode(&output, MsgOutput, &message->body, problem);
 }
 
 /* Events are passed on as they are, once their form and size are checked: the rest is the cell's own words.
@@ -97,17 +86,6 @@ static void on_ask(Sandbox *sandbox, const Message *message)
     if (call && asks_question(call, &message->body, &problem) < 0)
         violation(sandbox, problem.text);
 }
-
-typedef struct GuestError {
-    uint64_t number;
-    Text name, message;
-} GuestError;
-
-static const Field error_fields[] = {
-    FIELD(FIELD_UINT, GuestError, number, true, 0),
-    FIELD(FIELD_TEXT, GuestError, name, true, 64),
-    FIELD(FIELD_TEXT, GuestError, message, true, PROBLEM_TEXT_MAX),
-};
 
 /* Those with a meaning for clients are passed on; anything else is a fault of ours. */
 static ErrorCode error_code(uint64_t number)
@@ -144,9 +122,9 @@ static void on_guest_error(Sandbox *sandbox, const Message *message)
 {
     Order *order = sandbox_sent_order(sandbox, message->id);
     Problem problem = PROBLEM_NULL, why = PROBLEM_NULL;
-    GuestError error = {0};
+    MsgError error;
 
-    if (fields_decode(&error, error_fields, ARRAY_SIZE(error_fields), &message->body, &problem) < 0) {
+    if (body_decode(&error, MsgError, &message->body, &problem) < 0) {
         violation(sandbox, problem.text);
         return;
     }
@@ -217,44 +195,25 @@ static void on_message(void *userdata, const Message *message)
 
 int sandbox_send(Sandbox *sandbox, MessageKind kind, uint64_t id)
 {
-    Buf message _cleanup_(buf_deinit) = BUF_NULL;
-    Writer w;
-    int r;
-
-    writer_message(&w, &message, kind, id, 0);
-    r = writer_finish(&w);
-    return r < 0 ? r : guest_send(sandbox->guest, &message);
+    return guest_say(sandbox->guest, kind, id, MsgNothing, &(MsgNothing){0});
 }
 
 static int send_welcome(Sandbox *sandbox, uint64_t number)
 {
     const SessionOptions *options = &sandbox->options;
-    Buf message _cleanup_(buf_deinit) = BUF_NULL;
-    Writer w;
-    int r;
+    MsgGuestWelcome welcome = {
+        .env = value_encoded(&options->env),
+        .output_limit = LIMIT_OUTPUT,
+        .spill_limit = LIMIT_SPILL,
+        .checkpoint = text_of(options->checkpoint),
+        .checkpoint_budget = options->memory / 2,
+        .memory = options->memory,
+        .orphan_timeout = MAX(sandbox->controller->options->orphan_timeout, 1), /* it is never 0 */
+    };
 
-    writer_message(&w, &message, MSG_GUEST_WELCOME, number, sandbox->spare ? 8 : 7);
-    if (sandbox->spare) {
-        write_key(&w, "imports");
-        pool_write_imports(&w, sandbox);
-    }
-    write_key(&w, "output_limit");
-    write_uint(&w, LIMIT_OUTPUT);
-    write_key(&w, "spill_limit");
-    write_uint(&w, LIMIT_SPILL);
-    write_key(&w, "checkpoint");
-    write_text(&w, options->checkpoint);
-    write_key(&w, "checkpoint_budget");
-    write_uint(&w, options->memory / 2);
-    write_key(&w, "memory");
-    write_uint(&w, options->memory);
-    write_key(&w, "orphan_timeout");
-    write_double(&w, MAX(sandbox->controller->options->orphan_timeout, 1)); /* it is never 0 */
-    write_key(&w, "env");
-    r = writer_finish(&w);
-    if (r == 0)
-        r = buf_append(&message, buf_head(&options->env), options->env.size);
-    return r < 0 ? r : guest_send(sandbox->guest, &message);
+    if (sandbox->spare)
+        welcome.imports = (Value){.write = pool_write_imports, .source = sandbox};
+    return guest_say(sandbox->guest, MSG_GUEST_WELCOME, number, MsgGuestWelcome, &welcome);
 }
 
 static bool is_known(const GuestHello *hello, const Session *session)
@@ -285,7 +244,7 @@ static void match_branches(Sandbox *sandbox, const GuestHello *hello)
     Session *session;
 
     for (size_t i = 0; i < hello->branch_count; i++) {
-        const GuestBranch *said = &hello->branches[i];
+        const MsgGuestBranch *said = &hello->branches[i];
 
         session = sandbox_find_branch(sandbox, said->branch);
         if (session) {

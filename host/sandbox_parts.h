@@ -60,7 +60,7 @@ Order *sandbox_order_sent_before(const Sandbox *sandbox, uint64_t number);
 /* sandbox_calls.c */
 void sandbox_start_call(Sandbox *sandbox, Call *call);
 /* The running one has ended; `artifacts` may be NULL. */
-void sandbox_finish_call(Sandbox *sandbox, const Executed *executed, const ArtifactList *artifacts);
+void sandbox_finish_call(Sandbox *sandbox, const MsgExecuted *executed, const ArtifactList *artifacts);
 void sandbox_fail_call(Sandbox *sandbox, const Problem *problem);       /* the running one */
 void sandbox_lose_call(Call *call, bool ran, const char *reason);       /* its session ends */
 void sandbox_grant(Sandbox *sandbox, const Call *call, unsigned count); /* credit for its output */
@@ -71,7 +71,7 @@ void sandbox_end_bare(Call *call, const char *status, const char *state, const c
 /* sandbox_publish.c */
 /* The running call has ended, as its supervisor tells: its artifacts are published, then its record is made.
  */
-void sandbox_call_executed(Sandbox *sandbox, const Message *message, const Executed *executed);
+void sandbox_call_executed(Sandbox *sandbox, const Message *message, const MsgExecuted *executed);
 
 /* sandbox_guest.c */
 extern const GuestEvents sandbox_guest_events;

@@ -25,7 +25,7 @@ static void finish(Publication *publication)
     const Buf *kept = &publication->executed;
     Message message _cleanup_(message_deinit) = MESSAGE_NULL;
     Problem problem = PROBLEM_NULL;
-    Executed executed;
+    MsgExecuted executed;
 
     if (message_decode(&message, buf_head(kept), kept->size, &problem) < 0 ||
         record_decode(&executed, &message.body, &problem) < 0)
@@ -91,7 +91,7 @@ static Publication *publication_new(Sandbox *sandbox, const Message *message)
     return publication;
 }
 
-void sandbox_call_executed(Sandbox *sandbox, const Message *message, const Executed *executed)
+void sandbox_call_executed(Sandbox *sandbox, const Message *message, const MsgExecuted *executed)
 {
     Problem problem = PROBLEM_NULL;
     Publication *publication;

@@ -58,31 +58,16 @@ int spare_start(Spare **ret, Controller *controller, bool ephemeral, SessionOpti
 /* ---- being prepared --------------------------------------------------------------------------------------
  */
 
-typedef struct Prepared {
-    const msgpack_object_array *failed;
-} Prepared;
-
-static const Field prepared_fields[] = {FIELD(FIELD_ARRAY, Prepared, failed, true, 0)};
-
-static int check_failed(const msgpack_object_array *failed, Problem *problem)
-{
-    for (uint32_t i = 0; i < failed->size; i++)
-        if (failed->size > LIMIT_IMPORTS || failed->ptr[i].type != MSGPACK_OBJECT_STR)
-            return problem_set(problem, ERR_BAD_REQUEST, "`failed` is not a short array of texts");
-    return 0;
-}
-
 /* Of a session that was claimed a moment ago it is news of the past. */
 int spare_prepared(Sandbox *sandbox, const Message *message, Problem *problem)
 {
-    Prepared prepared = {0};
+    MsgPrepared prepared;
 
-    if (fields_decode(&prepared, prepared_fields, ARRAY_SIZE(prepared_fields), &message->body, problem) < 0 ||
-        check_failed(prepared.failed, problem) < 0)
+    if (body_decode(&prepared, MsgPrepared, &message->body, problem) < 0)
         return -EPROTO;
     if (!sandbox->spare)
         return 0;
-    pool_not_imported(sandbox->controller->pool, prepared.failed);
+    pool_not_imported(sandbox->controller->pool, &prepared.failed);
     sandbox->guest_ready = true;
     sandbox_become_ready(sandbox);
     return 0;
@@ -98,18 +83,9 @@ bool spare_is_alive(const Spare *spare)
 
 static int send_claim(Sandbox *sandbox, const SessionOptions *options)
 {
-    Buf message _cleanup_(buf_deinit) = BUF_NULL;
-    Writer w;
-    int r;
+    const MsgClaim claim = {.env = value_encoded(&options->env), .checkpoint = text_of(options->checkpoint)};
 
-    writer_message(&w, &message, MSG_CLAIM, sandbox_next_number(sandbox->controller), 2);
-    write_key(&w, "checkpoint");
-    write_text(&w, options->checkpoint);
-    write_key(&w, "env");
-    r = writer_finish(&w);
-    if (r == 0)
-        r = buf_append(&message, buf_head(&options->env), options->env.size);
-    return r < 0 ? r : guest_send(sandbox->guest, &message);
+    return guest_say(sandbox->guest, MSG_CLAIM, sandbox_next_number(sandbox->controller), MsgClaim, &claim);
 }
 
 static void look_at_artifacts(Sandbox *sandbox)

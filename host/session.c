@@ -16,24 +16,17 @@
 
 static void answer_open(Session *session, Request *request)
 {
-    Buf body _cleanup_(buf_deinit) = BUF_NULL;
-    Writer w;
+    const MsgOpenReply reply = {
+        .session = text_of(session->name),
+        .instance = text_of(session->instance),
+        .created = !session->announced,
+        .engine = text_of(session->controller->engine->ops->name),
+        .has_options = true,
+        .options = session_options_say(&session->sandbox->options),
+    };
 
-    writer_init(&w, &body);
-    write_map(&w, 5);
-    write_key(&w, "session");
-    write_text(&w, session->name);
-    write_key(&w, "instance");
-    write_text(&w, session->instance);
-    write_key(&w, "created");
-    write_bool(&w, !session->announced);
-    write_key(&w, "engine");
-    write_text(&w, session->controller->engine->ops->name);
-    write_key(&w, "options");
-    session_options_write(&w, &session->sandbox->options);
-    writer_finish(&w);
     session->announced = true;
-    request_reply(request, &body);
+    request_answer(request, MsgOpenReply, &reply);
 }
 
 void session_wait_open(Session *session, Request *request)

@@ -28,7 +28,7 @@ int session_start_branch(Session **ret, Session *origin, Text name, Problem *pro
     Session *branch;
     int size, r;
 
-    if (!session_name_valid(name))
+    if (!name_valid(name))
         return problem_set(
             problem, ERR_BAD_REQUEST,
             "a branch's name has 1 to %u of A-Z a-z 0-9 . _ - and begins with a letter or digit",
@@ -113,18 +113,13 @@ static const OrderOps close_ops = {.kind = MSG_CLOSE, .answer = on_closed, .over
 void sandbox_drop_branch(Sandbox *sandbox, uint64_t branch)
 {
     CloseOrder *close = order_new(sizeof(*close), &close_ops, sandbox->trunk, NULL);
-    Writer w;
 
     if (!close) {
         sandbox_close(sandbox, "out of memory");
         return;
     }
     close->branch = branch;
-    writer_init(&w, &close->order.body);
-    write_map(&w, 1);
-    write_key(&w, "branch");
-    write_uint(&w, branch);
-    writer_finish(&w);
+    order_say(&close->order, MsgBranchTarget, &(MsgBranchTarget){.branch = branch});
     sandbox_queue_first(sandbox, &close->order.turn);
     sandbox_next(sandbox);
 }

@@ -6,57 +6,36 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define NOT_GIVEN                                                                                            \
-    ((OptionsGiven){.timeout = NAN,                                                                          \
-                    .memory = UINT64_MAX,                                                                    \
-                    .cpus = NAN,                                                                             \
-                    .pids = UINT64_MAX,                                                                      \
-                    .disk = UINT64_MAX,                                                                      \
-                    .files = UINT64_MAX,                                                                     \
-                    .ttl = NAN})
-
-static const Field given_fields[] = {
-    FIELD(FIELD_DOUBLE, OptionsGiven, timeout, false, 0),
-    FIELD(FIELD_SIZE, OptionsGiven, memory, false, 0),
-    FIELD(FIELD_DOUBLE, OptionsGiven, cpus, false, 0),
-    FIELD(FIELD_UINT, OptionsGiven, pids, false, 0),
-    FIELD(FIELD_SIZE, OptionsGiven, disk, false, 0),
-    FIELD(FIELD_UINT, OptionsGiven, files, false, 0),
-    FIELD(FIELD_TEXT, OptionsGiven, data, false, LIMIT_PATH),
-    FIELD(FIELD_MAP, OptionsGiven, env, false, 0),
-    FIELD(FIELD_DOUBLE, OptionsGiven, ttl, false, 0),
-    FIELD(FIELD_TEXT, OptionsGiven, network, false, 32),
-    FIELD(FIELD_TEXT, OptionsGiven, image, false, 200),
-    FIELD(FIELD_TEXT, OptionsGiven, checkpoint, false, 16),
-};
-
-static bool key_in(const msgpack_object *key, const char *const *names)
+int options_given_decode(MsgOptions *ret, Text *ret_session, const msgpack_object_map *body, Problem *problem)
 {
-    for (; *names; names++)
-        if (key->type == MSGPACK_OBJECT_STR &&
-            text_equal((Text){key->via.str.ptr, key->via.str.size}, *names))
-            return true;
-    return false;
+    MsgOpen open;
+    int r = body_decode(&open, MsgOpen, body, problem);
+
+    if (r < 0)
+        return r;
+    *ret_session = open.session;
+    *ret = (MsgOptions){
+        .timeout = open.timeout,
+        .memory = open.memory,
+        .cpus = open.cpus,
+        .pids = open.pids,
+        .disk = open.disk,
+        .files = open.files,
+        .data = open.data,
+        .env = open.env,
+        .ttl = open.ttl,
+        .network = open.network,
+        .image = open.image,
+        .checkpoint = open.checkpoint,
+    };
+    return 0;
 }
 
-int options_given_decode(OptionsGiven *ret, const msgpack_object_map *body, const char *const *ignore,
-                         Problem *problem)
-{
-    msgpack_object_map rest = {.ptr = ret->pairs};
-
-    *ret = NOT_GIVEN;
-    /* One pair more than there are options is enough for fields_decode to find the one that is wrong. */
-    for (uint32_t i = 0; i < body->size && rest.size < ARRAY_SIZE(ret->pairs); i++)
-        if (!key_in(&body->ptr[i].key, ignore))
-            ret->pairs[rest.size++] = body->ptr[i];
-    return fields_decode(ret, given_fields, ARRAY_SIZE(given_fields), &rest, problem);
-}
-
-static int settle_disk(SessionOptions *options, const OptionsGiven *given, const Options *defaults,
+static int settle_disk(SessionOptions *options, const MsgOptions *given, const Options *defaults,
                        Problem *problem)
 {
-    options->disk = given->disk == UINT64_MAX ? defaults->disk : given->disk;
-    options->files = given->files == UINT64_MAX ? defaults->files : given->files;
+    options->disk = given->disk.bytes == NO_UINT ? defaults->disk : given->disk.bytes;
+    options->files = given->files == NO_UINT ? defaults->files : given->files;
     if (options->disk < DISK_MINIMUM || options->disk > DISK_MAXIMUM)
         return problem_set(problem, ERR_BAD_REQUEST, "disk must be from %um to %llut", DISK_MINIMUM >> 20,
                            DISK_MAXIMUM >> 40);
@@ -66,13 +45,13 @@ static int settle_disk(SessionOptions *options, const OptionsGiven *given, const
     return 0;
 }
 
-static int settle_numbers(SessionOptions *options, const OptionsGiven *given, const Options *defaults,
+static int settle_numbers(SessionOptions *options, const MsgOptions *given, const Options *defaults,
                           Problem *problem)
 {
     options->timeout = isnan(given->timeout) ? defaults->timeout : given->timeout;
-    options->memory = given->memory == UINT64_MAX ? defaults->memory : given->memory;
+    options->memory = given->memory.bytes == NO_UINT ? defaults->memory : given->memory.bytes;
     options->cpus = isnan(given->cpus) ? defaults->cpus : given->cpus;
-    options->pids = given->pids == UINT64_MAX ? defaults->pids : given->pids;
+    options->pids = given->pids == NO_UINT ? defaults->pids : given->pids;
     options->ttl = isnan(given->ttl) ? defaults->ttl : given->ttl;
 
     if (!(options->timeout > 0 && options->timeout <= TIMEOUT_MAXIMUM))
@@ -185,7 +164,7 @@ static int settle_checkpoint(SessionOptions *options, Text given, const Options 
     return options->checkpoint ? 0 : -ENOMEM;
 }
 
-int session_options_settle(SessionOptions *ret, const OptionsGiven *given, const Options *defaults,
+int session_options_settle(SessionOptions *ret, const MsgOptions *given, const Options *defaults,
                            Problem *problem)
 {
     int r = settle_numbers(ret, given, defaults, problem);
@@ -195,7 +174,7 @@ int session_options_settle(SessionOptions *ret, const OptionsGiven *given, const
     if (r == 0)
         r = settle_data(ret, given->data, problem);
     if (r == 0)
-        r = settle_env(ret, given->env, problem);
+        r = settle_env(ret, given->env.map, problem);
     if (r == 0)
         r = settle_network(ret, given->network, defaults, problem);
     if (r == 0)
@@ -209,20 +188,20 @@ int session_options_settle(SessionOptions *ret, const OptionsGiven *given, const
 
 int session_options_read(SessionOptions *ret, const msgpack_object_map *map, Problem *problem)
 {
-    static const char *const none[] = {NULL};
-    OptionsGiven given;
+    MsgOptions given;
 
-    if (options_given_decode(&given, map, none, problem) < 0)
+    if (body_decode(&given, MsgOptions, map, problem) < 0)
         return -EPROTO;
-    if (isnan(given.timeout) || given.memory == UINT64_MAX || isnan(given.cpus) || given.pids == UINT64_MAX ||
-        isnan(given.ttl) || !given.env || !given.network.data || !given.image.data || !given.checkpoint.data)
+    if (isnan(given.timeout) || given.memory.bytes == NO_UINT || isnan(given.cpus) || given.pids == NO_UINT ||
+        isnan(given.ttl) || !given.env.map || !given.network.data || !given.image.data ||
+        !given.checkpoint.data)
         return problem_set(problem, ERR_BAD_REQUEST, "options are missing");
     ret->timeout = given.timeout;
-    ret->memory = given.memory;
+    ret->memory = given.memory.bytes;
     ret->cpus = given.cpus;
     ret->pids = given.pids;
     /* One that was made before there were any has none. */
-    ret->disk = MIN(given.disk, DISK_MAXIMUM);
+    ret->disk = MIN(given.disk.bytes, DISK_MAXIMUM);
     ret->files = MIN(given.files, FILES_MAXIMUM);
     ret->ttl = given.ttl;
     ret->data = text_dup(given.data);
@@ -231,7 +210,7 @@ int session_options_read(SessionOptions *ret, const msgpack_object_map *map, Pro
     ret->checkpoint = text_dup(given.checkpoint);
     if (!ret->network || !ret->image || !ret->checkpoint || (given.data.data && !ret->data))
         return problem_set(problem, ERR_INTERNAL, "out of memory");
-    return settle_env(ret, given.env, problem);
+    return settle_env(ret, given.env.map, problem);
 }
 
 void session_options_deinit(SessionOptions *options)
@@ -274,26 +253,26 @@ static bool env_differs(const Buf *env, const msgpack_object_map *given)
     return differs;
 }
 
-size_t session_options_differ(const SessionOptions *options, const OptionsGiven *given,
+size_t session_options_differ(const SessionOptions *options, const MsgOptions *given,
                               const char *ret[static SESSION_OPTION_COUNT])
 {
     size_t n = 0;
 
     if (!isnan(given->timeout) && given->timeout != options->timeout)
         ret[n++] = "timeout";
-    if (given->memory != UINT64_MAX && given->memory != options->memory)
+    if (given->memory.bytes != NO_UINT && given->memory.bytes != options->memory)
         ret[n++] = "memory";
     if (!isnan(given->cpus) && given->cpus != options->cpus)
         ret[n++] = "cpus";
-    if (given->pids != UINT64_MAX && given->pids != options->pids)
+    if (given->pids != NO_UINT && given->pids != options->pids)
         ret[n++] = "pids";
-    if (given->disk != UINT64_MAX && given->disk != options->disk)
+    if (given->disk.bytes != NO_UINT && given->disk.bytes != options->disk)
         ret[n++] = "disk";
-    if (given->files != UINT64_MAX && given->files != options->files)
+    if (given->files != NO_UINT && given->files != options->files)
         ret[n++] = "files";
     if (given->data.data && data_differs(options->data, given->data))
         ret[n++] = "data";
-    if (given->env && env_differs(&options->env, given->env))
+    if (given->env.map && env_differs(&options->env, given->env.map))
         ret[n++] = "env";
     if (!isnan(given->ttl) && given->ttl != options->ttl)
         ret[n++] = "ttl";
@@ -306,39 +285,20 @@ size_t session_options_differ(const SessionOptions *options, const OptionsGiven 
     return n;
 }
 
-void session_options_write(Writer *w, const SessionOptions *options)
+MsgOptions session_options_say(const SessionOptions *options)
 {
-    msgpack_unpacked env;
-
-    msgpack_unpacked_init(&env);
-    write_map(w, SESSION_OPTION_COUNT);
-    write_key(w, "timeout");
-    write_double(w, options->timeout);
-    write_key(w, "memory");
-    write_uint(w, options->memory);
-    write_key(w, "cpus");
-    write_double(w, options->cpus);
-    write_key(w, "pids");
-    write_uint(w, options->pids);
-    write_key(w, "disk");
-    write_uint(w, options->disk);
-    write_key(w, "files");
-    write_uint(w, options->files);
-    write_key(w, "data");
-    write_text(w, options->data);
-    write_key(w, "env");
-    if (msgpack_unpack_next(&env, (const char *)buf_head(&options->env), options->env.size, NULL) ==
-        MSGPACK_UNPACK_SUCCESS)
-        write_object(w, &env.data);
-    else
-        write_nil(w);
-    write_key(w, "ttl");
-    write_double(w, options->ttl);
-    write_key(w, "network");
-    write_text(w, options->network);
-    write_key(w, "image");
-    write_text(w, options->image);
-    write_key(w, "checkpoint");
-    write_text(w, options->checkpoint);
-    msgpack_unpacked_destroy(&env);
+    return (MsgOptions){
+        .timeout = options->timeout,
+        .memory = {.bytes = options->memory},
+        .cpus = options->cpus,
+        .pids = options->pids,
+        .disk = {.bytes = options->disk},
+        .files = options->files,
+        .data = text_of(options->data),
+        .env = value_encoded(&options->env),
+        .ttl = options->ttl,
+        .network = text_of(options->network),
+        .image = text_of(options->image),
+        .checkpoint = text_of(options->checkpoint),
+    };
 }

@@ -2,27 +2,9 @@
 #pragma once
 
 #include "host/options.h"
-#include "proto/wire.h"
+#include "proto/schema.h"
 
 #define SESSION_OPTION_COUNT 12
-
-/* As a client gave them; what it did not give is NAN, UINT64_MAX or NULL. Points into itself: not to be
- * copied. */
-typedef struct OptionsGiven {
-    double timeout;
-    uint64_t memory;
-    double cpus;
-    uint64_t pids;
-    uint64_t disk;
-    uint64_t files;
-    Text data;
-    const msgpack_object_map *env;
-    double ttl;
-    Text network;
-    Text image;
-    Text checkpoint;
-    msgpack_object_kv pairs[SESSION_OPTION_COUNT + 1]; /* what `env` points into */
-} OptionsGiven;
 
 /* As they hold for a session; owns its strings. */
 typedef struct SessionOptions {
@@ -40,20 +22,20 @@ typedef struct SessionOptions {
     char *checkpoint; /* auto, always or off */
 } SessionOptions;
 
-/* Decodes the options in `body`; keys that are in `ignore` (NULL-terminated) are someone else's. */
-int options_given_decode(OptionsGiven *ret, const msgpack_object_map *body, const char *const *ignore,
+/* Decodes the body of `open`: the name in it, which may be absent, and the options. */
+int options_given_decode(MsgOptions *ret, Text *ret_session, const msgpack_object_map *body,
                          Problem *problem);
 
 /* Fills what was not given from the controller's options, and refuses what cannot be. */
-int session_options_settle(SessionOptions *ret, const OptionsGiven *given, const Options *defaults,
+int session_options_settle(SessionOptions *ret, const MsgOptions *given, const Options *defaults,
                            Problem *problem);
-/* From what session_options_write wrote, whatever the controller's options are by now. */
+/* From what session_options_say() said, whatever the controller's options are by now. */
 int session_options_read(SessionOptions *ret, const msgpack_object_map *map, Problem *problem);
 void session_options_deinit(SessionOptions *options);
 
 /* The names of given options that differ from how the session is; returns how many. */
-size_t session_options_differ(const SessionOptions *options, const OptionsGiven *given,
+size_t session_options_differ(const SessionOptions *options, const MsgOptions *given,
                               const char *ret[static SESSION_OPTION_COUNT]);
 
-/* Writes them as a map. */
-void session_options_write(Writer *w, const SessionOptions *options);
+/* As clients and the journal are told; points into `options`. */
+MsgOptions session_options_say(const SessionOptions *options);

@@ -2,29 +2,13 @@
 
 #include <string.h>
 
-static bool name_character(char c, bool first)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           (!first && (c == '.' || c == '_' || c == '-'));
-}
-
-bool session_name_valid(Text name)
-{
-    if (!name.data || name.size == 0 || name.size > LIMIT_SESSION_NAME)
-        return false;
-    for (size_t i = 0; i < name.size; i++)
-        if (!name_character(name.data[i], i == 0))
-            return false;
-    return true;
-}
-
 bool session_path_valid(Text path)
 {
     while (path.data && path.size <= LIMIT_SESSION_PATH) {
         const char *slash = memchr(path.data, '/', path.size);
         size_t n = slash ? (size_t)(slash - path.data) : path.size;
 
-        if (!session_name_valid((Text){path.data, n}))
+        if (!name_valid((Text){path.data, n}))
             return false;
         if (!slash)
             return true;

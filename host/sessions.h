@@ -10,7 +10,5 @@ Session *sessions_holder(Controller *controller, Text name);
 void sessions_add(Controller *controller, Session *session);
 void sessions_remove(Controller *controller, Session *session);
 
-/* 1 to 64 of A-Z a-z 0-9 . _ -, beginning with a letter or digit. */
-bool session_name_valid(Text name);
-/* That, or several of them with slashes between: a branch's. */
+/* name_valid(), or several such names with slashes between: a branch's. */
 bool session_path_valid(Text path);

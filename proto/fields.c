@@ -327,12 +327,12 @@ static int decode(void *ret, const Field *fields, size_t n, const msgpack_object
 }
 
 /* Absent is not zero where zero is a value like others. */
-static void set_absent(char *ret, const Schema *schema)
+void schema_clear(void *ret, const Schema *schema)
 {
     memset(ret, 0, schema->size);
     for (size_t i = 0; i < schema->n; i++) {
         const Field *field = &schema->fields[i];
-        void *to = ret + field->offset;
+        void *to = (char *)ret + field->offset;
 
         if (field->type == FIELD_UINT || field->type == FIELD_SIZE)
             *(uint64_t *)to = NO_UINT;
@@ -345,7 +345,7 @@ static void set_absent(char *ret, const Schema *schema)
 
 static int decode_struct(void *ret, const Schema *schema, const msgpack_object_map *body, Reading reading)
 {
-    set_absent(ret, schema);
+    schema_clear(ret, schema);
     return decode(ret, schema->fields, schema->n, body, reading);
 }
 

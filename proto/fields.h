@@ -102,6 +102,16 @@ int schema_decode(void *ret, const Schema *schema, const msgpack_object_map *bod
     schema_decode_known((type *){ret}, SCHEMA(type), map, problem)
 int schema_decode_known(void *ret, const Schema *schema, const msgpack_object_map *body, Problem *problem);
 
+/* Sets *ret, a `type`, to what decoding an empty map would. */
+#define body_clear(ret, type) schema_clear((type *){ret}, SCHEMA(type))
+void schema_clear(void *ret, const Schema *schema);
+
+/* A number that may be absent, and what stands for it then. */
+static inline uint64_t uint_or(uint64_t value, uint64_t absent)
+{
+    return value == NO_UINT ? absent : value;
+}
+
 /* How many items an array that was received has; 0 when it is absent. */
 static inline uint32_t value_count(const Value *value)
 {

@@ -30,11 +30,11 @@ static int answer_new(Answer **ret, size_t size, AnswerRead *read, Reply *reply,
     return 0;
 }
 
-int answer_call(LimpetClient *client, Call *call, Writer *w, size_t size, AnswerRead *read, void **ret)
+int answer_call(LimpetClient *client, Call *call, size_t size, AnswerRead *read, void **ret)
 {
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
     Answer *answer;
-    int r = client_call(client, call, w, &reply);
+    int r = client_call(client, call, &reply);
 
     if (!r)
         r = answer_new(&answer, size, read, &reply, &client->problem);

@@ -3,17 +3,6 @@
 
 #include "clients/c/result.h"
 
-typedef struct ArtifactInfo {
-    uint64_t size;
-    Text mime_type, sha256;
-} ArtifactInfo;
-
-static const Field artifact_info_fields[] = {
-    FIELD(FIELD_UINT, ArtifactInfo, size, false, 0),
-    FIELD(FIELD_TEXT, ArtifactInfo, mime_type, false, 0),
-    FIELD(FIELD_TEXT, ArtifactInfo, sha256, false, 0),
-};
-
 /* File names come as text, or as bytes where they are not UTF-8. */
 static Text name_of(const msgpack_object *object)
 {
@@ -51,30 +40,30 @@ static const msgpack_object *info_of(const msgpack_object_map *info, uint32_t pl
     return NULL;
 }
 
-int artifacts_read(LimpetResult *ret, const msgpack_object_map *paths, const msgpack_object_map *infos,
-                   Arena *arena, Problem *problem)
+int artifacts_read(LimpetResult *ret, const MsgRecord *record, Arena *arena, Problem *problem)
 {
+    const msgpack_object_map *paths = record->artifacts.map;
     uint32_t n = paths->size;
     LimpetArtifact *artifacts = arena_new(arena, n, sizeof(*artifacts));
 
     for (uint32_t i = 0; artifacts && i < n; i++) {
-        ArtifactInfo info = {0};
+        MsgArtifact info;
         const msgpack_object *object;
         Text path, host_path;
         int r = names_of(&paths->ptr[i], "artifacts", &path, &host_path, problem);
 
         if (r < 0)
             return r;
-        object = info_of(infos, i, path);
+        body_clear(&info, MsgArtifact);
+        object = info_of(record->artifact_info.map, i, path);
         if (object && object->type == MSGPACK_OBJECT_MAP)
-            r = reply_fields(&info, artifact_info_fields, ARRAY_SIZE(artifact_info_fields), &object->via.map,
-                             problem);
+            r = reply_decode(&info, MsgArtifact, &object->via.map, problem);
         if (r < 0)
             return r;
         artifacts[i] = (LimpetArtifact){
             .path = arena_text(arena, path),
             .host_path = arena_text(arena, host_path),
-            .size = info.size,
+            .size = uint_or(info.size, 0),
             .mime_type = arena_text(arena, info.mime_type),
             .sha256 = arena_text(arena, info.sha256),
         };
@@ -84,8 +73,9 @@ int artifacts_read(LimpetResult *ret, const msgpack_object_map *paths, const msg
     return 0;
 }
 
-int skipped_read(LimpetResult *ret, const msgpack_object_map *reasons, Arena *arena, Problem *problem)
+int skipped_read(LimpetResult *ret, const MsgRecord *record, Arena *arena, Problem *problem)
 {
+    const msgpack_object_map *reasons = record->skipped.map;
     uint32_t n = reasons->size;
     LimpetSkipped *skipped = arena_new(arena, n, sizeof(*skipped));
 

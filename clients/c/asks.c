@@ -4,55 +4,29 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct AskBody {
-    uint64_t ask;
-    Text kind, name, payload;
-} AskBody;
-
-static const Field ask_fields[] = {
-    FIELD(FIELD_UINT, AskBody, ask, true, 0),
-    FIELD(FIELD_TEXT, AskBody, kind, true, 0),
-    FIELD(FIELD_TEXT, AskBody, name, false, 0),
-    FIELD(FIELD_BYTES, AskBody, payload, false, LIMIT_ASK),
-};
-
-/* Starts an answer with the field `what`, whose value is to be written. */
-static void begin_answer(Writer *w, Buf *buf, const Call *call, const AskBody *ask, const char *what)
-{
-    writer_message(w, buf, MSG_ANSWER, call->id, 2);
-    write_key(w, "ask");
-    write_uint(w, ask->ask);
-    write_key(w, what);
-}
-
 /* The answer that raises an exception in the cell. */
-static int refuse(Buf *ret, const Call *call, const AskBody *ask, const char *name, const char *message)
+static int refuse(Buf *ret, const Call *call, const MsgAsk *ask, const char *name, const char *message)
 {
-    Writer w;
+    const MsgAnswer answer = {.ask = ask->ask, .has_error = true, .error = {text_of(name), text_of(message)}};
 
-    begin_answer(&w, ret, call, ask, "error");
-    write_map(&w, 2);
-    write_pair(&w, "name", name);
-    write_pair(&w, "message", message);
-    return writer_finish(&w);
+    return message_encode(ret, MSG_ANSWER, call->id, MsgAnswer, &answer);
 }
 
 /* The answer whose payload is the value written to `value`. */
-static int answer_value(Buf *ret, const Call *call, const AskBody *ask, Writer *value)
+static int answer_value(Buf *ret, const Call *call, const MsgAsk *ask, Writer *value)
 {
-    Writer w;
+    MsgAnswer answer = {.ask = ask->ask};
     int r = writer_finish(value);
 
     if (r < 0)
         return r;
     if (value->buf->size > LIMIT_ASK)
         return refuse(ret, call, ask, "ValueError", "the line is too long; 1 MiB is allowed");
-    begin_answer(&w, ret, call, ask, "payload");
-    write_bytes(&w, buf_head(value->buf), value->buf->size);
-    return writer_finish(&w);
+    answer.payload = (Text){(const char *)buf_head(value->buf), value->buf->size};
+    return message_encode(ret, MSG_ANSWER, call->id, MsgAnswer, &answer);
 }
 
-static int answer_text(Buf *ret, const Call *call, const AskBody *ask, const char *text)
+static int answer_text(Buf *ret, const Call *call, const MsgAsk *ask, const char *text)
 {
     _cleanup_(buf_deinit) Buf payload = BUF_NULL;
     Writer value;
@@ -62,7 +36,7 @@ static int answer_text(Buf *ret, const Call *call, const AskBody *ask, const cha
     return answer_value(ret, call, ask, &value);
 }
 
-static int answer_tools(Buf *ret, const Call *call, const AskBody *ask)
+static int answer_tools(Buf *ret, const Call *call, const MsgAsk *ask)
 {
     _cleanup_(buf_deinit) Buf payload = BUF_NULL;
     Writer value;
@@ -73,7 +47,7 @@ static int answer_tools(Buf *ret, const Call *call, const AskBody *ask)
 }
 
 /* An interrupt that came meanwhile goes first; the question itself may be that of another thread. */
-static int answer_input(Buf *ret, Call *call, const LimpetRun *run, const Message *event, const AskBody *ask)
+static int answer_input(Buf *ret, Call *call, const LimpetRun *run, const Message *event, const MsgAsk *ask)
 {
     Arena arena = {.zone = event->zone};
     const char *prompt = arena_text(&arena, ask->name);
@@ -91,7 +65,7 @@ static int answer_input(Buf *ret, Call *call, const LimpetRun *run, const Messag
     return r < 0 ? r : answer_text(ret, call, ask, line);
 }
 
-static int answer_tool(Buf *ret, const Call *call, const AskBody *ask)
+static int answer_tool(Buf *ret, const Call *call, const MsgAsk *ask)
 {
     char message[160];
 
@@ -100,7 +74,7 @@ static int answer_tool(Buf *ret, const Call *call, const AskBody *ask)
     return refuse(ret, call, ask, "LookupError", message);
 }
 
-static int make_answer(Buf *ret, Call *call, const LimpetRun *run, const Message *event, const AskBody *ask)
+static int make_answer(Buf *ret, Call *call, const LimpetRun *run, const Message *event, const MsgAsk *ask)
 {
     bool input = text_equal(ask->kind, "input") || text_equal(ask->kind, "secret");
 
@@ -124,11 +98,14 @@ static const Buf *find_sent(const Asks *asks, uint64_t ask)
 int client_asks_handle(Asks *asks, Call *call, const LimpetRun *run, const Message *event)
 {
     Connection *connection = &call->client->connection;
-    AskBody ask = {0};
+    MsgAsk ask;
     const Buf *before;
     Buf *message;
-    int r = reply_fields(&ask, ask_fields, ARRAY_SIZE(ask_fields), &event->body, &call->client->problem);
+    int r = reply_decode(&ask, MsgAsk, &event->body, &call->client->problem);
 
+    if (r == 0 && ask.payload.size > LIMIT_ASK)
+        r = problem_set(&call->client->problem, ERR_PROTOCOL_MISMATCH,
+                        "the `payload` of a question is over its limit of %u bytes", LIMIT_ASK);
     if (r < 0)
         return r;
     before = find_sent(asks, ask.ask);

@@ -12,28 +12,17 @@
 #define PAUSE_MAX   (500 * NSEC_PER_MSEC)
 #define ASK_MAX     5 /* a controller that this very request brings down is not asked for ever */
 
-typedef struct ErrorBody {
-    uint64_t number;
-    Text name, message;
-    const msgpack_object_array *options;
-} ErrorBody;
-
-static const Field error_fields[] = {
-    FIELD(FIELD_UINT, ErrorBody, number, true, INT32_MAX), FIELD(FIELD_TEXT, ErrorBody, name, true, 0),
-    FIELD(FIELD_TEXT, ErrorBody, message, true, 0),
-    FIELD(FIELD_ARRAY, ErrorBody, options, false, 0), /* the message names them as well */
-};
-
 /* Makes the controller's error ours. An error this library has no name for keeps its own in the text. */
 static int take_error(const Message *message, Problem *problem)
 {
-    ErrorBody body = {0};
-    int r = reply_fields(&body, error_fields, ARRAY_SIZE(error_fields), &message->body, problem);
+    MsgError body;
+    int r = reply_decode(&body, MsgError, &message->body, problem);
 
     if (r < 0)
         return r;
-    if (!body.number)
-        return problem_set(problem, ERR_PROTOCOL_MISMATCH, "the controller answered with error number 0");
+    if (body.number == 0 || body.number > INT32_MAX)
+        return problem_set(problem, ERR_PROTOCOL_MISMATCH, "the controller answered with error number %llu",
+                           (unsigned long long)body.number);
     problem_set(problem, (ErrorCode)body.number, "%.*s",
                 (int)MIN(body.message.size, (size_t)PROBLEM_TEXT_MAX), body.message.data);
     if (!text_equal(body.name, error_name(problem->code)))
@@ -74,31 +63,25 @@ static int dispatch(Call *call, const ZmtpFrame *frame, Reply *ret)
                        "the controller sent '%s' where an answer was due", message_name(message.kind));
 }
 
+int client_say_with(LimpetClient *client, MessageKind kind, uint64_t id, const Schema *schema,
+                    const void *body)
+{
+    _cleanup_(buf_deinit) Buf payload = BUF_NULL;
+    int r = message_append(&payload, kind, id, schema, body);
+
+    return r < 0 ? r : connection_send(&client->connection, &payload);
+}
+
 static int send_interrupt(Call *call)
 {
-    LimpetClient *client = call->client;
-    _cleanup_(buf_deinit) Buf payload = BUF_NULL;
-    Writer w;
-    int r;
+    const MsgInterrupt interrupt = {.run_id = text_of(call->run_id)};
 
-    writer_message(&w, &payload, MSG_INTERRUPT, ++client->last_id, 1);
-    write_key(&w, "run_id");
-    write_text(&w, call->run_id);
-    r = writer_finish(&w);
-    return r < 0 ? r : connection_send(&client->connection, &payload);
+    return client_say(call->client, MSG_INTERRUPT, ++call->client->last_id, MsgInterrupt, &interrupt);
 }
 
 int client_credit(LimpetClient *client, const Call *call, uint64_t count)
 {
-    _cleanup_(buf_deinit) Buf payload = BUF_NULL;
-    Writer w;
-    int r;
-
-    writer_message(&w, &payload, MSG_CREDIT, call->id, 1);
-    write_key(&w, "count");
-    write_uint(&w, count);
-    r = writer_finish(&w);
-    return r < 0 ? r : connection_send(&client->connection, &payload);
+    return client_say(client, MSG_CREDIT, call->id, MsgCredit, &(MsgCredit){.count = count});
 }
 
 /* Whether limpet_interrupt_call() was called since. */
@@ -171,27 +154,12 @@ static int connection_lost(LimpetClient *client, int r)
     }
 }
 
-typedef struct HelloReply {
-    uint64_t protocol;
-    int64_t pid;
-    Text peer, engine, image, warning;
-    const msgpack_object_array *features;
-} HelloReply;
-
-static const Field hello_fields[] = {
-    FIELD(FIELD_UINT, HelloReply, protocol, true, 0),   FIELD(FIELD_TEXT, HelloReply, peer, true, 0),
-    FIELD(FIELD_INT, HelloReply, pid, true, 0),         FIELD(FIELD_TEXT, HelloReply, engine, true, 0),
-    FIELD(FIELD_TEXT, HelloReply, image, false, 0),     FIELD(FIELD_TEXT, HelloReply, warning, false, 0),
-    FIELD(FIELD_ARRAY, HelloReply, features, false, 0),
-};
-
 static int take_hello(LimpetClient *client, Reply *reply)
 {
-    HelloReply hello = {0};
+    MsgHelloReply hello;
     Arena arena = {.zone = reply->message.zone};
     LimpetController controller;
-    int r =
-        reply_fields(&hello, hello_fields, ARRAY_SIZE(hello_fields), &reply->message.body, &client->problem);
+    int r = reply_decode(&hello, MsgHelloReply, &reply->message.body, &client->problem);
 
     if (r < 0)
         return r;
@@ -201,16 +169,14 @@ static int take_hello(LimpetClient *client, Reply *reply)
                            (unsigned long long)hello.protocol, PROTOCOL_VERSION);
     controller = (LimpetController){
         .peer = arena_text(&arena, hello.peer),
-        .pid = hello.pid,
+        .pid = (int64_t)hello.pid,
         .engine = arena_text(&arena, hello.engine),
         .image = arena_text(&arena, hello.image),
         .warning = arena_text(&arena, hello.warning),
     };
-    if (hello.features)
-        r = texts_read(&controller.features, &controller.n_features, hello.features, &arena,
-                       &client->problem);
-    if (r < 0 || arena.failed)
-        return r < 0 ? r : -ENOMEM;
+    texts_read(&controller.features, &controller.n_features, &hello.features, &arena);
+    if (arena.failed)
+        return -ENOMEM;
     reply_deinit(&client->hello);
     client->hello = *reply;
     client->controller = controller;
@@ -222,16 +188,10 @@ static int say_hello(LimpetClient *client, uint64_t deadline)
 {
     _cleanup_(buf_deinit) Buf request = BUF_NULL;
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
+    const MsgHello hello = {.protocol = PROTOCOL_VERSION, .peer = text_of("limpet-c/" LIMPET_VERSION)};
     Call call = {.client = client, .id = ++client->last_id};
-    Writer w;
-    int r;
+    int r = message_encode(&request, MSG_HELLO, call.id, MsgHello, &hello);
 
-    writer_message(&w, &request, MSG_HELLO, call.id, 2);
-    write_key(&w, "protocol");
-    write_uint(&w, PROTOCOL_VERSION);
-    write_key(&w, "peer");
-    write_text(&w, "limpet-c/" LIMPET_VERSION);
-    r = writer_finish(&w);
     if (!r)
         r = exchange(&call, &request, deadline, &reply);
     if (r < 0)
@@ -304,26 +264,24 @@ int client_connect(LimpetClient *client, bool existing_only)
     return 0;
 }
 
-void client_begin(LimpetClient *client, Call *call, Writer *w, MessageKind kind, size_t fields)
+void client_begin_with(LimpetClient *client, Call *call, MessageKind kind, const Schema *schema,
+                       const void *body)
 {
     client->problem = PROBLEM_NULL;
     buf_clear(&client->request);
     call->client = client;
     call->id = ++client->last_id;
-    writer_message(w, &client->request, kind, call->id, fields);
+    call->error = message_append(&client->request, kind, call->id, schema, body);
 }
 
-void write_pair(Writer *w, const char *key, const char *text)
-{
-    write_key(w, key);
-    write_text(w, text);
-}
-
-int client_call(LimpetClient *client, Call *call, Writer *w, Reply *ret)
+int client_call(LimpetClient *client, Call *call, Reply *ret)
 {
     Reply reply = REPLY_NULL;
-    int r = writer_finish(w);
+    int r = call->error;
 
+    if (r == -EINVAL)
+        return problem_set(&client->problem, ERR_BAD_REQUEST,
+                           "something that the request needs is NULL, or not a number");
     if (r < 0)
         return r;
     for (int asked = 1;; asked++) {

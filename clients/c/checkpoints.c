@@ -1,84 +1,44 @@
 /* Checkpoints of a session: taking, listing, going back to and dropping them. */
 #include "clients/c/answer.h"
 
-typedef struct CheckpointBody {
-    Text id, name, session, parent;
-    uint64_t execution_count, private_bytes;
-    double created;
-    bool automatic, files;
-} CheckpointBody;
-
-static const Field checkpoint_fields[] = {
-    FIELD(FIELD_TEXT, CheckpointBody, id, true, 0),
-    FIELD(FIELD_TEXT, CheckpointBody, name, false, 0),
-    FIELD(FIELD_TEXT, CheckpointBody, session, true, 0),
-    FIELD(FIELD_UINT, CheckpointBody, execution_count, true, 0),
-    FIELD(FIELD_DOUBLE, CheckpointBody, created, true, 0),
-    FIELD(FIELD_BOOL, CheckpointBody, automatic, true, 0),
-    FIELD(FIELD_BOOL, CheckpointBody, files, true, 0),
-    FIELD(FIELD_UINT, CheckpointBody, private_bytes, true, 0),
-    FIELD(FIELD_TEXT, CheckpointBody, parent, false, 0),
-};
-
-static int read_checkpoint(LimpetCheckpoint *ret, const msgpack_object_map *map, Arena *arena,
-                           Problem *problem)
+static void read_checkpoint(LimpetCheckpoint *ret, const MsgCheckpoint *said, Arena *arena)
 {
-    CheckpointBody body = {0};
-    int r = reply_fields(&body, checkpoint_fields, ARRAY_SIZE(checkpoint_fields), map, problem);
-
-    if (r < 0)
-        return r;
     *ret = (LimpetCheckpoint){
-        .id = arena_text(arena, body.id),
-        .name = arena_text(arena, body.name),
-        .session = arena_text(arena, body.session),
-        .execution_count = body.execution_count,
-        .created = body.created,
-        .automatic = body.automatic,
-        .files = body.files,
-        .private_bytes = body.private_bytes,
-        .parent = arena_text(arena, body.parent),
+        .id = arena_text(arena, said->id),
+        .name = arena_text(arena, said->name),
+        .session = arena_text(arena, said->session),
+        .execution_count = said->execution_count,
+        .created = said->created,
+        .automatic = said->automatic,
+        .files = said->files,
+        .private_bytes = said->private_bytes,
+        .parent = arena_text(arena, said->parent),
     };
-    return 0;
 }
-
-typedef struct TakenBody {
-    const msgpack_object_map *checkpoint;
-    const msgpack_object_array *dropped;
-} TakenBody;
-
-static const Field taken_fields[] = {
-    FIELD(FIELD_MAP, TakenBody, checkpoint, true, 0),
-    FIELD(FIELD_ARRAY, TakenBody, dropped, true, 0),
-};
 
 static int read_taken(void *value, const msgpack_object_map *map, Arena *arena, Problem *problem)
 {
     LimpetTaken *taken = value;
-    TakenBody body = {0};
-    int r = reply_fields(&body, taken_fields, ARRAY_SIZE(taken_fields), map, problem);
+    MsgTaken body;
+    int r = reply_decode(&body, MsgTaken, map, problem);
 
-    if (!r)
-        r = read_checkpoint(&taken->checkpoint, body.checkpoint, arena, problem);
-    if (!r)
-        r = texts_read(&taken->dropped, &taken->n_dropped, body.dropped, arena, problem);
-    return r;
+    if (r < 0)
+        return r;
+    read_checkpoint(&taken->checkpoint, &body.checkpoint, arena);
+    texts_read(&taken->dropped, &taken->n_dropped, &body.dropped, arena);
+    return 0;
 }
 
 int limpet_checkpoint(LimpetClient *client, const char *session, const char *name, bool files,
                       LimpetTaken **ret)
 {
+    const MsgTake take_one = {.session = text_of(session), .name = text_of(name), .files = files};
     Call call = {0};
     void *taken;
-    Writer w;
     int r;
 
-    client_begin(client, &call, &w, MSG_CHECKPOINT, 3);
-    write_pair(&w, "session", session);
-    write_pair(&w, "name", name);
-    write_key(&w, "files");
-    write_bool(&w, files);
-    r = answer_call(client, &call, &w, sizeof(LimpetTaken), read_taken, &taken);
+    client_begin(client, &call, MSG_CHECKPOINT, MsgTake, &take_one);
+    r = answer_call(client, &call, sizeof(LimpetTaken), read_taken, &taken);
     if (!r)
         *ret = taken;
     return client_result(client, r);
@@ -86,64 +46,41 @@ int limpet_checkpoint(LimpetClient *client, const char *session, const char *nam
 
 static int read_checkpoints(void *value, const msgpack_object_map *map, Arena *arena, Problem *problem)
 {
-    struct {
-        const msgpack_object_array *checkpoints;
-    } body = {0};
-    const Field field = {.name = "checkpoints", .type = FIELD_ARRAY, .need = FIELD_REQUIRED};
-    LimpetCheckpoints *list = value;
     LimpetCheckpoint *checkpoints;
-    int r = reply_fields(&body, &field, 1, map, problem);
+    MsgCheckpoints body;
+    int r = reply_decode(&body, MsgCheckpoints, map, problem);
 
     if (r < 0)
         return r;
-    checkpoints = arena_new(arena, body.checkpoints->size, sizeof(*checkpoints));
-    for (uint32_t i = 0; checkpoints && i < body.checkpoints->size && !r; i++) {
-        const msgpack_object *object = &body.checkpoints->ptr[i];
+    checkpoints = arena_new(arena, value_count(&body.checkpoints), sizeof(*checkpoints));
+    for (uint32_t i = 0; checkpoints && i < value_count(&body.checkpoints); i++) {
+        MsgCheckpoint row;
 
-        if (object->type == MSGPACK_OBJECT_MAP)
-            r = read_checkpoint(&checkpoints[i], &object->via.map, arena, problem);
-        else
-            r = problem_set(problem, ERR_PROTOCOL_MISMATCH,
-                            "the controller answered with a checkpoint that is no map");
+        value_row(&row, MsgCheckpoint, &body.checkpoints, i);
+        read_checkpoint(&checkpoints[i], &row, arena);
     }
-    *list = (LimpetCheckpoints){checkpoints, body.checkpoints->size};
-    return r;
+    *(LimpetCheckpoints *)value = (LimpetCheckpoints){checkpoints, value_count(&body.checkpoints)};
+    return 0;
 }
 
 int limpet_checkpoints(LimpetClient *client, const char *session, LimpetCheckpoints **ret)
 {
     Call call = {.repeatable = true};
     void *checkpoints;
-    Writer w;
     int r;
 
-    client_begin(client, &call, &w, MSG_CHECKPOINTS, 1);
-    write_pair(&w, "session", session);
-    r = answer_call(client, &call, &w, sizeof(LimpetCheckpoints), read_checkpoints, &checkpoints);
+    client_begin(client, &call, MSG_CHECKPOINTS, MsgTarget, &(MsgTarget){.session = text_of(session)});
+    r = answer_call(client, &call, sizeof(LimpetCheckpoints), read_checkpoints, &checkpoints);
     if (!r)
         *ret = checkpoints;
     return client_result(client, r);
 }
 
-typedef struct RollbackBody {
-    Text checkpoint, files;
-    uint64_t execution_count, epoch;
-    const msgpack_object_array *not_restored;
-} RollbackBody;
-
-static const Field rollback_fields[] = {
-    FIELD(FIELD_TEXT, RollbackBody, checkpoint, true, 0),
-    FIELD(FIELD_UINT, RollbackBody, execution_count, true, 0),
-    FIELD(FIELD_UINT, RollbackBody, epoch, true, 0),
-    FIELD(FIELD_TEXT, RollbackBody, files, true, 0),
-    FIELD(FIELD_ARRAY, RollbackBody, not_restored, true, 0),
-};
-
 static int read_rollback(void *value, const msgpack_object_map *map, Arena *arena, Problem *problem)
 {
     LimpetRollback *rollback = value;
-    RollbackBody body = {0};
-    int r = reply_fields(&body, rollback_fields, ARRAY_SIZE(rollback_fields), map, problem);
+    MsgRollbackReply body;
+    int r = reply_decode(&body, MsgRollbackReply, map, problem);
 
     if (r < 0)
         return r;
@@ -151,20 +88,27 @@ static int read_rollback(void *value, const msgpack_object_map *map, Arena *aren
     rollback->execution_count = body.execution_count;
     rollback->epoch = body.epoch;
     rollback->files_restored = text_equal(body.files, "restored");
-    return texts_read(&rollback->not_restored, &rollback->n_not_restored, body.not_restored, arena, problem);
+    texts_read(&rollback->not_restored, &rollback->n_not_restored, &body.not_restored, arena);
+    return 0;
+}
+
+/* A request with a session and a checkpoint of it. */
+static void begin_target(LimpetClient *client, Call *call, MessageKind kind, const char *session,
+                         const char *checkpoint)
+{
+    const MsgCheckpointTarget target = {.session = text_of(session), .checkpoint = text_of(checkpoint)};
+
+    client_begin(client, call, kind, MsgCheckpointTarget, &target);
 }
 
 int limpet_rollback(LimpetClient *client, const char *session, const char *checkpoint, LimpetRollback **ret)
 {
     Call call = {0};
     void *rollback;
-    Writer w;
     int r;
 
-    client_begin(client, &call, &w, MSG_ROLLBACK, 2);
-    write_pair(&w, "session", session);
-    write_pair(&w, "checkpoint", checkpoint);
-    r = answer_call(client, &call, &w, sizeof(LimpetRollback), read_rollback, &rollback);
+    begin_target(client, &call, MSG_ROLLBACK, session, checkpoint);
+    r = answer_call(client, &call, sizeof(LimpetRollback), read_rollback, &rollback);
     if (!r)
         *ret = rollback;
     return client_result(client, r);
@@ -174,12 +118,9 @@ int limpet_drop(LimpetClient *client, const char *session, const char *checkpoin
 {
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
     Call call = {0};
-    Writer w;
 
-    client_begin(client, &call, &w, MSG_DROP, 2);
-    write_pair(&w, "session", session);
-    write_pair(&w, "checkpoint", checkpoint);
-    return client_result(client, client_call(client, &call, &w, &reply));
+    begin_target(client, &call, MSG_DROP, session, checkpoint);
+    return client_result(client, client_call(client, &call, &reply));
 }
 
 void limpet_taken_free(LimpetTaken *taken)

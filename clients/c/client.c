@@ -109,9 +109,9 @@ void reply_deinit(Reply *reply)
     *reply = REPLY_NULL;
 }
 
-int reply_fields(void *ret, const Field *fields, size_t n, const msgpack_object_map *body, Problem *problem)
+int reply_decode_as(void *ret, const Schema *schema, const msgpack_object_map *body, Problem *problem)
 {
-    int r = fields_decode_known(ret, fields, n, body, problem);
+    int r = schema_decode_known(ret, schema, body, problem);
 
     if (r < 0) {
         problem->code = ERR_PROTOCOL_MISMATCH;
@@ -167,20 +167,13 @@ const char *arena_json(Arena *arena, const msgpack_object *object, size_t *ret_s
     return arena_text(arena, (Text){(const char *)buf_head(&json), json.size});
 }
 
-int texts_read(const char *const **ret, size_t *ret_n, const msgpack_object_array *texts, Arena *arena,
-               Problem *problem)
+void texts_read(const char *const **ret, size_t *ret_n, const Value *texts, Arena *arena)
 {
-    const char **copies = arena_new(arena, texts->size, sizeof(*copies));
+    uint32_t n = value_count(texts);
+    const char **copies = arena_new(arena, n, sizeof(*copies));
 
-    for (uint32_t i = 0; copies && i < texts->size; i++) {
-        const msgpack_object *object = &texts->ptr[i];
-
-        if (object->type != MSGPACK_OBJECT_STR)
-            return problem_set(problem, ERR_PROTOCOL_MISMATCH,
-                               "the controller answered with a list that is not one of texts");
-        copies[i] = arena_text(arena, (Text){object->via.str.ptr, object->via.str.size});
-    }
+    for (uint32_t i = 0; copies && i < n; i++)
+        copies[i] = arena_text(arena, value_text(texts, i));
     *ret = copies;
-    *ret_n = texts->size;
-    return 0;
+    *ret_n = n;
 }

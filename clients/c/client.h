@@ -7,7 +7,7 @@
 #include "clients/c/address.h"
 #include "clients/c/connection.h"
 #include "clients/c/limpet.h"
-#include "proto/wire.h"
+#include "proto/schema.h"
 
 /* An answer, and the memory its message points into. */
 typedef struct Reply {
@@ -19,9 +19,10 @@ typedef struct Reply {
 
 void reply_deinit(Reply *reply);
 
-/* fields_decode_known() for what the controller said: what is wrong with it is no fault of the caller. A
- * newer controller says more than this library knows. */
-int reply_fields(void *ret, const Field *fields, size_t n, const msgpack_object_map *body, Problem *problem);
+/* body_decode_known() for what the controller said: what is wrong with it is no fault of the caller. A newer
+ * controller says more than this library knows. */
+#define reply_decode(ret, type, body, problem) reply_decode_as((type *){ret}, SCHEMA(type), body, problem)
+int reply_decode_as(void *ret, const Schema *schema, const msgpack_object_map *body, Problem *problem);
 
 /* Terminated copies that live as long as a message. The first failure sticks. */
 typedef struct Arena {
@@ -34,8 +35,7 @@ const char *arena_text(Arena *arena, Text text);      /* NULL when absent */
 const char *arena_json(Arena *arena, const msgpack_object *object, size_t *ret_size);
 
 /* An array of text. */
-int texts_read(const char *const **ret, size_t *ret_n, const msgpack_object_array *texts, Arena *arena,
-               Problem *problem);
+void texts_read(const char *const **ret, size_t *ret_n, const Value *texts, Arena *arena);
 
 struct LimpetClient {
     Address address;
@@ -62,14 +62,24 @@ struct Call {
     /* Set by client_call(). */
     LimpetClient *client;
     uint64_t id;
+    int error; /* of making the request */
     bool interrupted;
     bool rejoined; /* the controller was lost on the way: events were missed */
 };
 
-/* Starts the request in client->request: the caller writes `fields` pairs and has client_call() send it. */
-void client_begin(LimpetClient *client, Call *call, Writer *w, MessageKind kind, size_t fields);
-void write_pair(Writer *w, const char *key, const char *text); /* nil when NULL */
-int client_call(LimpetClient *client, Call *call, Writer *w, Reply *ret);
+/* Makes the request, whose body is a `type`, in client->request. Where that fails client_call() says so. */
+#define client_begin(client, call, kind, type, from)                                                         \
+    client_begin_with(client, call, kind, SCHEMA(type), (const type *){from})
+void client_begin_with(LimpetClient *client, Call *call, MessageKind kind, const Schema *schema,
+                       const void *body);
+/* Sends it, and waits for the answer. */
+int client_call(LimpetClient *client, Call *call, Reply *ret);
+
+/* Sends a message that has no answer of its own. */
+#define client_say(client, kind, id, type, from)                                                             \
+    client_say_with(client, kind, id, SCHEMA(type), (const type *){from})
+int client_say_with(LimpetClient *client, MessageKind kind, uint64_t id, const Schema *schema,
+                    const void *body);
 
 /* Says that `count` output events of the call have been consumed. */
 int client_credit(LimpetClient *client, const Call *call, uint64_t count);

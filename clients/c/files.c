@@ -36,29 +36,28 @@ static int write_all(int fd, const char *bytes, size_t size, Problem *problem)
     return 0;
 }
 
-static void write_place(Writer *w, const char *session, const char *path, uint64_t offset)
+/* The controller refuses these too, but the encoder would replace what is not UTF-8. */
+static int check_path(LimpetClient *client, const char *path)
 {
-    write_pair(w, "session", session);
-    write_key(w, "path");
-    write_name(w, path);
-    write_key(w, "offset");
-    write_uint(w, offset);
+    client->problem = PROBLEM_NULL;
+    if (utf8_valid(path, strlen(path)))
+        return 0;
+    return problem_set(&client->problem, ERR_BAD_REQUEST, "the path of the file is not valid UTF-8");
 }
 
 static int put_chunk(LimpetClient *client, const char *session, const char *path, uint64_t offset,
                      const uint8_t *bytes, size_t size, bool last)
 {
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
+    const MsgPut put = {.session = text_of(session),
+                        .path = text_of(path),
+                        .offset = offset,
+                        .data = {(const char *)bytes, size},
+                        .last = last};
     Call call = {0};
-    Writer w;
 
-    client_begin(client, &call, &w, MSG_PUT, 5);
-    write_place(&w, session, path, offset);
-    write_key(&w, "data");
-    write_bytes(&w, bytes, size);
-    write_key(&w, "last");
-    write_bool(&w, last);
-    return client_call(client, &call, &w, &reply);
+    client_begin(client, &call, MSG_PUT, MsgPut, &put);
+    return client_call(client, &call, &reply);
 }
 
 int limpet_put(LimpetClient *client, const char *session, const char *path, int fd)
@@ -66,9 +65,8 @@ int limpet_put(LimpetClient *client, const char *session, const char *path, int 
     _cleanup_(freep) uint8_t *bytes = malloc(LIMIT_FILE_CHUNK);
     uint64_t offset = 0;
     size_t size = LIMIT_FILE_CHUNK;
-    int r = bytes ? 0 : -ENOMEM;
+    int r = bytes ? check_path(client, path) : -ENOMEM;
 
-    client->problem = PROBLEM_NULL;
     while (!r && size == LIMIT_FILE_CHUNK) {
         r = read_chunk(fd, bytes, LIMIT_FILE_CHUNK, &size, &client->problem);
         if (!r)
@@ -78,33 +76,21 @@ int limpet_put(LimpetClient *client, const char *session, const char *path, int 
     return client_result(client, r);
 }
 
-typedef struct GetReply {
-    Text data;
-    uint64_t size;
-} GetReply;
-
-static const Field get_fields[] = {
-    FIELD(FIELD_BYTES, GetReply, data, true, LIMIT_FILE_CHUNK),
-    FIELD(FIELD_UINT, GetReply, size, true, 0),
-};
-
 /* *ret: how many bytes there were; 0 at the end. */
 static int get_chunk(LimpetClient *client, const char *session, const char *path, uint64_t offset, int fd,
                      size_t *ret)
 {
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
+    const MsgGet get = {
+        .session = text_of(session), .path = text_of(path), .offset = offset, .size = LIMIT_FILE_CHUNK};
     Call call = {.repeatable = true};
-    GetReply body = {0};
-    Writer w;
+    MsgGetReply body;
     int r;
 
-    client_begin(client, &call, &w, MSG_GET, 4);
-    write_place(&w, session, path, offset);
-    write_key(&w, "size");
-    write_uint(&w, LIMIT_FILE_CHUNK);
-    r = client_call(client, &call, &w, &reply);
+    client_begin(client, &call, MSG_GET, MsgGet, &get);
+    r = client_call(client, &call, &reply);
     if (!r)
-        r = reply_fields(&body, get_fields, ARRAY_SIZE(get_fields), &reply.message.body, &client->problem);
+        r = reply_decode(&body, MsgGetReply, &reply.message.body, &client->problem);
     if (!r)
         r = write_all(fd, body.data.data, body.data.size, &client->problem);
     if (!r)
@@ -116,7 +102,7 @@ int limpet_get(LimpetClient *client, const char *session, const char *path, int 
 {
     uint64_t offset = 0;
     size_t size = 1;
-    int r = 0;
+    int r = check_path(client, path);
 
     while (!r && size > 0) {
         r = get_chunk(client, session, path, offset, fd, &size);

@@ -1,5 +1,6 @@
 #include "clients/c/options.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "clients/c/client.h"
@@ -10,24 +11,6 @@ int options_check(const LimpetOptions *options, Problem *problem)
         if (!strchr(options->env[i], '=') || options->env[i][0] == '=')
             return problem_set(problem, ERR_BAD_REQUEST, "env: '%s' is not NAME=value", options->env[i]);
     return 0;
-}
-
-static void write_number(Writer *w, const char *key, double value)
-{
-    write_key(w, key);
-    if (value == 0)
-        write_nil(w);
-    else
-        write_double(w, value);
-}
-
-static void write_ttl(Writer *w, double ttl)
-{
-    write_key(w, "ttl");
-    if (ttl == 0)
-        write_nil(w);
-    else
-        write_double(w, ttl == LIMPET_FOREVER ? 0 : ttl);
 }
 
 /* The last of two settings of a name holds, as in env(1). */
@@ -41,24 +24,11 @@ static bool set_again(const char *const *env, size_t place)
     return false;
 }
 
-static void write_count(Writer *w, const char *key, uint64_t value)
+static void write_env(Writer *w, const void *source)
 {
-    write_key(w, key);
-    if (value)
-        write_uint(w, value);
-    else
-        write_nil(w);
-}
-
-static void write_env(Writer *w, const char *const *env)
-{
+    const char *const *env = source;
     size_t pairs = 0;
 
-    write_key(w, "env");
-    if (!env) {
-        write_nil(w);
-        return;
-    }
     for (size_t i = 0; env[i]; i++)
         pairs += !set_again(env, i);
     write_map(w, pairs);
@@ -72,22 +42,26 @@ static void write_env(Writer *w, const char *const *env)
     }
 }
 
-void options_write(Writer *w, const LimpetOptions *options)
+MsgOptions options_say(const LimpetOptions *options)
 {
     static const LimpetOptions none;
 
     if (!options)
         options = &none;
-    write_number(w, "timeout", options->timeout);
-    write_pair(w, "memory", options->memory);
-    write_number(w, "cpus", options->cpus);
-    write_count(w, "pids", options->pids);
-    write_pair(w, "disk", options->disk);
-    write_count(w, "files", options->files);
-    write_pair(w, "data", options->data);
-    write_env(w, options->env);
-    write_ttl(w, options->ttl);
-    write_pair(w, "network", options->network);
-    write_pair(w, "image", options->image);
-    write_pair(w, "checkpoint", options->checkpoint);
+    return (MsgOptions){
+        .timeout = options->timeout == 0 ? NAN : options->timeout,
+        .memory = {.bytes = NO_UINT, .text = text_of(options->memory)},
+        .cpus = options->cpus == 0 ? NAN : options->cpus,
+        .pids = options->pids == 0 ? NO_UINT : options->pids,
+        .disk = {.bytes = NO_UINT, .text = text_of(options->disk)},
+        .files = options->files == 0 ? NO_UINT : options->files,
+        .data = text_of(options->data),
+        .env = {.write = options->env ? write_env : NULL, .source = options->env},
+        .ttl = options->ttl == 0                ? NAN
+               : options->ttl == LIMPET_FOREVER ? 0
+                                                : options->ttl,
+        .network = text_of(options->network),
+        .image = text_of(options->image),
+        .checkpoint = text_of(options->checkpoint),
+    };
 }

@@ -2,12 +2,10 @@
 #pragma once
 
 #include "clients/c/limpet.h"
-#include "proto/wire.h"
-
-#define OPTIONS_FIELDS 12
+#include "proto/schema.h"
 
 /* Whether the options can be put on the wire at all; their values are for the controller to judge. */
 int options_check(const LimpetOptions *options, Problem *problem);
 
-/* Writes OPTIONS_FIELDS pairs, nil where an option is not given. NULL counts as no option given. */
-void options_write(Writer *w, const LimpetOptions *options);
+/* What was given, pointing into `options`. NULL counts as no option given. */
+MsgOptions options_say(const LimpetOptions *options);

@@ -1,5 +1,6 @@
 /* limpet_run() and limpet_result(). */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -18,16 +19,6 @@ typedef struct RunCall {
     Asks asks;
 } RunCall;
 
-typedef struct OutputBody {
-    uint64_t stream;
-    Text data;
-} OutputBody;
-
-static const Field output_fields[] = {
-    FIELD(FIELD_UINT, OutputBody, stream, true, 2),
-    FIELD(FIELD_BYTES, OutputBody, data, true, 0),
-};
-
 static void deliver(RunCall *run_call, int stream, const char *bytes, size_t size)
 {
     const LimpetRun *run = run_call->run;
@@ -40,12 +31,12 @@ static void deliver(RunCall *run_call, int stream, const char *bytes, size_t siz
 static int on_output(RunCall *run_call, const msgpack_object_map *event)
 {
     LimpetClient *client = run_call->call.client;
-    OutputBody output = {0};
-    int r = reply_fields(&output, output_fields, ARRAY_SIZE(output_fields), event, &client->problem);
+    MsgOutput output;
+    int r = reply_decode(&output, MsgOutput, event, &client->problem);
 
     if (r < 0)
         return r;
-    if (output.stream == 0)
+    if (output.stream != 1 && output.stream != 2)
         return problem_set(&client->problem, ERR_PROTOCOL_MISMATCH,
                            "output of a stream that is neither 1 nor 2");
     /* After a gap only the record can tell what came in between. */
@@ -62,16 +53,20 @@ static int on_display(RunCall *run_call, const Message *event)
 {
     const LimpetRun *run = run_call->run;
     LimpetDisplay display;
-    bool update;
+    MsgDisplay said;
     Arena arena = {.zone = event->zone};
     int r;
 
     if (!run->on_display)
         return 0;
-    r = display_read(&display, &update, &event->body, &arena, &run_call->call.client->problem);
-    if (!r)
-        run->on_display(run->context, &display, update);
-    return r;
+    r = reply_decode(&said, MsgDisplay, &event->body, &run_call->call.client->problem);
+    if (r < 0)
+        return r;
+    display_read(&display, &said, &arena);
+    if (arena.failed)
+        return -ENOMEM;
+    run->on_display(run->context, &display, said.update);
+    return 0;
 }
 
 static int on_event(Call *call, const Message *event)
@@ -123,30 +118,41 @@ static int check(const LimpetRun *run, size_t size, Problem *problem)
     return options_check(run->options, problem);
 }
 
-static void write_run(Writer *w, const LimpetRun *run, size_t size, const char *run_id)
+static MsgRun say_run(const LimpetRun *run, size_t size, const char *run_id)
 {
-    write_pair(w, "session", run->session);
-    write_pair(w, "instance", run->instance);
-    write_key(w, "code");
-    write_text_n(w, run->code, size);
-    write_pair(w, "run_id", run_id);
-    write_key(w, "timeout");
-    if (run->timeout == 0)
-        write_nil(w);
-    else
-        write_double(w, run->timeout);
-    write_key(w, "stream");
-    write_bool(w, run->on_output || run->on_display);
-    write_pair(w, "on_error", run->on_error);
+    MsgRun said = {
+        .session = text_of(run->session),
+        .instance = text_of(run->instance),
+        .code = {run->code, size},
+        .run_id = text_of(run_id),
+        .timeout = run->timeout == 0 ? NAN : run->timeout,
+        .stream = run->on_output || run->on_display,
+        .on_error = text_of(run->on_error),
+        .has_options = run->options,
+        .options = options_say(run->options),
+    };
+
     if (run->on_input)
-        write_pair(w, "asks", "pause");
-    write_key(w, "options");
-    if (run->options) {
-        write_map(w, OPTIONS_FIELDS);
-        options_write(w, run->options);
-    } else {
-        write_nil(w);
-    }
+        said.asks = text_of("pause");
+    return said;
+}
+
+static int begin_run(LimpetClient *client, RunCall *run_call, char run_id[static LIMIT_RUN_ID + 1])
+{
+    const LimpetRun *run = run_call->run;
+    size_t size = run->code_size ? run->code_size : strlen(run->code);
+    MsgRun said;
+    int r;
+
+    client->problem = PROBLEM_NULL;
+    r = check(run, size, &client->problem);
+    if (!r && !run->run_id)
+        r = make_run_id(run_id, &client->problem);
+    if (r < 0)
+        return r;
+    said = say_run(run, size, run_call->call.run_id);
+    client_begin(client, &run_call->call, MSG_RUN, MsgRun, &said);
+    return 0;
 }
 
 int limpet_run(LimpetClient *client, const LimpetRun *run, LimpetResult **ret)
@@ -157,19 +163,11 @@ int limpet_run(LimpetClient *client, const LimpetRun *run, LimpetResult **ret)
         .call = {.repeatable = true, .run_id = run->run_id ? run->run_id : run_id, .on_event = on_event},
         .run = run,
     };
-    size_t size = run->code_size ? run->code_size : strlen(run->code);
     LimpetResult *result = NULL;
-    Writer w;
-    int r;
+    int r = begin_run(client, &run_call, run_id);
 
-    client_begin(client, &run_call.call, &w, MSG_RUN, run->on_input ? 9 : 8);
-    r = check(run, size, &client->problem);
-    if (!r && !run->run_id)
-        r = make_run_id(run_id, &client->problem);
-    if (!r) {
-        write_run(&w, run, size, run_call.call.run_id);
-        r = client_call(client, &run_call.call, &w, &reply);
-    }
+    if (!r)
+        r = client_call(client, &run_call.call, &reply);
     if (!r)
         r = result_new(&result, &reply, &reply.message.body, &client->problem);
     client_asks_deinit(&run_call.asks);
@@ -181,38 +179,21 @@ int limpet_run(LimpetClient *client, const LimpetRun *run, LimpetResult **ret)
     return client_result(client, 0);
 }
 
-typedef struct ResultReply {
-    Text run_id;
-    const msgpack_object_map *record;
-} ResultReply;
-
-static const Field result_fields[] = {
-    FIELD(FIELD_TEXT, ResultReply, run_id, true, 0),
-    FIELD(FIELD_MAP, ResultReply, record, false, 0),
-};
-
 int limpet_result(LimpetClient *client, const char *run_id, double timeout, LimpetResult **ret)
 {
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
+    const MsgResult asked = {.run_id = text_of(run_id), .timeout = timeout == LIMPET_FOREVER ? NAN : timeout};
     Call call = {.repeatable = true};
-    ResultReply body = {0};
+    MsgResultReply body;
     LimpetResult *result = NULL;
-    Writer w;
     int r;
 
-    client_begin(client, &call, &w, MSG_RESULT, 2);
-    write_pair(&w, "run_id", run_id);
-    write_key(&w, "timeout");
-    if (timeout == LIMPET_FOREVER)
-        write_nil(&w);
-    else
-        write_double(&w, timeout);
-    r = client_call(client, &call, &w, &reply);
+    client_begin(client, &call, MSG_RESULT, MsgResult, &asked);
+    r = client_call(client, &call, &reply);
     if (!r)
-        r = reply_fields(&body, result_fields, ARRAY_SIZE(result_fields), &reply.message.body,
-                         &client->problem);
-    if (!r && body.record)
-        r = result_new(&result, &reply, body.record, &client->problem);
+        r = reply_decode(&body, MsgResultReply, &reply.message.body, &client->problem);
+    if (!r && body.record.map)
+        r = result_new(&result, &reply, body.record.map, &client->problem);
     if (!r)
         *ret = result;
     return client_result(client, r);

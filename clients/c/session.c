@@ -6,104 +6,109 @@
 #include "clients/c/json.h"
 #include "clients/c/options.h"
 
-typedef struct OpenReply {
-    Text session, instance, engine;
-    bool created;
-    const msgpack_object_map *options; /* as they hold */
-} OpenReply;
-
-static const Field open_fields[] = {
-    FIELD(FIELD_TEXT, OpenReply, session, true, sizeof(((LimpetOpened *)0)->session) - 1),
-    FIELD(FIELD_TEXT, OpenReply, instance, true, sizeof(((LimpetOpened *)0)->instance) - 1),
-    FIELD(FIELD_TEXT, OpenReply, engine, true, sizeof(((LimpetOpened *)0)->engine) - 1),
-    FIELD(FIELD_BOOL, OpenReply, created, true, 0),
-    FIELD(FIELD_MAP, OpenReply, options, false, 0),
-};
-
-static double take_ttl(const msgpack_object_map *options)
+static double take_ttl(const MsgOpenReply *reply)
 {
-    const msgpack_object *ttl = options ? map_find(options, "ttl") : NULL;
-    double seconds = 0;
-
-    if (ttl && ttl->type == MSGPACK_OBJECT_POSITIVE_INTEGER)
-        seconds = (double)ttl->via.u64;
-    else if (ttl && (ttl->type == MSGPACK_OBJECT_FLOAT64 || ttl->type == MSGPACK_OBJECT_FLOAT32))
-        seconds = ttl->via.f64;
-    return seconds > 0 ? seconds : LIMPET_FOREVER;
+    return reply->has_options && reply->options.ttl > 0 ? reply->options.ttl : LIMPET_FOREVER;
 }
 
-static void take_opened(LimpetOpened *ret, const OpenReply *reply)
+static bool fits(Text text, size_t size)
 {
-    *ret = (LimpetOpened){.created = reply->created, .ttl = take_ttl(reply->options)};
+    return text.size < size;
+}
+
+static int take_opened(LimpetOpened *ret, const MsgOpenReply *reply, Problem *problem)
+{
+    if (!fits(reply->session, sizeof(ret->session)) || !fits(reply->instance, sizeof(ret->instance)) ||
+        !fits(reply->engine, sizeof(ret->engine)))
+        return problem_set(problem, ERR_PROTOCOL_MISMATCH, "the controller answered with too long a name");
+    *ret = (LimpetOpened){.created = reply->created, .ttl = take_ttl(reply)};
     snprintf(ret->session, sizeof(ret->session), "%.*s", (int)reply->session.size, reply->session.data);
     snprintf(ret->instance, sizeof(ret->instance), "%.*s", (int)reply->instance.size, reply->instance.data);
     snprintf(ret->engine, sizeof(ret->engine), "%.*s", (int)reply->engine.size, reply->engine.data);
+    return 0;
 }
 
 /* client_call() for what makes a session. */
-static int call_open(LimpetClient *client, Call *call, Writer *w, LimpetOpened *opened)
+static int call_open(LimpetClient *client, Call *call, LimpetOpened *ret)
 {
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
-    OpenReply body = {0};
-    int r = client_call(client, call, w, &reply);
+    LimpetOpened opened;
+    MsgOpenReply body;
+    int r = client_call(client, call, &reply);
 
     if (!r)
-        r = reply_fields(&body, open_fields, ARRAY_SIZE(open_fields), &reply.message.body, &client->problem);
-    if (!r && opened)
-        take_opened(opened, &body);
+        r = reply_decode(&body, MsgOpenReply, &reply.message.body, &client->problem);
+    if (!r)
+        r = take_opened(&opened, &body, &client->problem);
+    if (!r && ret)
+        *ret = opened;
     return r;
+}
+
+static MsgOpen say_open(const char *session, const LimpetOptions *options)
+{
+    const MsgOptions given = options_say(options);
+
+    return (MsgOpen){
+        .session = text_of(session),
+        .timeout = given.timeout,
+        .memory = given.memory,
+        .cpus = given.cpus,
+        .pids = given.pids,
+        .disk = given.disk,
+        .files = given.files,
+        .data = given.data,
+        .env = given.env,
+        .ttl = given.ttl,
+        .network = given.network,
+        .image = given.image,
+        .checkpoint = given.checkpoint,
+    };
 }
 
 int limpet_open(LimpetClient *client, const char *session, const LimpetOptions *options, LimpetOpened *opened)
 {
+    const MsgOpen open = say_open(session, options);
     Call call = {.repeatable = true};
-    Writer w;
     int r;
 
-    client_begin(client, &call, &w, MSG_OPEN, 1 + OPTIONS_FIELDS);
-    write_pair(&w, "session", session);
-    options_write(&w, options);
+    client->problem = PROBLEM_NULL;
     r = options_check(options, &client->problem);
-    if (!r)
-        r = call_open(client, &call, &w, opened);
+    if (!r) {
+        client_begin(client, &call, MSG_OPEN, MsgOpen, &open);
+        r = call_open(client, &call, opened);
+    }
     return client_result(client, r);
 }
 
 int limpet_branch(LimpetClient *client, const char *session, const char *name, const char *checkpoint,
                   LimpetOpened *opened)
 {
+    const MsgBranch branch = {
+        .session = text_of(session), .name = text_of(name), .checkpoint = text_of(checkpoint)};
     Call call = {0};
-    Writer w;
 
-    client_begin(client, &call, &w, MSG_BRANCH, 3);
-    write_pair(&w, "session", session);
-    write_pair(&w, "name", name);
-    write_pair(&w, "checkpoint", checkpoint);
-    return client_result(client, call_open(client, &call, &w, opened));
+    client_begin(client, &call, MSG_BRANCH, MsgBranch, &branch);
+    return client_result(client, call_open(client, &call, opened));
 }
 
 /* A request with nothing but the session. */
 static int call_session(LimpetClient *client, MessageKind kind, const char *session, Reply *ret)
 {
     Call call = {0};
-    Writer w;
 
-    client_begin(client, &call, &w, kind, 1);
-    write_pair(&w, "session", session);
-    return client_call(client, &call, &w, ret);
+    client_begin(client, &call, kind, MsgTarget, &(MsgTarget){.session = text_of(session)});
+    return client_call(client, &call, ret);
 }
 
 int limpet_interrupt(LimpetClient *client, const char *session, bool *interrupted)
 {
-    struct {
-        bool interrupted;
-    } body = {0};
-    const Field field = {.name = "interrupted", .type = FIELD_BOOL, .need = FIELD_REQUIRED};
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
+    MsgInterruptReply body;
     int r = call_session(client, MSG_INTERRUPT, session, &reply);
 
     if (!r)
-        r = reply_fields(&body, &field, 1, &reply.message.body, &client->problem);
+        r = reply_decode(&body, MsgInterruptReply, &reply.message.body, &client->problem);
     if (!r && interrupted)
         *interrupted = body.interrupted;
     return client_result(client, r);
@@ -111,15 +116,12 @@ int limpet_interrupt(LimpetClient *client, const char *session, bool *interrupte
 
 int limpet_reset(LimpetClient *client, const char *session, uint64_t *epoch)
 {
-    struct {
-        uint64_t epoch;
-    } body = {0};
-    const Field field = {.name = "epoch", .type = FIELD_UINT, .need = FIELD_REQUIRED};
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
+    MsgEpoch body;
     int r = call_session(client, MSG_RESET, session, &reply);
 
     if (!r)
-        r = reply_fields(&body, &field, 1, &reply.message.body, &client->problem);
+        r = reply_decode(&body, MsgEpoch, &reply.message.body, &client->problem);
     if (!r && epoch)
         *epoch = body.epoch;
     return client_result(client, r);
@@ -132,31 +134,19 @@ int limpet_close(LimpetClient *client, const char *session)
     return client_result(client, call_session(client, MSG_CLOSE, session, &reply));
 }
 
-typedef struct CommitReply {
-    uint64_t execution_count, epoch;
-} CommitReply;
-
-static const Field commit_fields[] = {
-    FIELD(FIELD_UINT, CommitReply, execution_count, true, 0),
-    FIELD(FIELD_UINT, CommitReply, epoch, true, 0),
-};
-
 int limpet_commit(LimpetClient *client, const char *session, const char *branch, uint64_t *execution_count,
                   uint64_t *epoch)
 {
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
-    CommitReply body = {0};
+    const MsgCommit commit = {.session = text_of(session), .branch = text_of(branch)};
+    MsgCommitReply body;
     Call call = {0};
-    Writer w;
     int r;
 
-    client_begin(client, &call, &w, MSG_COMMIT, 2);
-    write_pair(&w, "session", session);
-    write_pair(&w, "branch", branch);
-    r = client_call(client, &call, &w, &reply);
+    client_begin(client, &call, MSG_COMMIT, MsgCommit, &commit);
+    r = client_call(client, &call, &reply);
     if (!r)
-        r = reply_fields(&body, commit_fields, ARRAY_SIZE(commit_fields), &reply.message.body,
-                         &client->problem);
+        r = reply_decode(&body, MsgCommitReply, &reply.message.body, &client->problem);
     if (!r && execution_count)
         *execution_count = body.execution_count;
     if (!r && epoch)
@@ -168,12 +158,7 @@ int limpet_shutdown(LimpetClient *client, bool keep)
 {
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
     Call call = {.existing_only = true};
-    Writer w;
 
-    client_begin(client, &call, &w, MSG_SHUTDOWN, keep);
-    if (keep) {
-        write_key(&w, "keep");
-        write_bool(&w, true);
-    }
-    return client_result(client, client_call(client, &call, &w, &reply));
+    client_begin(client, &call, MSG_SHUTDOWN, MsgShutdown, &(MsgShutdown){.keep = keep});
+    return client_result(client, client_call(client, &call, &reply));
 }

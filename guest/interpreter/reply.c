@@ -17,41 +17,17 @@
 
 static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 
-/* A message under construction, framed. */
-typedef struct Out {
-    Buf buf;
-    size_t mark;
-    Writer writer;
-} Out;
-
-static void out_deinit(Out *out)
-{
-    buf_deinit(&out->buf);
-}
-
-static int out_begin(Out *out, MessageKind kind, uint64_t id, size_t fields)
-{
-    *out = (Out){.buf.limit = LIMIT_GUEST_FRAME};
-    int r = channel_frame_begin(&out->buf, &out->mark);
-
-    if (r == 0)
-        writer_message(&out->writer, &out->buf, kind, id, fields);
-    return r;
-}
+/* Room for one message. */
+#define OUT_NULL ((Buf){.limit = LIMIT_GUEST_FRAME})
 
 /* The lock is taken with the GIL held, so that what the caller has just seen of the cell still holds when it
  * is this message's turn. Who has the lock waits for the supervisor only, never for the GIL. */
-static int out_send_when(Out *out, bool (*holds)(void))
+static int send_when(Buf *out, bool (*holds)(void))
 {
-    int r = writer_finish(&out->writer);
-
-    if (r < 0)
-        return r;
-    channel_frame_end(&out->buf, out->mark);
     pthread_mutex_lock(&writing);
     bool send = holds();
     PyThreadState *saved = PyEval_SaveThread();
-    r = send ? channel_write(descriptors_channel(), &out->buf) : 0;
+    int r = send ? channel_write(descriptors_channel(), out) : 0;
     pthread_mutex_unlock(&writing);
     PyEval_RestoreThread(saved);
     return r;
@@ -62,10 +38,15 @@ static bool always(void)
     return true;
 }
 
-static int out_send(Out *out)
+static int say_body(MessageKind kind, uint64_t id, const Schema *schema, const void *body)
 {
-    return out_send_when(out, always);
+    Buf out _cleanup_(buf_deinit) = OUT_NULL;
+    int r = channel_append(&out, kind, id, schema, body);
+
+    return r < 0 ? r : send_when(&out, always);
 }
+/* A message of its own, a `type`. */
+#define say(kind, id, type, from) say_body(kind, id, SCHEMA(type), (const type *){from})
 
 void outcome_deinit(Outcome *outcome)
 {
@@ -75,82 +56,84 @@ void outcome_deinit(Outcome *outcome)
 
 int reply_ready(uint64_t id, const Notes *not_restored)
 {
-    Out out _cleanup_(out_deinit);
     const char *version = Py_GetVersion();
     char peer[128];
-    int r = out_begin(&out, MSG_READY, id, 2);
+    MsgReady said = {.not_restored = notes_say(not_restored)};
 
-    if (r < 0)
-        return r;
     snprintf(peer, sizeof(peer), "limpet-interpreter/%s python/%.*s", LIMPET_VERSION,
              (int)strcspn(version, " "), version);
-    write_key(&out.writer, "peer");
-    write_text(&out.writer, peer);
-    write_key(&out.writer, "not_restored");
-    notes_write(not_restored, &out.writer);
-    return out_send(&out);
+    said.peer = text_of(peer);
+    return say(MSG_READY, id, MsgReady, &said);
 }
 
-static void write_error(Writer *w, PyObject *error)
+/* The texts of a cell's end, and what they point to. */
+typedef struct Words {
+    StrText result, name, message, traceback;
+    Changes changes;
+} Words;
+
+static void words_deinit(Words *words)
 {
-    if (!error) {
-        write_nil(w);
-        return;
-    }
-    write_map(w, 3);
-    write_key(w, "name");
-    write_str(w, PyTuple_GET_ITEM(error, 0), NAME_MAX_BYTES, CUT_END);
-    write_key(w, "message");
-    write_str(w, PyTuple_GET_ITEM(error, 1), LIMIT_TRACEBACK, CUT_MIDDLE);
-    write_key(w, "traceback");
-    write_str(w, PyTuple_GET_ITEM(error, 2), LIMIT_TRACEBACK, CUT_MIDDLE);
+    str_text_deinit(&words->result);
+    str_text_deinit(&words->name);
+    str_text_deinit(&words->message);
+    str_text_deinit(&words->traceback);
+    changes_release(&words->changes);
+}
+
+static void take_error(MsgPythonError *ret, Words *words, PyObject *error)
+{
+    str_text(&words->name, PyTuple_GET_ITEM(error, 0), NAME_MAX_BYTES, CUT_END);
+    str_text(&words->message, PyTuple_GET_ITEM(error, 1), LIMIT_TRACEBACK, CUT_MIDDLE);
+    str_text(&words->traceback, PyTuple_GET_ITEM(error, 2), LIMIT_TRACEBACK, CUT_MIDDLE);
+    *ret = (MsgPythonError){words->name.text, words->message.text, words->traceback.text};
 }
 
 int reply_executed(uint64_t id, const Outcome *outcome)
 {
-    Out out _cleanup_(out_deinit);
-    int r = out_begin(&out, MSG_EXECUTED, id, 6);
+    Words words _cleanup_(words_deinit);
+    MsgCellExecuted said = {
+        .has_error = outcome->error,
+        .spawned = run.spawned,
+        .cpu = outcome->cpu,
+        .peak_memory = outcome->peak_memory,
+    };
 
-    if (r < 0)
-        return r;
-    write_key(&out.writer, "result");
-    write_str(&out.writer, outcome->result, LIMIT_RESULT, CUT_END);
-    write_key(&out.writer, "changed");
-    write_changed(&out.writer);
-    write_key(&out.writer, "error");
-    write_error(&out.writer, outcome->error);
-    write_key(&out.writer, "spawned");
-    write_bool(&out.writer, run.spawned);
-    write_key(&out.writer, "cpu");
-    write_double(&out.writer, outcome->cpu);
-    write_key(&out.writer, "peak_memory");
-    write_uint(&out.writer, outcome->peak_memory);
-    return out_send(&out);
+    words.name = words.message = words.traceback = (StrText){0};
+    str_text(&words.result, outcome->result, LIMIT_RESULT, CUT_END);
+    said.result = words.result.text;
+    if (outcome->error)
+        take_error(&said.error, &words, outcome->error);
+    changes_collect(&words.changes);
+    said.has_changed = words.changes.count > 0;
+    said.changed = changes_say(&words.changes);
+    return say(MSG_EXECUTED, id, MsgCellExecuted, &said);
 }
 
 int reply_namespace(uint64_t id)
 {
-    Out out _cleanup_(out_deinit);
-    int r = out_begin(&out, MSG_NAMESPACE, id, 2);
+    Listed listed _cleanup_(listed_release);
+    MsgNamespace said;
 
-    if (r < 0)
-        return r;
-    write_namespace(&out.writer);
-    return out_send(&out);
+    listed_hold(&listed);
+    said = listed_say(&listed);
+    return say(MSG_NAMESPACE, id, MsgNamespace, &said);
+}
+
+static void write_failed(Writer *w, const void *source)
+{
+    PyObject *failed = (PyObject *)source;
+
+    write_array(w, (size_t)PyList_GET_SIZE(failed));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(failed); i++)
+        write_label_of(w, PyList_GET_ITEM(failed, i));
 }
 
 int reply_prepared(uint64_t id, PyObject *failed)
 {
-    Out out _cleanup_(out_deinit);
-    int r = out_begin(&out, MSG_PREPARED, id, 1);
+    const MsgPrepared prepared = {.failed = {.write = write_failed, .source = failed}};
 
-    if (r < 0)
-        return r;
-    write_key(&out.writer, "failed");
-    write_array(&out.writer, (size_t)PyList_GET_SIZE(failed));
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(failed); i++)
-        write_label_of(&out.writer, PyList_GET_ITEM(failed, i));
-    return out_send(&out);
+    return say(MSG_PREPARED, id, MsgPrepared, &prepared);
 }
 
 static void write_or_note(Writer *w, PyObject *value, ValueBudget *budget)
@@ -189,100 +172,114 @@ static int write_bundle(Writer *w, PyObject *bundle, ValueBudget *budget)
     return 0;
 }
 
-static void write_display_rest(Writer *w, const Display *display)
+/* A bundle in the making; both of a display share the budget. */
+typedef struct Bundle {
+    PyObject *dict;
+    ValueBudget *budget;
+} Bundle;
+
+static void write_dict(Writer *w, const void *source)
 {
-    write_key(w, "display_id");
-    write_str(w, display->id, NAME_MAX_BYTES, CUT_END);
-    write_key(w, "is_result");
-    write_bool(w, display->is_result);
-    write_key(w, "update");
-    write_bool(w, display->update);
+    const Bundle *bundle = source;
+    int r = write_bundle(w, bundle->dict, bundle->budget);
+
+    if (r < 0)
+        writer_fail(w, r);
 }
 
-static int write_display(Writer *w, const Display *display)
+static int encode_display(Buf *out, const Display *display, Value data, Value metadata)
+{
+    StrText id _cleanup_(str_text_deinit);
+    MsgDisplay said = {
+        .data = data,
+        .metadata = metadata,
+        .is_result = display->is_result,
+        .update = display->update,
+    };
+
+    str_text(&id, display->id, NAME_MAX_BYTES, CUT_END);
+    said.display_id = id.text;
+    return channel_say(out, MSG_DISPLAY, run.id, MsgDisplay, &said);
+}
+
+static int build_display(Buf *out, const Display *display)
 {
     ValueBudget budget = VALUE_BUDGET;
+    const Bundle data = {display->data, &budget}, metadata = {display->metadata, &budget};
 
-    write_key(w, "data");
-    int r = write_bundle(w, display->data, &budget);
-    if (r < 0)
-        return r;
-    write_key(w, "metadata");
-    r = write_bundle(w, display->metadata, &budget);
-    write_display_rest(w, display);
-    return r < 0 ? r : writer_finish(w);
+    return encode_display(out, display, (Value){.write = write_dict, .source = &data},
+                          (Value){.write = write_dict, .source = &metadata});
 }
 
-static int begin_display(Out *out)
-{
-    return out_begin(out, MSG_DISPLAY, run.id, 5);
-}
-
-/* In place of a display that does not fit. */
-static int build_note(Out *out, const Display *display, size_t size)
+static void write_left_out(Writer *w, const void *source)
 {
     char note[128];
 
-    out_deinit(out);
-    if (begin_display(out) < 0)
-        return -ENOMEM;
     snprintf(note, sizeof(note), "[display left out: its %zu bytes are over the limit of %u for one call]",
-             size, LIMIT_DISPLAY_BYTES);
-    write_key(&out->writer, "data");
-    write_map(&out->writer, 1);
-    write_key(&out->writer, "text/plain");
-    write_text(&out->writer, note);
-    write_key(&out->writer, "metadata");
-    write_map(&out->writer, 0);
-    write_display_rest(&out->writer, display);
-    return writer_finish(&out->writer);
+             *(const size_t *)source, LIMIT_DISPLAY_BYTES);
+    write_map(w, 1);
+    write_key(w, "text/plain");
+    write_text(w, note);
+}
+
+static void write_no_metadata(Writer *w, const void *source)
+{
+    write_map(w, 0);
+}
+
+/* In place of a display that does not fit. */
+static int build_note(Buf *out, const Display *display)
+{
+    size_t size = out->size;
+
+    buf_clear(out);
+    return encode_display(out, display, (Value){.write = write_left_out, .source = &size},
+                          (Value){.write = write_no_metadata});
 }
 
 int reply_display(const Display *display)
 {
-    Out out _cleanup_(out_deinit) = {0};
+    Buf out _cleanup_(buf_deinit) = OUT_NULL;
 
     if (run.forked || !run_admits() || run.displays >= LIMIT_DISPLAYS)
         return 0;
 
-    int r = begin_display(&out);
-    if (r == 0)
-        r = write_display(&out.writer, display);
+    int r = build_display(&out, display);
     if (r == -EINVAL) {
         PyErr_SetString(PyExc_ValueError, "the keys of display data and metadata are text");
         return -1;
     }
-    if (r == -ENOBUFS || (r == 0 && run.display_bytes + out.buf.size > LIMIT_DISPLAY_BYTES))
-        r = build_note(&out, display, out.buf.size);
+    if (r == -ENOBUFS || (r == 0 && run.display_bytes + out.size > LIMIT_DISPLAY_BYTES))
+        r = build_note(&out, display);
     if (r < 0) {
         PyErr_NoMemory();
         return -1;
     }
     run.displays++;
-    run.display_bytes += out.buf.size;
-    out_send_when(&out, run_admits); /* without a supervisor there is nobody left to tell */
+    run.display_bytes += out.size;
+    send_when(&out, run_admits); /* without a supervisor there is nobody left to tell */
     return 0;
+}
+
+static int encode_ask(Buf *out, const Question *question)
+{
+    StrText name _cleanup_(str_text_deinit);
+    MsgAsk said = {.ask = question->ask, .kind = text_of(question->kind)};
+
+    str_text(&name, question->name, LIMIT_ASK, CUT_END);
+    said.name = name.text;
+    if (question->payload->size > 0)
+        said.payload = (Text){(const char *)buf_head(question->payload), question->payload->size};
+    return channel_say(out, MSG_ASK, run.id, MsgAsk, &said);
 }
 
 int reply_ask(const Question *question)
 {
-    Out out _cleanup_(out_deinit);
-    int r = out_begin(&out, MSG_ASK, run.id, 4);
+    Buf out _cleanup_(buf_deinit) = OUT_NULL;
+    int r = encode_ask(&out, question);
 
-    if (r == 0) {
-        write_key(&out.writer, "ask");
-        write_uint(&out.writer, question->ask);
-        write_key(&out.writer, "kind");
-        write_text(&out.writer, question->kind);
-        write_key(&out.writer, "name");
-        write_str(&out.writer, question->name, LIMIT_ASK, CUT_END);
-        write_key(&out.writer, "payload");
-        if (question->payload->size > 0)
-            write_bytes(&out.writer, buf_head(question->payload), question->payload->size);
-        else
-            write_nil(&out.writer);
-        r = out_send_when(&out, run_admits);
-    }
+    if (r == 0)
+        r = send_when(&out, run_admits);
     if (r == -ENOMEM)
         PyErr_NoMemory();
     else if (r < 0)

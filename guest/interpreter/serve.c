@@ -8,26 +8,13 @@
 #include "guest/interpreter/inbox.h"
 #include "guest/interpreter/prepare.h"
 
-typedef struct Execute {
-    Text code, run_id;
-    uint64_t execution_count;
-    bool asks;
-} Execute;
-
-static const Field execute_fields[] = {
-    FIELD(FIELD_TEXT, Execute, code, true, LIMIT_CODE),
-    FIELD(FIELD_TEXT, Execute, run_id, false, LIMIT_RUN_ID),
-    FIELD(FIELD_UINT, Execute, execution_count, true, 0),
-    FIELD(FIELD_BOOL, Execute, asks, false, 0),
-};
-
 /* New standard output and standard error may come with it. */
 static int handle_execute(const Message *message, int fds[CHANNEL_FDS])
 {
-    Execute request = {0};
+    MsgCell request;
     Problem problem = PROBLEM_NULL;
     Outcome outcome _cleanup_(outcome_deinit) = {0};
-    int r = fields_decode(&request, execute_fields, ARRAY_SIZE(execute_fields), &message->body, &problem);
+    int r = body_decode(&request, MsgCell, &message->body, &problem);
 
     if (r < 0)
         return r;
@@ -36,43 +23,32 @@ static int handle_execute(const Message *message, int fds[CHANNEL_FDS])
     return reply_executed(message->id, &outcome);
 }
 
-typedef struct CheckpointRequest {
-    bool automatic;
-} CheckpointRequest;
-
 /* The channel of the copy comes with it. */
 static int handle_checkpoint(const Message *message, int fds[CHANNEL_FDS])
 {
-    static const Field fields[] = {FIELD(FIELD_BOOL, CheckpointRequest, automatic, false, 0)};
-    CheckpointRequest request = {0};
+    MsgFreeze request;
     Problem problem = PROBLEM_NULL;
-    int r = fields_decode(&request, fields, ARRAY_SIZE(fields), &message->body, &problem);
+    int r = body_decode(&request, MsgFreeze, &message->body, &problem);
 
     return r < 0 ? r : checkpoint_take(message->id, take_fd(&fds[0]), request.automatic);
 }
 
 static int handle_namespace(const Message *message, int fds[CHANNEL_FDS])
 {
-    return message->body.size > 0 ? -EPROTO : reply_namespace(message->id);
+    Problem problem = PROBLEM_NULL;
+    MsgNothing nothing;
+    int r = body_decode(&nothing, MsgNothing, &message->body, &problem);
+
+    return r < 0 ? r : reply_namespace(message->id);
 }
-
-typedef struct Prepare {
-    const msgpack_object_map *env;
-    const msgpack_object_array *imports;
-} Prepare;
-
-static const Field prepare_fields[] = {
-    FIELD(FIELD_MAP, Prepare, env, false, 0),
-    FIELD(FIELD_ARRAY, Prepare, imports, false, 0),
-};
 
 static int handle_prepare(const Message *message, int fds[CHANNEL_FDS])
 {
-    Prepare request = {0};
+    MsgPrepare request;
     Problem problem = PROBLEM_NULL;
-    int r = fields_decode(&request, prepare_fields, ARRAY_SIZE(prepare_fields), &message->body, &problem);
+    int r = body_decode(&request, MsgPrepare, &message->body, &problem);
 
-    return r < 0 ? r : prepare(message->id, request.env, request.imports);
+    return r < 0 ? r : prepare(message->id, request.env.map, request.imports.array);
 }
 
 /* Its question has been given up. */

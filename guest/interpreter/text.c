@@ -42,32 +42,40 @@ static size_t character_begin(const Utf8 *text, size_t n)
     return n;
 }
 
-static void write_cut(Writer *w, const Utf8 *text, size_t limit, TextCut cut)
+static int make_cut(Buf *ret, const Utf8 *text, size_t limit, TextCut cut)
 {
     char mark[80];
     int n = snprintf(mark, sizeof(mark), "\n... [%zu bytes in all, cut to %zu] ...\n", text->size, limit);
     size_t room = limit - (size_t)n;
     size_t head = character_end(text, cut == CUT_END ? room : room / 2);
     size_t tail = character_begin(text, cut == CUT_END ? text->size : text->size - (room - head));
+    int r = buf_append(ret, text->data, head);
 
-    msgpack_pack_str(&w->packer, head + (size_t)n + text->size - tail);
-    msgpack_pack_str_body(&w->packer, text->data, head);
-    msgpack_pack_str_body(&w->packer, mark, (size_t)n);
-    msgpack_pack_str_body(&w->packer, text->data + tail, text->size - tail);
+    if (r == 0)
+        r = buf_append(ret, mark, (size_t)n);
+    return r < 0 ? r : buf_append(ret, text->data + tail, text->size - tail);
 }
 
-void write_str(Writer *w, PyObject *str, size_t limit, TextCut cut)
+void str_text(StrText *ret, PyObject *str, size_t limit, TextCut cut)
 {
-    Utf8 text _cleanup_(utf8_deinit) = UTF8_NULL;
+    bool whole;
 
-    if (!str || !PyUnicode_Check(str)) {
-        write_nil(w);
-    } else if (utf8_view(str, &text) < 0) {
+    *ret = (StrText){0};
+    if (!str || !PyUnicode_Check(str))
+        return;
+    whole = utf8_view(str, &ret->utf8) == 0;
+    if (!whole)
         PyErr_Clear();
-        write_text(w, "[text left out: out of memory]");
-    } else if (text.size > limit) {
-        write_cut(w, &text, limit, cut);
-    } else {
-        msgpack_pack_str_with_body(&w->packer, text.data, text.size);
-    }
+    if (whole && ret->utf8.size <= limit)
+        ret->text = (Text){ret->utf8.data, ret->utf8.size};
+    else if (whole && make_cut(&ret->cut, &ret->utf8, limit, cut) == 0)
+        ret->text = (Text){(const char *)buf_head(&ret->cut), ret->cut.size};
+    else
+        ret->text = text_of("[text left out: out of memory]");
+}
+
+void str_text_deinit(StrText *text)
+{
+    utf8_deinit(&text->utf8);
+    buf_deinit(&text->cut);
 }

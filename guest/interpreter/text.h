@@ -26,6 +26,14 @@ typedef enum TextCut {
     CUT_MIDDLE,
 } TextCut;
 
-/* Writes a str, or nil for NULL and for what is none. Text over `limit` bytes is cut and says so; the mark is
- * within the limit. */
-void write_str(Writer *w, PyObject *str, size_t limit, TextCut cut);
+/* A str as a field of a message. */
+typedef struct StrText {
+    Text text; /* absent for NULL and for what is no str */
+    Utf8 utf8;
+    Buf cut; /* what `text` points to when it is not all of it */
+} StrText;
+
+/* Text over `limit` bytes is cut and says so; the mark is within the limit. Lives as long as the str and
+ * *ret. */
+void str_text(StrText *ret, PyObject *str, size_t limit, TextCut cut);
+void str_text_deinit(StrText *text);

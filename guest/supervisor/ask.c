@@ -64,17 +64,10 @@ static size_t kind_find(Text kind)
     return SIZE_MAX;
 }
 
-int question_decode(Question *ret, const msgpack_object_map *body, Problem *problem)
+int question_decode(MsgAsk *ret, const msgpack_object_map *body, Problem *problem)
 {
-    /* Their sizes have limits too: a question over those is answered, it breaks nothing. */
-    static const Field fields[] = {
-        FIELD(FIELD_UINT, Question, ask, true, 0),
-        FIELD(FIELD_TEXT, Question, kind, true, 0),
-        FIELD(FIELD_TEXT, Question, name, false, 0),
-        FIELD(FIELD_BYTES, Question, payload, false, 0),
-    };
-    Question question = {.name = {"", 0}};
-    int r = fields_decode(&question, fields, ARRAY_SIZE(fields), body, problem);
+    MsgAsk question;
+    int r = body_decode(&question, MsgAsk, body, problem);
 
     if (r < 0)
         return r;
@@ -84,45 +77,31 @@ int question_decode(Question *ret, const msgpack_object_map *body, Problem *prob
     if (kinds[kind].payload != !!question.payload.data)
         return problem_set(problem, ERR_BAD_REQUEST, "an `ask` of kind %s %s a payload", kinds[kind].kind,
                            kinds[kind].payload ? "without" : "with");
+    if (!question.name.data)
+        question.name = (Text){"", 0};
     *ret = question;
     return 0;
 }
 
-int answer_decode(Answer *ret, const msgpack_object_map *body, Problem *problem)
+int answer_decode(MsgAnswer *ret, const msgpack_object_map *body, Problem *problem)
 {
-    typedef struct Body {
-        uint64_t ask;
-        Text payload;
-        const msgpack_object_map *error;
-    } Body;
-    static const Field fields[] = {
-        FIELD(FIELD_UINT, Body, ask, true, 0),
-        FIELD(FIELD_BYTES, Body, payload, false, LIMIT_ASK),
-        FIELD(FIELD_MAP, Body, error, false, 0),
-    };
-    static const Field error_fields[] = {
-        FIELD(FIELD_TEXT, PythonError, name, true, LIMIT_NOTE),
-        FIELD(FIELD_TEXT, PythonError, message, false, LIMIT_RESULT),
-    };
-    PythonError error = {.message = {"", 0}};
-    Body said = {0};
-    int r = fields_decode(&said, fields, ARRAY_SIZE(fields), body, problem);
+    MsgAnswer said;
+    int r = body_decode(&said, MsgAnswer, body, problem);
 
-    if (r == 0 && !said.payload.data == !said.error)
+    if (r == 0 && !said.payload.data == !said.has_error)
         r = problem_set(problem, ERR_BAD_REQUEST, "an `answer` has either `payload` or `error`");
-    if (r == 0 && said.error)
-        r = fields_decode(&error, error_fields, ARRAY_SIZE(error_fields), said.error, problem);
     if (r == 0)
-        *ret = (Answer){.ask = said.ask, .payload = said.payload, .error = error};
+        *ret = said;
     return r;
 }
 
-Answer question_refusal(const Question *question, const char *why)
+MsgAnswer question_refusal(const MsgAsk *question, const char *why)
 {
     size_t kind = kind_find(question->kind);
     const char *name = kind < ARRAY_SIZE(kinds) ? kinds[kind].refusal : "RuntimeError";
 
-    return (Answer){.ask = question->ask, .error = {.name = text_of(name), .message = text_of(why)}};
+    return (MsgAnswer){
+        .ask = question->ask, .has_error = true, .error = {.name = text_of(name), .message = text_of(why)}};
 }
 
 static Ask *find(const Asks *asks, uint64_t number)
@@ -135,26 +114,7 @@ static Ask *find(const Asks *asks, uint64_t number)
     return NULL;
 }
 
-static int encode(Buf *ret, uint64_t id, const Question *question)
-{
-    Writer w;
-
-    writer_message(&w, ret, MSG_ASK, id, 4);
-    write_key(&w, "ask");
-    write_uint(&w, question->ask);
-    write_key(&w, "kind");
-    write_text_n(&w, question->kind.data, question->kind.size);
-    write_key(&w, "name");
-    write_text_n(&w, question->name.data, question->name.size);
-    write_key(&w, "payload");
-    if (question->payload.data)
-        write_bytes(&w, question->payload.data, question->payload.size);
-    else
-        write_nil(&w);
-    return writer_finish(&w);
-}
-
-const char *asks_add(Asks *asks, uint64_t id, const Question *question)
+const char *asks_add(Asks *asks, uint64_t id, const MsgAsk *question)
 {
     if (asks->mode == ASK_NOBODY)
         return "nobody is there to be asked";
@@ -168,7 +128,7 @@ const char *asks_add(Asks *asks, uint64_t id, const Question *question)
         return "a question of that number waits already";
 
     _cleanup_(ask_freep) Ask *ask = calloc(1, sizeof(*ask));
-    if (!ask || encode(&ask->envelope, id, question) < 0)
+    if (!ask || message_encode(&ask->envelope, MSG_ASK, id, MsgAsk, question) < 0)
         return "there is no memory for a question";
     ask->number = question->ask;
     list_append(&asks->waiting, &ask->link);
@@ -210,38 +170,7 @@ void asks_send_again(Asks *asks)
         ask->sent = false;
 }
 
-static void write_answer(Writer *w, const Answer *answer)
+int answer_encode(Buf *frame, uint64_t id, const MsgAnswer *answer)
 {
-    write_key(w, "ask");
-    write_uint(w, answer->ask);
-    write_key(w, "payload");
-    if (answer->payload.data) {
-        write_bytes(w, answer->payload.data, answer->payload.size);
-        return;
-    }
-    write_nil(w);
-    write_key(w, "error");
-    write_map(w, 2);
-    write_key(w, "name");
-    write_text_n(w, answer->error.name.data, answer->error.name.size);
-    write_key(w, "message");
-    write_text_n(w, answer->error.message.data, answer->error.message.size);
-}
-
-int answer_encode(Buf *frame, uint64_t id, const Answer *answer)
-{
-    size_t mark = 0;
-    Writer w;
-    int r = channel_frame_begin(frame, &mark);
-
-    if (r < 0)
-        return r;
-    writer_message(&w, frame, MSG_ANSWER, id, answer->payload.data ? 2 : 3);
-    write_answer(&w, answer);
-    r = writer_finish(&w);
-    if (r < 0)
-        channel_frame_abort(frame, mark);
-    else
-        channel_frame_end(frame, mark);
-    return r;
+    return channel_say(frame, MSG_ANSWER, id, MsgAnswer, answer);
 }

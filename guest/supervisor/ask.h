@@ -2,7 +2,6 @@
  */
 #pragma once
 
-#include "guest/supervisor/executed.h"
 #include "guest/supervisor/link.h"
 #include "proto/base/list.h"
 
@@ -19,30 +18,18 @@ typedef struct Asks {
     size_t asked; /* in all */
 } Asks;
 
-/* As it is on the wire; points into the message. */
-typedef struct Question {
-    uint64_t ask;
-    Text kind, name, payload; /* payload.data NULL: none */
-} Question;
-
-typedef struct Answer {
-    uint64_t ask;
-    Text payload; /* data NULL: `error` it is */
-    PythonError error;
-} Answer;
-
 void asks_init(Asks *asks, AskMode mode);
 void asks_deinit(Asks *asks); /* empty afterwards, and nobody is asked any more */
 
 /* 0, or -EPROTO with a Problem. */
-int question_decode(Question *ret, const msgpack_object_map *body, Problem *problem);
-int answer_decode(Answer *ret, const msgpack_object_map *body, Problem *problem);
+int question_decode(MsgAsk *ret, const msgpack_object_map *body, Problem *problem);
+int answer_decode(MsgAnswer *ret, const msgpack_object_map *body, Problem *problem);
 
 /* The answer of the supervisor itself to a question that nobody is asked, because of `why`. */
-Answer question_refusal(const Question *question, const char *why);
+MsgAnswer question_refusal(const MsgAsk *question, const char *why);
 
 /* Keeps a question of the call `id`. NULL, or why it is not asked. */
-const char *asks_add(Asks *asks, uint64_t id, const Question *question);
+const char *asks_add(Asks *asks, uint64_t id, const MsgAsk *question);
 
 /* One that waits is answered: it waits no more. false: none of that number does. */
 bool asks_take(Asks *asks, uint64_t ask);
@@ -54,4 +41,4 @@ void asks_send_again(Asks *asks); /* the next controller is to get all that wait
 
 /* Appends to `frame` the `answer` that the interpreter gets, as its channel has it. 0, -ENOBUFS or -ENOMEM.
  */
-int answer_encode(Buf *frame, uint64_t id, const Answer *answer);
+int answer_encode(Buf *frame, uint64_t id, const MsgAnswer *answer);

@@ -120,16 +120,11 @@ static int await_ready(Branch *branch, uint64_t end)
 void branch_finish_reset(Branch *branch)
 {
     Controller *controller = &branch->supervisor->controller;
-    LinkFrame frame;
 
     if (!branch->resetting)
         return;
     branch->resetting = false;
-    if (controller_reply(controller, &frame, branch->reset_id, 1) < 0)
-        return;
-    write_key(&frame.writer, "epoch");
-    write_uint(&frame.writer, branch->epoch);
-    link_end(&controller->link, &frame);
+    controller_reply(controller, branch->reset_id, MsgEpoch, &(MsgEpoch){.epoch = branch->epoch});
 }
 
 int branch_start(Branch *branch)
@@ -197,18 +192,12 @@ static int check_copy(const Branch *branch, Problem *problem)
 
 static int decode_ready(const Message *message, Notes *ret, Problem *problem)
 {
-    typedef struct Ready {
-        Text peer;
-        const msgpack_object_array *not_restored;
-    } Ready;
-    static const Field fields[] = {
-        FIELD(FIELD_TEXT, Ready, peer, false, LIMIT_NOTE),
-        FIELD(FIELD_ARRAY, Ready, not_restored, false, 0),
-    };
-    Ready ready = {0};
-    int r = fields_decode(&ready, fields, ARRAY_SIZE(fields), &message->body, problem);
+    MsgReady ready;
+    int r = body_decode(&ready, MsgReady, &message->body, problem);
 
-    return r == 0 && ready.not_restored ? notes_decode(ret, ready.not_restored, problem) : r;
+    if (r == 0)
+        notes_add_all(ret, &ready.not_restored);
+    return r;
 }
 
 static int on_ready(Branch *branch, const Message *message, Problem *problem)

@@ -231,7 +231,7 @@ int call_on_executed(Branch *branch, const Message *message, Problem *problem)
 {
     Cell *cell = call_of(branch);
     Interpreter *interpreter = &branch->interpreter;
-    Executed executed;
+    MsgCellExecuted executed;
 
     if (!is_of_call(cell, message))
         return problem_set(problem, ERR_BAD_REQUEST, "`executed` that answers no call");
@@ -254,7 +254,7 @@ int call_on_executed(Branch *branch, const Message *message, Problem *problem)
 int call_on_display(Branch *branch, const Message *message, Problem *problem)
 {
     Cell *cell = call_of(branch);
-    Display display;
+    MsgDisplay display;
 
     if (!is_of_call(cell, message))
         return problem_set(problem, ERR_BAD_REQUEST, "`display` that belongs to no call");

@@ -8,7 +8,7 @@
 #define UNREAD_MAXIMUM ((LIMIT_ASKS + 1) * LIMIT_ASK)
 
 /* 0, or negative with a Problem: it is not to be spoken to any more. */
-static int answer(Interpreter *interpreter, uint64_t id, const Answer *answer, Problem *problem)
+static int answer(Interpreter *interpreter, uint64_t id, const MsgAnswer *answer, Problem *problem)
 {
     Buf frame _cleanup_(buf_deinit) = BUF_NULL;
     int r;
@@ -48,7 +48,7 @@ void call_send_asks(Supervisor *supervisor)
 int call_on_ask(Branch *branch, const Message *message, Problem *problem)
 {
     Cell *cell = call_of(branch);
-    Question question;
+    MsgAsk question;
     const char *why = "no call of this question runs";
     int r = question_decode(&question, &message->body, problem);
 
@@ -57,7 +57,7 @@ int call_on_ask(Branch *branch, const Message *message, Problem *problem)
     if (cell && cell->step == CELL_RUNS && message->id == cell->execution_count)
         why = asks_add(&cell->asks, cell->id, &question);
     if (why) {
-        Answer refusal = question_refusal(&question, why);
+        MsgAnswer refusal = question_refusal(&question, why);
 
         return answer(&branch->interpreter, message->id, &refusal, problem);
     }
@@ -69,7 +69,7 @@ int call_on_ask(Branch *branch, const Message *message, Problem *problem)
 int supervisor_answer(Supervisor *supervisor, const Message *message, Problem *problem)
 {
     Cell *cell = supervisor->cell;
-    Answer said;
+    MsgAnswer said;
     int r = answer_decode(&said, &message->body, problem);
 
     if (r < 0 || !cell || cell->step != CELL_RUNS || cell->id != message->id ||

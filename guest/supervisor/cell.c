@@ -10,27 +10,14 @@
 
 static int encode_request(Cell *cell, const Call *call)
 {
-    size_t mark = 0;
-    Writer w;
-    int r = channel_frame_begin(&cell->request, &mark);
+    const MsgCell request = {
+        .code = call->code,
+        .run_id = call->run_id,
+        .execution_count = cell->execution_count,
+        .asks = call->asks != ASK_NOBODY,
+    };
 
-    if (r < 0)
-        return r;
-    writer_message(&w, &cell->request, MSG_EXECUTE, cell->execution_count, call->asks ? 4 : 3);
-    write_key(&w, "code");
-    write_text_n(&w, call->code.data, call->code.size);
-    write_key(&w, "run_id");
-    write_text_n(&w, call->run_id.data, call->run_id.size);
-    write_key(&w, "execution_count");
-    write_uint(&w, cell->execution_count);
-    if (call->asks) {
-        write_key(&w, "asks");
-        write_bool(&w, true);
-    }
-    r = writer_finish(&w);
-    if (r == 0)
-        channel_frame_end(&cell->request, mark);
-    return r;
+    return channel_say(&cell->request, MSG_EXECUTE, cell->execution_count, MsgCell, &request);
 }
 
 static void init_outputs(Cell *cell, const CellLimits *limits)
@@ -82,15 +69,9 @@ Cell *cell_free(Cell *cell)
 
 static void send_output(Cell *cell, Link *link, unsigned stream, const uint8_t *bytes, size_t n)
 {
-    LinkFrame frame;
+    const MsgOutput output = {.stream = stream, .data = {(const char *)bytes, n}};
 
-    if (link_begin(link, &frame, MSG_OUTPUT, cell->id, 2) < 0)
-        return;
-    write_key(&frame.writer, "stream");
-    write_uint(&frame.writer, stream);
-    write_key(&frame.writer, "data");
-    write_bytes(&frame.writer, bytes, n);
-    if (link_end(link, &frame) == 0)
+    if (link_say(link, MSG_OUTPUT, cell->id, MsgOutput, &output) == 0)
         cell->credit--;
 }
 
@@ -101,16 +82,14 @@ void cell_output(Cell *cell, Link *link, unsigned stream, const uint8_t *bytes, 
         send_output(cell, link, stream, bytes, n);
 }
 
-void cell_display(Cell *cell, Link *link, const Display *display)
+void cell_display(Cell *cell, Link *link, const MsgDisplay *display)
 {
-    LinkFrame frame;
+    MsgDisplay event = *display;
 
     if (!displays_add(&cell->displays, display) || !cell->attended || !link_has_room(link))
         return;
-    if (link_begin(link, &frame, MSG_DISPLAY, cell->id, DISPLAY_EVENT_FIELDS) < 0)
-        return;
-    display_write_event(&frame.writer, display);
-    link_end(link, &frame);
+    event.metadata = display_metadata(display);
+    link_say(link, MSG_DISPLAY, cell->id, MsgDisplay, &event);
 }
 
 void cell_unattended(Cell *cell)

@@ -69,7 +69,7 @@ Cell *cell_free(Cell *cell);
 void cell_output(Cell *cell, Link *link, unsigned stream, const uint8_t *bytes, size_t n);
 
 /* A display that came while it runs: kept, and sent as an event. */
-void cell_display(Cell *cell, Link *link, const Display *display);
+void cell_display(Cell *cell, Link *link, const MsgDisplay *display);
 
 /* The controller is gone: events and credit that were under way are lost. The next one's first credit
  * resumes. */

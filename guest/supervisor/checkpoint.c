@@ -151,17 +151,15 @@ static int take_frozen(Checkpoint *checkpoint, pid_t sender, Problem *problem)
 
 static int take_refusal(Checkpoint *checkpoint, const Message *message, Problem *problem)
 {
-    typedef struct Refusal {
-        Text error;
-    } Refusal;
-    static const Field fields[] = {FIELD(FIELD_TEXT, Refusal, error, true, LIMIT_NOTE)};
     Checkpoints *set = checkpoint->set;
-    Refusal refusal = {0};
+    MsgCheckpointed refusal;
     char why[LIMIT_NOTE + 1];
-    int r = fields_decode(&refusal, fields, ARRAY_SIZE(fields), &message->body, problem);
+    int r = body_decode(&refusal, MsgCheckpointed, &message->body, problem);
 
     if (r < 0)
         return r;
+    if (!refusal.error.data)
+        return problem_set(problem, ERR_BAD_REQUEST, "it refused without saying why");
     if (checkpoint->state != CHECKPOINT_KEPT)
         return problem_set(problem, ERR_BAD_REQUEST, "it refused before it was frozen");
     if (message->id == 0 || message->id > checkpoint->restores)

@@ -12,7 +12,7 @@
 #include "guest/supervisor/footprint.h"
 #include "proto/base/list.h"
 #include "proto/base/loop.h"
-#include "proto/wire.h"
+#include "proto/schema.h"
 
 typedef struct Checkpoint Checkpoint;
 typedef struct Checkpoints Checkpoints;
@@ -111,12 +111,23 @@ Checkpoint *checkpoints_birth(const Checkpoints *set); /* NULL when there is non
 /* A kept one, by its id or name; NULL when there is none. */
 Checkpoint *checkpoints_find(const Checkpoints *set, Text id_or_name);
 
-void checkpoint_write_number(Writer *w, uint64_t number);          /* as an id */
-void checkpoint_write_id(Writer *w, const Checkpoint *checkpoint); /* nil when NULL */
-void checkpoint_write_row(Writer *w, const Checkpoint *checkpoint);
-void checkpoints_write(Writer *w, const Checkpoints *set);
-/* As an array of ids; they count as told. */
-void checkpoints_write_evicted(Writer *w, Checkpoints *set);
+typedef char CheckpointId[24];
+
+/* The id of the one of that number. */
+Text checkpoint_id(CheckpointId ret, uint64_t number);
+
+/* What is told of one; points into itself and the checkpoint. */
+typedef struct CheckpointRow {
+    MsgGuestCheckpoint said;
+    CheckpointId id, parent;
+} CheckpointRow;
+
+void checkpoint_say(CheckpointRow *ret, const Checkpoint *checkpoint);
+
+Value checkpoints_say(const Checkpoints *set);         /* an array of them */
+Value checkpoints_say_evicted(const Checkpoints *set); /* an array of ids */
+/* Somebody was told of these. */
+void checkpoints_forget_evicted(Checkpoints *set);
 
 /* room.c */
 

@@ -5,11 +5,10 @@
 
 #include "guest/supervisor/checkpoint.h"
 
-#define ID_SIZE 24
-
-static void set_id(char ret[ID_SIZE], uint64_t number)
+Text checkpoint_id(CheckpointId ret, uint64_t number)
 {
-    snprintf(ret, ID_SIZE, "c%" PRIu64, number);
+    snprintf(ret, sizeof(CheckpointId), "c%" PRIu64, number);
+    return text_of(ret);
 }
 
 static Checkpoint *first_where(const Checkpoints *set, bool (*holds)(const Checkpoint *, const void *),
@@ -51,9 +50,9 @@ static bool has_pid(const Checkpoint *checkpoint, const void *pid)
 static bool is_called(const Checkpoint *checkpoint, const void *what)
 {
     const Text *called = what;
-    char id[ID_SIZE];
+    CheckpointId id;
 
-    set_id(id, checkpoint->number);
+    checkpoint_id(id, checkpoint->number);
     return is_listed(checkpoint) &&
            (text_equal(*called, id) || (checkpoint->name[0] && text_equal(*called, checkpoint->name)));
 }
@@ -114,64 +113,67 @@ Checkpoint *checkpoints_find(const Checkpoints *set, Text id_or_name)
 
 /* What is told */
 
-void checkpoint_write_number(Writer *w, uint64_t number)
-{
-    char id[ID_SIZE];
-
-    set_id(id, number);
-    write_text(w, id);
-}
-
-void checkpoint_write_id(Writer *w, const Checkpoint *checkpoint)
-{
-    if (checkpoint)
-        checkpoint_write_number(w, checkpoint->number);
-    else
-        write_nil(w);
-}
-
-void checkpoint_write_row(Writer *w, const Checkpoint *checkpoint)
+void checkpoint_say(CheckpointRow *ret, const Checkpoint *checkpoint)
 {
     const Checkpoint *parent = checkpoint->parent;
 
     while (parent && !is_listed(parent))
         parent = parent->parent;
-    write_map(w, 8);
-    write_key(w, "id");
-    checkpoint_write_id(w, checkpoint);
-    write_key(w, "name");
-    write_text(w, checkpoint->name[0] ? checkpoint->name : NULL);
-    write_key(w, "branch");
-    write_uint(w, checkpoint->branch);
-    write_key(w, "execution_count");
-    write_uint(w, checkpoint->execution_count);
-    write_key(w, "created");
-    write_double(w, checkpoint->created);
-    write_key(w, "automatic");
-    write_bool(w, checkpoint->kind == CHECKPOINT_AUTOMATIC);
-    write_key(w, "private_bytes");
-    write_uint(w, checkpoint->private_bytes);
-    write_key(w, "parent");
-    checkpoint_write_id(w, parent);
+    ret->said = (MsgGuestCheckpoint){
+        .id = checkpoint_id(ret->id, checkpoint->number),
+        .name = text_of(checkpoint->name[0] ? checkpoint->name : NULL),
+        .branch = checkpoint->branch,
+        .execution_count = checkpoint->execution_count,
+        .created = checkpoint->created,
+        .automatic = checkpoint->kind == CHECKPOINT_AUTOMATIC,
+        .private_bytes = checkpoint->private_bytes,
+        .parent = parent ? checkpoint_id(ret->parent, parent->number) : (Text){0},
+    };
 }
 
-void checkpoints_write(Writer *w, const Checkpoints *set)
+static void write_rows(Writer *w, const void *source)
 {
+    const Checkpoints *set = source;
     Checkpoint *checkpoint;
+    CheckpointRow row;
 
     write_array(w, set->kept);
-    list_foreach (checkpoint, (List *)&set->all, Checkpoint, link)
-        if (is_listed(checkpoint))
-            checkpoint_write_row(w, checkpoint);
+    list_foreach (checkpoint, (List *)&set->all, Checkpoint, link) {
+        if (!is_listed(checkpoint))
+            continue;
+        checkpoint_say(&row, checkpoint);
+        body_write(w, MsgGuestCheckpoint, &row.said);
+    }
 }
 
-void checkpoints_write_evicted(Writer *w, Checkpoints *set)
+Value checkpoints_say(const Checkpoints *set)
 {
-    uint64_t number;
+    return (Value){.write = write_rows, .source = set};
+}
 
-    write_array(w, set->evicted.size / sizeof(number));
-    for (; set->evicted.size > 0; buf_consume(&set->evicted, sizeof(number))) {
-        memcpy(&number, buf_head(&set->evicted), sizeof(number));
-        checkpoint_write_number(w, number);
+static void write_evicted(Writer *w, const void *source)
+{
+    const Checkpoints *set = source;
+    const uint8_t *at = buf_head(&set->evicted);
+    size_t n = set->evicted.size / sizeof(uint64_t);
+
+    write_array(w, n);
+    for (size_t i = 0; i < n; i++) {
+        CheckpointId id;
+        uint64_t number;
+
+        memcpy(&number, at + i * sizeof(number), sizeof(number));
+        checkpoint_id(id, number);
+        write_text(w, id);
     }
+}
+
+Value checkpoints_say_evicted(const Checkpoints *set)
+{
+    return (Value){.write = write_evicted, .source = set};
+}
+
+void checkpoints_forget_evicted(Checkpoints *set)
+{
+    buf_clear(&set->evicted);
 }

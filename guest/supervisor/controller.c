@@ -1,6 +1,7 @@
 #include "guest/supervisor/controller.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "guest/supervisor/supervisor.h"
@@ -13,17 +14,11 @@
 
 void controller_answer_problem(Controller *controller, uint64_t id, const Problem *problem)
 {
-    LinkFrame frame;
+    const MsgError error = {.number = problem->code,
+                            .name = text_of(error_name(problem->code)),
+                            .message = text_of(problem->text)};
 
-    if (link_begin(&controller->link, &frame, MSG_ERROR, id, 3) < 0)
-        return;
-    write_key(&frame.writer, "number");
-    write_uint(&frame.writer, problem->code);
-    write_key(&frame.writer, "name");
-    write_text(&frame.writer, error_name(problem->code));
-    write_key(&frame.writer, "message");
-    write_text(&frame.writer, problem->text);
-    link_end(&controller->link, &frame);
+    link_say(&controller->link, MSG_ERROR, id, MsgError, &error);
 }
 
 void controller_answer(Controller *controller, uint64_t id, ErrorCode code, const char *what, const char *why)
@@ -32,11 +27,6 @@ void controller_answer(Controller *controller, uint64_t id, ErrorCode code, cons
 
     problem_set(&problem, code, "%s: %s", what, why);
     controller_answer_problem(controller, id, &problem);
-}
-
-int controller_reply(Controller *controller, LinkFrame *frame, uint64_t id, size_t fields)
-{
-    return link_begin(&controller->link, frame, MSG_REPLY, id, fields);
 }
 
 void controller_send_record(Controller *controller)
@@ -49,29 +39,12 @@ void controller_send_record(Controller *controller)
 
 /* Orders */
 
-typedef struct WelcomeBody {
-    const msgpack_object_map *env;
-    uint64_t output_limit;
-    uint64_t spill_limit;
-    Text checkpoint;
-    uint64_t checkpoint_budget;
-    uint64_t memory;
-    double orphan_timeout;
-    const msgpack_object_array *imports;
-} WelcomeBody;
-
-static int parse_mode(CheckpointMode *ret, Text text, Problem *problem)
+/* `auto` where it is absent. */
+static CheckpointMode mode_of(Text word)
 {
-    static const char *const names[] = {
-        [CHECKPOINT_AUTO] = "auto", [CHECKPOINT_ALWAYS] = "always", [CHECKPOINT_OFF] = "off"};
-
-    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-        if (text_equal(text, names[i])) {
-            *ret = (CheckpointMode)i;
-            return 0;
-        }
-    }
-    return problem_set(problem, ERR_BAD_REQUEST, "`checkpoint` must be auto, always or off");
+    if (text_equal(word, "always"))
+        return CHECKPOINT_ALWAYS;
+    return text_equal(word, "off") ? CHECKPOINT_OFF : CHECKPOINT_AUTO;
 }
 
 static int decode_environment(Environment *ret, const Supervisor *supervisor, const msgpack_object_map *set,
@@ -82,49 +55,32 @@ static int decode_environment(Environment *ret, const Supervisor *supervisor, co
     return r == -ENOMEM ? problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM)) : r;
 }
 
-static int decode_welcome(Settings *ret, const msgpack_object_array **ret_imports,
-                          const Supervisor *supervisor, const Message *message, Problem *problem)
+static int decode_welcome(Settings *ret, const Supervisor *supervisor, const MsgGuestWelcome *said,
+                          Problem *problem)
 {
-    static const Field fields[] = {
-        FIELD(FIELD_MAP, WelcomeBody, env, false, 0),
-        FIELD(FIELD_UINT, WelcomeBody, output_limit, false, LIMIT_OUTPUT),
-        FIELD(FIELD_UINT, WelcomeBody, spill_limit, false, LIMIT_SPILL),
-        FIELD(FIELD_TEXT, WelcomeBody, checkpoint, false, 0),
-        FIELD(FIELD_UINT, WelcomeBody, checkpoint_budget, false, 0),
-        FIELD(FIELD_UINT, WelcomeBody, memory, false, 0),
-        FIELD(FIELD_DOUBLE, WelcomeBody, orphan_timeout, false, 0),
-        FIELD(FIELD_ARRAY, WelcomeBody, imports, false, 0),
-    };
-    WelcomeBody body = {.output_limit = LIMIT_OUTPUT,
-                        .spill_limit = LIMIT_SPILL,
-                        .checkpoint = {"auto", 4},
-                        .orphan_timeout = supervisor->options->orphan_timeout};
-    int r = fields_decode(&body, fields, ARRAY_SIZE(fields), &message->body, problem);
-
-    if (r == 0)
-        r = parse_mode(&ret->checkpoint, body.checkpoint, problem);
-    if (r == 0 && body.orphan_timeout <= 0)
-        r = problem_set(problem, ERR_BAD_REQUEST, "`orphan_timeout` is out of range");
-    if (r < 0)
-        return r;
-    ret->output_limit = body.output_limit;
-    ret->spill_limit = body.spill_limit;
-    ret->checkpoint_budget = body.checkpoint_budget;
-    ret->memory = body.memory;
-    ret->orphan_timeout = body.orphan_timeout;
-    *ret_imports = body.imports;
-    return decode_environment(&ret->environment, supervisor, body.env, problem);
+    if (said->orphan_timeout <= 0)
+        return problem_set(problem, ERR_BAD_REQUEST, "`orphan_timeout` is out of range");
+    ret->checkpoint = mode_of(said->checkpoint);
+    ret->output_limit = MIN(said->output_limit, LIMIT_OUTPUT); /* where they are absent, too */
+    ret->spill_limit = MIN(said->spill_limit, LIMIT_SPILL);
+    ret->checkpoint_budget = uint_or(said->checkpoint_budget, 0);
+    ret->memory = uint_or(said->memory, 0);
+    ret->orphan_timeout =
+        isnan(said->orphan_timeout) ? supervisor->options->orphan_timeout : said->orphan_timeout;
+    return decode_environment(&ret->environment, supervisor, said->env.map, problem);
 }
 
 static int handle_welcome(Controller *controller, const Message *message, Problem *problem)
 {
     Supervisor *supervisor = controller->supervisor;
     Settings settings = {0};
-    const msgpack_object_array *imports = NULL;
-    int r = decode_welcome(&settings, &imports, supervisor, message, problem);
+    MsgGuestWelcome said;
+    int r = body_decode(&said, MsgGuestWelcome, &message->body, problem);
 
     if (r == 0)
-        r = supervisor_configure(supervisor, &settings, imports, problem);
+        r = decode_welcome(&settings, supervisor, &said, problem);
+    if (r == 0)
+        r = supervisor_configure(supervisor, &settings, said.imports.array ? &said.imports : NULL, problem);
     if (r < 0) {
         environment_deinit(&settings.environment);
         return r;
@@ -140,71 +96,35 @@ static int handle_welcome(Controller *controller, const Message *message, Proble
 
 static int handle_claim(Controller *controller, const Message *message, Problem *problem)
 {
-    typedef struct ClaimBody {
-        const msgpack_object_map *env;
-        Text checkpoint;
-    } ClaimBody;
-    static const Field fields[] = {
-        FIELD(FIELD_MAP, ClaimBody, env, false, 0),
-        FIELD(FIELD_TEXT, ClaimBody, checkpoint, false, 0),
-    };
     Supervisor *supervisor = controller->supervisor;
-    ClaimBody body = {.checkpoint = {"auto", 4}};
     Environment environment;
-    CheckpointMode mode = CHECKPOINT_AUTO;
-    int r = fields_decode(&body, fields, ARRAY_SIZE(fields), &message->body, problem);
+    MsgClaim said;
+    int r = body_decode(&said, MsgClaim, &message->body, problem);
 
     if (r == 0 && !spare_is_one(&supervisor->spare))
         r = problem_set(problem, ERR_BAD_REQUEST, "it is a session already");
     if (r == 0)
-        r = parse_mode(&mode, body.checkpoint, problem);
+        r = decode_environment(&environment, supervisor, said.env.map, problem);
     if (r == 0)
-        r = decode_environment(&environment, supervisor, body.env, problem);
-    if (r == 0)
-        supervisor_claim(supervisor, &environment, mode);
+        supervisor_claim(supervisor, &environment, mode_of(said.checkpoint));
     return r;
 }
 
-typedef struct ExecuteBody {
-    uint64_t branch;
-    Text code;
-    uint64_t code_hash;
-    double timeout;
-    bool stream;
-    Text run_id;
-    Text on_error;
-    Text asks;
-} ExecuteBody;
-
 static int handle_execute(Controller *controller, const Message *message, Problem *problem)
 {
-    static const Field fields[] = {
-        FIELD(FIELD_UINT, ExecuteBody, branch, false, 0),
-        FIELD(FIELD_TEXT, ExecuteBody, code, true, LIMIT_CODE),
-        FIELD(FIELD_UINT, ExecuteBody, code_hash, false, 0),
-        FIELD(FIELD_DOUBLE, ExecuteBody, timeout, true, 0),
-        FIELD(FIELD_BOOL, ExecuteBody, stream, false, 0),
-        FIELD(FIELD_TEXT, ExecuteBody, run_id, true, LIMIT_RUN_ID),
-        FIELD(FIELD_TEXT, ExecuteBody, on_error, false, 0),
-        FIELD(FIELD_TEXT, ExecuteBody, asks, false, 0),
-    };
-    ExecuteBody body = {.on_error = {"keep", 4}};
-    int r = fields_decode(&body, fields, ARRAY_SIZE(fields), &message->body, problem);
+    MsgExecute body;
+    int r = body_decode(&body, MsgExecute, &message->body, problem);
 
     if (r < 0)
         return r;
     if (body.timeout <= 0 || body.timeout > TIMEOUT_MAXIMUM)
         return problem_set(problem, ERR_BAD_REQUEST, "`timeout` is out of range");
-    if (!text_equal(body.on_error, "keep") && !text_equal(body.on_error, "rollback"))
-        return problem_set(problem, ERR_BAD_REQUEST, "`on_error` must be keep or rollback");
-    if (body.asks.data && !text_equal(body.asks, "pause") && !text_equal(body.asks, "count"))
-        return problem_set(problem, ERR_BAD_REQUEST, "`asks` must be pause or count");
 
     Call call = {.id = message->id,
-                 .branch = body.branch,
+                 .branch = uint_or(body.branch, 0),
                  .code = body.code,
                  .run_id = body.run_id,
-                 .code_hash = body.code_hash,
+                 .code_hash = uint_or(body.code_hash, 0),
                  .timeout = body.timeout,
                  .stream = body.stream,
                  .undo = text_equal(body.on_error, "rollback"),
@@ -216,12 +136,8 @@ static int handle_execute(Controller *controller, const Message *message, Proble
 
 static int handle_credit(Controller *controller, const Message *message, Problem *problem)
 {
-    typedef struct CreditBody {
-        uint64_t count;
-    } CreditBody;
-    static const Field fields[] = {FIELD(FIELD_UINT, CreditBody, count, true, LIMIT_CREDIT)};
-    CreditBody body = {0};
-    int r = fields_decode(&body, fields, ARRAY_SIZE(fields), &message->body, problem);
+    MsgCredit body;
+    int r = body_decode(&body, MsgCredit, &message->body, problem);
 
     if (r == 0)
         supervisor_credit(controller->supervisor, message->id, body.count);
@@ -284,59 +200,38 @@ static void on_message(Link *link, const Message *message)
     controller_answer_problem(controller, message->id, &problem);
 }
 
-static void write_branches(Writer *w, const Supervisor *supervisor)
+static void write_branches(Writer *w, const void *source)
 {
+    const Supervisor *supervisor = source;
     Branch *branch;
 
     write_array(w, supervisor->branch_count);
-    list_foreach (branch, (List *)&supervisor->branches, Branch, link) {
-        write_map(w, 3);
-        write_key(w, "branch");
-        write_uint(w, branch->number);
-        write_key(w, "epoch");
-        write_uint(w, branch->epoch);
-        write_key(w, "execution_count");
-        write_uint(w, branch->execution_count);
-    }
-}
-
-static void write_running(Writer *w, const Cell *cell)
-{
-    if (!cell) {
-        write_nil(w);
-        return;
-    }
-    write_map(w, 4);
-    write_key(w, "id");
-    write_uint(w, cell->id);
-    write_key(w, "branch");
-    write_uint(w, cell->branch_number);
-    write_key(w, "run_id");
-    write_text(w, cell->run_id);
-    write_key(w, "code_hash");
-    write_uint(w, cell->code_hash);
+    list_foreach (branch, (List *)&supervisor->branches, Branch, link)
+        body_write(w, MsgGuestBranch,
+                   (&(MsgGuestBranch){.branch = branch->number,
+                                      .epoch = branch->epoch,
+                                      .execution_count = branch->execution_count}));
 }
 
 static void on_open(Link *link)
 {
     const Supervisor *supervisor = container_of(link, Controller, link)->supervisor;
-    LinkFrame frame;
+    const Cell *cell = supervisor->cell;
+    MsgGuestHello hello = {
+        .protocol = PROTOCOL_VERSION,
+        .session = text_of(link->session),
+        .secret = {(const char *)link->secret, sizeof(link->secret)},
+        .peer = text_of(PEER),
+        .branches = {.write = write_branches, .source = supervisor},
+        .has_running = cell,
+    };
 
-    if (link_begin(link, &frame, MSG_GUEST_HELLO, 0, 6) < 0)
-        return;
-    write_key(&frame.writer, "protocol");
-    write_uint(&frame.writer, PROTOCOL_VERSION);
-    write_key(&frame.writer, "session");
-    write_text(&frame.writer, link->session);
-    write_key(&frame.writer, "secret");
-    write_bytes(&frame.writer, link->secret, sizeof(link->secret));
-    write_key(&frame.writer, "peer");
-    write_text(&frame.writer, PEER);
-    write_key(&frame.writer, "branches");
-    write_branches(&frame.writer, supervisor);
-    write_key(&frame.writer, "running");
-    write_running(&frame.writer, supervisor->cell);
-    link_end(link, &frame);
+    if (cell)
+        hello.running = (MsgGuestRunning){.id = cell->id,
+                                          .branch = cell->branch_number,
+                                          .run_id = text_of(cell->run_id),
+                                          .code_hash = cell->code_hash};
+    link_say(link, MSG_GUEST_HELLO, 0, MsgGuestHello, &hello);
 }
 
 static void on_orphan_due(LoopTimer *timer)

@@ -27,6 +27,5 @@ void controller_answer(Controller *controller, uint64_t id, ErrorCode code, cons
 
 void controller_answer_problem(Controller *controller, uint64_t id, const Problem *problem);
 
-/* A reply of so many fields: write them with frame->writer, then link_end(&controller->link, frame). Negative
- * when nobody would get it. */
-int controller_reply(Controller *controller, LinkFrame *frame, uint64_t id, size_t fields);
+/* A reply that is a `type`. 0, or as link_say(). */
+#define controller_reply(controller, id, type, from) link_say(&(controller)->link, MSG_REPLY, id, type, from)

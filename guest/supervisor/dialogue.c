@@ -76,22 +76,13 @@ int interpreter_send(Interpreter *interpreter, Buf *frame)
 int interpreter_ask_checkpoint(Interpreter *interpreter, int end, bool automatic)
 {
     Buf out _cleanup_(buf_deinit) = BUF_NULL;
-    size_t mark = 0;
-    Writer w;
     int r;
 
     if (interpreter->asked || interpreter->divided)
         return -EBUSY;
-    r = channel_frame_begin(&out, &mark);
+    r = channel_say(&out, MSG_CHECKPOINT, 0, MsgFreeze, &(MsgFreeze){.automatic = automatic});
     if (r < 0)
         return r;
-    writer_message(&w, &out, MSG_CHECKPOINT, 0, 1);
-    write_key(&w, "automatic");
-    write_bool(&w, automatic);
-    r = writer_finish(&w);
-    if (r < 0)
-        return r;
-    channel_frame_end(&out, mark);
     r = channel_send(interpreter->channel, &out, &end, 1);
     if (r <= 0) /* some bytes fit into every socket, unless nobody reads it */
         return r == 0 || r == -EAGAIN ? -EBUSY : r;

@@ -54,47 +54,41 @@ void displays_deinit(Displays *displays)
     displays->dropped = 0;
 }
 
-static bool is_clearing(const Display *display)
+static bool is_clearing(const MsgDisplay *display)
 {
     return display->update && !display->display_id.data;
 }
 
 /* Whether it is to wait for something new to be shown. */
-static bool waits(const Display *display)
+static bool waits(const MsgDisplay *display)
 {
-    return display->metadata && display->metadata->size > 0 && display->metadata->ptr[0].val.via.boolean;
+    const msgpack_object_map *metadata = display->metadata.map;
+
+    return metadata && metadata->size > 0 && metadata->ptr[0].val.via.boolean;
 }
 
 /* It is sent on as it is, whatever the limits. */
-static bool is_plain_clearing(const Display *display)
+static bool is_plain_clearing(const MsgDisplay *display)
 {
-    return display->data->size == 0 &&
-           (!display->metadata || display->metadata->size == 0 ||
-            (display->metadata->size == 1 && map_find(display->metadata, "wait") &&
-             display->metadata->ptr[0].val.type == MSGPACK_OBJECT_BOOLEAN));
+    const msgpack_object_map *metadata = display->metadata.map;
+
+    return display->data.map->size == 0 && (!metadata || metadata->size == 0 ||
+                                            (metadata->size == 1 && map_find(metadata, "wait") &&
+                                             metadata->ptr[0].val.type == MSGPACK_OBJECT_BOOLEAN));
 }
 
-int display_decode(Display *ret, const msgpack_object_map *body, Problem *problem)
+int display_check(const MsgDisplay *display, Problem *problem)
 {
-    static const Field fields[] = {
-        FIELD(FIELD_MAP, Display, data, true, 0),
-        FIELD(FIELD_MAP, Display, metadata, false, 0),
-        FIELD(FIELD_TEXT, Display, display_id, false, LIMIT_PATH),
-        FIELD(FIELD_BOOL, Display, is_result, false, 0),
-        FIELD(FIELD_BOOL, Display, update, false, 0),
-    };
-    Display display = {0};
-    int r = fields_decode(&display, fields, ARRAY_SIZE(fields), body, problem);
-
-    if (r < 0)
-        return r;
-    for (uint32_t i = 0; i < display.data->size; i++)
-        if (display.data->ptr[i].key.type != MSGPACK_OBJECT_STR)
-            return problem_set(problem, ERR_BAD_REQUEST, "a MIME type of a display is not text");
-    if (is_clearing(&display) && !is_plain_clearing(&display))
+    if (is_clearing(display) && !is_plain_clearing(display))
         return problem_set(problem, ERR_BAD_REQUEST, "an update of no display in particular shows something");
-    *ret = display;
     return 0;
+}
+
+int display_decode(MsgDisplay *ret, const msgpack_object_map *body, Problem *problem)
+{
+    int r = body_decode(ret, MsgDisplay, body, problem);
+
+    return r < 0 ? r : display_check(ret, problem);
 }
 
 /* Counts the values of a tree into *nodes. false when it is deeper or a chain of maps has more keys than
@@ -127,45 +121,36 @@ static bool measure_map(const msgpack_object_map *map, size_t *nodes)
     return measure(&(msgpack_object){.type = MSGPACK_OBJECT_MAP, .via.map = *map}, 1, 0, nodes);
 }
 
-static void write_map_object(Writer *w, const msgpack_object_map *map)
+static void write_empty_map(Writer *w, const void *source)
 {
-    if (map)
-        write_object(w, &(msgpack_object){.type = MSGPACK_OBJECT_MAP, .via.map = *map});
-    else
-        write_map(w, 0);
+    write_map(w, 0);
 }
 
-static void write_fields(Writer *w, const Display *display)
+Value display_metadata(const MsgDisplay *display)
 {
-    write_key(w, "data");
-    write_map_object(w, display->data);
-    write_key(w, "metadata");
-    write_map_object(w, display->metadata);
-    write_key(w, "display_id");
-    if (display->display_id.data)
-        write_text_n(w, display->display_id.data, display->display_id.size);
-    else
-        write_nil(w);
-    write_key(w, "is_result");
-    write_bool(w, display->is_result);
+    return display->metadata.map ? display->metadata : (Value){.write = write_empty_map};
 }
 
-void display_write_event(Writer *w, const Display *display)
+static int encode(Buf *ret, const MsgDisplay *display)
 {
-    write_fields(w, display);
-    write_key(w, "update");
-    write_bool(w, display->update);
+    const MsgShown shown = {
+        .data = display->data,
+        .metadata = display_metadata(display),
+        .display_id = display->display_id,
+        .is_result = display->is_result,
+    };
+
+    return body_encode(ret, MsgShown, &shown);
 }
 
-static DisplayEntry *entry_new(const Display *display)
+static DisplayEntry *entry_new(const MsgDisplay *display)
 {
     _cleanup_(entry_freep) DisplayEntry *entry = calloc(1, sizeof(*entry));
-    Writer w;
 
     if (!entry)
         return NULL;
     list_init(&entry->link);
-    if (!measure_map(display->data, &entry->nodes) || !measure_map(display->metadata, &entry->nodes))
+    if (!measure_map(display->data.map, &entry->nodes) || !measure_map(display->metadata.map, &entry->nodes))
         return NULL;
     if (display->display_id.data) {
         entry->display_id = text_dup(display->display_id);
@@ -173,12 +158,7 @@ static DisplayEntry *entry_new(const Display *display)
             return NULL;
     }
     entry->encoded.limit = BYTES_MAXIMUM;
-    writer_init(&w, &entry->encoded);
-    write_map(&w, 4);
-    write_fields(&w, display);
-    if (writer_finish(&w) < 0)
-        return NULL;
-    return take(entry);
+    return encode(&entry->encoded, display) < 0 ? NULL : take(entry);
 }
 
 static DisplayEntry *find(const Displays *displays, Text display_id)
@@ -191,7 +171,7 @@ static DisplayEntry *find(const Displays *displays, Text display_id)
     return NULL;
 }
 
-static bool keep(Displays *displays, const Display *display)
+static bool keep(Displays *displays, const MsgDisplay *display)
 {
     _cleanup_(entry_freep) DisplayEntry *entry = entry_new(display);
     DisplayEntry *old =
@@ -217,7 +197,7 @@ static bool keep(Displays *displays, const Display *display)
     return true;
 }
 
-bool displays_add(Displays *displays, const Display *display)
+bool displays_add(Displays *displays, const MsgDisplay *display)
 {
     if (is_clearing(display) && waits(display)) {
         displays->clearing = true;
@@ -228,35 +208,40 @@ bool displays_add(Displays *displays, const Display *display)
     return is_clearing(display) || keep(displays, display);
 }
 
-static void write_notice(Writer *w, size_t dropped)
+static void write_notice_data(Writer *w, const void *source)
 {
     char text[160];
 
     snprintf(text, sizeof(text), "%zu more displays were dropped: a call may have %u, of %u MiB together",
-             dropped, COUNT_MAXIMUM, LIMIT_DISPLAY_BYTES >> 20);
-    write_map(w, 4);
-    write_key(w, "data");
+             *(const size_t *)source, COUNT_MAXIMUM, LIMIT_DISPLAY_BYTES >> 20);
     write_map(w, 1);
     write_key(w, "text/plain");
     write_text(w, text);
-    write_key(w, "metadata");
-    write_map(w, 0);
-    write_key(w, "display_id");
-    write_nil(w);
-    write_key(w, "is_result");
-    write_bool(w, false);
 }
 
-void displays_write(const Displays *displays, Writer *w)
+static void write_notice(Writer *w, size_t dropped)
 {
+    const MsgShown notice = {
+        .data = {.write = write_notice_data, .source = &dropped},
+        .metadata = {.write = write_empty_map},
+    };
+
+    body_write(w, MsgShown, &notice);
+}
+
+static void write_displays(Writer *w, const void *source)
+{
+    const Displays *displays = source;
     DisplayEntry *entry;
 
     write_array(w, displays->count + (displays->dropped > 0));
-    list_foreach (entry, (List *)&displays->entries, DisplayEntry, link) {
-        int r = buf_append(w->buf, buf_head(&entry->encoded), entry->encoded.size);
-        if (r < 0 && w->error == 0)
-            w->error = r;
-    }
+    list_foreach (entry, (List *)&displays->entries, DisplayEntry, link)
+        write_encoded(w, &entry->encoded);
     if (displays->dropped > 0)
         write_notice(w, displays->dropped);
+}
+
+Value displays_say(const Displays *displays)
+{
+    return (Value){.write = write_displays, .source = displays};
 }

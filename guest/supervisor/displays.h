@@ -3,7 +3,7 @@
 
 #include "proto/base/base.h"
 #include "proto/base/list.h"
-#include "proto/wire.h"
+#include "proto/schema.h"
 
 typedef struct Displays {
     List entries; /* of DisplayEntry, in order */
@@ -14,28 +14,19 @@ typedef struct Displays {
     bool clearing;  /* what there is goes when there is something new */
 } Displays;
 
-/* One display as it is on the wire; points into the message. */
-typedef struct Display {
-    const msgpack_object_map *data;
-    const msgpack_object_map *metadata; /* NULL when absent */
-    Text display_id;
-    bool is_result;
-    bool update;
-} Display;
-
 void displays_init(Displays *displays);
 void displays_deinit(Displays *displays);
 
-/* Checks a display: exactly the allowed keys, MIME types that are text. 0, or -EPROTO with a Problem. */
-int display_decode(Display *ret, const msgpack_object_map *body, Problem *problem);
+/* Refuses what shows something in an update of no display in particular. 0, or -EPROTO with a Problem. */
+int display_decode(MsgDisplay *ret, const msgpack_object_map *body, Problem *problem);
+int display_check(const MsgDisplay *display, Problem *problem);
 
 /* Keeps a copy. One with `update` takes the place of that with the same display_id, if there is one; without
  * display_id it takes back all that was shown. What is over the limits is counted and dropped: false then. */
-bool displays_add(Displays *displays, const Display *display);
+bool displays_add(Displays *displays, const MsgDisplay *display);
 
-/* Appends the fields of a display event to a message; DISPLAY_EVENT_FIELDS of them. */
-#define DISPLAY_EVENT_FIELDS 5
-void display_write_event(Writer *w, const Display *display);
+/* Its metadata, an empty map where it has none. */
+Value display_metadata(const MsgDisplay *display);
 
-/* Writes the array `displays` of the record into the buffer of `w`, the notice included. */
-void displays_write(const Displays *displays, Writer *w);
+/* The array `displays` of the record, the notice included. */
+Value displays_say(const Displays *displays);

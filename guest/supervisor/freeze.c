@@ -44,14 +44,10 @@ int branch_freeze(Branch *branch, CheckpointKind kind, const char *name, Reason 
 
 int branch_on_checkpointed(Branch *branch, const Message *message, Problem *problem)
 {
-    typedef struct Checkpointed {
-        Text error;
-    } Checkpointed;
-    static const Field fields[] = {FIELD(FIELD_TEXT, Checkpointed, error, false, LIMIT_NOTE)};
     Checkpoint *checkpoint = take(branch->taking);
-    Checkpointed said = {0};
+    MsgCheckpointed said;
     char why[LIMIT_NOTE + 1] = "";
-    int r = fields_decode(&said, fields, ARRAY_SIZE(fields), &message->body, problem);
+    int r = body_decode(&said, MsgCheckpointed, &message->body, problem);
 
     if (r < 0)
         return r;

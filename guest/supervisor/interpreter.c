@@ -138,19 +138,10 @@ static int send_restore(int frozen, const Ends *ends, uint64_t id, bool branched
 {
     Buf out _cleanup_(buf_deinit) = BUF_NULL;
     int fds[CHANNEL_FDS] = {ends->channel, ends->out, ends->err, ends->ring};
-    size_t mark = 0;
-    Writer w;
-    int r = channel_frame_begin(&out, &mark);
+    int r = channel_say(&out, MSG_RESTORE, id, MsgRestore, &(MsgRestore){.branched = branched});
 
     if (r < 0)
         return r;
-    writer_message(&w, &out, MSG_RESTORE, id, 1);
-    write_key(&w, "branched");
-    write_bool(&w, branched);
-    r = writer_finish(&w);
-    if (r < 0)
-        return r;
-    channel_frame_end(&out, mark);
     r = channel_send(frozen, &out, fds, ends->ring < 0 ? CHANNEL_FDS - 1 : CHANNEL_FDS);
     /* Some bytes fit into every socket, unless nobody reads it. */
     return r == 0 ? -EPIPE : MIN(r, 0);

@@ -139,18 +139,14 @@ void link_accepted(Link *link)
     link->pause = PAUSE_MINIMUM;
 }
 
-int link_begin(Link *link, LinkFrame *frame, MessageKind kind, uint64_t id, size_t fields)
+int link_write(Link *link, MessageKind kind, uint64_t id, const Schema *schema, const void *body)
 {
-    int r = zmtp_socket_begin(&link->socket, &frame->mark);
+    size_t mark;
+    int r = zmtp_socket_begin(&link->socket, &mark);
 
-    if (r == 0)
-        writer_message(&frame->writer, &link->socket.out, kind, id, fields);
-    return r;
-}
-
-int link_end(Link *link, LinkFrame *frame)
-{
-    return zmtp_socket_end(&link->socket, frame->mark, writer_finish(&frame->writer));
+    if (r < 0)
+        return r;
+    return zmtp_socket_end(&link->socket, mark, message_append(&link->socket.out, kind, id, schema, body));
 }
 
 int link_send(Link *link, const Buf *envelope)

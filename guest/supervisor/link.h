@@ -3,7 +3,7 @@
 #pragma once
 
 #include "proto/base/loop.h"
-#include "proto/wire.h"
+#include "proto/schema.h"
 #include "proto/zmtp_socket.h"
 
 typedef struct Link Link;
@@ -33,15 +33,10 @@ void link_connect(Link *link);
 /* The controller has accepted us: the next attempt after a loss is made at once. */
 void link_accepted(Link *link);
 
-/* A message in the making: begin, write `fields` pairs with frame->writer, end. begin says -ENOTCONN when
- * nobody would get it. end gives 0, or the first error of writing; nothing is sent then. */
-typedef struct LinkFrame {
-    Writer writer;
-    size_t mark;
-} LinkFrame;
-
-int link_begin(Link *link, LinkFrame *frame, MessageKind kind, uint64_t id, size_t fields);
-int link_end(Link *link, LinkFrame *frame);
+/* Sends a message whose body is a `type`. 0, -ENOTCONN when nobody would get it, or the first error of
+ * writing; nothing is sent then. */
+#define link_say(link, kind, id, type, from) link_write(link, kind, id, SCHEMA(type), (const type *){from})
+int link_write(Link *link, MessageKind kind, uint64_t id, const Schema *schema, const void *body);
 
 /* Sends an envelope that is already encoded. */
 int link_send(Link *link, const Buf *envelope);

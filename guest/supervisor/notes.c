@@ -18,26 +18,22 @@ void notes_add(Notes *notes, Text text)
         notes->n++;
 }
 
-int notes_decode(Notes *notes, const msgpack_object_array *list, Problem *problem)
+void notes_add_all(Notes *notes, const Value *texts)
 {
-    if (list->size > LIMIT_NOT_RESTORED)
-        return problem_set(problem, ERR_TOO_LARGE, "more than %u notes", LIMIT_NOT_RESTORED);
-    for (uint32_t i = 0; i < list->size; i++) {
-        const msgpack_object *item = &list->ptr[i];
-
-        if (item->type != MSGPACK_OBJECT_STR || item->via.str.size > LIMIT_NOTE)
-            return problem_set(problem, ERR_BAD_REQUEST, "a note that is not a text of at most %u bytes",
-                               LIMIT_NOTE);
-        notes_add(notes, (Text){item->via.str.ptr, item->via.str.size});
-    }
-    return 0;
+    for (uint32_t i = 0; i < value_count(texts); i++)
+        notes_add(notes, value_text(texts, i));
 }
 
-void notes_write(const Notes *notes, Writer *w)
+static void write_notes(Writer *w, const void *source)
 {
-    write_array(w, notes->n);
-    int r = notes->n > 0 ? buf_append(w->buf, buf_head(&notes->encoded), notes->encoded.size) : 0;
+    const Notes *notes = source;
 
-    if (r < 0 && w->error == 0)
-        w->error = r;
+    write_array(w, notes->n);
+    if (notes->n > 0)
+        write_encoded(w, &notes->encoded);
+}
+
+Value notes_say(const Notes *notes)
+{
+    return (Value){.write = write_notes, .source = notes};
 }

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "proto/wire.h"
+#include "proto/schema.h"
 
 typedef struct Notes {
     Buf encoded;
@@ -18,8 +18,8 @@ void notes_deinit(Notes *notes);
  * left out. */
 void notes_add(Notes *notes, Text text);
 
-/* Adds an array of texts that someone else wrote. 0, or -EPROTO with a Problem. */
-int notes_decode(Notes *notes, const msgpack_object_array *list, Problem *problem);
+/* Adds the texts of an array that was received. */
+void notes_add_all(Notes *notes, const Value *texts);
 
 /* As an array of text. */
-void notes_write(const Notes *notes, Writer *w);
+Value notes_say(const Notes *notes);

@@ -82,11 +82,6 @@ void order_refuse(Supervisor *supervisor, ErrorCode code, const char *format, ..
         branch_end(take(supervisor->order.made));
 }
 
-int order_answer(Supervisor *supervisor, LinkFrame *frame, uint64_t id, size_t fields)
-{
-    return controller_reply(&supervisor->controller, frame, id, fields);
-}
-
 void order_cancel(Supervisor *supervisor, const char *why)
 {
     if (order_is_active(&supervisor->order))

@@ -10,7 +10,7 @@
 #include "guest/supervisor/checkpoint.h"
 #include "guest/supervisor/fate.h"
 #include "guest/supervisor/link.h"
-#include "proto/wire.h"
+#include "proto/schema.h"
 
 typedef struct Branch Branch;
 typedef struct Order Order;
@@ -64,8 +64,8 @@ int order_take_checkpoint(Supervisor *supervisor, Branch *branch, CheckpointKind
 /* The order is over. */
 void order_done(Supervisor *supervisor);
 void order_refuse(Supervisor *supervisor, ErrorCode code, const char *format, ...) _printf_(3, 4);
-/* Its answer: `fields` pairs with frame->writer, then link_end(). Negative when nobody would get it. */
-int order_answer(Supervisor *supervisor, LinkFrame *frame, uint64_t id, size_t fields);
+/* Its answer, a `type`. 0, or as link_say(). */
+#define order_answer(supervisor, id, type, from) controller_reply(&(supervisor)->controller, id, type, from)
 
 int order_find_branch(Branch **ret, Supervisor *supervisor, uint64_t number, Problem *problem);
 int order_find_checkpoint(Checkpoint **ret, Supervisor *supervisor, Text id_or_name, Problem *problem);

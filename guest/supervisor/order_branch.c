@@ -5,22 +5,6 @@
 
 #include "guest/supervisor/supervisor.h"
 
-static void reply_empty(Supervisor *supervisor, uint64_t id)
-{
-    LinkFrame frame;
-
-    if (order_answer(supervisor, &frame, id, 0) == 0)
-        link_end(&supervisor->controller.link, &frame);
-}
-
-static void write_counts(Writer *w, uint64_t execution_count, uint64_t epoch)
-{
-    write_key(w, "execution_count");
-    write_uint(w, execution_count);
-    write_key(w, "epoch");
-    write_uint(w, epoch);
-}
-
 /* branch: first a checkpoint of the origin, unless one is named; then the copy of it. */
 
 /* The checkpoint that was taken for the new branch becomes its automatic one: of its state it is. Where there
@@ -43,7 +27,10 @@ static void branch_finish(Supervisor *supervisor, Order *order)
 {
     Branch *branch = order->branch;
     bool made = branch->untold.state == STATE_ROLLED_BACK;
-    LinkFrame frame;
+    MsgBranchMade reply = {.execution_count = branch->execution_count,
+                           .epoch = branch->epoch,
+                           .not_restored = notes_say(&branch->untold.not_restored)};
+    CheckpointId id;
 
     branch_leave_checkpoint(supervisor, order, made);
     if (!made) {
@@ -51,14 +38,9 @@ static void branch_finish(Supervisor *supervisor, Order *order)
         return;
     }
     order->made = NULL;
-    if (order_answer(supervisor, &frame, order->id, 4) == 0) {
-        write_counts(&frame.writer, branch->execution_count, branch->epoch);
-        write_key(&frame.writer, "checkpoint");
-        checkpoint_write_id(&frame.writer, order->checkpoint);
-        write_key(&frame.writer, "not_restored");
-        notes_write(&branch->untold.not_restored, &frame.writer);
-        link_end(&supervisor->controller.link, &frame);
-    }
+    if (order->checkpoint)
+        reply.checkpoint = checkpoint_id(id, order->checkpoint->number);
+    order_answer(supervisor, order->id, MsgBranchMade, &reply);
     fate_deinit(&branch->untold);
     order_done(supervisor);
 }
@@ -89,19 +71,10 @@ static void branch_step(Supervisor *supervisor, Order *order)
 
 int order_branch(Supervisor *supervisor, const Message *message, Problem *problem)
 {
-    typedef struct Body {
-        uint64_t branch, from;
-        Text checkpoint;
-    } Body;
-    static const Field fields[] = {
-        FIELD(FIELD_UINT, Body, branch, true, 0),
-        FIELD(FIELD_UINT, Body, from, true, 0),
-        FIELD(FIELD_TEXT, Body, checkpoint, false, LIMIT_SESSION_NAME),
-    };
     Checkpoint *checkpoint = NULL;
     Branch *from = NULL;
-    Body body = {0};
-    int r = fields_decode(&body, fields, ARRAY_SIZE(fields), &message->body, problem);
+    MsgBranchOrder body;
+    int r = body_decode(&body, MsgBranchOrder, &message->body, problem);
 
     if (r == 0)
         r = order_find_branch(&from, supervisor, body.from, problem);
@@ -146,30 +119,21 @@ static void take_place(Branch *branch, Branch *of)
 
 static void commit_step(Supervisor *supervisor, Order *order)
 {
-    LinkFrame frame;
+    MsgCommitReply reply;
 
     if (order_await(supervisor, order->from) <= 0)
         return;
     take_place(order->from, order->branch);
-    if (order_answer(supervisor, &frame, order->id, 2) == 0) {
-        write_counts(&frame.writer, order->from->execution_count, order->from->epoch);
-        link_end(&supervisor->controller.link, &frame);
-    }
+    reply = (MsgCommitReply){.execution_count = order->from->execution_count, .epoch = order->from->epoch};
+    order_answer(supervisor, order->id, MsgCommitReply, &reply);
     order_done(supervisor);
 }
 
 int order_commit(Supervisor *supervisor, const Message *message, Problem *problem)
 {
-    typedef struct Body {
-        uint64_t branch, from;
-    } Body;
-    static const Field fields[] = {
-        FIELD(FIELD_UINT, Body, branch, true, 0),
-        FIELD(FIELD_UINT, Body, from, true, 0),
-    };
     Branch *branch = NULL, *from = NULL;
-    Body body = {0};
-    int r = fields_decode(&body, fields, ARRAY_SIZE(fields), &message->body, problem);
+    MsgCommitOrder body;
+    int r = body_decode(&body, MsgCommitOrder, &message->body, problem);
 
     if (r == 0)
         r = order_find_branch(&branch, supervisor, body.branch, problem);
@@ -188,21 +152,6 @@ int order_commit(Supervisor *supervisor, const Message *message, Problem *proble
 
 /* close and reset: also while a call runs; it ends with that. */
 
-/* NULL with a Problem when the message names none. */
-static Branch *decode_branch(Supervisor *supervisor, const Message *message, bool required, Problem *problem)
-{
-    typedef struct Body {
-        uint64_t branch;
-    } Body;
-    const Field fields[] = {FIELD(FIELD_UINT, Body, branch, required, 0)};
-    Branch *branch = NULL;
-    Body body = {0};
-
-    if (fields_decode(&body, fields, ARRAY_SIZE(fields), &message->body, problem) == 0)
-        order_find_branch(&branch, supervisor, body.branch, problem);
-    return branch;
-}
-
 static void close_call(Branch *branch)
 {
     Fate fate _cleanup_(fate_deinit) = {.state = STATE_LOST};
@@ -217,16 +166,20 @@ static void close_call(Branch *branch)
 
 int order_close(Supervisor *supervisor, const Message *message, Problem *problem)
 {
-    Branch *branch = decode_branch(supervisor, message, true, problem);
+    Branch *branch = NULL;
+    MsgBranchTarget body;
+    int r = body_decode(&body, MsgBranchTarget, &message->body, problem);
 
-    if (!branch)
-        return -EPROTO;
+    if (r == 0)
+        r = order_find_branch(&branch, supervisor, body.branch, problem);
+    if (r < 0)
+        return r;
     if (branch->number == 0)
         return problem_set(problem, ERR_BAD_REQUEST, "the session itself ends with `stop`");
     order_cancel(supervisor, "a branch was closed meanwhile");
     close_call(branch);
     branch_end(branch);
-    reply_empty(supervisor, message->id);
+    order_answer(supervisor, message->id, MsgNothing, &(MsgNothing){0});
     return 0;
 }
 
@@ -250,10 +203,14 @@ static void end_call(Branch *branch)
 
 int order_reset(Supervisor *supervisor, const Message *message, Problem *problem)
 {
-    Branch *branch = decode_branch(supervisor, message, false, problem);
+    Branch *branch = NULL;
+    MsgReset body;
+    int r = body_decode(&body, MsgReset, &message->body, problem);
 
-    if (!branch)
-        return -EPROTO;
+    if (r == 0)
+        r = order_find_branch(&branch, supervisor, uint_or(body.branch, 0), problem);
+    if (r < 0)
+        return r;
     /* What is under way is done: what it was to get rid of is gone. */
     branch_finish_reset(branch);
     order_cancel(supervisor, "the session was reset meanwhile");

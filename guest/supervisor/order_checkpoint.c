@@ -9,30 +9,16 @@
 static void checkpoint_step(Supervisor *supervisor, Order *order)
 {
     Checkpoints *set = &supervisor->checkpoints;
-    LinkFrame frame;
+    MsgTakenOrder taken = {.dropped = checkpoints_say_evicted(set)};
+    CheckpointRow row;
 
     if (order_take_checkpoint(supervisor, order->branch, CHECKPOINT_BY_HAND, false) <= 0)
         return;
-    if (order_answer(supervisor, &frame, order->id, 2) == 0) {
-        write_key(&frame.writer, "checkpoint");
-        checkpoint_write_row(&frame.writer, order->checkpoint);
-        write_key(&frame.writer, "dropped");
-        checkpoints_write_evicted(&frame.writer, set);
-        link_end(&supervisor->controller.link, &frame);
-    }
+    checkpoint_say(&row, order->checkpoint);
+    taken.checkpoint = row.said;
+    if (order_answer(supervisor, order->id, MsgTakenOrder, &taken) == 0)
+        checkpoints_forget_evicted(set);
     order_done(supervisor);
-}
-
-static bool is_name(Text text)
-{
-    for (size_t i = 0; i < text.size; i++) {
-        char c = text.data[i];
-        bool plain = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-
-        if (!plain && (i == 0 || (c != '.' && c != '_' && c != '-')))
-            return false;
-    }
-    return text.size > 0;
 }
 
 /* Such a name could be mistaken for another one's id. */
@@ -47,7 +33,7 @@ static bool is_id(Text text)
 
 static int check_name(Supervisor *supervisor, Text name, Problem *problem)
 {
-    if (!is_name(name))
+    if (!name_valid(name))
         return problem_set(problem, ERR_BAD_REQUEST,
                            "`name` is 1 to %u of A-Z a-z 0-9 . _ -, beginning with a letter or digit",
                            LIMIT_SESSION_NAME);
@@ -62,17 +48,9 @@ static int check_name(Supervisor *supervisor, Text name, Problem *problem)
 
 int order_checkpoint(Supervisor *supervisor, const Message *message, Problem *problem)
 {
-    typedef struct Body {
-        uint64_t branch;
-        Text name;
-    } Body;
-    static const Field fields[] = {
-        FIELD(FIELD_UINT, Body, branch, true, 0),
-        FIELD(FIELD_TEXT, Body, name, false, LIMIT_SESSION_NAME),
-    };
-    Body body = {0};
+    MsgTakeOrder body;
     Branch *branch = NULL;
-    int r = fields_decode(&body, fields, ARRAY_SIZE(fields), &message->body, problem);
+    int r = body_decode(&body, MsgTakeOrder, &message->body, problem);
 
     if (r == 0)
         r = order_find_branch(&branch, supervisor, body.branch, problem);
@@ -92,15 +70,14 @@ int order_checkpoint(Supervisor *supervisor, const Message *message, Problem *pr
 
 int order_checkpoints(Supervisor *supervisor, const Message *message, Problem *problem)
 {
-    LinkFrame frame;
-    int r = fields_decode(NULL, NULL, 0, &message->body, problem);
+    const MsgGuestCheckpoints reply = {.checkpoints = checkpoints_say(&supervisor->checkpoints)};
+    MsgNothing nothing;
+    int r = body_decode(&nothing, MsgNothing, &message->body, problem);
 
-    if (r < 0 || order_answer(supervisor, &frame, message->id, 1) < 0)
+    if (r < 0)
         return r;
     checkpoints_measure(&supervisor->checkpoints);
-    write_key(&frame.writer, "checkpoints");
-    checkpoints_write(&frame.writer, &supervisor->checkpoints);
-    link_end(&supervisor->controller.link, &frame);
+    order_answer(supervisor, message->id, MsgGuestCheckpoints, &reply);
     return 0;
 }
 
@@ -108,14 +85,9 @@ int order_checkpoints(Supervisor *supervisor, const Message *message, Problem *p
 
 int order_drop(Supervisor *supervisor, const Message *message, Problem *problem)
 {
-    typedef struct Body {
-        Text checkpoint;
-    } Body;
-    static const Field fields[] = {FIELD(FIELD_TEXT, Body, checkpoint, true, LIMIT_SESSION_NAME)};
     Checkpoint *checkpoint = NULL;
-    Body body = {0};
-    LinkFrame frame;
-    int r = fields_decode(&body, fields, ARRAY_SIZE(fields), &message->body, problem);
+    MsgDropOrder body;
+    int r = body_decode(&body, MsgDropOrder, &message->body, problem);
 
     if (r == 0)
         r = order_find_checkpoint(&checkpoint, supervisor, body.checkpoint, problem);
@@ -124,8 +96,7 @@ int order_drop(Supervisor *supervisor, const Message *message, Problem *problem)
     if (r < 0)
         return r;
     checkpoint_drop(checkpoint, NULL);
-    if (order_answer(supervisor, &frame, message->id, 0) == 0)
-        link_end(&supervisor->controller.link, &frame);
+    order_answer(supervisor, message->id, MsgNothing, &(MsgNothing){0});
     return 0;
 }
 
@@ -151,23 +122,19 @@ static void rollback_fail(Supervisor *supervisor, Order *order)
 static void rollback_finish(Supervisor *supervisor, Order *order)
 {
     Branch *branch = order->branch;
-    LinkFrame frame;
+    CheckpointId id;
+    const MsgRolledBackOrder reply = {
+        .checkpoint = checkpoint_id(id, order->number),
+        .execution_count = branch->untold.execution_count,
+        .epoch = branch->epoch,
+        .not_restored = notes_say(&branch->untold.not_restored),
+    };
 
     if (branch->untold.state != STATE_ROLLED_BACK || branch->untold.checkpoint != order->number) {
         rollback_fail(supervisor, order);
         return;
     }
-    if (order_answer(supervisor, &frame, order->id, 4) == 0) {
-        write_key(&frame.writer, "checkpoint");
-        checkpoint_write_number(&frame.writer, order->number);
-        write_key(&frame.writer, "execution_count");
-        write_uint(&frame.writer, branch->untold.execution_count);
-        write_key(&frame.writer, "epoch");
-        write_uint(&frame.writer, branch->epoch);
-        write_key(&frame.writer, "not_restored");
-        notes_write(&branch->untold.not_restored, &frame.writer);
-        link_end(&supervisor->controller.link, &frame);
-    }
+    order_answer(supervisor, order->id, MsgRolledBackOrder, &reply);
     fate_deinit(&branch->untold);
     order_done(supervisor);
 }
@@ -191,18 +158,10 @@ static void rollback_step(Supervisor *supervisor, Order *order)
 
 int order_rollback(Supervisor *supervisor, const Message *message, Problem *problem)
 {
-    typedef struct Body {
-        uint64_t branch;
-        Text checkpoint;
-    } Body;
-    static const Field fields[] = {
-        FIELD(FIELD_UINT, Body, branch, true, 0),
-        FIELD(FIELD_TEXT, Body, checkpoint, true, LIMIT_SESSION_NAME),
-    };
     Checkpoint *checkpoint = NULL;
     Branch *branch = NULL;
-    Body body = {0};
-    int r = fields_decode(&body, fields, ARRAY_SIZE(fields), &message->body, problem);
+    MsgRollbackOrder body;
+    int r = body_decode(&body, MsgRollbackOrder, &message->body, problem);
 
     if (r == 0)
         r = order_find_branch(&branch, supervisor, body.branch, problem);

@@ -4,7 +4,6 @@
 
 #include "guest/channel.h"
 #include "guest/supervisor/supervisor.h"
-#include "guest/supervisor/variables.h"
 #include "proto/base/clock.h"
 
 #define ANSWER_LIMIT (5 * NSEC_PER_SEC)
@@ -20,18 +19,9 @@ static void on_limit_due(LoopTimer *timer)
 static int ask(Branch *branch, uint64_t id)
 {
     Buf frame _cleanup_(buf_deinit) = BUF_NULL;
-    size_t mark = 0;
-    Writer w;
-    int r = channel_frame_begin(&frame, &mark);
+    int r = channel_say(&frame, MSG_NAMESPACE, id, MsgNothing, &(MsgNothing){0});
 
-    if (r < 0)
-        return r;
-    writer_message(&w, &frame, MSG_NAMESPACE, id, 0);
-    r = writer_finish(&w);
-    if (r < 0)
-        return r;
-    channel_frame_end(&frame, mark);
-    return interpreter_send(&branch->interpreter, &frame);
+    return r < 0 ? r : interpreter_send(&branch->interpreter, &frame);
 }
 
 static void namespace_step(Supervisor *supervisor, Order *order)
@@ -56,13 +46,9 @@ static void namespace_step(Supervisor *supervisor, Order *order)
 
 int order_namespace(Supervisor *supervisor, const Message *message, Problem *problem)
 {
-    typedef struct Body {
-        uint64_t branch;
-    } Body;
-    static const Field fields[] = {FIELD(FIELD_UINT, Body, branch, true, 0)};
     Branch *branch = NULL;
-    Body body = {0};
-    int r = fields_decode(&body, fields, ARRAY_SIZE(fields), &message->body, problem);
+    MsgBranchTarget body;
+    int r = body_decode(&body, MsgBranchTarget, &message->body, problem);
 
     if (r == 0)
         r = order_find_branch(&branch, supervisor, body.branch, problem);
@@ -81,22 +67,16 @@ int order_on_namespace(Branch *branch, const Message *message, Problem *problem)
     Interpreter *interpreter = &branch->interpreter;
     bool awaited = order->step == namespace_step && order->branch == branch && order->asked &&
                    message->id == interpreter->questions;
-    LinkFrame frame;
+    MsgNamespace said;
     int r;
 
     if (message->id != interpreter->answers + 1 || message->id > interpreter->questions)
         return problem_set(problem, ERR_BAD_REQUEST, "`namespace` that answers nothing");
     interpreter->answers++;
-    r = variables_check_namespace(&message->body, problem);
+    r = body_decode(&said, MsgNamespace, &message->body, problem);
     if (r < 0 || !awaited)
         return r;
-    if (order_answer(supervisor, &frame, order->id, 2) == 0) {
-        write_key(&frame.writer, "names");
-        write_object(&frame.writer, map_find(&message->body, "names"));
-        write_key(&frame.writer, "more");
-        write_object(&frame.writer, map_find(&message->body, "more"));
-        link_end(&supervisor->controller.link, &frame);
-    }
+    order_answer(supervisor, order->id, MsgNamespace, &said);
     order_done(supervisor);
     return 0;
 }

@@ -25,10 +25,10 @@ static void outcome_begin(Outcome *outcome, const char *status)
 static void set_error(Outcome *outcome, const char *name)
 {
     make_text(outcome->message);
-    outcome->error = (PythonError){text_of(name), text_of(outcome->message), text_of("")};
+    outcome->error = (MsgPythonError){text_of(name), text_of(outcome->message), text_of("")};
 }
 
-void outcome_finished(Outcome *ret, const Executed *executed, LadderCause cause, double timeout)
+void outcome_finished(Outcome *ret, const MsgCellExecuted *executed, LadderCause cause, double timeout)
 {
     bool raised = executed->error.name.data;
 
@@ -38,6 +38,7 @@ void outcome_finished(Outcome *ret, const Executed *executed, LadderCause cause,
                                                          : "ok");
     ret->result = executed->result;
     ret->error = executed->error;
+    ret->has_changed = executed->has_changed;
     ret->changed = executed->changed;
     ret->cpu = executed->cpu;
     ret->peak_memory = executed->peak_memory;
@@ -77,7 +78,7 @@ int outcome_own(Outcome *outcome, Buf *into)
         return -ENOMEM;
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
         move_text(texts[i], outcome, into);
-    outcome->changed = NULL;
+    outcome->has_changed = false;
     return 0;
 }
 
@@ -168,7 +169,7 @@ void outcome_never_begun(Outcome *ret)
 void outcome_settle(Outcome *outcome, const Fate *fate)
 {
     if (fate->state != STATE_KEPT)
-        outcome->changed = NULL;
+        outcome->has_changed = false;
     if (!outcome->speaks_of_state)
         return;
     fate_describe(fate, outcome->message, sizeof(outcome->message));

@@ -11,18 +11,19 @@
 typedef struct Outcome {
     const char *status;
     Text result;
-    PythonError error;                 /* may point into `message` */
-    const msgpack_object_map *changed; /* NULL: nothing that is still true */
-    int exit_code;                     /* -1: did not exit */
-    int signal;                        /* 0: no signal */
-    double cpu;                        /* seconds */
+    MsgPythonError error; /* may point into `message`; without a name there is none */
+    bool has_changed;     /* something that is still true: */
+    MsgChanged changed;
+    int exit_code; /* -1: did not exit */
+    int signal;    /* 0: no signal */
+    double cpu;    /* seconds */
     uint64_t peak_memory;
     bool speaks_of_state; /* `message` is to end with what became of the variables */
     char message[1536];
 } Outcome;
 
 /* The cell came to its end by itself, in time or after it was asked. Points to what `executed` points to. */
-void outcome_finished(Outcome *ret, const Executed *executed, LadderCause cause, double timeout);
+void outcome_finished(Outcome *ret, const MsgCellExecuted *executed, LadderCause cause, double timeout);
 
 /* Its texts outlive the message they came in: copied to `into`, which is empty before. What the cell changed
  * is forgotten. 0 or -ENOMEM. */

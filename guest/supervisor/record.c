@@ -4,167 +4,98 @@
 
 #include "guest/supervisor/checkpoint.h"
 
-static void write_optional_text(Writer *w, Text text)
+/* What the record points to besides the cell. */
+typedef struct Texts {
+    CheckpointId checkpoint;
+    Buf streams[STREAMS];
+    char files[STREAMS][LIMIT_PATH + 128];
+} Texts;
+
+static void texts_deinit(Texts *texts)
 {
-    if (text.data)
-        write_text_n(w, text.data, text.size);
-    else
-        write_nil(w);
+    for (unsigned i = 0; i < STREAMS; i++)
+        buf_deinit(&texts->streams[i]);
 }
 
-static void write_call(Writer *w, const Cell *cell)
+static void set_call(MsgExecuted *record, const Cell *cell)
 {
-    write_key(w, "run_id");
-    write_text(w, cell->run_id);
-    write_key(w, "code_hash");
-    write_uint(w, cell->code_hash);
-    write_key(w, "branch");
-    write_uint(w, cell->branch_number);
-    write_key(w, "status");
-    write_text(w, cell->outcome.status);
+    record->run_id = text_of(cell->run_id);
+    record->code_hash = cell->code_hash;
+    record->branch = cell->branch_number;
+    record->status = text_of(cell->outcome.status);
+    record->execution_count = cell->execution_count;
+    record->duration = cell->duration;
 }
 
-static void write_fate(Writer *w, const Fate *fate)
+static void set_fate(MsgExecuted *record, const Fate *fate, Texts *texts)
 {
     static const char *const states[] = {
         [STATE_KEPT] = "kept", [STATE_ROLLED_BACK] = "rolled_back", [STATE_LOST] = "lost"};
 
-    write_key(w, "state");
-    write_text(w, states[fate->state]);
-    write_key(w, "rolled_back_to");
-    if (fate->state == STATE_ROLLED_BACK) {
-        write_map(w, 2);
-        write_key(w, "checkpoint");
-        checkpoint_write_number(w, fate->checkpoint);
-        write_key(w, "execution_count");
-        write_uint(w, fate->execution_count);
-    } else {
-        write_nil(w);
-    }
-    write_key(w, "not_restored");
-    notes_write(&fate->not_restored, w);
+    record->state = text_of(states[fate->state]);
+    record->has_rolled_back_to = fate->state == STATE_ROLLED_BACK;
+    if (record->has_rolled_back_to)
+        record->rolled_back_to =
+            (MsgRolledBack){checkpoint_id(texts->checkpoint, fate->checkpoint), fate->execution_count};
+    record->not_restored = notes_say(&fate->not_restored);
 }
 
-static void write_protection(Writer *w, const Protection *protection)
+static void set_protection(MsgExecuted *record, const Protection *protection)
 {
-    write_key(w, "state_protection");
-    write_map(w, 3);
-    write_key(w, "level");
-    write_text(w, protection->exists ? "checkpoint" : "none");
-    write_key(w, "execution_count");
-    if (protection->exists)
-        write_uint(w, protection->execution_count);
-    else
-        write_nil(w);
-    write_key(w, "reason");
-    write_text(w, protection->exists ? NULL : protection->reason);
+    record->has_state_protection = true;
+    record->state_protection = (MsgProtection){
+        .level = text_of(protection->exists ? "checkpoint" : "none"),
+        .execution_count = protection->exists ? protection->execution_count : NO_UINT,
+        .reason = text_of(protection->exists ? NULL : protection->reason),
+    };
 }
 
-typedef struct StreamKeys {
-    const char *text, *bytes, *file;
-} StreamKeys;
-
-/* `text` has room for the text of a stream and is empty before and after. */
-static void write_stream(Writer *w, Output *output, const StreamKeys *keys, Buf *text)
+/* The text of a stream, and the path of all of it where it was cut. */
+static int take_stream(Text *ret_text, Text *ret_file, Output *output, Texts *texts, unsigned i)
 {
-    char file[LIMIT_PATH + 128];
+    Buf *text = &texts->streams[i];
     int r = output_text(output, text);
 
-    if (r < 0 && w->error == 0)
-        w->error = r;
-    write_key(w, keys->text);
-    write_text_n(w, text->size ? (const char *)buf_head(text) : "", text->size);
-    buf_clear(text);
-
-    write_key(w, keys->bytes);
-    write_uint(w, output->total);
-    write_key(w, keys->file);
-    if (output->truncated && output_file(output, file, sizeof(file)))
-        write_name(w, file);
-    else
-        write_nil(w);
+    *ret_text = text->size > 0 ? (Text){(const char *)buf_head(text), text->size} : (Text){"", 0};
+    if (output->truncated && output_file(output, texts->files[i], sizeof(texts->files[i])))
+        *ret_file = text_of(texts->files[i]);
+    return r;
 }
 
-static void write_streams(Writer *w, Cell *cell)
+static int set_streams(MsgExecuted *record, Cell *cell, Texts *texts)
 {
-    static const StreamKeys keys[STREAMS] = {{"stdout", "stdout_bytes", "stdout_file"},
-                                             {"stderr", "stderr_bytes", "stderr_file"}};
-    _cleanup_(buf_deinit) Buf text = BUF_NULL;
+    int r = take_stream(&record->out, &record->stdout_file, &cell->output[0], texts, 0);
 
-    for (unsigned i = 0; i < STREAMS; i++)
-        write_stream(w, &cell->output[i], &keys[i], &text);
-    write_key(w, "truncated");
-    write_bool(w, cell->output[0].truncated || cell->output[1].truncated);
+    if (r == 0)
+        r = take_stream(&record->err, &record->stderr_file, &cell->output[1], texts, 1);
+    record->stdout_bytes = cell->output[0].total;
+    record->stderr_bytes = cell->output[1].total;
+    record->truncated = cell->output[0].truncated || cell->output[1].truncated;
+    return r;
 }
 
-static void write_error(Writer *w, const PythonError *error)
+static void set_outcome(MsgExecuted *record, const Outcome *outcome)
 {
-    write_key(w, "error");
-    if (!error->name.data) {
-        write_nil(w);
-        return;
-    }
-    write_map(w, 3);
-    write_key(w, "name");
-    write_optional_text(w, error->name);
-    write_key(w, "message");
-    write_optional_text(w, error->message);
-    write_key(w, "traceback");
-    write_optional_text(w, error->traceback);
-}
-
-static void write_words(Writer *w, const Cell *cell)
-{
-    const Outcome *outcome = &cell->outcome;
-
-    write_key(w, "result");
-    write_optional_text(w, outcome->result);
-    write_key(w, "changed");
-    if (outcome->changed)
-        write_object(w, &(msgpack_object){.type = MSGPACK_OBJECT_MAP, .via.map = *outcome->changed});
-    else
-        write_nil(w);
-    write_key(w, "displays");
-    displays_write(&cell->displays, w);
-    write_error(w, &outcome->error);
-}
-
-static void write_end(Writer *w, const Outcome *outcome, double duration)
-{
-    write_key(w, "signal");
-    if (outcome->signal > 0)
-        write_int(w, outcome->signal);
-    else
-        write_nil(w);
-    write_key(w, "exit_code");
-    if (outcome->exit_code >= 0)
-        write_int(w, outcome->exit_code);
-    else
-        write_nil(w);
-    write_key(w, "duration");
-    write_double(w, duration);
-    write_key(w, "usage");
-    write_map(w, 2);
-    write_key(w, "cpu");
-    write_double(w, outcome->cpu);
-    write_key(w, "peak_memory");
-    write_uint(w, outcome->peak_memory);
+    record->result = outcome->result;
+    record->has_changed = outcome->has_changed;
+    record->changed = outcome->changed;
+    record->has_error = outcome->error.name.data;
+    record->error = outcome->error;
+    record->signal = outcome->signal > 0 ? outcome->signal : NO_INT;
+    record->exit_code = outcome->exit_code >= 0 ? outcome->exit_code : NO_INT;
+    record->usage = (MsgUsage){.cpu = outcome->cpu, .peak_memory = outcome->peak_memory};
 }
 
 int cell_record(Cell *cell, const Fate *fate, uint64_t epoch, Buf *ret)
 {
-    Writer w;
+    Texts texts _cleanup_(texts_deinit) = {0};
+    MsgExecuted record = {.epoch = epoch, .displays = displays_say(&cell->displays)};
+    int r;
 
-    writer_message(&w, ret, MSG_EXECUTED, cell->id, 25);
-    write_call(&w, cell);
-    write_fate(&w, fate);
-    write_protection(&w, &cell->protection);
-    write_key(&w, "epoch");
-    write_uint(&w, epoch);
-    write_key(&w, "execution_count");
-    write_uint(&w, cell->execution_count);
-    write_streams(&w, cell);
-    write_words(&w, cell);
-    write_end(&w, &cell->outcome, cell->duration);
-    return writer_finish(&w);
+    set_call(&record, cell);
+    set_fate(&record, fate, &texts);
+    set_protection(&record, &cell->protection);
+    set_outcome(&record, &cell->outcome);
+    r = set_streams(&record, cell, &texts);
+    return r < 0 ? r : message_encode(ret, MSG_EXECUTED, cell->id, MsgExecuted, &record);
 }

@@ -26,42 +26,29 @@ void spare_deinit(Spare *spare)
 
 /* Names of modules */
 
-static int check_names(const msgpack_object_array *names, const char *field, Problem *problem)
+/* NULL: none. */
+static int keep_names(Buf *ret, const Value *names)
 {
-    if (names->size > LIMIT_IMPORTS)
-        return problem_set(problem, ERR_TOO_LARGE, "`%s` has more than %u names", field, LIMIT_IMPORTS);
-    for (uint32_t i = 0; i < names->size; i++)
-        if (names->ptr[i].type != MSGPACK_OBJECT_STR || names->ptr[i].via.str.size > LIMIT_NOTE)
-            return problem_set(problem, ERR_BAD_REQUEST, "`%s` is an array of texts of at most %u bytes",
-                               field, LIMIT_NOTE);
-    return 0;
-}
-
-static int keep_names(Buf *ret, const msgpack_object_array *names)
-{
+    uint32_t n = names ? value_count(names) : 0;
     Writer w;
 
     buf_clear(ret);
     writer_init(&w, ret);
-    if (names)
-        write_object(&w, &(msgpack_object){.type = MSGPACK_OBJECT_ARRAY, .via.array = *names});
-    else
-        write_array(&w, 0);
+    write_array(&w, n);
+    for (uint32_t i = 0; i < n; i++) {
+        Text name = value_text(names, i);
+
+        write_text_n(&w, name.data, name.size);
+    }
     return writer_finish(&w);
-}
-
-static void write_names(Writer *w, const Buf *names)
-{
-    int r = buf_append(w->buf, buf_head(names), names->size);
-
-    if (r < 0 && w->error == 0)
-        w->error = r;
 }
 
 /* To the interpreter */
 
-static void write_environment(Writer *w, const Environment *environment)
+static void write_environment(Writer *w, const void *source)
 {
+    const Environment *environment = source;
+
     write_map(w, environment->n);
     for (size_t i = 0; i < environment->n; i++) {
         const char *entry = environment->entries[i];
@@ -77,25 +64,16 @@ static int send_prepare(Branch *branch, const Environment *environment, const Bu
 {
     Interpreter *interpreter = &branch->interpreter;
     Buf frame _cleanup_(buf_deinit) = BUF_NULL;
-    size_t mark = 0;
-    Writer w;
-    int r = channel_frame_begin(&frame, &mark);
+    MsgPrepare prepare = {0};
+    int r;
 
+    if (environment)
+        prepare.env = (Value){.write = write_environment, .source = environment};
+    if (imports)
+        prepare.imports = value_encoded(imports);
+    r = channel_say(&frame, MSG_PREPARE, interpreter->prepares + 1, MsgPrepare, &prepare);
     if (r < 0)
         return r;
-    writer_message(&w, &frame, MSG_PREPARE, interpreter->prepares + 1, !!environment + !!imports);
-    if (environment) {
-        write_key(&w, "env");
-        write_environment(&w, environment);
-    }
-    if (imports) {
-        write_key(&w, "imports");
-        write_names(&w, imports);
-    }
-    r = writer_finish(&w);
-    if (r < 0)
-        return r;
-    channel_frame_end(&frame, mark);
     interpreter->prepares++;
     return interpreter_send(interpreter, &frame);
 }
@@ -116,26 +94,18 @@ static void tell_environment(Branch *branch)
 
 void spare_tell(Supervisor *supervisor)
 {
-    Link *link = &supervisor->controller.link;
-    LinkFrame frame;
+    const MsgPrepared prepared = {.failed = value_encoded(&supervisor->spare.failed)};
 
-    if (supervisor->spare.step != SPARE_READY || !supervisor->controller.welcomed ||
-        link_begin(link, &frame, MSG_PREPARED, 0, 1) < 0)
-        return;
-    write_key(&frame.writer, "failed");
-    write_names(&frame.writer, &supervisor->spare.failed);
-    link_end(link, &frame);
+    if (supervisor->spare.step == SPARE_READY && supervisor->controller.welcomed)
+        link_say(&supervisor->controller.link, MSG_PREPARED, 0, MsgPrepared, &prepared);
 }
 
 /* From step to step */
 
-int spare_begin(Supervisor *supervisor, const msgpack_object_array *imports, Problem *problem)
+int spare_begin(Supervisor *supervisor, const Value *imports, Problem *problem)
 {
     Spare *spare = &supervisor->spare;
-    int r = check_names(imports, "imports", problem);
 
-    if (r < 0)
-        return r;
     if (keep_names(&spare->imports, imports) < 0 || keep_names(&spare->failed, NULL) < 0)
         return problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM));
     spare->step = SPARE_STARTS;
@@ -225,28 +195,12 @@ void spare_on_ready(Branch *branch)
         become_ready(supervisor);
 }
 
-int prepared_decode(const msgpack_object_array **ret, const msgpack_object_map *body, Problem *problem)
-{
-    typedef struct Prepared {
-        const msgpack_object_array *failed;
-    } Prepared;
-    static const Field fields[] = {FIELD(FIELD_ARRAY, Prepared, failed, false, 0)};
-    Prepared said = {0};
-    int r = fields_decode(&said, fields, ARRAY_SIZE(fields), body, problem);
-
-    if (r == 0 && said.failed)
-        r = check_names(said.failed, "failed", problem);
-    if (r == 0)
-        *ret = said.failed;
-    return r;
-}
-
 int spare_on_prepared(Branch *branch, const Message *message, Problem *problem)
 {
     Spare *spare = &branch->supervisor->spare;
     Interpreter *interpreter = &branch->interpreter;
-    const msgpack_object_array *failed = NULL;
-    int r = prepared_decode(&failed, &message->body, problem);
+    MsgPrepared said;
+    int r = body_decode(&said, MsgPrepared, &message->body, problem);
 
     if (r < 0)
         return r;
@@ -257,7 +211,7 @@ int spare_on_prepared(Branch *branch, const Message *message, Problem *problem)
         become_ready(branch->supervisor);
     if (spare->step != SPARE_IMPORTS)
         return 0;
-    if (keep_names(&spare->failed, failed) < 0)
+    if (keep_names(&spare->failed, &said.failed) < 0)
         return problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM));
     take_birth(branch);
     return 0;

@@ -33,16 +33,13 @@ bool spare_is_one(const Spare *spare);
 void spare_deinit(Spare *spare);
 
 /* With the first welcome, before its interpreter is started. 0, or -EPROTO with a Problem. */
-int spare_begin(Supervisor *supervisor, const msgpack_object_array *imports, Problem *problem);
+int spare_begin(Supervisor *supervisor, const Value *imports, Problem *problem);
 
 /* A controller that is new has welcomed it as what it is: it is told again. */
 void spare_tell(Supervisor *supervisor);
 
 /* It becomes the session with these settings, which are taken. */
 void spare_become_session(Supervisor *supervisor, const Settings *settings);
-
-/* What the interpreter says: *ret may be NULL. 0, or -EPROTO with a Problem. */
-int prepared_decode(const msgpack_object_array **ret, const msgpack_object_map *body, Problem *problem);
 
 /* Also of sessions: an interpreter that is ready is told of the environment, if it has to be. */
 void spare_on_ready(Branch *branch);

@@ -253,8 +253,7 @@ void supervisor_apply(Supervisor *supervisor, const Settings *settings)
     supervisor->checkpoints.budget = settings->checkpoint_budget;
 }
 
-int supervisor_configure(Supervisor *supervisor, Settings *settings, const msgpack_object_array *imports,
-                         Problem *problem)
+int supervisor_configure(Supervisor *supervisor, Settings *settings, const Value *imports, Problem *problem)
 {
     bool first = !supervisor->configured;
     int r = first && imports ? spare_begin(supervisor, imports, problem) : 0;

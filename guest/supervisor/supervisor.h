@@ -64,8 +64,7 @@ void supervisor_deinit(Supervisor *supervisor);
 /* A welcome: from now on, and for interpreters started from now on; the first one starts one. With `imports`
  * (NULL: none) it is a spare, unless it is a session already. The environment is taken. 0, or -EPROTO with a
  * Problem. */
-int supervisor_configure(Supervisor *supervisor, Settings *settings, const msgpack_object_array *imports,
-                         Problem *problem);
+int supervisor_configure(Supervisor *supervisor, Settings *settings, const Value *imports, Problem *problem);
 void supervisor_apply(Supervisor *supervisor, const Settings *settings); /* just that */
 
 /* `environment` and `checkpoint` are those of the session that a spare becomes. The environment is taken. */

@@ -80,3 +80,12 @@ void artifact_list_sort(ArtifactList *list)
     if (list->n > 1)
         qsort(list->entries, list->n, sizeof(Artifact), compare);
 }
+
+size_t artifact_list_published(const ArtifactList *list)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < list->n; i++)
+        n += !list->entries[i].skipped;
+    return n;
+}

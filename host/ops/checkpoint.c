@@ -5,7 +5,6 @@
 #include "host/sandbox_files.h"
 #include "host/session.h"
 #include "host/sessions.h"
-#include "host/variables.h"
 
 typedef struct CheckpointOrder {
     Order order;
@@ -50,7 +49,7 @@ static void start(Order *order)
         order_fail(order, &problem);
 }
 
-static int keep_files(CheckpointOrder *checkpoint, const Checkpoint *said)
+static int keep_files(CheckpointOrder *checkpoint, const MsgGuestCheckpoint *said)
 {
     const Sandbox *sandbox = checkpoint->order.turn.session->sandbox;
     int store _cleanup_(closep) = snapshot_store(&sandbox->directory, false);
@@ -64,55 +63,36 @@ static int keep_files(CheckpointOrder *checkpoint, const Checkpoint *said)
     return r;
 }
 
-typedef struct Reply {
-    const msgpack_object *checkpoint;
-    const msgpack_object_array *dropped;
-} Reply;
-
-static const Field reply_fields[] = {
-    FIELD(FIELD_OBJECT, Reply, checkpoint, true, 0),
-    FIELD(FIELD_ARRAY, Reply, dropped, true, 0),
-};
-
-static void reply_to_client(Order *order, const Checkpoint *checkpoint, const msgpack_object_array *dropped)
+static void reply_to_client(Order *order, const MsgTakenOrder *said)
 {
     Sandbox *sandbox = order->turn.session->sandbox;
-    Buf body _cleanup_(buf_deinit) = BUF_NULL;
-    Writer w;
+    char name[BRANCH_NAME_SIZE];
+    MsgTaken taken = {.dropped = said->dropped};
 
-    for (uint32_t i = 0; i < dropped->size; i++)
-        sandbox_drop_files(sandbox, (Text){dropped->ptr[i].via.str.ptr, dropped->ptr[i].via.str.size});
-    writer_init(&w, &body);
-    write_map(&w, 2);
-    write_key(&w, "checkpoint");
-    sandbox_write_checkpoint(&w, sandbox, checkpoint);
-    write_key(&w, "dropped");
-    texts_write(&w, dropped);
-    writer_finish(&w);
-    order_reply(order, &body);
+    for (uint32_t i = 0; i < value_count(&said->dropped); i++)
+        sandbox_drop_files(sandbox, value_text(&said->dropped, i));
+    taken.checkpoint = sandbox_checkpoint(sandbox, &said->checkpoint, name);
+    order_answer(order, MsgTaken, &taken);
 }
 
 static int answer(Order *order, const msgpack_object_map *reply, Problem *problem)
 {
     CheckpointOrder *checkpoint = container_of(order, CheckpointOrder, order);
-    Checkpoint said = {0};
-    Reply body = {0};
-    int r = fields_decode(&body, reply_fields, ARRAY_SIZE(reply_fields), reply, problem);
+    MsgTakenOrder said;
+    int r = body_decode(&said, MsgTakenOrder, reply, problem);
 
-    if (r == 0)
-        r = checkpoint_decode(&said, body.checkpoint, problem);
-    if (r == 0)
-        r = checkpoint_ids_check(body.dropped, problem);
     if (r < 0)
         return r;
-    if (checkpoint->copied && (r = keep_files(checkpoint, &said)) < 0) {
+    if (checkpoint->copied && (r = keep_files(checkpoint, &said.checkpoint)) < 0) {
+        Text id = said.checkpoint.id;
+
         problem_set(problem, ERR_INTERNAL,
-                    "the checkpoint %.*s is taken, but the files could not be kept with it: %s",
-                    (int)said.id.size, said.id.data, strerror(-r));
+                    "the checkpoint %.*s is taken, but the files could not be kept with it: %s", (int)id.size,
+                    id.data, strerror(-r));
         order_fail(order, problem);
         return 0;
     }
-    reply_to_client(order, &said, body.dropped);
+    reply_to_client(order, &said);
     return 0;
 }
 
@@ -129,49 +109,30 @@ static void over(Order *order, const Problem *problem)
 static const OrderOps checkpoint_ops = {
     .kind = MSG_CHECKPOINT, .start = start, .answer = answer, .over = over};
 
-typedef struct CheckpointRequest {
-    Text session, instance;
-    Text name;
-    bool files;
-} CheckpointRequest;
-
-static const Field fields[] = {
-    FIELD(FIELD_TEXT, CheckpointRequest, session, true, 0),
-    FIELD(FIELD_TEXT, CheckpointRequest, instance, false, 0),
-    FIELD(FIELD_TEXT, CheckpointRequest, name, false, 0),
-    FIELD(FIELD_BOOL, CheckpointRequest, files, false, 0),
-};
-
-static void queue(Session *session, Request *request, const CheckpointRequest *asked)
+static void queue(Session *session, Request *request, const MsgTake *asked)
 {
     CheckpointOrder *checkpoint = order_new(sizeof(*checkpoint), &checkpoint_ops, session, request);
-    Writer w;
 
     if (!checkpoint)
         return;
     checkpoint->files = asked->files;
     memcpy(checkpoint->name, asked->name.data ? asked->name.data : "", asked->name.size);
-    writer_init(&w, &checkpoint->order.body);
-    write_map(&w, 2);
-    write_key(&w, "branch");
-    write_uint(&w, session->branch);
-    write_key(&w, "name");
-    write_text(&w, asked->name.data ? checkpoint->name : NULL);
-    writer_finish(&w);
+    order_say(&checkpoint->order, MsgTakeOrder,
+              (&(MsgTakeOrder){.branch = session->branch, .name = asked->name}));
     session_order(session, &checkpoint->order);
 }
 
 static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
 {
-    CheckpointRequest asked = {0};
+    MsgTake asked;
     Session *session;
 
-    if (!op_decode(request, &asked, fields, ARRAY_SIZE(fields), body))
+    if (!op_decode(request, &asked, MsgTake, body))
         return;
     session = op_session(controller, request, asked.session, asked.instance);
     if (!session)
         return;
-    if (asked.name.data && !session_name_valid(asked.name))
+    if (asked.name.data && !name_valid(asked.name))
         request_fail_text(
             request, ERR_BAD_REQUEST,
             "a checkpoint's name has 1 to %u of A-Z a-z 0-9 . _ - and begins with a letter or digit",

@@ -2,47 +2,40 @@
 #include "host/sandbox_files.h"
 #include "host/session.h"
 
-typedef struct Reply {
-    const msgpack_object_array *checkpoints;
-} Reply;
+/* What the supervisor said, in its sandbox. */
+typedef struct Listed {
+    const Sandbox *sandbox;
+    const Value *said;
+} Listed;
 
-static const Field fields[] = {FIELD(FIELD_ARRAY, Reply, checkpoints, true, 0)};
-
-static int write_reply(Buf *ret, const Sandbox *sandbox, const msgpack_object_array *list, Problem *problem)
+static void write_rows(Writer *w, const void *source)
 {
-    Writer w;
-    int r = 0;
+    const Listed *listed = source;
+    char name[BRANCH_NAME_SIZE];
+    MsgGuestCheckpoint said;
+    MsgCheckpoint checkpoint;
 
-    writer_init(&w, ret);
-    write_map(&w, 1);
-    write_key(&w, "checkpoints");
-    write_array(&w, list->size);
-    for (uint32_t i = 0; r == 0 && i < list->size; i++) {
-        Checkpoint checkpoint;
-        r = checkpoint_decode(&checkpoint, &list->ptr[i], problem);
-        if (r == 0)
-            sandbox_write_checkpoint(&w, sandbox, &checkpoint);
+    write_array(w, value_count(listed->said));
+    for (uint32_t i = 0; i < value_count(listed->said); i++) {
+        value_row(&said, MsgGuestCheckpoint, listed->said, i);
+        checkpoint = sandbox_checkpoint(listed->sandbox, &said, name);
+        body_write(w, MsgCheckpoint, &checkpoint);
     }
-    writer_finish(&w);
-    return r;
 }
 
 static int answer(Order *order, const msgpack_object_map *reply, Problem *problem)
 {
     Sandbox *sandbox = order->turn.session->sandbox;
-    Buf body _cleanup_(buf_deinit) = BUF_NULL;
-    Reply said = {0};
-    int r = fields_decode(&said, fields, ARRAY_SIZE(fields), reply, problem);
+    MsgGuestCheckpoints said;
+    Listed listed = {sandbox, &said.checkpoints};
+    MsgCheckpoints body = {.checkpoints = {.write = write_rows, .source = &listed}};
+    int r = body_decode(&said, MsgGuestCheckpoints, reply, problem);
 
     if (r < 0)
         return r;
-    if (said.checkpoints->size > LIMIT_CHECKPOINTS)
-        return problem_set(problem, ERR_TOO_LARGE, "more than %u checkpoints", LIMIT_CHECKPOINTS);
-    sandbox_prune_files(sandbox, said.checkpoints);
-    r = write_reply(&body, sandbox, said.checkpoints, problem);
-    if (r == 0)
-        order_reply(order, &body);
-    return r;
+    sandbox_prune_files(sandbox, &said.checkpoints);
+    order_answer(order, MsgCheckpoints, &body);
+    return 0;
 }
 
 static const OrderOps checkpoints_ops = {.kind = MSG_CHECKPOINTS, .answer = answer};
@@ -51,13 +44,10 @@ static void handle(Controller *controller, Request *request, const msgpack_objec
 {
     Session *session = op_target(controller, request, body);
     Order *order = session ? order_new(sizeof(*order), &checkpoints_ops, session, request) : NULL;
-    Writer w;
 
     if (!order)
         return;
-    writer_init(&w, &order->body);
-    write_map(&w, 0);
-    writer_finish(&w);
+    order_say(order, MsgNothing, &(MsgNothing){0});
     session_order(session, order);
 }
 

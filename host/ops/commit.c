@@ -9,15 +9,6 @@ typedef struct CommitOrder {
     uint64_t from; /* the branch whose they are */
 } CommitOrder;
 
-typedef struct Reply {
-    uint64_t execution_count, epoch;
-} Reply;
-
-static const Field reply_fields[] = {
-    FIELD(FIELD_UINT, Reply, execution_count, true, 0),
-    FIELD(FIELD_UINT, Reply, epoch, true, 0),
-};
-
 /* It may have been closed since the commit was asked for. */
 static void start(Order *order)
 {
@@ -36,23 +27,15 @@ static void start(Order *order)
 static int answer(Order *order, const msgpack_object_map *reply, Problem *problem)
 {
     Session *session = order->turn.session;
-    Buf body _cleanup_(buf_deinit) = BUF_NULL;
-    Reply said = {0};
-    Writer w;
-    int r = fields_decode(&said, reply_fields, ARRAY_SIZE(reply_fields), reply, problem);
+    MsgCommitReply said;
+    int r = body_decode(&said, MsgCommitReply, reply, problem);
 
     if (r < 0)
         return r;
     session->epoch = MAX(session->epoch, said.epoch);
     session->execution_count = MAX(session->execution_count, said.execution_count);
-    writer_init(&w, &body);
-    write_map(&w, 2);
-    write_key(&w, "execution_count");
-    write_uint(&w, session->execution_count);
-    write_key(&w, "epoch");
-    write_uint(&w, session->epoch);
-    writer_finish(&w);
-    order_reply(order, &body);
+    said = (MsgCommitReply){.execution_count = session->execution_count, .epoch = session->epoch};
+    order_answer(order, MsgCommitReply, &said);
     return 0;
 }
 
@@ -68,17 +51,6 @@ static void over(Order *order, const Problem *problem)
 }
 
 static const OrderOps commit_ops = {.kind = MSG_COMMIT, .start = start, .answer = answer, .over = over};
-
-typedef struct CommitRequest {
-    Text session, instance;
-    Text branch;
-} CommitRequest;
-
-static const Field fields[] = {
-    FIELD(FIELD_TEXT, CommitRequest, session, true, 0),
-    FIELD(FIELD_TEXT, CommitRequest, instance, false, 0),
-    FIELD(FIELD_TEXT, CommitRequest, branch, true, LIMIT_SESSION_PATH),
-};
 
 /* By its whole name or by the part behind the session's; one that shares the container and is not the trunk.
  */
@@ -97,27 +69,21 @@ static Session *find_source(const Session *session, Text name)
 static void queue(Session *session, Session *from, Request *request)
 {
     CommitOrder *commit = order_new(sizeof(*commit), &commit_ops, session, request);
-    Writer w;
 
     if (!commit)
         return;
     commit->from = from->branch;
-    writer_init(&w, &commit->order.body);
-    write_map(&w, 2);
-    write_key(&w, "branch");
-    write_uint(&w, session->branch);
-    write_key(&w, "from");
-    write_uint(&w, from->branch);
-    writer_finish(&w);
+    order_say(&commit->order, MsgCommitOrder,
+              (&(MsgCommitOrder){.branch = session->branch, .from = from->branch}));
     session_order(session, &commit->order);
 }
 
 static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
 {
-    CommitRequest asked = {0};
+    MsgCommit asked;
     Session *session, *from;
 
-    if (!op_decode(request, &asked, fields, ARRAY_SIZE(fields), body))
+    if (!op_decode(request, &asked, MsgCommit, body))
         return;
     session = op_session(controller, request, asked.session, asked.instance);
     from = session ? find_source(session, asked.branch) : NULL;

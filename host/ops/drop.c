@@ -31,16 +31,11 @@ static void handle(Controller *controller, Request *request, const msgpack_objec
     char checkpoint[LIMIT_SESSION_NAME + 1];
     Session *session = op_checkpoint_target(controller, request, body, checkpoint);
     DropOrder *drop = session ? order_new(sizeof(*drop), &drop_ops, session, request) : NULL;
-    Writer w;
 
     if (!drop)
         return;
     strcpy(drop->checkpoint, checkpoint);
-    writer_init(&w, &drop->order.body);
-    write_map(&w, 1);
-    write_key(&w, "checkpoint");
-    write_text(&w, checkpoint);
-    writer_finish(&w);
+    order_say(&drop->order, MsgDropOrder, &(MsgDropOrder){.checkpoint = text_of(checkpoint)});
     session_order(session, &drop->order);
 }
 

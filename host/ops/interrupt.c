@@ -4,28 +4,9 @@
 #include "host/ops.h"
 #include "host/session.h"
 
-typedef struct Interrupt {
-    Text session, instance;
-    Text run_id;
-} Interrupt;
-
-static const Field fields[] = {
-    FIELD(FIELD_TEXT, Interrupt, session, false, 0),
-    FIELD(FIELD_TEXT, Interrupt, instance, false, 0),
-    FIELD(FIELD_TEXT, Interrupt, run_id, false, LIMIT_RUN_ID),
-};
-
 static void answer(Request *request, bool interrupted)
 {
-    Buf body _cleanup_(buf_deinit) = BUF_NULL;
-    Writer w;
-
-    writer_init(&w, &body);
-    write_map(&w, 1);
-    write_key(&w, "interrupted");
-    write_bool(&w, interrupted);
-    writer_finish(&w);
-    request_reply(request, &body);
+    request_answer(request, MsgInterruptReply, &(MsgInterruptReply){.interrupted = interrupted});
 }
 
 /* One call, wherever it runs or waits. One that has ended is not interrupted. */
@@ -44,10 +25,10 @@ static void interrupt_call(Controller *controller, Request *request, Text run_id
 
 static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
 {
-    Interrupt interrupt = {0};
+    MsgInterrupt interrupt;
     Session *session;
 
-    if (!op_decode(request, &interrupt, fields, ARRAY_SIZE(fields), body))
+    if (!op_decode(request, &interrupt, MsgInterrupt, body))
         return;
     if (interrupt.run_id.data) {
         interrupt_call(controller, request, interrupt.run_id);

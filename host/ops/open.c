@@ -4,7 +4,7 @@
 #include "host/sessions.h"
 
 /* Attaches when nothing that was asked for differs; otherwise says what does. */
-static void attach(Session *session, Request *request, const OptionsGiven *given)
+static void attach(Session *session, Request *request, const MsgOptions *given)
 {
     const char *names[SESSION_OPTION_COUNT];
     size_t n = session_options_differ(&session->sandbox->options, given, names);
@@ -23,7 +23,7 @@ static void attach(Session *session, Request *request, const OptionsGiven *given
     request_fail_options(request, &problem, names, n);
 }
 
-static void open_new(Controller *controller, Request *request, const char *name, const OptionsGiven *given)
+static void open_new(Controller *controller, Request *request, const char *name, const MsgOptions *given)
 {
     SessionOptions options = {0};
     Problem problem = PROBLEM_NULL;
@@ -82,7 +82,7 @@ static void open_later(Controller *controller, Request *request, const msgpack_o
 }
 
 /* Branches are made by `branch` alone, and attached to here. */
-static void open_branch(Controller *controller, Request *request, Text path, const OptionsGiven *given)
+static void open_branch(Controller *controller, Request *request, Text path, const MsgOptions *given)
 {
     Session *session = sessions_find(controller, path);
 
@@ -94,7 +94,7 @@ static void open_branch(Controller *controller, Request *request, Text path, con
                           path.data);
 }
 
-static void open_session(Controller *controller, Request *request, Text name, const OptionsGiven *given,
+static void open_session(Controller *controller, Request *request, Text name, const MsgOptions *given,
                          const msgpack_object_map *body)
 {
     Session *session = sessions_holder(controller, name);
@@ -111,17 +111,13 @@ static void open_session(Controller *controller, Request *request, Text name, co
 
 static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
 {
-    static const char *const own[] = {"session", NULL};
-    const msgpack_object *value = map_find(body, "session");
     Problem problem = PROBLEM_NULL;
-    OptionsGiven given;
-    Text name = {0};
+    MsgOptions given;
+    Text name;
 
-    if (value && value->type == MSGPACK_OBJECT_STR)
-        name = (Text){value->via.str.ptr, value->via.str.size};
-    if (options_given_decode(&given, body, own, &problem) < 0)
+    if (options_given_decode(&given, &name, body, &problem) < 0)
         request_fail(request, &problem);
-    else if (session_name_valid(name))
+    else if (name_valid(name))
         open_session(controller, request, name, &given, body);
     else if (session_path_valid(name))
         open_branch(controller, request, name, &given);

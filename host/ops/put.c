@@ -5,23 +5,6 @@
 
 #include "host/ops/transfer.h"
 
-typedef struct Put {
-    Text session, instance;
-    Text path;
-    uint64_t offset;
-    Text data;
-    bool last;
-} Put;
-
-static const Field fields[] = {
-    FIELD(FIELD_TEXT, Put, session, true, 0),
-    FIELD(FIELD_TEXT, Put, instance, false, 0),
-    FIELD(FIELD_TEXT, Put, path, true, LIMIT_PATH),
-    FIELD(FIELD_UINT, Put, offset, true, 0),
-    FIELD(FIELD_BYTES, Put, data, true, LIMIT_FILE_CHUNK),
-    FIELD(FIELD_BOOL, Put, last, false, 0),
-};
-
 #define UPLOAD_KEY_SIZE (16 + 1 + LIMIT_PATH + 1)
 
 /* Tells the uploads of one session apart: by connection and path. */
@@ -38,27 +21,22 @@ static bool work(TransferJob *job)
     Text path = {job->path, strlen(job->path)};
     Text data = {(const char *)buf_head(&job->data), job->data.size};
     char key[UPLOAD_KEY_SIZE];
-    uint64_t size;
-    Writer w;
+    MsgPutReply reply = {0};
 
     upload_key(key, sizeof(key), job);
-    if (transfer_put(job->dirfd, path, job->offset, data, job->last, owner, owner, key, &size,
+    if (transfer_put(job->dirfd, path, job->offset, data, job->last, owner, owner, key, &reply.size,
                      &job->problem) < 0)
         return false;
-    writer_init(&w, &job->reply);
-    write_map(&w, 1);
-    write_key(&w, "size");
-    write_uint(&w, size);
-    return writer_finish(&w) == 0;
+    return body_encode(&job->reply, MsgPutReply, &reply) == 0;
 }
 
 static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
 {
-    Put put = {0};
+    MsgPut put;
     TransferJob job = {.request = request, .work = work};
     Session *session;
 
-    if (!op_decode(request, &put, fields, ARRAY_SIZE(fields), body))
+    if (!op_decode(request, &put, MsgPut, body))
         return;
     session = op_session(controller, request, put.session, put.instance);
     if (!session)

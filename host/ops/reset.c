@@ -1,29 +1,16 @@
 #include "host/ops.h"
 #include "host/session.h"
 
-typedef struct ResetReply {
-    uint64_t epoch;
-} ResetReply;
-
-static const Field fields[] = {FIELD(FIELD_UINT, ResetReply, epoch, true, 0)};
-
 static int answer(Order *order, const msgpack_object_map *reply, Problem *problem)
 {
     Session *session = order->turn.session;
-    Buf body _cleanup_(buf_deinit) = BUF_NULL;
-    ResetReply said = {0};
-    Writer w;
-    int r = fields_decode(&said, fields, ARRAY_SIZE(fields), reply, problem);
+    MsgEpoch said;
+    int r = body_decode(&said, MsgEpoch, reply, problem);
 
     if (r < 0)
         return r;
-    session->epoch = MAX(session->epoch, said.epoch);
-    writer_init(&w, &body);
-    write_map(&w, 1);
-    write_key(&w, "epoch");
-    write_uint(&w, session->epoch);
-    writer_finish(&w);
-    order_reply(order, &body);
+    session->epoch = said.epoch = MAX(session->epoch, said.epoch);
+    order_answer(order, MsgEpoch, &said);
     return 0;
 }
 
@@ -36,7 +23,7 @@ static void handle(Controller *controller, Request *request, const msgpack_objec
 
     if (!order)
         return;
-    order_write_branch(order);
+    order_say(order, MsgReset, &(MsgReset){.branch = session->branch});
     session_reset(session, order);
 }
 

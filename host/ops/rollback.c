@@ -3,20 +3,6 @@
 #include "host/ops.h"
 #include "host/sandbox_files.h"
 #include "host/session.h"
-#include "host/variables.h"
-
-typedef struct Reply {
-    Text checkpoint;
-    uint64_t execution_count, epoch;
-    const msgpack_object_array *not_restored;
-} Reply;
-
-static const Field reply_fields[] = {
-    FIELD(FIELD_TEXT, Reply, checkpoint, true, LIMIT_SESSION_NAME),
-    FIELD(FIELD_UINT, Reply, execution_count, true, 0),
-    FIELD(FIELD_UINT, Reply, epoch, true, 0),
-    FIELD(FIELD_ARRAY, Reply, not_restored, true, 0),
-};
 
 typedef struct RollbackOrder {
     Order order;
@@ -27,23 +13,17 @@ typedef struct RollbackOrder {
     Problem problem;                         /* or this */
 } RollbackOrder;
 
-static void write_reply(Buf *ret, const Reply *said, bool restored)
+static void write_reply(Buf *ret, const MsgRolledBackOrder *said, bool restored)
 {
-    Writer w;
+    const MsgRollbackReply reply = {
+        .checkpoint = said->checkpoint,
+        .execution_count = said->execution_count,
+        .epoch = said->epoch,
+        .files = text_of(restored ? "restored" : "kept"),
+        .not_restored = said->not_restored,
+    };
 
-    writer_init(&w, ret);
-    write_map(&w, 5);
-    write_key(&w, "checkpoint");
-    write_text_n(&w, said->checkpoint.data, said->checkpoint.size);
-    write_key(&w, "execution_count");
-    write_uint(&w, said->execution_count);
-    write_key(&w, "epoch");
-    write_uint(&w, said->epoch);
-    write_key(&w, "files");
-    write_text(&w, restored ? "restored" : "kept");
-    write_key(&w, "not_restored");
-    texts_write(&w, said->not_restored);
-    writer_finish(&w);
+    body_encode(ret, MsgRollbackReply, &reply);
 }
 
 static void begin_job(RollbackOrder *rollback, void (*run)(FilesJob *job),
@@ -161,12 +141,10 @@ static int answer(Order *order, const msgpack_object_map *reply, Problem *proble
 {
     RollbackOrder *rollback = container_of(order, RollbackOrder, order);
     Session *session = order->turn.session;
-    Reply said = {0};
+    MsgRolledBackOrder said;
     bool matches;
-    int r = fields_decode(&said, reply_fields, ARRAY_SIZE(reply_fields), reply, problem);
+    int r = body_decode(&said, MsgRolledBackOrder, reply, problem);
 
-    if (r == 0)
-        r = texts_check(said.not_restored, LIMIT_NOT_RESTORED, LIMIT_NOTE, "not_restored", problem);
     if (r < 0)
         return r;
     session->epoch = MAX(session->epoch, said.epoch);
@@ -210,18 +188,12 @@ static void handle(Controller *controller, Request *request, const msgpack_objec
     char checkpoint[LIMIT_SESSION_NAME + 1];
     Session *session = op_checkpoint_target(controller, request, body, checkpoint);
     RollbackOrder *rollback = session ? order_new(sizeof(*rollback), &rollback_ops, session, request) : NULL;
-    Writer w;
 
     if (!rollback)
         return;
     strcpy(rollback->checkpoint, checkpoint);
-    writer_init(&w, &rollback->order.body);
-    write_map(&w, 2);
-    write_key(&w, "branch");
-    write_uint(&w, session->branch);
-    write_key(&w, "checkpoint");
-    write_text(&w, checkpoint);
-    writer_finish(&w);
+    order_say(&rollback->order, MsgRollbackOrder,
+              (&(MsgRollbackOrder){.branch = session->branch, .checkpoint = text_of(checkpoint)}));
     session_order(session, &rollback->order);
 }
 

@@ -7,23 +7,9 @@
 #include "host/sessions.h"
 
 typedef struct Run {
-    Text session, instance;
-    Text code;
-    Text run_id;
-    double timeout;
-    bool stream;
-    Text on_error, asks;
+    MsgRun said;
     AskMode ask_mode;
-    const msgpack_object_map *options;
 } Run;
-
-static const Field fields[] = {
-    FIELD(FIELD_TEXT, Run, session, false, 0),      FIELD(FIELD_TEXT, Run, instance, false, 0),
-    FIELD(FIELD_TEXT, Run, code, true, LIMIT_CODE), FIELD(FIELD_TEXT, Run, run_id, true, 0),
-    FIELD(FIELD_DOUBLE, Run, timeout, false, 0),    FIELD(FIELD_BOOL, Run, stream, false, 0),
-    FIELD(FIELD_TEXT, Run, on_error, false, 16),    FIELD(FIELD_MAP, Run, options, false, 0),
-    FIELD(FIELD_TEXT, Run, asks, false, 16),
-};
 
 /* Copies a valid run_id. */
 static bool take_run_id(char *ret, Text text)
@@ -38,8 +24,8 @@ static bool take_run_id(char *ret, Text text)
 /* The same run_id again: join the call or get its record. */
 static void join(Call *call, Request *request, const Run *run)
 {
-    if (call_is_same(call, run->code))
-        call_join(call, request, run->stream, run->ask_mode);
+    if (call_is_same(call, run->said.code))
+        call_join(call, request, run->said.stream, run->ask_mode);
     else
         request_fail_text(request, ERR_BAD_REQUEST,
                           "run_id %s was used for other code; choose a new one for each call", call->run_id);
@@ -48,16 +34,16 @@ static void join(Call *call, Request *request, const Run *run)
 static void queue(Controller *controller, Session *session, Request *request, const Run *run,
                   const char *run_id)
 {
-    double timeout = isnan(run->timeout) ? session->sandbox->options.timeout : run->timeout;
+    double timeout = isnan(run->said.timeout) ? session->sandbox->options.timeout : run->said.timeout;
     Problem problem = PROBLEM_NULL;
-    Call *call = call_new(controller, run_id, run->code, timeout);
+    Call *call = call_new(controller, run_id, run->said.code, timeout);
 
     if (!call) {
         request_fail_text(request, ERR_INTERNAL, "out of memory");
         return;
     }
-    call->rolls_back = text_equal(run->on_error, "rollback");
-    call_join(call, request, run->stream, run->ask_mode);
+    call->rolls_back = text_equal(run->said.on_error, "rollback");
+    call_join(call, request, run->said.stream, run->ask_mode);
     if (session_run(session, call, &problem) < 0)
         call_fail(call, &problem);
 }
@@ -65,16 +51,14 @@ static void queue(Controller *controller, Session *session, Request *request, co
 /* A clean container for this call alone. Its name cannot be one of a user's. */
 static Session *start_ephemeral(Controller *controller, const Run *run, const char *run_id, Problem *problem)
 {
-    static const char *const none[] = {NULL};
-    msgpack_object_map empty = {0};
+    MsgOptions given = run->said.options;
     SessionOptions options = {0};
-    OptionsGiven given;
     Session *session = NULL;
     char name[LIMIT_SESSION_NAME + 1];
 
     snprintf(name, sizeof(name), "~%s", run_id);
-    if (options_given_decode(&given, run->options ? run->options : &empty, none, problem) < 0)
-        return NULL;
+    if (!run->said.has_options)
+        body_clear(&given, MsgOptions);
     if (!given.checkpoint.data)
         given.checkpoint = (Text){"off", 3}; /* there is no later call that would go on from one */
     if (session_options_settle(&options, &given, controller->options, problem) == 0)
@@ -85,17 +69,14 @@ static Session *start_ephemeral(Controller *controller, const Run *run, const ch
 
 static int check(Run *run, char *ret_run_id, Problem *problem)
 {
-    if (!take_run_id(ret_run_id, run->run_id))
+    if (!take_run_id(ret_run_id, run->said.run_id))
         return problem_set(problem, ERR_BAD_REQUEST, "run_id must be %u lower-case hexadecimal digits",
                            LIMIT_RUN_ID);
-    if (!isnan(run->timeout) && !(run->timeout > 0 && run->timeout <= TIMEOUT_MAXIMUM))
+    if (!isnan(run->said.timeout) && !(run->said.timeout > 0 && run->said.timeout <= TIMEOUT_MAXIMUM))
         return problem_set(problem, ERR_BAD_REQUEST, "timeout must be more than 0 and at most %.0f seconds",
                            TIMEOUT_MAXIMUM);
-    if (run->on_error.data && !text_equal(run->on_error, "keep") && !text_equal(run->on_error, "rollback"))
-        return problem_set(problem, ERR_BAD_REQUEST, "on_error must be keep or rollback");
-    if (asks_parse(&run->ask_mode, run->asks) < 0)
-        return problem_set(problem, ERR_BAD_REQUEST, "asks must be pause or count");
-    if (run->session.data && run->options)
+    run->ask_mode = asks_parse(run->said.asks);
+    if (run->said.session.data && run->said.has_options)
         return problem_set(
             problem, ERR_BAD_REQUEST,
             "options belong to a call in a container of its own; a session has those it was opened with");
@@ -104,13 +85,13 @@ static int check(Run *run, char *ret_run_id, Problem *problem)
 
 static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
 {
-    Run run = {.timeout = NAN};
+    Run run;
     Problem problem = PROBLEM_NULL;
     char run_id[LIMIT_RUN_ID + 1];
     Session *session;
     Call *call;
 
-    if (!op_decode(request, &run, fields, ARRAY_SIZE(fields), body))
+    if (!op_decode(request, &run.said, MsgRun, body))
         return;
     if (check(&run, run_id, &problem) < 0) {
         request_fail(request, &problem);
@@ -121,8 +102,8 @@ static void handle(Controller *controller, Request *request, const msgpack_objec
         join(call, request, &run);
         return;
     }
-    if (run.session.data) {
-        session = op_session(controller, request, run.session, run.instance);
+    if (run.said.session.data) {
+        session = op_session(controller, request, run.said.session, run.said.instance);
     } else {
         session = start_ephemeral(controller, &run, run_id, &problem);
         if (!session)

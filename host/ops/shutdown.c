@@ -1,16 +1,10 @@
 #include "host/ops.h"
 
-typedef struct Shutdown {
-    bool keep;
-} Shutdown;
-
-static const Field fields[] = {FIELD(FIELD_BOOL, Shutdown, keep, false, 0)};
-
 static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
 {
-    Shutdown shutdown = {0};
+    MsgShutdown shutdown;
 
-    if (!op_decode(request, &shutdown, fields, ARRAY_SIZE(fields), body))
+    if (!op_decode(request, &shutdown, MsgShutdown, body))
         return;
     list_append(&controller->shutdown_waiters, &request->link);
     controller_shutdown(controller, shutdown.keep);

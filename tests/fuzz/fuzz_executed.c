@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     Message message _cleanup_(message_deinit) = MESSAGE_NULL;
     Buf record _cleanup_(buf_deinit) = BUF_NULL;
     Problem problem = PROBLEM_NULL;
-    Executed executed;
+    MsgExecuted executed;
 
     if (message_decode(&message, data, size, &problem) < 0 ||
         record_decode(&executed, &message.body, &problem) < 0)

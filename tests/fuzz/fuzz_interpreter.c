@@ -5,7 +5,6 @@
 #include "guest/channel.h"
 #include "guest/supervisor/record.h"
 #include "guest/supervisor/spare.h"
-#include "guest/supervisor/variables.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -27,7 +26,7 @@ static void take_executed(Cell *cell, const Message *message)
 {
     Problem problem = PROBLEM_NULL;
     Fate fate = FATE_KEPT;
-    Executed executed;
+    MsgCellExecuted executed;
 
     if (executed_decode(&executed, &cell->displays, &message->body, &problem) == 0) {
         outcome_finished(&cell->outcome, &executed, LADDER_CAUSE_NONE, 1);
@@ -55,7 +54,7 @@ static void check_frame(const Buf *frame)
     message_deinit(&message);
 }
 
-static void give_answer(uint64_t id, const Answer *answer)
+static void give_answer(uint64_t id, const MsgAnswer *answer)
 {
     _cleanup_(buf_deinit) Buf frame = BUF_NULL;
 
@@ -67,13 +66,13 @@ static void give_answer(uint64_t id, const Answer *answer)
 static bool take_question(Cell *cell, const Message *message)
 {
     Problem problem = PROBLEM_NULL;
-    Question question;
+    MsgAsk question;
 
     if (question_decode(&question, &message->body, &problem) < 0)
         return false;
     const char *why = asks_add(&cell->asks, message->id, &question);
     if (why) {
-        Answer refusal = question_refusal(&question, why);
+        MsgAnswer refusal = question_refusal(&question, why);
 
         give_answer(message->id, &refusal);
     }
@@ -86,7 +85,7 @@ static bool take_question(Cell *cell, const Message *message)
 static bool take_answer(Cell *cell, const Message *message)
 {
     Problem problem = PROBLEM_NULL;
-    Answer answer;
+    MsgAnswer answer;
 
     if (answer_decode(&answer, &message->body, &problem) < 0)
         return false;
@@ -99,10 +98,11 @@ static bool take_answer(Cell *cell, const Message *message)
 static bool take_message(Cell *cell, const Message *message)
 {
     Problem problem = PROBLEM_NULL;
-    const msgpack_object_array *names;
-    const msgpack_object *list;
-    Notes notes = NOTES_NULL;
-    Display display;
+    Notes notes _cleanup_(notes_deinit) = NOTES_NULL;
+    MsgNamespace namespace;
+    MsgPrepared prepared;
+    MsgReady ready;
+    MsgDisplay display;
 
     switch (message->kind) {
     case MSG_DISPLAY:
@@ -111,19 +111,17 @@ static bool take_message(Cell *cell, const Message *message)
         displays_add(&cell->displays, &display);
         return true;
     case MSG_READY:
-        list = map_find(&message->body, "not_restored");
-        if (list && list->type == MSGPACK_OBJECT_ARRAY)
-            notes_decode(&notes, &list->via.array, &problem);
-        notes_deinit(&notes);
+        if (body_decode(&ready, MsgReady, &message->body, &problem) == 0)
+            notes_add_all(&notes, &ready.not_restored);
         return true;
     case MSG_ASK:
         return take_question(cell, message);
     case MSG_ANSWER:
         return take_answer(cell, message);
     case MSG_PREPARED:
-        return prepared_decode(&names, &message->body, &problem) == 0;
+        return body_decode(&prepared, MsgPrepared, &message->body, &problem) == 0;
     case MSG_NAMESPACE:
-        return variables_check_namespace(&message->body, &problem) == 0;
+        return body_decode(&namespace, MsgNamespace, &message->body, &problem) == 0;
     default:
         take_executed(cell, message);
         return false;

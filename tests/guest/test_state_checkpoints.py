@@ -458,7 +458,7 @@ def test_changed_is_passed_on(keep):
     controller = keep(FAKE, "off").controller
     changed = {
         "added": [{"name": "a", "type": "int", "shape": [2, 3], "dtype": "i8", "bytes": 8, "repr": "1"}],
-        "changed": [{"name": "b", "type": "str"}],
+        "changed": [{"name": "b", "type": "str", "shape": None, "dtype": None, "bytes": None, "repr": None}],
         "deleted": ["c"],
         "more": 5,
     }

@@ -9,14 +9,14 @@
 #include "guest/supervisor/ladder.h"
 #include "proto/base/clock.h"
 
-static Question question(uint64_t number)
+static MsgAsk question(uint64_t number)
 {
-    return (Question){.ask = number, .kind = {"tool", 4}, .name = {"f", 1}, .payload = {"x", 1}};
+    return (MsgAsk){.ask = number, .kind = {"tool", 4}, .name = {"f", 1}, .payload = {"x", 1}};
 }
 
 static void ask(Asks *asks, uint64_t number, const char *refusal)
 {
-    Question asked = question(number);
+    MsgAsk asked = question(number);
     const char *why = asks_add(asks, 7, &asked);
 
     if (refusal)

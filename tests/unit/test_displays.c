@@ -30,7 +30,7 @@ static bool add_frame(Displays *displays, const Buf *frame)
 {
     Message message = MESSAGE_NULL;
     Problem problem = PROBLEM_NULL;
-    Display display;
+    MsgDisplay display;
 
     assert_int_equal(message_decode(&message, buf_head(frame), frame->size, &problem), 0);
     assert_int_equal(display_decode(&display, &message.body, &problem), 0);
@@ -60,9 +60,11 @@ static void write_all(Written *ret, const Displays *displays)
     Writer w;
 
     *ret = (Written){0};
+    const Value said = displays_say(displays);
+
     writer_message(&w, &ret->frame, MSG_EXECUTED, 1, 1);
     write_key(&w, "displays");
-    displays_write(displays, &w);
+    said.write(&w, said.source);
     assert_int_equal(writer_finish(&w), 0);
     assert_int_equal(message_decode(&ret->message, buf_head(&ret->frame), ret->frame.size, &problem), 0);
     ret->list = &map_find(&ret->message.body, "displays")->via.array;
@@ -176,7 +178,7 @@ static void test_depth_leaves_room_for_the_record(void **state)
     assert_false(add_frame(&displays, &deep));
 }
 
-static int decode_executed(const Buf *frame, Executed *ret, Displays *displays)
+static int decode_executed(const Buf *frame, MsgCellExecuted *ret, Displays *displays)
 {
     Message message = MESSAGE_NULL;
     Problem problem = PROBLEM_NULL;
@@ -191,7 +193,7 @@ static void test_executed_of_nothing(void **state)
 {
     _cleanup_(displays_deinit) Displays displays;
     _cleanup_(buf_deinit) Buf frame = BUF_NULL;
-    Executed executed;
+    MsgCellExecuted executed;
     Writer w;
 
     displays_init(&displays);
@@ -214,15 +216,17 @@ static void test_executed_with_a_long_traceback(void **state)
     for (size_t over = 0; over < 2; over++) {
         _cleanup_(displays_deinit) Displays displays;
         _cleanup_(buf_deinit) Buf frame = BUF_NULL;
-        Executed executed;
+        MsgCellExecuted executed;
         Writer w;
 
         displays_init(&displays);
         writer_message(&w, &frame, MSG_EXECUTED, 1, 1);
         write_key(&w, "error");
-        write_map(&w, 2);
+        write_map(&w, 3);
         write_key(&w, "name");
         write_text(&w, "E");
+        write_key(&w, "message");
+        write_text(&w, "");
         write_key(&w, "traceback");
         write_text_n(&w, text, LIMIT_TRACEBACK + over);
         assert_int_equal(writer_finish(&w), 0);

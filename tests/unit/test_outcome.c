@@ -11,11 +11,11 @@
 #include "guest/supervisor/environment.h"
 #include "guest/supervisor/outcome.h"
 
-static const msgpack_object_map some_changes = {0};
-static const Executed quiet = {.result = {"1", 1}, .changed = &some_changes, .cpu = 0.5, .peak_memory = 7};
-static const Executed raised = {.error = {{"KeyboardInterrupt", 17}, {"", 0}, {"trace", 5}}};
+static const MsgCellExecuted quiet = {.result = {"1", 1}, .has_changed = true, .cpu = 0.5, .peak_memory = 7};
+static const MsgCellExecuted raised = {.has_error = true,
+                                       .error = {{"KeyboardInterrupt", 17}, {"", 0}, {"trace", 5}}};
 
-static void assert_finished(const Executed *executed, LadderCause cause, const char *status,
+static void assert_finished(const MsgCellExecuted *executed, LadderCause cause, const char *status,
                             const char *error)
 {
     Outcome outcome;
@@ -25,7 +25,7 @@ static void assert_finished(const Executed *executed, LadderCause cause, const c
     assert_string_equal(outcome.status, status);
     assert_int_equal(outcome.exit_code, -1);
     assert_int_equal(outcome.signal, 0);
-    assert_ptr_equal(outcome.changed, executed->changed);
+    assert_int_equal(outcome.has_changed, executed->has_changed);
     if (error)
         assert_true(text_equal(outcome.error.name, error));
     else
@@ -74,8 +74,10 @@ static void test_environment_that_is_read_at_start(void **state)
 static void test_words_outlive_their_message(void **state)
 {
     char result[] = "the result", name[] = "Error", message[] = "the message", trace[] = "the trace";
-    const Executed executed = {
-        .result = {result, 10}, .error = {{name, 5}, {message, 11}, {trace, 9}}, .changed = &some_changes};
+    const MsgCellExecuted executed = {.result = {result, 10},
+                                      .has_error = true,
+                                      .error = {{name, 5}, {message, 11}, {trace, 9}},
+                                      .has_changed = true};
     Buf words _cleanup_(buf_deinit) = BUF_NULL;
     Outcome outcome;
 
@@ -89,7 +91,7 @@ static void test_words_outlive_their_message(void **state)
     assert_true(text_equal(outcome.error.name, "Error"));
     assert_true(text_equal(outcome.error.message, "the message"));
     assert_true(text_equal(outcome.error.traceback, "the trace"));
-    assert_null(outcome.changed);
+    assert_false(outcome.has_changed);
 }
 
 static void test_own_words_with_a_message_of_ours(void **state)

@@ -8,8 +8,6 @@
 
 #include "host/session_options.h"
 
-static const char *const own[] = {"session", NULL};
-
 static const Options defaults = {
     .timeout = 30,
     .memory = 1u << 30,
@@ -145,12 +143,13 @@ static size_t differences(const SessionOptions *options, size_t n, void (*write)
                           const char **names)
 {
     Body body;
-    OptionsGiven given;
+    MsgOptions given;
+    Text name;
     Problem problem = PROBLEM_NULL;
     size_t count;
 
     body_init(&body, n, write);
-    assert_int_equal(options_given_decode(&given, &body.message.body, own, &problem), 0);
+    assert_int_equal(options_given_decode(&given, &name, &body.message.body, &problem), 0);
     count = session_options_differ(options, &given, names);
     body_deinit(&body);
     return count;
@@ -159,13 +158,14 @@ static size_t differences(const SessionOptions *options, size_t n, void (*write)
 static void test_settle_and_differ(void **state)
 {
     Body body;
-    OptionsGiven given;
+    MsgOptions given;
+    Text name;
     SessionOptions options = {0};
     Problem problem = PROBLEM_NULL;
     const char *names[SESSION_OPTION_COUNT];
 
     body_init(&body, 3, write_several);
-    assert_int_equal(options_given_decode(&given, &body.message.body, own, &problem), 0);
+    assert_int_equal(options_given_decode(&given, &name, &body.message.body, &problem), 0);
     assert_int_equal(session_options_settle(&options, &given, &defaults, &problem), 0);
     body_deinit(&body);
     assert_int_equal(options.memory, 512u << 20);
@@ -190,12 +190,13 @@ static void test_settle_and_differ(void **state)
 static ErrorCode refused(size_t n, void (*write)(Writer *w), const char *words)
 {
     Body body;
-    OptionsGiven given;
+    MsgOptions given;
+    Text name;
     SessionOptions options = {0};
     Problem problem = PROBLEM_NULL;
 
     body_init(&body, n, write);
-    if (options_given_decode(&given, &body.message.body, own, &problem) == 0)
+    if (options_given_decode(&given, &name, &body.message.body, &problem) == 0)
         assert_true(session_options_settle(&options, &given, &defaults, &problem) < 0);
     session_options_deinit(&options);
     body_deinit(&body);

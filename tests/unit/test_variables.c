@@ -1,5 +1,5 @@
-/* guest/supervisor/variables.h and notes.h: what the interpreter says of its state is checked before it is
- * passed on. */
+/* What the interpreter says of its state is checked before it is passed on: variables of the namespace, and
+ * notes (guest/supervisor/notes.h). */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +8,6 @@
 #include <cmocka.h>
 
 #include "guest/supervisor/notes.h"
-#include "guest/supervisor/variables.h"
 
 /* A message whose body is written by `write`, decoded as it would be on arrival. */
 typedef struct Said {
@@ -72,20 +71,22 @@ static void write_added(Writer *w, size_t n)
 
 static int check_namespace(size_t n)
 {
+    MsgNamespace namespace;
     Said said _cleanup_(said_deinit);
     Problem problem = PROBLEM_NULL;
 
     say(&said, 2, write_namespace, n);
-    return variables_check_namespace(&said.message.body, &problem);
+    return body_decode(&namespace, MsgNamespace, &said.message.body, &problem);
 }
 
 static int check_changed(size_t n)
 {
+    MsgChanged changed;
     Said said _cleanup_(said_deinit);
     Problem problem = PROBLEM_NULL;
 
     say(&said, 4, write_added, n);
-    return variables_check_changed(&said.message.body, &problem);
+    return body_decode(&changed, MsgChanged, &said.message.body, &problem);
 }
 
 static void test_counts(void **state)
@@ -141,11 +142,12 @@ static void write_long_name(Writer *w, size_t n)
 
 static int check(void (*write)(Writer *w, size_t n), size_t n)
 {
+    MsgNamespace namespace;
     Said said _cleanup_(said_deinit);
     Problem problem = PROBLEM_NULL;
 
     say(&said, 2, write, n);
-    return variables_check_namespace(&said.message.body, &problem);
+    return body_decode(&namespace, MsgNamespace, &said.message.body, &problem);
 }
 
 static void test_fields(void **state)
@@ -162,7 +164,7 @@ static void test_fields(void **state)
 
 static void write_notes(Writer *w, size_t n)
 {
-    write_key(w, "notes");
+    write_key(w, "not_restored");
     write_array(w, n);
     for (size_t i = 0; i < n; i++)
         write_text(w, "a thread");
@@ -173,17 +175,24 @@ static int decode_notes(Notes *notes, size_t n)
     Said said _cleanup_(said_deinit);
     Problem problem = PROBLEM_NULL;
 
+    MsgReady ready;
+    int r;
+
     say(&said, 1, write_notes, n);
-    return notes_decode(notes, &map_find(&said.message.body, "notes")->via.array, &problem);
+    r = body_decode(&ready, MsgReady, &said.message.body, &problem);
+    if (r == 0)
+        notes_add_all(notes, &ready.not_restored);
+    return r;
 }
 
 static void assert_written(const Notes *notes, size_t n)
 {
     Buf bytes _cleanup_(buf_deinit) = BUF_NULL;
+    const Value said = notes_say(notes);
     Writer w;
 
     writer_init(&w, &bytes);
-    notes_write(notes, &w);
+    said.write(&w, said.source);
     assert_int_equal(writer_finish(&w), 0);
     assert_int_equal(wire_check(buf_head(&bytes), bytes.size), 0);
     assert_int_equal(notes->n, n);

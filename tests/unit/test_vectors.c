@@ -165,7 +165,6 @@ static const struct {
     {"namespace-interpreter", "nothing"},
     {"namespace-interpreter-names", "namespace-reply"},
     {"reset", "target"},
-    {"reset-guest", "namespace-guest"},
     {"run-reply", "record"},
     {"run-reply-full", "record"},
     {"run-reply-lost", "record"},

@@ -8,7 +8,7 @@
 #include "guest/interpreter/volunteer.h"
 #include "guest/interpreter/descriptors.h"
 #include "guest/interpreter/inbox.h"
-#include "proto/wire.h"
+#include "proto/schema.h"
 
 /* Holds nothing of the interpreter's that others could notice, signals to its group included. */
 static int settle(Copied *copied, uint64_t id, int channel)
@@ -23,7 +23,7 @@ static int settle(Copied *copied, uint64_t id, int channel)
 
 static int decode(const ChannelFrame *frame, Restore *ret)
 {
-    static const Field fields[] = {FIELD(FIELD_BOOL, Restore, branched, true, 0)};
+    MsgRestore said;
     Message message _cleanup_(message_deinit) = MESSAGE_NULL;
     Problem problem = PROBLEM_NULL;
     int r = message_decode(&message, frame->data, frame->size, &problem);
@@ -32,8 +32,10 @@ static int decode(const ChannelFrame *frame, Restore *ret)
         return r;
     if (message.kind != MSG_RESTORE)
         return -EPROTO;
+    r = body_decode(&said, MsgRestore, &message.body, &problem);
     ret->id = message.id;
-    return fields_decode(ret, fields, ARRAY_SIZE(fields), &message.body, &problem);
+    ret->branched = r == 0 && said.branched;
+    return r;
 }
 
 /* 0 in the process brought back, its id in the frozen one; a negative errno when the channel is of no use any

@@ -38,8 +38,9 @@ void notes_add(Notes *notes, const char *format, ...)
     cut_whole(text);
 }
 
-void notes_write(const Notes *notes, Writer *w)
+static void write_notes(Writer *w, const void *source)
 {
+    const Notes *notes = source;
     size_t whole = notes->n > LIMIT_NOT_RESTORED ? LIMIT_NOT_RESTORED - 1 : notes->n;
     char rest[64];
 
@@ -50,4 +51,9 @@ void notes_write(const Notes *notes, Writer *w)
         return;
     snprintf(rest, sizeof(rest), "and %zu more", notes->n - whole);
     write_text(w, rest);
+}
+
+Value notes_say(const Notes *notes)
+{
+    return (Value){.write = write_notes, .source = notes};
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "proto/base/base.h"
-#include "proto/wire.h"
+#include "proto/schema.h"
 
 typedef struct Notes {
     char text[LIMIT_NOT_RESTORED][LIMIT_NOTE + 1];
@@ -15,4 +15,4 @@ void notes_clear(Notes *notes);
 void notes_add(Notes *notes, const char *format, ...) _printf_(2, 3);
 
 /* An array of text. The last one tells how many there was no room for. */
-void notes_write(const Notes *notes, Writer *w);
+Value notes_say(const Notes *notes);

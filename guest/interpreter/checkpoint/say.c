@@ -6,32 +6,29 @@
 
 #include "guest/channel.h"
 #include "guest/interpreter/descriptors.h"
-#include "proto/wire.h"
 
-static int say(MessageKind kind, uint64_t id, const char *error)
+/* Takes what is in `out`. */
+static int say(Buf *out, int r)
 {
-    Buf out _cleanup_(buf_deinit) = BUF_NULL;
-    Writer w;
-    size_t mark;
-    int r = channel_frame_begin(&out, &mark);
-
-    if (r < 0)
-        return r;
-    writer_message(&w, &out, kind, id, kind == MSG_CHECKPOINTED ? 1 : 0);
-    if (kind == MSG_CHECKPOINTED) {
-        write_key(&w, "error");
-        write_text(&w, error);
-    }
-    r = writer_finish(&w);
-    if (r < 0)
-        return r;
-    channel_frame_end(&out, mark);
-    return channel_write(descriptors_channel(), &out);
+    if (r == 0)
+        r = channel_write(descriptors_channel(), out);
+    buf_deinit(out);
+    return r;
 }
 
 int say_frozen(uint64_t id)
 {
-    return say(MSG_FROZEN, id, NULL);
+    Buf out = BUF_NULL;
+
+    return say(&out, channel_say(&out, MSG_FROZEN, id, MsgNothing, &(MsgNothing){0}));
+}
+
+static int say_error(uint64_t id, const char *error)
+{
+    Buf out = BUF_NULL;
+
+    return say(&out, channel_say(&out, MSG_CHECKPOINTED, id, MsgCheckpointed,
+                                 &(MsgCheckpointed){.error = text_of(error)}));
 }
 
 int say_checkpointed(uint64_t id, int error)
@@ -39,7 +36,7 @@ int say_checkpointed(uint64_t id, int error)
     char text[128];
 
     if (error == 0)
-        return say(MSG_CHECKPOINTED, id, NULL);
+        return say_error(id, NULL);
     if (error == -EAGAIN)
         snprintf(text, sizeof(text), "no more processes are allowed (pids)");
     else if (error == -EMFILE || error == -ENFILE)
@@ -48,5 +45,5 @@ int say_checkpointed(uint64_t id, int error)
         snprintf(text, sizeof(text), "there is not enough memory for another process");
     else
         snprintf(text, sizeof(text), "the interpreter cannot be copied: %s", strerror(-error));
-    return say(MSG_CHECKPOINTED, id, text);
+    return say_error(id, text);
 }

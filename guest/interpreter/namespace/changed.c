@@ -5,23 +5,6 @@
 #include "guest/interpreter/namespace/bindings.h"
 #include "guest/interpreter/namespace/variable.h"
 
-typedef enum ChangeKind {
-    CHANGE_ADDED,
-    CHANGE_CHANGED,
-    CHANGE_DELETED,
-    CHANGE_KINDS,
-} ChangeKind;
-
-typedef struct Change {
-    ChangeKind kind;
-    PyObject *name, *value; /* owned; a deleted one has no value */
-} Change;
-
-typedef struct Changes {
-    Change kept[LIMIT_CHANGED];
-    size_t count, more, of_kind[CHANGE_KINDS];
-} Changes;
-
 /* Leaves what is kept as it is, of which only `count` are there. */
 static void changes_init(Changes *changes)
 {
@@ -42,7 +25,7 @@ static void note_change(void *context, PyObject *name, bool before, PyObject *va
     changes->of_kind[kind]++;
 }
 
-static void release(Changes *changes)
+void changes_release(Changes *changes)
 {
     for (size_t i = 0; i < changes->count; i++) {
         Py_DECREF(changes->kept[i].name);
@@ -50,9 +33,8 @@ static void release(Changes *changes)
     }
 }
 
-static void write_kind(Writer *w, const Changes *changes, const char *key, ChangeKind kind)
+static void write_kind(Writer *w, const Changes *changes, ChangeKind kind)
 {
-    write_key(w, key);
     write_array(w, changes->of_kind[kind]);
     for (size_t i = 0; i < changes->count; i++) {
         const Change *change = &changes->kept[i];
@@ -65,22 +47,33 @@ static void write_kind(Writer *w, const Changes *changes, const char *key, Chang
     }
 }
 
-void write_changed(Writer *w)
+static void write_added(Writer *w, const void *changes)
 {
-    Changes changes;
+    write_kind(w, changes, CHANGE_ADDED);
+}
 
-    changes_init(&changes);
+static void write_changed(Writer *w, const void *changes)
+{
+    write_kind(w, changes, CHANGE_CHANGED);
+}
 
-    bindings_collect(note_change, &changes);
-    if (changes.count == 0) {
-        write_nil(w);
-        return;
-    }
-    write_map(w, 4);
-    write_kind(w, &changes, "added", CHANGE_ADDED);
-    write_kind(w, &changes, "changed", CHANGE_CHANGED);
-    write_kind(w, &changes, "deleted", CHANGE_DELETED);
-    write_key(w, "more");
-    write_uint(w, changes.more);
-    release(&changes);
+static void write_deleted(Writer *w, const void *changes)
+{
+    write_kind(w, changes, CHANGE_DELETED);
+}
+
+void changes_collect(Changes *ret)
+{
+    changes_init(ret);
+    bindings_collect(note_change, ret);
+}
+
+MsgChanged changes_say(const Changes *changes)
+{
+    return (MsgChanged){
+        .added = {.write = write_added, .source = changes},
+        .changed = {.write = write_changed, .source = changes},
+        .deleted = {.write = write_deleted, .source = changes},
+        .more = changes->more,
+    };
 }

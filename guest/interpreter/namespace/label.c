@@ -61,14 +61,6 @@ void label_add_str(Label *label, PyObject *str)
     }
 }
 
-void write_label(Writer *w, const Label *label)
-{
-    if (label->size == 0)
-        write_nil(w);
-    else
-        write_text_n(w, label->data, label->size);
-}
-
 void write_label_of(Writer *w, PyObject *str)
 {
     Label label;

@@ -23,6 +23,11 @@ void label_add(Label *label, const char *text, size_t size);
 /* Adds a str (or the text of an instance of a subclass); surrogates become backslash escapes. */
 void label_add_str(Label *label, PyObject *str);
 
-/* nil for an empty label. */
-void write_label(Writer *w, const Label *label);
+/* Points into the label; absent when that is empty. */
+static inline Text label_text(const Label *label)
+{
+    return (Text){label->size > 0 ? label->data : NULL, label->size};
+}
+
+/* As one item of an array of text. */
 void write_label_of(Writer *w, PyObject *str);

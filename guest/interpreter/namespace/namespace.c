@@ -3,13 +3,7 @@
 #include "guest/interpreter/runtime.h"
 #include "guest/interpreter/namespace/variable.h"
 
-/* Held while they are described: libraries asked for the size of their data may let other threads run. */
-typedef struct Listed {
-    PyObject *names[LIMIT_NAMESPACE], *values[LIMIT_NAMESPACE];
-    size_t count, more;
-} Listed;
-
-static void hold(Listed *ret)
+void listed_hold(Listed *ret)
 {
     PyObject *name, *value;
     Py_ssize_t at = 0;
@@ -27,7 +21,7 @@ static void hold(Listed *ret)
     }
 }
 
-static void release(Listed *listed)
+void listed_release(Listed *listed)
 {
     for (size_t i = 0; i < listed->count; i++) {
         Py_DECREF(listed->names[i]);
@@ -35,16 +29,16 @@ static void release(Listed *listed)
     }
 }
 
-void write_namespace(Writer *w)
+static void write_names(Writer *w, const void *source)
 {
-    Listed listed;
+    const Listed *listed = source;
 
-    hold(&listed);
-    write_key(w, "names");
-    write_array(w, listed.count);
-    for (size_t i = 0; i < listed.count; i++)
-        write_variable(w, listed.names[i], listed.values[i]);
-    write_key(w, "more");
-    write_uint(w, listed.more);
-    release(&listed);
+    write_array(w, listed->count);
+    for (size_t i = 0; i < listed->count; i++)
+        write_variable(w, listed->names[i], listed->values[i]);
+}
+
+MsgNamespace listed_say(const Listed *listed)
+{
+    return (MsgNamespace){.names = {.write = write_names, .source = listed}, .more = listed->more};
 }

@@ -1,7 +1,18 @@
 /* The namespace of cells, told without running code of theirs. */
 #pragma once
 
-#include "proto/wire.h"
+#include "guest/interpreter/pyref.h"
+#include "proto/schema.h"
 
-/* Writes the fields `names` and `more`. With the GIL. */
-void write_namespace(Writer *w);
+/* Held while they are described: libraries asked for the size of their data may let other threads run. */
+typedef struct Listed {
+    PyObject *names[LIMIT_NAMESPACE], *values[LIMIT_NAMESPACE];
+    size_t count, more;
+} Listed;
+
+/* With the GIL, all of them. */
+void listed_hold(Listed *ret);
+void listed_release(Listed *listed);
+
+/* What there is; points to `listed`. */
+MsgNamespace listed_say(const Listed *listed);

@@ -8,6 +8,7 @@
 #include "guest/interpreter/namespace/polars.h"
 #include "guest/interpreter/runtime.h"
 #include "guest/interpreter/text.h"
+#include "proto/schema.h"
 
 bool variable_is_listed(PyObject *name)
 {
@@ -84,88 +85,83 @@ static void collect(PyObject *value, Kind kind, Facts *ret)
     }
 }
 
+/* The text of a value, and what it points to. */
+typedef struct Repr {
+    Text text;
+    char digits[32];
+    PyObject *str;
+    Utf8 utf8;
+} Repr;
+
+static void repr_deinit(Repr *repr)
+{
+    utf8_deinit(&repr->utf8);
+    Py_CLEAR(repr->str);
+}
+
 /* Python's own digits would run the handlers of pending signals on the way, so that integers of more than 64
  * bits go without. */
-static void write_int_repr(Writer *w, PyObject *value)
+static void take_int_repr(Repr *repr, PyObject *value)
 {
-    char digits[32];
     int overflow;
     long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
 
-    if (overflow == 0) {
-        snprintf(digits, sizeof(digits), "%lld", number);
-        write_text(w, digits);
-    } else {
-        write_nil(w);
-    }
+    if (overflow != 0)
+        return;
+    snprintf(repr->digits, sizeof(repr->digits), "%lld", number);
+    repr->text = text_of(repr->digits);
 }
 
 /* By the type's own slot, for the same reason. */
-static void write_short_repr(Writer *w, PyObject *value)
+static void take_short_repr(Repr *repr, PyObject *value)
 {
-    _pyref_ PyObject *repr = Py_TYPE(value)->tp_repr(value);
-    Utf8 text _cleanup_(utf8_deinit) = UTF8_NULL;
-
-    if (repr && utf8_view(repr, &text) == 0 && text.size <= LIMIT_NOTE)
-        write_text_n(w, text.data, text.size);
-    else
-        write_nil(w);
+    repr->str = Py_TYPE(value)->tp_repr(value);
+    if (repr->str && utf8_view(repr->str, &repr->utf8) == 0 && repr->utf8.size <= LIMIT_NOTE)
+        repr->text = (Text){repr->utf8.data, repr->utf8.size};
     PyErr_Clear();
 }
 
-static void write_repr(Writer *w, PyObject *value, Kind kind)
+static void take_repr(Repr *repr, PyObject *value, Kind kind)
 {
     bool short_text = (kind == KIND_STR || kind == KIND_BYTES) && length(value, kind) <= LIMIT_NOTE;
 
     if (kind == KIND_INT)
-        write_int_repr(w, value);
+        take_int_repr(repr, value);
     else if (short_text || kind == KIND_NONE || kind == KIND_BOOL || kind == KIND_FLOAT ||
              kind == KIND_COMPLEX)
-        write_short_repr(w, value);
-    else
-        write_nil(w);
+        take_short_repr(repr, value);
 }
 
-static void write_shape(Writer *w, const Facts *facts)
+static void write_shape(Writer *w, const void *source)
 {
-    if (facts->ndim < 0) {
-        write_nil(w);
-        return;
-    }
+    const Facts *facts = source;
+
     write_array(w, (size_t)facts->ndim);
     for (int i = 0; i < facts->ndim; i++)
         write_uint(w, (uint64_t)facts->shape[i]);
 }
 
-static void write_facts(Writer *w, const Facts *facts)
-{
-    write_key(w, "shape");
-    write_shape(w, facts);
-    write_key(w, "dtype");
-    write_label(w, &facts->dtype);
-    write_key(w, "bytes");
-    if (facts->bytes < 0)
-        write_nil(w);
-    else
-        write_uint(w, (uint64_t)facts->bytes);
-}
-
 void write_variable(Writer *w, PyObject *name, PyObject *value)
 {
     Kind kind = kind_of(Py_TYPE(value));
-    Label type;
+    Repr repr _cleanup_(repr_deinit) = {.str = NULL};
+    Label type, label;
     Facts facts;
 
+    label_init(&label);
+    label_add_str(&label, name);
     type_name(Py_TYPE(value), &type);
     collect(value, kind, &facts);
-    write_map(w, 6);
-    write_key(w, "name");
-    write_label_of(w, name);
-    write_key(w, "type");
-    write_text_n(w, type.data, type.size);
-    write_facts(w, &facts);
-    write_key(w, "repr");
-    write_repr(w, value, kind);
+    take_repr(&repr, value, kind);
+    body_write(w, MsgVariable,
+               (&(MsgVariable){
+                   .name = {label.data, label.size},
+                   .type = {type.data, type.size},
+                   .shape = {.write = facts.ndim < 0 ? NULL : write_shape, .source = &facts},
+                   .dtype = label_text(&facts.dtype),
+                   .bytes = facts.bytes < 0 ? NO_UINT : (uint64_t)facts.bytes,
+                   .repr = repr.text,
+               }));
 }
 
 static uint64_t mix(uint64_t a, uint64_t b)
