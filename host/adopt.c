@@ -114,7 +114,7 @@ static int replay_session(Replay *replay, const JournalEntry *entry)
     SessionOptions options _cleanup_(session_options_deinit) = {0};
 
     if (replay->sandbox || !is_sound(replay->controller, &entry->session) ||
-        session_options_read(&options, entry->session.options, &replay->problem) < 0)
+        session_options_read(&options, entry->session.options.map, &replay->problem) < 0)
         return -EBADMSG;
     replay->sandbox = new_sandbox(replay->controller, &entry->session, &options);
     if (!replay->sandbox)

@@ -13,7 +13,9 @@
  * that has it runs one call. */
 #pragma once
 
-#include "proto/wire.h"
+#include <limits.h>
+
+#include "proto/fields.h"
 
 typedef enum EntryKind {
     ENTRY_SESSION,
@@ -27,39 +29,12 @@ typedef enum EntryKind {
     ENTRY_KINDS,
 } EntryKind;
 
-/* Text is not terminated; what a reader gets points into the entry, and has no '\0' and no more bytes than
- * there is room for elsewhere. */
-typedef struct JournalSession {
-    Text name, instance;
-    Text directory; /* below sessions/ */
-    bool ephemeral;
-    Text engine, container;
-    Text link;   /* name of its link directory */
-    Text secret; /* GUEST_SECRET_SIZE bytes */
-    double created;
-    const msgpack_object_map *options; /* when read */
-    const Buf *encoded_options;        /* when written */
-} JournalSession;
+#define JOURNAL_INSTANCE_MAX 16u
 
-typedef struct JournalBranch {
-    uint64_t branch;
-    Text name, instance;
-    double created;
-} JournalBranch;
-
-typedef struct JournalCall {
-    Text run_id;
-    uint64_t code_hash;
-    uint64_t branch;
-    Text record;        /* one encoded map */
-    uint64_t oom_kills; /* in its container so far */
-} JournalCall;
-
-typedef struct JournalEnd {
-    Text name, instance;
-    Text reason;
-    double time; /* Unix seconds */
-} JournalEnd;
+/* A struct for each kind. Writers set `entry`. Text is not terminated; what a reader gets points into the
+ * entry, and has no '\0' and no more bytes than there is room for elsewhere. */
+#define SCHEMA_FILE "host/journal.def"
+#include "proto/schema/as_structs.h"
 
 typedef struct JournalEntry {
     EntryKind kind;

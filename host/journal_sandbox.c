@@ -23,7 +23,7 @@ static int write_session(Buf *batch, const Sandbox *sandbox)
         .link = text_of(guest_name(sandbox->guest)),
         .secret = {(const char *)sandbox->guest->secret, GUEST_SECRET_SIZE},
         .created = trunk->created,
-        .encoded_options = &options,
+        .options = value_encoded(&options),
     };
     const MsgOptions said = session_options_say(&sandbox->options);
     int r = body_encode(&options, MsgOptions, &said);

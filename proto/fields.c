@@ -366,17 +366,6 @@ void schema_row(void *ret, const Schema *schema, const Value *rows, uint32_t i)
     decode_struct(ret, schema, &rows->array->ptr[i].via.map, (Reading){false, &none});
 }
 
-int fields_decode(void *ret, const Field *fields, size_t n, const msgpack_object_map *body, Problem *problem)
-{
-    return decode(ret, fields, n, body, (Reading){true, problem});
-}
-
-int fields_decode_known(void *ret, const Field *fields, size_t n, const msgpack_object_map *body,
-                        Problem *problem)
-{
-    return decode(ret, fields, n, body, (Reading){false, problem});
-}
-
 Text value_text(const Value *texts, uint32_t i)
 {
     const msgpack_object_str *text = &texts->array->ptr[i].via.str;

@@ -144,17 +144,3 @@ typedef struct TextList {
     size_t n;
 } TextList;
 Value value_texts(const TextList *list);
-
-/* 1 to LIMIT_SESSION_NAME of A-Z a-z 0-9 . _ -, beginning with a letter or digit: names of sessions,
- * branches and checkpoints. */
-bool name_valid(Text text);
-
-#define FIELD(type_, struct_, member, need_, max_)                                                           \
-    {                                                                                                        \
-        .name = #member, .type = type_, .need = need_, .offset = offsetof(struct_, member), .max = max_      \
-    }
-
-/* Without a schema: optional fields that are absent leave the struct as it was. */
-int fields_decode(void *ret, const Field *fields, size_t n, const msgpack_object_map *body, Problem *problem);
-int fields_decode_known(void *ret, const Field *fields, size_t n, const msgpack_object_map *body,
-                        Problem *problem);

@@ -93,6 +93,9 @@ bool utf8_valid(const void *bytes, size_t size);
 /* A terminated copy, up to a NUL if there is one; NULL when out of memory or absent. */
 char *text_dup(Text text);
 bool text_equal(Text text, const char *other);
+/* 1 to LIMIT_SESSION_NAME of A-Z a-z 0-9 . _ -, beginning with a letter or digit: names of sessions,
+ * branches and checkpoints. */
+bool name_valid(Text text);
 
 /* Absent when NULL. */
 static inline Text text_of(const char *terminated)
@@ -103,5 +106,3 @@ static inline Text text_of(const char *terminated)
 /* "512m" → 536870912. Suffixes k, m, g, t (powers of 1024), case ignored, an optional "b" or "ib" after
  * them. -EINVAL when it is not a size. */
 int size_parse(const char *text, size_t n, uint64_t *ret);
-
-#include "proto/fields.h"

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "proto/base/loop.h"
-#include "proto/wire.h"
+#include "proto/schema.h"
 
 typedef struct Branch Branch;
 typedef struct Settings Settings;

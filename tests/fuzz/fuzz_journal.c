@@ -48,7 +48,7 @@ static int on_entry(void *userdata, const void *bytes, size_t size)
     if (entry.kind == ENTRY_SESSION) {
         check_name(entry.session.directory);
         check_name(entry.session.link);
-        use_options(entry.session.options);
+        use_options(entry.session.options.map);
     }
     journal_entry_deinit(&entry);
     return 0;

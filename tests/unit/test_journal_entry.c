@@ -39,7 +39,7 @@ static JournalSession a_session(const Buf *options)
         .link = text("0a1b2c3d4e5f"),
         .secret = {(const char *)secret, sizeof(secret)},
         .created = 1234567890.5,
-        .encoded_options = options,
+        .options = value_encoded(options),
     };
 }
 
@@ -59,7 +59,7 @@ static void test_session(void **state)
     assert_true(text_equal(entry.session.link, "0a1b2c3d4e5f"));
     assert_memory_equal(entry.session.secret.data, secret, sizeof(secret));
     assert_true(entry.session.created == 1234567890.5);
-    assert_int_equal(map_find(entry.session.options, "cpus")->via.u64, 2);
+    assert_int_equal(map_find(entry.session.options.map, "cpus")->via.u64, 2);
     journal_entry_deinit(&entry);
 }
 
