@@ -1,0 +1,223 @@
+"""The schemas, PROTOCOL.md and the Python client name the same fields."""
+
+import dataclasses
+import pathlib
+import re
+import sys
+
+import pytest
+import schemas
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "clients/python/src"))
+DOC = (ROOT / "proto/PROTOCOL.md").read_text("utf-8")
+SCHEMAS = schemas.read()
+STRUCTS = {schema.struct: schema for schema in SCHEMAS.values()}
+
+# The types of a table of PROTOCOL.md, by that of the schema.
+TYPES = {
+    "TEXT": {"text"}, "WORD": {"text"}, "UINT": {"uint"}, "BOOL": {"bool"}, "INT": {"int"},
+    "DOUBLE": {"float", "seconds", "number"}, "SIZE": {"bytes"}, "MAP": {"map"}, "DICT": {"map"}, "PART": {"map"},
+    "ROWS": {"array"}, "TEXTS": {"array"}, "NAMES": {"array"}, "UINTS": {"array"},
+}  # fmt: skip
+
+# The schemas of each message of the table, in the order of its semicolons.
+BODIES = {
+    "hello": ["hello"],
+    "error": ["error"],
+    "run": ["run"],
+    "interrupt": ["interrupt", "nothing"],
+    "reset": ["target", "reset-guest"],
+    "close": ["target", "namespace-guest"],
+    "sessions": ["nothing"],
+    "result": ["result"],
+    "put": ["put"],
+    "get": ["get"],
+    "shutdown": ["shutdown"],
+    "checkpoint": ["checkpoint", "checkpoint-guest", "checkpoint-interpreter"],
+    "checkpoints": ["target", "nothing"],
+    "rollback": ["rollback", "rollback-guest"],
+    "drop": ["rollback", "drop-guest"],
+    "branch": ["branch", "branch-guest"],
+    "commit": ["commit", "commit-guest"],
+    "namespace": ["target", "namespace-guest", "nothing", "namespace-reply"],
+    "output": ["output"],
+    "display": ["display"],
+    "credit": ["credit"],
+    "ask": ["ask"],
+    "answer": ["answer"],
+    "guest_hello": ["guest-hello"],
+    "guest_welcome": ["guest-welcome"],
+    "execute": ["execute", "execute-interpreter"],
+    "stop": ["nothing"],
+    "ready": ["ready"],
+    "checkpointed": ["checkpointed"],
+    "frozen": ["nothing"],
+    "restore": ["restore"],
+    "claim": ["claim"],
+    "prepare": ["prepare"],
+    "prepared": ["prepared"],
+}
+# Those whose body is told elsewhere on the page.
+ELSEWHERE = {"reply", "open", "executed"}
+
+
+def table(heading):
+    """The rows of the first table behind a heading or a sentence."""
+    text = DOC.split(heading, 1)[1]
+    rows = re.findall(r"^\|(.+)\|$", text[: text.index("\n\n", text.index("\n|") + 1)], re.M)
+    return [[cell.strip() for cell in row.split("|")] for row in rows[2:]]
+
+
+def names(text):
+    return re.findall(r"`(\w+)`", text)
+
+
+MESSAGES = {row[1]: row[3] for row in table("## Messages")}
+
+
+def test_every_message_is_compared():
+    assert set(MESSAGES) == set(BODIES) | ELSEWHERE
+
+
+@pytest.mark.parametrize("message", BODIES)
+def test_bodies(message):
+    parts = MESSAGES[message].split(";")
+    assert len(parts) == len(BODIES[message])
+    for part, schema in zip(parts, BODIES[message]):
+        # "... with `OptionsDiffer`", "`session`, `instance`, or `run_id`": what is no field has capitals.
+        assert [name for name in names(part) if name.islower()] == SCHEMAS[schema].names
+
+
+@pytest.mark.parametrize(
+    "heading, schema",
+    [
+        ("and any of the options:", "options"),
+        ("### The record", "record"),
+        ("`checkpoints` replies with `checkpoints`", "checkpoint-row"),
+        ("A variable is a map of", "variable"),
+    ],
+)
+def test_tables(heading, schema):
+    told = []
+    for field, kind, *_ in table(heading):
+        told += [(name, kind) for name in names(field)]
+    fields = {field.name: field for field in SCHEMAS[schema].fields}
+    assert [name for name, _ in told] == list(fields)
+    for name, kind in told:
+        if kind and "`" not in kind:
+            assert set(re.findall(r"\w+", kind)) & TYPES[fields[name].type], (name, kind)
+            if schema != "options":
+                assert ("or nil" in kind) == (fields[name].need == "NIL"), (name, kind)
+
+
+@pytest.mark.parametrize(
+    "sentence, schema",
+    [
+        (r"Reply: (`protocol`.+?)\(array of text, see", "hello-reply"),
+        (r"Reply: (`session`, `instance`.+?) \(all of them", "open-reply"),
+        (r"and replies\nwith (`epoch`)\.", "reset-reply"),
+        (r"replies at once with (`interrupted`)", "interrupt-reply"),
+        (r"Reply: (`checkpoint`, the map below, and `dropped`)", "checkpoint-reply"),
+        (r"Reply: (`checkpoint` \(its id\).+?`not_restored`)\.", "rollback-reply"),
+        (r"session itself; the branch ends\. Reply: (.+?)\.", "commit-reply"),
+        (r"Reply: (`names`, an array.+?`more`)", "namespace-reply"),
+        (r"`controller` \{(.+?)\} and `sessions`", "controller"),
+        (r"and `sessions`, an array of \{(.+?)\}", "session-row"),
+        (r"replies\nwith (`run_id` and `record`)", "result-reply"),
+        (r"Reply: (`size`) so far", "put-reply"),
+        (r"`get` replies with (`data`.+?`size`) of the whole", "get-reply"),
+        (r"`branches` is an array of maps \{(.+?)\}", "guest-branch-row"),
+        (r"`running` is nil, or \{(.+?)\}", "guest-running"),
+        (r"Its `executed` has (.+?)\. The supervisor", "executed"),
+        (r"`executed` from the interpreter has (.+?)\.\n", "executed-interpreter"),
+        (r"\| `rollback` \| (.+?) \|\n\| `branch`", "rollback-guest-reply"),
+        (r"\n\| `branch` \| (.+?) \|\n\| `commit`", "branch-guest-reply"),
+        (r"\| `artifact_info` \| map \| path in the container to (.+?) \|", "artifact_info"),
+        (r"\| `rolled_back_to` \| map or nil \| (.+?): the last", "rolled_back_to"),
+        (r"\| `state_protection` \| map \| what the call ran under: (.+?), see", "state_protection"),
+        (r"changed its length or shape: (.+?), see below", "changed"),
+        (r"\| `error` \| map or nil \| (.+?) \(text; empty", "call-error"),
+        (r"\| `usage` \| map \| (.+?) bytes \|", "usage"),
+        (r"\| `displays` \| array of maps \| (.+?) \|", "display-row"),
+    ],
+)
+def test_sentences(sentence, schema):
+    told = names(re.search(sentence, DOC, re.S)[1])
+    fields = SCHEMAS[schema].names
+    # Words that a field may be, and its other names, stand among them.
+    assert [name for name in dict.fromkeys(told) if name in fields] == sorted(fields, key=told.index)
+
+
+def test_words_are_on_the_page():
+    for schema in SCHEMAS.values():
+        for field in schema.fields:
+            for word in (field.words or "").split("|"):
+                assert not word or f"`{word}`" in DOC, (schema.name, word)
+
+
+def test_names_and_parts():
+    assert len(STRUCTS) == len(SCHEMAS)
+    for schema in SCHEMAS.values():
+        assert len(set(schema.names)) == len(schema.fields)
+        for field in schema.fields:
+            assert field.need in ("REQUIRED", "NIL", "OMIT") and field.meaning
+            assert field.of is None or field.of in STRUCTS
+
+
+# ---- the Python client ----
+
+
+@pytest.mark.parametrize(
+    "module, cls, schema, besides",
+    [
+        ("results", "Result", "record", set()),
+        ("results", "ErrorInfo", "call-error", set()),
+        ("results", "Display", "display", set()),
+        ("results", "ArtifactInfo", "artifact_info", set()),
+        ("results", "Usage", "usage", set()),
+        ("results", "RolledBackTo", "rolled_back_to", set()),
+        ("results", "SessionInfo", "session-row", set()),
+        ("state", "Variable", "variable", set()),
+        ("state", "Changed", "changed", set()),
+        ("state", "Checkpoint", "checkpoint-row", {"dropped"}),
+        ("state", "Rollback", "rollback-reply", set()),
+        ("state", "Committed", "commit-reply", set()),
+    ],
+)
+def test_what_the_python_client_reads(module, cls, schema, besides):
+    __import__("limpet")
+    found = getattr(sys.modules[f"limpet.{module}"], cls)
+    assert {field.name for field in dataclasses.fields(found)} == set(SCHEMAS[schema].names) | besides
+
+
+def requests():
+    from limpet import _requests as r
+
+    chosen = r.options(
+        timeout=1.0, memory="1g", cpus=1.0, pids=1, disk="1g", files=1, data="/", env={}, ttl=1.0,
+        network="none", image="i", checkpoint="off",
+    )  # fmt: skip
+    at = {"session": "a", "instance": "i"}
+    run = r.run("1", 1.0, r.new_run_id(), True, "rollback", "pause").of(at).body
+    return {
+        "hello": r.HELLO,
+        "open": r.open_session("a", chosen).body,
+        "options": chosen,
+        "run": {**run, "options": chosen},
+        "result": r.result("0" * 32, 1.0).body,
+        "interrupt": r.interrupt("0" * 32).of(at).body,
+        "put": r.put("p", 0, b"", True).of(at).body,
+        "get": r.get("p", 0).of(at).body,
+        "checkpoint": r.checkpoint("n", True).of(at).body,
+        "rollback": r.rollback("c1").of(at).body,
+        "branch": r.branch("b", "c1").of(at).body,
+        "commit": r.commit("b").of(at).body,
+        "target": r.namespace().of(at).body,
+    }
+
+
+@pytest.mark.parametrize("schema", requests())
+def test_what_the_python_client_says(schema):
+    """All there is to say, and nothing else."""
+    assert set(requests()[schema]) == set(SCHEMAS[schema].names)
