@@ -5,16 +5,10 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#include "host/link/unix_socket.h"
-#include "proto/base/clock.h"
 #include "proto/base/log.h"
 
 #define LOG_LIMIT ((size_t)1 << 20) /* bytes of limpetd.log, and of the older one beside it */
-
-/* Between taking its lock and listening a controller needs to open its engine. */
-#define OTHER_TIMEOUT (30 * NSEC_PER_SEC)
 
 /* Reads the child's report: empty means that it serves. */
 static int wait_for_report(int fd)
@@ -85,17 +79,4 @@ void detach_report(int *report, const char *text)
     if (write(*report, words, strlen(words)) < 0)
         errno = 0; /* whoever asked is gone; the controller serves all the same */
     close_fd(report);
-}
-
-bool detach_wait_for_other(const Paths *paths)
-{
-    uint64_t deadline = clock_now() + OTHER_TIMEOUT;
-
-    while (!unix_socket_answers(paths->socket)) {
-        struct timespec pause = {.tv_nsec = 20 * NSEC_PER_MSEC};
-        if (clock_now() > deadline)
-            return false;
-        nanosleep(&pause, NULL);
-    }
-    return true;
 }

@@ -10,6 +10,3 @@ int detach(const Paths *paths, int *ret_report);
 
 /* In the child: NULL says that clients can connect, text says why not. Closes the descriptor. */
 void detach_report(int *report, const char *text);
-
-/* Another controller holds the state directory. Waits until its socket answers; true when it does. */
-bool detach_wait_for_other(const Paths *paths);

@@ -3,13 +3,19 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "host/check.h"
 #include "host/controller.h"
 #include "host/detach.h"
 #include "host/options.h"
+#include "host/link/unix_socket.h"
 #include "host/paths.h"
+#include "proto/base/clock.h"
 #include "proto/base/log.h"
+
+/* In which a controller opens its engine and listens, or ends. */
+#define OTHER_TIMEOUT (30 * NSEC_PER_SEC)
 
 static int complain(const Problem *problem)
 {
@@ -22,13 +28,33 @@ static void on_ready(void *userdata)
     detach_report(userdata, NULL);
 }
 
+/* Whoever holds the lock and does not answer is about to serve, or to end: one that was killed may take
+ * seconds for that, while the kernel gives back what it had. -EWOULDBLOCK when another one answers, or
+ * neither happens. */
+static int lock(Paths *paths, Problem *problem)
+{
+    const struct timespec pause = {.tv_nsec = 20 * NSEC_PER_MSEC};
+    uint64_t begun = clock_now();
+    bool said = false;
+    int r;
+
+    while ((r = paths_lock(paths, problem)) == -EWOULDBLOCK && !unix_socket_answers(paths->socket) &&
+           clock_now() < begun + OTHER_TIMEOUT) {
+        if (!said)
+            log_info("waiting", "reason=%s", problem->text);
+        said = true;
+        nanosleep(&pause, NULL);
+    }
+    return r;
+}
+
 /* Serves; with `report` >= 0 whoever detached us is told how it went. */
 static int serve(const Options *options, Paths *paths, int report)
 {
     Problem problem = PROBLEM_NULL;
-    int r = paths_lock(paths, &problem);
+    int r = lock(paths, &problem);
 
-    if (r == -EWOULDBLOCK && report >= 0 && detach_wait_for_other(paths)) {
+    if (r == -EWOULDBLOCK && report >= 0 && unix_socket_answers(paths->socket)) {
         detach_report(&report, NULL);
         return 0;
     }

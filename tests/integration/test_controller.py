@@ -1,6 +1,7 @@
 """The controller as a process: how it starts, ends, and bears what reaches its socket."""
 
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -10,6 +11,8 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
+import time
 
 import limpet
 import pytest
@@ -34,6 +37,21 @@ def test_a_second_one_refuses_to_start(own_limpetd):
     assert str(own_limpetd.process.pid) in second.stderr
     with own_limpetd.client() as client:
         assert client.run("6 * 7").result == "42"
+
+
+def test_one_that_holds_the_lock_and_does_not_answer_is_waited_for(own_limpetd):
+    """It may have been killed, and its end takes the kernel a while."""
+    with open(os.path.join(own_limpetd.directory, "state", "lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        starting = threading.Thread(target=own_limpetd.start)
+        starting.start()
+        while not os.path.exists(own_limpetd.log) or "waiting" not in own_limpetd.said():
+            assert starting.is_alive(), own_limpetd.said()
+            time.sleep(0.01)
+        assert not os.path.exists(own_limpetd.socket)
+    starting.join()
+    with own_limpetd.client() as client:
+        assert client.sessions() == []
 
 
 def test_after_it_was_killed_another_starts(own_limpetd):
