@@ -1,13 +1,10 @@
 #include "guest/interpreter/guard.h"
 
 #include <signal.h>
-#include <string.h>
 
 #include "guest/interpreter/builtins.h"
 #include "guest/interpreter/descriptors.h"
-#include "guest/interpreter/run.h"
 #include "guest/interpreter/runtime.h"
-#include "guest/interpreter/stream.h"
 
 /* An entry of a module's namespace that every cell finds as it was. */
 typedef struct Kept {
@@ -194,31 +191,4 @@ void guard_flush_replaced(void)
 {
     flush_if_replaced(&guard.kept[KEPT_STDOUT]);
     flush_if_replaced(&guard.kept[KEPT_STDERR]);
-}
-
-static bool starts_process(const char *event)
-{
-    static const char *const events[] = {
-        "subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "os.exec", "pty.spawn",
-    };
-
-    for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
-        if (strcmp(event, events[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* What was printed before a child starts comes out before what the child prints. */
-static int on_event(const char *event, PyObject *arguments, void *unused)
-{
-    if (!starts_process(event) || !stream_object(1))
-        return 0;
-    run_note_child();
-    return stream_flush_all();
-}
-
-int guard_watch_processes(void)
-{
-    return PySys_AddAuditHook(on_event, NULL);
 }

@@ -5,9 +5,6 @@
 
 #include "guest/interpreter/pyref.h"
 
-/* Once, before Python is initialised: notices and prepares for new processes. */
-int guard_watch_processes(void);
-
 /* Once, when everything is as cells are to find it. -1 with an exception. */
 int guard_init(void);
 

@@ -1,4 +1,4 @@
-/* The cell that is running, for everything that speaks in its name: streams, displays, the audit hook.
+/* The cell that is running, for everything that speaks in its name: streams, displays, what starts processes.
  * Guarded by the GIL. */
 #pragma once
 

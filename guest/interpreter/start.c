@@ -12,6 +12,7 @@
 #include "guest/interpreter/namespace/bindings.h"
 #include "guest/interpreter/run.h"
 #include "guest/interpreter/runtime.h"
+#include "guest/interpreter/starters.h"
 #include "proto/limits.h"
 
 static int fail_status(PyStatus status, Problem *problem)
@@ -110,7 +111,7 @@ static int set_path(Problem *problem)
 
 static int load_runtime(Problem *problem)
 {
-    if (runtime_init() < 0 || guard_init() < 0 || bindings_init() < 0)
+    if (starters_watch() < 0 || runtime_init() < 0 || guard_init() < 0 || bindings_init() < 0)
         return fail_exception("limpet_runtime", problem);
     return run_init() < 0 ? problem_set(problem, ERR_INTERNAL, "out of memory") : 0;
 }
@@ -122,7 +123,7 @@ int start_python(Problem *problem)
     if (r < 0)
         return r;
     frozen_register();
-    if (module_register() < 0 || guard_watch_processes() < 0)
+    if (module_register() < 0)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     r = initialise(problem);
     if (r < 0)

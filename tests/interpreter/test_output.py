@@ -157,6 +157,9 @@ def test_c_level_output_arrives(session):
         "subprocess.run(['echo', 'child'])",
         "subprocess.run('echo child', shell=True, preexec_fn=lambda: None)",
         "os.waitpid(os.posix_spawnp('echo', ['echo', 'child'], os.environ), 0)",
+        "os.waitpid(os.posix_spawn('/bin/echo', ['echo', 'child'], os.environ), 0)",
+        "del sys.modules['posix']; import posix; posix.system('echo child')",
+        "[os.system(command) for command in ['true'] * 20 + ['echo child']]",
         "os.spawnlp(os.P_WAIT, 'echo', 'echo', 'child')",
         "os.fork() and os.wait() or os.execlp('echo', 'echo', 'child')",
         "os.fork() and os.wait() or (print('child'), sys.stdout.flush(), os._exit(0))",
@@ -167,6 +170,43 @@ def test_order_of_print_and_children(session, child):
     assert reply.stdout == "one\nchild\ntwo\n"
     assert reply.spawned is True
     assert session.run("print('none')").spawned is False
+
+
+def test_order_of_print_and_what_takes_the_place_of_a_child(session):
+    code = (
+        "import os, pty, sys\n"
+        "print('one')\n"
+        "pid, end = os.forkpty()\n"
+        "if pid == 0: os.execv('/bin/echo', ['echo', 'child'])\n"
+        "print(os.read(end, 5).decode())\n"
+        "os.waitpid(pid, 0)\n"
+        "print('two')\n"
+        "if os.fork() == 0:\n"
+        "    print('three')\n"
+        "    os.execve('/bin/echo', ['echo', 'four'], os.environ)\n"
+        "os.wait()\n"
+        "print('five')"
+    )
+    assert session.run(code).stdout == "one\nchild\ntwo\nthree\nfour\nfive\n"
+
+
+def test_a_process_of_multiprocessing_prints_after_its_parent(session):
+    code = (
+        "import os, multiprocessing.util as util\n"
+        "print('one')\n"
+        "os.waitpid(util.spawnv_passfds(b'/bin/sh', ['sh', '-c', 'echo child >&2'], [2]), 0)\n"
+    )
+    reply = session.run(code)
+    assert (reply.stdout, reply.stderr, reply.spawned) == ("one\n", "child\n", True)
+
+
+def test_what_starts_processes_is_what_it_is_elsewhere(session):
+    code = (
+        "import inspect, os, pickle, posix\n"
+        "repr(os.fork), os.fork is posix.fork, pickle.loads(pickle.dumps(os.system)) is os.system, "
+        "str(inspect.signature(os.system))"
+    )
+    assert session.run(code).result == "('<built-in function fork>', True, True, '(command)')"
 
 
 def test_order_within_stderr(session):
