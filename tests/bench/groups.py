@@ -1,10 +1,12 @@
 """All that a run consists of, in its order."""
 import adapters
+import compute
 import files
 import hardening
 import latency
 import load
 import memory
+import numeric
 import start
 import state
 import state_cost
@@ -12,4 +14,5 @@ import state_jupyter
 import streams
 
 ALL = [module.GROUP for module in
-       (latency, hardening, load, start, memory, streams, files, state, state_cost, state_jupyter, adapters)]
+       (latency, compute, numeric, hardening, load, start, memory, streams, files, state, state_cost, state_jupyter,
+        adapters)]

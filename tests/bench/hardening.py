@@ -1,5 +1,6 @@
 """What the hardening of a container costs a call."""
 import contextlib
+import shlex
 
 from figures import Row, at_most
 from programs import at, c_calls, interleaved
@@ -8,10 +9,9 @@ from sessions import LINE
 
 GROUP = Group("hardening", __doc__)
 
-# The guest of the image as a process of the host: the engine local runs it in place of limpet-guest. It sees the
-# image's files and the controller's directories, and nothing else holds it.
-BARE_GUEST = """#!/bin/sh
-exec unshare --mount --propagation private /bin/sh -eu -c '
+# A program of the image as a process of the host. It sees the image's files and the directory of the run, and nothing
+# else holds it.
+IN_IMAGE = """
     rootfs=$1 scratch=$2
     shift 2
     mount --rbind /proc "$rootfs/proc"
@@ -19,14 +19,21 @@ exec unshare --mount --propagation private /bin/sh -eu -c '
     mount -t tmpfs none "$rootfs/tmp"
     mkdir -p "$rootfs$scratch"
     mount --rbind "$scratch" "$rootfs$scratch"
-    exec chroot "$rootfs" /usr/lib/limpet/limpet-guest "$@"' guest "{rootfs}" "{scratch}" "$@"
+    exec chroot "$rootfs" "$@"
 """
 
 
+def in_image(bench, *command):
+    """The command that runs that one, a path in the image and arguments, without a container."""
+    return ["unshare", "--mount", "--propagation", "private", "/bin/sh", "-euc", IN_IMAGE, "in-image", str(bench.image()),
+            str(bench.scratch), *command]
+
+
 def bare_guest(bench):
-    """A program that is the guest of the image without its container."""
+    """A program that is the guest of the image without its container: the engine local runs it in place of
+    limpet-guest."""
     program = bench.scratch / "bare-guest"
-    program.write_text(BARE_GUEST.format(rootfs=bench.image(), scratch=bench.scratch))
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(in_image(bench, "/usr/lib/limpet/limpet-guest"))} "$@"\n')
     program.chmod(0o755)
     return str(program)
 

@@ -11,9 +11,17 @@ class LeftOut(Exception):
 
 
 @dataclass(frozen=True)
+class Noted:
+    """Pairs of a row, and what is said of them below the table."""
+
+    pairs: list
+    note: str
+
+
+@dataclass(frozen=True)
 class Case:
     rows: tuple[Row, ...]
-    measure: Callable  # of the bench; a dict from the rows' names to pairs, or to a LeftOut
+    measure: Callable  # of the bench; a dict from the rows' names to pairs, Noted or not, or to a LeftOut
 
 
 class Group:
@@ -52,6 +60,8 @@ def unknown(groups, only):
 def line_of(row, figures):
     if isinstance(figures, LeftOut):
         return Line(row, note=f"left out: {figures}")
+    if isinstance(figures, Noted):
+        return Line(row, list(figures.pairs), note=figures.note)
     return Line(row, list(figures))
 
 

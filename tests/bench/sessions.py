@@ -69,10 +69,13 @@ assert helper.stdout.readline() == "ready\\n"
 0
 """)
 
+    def tell(self, line):
+        """What it answers to a line."""
+        return value(self.session, f"print({line!r}, file=helper.stdin, flush=True); helper.stdout.readline()")
+
     def ask(self, count):
         """The seconds that it answers a number with, which it tells in nanoseconds."""
-        code = f"print({count}, file=helper.stdin, flush=True); [*map(int, helper.stdout.readline().split())]"
-        return [t * 1e-9 for t in value(self.session, code)]
+        return [int(t) * 1e-9 for t in self.tell(str(count)).split()]
 
 
 def fill(session, kind, size):

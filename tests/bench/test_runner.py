@@ -106,3 +106,9 @@ def test_a_target_for_full_size_does_not_hold_for_less(is_reduced, held):
     group.case(Row("group.a", "A sentence.", at_most(1), at_full_size=True))(lambda bench: {"group.a": [(2.0, 1.0)]})
     [line] = runner.run([group], [], Said(is_reduced))
     assert line.as_dict()["held"] is held
+
+
+def test_a_note_is_told_of_figures():
+    lines = lines_of(lambda bench: {"group.a": runner.Noted([(1.0, 2.0)], "the worst of two"), "group.a.b": [(1.0, 1.0)]})
+    assert (lines["group.a"].pairs, lines["group.a"].note) == ([(1.0, 2.0)], "the worst of two")
+    assert not lines["group.a"].failed and not lines["group.a.b"].note
