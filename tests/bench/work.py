@@ -3,12 +3,14 @@ import ast
 import json
 import subprocess
 import textwrap
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sessions import HERE, Helper, value
 
 OUTSIDE = HERE / "outside.py"
+PAUSE = 0.01  # before each turn: an automatic checkpoint is taken then, of which the turn bears the consequences
 # Times what is at its top level, without the call around it, and shows that what came of it is the same everywhere.
 TIMED = """\
 from time import perf_counter
@@ -76,9 +78,14 @@ class Process:
         self.process.wait()
 
 
+def turn(place, text):
+    time.sleep(PAUSE)
+    return place.run(text)
+
+
 def block(place, text, turns):
     """Seconds of each turn, and what came of them."""
-    took, results = zip(*(place.run(text) for _ in range(turns)))
+    took, results = zip(*(turn(place, text) for _ in range(turns)))
     return took, results[-1]
 
 
@@ -91,8 +98,8 @@ def prepare(places, work):
 
 def compared(inside, outside, work, args):
     """(seconds inside, seconds outside) of doing it once; blocks take turns. A turn is `args.unit` seconds long, so that
-    it pays for what is done once in a cell as real work does: after a checkpoint, which is taken when that much was
-    done, a page is copied when it is first written to. The quickest turn counts: every one of them pays that, and what
+    it pays for what is done once in a cell as real work does: after a checkpoint, which is taken before each
+    turn, a page is copied when it is first written to. The quickest turn counts: every one of them pays that, and what
     another process takes from some is not the cell's."""
     count = max(1, round(args.unit / min(prepare((inside, outside), work))))
     text, half = work.timed(count), max(1, args.turns // 2)
