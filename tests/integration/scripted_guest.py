@@ -109,7 +109,12 @@ class Guest:
             "checkpoints": lambda body: {"checkpoints": self.checkpoints},
             "namespace": lambda body: {"names": [], "more": 0},
         }  # fmt: skip
-        reply = self.replies[kind] if kind in self.replies else honest[kind](body)
+        if kind in self.replies:
+            reply = self.replies[kind]
+        elif body.get("branch", 0) in self.branches or kind == "branch":
+            reply = honest[kind](body)
+        else:
+            reply = 1204, "there is no such branch"
         self.answer(id, reply(id, body) if callable(reply) else reply)
         for more in self.repeats.get(kind, ()):
             self.answer(id, more)

@@ -11,6 +11,7 @@ __all__ = ["client", "files", "held", "session"]
 
 LARGE = 1 << 30  # bytes of a hole: published in a second, and nothing on the disk
 CLOSED = "SessionClosed"
+FILES = 10000  # copying them takes longer than a scripted guest needs to notice
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +149,7 @@ def test_a_lost_branch_takes_with_it_what_was_being_made_of_it(client, session, 
 
 def test_a_lost_branch_whose_files_are_being_copied(client, session, files):
     client("branch", session=session, name="x")
-    for number in range(3000):
+    for number in range(FILES):
         write(files, f"many/{number}", "")
     again = (
         "import os, threading\n"
@@ -167,4 +168,4 @@ def test_a_lost_branch_whose_files_are_being_copied(client, session, files):
     write(files, "many/0", "new")
     assert client("rollback", session=session, checkpoint="whole")["files"] == "restored"
     assert os.path.getsize(os.path.join(files, "many", "0")) == 0
-    assert len(os.listdir(os.path.join(files, "many"))) == 3000
+    assert len(os.listdir(os.path.join(files, "many"))) == FILES
