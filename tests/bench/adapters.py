@@ -5,7 +5,8 @@ import tempfile
 from pathlib import Path
 
 from figures import Row, at_most
-from jupyter_kernel import environment
+from jupyter_kernel import PACKAGES
+from peers import environment
 from programs import at, interleaved
 from runner import Group
 
@@ -20,7 +21,7 @@ class Driver:
     """Of adapters_driver.py, in a Python that has these packages; as a context manager it ends it."""
 
     def __init__(self, bench, kind, packages):
-        python = environment(bench, packages)
+        python = environment(bench, (*PACKAGES, *packages))
         self._directory = tempfile.TemporaryDirectory(prefix="limpet-bench-")
         home = self._directory.name
         command = [python, "-W", "ignore", HERE / "adapters_driver.py", kind, bench.main.env["LIMPET_SOCKET"]]

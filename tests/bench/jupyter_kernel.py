@@ -3,52 +3,20 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-from runner import LeftOut
+from peers import environment
 
 DRIVER = Path(__file__).parent / "jupyter_driver.py"
 PACKAGES = ("ipykernel", "jupyter_client")
-INSTALL_SECONDS = 300
-tried = {}  # packages: why they cannot be had, or None
-
-
-def has(python, packages):
-    imports = [python, "-c", f"import {', '.join(packages)}"]
-    return python.exists() and subprocess.run(imports, capture_output=True).returncode == 0
-
-
-def install(bench, python, packages):
-    """None, or why they cannot be had."""
-    bench.say(f"installing {' '.join(packages)} from PyPI into {python.parent.parent}")
-    try:
-        if not python.exists():
-            subprocess.run([sys.executable, "-m", "venv", python.parent.parent], check=True, capture_output=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", "--retries", "1", "--timeout", "20", *packages],
-                       check=True, capture_output=True, timeout=INSTALL_SECONDS)
-    except (subprocess.SubprocessError, OSError) as error:
-        return f"{' '.join(packages)} could not be installed from PyPI ({type(error).__name__})"
-    return None
-
-
-def environment(bench, packages):
-    """The Python of a virtual environment with these packages, made on first use."""
-    packages = (*PACKAGES, *packages)
-    python = bench.build.parent / "jupyter" / "bin" / "python"
-    if packages not in tried:
-        tried[packages] = None if has(python, packages) else install(bench, python, packages)
-    if tried[packages]:
-        raise LeftOut(tried[packages])
-    return python
 
 
 class Kernel:
     """As a context manager it ends the kernel."""
 
     def __init__(self, bench, packages=()):
-        python = environment(bench, packages)
+        python = environment(bench, (*PACKAGES, *packages))
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         self._directory = tempfile.TemporaryDirectory(prefix="limpet-bench-", dir=memory)
         directory = self._directory.name

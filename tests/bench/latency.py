@@ -3,8 +3,9 @@ import statistics
 from contextlib import ExitStack
 
 from figures import Row, at_least, at_most, percentile
+from peers import environment
 from plain import PYTHON, plain, run_once, running
-from programs import PythonCalls, at, c_calls, echo, interleaved
+from programs import Program, PythonCalls, at, c_calls, echo, interleaved
 from runner import Group, LeftOut
 from sessions import CELL, HERE, LINE, Helper
 
@@ -34,14 +35,30 @@ def c_client(bench):
 
 
 @GROUP.case(
-    Row("latency.python.p50", "One call `x = x + 1` through the Python client, median, to the echo's.", at_most(1.1)),
-    Row("latency.python.p99", "One call `x = x + 1` through the Python client, 99th percentile, to the echo's."),
+    Row("latency.python.p50", "One call `x = x + 1` through the Python client, median, to the same call on the same "
+        "session through the C client, median.", at_most(1.1)),
+    Row("latency.python.p99", "One call `x = x + 1` through the Python client, 99th percentile, to the C client's.",
+        at_most(1.1)),
 )
 def python_client(bench):
     with bench.main.session("bench-python") as session:
         session.run("x = 0")
-        rounds = against_echo(bench, PythonCalls(session, LINE))
+        with c_calls(bench, bench.main, session.name, LINE) as floor:
+            rounds = list(interleaved(floor, PythonCalls(session, LINE), bench.rounds, bench.args.calls))
     return {"latency.python.p50": at(0.5, rounds), "latency.python.p99": at(0.99, rounds)}
+
+
+@GROUP.case(
+    Row("latency.python.monty", "One call `x = x + 1` through the Python client, median, to the same line through "
+        "pydantic-monty, an interpreter of a part of Python in a worker process of its pool, median.", at_most(1.0)),
+)
+def monty(bench):
+    python = environment(bench, ("pydantic_monty",))
+    driver = HERE / "monty_driver.py"
+    with bench.main.session("bench-monty") as session, Program(python, driver, LINE, env=None) as floor:
+        session.run("x = 0")
+        rounds = interleaved(floor, PythonCalls(session, LINE), bench.rounds, bench.args.calls)
+        return {"latency.python.monty": at(0.5, rounds)}
 
 
 class Sum:
