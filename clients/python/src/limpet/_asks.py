@@ -67,7 +67,7 @@ class Asks:
         """For one call: what is given instead of what is here."""
         if isinstance(tools, Asks):
             return tools
-        if all(given is None for given in (tools, on_input, approve, tool_time)):
+        if tools is on_input is approve is tool_time is None:
             return self
         asks = Asks(tools, on_input or self.on_input, approve or self.approve, tool_time or self.tool_time)
         if tools is None:

@@ -20,7 +20,7 @@ from ._files import Path
 from ._recovery import Attempts, ConnectionLost
 from ._requests import Body, CheckpointPolicy, Request
 from ._session import Session
-from ._stream import Stream
+from ._stream import Stream, stream_of
 from ._tools import Tools
 from .errors import Error, SessionClosed, Unavailable, is_leave, warn
 from .results import Display, Result, SessionInfo
@@ -122,8 +122,8 @@ class Client:
         )  # fmt: skip
         asks = NO_ASKS.but(tools, on_input, approve, tool_time)
         run_id = run_id or _requests.new_run_id()
-        stream = Stream(on_stdout, on_stderr, on_display, self._asking(asks, run_id, None))
-        call = _requests.run(code, timeout, run_id, stream.wanted, asks=asks.mode)
+        stream = stream_of(on_stdout, on_stderr, on_display, self._asking(asks, run_id, None))
+        call = _requests.run(code, timeout, run_id, stream, asks=asks.mode)
         if options:
             call.body["options"] = options
         return self._run(call, stream)
@@ -250,22 +250,26 @@ class Client:
                 pause = attempts.pause(error)
             time.sleep(pause)
 
-    def _run(self, call: Request[Result], stream: Stream) -> Result:
+    def _run(self, call: Request[Result], stream: Optional[Stream]) -> Result:
         try:
-            result = self._request(call, stream=stream if stream.listens else None)
-            if stream.asking is not None:
-                self._memory.forget(result.run_id)
-            if stream.wanted:
-                for callback, value in stream.rest(result):
-                    callback(value)
+            result = self._request(call, stream=stream)
+            if stream is not None:
+                self._hear_the_rest(result, stream)
             return result
         except BaseException as error:
-            own = isinstance(error, Error) and error is not stream.failure
+            own = isinstance(error, Error) and (stream is None or error is not stream.failure)
             if not own and not is_leave(error):
                 self._abandon(call.body["run_id"], error)
             raise
         finally:
-            stream.end()
+            if stream is not None:
+                stream.end()
+
+    def _hear_the_rest(self, result: Result, stream: Stream) -> None:
+        if stream.asking is not None:
+            self._memory.forget(result.run_id)
+        for callback, value in stream.rest(result):
+            callback(value)
 
     def _asking(self, asks: Asks, run_id: str, session: Optional[str]) -> Optional[BlockingAsking]:
         """None when nothing of the call can be answered."""

@@ -8,6 +8,7 @@ from typing import Any, Callable, Generic, Literal, Mapping, Optional, TypeVar, 
 from . import _wire
 from ._asks import ToolTime
 from ._files import Path
+from ._stream import Stream
 from .errors import ProtocolMismatch, from_wire
 from .results import Result, SessionInfo
 from .state import Checkpoint, Committed, Namespace, Rollback
@@ -58,14 +59,14 @@ def run(
     code: str,
     timeout: Optional[float],
     run_id: str,
-    stream: bool,
+    stream: Optional[Stream],
     on_error: OnError = "keep",
     asks: Optional[ToolTime] = None,
 ) -> Request[Result]:
     body: Body = {"code": code, "run_id": run_id}
     if timeout is not None:
         body["timeout"] = timeout
-    if stream:
+    if stream is not None and stream.wanted:
         body["stream"] = True
     if on_error != "keep":
         body["on_error"] = on_error

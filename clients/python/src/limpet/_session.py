@@ -11,7 +11,7 @@ from ._asks import NO_ASKS, Asks, Function, ToolTime
 from ._files import Path, Source, Target
 from ._opened import Opened, Trial
 from ._requests import OnError, Request
-from ._stream import Stream
+from ._stream import stream_of
 from ._tools import Tools
 from ._wire import FILE_CHUNK
 from .errors import Error, NoSuchSession, SessionClosed
@@ -90,8 +90,8 @@ class Session(Opened):
         asks = self._asks.but(tools, on_input, approve, tool_time)
         run_id = run_id or _requests.new_run_id()
         asking = self._client._asking(asks, run_id, self.name)
-        stream = Stream(on_stdout, on_stderr, on_display, asking)
-        call = _requests.run(code, timeout, run_id, stream.wanted, on_error, asks.mode)
+        stream = stream_of(on_stdout, on_stderr, on_display, asking)
+        call = _requests.run(code, timeout, run_id, stream, on_error, asks.mode)
         return self._client._run(call.of(self._target), stream)
 
     def try_each(

@@ -18,6 +18,18 @@ Callback = Callable[[Any], Any]
 Delivery = tuple[Callback, Any]
 
 
+def stream_of(
+    on_stdout: Optional[Callback],
+    on_stderr: Optional[Callback],
+    on_display: Optional[Callback],
+    asking: Optional[Asking],
+) -> Optional[Stream]:
+    """None when a call has nobody who would hear of it before its end."""
+    if on_stdout is on_stderr is on_display is asking is None:
+        return None
+    return Stream(on_stdout, on_stderr, on_display, asking)
+
+
 class Stream:
     """Turns the events of one call into calls of callbacks, and counts the credit to give back.
 
@@ -36,7 +48,6 @@ class Stream:
         self._uncredited = 0
         self._lost = False
         self.wanted = not (on_stdout is on_stderr is on_display is None)
-        self.listens = self.wanted or asking is not None
         self.failure: Optional[BaseException] = None  # what a callback raised
         self.asking = asking
 
