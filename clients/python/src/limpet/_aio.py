@@ -105,7 +105,7 @@ class AsyncClient:
         asks = NO_ASKS.but(tools, on_input, approve, tool_time)
         run_id = run_id or _requests.new_run_id()
         stream = stream_of(on_stdout, on_stderr, on_display, self._asking(asks, run_id, None))
-        call = _requests.run(code, timeout, run_id, stream, asks=asks.mode)
+        call = _requests.run({}, code, timeout, run_id, stream, asks=asks.mode)
         if options:
             call.body["options"] = options
         return await self._run(call, stream)

@@ -65,8 +65,8 @@ class AsyncSession(Opened):
         run_id = run_id or _requests.new_run_id()
         asking = self._client._asking(asks, run_id, self.name)
         stream = stream_of(on_stdout, on_stderr, on_display, asking)
-        call = _requests.run(code, timeout, run_id, stream, on_error, asks.mode)
-        return await self._client._run(call.of(self._target), stream)
+        call = _requests.run(self._target, code, timeout, run_id, stream, on_error, asks.mode)
+        return await self._client._run(call, stream)
 
     async def try_each(
         self, codes: Iterable[str], timeout: Optional[float] = None, on_error: OnError = "keep"

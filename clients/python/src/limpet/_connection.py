@@ -9,13 +9,12 @@ import time
 from collections import deque
 from typing import Any, Mapping, Optional
 
-import msgpack
-
-from . import _wire, _zmtp
+from . import _wire
 from ._address import connected
 from ._recovery import FIRST_PAUSE, HANDSHAKE_TIMEOUT, ConnectionLost
 from ._requests import HELLO, Message, answer, check_hello
 from ._stream import Stream
+from ._transport import Wire
 from .errors import ProtocolMismatch
 
 
@@ -27,8 +26,7 @@ class Connection:
         self._deadline: Optional[float] = time.monotonic() + limit
         self.lock = threading.RLock()  # held during a request
         self._sending = threading.Lock()
-        self._packer = msgpack.Packer()
-        self._peer = _zmtp.Peer(_wire.MAX_REPLY)
+        self._wire = Wire(_wire.MAX_REPLY)
         self._mail: dict[int, deque[Message]] = {}
         self._number = 0
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -43,7 +41,6 @@ class Connection:
     def hello(self) -> Optional[str]:
         """Shakes hands; returns the controller's warning, if any. OSError when the peer does not answer."""
         try:
-            self._send(_zmtp.OPENING)
             self._shake_hands()
             warning = check_hello(answer(self.ask(_wire.HELLO, HELLO)))
             self._deadline = None
@@ -60,7 +57,7 @@ class Connection:
         call and the note of what it did.
         """
         self._number = number = self._number + 1
-        frame = _wire.encode(self._packer, kind, number, body)
+        frame = self._wire.encode(kind, number, body)
         with self.lock:
             mail: deque[Message] = deque()
             self._mail[number] = mail
@@ -70,6 +67,8 @@ class Connection:
                 self._send(frame)
                 while True:
                     message = mail.popleft() if mail else self._receive(number)
+                    if message is None:
+                        continue
                     if message[0] in (_wire.REPLY, _wire.ERROR):
                         return message
                     self._deliver(number, message, stream)
@@ -84,7 +83,7 @@ class Connection:
     def answer(self, number: int, body: Mapping[str, Any]) -> None:
         """To a question of that request; from any thread."""
         with contextlib.suppress(OSError, ConnectionLost):
-            self._send(_wire.encode(msgpack.Packer(), _wire.ANSWER, number, body))
+            self._send(self._wire.encode(_wire.ANSWER, number, body))
 
     def close(self) -> None:
         self._shut_down()  # whoever sends an answer stops
@@ -118,7 +117,7 @@ class Connection:
                 raise
         count = stream.credit()
         if count:
-            self._send(_wire.encode(self._packer, _wire.CREDIT, number, {"count": count}))
+            self._send(self._wire.encode(_wire.CREDIT, number, {"count": count}))
 
     def _shut_down(self) -> None:
         with contextlib.suppress(OSError):  # not connected any more
@@ -134,41 +133,52 @@ class Connection:
             raise ConnectionLost(error, sent=False) from error
 
     def _shake_hands(self) -> None:
-        while self._frame() is None and not self._peer.ready:
+        while not self._wire.ready:
+            self._send_pending()
             self._fill()
+            self._wire.message()
+        self._send_pending()
 
-    def _receive(self, number: int) -> Message:
-        """The next message for a request; those for others go to their mailboxes."""
-        while True:
-            frame = self._frame()
-            if frame is None:
-                self._fill()
-                continue
-            kind, addressee, body = _wire.decode(frame)
-            if addressee == number:
-                return kind, body
-            mail = self._mail.get(addressee)
-            if mail is not None:
-                mail.append((kind, body))
+    def _receive(self, number: int) -> Optional[Message]:
+        """The next message when it is for that request; those for others go to their mailboxes."""
+        message = self._next()
+        if message is None:
+            self._send_pending()
+            return None
+        kind, addressee, body = message
+        if addressee == number:
+            return kind, body
+        mail = self._mail.get(addressee)
+        if mail is not None:
+            mail.append((kind, body))
+        return None
 
-    def _frame(self) -> Optional[memoryview]:
+    def _send_pending(self) -> None:
+        pending = self._wire.pending()
+        if pending:
+            self._send(pending)
+
+    def _next(self) -> Optional[_wire.Message]:
+        if self._deadline is not None:
+            return self._wire.message() or self._fill()
         try:
-            return self._peer.frame()
-        except _zmtp.ZmtpError as error:
-            raise ProtocolMismatch(f"the controller's socket: {error}") from error
+            return self._wire.receive(self._socket.fileno())
+        except OSError as error:
+            raise ConnectionLost(error, sent=True) from error
 
     def _fill(self) -> None:
-        if self._deadline is not None:
-            self._socket.settimeout(max(self._deadline - time.monotonic(), 0.001))
+        """Reads once, within the time of the handshake."""
+        assert self._deadline is not None
+        self._socket.settimeout(max(self._deadline - time.monotonic(), 0.001))
         try:
-            size = self._socket.recv_into(self._peer.space())
+            size = self._socket.recv_into(self._wire.space())
         except socket.timeout:
             raise
         except OSError as error:
             raise ConnectionLost(error, sent=True) from error
         if not size:
             raise ConnectionLost("it closed the connection", sent=True)
-        self._peer.received(size)
+        self._wire.received(size)
 
 
 class _Channel:

@@ -9,19 +9,17 @@ import time
 from collections import deque
 from typing import Any, Iterator, Mapping, Optional, Union
 
-import msgpack
-
-from . import _wire, _zmtp
+from . import _wire
 from ._address import connected
 from ._recovery import FIRST_PAUSE, ConnectionLost
 from ._requests import HELLO, Message, answer, check_hello
+from ._transport import Wire
 from .errors import ProtocolMismatch
 
 
 class Link(asyncio.BufferedProtocol):
     def __init__(self) -> None:
-        self._packer = msgpack.Packer()
-        self._peer = _zmtp.Peer(_wire.MAX_REPLY)
+        self._wire = Wire(_wire.MAX_REPLY)
         self._calls: dict[int, Call] = {}
         self._number = 0
         self._broken: Optional[str] = None  # what the peer did against the protocol
@@ -47,7 +45,7 @@ class Link(asyncio.BufferedProtocol):
     async def hello(self) -> Optional[str]:
         """Shakes hands; returns the controller's warning, if any."""
         assert self._transport is not None
-        self._transport.write(_zmtp.OPENING)
+        self._transport.write(self._wire.pending())
         await asyncio.wait((self._ready, self._gone), return_when=asyncio.FIRST_COMPLETED)
         return check_hello(answer(await self.ask(_wire.HELLO, HELLO)))
 
@@ -59,11 +57,11 @@ class Link(asyncio.BufferedProtocol):
     def call(self, kind: int, body: Mapping[str, Any]) -> Iterator[Call]:
         """Sends a request, whose answer and events are taken from the Call."""
         self._number = number = self._number + 1
-        frame = _wire.encode(self._packer, kind, number, body)
         if self._broken is not None:
             raise ProtocolMismatch(self._broken)
         if not self.usable:
             raise ConnectionLost("the connection is closed", sent=False)
+        frame = self._wire.encode(kind, number, body)
         call = self._calls[number] = Call(self, number)
         try:
             self._write(frame)
@@ -83,11 +81,11 @@ class Link(asyncio.BufferedProtocol):
 
     def answer(self, number: int, body: Mapping[str, Any]) -> None:
         if self.usable:
-            self._write(_wire.encode(self._packer, _wire.ANSWER, number, body))
+            self._write(self._wire.encode(_wire.ANSWER, number, body))
 
     def credit(self, number: int, count: int) -> None:
         if self.usable:
-            self._write(_wire.encode(self._packer, _wire.CREDIT, number, {"count": count}))
+            self._write(self._wire.encode(_wire.CREDIT, number, {"count": count}))
 
     async def close(self) -> None:
         if self._transport is not None:
@@ -99,21 +97,20 @@ class Link(asyncio.BufferedProtocol):
         self._transport = transport
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._peer.space()
+        return self._wire.space()
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._peer.received(nbytes)
+        wire = self._wire
+        wire.received(nbytes)
         try:
-            while True:
-                frame = self._peer.frame()
-                if frame is None:
-                    break
-                self._dispatch(*_wire.decode(frame))
-        except _zmtp.ZmtpError as error:
-            self._fail(f"the controller's socket: {error}")
+            while (message := wire.message()) is not None:
+                self._dispatch(*message)
         except ProtocolMismatch as error:
             self._fail(error.message)
-        if self._peer.ready and not self._ready.done():
+        pending = wire.pending()
+        if pending and self.usable:
+            self._write(pending)
+        if wire.ready and not self._ready.done():
             self._ready.set_result(None)
 
     def connection_lost(self, error: Optional[Exception]) -> None:

@@ -56,6 +56,7 @@ def new_run_id() -> str:
 
 
 def run(
+    target: Mapping[str, str],
     code: str,
     timeout: Optional[float],
     run_id: str,
@@ -63,7 +64,7 @@ def run(
     on_error: OnError = "keep",
     asks: Optional[ToolTime] = None,
 ) -> Request[Result]:
-    body: Body = {"code": code, "run_id": run_id}
+    body: Body = {**target, "code": code, "run_id": run_id}
     if timeout is not None:
         body["timeout"] = timeout
     if stream is not None and stream.wanted:

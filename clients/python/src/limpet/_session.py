@@ -91,8 +91,8 @@ class Session(Opened):
         run_id = run_id or _requests.new_run_id()
         asking = self._client._asking(asks, run_id, self.name)
         stream = stream_of(on_stdout, on_stderr, on_display, asking)
-        call = _requests.run(code, timeout, run_id, stream, on_error, asks.mode)
-        return self._client._run(call.of(self._target), stream)
+        call = _requests.run(self._target, code, timeout, run_id, stream, on_error, asks.mode)
+        return self._client._run(call, stream)
 
     def try_each(
         self, codes: Iterable[str], timeout: Optional[float] = None, on_error: OnError = "keep"

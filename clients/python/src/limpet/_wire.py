@@ -25,6 +25,8 @@ FILE_CHUNK = 1 << 20
 ASK_MAX = 1 << 20  # of what goes with a question, and with its answer
 ASKS = 16  # questions of a call that wait at once
 
+Message = tuple[int, int, dict[str, Any]]  # kind, id and body
+
 
 def encode(packer: msgpack.Packer, kind: int, number: int, body: Mapping[str, Any]) -> bytes:
     """The frame of a message. Values that cannot be sent raise BadRequest, too many of them TooLarge."""
@@ -37,7 +39,7 @@ def encode(packer: msgpack.Packer, kind: int, number: int, body: Mapping[str, An
     return _zmtp.pack(payload)
 
 
-def decode(frame: memoryview) -> tuple[int, int, dict[str, Any]]:
+def decode(frame: memoryview) -> Message:
     """Kind, id and body of a message; ProtocolMismatch when it is none."""
     try:
         version, kind, number, body = msgpack.unpackb(

@@ -7,8 +7,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, Mapping, Optional, Union
 
-from .errors import ProtocolMismatch
-from .state import Changed, known
+from .state import CHANGED, Changed, made, shape
 
 
 @dataclass(frozen=True)
@@ -79,10 +78,7 @@ class SessionInfo:
 
     @classmethod
     def from_wire(cls, row: Mapping[str, Any]) -> SessionInfo:
-        try:
-            return known(cls, {"container": None, **row})
-        except TypeError as error:
-            raise ProtocolMismatch(f"a row of sessions is malformed: {error}") from error
+        return made(_SESSION_INFO, "a row of sessions", row)
 
 
 @dataclass(frozen=True, repr=False)
@@ -156,18 +152,7 @@ class Result:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Result:
         """From the protocol's record; ProtocolMismatch when it is none."""
-        fields = {**_ABSENT, **record}
-        if fields.keys() != _FIELDS:
-            fields = _known_fields(fields)
-        try:
-            _convert(fields)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ProtocolMismatch(f"the record of a call is malformed: {error!r}") from error
-        # Past the generated __init__, which assigns the fields of a frozen class one by one through
-        # object.__setattr__ and costs more than unpacking the message.
-        result = object.__new__(cls)
-        result.__dict__.update(fields)
-        return result
+        return made(_RESULT, "the record of a call", record)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, the same as ``limpet run --json`` prints: binary values are base64 text."""
@@ -201,61 +186,11 @@ class Result:
 
 
 _ORDER = tuple(each.name for each in dataclasses.fields(Result))
-_FIELDS = frozenset(_ORDER)
-# Fields that may be nil, and so may be absent.
-_ABSENT = dict.fromkeys(
-    (
-        "session", "rolled_back_to", "state_protection", "changed", "stdout_file", "stderr_file", "result",
-        "error", "signal", "exit_code",
-    )
-)  # fmt: skip
 
 
 def display_from_wire(body: Mapping[str, Any]) -> Display:
     """From an entry of ``displays`` or the body of a display event; ProtocolMismatch when it is neither."""
-    try:
-        return Display(
-            data=dict(body["data"]),
-            metadata=dict(body.get("metadata") or {}),
-            display_id=body.get("display_id"),
-            is_result=bool(body.get("is_result")),
-            update=bool(body.get("update")),
-        )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ProtocolMismatch(f"a display is malformed: {error!r}") from error
-
-
-def _known_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    """Without those that only a newer controller knows."""
-    missing = ", ".join(sorted(_FIELDS - fields.keys()))
-    if missing:
-        raise ProtocolMismatch(f"the record of a call lacks {missing}")
-    return {name: fields[name] for name in _ORDER}
-
-
-def _convert(fields: dict[str, Any]) -> None:
-    fields["usage"] = known(Usage, fields["usage"])
-    if fields["error"] is not None:
-        error = fields["error"]
-        fields["error"] = ErrorInfo(error["name"], error.get("message") or "", error.get("traceback") or "")
-    if fields["displays"]:
-        fields["displays"] = [display_from_wire(entry) for entry in fields["displays"]]
-    if fields["rolled_back_to"] is not None:
-        fields["rolled_back_to"] = known(RolledBackTo, {"checkpoint": None, **fields["rolled_back_to"]})
-    fields["not_restored"] = list(fields["not_restored"])
-    if fields["state_protection"] is None:
-        fields["state_protection"] = {}
-    else:
-        fields["state_protection"] = {"execution_count": None, "reason": None, **fields["state_protection"]}
-    fields["changed"] = Changed() if fields["changed"] is None else Changed.from_wire(fields["changed"])
-    if fields["artifacts"]:
-        fields["artifacts"] = {_path(path): _path(host) for path, host in fields["artifacts"].items()}
-    if fields["artifact_info"]:
-        fields["artifact_info"] = {
-            _path(path): known(ArtifactInfo, info) for path, info in fields["artifact_info"].items()
-        }
-    if fields["skipped"]:
-        fields["skipped"] = {_path(path): reason for path, reason in fields["skipped"].items()}
+    return made(_DISPLAY, "a display", body)
 
 
 def _path(path: Union[str, bytes]) -> str:
@@ -274,5 +209,35 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _protection(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {"execution_count": None, "reason": None, **value} if value else {}
+
+
 def _short(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+_SESSION_INFO = shape(SessionInfo, {"container": None})
+_DISPLAY = shape(
+    Display, {"metadata": {}, "display_id": None, "is_result": False, "update": False},
+    data=dict, metadata=dict, is_result=bool, update=bool,
+)  # fmt: skip
+_RESULT = shape(
+    Result,
+    {
+        "changed": {}, "state_protection": {},
+        **dict.fromkeys(
+            ("session", "rolled_back_to", "stdout_file", "stderr_file", "result", "error", "signal", "exit_code")
+        ),
+    },
+    error=shape(ErrorInfo, {"message": "", "traceback": ""}),
+    usage=shape(Usage),
+    rolled_back_to=shape(RolledBackTo, {"checkpoint": None}),
+    not_restored=list,
+    state_protection=_protection,
+    changed=CHANGED,
+    displays=[_DISPLAY],
+    artifacts=(_path, _path),
+    artifact_info=(_path, shape(ArtifactInfo)),
+    skipped=(_path, str),
+)  # fmt: skip

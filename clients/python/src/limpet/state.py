@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Iterable, Mapping, Optional, TypeVar
+from typing import Any, Callable, Iterable, Mapping, Optional, TypeVar
 
+from ._transport import Shape
 from .errors import ProtocolMismatch
 
 T = TypeVar("T")
@@ -29,11 +30,7 @@ class Variable:
 
     @classmethod
     def from_wire(cls, row: Mapping[str, Any]) -> Variable:
-        try:
-            shape = row.get("shape")
-            return known(cls, {**row, "shape": None if shape is None else tuple(shape)})
-        except (AttributeError, TypeError) as error:
-            raise ProtocolMismatch(f"a variable is malformed: {error}") from error
+        return made(VARIABLE, "a variable", row)
 
     def __repr__(self) -> str:
         parts = [self.name, self.type]
@@ -73,16 +70,6 @@ class Changed:
     more: int = 0
     """How many were left out because there are so many."""
 
-    @classmethod
-    def from_wire(cls, body: Mapping[str, Any]) -> Changed:
-        """Raises what Python raises for a body that is none."""
-        return cls(
-            added=[Variable.from_wire(row) for row in body.get("added") or ()],
-            changed=[Variable.from_wire(row) for row in body.get("changed") or ()],
-            deleted=list(body.get("deleted") or ()),
-            more=int(body.get("more") or 0),
-        )
-
     def __bool__(self) -> bool:
         return bool(self.added or self.changed or self.deleted or self.more)
 
@@ -111,7 +98,8 @@ class Checkpoint:
 
     @classmethod
     def from_wire(cls, row: Mapping[str, Any], dropped: Iterable[str] = ()) -> Checkpoint:
-        return _made(cls, {"name": None, "parent": None, **_map(row), "dropped": tuple(dropped)})
+        checkpoint = made(_CHECKPOINT, "a checkpoint", row)
+        return dataclasses.replace(checkpoint, dropped=tuple(dropped)) if dropped else checkpoint
 
 
 @dataclass(frozen=True)
@@ -130,7 +118,7 @@ class Rollback:
 
     @classmethod
     def from_wire(cls, body: Mapping[str, Any]) -> Rollback:
-        return _made(cls, {**_map(body), "not_restored": list(body.get("not_restored") or ())})
+        return made(_ROLLBACK, "a rollback", body)
 
 
 @dataclass(frozen=True)
@@ -142,23 +130,29 @@ class Committed:
 
     @classmethod
     def from_wire(cls, body: Mapping[str, Any]) -> Committed:
-        return _made(cls, _map(body))
+        return made(_COMMITTED, "a commit", body)
 
 
-def known(cls: type[T], fields: Mapping[str, Any]) -> T:
-    """Of a dataclass. What a newer controller says besides is passed over; TypeError where a field is missing."""
-    names = cls.__dataclass_fields__  # type: ignore[attr-defined]
-    return cls(**{name: value for name, value in fields.items() if name in names})
+def shape(
+    cls: type[T], absent: Optional[Mapping[str, Any]] = None, **converts: Any
+) -> Callable[[Mapping[str, Any]], T]:
+    """How the protocol's map for a dataclass becomes one; see Shape."""
+    return Shape(cls, tuple(each.name for each in dataclasses.fields(cls)), dict(absent or {}), converts)  # type: ignore
 
 
-def _map(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    if not isinstance(body, dict):
-        raise ProtocolMismatch(f"the controller sent {body!r} where a map belongs")
-    return body
-
-
-def _made(cls: type[T], fields: Mapping[str, Any]) -> T:
+def made(how: Callable[[Mapping[str, Any]], T], what: str, fields: Mapping[str, Any]) -> T:
+    """Raises ProtocolMismatch when the controller has sent something else."""
     try:
-        return known(cls, fields)
-    except TypeError as error:
-        raise ProtocolMismatch(f"a {cls.__name__.lower()} is malformed: {error}") from error
+        return how(fields)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ProtocolMismatch(f"{what} is malformed: {error!r}") from error
+
+
+VARIABLE = shape(Variable, dict.fromkeys(("shape", "dtype", "bytes", "repr")), shape=tuple)
+CHANGED = shape(
+    Changed, {"added": [], "changed": [], "deleted": [], "more": 0},
+    added=[VARIABLE], changed=[VARIABLE], deleted=list, more=int,
+)  # fmt: skip
+_CHECKPOINT = shape(Checkpoint, {"name": None, "parent": None, "dropped": ()}, dropped=lambda ids: ())
+_ROLLBACK = shape(Rollback, {"not_restored": []}, not_restored=list)
+_COMMITTED = shape(Committed)

@@ -1,0 +1,314 @@
+/* Wire: one connection's bytes. The Python that holds it opens the socket, shakes hands and deals with the
+ * messages; see limpet/_pure.py, which is the same in Python and has the contracts of the methods. */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "clients/python/native/native.h"
+#include "proto/limits.h"
+#include "proto/zmtp.h"
+
+#define SPACE_SIZE   ((size_t)64 << 10)
+#define READ_SIZE    (LIMIT_CHUNK + ((size_t)4 << 10)) /* a whole output message with what is around it */
+#define FRAME_HEADER 9u
+
+typedef struct Wire {
+    PyObject_HEAD Native *native;
+    PyObject *module; /* keeps `native` */
+    PyObject *space;  /* bytearray: what the socket's own methods read into */
+    Zmtp zmtp;
+    Buf in, out;
+    bool busy; /* a thread waits with it, without the GIL */
+} Wire;
+
+static PyObject *wire_new(PyTypeObject *type, PyObject *arguments, PyObject *named)
+{
+    PyObject *module = PyType_GetModule(type);
+    unsigned long long limit;
+    Wire *wire;
+
+    if (!module || !PyArg_ParseTuple(arguments, "K", &limit))
+        return NULL;
+    wire = (Wire *)PyType_GenericAlloc(type, 0);
+    if (!wire)
+        return NULL;
+    wire->native = native_of(module);
+    Py_INCREF(module);
+    wire->module = module;
+    wire->space = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)SPACE_SIZE);
+    if (zmtp_init(&wire->zmtp, ZMTP_DEALER, (size_t)limit, &wire->out) < 0)
+        PyErr_NoMemory();
+    if (PyErr_Occurred()) {
+        Py_DECREF(wire);
+        return NULL;
+    }
+    return (PyObject *)wire;
+}
+
+static void wire_free(PyObject *self)
+{
+    Wire *wire = (Wire *)self;
+    PyTypeObject *type = Py_TYPE(self);
+
+    buf_deinit(&wire->in);
+    buf_deinit(&wire->out);
+    Py_XDECREF(wire->space);
+    Py_XDECREF(wire->module);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+/* A connection belongs to one thread at a time. */
+static int check_idle(const Wire *wire)
+{
+    if (wire->busy)
+        PyErr_SetString(PyExc_RuntimeError, "another thread waits with this connection");
+    return wire->busy ? -1 : 0;
+}
+
+static PyObject *pending(PyObject *self, PyObject *none)
+{
+    Wire *wire = (Wire *)self;
+    PyObject *bytes =
+        PyBytes_FromStringAndSize((const char *)buf_head(&wire->out), (Py_ssize_t)wire->out.size);
+
+    if (bytes)
+        buf_clear(&wire->out);
+    return bytes;
+}
+
+static PyObject *space(PyObject *self, PyObject *none)
+{
+    return PyMemoryView_FromObject(((Wire *)self)->space);
+}
+
+static PyObject *received(PyObject *self, PyObject *argument)
+{
+    Wire *wire = (Wire *)self;
+    Py_ssize_t size = PyLong_AsSsize_t(argument);
+
+    if (PyErr_Occurred() || check_idle(wire) < 0)
+        return NULL;
+    if (size < 0 || size > PyByteArray_Size(wire->space)) {
+        PyErr_SetString(PyExc_ValueError, "more than there was space for");
+        return NULL;
+    }
+    if (buf_append(&wire->in, PyByteArray_AsString(wire->space), (size_t)size) < 0)
+        return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+static PyObject *refuse_frame(const Wire *wire, ZmtpState state, int error)
+{
+    PyObject *mismatch = wire->native->protocol_mismatch;
+
+    if (error == -EMSGSIZE)
+        return PyErr_Format(mismatch, "the controller's socket: a frame over the limit of %zu bytes",
+                            wire->zmtp.max_frame);
+    if (error == -EPROTO)
+        return PyErr_Format(mismatch, "the controller's socket: %s",
+                            state == ZMTP_GREETING ? "not a ZMTP peer" : "not ZMTP as Limpet speaks it");
+    return PyErr_NoMemory();
+}
+
+static PyObject *decode_frame(const Wire *wire, const ZmtpFrame *frame)
+{
+    Native *native = wire->native;
+    _cleanup_(message_deinit) Message message = MESSAGE_NULL;
+    Problem problem = PROBLEM_NULL;
+    PyObject *body;
+
+    if (message_decode(&message, frame->data, frame->size, &problem) < 0)
+        return problem.code == ERR_INTERNAL
+                   ? PyErr_NoMemory()
+                   : PyErr_Format(native->protocol_mismatch, "the controller sent what is no message: %s",
+                                  problem.text);
+    body = decode_map(&native->keys, &message.body);
+    return body ? Py_BuildValue("iKN", (int)message.kind, (unsigned long long)message.id, body) : NULL;
+}
+
+static PyObject *next_message(Wire *wire)
+{
+    ZmtpState state = wire->zmtp.state;
+    ZmtpFrame frame;
+    PyObject *message;
+    int r = zmtp_next(&wire->zmtp, &wire->in, &wire->out, &frame);
+
+    if (r < 0)
+        return refuse_frame(wire, state, r);
+    if (r == 0)
+        return NULL;
+    message = decode_frame(wire, &frame);
+    buf_consume(&wire->in, frame.used);
+    return message;
+}
+
+/* The next message that has come whole; NULL without an exception when there is none. Making objects may run
+ * finalizers, which find the wire busy. */
+static PyObject *take_message(Wire *wire)
+{
+    PyObject *message;
+
+    wire->busy = true;
+    message = next_message(wire);
+    wire->busy = false;
+    return message;
+}
+
+static PyObject *or_none(PyObject *object)
+{
+    if (!object && !PyErr_Occurred())
+        Py_RETURN_NONE;
+    return object;
+}
+
+static PyObject *message(PyObject *self, PyObject *none)
+{
+    return check_idle((Wire *)self) < 0 ? NULL : or_none(take_message((Wire *)self));
+}
+
+/* Reads once, without the GIL. 0, or -1 with an exception; a signal's handler has run when nothing was read.
+ */
+static int fill(Wire *wire, int fd)
+{
+    uint8_t *place = buf_reserve(&wire->in, READ_SIZE);
+    ssize_t n;
+    int error;
+
+    if (!place) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    wire->busy = true;
+    Py_BEGIN_ALLOW_THREADS n = recv(fd, place, READ_SIZE, 0);
+    error = errno;
+    Py_END_ALLOW_THREADS wire->busy = false;
+    if (n > 0) {
+        buf_commit(&wire->in, (size_t)n);
+        return 0;
+    }
+    if (n < 0 && error == EINTR)
+        return PyErr_CheckSignals();
+    if (n == 0)
+        PyErr_SetString(PyExc_ConnectionResetError, "it closed the connection");
+    errno = error;
+    if (n < 0)
+        PyErr_SetFromErrno(PyExc_OSError);
+    return -1;
+}
+
+static PyObject *receive(PyObject *self, PyObject *number)
+{
+    Wire *wire = (Wire *)self;
+    int fd = (int)PyLong_AsLong(number);
+    PyObject *taken;
+
+    if (PyErr_Occurred() || check_idle(wire) < 0)
+        return NULL;
+    taken = take_message(wire);
+    if (taken || PyErr_Occurred())
+        return taken;
+    return fill(wire, fd) < 0 ? NULL : or_none(take_message(wire));
+}
+
+/* What the caller has given is at fault: BadRequest says why. */
+static void refuse_values(const Native *native)
+{
+    PyObject *type, *value, *traceback;
+
+    if (!PyErr_ExceptionMatches(PyExc_TypeError) && !PyErr_ExceptionMatches(PyExc_ValueError) &&
+        !PyErr_ExceptionMatches(PyExc_OverflowError))
+        return;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    PyErr_Format(native->bad_request, "this cannot be sent: %S", value);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+}
+
+static int append_message(Buf *frame, unsigned kind, unsigned long long number, PyObject *body)
+{
+    Writer w;
+
+    writer_init(&w, frame);
+    write_array(&w, 4);
+    write_uint(&w, PROTOCOL_VERSION);
+    write_uint(&w, kind);
+    write_uint(&w, number);
+    if (encode_value(&w, body) < 0)
+        return -1;
+    if (writer_finish(&w) < 0) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return 0;
+}
+
+static PyObject *finished_frame(const Native *native, Buf *frame, size_t mark)
+{
+    size_t size = frame->size - FRAME_HEADER;
+
+    if (size > LIMIT_CLIENT_FRAME)
+        return PyErr_Format(native->too_large, "a request of %zu bytes is over the limit of %u", size,
+                            LIMIT_CLIENT_FRAME);
+    zmtp_frame_end(frame, mark);
+    return PyBytes_FromStringAndSize((const char *)buf_head(frame), (Py_ssize_t)frame->size);
+}
+
+static PyObject *encode(PyObject *self, PyObject *arguments)
+{
+    Wire *wire = (Wire *)self;
+    _cleanup_(buf_deinit) Buf frame = BUF_NULL;
+    unsigned long long number;
+    unsigned kind;
+    PyObject *body;
+    size_t mark;
+
+    if (!PyArg_ParseTuple(arguments, "IKO", &kind, &number, &body))
+        return NULL;
+    if (zmtp_frame_begin(&wire->zmtp, &frame, &mark) < 0) {
+        PyErr_SetString(PyExc_RuntimeError, "hands are not shaken yet");
+        return NULL;
+    }
+    if (append_message(&frame, kind, number, body) < 0) {
+        refuse_values(wire->native);
+        return NULL;
+    }
+    return finished_frame(wire->native, &frame, mark);
+}
+
+static PyObject *ready(PyObject *self, void *unused)
+{
+    return PyBool_FromLong(((Wire *)self)->zmtp.state == ZMTP_READY);
+}
+
+static PyMethodDef wire_methods[] = {
+    {"pending", pending, METH_NOARGS, NULL},
+    {"encode", encode, METH_VARARGS, NULL},
+    {"space", space, METH_NOARGS, NULL},
+    {"received", received, METH_O, NULL},
+    {"message", message, METH_NOARGS, NULL},
+    {"receive", receive, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef wire_attributes[] = {
+    {"ready", ready, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot wire_slots[] = {
+    {Py_tp_new, (void *)wire_new},
+    {Py_tp_dealloc, (void *)wire_free},
+    {Py_tp_methods, wire_methods},
+    {Py_tp_getset, wire_attributes},
+    {0, NULL},
+};
+
+PyType_Spec wire_spec = {
+    .name = "limpet._native.Wire",
+    .basicsize = sizeof(Wire),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = wire_slots,
+};
