@@ -1,4 +1,4 @@
-"""The build backend (PEP 517, PEP 660): zips src/limpet.
+"""The build backend (PEP 517, PEP 660): zips src/limpet, and limpet._native where it can be compiled.
 
 In the tree, so that `pip install` fetches nothing but msgpack: a build backend from an index would be fetched
 into the isolated build environment each time, and machines with sandboxes on them often have no index.
@@ -10,11 +10,14 @@ import io
 import os
 import sys
 import tarfile
+import tempfile
 import zipfile
+
+import build_native
 
 _ROOT = os.path.dirname(os.path.abspath(__file__))
 _SOURCES = os.path.join("src", "limpet")
-_SDIST = ("pyproject.toml", "README.md", "build_backend.py")
+_SDIST = ("pyproject.toml", "README.md", "build_backend.py", "build_native.py")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -27,7 +30,12 @@ get_requires_for_build_sdist = get_requires_for_build_wheel
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    return _write_wheel(wheel_directory, _sources())
+    files = _sources()
+    native = _native()
+    if native is None:
+        return _write_wheel(wheel_directory, files)
+    files[os.path.join("limpet", build_native.FILE)] = native
+    return _write_wheel(wheel_directory, files, build_native.tag(), pure=False)
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
@@ -50,16 +58,23 @@ def build_sdist(sdist_directory, config_settings=None):
     return f"{base}.tar.gz"
 
 
-def _write_wheel(directory, files):
+def _native():
+    """The bytes of limpet._native, or None."""
+    with tempfile.TemporaryDirectory(prefix="limpet-native-") as directory:
+        path = build_native.build(directory)
+        return None if path is None else _read(path)
+
+
+def _write_wheel(directory, files, tag="py3-none-any", pure=True):
     project = _project()
     base = f"{project['name']}-{project['version']}"
     info = f"{base}.dist-info"
     files[f"{info}/METADATA"] = _metadata(project)
     files[f"{info}/WHEEL"] = (
-        b"Wheel-Version: 1.0\nGenerator: limpet\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        f"Wheel-Version: 1.0\nGenerator: limpet\nRoot-Is-Purelib: {str(pure).lower()}\nTag: {tag}\n".encode()
     )
     files[f"{info}/RECORD"] = _record(files, f"{info}/RECORD")
-    name = f"{base}-py3-none-any.whl"
+    name = f"{base}-{tag}.whl"
     with zipfile.ZipFile(os.path.join(directory, name), "w", zipfile.ZIP_DEFLATED) as wheel:
         for path, data in files.items():
             entry = zipfile.ZipInfo(path, _EPOCH)

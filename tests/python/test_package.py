@@ -45,6 +45,36 @@ def test_a_wheel_is_complete_and_the_same_each_time(backend, tmp_path):
     assert "limpet/py.typed" in names
 
 
+@NEEDS_TOMLLIB
+def test_a_wheel_has_the_extension_module_where_it_can_be_compiled(backend, tmp_path):
+    name = backend.build_wheel(str(tmp_path))
+    assert "-cp310-abi3-linux_" in name
+    with zipfile.ZipFile(tmp_path / name) as wheel:
+        (tmp_path / "module.so").write_bytes(wheel.read("limpet/_native.abi3.so"))
+        assert b"Root-Is-Purelib: false" in wheel.read(f"limpet-{limpet.__version__}.dist-info/WHEEL")
+    assert chosen(LIMPET_NATIVE=str(tmp_path / "module.so")) == "True"
+
+
+@NEEDS_TOMLLIB
+def test_a_wheel_is_all_python_where_there_is_no_compiler(backend, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("CC", str(tmp_path / "none"))
+    assert backend.build_wheel(str(tmp_path)) == f"limpet-{limpet.__version__}-py3-none-any.whl"
+    assert "a C compiler" in capsys.readouterr().err
+
+
+def chosen(**environment):
+    """What limpet says of the module it has taken, or the last line of what it fails with."""
+    environment = {**os.environ, "PYTHONPATH": os.path.join(PROJECT, "src"), **environment}
+    command = [sys.executable, "-c", "from limpet import _transport; print(_transport.NATIVE)"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    return (done.stdout or done.stderr).strip().splitlines()[-1]
+
+
+def test_the_environment_chooses_the_extension_module_or_python(tmp_path):
+    assert chosen(LIMPET_NATIVE="0") == "False"
+    assert "none.so" in chosen(LIMPET_NATIVE=str(tmp_path / "none.so"))
+
+
 @pytest.mark.slow
 @NEEDS_TOMLLIB
 def test_pip_installs_it_without_an_index_but_for_msgpack(tmp_path):
