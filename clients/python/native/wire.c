@@ -197,18 +197,21 @@ static int fill(Wire *wire, int fd)
     return -1;
 }
 
+static PyObject *receive_from(Wire *wire, int fd)
+{
+    PyObject *taken = take_message(wire);
+
+    if (taken || PyErr_Occurred())
+        return taken;
+    return fill(wire, fd) < 0 ? NULL : or_none(take_message(wire));
+}
+
 static PyObject *receive(PyObject *self, PyObject *number)
 {
     Wire *wire = (Wire *)self;
     int fd = (int)PyLong_AsLong(number);
-    PyObject *taken;
 
-    if (PyErr_Occurred() || check_idle(wire) < 0)
-        return NULL;
-    taken = take_message(wire);
-    if (taken || PyErr_Occurred())
-        return taken;
-    return fill(wire, fd) < 0 ? NULL : or_none(take_message(wire));
+    return PyErr_Occurred() || check_idle(wire) < 0 ? NULL : receive_from(wire, fd);
 }
 
 /* What the caller has given is at fault: BadRequest says why. */
@@ -245,37 +248,66 @@ static int append_message(Buf *frame, unsigned kind, unsigned long long number, 
     return 0;
 }
 
-static PyObject *finished_frame(const Native *native, Buf *frame, size_t mark)
+static void check_size(const Native *native, size_t size)
 {
-    size_t size = frame->size - FRAME_HEADER;
-
     if (size > LIMIT_CLIENT_FRAME)
-        return PyErr_Format(native->too_large, "a request of %zu bytes is over the limit of %u", size,
-                            LIMIT_CLIENT_FRAME);
-    zmtp_frame_end(frame, mark);
-    return PyBytes_FromStringAndSize((const char *)buf_head(frame), (Py_ssize_t)frame->size);
+        PyErr_Format(native->too_large, "a request of %zu bytes is over the limit of %u", size,
+                     LIMIT_CLIENT_FRAME);
+}
+
+/* Appends the frame of a message to `out`. 0, or -1 with an exception and nothing appended. */
+static int append_frame(const Wire *wire, Buf *out, unsigned kind, unsigned long long number, PyObject *body)
+{
+    size_t before = out->size, mark;
+
+    if (zmtp_frame_begin(&wire->zmtp, out, &mark) < 0) {
+        PyErr_SetString(PyExc_RuntimeError, "hands are not shaken yet");
+        return -1;
+    }
+    if (append_message(out, kind, number, body) < 0)
+        refuse_values(wire->native);
+    else
+        check_size(wire->native, out->size - before - FRAME_HEADER);
+    if (PyErr_Occurred()) {
+        out->size = before;
+        return -1;
+    }
+    zmtp_frame_end(out, mark);
+    return 0;
 }
 
 static PyObject *encode(PyObject *self, PyObject *arguments)
 {
-    Wire *wire = (Wire *)self;
     _cleanup_(buf_deinit) Buf frame = BUF_NULL;
     unsigned long long number;
     unsigned kind;
     PyObject *body;
-    size_t mark;
 
-    if (!PyArg_ParseTuple(arguments, "IKO", &kind, &number, &body))
+    if (!PyArg_ParseTuple(arguments, "IKO", &kind, &number, &body) ||
+        append_frame((Wire *)self, &frame, kind, number, body) < 0)
         return NULL;
-    if (zmtp_frame_begin(&wire->zmtp, &frame, &mark) < 0) {
-        PyErr_SetString(PyExc_RuntimeError, "hands are not shaken yet");
+    return PyBytes_FromStringAndSize((const char *)buf_head(&frame), (Py_ssize_t)frame.size);
+}
+
+/* What cannot be sent at once, for whatever reason, is left for pending(). */
+static PyObject *ask(PyObject *self, PyObject *arguments)
+{
+    Wire *wire = (Wire *)self;
+    unsigned long long number;
+    unsigned kind;
+    PyObject *body;
+    ssize_t n;
+    int fd;
+
+    if (!PyArg_ParseTuple(arguments, "iIKO", &fd, &kind, &number, &body) || check_idle(wire) < 0 ||
+        append_frame(wire, &wire->out, kind, number, body) < 0)
         return NULL;
-    }
-    if (append_message(&frame, kind, number, body) < 0) {
-        refuse_values(wire->native);
-        return NULL;
-    }
-    return finished_frame(wire->native, &frame, mark);
+    n = send(fd, buf_head(&wire->out), wire->out.size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n > 0)
+        buf_consume(&wire->out, (size_t)n);
+    if (wire->out.size > 0)
+        Py_RETURN_NONE;
+    return receive_from(wire, fd);
 }
 
 static PyObject *ready(PyObject *self, void *unused)
@@ -284,13 +316,10 @@ static PyObject *ready(PyObject *self, void *unused)
 }
 
 static PyMethodDef wire_methods[] = {
-    {"pending", pending, METH_NOARGS, NULL},
-    {"encode", encode, METH_VARARGS, NULL},
-    {"space", space, METH_NOARGS, NULL},
-    {"received", received, METH_O, NULL},
-    {"message", message, METH_NOARGS, NULL},
-    {"receive", receive, METH_O, NULL},
-    {NULL, NULL, 0, NULL},
+    {"pending", pending, METH_NOARGS, NULL}, {"encode", encode, METH_VARARGS, NULL},
+    {"ask", ask, METH_VARARGS, NULL},        {"space", space, METH_NOARGS, NULL},
+    {"received", received, METH_O, NULL},    {"message", message, METH_NOARGS, NULL},
+    {"receive", receive, METH_O, NULL},      {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef wire_attributes[] = {

@@ -15,7 +15,7 @@ from ._recovery import FIRST_PAUSE, HANDSHAKE_TIMEOUT, ConnectionLost
 from ._requests import HELLO, Message, answer, check_hello
 from ._stream import Stream
 from ._transport import Wire
-from .errors import ProtocolMismatch
+from .errors import BadRequest, ProtocolMismatch, TooLarge
 
 
 class Connection:
@@ -56,6 +56,8 @@ class Connection:
         Anything raised leaves the connection closed: a signal handler that raises may do so between a system
         call and the note of what it did.
         """
+        if stream is None and self._deadline is None:
+            return self._exchange(kind, body)
         self._number = number = self._number + 1
         frame = self._wire.encode(kind, number, body)
         with self.lock:
@@ -79,6 +81,30 @@ class Connection:
                 if stream is not None:
                     stream.detach()
                 del self._mail[number]
+
+    def _exchange(self, kind: int, body: Mapping[str, Any]) -> Message:
+        """ask() for nothing but the reply: what nearly all requests are, in the fewest steps."""
+        self._number = number = self._number + 1
+        with self.lock:
+            mail = self._mail[number] = deque()
+            try:
+                message = self._sort(number, self._wire.ask(self._socket.fileno(), kind, number, body))
+                while message is None:
+                    message = mail.popleft() if mail else self._receive(number)
+            except (BadRequest, TooLarge):
+                raise  # nothing of it was sent
+            except OSError as error:
+                self.close()
+                raise ConnectionLost(error, sent=True) from error
+            except BaseException:
+                self.close()
+                raise
+            finally:
+                del self._mail[number]
+        if message[0] not in (_wire.REPLY, _wire.ERROR):
+            self.close()
+            raise ProtocolMismatch(f"the controller sent a message of kind {message[0]} to a request")
+        return message
 
     def answer(self, number: int, body: Mapping[str, Any]) -> None:
         """To a question of that request; from any thread."""
@@ -140,8 +166,11 @@ class Connection:
         self._send_pending()
 
     def _receive(self, number: int) -> Optional[Message]:
-        """The next message when it is for that request; those for others go to their mailboxes."""
-        message = self._next()
+        """The next message when it is for that request."""
+        return self._sort(number, self._next())
+
+    def _sort(self, number: int, message: Optional[_wire.Message]) -> Optional[Message]:
+        """A message when it is for that request; those for others go to their mailboxes."""
         if message is None:
             self._send_pending()
             return None

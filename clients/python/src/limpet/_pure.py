@@ -30,7 +30,7 @@ class Wire:
         return self._peer.ready
 
     def pending(self) -> bytes:
-        """What is to be sent besides messages, each time something has been received; mostly nothing."""
+        """What is to be sent besides the frames of encode(), each time there is no message; mostly nothing."""
         pending, self._pending = self._pending, b""
         return pending
 
@@ -38,6 +38,11 @@ class Wire:
         """The frame of a message. Values that cannot be sent raise BadRequest, too many of them TooLarge."""
         packer = msgpack.Packer() if kind == _wire.ANSWER else self._packer  # answers come from any thread
         return _wire.encode(packer, kind, number, body)
+
+    def ask(self, fd: int, kind: int, number: int, body: Mapping[str, Any]) -> Optional[_wire.Message]:
+        """encode(), and then as receive() when a blocking socket has taken all of it at once; otherwise it is pending."""
+        self._pending += self.encode(kind, number, body)
+        return None
 
     def space(self) -> memoryview:
         """Where the next bytes go; never empty."""
