@@ -259,11 +259,14 @@ static void check_size(const Native *native, size_t size)
 static int append_frame(const Wire *wire, Buf *out, unsigned kind, unsigned long long number, PyObject *body)
 {
     size_t before = out->size, mark;
+    int r = zmtp_frame_begin(&wire->zmtp, out, &mark);
 
-    if (zmtp_frame_begin(&wire->zmtp, out, &mark) < 0) {
+    if (r == -ENOTCONN)
         PyErr_SetString(PyExc_RuntimeError, "hands are not shaken yet");
+    else if (r < 0)
+        PyErr_NoMemory();
+    if (r < 0)
         return -1;
-    }
     if (append_message(out, kind, number, body) < 0)
         refuse_values(wire->native);
     else

@@ -104,7 +104,7 @@ class AsyncClient:
         )  # fmt: skip
         asks = NO_ASKS.but(tools, on_input, approve, tool_time)
         run_id = run_id or _requests.new_run_id()
-        stream = stream_of(on_stdout, on_stderr, on_display, self._asking(asks, run_id, None))
+        stream = stream_of(on_stdout, on_stderr, on_display, asks.mode and self._asking(asks, run_id, None))
         call = _requests.run({}, code, timeout, run_id, stream, asks=asks.mode)
         if options:
             call.body["options"] = options
@@ -251,10 +251,8 @@ class AsyncClient:
         for delivery in stream.rest(result):
             await _call(delivery)
 
-    def _asking(self, asks: Asks, run_id: str, session: Optional[str]) -> Optional[AioAsking]:
-        """None when nothing of the call can be answered."""
-        if asks.mode is None:
-            return None
+    def _asking(self, asks: Asks, run_id: str, session: Optional[str]) -> AioAsking:
+        """For a call of which something can be answered."""
         return AioAsking(asks, self._memory.of(run_id), run_id, session)
 
     async def _abandon(self, run_id: str, reason: BaseException) -> None:

@@ -63,7 +63,7 @@ class AsyncSession(Opened):
         self._check()
         asks = self._asks.but(tools, on_input, approve, tool_time)
         run_id = run_id or _requests.new_run_id()
-        asking = self._client._asking(asks, run_id, self.name)
+        asking = asks.mode and self._client._asking(asks, run_id, self.name)
         stream = stream_of(on_stdout, on_stderr, on_display, asking)
         call = _requests.run(self._target, code, timeout, run_id, stream, on_error, asks.mode)
         return await self._client._run(call, stream)

@@ -46,16 +46,17 @@ class Asks:
         for name, function in (("on_input", on_input), ("approve", approve)):
             if function is not None and not callable(function):
                 raise TypeError(f"{name} must be a function, not {type(function).__name__}")
-        self.tools: dict[str, Tool] = {} if tools is None else collect(tools)
         self.on_input = on_input
         self.approve = approve
         self.tool_time = tool_time
         self.serial = False  # whether a tool ends before anybody is asked about the next one
         self._takes_password = on_input is not None and _takes_password(on_input)
+        self.use({} if tools is None else collect(tools))
 
-    @property
-    def mode(self) -> Optional[ToolTime]:
-        return self.tool_time or "pause" if self.tools or self.on_input else None
+    def use(self, tools: dict[str, Tool]) -> None:
+        """These, in place of those it was made with."""
+        self.tools = tools
+        self.mode: Optional[ToolTime] = self.tool_time or "pause" if tools or self.on_input else None
 
     def but(
         self,
@@ -71,7 +72,7 @@ class Asks:
             return self
         asks = Asks(tools, on_input or self.on_input, approve or self.approve, tool_time or self.tool_time)
         if tools is None:
-            asks.tools = self.tools
+            asks.use(self.tools)
         if approve is not None and not asks.tools:
             raise ValueError("approve decides about calls of tools, and there are none: give tools as well")
         if tool_time is not None and asks.mode is None:

@@ -10,7 +10,7 @@ import weakref
 from types import TracebackType
 from typing import Any, Callable, Mapping, Optional, TypeVar, Union
 
-from . import _recovery, _requests
+from . import _recovery, _requests, _wire
 from ._address import NOBODY, Address, Endpoint
 from ._answers import Memory
 from ._asking import BlockingAsking
@@ -22,7 +22,7 @@ from ._requests import Body, CheckpointPolicy, Request
 from ._session import Session
 from ._stream import Stream, stream_of
 from ._tools import Tools
-from .errors import Error, SessionClosed, Unavailable, is_leave, warn
+from .errors import Error, SessionClosed, Unavailable, from_wire, is_leave, warn
 from .results import Display, Result, SessionInfo
 
 T = TypeVar("T")
@@ -122,7 +122,7 @@ class Client:
         )  # fmt: skip
         asks = NO_ASKS.but(tools, on_input, approve, tool_time)
         run_id = run_id or _requests.new_run_id()
-        stream = stream_of(on_stdout, on_stderr, on_display, self._asking(asks, run_id, None))
+        stream = stream_of(on_stdout, on_stderr, on_display, asks.mode and self._asking(asks, run_id, None))
         call = _requests.run({}, code, timeout, run_id, stream, asks=asks.mode)
         if options:
             call.body["options"] = options
@@ -237,7 +237,10 @@ class Client:
             try:
                 connection = self._connection(start, attempts)
                 attempts.asks()
-                return request.read(_requests.answer(connection.ask(request.kind, body, stream)))
+                kind, reply = connection.ask(request.kind, body, stream)
+                if kind == _wire.ERROR:
+                    raise from_wire(reply)
+                return request.read(reply)
             except ConnectionLost as lost:
                 if self._closed:
                     raise SessionClosed("the client was closed") from lost
@@ -271,10 +274,8 @@ class Client:
         for callback, value in stream.rest(result):
             callback(value)
 
-    def _asking(self, asks: Asks, run_id: str, session: Optional[str]) -> Optional[BlockingAsking]:
-        """None when nothing of the call can be answered."""
-        if asks.mode is None:
-            return None
+    def _asking(self, asks: Asks, run_id: str, session: Optional[str]) -> BlockingAsking:
+        """For a call of which something can be answered."""
         return BlockingAsking(asks, self._memory.of(run_id), run_id, session)
 
     def _abandon(self, run_id: str, reason: BaseException) -> None:

@@ -29,6 +29,7 @@ class Connection:
         self._wire = Wire(_wire.MAX_REPLY)
         self._mail: dict[int, deque[Message]] = {}
         self._number = 0
+        self.closed = False
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._socket.settimeout(limit)
@@ -56,34 +57,8 @@ class Connection:
         Anything raised leaves the connection closed: a signal handler that raises may do so between a system
         call and the note of what it did.
         """
-        if stream is None and self._deadline is None:
-            return self._exchange(kind, body)
-        self._number = number = self._number + 1
-        frame = self._wire.encode(kind, number, body)
-        with self.lock:
-            mail: deque[Message] = deque()
-            self._mail[number] = mail
-            try:
-                if stream is not None:
-                    stream.attach(_Channel(self, number))
-                self._send(frame)
-                while True:
-                    message = mail.popleft() if mail else self._receive(number)
-                    if message is None:
-                        continue
-                    if message[0] in (_wire.REPLY, _wire.ERROR):
-                        return message
-                    self._deliver(number, message, stream)
-            except BaseException:
-                self.close()
-                raise
-            finally:
-                if stream is not None:
-                    stream.detach()
-                del self._mail[number]
-
-    def _exchange(self, kind: int, body: Mapping[str, Any]) -> Message:
-        """ask() for nothing but the reply: what nearly all requests are, in the fewest steps."""
+        if stream is not None or self._deadline is not None:
+            return self._listen(kind, body, stream)
         self._number = number = self._number + 1
         with self.lock:
             mail = self._mail[number] = deque()
@@ -115,6 +90,7 @@ class Connection:
         self._shut_down()  # whoever sends an answer stops
         with self._sending:
             self._socket.close()
+        self.closed = True
 
     def abort(self) -> None:
         """From any thread: ends a request that is under way with ConnectionLost."""
@@ -123,13 +99,35 @@ class Connection:
             self.close()
             self.lock.release()
 
-    @property
-    def closed(self) -> bool:
-        return self._socket.fileno() < 0
-
     def __del__(self) -> None:
         if hasattr(self, "_socket"):
             self._socket.close()
+
+    def _listen(self, kind: int, body: Mapping[str, Any], stream: Optional[Stream]) -> Message:
+        """ask() in single steps: with events on the way, or hands that are not shaken yet."""
+        self._number = number = self._number + 1
+        frame = self._wire.encode(kind, number, body)
+        with self.lock:
+            mail: deque[Message] = deque()
+            self._mail[number] = mail
+            try:
+                if stream is not None:
+                    stream.attach(_Channel(self, number))
+                self._send(frame)
+                while True:
+                    message = mail.popleft() if mail else self._receive(number)
+                    if message is None:
+                        continue
+                    if message[0] in (_wire.REPLY, _wire.ERROR):
+                        return message
+                    self._deliver(number, message, stream)
+            except BaseException:
+                self.close()
+                raise
+            finally:
+                if stream is not None:
+                    stream.detach()
+                del self._mail[number]
 
     def _deliver(self, number: int, message: Message, stream: Optional[Stream]) -> None:
         if stream is None:

@@ -39,14 +39,15 @@ class ConnectionLost(Exception):
 class Attempts:
     """Of one request: whether it is sent once more, and for how long a controller is looked for."""
 
+    _deadline: Optional[float] = None
+    _pause = 0.0
+    _asked = 0.0
+
     def __init__(self, endpoint: Endpoint, kind: int, patience: float) -> None:
         """``patience``: seconds from a loss on; the first new attempt is made even if there are none."""
         self._endpoint = endpoint
         self._kind = kind
         self._patience = patience
-        self._deadline: Optional[float] = None
-        self._pause = 0.0
-        self._asked = 0.0
 
     def limit(self, seconds: float) -> float:
         """For one step of connecting: that many, or what is left of the patience when that is less."""

@@ -44,7 +44,7 @@ def asks_of(tools: Optional[Tools], approve: Optional[Function]) -> Asks:
 def in_graph(asks: Asks, config: RunnableConfig) -> Asks:
     """The same for a call of that node."""
     bound = Asks(approve=_Approval(asks.approve, config))
-    bound.tools = asks.tools
+    bound.use(asks.tools)
     bound.serial = True
     return bound
 
