@@ -18,7 +18,8 @@ typedef struct Wire {
     PyObject *space;  /* bytearray: what the socket's own methods read into */
     Zmtp zmtp;
     Buf in, out;
-    bool busy; /* a thread waits with it, without the GIL */
+    uint64_t reads; /* counts them */
+    bool busy;      /* a thread waits with it, without the GIL */
 } Wire;
 
 static PyObject *wire_new(PyTypeObject *type, PyObject *arguments, PyObject *named)
@@ -167,14 +168,26 @@ static PyObject *message(PyObject *self, PyObject *none)
     return check_idle((Wire *)self) < 0 ? NULL : or_none(take_message((Wire *)self));
 }
 
+/* A signal that came before the wait would not end it: its handler runs now. Whether there is still something
+ * to wait for: the handler may have received for the caller. -1 with an exception that it has raised. */
+static int check_signals(const Wire *wire)
+{
+    uint64_t reads = wire->reads;
+
+    return PyErr_CheckSignals() < 0 ? -1 : wire->reads == reads;
+}
+
 /* Reads once, without the GIL. 0, or -1 with an exception; a signal's handler has run when nothing was read.
  */
 static int fill(Wire *wire, int fd)
 {
-    uint8_t *place = buf_reserve(&wire->in, READ_SIZE);
+    int r = check_signals(wire), error;
+    uint8_t *place;
     ssize_t n;
-    int error;
 
+    if (r <= 0)
+        return r;
+    place = buf_reserve(&wire->in, READ_SIZE);
     if (!place) {
         PyErr_NoMemory();
         return -1;
@@ -183,6 +196,7 @@ static int fill(Wire *wire, int fd)
     Py_BEGIN_ALLOW_THREADS n = recv(fd, place, READ_SIZE, 0);
     error = errno;
     Py_END_ALLOW_THREADS wire->busy = false;
+    wire->reads++;
     if (n > 0) {
         buf_commit(&wire->in, (size_t)n);
         return 0;
@@ -292,6 +306,19 @@ static PyObject *encode(PyObject *self, PyObject *arguments)
     return PyBytes_FromStringAndSize((const char *)buf_head(&frame), (Py_ssize_t)frame.size);
 }
 
+/* Sends what goes at once. Without the GIL, as whoever it wakes may be a thread of this process, whose
+ * signals are seen then before the wait begins. */
+static void flush(Wire *wire, int fd)
+{
+    ssize_t n;
+
+    wire->busy = true;
+    Py_BEGIN_ALLOW_THREADS n = send(fd, buf_head(&wire->out), wire->out.size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    Py_END_ALLOW_THREADS wire->busy = false;
+    if (n > 0)
+        buf_consume(&wire->out, (size_t)n);
+}
+
 /* What cannot be sent at once, for whatever reason, is left for pending(). */
 static PyObject *ask(PyObject *self, PyObject *arguments)
 {
@@ -299,15 +326,12 @@ static PyObject *ask(PyObject *self, PyObject *arguments)
     unsigned long long number;
     unsigned kind;
     PyObject *body;
-    ssize_t n;
     int fd;
 
     if (!PyArg_ParseTuple(arguments, "iIKO", &fd, &kind, &number, &body) || check_idle(wire) < 0 ||
         append_frame(wire, &wire->out, kind, number, body) < 0)
         return NULL;
-    n = send(fd, buf_head(&wire->out), wire->out.size, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (n > 0)
-        buf_consume(&wire->out, (size_t)n);
+    flush(wire, fd);
     if (wire->out.size > 0)
         Py_RETURN_NONE;
     return receive_from(wire, fd);
