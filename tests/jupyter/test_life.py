@@ -7,8 +7,12 @@ import time
 import limpet
 import pytest
 from jupyter_client.manager import KernelManager
+from limpet._asks import NO_ASKS
+from limpet.jupyter import _options
+from limpet.jupyter._sandbox import Sandbox
 
 WAIT = 60
+QUIET = [lambda shown: None] * 3 + [NO_ASKS]
 ENDLESS = "mark = 5\nprint('runs', flush=True)\nwhile True: pass"
 
 
@@ -54,6 +58,19 @@ def test_an_interrupt_before_the_session_is_open_is_not_lost(own_notebook):
     notebook.until(request, lambda message: message["content"].get("execution_state") == "busy")
     by_message(notebook)
     assert notebook.finish(request).of("error")[0]["ename"] in ("KeyboardInterrupt", "Interrupted")
+
+
+def test_an_interrupt_before_the_call_is_not_lost(limpetd):
+    """The cell has begun, so a frontend shows it as running; but what it asks for is still being made."""
+    options, _ = _options.read(["--address", limpetd.socket, "-f", "early.json"])
+    sandbox = Sandbox(options, "early.json")
+    sandbox.interrupt()  # nothing has begun
+    assert sandbox.run("1", *QUIET).status == "ok"
+    with sandbox.expecting():
+        sandbox.interrupt()
+        assert sandbox.run("while True: pass", *QUIET).status == "interrupted"
+        assert sandbox.run("1", *QUIET).status == "ok"
+    sandbox.end(restart=False)
 
 
 def test_what_others_run_in_the_session_is_not_interrupted(install, own_notebook, limpetd):

@@ -97,7 +97,8 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
     # Running
 
     async def execute_request(self, stream: Any, ident: Any, parent: Any) -> None:
-        await super().execute_request(Replies(stream), ident, parent)
+        with self.sandbox.expecting():
+            await super().execute_request(Replies(stream), ident, parent)
 
     async def do_execute(
         self,

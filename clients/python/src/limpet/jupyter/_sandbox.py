@@ -9,13 +9,13 @@ import os
 import threading
 import time
 import warnings
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Iterator, Optional
 
 from .. import _requests
 from .._asks import Asks
 from .._client import Client
 from .._session import Session
-from ..errors import Error, NoSuchRun
+from ..errors import Error
 from ..results import Display, Result
 from . import _options
 
@@ -66,6 +66,15 @@ class Sandbox:
             session.reset()
         return session
 
+    @contextlib.contextmanager
+    def expecting(self) -> Iterator[None]:
+        """A cell has begun: an interrupt is for the call that it will make, however much later."""
+        self._running = os.urandom(16).hex()
+        try:
+            yield
+        finally:
+            self._running = None
+
     def run(
         self,
         code: str,
@@ -74,7 +83,7 @@ class Sandbox:
         on_display: Callable[[Display], Any],
         asks: Asks,
     ) -> Result:
-        self._running = run_id = os.urandom(16).hex()
+        self._running = run_id = self._running or os.urandom(16).hex()
         outputs = (on_stdout, on_stderr, on_display)
         try:
             return self.opened().run(code, self._options.timeout, *outputs, run_id, tools=asks)
@@ -116,14 +125,11 @@ class Sandbox:
         self.interrupts += 1
 
     def _has_interrupted(self, run_id: str) -> bool:
-        """False when the call has not come to the controller yet."""
-        try:
+        """False when the call has not come to the controller yet, or there is no controller yet."""
+        with contextlib.suppress(Error):
             self._client._request(_requests.interrupt(run_id), start=False)
-        except NoSuchRun:
-            return False
-        except Error:
-            pass
-        return True
+            return True
+        return False
 
     def end(self, restart: bool) -> None:
         """The kernel ends. A session of its own ends with it, or loses its variables for a restart."""
