@@ -172,7 +172,7 @@ int order_close(Supervisor *supervisor, const Message *message, Problem *problem
 
     if (r == 0)
         r = order_find_branch(&branch, supervisor, body.branch, problem);
-    if (r < 0)
+    if (!branch)
         return r;
     if (branch->number == 0)
         return problem_set(problem, ERR_BAD_REQUEST, "the session itself ends with `stop`");
@@ -209,7 +209,7 @@ int order_reset(Supervisor *supervisor, const Message *message, Problem *problem
 
     if (r == 0)
         r = order_find_branch(&branch, supervisor, uint_or(body.branch, 0), problem);
-    if (r < 0)
+    if (!branch)
         return r;
     /* What is under way is done: what it was to get rid of is gone. */
     branch_finish_reset(branch);

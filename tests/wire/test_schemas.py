@@ -193,13 +193,15 @@ def test_what_the_python_client_reads(module, cls, schema, besides):
 
 def requests():
     from limpet import _requests as r
+    from limpet._stream import Stream
 
     chosen = r.options(
         timeout=1.0, memory="1g", cpus=1.0, pids=1, disk="1g", files=1, data="/", env={}, ttl=1.0,
         network="none", image="i", checkpoint="off",
     )  # fmt: skip
     at = {"session": "a", "instance": "i"}
-    run = r.run("1", 1.0, r.new_run_id(), True, "rollback", "pause").of(at).body
+    streaming = Stream(lambda text: None, None, None)
+    run = r.run(at, "1", 1.0, r.new_run_id(), streaming, "rollback", "pause").body
     return {
         "hello": r.HELLO,
         "open": r.open_session("a", chosen).body,
