@@ -95,6 +95,35 @@ def test_callbacks_may_use_the_client(session, client, controller):
     assert len({request.peer for request in controller.requests}) == 1
 
 
+class Noted:
+    """A lock that counts who takes it."""
+
+    def __init__(self, lock):
+        self.lock, self.count = lock, 0
+
+    def __enter__(self):
+        self.count += 1
+        return self.lock.__enter__()
+
+    def __exit__(self, *error):
+        return self.lock.__exit__(*error)
+
+
+def test_a_nested_request_lets_an_answer_that_is_being_sent_go_first(session, client, controller):
+    """Answers come from other threads: neither may get into the middle of the other."""
+    controller.on(fake.RUN, streaming(out(b"1")))
+    connection = client._local.connection
+    connection._sending, seen = Noted(connection._sending), []
+
+    def on_stdout(text):
+        before = connection._sending.count
+        session.interrupt()
+        seen.append(connection._sending.count - before)
+
+    session.run("1", on_stdout=on_stdout)
+    assert seen == [1]
+
+
 @pytest.mark.parametrize(
     "error", [ValueError("mine"), limpet.Busy("from a nested call"), limpet.Unavailable("x")]
 )

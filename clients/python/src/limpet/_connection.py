@@ -57,7 +57,7 @@ class Connection:
         Anything raised leaves the connection closed: a signal handler that raises may do so between a system
         call and the note of what it did.
         """
-        if stream is not None or self._deadline is not None:
+        if stream is not None or self._mail or self._deadline is not None:
             return self._listen(kind, body, stream)
         self._number = number = self._number + 1
         with self.lock:
@@ -104,7 +104,10 @@ class Connection:
             self._socket.close()
 
     def _listen(self, kind: int, body: Mapping[str, Any], stream: Optional[Stream]) -> Message:
-        """ask() in single steps: with events on the way, or hands that are not shaken yet."""
+        """ask() in single steps: with events on the way, inside another request, or before hands are shaken.
+
+        Other threads may answer questions of such a request meanwhile: what is sent goes out whole.
+        """
         self._number = number = self._number + 1
         frame = self._wire.encode(kind, number, body)
         with self.lock:
