@@ -139,6 +139,16 @@ def test_what_cannot_be_sent_is_a_bad_request(kind, value):
 
 
 @WIRES
+def test_what_refuses_a_value_runs_no_code_of_it(kind):
+    class Own:
+        def __repr__(self):
+            raise AssertionError("not asked")
+
+    with pytest.raises(limpet.BadRequest, match="cannot be sent.*Own"):
+        opened(kind).encode(_wire.RUN, 1, {"code": Own()})
+
+
+@WIRES
 def test_what_nests_without_end_is_a_bad_request(kind):
     endless = []
     endless.append(endless)

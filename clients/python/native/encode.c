@@ -89,7 +89,7 @@ static int encode_container(Writer *w, PyObject *value, int depth)
         return encode_dict(w, value, depth - 1);
     if (PyList_Check(value) || PyTuple_Check(value))
         return encode_array(w, value, depth - 1);
-    PyErr_Format(PyExc_TypeError, "it is no plain data: %R", value);
+    PyErr_Format(PyExc_TypeError, "it is no plain data: %R", Py_TYPE(value));
     return -1;
 }
 
