@@ -217,6 +217,13 @@ int guest_expect(Guest *guest, pid_t pid)
     return -EPERM;
 }
 
+void guest_drop(Guest *guest)
+{
+    if (guest->peer)
+        listener_drop(guest->listener, guest->peer);
+    guest->peer = 0;
+}
+
 int guest_send(Guest *guest, const Buf *message)
 {
     if (!guest->peer)

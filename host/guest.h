@@ -52,6 +52,9 @@ void guest_leave(Guest *guest);
 /* From now on only this process may be the peer; -EPERM when another one already is. */
 int guest_expect(Guest *guest, pid_t pid);
 
+/* Ends the connection, if there is one; the supervisor makes another. */
+void guest_drop(Guest *guest);
+
 /* Sends a whole encoded message. 0, -EHOSTUNREACH when the supervisor is not connected, or as
  * listener_send(). */
 int guest_send(Guest *guest, const Buf *message);

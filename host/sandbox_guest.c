@@ -279,6 +279,12 @@ static void on_hello(void *userdata, const GuestHello *hello)
 
     if (sandbox->state == SANDBOX_CLOSING)
         return;
+    /* Of an adopted container nothing is known yet, as whether the kernel has killed for memory in it, which
+     * the supervisor's last call is judged by. It comes again. */
+    if (sandbox->adoption && !sandbox->container_started) {
+        guest_drop(sandbox->guest);
+        return;
+    }
     if (send_welcome(sandbox, welcome) < 0) {
         sandbox_close(sandbox, "its supervisor cannot be reached");
         return;
