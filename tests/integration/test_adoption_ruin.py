@@ -11,6 +11,7 @@ import subprocess
 import limpet
 import pytest
 from killed import COUNT, HOLD, PATIENCE, Asking, children, go, host, supervisor, times_executed, wait_for  # noqa: F401
+from slow_engine import SlowEngine
 
 
 def end_of(pid):
@@ -109,9 +110,13 @@ def test_the_engine_is_that_of_the_sessions(host):
         assert session.run("x").result == "1"
 
 
-def test_memory_ran_out_while_no_controller_listened(host):
+@pytest.mark.parametrize("slow", [False, True], ids=["", "slow-engine"])
+def test_memory_ran_out_while_no_controller_listened(host, slow, tmp_path, monkeypatch):
+    """Also when the supervisor comes before the engine has said anything of its container."""
     if not host.limpetd.isolates:
         pytest.skip("no memory limit without a container")
+    if slow and host.limpetd.engine != "docker":
+        pytest.skip("nobody is asked about the container")
     with host.client.open("a", memory="128m", checkpoint="off") as session:
         fill = "import mmap\nm = mmap.mmap(-1, 1 << 30)\nfor i in range(0, 1 << 30, 4096): m[i] = 1"
         running = Asking(session.run, COUNT + HOLD + fill)
@@ -120,6 +125,9 @@ def test_memory_ran_out_while_no_controller_listened(host):
         host.limpetd.kill()
         go(host, "a")
         wait_for(lambda: children(supervisor(host, "a")) != interpreter)
+        if slow:
+            SlowEngine(tmp_path / "docker.sock")
+            monkeypatch.setenv("LIMPET_DOCKER_SOCKET", str(tmp_path / "docker.sock"))
         host.limpetd.start()
         result = running.result()
         assert (result.status, result.state) == ("oom", "lost")
