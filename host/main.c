@@ -16,6 +16,7 @@
 
 /* In which a controller opens its engine and listens, or ends. */
 #define OTHER_TIMEOUT (30 * NSEC_PER_SEC)
+#define CHILD_TIMEOUT NSEC_PER_SEC
 
 static int complain(const Problem *problem)
 {
@@ -28,18 +29,26 @@ static void on_ready(void *userdata)
     detach_report(userdata, NULL);
 }
 
-/* Whoever holds the lock and does not answer is about to serve, or to end: one that was killed may take
- * seconds for that, while the kernel gives back what it had. -EWOULDBLOCK when another one answers, or
- * neither happens. */
-static int lock(Paths *paths, Problem *problem)
+/* How long whoever holds the lock is given. One that does not answer is about to serve, or to end: if it was
+ * killed the kernel may take seconds to give back what it had. One that answers may have been killed, too,
+ * and have left lock and socket to a child that is about to execute a program. */
+static uint64_t patience(const Paths *paths, bool detached)
+{
+    if (!unix_socket_answers(paths->socket))
+        return OTHER_TIMEOUT;
+    return detached ? 0 : CHILD_TIMEOUT;
+}
+
+/* -EWOULDBLOCK when another one serves, or neither serves nor ends. */
+static int lock(Paths *paths, bool detached, Problem *problem)
 {
     const struct timespec pause = {.tv_nsec = 20 * NSEC_PER_MSEC};
     uint64_t begun = clock_now();
     bool said = false;
     int r;
 
-    while ((r = paths_lock(paths, problem)) == -EWOULDBLOCK && !unix_socket_answers(paths->socket) &&
-           clock_now() < begun + OTHER_TIMEOUT) {
+    while ((r = paths_lock(paths, problem)) == -EWOULDBLOCK &&
+           clock_now() - begun < patience(paths, detached)) {
         if (!said)
             log_info("waiting", "reason=%s", problem->text);
         said = true;
@@ -52,7 +61,7 @@ static int lock(Paths *paths, Problem *problem)
 static int serve(const Options *options, Paths *paths, int report)
 {
     Problem problem = PROBLEM_NULL;
-    int r = lock(paths, &problem);
+    int r = lock(paths, report >= 0, &problem);
 
     if (r == -EWOULDBLOCK && report >= 0 && unix_socket_answers(paths->socket)) {
         detach_report(&report, NULL);

@@ -54,6 +54,24 @@ def test_one_that_holds_the_lock_and_does_not_answer_is_waited_for(own_limpetd):
         assert client.sessions() == []
 
 
+def test_one_that_was_killed_may_have_left_its_socket_to_a_child(own_limpetd):
+    """For as long as that takes to execute a program."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(own_limpetd.socket)
+    listener.listen()
+    with open(os.path.join(own_limpetd.directory, "state", "lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        starting = threading.Thread(target=own_limpetd.start)
+        starting.start()
+        while not os.path.exists(own_limpetd.log) or "waiting" not in own_limpetd.said():
+            assert starting.is_alive(), own_limpetd.said()
+            time.sleep(0.01)
+        listener.close()
+    starting.join()
+    with own_limpetd.client() as client:
+        assert client.sessions() == []
+
+
 def test_after_it_was_killed_another_starts(own_limpetd):
     own_limpetd.start()
     with own_limpetd.client() as client:
