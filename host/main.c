@@ -16,7 +16,7 @@
 
 /* In which a controller opens its engine and listens, or ends. */
 #define OTHER_TIMEOUT (30 * NSEC_PER_SEC)
-#define CHILD_TIMEOUT NSEC_PER_SEC
+#define CHILD_TIMEOUT (5 * NSEC_PER_SEC)
 
 static int complain(const Problem *problem)
 {

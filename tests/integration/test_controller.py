@@ -39,19 +39,26 @@ def test_a_second_one_refuses_to_start(own_limpetd):
         assert client.run("6 * 7").result == "42"
 
 
+@contextlib.contextmanager
+def waiting(controller):
+    """Somebody holds the lock, and the controller is started meanwhile; behind it, it serves."""
+    with open(os.path.join(controller.directory, "state", "lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        starting = threading.Thread(target=controller.start)
+        starting.start()
+        while not os.path.exists(controller.log) or "waiting" not in controller.said():
+            assert starting.is_alive(), controller.said()
+            time.sleep(0.01)
+        yield
+    starting.join()
+    with controller.client() as client:
+        assert client.sessions() == []
+
+
 def test_one_that_holds_the_lock_and_does_not_answer_is_waited_for(own_limpetd):
     """It may have been killed, and its end takes the kernel a while."""
-    with open(os.path.join(own_limpetd.directory, "state", "lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        starting = threading.Thread(target=own_limpetd.start)
-        starting.start()
-        while not os.path.exists(own_limpetd.log) or "waiting" not in own_limpetd.said():
-            assert starting.is_alive(), own_limpetd.said()
-            time.sleep(0.01)
+    with waiting(own_limpetd):
         assert not os.path.exists(own_limpetd.socket)
-    starting.join()
-    with own_limpetd.client() as client:
-        assert client.sessions() == []
 
 
 def test_one_that_was_killed_may_have_left_its_socket_to_a_child(own_limpetd):
@@ -59,17 +66,8 @@ def test_one_that_was_killed_may_have_left_its_socket_to_a_child(own_limpetd):
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(own_limpetd.socket)
     listener.listen()
-    with open(os.path.join(own_limpetd.directory, "state", "lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        starting = threading.Thread(target=own_limpetd.start)
-        starting.start()
-        while not os.path.exists(own_limpetd.log) or "waiting" not in own_limpetd.said():
-            assert starting.is_alive(), own_limpetd.said()
-            time.sleep(0.01)
+    with waiting(own_limpetd):
         listener.close()
-    starting.join()
-    with own_limpetd.client() as client:
-        assert client.sessions() == []
 
 
 def test_after_it_was_killed_another_starts(own_limpetd):
