@@ -95,6 +95,7 @@ def many(bench):
         "both; the versions are those of the image and of PyPI.", unit=BYTES),
 )
 def pandas(bench):
+    bench.leave_out_of_quick()
     with bench.main.session("bench-probe") as session:
         if not has_module(session, "pandas"):
             raise LeftOut("the image has no pandas")

@@ -67,6 +67,7 @@ for each, number in {"one": 1, "two": 2}.items():
 @GROUP.case(Row("compute.numeric.host", "Those works in a session of 2 processors, geometric mean, to the image's "
                 "python3 with as many threads as a process of the host.", at_most(1.1)))
 def host(bench):
+    bench.leave_out_of_quick()
     if bench.engine != "oci":
         raise LeftOut("belongs to --engine oci")
 
