@@ -7,12 +7,12 @@ with limpet.Client() as client, client.open("demo") as session:
     print(session.run("x + 1").result)
 """
 
-from ._aio import AsyncClient
-from ._aio_session import AsyncSession
 from ._asks import ToolCall
-from ._client import Client
+from ._async.client import AsyncClient
+from ._async.session import AsyncSession
 from ._requests import VERSION as __version__
-from ._session import Session
+from ._sync.client import Client
+from ._sync.session import Session
 from .errors import (
     BadRequest,
     BranchExists,

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import Optional, Union
+from typing import Union
 
 from .errors import Unavailable
 
@@ -23,7 +23,7 @@ NOBODY = (FileNotFoundError, ConnectionRefusedError)
 class Endpoint:
     """The socket of one controller, and whether this client may start it."""
 
-    def __init__(self, address: Address, autostart: Optional[bool]) -> None:
+    def __init__(self, address: Address, autostart: bool | None) -> None:
         self.path = standard_path() if address is None else os.path.abspath(os.fspath(address))
         self.autostart = os.environ.get("LIMPET_AUTOSTART") != "0" if autostart is None else autostart
 
@@ -104,7 +104,7 @@ def _shared_directory() -> str:
     return os.path.join(os.environ.get("TMPDIR") or "/tmp", f"limpet-{os.geteuid()}")
 
 
-def _find_limpetd() -> Optional[str]:
+def _find_limpetd() -> str | None:
     given = os.environ.get("LIMPETD")
     if given:
         return given

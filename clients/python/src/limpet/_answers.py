@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import Any, Optional, Protocol
+from typing import Any, Protocol
 
 from ._wire import ASKS
 
@@ -31,7 +31,7 @@ class Answers:
         self._pending: set[int] = set()
         # No more than ASKS questions wait, and answers arrive in order: an older one has arrived.
         self._sent: OrderedDict[int, Body] = OrderedDict()
-        self._channel: Optional[Channel] = None
+        self._channel: Channel | None = None
 
     def attach(self, channel: Channel) -> None:
         """Answers go there from now on."""
@@ -64,7 +64,7 @@ class Answers:
             if self._channel is not None:
                 self._channel.answer(body)
 
-    def leave(self, number: int, channel: Optional[Channel], error: Optional[Exception] = None) -> None:
+    def leave(self, number: int, channel: Channel | None, error: Exception | None = None) -> None:
         """It stays unanswered; with ``error`` the request of that channel raises it."""
         with self._lock:
             self._pending.discard(number)

@@ -6,7 +6,9 @@ import asyncio
 import concurrent.futures
 import inspect
 import logging
-from typing import Any, AsyncContextManager, Callable, Coroutine, Generator, Mapping, NamedTuple, Optional
+from collections.abc import Callable, Coroutine, Generator, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, NamedTuple
 
 from . import _plain, _wire
 from ._answers import Answers, Channel
@@ -27,7 +29,7 @@ class Question(NamedTuple):
     number: int
     kind: str
     name: str
-    payload: Optional[bytes]
+    payload: bytes | None
 
     @classmethod
     def from_wire(cls, body: Mapping[str, Any]) -> Question:
@@ -45,16 +47,16 @@ class Question(NamedTuple):
 class Asking:
     """Of one run(). Tools run side by side; a person is asked one thing at a time, in the order of questions."""
 
-    def __init__(self, asks: Asks, answers: Answers, run_id: str, session: Optional[str]) -> None:
+    def __init__(self, asks: Asks, answers: Answers, run_id: str, session: str | None) -> None:
         self._asks = asks
         self._answers = answers
         self._run_id = run_id
         self._session = session
-        self._channel: Optional[Channel] = None
-        self._left: Optional[Exception] = None
+        self._channel: Channel | None = None
+        self._left: Exception | None = None
         self._ended = False
         self._workers = Workers(1 if asks.serial else _wire.ASKS)
-        self._person: AsyncContextManager[None] = _Nobody()  # who asks one, and for whom others wait
+        self._person: AbstractAsyncContextManager[None] = _Nobody()  # who asks one, and for whom others wait
 
     def attach(self, channel: Channel) -> None:
         """The call is about to be joined by that request."""
@@ -124,7 +126,7 @@ class Asking:
             return await self._tool(question)
         raise ValueError(f"this client does not know questions of the kind {question.kind!r}")
 
-    async def _line(self, question: Question) -> Optional[str]:
+    async def _line(self, question: Question) -> str | None:
         on_input = self._asks.on_input
         if on_input is None:
             return None
@@ -198,7 +200,7 @@ class _Nobody:
 class BlockingAsking(Asking):
     """A person is asked in the caller's thread, as callbacks are called: there Ctrl-C reaches input()."""
 
-    def __init__(self, asks: Asks, answers: Answers, run_id: str, session: Optional[str]) -> None:
+    def __init__(self, asks: Asks, answers: Answers, run_id: str, session: str | None) -> None:
         super().__init__(asks, answers, run_id, session)
         self._awaited: set[concurrent.futures.Future[Any]] = set()
 
@@ -209,9 +211,7 @@ class BlockingAsking(Asking):
 
     def _begin(self, question: Question) -> None:
         flow = self._work(question)
-        if self._asks.serial:
-            self._workers.submit(lambda: _finish(flow))
-        elif not _advance(flow):
+        if self._asks.serial or not _advance(flow):
             self._workers.submit(lambda: _finish(flow))
         self.check()
 
@@ -240,7 +240,7 @@ class BlockingAsking(Asking):
 class AioAsking(Asking):
     """Coroutines on the caller's loop, other functions in threads."""
 
-    def __init__(self, asks: Asks, answers: Answers, run_id: str, session: Optional[str]) -> None:
+    def __init__(self, asks: Asks, answers: Answers, run_id: str, session: str | None) -> None:
         super().__init__(asks, answers, run_id, session)
         self._person = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Callable, Literal, Optional
+from typing import Any, Literal
 
 from ._tools import Tool, Tools, collect
 
@@ -21,7 +22,7 @@ class ToolCall:
     args: tuple[Any, ...] = dataclasses.field(hash=False)
     kwargs: dict[str, Any] = dataclasses.field(hash=False)
     run_id: str
-    session: Optional[str]
+    session: str | None
     """None for a call in a container of its own."""
     number: int = 0
     """Tells the questions of one run apart."""
@@ -36,10 +37,10 @@ class Asks:
 
     def __init__(
         self,
-        tools: Optional[Tools] = None,
-        on_input: Optional[Function] = None,
-        approve: Optional[Function] = None,
-        tool_time: Optional[ToolTime] = None,
+        tools: Tools | None = None,
+        on_input: Function | None = None,
+        approve: Function | None = None,
+        tool_time: ToolTime | None = None,
     ) -> None:
         if tool_time not in (None, "pause", "count"):
             raise ValueError(f'tool_time must be "pause" or "count", not {tool_time!r}')
@@ -56,19 +57,19 @@ class Asks:
     def use(self, tools: dict[str, Tool]) -> None:
         """These, in place of those it was made with."""
         self.tools = tools
-        self.mode: Optional[ToolTime] = self.tool_time or "pause" if tools or self.on_input else None
+        self.mode: ToolTime | None = self.tool_time or "pause" if tools or self.on_input else None
 
     def but(
         self,
-        tools: Optional[Tools],
-        on_input: Optional[Function],
-        approve: Optional[Function],
-        tool_time: Optional[ToolTime],
+        tools: Tools | None,
+        on_input: Function | None,
+        approve: Function | None,
+        tool_time: ToolTime | None,
     ) -> Asks:
         """For one call: what is given instead of what is here."""
         if isinstance(tools, Asks):
             return tools
-        if tools is on_input is approve is tool_time is None:
+        if tools is None and on_input is None and approve is None and tool_time is None:
             return self
         asks = Asks(tools, on_input or self.on_input, approve or self.approve, tool_time or self.tool_time)
         if tools is None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-from typing import IO, Any, Callable, Iterator, Union
+from collections.abc import Callable, Iterator
+from typing import IO, Any, Union
 
 Path = Union[str, "os.PathLike[str]"]
 Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, IO[bytes]]
 Target = Union[str, "os.PathLike[str]", IO[bytes]]
 
 
-def remote_path(path: Path) -> Union[str, bytes]:
+def remote_path(path: Path) -> str | bytes:
     """A path in the container; bytes when it is not UTF-8, as the keys of the artifact map have it."""
     text = os.fspath(path)
     try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Iterable, Mapping, Union
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ._asks import Asks
 from ._requests import field
@@ -39,7 +40,7 @@ class Opened:
         if self._closed:
             raise SessionClosed(f"the session '{self.name}' is closed")
 
-    def _branch_name(self, branch: Union[Opened, str, int]) -> str:
+    def _branch_name(self, branch: Opened | str | int) -> str:
         if isinstance(branch, Opened):
             return branch.name
         if isinstance(branch, str):

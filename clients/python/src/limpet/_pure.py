@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Mapping, Optional
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgpack
 
@@ -39,8 +40,8 @@ class Wire:
         packer = msgpack.Packer() if kind == _wire.ANSWER else self._packer  # answers come from any thread
         return _wire.encode(packer, kind, number, body)
 
-    def ask(self, fd: int, kind: int, number: int, body: Mapping[str, Any]) -> Optional[_wire.Message]:
-        """encode(), and then as receive() when a blocking socket has taken all of it at once; otherwise it is pending."""
+    def ask(self, fd: int, kind: int, number: int, body: Mapping[str, Any]) -> _wire.Message | None:
+        """encode(), then as receive() when a blocking socket has taken all of it at once; otherwise it is pending."""
         self._pending += self.encode(kind, number, body)
         return None
 
@@ -51,7 +52,7 @@ class Wire:
     def received(self, size: int) -> None:
         self._peer.received(size)
 
-    def message(self) -> Optional[_wire.Message]:
+    def message(self) -> _wire.Message | None:
         """The next message that has come whole, or None."""
         try:
             frame = self._peer.frame()
@@ -59,7 +60,7 @@ class Wire:
             raise ProtocolMismatch(f"the controller's socket: {error}") from error
         return None if frame is None else _wire.decode(frame)
 
-    def receive(self, fd: int) -> Optional[_wire.Message]:
+    def receive(self, fd: int) -> _wire.Message | None:
         """The next message, read from a blocking socket where none has come; OSError at the end.
 
         None when more is to be read, or a signal's handler has run, which may have received for the caller.
@@ -100,7 +101,7 @@ class Shape:
         for name, convert in self._converts:
             if values[name] is not None or name not in self._absent:
                 values[name] = convert(values[name])
-        made = object.__new__(self._class)
+        made: Any = object.__new__(self._class)
         made.__dict__.update(values)
         return made
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Optional, Union
 
 from . import _wire
 from ._address import Endpoint
@@ -39,7 +38,7 @@ class ConnectionLost(Exception):
 class Attempts:
     """Of one request: whether it is sent once more, and for how long a controller is looked for."""
 
-    _deadline: Optional[float] = None
+    _deadline: float | None = None
     _pause = 0.0
     _asked = 0.0
 
@@ -59,7 +58,7 @@ class Attempts:
         """There is a connection, and the request is about to be sent."""
         self._asked = time.monotonic()
 
-    def pause(self, error: Union[ConnectionLost, Unavailable]) -> float:
+    def pause(self, error: ConnectionLost | Unavailable) -> float:
         """Seconds until the next attempt. Raises Unavailable when there is to be none.
 
         A controller that could not be reached in the first place is not waited for.

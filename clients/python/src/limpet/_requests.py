@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Generic, Literal, Mapping, Optional, TypeVar, Union
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Literal, TypeVar
 
 from . import _wire
 from ._asks import ToolTime
@@ -42,7 +43,7 @@ def given(**values: Any) -> Body:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def options(data: Optional[Path], **others: Any) -> Body:
+def options(data: Path | None, **others: Any) -> Body:
     """The options that were given, as the protocol has them."""
     return given(data=None if data is None else os.path.abspath(os.fspath(data)), **others)
 
@@ -58,11 +59,11 @@ def new_run_id() -> str:
 def run(
     target: Mapping[str, str],
     code: str,
-    timeout: Optional[float],
+    timeout: float | None,
     run_id: str,
-    stream: Optional[Stream],
+    stream: Stream | None,
     on_error: OnError = "keep",
-    asks: Optional[ToolTime] = None,
+    asks: ToolTime | None = None,
 ) -> Request[Result]:
     body: Body = {**target, "code": code, "run_id": run_id}
     if timeout is not None:
@@ -82,7 +83,7 @@ def sessions() -> Request[list[SessionInfo]]:
     )
 
 
-def result(run_id: str, timeout: Optional[float] = None) -> Request[Optional[Result]]:
+def result(run_id: str, timeout: float | None = None) -> Request[Result | None]:
     return Request(_wire.RESULT, given(run_id=run_id, timeout=timeout), _stored_record)
 
 
@@ -90,7 +91,7 @@ def shutdown() -> Request[None]:
     return Request(_wire.SHUTDOWN, {}, _nothing)
 
 
-def interrupt(run_id: Optional[str] = None) -> Request[bool]:
+def interrupt(run_id: str | None = None) -> Request[bool]:
     return Request(_wire.INTERRUPT, given(run_id=run_id), lambda body: bool(field(body, "interrupted")))
 
 
@@ -102,17 +103,17 @@ def close() -> Request[None]:
     return Request(_wire.CLOSE, {}, _nothing)
 
 
-def put(path: Union[str, bytes], offset: int, data: bytes, last: bool) -> Request[None]:
+def put(path: str | bytes, offset: int, data: bytes, last: bool) -> Request[None]:
     return Request(_wire.PUT, {"path": path, "offset": offset, "data": data, "last": last}, _nothing)
 
 
-def get(path: Union[str, bytes], offset: int) -> Request[tuple[bytes, int]]:
+def get(path: str | bytes, offset: int) -> Request[tuple[bytes, int]]:
     """A piece of the file, and the size of all of it."""
     body = {"path": path, "offset": offset, "size": _wire.FILE_CHUNK}
     return Request(_wire.GET, body, lambda body: (field(body, "data"), field(body, "size")))
 
 
-def checkpoint(name: Optional[str], files: bool) -> Request[Checkpoint]:
+def checkpoint(name: str | None, files: bool) -> Request[Checkpoint]:
     return Request(_wire.CHECKPOINT, given(name=name, files=files or None), _new_checkpoint)
 
 
@@ -122,15 +123,15 @@ def checkpoints() -> Request[list[Checkpoint]]:
     )
 
 
-def rollback(which: Union[Checkpoint, str]) -> Request[Rollback]:
+def rollback(which: Checkpoint | str) -> Request[Rollback]:
     return Request(_wire.ROLLBACK, {"checkpoint": _checkpoint_id(which)}, Rollback.from_wire)
 
 
-def drop(which: Union[Checkpoint, str]) -> Request[None]:
+def drop(which: Checkpoint | str) -> Request[None]:
     return Request(_wire.DROP, {"checkpoint": _checkpoint_id(which)}, _nothing)
 
 
-def branch(name: str, at: Union[Checkpoint, str, None]) -> Request[Opening]:
+def branch(name: str, at: Checkpoint | str | None) -> Request[Opening]:
     return Request(
         _wire.BRANCH, given(name=name, checkpoint=None if at is None else _checkpoint_id(at)), _body
     )
@@ -148,7 +149,7 @@ def features() -> Request[frozenset[str]]:
     return Request(_wire.HELLO, dict(HELLO), lambda body: frozenset(body.get("features") or ()))
 
 
-def check_hello(body: Mapping[str, Any]) -> Optional[str]:
+def check_hello(body: Mapping[str, Any]) -> str | None:
     """The controller's warning, when it has one."""
     if body.get("protocol") != _wire.VERSION:
         raise ProtocolMismatch(
@@ -181,7 +182,7 @@ def _nothing(body: Body) -> None:
     return None
 
 
-def _stored_record(body: Body) -> Optional[Result]:
+def _stored_record(body: Body) -> Result | None:
     record = body.get("record")
     return None if record is None else Result.from_record(record)
 
@@ -190,5 +191,5 @@ def _new_checkpoint(body: Body) -> Checkpoint:
     return Checkpoint.from_wire(field(body, "checkpoint"), body.get("dropped") or ())
 
 
-def _checkpoint_id(which: Union[Checkpoint, str]) -> str:
+def _checkpoint_id(which: Checkpoint | str) -> str:
     return which.id if isinstance(which, Checkpoint) else which

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import codecs
 import dataclasses
-from typing import Any, Callable, Iterator, Mapping, Optional
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from . import _wire
 from ._answers import Channel
@@ -19,13 +20,13 @@ Delivery = tuple[Callback, Any]
 
 
 def stream_of(
-    on_stdout: Optional[Callback],
-    on_stderr: Optional[Callback],
-    on_display: Optional[Callback],
-    asking: Optional[Asking],
-) -> Optional[Stream]:
+    on_stdout: Callback | None,
+    on_stderr: Callback | None,
+    on_display: Callback | None,
+    asking: Asking | None,
+) -> Stream | None:
     """None when a call has nobody who would hear of it before its end."""
-    if on_stdout is on_stderr is on_display is asking is None:
+    if on_stdout is None and on_stderr is None and on_display is None and asking is None:
         return None
     return Stream(on_stdout, on_stderr, on_display, asking)
 
@@ -38,20 +39,20 @@ class Stream:
 
     def __init__(
         self,
-        on_stdout: Optional[Callback],
-        on_stderr: Optional[Callback],
-        on_display: Optional[Callback],
-        asking: Optional[Asking] = None,
+        on_stdout: Callback | None,
+        on_stderr: Callback | None,
+        on_display: Callback | None,
+        asking: Asking | None = None,
     ) -> None:
         self._outputs = {1: _Output("stdout", on_stdout), 2: _Output("stderr", on_stderr)}
         self._displays = _Displays(on_display)
         self._uncredited = 0
         self._lost = False
         self.wanted = not (on_stdout is on_stderr is on_display is None)
-        self.failure: Optional[BaseException] = None  # what a callback raised
+        self.failure: BaseException | None = None  # what a callback raised
         self.asking = asking
 
-    def event(self, kind: int, body: Mapping[str, Any]) -> Optional[Delivery]:
+    def event(self, kind: int, body: Mapping[str, Any]) -> Delivery | None:
         """The callback an event is for and its argument."""
         if kind == _wire.OUTPUT:
             self._uncredited += 1
@@ -104,14 +105,14 @@ class Stream:
 class _Output:
     """One of stdout and stderr."""
 
-    def __init__(self, name: str, callback: Optional[Callback]) -> None:
+    def __init__(self, name: str, callback: Callback | None) -> None:
         self._name = name
         self._callback = callback
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._bytes = 0  # that came
         self._delivered = 0  # characters
 
-    def text(self, data: bytes, final: bool = False) -> Optional[Delivery]:
+    def text(self, data: bytes, final: bool = False) -> Delivery | None:
         if self._callback is None:
             return None
         self._bytes += len(data)
@@ -144,7 +145,7 @@ class _Output:
             return getattr(result, f"{self._name}_file") is not None
         return result.truncated
 
-    def _deliver(self, text: str) -> Optional[Delivery]:
+    def _deliver(self, text: str) -> Delivery | None:
         self._delivered += len(text)
         return (self._callback, text) if self._callback and text else None
 
@@ -157,12 +158,12 @@ def _size(text: str) -> int:
 class _Displays:
     """Those that were shown, each as the record of this moment would have it."""
 
-    def __init__(self, callback: Optional[Callback]) -> None:
+    def __init__(self, callback: Callback | None) -> None:
         self._callback = callback
         self._shown: list[Display] = []
         self._clearing = False
 
-    def event(self, display: Display) -> Optional[Delivery]:
+    def event(self, display: Display) -> Delivery | None:
         if self._callback is None:
             return None
         self._note(dataclasses.replace(display, update=False), display.update)

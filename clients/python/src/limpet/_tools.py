@@ -6,10 +6,10 @@ import functools
 import inspect
 import keyword
 import unicodedata
-from collections.abc import Iterable, Mapping
-from typing import Any, Callable, Optional, Union
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
-Tools = Union[Mapping[str, Any], Iterable[Any]]
+Tools = Mapping[str, Any] | Iterable[Any]
 
 _NAME, _SIGNATURE, _DOC = 256, 4096, 8192  # bytes and characters of what is shown in the sandbox
 _JSON_TYPES = {
@@ -89,9 +89,8 @@ def collect(tools: Tools) -> dict[str, Tool]:
 def is_async(function: Any) -> bool:
     while isinstance(function, functools.partial):
         function = function.func
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)
-    )
+    called = getattr(function, "__call__", None)  # noqa: B004
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
 def _is_langchain(function: Any) -> bool:
@@ -121,14 +120,14 @@ def _check_name(name: Any) -> None:
         raise ValueError(f"the name of a tool has at most {_NAME} bytes")
 
 
-def _signature(function: Any) -> Optional[inspect.Signature]:
+def _signature(function: Any) -> inspect.Signature | None:
     try:
         return inspect.signature(function)
     except (TypeError, ValueError):
         return None  # some builtins do not tell
 
 
-def _schema_signature(tool: Any) -> Optional[inspect.Signature]:
+def _schema_signature(tool: Any) -> inspect.Signature | None:
     """Of the arguments that a model would give: what the framework injects is not among them."""
     schema = getattr(tool, "tool_call_schema", None) or tool.args_schema
     if schema is None:
@@ -146,10 +145,8 @@ def _schema_signature(tool: Any) -> Optional[inspect.Signature]:
 
 
 def _of_field(name: str, field: Any) -> inspect.Parameter:
-    if field.is_required():
-        default = inspect.Parameter.empty
-    else:
-        default = field.get_default(call_default_factory=False)
+    required = field.is_required()
+    default = inspect.Parameter.empty if required else field.get_default(call_default_factory=False)
     return _parameter(name, field.annotation, default)
 
 

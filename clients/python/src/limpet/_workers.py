@@ -11,7 +11,8 @@ import contextvars
 import os
 import queue
 import threading
-from typing import Any, Awaitable, Callable, Optional
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 
 class Ended(Exception):
@@ -27,7 +28,7 @@ class Workers:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._work: queue.SimpleQueue[Optional[Callable[[], None]]] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._idle = threading.Semaphore(0)
         self._count = 0
 
@@ -71,7 +72,7 @@ class Loop:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._loop: Optional[asyncio.AbstractEventLoop] = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._pid = 0
 
     def submit(self, awaitable: Awaitable[Any]) -> concurrent.futures.Future[Any]:

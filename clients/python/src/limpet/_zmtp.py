@@ -13,8 +13,6 @@ Reference: rfc.zeromq.org/spec/23.
 
 from __future__ import annotations
 
-from typing import Optional
-
 _BUFFER = 64 << 10
 _GREETING = 64
 _MECHANISM = b"NULL".ljust(20, b"\0")
@@ -69,7 +67,7 @@ class Peer:
     def received(self, size: int) -> None:
         self._end += size
 
-    def frame(self) -> Optional[memoryview]:
+    def frame(self) -> memoryview | None:
         """The next message, valid until space() is called; None when more bytes are needed."""
         if not self.ready and not self._shake_hands():
             return None
@@ -80,7 +78,7 @@ class Peer:
         self._start = start + header[1]
         return self._view[start : self._start]
 
-    def _header(self, command: int) -> Optional[tuple[int, int]]:
+    def _header(self, command: int) -> tuple[int, int] | None:
         """Size of the header and of the body of the next frame, when all of it is there."""
         start, view = self._start, self._view
         there = self._end - start

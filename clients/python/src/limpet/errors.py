@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import Any, Mapping, Optional
+from collections.abc import Mapping
+from typing import Any
 
 
 class LimpetWarning(UserWarning):
@@ -154,7 +155,7 @@ class Leave(Exception):
     """
 
 
-def is_leave(error: Optional[BaseException]) -> bool:
+def is_leave(error: BaseException | None) -> bool:
     """Also what LangGraph's ``interrupt()`` raises, which is known by its name: nothing of it is imported."""
     return isinstance(error, Leave) or any(
         (cls.__module__, cls.__name__) == ("langgraph.errors", "GraphBubbleUp") for cls in type(error).__mro__

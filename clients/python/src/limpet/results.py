@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Mapping, Optional, Union
+from typing import Any
 
 from .state import CHANGED, Changed, made, shape
 
@@ -26,7 +27,7 @@ class Display:
     data: dict[str, Any] = field(hash=False)
     """MIME type to value: text, bytes for binary types, plain data for JSON types."""
     metadata: dict[str, Any] = field(hash=False)
-    display_id: Optional[str]
+    display_id: str | None
     is_result: bool
     """Whether it is the value of the last expression."""
     update: bool = False
@@ -39,6 +40,8 @@ class Display:
 
 @dataclass(frozen=True)
 class ArtifactInfo:
+    """A published artifact, as it was when its call ended."""
+
     size: int
     mime_type: str
     sha256: str
@@ -46,6 +49,8 @@ class ArtifactInfo:
 
 @dataclass(frozen=True)
 class Usage:
+    """What a call took."""
+
     cpu: float
     """Seconds of CPU time."""
     peak_memory: int
@@ -54,7 +59,9 @@ class Usage:
 
 @dataclass(frozen=True)
 class RolledBackTo:
-    checkpoint: Optional[str]
+    """Which state the variables went back to: the checkpoint, and the last call whose effects it has."""
+
+    checkpoint: str | None
     execution_count: int
 
 
@@ -64,7 +71,7 @@ class SessionInfo:
 
     session: str
     engine: str
-    container: Optional[str]
+    container: str | None
     status: str
     """``starting``, ``idle``, ``running`` or ``closing``."""
     created: float
@@ -78,6 +85,7 @@ class SessionInfo:
 
     @classmethod
     def from_wire(cls, row: Mapping[str, Any]) -> SessionInfo:
+        """From a row of the reply."""
         return made(_SESSION_INFO, "a row of sessions", row)
 
 
@@ -86,7 +94,7 @@ class Result:
     """What one call did: what it printed and produced, how it ended, and what became of the state."""
 
     run_id: str
-    session: Optional[str]
+    session: str | None
     """None for a call in a container of its own."""
     engine: str
     execution_count: int
@@ -95,7 +103,7 @@ class Result:
     """``ok``, ``error``, ``timeout``, ``interrupted``, ``exited``, ``crashed``, ``oom`` or ``failed``."""
     state: str
     """``kept``, ``rolled_back`` or ``lost``."""
-    rolled_back_to: Optional[RolledBackTo]
+    rolled_back_to: RolledBackTo | None
     """With ``rolled_back``: the last call whose effects are in memory."""
     not_restored: list[str] = field(hash=False)
     """With ``rolled_back``: what a copy of memory does not bring back, such as a thread."""
@@ -113,17 +121,17 @@ class Result:
     stderr_bytes: int
     truncated: bool
     """Whether either stream was cut."""
-    stdout_file: Optional[str]
+    stdout_file: str | None
     """Path in the container of the full text of a stream that was cut."""
-    stderr_file: Optional[str]
-    result: Optional[str]
+    stderr_file: str | None
+    result: str | None
     """repr() of the last expression."""
     displays: list[Display] = field(hash=False)
-    error: Optional[ErrorInfo]
+    error: ErrorInfo | None
     """None exactly when ``status`` is ``ok``."""
-    signal: Optional[int]
+    signal: int | None
     """How the interpreter ended, when it did."""
-    exit_code: Optional[int]
+    exit_code: int | None
     artifacts: dict[str, str] = field(hash=False)
     """Path in the container to path on the host, of the files this call made or changed."""
     artifact_info: dict[str, ArtifactInfo] = field(hash=False)
@@ -135,10 +143,11 @@ class Result:
 
     @property
     def ok(self) -> bool:
+        """Whether the code ended well."""
         return self.status == "ok"
 
     @property
-    def warning(self) -> Optional[str]:
+    def warning(self) -> str | None:
         """One line for people when the variables are not as this call left them; None when they are."""
         if self.state == "kept" or self.session is None:
             return None
@@ -193,7 +202,7 @@ def display_from_wire(body: Mapping[str, Any]) -> Display:
     return made(_DISPLAY, "a display", body)
 
 
-def _path(path: Union[str, bytes]) -> str:
+def _path(path: str | bytes) -> str:
     return path if isinstance(path, str) else path.decode("utf-8", "surrogateescape")
 
 

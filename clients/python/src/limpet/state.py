@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Callable, Iterable, Mapping, Optional, TypeVar
+from typing import Any, TypeVar
 
 from ._transport import Shape
 from .errors import ProtocolMismatch
@@ -19,17 +20,18 @@ class Variable:
     name: str
     type: str
     """Name of the type, with its module where that is not ``builtins``."""
-    shape: Optional[tuple[int, ...]] = None
+    shape: tuple[int, ...] | None = None
     """Of arrays and frames; the length of a list, tuple, set, dict, str or bytes; None for others."""
-    dtype: Optional[str] = None
+    dtype: str | None = None
     """Of arrays and series."""
-    bytes: Optional[int] = None
+    bytes: int | None = None
     """Memory of its data, where that is known."""
-    repr: Optional[str] = None
+    repr: str | None = None
     """Of built-in scalars and short strings."""
 
     @classmethod
     def from_wire(cls, row: Mapping[str, Any]) -> Variable:
+        """From the body of a reply."""
         return made(VARIABLE, "a variable", row)
 
     def __repr__(self) -> str:
@@ -51,6 +53,7 @@ class Namespace(list[Variable]):
 
     @classmethod
     def from_wire(cls, body: Mapping[str, Any]) -> Namespace:
+        """From the body of a reply."""
         try:
             namespace = cls(Variable.from_wire(row) for row in body["names"])
             namespace.more = int(body.get("more") or 0)
@@ -79,7 +82,7 @@ class Checkpoint:
     """A frozen copy of a session's variables."""
 
     id: str
-    name: Optional[str]
+    name: str | None
     session: str
     """The session or branch it was taken of."""
     execution_count: int
@@ -91,13 +94,14 @@ class Checkpoint:
     """Whether a copy of ``/session`` is kept with it."""
     private_bytes: int
     """Memory that it alone holds, as last measured."""
-    parent: Optional[str]
+    parent: str | None
     """Id of the checkpoint from which its state came."""
     dropped: tuple[str, ...] = dataclasses.field(default=(), compare=False)
     """From ``checkpoint()``: ids of those that had to go for it."""
 
     @classmethod
     def from_wire(cls, row: Mapping[str, Any], dropped: Iterable[str] = ()) -> Checkpoint:
+        """From the body of a reply."""
         checkpoint = made(_CHECKPOINT, "a checkpoint", row)
         return dataclasses.replace(checkpoint, dropped=tuple(dropped)) if dropped else checkpoint
 
@@ -118,6 +122,7 @@ class Rollback:
 
     @classmethod
     def from_wire(cls, body: Mapping[str, Any]) -> Rollback:
+        """From the body of a reply."""
         return made(_ROLLBACK, "a rollback", body)
 
 
@@ -130,11 +135,12 @@ class Committed:
 
     @classmethod
     def from_wire(cls, body: Mapping[str, Any]) -> Committed:
+        """From the body of a reply."""
         return made(_COMMITTED, "a commit", body)
 
 
 def shape(
-    cls: type[T], absent: Optional[Mapping[str, Any]] = None, **converts: Any
+    cls: type[T], absent: Mapping[str, Any] | None = None, **converts: Any
 ) -> Callable[[Mapping[str, Any]], T]:
     """How the protocol's map for a dataclass becomes one; see Shape."""
     return Shape(cls, tuple(each.name for each in dataclasses.fields(cls)), dict(absent or {}), converts)  # type: ignore

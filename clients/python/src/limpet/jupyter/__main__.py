@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Optional
 
 from . import require
 
 
-def main(arguments: Optional[list[str]] = None) -> int:
+def main(arguments: list[str] | None = None) -> int:
+    """``limpet jupyter``; returns its exit status."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         require()

@@ -12,7 +12,7 @@ import importlib.resources
 import json
 import keyword
 import re
-from typing import Any, Optional
+from typing import Any
 
 from ..errors import Error
 from ._sandbox import Sandbox
@@ -37,7 +37,7 @@ def complete(sandbox: Sandbox, code: str, cursor: int) -> tuple[list[str], int]:
     return matches, cursor - len(text)
 
 
-def name_at(code: str, cursor: int) -> Optional[str]:
+def name_at(code: str, cursor: int) -> str | None:
     """The dotted name that the cursor is in or behind."""
     begin = re.search(r"[\w.]*\Z", code[:cursor])
     end = re.match(r"\w*", code[cursor:])
@@ -48,7 +48,7 @@ def name_at(code: str, cursor: int) -> Optional[str]:
     return name if DOTTED.match(name) else None
 
 
-def describe(sandbox: Sandbox, name: str) -> Optional[str]:
+def describe(sandbox: Sandbox, name: str) -> str | None:
     facts = _in_sandbox(sandbox, "describe", name)
     if not isinstance(facts, dict):
         return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-from typing import Optional
 
 from IPython.core.inputtransformer2 import TransformerManager
 
@@ -40,7 +39,7 @@ class Refused(Exception):
     """The cell is not run; the message says why."""
 
 
-def commands(code: str) -> Optional[list[list[str]]]:
+def commands(code: str) -> list[list[str]] | None:
     """The words of each %limpet line; None when the cell has none."""
     lines = [line.strip() for line in code.splitlines()]
     lines = [line for line in lines if line and not line.startswith("#")]
@@ -57,7 +56,7 @@ def commands(code: str) -> Optional[list[list[str]]]:
         raise Refused(f"%limpet: {error}") from error
 
 
-def question(code: str) -> Optional[str]:
+def question(code: str) -> str | None:
     """The name that is asked for, empty for a question mark alone; None when the cell is something else."""
     found = QUESTION.match(code)
     return (found.group(1) or found.group(2)) if found else None
@@ -104,7 +103,7 @@ def _shell_calls(tree: ast.AST) -> list[ast.Call]:
     ]
 
 
-def _asked(call: ast.Call) -> Optional[str]:
+def _asked(call: ast.Call) -> str | None:
     """As of question(), of one of those calls."""
     assert isinstance(call.func, ast.Attribute)
     if call.func.attr == "show_usage":

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import time
-from typing import TYPE_CHECKING, Callable, Optional, Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from .._session import Session
+from .._sync.session import Session
 from ..errors import BranchExists
 from ..state import Variable
 from ._cell import Refused
@@ -48,7 +49,7 @@ def _parser() -> Parser:
     parser = Parser(prog="%limpet", add_help=False, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
-    def add(name: str, run: Optional[Command], *operands: str) -> argparse.ArgumentParser:
+    def add(name: str, run: Command | None, *operands: str) -> argparse.ArgumentParser:
         command: argparse.ArgumentParser = commands.add_parser(name, add_help=False)
         command.set_defaults(run=run)
         for operand in operands:
@@ -159,5 +160,5 @@ def _table(rows: Sequence[tuple[str, ...]]) -> str:
     clean = [
         ["".join(c if c.isprintable() else ascii(c)[1:-1] for c in cell) for cell in row] for row in rows
     ]
-    widths = [max(len(cell) for cell in column) for column in zip(*clean)]
+    widths = [max(len(cell) for cell in column) for column in zip(*clean, strict=True)]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in clean)

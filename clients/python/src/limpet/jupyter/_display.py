@@ -11,7 +11,7 @@ import base64
 import html
 import math
 import re
-from typing import Any, Optional
+from typing import Any
 
 import nh3
 
@@ -54,7 +54,7 @@ def contents(display: Display, trusted: bool) -> tuple[dict[str, Any], dict[str,
     return kept, _plain(shown)
 
 
-def _harmless(mime: str, value: Any) -> Optional[Any]:
+def _harmless(mime: str, value: Any) -> Any | None:
     """A form that makes the frontend neither run nor fetch anything, or None."""
     if mime in HARMLESS:
         return value
@@ -72,7 +72,7 @@ def _harmless(mime: str, value: Any) -> Optional[Any]:
     return value if mime in MARKUP and _is_plain_markup(value) else None
 
 
-def _attribute(tag: str, name: str, value: str) -> Optional[str]:
+def _attribute(tag: str, name: str, value: str) -> str | None:
     if name == "src":
         return value if EMBEDDED.match(value) else None
     if name in ("href", "cite"):
@@ -90,7 +90,7 @@ def _is_plain_markup(text: str) -> bool:
     )
 
 
-def _picture_of(svg: Any) -> Optional[str]:
+def _picture_of(svg: Any) -> str | None:
     """A picture in an <img> runs no scripts and fetches nothing."""
     if not isinstance(svg, (str, bytes)):
         return None

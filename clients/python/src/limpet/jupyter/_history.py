@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import fnmatch
-from typing import Any, Optional, Union
+from typing import Any
 
 SESSION = 1  # its number: there is no other
 MOST = 10000
-Line = tuple[int, int, Union[str, tuple[str, Optional[str]]]]
+Line = tuple[int, int, str | tuple[str, str | None]]
 
 
 class History:
     def __init__(self) -> None:
-        self._cells: list[tuple[int, str, Optional[str]]] = []
+        self._cells: list[tuple[int, str, str | None]] = []
 
     def add(self, count: int, code: str) -> None:
         self._cells.append((count, code, None))
@@ -36,12 +36,12 @@ class History:
                 cells = cells[-wanted["n"] :] if wanted["n"] > 0 else []
         return [(SESSION, count, (code, text) if output else code) for count, code, text in cells]
 
-    def _range(self, session: int, start: int, stop: Optional[int]) -> list[tuple[int, str, Optional[str]]]:
+    def _range(self, session: int, start: int, stop: int | None) -> list[tuple[int, str, str | None]]:
         """Session 0 is this one, and so is its number."""
         if session not in (0, SESSION):
             return []
         return [cell for cell in self._cells if start <= cell[0] and (stop is None or cell[0] < stop)]
 
-    def _matching(self, pattern: str, unique: bool) -> list[tuple[int, str, Optional[str]]]:
+    def _matching(self, pattern: str, unique: bool) -> list[tuple[int, str, str | None]]:
         found = [cell for cell in self._cells if fnmatch.fnmatchcase(cell[1], pattern)]
         return list({code: (count, code, text) for count, code, text in found}.values()) if unique else found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+from collections.abc import Callable
+from typing import Any
 
 import zmq
 
@@ -17,7 +18,7 @@ class Frontend:
         self._kernel = kernel
         self._interrupts = interrupts
 
-    def line(self, prompt: str, password: bool = False) -> Optional[str]:
+    def line(self, prompt: str, password: bool = False) -> str | None:
         """What is typed there. None at the end of input, and once the cell is interrupted."""
         before = self._interrupts()
         self._forget_late_replies()
@@ -41,7 +42,7 @@ class Frontend:
             kernel.stdin_socket, "input_request", content, kernel.get_parent("shell"), ident=ident
         )
 
-    def _reply(self) -> Optional[str]:
+    def _reply(self) -> str | None:
         """None for what is no answer."""
         try:
             _, message = self._kernel.session.recv(self._kernel.stdin_socket)

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 
 def complete(variables: dict[str, object], text: str) -> list[str]:
     """The names that complete `text`, as rlcompleter finds them, which runs __getattr__ and __dir__."""
@@ -19,9 +17,10 @@ def complete(variables: dict[str, object], text: str) -> list[str]:
     return sorted({name.rstrip("() :") for name in found})
 
 
-def describe(variables: dict[str, object], name: str) -> Optional[dict[str, Optional[str]]]:
+def describe(variables: dict[str, object], name: str) -> dict[str, str | None] | None:
     """What is to be said of a name: type, signature, text, documentation; None where there is no such name."""
     import builtins
+    import contextlib
     import inspect
 
     first, *rest = name.split(".")
@@ -35,12 +34,10 @@ def describe(variables: dict[str, object], name: str) -> Optional[dict[str, Opti
         if not hasattr(value, attribute):
             return None
         value = getattr(value, attribute)
-    facts: dict[str, Optional[str]] = {"Type": type(value).__name__}
+    facts: dict[str, str | None] = {"Type": type(value).__name__}
     if callable(value):
-        try:
+        with contextlib.suppress(TypeError, ValueError):
             facts["Signature"] = name.rpartition(".")[2] + str(inspect.signature(value))
-        except (TypeError, ValueError):
-            pass
     else:
         facts["Value"] = repr(value)[:2000]
     facts["Docstring"] = inspect.getdoc(value)

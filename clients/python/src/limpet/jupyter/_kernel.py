@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from typing import Any, Optional
+from typing import Any
 
 import zmq
 from ipykernel._version import kernel_protocol_version
@@ -81,7 +81,7 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
 
     # The calls of a session have numbers of their own; people see those of the notebook.
 
-    def place(self, count: int, session: Optional[str] = None) -> str:
+    def place(self, count: int, session: str | None = None) -> str:
         """``cell 3``, or ``call 7 of NAME`` for one that this notebook did not make."""
         session = session or self.sandbox.opened().name
         mine = self._counts.get(session, {}).get(count)
@@ -105,7 +105,7 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
         code: str,
         silent: bool,
         store_history: bool = True,
-        user_expressions: Optional[Content] = None,
+        user_expressions: Content | None = None,
         allow_stdin: bool = False,
         **more: Any,
     ) -> Content:
@@ -168,14 +168,14 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
             show.note(f"{path!a} is not published: {reason}")
 
     def _answer(self, name: str) -> Content:
-        text: Optional[str] = _cell.USAGE
+        text: str | None = _cell.USAGE
         if name:
             self.sandbox.opened()
             text = _ask.describe(self.sandbox, name) or f"'{name}' is not known, or the session is in use."
         page = {"source": "page", "data": {"text/plain": text}, "start": 0}
         return {"status": "ok", "payload": [page]}
 
-    def _abort_queues(self, subshell_id: Optional[str] = None) -> None:
+    def _abort_queues(self, subshell_id: str | None = None) -> None:
         """Requests that have come by now are not run: 'Run all' ends at the first error.
 
         The mark that ends it takes the same way through the loop as they do, behind them.

@@ -9,12 +9,13 @@ import os
 import threading
 import time
 import warnings
-from typing import Any, Callable, Iterator, Optional
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from .. import _requests
 from .._asks import Asks
-from .._client import Client
-from .._session import Session
+from .._sync.client import Client
+from .._sync.session import Session
 from ..errors import Error
 from ..results import Display, Result
 from . import _options
@@ -34,16 +35,16 @@ class Sandbox:
         notebook = hashlib.sha256(os.path.abspath(connection_file).encode()).hexdigest()[:16]
         self.own = options.session is None
         self.name = f"jupyter-{notebook}" if self.own else options.session
-        self.session: Optional[Session] = None
+        self.session: Session | None = None
         """The one that cells run in: a branch after ``%limpet branch``."""
-        self.origin: Optional[Session] = None
+        self.origin: Session | None = None
         self.notes: list[str] = []
         """What a person should be told once."""
         self.interrupts = 0
         """How many calls were interrupted, or had ended when they were to be."""
         self._options = options
         self._client = Client(options.address)
-        self._running: Optional[str] = None
+        self._running: str | None = None
 
     @property
     def client(self) -> Client:
@@ -86,7 +87,8 @@ class Sandbox:
         self._running = run_id = self._running or os.urandom(16).hex()
         outputs = (on_stdout, on_stderr, on_display)
         try:
-            return self.opened().run(code, self._options.timeout, *outputs, run_id, tools=asks)
+            timeout = self._options.timeout
+            return self.opened().run(code, timeout, *outputs, run_id, tools=asks)  # type: ignore[arg-type]
         finally:
             self._running = None
 
@@ -98,12 +100,12 @@ class Sandbox:
         request = _requests.namespace().of(session._target)
         return [variable.name for variable in self._client._request(request, start=False)]
 
-    def ask(self, code: str) -> Optional[Result]:
+    def ask(self, code: str) -> Result | None:
         """Runs code of ours, as one more call; None when the session is in use or not open."""
         session = self._idle()
         return None if session is None else session.run(code, ASK_TIMEOUT)
 
-    def _idle(self) -> Optional[Session]:
+    def _idle(self) -> Session | None:
         """The session, unless a question would have to wait: for a call of somebody else, or for a controller."""
         if self.session is None:
             return None

@@ -7,7 +7,7 @@ answer could allow something else than what was asked: then there are no approva
 from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Optional
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 
@@ -15,11 +15,11 @@ SUPPORTED = "langgraph>=1.0.2,<2"
 _PARTS = {"resume", "interrupt_counter", "get_null_resume"}
 
 SCRATCHPAD = SEND = RESUME = ""
-_lacks: Optional[str] = None
+_lacks: str | None = None
 try:
     from langgraph._internal._constants import CONFIG_KEY_SCRATCHPAD as SCRATCHPAD
-    from langgraph._internal._constants import CONFIG_KEY_SEND as SEND
-    from langgraph._internal._constants import RESUME
+    from langgraph._internal._constants import CONFIG_KEY_SEND as SEND  # noqa: F401
+    from langgraph._internal._constants import RESUME  # noqa: F401
     from langgraph._internal._scratchpad import PregelScratchpad
 
     _lacks = ", ".join(sorted(_PARTS - PregelScratchpad.__annotations__.keys())) or None

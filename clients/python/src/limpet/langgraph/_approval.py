@@ -12,7 +12,8 @@ import contextlib
 import hashlib
 import threading
 from collections import Counter
-from typing import Any, Iterator, Optional
+from collections.abc import Iterator
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphInterrupt
@@ -31,7 +32,7 @@ _lock = threading.Lock()
 _sharing: Counter[int] = Counter()  # calls of the sandbox that run in one node of a graph, by its scratchpad
 
 
-def asks_of(tools: Optional[Tools], approve: Optional[Function]) -> Asks:
+def asks_of(tools: Tools | None, approve: Function | None) -> Asks:
     """One question after the other, as the answers of a node have an order."""
     asks = Asks(tools, approve=approve)
     if approve is not None and not asks.tools:
@@ -50,7 +51,7 @@ def in_graph(asks: Asks, config: RunnableConfig) -> Asks:
 
 
 class _Approval:
-    def __init__(self, approve: Optional[Function], config: RunnableConfig) -> None:
+    def __init__(self, approve: Function | None, config: RunnableConfig) -> None:
         self._approve = approve
         self._config = config
         self._passed = -1  # index of the last mark that interrupt() is behind of
@@ -114,8 +115,8 @@ def noted(config: RunnableConfig) -> Iterator[None]:
 
 
 async def find_run(
-    client: AnyClient, config: RunnableConfig, thread: str, tool_call_id: Optional[str]
-) -> tuple[Optional[str], bool]:
+    client: AnyClient, config: RunnableConfig, thread: str, tool_call_id: str | None
+) -> tuple[str | None, bool]:
     """The run_id of a call of the tool, and whether it is joined: it has been begun by an earlier run of the node.
 
     Of a node that is run anew from an earlier checkpoint of the thread it is another one each time.

@@ -6,13 +6,14 @@ import asyncio
 import inspect
 import threading
 import weakref
+from collections.abc import AsyncGenerator, Coroutine
 from types import TracebackType
-from typing import Any, AsyncGenerator, Coroutine, Optional, TypeVar, Union
+from typing import Any, TypeVar
 
 from .. import AsyncClient, Client
 
 T = TypeVar("T")
-AnyClient = Union[Client, AsyncClient]
+AnyClient = Client | AsyncClient
 _Lifetime = AsyncGenerator[None, None]
 
 
@@ -35,7 +36,7 @@ def finish(flow: Coroutine[Any, Any, T]) -> T:
 class Clients:
     """The way to one controller, for callers in threads and on event loops."""
 
-    def __init__(self, client: Optional[AnyClient]) -> None:
+    def __init__(self, client: AnyClient | None) -> None:
         if client is not None and not isinstance(client, (Client, AsyncClient)):
             raise TypeError(f"client must be a limpet.Client or limpet.AsyncClient, not {client!r}")
         self._given = client
@@ -68,7 +69,8 @@ class Clients:
 
     async def _lifetime(self, loop: asyncio.AbstractEventLoop, client: AsyncClient) -> _Lifetime:
         """Of the client of a loop. Begun on it and never gone on with, so that the loop, which ends its
-        asynchronous generators when it is shut down, closes the client."""
+        asynchronous generators when it is shut down, closes the client.
+        """
         try:
             yield
         finally:
@@ -121,8 +123,8 @@ class _BlockingTurn:
 
     async def __aexit__(
         self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        traceback: Optional[TracebackType],
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self._lock.release()

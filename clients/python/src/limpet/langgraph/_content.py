@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Mapping, Optional, Union
+from typing import Any
 
 from ..errors import BadRequest, Busy, Error, NoSuchSession, SessionClosed, TooLarge, Unavailable
 from ..results import Display, Result
 
-Content = Union[str, list[dict[str, Any]]]
+Content = str | list[dict[str, Any]]
 
 ARTIFACTS = 40  # paths that are listed
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -117,7 +118,7 @@ def _section(title: str, text: str) -> str:
 
 def _stream(result: Result, name: str, limit: int, tail: str) -> str:
     text: str = getattr(result, name)
-    file: Optional[str] = getattr(result, f"{name}_file")
+    file: str | None = getattr(result, f"{name}_file")
     if not file:
         more = f"; {name} had {getattr(result, f'{name}_bytes')} bytes" if result.truncated else ""
         return clip(text, limit, more)

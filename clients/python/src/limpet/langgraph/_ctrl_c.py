@@ -1,6 +1,9 @@
-"""Ctrl-C for blocking agents. LangGraph runs their tools in threads; Ctrl-C reaches the main thread alone, which then
-waits for those threads to end: a KeyboardInterrupt on its way out of a graph interrupts the calls that run there. So does
-leaving the stream of a graph, which is what is seen of a Ctrl-C while somebody looks at an event."""
+"""Ctrl-C for blocking agents.
+
+LangGraph runs their tools in threads; Ctrl-C reaches the main thread alone, which then waits for those threads to
+end: a KeyboardInterrupt on its way out of a graph interrupts the calls that run there. So does leaving the stream of
+a graph, which is what is seen of a Ctrl-C while somebody looks at an event.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from types import FrameType, TracebackType
-from typing import Any, Iterator, Optional
+from typing import Any
 
 from .. import Client, _requests
 from ..errors import Error
@@ -94,13 +98,13 @@ def _of_langgraph(frame: FrameType) -> bool:
     return str(frame.f_globals.get("__name__")).startswith("langgraph.")
 
 
-def _raised(current: Any) -> Optional[BaseException]:
+def _raised(current: Any) -> BaseException | None:
     """Python 3.11 and older give the type and the traceback as well."""
-    error: Optional[BaseException] = current[1] if isinstance(current, tuple) else current
+    error: BaseException | None = current[1] if isinstance(current, tuple) else current
     return error
 
 
-def _frames(traceback: Optional[TracebackType]) -> Iterator[FrameType]:
+def _frames(traceback: TracebackType | None) -> Iterator[FrameType]:
     while traceback is not None:
         yield traceback.tb_frame
         traceback = traceback.tb_next

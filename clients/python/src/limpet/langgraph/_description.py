@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Mapping, Optional
+from collections.abc import Mapping
+from typing import Any
 
 from .._asks import NO_ASKS, Asks
 
@@ -21,8 +22,8 @@ _FATE = {
 def describe(
     kinds: tuple[str, ...],
     options: Mapping[str, Any],
-    engine: Optional[str],
-    max_timeout: Optional[float],
+    engine: str | None,
+    max_timeout: float | None,
     notes: str,
     asks: Asks = NO_ASKS,
 ) -> str:
@@ -83,7 +84,7 @@ def _tools(asks: Asks) -> list[str]:
     return [*lines, f"Their arguments and results are plain data.{approval}"]
 
 
-def _limits(options: Mapping[str, Any], isolated: bool, max_timeout: Optional[float]) -> str:
+def _limits(options: Mapping[str, Any], isolated: bool, max_timeout: float | None) -> str:
     limits = []
     if options.get("timeout"):
         limits.append(f"{_seconds(options['timeout'])} for a call")

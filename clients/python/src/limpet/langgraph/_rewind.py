@@ -11,8 +11,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any, Callable, Iterable, NamedTuple, Optional, Union
+from typing import Annotated, Any, NamedTuple
 
 from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain.agents.middleware.types import PrivateStateAttr
@@ -45,7 +46,7 @@ _BACK = (
 )
 
 
-def newest(old: Optional[dict[str, Any]], new: Optional[dict[str, Any]]) -> Optional[dict[str, Any]]:
+def newest(old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any] | None:
     """Of calls that were made side by side, the one that ran last."""
     if old and new and old["instance"] == new["instance"] and old["execution_count"] > new["execution_count"]:
         return old
@@ -77,7 +78,7 @@ class Kept:
     """One of our checkpoints, as its name tells."""
 
     checkpoint: Checkpoint
-    step: Optional[Step]
+    step: Step | None
     """None at the start of the thread."""
     base: int
     """The epoch in which the first call of its batch began."""
@@ -113,7 +114,7 @@ class Rewind(AgentMiddleware[RewindState, Any]):
         self._files = files
         self._turns = Turns()
 
-    def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Union[ToolMessage, Command[Any]]:
+    def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> ToolMessage | Command[Any]:
         name = self._session_of(request)
         if name is None:
             return handler(request)  # type: ignore[no-any-return]
@@ -122,14 +123,14 @@ class Rewind(AgentMiddleware[RewindState, Any]):
 
     async def awrap_tool_call(
         self, request: Any, handler: Callable[[Any], Any]
-    ) -> Union[ToolMessage, Command[Any]]:
+    ) -> ToolMessage | Command[Any]:
         name = self._session_of(request)
         if name is None:
             return await handler(request)  # type: ignore[no-any-return]
         client = await self._sandbox._clients.of_this_loop()
         return await self._wrap(client, name, self._turns.of_this_loop(name), request, handler)
 
-    def _session_of(self, request: Any) -> Optional[str]:
+    def _session_of(self, request: Any) -> str | None:
         """None for other tools, and for calls in a clean container."""
         if request.tool_call["name"] != self._sandbox.name:
             return None
@@ -138,7 +139,7 @@ class Rewind(AgentMiddleware[RewindState, Any]):
 
     async def _wrap(
         self, client: AnyClient, name: str, turn: Any, request: Any, handler: Callable[[Any], Any]
-    ) -> Union[ToolMessage, Command[Any]]:
+    ) -> ToolMessage | Command[Any]:
         position = _position_of(request.state)
         step = _step(request, position)
         async with turn:
@@ -161,8 +162,8 @@ class Rewind(AgentMiddleware[RewindState, Any]):
         return Command(update={"messages": [message], KEY: position})
 
     async def _begin(
-        self, client: AnyClient, session: Any, position: Optional[dict[str, Any]], step: Step, request: Any
-    ) -> tuple[int, Optional[str]]:
+        self, client: AnyClient, session: Any, position: dict[str, Any] | None, step: Step, request: Any
+    ) -> tuple[int, str | None]:
         """As _put_back(). A call that was interrupted for a person's answer goes on as it is."""
         config = request.runtime.config
         _, runs = await self._sandbox._find_run(client, str(request.tool_call["id"]), config)
@@ -171,8 +172,8 @@ class Rewind(AgentMiddleware[RewindState, Any]):
         return await self._put_back(client, session, position, step)
 
     async def _put_back(
-        self, client: AnyClient, session: Any, position: Optional[dict[str, Any]], step: Step
-    ) -> tuple[int, Optional[str]]:
+        self, client: AnyClient, session: Any, position: dict[str, Any] | None, step: Step
+    ) -> tuple[int, str | None]:
         """Makes the variables those of the history. Returns the epoch its batch begins in, and what to tell."""
         now = await _now(client, session)
         ended = position is not None and position["instance"] != session.instance
@@ -194,7 +195,7 @@ class Rewind(AgentMiddleware[RewindState, Any]):
         epoch, note = await self._roll_back(session, start.checkpoint.id if start else None, now)
         return epoch, f"{_GONE} {note}" if ended else note
 
-    async def _roll_back(self, session: Any, checkpoint: Optional[str], now: Mark) -> tuple[int, str]:
+    async def _roll_back(self, session: Any, checkpoint: str | None, now: Mark) -> tuple[int, str]:
         dropped = _CANNOT.format(why="The checkpoint it needs is not kept any more.")
         if checkpoint is None:
             return now.epoch, dropped
@@ -209,7 +210,7 @@ class Rewind(AgentMiddleware[RewindState, Any]):
             note += f" Not brought back: {'; '.join(done.not_restored)}."
         return done.epoch, note
 
-    async def _position(self, session: Any, artifact: Any, step: Step, base: int) -> Optional[dict[str, Any]]:
+    async def _position(self, session: Any, artifact: Any, step: Step, base: int) -> dict[str, Any] | None:
         """Where the call left the session, with a checkpoint of it; None when it was not run there."""
         if not isinstance(artifact, dict) or artifact.get("instance") != session.instance:
             return None
@@ -250,16 +251,17 @@ def _ours(checkpoints: Iterable[Checkpoint], session: str) -> Iterable[Kept]:
             yield Kept(checkpoint, step, int(base or 0), Mark(int(epoch), int(count)))
 
 
-def _position_of(state: Any) -> Optional[dict[str, Any]]:
+def _position_of(state: Any) -> dict[str, Any] | None:
     """Where the history of this call has left the session, None when it has not used it."""
     if not isinstance(state, dict) or KEY not in state:
         raise TypeError("Rewind keeps positions in the state of the graph: base its schema on RewindState")
     return state[KEY] or None
 
 
-def _begun_side_by_side(kept: list[Kept], step: Step, now: Mark) -> Optional[int]:
+def _begun_side_by_side(kept: list[Kept], step: Step, now: Mark) -> int | None:
     """Where the session is at another call of the same message and this one was not made before it there: they
-    go on from one another. The epoch in which that batch began, otherwise None."""
+    go on from one another. The epoch in which that batch began, otherwise None.
+    """
     live = next((one for one in kept if one.mark == now and one.step), None)
     if live is None or live.step is None or live.step.batch != step.batch:
         return None
@@ -267,7 +269,7 @@ def _begun_side_by_side(kept: list[Kept], step: Step, now: Mark) -> Optional[int
     return None if again else live.base
 
 
-def _step(request: Any, position: Optional[dict[str, Any]]) -> Step:
+def _step(request: Any, position: dict[str, Any] | None) -> Step:
     call = str(request.tool_call["id"])
     for message in reversed(request.state.get("messages") or []):
         if isinstance(message, AIMessage):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any, Callable, Literal, Optional, Union
+from typing import Any, Literal
 
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig
@@ -27,7 +28,19 @@ Answer = tuple[Any, dict[str, Any]]
 
 NAME = "code_sandbox"
 _PINNED_ONLY = ("ttl", "checkpoint")
-_OPTIONS = ("timeout", "memory", "cpus", "pids", "disk", "files", "data", "env", "network", "image", *_PINNED_ONLY)
+_OPTIONS = (
+    "timeout",
+    "memory",
+    "cpus",
+    "pids",
+    "disk",
+    "files",
+    "data",
+    "env",
+    "network",
+    "image",
+    *_PINNED_ONLY,
+)
 _SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -59,7 +72,7 @@ class CodeSandbox(BaseTool):
         return _session_name(str(thread))
 
     def _to_args_and_kwargs(
-        self, tool_input: Union[str, dict[str, Any]], tool_call_id: Optional[str]
+        self, tool_input: str | dict[str, Any], tool_call_id: str | None
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         arguments, named = super()._to_args_and_kwargs(tool_input, tool_call_id)
         return arguments, {**named, "tool_call_id": tool_call_id}
@@ -67,9 +80,9 @@ class CodeSandbox(BaseTool):
     def _run(
         self,
         code: str,
-        session: Optional[Kind] = None,
-        timeout: Optional[float] = None,
-        tool_call_id: Optional[str] = None,
+        session: Kind | None = None,
+        timeout: float | None = None,
+        tool_call_id: str | None = None,
         *,
         config: RunnableConfig,
     ) -> Answer:
@@ -78,9 +91,9 @@ class CodeSandbox(BaseTool):
     async def _arun(
         self,
         code: str,
-        session: Optional[Kind] = None,
-        timeout: Optional[float] = None,
-        tool_call_id: Optional[str] = None,
+        session: Kind | None = None,
+        timeout: float | None = None,
+        tool_call_id: str | None = None,
         *,
         config: RunnableConfig,
     ) -> Answer:
@@ -91,9 +104,9 @@ class CodeSandbox(BaseTool):
         self,
         client: AnyClient,
         code: str,
-        kind: Optional[Kind],
-        timeout: Optional[float],
-        tool_call_id: Optional[str],
+        kind: Kind | None,
+        timeout: float | None,
+        tool_call_id: str | None,
         config: RunnableConfig,
     ) -> Answer:
         name = self._pinned_name(kind, config)
@@ -123,7 +136,7 @@ class CodeSandbox(BaseTool):
         return message, artifact
 
     async def _run_pinned(
-        self, client: AnyClient, name: str, code: str, timeout: Optional[float], how: dict[str, Any]
+        self, client: AnyClient, name: str, code: str, timeout: float | None, how: dict[str, Any]
     ) -> Answer:
         session = await self._open(client, name)
         result: Result = await settled(session.run(code, timeout, **how))
@@ -132,7 +145,7 @@ class CodeSandbox(BaseTool):
         return _content.of_result(result, self._limits, tails), artifact
 
     async def _run_ephemeral(
-        self, client: AnyClient, code: str, timeout: Optional[float], how: dict[str, Any]
+        self, client: AnyClient, code: str, timeout: float | None, how: dict[str, Any]
     ) -> Answer:
         given = {name: value for name, value in self._options.items() if name not in _PINNED_ONLY}
         standard = given.pop("timeout", None)
@@ -142,7 +155,7 @@ class CodeSandbox(BaseTool):
         return _content.of_result(result, self._limits, {}), _artifact(result)
 
     async def _answering(
-        self, client: AnyClient, tool_call_id: Optional[str], config: RunnableConfig
+        self, client: AnyClient, tool_call_id: str | None, config: RunnableConfig
     ) -> dict[str, Any]:
         """What answers a call that may ask, and the name by which it is found again."""
         if not self._asks.tools:
@@ -151,8 +164,8 @@ class CodeSandbox(BaseTool):
         return {"run_id": run_id, "tools": _approval.in_graph(self._asks, config)}
 
     async def _find_run(
-        self, client: AnyClient, tool_call_id: Optional[str], config: RunnableConfig
-    ) -> tuple[Optional[str], bool]:
+        self, client: AnyClient, tool_call_id: str | None, config: RunnableConfig
+    ) -> tuple[str | None, bool]:
         """The run_id of a call that may ask, None for a new one; and whether it runs already."""
         if not self._asks.tools:
             return None, False
@@ -167,23 +180,23 @@ class CodeSandbox(BaseTool):
             self.description = self._describe(options=session.options, engine=session.engine)
         return session
 
-    def _pinned_name(self, kind: Optional[str], config: RunnableConfig) -> Optional[str]:
+    def _pinned_name(self, kind: str | None, config: RunnableConfig) -> str | None:
         """The session of a call, None for a clean container."""
         return self.session_name(config) if (kind or self._kinds[0]) == "pinned" else None
 
 
 def code_sandbox(
-    client: Optional[AnyClient] = None,
+    client: AnyClient | None = None,
     *,
     session: Kind = "pinned",
     allow_session: bool = False,
-    max_timeout: Optional[float] = None,
+    max_timeout: float | None = None,
     max_chars: int = 8_000,
     max_images: int = 4,
     notes: str = "",
     raise_errors: bool = False,
-    tools: Optional[Tools] = None,
-    approve: Optional[Function] = None,
+    tools: Tools | None = None,
+    approve: Function | None = None,
     **session_options: Any,
 ) -> CodeSandbox:
     """The LangChain tool ``code_sandbox``, for blocking and asyncio agents.
@@ -218,7 +231,7 @@ def code_sandbox(
     _check_options(session_options, kinds)
     asks = _approval.asks_of(tools, approve)
 
-    def describe_with(options: dict[str, Any], engine: Optional[str] = None) -> str:
+    def describe_with(options: dict[str, Any], engine: str | None = None) -> str:
         return describe(kinds, options, engine, max_timeout, notes, asks)
 
     tool = CodeSandbox(
@@ -248,7 +261,7 @@ def _check_options(options: dict[str, Any], kinds: tuple[Kind, ...]) -> None:
         )
 
 
-def _arguments(kinds: tuple[Kind, ...], max_timeout: Optional[float]) -> type[BaseModel]:
+def _arguments(kinds: tuple[Kind, ...], max_timeout: float | None) -> type[BaseModel]:
     """What the model sees."""
     fields: dict[str, Any] = {"code": (str, Field(description="Python source code"))}
     if len(kinds) > 1:
@@ -256,7 +269,7 @@ def _arguments(kinds: tuple[Kind, ...], max_timeout: Optional[float]) -> type[Ba
         fields["session"] = (Literal["pinned", "ephemeral"], Field(default=kinds[0], description=text))
     if max_timeout is not None:
         text = f"seconds this call may take, at most {max_timeout:g}"
-        fields["timeout"] = (Optional[float], Field(default=None, gt=0, le=max_timeout, description=text))
+        fields["timeout"] = (float | None, Field(default=None, gt=0, le=max_timeout, description=text))
     return create_model(NAME, **fields)
 
 
@@ -268,7 +281,7 @@ def _session_name(thread: str) -> str:
     return f"{plain or 'thread'}-{digest}"
 
 
-def _live_output(tool_call_id: Optional[str], session: Optional[str]) -> dict[str, Any]:
+def _live_output(tool_call_id: str | None, session: str | None) -> dict[str, Any]:
     """Callbacks that hand on what the code prints to ``stream_mode="custom"``; none outside a graph."""
     try:
         write = get_stream_writer()

@@ -7,15 +7,16 @@ import socket
 import threading
 import time
 from collections import deque
-from typing import Any, Mapping, Optional
+from collections.abc import Mapping
+from typing import Any
 
-from . import _wire
-from ._address import connected
-from ._recovery import FIRST_PAUSE, HANDSHAKE_TIMEOUT, ConnectionLost
-from ._requests import HELLO, Message, answer, check_hello
-from ._stream import Stream
-from ._transport import Wire
-from .errors import BadRequest, ProtocolMismatch, TooLarge
+from .. import _wire
+from .._address import connected
+from .._recovery import FIRST_PAUSE, HANDSHAKE_TIMEOUT, ConnectionLost
+from .._requests import HELLO, Message, answer, check_hello
+from .._stream import Delivery, Stream
+from .._transport import Wire
+from ..errors import BadRequest, ProtocolMismatch, TooLarge
 
 
 class Connection:
@@ -23,7 +24,7 @@ class Connection:
 
     def __init__(self, path: str, limit: float = HANDSHAKE_TIMEOUT) -> None:
         """Connects; raises OSError. hello() is the first thing to do, within ``limit`` seconds from now."""
-        self._deadline: Optional[float] = time.monotonic() + limit
+        self._deadline: float | None = time.monotonic() + limit
         self.lock = threading.RLock()  # held during a request
         self._sending = threading.Lock()
         self._wire = Wire(_wire.MAX_REPLY)
@@ -39,7 +40,7 @@ class Connection:
             self._socket.close()
             raise
 
-    def hello(self) -> Optional[str]:
+    def hello(self) -> str | None:
         """Shakes hands; returns the controller's warning, if any. OSError when the peer does not answer."""
         try:
             self._shake_hands()
@@ -51,7 +52,7 @@ class Connection:
             self.close()
             raise
 
-    def ask(self, kind: int, body: Mapping[str, Any], stream: Optional[Stream] = None) -> Message:
+    def ask(self, kind: int, body: Mapping[str, Any], stream: Stream | None = None) -> Message:
         """Sends a request and returns its reply or error, after handing its events to the stream's callbacks.
 
         Anything raised leaves the connection closed: a signal handler that raises may do so between a system
@@ -103,7 +104,7 @@ class Connection:
         if hasattr(self, "_socket"):
             self._socket.close()
 
-    def _listen(self, kind: int, body: Mapping[str, Any], stream: Optional[Stream]) -> Message:
+    def _listen(self, kind: int, body: Mapping[str, Any], stream: Stream | None) -> Message:
         """ask() in single steps: with events on the way, inside another request, or before hands are shaken.
 
         Other threads may answer questions of such a request meanwhile: what is sent goes out whole.
@@ -132,13 +133,13 @@ class Connection:
                     stream.detach()
                 del self._mail[number]
 
-    def _deliver(self, number: int, message: Message, stream: Optional[Stream]) -> None:
+    def _deliver(self, number: int, message: Message, stream: Stream | None) -> None:
         if stream is None:
             raise ProtocolMismatch(f"the controller sent a message of kind {message[0]} to a request")
         delivery = stream.event(*message)
         if delivery:
             try:
-                delivery[0](delivery[1])
+                deliver(delivery)
             except BaseException as error:
                 stream.failure = error
                 raise
@@ -154,7 +155,7 @@ class Connection:
         try:
             with self._sending:
                 self._socket.sendall(data)
-        except socket.timeout:
+        except TimeoutError:
             raise
         except OSError as error:
             raise ConnectionLost(error, sent=False) from error
@@ -166,11 +167,11 @@ class Connection:
             self._wire.message()
         self._send_pending()
 
-    def _receive(self, number: int) -> Optional[Message]:
+    def _receive(self, number: int) -> Message | None:
         """The next message when it is for that request."""
         return self._sort(number, self._next())
 
-    def _sort(self, number: int, message: Optional[_wire.Message]) -> Optional[Message]:
+    def _sort(self, number: int, message: _wire.Message | None) -> Message | None:
         """A message when it is for that request; those for others go to their mailboxes."""
         if message is None:
             self._send_pending()
@@ -188,9 +189,12 @@ class Connection:
         if pending:
             self._send(pending)
 
-    def _next(self) -> Optional[_wire.Message]:
+    def _next(self) -> _wire.Message | None:
         if self._deadline is not None:
-            return self._wire.message() or self._fill()
+            message = self._wire.message()
+            if message is None:
+                self._fill()
+            return message
         try:
             return self._wire.receive(self._socket.fileno())
         except OSError as error:
@@ -202,7 +206,7 @@ class Connection:
         self._socket.settimeout(max(self._deadline - time.monotonic(), 0.001))
         try:
             size = self._socket.recv_into(self._wire.space())
-        except socket.timeout:
+        except TimeoutError:
             raise
         except OSError as error:
             raise ConnectionLost(error, sent=True) from error
@@ -224,3 +228,8 @@ class _Channel:
     def fail(self, error: Exception) -> None:
         """The request ends with ConnectionLost, and whoever made it knows why."""
         self._connection.abort()
+
+
+def deliver(delivery: Delivery) -> None:
+    """Hands an event to its callback."""
+    delivery[0](delivery[1])

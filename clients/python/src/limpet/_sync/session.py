@@ -1,25 +1,28 @@
-"""A session of the blocking client."""
+# Generated from limpet/_async/session.py by scripts/generate-blocking: change that file.
+"""A session: Python that stays alive between calls."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import _files, _requests
-from ._asks import NO_ASKS, Asks, Function, ToolTime
-from ._files import Path, Source, Target
-from ._opened import Opened, Trial
-from ._requests import OnError, Request
-from ._stream import stream_of
-from ._tools import Tools
-from ._wire import FILE_CHUNK
-from .errors import Error, NoSuchSession, SessionClosed
-from .results import Display, Result
-from .state import Checkpoint, Committed, Namespace, Rollback
+from .. import _files, _requests
+from .._asks import NO_ASKS, Asks, Function, ToolTime
+from .._files import Path, Source, Target
+from .._opened import Opened, Trial
+from .._requests import OnError, Request
+from .._stream import stream_of
+from .._tools import Tools
+from .._wire import FILE_CHUNK
+from ..errors import Error, NoSuchSession, SessionClosed
+from ..results import Display, Result
+from ..state import Checkpoint, Committed, Namespace, Rollback
+from .connecting import in_thread
 
 if TYPE_CHECKING:
-    from ._client import Client
+    from .client import Client
 
 T = TypeVar("T")
 
@@ -42,37 +45,38 @@ class Session(Opened):
     def run(
         self,
         code: str,
-        timeout: Optional[float] = None,
-        on_stdout: Optional[Callable[[str], Any]] = None,
-        on_stderr: Optional[Callable[[str], Any]] = None,
-        on_display: Optional[Callable[[Display], Any]] = None,
-        run_id: Optional[str] = None,
+        timeout: float | None = None,
+        on_stdout: Callable[[str], Any] | None = None,
+        on_stderr: Callable[[str], Any] | None = None,
+        on_display: Callable[[Display], Any] | None = None,
+        run_id: str | None = None,
         on_error: OnError = "keep",
         *,
-        tools: Optional[Tools] = None,
-        on_input: Optional[Function] = None,
-        approve: Optional[Function] = None,
-        tool_time: Optional[ToolTime] = None,
+        tools: Tools | None = None,
+        on_input: Function | None = None,
+        approve: Function | None = None,
+        tool_time: ToolTime | None = None,
     ) -> Result:
         """Runs code and returns its result, whatever the code did. limpet.Error only when the sandbox failed.
 
-        ``timeout``: seconds, by default the session's. The callbacks get text and displays while it runs,
-        in this thread; they may use this client, but not wait for another call of the same session.
-        ``run_id``: 32 hexadecimal digits; the same one never runs twice but gets the same result.
-        ``on_error``: with ``"rollback"`` a call that does not end ``ok`` leaves nothing behind in the
-        variables; files stay as they are.
+        ``timeout``: seconds, by default the session's. The callbacks get text and displays while it runs; they
+        may use this client, but not wait for another call of the same session. ``run_id``: 32 hexadecimal
+        digits; the same one never runs twice but gets the same result. ``on_error``: with ``"rollback"`` a call
+        that does not end ``ok`` leaves nothing behind in the variables; files stay as they are.
 
         ``tools``: functions that the code may call as ``limpet_tools.NAME(...)``: a dict, or a list of what has
-        names, of functions, coroutine functions, methods and LangChain tools. They run in threads of this
-        process, coroutines on a loop of their own, several at once. Arguments and results are plain data: None,
-        bool, int, float, str, bytes, list and dict with text keys, 1 MiB at most. An exception is raised in the
-        code, with its message and without its traceback, which goes to the logger ``limpet.tools``.
-        ``approve``: asked in this thread before each of these calls, with a :class:`ToolCall`. True allows it,
-        ``call.with_arguments(...)`` allows another one; False, a text that says why, or an exception denies it
-        with PermissionError. ``on_input``: answers ``input()``, in this thread, with a line; None or EOFError is
-        the end of input; a parameter ``password`` is True for what is not to be shown. Without it ``input()``
+        names, of functions, coroutine functions, methods and LangChain tools; several may run at once. Arguments
+        and results are plain data: None, bool, int, float, str, bytes, list and dict with text keys, 1 MiB at
+        most. An exception is raised in the code, with its message and without its traceback, which goes to the
+        logger ``limpet.tools``. ``approve``: asked before each of these calls, with a :class:`ToolCall`. True
+        allows it, ``call.with_arguments(...)`` allows another one; False, a text that says why, or an exception
+        denies it with PermissionError. ``on_input``: answers ``input()`` with a line; None or EOFError is the
+        end of input; a parameter ``password`` is True for what is not to be shown. Without it ``input()``
         raises EOFError. ``tool_time``: ``"pause"``, so that no time counts towards ``timeout`` while the code
         waits for an answer, or ``"count"``. What is not given is as :meth:`Client.open` was told.
+
+        Callbacks, ``approve`` and ``on_input`` are called in this thread. Tools run in threads of this process,
+        coroutine functions on a loop of their own.
 
         A function that raises :class:`Leave` ends only this wait: the code waits for its answer until somebody
         runs it with the same ``run_id``. So it does when this process dies. None of them runs twice for one
@@ -95,7 +99,7 @@ class Session(Opened):
         return self._client._run(call, stream)
 
     def try_each(
-        self, codes: Iterable[str], timeout: Optional[float] = None, on_error: OnError = "keep"
+        self, codes: Iterable[str], timeout: float | None = None, on_error: OnError = "keep"
     ) -> list[Result]:
         """Runs each code in a branch of its own, all from the state of this moment; results in that order.
 
@@ -115,7 +119,7 @@ class Session(Opened):
             branches = [self.branch(name, trial.checkpoint) for name in trial.names]
             results = [
                 branch.run(code, timeout, on_error=on_error)
-                for branch, code in zip(branches, trial.codes)
+                for branch, code in zip(branches, trial.codes, strict=True)
             ]
         except BaseException:
             self._close_branches(trial.branches)
@@ -125,7 +129,7 @@ class Session(Opened):
         self._candidates = trial.branches
         return results
 
-    def commit(self, branch: Union[Session, str, int, None]) -> Optional[Committed]:
+    def commit(self, branch: Session | str | int | None) -> Committed | None:
         """Makes the state of a branch the state of this session; the branch ends.
 
         ``branch``: a session made by :meth:`branch`, its name, or the number of a candidate of the last
@@ -143,7 +147,7 @@ class Session(Opened):
             self._close_branches(other for other in self._take_candidates() if other != name)
         return committed
 
-    def branch(self, name: str, at: Union[Checkpoint, str, None] = None) -> Session:
+    def branch(self, name: str, at: Checkpoint | str | None = None) -> Session:
         """A session ``SESSION/NAME`` with the variables of a checkpoint, by default those of this moment.
 
         From there on it has variables of its own, while the container, the files and the artifacts stay
@@ -152,7 +156,7 @@ class Session(Opened):
         """
         return Session(self._client, self._request(_requests.branch(name, at)), self._asks)
 
-    def checkpoint(self, name: Optional[str] = None, files: bool = False) -> Checkpoint:
+    def checkpoint(self, name: str | None = None, files: bool = False) -> Checkpoint:
         """Keeps a copy of the variables, until it is dropped or has to make room for a newer one.
 
         ``name``: to call it by, one that is not kept already. ``files``: whether to keep a copy of
@@ -165,14 +169,14 @@ class Session(Opened):
         """Those that are kept, of this session and of its branches, oldest first."""
         return self._request(_requests.checkpoints())
 
-    def rollback(self, checkpoint: Union[Checkpoint, str]) -> Rollback:
+    def rollback(self, checkpoint: Checkpoint | str) -> Rollback:
         """Goes back to the variables of a checkpoint, and to its files where it has them.
 
         ``checkpoint``: it, its id or its name. It is kept. NoSuchCheckpoint when it is not there any more.
         """
         return self._request(_requests.rollback(checkpoint))
 
-    def drop(self, checkpoint: Union[Checkpoint, str]) -> None:
+    def drop(self, checkpoint: Checkpoint | str) -> None:
         """Gives a checkpoint up. ``checkpoint``: it, its id or its name."""
         return self._request(_requests.drop(checkpoint))
 
@@ -213,9 +217,10 @@ class Session(Opened):
         """
         self._check()
         with _files.source(local) as read:
-            remote, offset, chunk = _files.remote_path(path), 0, read(FILE_CHUNK)
+            remote, offset = _files.remote_path(path), 0
+            chunk = in_thread(read, FILE_CHUNK)
             while True:
-                following = read(FILE_CHUNK)
+                following = in_thread(read, FILE_CHUNK)
                 self._request(_requests.put(remote, offset, chunk, last=not following))
                 if not following:
                     return
@@ -229,11 +234,11 @@ class Session(Opened):
         self._check()
         remote, offset = _files.remote_path(path), 0
         with contextlib.ExitStack() as stack:
-            write: Optional[Callable[[bytes], Any]] = None
+            write: Callable[[bytes], Any] | None = None
             while True:
                 chunk, size = self._request(_requests.get(remote, offset))
                 write = write or stack.enter_context(_files.target(local))
-                write(chunk)
+                in_thread(write, chunk)
                 offset += len(chunk)
                 if not chunk or offset >= size:
                     return
@@ -243,9 +248,9 @@ class Session(Opened):
 
     def __exit__(
         self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        traceback: Optional[TracebackType],
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         try:
             self.close()

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import socket
 import time
 from collections import deque
-from typing import Any, Iterator, Mapping, Optional, Union
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from . import _wire
-from ._address import connected
-from ._recovery import FIRST_PAUSE, ConnectionLost
-from ._requests import HELLO, Message, answer, check_hello
-from ._transport import Wire
-from .errors import ProtocolMismatch
+from .. import _wire
+from .._address import connected
+from .._recovery import FIRST_PAUSE, ConnectionLost
+from .._requests import HELLO, Message, answer, check_hello
+from .._stream import Delivery, Stream
+from .._transport import Wire
+from ..errors import ProtocolMismatch
 
 
 class Link(asyncio.BufferedProtocol):
@@ -22,8 +25,8 @@ class Link(asyncio.BufferedProtocol):
         self._wire = Wire(_wire.MAX_REPLY)
         self._calls: dict[int, Call] = {}
         self._number = 0
-        self._broken: Optional[str] = None  # what the peer did against the protocol
-        self._transport: Optional[asyncio.Transport] = None
+        self._broken: str | None = None  # what the peer did against the protocol
+        self._transport: asyncio.Transport | None = None
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -42,7 +45,7 @@ class Link(asyncio.BufferedProtocol):
             unconnected.close()
             raise
 
-    async def hello(self) -> Optional[str]:
+    async def hello(self) -> str | None:
         """Shakes hands; returns the controller's warning, if any."""
         assert self._transport is not None
         self._transport.write(self._wire.pending())
@@ -71,9 +74,11 @@ class Link(asyncio.BufferedProtocol):
         finally:
             del self._calls[number]
 
-    async def ask(self, kind: int, body: Mapping[str, Any]) -> Message:
-        """Sends a request and returns its reply or error."""
+    async def ask(self, kind: int, body: Mapping[str, Any], stream: Stream | None = None) -> Message:
+        """Sends a request and returns its reply or error, after handing its events to the stream's callbacks."""
         with self.call(kind, body) as call:
+            if stream is not None:
+                return await _listen(call, stream)
             message = await call.next()
         if message[0] not in (_wire.REPLY, _wire.ERROR):
             raise ProtocolMismatch(f"the controller sent a message of kind {message[0]} to a request")
@@ -113,7 +118,7 @@ class Link(asyncio.BufferedProtocol):
         if wire.ready and not self._ready.done():
             self._ready.set_result(None)
 
-    def connection_lost(self, error: Optional[Exception]) -> None:
+    def connection_lost(self, error: Exception | None) -> None:
         why = error or "it closed the connection"
         for call in self._calls.values():
             call.put(ConnectionLost(why, sent=True))
@@ -145,10 +150,10 @@ class Call:
     def __init__(self, link: Link, number: int) -> None:
         self._link = link
         self._number = number
-        self._mail: deque[Union[Message, Exception]] = deque()
-        self._waiter: Optional[asyncio.Future[None]] = None
+        self._mail: deque[Message | Exception] = deque()
+        self._waiter: asyncio.Future[None] | None = None
 
-    def put(self, item: Union[Message, Exception]) -> None:
+    def put(self, item: Message | Exception) -> None:
         self._mail.append(item)
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
@@ -171,3 +176,31 @@ class Call:
 
     def credit(self, count: int) -> None:
         self._link.credit(self._number, count)
+
+
+async def deliver(delivery: Delivery) -> None:
+    """Hands an event to its callback, a function or a coroutine function."""
+    result = delivery[0](delivery[1])
+    if inspect.isawaitable(result):
+        await result
+
+
+async def _listen(call: Call, stream: Stream) -> Message:
+    stream.attach(call)
+    try:
+        while True:
+            message = await call.next()
+            if message[0] in (_wire.REPLY, _wire.ERROR):
+                return message
+            delivery = stream.event(*message)
+            if delivery:
+                try:
+                    await deliver(delivery)
+                except BaseException as error:
+                    stream.failure = error
+                    raise
+            count = stream.credit()
+            if count:
+                call.credit(count)
+    finally:
+        stream.detach()

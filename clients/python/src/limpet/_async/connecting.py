@@ -1,0 +1,134 @@
+"""The way to the controller with asyncio: what cannot be generated from it for the blocking client."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from .. import _recovery
+from .._address import NOBODY, Address, Endpoint
+from .._answers import Memory
+from .._asking import AioAsking
+from .._asks import Asks
+from .._recovery import Attempts, ConnectionLost
+from ..errors import SessionClosed, Unavailable, warn
+from .link import Link
+
+T = TypeVar("T")
+
+
+class Connecting:
+    """The connection of a client: one for all tasks of an event loop."""
+
+    def __init__(
+        self, address: Address = None, *, autostart: bool | None = None, reconnect_timeout: float = 30.0
+    ) -> None:
+        self._endpoint = Endpoint(address, autostart)
+        self._reconnect_timeout = reconnect_timeout
+        self._warning: str | None = None  # of the controller
+        self._warned = False
+        self._closed = False
+        self._memory = Memory()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._link: Link | None = None
+        self._connecting: asyncio.Task[Link] | None = None  # all tasks wait for the same one
+
+    async def close(self) -> None:
+        """Closes the connection. What other tasks wait for raises SessionClosed. Sessions live on."""
+        self._closed = True
+        link, self._link = self._link, None
+        if self._loop is asyncio.get_running_loop():
+            if self._connecting is not None:
+                self._connecting.cancel()
+            if link is not None:
+                await link.close()
+
+    async def _connection(self, start: bool, attempts: Attempts) -> Link:
+        """This loop's connection. Unavailable when no controller answers, or ConnectionLost."""
+        loop = asyncio.get_running_loop()
+        if self._closed:
+            raise SessionClosed("the client is closed")
+        if self._loop is not loop:
+            self._loop, self._link, self._connecting = loop, None, None
+        if self._link is not None and self._link.usable:
+            return self._link
+        connecting = self._connecting
+        if connecting is None or connecting.done():
+            connecting = loop.create_task(self._connect(start and self._endpoint.autostart))
+            self._connecting = connecting
+            connecting.add_done_callback(_note_failure)
+        await asyncio.wait({connecting}, timeout=attempts.limit(_recovery.CONNECT_TIMEOUT))
+        if self._closed:
+            raise SessionClosed("the client was closed")
+        if not connecting.done():
+            raise self._endpoint.unreachable("it does not answer")
+        link = connecting.result()
+        if self._warning and not self._warned:  # here, where the caller's line can be seen
+            self._warned = True
+            warn(self._warning)
+        return link
+
+    async def _connect(self, start: bool) -> Link:
+        link = await self._dial(start)
+        try:
+            warning = await asyncio.wait_for(link.hello(), _recovery.HANDSHAKE_TIMEOUT)
+        except BaseException as error:
+            await link.close()
+            if isinstance(error, asyncio.TimeoutError):
+                raise self._endpoint.unreachable("it does not answer") from error
+            if isinstance(error, ConnectionLost):
+                raise ConnectionLost(error, sent=False) from error
+            raise
+        self._warning = warning
+        self._link = link
+        return link
+
+    async def _dial(self, start: bool) -> Link:
+        endpoint = self._endpoint
+        try:
+            endpoint.check()
+            try:
+                return await Link.connect(endpoint.path, _recovery.HANDSHAKE_TIMEOUT)
+            except NOBODY:
+                if not start:
+                    raise
+            try:
+                await asyncio.to_thread(endpoint.start, _recovery.START_TIMEOUT)
+            except Unavailable:
+                with contextlib.suppress(OSError):  # somebody else was quicker
+                    return await Link.connect(endpoint.path, _recovery.HANDSHAKE_TIMEOUT)
+                raise
+            return await Link.connect(endpoint.path, _recovery.HANDSHAKE_TIMEOUT)
+        except OSError as error:
+            raise endpoint.unreachable(error) from error
+
+    def _asking(self, asks: Asks, run_id: str, session: str | None) -> AioAsking:
+        """For a call of which something can be answered."""
+        return AioAsking(asks, self._memory.of(run_id), run_id, session)
+
+
+async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
+    """What reads or writes files, so that the loop does not wait for them."""
+    return await asyncio.to_thread(function, *arguments)
+
+
+async def sleep(seconds: float) -> None:
+    await asyncio.sleep(seconds)
+
+
+async def leaving(record: Coroutine[Any, Any, T | None]) -> T | None:
+    """Waits a little for the record of a call whose caller wants to leave."""
+    task = asyncio.ensure_future(record)
+    try:
+        await asyncio.wait({task}, timeout=_recovery.ABANDON_TIMEOUT)
+    finally:
+        task.cancel()
+    return task.result() if task.done() and not task.cancelled() else None
+
+
+def _note_failure(connecting: asyncio.Task[Link]) -> None:
+    """All that waited may have been cancelled: asyncio is not to complain that nobody saw the exception."""
+    if not connecting.cancelled():
+        connecting.exception()

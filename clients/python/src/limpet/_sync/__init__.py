@@ -1,0 +1,1 @@
+"""The blocking client. Two of its files are generated: scripts/generate-blocking."""

@@ -1,0 +1,116 @@
+"""The way to the controller for threads: the counterpart of limpet._async.connecting."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from .. import _recovery
+from .._address import NOBODY, Address, Endpoint
+from .._answers import Memory
+from .._asking import BlockingAsking
+from .._asks import Asks
+from .._recovery import Attempts, ConnectionLost
+from ..errors import SessionClosed, Unavailable, warn
+from .connection import Connection
+
+T = TypeVar("T")
+
+sleep = time.sleep
+
+
+class Connecting:
+    """The connections of a client: one for each thread of each process."""
+
+    def __init__(
+        self, address: Address = None, *, autostart: bool | None = None, reconnect_timeout: float = 30.0
+    ) -> None:
+        self._endpoint = Endpoint(address, autostart)
+        self._reconnect_timeout = reconnect_timeout
+        self._warned = False
+        self._closed = False
+        self._memory = Memory()
+        self._begin()
+
+    def close(self) -> None:
+        """Closes the connections. What other threads wait for raises SessionClosed. Sessions live on."""
+        self._closed = True
+        if self._pid == os.getpid():
+            with self._lock:
+                connections = list(self._connections)
+            for connection in connections:
+                connection.abort()
+
+    def _begin(self) -> None:
+        """Without connections: at first, and in a child of fork(), which leaves the parent's alone."""
+        self._pid = os.getpid()
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+    def _connection(self, start: bool, attempts: Attempts) -> Connection:
+        """This thread's connection. Unavailable when no controller answers, or ConnectionLost."""
+        if self._closed:
+            raise SessionClosed("the client is closed")
+        if self._pid != os.getpid():
+            self._begin()
+        connection: Connection | None = getattr(self._local, "connection", None)
+        if connection is None or connection.closed:
+            connection = self._local.connection = self._connect(start, attempts)
+        return connection
+
+    def _connect(self, start: bool, attempts: Attempts) -> Connection:
+        connection = self._dial(start and self._endpoint.autostart, attempts)
+        with self._lock:
+            self._connections.add(connection)
+        try:
+            warning = connection.hello()
+        except ConnectionLost as lost:
+            raise ConnectionLost(lost, sent=False) from lost
+        except OSError as error:
+            raise self._endpoint.unreachable(error) from error
+        if self._closed:  # by another thread, which may not have seen this connection
+            connection.close()
+            raise SessionClosed("the client is closed")
+        if warning and not self._warned:
+            self._warned = True
+            warn(warning)
+        return connection
+
+    def _dial(self, start: bool, attempts: Attempts) -> Connection:
+        endpoint = self._endpoint
+        try:
+            endpoint.check()
+            try:
+                return Connection(endpoint.path, attempts.limit(_recovery.HANDSHAKE_TIMEOUT))
+            except NOBODY:
+                if not start:
+                    raise
+            try:
+                endpoint.start(attempts.limit(_recovery.START_TIMEOUT))
+            except Unavailable:
+                with contextlib.suppress(OSError):  # somebody else was quicker
+                    return Connection(endpoint.path, attempts.limit(_recovery.HANDSHAKE_TIMEOUT))
+                raise
+            return Connection(endpoint.path, attempts.limit(_recovery.HANDSHAKE_TIMEOUT))
+        except OSError as error:
+            raise endpoint.unreachable(error) from error
+
+    def _asking(self, asks: Asks, run_id: str, session: str | None) -> BlockingAsking:
+        """For a call of which something can be answered."""
+        return BlockingAsking(asks, self._memory.of(run_id), run_id, session)
+
+
+def in_thread(function: Callable[..., T], *arguments: Any) -> T:
+    """With asyncio in a thread; here the caller waits anyway."""
+    return function(*arguments)
+
+
+def leaving(record: T | None) -> T | None:
+    """The record of a call whose caller wants to leave, which has been waited for."""
+    return record
