@@ -256,7 +256,7 @@ def test_checkpoints_and_branches_go_on(host):
 
 def test_keep_leaves_sessions_to_the_next_controller(host):
     from limpet import _wire
-    from limpet._connection import Connection
+    from limpet._sync.connection import Connection
 
     with host.client.open("a") as session:
         session.run("x = 1")
