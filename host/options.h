@@ -14,7 +14,7 @@ typedef uint64_t OptionSIZE; /* bytes */
 typedef uint64_t OptionCOUNT;
 
 typedef struct Options {
-#define OPTION(name, type, value, argument, help) Option##type name;
+#define OPTION(name, type, value, least, most, argument, help) Option##type name;
 #include "host/options.def"
 #undef OPTION
 } Options;
