@@ -1,115 +1,83 @@
 #include "guest/supervisor/options.h"
 
 #include <errno.h>
-#include <getopt.h>
-#include <math.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static const char usage[] =
-    "Usage: limpet-guest [OPTION]...\n"
-    "Supervises the Python interpreter of one Limpet session; process 1 of its sandbox.\n"
-    "\n"
-    "  --link DIR             directory with sock, session and secret (default /run/limpet)\n"
-    "  --directory DIR        where the code runs and keeps its files (default /session)\n"
-    "  --uid N                user and group of the interpreter (default 20001)\n"
-    "  --same-user            run the interpreter as the supervisor's own user: no protection\n"
-    "  --interpreter PATH     the interpreter (default limpet-interpreter beside this program)\n"
-    "  --orphan-timeout SEC   end after so long without a controller (default 3600)\n"
-    "  --help                 show this text\n"
-    "  --version              show the version\n";
+#include "proto/option.h"
 
-enum {
-    OPTION_LINK = 256,
-    OPTION_DIRECTORY,
-    OPTION_UID,
-    OPTION_SAME_USER,
-    OPTION_INTERPRETER,
-    OPTION_ORPHAN_TIMEOUT,
-    OPTION_HELP,
-    OPTION_VERSION,
+/* What a command line says; there is one, whose texts are there to the end. */
+static struct {
+    char *link, *directory, *interpreter;
+    uint64_t uid;
+    bool same_user, version;
+    double orphan_timeout;
+} given;
+
+#define AT(member) offsetof(__typeof__(given), member)
+
+static const Option rows[] = {
+    {.name = "link",
+     .type = OPTION_TEXT,
+     .offset = AT(link),
+     .argument = "DIR",
+     .value = "/run/limpet",
+     .help = "directory with sock, session and secret"},
+    {.name = "directory",
+     .type = OPTION_TEXT,
+     .offset = AT(directory),
+     .argument = "DIR",
+     .value = SESSION_PATH,
+     .help = "where the code runs and keeps its files"},
+    /* 0 would give the code the supervisor's powers; the last value means "no change" to setresuid. */
+    {.name = "uid",
+     .type = OPTION_COUNT,
+     .offset = AT(uid),
+     .least = 1,
+     .most = UINT32_MAX - 1,
+     .argument = "N",
+     .value = "20001",
+     .help = "user and group of the interpreter"},
+    {.name = "same-user",
+     .type = OPTION_FLAG,
+     .offset = AT(same_user),
+     .help = "run the interpreter as the supervisor's own user: no protection"},
+    {.name = "interpreter",
+     .type = OPTION_TEXT,
+     .offset = AT(interpreter),
+     .argument = "PATH",
+     .help = "the interpreter; by default limpet-interpreter beside this program"},
+    {.name = "orphan-timeout",
+     .type = OPTION_SECONDS,
+     .offset = AT(orphan_timeout),
+     .least = OPTION_ABOVE_ZERO,
+     .argument = "SEC",
+     .value = "3600",
+     .help = "end after so long without a controller"},
+    {.name = "version", .type = OPTION_FLAG, .offset = AT(version), .help = "show the version"},
 };
 
-static const struct option table[] = {
-    {"link", required_argument, NULL, OPTION_LINK},
-    {"directory", required_argument, NULL, OPTION_DIRECTORY},
-    {"uid", required_argument, NULL, OPTION_UID},
-    {"same-user", no_argument, NULL, OPTION_SAME_USER},
-    {"interpreter", required_argument, NULL, OPTION_INTERPRETER},
-    {"orphan-timeout", required_argument, NULL, OPTION_ORPHAN_TIMEOUT},
-    {"help", no_argument, NULL, OPTION_HELP},
-    {"version", no_argument, NULL, OPTION_VERSION},
-    {0},
-};
+static const OptionTable table = {rows, ARRAY_SIZE(rows)};
 
-static int refuse(const char *option, const char *value)
+static int refuse(const char *why)
 {
-    fprintf(stderr, "limpet-guest: %s cannot be %s\n", option, value);
+    fprintf(stderr, "limpet-guest: %s\n", why);
     return -EINVAL;
 }
 
-static int parse_uid(uid_t *ret, const char *text)
+static void print_row(void *out, const char *usage, const char *help)
 {
-    char *end;
-
-    errno = 0;
-    unsigned long value = strtoul(text, &end, 10);
-    /* 0 would give the code the supervisor's powers; the last value means "no change" to setresuid. */
-    if (errno != 0 || end == text || *end || *text == '-' || value == 0 || value >= UINT32_MAX)
-        return refuse("--uid", text);
-    *ret = (uid_t)value;
-    return 0;
+    fprintf(out, "  %-22s %s\n", usage + strspn(usage, " "), help);
 }
 
-static int parse_seconds(double *ret, const char *text)
+static void print_help(void)
 {
-    char *end;
-    double value = strtod(text, &end);
-
-    if (end == text || *end || !isfinite(value) || value <= 0)
-        return refuse("--orphan-timeout", text);
-    *ret = value;
-    return 0;
-}
-
-static int parse_interpreter(Options *options, const char *text)
-{
-    if (strlen(text) >= sizeof(options->interpreter))
-        return refuse("--interpreter", text);
-    strcpy(options->interpreter, text);
-    return 0;
-}
-
-static int parse_option(Options *options, int option)
-{
-    switch (option) {
-    case OPTION_LINK:
-        options->link = optarg;
-        return 0;
-    case OPTION_DIRECTORY:
-        options->directory = optarg;
-        return 0;
-    case OPTION_UID:
-        return parse_uid(&options->uid, optarg);
-    case OPTION_SAME_USER:
-        options->same_user = true;
-        return 0;
-    case OPTION_INTERPRETER:
-        return parse_interpreter(options, optarg);
-    case OPTION_ORPHAN_TIMEOUT:
-        return parse_seconds(&options->orphan_timeout, optarg);
-    case OPTION_HELP:
-        fputs(usage, stdout);
-        return 1;
-    case OPTION_VERSION:
-        puts("limpet-guest " LIMPET_VERSION);
-        return 1;
-    default: /* getopt has said what is wrong */
-        return -EINVAL;
-    }
+    fputs("Usage: limpet-guest [OPTION]...\n"
+          "Supervises the Python interpreter of one Limpet session; process 1 of its sandbox.\n\n",
+          stdout);
+    option_table_describe(&table, print_row, stdout);
+    print_row(stdout, "--help", "show this text");
 }
 
 /* The interpreter is installed beside the supervisor. */
@@ -119,35 +87,56 @@ static int find_interpreter(Options *options)
     ssize_t n = readlink("/proc/self/exe", options->interpreter, sizeof(options->interpreter) - sizeof(name));
     char *slash = n > 0 ? memrchr(options->interpreter, '/', (size_t)n) : NULL;
 
-    if (!slash) {
-        fputs("limpet-guest: cannot find its own path; use --interpreter\n", stderr);
-        return -EINVAL;
-    }
+    if (!slash)
+        return refuse("cannot find its own path; use --interpreter");
     strcpy(slash + 1, name);
+    return 0;
+}
+
+/* The supervisor changes its working directory, and the interpreter's: no path is relative. */
+static int take_paths(Options *ret)
+{
+    if (given.directory[0] != '/')
+        return refuse("--directory cannot be a relative path");
+    ret->link = given.link;
+    ret->directory = given.directory;
+    if (!given.interpreter)
+        return find_interpreter(ret);
+    if (given.interpreter[0] != '/')
+        return refuse("--interpreter cannot be a relative path");
+    if (strlen(given.interpreter) >= sizeof(ret->interpreter))
+        return refuse("the path of --interpreter is too long");
+    strcpy(ret->interpreter, given.interpreter);
     return 0;
 }
 
 int options_parse(Options *ret, int argc, char **argv)
 {
-    Options options = {.link = "/run/limpet", .directory = "/session", .uid = 20001, .orphan_timeout = 3600};
-    int option;
+    Options options = {0};
+    Problem problem = PROBLEM_NULL;
+    int r = option_table_defaults(&table, &given, &problem);
 
-    while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
-        int r = parse_option(&options, option);
-        if (r != 0)
-            return r;
+    if (r == 0)
+        r = option_table_arguments(&table, &given, argc, argv, &problem);
+    if (r == OPTION_HELP) {
+        print_help();
+        return 1;
     }
-    if (optind < argc) {
-        fprintf(stderr, "limpet-guest: unexpected argument %s\n", argv[optind]);
+    if (r < 0)
+        return refuse(problem.text);
+    if (given.version) {
+        puts("limpet-guest " LIMPET_VERSION);
+        return 1;
+    }
+    if (r < argc) {
+        fprintf(stderr, "limpet-guest: unexpected argument %s\n", argv[r]);
         return -EINVAL;
     }
-    /* The supervisor changes its working directory, and the interpreter's. */
-    if (options.directory[0] != '/')
-        return refuse("--directory", "a relative path");
-    if (options.interpreter[0] && options.interpreter[0] != '/')
-        return refuse("--interpreter", "a relative path");
-    if (!options.interpreter[0] && find_interpreter(&options) < 0)
-        return -EINVAL;
-    *ret = options;
-    return 0;
+    options.uid = (uid_t)given.uid;
+    options.same_user = given.same_user;
+    options.orphan_timeout = given.orphan_timeout;
+    r = take_paths(&options);
+    if (r == 0)
+        *ret = options;
+    return r;
 }
