@@ -60,8 +60,7 @@ const Command command_branch = {
         "\nFrom then on each has variables of its own; the container and the files are the same. 'commit' "
         "makes\n"
         "the branch the session, 'close' ends it.",
-    .options = branch_options,
-    .n_options = ARRAY_SIZE(branch_options),
+    .options = {branch_options, ARRAY_SIZE(branch_options)},
     .operands = {COMPLETE_SESSION},
     .operands_min = 2,
     .operands_max = 2,

@@ -22,8 +22,8 @@ static bool starts_with(const char *text, const char *prefix)
 /* The option of "-s" or "--session", when its argument is the next word. */
 static const Option *option_of(const Command *command, const char *word)
 {
-    for (size_t i = 0; i < command->n_options; i++) {
-        const Option *option = &command->options[i];
+    for (size_t i = 0; i < command->options.n; i++) {
+        const Option *option = &command->options.rows[i];
         char letter[] = {'-', option->letter, 0};
 
         if (option->argument && ((option->letter && strcmp(word, letter) == 0) ||
@@ -76,11 +76,11 @@ static void print_commands(void)
 static void print_options(const Command *command)
 {
     puts("words");
-    for (size_t i = 0; i < command->n_options; i++) {
+    for (size_t i = 0; i < command->options.n; i++) {
         char name[64];
 
-        snprintf(name, sizeof(name), "--%s", command->options[i].name);
-        print_word(name, command->options[i].help);
+        snprintf(name, sizeof(name), "--%s", command->options.rows[i].name);
+        print_word(name, command->options.rows[i].help);
     }
     print_word("--help", "show this help");
 }
@@ -89,10 +89,10 @@ static void print_choices(const char *choices)
 {
     puts("words");
     while (choices && *choices) {
-        size_t size = strcspn(choices, " ");
+        size_t size = strcspn(choices, "|");
 
         printf("%.*s\n", (int)size, choices);
-        choices += size + (choices[size] == ' ');
+        choices += size + (choices[size] == '|');
     }
 }
 

@@ -35,8 +35,7 @@ const Command command_checkpoint = {
     .summary = "Takes a checkpoint of a session's variables, to go back to with 'rollback'",
     .details = "\nIt is kept until it is dropped, the session is closed, or the memory for checkpoints is "
                "needed.",
-    .options = checkpoint_options,
-    .n_options = ARRAY_SIZE(checkpoint_options),
+    .options = {checkpoint_options, ARRAY_SIZE(checkpoint_options)},
     .operands = {COMPLETE_SESSION},
     .operands_min = 1,
     .operands_max = 1,

@@ -22,8 +22,7 @@ typedef struct Command {
     const char *usage;   /* what follows the name, as "[OPTIONS] SESSION" */
     const char *summary; /* one line */
     const char *details; /* paragraphs for --help and the man page; or NULL */
-    const Option *options;
-    size_t n_options;
+    OptionTable options;
     int operands_min, operands_max;   /* max -1: any number */
     Completes operands[OPERANDS_MAX]; /* what stands in each place; where any number may, in all */
     const char *choices;              /* of an operand that is COMPLETE_CHOICE */

@@ -105,7 +105,7 @@ const Command command_completion = {
     .operands_min = 1,
     .operands_max = -1,
     .operands = {COMPLETE_CHOICE},
-    .choices = "bash zsh fish",
+    .choices = "bash|zsh|fish",
     .verbatim = true,
     .run = run,
 };

@@ -20,6 +20,9 @@ static const char exit_statuses[] =
     "130 the code was interrupted\n"
     "137 the interpreter was lost: out of memory, killed, crashed, or ended by the code itself\n";
 
+/* Of the option that every command has. */
+static const char help_usage[] = "-h, --help", help_meaning[] = "show this help";
+
 static const char *const environment[][2] = {
     {"LIMPET_SOCKET", "path of the controller's socket"},
     {"LIMPET_AUTOSTART", "0 forbids starting a controller when none listens"},
@@ -29,11 +32,9 @@ static const char *const environment[][2] = {
     {"EDITRC", "keys of the prompt of 'limpet repl', as editrc(5) has them; otherwise ~/.editrc"},
 };
 
-static FILE *help_file;
-
-static void print_option(const char *usage, const char *help)
+static void print_option(void *out, const char *usage, const char *help)
 {
-    fprintf(help_file, "  %-26s  %s\n", usage, help);
+    fprintf(out, "  %-26s  %s\n", usage, help);
 }
 
 void command_help_print(FILE *file, const Command *command)
@@ -44,8 +45,8 @@ void command_help_print(FILE *file, const Command *command)
     if (command->verbatim)
         return;
     fprintf(file, "\nOptions:\n");
-    help_file = file;
-    options_describe(command->options, command->n_options, print_option);
+    option_table_describe(&command->options, print_option, file);
+    print_option(file, help_usage, help_meaning);
 }
 
 static void print_overview(void)
@@ -78,7 +79,7 @@ static void roff(const char *text)
     }
 }
 
-static void roff_item(const char *usage, const char *help)
+static void roff_item(void *out, const char *usage, const char *help)
 {
     fputs(".TP\n.B ", stdout);
     roff(usage + strspn(usage, " "));
@@ -100,8 +101,10 @@ static void roff_command(const Command *command)
         roff(command->details);
         putchar('\n');
     }
-    if (!command->verbatim)
-        options_describe(command->options, command->n_options, roff_item);
+    if (command->verbatim)
+        return;
+    option_table_describe(&command->options, roff_item, NULL);
+    roff_item(NULL, help_usage, help_meaning);
 }
 
 static void print_man(void)
@@ -115,7 +118,7 @@ static void print_man(void)
     roff(exit_statuses);
     fputs(".fi\n.SH ENVIRONMENT\n", stdout);
     for (size_t i = 0; i < ARRAY_SIZE(environment); i++)
-        roff_item(environment[i][0], environment[i][1]);
+        roff_item(NULL, environment[i][0], environment[i][1]);
     fputs(".SH SEE ALSO\n.BR limpetd (8)\n", stdout);
 }
 
@@ -141,8 +144,7 @@ const Command command_help = {
     .name = "help",
     .usage = "[COMMAND]",
     .summary = "Shows what the commands do",
-    .options = help_options,
-    .n_options = ARRAY_SIZE(help_options),
+    .options = {help_options, ARRAY_SIZE(help_options)},
     .operands = {COMPLETE_COMMAND},
     .operands_max = 1,
     .values_size = sizeof(HelpValues),

@@ -19,7 +19,8 @@ typedef struct LogsValues {
 static const Option logs_options[] = {
     OPTION_ROW('f', "follow", OPTION_FLAG, LogsValues, follow, NULL,
                "go on with what is written from now on"),
-    OPTION_ROW('n', "lines", OPTION_COUNT, LogsValues, lines, "NUMBER", "the last lines (default 100)"),
+    OPTION_ROW('n', "lines", OPTION_COUNT, LogsValues, lines, "NUMBER", "the last lines",
+               .least = OPTION_ABOVE_ZERO, .value = "100"),
     OPTION_ROW('s', "session", OPTION_TEXT, LogsValues, session, "SESSION",
                "only what is about this session and its branches", .completes = COMPLETE_SESSION),
 };
@@ -117,8 +118,7 @@ const Command command_logs = {
                "controller that\n"
                "somebody else started, as systemd, logs to its standard error: where that is no file, this "
                "says what it is.",
-    .options = logs_options,
-    .n_options = ARRAY_SIZE(logs_options),
+    .options = {logs_options, ARRAY_SIZE(logs_options)},
     .values_size = sizeof(LogsValues),
     .run = run,
 };

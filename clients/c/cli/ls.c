@@ -58,8 +58,7 @@ const Command command_ls = {
     .name = "ls",
     .usage = "[OPTIONS]",
     .summary = "Lists the sessions, and their branches",
-    .options = ls_options,
-    .n_options = ARRAY_SIZE(ls_options),
+    .options = {ls_options, ARRAY_SIZE(ls_options)},
     .values_size = sizeof(LsValues),
     .run = run,
 };

@@ -13,16 +13,17 @@ static int wrong_operands(const Command *command, int n)
 
 static int command_run_with(const Command *command, void *values, int argc, char **argv)
 {
+    Problem problem = PROBLEM_NULL;
     int first = 1;
 
     if (!command->verbatim)
-        first = options_parse(command->options, command->n_options, values, argc, argv);
+        first = option_table_arguments(&command->options, values, argc, argv, &problem);
     if (first == OPTION_HELP) {
         command_help_print(stdout, command);
         return 0;
     }
     if (first < 0) {
-        fprintf(stderr, "Try 'limpet %s --help'.\n", command->name);
+        fprintf(stderr, "limpet: %s\nTry 'limpet %s --help'.\n", problem.text, command->name);
         return EXIT_USAGE;
     }
     if (argc - first < command->operands_min ||
@@ -41,7 +42,7 @@ static int command_start(const Command *command, int argc, char **argv)
         return EXIT_SANDBOX;
     }
     status = command_run_with(command, values, argc, argv);
-    options_deinit(command->options, command->n_options, values);
+    option_table_clear(&command->options, values);
     free(values);
     return status;
 }
@@ -60,7 +61,7 @@ static int start(int argc, char **argv)
         fprintf(stderr, "limpet: there is no command '%s'; see 'limpet help'\n", name);
         return EXIT_USAGE;
     }
-    /* The command's name takes the place of the program's: getopt puts it before its messages. */
+    /* The command's name takes the place of the program's. */
     if (argc > 1)
         argv++, argc--;
     argv[0] = (char *)"limpet";

@@ -6,8 +6,8 @@ typedef struct OpenValues {
 } OpenValues;
 
 static const Option open_options[] = {
-    OPTION_ROW('t', "timeout", OPTION_NUMBER, OpenValues, options.timeout, "SECONDS",
-               "of a call that names none (default 30)"),
+    OPTION_ROW('t', "timeout", OPTION_SECONDS, OpenValues, options.timeout, "SECONDS",
+               "of a call that names none", .least = OPTION_ABOVE_ZERO, .value = "30"),
     SANDBOX_OPTIONS(OpenValues, options),
 };
 
@@ -36,8 +36,7 @@ const Command command_open = {
     .usage = "[OPTIONS] SESSION",
     .summary = "Opens a session, or attaches to it when it exists",
     .details = "\nOptions that differ from those of a living session are an error: close it first.",
-    .options = open_options,
-    .n_options = ARRAY_SIZE(open_options),
+    .options = {open_options, ARRAY_SIZE(open_options)},
     .operands = {COMPLETE_SESSION},
     .operands_min = 1,
     .operands_max = 1,

@@ -25,8 +25,8 @@ typedef struct ReplValues {
 static const Option repl_options[] = {
     OPTION_ROW('s', "session", OPTION_TEXT, ReplValues, session, "SESSION",
                "the session to work in; it is opened when it is not there", .completes = COMPLETE_SESSION),
-    OPTION_ROW('t', "timeout", OPTION_NUMBER, ReplValues, timeout, "SECONDS",
-               "of a cell (default: none to speak of; Ctrl-C interrupts)"),
+    OPTION_ROW('t', "timeout", OPTION_SECONDS, ReplValues, timeout, "SECONDS",
+               "of a cell (default: none to speak of; Ctrl-C interrupts)", .least = OPTION_ABOVE_ZERO),
     SANDBOX_OPTIONS(ReplValues, options),
 };
 
@@ -243,8 +243,7 @@ const Command command_repl = {
         "checkpoints, branches and files.\n"
         "\n"
         "What was entered is kept in limpet/repl_history under $XDG_STATE_HOME or ~/.local/state.",
-    .options = repl_options,
-    .n_options = ARRAY_SIZE(repl_options),
+    .options = {repl_options, ARRAY_SIZE(repl_options)},
     .values_size = sizeof(ReplValues),
     .run = run,
 };

@@ -34,8 +34,7 @@ const Command command_rollback = {
         "\nCHECKPOINT is the id or the name of a checkpoint of the session or any of its branches. It is "
         "kept.\n"
         "/session goes back with it where the checkpoint was taken with --files.",
-    .options = rollback_options,
-    .n_options = ARRAY_SIZE(rollback_options),
+    .options = {rollback_options, ARRAY_SIZE(rollback_options)},
     .operands = {COMPLETE_SESSION, COMPLETE_CHECKPOINT},
     .operands_min = 2,
     .operands_max = 2,

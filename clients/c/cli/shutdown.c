@@ -34,8 +34,7 @@ const Command command_shutdown = {
     .usage = "[OPTIONS]",
     .summary = "Ends every session and the controller, or with --keep the controller alone",
     .details = "\nReturns when all is gone. It is no failure when no controller runs.",
-    .options = shutdown_options,
-    .n_options = ARRAY_SIZE(shutdown_options),
+    .options = {shutdown_options, ARRAY_SIZE(shutdown_options)},
     .values_size = sizeof(ShutdownValues),
     .run = run,
 };

@@ -68,8 +68,7 @@ const Command command_vars = {
     .details =
         "\nNames that begin with an underscore are not listed. Without SESSION it is the only session that "
         "is open.\n'limpet namespace' is the same command.",
-    .options = vars_options,
-    .n_options = ARRAY_SIZE(vars_options),
+    .options = {vars_options, ARRAY_SIZE(vars_options)},
     .operands_max = 1,
     .operands = {COMPLETE_SESSION},
     .values_size = sizeof(VarsValues),
