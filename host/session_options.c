@@ -14,20 +14,7 @@ int options_given_decode(MsgOptions *ret, Text *ret_session, const msgpack_objec
     if (r < 0)
         return r;
     *ret_session = open.session;
-    *ret = (MsgOptions){
-        .timeout = open.timeout,
-        .memory = open.memory,
-        .cpus = open.cpus,
-        .pids = open.pids,
-        .disk = open.disk,
-        .files = open.files,
-        .data = open.data,
-        .env = open.env,
-        .ttl = open.ttl,
-        .network = open.network,
-        .image = open.image,
-        .checkpoint = open.checkpoint,
-    };
+    *ret = open.options;
     return 0;
 }
 

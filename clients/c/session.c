@@ -45,30 +45,9 @@ static int call_open(LimpetClient *client, Call *call, LimpetOpened *ret)
     return r;
 }
 
-static MsgOpen say_open(const char *session, const LimpetOptions *options)
-{
-    const MsgOptions given = options_say(options);
-
-    return (MsgOpen){
-        .session = text_of(session),
-        .timeout = given.timeout,
-        .memory = given.memory,
-        .cpus = given.cpus,
-        .pids = given.pids,
-        .disk = given.disk,
-        .files = given.files,
-        .data = given.data,
-        .env = given.env,
-        .ttl = given.ttl,
-        .network = given.network,
-        .image = given.image,
-        .checkpoint = given.checkpoint,
-    };
-}
-
 int limpet_open(LimpetClient *client, const char *session, const LimpetOptions *options, LimpetOpened *opened)
 {
-    const MsgOpen open = say_open(session, options);
+    const MsgOpen open = {.session = text_of(session), .options = options_say(options)};
     Call call = {.repeatable = true};
     int r;
 

@@ -3,6 +3,8 @@
 #define BEGIN(type, name, meaning) schema_of_##type,
 #define END
 #define EMPTY(type, name, meaning) schema_of_##type,
+#define FLAT(...)
+#define FLAT_END
 #define TEXT(...)
 #define TEXT_AS(...)
 #define BYTES(...)

@@ -11,6 +11,17 @@
     char nothing;                                                                                            \
     END
 
+/* What is in between has the layout of `type`, which schema.c sees to. */
+#define FLAT(type, member)                                                                                   \
+    union {                                                                                                  \
+        type member;                                                                                         \
+        struct {
+#define FLAT_END                                                                                             \
+    }                                                                                                        \
+    ;                                                                                                        \
+    }                                                                                                        \
+    ;
+
 #define TEXT(member, need, max, meaning)          Text member;
 #define TEXT_AS(member, name, need, max, meaning) Text member;
 #define BYTES(member, need, max, meaning)         Text member;

@@ -18,6 +18,9 @@
         return &schema;                                                                                      \
     }
 
+#define FLAT(type, member)
+#define FLAT_END
+
 #define ROW(type_, member, name_, need_, ...)                                                                \
     {.name = name_, .type = type_, .need = FIELD_##need_, .offset = offsetof(Body, member), __VA_ARGS__},
 #define TEXT(member, need, max_, meaning)          ROW(FIELD_TEXT, member, #member, need, .max = max_)

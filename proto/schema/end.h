@@ -3,6 +3,8 @@
 #undef BEGIN
 #undef END
 #undef EMPTY
+#undef FLAT
+#undef FLAT_END
 #undef TEXT
 #undef TEXT_AS
 #undef BYTES

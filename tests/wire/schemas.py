@@ -46,7 +46,10 @@ def lines(file: str) -> list[str]:
     found = []
     for line in filter(None, map(str.strip, text.splitlines())):
         included = re.fullmatch(r'#include "proto/schema/(\w+\.def)"', line)
-        found += lines(included[1]) if included else [line]
+        if included:
+            found += lines(included[1])
+        elif not line.startswith("FLAT"):
+            found.append(line)
     return found
 
 
