@@ -14,45 +14,16 @@
 /* ---- kinds -----------------------------------------------------------------------------------------------
  */
 
-static int empty_env(Buf *ret)
-{
-    Writer w;
-
-    writer_init(&w, ret);
-    write_map(&w, 0);
-    return writer_finish(&w);
-}
-
-/* What the container is made with; the rest is settled by whoever claims it. */
-static int copy_options(SessionOptions *ret, const SessionOptions *from)
-{
-    *ret = (SessionOptions){
-        .timeout = from->timeout,
-        .memory = from->memory,
-        .cpus = from->cpus,
-        .pids = from->pids,
-        .disk = from->disk,
-        .files = from->files,
-        .network = strdup(from->network),
-        .image = strdup(from->image),
-        .checkpoint = strdup("off"),
-    };
-    if (ret->network && ret->image && ret->checkpoint && empty_env(&ret->env) == 0)
-        return 0;
-    session_options_deinit(ret);
-    return -ENOMEM;
-}
-
 int kind_options(const PoolKind *kind, SessionOptions *ret)
 {
-    return copy_options(ret, &kind->options);
+    return session_options_copy_container(ret, &kind->options);
 }
 
 static PoolKind *add(Pool *pool, const SessionOptions *options, bool ephemeral)
 {
     PoolKind *kind = calloc(1, sizeof(*kind));
 
-    if (!kind || copy_options(&kind->options, options) < 0) {
+    if (!kind || session_options_copy_container(&kind->options, options) < 0) {
         free(kind);
         return NULL;
     }
@@ -75,11 +46,7 @@ void kind_free(PoolKind *kind)
 
 static bool is_of(const PoolKind *kind, const SessionOptions *options, bool ephemeral)
 {
-    const SessionOptions *own = &kind->options;
-
-    return kind->ephemeral == ephemeral && own->memory == options->memory && own->cpus == options->cpus &&
-           own->pids == options->pids && own->disk == options->disk && own->files == options->files &&
-           strcmp(own->network, options->network) == 0 && strcmp(own->image, options->image) == 0;
+    return kind->ephemeral == ephemeral && session_options_same_container(&kind->options, options);
 }
 
 /* The one that was not asked for longest goes when there would be too many. */

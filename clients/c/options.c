@@ -42,6 +42,25 @@ static void write_env(Writer *w, const void *source)
     }
 }
 
+static double say_seconds(double seconds)
+{
+    return seconds == 0 ? NAN : seconds == LIMPET_FOREVER ? 0 : seconds;
+}
+
+static Value say_env(const char *const *env)
+{
+    return (Value){.write = env ? write_env : NULL, .source = env};
+}
+
+#define SAY_SECONDS(given)   say_seconds(given)
+#define SAY_NUMBER(given)    ((given) == 0 ? NAN : (given))
+#define SAY_COUNT(given)     ((given) == 0 ? NO_UINT : (given))
+#define SAY_SIZE(given)      ((Size){.bytes = NO_UINT, .text = text_of(given)})
+#define SAY_CHOICE(given)    text_of(given)
+#define SAY_TEXT(given)      text_of(given)
+#define SAY_DIRECTORY(given) text_of(given)
+#define SAY_PAIRS(given)     say_env(given)
+
 MsgOptions options_say(const LimpetOptions *options)
 {
     static const LimpetOptions none;
@@ -49,19 +68,7 @@ MsgOptions options_say(const LimpetOptions *options)
     if (!options)
         options = &none;
     return (MsgOptions){
-        .timeout = options->timeout == 0 ? NAN : options->timeout,
-        .memory = {.bytes = NO_UINT, .text = text_of(options->memory)},
-        .cpus = options->cpus == 0 ? NAN : options->cpus,
-        .pids = options->pids == 0 ? NO_UINT : options->pids,
-        .disk = {.bytes = NO_UINT, .text = text_of(options->disk)},
-        .files = options->files == 0 ? NO_UINT : options->files,
-        .data = text_of(options->data),
-        .env = {.write = options->env ? write_env : NULL, .source = options->env},
-        .ttl = options->ttl == 0                ? NAN
-               : options->ttl == LIMPET_FOREVER ? 0
-                                                : options->ttl,
-        .network = text_of(options->network),
-        .image = text_of(options->image),
-        .checkpoint = text_of(options->checkpoint),
+#define SESSION_OPTION(name, kind, ...) .name = SAY_##kind(options->name),
+#include "proto/session_options.def"
     };
 }

@@ -133,6 +133,24 @@ static void write_small_disk(Writer *w)
     write_text(w, "3m");
 }
 
+static void write_little_memory(Writer *w)
+{
+    write_key(w, "memory");
+    write_text(w, "63m");
+}
+
+static void write_much_memory(Writer *w)
+{
+    write_key(w, "memory");
+    write_uint(w, UINT64_C(1) << 63);
+}
+
+static void write_no_timeout(Writer *w)
+{
+    write_key(w, "timeout");
+    write_uint(w, 0);
+}
+
 static void write_few_files(Writer *w)
 {
     write_key(w, "files");
@@ -211,7 +229,11 @@ static void test_refusals(void **state)
     assert_int_equal(refused(1, write_bad_env, "env"), ERR_BAD_REQUEST);
     assert_int_equal(refused(1, write_bad_checkpoint, "auto, always or off"), ERR_BAD_REQUEST);
     assert_int_equal(refused(1, write_small_disk, "disk must be from 4m to 8t"), ERR_BAD_REQUEST);
-    assert_int_equal(refused(1, write_few_files, "files must be from 100"), ERR_BAD_REQUEST);
+    assert_int_equal(refused(1, write_few_files, "files must be from 100 to 100000000"), ERR_BAD_REQUEST);
+    assert_int_equal(refused(1, write_little_memory, "memory must be at least 64m"), ERR_BAD_REQUEST);
+    assert_int_equal(refused(1, write_much_memory, "memory must be at least 64m"), ERR_BAD_REQUEST);
+    assert_int_equal(refused(1, write_no_timeout, "timeout must be above 0 and at most 86400"),
+                     ERR_BAD_REQUEST);
 }
 
 static void write_journal_without_disks(Writer *w)
@@ -252,12 +274,43 @@ static void test_read_without_disks(void **state)
     buf_deinit(&buf);
 }
 
+/* What a spare is made with: the container of these options, and nothing of a session. */
+static void test_containers(void **state)
+{
+    Body body;
+    MsgOptions given;
+    Text name;
+    SessionOptions options = {0}, spare;
+    Problem problem = PROBLEM_NULL;
+
+    body_init(&body, 3, write_several);
+    assert_int_equal(options_given_decode(&given, &name, &body.message.body, &problem), 0);
+    assert_int_equal(session_options_settle(&options, &given, &defaults, &problem), 0);
+    body_deinit(&body);
+    assert_int_equal(session_options_copy_container(&spare, &options), 0);
+    assert_int_equal(spare.memory, 512u << 20);
+    assert_string_equal(spare.network, "bridge");
+    assert_string_equal(spare.checkpoint, "off");
+    assert_int_equal(spare.env.size, 1); /* an empty map */
+    assert_null(spare.data);
+    assert_true(spare.ttl == 0);
+    assert_true(session_options_same_container(&spare, &options));
+    options.ttl = 1;
+    options.timeout = 1;
+    assert_true(session_options_same_container(&spare, &options));
+    options.pids++;
+    assert_false(session_options_same_container(&spare, &options));
+    session_options_deinit(&options);
+    session_options_deinit(&spare);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_settle_and_differ),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_read_without_disks),
+        cmocka_unit_test(test_containers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

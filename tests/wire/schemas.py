@@ -6,7 +6,7 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Optional
 
-FOLDER = pathlib.Path(__file__).resolve().parents[2] / "proto/schema"
+PROTO = pathlib.Path(__file__).resolve().parents[2] / "proto"
 
 # What follows `member, need` in a line of each type, before the meaning.
 ARGUMENTS = {
@@ -40,14 +40,49 @@ class Schema:
         return [field.name for field in self.fields]
 
 
-def lines(file: str) -> list[str]:
-    """The lines of a file and of those it includes, without comments."""
-    text = re.sub(r"/\*.*?\*/", "", (FOLDER / file).read_text(), flags=re.S)
+@dataclass(frozen=True)
+class SessionOption:
+    """A line of session_options.def."""
+
+    name: str
+    kind: str
+    part: str
+    default: str
+    least: str
+    most: str
+    argument: str
+    help: str
+
+
+def text_of(file: str) -> list[str]:
+    """The lines of a file that say something."""
+    text = re.sub(r"/\*.*?\*/", "", (PROTO / file).read_text(), flags=re.S)
+    return list(filter(None, map(str.strip, text.splitlines())))
+
+
+def session_options() -> list[SessionOption]:
+    entries = [re.fullmatch(r"SESSION_OPTION(?:_ALONE)?\((.*)\)", line) for line in text_of("session_options.def")]
+    return [SessionOption(*arguments(entry[1])) for entry in entries if entry]
+
+
+def option_lines() -> list[str]:
+    """Those that schema/options.def makes of the options of a session: one for each, as its kind has it."""
+    defines = "\n".join(text_of("schema/options.def"))
+    kinds = dict(re.findall(r"#define FIELD_OF_(\w+)\(name, most, words, help\) (.*)", defines))
     found = []
-    for line in filter(None, map(str.strip, text.splitlines())):
-        included = re.fullmatch(r'#include "proto/schema/(\w+\.def)"', line)
+    for option in session_options():
+        values = {"name": option.name, "most": option.most, "words": f'"{option.argument}"', "help": f'"{option.help}"'}
+        found.append(re.sub(r"\b(name|most|words|help)\b", lambda word: values[word[1]], kinds[option.kind]))
+    return found
+
+
+def lines(file: str) -> list[str]:
+    """The lines of a file and of those it includes."""
+    found = []
+    for line in text_of(file):
+        included = re.fullmatch(r'#include "proto/(schema/\w+\.def)"', line)
         if included:
-            found += lines(included[1])
+            found += option_lines() if included[1] == "schema/options.def" else lines(included[1])
         elif not line.startswith("FLAT"):
             found.append(line)
     return found
@@ -55,7 +90,8 @@ def lines(file: str) -> list[str]:
 
 def arguments(text: str) -> list[str]:
     """Those of a line; text is without its quotes."""
-    return [quoted or plain.strip() for quoted, plain in re.findall(r'"((?:[^"\\]|\\.)*)"|([^",]+)', text) if quoted or plain.strip()]
+    found = re.findall(r'\s*("(?:[^"\\]|\\.)*"|[^",]+)\s*(?:,|$)', text)
+    return [argument[1:-1] if argument.startswith('"') else argument.strip() for argument in found]
 
 
 def read_field(kind: str, given: list[str]) -> Field:
@@ -68,7 +104,7 @@ def read_field(kind: str, given: list[str]) -> Field:
 def read() -> dict[str, Schema]:
     """By name."""
     found, head, fields = {}, None, []
-    for line in lines("all.def"):
+    for line in lines("schema/all.def"):
         if line == "END":
             found[head[1]], head, fields = Schema(*head, tuple(fields)), None, []
             continue

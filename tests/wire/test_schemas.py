@@ -165,6 +165,42 @@ def test_names_and_parts():
             assert field.of is None or field.of in STRUCTS
 
 
+# ---- the options of a session ----
+
+OPTIONS = {option.name: option for option in schemas.session_options()}
+# What the types of LimpetOptions are, by KIND.
+MEMBERS = {
+    "SECONDS": "double", "NUMBER": "double", "COUNT": "uint64_t", "SIZE": "const char *", "CHOICE": "const char *",
+    "TEXT": "const char *", "DIRECTORY": "const char *", "PAIRS": "const char *const *",
+}  # fmt: skip
+
+
+def test_every_option_is_read():
+    entries = re.findall(r"^SESSION_OPTION\w*\(", (ROOT / "proto/session_options.def").read_text(), re.M)
+    assert len(OPTIONS) == len(entries) > 0
+
+
+def test_the_defaults_on_the_page():
+    for name, _, default, _ in table("and any of the options:"):
+        option = OPTIONS[name.strip("`")]
+        told = default.strip("`")
+        if option.kind == "NUMBER":
+            assert float(told) == float(option.default)
+        elif option.default:
+            assert told == option.default
+        else:
+            assert told in ("none", "empty", "the default image")
+
+
+def test_the_options_of_the_c_client():
+    header = (ROOT / "clients/c/limpet.h").read_text()
+    inside = re.search(r"typedef struct LimpetOptions \{\n(.*?)\n\} LimpetOptions;", header, re.S)[1]
+    members = re.findall(r"^    (\S.*?) ?(\w+);", inside, re.M)
+    assert [(kind.replace("* ", "*"), name) for kind, name in members] == [
+        (MEMBERS[option.kind], name) for name, option in OPTIONS.items()
+    ]
+
+
 # ---- the Python client ----
 
 

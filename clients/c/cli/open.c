@@ -8,7 +8,8 @@ typedef struct OpenValues {
 static const Option open_options[] = {
     OPTION_ROW('t', "timeout", OPTION_SECONDS, OpenValues, options.timeout, "SECONDS",
                "of a call that names none", .least = OPTION_ABOVE_ZERO, .value = "30"),
-    SANDBOX_OPTIONS(OpenValues, options),
+#define VALUES OpenValues
+#include "clients/c/cli/container.def"
 };
 
 static int run(const void *values, char **operands, int n)

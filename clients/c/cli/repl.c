@@ -27,7 +27,8 @@ static const Option repl_options[] = {
                "the session to work in; it is opened when it is not there", .completes = COMPLETE_SESSION),
     OPTION_ROW('t', "timeout", OPTION_SECONDS, ReplValues, timeout, "SECONDS",
                "of a cell (default: none to speak of; Ctrl-C interrupts)", .least = OPTION_ABOVE_ZERO),
-    SANDBOX_OPTIONS(ReplValues, options),
+#define VALUES ReplValues
+#include "clients/c/cli/container.def"
 };
 
 int repl_open(Repl *repl)

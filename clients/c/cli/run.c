@@ -29,7 +29,8 @@ static const Option run_options[] = {
     OPTION_ROW(0, "json", OPTION_FLAG, RunValues, json, NULL,
                "print the record of the call as one JSON object"),
     OPTION_ROW('q', "quiet", OPTION_FLAG, RunValues, quiet, NULL, "do not list the files that the call made"),
-    SANDBOX_OPTIONS(RunValues, options),
+#define VALUES RunValues
+#include "clients/c/cli/container.def"
 };
 
 static int complain(const char *file, int error)
