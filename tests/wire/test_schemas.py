@@ -1,9 +1,11 @@
 """The schemas, PROTOCOL.md and the Python client name the same fields."""
 
 import dataclasses
+import inspect
 import pathlib
 import re
 import sys
+from typing import Union
 
 import pytest
 import schemas
@@ -199,6 +201,23 @@ def test_the_options_of_the_c_client():
     assert [(kind.replace("* ", "*"), name) for kind, name in members] == [
         (MEMBERS[option.kind], name) for name, option in OPTIONS.items()
     ]
+
+
+def keywords(function):
+    parameters = inspect.signature(function).parameters.values()
+    return {parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
+
+
+@pytest.mark.parametrize("client", ["Client", "AsyncClient"])
+def test_the_options_of_the_python_client(client):
+    from limpet import _options
+
+    cls = getattr(__import__("limpet"), client)
+    besides = {"tools", "on_input", "approve", "tool_time"}
+    kinds = {"SECONDS": float, "NUMBER": float, "COUNT": int, "SIZE": Union[int, str], "PAIRS": dict}
+    assert _options.OPTIONS == {name: kinds.get(option.kind, str) for name, option in OPTIONS.items()}
+    assert keywords(cls.open) - besides == OPTIONS.keys()
+    assert keywords(cls.run) - besides == OPTIONS.keys() - {"timeout", *_options.PINNED_ONLY}
 
 
 # ---- the Python client ----

@@ -6,7 +6,10 @@ import argparse
 import re
 from typing import Any, NoReturn
 
-SESSION_OPTIONS = ("memory", "cpus", "pids", "disk", "files", "data", "ttl", "network", "image", "checkpoint")
+from .._options import OPTIONS
+
+# Those that have an option of their own here are left out.
+SESSION_OPTIONS = {name: kind for name, kind in OPTIONS.items() if name not in ("timeout", "env")}
 LONGEST = 86400.0
 # What Jupyter and its frontends give a kernel: its connection file, and traits as --Class.trait=value.
 JUPYTERS = re.compile(r"--[A-Z]\w*\.\w+=")
@@ -36,10 +39,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show HTML, SVG and scripts from the sandbox as they are: they can act as you in the browser",
     )
-    for name in SESSION_OPTIONS:
-        number = name in ("cpus", "ttl", "pids", "files")
-        kind: Any = (int if name in ("pids", "files") else float) if number else str
-        parser.add_argument(f"--{name}", metavar="N" if number else "TEXT", type=kind, help="of the session")
+    for name, kind in SESSION_OPTIONS.items():
+        number = kind in (int, float)
+        parser.add_argument(
+            f"--{name}", metavar="N" if number else "TEXT", type=kind if number else str, help="of the session"
+        )
     parser.add_argument(
         "--env", metavar="NAME=VALUE", action="append", default=[], help="of the session; may be repeated"
     )

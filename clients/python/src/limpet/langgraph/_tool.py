@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field, PrivateAttr, create_model
 
 from .. import _files, _requests, _wire
 from .._asks import NO_ASKS, Asks, Function
+from .._options import OPTIONS, PINNED_ONLY
 from .._tools import Tools
 from ..errors import Error
 from ..results import Display, Result, _plain
@@ -27,20 +28,6 @@ Kind = Literal["pinned", "ephemeral"]
 Answer = tuple[Any, dict[str, Any]]
 
 NAME = "code_sandbox"
-_PINNED_ONLY = ("ttl", "checkpoint")
-_OPTIONS = (
-    "timeout",
-    "memory",
-    "cpus",
-    "pids",
-    "disk",
-    "files",
-    "data",
-    "env",
-    "network",
-    "image",
-    *_PINNED_ONLY,
-)
 _SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -147,7 +134,7 @@ class CodeSandbox(BaseTool):
     async def _run_ephemeral(
         self, client: AnyClient, code: str, timeout: float | None, how: dict[str, Any]
     ) -> Answer:
-        given = {name: value for name, value in self._options.items() if name not in _PINNED_ONLY}
+        given = {name: value for name, value in self._options.items() if name not in PINNED_ONLY}
         standard = given.pop("timeout", None)
         if timeout is None:
             timeout = standard
@@ -249,12 +236,12 @@ def code_sandbox(
 
 
 def _check_options(options: dict[str, Any], kinds: tuple[Kind, ...]) -> None:
-    unknown = sorted(options.keys() - set(_OPTIONS))
+    unknown = sorted(options.keys() - OPTIONS.keys())
     if unknown:
         raise TypeError(
-            f"code_sandbox() has no option {', '.join(unknown)}; a session has {', '.join(_OPTIONS)}"
+            f"code_sandbox() has no option {', '.join(unknown)}; a session has {', '.join(OPTIONS)}"
         )
-    useless = [name for name in _PINNED_ONLY if name in options and "pinned" not in kinds]
+    useless = [name for name in PINNED_ONLY if name in options and "pinned" not in kinds]
     if useless:
         raise TypeError(
             f'{" and ".join(useless)} are for pinned sessions; with session="ephemeral" nothing is kept'
