@@ -42,7 +42,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     for name, kind in SESSION_OPTIONS.items():
         number = kind in (int, float)
         parser.add_argument(
-            f"--{name}", metavar="N" if number else "TEXT", type=kind if number else str, help="of the session"
+            f"--{name}",
+            metavar="N" if number else "TEXT",
+            type=kind if number else str,
+            help="of the session",
         )
     parser.add_argument(
         "--env", metavar="NAME=VALUE", action="append", default=[], help="of the session; may be repeated"
