@@ -18,7 +18,7 @@
 /* A bound as one would write it. */
 static void say_bound(const Option *option, double bound, char *ret, size_t size)
 {
-    static const char units[] = "kmgt";
+    static const char *const units[] = {"", "k", "m", "g", "t"};
     uint64_t bytes = (uint64_t)bound;
     int unit = 0;
 
@@ -30,7 +30,7 @@ static void say_bound(const Option *option, double bound, char *ret, size_t size
         bytes /= 1024;
         unit++;
     }
-    snprintf(ret, size, "%" PRIu64 "%.1s", bytes, unit > 0 ? &units[unit - 1] : "");
+    snprintf(ret, size, "%" PRIu64 "%s", bytes, units[unit]);
 }
 
 /* "from 4m to 8t", "above 0", "at least 64m" */
