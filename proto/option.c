@@ -61,14 +61,22 @@ static void say_choices(const char *choices, char *ret, size_t size)
     }
 }
 
+static const char *noun(OptionType type)
+{
+    switch (type) {
+    case OPTION_SECONDS:
+        return "a number of seconds";
+    case OPTION_COUNT:
+        return "a whole number";
+    case OPTION_SIZE:
+        return "a size such as 512m";
+    default:
+        return "a number";
+    }
+}
+
 static void say_wanted(const Option *option, char *ret, size_t size)
 {
-    static const char *const nouns[] = {
-        [OPTION_NUMBER] = "a number",
-        [OPTION_SECONDS] = "a number of seconds",
-        [OPTION_COUNT] = "a whole number",
-        [OPTION_SIZE] = "a size such as 512m",
-    };
     char range[RANGE_MAX];
 
     if (option->type == OPTION_CHOICE) {
@@ -76,7 +84,7 @@ static void say_wanted(const Option *option, char *ret, size_t size)
         return;
     }
     say_range(option, range, sizeof(range));
-    snprintf(ret, size, "%s, %s", nouns[option->type], range);
+    snprintf(ret, size, "%s, %s", noun(option->type), range);
 }
 
 static bool in_range(const Option *option, double value)
