@@ -6,10 +6,8 @@ import pickle
 import subprocess
 import sys
 
-import agents
 import limpet
 import pytest
-from conftest import ROOT
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -18,6 +16,10 @@ from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, interrupt
 from limpet.langgraph import _answers, code_sandbox
 from pydantic import BaseModel, Field
+
+from tests.support import CLIENT, EXAMPLES, ROOT
+
+from . import agents
 
 
 class Order(BaseModel):
@@ -270,7 +272,7 @@ except RuntimeError as error:
     ],
 )
 def test_a_langgraph_without_the_names_is_told_to_the_developer(change):
-    program = MISSING.format(paths=[os.path.join(ROOT, "clients", "python", "src")], change=change)
+    program = MISSING.format(paths=[str(CLIENT)], change=change)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert "approvals are not safe with this version of LangGraph" in done.stdout, done.stderr
     assert "langgraph>=1.0.2,<2" in done.stdout
@@ -389,11 +391,11 @@ def test_the_model_is_told(client):
 PROGRAM = """
 import json, sys
 sys.path[:0] = {paths!r}
-import limpet, agents
+import limpet
+from tests.adapters import agents, test_langgraph_approval as here
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.types import Command, interrupt
 from limpet.langgraph import code_sandbox
-import test_langgraph_approval as here
 shop = here.Shop()
 sandbox = code_sandbox(limpet.Client({socket!r}), tools=[shop.buy], approve=here.ask)
 agent = agents.Agent(sandbox, {name!r}, rewind=False)
@@ -426,7 +428,7 @@ class Kept(InMemorySaver):
 
 def test_resumed_in_another_process(limpetd, client, name, tmp_path):
     program = PROGRAM.format(
-        paths=[os.path.join(ROOT, *path) for path in (("clients", "python", "src"), ("examples",), ("tests", "adapters"))],
+        paths=[str(path) for path in (CLIENT, EXAMPLES, ROOT)],
         socket=limpetd.socket, name=name, file=str(tmp_path / "kept"),
     )  # fmt: skip
     program += "agent.graph.checkpointer.keep()\n"

@@ -8,10 +8,12 @@ import subprocess
 import sys
 import time
 
-import agents
 import pytest
-from conftest import ROOT
 from limpet.langgraph import code_sandbox
+
+from tests.support import CLIENT, EXAMPLES, ROOT
+
+from . import agents
 
 
 def descriptors():
@@ -91,7 +93,8 @@ ENDLESS = "print('begun', flush=True)\nwhile True: pass"
 CTRL_C = """
 import sys
 sys.path[:0] = {paths!r}
-import agents, limpet
+import limpet
+from tests.adapters import agents
 from limpet.langgraph import code_sandbox
 tool = code_sandbox(limpet.Client({socket!r}), timeout=3600, session={kind!r})
 agent = agents.Agent(tool, {name!r}, rewind={rewind!r})
@@ -119,7 +122,7 @@ def test_ctrl_c_in_a_blocking_agent(limpetd, client, name, run, calls, kind, rew
     """The code runs in a thread of LangGraph's, and Ctrl-C reaches the main one, which waits for that thread."""
     before = {row.session for row in client.sessions()}
     program = CTRL_C.format(
-        paths=[os.path.join(ROOT, *path) for path in (("clients", "python", "src"), ("examples",), ("tests", "adapters"))],
+        paths=[str(path) for path in (CLIENT, EXAMPLES, ROOT)],
         socket=limpetd.socket, name=name, codes=[ENDLESS] * calls, run=run, kind=kind, rewind=rewind,
     )  # fmt: skip
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)

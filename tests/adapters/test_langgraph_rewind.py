@@ -5,13 +5,14 @@ import operator
 import threading
 from typing import Annotated
 
-import agents
 import pytest
 from langchain_core.messages import RemoveMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 from limpet.langgraph import Rewind, RewindState, code_sandbox
+
+from . import agents
 
 
 @pytest.fixture(params=["blocking", "asyncio"])

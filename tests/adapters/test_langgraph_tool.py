@@ -6,13 +6,15 @@ import subprocess
 import sys
 import threading
 
-import agents
 import limpet
 import pytest
-from conftest import ROOT
 from langchain_core.messages import ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from limpet.langgraph import code_sandbox
+
+from tests.support import ROOT
+
+from . import agents
 
 UNINTERRUPTIBLE = "sum(range(10**12))"
 

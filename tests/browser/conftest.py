@@ -5,31 +5,24 @@ the engine: oci, unless LIMPET_TEST_ENGINE names another one. `--screenshot FILE
 """
 
 import os
-import pathlib
-import sys
 
 import pytest
 
-sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "jupyter")]
+from tests.support.jupyter import install_kernel, jupyter_in
+from tests.support.limpetd import running
 
-from controller import Limpetd, install_kernel, jupyter_in  # noqa: E402
-from lab import Lab  # noqa: E402
-from page import Page  # noqa: E402
+from .lab import Lab
+from .page import Page
 
 
 def pytest_addoption(parser):
     parser.addoption("--screenshot", metavar="FILE", help="write a PNG of the notebook there")
 
 
-def pytest_configure(config):
-    config.addinivalue_line("filterwarnings", "ignore::limpet.LimpetWarning")
-
-
 @pytest.fixture
 def limpetd():
-    controller = Limpetd(os.environ.get("LIMPET_TEST_ENGINE", "oci"))
-    yield controller
-    controller.stop()
+    with running(os.environ.get("LIMPET_TEST_ENGINE", "oci")) as controller:
+        yield controller
 
 
 @pytest.fixture

@@ -1,11 +1,9 @@
 import os
 import pathlib
 import subprocess
-import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
 BUILD = pathlib.Path(os.environ.get("LIMPET_BUILD", pathlib.Path(__file__).parents[2] / "build/bin")).resolve()
 
 
@@ -46,7 +44,7 @@ def limpet(tmp_path):
 @pytest.fixture(scope="module")
 def real():
     """The `limpet` of a real controller."""
-    from real import Real
+    from .real import Real
 
     real = Real()
     yield real

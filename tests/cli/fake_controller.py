@@ -13,17 +13,11 @@ import threading
 import msgpack
 import zmq
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
-from newer import newer  # noqa: E402
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+from tests.support.newer import newer  # noqa: E402
+from tests.support.wire import KINDS, NAMES  # noqa: E402
 
 VERSION = 1
-KINDS = {
-    "hello": 1, "reply": 2, "error": 3, "open": 10, "run": 11, "interrupt": 12, "reset": 13, "close": 14,
-    "sessions": 15, "result": 16, "put": 17, "get": 18, "shutdown": 19, "checkpoint": 20, "checkpoints": 21,
-    "rollback": 22, "drop": 23, "branch": 24, "commit": 25, "namespace": 26, "output": 40, "display": 41, "credit": 42,
-    "ask": 43, "answer": 44,
-}
-NAMES = {number: name for name, number in KINDS.items()}
 
 
 def record(**changes):

@@ -8,21 +8,17 @@ import os
 import pathlib
 import shutil
 import subprocess
-import tempfile
 
-from conftest import BUILD, Cli
-from terminal import Terminal
+from tests.support.limpetd import make_directory
 
-IMAGES = os.environ.get("LIMPET_TEST_IMAGES", "/var/lib/limpet/images")  # built by `limpet image build`
+from .conftest import BUILD, Cli
+from .terminal import Terminal
 
 
 class Real(Cli):
     def __init__(self):
-        # The directory's name is short: paths of sockets are limited.
-        super().__init__(pathlib.Path(tempfile.mkdtemp(prefix="limpet-")))
+        super().__init__(pathlib.Path(make_directory()))
         state = self.directory / "state"
-        state.mkdir(0o700)
-        (state / "images").symlink_to(IMAGES)
         del self.environment["LIMPET_AUTOSTART"]
         given = {name: value for name, value in os.environ.items() if name in ("LIMPET_IMAGE", "LIMPET_GUEST")}
         self.environment |= given | {

@@ -5,7 +5,8 @@ import signal
 
 import msgpack
 import pytest
-from fake_controller import FakeController, record
+
+from .fake_controller import FakeController, record
 
 
 def question(request, number, kind="input", name="", payload=None):

@@ -4,8 +4,9 @@ import re
 import shutil
 
 import pytest
-from real import run
-from terminal import Terminal
+
+from .real import run
+from .terminal import Terminal
 
 COMMANDS = {"run", "repl", "vars", "rollback", "completion"}
 READY = "ready> "

@@ -4,8 +4,8 @@ import socket
 import threading
 
 import pytest
-from fake_controller import FakeController, record
 
+from .fake_controller import FakeController, record
 
 # errors and garbage
 

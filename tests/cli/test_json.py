@@ -3,7 +3,7 @@
 import base64
 import json
 
-from fake_controller import record, running
+from .fake_controller import record, running
 
 
 def test_json_has_every_field_as_it_came(limpet):

@@ -8,8 +8,9 @@ import socket
 import subprocess
 
 import pytest
-from conftest import BUILD
-from fake_controller import FakeController, record
+
+from .conftest import BUILD
+from .fake_controller import FakeController, record
 
 HERE = pathlib.Path(__file__).parent
 HEADER = HERE.parents[1] / "clients/c/limpet.h"

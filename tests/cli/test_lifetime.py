@@ -7,7 +7,8 @@ import signal
 import sys
 
 import pytest
-from fake_controller import FakeController, record, streaming
+
+from .fake_controller import FakeController, record, streaming
 
 HERE = pathlib.Path(__file__).parent
 

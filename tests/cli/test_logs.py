@@ -6,7 +6,8 @@ import stat
 import subprocess
 
 import pytest
-from conftest import BUILD
+
+from .conftest import BUILD
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 import json
 
-from fake_controller import FakeController, record
-from test_library import DISPLAY, I, RUN_ID, VARIABLES, X, ZERO, output, program  # noqa: F401
+from .fake_controller import FakeController, record
+from .test_library import DISPLAY, RUN_ID, VARIABLES, ZERO, I, X, output, program  # noqa: F401
 
 CHECKPOINT = dict(id="c2", name="n", session="a", execution_count=7, created=1.5, automatic=False, files=True,
                   private_bytes=4096, parent="c1")

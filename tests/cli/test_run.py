@@ -5,8 +5,8 @@ import re
 import signal
 
 import pytest
-from fake_controller import FakeController, record, running, streaming
 
+from .fake_controller import FakeController, record, running, streaming
 
 # run: what is asked
 

@@ -5,7 +5,8 @@ import os
 import stat
 
 import pytest
-from fake_controller import FakeController
+
+from .fake_controller import FakeController
 
 
 def test_open(limpet):

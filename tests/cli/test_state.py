@@ -4,7 +4,8 @@ import json
 import time
 
 import pytest
-from fake_controller import FakeController, record, running
+
+from .fake_controller import FakeController, record, running
 
 
 def answering(limpet, **replies):

@@ -6,7 +6,8 @@ import signal
 import subprocess
 
 import pytest
-from conftest import Host, Lines, assert_ended, assert_group_ends, leftovers, needs_root
+
+from .conftest import Host, Lines, assert_ended, assert_group_ends, leftovers, needs_root
 
 
 def test_sweep_after_a_crash(host):

@@ -11,7 +11,8 @@ import subprocess
 import threading
 
 import pytest
-from conftest import Host, Lines, leftovers, needs_root
+
+from .conftest import Host, Lines, leftovers, needs_root
 
 REFUSALS = {"EROFS", "EPERM"}
 

@@ -7,8 +7,7 @@ import socket
 import struct
 import subprocess
 
-import pytest
-from conftest import Host, assert_group_ends, leftovers, needs_root
+from .conftest import Host, assert_group_ends, leftovers, needs_root
 
 CAPABILITIES = "00000000000000e0"  # KILL, SETGID, SETUID
 

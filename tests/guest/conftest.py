@@ -6,7 +6,9 @@ import tempfile
 
 import pytest
 
-from guest_harness import CLAIM, FAKE, REAL, Controller, Guest, needs_real
+from tests.support.wire import CLAIM
+
+from .guest_harness import FAKE, REAL, Controller, Guest, needs_real
 
 # The second so that a crash is a crash also with an interpreter built for AddressSanitizer.
 ENVIRONMENT = {"GREETING": "hello", "ASAN_OPTIONS": "handle_segv=0"}

@@ -17,9 +17,22 @@ import traceback
 
 import msgpack
 
-CHECKPOINT, NAMESPACE, DISPLAY, EXECUTE, EXECUTED, READY = 20, 26, 41, 62, 63, 65
-CHECKPOINTED, FROZEN, RESTORE, PREPARE, PREPARED = 66, 67, 68, 70, 71
-ASK, ANSWER = 43, 44
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+from tests.support.wire import (  # noqa: E402, F401
+    ANSWER,
+    ASK,
+    CHECKPOINT,
+    CHECKPOINTED,
+    DISPLAY,
+    EXECUTE,
+    EXECUTED,
+    FROZEN,
+    NAMESPACE,
+    PREPARE,
+    PREPARED,
+    READY,
+    RESTORE,
+)  # fmt: skip
 
 SUPERVISOR = os.getppid()
 channel = socket.socket(fileno=3)

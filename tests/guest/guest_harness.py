@@ -11,12 +11,22 @@ import msgpack
 import pytest
 import zmq
 
-REPLY, ERROR = 2, 3
-INTERRUPT, RESET, CLOSE = 12, 13, 14
-CHECKPOINT, CHECKPOINTS, ROLLBACK, DROP, BRANCH, COMMIT, NAMESPACE = 20, 21, 22, 23, 24, 25, 26
-OUTPUT, DISPLAY, CREDIT, ASK, ANSWER = 40, 41, 42, 43, 44
-GUEST_HELLO, GUEST_WELCOME, EXECUTE, EXECUTED, STOP = 60, 61, 62, 63, 64
-CLAIM, PREPARED = 69, 71
+from tests.support.wire import (
+    ANSWER,
+    ASK,
+    CHECKPOINT,
+    CHECKPOINTS,
+    CREDIT,
+    DISPLAY,
+    ERROR,
+    EXECUTE,
+    EXECUTED,
+    GUEST_HELLO,
+    GUEST_WELCOME,
+    OUTPUT,
+    PREPARED,
+    REPLY,
+)  # fmt: skip
 
 PATIENCE = 20  # seconds until a test that waits for a message fails
 
@@ -24,6 +34,12 @@ HERE = pathlib.Path(__file__).parent
 BUILD = pathlib.Path(os.environ.get("LIMPET_BUILD", HERE.parent.parent / "build" / "bin"))
 FAKE = HERE / "fake_interpreter.py"
 REAL = BUILD / "limpet-interpreter"
+
+
+def changed_fake(old, new):
+    """The text of the small interpreter with something else in it, for a file elsewhere."""
+    return FAKE.read_text().replace("os.path.abspath(__file__)", repr(str(FAKE))).replace(old, new)
+
 
 MIB = 1 << 20
 OTHER_UID = str(40000 + os.getpid() % 20000)  # of no one else: the kernel counts its processes

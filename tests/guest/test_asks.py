@@ -3,19 +3,9 @@
 import msgpack
 import pytest
 
-from guest_harness import (
-    ANSWER,
-    CREDIT,
-    INTERRUPT,
-    MIB,
-    NAMESPACE,
-    OUTPUT,
-    REAL,
-    Controller,
-    assert_works,
-    needs_real,
-    wait_for,
-)
+from tests.support.wire import ANSWER, CREDIT, INTERRUPT, NAMESPACE, OUTPUT
+
+from .guest_harness import MIB, REAL, Controller, assert_works, needs_real, wait_for
 
 
 @pytest.fixture

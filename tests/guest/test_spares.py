@@ -5,27 +5,31 @@ import signal
 
 import pytest
 
-from guest_harness import (
-    AS_PROCESS_1,
+from tests.support.wire import (
     BRANCH,
     CHECKPOINT,
     CLAIM,
     DROP,
     ERROR,
     EXECUTE,
-    FAKE,
     GUEST_WELCOME,
     INTERRUPT,
-    OTHER_UID,
     OUTPUT,
     PREPARED,
-    REAL,
     REPLY,
     RESET,
     ROLLBACK,
+)
+
+from .guest_harness import (
+    AS_PROCESS_1,
+    FAKE,
+    OTHER_UID,
+    REAL,
     Controller,
     as_process_1,
     assert_works,
+    changed_fake,
     needs_real,
     needs_root,
     wait_for,
@@ -282,7 +286,7 @@ handlers = {"""
 
 def test_no_room_for_a_birth(spare, root):
     script = root / "interpreter"
-    script.write_text(FAKE.read_text().replace("handlers = {", NO_ROOM))
+    script.write_text(changed_fake("handlers = {", NO_ROOM))
     script.chmod(0o755)
     guest = spare(script)
     assert guest.controller.prepared() == []
@@ -309,7 +313,7 @@ def deadly(spare, root):
 
     def make(*fields):
         script = root / "interpreter"
-        text = FAKE.read_text().replace("handlers = {", DEADLY.replace("{FIELDS!r}", repr(set(fields))))
+        text = changed_fake("handlers = {", DEADLY.replace("{FIELDS!r}", repr(set(fields))))
         script.write_text(text.replace("PREPARE: prepare", "PREPARE: deadly"))
         script.chmod(0o755)
         return spare(script).controller
@@ -421,7 +425,7 @@ def test_prepared_that_is_none(spare, root, case):
         f"if os.path.exists({str(marker)!r}): return prepare(id, body, fds)\n"
         f"    open({str(marker)!r}, 'w')\n    {PREPARES[case]}"
     )
-    text = FAKE.read_text().replace("handlers = {", f"def bad(id, body, fds):\n    {body}\n\nhandlers = {{")
+    text = changed_fake("handlers = {", f"def bad(id, body, fds):\n    {body}\n\nhandlers = {{")
     script.write_text(text.replace("PREPARE: prepare", "PREPARE: bad"))
     script.chmod(0o755)
     guest = spare(script)

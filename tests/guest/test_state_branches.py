@@ -4,19 +4,9 @@ import os
 
 import pytest
 
-from guest_harness import (
-    BRANCH,
-    CLOSE,
-    COMMIT,
-    FAKE,
-    GUEST_HELLO,
-    INTERRUPT,
-    OUTPUT,
-    RESET,
-    REPLY,
-    ROLLBACK,
-    Controller,
-)
+from tests.support.wire import BRANCH, CLOSE, COMMIT, GUEST_HELLO, INTERRUPT, OUTPUT, REPLY, RESET, ROLLBACK
+
+from .guest_harness import FAKE, Controller
 
 MODES = ["auto", "always", "off"]
 

@@ -6,23 +6,26 @@ import time
 
 import pytest
 
-from guest_harness import (
-    AS_PROCESS_1,
+from tests.support.wire import (
     CHECKPOINT,
     CHECKPOINTS,
     DROP,
     ERROR,
     EXECUTED,
-    FAKE,
     INTERRUPT,
-    MIB,
     NAMESPACE,
-    OTHER_UID,
     OUTPUT,
-    REAL,
     REPLY,
     RESET,
     ROLLBACK,
+)
+
+from .guest_harness import (
+    AS_PROCESS_1,
+    FAKE,
+    MIB,
+    OTHER_UID,
+    REAL,
     as_process_1,
     needs_plain,
     needs_real,

@@ -6,7 +6,9 @@ import subprocess
 
 import pytest
 
-from guest_harness import GUEST_WELCOME, INTERRUPT, OUTPUT, RESET, REPLY, Controller, wait_for
+from tests.support.wire import GUEST_WELCOME, INTERRUPT, OUTPUT, REPLY, RESET
+
+from .guest_harness import Controller, wait_for
 
 IGNORE = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
 

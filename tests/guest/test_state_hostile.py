@@ -5,19 +5,9 @@ import signal
 
 import pytest
 
-from guest_harness import (
-    BRANCH,
-    CHECKPOINT,
-    FAKE,
-    NAMESPACE,
-    OTHER_UID,
-    RESET,
-    ROLLBACK,
-    STOP,
-    as_process_1,
-    needs_root,
-    wait_for,
-)
+from tests.support.wire import BRANCH, CHECKPOINT, NAMESPACE, RESET, ROLLBACK, STOP
+
+from .guest_harness import FAKE, OTHER_UID, as_process_1, needs_root, wait_for
 
 EXIT = "os._exit(1)"
 

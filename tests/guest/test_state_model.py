@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from guest_harness import BRANCH, CHECKPOINT, CLOSE, COMMIT, DROP, RESET, ROLLBACK
+from tests.support.wire import BRANCH, CHECKPOINT, CLOSE, COMMIT, DROP, RESET, ROLLBACK
 
 STEPS = 120
 ENDS = ["os._exit(3)", "os.kill(os.getpid(), 11)", "os.kill(os.getpid(), 9)"]

@@ -5,7 +5,9 @@ import signal
 
 import pytest
 
-from guest_harness import INTERRUPT, MIB, OUTPUT, assert_works, wait_for
+from tests.support.wire import INTERRUPT, OUTPUT
+
+from .guest_harness import MIB, assert_works, wait_for
 
 RECORD_FIELDS = {
     "run_id",

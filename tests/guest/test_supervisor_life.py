@@ -3,20 +3,9 @@
 import os
 import signal
 
-from guest_harness import (
-    ERROR,
-    FAKE,
-    GUEST_HELLO,
-    GUEST_WELCOME,
-    INTERRUPT,
-    OUTPUT,
-    REPLY,
-    RESET,
-    STOP,
-    Controller,
-    assert_works,
-    wait_for,
-)
+from tests.support.wire import ERROR, GUEST_HELLO, GUEST_WELCOME, INTERRUPT, OUTPUT, REPLY, RESET, STOP
+
+from .guest_harness import FAKE, Controller, assert_works, wait_for
 
 
 def test_hello(guest):

@@ -3,7 +3,10 @@
 import hashlib
 
 import pytest
-from guest_harness import CREDIT, DISPLAY, EXECUTED, FAKE, INTERRUPT, MIB, OUTPUT, assert_works
+
+from tests.support.wire import CREDIT, DISPLAY, EXECUTED, INTERRUPT, OUTPUT
+
+from .guest_harness import FAKE, MIB, assert_works
 
 
 def test_output_over_the_cap(guest):

@@ -3,17 +3,9 @@
 
 import pytest
 
-from guest_harness import (
-    AS_PROCESS_1,
-    FAKE,
-    OTHER_UID,
-    REAL,
-    STOP,
-    as_process_1,
-    assert_works,
-    needs_real,
-    needs_root,
-)
+from tests.support.wire import STOP
+
+from .guest_harness import AS_PROCESS_1, FAKE, OTHER_UID, REAL, as_process_1, assert_works, needs_real, needs_root
 
 
 def test_environment(guest):

@@ -8,7 +8,10 @@ import platform
 import signal
 
 import pytest
-from guest_harness import FAKE, MIB, OUTPUT, REAL, assert_works, needs_plain, needs_real, wait_for
+
+from tests.support.wire import OUTPUT
+
+from .guest_harness import MIB, REAL, assert_works, needs_plain, needs_real, wait_for
 
 WRITE = {"x86_64": 1, "aarch64": 64}.get(platform.machine())
 

@@ -4,8 +4,9 @@ import os
 import threading
 
 import pytest
-from killed import PATIENCE, Asking, Host, supervisors, wait_for
-from raw_peer import Client
+
+from .killed import PATIENCE, Asking, Host, supervisors, wait_for
+from .raw_peer import Client
 
 # Of the standard library, and imported by nothing else: a session that has it was a spare.
 IMPORTS = "wave"

@@ -1,26 +1,14 @@
 """A peer of the protocol that says what a test wants said: a client, or with scripted_guest.py a supervisor."""
 
 import os
-import re
 import socket
-import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path[:0] = [os.path.join(ROOT, "clients", "python", "src"), os.path.join(ROOT, "tests", "wire")]
-import rawpack  # noqa: E402
-from limpet import _zmtp  # noqa: E402
+from limpet import _zmtp
+
+from tests.support.wire import KINDS, NAMES
+from tests.wire import rawpack
 
 FRAME = 32 << 20
-
-
-def kinds():
-    with open(os.path.join(ROOT, "proto", "messages.def"), encoding="utf-8") as file:
-        found = re.findall(r'^MESSAGE\((\d+), \w+, "(\w+)"', file.read(), re.M)
-    return {name: int(number) for number, name in found}
-
-
-KINDS = kinds()
-NAMES = {number: name for name, number in KINDS.items()}
 
 
 class Refused(Exception):

@@ -4,8 +4,10 @@ import json
 import os
 
 import pytest
-from conftest import Limpetd
-from raw_peer import Client, Refused
+
+from tests.support.limpetd import running
+
+from .raw_peer import Client, Refused
 
 GUEST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scripted_guest.py")
 VARIABLE = {"name": "x", "type": "int", "shape": None, "dtype": None, "bytes": 28, "repr": "41"}
@@ -16,18 +18,12 @@ CHECKPOINT = {
 
 
 def scripted_controller(files_budget):
-    controller = Limpetd("local")
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("LIMPET_GUEST", GUEST)
-            patch.setenv("LIMPET_FILES_BUDGET", files_budget)
-            controller.start()
-        yield controller
-        assert controller.stop() == 0
-        assert controller.leftovers() == {}
-    finally:
-        controller.stop()
-        controller.remove()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LIMPET_GUEST", GUEST)
+        patch.setenv("LIMPET_FILES_BUDGET", files_budget)
+        with running() as controller:
+            patch.undo()
+            yield controller
 
 
 @pytest.fixture(scope="module")

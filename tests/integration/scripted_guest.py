@@ -12,8 +12,9 @@ import json
 import os
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from raw_peer import Peer  # noqa: E402
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path[:0] = [ROOT, os.path.join(ROOT, "clients", "python", "src")]
+from tests.integration.raw_peer import Peer  # noqa: E402
 
 NOTHING = {
     "status": "ok", "state": "kept", "rolled_back_to": None, "not_restored": [], "state_protection": None,

@@ -7,7 +7,8 @@ import time
 
 import limpet
 import pytest
-from killed import COUNT, HOLD, PATIENCE, Asking, go, host, times_executed, wait_for  # noqa: F401
+
+from .killed import COUNT, HOLD, PATIENCE, Asking, go, host, times_executed, wait_for  # noqa: F401
 
 
 def test_an_idle_session_goes_on(host):

@@ -10,8 +10,9 @@ import subprocess
 
 import limpet
 import pytest
-from killed import COUNT, HOLD, PATIENCE, Asking, children, go, host, supervisor, times_executed, wait_for  # noqa: F401
-from slow_engine import SlowEngine
+
+from .killed import COUNT, HOLD, PATIENCE, Asking, children, go, host, supervisor, times_executed, wait_for  # noqa: F401
+from .slow_engine import SlowEngine
 
 
 def end_of(pid):

@@ -5,8 +5,9 @@ import os
 
 import msgpack
 import pytest
-from raw_peer import Client, Refused
-from scripted import client, controller, refused, session  # noqa: F401
+
+from .raw_peer import Client, Refused
+from .scripted import client, controller, refused, session  # noqa: F401
 
 ASK = "guest.peer.send('ask', id, {%s})\n"
 ANSWER = "_, of, answer = guest.peer.receive()\nassert (_, of) == ('answer', id)\n"

@@ -16,8 +16,10 @@ import time
 
 import limpet
 import pytest
-from conftest import ROOT
-from killed import children, wait_for
+
+from tests.support import ROOT
+
+from .killed import children, wait_for
 
 
 def test_shutdown_ends_everything(own_limpetd):

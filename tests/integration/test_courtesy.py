@@ -6,9 +6,10 @@ import os
 import signal
 
 import pytest
-from killed import Asking, go, host, supervisor, wait_for  # noqa: F401
-from pooled import pool, settings  # noqa: F401
-from raw_peer import Client
+
+from .killed import Asking, go, host, supervisor, wait_for  # noqa: F401
+from .pooled import pool, settings  # noqa: F401
+from .raw_peer import Client
 
 
 def group(pid, controller="cpu"):

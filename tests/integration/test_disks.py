@@ -4,11 +4,11 @@ import os
 import signal
 import subprocess
 
-import pytest
-from killed import Asking, host, supervisor, wait_for  # noqa: F401
-from pooled import pool, settings  # noqa: F401
-
 import limpet
+import pytest
+
+from .killed import Asking, host, supervisor, wait_for  # noqa: F401
+from .pooled import pool, settings  # noqa: F401
 
 MIB = 1 << 20
 

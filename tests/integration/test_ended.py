@@ -6,7 +6,8 @@ import signal
 
 import limpet
 import pytest
-from killed import Asking, host, supervisor, wait_for  # noqa: F401
+
+from .killed import Asking, host, supervisor, wait_for  # noqa: F401
 
 ENDED = re.compile(r"the session '(.+)' ended at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC: (.*); its variables are gone")
 

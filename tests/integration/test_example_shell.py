@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from conftest import ROOT
+from tests.support import ROOT
 
 
 def test_analysis(limpetd, client, tmp_path):

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from conftest import ROOT
+from tests.support import ROOT
 
 
 @pytest.fixture

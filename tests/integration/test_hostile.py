@@ -6,12 +6,12 @@ import secrets
 import signal
 import subprocess
 
+import limpet
 import msgpack
 import pytest
 import zmq
-from killed import is_supervisor
 
-import limpet
+from .killed import is_supervisor
 
 OUTPUT, EXECUTED, GUEST_HELLO = 40, 63, 60
 

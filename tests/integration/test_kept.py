@@ -3,7 +3,7 @@
 import os
 import time
 
-from killed import host, wait_for  # noqa: F401
+from .killed import host, wait_for  # noqa: F401
 
 DAY = 86400
 

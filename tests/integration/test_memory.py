@@ -1,7 +1,8 @@
 """What people do all day fits into small sessions, and one that is full goes on."""
 
 import pytest
-from pooled import Pool, settings  # noqa: F401
+
+from .pooled import Pool, settings  # noqa: F401
 
 MIB = 1 << 20
 PATIENCE = 300  # seconds; a call that hangs ends here

@@ -2,7 +2,7 @@
 
 import os
 
-from scripted import CHECKPOINT, client, controller, files, received, refused, script, session, write
+from .scripted import CHECKPOINT, client, controller, files, received, refused, script, session, write
 
 __all__ = ["client", "controller", "files", "session"]
 

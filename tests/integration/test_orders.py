@@ -1,8 +1,9 @@
 """What the controller makes of requests on the state, whatever the supervisor says: its guest is a script here."""
 
 import pytest
-from raw_peer import Refused
-from scripted import CHECKPOINT, VARIABLE, client, controller, files, held, received, refused, rows, script, session
+
+from .raw_peer import Refused
+from .scripted import CHECKPOINT, VARIABLE, client, controller, files, held, received, refused, rows, script, session
 
 __all__ = ["client", "controller", "files", "held", "session"]
 

@@ -4,8 +4,9 @@ import os
 
 import limpet
 import pytest
-from killed import Asking, wait_for
-from pooled import CLAIMED, Pool, pool, settings  # noqa: F401
+
+from .killed import Asking, wait_for
+from .pooled import CLAIMED, Pool, pool, settings  # noqa: F401
 
 # What a cell can see of itself.
 FACTS = """

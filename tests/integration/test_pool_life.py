@@ -6,9 +6,10 @@ import time
 
 import limpet
 import pytest
-from killed import wait_for
-from pooled import CLAIMED, IMPORTS, Pool, pool, settings  # noqa: F401
-from scripted import GUEST
+
+from .killed import wait_for
+from .pooled import CLAIMED, IMPORTS, Pool, pool, settings  # noqa: F401
+from .scripted import GUEST
 
 
 def is_running(pid):
@@ -164,8 +165,8 @@ def test_one_that_fails_is_tried_again_with_pauses_and_said_once(local, settings
 def test_one_that_makes_no_sense_is_ended(local, settings, tmp_path, said):
     with open(GUEST, encoding="utf-8") as file:
         text = file.read()
-    changed = text.replace('{"failed": []}', said).replace("os.path.dirname(os.path.abspath(__file__))", repr(os.path.dirname(GUEST)))
-    assert said in changed and repr(os.path.dirname(GUEST)) in changed
+    changed = text.replace('{"failed": []}', said).replace("os.path.abspath(__file__)", repr(GUEST))
+    assert said in changed and repr(GUEST) in changed
     guest = tmp_path / "guest"
     guest.write_text(changed)
     guest.chmod(0o755)

@@ -3,16 +3,13 @@
 import os
 import select
 import signal
-import sys
 import threading
 
 import limpet
 import pytest
-from conftest import ROOT
 from limpet import _recovery, _requests, _wire
 
-sys.path.insert(0, os.path.join(ROOT, "tests", "python"))
-import both  # noqa: E402
+from tests.python import both
 
 SEGFAULT = "import ctypes; ctypes.string_at(0)"
 

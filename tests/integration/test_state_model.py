@@ -10,7 +10,8 @@ import os
 import random
 
 import pytest
-from state_model import Model
+
+from .state_model import Model
 
 STEPS = int(os.environ.get("LIMPET_MODEL_STEPS", "300"))
 

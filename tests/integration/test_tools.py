@@ -8,7 +8,8 @@ import threading
 
 import limpet
 import pytest
-from conftest import ROOT
+
+from tests.support import CLIENT
 
 
 def run_id():
@@ -281,7 +282,7 @@ session.run({code!r}, run_id={run_id!r}, tools={{"f": lambda: os._exit(3)}})
 def test_another_process_answers(limpetd, session):
     """The client dies in its tool: the cell waits for one that joins."""
     code, id = use("x = limpet_tools.f()\nx"), run_id()
-    paths = [os.path.join(ROOT, "clients", "python", "src")]
+    paths = [str(CLIENT)]
     program = LEAVING.format(paths=paths, socket=limpetd.socket, name=session.name, code=code, run_id=id)
     assert subprocess.run([sys.executable, "-W", "ignore", "-c", program], timeout=120).returncode == 3
     assert session._client.result(id, timeout=0) is None

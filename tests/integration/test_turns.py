@@ -3,9 +3,10 @@
 import os
 
 import pytest
-from killed import wait_for
-from raw_peer import Refused
-from scripted import client, files, held, received, refused, script, scripted_controller, session, write
+
+from .killed import wait_for
+from .raw_peer import Refused
+from .scripted import client, files, held, received, refused, script, scripted_controller, session, write
 
 __all__ = ["client", "files", "held", "session"]
 

@@ -5,7 +5,8 @@ import threading
 
 import pytest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from tests.support import ROOT
+
 HEADING = "## What happens to my variables"
 MODES = ["auto", "always", "off"]
 

@@ -1,9 +1,9 @@
 """Answers the questions of cells as a client does."""
 
 import msgpack
-from harness import EXECUTED
 
-ASK, ANSWER = 43, 44
+from tests.support.wire import ANSWER, ASK, EXECUTED
+
 
 class Question:
     def __init__(self, message):

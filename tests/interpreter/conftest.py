@@ -1,10 +1,18 @@
 import pytest
-from harness import BUILD, Interpreter
+
+from .harness import BUILD, Interpreter, subreaper
 
 
 def pytest_sessionstart(session):
     if not (BUILD / "limpet-interpreter").exists():
         pytest.exit(f"{BUILD}/limpet-interpreter is not built; set LIMPET_BUILD", returncode=2)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def adopting():
+    """Tests of other folders leave orphans to process 1, as everybody does."""
+    with subreaper():
+        yield
 
 
 @pytest.fixture

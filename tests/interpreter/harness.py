@@ -1,11 +1,12 @@
 """Runs limpet-interpreter as the supervisor does: /dev/null, two pipes and a socketpair, one envelope behind
 its length after the other. Everything that arrives is read by one selector loop, so nothing here can block.
 
-Like the supervisor the test process is a child subreaper, so that the copies that interpreters make of
-themselves become its children, and learns from the kernel who says `frozen` and `ready`.
+Like the supervisor the test process is a child subreaper while these tests run, so that the copies that interpreters
+make of themselves become its children, and learns from the kernel who says `frozen` and `ready`.
 """
 
 import array
+import contextlib
 import ctypes
 import os
 import selectors
@@ -20,7 +21,9 @@ from pathlib import Path
 
 import msgpack
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support import ROOT
+from tests.support.wire import CHECKPOINT, CHECKPOINTED, DISPLAY, EXECUTE, EXECUTED, FROZEN, READY, RESTORE
+
 BUILD = Path(os.environ.get("LIMPET_BUILD", ROOT / "build" / "bin"))
 
 # Where it is Python's own program, this makes an interpreter of it.
@@ -30,12 +33,18 @@ LIBRARY = BUILD / "limpet-interpreter.so"
 # directory are where they are here.
 ROOTFS = os.environ.get("LIMPET_TEST_ROOTFS")
 
-CHECKPOINT, DISPLAY, EXECUTE, EXECUTED, READY = 20, 41, 62, 63, 65
-CHECKPOINTED, FROZEN, RESTORE = 66, 67, 68
 DEADLINE = 60
 
 PR_SET_CHILD_SUBREAPER = 36
-ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+@contextlib.contextmanager
+def subreaper():
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
+    yield
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 0)
+
 
 # Whatever this process was started with is not for interpreters.
 for number in os.listdir("/proc/self/fd"):

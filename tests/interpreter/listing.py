@@ -7,9 +7,11 @@ import contextlib
 import os
 
 import pytest
-from harness import Interpreter
 
-NAMESPACE = 26
+from tests.support.wire import NAMESPACE
+
+from .harness import Interpreter
+
 FIELDS = ("name", "type", "shape", "dtype", "bytes", "repr")
 
 

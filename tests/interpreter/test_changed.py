@@ -3,8 +3,9 @@
 import time
 
 import pytest
-from harness import BUILD
-from listing import FIELDS, interpreter_with, variables
+
+from .harness import BUILD
+from .listing import FIELDS, interpreter_with, variables
 
 LIMIT_CHANGED = 64
 SANITIZED = b"__asan_init" in (BUILD / "limpet-interpreter").read_bytes()

@@ -4,7 +4,8 @@ import os
 import socket
 
 import pytest
-from harness import CheckpointFailed
+
+from .harness import CheckpointFailed
 
 
 def restore(session):
@@ -72,9 +73,8 @@ def test_a_file_without_a_name(session):
 
 def test_a_file_that_can_not_be_opened_again(tmp_path):
     """The user may no longer open it: its position is set, and shared."""
-    from test_checkpoints import become_limited
-
-    from harness import Interpreter
+    from .harness import Interpreter
+    from .test_checkpoints import become_limited
 
     tmp_path.chmod(0o777)
     session = Interpreter(tmp_path, prepare=become_limited)

@@ -2,7 +2,6 @@
 
 import pytest
 
-
 GLOBAL = """
 [random.random(), random.gauss(0, 1), random.gauss(0, 1), random.getrandbits(64), random.sample(range(99), 5)]"""
 

@@ -4,7 +4,8 @@ import os
 import signal
 
 import pytest
-from harness import CheckpointFailed, Interpreter, InterpreterDied
+
+from .harness import CheckpointFailed, Interpreter, InterpreterDied
 
 
 def parent_of(pid):

@@ -3,7 +3,8 @@
 import base64
 
 import pytest
-from harness import Interpreter
+
+from .harness import Interpreter
 
 PNG = b"\x89PNG\r\n\x1a\nrest"
 

@@ -4,7 +4,8 @@ import signal
 import time
 
 import pytest
-from harness import Interpreter, InterpreterDied
+
+from .harness import Interpreter, InterpreterDied
 
 CHECK = """
 import io, os, sys, signal, threading

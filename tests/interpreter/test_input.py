@@ -1,7 +1,10 @@
 """input() and its kin: lines that the client of a call types."""
 
 import pytest
-from asking import ASK, answer_error, answer_value, next_question, run_with_lines, send_answer
+
+from tests.support.wire import ASK
+
+from .asking import answer_error, answer_value, next_question, run_with_lines, send_answer
 
 
 def asked(questions):

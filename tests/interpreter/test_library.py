@@ -1,7 +1,8 @@
 """What the runtime itself imports late comes from the standard library, whatever a cell has done by then."""
 
 import pytest
-from test_prepare import prepare
+
+from .test_prepare import prepare
 
 FAIL = "def f(n):\n    return 1 + 1 / n\nf(0)"
 SHADOWS = "ast contextlib enum inspect re textwrap token tokenize traceback unicodedata warnings".split()

@@ -3,7 +3,8 @@
 import errno
 
 import pytest
-from harness import BUILD, Interpreter
+
+from .harness import BUILD, Interpreter
 
 SANITIZED = b"__asan_init" in (BUILD / "limpet-interpreter").read_bytes()
 pytestmark = pytest.mark.skipif(SANITIZED, reason="a sanitizer has memory of its own")

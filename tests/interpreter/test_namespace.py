@@ -4,7 +4,8 @@ import os
 import signal
 
 import pytest
-from listing import FIELDS, interpreter_with, namespace, variables
+
+from .listing import FIELDS, interpreter_with, namespace, variables
 
 LIMIT_NAMESPACE = 1000
 LIMIT_NOTE = 256

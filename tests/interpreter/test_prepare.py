@@ -3,11 +3,12 @@
 import os
 
 import pytest
-from asking import run_with_lines
-from harness import Interpreter, InterpreterDied
-from listing import namespace
 
-PREPARE, PREPARED = 70, 71
+from tests.support.wire import PREPARE, PREPARED
+
+from .asking import run_with_lines
+from .harness import Interpreter, InterpreterDied
+from .listing import namespace
 
 ENVIRONMENT = """
 import ctypes, os, posix, subprocess, time

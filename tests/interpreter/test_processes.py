@@ -1,7 +1,8 @@
 """Forks and children."""
 
 import pytest
-from harness import InterpreterDied
+
+from .harness import InterpreterDied
 
 
 def test_a_fork_that_falls_off_the_end_does_not_answer(session):

@@ -4,7 +4,8 @@ import itertools
 import re
 
 import pytest
-from harness import Interpreter
+
+from .harness import Interpreter
 
 SNIPPETS = [
     "x = 1",

@@ -1,7 +1,8 @@
 """limpet_tools: functions of the host, called from cells."""
 
 import pytest
-from asking import answer_error, answer_value, next_question, questions_of, run_answered
+
+from .asking import answer_error, answer_value, next_question, questions_of, run_answered
 
 OFFER = [
     {

@@ -3,7 +3,8 @@
 import re
 
 import pytest
-from harness import Interpreter
+
+from .harness import Interpreter
 
 LIMIT_RESULT = 1 << 20
 

@@ -1,30 +1,30 @@
 """A real controller (engine local), and the kernel installed for it where no other kernel is seen.
 
-LIMPETD is the path of limpetd (LIMPET_BUILD a directory that has it). Needs limpet[jupyter], nbclient and
-jupyter_kernel_test.
+Needs limpet[jupyter], nbclient and jupyter_kernel_test.
 """
 
 import pytest
-from controller import Limpetd, install_kernel, jupyter_in
 from jupyter_client.manager import start_new_kernel
+
+from tests.support.jupyter import install_kernel, jupyter_in
+from tests.support.limpetd import running
 
 TIMEOUT = 60
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def limpetd():
-    controller = Limpetd()
-    yield controller
-    controller.stop()
+    with running() as controller:
+        yield controller
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def jupyter(tmp_path_factory):
     with jupyter_in(tmp_path_factory.mktemp("jupyter")) as home:
         yield home
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def install(jupyter, limpetd):
     """Installs a kernel and returns its name."""
 
@@ -109,7 +109,7 @@ class Cell:
         return "\n".join(self.of("error")[0]["traceback"])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shared_notebook(install):
     notebook = Notebook()
     notebook.run("0")  # says once that this engine does not isolate
@@ -135,7 +135,3 @@ def own_notebook(install):
     yield start
     for notebook in notebooks:
         notebook.end(now=True)
-
-
-def pytest_configure(config):
-    config.addinivalue_line("filterwarnings", "ignore::limpet.LimpetWarning")

@@ -2,7 +2,8 @@
 
 import jupyter_kernel_test
 import pytest
-from conftest import TIMEOUT
+
+from .conftest import TIMEOUT
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,8 +1,9 @@
 """input() and getpass() of cells, which the frontend answers."""
 
 import pytest
-from conftest import TIMEOUT
-from test_life import by_message, by_signal
+
+from .conftest import TIMEOUT
+from .test_life import by_message, by_signal
 
 
 def asked(notebook):

@@ -6,8 +6,10 @@ import subprocess
 import sys
 
 import pytest
-from conftest import TIMEOUT
-from controller import SOURCES
+
+from tests.support import CLIENT
+
+from .conftest import TIMEOUT
 
 
 def command(*arguments, **environment):
@@ -110,7 +112,7 @@ def test_a_value_that_the_controller_refuses_is_told_in_the_cell(install, own_no
 
 def test_without_jupyter_it_says_what_to_install(tmp_path):
     (tmp_path / "ipykernel.py").write_text("raise ImportError('No module named ipykernel')")
-    done = command("install", PYTHONPATH=os.pathsep.join((str(tmp_path), SOURCES)))
+    done = command("install", PYTHONPATH=os.pathsep.join((str(tmp_path), str(CLIENT))))
     assert done.returncode == 1
     assert "pip install 'limpet[jupyter]'" in done.stderr and "Traceback" not in done.stderr
 

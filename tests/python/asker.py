@@ -2,8 +2,9 @@
 
 import queue
 
-import fake
 import msgpack
+
+from tests.support import wire
 
 
 class Cell:
@@ -20,7 +21,7 @@ class Cell:
         self.joined = queue.Queue()  # requests that have joined it
         self.answered = queue.Queue()  # bodies
         self.request = None
-        controller.on(fake.RUN, self.run).on(fake.ANSWER, self.answer)
+        controller.on(wire.RUN, self.run).on(wire.ANSWER, self.answer)
 
     def run(self, request):
         self.request = request
@@ -40,7 +41,7 @@ class Cell:
     def send(self, number):
         kind, name, value = self.questions[number - 1]
         payload = value if value is None or isinstance(value, bytes) else msgpack.packb(value)
-        self.request.send(fake.ASK, {"ask": number, "kind": kind, "name": name, "payload": payload})
+        self.request.send(wire.ASK, {"ask": number, "kind": kind, "name": name, "payload": payload})
 
     def answer(self, request):
         assert request.number == self.request.number

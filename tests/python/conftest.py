@@ -1,17 +1,7 @@
-import os
-import sys
-
+import limpet
 import pytest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import fake  # noqa: E402
-
-sys.path.insert(0, os.path.join(fake.ROOT, "clients", "python", "src"))
-import limpet  # noqa: E402
-
-
-def pytest_configure(config):
-    config.addinivalue_line("markers", "slow: makes a virtual environment")
+from tests.support import fake
 
 
 @pytest.fixture(autouse=True)

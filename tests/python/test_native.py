@@ -2,13 +2,15 @@
 
 import random
 
-import fake
 import limpet
 import msgpack
 import pytest
 from limpet import _pure, _transport, _wire, _zmtp, results
-from test_protocol import plain, vectors
-from test_zmtp import OPENING, greeting, ready
+
+from tests.support import fake
+
+from .test_protocol import plain, vectors
+from .test_zmtp import OPENING, greeting, ready
 
 LIMIT = 1 << 20
 NATIVE = pytest.param(_transport.Wire, id="native", marks=pytest.mark.skipif(not _transport.NATIVE, reason="not built"))
@@ -195,6 +197,6 @@ def test_a_wire_that_a_thread_waits_with_is_no_other_threads(client, controller)
 
     session = client.open("a")
     wire = client._local.connection._wire
-    controller.on(fake.RUN, run)
+    controller.on(wire.RUN, run)
     assert session.run("1").ok
     assert seen == ["another thread waits with this connection"]

@@ -4,13 +4,15 @@ import asyncio
 import socket
 import threading
 
-import both
-import fake
 import limpet
 import pytest
 from limpet import _recovery, _wire
 from limpet._address import Endpoint, connected
 from limpet._recovery import Attempts, ConnectionLost
+
+from tests.support import fake, wire
+
+from . import both
 
 
 @pytest.fixture(params=both.KINDS)
@@ -45,41 +47,41 @@ def dying(controller):
 
 
 ASKED_AGAIN = {
-    fake.OPEN: lambda client, session: client.open("b").name,
-    fake.SESSIONS: lambda client, session: client.sessions(),
-    fake.RESULT: lambda client, session: client.result(fake.RUN_ID).run_id,
-    fake.GET: lambda client, session: session.get("f", "/dev/null"),
-    fake.INTERRUPT: lambda client, session: session.interrupt(),
-    fake.CLOSE: lambda client, session: session.close(),
-    fake.CHECKPOINTS: lambda client, session: session.checkpoints(),
-    fake.NAMESPACE: lambda client, session: session.namespace(),
-    fake.RUN: lambda client, session: session.run("x").result,
+    wire.OPEN: lambda client, session: client.open("b").name,
+    wire.SESSIONS: lambda client, session: client.sessions(),
+    wire.RESULT: lambda client, session: client.result(fake.RUN_ID).run_id,
+    wire.GET: lambda client, session: session.get("f", "/dev/null"),
+    wire.INTERRUPT: lambda client, session: session.interrupt(),
+    wire.CLOSE: lambda client, session: session.close(),
+    wire.CHECKPOINTS: lambda client, session: session.checkpoints(),
+    wire.NAMESPACE: lambda client, session: session.namespace(),
+    wire.RUN: lambda client, session: session.run("x").result,
 }
 
 ONCE = {
-    fake.RESET: lambda session: session.reset(),
-    fake.PUT: lambda session: session.put(b"", "f"),
-    fake.CHECKPOINT: lambda session: session.checkpoint(),
-    fake.ROLLBACK: lambda session: session.rollback("c1"),
-    fake.DROP: lambda session: session.drop("c1"),
-    fake.BRANCH: lambda session: session.branch("b"),
-    fake.COMMIT: lambda session: session.commit("b"),
+    wire.RESET: lambda session: session.reset(),
+    wire.PUT: lambda session: session.put(b"", "f"),
+    wire.CHECKPOINT: lambda session: session.checkpoint(),
+    wire.ROLLBACK: lambda session: session.rollback("c1"),
+    wire.DROP: lambda session: session.drop("c1"),
+    wire.BRANCH: lambda session: session.branch("b"),
+    wire.COMMIT: lambda session: session.commit("b"),
 }
 
 
 def test_every_request_is_one_or_the_other():
-    requests = set(range(fake.OPEN, fake.NAMESPACE + 1)) - {fake.SHUTDOWN}
+    requests = set(range(wire.OPEN, wire.NAMESPACE + 1)) - {wire.SHUTDOWN}
     assert ASKED_AGAIN.keys() | ONCE.keys() == requests
-    assert _recovery._ONCE.keys() == ONCE.keys() | {fake.SHUTDOWN}
+    assert _recovery._ONCE.keys() == ONCE.keys() | {wire.SHUTDOWN}
 
 
 @pytest.mark.parametrize("kind", ASKED_AGAIN)
 def test_what_does_no_harm_is_asked_again(client, controller, dying, kind):
     session = client.open("a")
     successor = dying(kind)
-    successor.on(fake.SESSIONS, lambda request: request.reply(controller={}, sessions=[]))
-    successor.on(fake.RESULT, lambda request: request.reply(record=fake.record()))
-    successor.on(fake.GET, lambda request: request.reply(data=b"", size=0))
+    successor.on(wire.SESSIONS, lambda request: request.reply(controller={}, sessions=[]))
+    successor.on(wire.RESULT, lambda request: request.reply(record=fake.record()))
+    successor.on(wire.GET, lambda request: request.reply(data=b"", size=0))
     ASKED_AGAIN[kind](client, session)
     assert successor.bodies(kind) == [controller.bodies(kind)[-1]]
 
@@ -95,7 +97,7 @@ def test_what_may_do_harm_is_not_asked_again(client, dying, kind):
 
 
 @pytest.mark.parametrize("kind", both.KINDS)
-@pytest.mark.parametrize("asked", [fake.SESSIONS, fake.RESULT, fake.CHECKPOINTS, fake.RUN])
+@pytest.mark.parametrize("asked", [wire.SESSIONS, wire.RESULT, wire.CHECKPOINTS, wire.RUN])
 def test_nobody_comes(controller, kind, asked):
     with both.client(kind, controller.path, reconnect_timeout=0.1) as client:
         session = client.open("a")
@@ -113,17 +115,17 @@ def test_nobody_comes(controller, kind, asked):
 )
 def test_a_session_that_ended_meanwhile_is_told_and_nothing_runs(client, dying, number, name, error):
     session = client.open("a")
-    successor = dying(fake.RUN)
-    successor.on(fake.RUN, lambda request: request.fail(number, name, "its container is gone"))
+    successor = dying(wire.RUN)
+    successor.on(wire.RUN, lambda request: request.fail(number, name, "its container is gone"))
     with pytest.raises(error, match="its container is gone"):
         session.run("x")
-    assert len(successor.bodies(fake.RUN)) == 1 and successor.bodies(fake.OPEN) == []
-    assert successor.bodies(fake.RUN)[0]["instance"] == session.instance
+    assert len(successor.bodies(wire.RUN)) == 1 and successor.bodies(wire.OPEN) == []
+    assert successor.bodies(wire.RUN)[0]["instance"] == session.instance
 
 
 def test_a_controller_that_is_not_ready_yet_is_asked_again(client, dying):
     session, answers = client.open("a"), []
-    successor = dying(fake.RUN)
+    successor = dying(wire.RUN)
 
     def run(request):
         answers.append(request)
@@ -132,7 +134,7 @@ def test_a_controller_that_is_not_ready_yet_is_asked_again(client, dying):
         else:
             request.record(result="42")
 
-    successor.on(fake.RUN, run)
+    successor.on(wire.RUN, run)
     assert session.run("x").result == "42"
 
 
@@ -143,15 +145,15 @@ def test_a_connection_that_ended_long_ago_is_made_again(client, controller):
     successor.start()
     try:
         assert session.checkpoint().id == "c1"
-        assert len(successor.bodies(fake.CHECKPOINT)) == 1
+        assert len(successor.bodies(wire.CHECKPOINT)) == 1
     finally:
         successor.stop()
 
 
 def test_shutdown_waits_for_nobody(client, controller):
     session = client.open("a")
-    controller.on(fake.SHUTDOWN, lambda request: controller.do(controller._end))
-    stopper = threading.Thread(target=lambda: (controller.wait(fake.SHUTDOWN), controller.stop()))
+    controller.on(wire.SHUTDOWN, lambda request: controller.do(controller._end))
+    stopper = threading.Thread(target=lambda: (controller.wait(wire.SHUTDOWN), controller.stop()))
     stopper.start()
     with pytest.raises(limpet.Unavailable, match="whether the shutdown was carried out is unknown"):
         client.shutdown()
@@ -292,7 +294,7 @@ def test_a_cancelled_task_leaves_the_others_connecting(controller):
             assert (await second).name == "b"
 
     asyncio.run(main())
-    assert len(controller.bodies(fake.HELLO)) == 1
+    assert len(controller.bodies(wire.HELLO)) == 1
 
 
 def test_close_ends_connecting(full):

@@ -7,7 +7,8 @@ import zipfile
 
 import limpet
 import pytest
-from fake import ROOT
+
+from tests.support import ROOT
 
 NEEDS_TOMLLIB = pytest.mark.skipif(sys.version_info < (3, 11), reason="reads pyproject.toml with tomllib")
 PROJECT = os.path.join(ROOT, "clients", "python")

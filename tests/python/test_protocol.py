@@ -5,12 +5,12 @@ import json
 import os
 import re
 
-import fake
 import limpet
 import msgpack
 import pytest
-from fake import ROOT
 from limpet import _requests, _wire, errors
+
+from tests.support import ROOT, fake
 
 
 def read(*path):

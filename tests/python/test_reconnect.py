@@ -6,9 +6,10 @@ import sys
 import textwrap
 import threading
 
-import fake
 import limpet
 import pytest
+
+from tests.support import ROOT, fake, wire
 
 
 @pytest.fixture
@@ -25,29 +26,29 @@ def replace(controller, successor):
 
 
 def test_a_call_is_asked_again_with_its_run_id(session, controller, successor):
-    controller.on(fake.RUN, lambda request: None)
-    successor.on(fake.RUN, lambda request: request.record(result="from the second"))
+    controller.on(wire.RUN, lambda request: None)
+    successor.on(wire.RUN, lambda request: request.record(result="from the second"))
     results = []
     thread = threading.Thread(target=lambda: results.append(session.run("x", timeout=9)))
     thread.start()
-    controller.wait(fake.RUN)
+    controller.wait(wire.RUN)
     replace(controller, successor)
     thread.join(10)
     assert results[0].result == "from the second"
-    assert successor.bodies(fake.RUN) == controller.bodies(fake.RUN)
+    assert successor.bodies(wire.RUN) == controller.bodies(wire.RUN)
 
 
 def test_output_that_was_missed_comes_from_the_record(session, controller, successor):
     def first(request):
-        request.send(fake.OUTPUT, {"stream": 1, "data": b"one\n"})
-        request.send(fake.DISPLAY, display("1"))
+        request.send(wire.OUTPUT, {"stream": 1, "data": b"one\n"})
+        request.send(wire.DISPLAY, display("1"))
 
     def display(name):
         return {"data": {"text/plain": name}, "metadata": {}, "display_id": None, "is_result": False}
 
-    controller.on(fake.RUN, first)
+    controller.on(wire.RUN, first)
     successor.on(
-        fake.RUN,
+        wire.RUN,
         lambda request: request.record(
             stdout="one\ntwo\n", stderr="e", displays=[display("1"), display("2")]
         ),
@@ -68,7 +69,7 @@ def test_output_that_was_missed_comes_from_the_record(session, controller, succe
     replace(controller, successor)
     thread.join(10)
     assert (stdout, stderr, shown) == (["one\n", "two\n"], ["e"], ["1", "2"])
-    assert "stream" not in successor.bodies(fake.RUN)[0]
+    assert "stream" not in successor.bodies(wire.RUN)[0]
 
 
 def test_the_first_connection_is_not_waited_for(tmp_path):
@@ -78,16 +79,16 @@ def test_the_first_connection_is_not_waited_for(tmp_path):
 
 
 def test_unavailable_as_an_answer_is_not_asked_again(session, controller):
-    controller.on(fake.RUN, lambda request: request.fail(1203, "Unavailable", "shutting down"))
+    controller.on(wire.RUN, lambda request: request.fail(1203, "Unavailable", "shutting down"))
     with pytest.raises(limpet.Unavailable, match="shutting down"):
         session.run("x")
-    assert len(controller.bodies(fake.RUN)) == 1
+    assert len(controller.bodies(wire.RUN)) == 1
 
 
 LIMPETD = """\
     #!{python}
     import os, sys
-    sys.path.insert(0, {here!r})
+    sys.path.insert(0, {root!r})
     with open({log!r}, "a") as log:
         print(*sys.argv[1:], os.environ.get("LIMPET_SOCKET"), file=log)
     ready, tell = os.pipe()
@@ -95,9 +96,9 @@ LIMPETD = """\
         os.close(tell)
         os.read(ready, 1)
         sys.exit(0)
-    import fake
+    from tests.support import fake, wire
     controller = fake.Controller({path!r}).start()
-    controller.on(fake.SHUTDOWN, lambda request: (request.reply(), controller._end()))
+    controller.on(wire.SHUTDOWN, lambda request: (request.reply(), controller._end()))
     os.write(tell, b"x")
     os.close(tell)
     controller._thread.join()
@@ -115,7 +116,7 @@ def limpetd(tmp_path):
     """A limpetd that --detach starts, for clients of tmp_path/limpet.sock."""
     text = LIMPETD.format(
         python=sys.executable,
-        here=os.path.dirname(fake.__file__),
+        root=str(ROOT),
         log=str(tmp_path / "log"),
         path=str(tmp_path / "limpet.sock"),
     )
@@ -155,8 +156,8 @@ def test_autostart_at_a_given_address(tmp_path, monkeypatch, limpetd):
 
 def test_a_call_starts_the_next_controller(tmp_path, controller, limpetd, monkeypatch):
     monkeypatch.setenv("LIMPETD", limpetd)
-    controller.on(fake.RUN, lambda request: None)
-    stopper = threading.Thread(target=lambda: (controller.wait(fake.RUN), controller.stop()))
+    controller.on(wire.RUN, lambda request: None)
+    stopper = threading.Thread(target=lambda: (controller.wait(wire.RUN), controller.stop()))
     stopper.start()
     with limpet.Client(controller.path, autostart=True) as client:
         assert client.run("1").ok

@@ -3,9 +3,10 @@ import dataclasses
 import json
 import pickle
 
-import fake
 import limpet
 import pytest
+
+from tests.support import fake
 
 FULL = fake.record(
     execution_count=7,

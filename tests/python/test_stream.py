@@ -1,9 +1,10 @@
 """Callbacks while a call runs: text, displays, credit, nested requests, callbacks that raise."""
 
-import fake
 import limpet
 import pytest
 from limpet._stream import Stream
+
+from tests.support import fake, wire
 
 
 def streaming(*events, **record):
@@ -19,7 +20,7 @@ def streaming(*events, **record):
 
 
 def out(data, stream=1):
-    return fake.OUTPUT, {"stream": stream, "data": data}
+    return wire.OUTPUT, {"stream": stream, "data": data}
 
 
 PLOT = {"data": {"image/png": b"\x89"}, "metadata": {}, "display_id": "d", "is_result": False}
@@ -27,7 +28,7 @@ PLOT = {"data": {"image/png": b"\x89"}, "metadata": {}, "display_id": "d", "is_r
 
 def test_text_is_decoded_across_events(session, controller):
     events = [out(b"a\xc3"), out(b"\xa4b"), out(b"err", 2), out(b"\xff"), out(b"\xe2\x82")]
-    controller.on(fake.RUN, streaming(*events))
+    controller.on(wire.RUN, streaming(*events))
     stdout, stderr = [], []
     session.run("1", on_stdout=stdout.append, on_stderr=stderr.append)
     assert stdout == ["a", "äb", "�", "�"]
@@ -36,7 +37,7 @@ def test_text_is_decoded_across_events(session, controller):
 
 def test_displays(session, controller):
     controller.on(
-        fake.RUN, streaming((fake.DISPLAY, PLOT), (fake.DISPLAY, {**PLOT, "update": True}), displays=[PLOT])
+        wire.RUN, streaming((wire.DISPLAY, PLOT), (wire.DISPLAY, {**PLOT, "update": True}), displays=[PLOT])
     )
     shown = []
     result = session.run("1", on_display=shown.append)
@@ -46,11 +47,11 @@ def test_displays(session, controller):
 
 def test_without_callbacks_nothing_streams(session, controller):
     session.run("1")
-    assert "stream" not in controller.bodies(fake.RUN)[0]
+    assert "stream" not in controller.bodies(wire.RUN)[0]
 
 
 def test_one_callback_is_enough(session, controller):
-    controller.on(fake.RUN, streaming(out(b"x"), out(b"y", 2), (fake.DISPLAY, PLOT)))
+    controller.on(wire.RUN, streaming(out(b"x"), out(b"y", 2), (wire.DISPLAY, PLOT)))
     for name in ("on_stdout", "on_stderr", "on_display"):
         got = []
         session.run("1", **{name: got.append})
@@ -58,12 +59,12 @@ def test_one_callback_is_enough(session, controller):
 
 
 def test_credit_comes_back_every_16_events(session, controller):
-    controller.on(fake.RUN, streaming(*[out(b"x", 1 + i % 2) for i in range(50)]))
+    controller.on(wire.RUN, streaming(*[out(b"x", 1 + i % 2) for i in range(50)]))
     session.run("1", on_stderr=lambda text: None)
     session.interrupt()  # answered after every credit has been taken
-    assert controller.bodies(fake.CREDIT) == [{"count": 16}] * 3
-    run = next(request for request in controller.requests if request.kind == fake.RUN)
-    credits = [request for request in controller.requests if request.kind == fake.CREDIT]
+    assert controller.bodies(wire.CREDIT) == [{"count": 16}] * 3
+    run = next(request for request in controller.requests if request.kind == wire.RUN)
+    credits = [request for request in controller.requests if request.kind == wire.CREDIT]
     assert {request.number for request in credits} == {run.number}
 
 
@@ -81,7 +82,7 @@ def test_callbacks_may_use_the_client(session, client, controller):
             request.send(*out(b"inner"))
             request.record(result="inner")
 
-    controller.on(fake.RUN, handle)
+    controller.on(wire.RUN, handle)
     other, seen = client.open("b"), []
 
     def on_stdout(text):
@@ -111,7 +112,7 @@ class Noted:
 
 def test_a_nested_request_lets_an_answer_that_is_being_sent_go_first(session, client, controller):
     """Answers come from other threads: neither may get into the middle of the other."""
-    controller.on(fake.RUN, streaming(out(b"1")))
+    controller.on(wire.RUN, streaming(out(b"1")))
     connection = client._local.connection
     connection._sending, seen = Noted(connection._sending), []
 
@@ -131,9 +132,9 @@ def test_a_callback_that_raises_interrupts_the_call(session, controller, error):
     def run(request):
         request.send(*out(b"x"))
 
-    controller.on(fake.RUN, run)
-    controller.on(fake.INTERRUPT, lambda request: request.reply(interrupted=True))
-    controller.on(fake.RESULT, lambda request: request.reply(record=fake.record(status="interrupted")))
+    controller.on(wire.RUN, run)
+    controller.on(wire.INTERRUPT, lambda request: request.reply(interrupted=True))
+    controller.on(wire.RESULT, lambda request: request.reply(record=fake.record(status="interrupted")))
 
     def on_stdout(text):
         raise error
@@ -142,23 +143,23 @@ def test_a_callback_that_raises_interrupts_the_call(session, controller, error):
         session.run("1", on_stdout=on_stdout)
     assert caught.value is error
     assert caught.value.limpet_result.status == "interrupted"
-    run_id = controller.bodies(fake.RUN)[0]["run_id"]
-    assert controller.bodies(fake.INTERRUPT) == controller.bodies(fake.RESULT) == [{"run_id": run_id}]
+    run_id = controller.bodies(wire.RUN)[0]["run_id"]
+    assert controller.bodies(wire.INTERRUPT) == controller.bodies(wire.RESULT) == [{"run_id": run_id}]
 
 
 @pytest.mark.parametrize(
     "event",
     [
-        (fake.OUTPUT, {}),
-        (fake.OUTPUT, {"stream": 3, "data": b"x"}),
-        (fake.OUTPUT, {"stream": 1, "data": "text"}),
-        (fake.OUTPUT, {"stream": [], "data": b""}),
-        (fake.DISPLAY, {}),
+        (wire.OUTPUT, {}),
+        (wire.OUTPUT, {"stream": 3, "data": b"x"}),
+        (wire.OUTPUT, {"stream": 1, "data": "text"}),
+        (wire.OUTPUT, {"stream": [], "data": b""}),
+        (wire.DISPLAY, {}),
         (99, {}),
     ],
 )
 def test_malformed_events_are_a_mismatch(session, controller, event):
-    controller.on(fake.RUN, streaming(event))
+    controller.on(wire.RUN, streaming(event))
     with pytest.raises(limpet.ProtocolMismatch):
         session.run("1", on_stdout=lambda text: None)
 
@@ -224,7 +225,7 @@ def test_only_the_stream_that_was_cut_is_counted():
 
 
 def shown(text, display_id=None, update=False):
-    return fake.DISPLAY, {
+    return wire.DISPLAY, {
         "data": {"text/plain": text},
         "metadata": {},
         "display_id": display_id,
@@ -242,7 +243,7 @@ def test_displays_that_were_missed_or_changed_meanwhile():
 
 @pytest.mark.parametrize("wait", [False, True])
 def test_displays_that_were_taken_back(wait):
-    back = (fake.DISPLAY, {**shown("", None)[1], "data": {}, "metadata": {"wait": wait}, "update": True})
+    back = (wire.DISPLAY, {**shown("", None)[1], "data": {}, "metadata": {"wait": wait}, "update": True})
     outage = Outage(shown("a", None), shown("b", None), back, shown("c", None), shown("d", None))
     rest = outage.end(displays=[shown(text, None)[1] for text in ("c", "d", "e")])
     assert [display.data["text/plain"] for display in rest] == ["e"]

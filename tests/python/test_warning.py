@@ -3,9 +3,10 @@
 import asyncio
 import warnings
 
-import fake
 import limpet
 import pytest
+
+from tests.support import fake, wire
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ ONCE = [("it does not isolate", __file__)]
     ],
 )
 def test_of_the_blocking_client(controller, use):
-    controller.on(fake.SESSIONS, lambda request: request.reply(controller={}, sessions=[]))
+    controller.on(wire.SESSIONS, lambda request: request.reply(controller={}, sessions=[]))
 
     def make():
         with limpet.Client(controller.path) as client:

@@ -2,16 +2,16 @@
 
 import dataclasses
 import inspect
-import pathlib
 import re
 import sys
 from typing import Union
 
 import pytest
-import schemas
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "clients/python/src"))
+from tests.support import ROOT
+
+from . import schemas
+
 DOC = (ROOT / "proto/PROTOCOL.md").read_text("utf-8")
 SCHEMAS = schemas.read()
 STRUCTS = {schema.struct: schema for schema in SCHEMAS.values()}

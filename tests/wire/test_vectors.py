@@ -5,7 +5,8 @@ import pathlib
 import re
 
 import pytest
-import rawpack
+
+from . import rawpack
 
 PROTO = pathlib.Path(__file__).resolve().parents[2] / "proto"
 VECTORS = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(PROTO.glob("vectors/*.json"))}

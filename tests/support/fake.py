@@ -3,21 +3,31 @@
 import os
 import queue
 import socket
-import sys
 import threading
 
 import msgpack
 import zmq
 
-HELLO, REPLY, ERROR = 1, 2, 3
-OPEN, RUN, INTERRUPT, RESET, CLOSE = 10, 11, 12, 13, 14
-SESSIONS, RESULT, PUT, GET, SHUTDOWN = 15, 16, 17, 18, 19
-CHECKPOINT, CHECKPOINTS, ROLLBACK, DROP, BRANCH, COMMIT, NAMESPACE = 20, 21, 22, 23, 24, 25, 26
-OUTPUT, DISPLAY, CREDIT, ASK, ANSWER = 40, 41, 42, 43, 44
-
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
-from newer import newer  # noqa: E402
+from .newer import newer
+from .wire import (
+    BRANCH,
+    CHECKPOINT,
+    CHECKPOINTS,
+    CLOSE,
+    COMMIT,
+    CREDIT,
+    DROP,
+    ERROR,
+    HELLO,
+    INTERRUPT,
+    NAMESPACE,
+    OPEN,
+    REPLY,
+    RESET,
+    ROLLBACK,
+    RUN,
+    SHUTDOWN,
+)  # fmt: skip
 
 RUN_ID = "00112233445566778899aabbccddeeff"
 

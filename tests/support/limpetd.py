@@ -1,0 +1,131 @@
+"""Real controllers, each in a directory of its own.
+
+LIMPETD is the path of limpetd (LIMPET_BUILD a directory that has it); the other LIMPET_* variables of limpetd
+(LIMPET_IMAGE, LIMPET_DOCKER_SOCKET …) reach it as they are.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import warnings
+
+import limpet
+import pytest
+
+START = STOP = 120  # seconds
+IMAGES = os.environ.get("LIMPET_TEST_IMAGES", "/var/lib/limpet/images")  # built by `limpet image build`
+
+
+def make_directory():
+    """One for a controller, with the images. Its name is short: socket paths are limited."""
+    directory = tempfile.mkdtemp(prefix="limpet-")
+    os.mkdir(os.path.join(directory, "state"), 0o700)
+    os.symlink(IMAGES, os.path.join(directory, "state", "images"))
+    return directory
+
+
+class Limpetd:
+    """A controller that its test starts and ends."""
+
+    def __init__(self, engine="local"):
+        self.engine = engine
+        self.isolates = engine != "local"
+        self.program = os.environ.get("LIMPETD") or shutil.which(
+            "limpetd", path=os.environ.get("LIMPET_BUILD")
+        )
+        if not self.program:
+            pytest.fail("limpetd is not in PATH; set LIMPETD to its path")
+        self.directory = make_directory()
+        self.socket = os.path.join(self.directory, "limpet.sock")
+        self.log = os.path.join(self.directory, "log")
+        self.process = None
+        self.run_as = {}  # of subprocess.Popen: user, group, extra_groups
+
+    def command(self, *more):
+        return [
+            self.program, "--engine", self.engine, "--state-dir", os.path.join(self.directory, "state"),
+            "--runtime-dir", os.path.join(self.directory, "run"), "--socket", self.socket, *more,
+        ]  # fmt: skip
+
+    def start(self, *more):
+        """Without spares unless LIMPET_POOL says otherwise: most tests are about one container."""
+        environment = {"LIMPET_POOL": "0"} | os.environ
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(self.command(*more), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, **self.run_as)
+        end = time.monotonic() + START
+        while time.monotonic() < end and self.process.poll() is None:
+            try:
+                self.sessions()
+                return self
+            except limpet.Unavailable:
+                time.sleep(0.05)
+        pytest.fail(f"limpetd did not start: {self.said()}")
+
+    def client(self, **options):
+        return limpet.Client(self.socket, autostart=False, **options)
+
+    def sessions(self):
+        """By name."""
+        with warnings.catch_warnings(), self.client() as client:
+            warnings.simplefilter("ignore")
+            return {row.session: row for row in client.sessions()}
+
+    def said(self):
+        with open(self.log, encoding="utf-8", errors="replace") as log:
+            return log.read()[-4000:]
+
+    def stop(self):
+        """Ends it in order; returns its exit status."""
+        if self.process is None:
+            return 0
+        self.process.terminate()
+        try:
+            return self.process.wait(STOP)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def kill(self):
+        """Ends it as a crash does: its sessions are left to the next one."""
+        self.process.kill()
+        self.process.wait()
+        self.process = None
+
+    def leftovers(self):
+        """Processes of this machine that were started with our directory."""
+        found = {}
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    command = file.read().replace(b"\0", b" ").decode("utf-8", "replace")
+            except OSError:
+                continue
+            if self.directory in command:
+                found[int(pid)] = command
+        return found
+
+    def remove(self):
+        for pid in self.leftovers():
+            os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def running(engine="local"):
+    """One that runs; in the end nothing of it may be left."""
+    controller = Limpetd(engine)
+    try:
+        controller.start()
+        yield controller
+        status = controller.stop()
+        assert status == 0, f"limpetd ended with {status}: {controller.said()}"
+        assert not os.path.exists(controller.socket)
+        assert controller.leftovers() == {}
+    finally:
+        controller.stop()
+        controller.remove()
