@@ -44,7 +44,7 @@ def answers(limpet, *questions, input=b"", arguments=("-c", "1")):
     cell = Cell(*questions)
     with FakeController(limpet.socket, **cell.handlers()) as controller:
         result = limpet("run", *arguments, input=input)
-        assert controller.wait_for("run").body.get("asks") == "pause"
+        assert controller.wait("run").body.get("asks") == "pause"
     assert [answer["ask"] for answer in cell.answers] == list(range(7, 7 + len(questions)))
     return [msgpack.unpackb(a["payload"]) if "payload" in a else a["error"] for a in cell.answers], result
 
@@ -90,7 +90,7 @@ def test_json_asks_as_well(limpet):
 def test_code_from_standard_input_leaves_no_lines(limpet):
     with FakeController(limpet.socket, run=lambda request: request.reply(**record())) as controller:
         assert limpet("run", "-", input=b"1\n").returncode == 0
-        assert "asks" not in controller.wait_for("run").body
+        assert "asks" not in controller.wait("run").body
 
 
 def test_answers_while_output_streams(limpet):
@@ -112,7 +112,7 @@ def test_answers_while_output_streams(limpet):
     cell = Cell()
     with FakeController(limpet.socket, run=run, answer=answer) as controller:
         result = limpet("run", "-c", "1", input=b"a\nb\n")
-        assert sum(request.body["count"] for request in controller.all("credit")) > 200 - 64
+        assert sum(body["count"] for body in controller.bodies("credit")) > 200 - 64
     assert cell.answers == ["a", "b"]
     assert result.out.split() == [str(number) for number in range(200)]
 
@@ -129,7 +129,7 @@ def test_an_answer_that_was_lost_is_given_again(limpet):
     process = limpet.start("run", "-c", "1", stdin=-1)
     process.stdin.write(b"once\n")
     process.stdin.flush()
-    first.thread.join(20)
+    first.wait_for_end()
     first.stop()
     cell = Cell(("input",))
     with FakeController(limpet.socket, **cell.handlers()):

@@ -12,7 +12,7 @@ from .fake_controller import FakeController, record
 
 def test_options_differ(limpet):
     def differ(request):
-        request.error(1103, "OptionsDiffer", "session 'a' has another memory", options=["memory"])
+        request.fail(1103, "OptionsDiffer", "session 'a' has another memory", options=["memory"])
 
     with FakeController(limpet.socket, open=differ):
         result = limpet("open", "--memory", "2g", "a")
@@ -20,7 +20,7 @@ def test_options_differ(limpet):
 
 
 def test_an_error_of_a_newer_controller_keeps_its_name(limpet):
-    with FakeController(limpet.socket, run=lambda request: request.error(1999, "Tired", "come back tomorrow")):
+    with FakeController(limpet.socket, run=lambda request: request.fail(1999, "Tired", "come back tomorrow")):
         result = limpet("run", "-c", "1")
     assert (result.returncode, result.err) == (125, "limpet: Unknown: Tired: come back tomorrow\n")
 
@@ -41,7 +41,7 @@ def reply_of(body):
     lambda request: request.raw(b"\xdd\xff\xff\xff\xff"),
     lambda request: request.send("hello", {}),
     lambda request: request.send("error", {}),
-    lambda request: request.error(0, "", ""),
+    lambda request: request.fail(0, "", ""),
     lambda request: request.send("output", {"stream": 0, "data": b"x"}),
     lambda request: request.send("output", {"stream": 3, "data": b"x"}),
     lambda request: request.send("output", {"stream": 1, "data": "text"}),

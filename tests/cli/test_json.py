@@ -42,7 +42,7 @@ def test_json_has_every_field_as_it_came(limpet):
 def test_json_does_not_stream(limpet):
     with running(limpet) as controller:
         limpet("run", "--json", "-c", "1")
-        assert controller.wait_for("run").body["stream"] is False
+        assert controller.wait("run").body["stream"] is False
 
 
 def test_json_numbers_that_json_lacks(limpet):

@@ -58,8 +58,8 @@ def test_run(program, tmp_path):
 
     with FakeController(tmp_path / "s", run=run, interrupt=interrupt) as controller:
         lines = output(program, tmp_path / "s", "run")
-        assert controller.wait_for("run").body["code"] == "1\0two"
-        assert controller.wait_for("interrupt").body == {"run_id": RUN_ID}
+        assert controller.wait("run").body["code"] == "1\0two"
+        assert controller.wait("interrupt").body == {"run_id": RUN_ID}
     assert lines == [
         "context: output 2 x",
         "context: display update=0" + VALUES,
@@ -79,7 +79,7 @@ def test_result(program, tmp_path):
                                         error={"name": "Exited", "message": "m", "traceback": ""}))) as controller:
         assert output(program, tmp_path / "s", "result") == [
             "run exited 4/2 count=1", "stdout=o result=none", "exit code 3"]
-        assert controller.wait_for("result").body == {"run_id": "run", "timeout": None}
+        assert controller.wait("result").body == {"run_id": "run", "timeout": None}
 
 
 def test_result_of_a_call_that_runs(program, tmp_path):
@@ -88,7 +88,7 @@ def test_result_of_a_call_that_runs(program, tmp_path):
 
 
 def test_errors_have_number_name_and_message(program, tmp_path):
-    with FakeController(tmp_path / "s", result=lambda request: request.error(1105, "NoSuchRun", "what run?")):
+    with FakeController(tmp_path / "s", result=lambda request: request.fail(1105, "NoSuchRun", "what run?")):
         assert output(program, tmp_path / "s", "result") == ["1105 NoSuchRun: what run?"]
     assert output(program, tmp_path / "s", "result") == [
         f"1203 Unavailable: no controller listens at {tmp_path}/s"]
@@ -119,7 +119,7 @@ def test_state(program, tmp_path):
     handlers = {kind: lambda request, body=body: request.reply(**body) for kind, body in replies.items()}
     with FakeController(tmp_path / "s", **handlers) as controller:
         lines = output(program, tmp_path / "s", "state")
-        sent = {request.kind: request.body for request in controller.requests.queue}
+        sent = {request.kind: request.body for request in controller.requests}
     assert lines[:-2] == [
         "c2 n a 7 1.5 0 1 4096 c1", "dropped c0", "dropped c00",
         "1 checkpoint", "c1 none a 7 1.5 1 0 4096 none",

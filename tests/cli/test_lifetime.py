@@ -24,12 +24,12 @@ def test_a_controller_that_comes_back_is_asked_again(limpet):
 
     with FakeController(limpet.socket, run=start) as first:
         process = limpet.start("run", "-c", "1")
-        run_id = first.wait_for("run").body["run_id"]
+        run_id = first.wait("run").body["run_id"]
         assert process.stdout.readline() == b"one\n"
     events = [(1, b"one\n"), (1, b"two\n")]
     with FakeController(limpet.socket, run=streaming(*events, stdout="one\ntwo\n", stdout_bytes=8)) as second:
         out, err = process.communicate(timeout=60)
-        assert second.wait_for("run").body["run_id"] == run_id
+        assert second.wait("run").body["run_id"] == run_id
     assert (process.returncode, out, err) == (0, b"two\n", b"")
 
 
@@ -38,9 +38,9 @@ def test_ctrl_c_survives_the_controller(limpet):
     with FakeController(limpet.socket, run=lambda request: None,
                         interrupt=lambda request: request.controller.vanish()) as first:
         process = limpet.start("run", "-c", "1")
-        first.wait_for("run")
+        first.wait("run")
         process.send_signal(signal.SIGINT)
-        first.wait_for("interrupt")
+        first.wait("interrupt")
     pending = []
     error = {"name": "KeyboardInterrupt", "message": "", "traceback": ""}
     with FakeController(limpet.socket, run=pending.append, interrupt=lambda request: pending[0].reply(
@@ -95,7 +95,7 @@ def test_several_clients_start_one_controller(limpet, limpetd):
 def test_autostart_after_the_controller_died_in_mid_call(limpet, limpetd):
     with FakeController(limpet.socket, run=lambda request: request.controller.vanish()) as first:
         result = limpet("run", "-c", "1", environment={"LIMPET_AUTOSTART": "1", "LIMPETD": str(limpetd)})
-        first.wait_for("run")
+        first.wait("run")
     assert (result.returncode, result.out) == (0, "autostarted\n")
 
 

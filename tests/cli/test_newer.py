@@ -55,7 +55,7 @@ def test_a_record_and_its_events(program, tmp_path):  # noqa: F811
 
 
 def test_errors(program, tmp_path):  # noqa: F811
-    with newer(tmp_path / "s", result=lambda request: request.error(1105, "NoSuchRun", "what run?")):
+    with newer(tmp_path / "s", result=lambda request: request.fail(1105, "NoSuchRun", "what run?")):
         assert output(program, tmp_path / "s", "result") == ["1105 NoSuchRun: what run?"]
 
 

@@ -14,7 +14,7 @@ from .fake_controller import FakeController, record, running, streaming
 def test_run_asks_for_a_container_of_its_own(limpet):
     with running(limpet) as controller:
         assert limpet("run", "-c", "x = 41").returncode == 0
-        body = controller.wait_for("run").body
+        body = controller.wait("run").body
     assert body["session"] is None
     assert body["code"] == "x = 41"
     assert re.fullmatch("[0-9a-f]{32}", body["run_id"])
@@ -26,7 +26,7 @@ def test_run_asks_for_a_container_of_its_own(limpet):
 def test_hello_comes_first(limpet):
     with running(limpet) as controller:
         limpet("run", "-c", "1")
-        hello = controller.requests.get(timeout=20)
+        hello = controller.requests[0]
     assert hello.kind == "hello"
     assert hello.body == {"protocol": 1, "peer": "limpet-c/0.1.0"}
 
@@ -35,7 +35,7 @@ def test_every_run_has_an_id_of_its_own(limpet):
     with running(limpet) as controller:
         limpet("run", "-c", "1")
         limpet("run", "-c", "1")
-        assert controller.wait_for("run").body["run_id"] != controller.wait_for("run").body["run_id"]
+        assert controller.wait("run").body["run_id"] != controller.wait("run").body["run_id"]
 
 
 def test_options_of_an_ephemeral_run(limpet):
@@ -46,7 +46,7 @@ def test_options_of_an_ephemeral_run(limpet):
                      "B=x=y", "--env", "A=2", "--ttl", "0", "--network", "none", "--image", "i",
                      "--checkpoint", "off", "-t", "2.5"]
         assert limpet("run", *arguments, "-c", "1").returncode == 0
-        body = controller.wait_for("run").body
+        body = controller.wait("run").body
     assert body["timeout"] == 2.5
     assert body["options"] == {
         "timeout": None, "memory": "512m", "cpus": 0.5, "pids": 9, "disk": "2g", "files": 500,
@@ -57,8 +57,8 @@ def test_options_of_an_ephemeral_run(limpet):
 def test_run_in_a_session_opens_it(limpet):
     with running(limpet) as controller:
         assert limpet("run", "-s", "a", "--memory", "1g", "-c", "1").returncode == 0
-        opened = controller.wait_for("open").body
-        body = controller.wait_for("run").body
+        opened = controller.wait("open").body
+        body = controller.wait("run").body
     assert opened["session"] == "a" and opened["memory"] == "1g" and opened["cpus"] is None
     assert body["session"] == "a" and body["instance"] == "i1" and body["options"] is None
 
@@ -67,18 +67,18 @@ def test_code_from_a_file_and_from_standard_input(limpet):
     (limpet.directory / "script.py").write_text("print('ü')\n")
     with running(limpet) as controller:
         assert limpet("run", "script.py").returncode == 0
-        assert controller.wait_for("run").body["code"] == "print('ü')\n"
+        assert controller.wait("run").body["code"] == "print('ü')\n"
         assert limpet("run", "-", input=b"print(1)\n").returncode == 0
-        assert controller.wait_for("run").body["code"] == "print(1)\n"
+        assert controller.wait("run").body["code"] == "print(1)\n"
         assert limpet("run", "-", input=b"").returncode == 0
-        assert controller.wait_for("run").body["code"] == ""
+        assert controller.wait("run").body["code"] == ""
 
 
 def test_largest_code_arrives_whole(limpet):
     code = b"#" * (4 << 20)
     with running(limpet) as controller:
         assert limpet("run", "-", input=code).returncode == 0
-        assert controller.wait_for("run").body["code"] == code.decode()
+        assert controller.wait("run").body["code"] == code.decode()
 
 
 # run: bad input
@@ -87,7 +87,7 @@ def test_largest_code_arrives_whole(limpet):
 def test_code_over_the_limit(limpet):
     with running(limpet) as controller:
         result = limpet("run", "-", input=b"#" * ((4 << 20) + 1))
-        assert not controller.all("run")
+        assert not controller.bodies("run")
     assert result.returncode == 125
     assert result.err.startswith("limpet: TooLarge: the code has 4194305 bytes")
 
@@ -95,7 +95,7 @@ def test_code_over_the_limit(limpet):
 def test_code_that_is_not_utf8(limpet):
     with running(limpet) as controller:
         result = limpet("run", "-", input=b"print('\xff')")
-        assert not controller.all("run")
+        assert not controller.bodies("run")
     assert result.returncode == 125
     assert result.err == "limpet: BadRequest: the code is not valid UTF-8\n"
 
@@ -132,7 +132,7 @@ def test_code_that_is_not_utf8(limpet):
 def test_wrong_command_lines(limpet, arguments, words):
     with FakeController(limpet.socket) as controller:
         result = limpet(*arguments)
-        assert controller.requests.empty()
+        assert controller.requests == []
     assert result.returncode == 2
     assert words in result.err
     assert result.out == ""
@@ -312,9 +312,9 @@ def test_ctrl_c_interrupts_the_code(limpet, options):
 
     with FakeController(limpet.socket, run=pending.append, interrupt=interrupt) as controller:
         process = limpet.start("run", *options, "-c", "while True: pass")
-        run_id = controller.wait_for("run").body["run_id"]
+        run_id = controller.wait("run").body["run_id"]
         process.send_signal(signal.SIGINT)
-        assert controller.wait_for("interrupt").body == {"run_id": run_id}
+        assert controller.wait("interrupt").body == {"run_id": run_id}
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     if options:
@@ -326,9 +326,9 @@ def test_ctrl_c_interrupts_the_code(limpet, options):
 def test_second_ctrl_c_ends_the_waiting(limpet):
     with FakeController(limpet.socket, run=lambda request: None, interrupt=lambda request: None) as controller:
         process = limpet.start("run", "-c", "1")
-        controller.wait_for("run")
+        controller.wait("run")
         process.send_signal(signal.SIGINT)
-        controller.wait_for("interrupt")
+        controller.wait("interrupt")
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
     assert process.returncode == -signal.SIGINT

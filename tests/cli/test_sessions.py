@@ -12,7 +12,7 @@ from .fake_controller import FakeController
 def test_open(limpet):
     with FakeController(limpet.socket) as controller:
         result = limpet("open", "-t", "5", "--ttl", "60", "--checkpoint", "always", "a")
-        body = controller.wait_for("open").body
+        body = controller.wait("open").body
     assert (result.returncode, result.out) == (0, "opened a (local)\n")
     assert body["timeout"] == 5 and body["ttl"] == 60 and body["checkpoint"] == "always"
 
@@ -47,13 +47,13 @@ def test_ls(limpet):
 def test_close_goes_on_after_a_failure(limpet):
     def close(request):
         if request.body["session"] == "x":
-            request.error(1101, "NoSuchSession", "no session named 'x' is open; open it first")
+            request.fail(1101, "NoSuchSession", "no session named 'x' is open; open it first")
         else:
             request.reply()
 
     with FakeController(limpet.socket, close=close) as controller:
         result = limpet("close", "x", "b")
-        assert [request.body for request in controller.all("close")] == [{"session": "x"}, {"session": "b"}]
+        assert controller.bodies("close") == [{"session": "x"}, {"session": "b"}]
     assert result.returncode == 125
     assert result.err == "limpet: NoSuchSession: no session named 'x' is open; open it first\n"
 
@@ -74,7 +74,7 @@ def test_shutdown(limpet):
     for options, body in ([], {}), (["--keep"], {"keep": True}):
         with FakeController(limpet.socket, shutdown=shutdown) as controller:
             assert limpet("shutdown", *options).returncode == 0
-            assert controller.wait_for("shutdown").body == body
+            assert controller.wait("shutdown").body == body
 
 
 def test_shutdown_without_a_controller_is_no_failure_and_starts_none(limpet):
@@ -101,7 +101,7 @@ class Files:
     def get(self, request):
         body = request.body
         if body["path"] not in self.files:
-            request.error(1107, "NoSuchFile", f"no regular file at '{body['path']}'")
+            request.fail(1107, "NoSuchFile", f"no regular file at '{body['path']}'")
             return
         content = self.files[body["path"]]
         request.reply(data=content[body["offset"]:][:body["size"]], size=len(content))

@@ -25,7 +25,7 @@ def checkpoint(id, **changes):
 def test_checkpoint(limpet):
     with answering(limpet, checkpoint=dict(checkpoint=checkpoint("c3"), dropped=[])) as controller:
         result = limpet("checkpoint", "a")
-        assert controller.wait_for("checkpoint").body == {"session": "a", "name": None, "files": False}
+        assert controller.wait("checkpoint").body == {"session": "a", "name": None, "files": False}
     assert (result.returncode, result.out, result.err) == (0, "c3, after call 3\n", "")
 
 
@@ -33,7 +33,7 @@ def test_checkpoint_with_a_name_and_files_that_drops_others(limpet):
     taken = dict(checkpoint=checkpoint("c3", name="clean", files=True), dropped=["c1", "c2"])
     with answering(limpet, checkpoint=taken) as controller:
         result = limpet("checkpoint", "--name", "clean", "--files", "a")
-        assert controller.wait_for("checkpoint").body == {"session": "a", "name": "clean", "files": True}
+        assert controller.wait("checkpoint").body == {"session": "a", "name": "clean", "files": True}
         assert json.loads(limpet("checkpoint", "--json", "a").out) == taken
     assert result.out == "c3 'clean', after call 3, with /session\n"
     assert result.err == ("limpet: dropped, to make room for it: c1\nlimpet: dropped, to make room for it: c2\n")
@@ -51,7 +51,7 @@ def test_checkpoints_are_shown_below_their_parents(limpet):
     ])
     with answering(limpet, checkpoints=listed) as controller:
         result = limpet("checkpoints", "a")
-        assert controller.wait_for("checkpoints").body == {"session": "a"}
+        assert controller.wait("checkpoints").body == {"session": "a"}
         assert json.loads(limpet("checkpoints", "--json", "a").out) == listed
     lines = result.out.splitlines()
     assert lines[0].split() == ["CHECKPOINT", "NAME", "SESSION", "RUNS", "MEMORY", "AGE", "TAKEN"]
@@ -66,7 +66,7 @@ def test_rollback(limpet):
     done = dict(checkpoint="c3", execution_count=3, epoch=2, files="kept", not_restored=[])
     with answering(limpet, rollback=done) as controller:
         result = limpet("rollback", "a", "clean")
-        assert controller.wait_for("rollback").body == {"session": "a", "checkpoint": "clean"}
+        assert controller.wait("rollback").body == {"session": "a", "checkpoint": "clean"}
         assert json.loads(limpet("rollback", "--json", "a", "c3").out) == done
     assert (result.out, result.err) == ("a is as after call 3; epoch 2\n", "")
 
@@ -82,13 +82,13 @@ def test_rollback_of_files_and_what_it_does_not_restore(limpet):
 def test_drop_goes_on_after_a_failure(limpet):
     def drop(request):
         if request.body["checkpoint"] == "c1":
-            request.error(1106, "NoSuchCheckpoint", "the session keeps no checkpoint 'c1'")
+            request.fail(1106, "NoSuchCheckpoint", "the session keeps no checkpoint 'c1'")
         else:
             request.reply()
 
     with FakeController(limpet.socket, drop=drop) as controller:
         result = limpet("drop", "a", "c1", "c2")
-        assert [request.body["checkpoint"] for request in controller.all("drop")] == ["c1", "c2"]
+        assert [body["checkpoint"] for body in controller.bodies("drop")] == ["c1", "c2"]
     assert (result.returncode, result.out) == (125, "")
     assert result.err == "limpet: NoSuchCheckpoint: the session keeps no checkpoint 'c1'\n"
 
@@ -100,9 +100,9 @@ def test_branch(limpet):
     opened = dict(session="a/try", instance='i"', created=True, engine="oci", options={})
     with answering(limpet, branch=opened) as controller:
         result = limpet("branch", "a", "try")
-        assert controller.wait_for("branch").body == {"session": "a", "name": "try", "checkpoint": None}
+        assert controller.wait("branch").body == {"session": "a", "name": "try", "checkpoint": None}
         text = limpet("branch", "--json", "--at", "c3", "a", "try").out
-        assert controller.wait_for("branch").body == {"session": "a", "name": "try", "checkpoint": "c3"}
+        assert controller.wait("branch").body == {"session": "a", "name": "try", "checkpoint": "c3"}
     assert (result.returncode, result.out, result.err) == (0, "opened a/try (oci)\n", "")
     assert json.loads(text) == {name: opened[name] for name in ("session", "instance", "created", "engine")}
 
@@ -110,7 +110,7 @@ def test_branch(limpet):
 def test_commit(limpet):
     with answering(limpet, commit=dict(execution_count=9, epoch=2)) as controller:
         result = limpet("commit", "a", "a/try")
-        assert controller.wait_for("commit").body == {"session": "a", "branch": "a/try"}
+        assert controller.wait("commit").body == {"session": "a", "branch": "a/try"}
         assert json.loads(limpet("commit", "--json", "a", "try").out) == {"execution_count": 9, "epoch": 2}
     assert (result.returncode, result.out) == (0, "a is as after call 9 of the branch; epoch 2\n")
 
@@ -139,7 +139,7 @@ def test_namespace(limpet):
     ])
     with answering(limpet, namespace=names) as controller:
         result = limpet("namespace", "a/b")
-        assert controller.wait_for("namespace").body == {"session": "a/b"}
+        assert controller.wait("namespace").body == {"session": "a/b"}
         assert json.loads(limpet("namespace", "--json", "a/b").out) == names
     assert result.out.splitlines() == [
         "NAME      TYPE                         SHAPE  DTYPE   SIZE  VALUE",
@@ -186,9 +186,9 @@ def test_garbage_instead_of_an_answer(limpet, command, handlers):
 def test_on_error(limpet):
     with running(limpet) as controller:
         limpet("run", "--on-error", "rollback", "-s", "a", "-c", "1")
-        assert controller.wait_for("run").body["on_error"] == "rollback"
+        assert controller.wait("run").body["on_error"] == "rollback"
         limpet("run", "-s", "a", "-c", "1")
-        assert controller.wait_for("run").body["on_error"] is None
+        assert controller.wait("run").body["on_error"] is None
 
 
 ERROR = {"name": "ValueError", "message": "m", "traceback": "Traceback\nValueError: m\n"}

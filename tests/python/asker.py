@@ -4,7 +4,6 @@ import queue
 
 import msgpack
 
-from tests.support import wire
 
 
 class Cell:
@@ -21,7 +20,7 @@ class Cell:
         self.joined = queue.Queue()  # requests that have joined it
         self.answered = queue.Queue()  # bodies
         self.request = None
-        controller.on(wire.RUN, self.run).on(wire.ANSWER, self.answer)
+        controller.on("run", self.run).on("answer", self.answer)
 
     def run(self, request):
         self.request = request
@@ -41,10 +40,10 @@ class Cell:
     def send(self, number):
         kind, name, value = self.questions[number - 1]
         payload = value if value is None or isinstance(value, bytes) else msgpack.packb(value)
-        self.request.send(wire.ASK, {"ask": number, "kind": kind, "name": name, "payload": payload})
+        self.request.send("ask", {"ask": number, "kind": kind, "name": name, "payload": payload})
 
     def answer(self, request):
-        assert request.number == self.request.number
+        assert request.id == self.request.id
         number = request.body["ask"]
         self.answers[number] = request.body
         self.answered.put(request.body)

@@ -5,7 +5,6 @@ import io
 import limpet
 import pytest
 
-from tests.support import wire
 
 CHUNK = 1 << 20
 
@@ -32,7 +31,7 @@ def files(controller):
             assert body["size"] <= CHUNK
             request.reply(data=data[body["offset"] : body["offset"] + body["size"]], size=len(data))
 
-    controller.on(wire.PUT, put).on(wire.GET, get)
+    controller.on("put", put).on("get", get)
     return files
 
 
@@ -42,18 +41,18 @@ def test_every_size_there_and_back(session, controller, files, tmp_path, size):
     (tmp_path / "in").write_bytes(data[:size])
     session.put(tmp_path / "in", "dir/file")
     assert files["dir/file"] == data[:size]
-    assert len(controller.bodies(wire.PUT)) == max(1, -(-size // CHUNK))
+    assert len(controller.bodies("put")) == max(1, -(-size // CHUNK))
     session.get("dir/file", tmp_path / "out")
     assert (tmp_path / "out").read_bytes() == data[:size]
-    assert len(controller.bodies(wire.GET)) == max(1, -(-size // CHUNK))
+    assert len(controller.bodies("get")) == max(1, -(-size // CHUNK))
 
 
 def test_requests(session, controller, files):
     session.put(b"x", "f")
     session.get("f", io.BytesIO())
     target = {"session": "a", "instance": "i1", "path": "f", "offset": 0}
-    assert controller.bodies(wire.PUT) == [{**target, "data": b"x", "last": True}]
-    assert controller.bodies(wire.GET) == [{**target, "size": CHUNK}]
+    assert controller.bodies("put") == [{**target, "data": b"x", "last": True}]
+    assert controller.bodies("get") == [{**target, "size": CHUNK}]
 
 
 @pytest.mark.parametrize("source", [b"data", bytearray(b"data"), memoryview(b"data"), io.BytesIO(b"data")])

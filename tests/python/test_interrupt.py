@@ -11,7 +11,7 @@ import time
 import limpet
 import pytest
 
-from tests.support import ROOT, fake, wire
+from tests.support import ROOT, fake
 
 
 @pytest.fixture
@@ -51,16 +51,16 @@ RUN = """
 
 
 def test_ctrl_c_interrupts_the_code_and_waits_for_its_record(controller, script):
-    controller.on(wire.RUN, lambda request: None)
-    controller.on(wire.INTERRUPT, lambda request: request.reply(interrupted=True))
-    controller.on(wire.RESULT, lambda request: None)
+    controller.on("run", lambda request: None)
+    controller.on("interrupt", lambda request: request.reply(interrupted=True))
+    controller.on("result", lambda request: None)
     process = script(RUN)
-    run = controller.wait(wire.RUN)
+    run = controller.wait("run")
     process.send_signal(signal.SIGINT)
-    assert controller.wait(wire.INTERRUPT).body == {"run_id": run.body["run_id"]}
-    asked = controller.wait(wire.RESULT)
+    assert controller.wait("interrupt").body == {"run_id": run.body["run_id"]}
+    asked = controller.wait("result")
     assert asked.body == {"run_id": run.body["run_id"]}
-    controller.on(wire.RUN, lambda request: request.record(result="after"))
+    controller.on("run", lambda request: request.record(result="after"))
     controller.do(lambda: asked.reply(record=fake.record(status="interrupted", error=interrupt_error())))
     assert process.communicate(timeout=20)[0].splitlines() == [
         "interrupted <Result a [1]: interrupted, KeyboardInterrupt: >",
@@ -69,14 +69,14 @@ def test_ctrl_c_interrupts_the_code_and_waits_for_its_record(controller, script)
 
 
 def test_a_second_ctrl_c_waits_no_longer(controller, script):
-    controller.on(wire.RUN, lambda request: None)
-    controller.on(wire.INTERRUPT, lambda request: request.reply(interrupted=True))
-    controller.on(wire.RESULT, lambda request: None)
+    controller.on("run", lambda request: None)
+    controller.on("interrupt", lambda request: request.reply(interrupted=True))
+    controller.on("result", lambda request: None)
     process = script(RUN)
-    controller.wait(wire.RUN)
+    controller.wait("run")
     process.send_signal(signal.SIGINT)
-    controller.wait(wire.RESULT)
-    controller.on(wire.RUN, lambda request: request.record(result="after"))
+    controller.wait("result")
+    controller.on("run", lambda request: request.record(result="after"))
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=20)[0].splitlines() == [
         "interrupted None",
@@ -85,17 +85,17 @@ def test_a_second_ctrl_c_waits_no_longer(controller, script):
 
 
 def test_ctrl_c_of_a_call_the_controller_does_not_know(controller, script):
-    controller.on(wire.RUN, lambda request: None)
-    controller.on(wire.INTERRUPT, lambda request: request.fail(1105, "NoSuchRun"))
+    controller.on("run", lambda request: None)
+    controller.on("interrupt", lambda request: request.fail(1105, "NoSuchRun"))
     process = script(RUN)
-    controller.wait(wire.RUN)
-    controller.on(wire.RUN, lambda request: request.record(result="after"))
+    controller.wait("run")
+    controller.on("run", lambda request: request.record(result="after"))
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=20)[0].startswith("interrupted None\n")
 
 
 def test_ctrl_c_without_a_controller(controller, script):
-    controller.on(wire.RUN, lambda request: None)
+    controller.on("run", lambda request: None)
     process = script(
         """
         try:
@@ -104,16 +104,16 @@ def test_ctrl_c_without_a_controller(controller, script):
             print("interrupted")
         """
     )
-    controller.wait(wire.RUN)
+    controller.wait("run")
     controller.stop()
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=20)[0] == "interrupted\n"
 
 
 def test_what_another_signal_handler_raises_does_the_same(session, controller):
-    controller.on(wire.RUN, lambda request: os.kill(os.getpid(), signal.SIGALRM))
-    controller.on(wire.INTERRUPT, lambda request: request.reply(interrupted=True))
-    controller.on(wire.RESULT, lambda request: request.reply(record=fake.record(status="interrupted")))
+    controller.on("run", lambda request: os.kill(os.getpid(), signal.SIGALRM))
+    controller.on("interrupt", lambda request: request.reply(interrupted=True))
+    controller.on("result", lambda request: request.reply(record=fake.record(status="interrupted")))
 
     class Alarm(Exception):
         pass
@@ -137,7 +137,7 @@ def test_a_handler_that_returns_changes_nothing(session, controller):
         os.kill(os.getpid(), signal.SIGALRM)
         request.record(result="1")
 
-    controller.on(wire.RUN, run)
+    controller.on("run", run)
     before = signal.signal(signal.SIGALRM, lambda number, frame: seen.append(number))
     try:
         assert session.run("1").result == "1"
@@ -153,15 +153,15 @@ def test_an_outer_call_survives_an_inner_one_that_was_interrupted(session, clien
 
     def run(request):
         if request.body["code"] == "inner":
-            request.send(wire.OUTPUT, {"stream": 1, "data": b"x"})
+            request.send("output", {"stream": 1, "data": b"x"})
         elif "stream" in request.body:
-            request.send(wire.OUTPUT, {"stream": 1, "data": b"one\n"})
+            request.send("output", {"stream": 1, "data": b"one\n"})
         else:
             answered.set()
             request.record(stdout="one\ntwo\n", result="outer")
 
-    controller.on(wire.RUN, run)
-    controller.on(wire.RESULT, lambda request: request.reply(record=fake.record(status="interrupted")))
+    controller.on("run", run)
+    controller.on("result", lambda request: request.reply(record=fake.record(status="interrupted")))
 
     def leave(text):
         raise ZeroDivisionError
@@ -175,7 +175,7 @@ def test_an_outer_call_survives_an_inner_one_that_was_interrupted(session, clien
     seen = []
     assert session.run("outer", on_stdout=on_stdout).result == "outer"
     assert answered.is_set() and seen == ["one\n", "two\n"]
-    assert len({body["run_id"] for body in controller.bodies(wire.RUN)}) == 2
+    assert len({body["run_id"] for body in controller.bodies("run")}) == 2
 
 
 def interrupt_error():
@@ -207,7 +207,7 @@ def test_signals_at_any_moment_lose_no_call(session, controller):
             armed[0] = False
             raise Alarm
 
-    controller.on(wire.RUN, run).on(wire.RESULT, result)
+    controller.on("run", run).on("result", result)
     before = signal.signal(signal.SIGALRM, on_alarm)
     signal.setitimer(signal.ITIMER_REAL, 0.0003, 0.0003)
     alarms, end = 0, time.monotonic() + 2

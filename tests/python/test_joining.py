@@ -11,7 +11,7 @@ import limpet
 import pytest
 from limpet._workers import LOOP
 
-from tests.support import CLIENT, fake, wire
+from tests.support import CLIENT, fake
 
 from . import asker, both
 from .asker import call
@@ -72,7 +72,7 @@ def test_a_tool_that_runs_while_the_connection_is_lost(session, controller):
     session.run("code", tools={"f": tool})
     thread.join()
     assert cell.value() == 1 and tool.calls == 1
-    assert [body["asks"] for body in controller.bodies(wire.RUN)] == ["pause", "pause"]
+    assert [body["asks"] for body in controller.bodies("run")] == ["pause", "pause"]
 
 
 def test_an_answer_that_was_lost_is_sent_again(session, controller):
@@ -85,11 +85,11 @@ def test_an_answer_that_was_lost_is_sent_again(session, controller):
     def lose(request):
         lost.set()
 
-    controller.on(wire.ANSWER, lose)
+    controller.on("answer", lose)
 
     def work():
         assert lost.wait(30)
-        controller.on(wire.ANSWER, cell.answer)
+        controller.on("answer", cell.answer)
         restart(controller)
 
     thread = beside(work)
@@ -154,7 +154,7 @@ def test_leaving_and_coming_back(session, controller):
     cell = asker.Cell(controller, call("f"))
     with pytest.raises(limpet.Leave, match="later"):
         run()
-    assert controller.bodies(wire.INTERRUPT) == [] and cell.answers == {} and calls == []
+    assert controller.bodies("interrupt") == [] and cell.answers == {} and calls == []
     decisions.append(True)
     assert run().status == "ok" and calls == [1]
 
@@ -181,12 +181,12 @@ def test_leaving_from_elsewhere(session, controller, where):
     asker.Cell(controller, question)
     options = {"tools": {"f": leave}} if where == "tool" else {"on_input": leave}
     if where == "on_stdout":
-        controller.on(wire.RUN, lambda request: request.send(wire.OUTPUT, {"stream": 1, "data": b"x"}))
+        controller.on("run", lambda request: request.send("output", {"stream": 1, "data": b"x"}))
         options = {"on_stdout": leave}
     with pytest.raises(limpet.Leave):
         session.run("code", **options)
-    assert controller.bodies(wire.INTERRUPT) == []
-    controller.on(wire.RUN, lambda request: request.record())
+    assert controller.bodies("interrupt") == []
+    controller.on("run", lambda request: request.record())
     assert session.run("more").status == "ok", "the client is still of use"
 
 
@@ -310,9 +310,9 @@ except KeyboardInterrupt as error:
 def test_ctrl_c_while_it_waits(controller, options, question):
     """For a tool in its thread, and for a person in the caller's, where input() notices."""
     cell = asker.Cell(controller, question)
-    controller.on(wire.INTERRUPT, lambda request: request.reply(interrupted=True))
+    controller.on("interrupt", lambda request: request.reply(interrupted=True))
     record = fake.record(status="interrupted", error={"name": "Interrupted", "message": "", "traceback": ""})
-    controller.on(wire.RESULT, lambda request: request.reply(run_id=request.body["run_id"], record=record))
+    controller.on("result", lambda request: request.reply(run_id=request.body["run_id"], record=record))
     program = PROGRAM.format(
         paths=[str(CLIENT)], address=controller.path, options=options
     )
@@ -323,7 +323,7 @@ def test_ctrl_c_while_it_waits(controller, options, question):
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=60)[0] == "interrupted\n"
     assert process.returncode == 0
-    assert controller.bodies(wire.INTERRUPT) == [{"run_id": cell.request.body["run_id"]}]
+    assert controller.bodies("interrupt") == [{"run_id": cell.request.body["run_id"]}]
 
 
 def test_output_is_delivered_while_a_tool_runs(session, controller):
@@ -337,7 +337,7 @@ def test_output_is_delivered_while_a_tool_runs(session, controller):
 
     def work():
         assert tool.begun.wait(30)
-        controller.do(lambda: cell.request.send(wire.OUTPUT, {"stream": 1, "data": b"meanwhile"}))
+        controller.do(lambda: cell.request.send("output", {"stream": 1, "data": b"meanwhile"}))
 
     thread = beside(work)
     session.run("code", tools={"f": tool}, on_stdout=on_stdout)
@@ -365,7 +365,7 @@ def test_the_context_of_the_caller(session, controller):
     "body", [{}, {"ask": "1"}, {"ask": 1, "kind": "tool", "name": "f", "payload": "text"}]
 )
 def test_questions_that_are_malformed(session, controller, body):
-    controller.on(wire.RUN, lambda request: request.send(wire.ASK, body))
+    controller.on("run", lambda request: request.send("ask", body))
     with pytest.raises(limpet.ProtocolMismatch):
         session.run("code", tools={"f": print})
 

@@ -197,6 +197,6 @@ def test_a_wire_that_a_thread_waits_with_is_no_other_threads(client, controller)
 
     session = client.open("a")
     wire = client._local.connection._wire
-    controller.on(wire.RUN, run)
+    controller.on("run", run)
     assert session.run("1").ok
     assert seen == ["another thread waits with this connection"]

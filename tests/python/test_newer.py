@@ -3,7 +3,7 @@
 import limpet
 import pytest
 
-from tests.support import fake, wire
+from tests.support import fake
 
 from . import asker, both
 from .asker import call
@@ -24,8 +24,8 @@ def client(request, controller):
 
 
 def test_a_record(client, controller):
-    controller.on(wire.RUN, lambda request: request.reply(**FULL))
-    controller.on(wire.RESULT, lambda request: request.reply(run_id=fake.RUN_ID, record=FULL))
+    controller.on("run", lambda request: request.reply(**FULL))
+    controller.on("result", lambda request: request.reply(run_id=fake.RUN_ID, record=FULL))
     result = client.open("a").run("code")
     as_known = limpet.Result.from_record(FULL)
     assert result.to_dict().keys() == as_known.to_dict().keys()
@@ -39,21 +39,21 @@ def test_events(client, controller):
     seen = []
 
     def run(request):
-        request.send(wire.OUTPUT, {"stream": 1, "data": b"out"})
-        request.send(wire.DISPLAY, {"data": {"text/plain": "shown"}, "metadata": {}, "is_result": False})
+        request.send("output", {"stream": 1, "data": b"out"})
+        request.send("display", {"data": {"text/plain": "shown"}, "metadata": {}, "is_result": False})
         cell.run(request)
 
     cell = asker.Cell(controller, call("f", 1))
-    controller.on(wire.RUN, run)
+    controller.on("run", run)
     client.open("a").run("code", on_stdout=seen.append, on_display=seen.append, tools={"f": lambda n: n + 1})
     assert (seen[0], seen[1].data, cell.value()) == ("out", {"text/plain": "shown"}, 2)
 
 
 def test_sessions_and_state(client, controller):
-    controller.on(wire.SESSIONS, lambda request: request.reply(controller={}, sessions=[ROW]))
-    controller.on(wire.CHECKPOINTS, lambda request: request.reply(checkpoints=[fake.checkpoint()]))
-    controller.on(wire.NAMESPACE, lambda request: request.reply(names=[VARIABLE], more=0))
-    controller.on(wire.INTERRUPT, lambda request: request.reply(interrupted=True))
+    controller.on("sessions", lambda request: request.reply(controller={}, sessions=[ROW]))
+    controller.on("checkpoints", lambda request: request.reply(checkpoints=[fake.checkpoint()]))
+    controller.on("namespace", lambda request: request.reply(names=[VARIABLE], more=0))
+    controller.on("interrupt", lambda request: request.reply(interrupted=True))
     session = client.open("a")
     assert client.sessions() == [limpet.SessionInfo(**ROW)]
     assert session.checkpoint().id == session.checkpoints()[0].id == fake.checkpoint()["id"]
@@ -66,7 +66,7 @@ def test_sessions_and_state(client, controller):
 
 
 def test_errors(client, controller):
-    controller.on(wire.OPEN, lambda request: request.fail(1103, "OptionsDiffer", options=["memory"]))
+    controller.on("open", lambda request: request.fail(1103, "OptionsDiffer", options=["memory"]))
     with pytest.raises(limpet.OptionsDiffer) as raised:
         client.open("a", memory="1g")
     assert raised.value.options == ("memory",)
@@ -74,5 +74,5 @@ def test_errors(client, controller):
 
 def test_features(client, controller):
     assert client.features() == {"asks", "of-the-future"}
-    controller.on(wire.HELLO, lambda request: request.reply(protocol=1, peer="limpetd/0", pid=1, engine="local"))
+    controller.on("hello", lambda request: request.reply(protocol=1, peer="limpetd/0", pid=1, engine="local"))
     assert client.features() == set(), "of one that is older than the word"

@@ -9,7 +9,7 @@ import threading
 import limpet
 import pytest
 
-from tests.support import ROOT, fake, wire
+from tests.support import ROOT, fake
 
 
 @pytest.fixture
@@ -26,29 +26,29 @@ def replace(controller, successor):
 
 
 def test_a_call_is_asked_again_with_its_run_id(session, controller, successor):
-    controller.on(wire.RUN, lambda request: None)
-    successor.on(wire.RUN, lambda request: request.record(result="from the second"))
+    controller.on("run", lambda request: None)
+    successor.on("run", lambda request: request.record(result="from the second"))
     results = []
     thread = threading.Thread(target=lambda: results.append(session.run("x", timeout=9)))
     thread.start()
-    controller.wait(wire.RUN)
+    controller.wait("run")
     replace(controller, successor)
     thread.join(10)
     assert results[0].result == "from the second"
-    assert successor.bodies(wire.RUN) == controller.bodies(wire.RUN)
+    assert successor.bodies("run") == controller.bodies("run")
 
 
 def test_output_that_was_missed_comes_from_the_record(session, controller, successor):
     def first(request):
-        request.send(wire.OUTPUT, {"stream": 1, "data": b"one\n"})
-        request.send(wire.DISPLAY, display("1"))
+        request.send("output", {"stream": 1, "data": b"one\n"})
+        request.send("display", display("1"))
 
     def display(name):
         return {"data": {"text/plain": name}, "metadata": {}, "display_id": None, "is_result": False}
 
-    controller.on(wire.RUN, first)
+    controller.on("run", first)
     successor.on(
-        wire.RUN,
+        "run",
         lambda request: request.record(
             stdout="one\ntwo\n", stderr="e", displays=[display("1"), display("2")]
         ),
@@ -69,7 +69,7 @@ def test_output_that_was_missed_comes_from_the_record(session, controller, succe
     replace(controller, successor)
     thread.join(10)
     assert (stdout, stderr, shown) == (["one\n", "two\n"], ["e"], ["1", "2"])
-    assert "stream" not in successor.bodies(wire.RUN)[0]
+    assert "stream" not in successor.bodies("run")[0]
 
 
 def test_the_first_connection_is_not_waited_for(tmp_path):
@@ -79,10 +79,10 @@ def test_the_first_connection_is_not_waited_for(tmp_path):
 
 
 def test_unavailable_as_an_answer_is_not_asked_again(session, controller):
-    controller.on(wire.RUN, lambda request: request.fail(1203, "Unavailable", "shutting down"))
+    controller.on("run", lambda request: request.fail(1203, "Unavailable", "shutting down"))
     with pytest.raises(limpet.Unavailable, match="shutting down"):
         session.run("x")
-    assert len(controller.bodies(wire.RUN)) == 1
+    assert len(controller.bodies("run")) == 1
 
 
 LIMPETD = """\
@@ -96,12 +96,12 @@ LIMPETD = """\
         os.close(tell)
         os.read(ready, 1)
         sys.exit(0)
-    from tests.support import fake, wire
+    from tests.support import fake
     controller = fake.Controller({path!r}).start()
-    controller.on(wire.SHUTDOWN, lambda request: (request.reply(), controller._end()))
+    controller.on("shutdown", lambda request: (request.reply(), controller.vanish()))
     os.write(tell, b"x")
     os.close(tell)
-    controller._thread.join()
+    controller.wait_for_end()
 """
 
 
@@ -156,8 +156,8 @@ def test_autostart_at_a_given_address(tmp_path, monkeypatch, limpetd):
 
 def test_a_call_starts_the_next_controller(tmp_path, controller, limpetd, monkeypatch):
     monkeypatch.setenv("LIMPETD", limpetd)
-    controller.on(wire.RUN, lambda request: None)
-    stopper = threading.Thread(target=lambda: (controller.wait(wire.RUN), controller.stop()))
+    controller.on("run", lambda request: None)
+    stopper = threading.Thread(target=lambda: (controller.wait("run"), controller.stop()))
     stopper.start()
     with limpet.Client(controller.path, autostart=True) as client:
         assert client.run("1").ok

@@ -4,7 +4,8 @@ import limpet
 import pytest
 from limpet._stream import Stream
 
-from tests.support import fake, wire
+from tests.support import fake
+from tests.support.wire import KINDS
 
 
 def streaming(*events, **record):
@@ -20,7 +21,7 @@ def streaming(*events, **record):
 
 
 def out(data, stream=1):
-    return wire.OUTPUT, {"stream": stream, "data": data}
+    return "output", {"stream": stream, "data": data}
 
 
 PLOT = {"data": {"image/png": b"\x89"}, "metadata": {}, "display_id": "d", "is_result": False}
@@ -28,7 +29,7 @@ PLOT = {"data": {"image/png": b"\x89"}, "metadata": {}, "display_id": "d", "is_r
 
 def test_text_is_decoded_across_events(session, controller):
     events = [out(b"a\xc3"), out(b"\xa4b"), out(b"err", 2), out(b"\xff"), out(b"\xe2\x82")]
-    controller.on(wire.RUN, streaming(*events))
+    controller.on("run", streaming(*events))
     stdout, stderr = [], []
     session.run("1", on_stdout=stdout.append, on_stderr=stderr.append)
     assert stdout == ["a", "äb", "�", "�"]
@@ -37,7 +38,7 @@ def test_text_is_decoded_across_events(session, controller):
 
 def test_displays(session, controller):
     controller.on(
-        wire.RUN, streaming((wire.DISPLAY, PLOT), (wire.DISPLAY, {**PLOT, "update": True}), displays=[PLOT])
+        "run", streaming(("display", PLOT), ("display", {**PLOT, "update": True}), displays=[PLOT])
     )
     shown = []
     result = session.run("1", on_display=shown.append)
@@ -47,11 +48,11 @@ def test_displays(session, controller):
 
 def test_without_callbacks_nothing_streams(session, controller):
     session.run("1")
-    assert "stream" not in controller.bodies(wire.RUN)[0]
+    assert "stream" not in controller.bodies("run")[0]
 
 
 def test_one_callback_is_enough(session, controller):
-    controller.on(wire.RUN, streaming(out(b"x"), out(b"y", 2), (wire.DISPLAY, PLOT)))
+    controller.on("run", streaming(out(b"x"), out(b"y", 2), ("display", PLOT)))
     for name in ("on_stdout", "on_stderr", "on_display"):
         got = []
         session.run("1", **{name: got.append})
@@ -59,13 +60,13 @@ def test_one_callback_is_enough(session, controller):
 
 
 def test_credit_comes_back_every_16_events(session, controller):
-    controller.on(wire.RUN, streaming(*[out(b"x", 1 + i % 2) for i in range(50)]))
+    controller.on("run", streaming(*[out(b"x", 1 + i % 2) for i in range(50)]))
     session.run("1", on_stderr=lambda text: None)
     session.interrupt()  # answered after every credit has been taken
-    assert controller.bodies(wire.CREDIT) == [{"count": 16}] * 3
-    run = next(request for request in controller.requests if request.kind == wire.RUN)
-    credits = [request for request in controller.requests if request.kind == wire.CREDIT]
-    assert {request.number for request in credits} == {run.number}
+    assert controller.bodies("credit") == [{"count": 16}] * 3
+    run = next(request for request in controller.requests if request.kind == "run")
+    credits = [request for request in controller.requests if request.kind == "credit"]
+    assert {request.id for request in credits} == {run.id}
 
 
 def test_callbacks_may_use_the_client(session, client, controller):
@@ -82,7 +83,7 @@ def test_callbacks_may_use_the_client(session, client, controller):
             request.send(*out(b"inner"))
             request.record(result="inner")
 
-    controller.on(wire.RUN, handle)
+    controller.on("run", handle)
     other, seen = client.open("b"), []
 
     def on_stdout(text):
@@ -112,7 +113,7 @@ class Noted:
 
 def test_a_nested_request_lets_an_answer_that_is_being_sent_go_first(session, client, controller):
     """Answers come from other threads: neither may get into the middle of the other."""
-    controller.on(wire.RUN, streaming(out(b"1")))
+    controller.on("run", streaming(out(b"1")))
     connection = client._local.connection
     connection._sending, seen = Noted(connection._sending), []
 
@@ -132,9 +133,9 @@ def test_a_callback_that_raises_interrupts_the_call(session, controller, error):
     def run(request):
         request.send(*out(b"x"))
 
-    controller.on(wire.RUN, run)
-    controller.on(wire.INTERRUPT, lambda request: request.reply(interrupted=True))
-    controller.on(wire.RESULT, lambda request: request.reply(record=fake.record(status="interrupted")))
+    controller.on("run", run)
+    controller.on("interrupt", lambda request: request.reply(interrupted=True))
+    controller.on("result", lambda request: request.reply(record=fake.record(status="interrupted")))
 
     def on_stdout(text):
         raise error
@@ -143,23 +144,23 @@ def test_a_callback_that_raises_interrupts_the_call(session, controller, error):
         session.run("1", on_stdout=on_stdout)
     assert caught.value is error
     assert caught.value.limpet_result.status == "interrupted"
-    run_id = controller.bodies(wire.RUN)[0]["run_id"]
-    assert controller.bodies(wire.INTERRUPT) == controller.bodies(wire.RESULT) == [{"run_id": run_id}]
+    run_id = controller.bodies("run")[0]["run_id"]
+    assert controller.bodies("interrupt") == controller.bodies("result") == [{"run_id": run_id}]
 
 
 @pytest.mark.parametrize(
     "event",
     [
-        (wire.OUTPUT, {}),
-        (wire.OUTPUT, {"stream": 3, "data": b"x"}),
-        (wire.OUTPUT, {"stream": 1, "data": "text"}),
-        (wire.OUTPUT, {"stream": [], "data": b""}),
-        (wire.DISPLAY, {}),
+        ("output", {}),
+        ("output", {"stream": 3, "data": b"x"}),
+        ("output", {"stream": 1, "data": "text"}),
+        ("output", {"stream": [], "data": b""}),
+        ("display", {}),
         (99, {}),
     ],
 )
 def test_malformed_events_are_a_mismatch(session, controller, event):
-    controller.on(wire.RUN, streaming(event))
+    controller.on("run", streaming(event))
     with pytest.raises(limpet.ProtocolMismatch):
         session.run("1", on_stdout=lambda text: None)
 
@@ -173,7 +174,7 @@ class Outage:
             lambda text: self.got.append(text), lambda text: self.got.append(text), self.got.append
         )
         for kind, body in events:
-            self._deliver([self.stream.event(kind, body)])
+            self._deliver([self.stream.event(KINDS[kind], body)])
         assert self.stream.lost({"code": "x", "stream": True}) == {"code": "x"}
 
     def end(self, **record):
@@ -225,7 +226,7 @@ def test_only_the_stream_that_was_cut_is_counted():
 
 
 def shown(text, display_id=None, update=False):
-    return wire.DISPLAY, {
+    return "display", {
         "data": {"text/plain": text},
         "metadata": {},
         "display_id": display_id,
@@ -243,7 +244,7 @@ def test_displays_that_were_missed_or_changed_meanwhile():
 
 @pytest.mark.parametrize("wait", [False, True])
 def test_displays_that_were_taken_back(wait):
-    back = (wire.DISPLAY, {**shown("", None)[1], "data": {}, "metadata": {"wait": wait}, "update": True})
+    back = ("display", {**shown("", None)[1], "data": {}, "metadata": {"wait": wait}, "update": True})
     outage = Outage(shown("a", None), shown("b", None), back, shown("c", None), shown("d", None))
     rest = outage.end(displays=[shown(text, None)[1] for text in ("c", "d", "e")])
     assert [display.data["text/plain"] for display in rest] == ["e"]

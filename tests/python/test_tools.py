@@ -107,8 +107,8 @@ def test_what_is_no_tool(client, session, controller, tools, error):
     for attempt in (session.run, client.run, client.open):
         with pytest.raises(error):
             attempt("b", tools=tools)
-    assert len(controller.bodies(asker.wire.OPEN)) == 1
-    assert controller.bodies(asker.wire.RUN) == []
+    assert len(controller.bodies("open")) == 1
+    assert controller.bodies("run") == []
 
 
 def test_wrong_options(session, controller):
@@ -137,7 +137,7 @@ def test_options_of_the_session(client, controller):
     cell = run(session, controller, call("f"), ("input", "? ", None))
     assert (cell.value(1), cell.value(2)) == ("session", "line")
     assert cell.request.body["asks"] == "count"
-    assert controller.bodies(asker.wire.OPEN) == [{"session": "b"}]
+    assert controller.bodies("open") == [{"session": "b"}]
     cell = run(session, controller, call("f"), call("g"), ("input", "? ", None), tools={"g": lambda: "call"})
     assert cell.error(1) == ("AttributeError", "the host has no function 'f'")
     assert (cell.value(2), cell.value(3)) == ("call", "line")
@@ -374,14 +374,14 @@ def test_tools_may_use_the_client(session, client, controller, tmp_path):
     """Not the asyncio one: its loop waits for the call in this test."""
     if client.kind == "asyncio":
         pytest.skip("a function in a thread has no loop")
-    controller.on(asker.wire.PUT, lambda request: request.reply(size=1))
+    controller.on("put", lambda request: request.reply(size=1))
 
     def fetch():
         session.put(b"x", "big")
         return "/session/big"
 
     cell = run(session, controller, call("fetch"), tools={"fetch": fetch})
-    assert cell.value() == "/session/big" and controller.bodies(asker.wire.PUT)[0]["data"] == b"x"
+    assert cell.value() == "/session/big" and controller.bodies("put")[0]["data"] == b"x"
 
 
 def test_logging_is_quiet_when_nothing_fails(session, controller, caplog):

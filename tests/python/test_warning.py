@@ -6,7 +6,7 @@ import warnings
 import limpet
 import pytest
 
-from tests.support import fake, wire
+from tests.support import fake
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ ONCE = [("it does not isolate", __file__)]
     ],
 )
 def test_of_the_blocking_client(controller, use):
-    controller.on(wire.SESSIONS, lambda request: request.reply(controller={}, sessions=[]))
+    controller.on("sessions", lambda request: request.reply(controller={}, sessions=[]))
 
     def make():
         with limpet.Client(controller.path) as client:

@@ -1,4 +1,5 @@
-"""A controller made of libzmq and msgpack: the independent implementation that the client is tested with."""
+"""A controller made of libzmq and msgpack that says what a test wants: the independent implementation that the clients
+are tested with."""
 
 import os
 import queue
@@ -9,32 +10,14 @@ import msgpack
 import zmq
 
 from .newer import newer
-from .wire import (
-    BRANCH,
-    CHECKPOINT,
-    CHECKPOINTS,
-    CLOSE,
-    COMMIT,
-    CREDIT,
-    DROP,
-    ERROR,
-    HELLO,
-    INTERRUPT,
-    NAMESPACE,
-    OPEN,
-    REPLY,
-    RESET,
-    ROLLBACK,
-    RUN,
-    SHUTDOWN,
-)  # fmt: skip
+from .wire import KINDS, NAMES
 
 RUN_ID = "00112233445566778899aabbccddeeff"
 
 
 def record(**fields):
     """A record with every field, as a controller sends it."""
-    return {
+    whole = {
         "run_id": RUN_ID,
         "session": "a",
         "engine": "local",
@@ -63,8 +46,10 @@ def record(**fields):
         "skipped": {},
         "duration": 0.001,
         "usage": {"cpu": 0.0, "peak_memory": 0},
-        **fields,
     }
+    unknown = fields.keys() - whole.keys()
+    assert not unknown, unknown
+    return whole | fields
 
 
 def checkpoint(**fields):
@@ -83,67 +68,85 @@ def checkpoint(**fields):
 
 
 class Request:
-    def __init__(self, controller, peer, kind, number, body):
-        self.controller, self.peer, self.kind, self.number, self.body = controller, peer, kind, number, body
+    """A message of a client, and how to answer it."""
+
+    def __init__(self, controller, peer, kind, id, body):
+        self.controller, self.peer, self.kind, self.id, self.body = controller, peer, kind, id, body
 
     def send(self, kind, body):
+        """``kind`` may be a number that no message has."""
         if self.controller.newer:
             body = newer(body)
-        self.controller.send([self.peer, msgpack.packb([1, kind, self.number, body])])
+        self.raw(msgpack.packb([1, KINDS.get(kind, kind), self.id, body]))
+
+    def raw(self, *frames):
+        self.controller.send([self.peer, *frames])
 
     def reply(self, **body):
-        self.send(REPLY, body)
+        self.send("reply", body)
 
     def record(self, **fields):
-        self.send(
-            REPLY, record(**{"run_id": self.body["run_id"], "session": self.body.get("session"), **fields})
-        )
+        self.reply(**record(**{"run_id": self.body["run_id"], "session": self.body.get("session"), **fields}))
 
     def fail(self, number, name, message="why", **more):
-        self.send(ERROR, {"number": number, "name": name, "message": message, **more})
+        self.send("error", {"number": number, "name": name, "message": message, **more})
 
 
 class Controller:
-    """Answers on a thread of its own. Tests replace handlers with on(); what came is in `requests`."""
+    """Answers on a thread of its own, each kind of message with a handler; what came is in `requests`.
 
-    def __init__(self, path):
+    As a context manager it raises what a handler has raised.
+    """
+
+    def __init__(self, path, **handlers):
         self.path = str(path)
         self.requests = []
         self.seen = queue.Queue()  # the same, to wait for
         self.warning = None
         self.newer = False  # whether it says more than its clients know
+        self.failure = None  # what a handler has raised
         self.handlers = {
-            HELLO: self.hello,
-            OPEN: self.open,
-            RUN: lambda request: request.record(result=request.body["code"]),
-            INTERRUPT: lambda request: request.reply(interrupted=False),
-            RESET: lambda request: request.reply(epoch=2),
-            CLOSE: lambda request: request.reply(),
-            SHUTDOWN: lambda request: request.reply(),
-            CHECKPOINT: self.checkpoint,
-            CHECKPOINTS: lambda request: request.reply(checkpoints=[]),
-            ROLLBACK: lambda request: request.reply(
+            "hello": self.hello,
+            "open": self.open,
+            "run": lambda request: request.record(result=request.body["code"]),
+            "interrupt": lambda request: request.reply(interrupted=False),
+            "reset": lambda request: request.reply(epoch=2),
+            "close": lambda request: request.reply(),
+            "shutdown": lambda request: request.reply(),
+            "checkpoint": self.checkpoint,
+            "checkpoints": lambda request: request.reply(checkpoints=[]),
+            "rollback": lambda request: request.reply(
                 checkpoint="c1", execution_count=3, epoch=2, files="kept", not_restored=[]
             ),
-            DROP: lambda request: request.reply(),
-            BRANCH: self.branch,
-            COMMIT: lambda request: request.reply(execution_count=4, epoch=2),
-            NAMESPACE: lambda request: request.reply(names=[], more=0),
-            CREDIT: lambda request: None,
-        }
+            "drop": lambda request: request.reply(),
+            "branch": self.branch,
+            "commit": lambda request: request.reply(execution_count=4, epoch=2),
+            "namespace": lambda request: request.reply(names=[], more=0),
+            "credit": lambda request: None,
+            "answer": lambda request: None,
+        } | handlers
         self._wake, self._woken = socket.socketpair()
         self._work = queue.Queue()
         self._thread = None
 
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *raised):
+        self.stop()
+        if self.failure:
+            raise self.failure
+
     def on(self, kind, handler):
+        assert kind in KINDS, kind
         self.handlers[kind] = handler
         return self
 
     def start(self):
         self._context = zmq.Context()
-        self.router = self._context.socket(zmq.ROUTER)
-        self.router.linger = 0
-        self.router.bind(f"ipc://{self.path}")
+        self._router = self._context.socket(zmq.ROUTER)
+        self._router.linger = 0
+        self._router.bind(f"ipc://{self.path}")
         self._running = True
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
@@ -153,13 +156,18 @@ class Controller:
         """Goes away as a controller that is killed: connections end, nothing more is answered."""
         if self._thread is None:
             return
-        self.do(self._end)
-        self._thread.join()
+        self.do(self.vanish)
+        self.wait_for_end()
         self._thread = None
-        self.router.close()
-        self._context.term()
         if os.path.exists(self.path):
             os.unlink(self.path)
+
+    def vanish(self):
+        """The same, for a handler."""
+        self._running = False
+
+    def wait_for_end(self):
+        self._thread.join()
 
     def do(self, work):
         """Runs work() on the controller's thread, the only one that may use its socket."""
@@ -169,11 +177,11 @@ class Controller:
     def send(self, frames):
         """From any thread."""
         if threading.current_thread() is self._thread:
-            self.router.send_multipart(frames)
+            self._router.send_multipart(frames)
         else:
-            self.do(lambda: self.router.send_multipart(frames))
+            self.do(lambda: self._router.send_multipart(frames))
 
-    def wait(self, kind, timeout=10):
+    def wait(self, kind, timeout=20):
         """The next request of that kind."""
         while True:
             request = self.seen.get(timeout=timeout)
@@ -204,30 +212,30 @@ class Controller:
         fields = {name: request.body[name] for name in ("session", "name", "files") if name in request.body}
         request.reply(checkpoint=checkpoint(**fields), dropped=[])
 
-    def _end(self):
-        self._running = False
-
     def _serve(self):
         poller = zmq.Poller()
-        poller.register(self.router, zmq.POLLIN)
+        poller.register(self._router, zmq.POLLIN)
         poller.register(self._woken, zmq.POLLIN)
         while self._running:
             ready = dict(poller.poll())
             if self._woken.fileno() in ready:
                 self._woken.recv(1)
                 self._work.get()()
-            if self.router in ready:
+            if self._router in ready:
                 self._take()
+        self._router.close()
+        self._context.term()
 
     def _take(self):
-        peer, *frames = self.router.recv_multipart()
+        peer, *frames = self._router.recv_multipart()
         assert len(frames) == 1, "one message is one frame"
-        version, kind, number, body = msgpack.unpackb(frames[0])
+        version, kind, id, body = msgpack.unpackb(frames[0], strict_map_key=False)
         assert version == 1
-        request = Request(self, peer, kind, number, body)
+        request = Request(self, peer, NAMES[kind], id, body)
         self.requests.append(request)
         self.seen.put(request)
         try:
-            self.handlers[kind](request)
+            self.handlers[request.kind](request)
         except Exception as error:  # so that the test fails instead of waiting
+            self.failure = error
             request.fail(1204, "Internal", f"the test's handler: {error!r}")
