@@ -2,6 +2,8 @@
 
 import os
 import pathlib
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +21,7 @@ def run(*command):
 def test_the_help_names_options_and_suites():
     done = run("test", "--help")
     assert done.returncode == 0
-    for word in ("--quick", "--engines", "--stress N", "sessions-oci", "python", "cli-sanitized", "wire"):
+    for word in ("--quick", "--without WHAT", "--stress N", "sessions-oci", "python", "cli-sanitized", "wire"):
         assert word in done.stdout
 
 
@@ -30,12 +32,138 @@ def test_the_help_names_options_and_suites():
         (["--stress", "2"], "--stress is for suites that are named"),
         (["--stress", "none", "wire"], "not 'none'"),
         (["--stress"], "lacks its value"),
+        (["--without", "everything"], "--without takes one of docker oci network browser shells, not 'everything'"),
+        (["--without", "docker", "sessions-docker"], "no suite is left"),
         (["--fast"], "unknown option --fast"),
     ],
 )
 def test_what_it_does_not_know_is_refused_before_anything_begins(arguments, says):
     done = run("test", *arguments)
     assert done.returncode == 1 and says in done.stderr and done.stdout == ""
+
+
+class Tree:
+    """The scripts in a tree of their own, with suites of the test's and nothing to build or to install."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.scripts = directory / "scripts"
+        self.scripts.mkdir()
+        for name in ("test", "suite", "lib.sh", "docker.sh", "interruptible", "junit-total"):
+            shutil.copy(SCRIPTS / name, self.scripts)
+        for name in ("leftovers", "install-deps", "cmake"):
+            self.program(name, "exit 0")
+        self.environment = {**os.environ, "PATH": f"{self.scripts}:{os.environ['PATH']}"}
+        self.environment.pop("ROUND", None)
+
+    def program(self, name, *lines):
+        path = self.scripts / name
+        path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+        path.chmod(0o755)
+
+    def start(self, *arguments, **suites):
+        """Suites are the words of their lines behind the name."""
+        lines = [f"{name} {rest}\n" for name, rest in suites.items()]
+        (self.scripts / "suites.txt").write_text("".join(lines))
+        return subprocess.Popen([self.scripts / "test", *arguments], env=self.environment, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
+
+    def run(self, *arguments, **suites):
+        """The exit status and what was said."""
+        process = self.start(*arguments, **suites)
+        said = process.communicate(timeout=120)[0]
+        return process.returncode, said
+
+
+@pytest.fixture
+def tree(tmp_path):
+    return Tree(tmp_path)
+
+
+TESTCASES = """<testsuite><testcase classname="a" name="one" time="{}"/><testcase classname="a" name="two" time="2">
+{}</testcase><testcase classname="a" name="three" time="1"><skipped/></testcase></testsuite>"""
+
+
+def writes(time="3", second=""):
+    """A command that leaves the file pytest would leave."""
+    return f"cat >build/test-results/$PYTEST_NAME.xml <<<'{TESTCASES.format(time, second)}'".replace("\n", " ")
+
+
+def test_suites_are_shown_as_a_whole_and_their_tests_are_counted(tree):
+    status, said = tree.run(one=f"2 quick echo from one; {writes()}", two="1 nothing echo from two")
+    assert status == 0
+    assert "\n== one\nfrom one\n-- one: " in said and "\n== two\nfrom two\n-- two: " in said
+    assert "     3.0 s  one: a one\n     2.0 s  one: a two\n" in said
+    assert said.splitlines()[-1] == "3 passed, 0 failed, 1 skipped"
+
+
+def test_time_is_told_for_each_suite(tree):
+    status, said = tree.run(one="2 quick true", two="1 quick true")
+    for name in "one", "two":
+        assert re.search(rf"^{name} +=.*\(1 test\)$", said, re.M)
+
+
+@pytest.mark.parametrize(
+    "fails, says, counts",
+    [
+        ("false", "failed: ctest: bad", "1 passed, 1 failed, 0 skipped"),
+        (f"{writes(second='<failure/>')}; false", "failed: bad: a two", "2 passed, 1 failed, 1 skipped"),
+        (f"{writes()}; false", "failed: ctest: bad", "3 passed, 1 failed, 1 skipped"),
+    ],
+)
+def test_one_that_fails_does_so_for_the_whole_run(tree, fails, says, counts):
+    status, said = tree.run(bad=f"1 quick {fails}", good="1 quick true")
+    assert status == 1 and says in said and "The following tests FAILED" in said
+    assert said.splitlines()[-1] == counts
+
+
+def test_what_is_left_behind_is_a_failure(tree):
+    tree.program("leftovers", '[ $# -eq 0 ] || { echo "process: limpetd"; exit 1; }')
+    status, said = tree.run(good="1 quick true")
+    assert status == 1 and "process: limpetd" in said
+
+
+def test_quick_leaves_out_what_needs_anything_and_installs_nothing(tree):
+    tree.program("install-deps", "echo installing")
+    status, said = tree.run("--quick", quick="1 quick true", slow="1 nothing true", other="1 docker true")
+    assert status == 0 and "installing" not in said and said.splitlines()[-1] == "1 passed, 0 failed, 0 skipped"
+
+
+def test_without_leaves_out_what_cannot_do_without(tree):
+    tree.program("install-deps", 'echo "installing: $*"')
+    tells = "1 quick,docker?,oci echo without $LIMPET_TEST_WITHOUT"
+    status, said = tree.run("--without", "docker", needs="1 docker true", uses=tells)
+    assert status == 0 and "\nwithout docker\n" in said and "installing: build run test\n" in said
+    assert said.splitlines()[-1] == "1 passed, 0 failed, 0 skipped"
+
+
+def test_stress_runs_suites_again(tree):
+    tree.program("load", "sleep 60")
+    status, said = tree.run("--stress", "2", "one", one="1 quick echo here", two="1 quick true")
+    assert status == 0 and "\n== one-1\nhere\n" in said and "\n== one-2\nhere\n" in said
+    assert said.splitlines()[-1] == "2 passed, 0 failed, 0 skipped"
+
+
+SLOW = """trap 'sleep 0.5; echo >ended; exit 1' INT
+echo >begun.new; mv begun.new begun
+while :; do sleep 0.05; done"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_suites_have_ended_when_it_has(tree, how):
+    (tree.scripts / "slow").write_text(SLOW)
+    process = tree.start(slow="1 quick scripts/interruptible bash scripts/slow")
+    until((tree.directory / "begun").exists)
+    process.send_signal(how)
+    assert process.wait(60) in (-how, 128 + how)
+    assert (tree.directory / "ended").exists()
+
+
+def until(condition):
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_ctrl_c_works_whoever_starts_the_tests():
@@ -68,8 +196,5 @@ def test_a_load_leaves_nothing_behind(tmp_path, how):
     assert len(busy) == len(os.sched_getaffinity(0)) + 1 and all(map(alive, busy))
     load.send_signal(how)
     assert load.wait(60) == -how
-    end = time.monotonic() + 60
-    while any(map(alive, busy)):
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    until(lambda: not any(map(alive, busy)))
     assert list(tmp_path.iterdir()) == []
