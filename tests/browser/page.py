@@ -1,13 +1,13 @@
 """A notebook in JupyterLab, as a person uses it: with keys, buttons, and what is to be seen."""
 
-import shutil
-
 import pytest
 from selenium import webdriver
 from selenium.common.exceptions import StaleElementReferenceException, TimeoutException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
+
+from tests.support.needs import need
 
 WAIT = 120  # seconds
 SIZE = (1150, 1370)  # the whole notebook is in view
@@ -22,19 +22,12 @@ OPTIONS = (
 )
 
 
-def program(name):
-    path = shutil.which(name)
-    if path is None:
-        pytest.fail(f"{name} is not in PATH; scripts/install-deps test installs it")
-    return path
-
-
 def browser(directory):
     options = webdriver.ChromeOptions()
-    options.binary_location = program("chromium")
+    options.binary_location = need("chromium", "browser")
     for option in (*OPTIONS, f"--user-data-dir={directory}"):
         options.add_argument(option)
-    return webdriver.Chrome(options, webdriver.ChromeService(program("chromedriver")))
+    return webdriver.Chrome(options, webdriver.ChromeService(need("chromedriver", "browser")))
 
 
 class Page:

@@ -1,9 +1,10 @@
 """Completion in bash, zsh and fish: what the shells themselves offer."""
 
 import re
-import shutil
 
 import pytest
+
+from tests.support.needs import need
 
 from .real import run
 from .terminal import Terminal
@@ -60,8 +61,7 @@ def limpet(real):
 
 @pytest.fixture(params=["bash", "zsh"])
 def shell(request, limpet):
-    if not shutil.which(request.param):
-        pytest.fail(f"{request.param} is not installed: scripts/install-deps test")
+    need(request.param, "shells")
     if request.param == "bash":
         shell = Shell(limpet, "bash", "--norc", "--noprofile", "-i",
                       setup=["bind 'set enable-bracketed-paste off'", "source <(limpet completion bash)"])
@@ -100,8 +100,7 @@ def test_files(shell):
 
 
 def test_fish(limpet):
-    if not shutil.which("fish"):
-        pytest.fail("fish is not installed: scripts/install-deps test")
+    need("fish", "shells")
 
     def complete(line):
         script = f'limpet completion fish | source; complete -C "{line}"'

@@ -17,6 +17,8 @@ import time
 
 import pytest
 
+from tests.support.needs import need
+
 OWNER = os.environ["PROBE_OWNER"] = f"probe{os.getpid()}"  # another run's containers are not ours
 BIN = pathlib.Path(os.environ.get("LIMPET_BUILD", "build/bin")).resolve()
 PROBE, GUEST = BIN / "engine_probe", BIN / "probe_guest"
@@ -107,7 +109,7 @@ class Docker:
         shutil.rmtree(self.home)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def image(tmp_path_factory):
     """A state directory with the one image."""
     state = tmp_path_factory.mktemp("state")
@@ -119,10 +121,11 @@ def image(tmp_path_factory):
     return state
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def docker(image, tmp_path_factory):
-    if os.geteuid() != 0 or not shutil.which("dockerd"):
-        pytest.skip("needs root and dockerd")
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    need("dockerd", "docker")
     engine = Docker(tmp_path_factory.mktemp("docker"))
     try:
         engine.load(image / "images" / "tiny" / "rootfs")
@@ -205,12 +208,13 @@ def host(request, image, tmp_path):
         pytest.skip("needs root")
     if request.param == "docker":
         host = Host("docker", tmp_path, tmp_path, {"docker": request.getfixturevalue("docker").socket})
+    elif request.param == "crun" and not shutil.which("crun"):
+        pytest.skip("crun is not installed; runc is the one that has to be")
     elif request.param == "crun" and hybrid():
         pytest.skip("crun does not work with hybrid cgroups")
-    elif shutil.which(request.param):
-        host = Host("oci", image, tmp_path, {"oci": request.param})
     else:
-        pytest.skip(f"{request.param} is not installed")
+        need(request.param, "oci")
+        host = Host("oci", image, tmp_path, {"oci": request.param})
     yield host
     assert leftovers(tmp_path) == ([], [], [])
 

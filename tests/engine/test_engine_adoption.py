@@ -1,11 +1,12 @@
 """What a controller that was killed leaves is taken over by the next one, or removed, at every stage."""
 
 import os
-import shutil
 import signal
 import subprocess
 
 import pytest
+
+from tests.support.needs import need
 
 from .conftest import Host, Lines, assert_ended, assert_group_ends, leftovers, needs_root
 
@@ -78,8 +79,9 @@ class SlowRuntime:
 
 @pytest.fixture
 def slow(image, tmp_path):
-    if os.geteuid() != 0 or not shutil.which("runc"):
-        pytest.skip("needs root and runc")
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    need("runc", "oci")
     runtime = SlowRuntime(tmp_path)
     host = Host("oci", image, tmp_path, {"oci": runtime.path})
     host.runtime = runtime

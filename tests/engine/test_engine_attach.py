@@ -12,6 +12,8 @@ import threading
 
 import pytest
 
+from tests.support.needs import need
+
 from .conftest import Host, Lines, leftovers, needs_root
 
 REFUSALS = {"EROFS", "EPERM"}
@@ -143,9 +145,9 @@ def test_adopted_container(looking):
 
 
 @needs_root
-@pytest.mark.skipif(not shutil.which("runc"), reason="needs runc")
 def test_link_in_place_of_the_directory(image, tmp_path):
     """A link at /data leads nowhere."""
+    need("runc", "oci")
     state = tmp_path / "state"
     shutil.copytree(image, state, symlinks=True)
     rootfs = state / "images" / "tiny" / "rootfs"

@@ -46,7 +46,8 @@ def test_updates_reach_the_cell_that_showed_the_display(install):
 
 
 def test_papermill_sets_parameters(install, tmp_path):
-    papermill = pytest.importorskip("papermill")
+    import papermill
+
     source, done = tmp_path / "in.ipynb", tmp_path / "out.ipynb"
     notebook = notebook_of("size = 1", "size + 1")
     notebook.cells[0].metadata["tags"] = ["parameters"]
