@@ -1,4 +1,4 @@
-"""README's table "What happens to my variables": every cell of it is what the real thing answers."""
+"""The table of docs/sessions.md, "What happens to my variables": every cell of it is what the real thing answers."""
 
 import os
 import threading
@@ -46,7 +46,7 @@ EVENTS = {
         ("import threading; threading.Event().wait()", {"timeout": 0.3}, "timeout"),
     ],
     "`MemoryError`": [("y = bytearray(1 << 40)", {}, "error")],
-    "a timeout that nothing heeds: `sum(range(10**12))`, `except KeyboardInterrupt`": [
+    "a timeout that Python cannot act on: `sum(range(10**12))`, `except KeyboardInterrupt`": [
         ("sum(range(10**12))", {"timeout": 0.3}, "timeout"),
         (IGNORES, {"timeout": 0.3}, "timeout"),
     ],
@@ -72,8 +72,8 @@ RESULTS = {"kept": "kept", "rolled back": "rolled_back", "lost": "lost"}
 
 
 def table():
-    """The rows of README: first cell, then a word for each mode."""
-    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
+    """The rows of the page: first cell, then a word for each mode."""
+    with open(os.path.join(ROOT, "docs", "sessions.md"), encoding="utf-8") as file:
         section = file.read().split(HEADING, 1)[1].split("\n## ", 1)[0]
     rows = [line.strip("| ").split("|") for line in section.splitlines() if line.startswith("|")]
     return {row[0].strip(): [cell.strip() for cell in row[1:]] for row in rows[2:]}
