@@ -2,10 +2,14 @@
 
 import linecache
 import os
+import sys
 
 from limpet_runtime import library
 
-OURS = os.path.dirname((lambda: None).__code__.co_filename) + os.sep  # also where there are no files of it
+OURS = (
+    os.path.dirname((lambda: None).__code__.co_filename) + os.sep,  # also where there are no files of it
+    os.path.join(sys.path[-1], "limpet_magics") + os.sep,
+)
 CELL = "<cell "
 
 # Frames of one traceback that are looked at; of a deeper recursion only the innermost.

@@ -48,8 +48,9 @@ def name_at(code: str, cursor: int) -> str | None:
     return name if DOTTED.match(name) else None
 
 
-def describe(sandbox: Sandbox, name: str) -> str | None:
-    facts = _in_sandbox(sandbox, "describe", name)
+def describe(sandbox: Sandbox, name: str, source: bool = False) -> str | None:
+    """What is known of a name, with its source where that is wanted."""
+    facts = _in_sandbox(sandbox, "describe", name, source)
     if not isinstance(facts, dict):
         return None
     return "\n".join(f"{title}: {_indented(str(text))}" for title, text in facts.items() if text is not None)
@@ -66,12 +67,12 @@ def _names(sandbox: Sandbox) -> list[str]:
         return []
 
 
-def _in_sandbox(sandbox: Sandbox, function: str, argument: str) -> Any:
+def _in_sandbox(sandbox: Sandbox, function: str, *arguments: Any) -> Any:
     """What a function of _inside.py returns there, as plain data; None when it cannot be had. It may lie."""
     source = importlib.resources.files(__package__).joinpath("_inside.py").read_text("utf-8")
     code = (
         f"(lambda inside: (exec({source!r}, inside), __import__('json').dumps("
-        f"inside[{function!r}](globals(), {argument!r})))[1])({{}})"
+        f"inside[{function!r}](globals(), *{arguments!r})))[1])({{}})"
     )
     try:
         result = sandbox.ask(code)

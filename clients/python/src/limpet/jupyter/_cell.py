@@ -5,33 +5,27 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+import textwrap
+from dataclasses import dataclass, field
 
 from IPython.core.inputtransformer2 import TransformerManager
 
-QUESTION = re.compile(r"\s*(?:\?{1,2}([\w.]*)|([\w.]+)\?{1,2})\s*\Z")
+from . import _magics
+
+QUESTION = re.compile(r"\s*(?:(\?{1,2})([\w.]*)|([\w.]+)(\?{1,2}))\s*\Z")
 NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 ASKING = ("pinfo", "pinfo2", "psearch")  # what IPython makes of name? and na*me?
 USAGE = """\
 A cell is Python, or one of these:
 
-name?         what is known of a name: its type, value or signature, and documentation
-!command      runs a command in the sandbox
-%limpet help  copies of the variables, branches and files"""
-IGNORED = {"matplotlib", "autoreload", "load_ext", "config"}  # of IPython's shell, which is not there
-IN_PLACE_OF = {
-    "system": "(lambda command: (__import__('os').system(command), None)[1])",
-    "getoutput": "(lambda command: __import__('subprocess').getoutput(command).splitlines())",
-}
-PACKAGES = (
-    "%{name} is not there: packages come with the image of the session, which --image chooses when the kernel "
-    "is installed"
-)
-MAGIC = (
-    "%{name} is a command of IPython, which does not run here. There are %limpet (see %limpet help), !command, "
-    "name? and plain Python"
-)
+name?         what is known of a name: its type, value or signature, and documentation; name?? has its source as well
+!command      runs a command in the sandbox; {expression} and $name in it are Python's
+x = !command  the lines that it prints
+%limpet help  copies of the variables, branches and files
 
+and these commands of IPython:
 
+""" + textwrap.fill(_magics.NAMES, 100)
 ONE_NAME = "{text}? cannot be answered: a question takes one name, with dots where it is an attribute"
 
 
@@ -56,30 +50,49 @@ def commands(code: str) -> list[list[str]] | None:
         raise Refused(f"%limpet: {error}") from error
 
 
-def question(code: str) -> str | None:
-    """The name that is asked for, empty for a question mark alone; None when the cell is something else."""
+@dataclass(frozen=True)
+class Question:
+    """``name?``, or ``name??``, which is about its source too; without a name, what a cell may be."""
+
+    name: str
+    source: bool
+
+
+@dataclass
+class Translated:
+    """A cell as Python, what it asks for besides, and what is to be said of it."""
+
+    code: str
+    asked: list[Question] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def question(code: str) -> Question | None:
+    """What is asked for; None when the cell is something else."""
     found = QUESTION.match(code)
-    return (found.group(1) or found.group(2)) if found else None
+    return Question(found[2] or found[3] or "", "??" in code) if found else None
 
 
-def python(code: str) -> tuple[str, list[str]]:
-    """The cell as Python, and what it asks for besides, as of question().
+def python(code: str) -> Translated:
+    """The cell without what only IPython understands.
 
-    Refused when it needs IPython's shell; what is no Python either way stays as it is.
+    Refused when it needs a command that is not there; what is no Python either way stays as it is.
     """
+    translated = Translated(code)
     if not any(sign in code for sign in "%!?") or _parses(code):
-        return code, []
+        return translated
     try:
         shell_code = TransformerManager().transform_cell(code)
         tree = ast.parse(shell_code)
     except (SyntaxError, ValueError, RecursionError):
-        return code, []
+        return translated
     lines = shell_code.encode().split(b"\n")
     calls = sorted(_shell_calls(tree), key=lambda call: (call.lineno, call.col_offset))
-    for call in reversed(calls):
-        _replace(lines, call)
-    asked = [name for name in map(_asked, calls) if name is not None]
-    return b"\n".join(lines).decode(), asked
+    replaced = [(call, _in_place_of(call, translated)) for call in calls]
+    for call, replacement in reversed(replaced):
+        _replace(lines, call, replacement)
+    translated.code = b"\n".join(lines).decode()
+    return translated
 
 
 def _parses(code: str) -> bool:
@@ -103,37 +116,47 @@ def _shell_calls(tree: ast.AST) -> list[ast.Call]:
     ]
 
 
-def _asked(call: ast.Call) -> str | None:
-    """As of question(), of one of those calls."""
-    assert isinstance(call.func, ast.Attribute)
-    if call.func.attr == "show_usage":
-        return ""
-    magic, *texts = [str(getattr(argument, "value", "")) for argument in call.args] or [""]
-    if call.func.attr != "run_line_magic" or magic not in ASKING:
-        return None
-    text = "".join(texts)
-    if magic == "psearch" or not NAME.fullmatch(text):
-        raise Refused(ONE_NAME.format(text=text))
-    return text
-
-
-def _replace(lines: list[bytes], call: ast.Call) -> None:
-    """Puts plain Python in the place of a call, which is on one line as IPython writes it."""
+def _in_place_of(call: ast.Call, translated: Translated) -> str:
+    """Plain Python for one of those calls; questions and notes are put where they belong."""
     assert isinstance(call.func, ast.Attribute)
     method = call.func.attr
-    if method in IN_PLACE_OF:
-        begin, end, python = call.func.col_offset, call.func.end_col_offset, IN_PLACE_OF[method]
-    elif _asked(call) is not None:
-        begin, end, python = call.col_offset, call.end_col_offset, "None"
-    elif method in ("run_line_magic", "run_cell_magic") and call.args:
-        name = getattr(call.args[0], "value", "")
-        if method == "run_cell_magic" or name not in IGNORED:
-            sentence = PACKAGES if name in ("pip", "conda", "mamba", "uv") else MAGIC
-            raise Refused(
-                sentence.replace("%{name}", ("%%" if method == "run_cell_magic" else "%") + str(name))
-            )
-        begin, end, python = call.col_offset, call.end_col_offset, "None"
-    else:
-        return
+    texts = [str(getattr(argument, "value", "")) for argument in call.args]
+    asked = _asked(method, texts)
+    if asked is not None:
+        translated.asked.append(asked)
+        return "None"
+    if method in ("run_line_magic", "run_cell_magic") and texts:
+        refused = _magics.refusal(texts[0], "%" if method == "run_line_magic" else "%%")
+        if refused is not None:
+            raise Refused(refused)
+        if texts[0] in _magics.IGNORED:
+            note = _magics.note(*texts)
+            translated.notes += [note] if note else []
+            return "None"
+        if texts[0] in _magics.PYTHON:
+            texts[-1] = _within(texts[-1], translated)
+    return f"{_magics.FUNCTIONS.get(method, ast.unparse(call.func))}({', '.join(map(repr, texts))})"
+
+
+def _within(code: str, translated: Translated) -> str:
+    inner = python(code)
+    translated.asked += inner.asked
+    translated.notes += inner.notes
+    return inner.code
+
+
+def _asked(method: str, texts: list[str]) -> Question | None:
+    if method == "show_usage":
+        return Question("", False)
+    if method != "run_line_magic" or texts[0] not in ASKING:
+        return None
+    text = "".join(texts[1:])
+    if texts[0] == "psearch" or not NAME.fullmatch(text):
+        raise Refused(ONE_NAME.format(text=text))
+    return Question(text, texts[0] == "pinfo2")
+
+
+def _replace(lines: list[bytes], call: ast.Call, replacement: str) -> None:
+    """Puts other Python in the place of a call, which is on one line as IPython writes it."""
     line = lines[call.lineno - 1]
-    lines[call.lineno - 1] = line[:begin] + python.encode() + line[end:]
+    lines[call.lineno - 1] = line[: call.col_offset] + replacement.encode() + line[call.end_col_offset :]

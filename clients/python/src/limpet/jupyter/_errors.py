@@ -12,6 +12,7 @@ from pygments.lexers import PythonTracebackLexer
 
 from ..errors import Error, NoSuchSession, SessionClosed
 from ..results import ErrorInfo
+from . import _magics
 
 FRAME = re.compile(r'^((?:  \| | )*  File "<)cell (\d+)(>", line )', re.MULTILINE)
 UNANSWERED = "nobody answers input()"  # in the words of the sandbox
@@ -21,7 +22,8 @@ AGAIN = "Restart the kernel to go on in an empty session"
 
 def of_python(error: ErrorInfo, place: Callable[[int], str]) -> dict[str, Any]:
     """``place`` gives the name of a call in tracebacks, from its number in the session."""
-    text = FRAME.sub(lambda found: found[1] + place(int(found[2])) + found[3], error.traceback)
+    text = _magics.as_written(error.traceback)
+    text = FRAME.sub(lambda found: found[1] + place(int(found[2])) + found[3], text)
     if text:
         lines = highlight(text, PythonTracebackLexer(), TerminalFormatter()).rstrip("\n").split("\n")
     else:

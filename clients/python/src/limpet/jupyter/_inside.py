@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 def complete(variables: dict[str, object], text: str) -> list[str]:
     """The names that complete `text`, as rlcompleter finds them, which runs __getattr__ and __dir__."""
@@ -17,12 +19,16 @@ def complete(variables: dict[str, object], text: str) -> list[str]:
     return sorted({name.rstrip("() :") for name in found})
 
 
-def describe(variables: dict[str, object], name: str) -> dict[str, str | None] | None:
-    """What is to be said of a name: type, signature, text, documentation; None where there is no such name."""
+def describe(variables: dict[str, object], name: str, source: bool) -> dict[str, str | None] | None:
+    """What is to be said of a name: type, signature, text, documentation, and its source where that is wanted.
+
+    None where there is no such name.
+    """
     import builtins
     import contextlib
     import inspect
 
+    value: Any
     first, *rest = name.split(".")
     if first in variables:
         value = variables[first]
@@ -41,4 +47,7 @@ def describe(variables: dict[str, object], name: str) -> dict[str, str | None] |
     else:
         facts["Value"] = repr(value)[:2000]
     facts["Docstring"] = inspect.getdoc(value)
+    if source:
+        with contextlib.suppress(TypeError, OSError):
+            facts["Source"] = inspect.getsource(value)
     return facts

@@ -130,16 +130,20 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
         if self.problem:
             raise BadRequest(f"{self.problem}; correct the kernel with 'limpet jupyter install'")
         words = _cell.commands(code)
-        name = _cell.question(code)
+        asked = _cell.question(code)
         if words is not None:
             for each in words:
                 show.stdout(_commands.run(self, each) + "\n")
-        elif name is not None:
-            return self._answer(name)
+        elif asked is not None:
+            return self._answer(asked)
         elif code.strip():
-            code, asked = _cell.python(code)
-            reply = self._run(code, show, asks)
-            return {**reply, **self._answer(asked[-1])} if asked and reply["status"] == "ok" else reply
+            cell = _cell.python(code)
+            for note in cell.notes:
+                show.note(note)
+            reply = self._run(cell.code, show, asks)
+            if cell.asked and reply["status"] == "ok":
+                reply |= self._answer(cell.asked[-1])
+            return reply
         return {"status": "ok", "payload": []}
 
     def _run(self, code: str, show: Output, asks: Asks) -> Content:
@@ -167,11 +171,12 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
         for path, reason in result.skipped.items():
             show.note(f"{path!a} is not published: {reason}")
 
-    def _answer(self, name: str) -> Content:
+    def _answer(self, asked: _cell.Question) -> Content:
         text: str | None = _cell.USAGE
-        if name:
+        if asked.name:
             self.sandbox.opened()
-            text = _ask.describe(self.sandbox, name) or f"'{name}' is not known, or the session is in use."
+            text = _ask.describe(self.sandbox, asked.name, asked.source)
+            text = text or f"'{asked.name}' is not known, or the session is in use."
         page = {"source": "page", "data": {"text/plain": text}, "start": 0}
         return {"status": "ok", "payload": [page]}
 
@@ -223,7 +228,7 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
         self, code: str, cursor_pos: int, detail_level: int = 0, omit_sections: Any = ()
     ) -> Content:
         name = _ask.name_at(code, cursor_pos)
-        text = _ask.describe(self.sandbox, name) if name else None
+        text = _ask.describe(self.sandbox, name, detail_level > 0) if name else None
         return {
             "status": "ok",
             "found": text is not None,

@@ -1,0 +1,209 @@
+"""The commands of IPython that people type."""
+
+import re
+
+import pytest
+from limpet.jupyter import _magics
+
+
+def plain(cell):
+    """The traceback without its colours."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", cell.traceback)
+
+
+def test_the_kernel_and_the_sandbox_know_the_same_ones(notebook):
+    there = notebook.run("import limpet_magics\nsorted(limpet_magics.LINE), sorted(limpet_magics.CELL)").result
+    assert there == repr((sorted(_magics.LINE), sorted(_magics.CELL)))
+
+
+class TestTime:
+    def test_a_line(self, notebook):
+        cell = notebook.run("%time timed = sum(range(10))")
+        assert cell.stdout.startswith("CPU times: user ") and "Wall time: " in cell.stdout
+        assert notebook.run("timed").result == "45"
+        assert notebook.run("%time 6 * 7").result == "42"
+        assert notebook.run("got = %time 6 * 7\ngot").result == "42"
+
+    def test_a_cell(self, notebook):
+        cell = notebook.run("%%time\ntimed_cell = 20\n!echo shell\ntimed_cell * 2 + 2")
+        assert cell.result == "42" and cell.stdout.startswith("shell\nCPU times: ")
+        assert notebook.run("timed_cell").result == "20"
+
+    def test_an_error_shows_the_line_of_the_cell(self, notebook):
+        cell = notebook.run("%%time\nfine = 1\nfine / 0  # here")
+        count = cell.reply["execution_count"]
+        assert cell.status == "error" and "limpet_magics" not in plain(cell)
+        assert f'  File "<cell {count}>", line 3, in <module>\n    fine / 0  # here' in plain(cell)
+        assert "    %%time\n" in plain(cell) and "Wall time" in cell.stdout
+
+    def test_names_of_a_function_and_await(self, notebook):
+        assert notebook.run("def f(local):\n    %time print(local)\nf('mine')").stdout.startswith("mine\n")
+        code = "%%time\nimport asyncio\nawait asyncio.sleep(0, 'waited')"
+        assert notebook.run(code).result == "'waited'"
+
+    def test_timeit(self, notebook):
+        notebook.run("runs = []")
+        cell = notebook.run("%timeit -n 3 -r2 runs.append('{x} $y')")
+        assert "per loop (mean ± std. dev. of 2 runs, 3 loops each)" in cell.stdout
+        assert notebook.run("runs").result == repr(["{x} $y"] * 6)
+        quiet = notebook.run("%%timeit -q -o -n1 -r1 begun = 'set up'\nruns.append(begun)\nruns.append(2)")
+        assert quiet.stdout == "" and quiet.result.startswith("<TimeitResult : ")
+        assert notebook.run("runs[-2:]").result == "['set up', 2]"
+
+
+class TestShell:
+    def test_values_in_a_line(self, notebook):
+        notebook.run("word = 'two  words'\nnumbers = [1, 2]\nHOME_OF = 'x'")
+        cell = notebook.run("!echo '{word}' $word {numbers[1] + 40:04d} {{kept}} $$ $HOME_OF/y")
+        first, pid, last = cell.stdout.partition("{kept} ")
+        assert first == "two  words two words 0042 " and last.split()[1] == "x/y"
+        assert notebook.run("!printf '%s|' $no_such_name {no_such_name}").stdout == "{no_such_name}|"
+        assert notebook.run("!echo a b | awk '{print $2}'").stdout == "b\n"
+        assert notebook.run("inner = [f'{n}' for n in numbers]\n!echo $inner").stdout == "[1, 2]\n"
+        assert notebook.run("lines = !echo {word}\nlines").result == "['two words']"
+        inside = "def f(local):\n    !echo $local {local * 2}\nf('a')"
+        assert notebook.run(inside).stdout == "a aa\n"
+
+    def test_bash(self, notebook):
+        assert notebook.run("%%bash\nfor i in 1 2; do\n  echo \"$i\"\ndone").stdout == "1\n2\n"
+        failed = notebook.run("%%bash\nexit 3")
+        assert failed.of("error")[0]["ename"] == "CalledProcessError"
+        assert notebook.run("%%bash --no-raise-error\nexit 3").status == "ok"
+        notebook.run("%%bash --out said --err=complained\necho out\necho err >&2")
+        assert notebook.run("said, complained").result == "('out\\n', 'err\\n')"
+        assert notebook.run("!exit 4").status == "ok" and notebook.run("_exit_code").result == "4"
+
+    def test_interrupts_end_it(self, notebook):
+        request = notebook.start("%%bash\necho begun\nsleep 100\necho never")
+        notebook.until(request, lambda message: message["content"].get("text") == "begun\n")
+        notebook.manager.interrupt_kernel()
+        cell = notebook.finish(request)
+        assert cell.of("error")[0]["ename"] == "KeyboardInterrupt" and cell.stdout == ""
+
+
+class TestFiles:
+    def test_directories(self, notebook):
+        home = notebook.run("%pwd").result
+        assert notebook.run("%mkdir sub-directory\n%cd sub-directory").stdout.endswith("/sub-directory\n")
+        assert notebook.run("!pwd").stdout.endswith("/sub-directory\n")
+        assert notebook.run("%cd -q -\nwhere = %pwd\nwhere").result == home
+        wrong = notebook.run("%cd nowhere")
+        assert wrong.of("error")[0]["ename"] == "FileNotFoundError" and "    %cd nowhere" in plain(wrong)
+        assert "    x = %cd nowhere\n" in plain(notebook.run("x = %cd nowhere"))
+
+    def test_the_environment(self, notebook):
+        assert notebook.run("value = 7\n%env MAGIC_A=b c\n%set_env MAGIC_B $value").stdout == (
+            "env: MAGIC_A=b c\nenv: MAGIC_B=7\n"
+        )
+        assert notebook.run("!echo $MAGIC_A $MAGIC_B").stdout == "b c 7\n"
+        assert notebook.run("%env MAGIC_A").result == "'b c'"
+        assert notebook.run("all_of_it = %env\nall_of_it['MAGIC_B']").result == "'7'"
+        assert "no variable NO_SUCH" in notebook.run("%env NO_SUCH").traceback
+
+    def test_written_and_run(self, notebook):
+        written = notebook.run("%%writefile program.py\nimport sys\nmade = sys.argv[1:], __name__\ndef f(): return made\n")
+        assert written.stdout == "Writing program.py\n"
+        notebook.run("%run program.py a 'b c'")
+        assert notebook.run("f()").result == "(['a', 'b c'], '__main__')"
+        assert notebook.run("%%writefile -a program.py\nprint(of_the_session)").stdout == "Appending to program.py\n"
+        assert "NameError" in notebook.run("of_the_session = 'seen'\n%run program").traceback
+        assert notebook.run("%run -i program.py").stdout == "seen\n"
+        assert notebook.run("%%writefile program.py\nimport sys; sys.exit(0)").stdout == "Overwriting program.py\n"
+        assert notebook.run("%run program.py").status == "ok"
+
+
+def test_variables(notebook):
+    notebook.run("import sys\nwho_text = 'a' * 1000\nwho_list = [1, 2]\n_hidden = 0")
+    names = notebook.run("found = %who_ls\nfound").result
+    assert "'who_text'" in names and "'sys'" in names and "_hidden" not in names
+    assert notebook.run("%who_ls list").result.count("who_list") == 1
+    assert "who_list" in notebook.run("%who").stdout.replace("\t", "").split()
+    table = notebook.run("%whos str list").stdout.splitlines()
+    assert table[0].split() == ["Variable", "Type", "Data/Info"]
+    assert ["who_list", "list", "n=2"] in [line.split() for line in table]
+    assert all(len(line) < 150 for line in table)
+    assert notebook.run("%who no_such_type").stdout == "No variables match your requested type.\n"
+
+
+class TestLooks:
+    @pytest.mark.parametrize(
+        ("name", "mime", "body"),
+        [
+            ("html", "text/html", "<b>bold</b>\n"),
+            ("markdown", "text/markdown", "*text*\n"),
+            ("latex", "text/latex", "$x^2$\n"),
+        ],
+    )
+    def test_text_is_shown_as_what_it_is(self, notebook, name, mime, body):
+        (shown,) = notebook.run(f"%%{name}\n{body}").of("display_data")
+        assert shown["data"] == {mime: body, "text/plain": body}
+
+
+class TestCapture:
+    def test_everything(self, notebook):
+        code = "import sys\nprint('out')\nprint('err', file=sys.stderr)\n!echo shell\ndisplay({'text/html': '<i>i</i>'}, raw=True)\n42"
+        assert notebook.run("%%capture kept\n" + code).shown == []
+        assert notebook.run("kept.stdout, kept.stderr, len(kept.outputs)").result == "('out\\nshell\\n', 'err\\n', 2)"
+        again = notebook.run("kept()")
+        assert (again.stdout, again.stderr) == ("out\nshell\n", "err\n")
+        assert [shown["data"] for shown in again.of("display_data")][0]["text/html"] == "<i>i</i>"
+
+    def test_a_part(self, notebook):
+        assert notebook.run("%%capture --no-stdout\nprint('seen')\n1").stdout == "seen\n"
+        assert notebook.run("%%capture\nprint('not seen')\n1").shown == []
+
+    def test_what_was_shown_before_an_error_is_kept(self, notebook):
+        cell = notebook.run("%%capture until\nprint('before')\n1 / 0")
+        assert "ZeroDivisionError" in cell.traceback and cell.stdout == ""
+        assert notebook.run("print(until, end='')\ndisplay('shown')").stdout == "before\n"
+
+
+class TestWhatIsNotThere:
+    @pytest.mark.parametrize("code", ["%prun 1", "%%perl\nprint", "a = %history", "%%limpet\n", "%%time\n%prun 1"])
+    def test_it_is_refused_before_anything_runs(self, notebook, code):
+        notebook.run("ran = False")
+        cell = notebook.run(code.replace("\n", "\nran = True\n", 1) if "time" in code else code)
+        assert cell.of("error")[0]["ename"] == "UsageError" and "There are %cat" in cell.traceback
+        assert notebook.run("ran").result == "False"
+
+    @pytest.mark.parametrize("code", ["%load_ext autoreload", "%autoreload 2", "%config A.b = 1", "%matplotlib widget"])
+    def test_what_is_ignored_says_so(self, notebook, code):
+        cell = notebook.run(f"{code}\n7")
+        assert cell.result == "7" and f"limpet: {code} is ignored" in cell.stderr
+
+    def test_what_needs_nothing_says_nothing(self, notebook):
+        assert notebook.run("%matplotlib inline").shown == []
+
+    @pytest.mark.parametrize(
+        ("code", "says"),
+        [
+            ("%timeit -z 1", "no option -z"),
+            ("%timeit -n x 1", "whole number"),
+            ("%timeit", "needs a statement"),
+            ("%%time 1\n1", "nothing in its own line"),
+            ("%run", "name of a file"),
+            ("%run a.ipynb", "no notebooks"),
+            ("%cd a b", "one directory"),
+            ("%%bash --bg\nls", "--bg"),
+            ("%%capture a b\n1", "one variable"),
+            ("%%writefile\n1", "one file"),
+        ],
+    )
+    def test_wrong_use_is_told(self, notebook, code, says):
+        cell = notebook.run(code)
+        assert cell.of("error")[0]["ename"] == "UsageError" and says in cell.traceback
+
+
+def pages(cell):
+    return [payload["data"]["text/plain"] for payload in cell.reply["payload"]]
+
+
+def test_two_question_marks_show_the_source(notebook):
+    notebook.run("def with_source():\n    return 'the body'")
+    (page,) = pages(notebook.run("with_source??"))
+    assert "return 'the body'" in page and "return 'the body'" not in pages(notebook.run("with_source?"))[0]
+    (page,) = pages(notebook.run("1\nwith_source??"))
+    assert "return 'the body'" in page
+    inspected = notebook.ask("inspect", "with_source", 5, detail_level=1)["data"]["text/plain"]
+    assert "return 'the body'" in inspected
+    assert "%%bash" in pages(notebook.run("?"))[0]
