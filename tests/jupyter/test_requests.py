@@ -24,10 +24,86 @@ def test_attributes_complete_from_the_live_object_and_leave_nothing(notebook):
     notebook.run("class Thing: first_attribute = second = 1\nthing = Thing()")
     assert complete(notebook, "print(thing.fir") == (["thing.first_attribute"], (6, 15))
     assert "thing.second" in complete(notebook, "thing.")[0]
-    assert complete(notebook, "Thing().fir")[0] == []
+    assert complete(notebook, "Thing().fir")[0] == ["first_attribute"]
     before = notebook.run("sorted(globals())").result
     complete(notebook, "thing.s")
     assert notebook.run("sorted(globals())").result == before
+
+
+def matches(notebook, code, cursor=None):
+    return complete(notebook, code, cursor)[0]
+
+
+def test_names_of_the_same_cell(notebook):
+    """What it would import or make, though nothing of it has run."""
+    assert "quite_new_name" in matches(notebook, "quite_new_name = 1\nprint(quite_n")
+    assert complete(notebook, "import os\nos.getcw") == (["getcwd", "getcwdb"], (13, 18))
+    assert "dirname" in matches(notebook, "%%time\nimport os.path as where\nwhere.dirn")
+    assert "getcwd" in matches(notebook, "from os import getc")
+    assert "returncode" in matches(notebook, "import subprocess\ndone = subprocess.run([])\nif done.retu")
+
+
+def test_behind_a_call_and_an_index(notebook):
+    notebook.run("ran = []\nclass Made:\n    quality = 1\ndef make() -> Made: ran.append(1)\ntexts = ['a']")
+    assert "quality" in matches(notebook, "make().qual")
+    assert "upper" in matches(notebook, "texts[0].upp")
+    assert "splitlines" in matches(notebook, "''.join(texts).splitl")
+    assert notebook.run("ran").result == "[]"
+
+
+def test_what_the_completer_needs_is_imported_when_it_is_needed(notebook, own_notebook):
+    notebook = own_notebook()
+    loaded = "import sys\n'jedi' in sys.modules, sys.getrecursionlimit()"
+    before = notebook.run(loaded).result
+    matches(notebook, "loa")
+    assert notebook.run(loaded).result == before and before.startswith("(False")
+    assert matches(notebook, "''.upp")
+    assert notebook.run(loaded).result == before.replace("False", "True")
+
+
+def test_keys(notebook):
+    notebook.run("""class Columns:
+    columns = ['first', 'second']
+class Own(dict):
+    def _ipython_key_completions_(self): return ['given', 3]
+held = {'some key': {'inner': 1}, 'sole': 2, 3: 4, "it's": 5}
+table, own, wrapped = Columns(), Own(), [held]""")
+    assert complete(notebook, "held['so") == (["some key']", "sole']"], (6, 8))
+    assert complete(notebook, 'held["so"]', 8) == (["some key", "sole"], (6, 8))
+    assert matches(notebook, 'x = held["') == ['some key"]', 'sole"]', 'it\'s"]']
+    assert matches(notebook, "held['it") == []
+    assert matches(notebook, 'wrapped[0]["some key"]["') == ['inner"]']
+    assert matches(notebook, 'table["f') == ['first"]']
+    assert matches(notebook, 'own["') == ['given"]']
+    assert matches(notebook, 'no_such_name["') == []
+
+
+def test_no_code_runs_for_the_keys_of_what_is_in_an_object(notebook):
+    notebook.run("got = []\nclass Loud(dict):\n    def __getitem__(self, key): got.append(key)\nloud = Loud()")
+    assert matches(notebook, 'loud["a"]["') == []
+    assert notebook.run("got").result == "[]"
+
+
+def test_paths(notebook):
+    notebook.run("import os\nos.makedirs('completed/deep')\nopen('completed/file.csv', 'w').close()\nopen('completed/.dot', 'w').close()")
+    assert complete(notebook, "open('completed/fi") == (["file.csv"], (16, 18))
+    assert matches(notebook, "x = 'a', 'comple") == ["completed/"]
+    assert matches(notebook, "open('completed/') # later", 16) == ["deep/", "file.csv"]
+    assert matches(notebook, "open('completed/.") == [".dot"]
+    assert matches(notebook, "!cat completed/f") == matches(notebook, "%run completed/f") == ["file.csv"]
+    assert matches(notebook, "open('no/such/") == []
+
+
+def test_commands(notebook):
+    assert matches(notebook, "%who") == ["%who", "%who_ls", "%whos"]
+    assert matches(notebook, "%%wri") == ["%%writefile"] and "%limpet" in matches(notebook, "x = 1\n%l")
+
+
+def test_what_is_asked_for_leaves_the_last_result_alone(notebook):
+    notebook.run("'the last one'")
+    matches(notebook, "''.upp")
+    notebook.ask("inspect", "len", 3)
+    assert notebook.run("_").result == "'the last one'"
 
 
 def test_the_count_that_people_see_does_not_move(notebook):

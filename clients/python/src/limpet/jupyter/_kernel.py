@@ -15,7 +15,7 @@ from .. import _requests
 from .._asks import NO_ASKS, Asks
 from ..errors import BadRequest, Error
 from ..results import Display, Result
-from . import _ask, _cell, _commands, _display, _errors
+from . import _ask, _cell, _commands, _complete, _display, _errors
 from ._history import History
 from ._input import Frontend
 from ._sandbox import Sandbox
@@ -215,7 +215,7 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
     # Questions
 
     async def do_complete(self, code: str, cursor_pos: int) -> Content:
-        matches, start = _ask.complete(self.sandbox, code, cursor_pos)
+        matches, start = _complete.complete(self.sandbox, code, cursor_pos)
         return {
             "status": "ok",
             "matches": matches,

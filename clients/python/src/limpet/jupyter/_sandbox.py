@@ -100,10 +100,10 @@ class Sandbox:
         request = _requests.namespace().of(session._target)
         return [variable.name for variable in self._client._request(request, start=False)]
 
-    def ask(self, code: str) -> Result | None:
+    def ask(self, code: str, timeout: float = ASK_TIMEOUT) -> Result | None:
         """Runs code of ours, as one more call; None when the session is in use or not open."""
         session = self._idle()
-        return None if session is None else session.run(code, ASK_TIMEOUT)
+        return None if session is None else session.run(code, timeout)
 
     def _idle(self) -> Session | None:
         """The session, unless a question would have to wait: for a call of somebody else, or for a controller."""
