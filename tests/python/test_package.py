@@ -28,6 +28,7 @@ def test_the_version_is_one(backend):
     assert backend._project()["version"] == limpet.__version__
 
 
+@pytest.mark.slow
 @NEEDS_TOMLLIB
 def test_a_wheel_is_complete_and_the_same_each_time(backend, tmp_path):
     (tmp_path / "again").mkdir()
@@ -46,6 +47,7 @@ def test_a_wheel_is_complete_and_the_same_each_time(backend, tmp_path):
     assert "limpet/py.typed" in names
 
 
+@pytest.mark.slow
 @NEEDS_TOMLLIB
 def test_a_wheel_has_the_extension_module_where_it_can_be_compiled(backend, tmp_path):
     name = backend.build_wheel(str(tmp_path))
