@@ -1,0 +1,37 @@
+"""Every block of every document runs, from the state to which the document has led."""
+
+import importlib.util
+import re
+
+import pytest
+from conftest import engine
+from documents import PATHS, ROOT, RUNS, SHOWN, blocks
+from prompt import run_python
+from shell import run_console, run_sh
+
+CONTAINER = re.compile(r"/session|/data|pandas|--disk|penguins")
+DOCUMENTS = [path for path in PATHS if any(block.language in RUNS and not block.not_run for block in blocks(path))]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_block_names_a_language(path):
+    for block in blocks(path):
+        assert block.language in RUNS + SHOWN, f"{block.place}: '{block.language}' is none of {', '.join(RUNS + SHOWN)}"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_blocks_run(path, place):
+    runnable = [block for block in blocks(path) if block.language in RUNS and not block.not_run]
+    text = "\n".join(block.text for block in runnable)
+    if engine() == "local" and CONTAINER.search(text):
+        pytest.skip("the document speaks of containers, and LIMPET_TEST_ENGINES names no engine that has them")
+    if "langchain" in text and not importlib.util.find_spec("langchain"):
+        pytest.skip("no LangChain in this Python; LIMPET_PYTHON names another one")
+    wrong = [each for block in runnable for each in run(place, block)]
+    assert not wrong, "\n\n".join(wrong)
+
+
+def run(place, block):
+    if block.language == "python":
+        return run_python(place.prompt, block)
+    return (run_sh if block.language == "sh" else run_console)(place.shell, block)
