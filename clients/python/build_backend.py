@@ -2,12 +2,16 @@
 
 In the tree, so that `pip install` fetches nothing but msgpack: a build backend from an index would be fetched
 into the isolated build environment each time, and machines with sandboxes on them often have no index.
+
+Of the settings that a frontend may hand over, `programs` names a directory with what `cmake --install` made: it becomes
+part of the wheel, its bin/ as the wheel's scripts. `platform` is that of the wheel's tag, where that is not this machine's.
 """
 
 import base64
 import hashlib
 import io
 import os
+import runpy
 import sys
 import tarfile
 import tempfile
@@ -16,7 +20,8 @@ import zipfile
 import build_native
 
 _ROOT = os.path.dirname(os.path.abspath(__file__))
-_SOURCES = os.path.join("src", "limpet")
+_VERSION = os.path.join("limpet", "_version.py")
+_LICENSE = "LICENSE"
 _SDIST = ("pyproject.toml", "README.md", "build_backend.py", "build_native.py")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -30,12 +35,17 @@ get_requires_for_build_sdist = get_requires_for_build_wheel
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    settings = config_settings or {}
     files = _sources()
     native = _native()
-    if native is None:
+    if native is not None:
+        files[os.path.join("limpet", build_native.FILE)] = native
+    if "programs" in settings:
+        files.update(_programs(settings["programs"]))
+    elif native is None:
         return _write_wheel(wheel_directory, files)
-    files[os.path.join("limpet", build_native.FILE)] = native
-    return _write_wheel(wheel_directory, files, build_native.tag(), pure=False)
+    tag = build_native.tag(native is not None, settings.get("platform"))
+    return _write_wheel(wheel_directory, files, tag, pure=False)
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
@@ -44,8 +54,9 @@ def build_editable(wheel_directory, config_settings=None, metadata_directory=Non
 
 def build_sdist(sdist_directory, config_settings=None):
     project = _project()
-    base = f"{project['name']}-{project['version']}"
+    base = _base(project)
     files = {name: _read(name) for name in _SDIST}
+    files[_LICENSE] = _license()
     files.update({os.path.join("src", name): data for name, data in _sources().items()})
     files["PKG-INFO"] = _metadata(project)
     with tarfile.open(
@@ -67,20 +78,35 @@ def _native():
 
 def _write_wheel(directory, files, tag="py3-none-any", pure=True):
     project = _project()
-    base = f"{project['name']}-{project['version']}"
+    base = _base(project)
     info = f"{base}.dist-info"
     files[f"{info}/METADATA"] = _metadata(project)
     files[f"{info}/WHEEL"] = (
         f"Wheel-Version: 1.0\nGenerator: limpet\nRoot-Is-Purelib: {str(pure).lower()}\nTag: {tag}\n".encode()
     )
+    files[f"{info}/licenses/{_LICENSE}"] = _license()
     files[f"{info}/RECORD"] = _record(files, f"{info}/RECORD")
     name = f"{base}-{tag}.whl"
     with zipfile.ZipFile(os.path.join(directory, name), "w", zipfile.ZIP_DEFLATED) as wheel:
         for path, data in files.items():
             entry = zipfile.ZipInfo(path, _EPOCH)
-            entry.external_attr = 0o100644 << 16
+            entry.external_attr = (0o100755 if _is_program(path, data) else 0o100644) << 16
             wheel.writestr(entry, data, zipfile.ZIP_DEFLATED)
     return name
+
+
+def _programs(directory):
+    """What was installed into the directory, by the paths of a wheel: pip puts it below the environment's prefix."""
+    data = f"{_base(_project())}.data"
+    files = {}
+    for name in _files(directory):
+        kind, inside = ("scripts", name[len("bin/"):]) if name.startswith("bin/") else ("data", name)
+        files[os.path.join(data, kind, inside)] = _read(os.path.join(directory, name))
+    return files
+
+
+def _is_program(path, data):
+    return ".data/" in path and data.startswith((b"#!", b"\x7fELF"))
 
 
 def _record(files, record_path):
@@ -93,11 +119,12 @@ def _record(files, record_path):
 
 def _metadata(project):
     lines = [
-        "Metadata-Version: 2.1",
+        "Metadata-Version: 2.4",
         f"Name: {project['name']}",
         f"Version: {project['version']}",
         f"Summary: {project['description']}",
-        f"License: {project['license']}",
+        f"License-Expression: {project['license']}",
+        f"License-File: {_LICENSE}",
         f"Keywords: {','.join(project['keywords'])}",
         *(f"Classifier: {classifier}" for classifier in project["classifiers"]),
         f"Requires-Python: {project['requires-python']}",
@@ -119,16 +146,39 @@ def _project():
         import tomllib as toml
     else:
         import tomli as toml
-    return toml.loads(_read("pyproject.toml").decode())["project"]
+    project = toml.loads(_read("pyproject.toml").decode())["project"]
+    return {**project, "version": runpy.run_path(os.path.join(_ROOT, "src", _VERSION))["VERSION"]}
+
+
+def _base(project):
+    return f"{project['name']}-{project['version']}"
 
 
 def _sources():
-    return {
-        os.path.relpath(os.path.join(folder, name), os.path.join(_ROOT, "src")): _read(os.path.join(folder, name))
-        for folder, folders, names in sorted(os.walk(os.path.join(_ROOT, _SOURCES)))
-        for name in sorted(names)
-        if name.endswith((".py", ".typed"))
+    """The package; it says its version itself, as there is no CMakeLists.txt around it where it goes."""
+    folder = os.path.join(_ROOT, "src")
+    files = {
+        name: _read(os.path.join(folder, name))
+        for name in _files(folder)
+        if name.startswith("limpet/") and name.endswith((".py", ".typed"))
     }
+    files[_VERSION] = f'"""The version."""\n\nVERSION = "{_project()["version"]}"\n'.encode()
+    return files
+
+
+def _files(directory):
+    """The paths of all files below it."""
+    return [
+        os.path.relpath(os.path.join(folder, name), directory)
+        for folder, folders, names in sorted(os.walk(directory))
+        for name in sorted(names)
+    ]
+
+
+def _license():
+    """Of the source tree, or of an unpacked sdist."""
+    near = os.path.join(_ROOT, _LICENSE)
+    return _read(near if os.path.exists(near) else os.path.join(_ROOT, os.pardir, os.pardir, _LICENSE))
 
 
 def _read(name):

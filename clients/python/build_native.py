@@ -11,15 +11,16 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 _ROOT = os.path.dirname(os.path.dirname(_HERE))
 _FLAGS = (
     "-std=gnu17", "-O2", "-g0", "-s", "-shared", "-fPIC", "-fvisibility=hidden", "-fstack-protector-strong",
-    "-ffunction-sections", "-Wl,--gc-sections", "-D_GNU_SOURCE", "-DPy_LIMITED_API=0x030A0000",
+    "-ffunction-sections", "-Wl,--gc-sections", "-Wl,--exclude-libs,ALL", "-D_GNU_SOURCE", "-DPy_LIMITED_API=0x030A0000",
 )  # fmt: skip
 
 FILE = "_native.abi3.so"
 
 
-def tag():
-    """Of a wheel that has it."""
-    return f"cp310-abi3-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+def tag(native=True, platform=None):
+    """Of a wheel that has it, or other programs alone."""
+    platform = platform or sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    return f"{'cp310-abi3' if native else 'py3-none'}-{platform}"
 
 
 def build(directory):
@@ -47,7 +48,9 @@ def build(directory):
 
 
 def _msgpack():
-    """What the compiler is told of it; None where it is not."""
+    """What the compiler is told of it; None where it is not. LIMPET_MSGPACK_LIBRARY names a library to link in."""
+    if "LIMPET_MSGPACK_LIBRARY" in os.environ:
+        return [os.environ["LIMPET_MSGPACK_LIBRARY"]]
     for name in ("msgpack-c", "msgpack"):
         try:
             said = subprocess.run(["pkg-config", "--libs", name], capture_output=True, text=True)

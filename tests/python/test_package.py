@@ -1,8 +1,10 @@
 """The package as pip installs it."""
 
 import os
+import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 
 import limpet
@@ -23,9 +25,63 @@ def backend(monkeypatch):
     return build_backend
 
 
+def cmake_version():
+    with open(os.path.join(ROOT, "CMakeLists.txt")) as file:
+        return re.search(r"^project\(limpet VERSION (\d+\.\d+\.\d+) ", file.read(), re.M)[1]
+
+
 @NEEDS_TOMLLIB
-def test_the_version_is_one(backend):
-    assert backend._project()["version"] == limpet.__version__
+def test_the_version_is_that_of_the_project(backend):
+    assert backend._project()["version"] == limpet.__version__ == cmake_version()
+
+
+def test_the_newest_entry_of_the_changelog_is_of_that_version_and_has_a_date():
+    with open(os.path.join(ROOT, "CHANGELOG.md")) as file:
+        entries = re.findall(r"^## (.*)$", file.read(), re.M)
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+ \(20\d\d-[01]\d-[0-3]\d\)", entry) for entry in entries)
+    assert entries[0].split()[0] == cmake_version()
+
+
+@NEEDS_TOMLLIB
+@pytest.mark.parametrize("kind", ["wheel", "sdist"])
+def test_what_is_built_knows_its_version_and_has_the_licence(backend, tmp_path, kind):
+    """Also where no source tree is around it: an sdist builds the same wheel without the C sources."""
+    if kind == "sdist":
+        with tarfile.open(tmp_path / backend.build_sdist(str(tmp_path))) as archive:
+            archive.extractall(tmp_path)
+        project = tmp_path / f"limpet-{limpet.__version__}"
+        build = "import build_backend, sys; print(build_backend.build_wheel(sys.argv[1]))"
+        command = [sys.executable, "-c", build, str(tmp_path)]
+        name = subprocess.run(command, cwd=project, check=True, capture_output=True, text=True).stdout.strip()
+    else:
+        name = backend.build_wheel(str(tmp_path))
+    with zipfile.ZipFile(tmp_path / name) as wheel:
+        wheel.extractall(tmp_path / "installed")
+    info = tmp_path / "installed" / f"limpet-{limpet.__version__}.dist-info"
+    with open(os.path.join(ROOT, "LICENSE")) as licence:
+        assert (info / "licenses" / "LICENSE").read_text() == licence.read()
+    assert f"\nVersion: {limpet.__version__}\n" in (info / "METADATA").read_text()
+    said = subprocess.run(
+        [sys.executable, "-c", "import limpet; print(limpet.__version__)"],
+        env={"PYTHONPATH": str(tmp_path / "installed")}, cwd=tmp_path, check=True, capture_output=True, text=True,
+    ).stdout
+    assert said.strip() == limpet.__version__
+
+
+@NEEDS_TOMLLIB
+def test_programs_go_where_pip_finds_them(backend, tmp_path):
+    for name, text in (("bin/limpet", "#!/bin/sh\n"), ("share/man/man1/limpet.1", ".TH\n")):
+        (tmp_path / "made" / name).parent.mkdir(parents=True)
+        (tmp_path / "made" / name).write_text(text)
+    settings = {"programs": str(tmp_path / "made"), "platform": "manylinux_2_36_x86_64"}
+    name = backend.build_wheel(str(tmp_path), settings)
+    assert name == f"limpet-{limpet.__version__}-cp310-abi3-manylinux_2_36_x86_64.whl"
+    data = f"limpet-{limpet.__version__}.data"
+    with zipfile.ZipFile(tmp_path / name) as wheel:
+        modes = {entry.filename: entry.external_attr >> 16 & 0o777 for entry in wheel.infolist()}
+    assert modes[f"{data}/scripts/limpet"] == 0o755
+    assert modes[f"{data}/data/share/man/man1/limpet.1"] == 0o644
+    assert modes["limpet/__init__.py"] == 0o644
 
 
 @pytest.mark.slow

@@ -10,9 +10,9 @@ with limpet.Client() as client, client.open("demo") as session:
 from ._asks import ToolCall
 from ._async.client import AsyncClient
 from ._async.session import AsyncSession
-from ._requests import VERSION as __version__
 from ._sync.client import Client
 from ._sync.session import Session
+from ._version import VERSION as __version__
 from .errors import (
     BadRequest,
     BranchExists,

@@ -10,11 +10,11 @@ from . import _wire
 from ._asks import ToolTime
 from ._files import Path
 from ._stream import Stream
+from ._version import VERSION
 from .errors import ProtocolMismatch, from_wire
 from .results import Result, SessionInfo
 from .state import Checkpoint, Committed, Namespace, Rollback
 
-VERSION = "0.1.0"
 HELLO = {"protocol": _wire.VERSION, "peer": f"limpet-python/{VERSION}"}
 
 OnError = Literal["keep", "rollback"]

@@ -11,8 +11,8 @@ from ipykernel._version import kernel_protocol_version
 from ipykernel.kernelbase import Kernel
 from IPython.core.inputtransformer2 import TransformerManager
 
-from .. import _requests
 from .._asks import NO_ASKS, Asks
+from .._version import VERSION
 from ..errors import BadRequest, Error
 from ..results import Display, Result
 from . import _ask, _cell, _commands, _complete, _display, _errors
@@ -30,8 +30,8 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
     """Why no cell can run: the kernel was installed with something it does not know."""
 
     implementation = "limpet"
-    implementation_version = _requests.VERSION
-    banner = f"Limpet {_requests.VERSION}: Python in a sandbox. %limpet help lists what it does besides."
+    implementation_version = VERSION
+    banner = f"Limpet {VERSION}: Python in a sandbox. %limpet help lists what it does besides."
     language_info = {
         "name": "python",
         "version": "3",
