@@ -1,11 +1,18 @@
 """limpet-image: what is in the image, and that it is made once, under the same name, and leaves nothing behind."""
 
+import http.server
+import io
 import json
 import os
+import re
 import shutil
+import socketserver
 import stat
 import subprocess
+import tarfile
 import tempfile
+import threading
+import urllib.parse
 import zipfile
 from pathlib import Path
 
@@ -112,16 +119,100 @@ def readable_copy():
     shutil.rmtree(directory)
 
 
-@needs_root
-def test_without_root_it_says_what_to_do(readable_copy):
-    result = subprocess.run(
-        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", readable_copy / "image/build", "build"],
-        env={"PATH": os.environ["PATH"], "LIMPET_STATE_DIR": "/nonexistent"},
+def run_as_nobody(tree, **env):
+    return subprocess.run(
+        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", tree / "image/build", "build"],
+        env={"PATH": os.environ["PATH"], "LIMPET_STATE_DIR": "/nonexistent", **env},
         capture_output=True,
         text=True,
     )
+
+
+@needs_root
+def test_without_root_it_says_what_to_do(readable_copy):
+    result = run_as_nobody(readable_copy, LIMPET_DOCKER_SOCKET="/nonexistent")
     assert result.returncode == 1
-    assert "sudo" in result.stderr and f"--file {readable_copy}/image/Dockerfile" in result.stderr
+    assert "sudo" in result.stderr and "limpet image build --engine docker" in result.stderr
+
+
+class DockerEngine(http.server.BaseHTTPRequestHandler):
+    """As much of one as making an image takes; ends a build with what the server has in `says`."""
+
+    def answer(self, status, text=""):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def do_GET(self):
+        known = self.path == "/_ping" or self.path.split("/")[2] in self.server.images
+        self.answer(200 if known else 404)
+
+    def do_POST(self):
+        url = urllib.parse.urlsplit(self.path)
+        query = dict(urllib.parse.parse_qsl(url.query))
+        if url.path == "/build":
+            self.server.builds.append((query, self.context()))
+            if "error" not in self.server.says:
+                self.server.images.add(query["t"])
+            self.answer(200, self.server.says)
+        else:
+            self.server.images.add(f"{query['repo']}:{query['tag']}")
+            self.answer(201)
+
+    def context(self):
+        """The names in the archive that is sent in chunks."""
+        data = b""
+        while size := int(self.rfile.readline(), 16):
+            data += self.rfile.read(size + 2)[:-2]
+        self.rfile.readline()
+        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+            return archive.getnames()
+
+    def address_string(self):
+        return "limpet-image"
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def docker_engine(readable_copy):
+    server = socketserver.ThreadingUnixStreamServer(str(readable_copy / "docker.sock"), DockerEngine)
+    server.images, server.builds, server.says = set(), [], '{"stream": "Successfully built"}'
+    (readable_copy / "docker.sock").chmod(0o666)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@needs_root
+def test_a_docker_engine_makes_it_for_whoever_is_not_root(readable_copy, docker_engine):
+    def build():
+        result = run_as_nobody(readable_copy, LIMPET_DOCKER_SOCKET=str(readable_copy / "docker.sock"))
+        assert result.returncode == 0, result.stdout + result.stderr
+
+    build()
+    [(query, names)] = docker_engine.builds
+    assert docker_engine.images == {query["t"], "limpet:default"} and re.fullmatch("limpet:limpet-[0-9a-f]{12}", query["t"])
+    assert json.loads(query["labels"]) == {"limpet.image": query["t"].removeprefix("limpet:")}
+    for line in (readable_copy / query["dockerfile"]).read_text().splitlines():
+        if line.startswith("COPY") and "--from" not in line:
+            for copied in line.split()[1:-1]:
+                assert any(name == copied or name.startswith(copied + "/") for name in names), copied
+    build()
+    assert len(docker_engine.builds) == 1
+
+
+@needs_root
+def test_what_the_docker_engine_cannot_make_is_told(readable_copy, docker_engine):
+    docker_engine.says = '{"errorDetail": {"message": "no registry"}, "error": "no registry"}'
+    result = run_as_nobody(readable_copy, LIMPET_DOCKER_SOCKET=str(readable_copy / "docker.sock"))
+    assert result.returncode == 1 and "no registry" in result.stderr
+    assert docker_engine.images == set()
 
 
 @needs_root
