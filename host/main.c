@@ -8,6 +8,7 @@
 #include "host/check.h"
 #include "host/controller.h"
 #include "host/detach.h"
+#include "host/notify.h"
 #include "host/options.h"
 #include "host/link/unix_socket.h"
 #include "host/paths.h"
@@ -27,6 +28,7 @@ static int complain(const Problem *problem)
 static void on_ready(void *userdata)
 {
     detach_report(userdata, NULL);
+    notify_ready();
 }
 
 /* How long whoever holds the lock is given. One that does not answer is about to serve, or to end: if it was
