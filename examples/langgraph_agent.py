@@ -2,7 +2,7 @@
 """An agent that analyses a table with the code_sandbox tool, in two threads that know nothing of each other.
 
 The model is scripted, so that this runs without any model service; see MODEL for a real one. What is claimed
-at the end was checked. Needs: pip install limpet[langgraph]
+at the end was checked. Needs LangChain and LangGraph: build/venv has them after scripts/quickstart.
 """
 
 from pathlib import Path

@@ -2,7 +2,7 @@
 """Code of an agent calls functions of the host; a person decides about each purchase while the code waits.
 
 The model is scripted, so that this runs without any model service; see MODEL for a real one. What is claimed
-at the end was checked. Needs: pip install limpet[langgraph]
+at the end was checked. Needs LangChain and LangGraph: build/venv has them after scripts/quickstart.
 """
 
 from langchain.agents import create_agent

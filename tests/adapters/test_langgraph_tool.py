@@ -393,7 +393,7 @@ def test_the_extra_is_asked_for_only_where_it_is_used():
     assert done.returncode == 0, done.stderr
     for missing in ("langchain", "langgraph"):
         done = python(f"import sys; sys.modules[{missing!r}] = None; import limpet.langgraph")
-        assert done.returncode == 1 and "pip install 'limpet[langgraph]'" in done.stderr
+        assert done.returncode == 1 and "pip install langchain 'langgraph<2'" in done.stderr
 
 
 @pytest.mark.parametrize("example", ["langgraph_agent.py", "langgraph_rewind.py", "langgraph_approval.py"])

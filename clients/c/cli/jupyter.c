@@ -30,7 +30,7 @@ const Command command_jupyter = {
     .usage = "install [OPTIONS]",
     .summary = "Installs the Jupyter kernel whose cells run in a session",
     .details =
-        "\nNeeds 'pip install limpet[jupyter]' for python3, or for the Python that LIMPET_PYTHON names.\n"
+        "\nNeeds the Python package with its extra jupyter, in python3 or in the Python that LIMPET_PYTHON names.\n"
         "'limpet jupyter install --help' has its own options.",
     .operands_max = -1,
     .verbatim = true,

@@ -1,6 +1,6 @@
 """A Jupyter kernel whose cells run in a Limpet session.
 
-pip install limpet[jupyter]
+pip install ipykernel nh3        # or the extra ``jupyter`` with the package itself
 python -m limpet.jupyter install
 
 Then choose "Limpet" in JupyterLab, Notebook or VS Code, or ``kernel_name="limpet"`` in nbclient and papermill.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 
 NEEDED = ("ipykernel", "nh3")
-INSTALL = "pip install 'limpet[jupyter]'"
+INSTALL = "pip install ipykernel nh3"
 
 
 def require() -> None:

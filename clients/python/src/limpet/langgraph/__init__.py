@@ -6,7 +6,7 @@ sandbox = code_sandbox(data="/host/dir", memory="512m")
 agent = create_agent(model, [sandbox], middleware=[Rewind(sandbox)], checkpointer=InMemorySaver())
 agent.invoke({"messages": "How many rows?"}, {"configurable": {"thread_id": "conv-1"}})
 
-Needs the extra ``langgraph``: ``pip install limpet[langgraph]``.
+Needs LangChain and LangGraph, which the extra ``langgraph`` of the package brings.
 """
 
 try:
@@ -14,7 +14,7 @@ try:
     import langgraph.types  # noqa: F401
 except ImportError as error:
     raise ImportError(
-        f"limpet.langgraph needs LangChain and LangGraph ({error}): pip install 'limpet[langgraph]'",
+        f"limpet.langgraph needs LangChain and LangGraph ({error}): pip install langchain 'langgraph<2'",
         name=error.name,
     ) from error
 
