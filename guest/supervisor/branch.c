@@ -1,11 +1,10 @@
-#include "guest/supervisor/branch.h"
+#include "guest/supervisor/branch_internal.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "guest/supervisor/processes.h"
-#include "guest/supervisor/supervisor.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -22,30 +21,43 @@ static Branch *branch_from(Interpreter *interpreter)
 
 static void on_output(Interpreter *interpreter, unsigned stream, const uint8_t *bytes, size_t n)
 {
-    call_on_output(branch_from(interpreter), stream, bytes, n);
+    Branch *branch = branch_from(interpreter);
+
+    branch->set->events->output(branch, stream, bytes, n);
 }
 
 static void on_fault(Interpreter *interpreter, const char *reason)
 {
-    branch_lose(branch_from(interpreter), &(Loss){.fault = reason});
+    branch_lose(branch_from(interpreter), reason);
 }
 
-Branch *branch_new(Supervisor *supervisor, uint64_t number)
+Branch *branch_new(Branches *set, uint64_t number)
 {
     Branch *branch = calloc(1, sizeof(*branch));
 
     if (!branch)
         return NULL;
-    branch->supervisor = supervisor;
+    branch->set = set;
     branch->number = number;
     branch->epoch = 1;
-    interpreter_init(&branch->interpreter, supervisor->loop);
+    interpreter_init(&branch->interpreter, set->loop);
     branch->interpreter.on_message = on_message;
     branch->interpreter.on_output = on_output;
     branch->interpreter.on_fault = on_fault;
-    list_append(&supervisor->branches, &branch->link);
-    supervisor->branch_count++;
+    list_append(&set->all, &branch->link);
+    set->count++;
     return policy_init(branch) == 0 ? branch : branch_free(branch);
+}
+
+Branch *branch_new_from(const Branch *from, uint64_t number)
+{
+    Branch *branch = branch_new(from->set, number);
+
+    if (!branch)
+        return NULL;
+    branch->newborn = true;
+    branch->execution_count = from->execution_count;
+    return branch;
 }
 
 Branch *branch_free(Branch *branch)
@@ -57,23 +69,27 @@ Branch *branch_free(Branch *branch)
     interpreter_deinit(&branch->interpreter);
     fate_deinit(&branch->untold);
     list_remove(&branch->link);
-    branch->supervisor->branch_count--;
+    branch->set->count--;
     free(branch);
     return NULL;
 }
 
 void branch_end(Branch *branch)
 {
-    branch->ending = true;
     branch_end_processes(branch);
-    recovery_abandon(branch);
-    branch_finish_reset(branch);
+    branch_forget_line(branch);
+    branch->set->events->ended(branch);
     branch_free(branch);
 }
 
 bool branch_is_ready(const Branch *branch)
 {
     return branch->interpreter.alive && branch->interpreter.ready;
+}
+
+bool branch_is_recovering(const Branch *branch)
+{
+    return branch->recovery.step != RECOVERY_NONE;
 }
 
 bool branch_is_exact(const Branch *branch)
@@ -104,27 +120,37 @@ void branch_protection(const Branch *branch, Protection *ret)
         reason_set(ret->reason, "%s", fate_no_checkpoint);
 }
 
+/* Calls */
+
+void branch_occupy(Branch *branch, uint64_t execution_count, uint64_t now)
+{
+    policy_on_run(branch, now);
+    branch->occupied = true;
+    branch->calls++;
+    branch->state_count = execution_count;
+}
+
+void branch_call_ended(Branch *branch, uint64_t busy, uint64_t now)
+{
+    branch->policy.busy += busy;
+    policy_on_quiet(branch, now);
+}
+
+void branch_vacate(Branch *branch)
+{
+    branch->occupied = false;
+}
+
 /* Starting */
 
 static void on_start_due(LoopTimer *timer)
 {
-    branch_lose(container_of(timer, Branch, start), &(Loss){.fault = "it did not get ready in time"});
+    branch_lose(container_of(timer, Branch, start), "it did not get ready in time");
 }
 
 static int await_ready(Branch *branch, uint64_t end)
 {
-    return loop_timer_set(branch->supervisor->loop, &branch->start, end, on_start_due);
-}
-
-/* Also when no interpreter could be started: the old one is gone, and the next call will tell. */
-void branch_finish_reset(Branch *branch)
-{
-    Controller *controller = &branch->supervisor->controller;
-
-    if (!branch->resetting)
-        return;
-    branch->resetting = false;
-    controller_reply(controller, branch->reset_id, MsgEpoch, &(MsgEpoch){.epoch = branch->epoch});
+    return loop_timer_set(branch->set->loop, &branch->start, end, on_start_due);
 }
 
 int branch_start(Branch *branch)
@@ -134,14 +160,12 @@ int branch_start(Branch *branch)
 
 int branch_spawn(Branch *branch)
 {
-    Supervisor *supervisor = branch->supervisor;
-    const Settings *settings = &supervisor->settings;
+    const Branches *set = branch->set;
     int r = await_ready(branch, clock_now() + START_LIMIT);
 
     branch->outdated = false;
     if (r == 0)
-        r = interpreter_start(&branch->interpreter, supervisor->options, &settings->environment,
-                              settings->memory);
+        r = interpreter_start(&branch->interpreter, set->options, &set->environment, set->memory);
     if (r == 0)
         return 0;
     loop_timer_cancel(&branch->start);
@@ -149,18 +173,13 @@ int branch_spawn(Branch *branch)
     return r;
 }
 
-/* Those who wait for it are told; the next call tries again, so that a broken image does not spin. */
+/* The next call tries again, so that a broken image does not spin. */
 void branch_start_failed(Branch *branch, const char *why)
 {
-    Supervisor *supervisor = branch->supervisor;
-
     log_error("interpreter not started", "branch=%" PRIu64 " reason=%s", branch->number, why);
     reason_set(branch->failure, "%s", why);
-    if (call_of(branch))
-        call_abandon(supervisor, "InterpreterFailed", "the interpreter could not be started", why);
-    branch_finish_reset(branch);
-    spare_on_start_failed(supervisor);
-    supervisor_wake(supervisor);
+    branch->set->events->start_failed(branch, why);
+    branches_changed(branch->set);
 }
 
 int branch_copy(Branch *branch, Checkpoint *checkpoint)
@@ -168,7 +187,7 @@ int branch_copy(Branch *branch, Checkpoint *checkpoint)
     bool birth = checkpoint->kind == CHECKPOINT_BIRTH;
     int r = await_ready(branch, MIN(clock_now() + COPY_LIMIT, branch->recovery.end));
 
-    branch->outdated = birth && branch->supervisor->environment_changed;
+    branch->outdated = birth && branch->set->environment_changed;
     branch->recovery.restore = ++checkpoint->restores;
     if (r == 0)
         r = interpreter_copy(&branch->interpreter, checkpoint->channel, checkpoint->restores,
@@ -182,10 +201,11 @@ int branch_copy(Branch *branch, Checkpoint *checkpoint)
 
 static int check_copy(const Branch *branch, Problem *problem)
 {
-    Checkpoints *set = &branch->supervisor->checkpoints;
+    Checkpoints *checkpoints = &branch->set->checkpoints;
     pid_t sender = branch->interpreter.sender;
 
-    if (!processes_is_child(sender) || checkpoints_find_pid(set, sender) || set->is_taken(set, sender))
+    if (!processes_is_child(sender) || checkpoints_find_pid(checkpoints, sender) ||
+        checkpoints->is_taken(checkpoints, sender))
         return problem_set(problem, ERR_BAD_REQUEST, "process %d is no copy of a checkpoint", (int)sender);
     return 0;
 }
@@ -206,9 +226,9 @@ static int on_ready(Branch *branch, const Message *message, Problem *problem)
     Notes notes _cleanup_(notes_deinit) = NOTES_NULL;
     int r;
 
-    if (branch->recovery.active)
+    if (branch_is_recovering(branch))
         recovery_note_processes(branch, &notes);
-    if (branch->recovery.active && !branch->recovery.copying)
+    if (branch->recovery.step == RECOVERY_TRIES)
         return 0; /* it has been given up, and is about to be ended */
     r = decode_ready(message, &notes, problem);
     if (r == 0 && interpreter->copied)
@@ -218,13 +238,11 @@ static int on_ready(Branch *branch, const Message *message, Problem *problem)
     loop_timer_cancel(&branch->start);
     interpreter_ready(interpreter);
     log_info("interpreter ready", "branch=%" PRIu64 " pid=%d", branch->number, (int)interpreter->pid);
-    if (branch->recovery.active)
+    if (branch_is_recovering(branch))
         recovery_ready(branch, &notes);
-    spare_on_ready(branch);
-    branch_finish_reset(branch);
     policy_on_quiet(branch, clock_now());
-    call_try_begin(branch->supervisor);
-    supervisor_wake(branch->supervisor);
+    branch->set->events->ready(branch);
+    branches_changed(branch->set);
     return 0;
 }
 
@@ -242,19 +260,9 @@ static int on_message(Interpreter *interpreter, const Message *message, Problem 
     switch (message->kind) {
     case MSG_READY:
         return interpreter->alive ? on_ready(branch, message, problem) : 0;
-    case MSG_DISPLAY:
-        return call_on_display(branch, message, problem);
-    case MSG_EXECUTED:
-        return branch->ending ? 0 : call_on_executed(branch, message, problem);
     case MSG_CHECKPOINTED:
         return branch_on_checkpointed(branch, message, problem);
-    case MSG_NAMESPACE:
-        return order_on_namespace(branch, message, problem);
-    case MSG_PREPARED:
-        return spare_on_prepared(branch, message, problem);
-    case MSG_ASK:
-        return branch->ending ? 0 : call_on_ask(branch, message, problem);
     default:
-        return unexpected(message, problem);
+        return branch->set->events->message(branch, message, problem);
     }
 }

@@ -2,18 +2,26 @@
  * an interpreter, and knows from which checkpoint the variables in that came.
  *
  *   branch.c    its interpreter: starts, gets ready, speaks
+ *   branches.c  all branches: what they share, whose processes live on when those of one are ended
  *   freeze.c    checkpoints of it; policy.c: those that are taken by themselves
- *   recovery.c  its interpreter is lost: back to a checkpoint, or to a new one */
+ *   recovery.c  its interpreter is lost: back to a checkpoint, or to a new one
+ *
+ * A branch knows neither calls nor orders. Whoever has some hears of it by BranchEvents. */
 #pragma once
 
 #include "guest/supervisor/alarm.h"
 #include "guest/supervisor/checkpoint.h"
 #include "guest/supervisor/fate.h"
 #include "guest/supervisor/interpreter.h"
-#include "guest/supervisor/outcome.h"
 
 typedef struct Branch Branch;
-typedef struct Supervisor Supervisor;
+typedef struct Branches Branches;
+
+typedef enum CheckpointMode {
+    CHECKPOINT_AUTO,
+    CHECKPOINT_ALWAYS,
+    CHECKPOINT_OFF,
+} CheckpointMode;
 
 /* When checkpoints are taken by themselves (policy.c). */
 typedef struct Policy {
@@ -27,31 +35,43 @@ typedef struct Policy {
     Reason trouble;    /* why the newest state has none; empty: it did not come to it */
 } Policy;
 
-/* Going back to a checkpoint, while it is under way (recovery.c). */
+typedef enum RecoveryStep {
+    RECOVERY_NONE,   /* the branch does not go back */
+    RECOVERY_TRIES,  /* `next` is to be tried */
+    RECOVERY_COPIES, /* a copy of `from` is to say `ready` */
+} RecoveryStep;
+
+/* Going back to a checkpoint (recovery.c). */
 typedef struct Recovery {
-    bool active;
-    Checkpoint *next; /* to be tried next; NULL: nothing is left to go back to */
+    RecoveryStep step;
+    Checkpoint *next; /* NULL: nothing is left to go back to */
     bool wanted;      /* someone asked for `next`; after it comes the branch's own line */
-    bool fresh;       /* there is nothing to go back to: a copy of the birth checkpoint begins anew, and no
-                         record tells of it */
+    bool fresh;       /* `next` is the birth checkpoint: the branch begins anew, and no record tells of it */
 
-    bool copying;             /* a copy is to say `ready`: */
-    uint64_t restore;         /* asked for with this id */
-    uint64_t number;          /* of its checkpoint, */
-    uint64_t execution_count; /* the last call whose effects are in it, */
-    uint64_t lost_calls;      /* and how many of the branch's are not */
-    Checkpoint *from;         /* that; or, as it has gone meanwhile, the one before it */
-    bool gone;
-    uint64_t calls; /* between `from` and the copy's state */
-
-    uint64_t end;   /* then it is given up */
+    uint64_t end;   /* the whole is given up at this time */
     int ended;      /* processes that ended with the interpreter */
-    Reason trouble; /* why the last one that was tried did not do */
+    Reason trouble; /* why the checkpoint that was tried last did not do */
+
+    /* The copy that is made, or was made last. */
+    uint64_t restore;         /* the message that asks for it has this id */
+    uint64_t number;          /* of its checkpoint */
+    uint64_t execution_count; /* the last call whose effects are in it */
+    uint64_t lost_calls;      /* calls of the branch whose effects are not in it */
+    Checkpoint *from;         /* its checkpoint; where that has gone meanwhile, the one before */
+    bool gone;                /* its checkpoint has gone meanwhile */
+    uint64_t calls;           /* between `from` and the copy's state */
 } Recovery;
 
+/* What the next turn of the loop does to the interpreter. */
+typedef enum Doom {
+    DOOM_NONE,
+    DOOM_FAULT, /* ends it for a fault of its own */
+    DOOM_UNDO,  /* ends it to undo the call that has just ended */
+} Doom;
+
 struct Branch {
-    List link; /* Supervisor.branches */
-    Supervisor *supervisor;
+    List link; /* Branches.all */
+    Branches *set;
     uint64_t number;
     Interpreter interpreter;
     LoopTimer start; /* set while the interpreter is to get ready */
@@ -60,102 +80,142 @@ struct Branch {
     uint64_t epoch;
     uint64_t execution_count; /* of the last call, whatever became of its effects */
     Checkpoint *base;         /* the live state came from there; NULL: from a fresh interpreter */
-    uint64_t calls;           /* that ran on it since then, */
-    uint64_t state_count;     /* the last of them */
+    uint64_t calls;           /* that ran on it since then */
+    uint64_t state_count;     /* the execution count of the last of those */
 
     Checkpoint *taking; /* the interpreter has yet to say that it has made it */
-    uint64_t asked;     /* clock_now() then */
+    uint64_t asked;     /* clock_now() when it was asked */
     Policy policy;
 
     Recovery recovery;
-    bool outdated; /* its interpreter was not started with the session's environment, nor told of it yet */
-    bool doomed;   /* branch_doom() */
-    Reason fault;  /* why; empty: to undo what the last call did */
-    bool newborn;  /* to be copied from a checkpoint for the first time */
-    bool ending;   /* its interpreter has ended or is being ended: what it still says of a call is too late */
+    Doom doom;
+    Reason fault;         /* with DOOM_FAULT */
+    bool newborn;         /* to be copied from a checkpoint for the first time */
+    bool outdated;        /* the interpreter has yet to be told of the session's environment */
+    bool occupied;        /* by a call that runs, or has ended and waits for what becomes of the variables */
     unsigned idle_losses; /* of the interpreter since a call ended by itself */
     Fate untold;          /* what became of the variables since the last record */
 
-    bool resetting; /* a reset waits for the new interpreter */
+    bool reset_waits; /* an order waits for the new interpreter (order_reset.c) */
     uint64_t reset_id;
 };
 
-/* Without an interpreter. NULL when out of memory. */
-Branch *branch_new(Supervisor *supervisor, uint64_t number);
+/* What others hear of branches, and do for them. */
+typedef struct BranchEvents {
+    /* Something has happened that others may wait for: each takes its next step before the loop waits. */
+    void (*changed)(Branches *set);
+    /* Whether a call or an order is under way, of any branch. */
+    bool (*is_busy)(const Branches *set);
+    /* The interpreter is ready, after a start, or as the copy that the branch goes on with. */
+    void (*ready)(Branch *branch);
+    /* The interpreter was not ready, and will not be. */
+    void (*start_failed)(Branch *branch, const char *why);
+    /* The interpreter is lost with all that it left; the branch goes back now. `fault` is NULL when it ended
+     * by itself, or was ended for the sake of its call. */
+    void (*lost)(Branch *branch, const char *fault);
+    /* What became of the variables is certain. Takes `fate` when a call waits for that; false: nobody does.
+     */
+    bool (*settled)(Branch *branch, Fate *fate);
+    /* The branch is about to be freed. */
+    void (*ended)(Branch *branch);
+    /* A message of a ready interpreter that is none of the branch's own; the interpreter may have ended
+     * since. Negative with a Problem: it breaks the protocol. */
+    int (*message)(Branch *branch, const Message *message, Problem *problem);
+    void (*output)(Branch *branch, unsigned stream, const uint8_t *bytes, size_t n);
+    /* A checkpoint is kept from now on. */
+    void (*kept)(Branches *set, const Checkpoint *checkpoint);
+    /* A checkpoint is out of the tree and about to be freed. `why` is NULL when someone gave it up. */
+    void (*gone)(Branches *set, const Checkpoint *checkpoint, const char *why);
+} BranchEvents;
+
+/* All of them, that of the session itself first, and what they share. */
+struct Branches {
+    Loop *loop;
+    const Options *options;
+    const BranchEvents *events;
+    List all; /* of Branch */
+    size_t count;
+    Checkpoints checkpoints;
+    CheckpointMode mode;
+    Environment environment;  /* of interpreters that are started from now on */
+    bool environment_changed; /* since it was first known: a copy of the birth checkpoint is to be told */
+    uint64_t memory;          /* of the sandbox, bytes; 0: unlimited */
+};
+
+/* branches.c */
+
+void branches_init(Branches *set, Loop *loop, const Options *options, const BranchEvents *events);
+void branches_deinit(Branches *set); /* their processes have been ended */
+
+/* For interpreters that are started from now on. The environment is taken. */
+void branches_set_environment(Branches *set, Environment *environment);
+
+Branch *branches_find(const Branches *set, uint64_t number); /* NULL when there is none */
+void branches_changed(Branches *set);
+bool branches_are_busy(const Branches *set);
+
+/* Reaps the children that have ended, and takes what follows from that. */
+void branches_reap(Branches *set);
+/* Takes what has happened since the last time and could not be dealt with where it was noticed. */
+void branches_sweep(Branches *set);
+/* Ends every process below. */
+void branches_end_all(Branches *set);
+
+/* branch.c */
+
+/* A branch without an interpreter. NULL when out of memory. */
+Branch *branch_new(Branches *set, uint64_t number);
+/* A branch that is to be a copy of `from`, or of a checkpoint of that. */
+Branch *branch_new_from(const Branch *from, uint64_t number);
 /* Its processes have been ended. */
 Branch *branch_free(Branch *branch);
 /* Ends its processes and its automatic checkpoints, and frees it. */
 void branch_end(Branch *branch);
 
 bool branch_is_ready(const Branch *branch);
+bool branch_is_recovering(const Branch *branch);
 
 /* Whether `base` is a checkpoint, perhaps a pending one, of exactly the live state. */
 bool branch_is_exact(const Branch *branch);
-
-/* The last call whose effects are in RAM; 0: none. */
-uint64_t branch_state_count(const Branch *branch);
 
 /* An interpreter with nothing in it: a copy of the birth checkpoint or, without that, a new process. 0 or a
  * negative errno, then branch->failure says why. */
 int branch_start(Branch *branch);
 int branch_spawn(Branch *branch); /* the new process */
 
-/* It was not ready, and will not be: whoever waits for it is told. */
-void branch_start_failed(Branch *branch, const char *why);
-
-/* An interpreter that is a copy of a checkpoint. 0 or a negative errno. */
-int branch_copy(Branch *branch, Checkpoint *checkpoint);
+/* A call runs on it from now on; it counts as that one. */
+void branch_occupy(Branch *branch, uint64_t execution_count, uint64_t now);
+/* The call has ended, at `now`, after it ran for `busy` nanoseconds. */
+void branch_call_ended(Branch *branch, uint64_t busy, uint64_t now);
+/* What became of the variables has been told: the call is over. */
+void branch_vacate(Branch *branch);
 
 /* Where the branch would go back to now. */
 void branch_protection(const Branch *branch, Protection *ret);
-
-/* A reset waits: answers it. */
-void branch_finish_reset(Branch *branch);
 
 /* freeze.c */
 
 /* Asks the interpreter, which is ready, for a checkpoint of its state; it becomes the base. 0 or a negative
  * errno with `why`. */
 int branch_freeze(Branch *branch, CheckpointKind kind, const char *name, Reason why);
-int branch_on_checkpointed(Branch *branch, const Message *message, Problem *problem);
-void branch_on_kept(Branch *branch, Checkpoint *checkpoint);
-void branch_on_gone(Branch *branch, Checkpoint *checkpoint, const char *why);
 
 /* policy.c */
 
-int policy_init(Branch *branch);
-void policy_deinit(Branch *branch);
-
 /* A call has ended, or the interpreter is ready: there may be something to keep once it is quiet. */
 void policy_on_quiet(Branch *branch, uint64_t now);
-void policy_on_run(Branch *branch, uint64_t now); /* a call is about to run */
-/* What one took, in nanoseconds. It counts at most twice the last: a moment at which the machine is busy
- * makes one seem dear, and the next would come too late. */
-void policy_on_cost(Branch *branch, uint64_t cost);
-void policy_on_failure(Branch *branch, const char *why);
-void policy_on_success(Branch *branch);
-void policy_on_taken(Branch *branch); /* one is in the making */
-void policy_on_gone(Branch *branch);  /* that which the state stood on */
-void policy_forget(Branch *branch);   /* the live state is another one */
 /* Why the newest state has no checkpoint; empty when it just did not come to it. */
 void policy_why_none(const Branch *branch, Reason ret);
 
 /* recovery.c */
 
-/* Its interpreter has died, or is to die: ends it with all that it left, and goes back. A call of the branch
- * ends with that. */
-void branch_lose(Branch *branch, const Loss *loss);
+/* Ends the interpreter, which has ended or is to, with all that it left, and goes back. `fault`: as with
+ * BranchEvents.lost. */
+void branch_lose(Branch *branch, const char *fault);
 
-/* Before the loop waits again its interpreter is ended: for a fault of it or, without one, to undo the call
- * that has just ended. */
+/* Before the loop waits again the interpreter is ended: for a fault of it, or to undo the call that has just
+ * ended. */
 void branch_doom(Branch *branch, const char *fault);
-
-/* What has happened since the last time and cannot be dealt with where it is noticed: an interpreter that has
- * ended or is doomed, a recovery whose step has failed. */
-void branch_sweep(Branch *branch);
-
-/* Begins anew with a copy of the birth checkpoint. Whether there is one. */
-bool branch_begin_anew(Branch *branch);
+void branch_undo(Branch *branch);
 
 /* Its live state is that of the birth checkpoint, if there is one: which protects it as others do, unless
  * there are to be none. */
@@ -164,17 +224,11 @@ void branch_stand_on_birth(Branch *branch);
 /* Replaces the live state by that of `checkpoint`, or else by the newest that can be had. */
 void branch_go_back(Branch *branch, Checkpoint *checkpoint);
 
-/* Ends its interpreter, and all processes that belong to no other branch or checkpoint. How many there were.
+/* Forgets every checkpoint of its line: a fresh interpreter follows. */
+void branch_forget_line(Branch *branch);
+
+/* Ends the interpreter, and all processes that belong to no other branch or checkpoint. How many there were.
  */
 int branch_end_processes(Branch *branch);
-
-/* The copy that is being made does not come, for that reason. */
-void recovery_refused(Branch *branch, const char *why);
-void recovery_on_gone(Branch *branch, Checkpoint *checkpoint, const char *why);
-/* The copy is ready; `notes`, which are taken, say what is not in it. */
-void recovery_ready(Branch *branch, Notes *notes);
-void recovery_note_processes(const Branch *branch, Notes *notes);
-/* Forgets every checkpoint of its line: a fresh interpreter follows. */
-void recovery_abandon(Branch *branch);
 
 DEFINE_CLEANUP(Branch *, branch_free);

@@ -8,13 +8,20 @@
  * much as an event takes, in three of them where they follow each other. */
 #define CREDIT_RESERVE (3 * STREAMS)
 
-static int encode_request(Cell *cell, const Call *call)
+static AskMode ask_mode(Text word)
+{
+    if (!word.data)
+        return ASK_NOBODY;
+    return text_equal(word, "pause") ? ASK_PAUSE : ASK_COUNT;
+}
+
+static int encode_request(Cell *cell, const MsgExecute *asked)
 {
     const MsgCell request = {
-        .code = call->code,
-        .run_id = call->run_id,
+        .code = asked->code,
+        .run_id = asked->run_id,
         .execution_count = cell->execution_count,
-        .asks = call->asks != ASK_NOBODY,
+        .asks = cell->asks.mode != ASK_NOBODY,
     };
 
     return channel_say(&cell->request, MSG_EXECUTE, cell->execution_count, MsgCell, &request);
@@ -29,27 +36,28 @@ static void init_outputs(Cell *cell, const CellLimits *limits)
                     (SpillName){cell->branch_number, cell->execution_count, names[i]});
 }
 
-Cell *cell_new(Branch *branch, const Call *call, uint64_t execution_count, const CellLimits *limits)
+Cell *cell_new(Branch *branch, uint64_t id, const MsgExecute *asked, uint64_t execution_count,
+               const CellLimits *limits)
 {
     Cell *cell = calloc(1, sizeof(*cell));
 
     if (!cell)
         return NULL;
     cell->branch = branch;
-    cell->branch_number = call->branch;
-    cell->id = call->id;
+    cell->branch_number = uint_or(asked->branch, 0);
+    cell->id = id;
     cell->execution_count = execution_count;
-    cell->code_hash = call->code_hash;
-    cell->timeout = call->timeout;
-    cell->stream = cell->attended = call->stream;
-    cell->undo = call->undo;
+    cell->code_hash = uint_or(asked->code_hash, 0);
+    cell->timeout = asked->timeout;
+    cell->stream = cell->attended = asked->stream;
+    cell->undo = text_equal(asked->on_error, "rollback");
     cell->credit = LIMIT_CREDIT;
-    if (call->run_id.size > 0)
-        memcpy(cell->run_id, call->run_id.data, MIN(call->run_id.size, LIMIT_RUN_ID));
+    if (asked->run_id.size > 0)
+        memcpy(cell->run_id, asked->run_id.data, MIN(asked->run_id.size, LIMIT_RUN_ID));
     init_outputs(cell, limits);
     displays_init(&cell->displays);
-    asks_init(&cell->asks, call->asks);
-    return encode_request(cell, call) == 0 ? cell : cell_free(cell);
+    asks_init(&cell->asks, ask_mode(asked->asks));
+    return encode_request(cell, asked) == 0 ? cell : cell_free(cell);
 }
 
 Cell *cell_free(Cell *cell)

@@ -10,19 +10,7 @@
 #include "guest/supervisor/streams.h"
 
 typedef struct Branch Branch;
-
-/* What the controller asks for. */
-typedef struct Call {
-    uint64_t id; /* of the message; the answer and events carry it */
-    uint64_t branch;
-    Text code;
-    Text run_id;
-    uint64_t code_hash; /* the controller's own */
-    double timeout;     /* seconds */
-    bool stream;        /* send output and displays while it runs */
-    bool undo;          /* if it does not end well nothing of it is to stay in the variables */
-    AskMode asks;
-} Call;
+typedef struct Calls Calls;
 
 typedef enum CellStep {
     CELL_WAITS, /* for its interpreter, or for a checkpoint */
@@ -31,6 +19,7 @@ typedef enum CellStep {
 } CellStep;
 
 typedef struct Cell {
+    Calls *calls;
     Branch *branch;
     CellStep step;
     uint64_t id;
@@ -40,8 +29,8 @@ typedef struct Cell {
     char run_id[LIMIT_RUN_ID + 1];
     double timeout;
     bool stream;
-    bool attended; /* whoever asked for the stream is there to take it */
-    bool undo;
+    bool attended;  /* whoever asked for the stream is there to take it */
+    bool undo;      /* if it does not end well nothing of it is to stay in the variables */
     bool sheltered; /* a checkpoint was asked for, for this cell's sake */
     unsigned credit;
     Buf request;      /* what the interpreter is to be sent */
@@ -61,8 +50,9 @@ typedef struct CellLimits {
     Spill spill;
 } CellLimits;
 
-/* `limits` must outlive the cell. NULL when out of memory. */
-Cell *cell_new(Branch *branch, const Call *call, uint64_t execution_count, const CellLimits *limits);
+/* `id`: of the message that asks for it. `limits` must outlive the cell. NULL when out of memory. */
+Cell *cell_new(Branch *branch, uint64_t id, const MsgExecute *asked, uint64_t execution_count,
+               const CellLimits *limits);
 Cell *cell_free(Cell *cell);
 
 /* What the cell wrote to stream 1 or 2: kept, counted, and sent as an event if there is credit for it. */

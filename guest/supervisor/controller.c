@@ -1,5 +1,4 @@
-#include "guest/supervisor/controller.h"
-
+/* What the controller says, and how it is met. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -10,34 +9,7 @@
 
 #define PEER "limpet-guest/" LIMPET_VERSION
 
-/* Answers */
-
-void controller_answer_problem(Controller *controller, uint64_t id, const Problem *problem)
-{
-    const MsgError error = {.number = problem->code,
-                            .name = text_of(error_name(problem->code)),
-                            .message = text_of(problem->text)};
-
-    link_say(&controller->link, MSG_ERROR, id, MsgError, &error);
-}
-
-void controller_answer(Controller *controller, uint64_t id, ErrorCode code, const char *what, const char *why)
-{
-    Problem problem = PROBLEM_NULL;
-
-    problem_set(&problem, code, "%s: %s", what, why);
-    controller_answer_problem(controller, id, &problem);
-}
-
-void controller_send_record(Controller *controller)
-{
-    const Buf *record = &controller->supervisor->record;
-
-    if (controller->welcomed && record->size > 0 && link_send(&controller->link, record) == -ENOMEM)
-        log_error("no memory to send a record", "bytes=%zu", record->size);
-}
-
-/* Orders */
+/* Welcome and claim */
 
 /* `auto` where it is absent. */
 static CheckpointMode mode_of(Text word)
@@ -70,9 +42,8 @@ static int decode_welcome(Settings *ret, const Supervisor *supervisor, const Msg
     return decode_environment(&ret->environment, supervisor, said->env.map, problem);
 }
 
-static int handle_welcome(Controller *controller, const Message *message, Problem *problem)
+static int handle_welcome(Supervisor *supervisor, const Message *message, Problem *problem)
 {
-    Supervisor *supervisor = controller->supervisor;
     Settings settings = {0};
     MsgGuestWelcome said;
     int r = body_decode(&said, MsgGuestWelcome, &message->body, problem);
@@ -85,18 +56,15 @@ static int handle_welcome(Controller *controller, const Message *message, Proble
         environment_deinit(&settings.environment);
         return r;
     }
-    controller->welcomed = true;
-    link_accepted(&controller->link);
-    loop_timer_cancel(&controller->orphan);
-    controller_send_record(controller);
-    call_send_asks(supervisor);
-    spare_tell(supervisor);
+    link_accepted(&supervisor->link);
+    loop_timer_cancel(&supervisor->orphan);
+    calls_tell_again(&supervisor->calls);
+    spare_tell(&supervisor->spare);
     return 0;
 }
 
-static int handle_claim(Controller *controller, const Message *message, Problem *problem)
+static int handle_claim(Supervisor *supervisor, const Message *message, Problem *problem)
 {
-    Supervisor *supervisor = controller->supervisor;
     Environment environment;
     MsgClaim said;
     int r = body_decode(&said, MsgClaim, &message->body, problem);
@@ -110,7 +78,9 @@ static int handle_claim(Controller *controller, const Message *message, Problem 
     return r;
 }
 
-static int handle_execute(Controller *controller, const Message *message, Problem *problem)
+/* Calls */
+
+static int handle_execute(Calls *calls, const Message *message, Problem *problem)
 {
     MsgExecute body;
     int r = body_decode(&body, MsgExecute, &message->body, problem);
@@ -119,94 +89,93 @@ static int handle_execute(Controller *controller, const Message *message, Proble
         return r;
     if (body.timeout <= 0 || body.timeout > TIMEOUT_MAXIMUM)
         return problem_set(problem, ERR_BAD_REQUEST, "`timeout` is out of range");
-
-    Call call = {.id = message->id,
-                 .branch = uint_or(body.branch, 0),
-                 .code = body.code,
-                 .run_id = body.run_id,
-                 .code_hash = uint_or(body.code_hash, 0),
-                 .timeout = body.timeout,
-                 .stream = body.stream,
-                 .undo = text_equal(body.on_error, "rollback"),
-                 .asks = !body.asks.data                  ? ASK_NOBODY
-                         : text_equal(body.asks, "pause") ? ASK_PAUSE
-                                                          : ASK_COUNT};
-    return supervisor_execute(controller->supervisor, &call, problem);
+    return calls_execute(calls, message->id, &body, problem);
 }
 
-static int handle_credit(Controller *controller, const Message *message, Problem *problem)
+static int handle_credit(Calls *calls, const Message *message, Problem *problem)
 {
     MsgCredit body;
     int r = body_decode(&body, MsgCredit, &message->body, problem);
 
     if (r == 0)
-        supervisor_credit(controller->supervisor, message->id, body.count);
+        calls_credit(calls, message->id, body.count);
     return r;
 }
 
 /* An error would be taken for the end of the call, whose id it has. */
-static int handle_answer(Controller *controller, const Message *message)
+static int handle_answer(Calls *calls, const Message *message)
 {
     Problem problem = PROBLEM_NULL;
 
-    if (supervisor_answer(controller->supervisor, message, &problem) < 0)
+    if (calls_answer(calls, message, &problem) < 0)
         log_warn("answer refused", "reason=%s", problem.text);
     return 0;
 }
 
-static int handle(Controller *controller, const Message *message, Problem *problem)
-{
-    Supervisor *supervisor = controller->supervisor;
+/* All of them */
 
-    if (message->kind == MSG_GUEST_WELCOME)
-        return handle_welcome(controller, message, problem);
-    if (message->kind == MSG_STOP) {
-        loop_stop(supervisor->loop, 0);
-        return 0;
-    }
-    if (!controller->welcomed)
-        return problem_set(problem, ERR_BAD_REQUEST, "%s before guest_welcome", message_name(message->kind));
-    if (message->kind == MSG_CLAIM)
-        return handle_claim(controller, message, problem);
-    if (spare_is_one(&supervisor->spare))
-        return problem_set(problem, ERR_BAD_REQUEST, "%s before claim", message_name(message->kind));
+static int handle_for_session(Supervisor *supervisor, const Message *message, Problem *problem)
+{
+    OrderHandler handle_order = order_handler(message->kind);
+
     switch (message->kind) {
     case MSG_EXECUTE:
-        return handle_execute(controller, message, problem);
+        return handle_execute(&supervisor->calls, message, problem);
     case MSG_INTERRUPT:
-        supervisor_interrupt(supervisor);
+        calls_interrupt(&supervisor->calls);
         return 0;
     case MSG_CREDIT:
-        return handle_credit(controller, message, problem);
+        return handle_credit(&supervisor->calls, message, problem);
     case MSG_ANSWER:
-        return handle_answer(controller, message);
+        return handle_answer(&supervisor->calls, message);
     default:
-        if (order_handler(message->kind))
-            return order_handler(message->kind)(supervisor, message, problem);
+        if (handle_order)
+            return handle_order(&supervisor->orders, message, problem);
         return problem_set(problem, ERR_BAD_REQUEST, "unexpected message %s", message_name(message->kind));
     }
 }
 
+static int handle(Supervisor *supervisor, const Message *message, Problem *problem)
+{
+    if (message->kind == MSG_GUEST_WELCOME)
+        return handle_welcome(supervisor, message, problem);
+    if (message->kind == MSG_STOP) {
+        loop_stop(supervisor->loop, 0);
+        return 0;
+    }
+    if (!supervisor->link.accepted)
+        return problem_set(problem, ERR_BAD_REQUEST, "%s before guest_welcome", message_name(message->kind));
+    if (message->kind == MSG_CLAIM)
+        return handle_claim(supervisor, message, problem);
+    if (spare_is_one(&supervisor->spare))
+        return problem_set(problem, ERR_BAD_REQUEST, "%s before claim", message_name(message->kind));
+    return handle_for_session(supervisor, message, problem);
+}
+
 /* The connection */
+
+static Supervisor *supervisor_of(Link *link)
+{
+    return container_of(link, Supervisor, link);
+}
 
 static void on_message(Link *link, const Message *message)
 {
-    Controller *controller = container_of(link, Controller, link);
     Problem problem = PROBLEM_NULL;
 
-    if (handle(controller, message, &problem) == 0)
+    if (handle(supervisor_of(link), message, &problem) == 0)
         return;
     log_warn("message refused", "kind=%s reason=%s", message_name(message->kind), problem.text);
-    controller_answer_problem(controller, message->id, &problem);
+    link_refuse_problem(link, message->id, &problem);
 }
 
 static void write_branches(Writer *w, const void *source)
 {
-    const Supervisor *supervisor = source;
+    const Branches *branches = source;
     Branch *branch;
 
-    write_array(w, supervisor->branch_count);
-    list_foreach (branch, (List *)&supervisor->branches, Branch, link)
+    write_array(w, branches->count);
+    list_foreach (branch, (List *)&branches->all, Branch, link)
         body_write(w, MsgGuestBranch,
                    (&(MsgGuestBranch){.branch = branch->number,
                                       .epoch = branch->epoch,
@@ -215,14 +184,14 @@ static void write_branches(Writer *w, const void *source)
 
 static void on_open(Link *link)
 {
-    const Supervisor *supervisor = container_of(link, Controller, link)->supervisor;
-    const Cell *cell = supervisor->cell;
+    const Supervisor *supervisor = supervisor_of(link);
+    const Cell *cell = supervisor->calls.cell;
     MsgGuestHello hello = {
         .protocol = PROTOCOL_VERSION,
         .session = text_of(link->session),
         .secret = {(const char *)link->secret, sizeof(link->secret)},
         .peer = text_of(PEER),
-        .branches = {.write = write_branches, .source = supervisor},
+        .branches = {.write = write_branches, .source = &supervisor->branches},
         .has_running = cell,
     };
 
@@ -237,49 +206,47 @@ static void on_open(Link *link)
 static void on_orphan_due(LoopTimer *timer)
 {
     log_info("no controller has come", "action=end");
-    loop_stop(container_of(timer, Controller, orphan)->supervisor->loop, 0);
+    loop_stop(container_of(timer, Supervisor, orphan)->loop, 0);
 }
 
-static int wait_for_controller(Controller *controller)
+static int wait_for_controller(Supervisor *supervisor)
 {
-    Supervisor *supervisor = controller->supervisor;
     uint64_t due = clock_now() + clock_from_seconds(supervisor->settings.orphan_timeout);
 
-    if (loop_timer_is_set(&controller->orphan))
+    if (loop_timer_is_set(&supervisor->orphan))
         return 0;
-    return loop_timer_set(supervisor->loop, &controller->orphan, due, on_orphan_due);
+    return loop_timer_set(supervisor->loop, &supervisor->orphan, due, on_orphan_due);
 }
 
 static void on_lost(Link *link)
 {
-    Controller *controller = container_of(link, Controller, link);
+    Supervisor *supervisor = supervisor_of(link);
 
-    controller->welcomed = false;
-    if (wait_for_controller(controller) < 0)
+    if (wait_for_controller(supervisor) < 0)
         log_error("no memory for a timer", "purpose=orphan");
-    supervisor_controller_lost(controller->supervisor);
+    calls_on_controller_lost(&supervisor->calls);
 }
 
-int controller_init(Controller *controller, Supervisor *supervisor)
+int controller_connect(Supervisor *supervisor)
 {
-    int r = link_init(&controller->link, supervisor->loop);
+    Link *link = &supervisor->link;
+    int r = link_init(link, supervisor->loop);
 
     if (r < 0)
         return r;
-    controller->supervisor = supervisor;
-    controller->link.on_open = on_open;
-    controller->link.on_message = on_message;
-    controller->link.on_lost = on_lost;
-    r = wait_for_controller(controller);
+    link->on_open = on_open;
+    link->on_message = on_message;
+    link->on_lost = on_lost;
+    r = wait_for_controller(supervisor);
     if (r == 0)
-        link_connect(&controller->link);
+        link_connect(link);
     return r;
 }
 
-void controller_deinit(Controller *controller)
+void controller_disconnect(Supervisor *supervisor)
 {
-    if (!controller->supervisor)
-        return;
-    loop_timer_cancel(&controller->orphan);
-    link_deinit(&controller->link);
+    if (!supervisor->link.loop)
+        return; /* it was never connected */
+    loop_timer_cancel(&supervisor->orphan);
+    link_deinit(&supervisor->link);
 }

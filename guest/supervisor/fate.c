@@ -22,6 +22,15 @@ void fate_move(Fate *to, Fate *from)
     *from = FATE_KEPT;
 }
 
+void words_make_text(char *words)
+{
+    if (utf8_valid(words, strlen(words)))
+        return;
+    for (; *words; words++)
+        if (*words & 0x80)
+            *words = '?';
+}
+
 void reason_set(Reason reason, const char *format, ...)
 {
     va_list arguments;

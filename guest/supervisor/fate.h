@@ -34,6 +34,9 @@ extern const char fate_no_checkpoint[];
 /* Appends "; its variables are …" to a sentence. */
 void fate_describe(const Fate *fate, char *sentence, size_t size);
 
+/* Makes text of the words of a broken interpreter, which may be cut or not text at all. */
+void words_make_text(char *words);
+
 /* Cuts what does not fit, at a character. */
 void reason_set(Reason reason, const char *format, ...) _printf_(2, 3);
 

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "guest/supervisor/supervisor.h"
+#include "guest/supervisor/branch_internal.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -23,7 +23,7 @@ int branch_freeze(Branch *branch, CheckpointKind kind, const char *name, Reason 
 {
     Checkpoint *checkpoint;
     int end = -1;
-    int r = checkpoint_new(&checkpoint, &branch->supervisor->checkpoints, kind, &end);
+    int r = checkpoint_new(&checkpoint, &branch->set->checkpoints, kind, &end);
 
     if (r < 0) {
         reason_set(why, "%s", strerror(-r));
@@ -54,7 +54,7 @@ int branch_on_checkpointed(Branch *branch, const Message *message, Problem *prob
     if (!branch->interpreter.asked)
         return problem_set(problem, ERR_BAD_REQUEST, "`checkpointed` that answers nothing");
     branch->interpreter.asked = false;
-    supervisor_wake(branch->supervisor);
+    branches_changed(branch->set);
     if (!said.error.data)
         policy_on_cost(branch, clock_now() - branch->asked);
     else
@@ -102,6 +102,6 @@ void branch_on_gone(Branch *branch, Checkpoint *checkpoint, const char *why)
         branch->taking = NULL;
     if (branch->base == checkpoint)
         lose_base(branch, checkpoint, why);
-    if (branch->recovery.active)
+    if (branch_is_recovering(branch))
         recovery_on_gone(branch, checkpoint, why);
 }

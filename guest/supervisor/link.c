@@ -99,6 +99,7 @@ static void on_lost(ZmtpSocket *socket, int error)
     Link *link = link_of(socket);
 
     log_info("connection lost", "error=%s", strerror(-error));
+    link->accepted = false;
     link->on_lost(link);
     retry_later(link);
 }
@@ -136,6 +137,7 @@ static void on_retry(LoopTimer *timer)
 
 void link_accepted(Link *link)
 {
+    link->accepted = true;
     link->pause = PAUSE_MINIMUM;
 }
 
@@ -147,6 +149,23 @@ int link_write(Link *link, MessageKind kind, uint64_t id, const Schema *schema, 
     if (r < 0)
         return r;
     return zmtp_socket_end(&link->socket, mark, message_append(&link->socket.out, kind, id, schema, body));
+}
+
+void link_refuse_problem(Link *link, uint64_t id, const Problem *problem)
+{
+    const MsgError error = {.number = problem->code,
+                            .name = text_of(error_name(problem->code)),
+                            .message = text_of(problem->text)};
+
+    link_say(link, MSG_ERROR, id, MsgError, &error);
+}
+
+void link_refuse(Link *link, uint64_t id, ErrorCode code, const char *what, const char *why)
+{
+    Problem problem = PROBLEM_NULL;
+
+    problem_set(&problem, code, "%s: %s", what, why);
+    link_refuse_problem(link, id, &problem);
 }
 
 int link_send(Link *link, const Buf *envelope)

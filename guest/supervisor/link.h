@@ -16,6 +16,7 @@ struct Link {
     ZmtpSocket socket;
     LoopTimer retry;
     uint64_t pause; /* before the next attempt, nanoseconds */
+    bool accepted;  /* the controller has welcomed us on this connection */
 
     void (*on_open)(Link *link); /* messages may be sent from now on */
     void (*on_message)(Link *link, const Message *message);
@@ -30,13 +31,20 @@ void link_deinit(Link *link);
 /* Connects now, or as soon as the controller listens. */
 void link_connect(Link *link);
 
-/* The controller has accepted us: the next attempt after a loss is made at once. */
+/* The controller has welcomed us: the next attempt after a loss is made at once. */
 void link_accepted(Link *link);
 
 /* Sends a message whose body is a `type`. 0, -ENOTCONN when nobody would get it, or the first error of
  * writing; nothing is sent then. */
 #define link_say(link, kind, id, type, from) link_write(link, kind, id, SCHEMA(type), (const type *){from})
 int link_write(Link *link, MessageKind kind, uint64_t id, const Schema *schema, const void *body);
+
+/* A reply that is a `type`. 0, or as link_say(). */
+#define link_reply(link, id, type, from) link_say(link, MSG_REPLY, id, type, from)
+
+/* An error in place of the reply: `what` went wrong, and `why`. */
+void link_refuse(Link *link, uint64_t id, ErrorCode code, const char *what, const char *why);
+void link_refuse_problem(Link *link, uint64_t id, const Problem *problem);
 
 /* Sends an envelope that is already encoded. */
 int link_send(Link *link, const Buf *envelope);

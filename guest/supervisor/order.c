@@ -1,3 +1,4 @@
+/* What orders have in common: they begin, wait, and are over. */
 #include "guest/supervisor/order.h"
 
 #include <inttypes.h>
@@ -5,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "guest/supervisor/supervisor.h"
+#include "guest/supervisor/order_internal.h"
 
 OrderHandler order_handler(MessageKind kind)
 {
@@ -30,85 +31,21 @@ OrderHandler order_handler(MessageKind kind)
     return NULL;
 }
 
-bool order_is_active(const Order *order)
+/* What an order is about */
+
+int order_find_branch(Branch **ret, const Orders *orders, uint64_t number, Problem *problem)
 {
-    return order->step;
-}
+    Branch *branch = branches_find(orders->branches, number);
 
-int order_begin(Supervisor *supervisor, const Message *message, void (*step)(Supervisor *, Order *),
-                Problem *problem)
-{
-    Order *order = &supervisor->order;
-
-    if (supervisor->cell || order_is_active(order))
-        return problem_set(problem, ERR_BUSY, "a call or an order is under way");
-    *order = (Order){.step = step, .id = message->id};
-    supervisor_wake(supervisor);
-    return 0;
-}
-
-void order_advance(Supervisor *supervisor)
-{
-    Order *order = &supervisor->order;
-
-    if (order_is_active(order))
-        order->step(supervisor, order);
-}
-
-void order_deinit(Order *order)
-{
-    loop_timer_cancel(&order->limit);
-    order->step = NULL;
-}
-
-void order_done(Supervisor *supervisor)
-{
-    order_deinit(&supervisor->order);
-}
-
-void order_refuse(Supervisor *supervisor, ErrorCode code, const char *format, ...)
-{
-    char text[PROBLEM_TEXT_MAX];
-    Problem problem = PROBLEM_NULL;
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    problem_set(&problem, code, "%s", text);
-    controller_answer_problem(&supervisor->controller, supervisor->order.id, &problem);
-    order_done(supervisor);
-    if (supervisor->order.made)
-        branch_end(take(supervisor->order.made));
-}
-
-void order_cancel(Supervisor *supervisor, const char *why)
-{
-    if (order_is_active(&supervisor->order))
-        order_refuse(supervisor, ERR_CHECKPOINT_FAILED, "%s", why);
-}
-
-void order_on_gone(Order *order, const Checkpoint *checkpoint, const char *why)
-{
-    if (!order_is_active(order) || order->checkpoint != checkpoint)
-        return;
-    order->checkpoint = NULL;
-    reason_set(order->trouble, "%s", why ? why : "it was given up");
-}
-
-int order_find_branch(Branch **ret, Supervisor *supervisor, uint64_t number, Problem *problem)
-{
-    Branch *branch = supervisor_find(supervisor, number);
-
-    if (!branch || branch == supervisor->order.made)
+    if (!branch || branch == orders->order.made)
         return problem_set(problem, ERR_NO_SUCH_SESSION, "there is no branch %" PRIu64, number);
     *ret = branch;
     return 0;
 }
 
-int order_find_checkpoint(Checkpoint **ret, Supervisor *supervisor, Text id_or_name, Problem *problem)
+int order_find_checkpoint(Checkpoint **ret, const Orders *orders, Text id_or_name, Problem *problem)
 {
-    Checkpoint *checkpoint = checkpoints_find(&supervisor->checkpoints, id_or_name);
+    Checkpoint *checkpoint = checkpoints_find(&orders->branches->checkpoints, id_or_name);
 
     if (!checkpoint)
         return problem_set(problem, ERR_NO_SUCH_CHECKPOINT,
@@ -118,49 +55,187 @@ int order_find_checkpoint(Checkpoint **ret, Supervisor *supervisor, Text id_or_n
     return 0;
 }
 
-int order_await(Supervisor *supervisor, Branch *branch)
-{
-    Order *order = &supervisor->order;
+/* Beginning and end */
 
-    if (branch->recovery.active)
-        return 0;
+bool orders_are_active(const Orders *orders)
+{
+    return orders->order.awaits != AWAITS_NOTHING;
+}
+
+int order_check_idle(const Orders *orders, Problem *problem)
+{
+    if (branches_are_busy(orders->branches))
+        return problem_set(problem, ERR_BUSY, "a call or an order is under way");
+    return 0;
+}
+
+int order_begin(Orders *orders, const Message *message, Branch *branch, Problem *problem)
+{
+    int r = order_check_idle(orders, problem);
+
+    if (r == 0)
+        orders->order = (Order){.id = message->id, .branch = branch};
+    return r;
+}
+
+void order_done(Orders *orders)
+{
+    loop_timer_cancel(&orders->order.limit);
+    orders->order.awaits = AWAITS_NOTHING;
+}
+
+void order_refuse(Orders *orders, ErrorCode code, const char *format, ...)
+{
+    char text[PROBLEM_TEXT_MAX];
+    Problem problem = PROBLEM_NULL;
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    problem_set(&problem, code, "%s", text);
+    link_refuse_problem(orders->link, orders->order.id, &problem);
+    order_done(orders);
+    if (orders->order.made)
+        branch_end(take(orders->order.made));
+}
+
+void order_cancel(Orders *orders, const char *why)
+{
+    if (orders_are_active(orders))
+        order_refuse(orders, ERR_CHECKPOINT_FAILED, "%s", why);
+}
+
+/* Waiting */
+
+void order_await(Orders *orders, OrderAwaits awaits, void (*next)(Orders *))
+{
+    orders->order.awaits = awaits;
+    orders->order.next = next;
+    branches_changed(orders->branches);
+}
+
+/* Each of these tells whether what is waited for is there; it may refuse the order. */
+
+static bool has_interpreter(Orders *orders)
+{
+    Order *order = &orders->order;
+    Branch *branch = order->branch;
+
+    if (branch_is_recovering(branch))
+        return false;
     if (branch_is_ready(branch))
-        return 1;
+        return true;
     if (branch->interpreter.alive)
-        return 0;
+        return false;
     if (!order->started) {
         order->started = true;
         if (branch_start(branch) == 0)
-            return 0;
+            return false;
     }
-    order_refuse(supervisor, ERR_INTERNAL, "the interpreter could not be started: %s", branch->failure);
-    return -1;
+    order_refuse(orders, ERR_INTERNAL, "the interpreter could not be started: %s", branch->failure);
+    return false;
 }
+
+static void refuse_without_checkpoint(Orders *orders)
+{
+    order_refuse(orders, ERR_CHECKPOINT_FAILED, "no checkpoint could be taken: %s", orders->order.trouble);
+}
+
+static bool has_checkpoint(Orders *orders)
+{
+    const Checkpoint *checkpoint = orders->order.checkpoint;
+
+    if (!checkpoint)
+        refuse_without_checkpoint(orders);
+    return checkpoint && checkpoint->state == CHECKPOINT_KEPT;
+}
+
+static bool can_be_answered(Orders *orders)
+{
+    const Branch *branch = orders->order.branch;
+
+    if (!branch_is_ready(branch) || branch->epoch != orders->order.epoch)
+        order_refuse(orders, ERR_INTERNAL, "the interpreter was lost before it had listed its variables");
+    return false; /* the answer is a message */
+}
+
+static bool is_there(Orders *orders)
+{
+    const Order *order = &orders->order;
+
+    switch (order->awaits) {
+    case AWAITS_NOTHING:
+        return false;
+    case AWAITS_INTERPRETER:
+        return has_interpreter(orders);
+    case AWAITS_LISTENER:
+        return has_interpreter(orders) && !order->branch->interpreter.asked;
+    case AWAITS_CHECKPOINT:
+        return has_checkpoint(orders);
+    case AWAITS_BRANCH:
+        return !branch_is_recovering(order->branch);
+    case AWAITS_ANSWER:
+        return can_be_answered(orders);
+    }
+    return false;
+}
+
+void orders_advance(Orders *orders)
+{
+    if (is_there(orders))
+        orders->order.next(orders);
+}
+
+void orders_on_gone(Orders *orders, const Checkpoint *checkpoint, const char *why)
+{
+    Order *order = &orders->order;
+
+    if (!orders_are_active(orders) || order->checkpoint != checkpoint)
+        return;
+    order->checkpoint = NULL;
+    reason_set(order->trouble, "%s", why ? why : "it was given up");
+}
+
+/* Checkpoints */
 
 /* That of the birth has no id to be told by. */
-static bool may_reuse(const Branch *branch)
+static bool may_reuse(const Order *order)
 {
-    return branch_is_exact(branch) && branch->base->kind != CHECKPOINT_BIRTH;
+    const Branch *branch = order->branch;
+
+    return order->kind == CHECKPOINT_AUTOMATIC && branch_is_exact(branch) &&
+           branch->base->kind != CHECKPOINT_BIRTH;
 }
 
-int order_take_checkpoint(Supervisor *supervisor, Branch *branch, CheckpointKind kind, bool reuse)
+static void freeze(Orders *orders)
 {
-    Order *order = &supervisor->order;
+    Order *order = &orders->order;
 
-    if (order->checkpoint)
-        return order->checkpoint->state == CHECKPOINT_KEPT;
-    if (!order->asked) {
-        int r = order_await(supervisor, branch);
-
-        if (r <= 0 || branch->interpreter.asked)
-            return MIN(r, 0);
-        order->asked = true;
-        order->implicit = !(reuse && may_reuse(branch));
-        if (!order->implicit || branch_freeze(branch, kind, order->name, order->trouble) == 0) {
-            order->checkpoint = branch->base;
-            return order->checkpoint->state == CHECKPOINT_KEPT;
-        }
+    order->implicit = !may_reuse(order);
+    if (order->implicit && branch_freeze(order->branch, order->kind, order->name, order->trouble) < 0) {
+        refuse_without_checkpoint(orders);
+        return;
     }
-    order_refuse(supervisor, ERR_CHECKPOINT_FAILED, "no checkpoint could be taken: %s", order->trouble);
-    return -1;
+    order->checkpoint = order->branch->base;
+    order_await(orders, AWAITS_CHECKPOINT, order->taken);
+}
+
+void order_take_checkpoint(Orders *orders, CheckpointKind kind, void (*next)(Orders *))
+{
+    orders->order.kind = kind;
+    orders->order.taken = next;
+    order_await(orders, AWAITS_LISTENER, freeze);
+}
+
+/* Their life */
+
+void orders_init(Orders *orders, Branches *branches, Calls *calls, Link *link)
+{
+    *orders = (Orders){.branches = branches, .calls = calls, .link = link};
+}
+
+void orders_deinit(Orders *orders)
+{
+    order_done(orders);
 }

@@ -6,16 +6,6 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* The words of a broken interpreter may be cut or not text at all; a record is text. */
-static void make_text(char *words)
-{
-    if (utf8_valid(words, strlen(words)))
-        return;
-    for (; *words; words++)
-        if (*words & 0x80)
-            *words = '?';
-}
-
 static void outcome_begin(Outcome *outcome, const char *status)
 {
     *outcome = (Outcome){.status = status, .exit_code = -1};
@@ -24,7 +14,7 @@ static void outcome_begin(Outcome *outcome, const char *status)
 /* An error that Python did not report: its message is what was written to outcome->message. */
 static void set_error(Outcome *outcome, const char *name)
 {
-    make_text(outcome->message);
+    words_make_text(outcome->message);
     outcome->error = (MsgPythonError){text_of(name), text_of(outcome->message), text_of("")};
 }
 
@@ -136,20 +126,6 @@ void outcome_lost(Outcome *ret, const Loss *loss)
 
     ret->speaks_of_state = true;
     set_error(ret, name);
-}
-
-void outcome_describe_start(char *ret, size_t size, const Loss *loss, const Buf *complaint)
-{
-    if (complaint->size > 0)
-        snprintf(ret, size, "%.*s", (int)MIN(complaint->size, size), (const char *)buf_head(complaint));
-    else if (loss->fault)
-        snprintf(ret, size, "%s", loss->fault);
-    else if (WIFSIGNALED(loss->status))
-        snprintf(ret, size, "it was ended by signal %d", WTERMSIG(loss->status));
-    else
-        snprintf(ret, size, "it ended with exit code %d", WEXITSTATUS(loss->status));
-    ret[strcspn(ret, "\n")] = '\0';
-    make_text(ret);
 }
 
 void outcome_failed(Outcome *ret, const char *name, const char *what, const char *why)

@@ -40,9 +40,6 @@ typedef struct Loss {
 
 void outcome_lost(Outcome *ret, const Loss *loss);
 
-/* Why an interpreter ended before it was ready: its own complaint, if it made one, or how it ended. */
-void outcome_describe_start(char *ret, size_t size, const Loss *loss, const Buf *complaint);
-
 /* It could not be run: `name` and the sentence say why. */
 void outcome_failed(Outcome *ret, const char *name, const char *what, const char *why);
 

@@ -2,7 +2,7 @@
  */
 #include <inttypes.h>
 
-#include "guest/supervisor/supervisor.h"
+#include "guest/supervisor/branch_internal.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -29,7 +29,7 @@
 
 static CheckpointMode mode_of(const Branch *branch)
 {
-    return branch->supervisor->settings.checkpoint;
+    return branch->set->mode;
 }
 
 /* Whether one would be worth while and could be had. */
@@ -50,14 +50,13 @@ static void take_one(Branch *branch)
 static void on_quiet(Alarm *alarm)
 {
     Branch *branch = container_of(alarm, Branch, policy.quiet);
-    Supervisor *supervisor = branch->supervisor;
     uint64_t now = clock_now(), quiet = branch->policy.last_end + QUIET;
 
-    if (call_of(branch) || !may_take(branch, now))
+    if (branch->occupied || !may_take(branch, now))
         return;
     if (now < quiet)
         alarm_set(alarm, quiet);
-    else if (supervisor->cell || order_is_active(&supervisor->order))
+    else if (branches_are_busy(branch->set))
         alarm_set(alarm, now + LATER);
     else
         take_one(branch);
@@ -65,7 +64,7 @@ static void on_quiet(Alarm *alarm)
 
 int policy_init(Branch *branch)
 {
-    return alarm_open(&branch->policy.quiet, branch->supervisor->loop, on_quiet);
+    return alarm_open(&branch->policy.quiet, branch->set->loop, on_quiet);
 }
 
 void policy_deinit(Branch *branch)

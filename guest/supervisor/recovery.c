@@ -4,8 +4,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 
-#include "guest/supervisor/supervisor.h"
+#include "guest/supervisor/branch_internal.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -20,19 +21,18 @@
 
 int branch_end_processes(Branch *branch)
 {
-    Supervisor *supervisor = branch->supervisor;
-    Checkpoints *set = &supervisor->checkpoints;
+    Branches *set = branch->set;
 
     loop_timer_cancel(&branch->start);
     if (!branch->interpreter.alive)
         return 0;
     /* Of a copy that is still in the making nobody knows the process: it could not be spared. */
-    checkpoints_settle(set, SETTLE_LIMIT);
-    checkpoints_drop_pending(set, "the interpreter ended before its copy was ready");
-    supervisor_settle_copies(supervisor, SETTLE_LIMIT);
+    checkpoints_settle(&set->checkpoints, SETTLE_LIMIT);
+    checkpoints_drop_pending(&set->checkpoints, "the interpreter ended before its copy was ready");
+    branches_settle_copies(set, SETTLE_LIMIT);
     interpreter_measure(&branch->interpreter);
 
-    int ended = supervisor_purge(supervisor, branch);
+    int ended = branches_purge(set, branch);
 
     interpreter_close(&branch->interpreter);
     branch->taking = NULL;
@@ -43,21 +43,18 @@ int branch_end_processes(Branch *branch)
 
 static void finish(Branch *branch, Fate *fate)
 {
-    Supervisor *supervisor = branch->supervisor;
-    Cell *cell = call_of(branch);
+    Branches *set = branch->set;
 
-    branch->recovery.active = false;
+    branch->recovery.step = RECOVERY_NONE;
     if (!branch->newborn)
         branch->epoch++;
     branch->newborn = false;
     policy_forget(branch);
     log_info("branch recovered", "branch=%" PRIu64 " state=%d execution_count=%" PRIu64, branch->number,
              (int)fate->state, fate->execution_count);
-    if (cell && cell->step == CELL_ENDED)
-        call_finish(supervisor, fate);
-    else
+    if (!set->events->settled(branch, fate))
         fate_move(&branch->untold, fate);
-    supervisor_wake(supervisor);
+    branches_changed(set);
 }
 
 /* Calls whose effects are gone when the branch goes back to `checkpoint`, of its own line. */
@@ -92,17 +89,16 @@ void recovery_note_processes(const Branch *branch, Notes *notes)
 
 void branch_stand_on_birth(Branch *branch)
 {
-    const Supervisor *supervisor = branch->supervisor;
-    bool protects = supervisor->settings.checkpoint != CHECKPOINT_OFF;
+    const Branches *set = branch->set;
 
-    branch->base = protects ? checkpoints_birth(&supervisor->checkpoints) : NULL;
+    branch->base = set->mode == CHECKPOINT_OFF ? NULL : checkpoints_birth(&set->checkpoints);
     branch->calls = 0;
     policy_forget(branch);
 }
 
 static void finish_fresh(Branch *branch)
 {
-    branch->recovery.active = false;
+    branch->recovery.step = RECOVERY_NONE;
     branch_stand_on_birth(branch);
     log_info("branch begun anew", "branch=%" PRIu64, branch->number);
 }
@@ -110,7 +106,6 @@ static void finish_fresh(Branch *branch)
 void recovery_ready(Branch *branch, Notes *notes)
 {
     const Recovery *recovery = &branch->recovery;
-    const Cell *cell = call_of(branch);
     Fate fate _cleanup_(fate_deinit) = {.state = STATE_ROLLED_BACK,
                                         .checkpoint = recovery->number,
                                         .execution_count = recovery->execution_count,
@@ -120,9 +115,6 @@ void recovery_ready(Branch *branch, Notes *notes)
         finish_fresh(branch);
         return;
     }
-    /* That which ended it is not counted. */
-    if (cell && cell->step == CELL_ENDED && fate.calls > 0)
-        fate.calls--;
     explain(branch, fate.reason);
     fate.not_restored = *notes;
     *notes = NOTES_NULL;
@@ -142,7 +134,7 @@ static void lose_all(Branch *branch)
     bool start = !branch->newborn;
 
     if (branch->recovery.fresh) {
-        branch->recovery.active = false;
+        branch->recovery.step = RECOVERY_NONE;
         branch_spawn(branch);
         return;
     }
@@ -156,14 +148,14 @@ static void lose_all(Branch *branch)
         branch_start(branch);
 }
 
-void recovery_abandon(Branch *branch)
+void branch_forget_line(Branch *branch)
 {
-    branch->recovery.active = false;
+    branch->recovery.step = RECOVERY_NONE;
     branch->base = NULL;
     branch->calls = 0;
     fate_deinit(&branch->untold);
     policy_forget(branch);
-    checkpoints_drop_automatic(&branch->supervisor->checkpoints, branch->number, NULL);
+    checkpoints_drop_automatic(&branch->set->checkpoints, branch->number, NULL);
 }
 
 /* The way back */
@@ -172,17 +164,27 @@ void recovery_refused(Branch *branch, const char *why)
 {
     Recovery *recovery = &branch->recovery;
 
-    recovery->copying = false;
+    recovery->step = RECOVERY_TRIES;
     if (!recovery->gone)
         reason_set(recovery->trouble, "no copy of the checkpoint could be made: %s", why);
-    supervisor_wake(branch->supervisor);
+    branches_changed(branch->set);
+}
+
+void recovery_copy_again(Branch *branch)
+{
+    loop_timer_cancel(&branch->start);
+    interpreter_close(&branch->interpreter);
+    branch->recovery.step = RECOVERY_TRIES;
+    branch->recovery.next = branch->recovery.from;
+    branches_changed(branch->set);
 }
 
 /* A copy that is being made may yet come. */
 void recovery_on_gone(Branch *branch, Checkpoint *checkpoint, const char *why)
 {
     Recovery *recovery = &branch->recovery;
-    bool from = recovery->copying && recovery->from == checkpoint, next = recovery->next == checkpoint;
+    bool from = recovery->step == RECOVERY_COPIES && recovery->from == checkpoint,
+         next = recovery->next == checkpoint;
 
     if (from) {
         recovery->from = checkpoint->parent;
@@ -234,7 +236,7 @@ static void advance(Branch *branch)
     if (branch->interpreter.alive) /* a copy that did not get ready */
         branch_end_processes(branch);
     while (recovery->next) {
-        recovery->copying = true;
+        recovery->step = RECOVERY_COPIES;
         int r = copy_next(branch);
         if (r == 0)
             return;
@@ -245,12 +247,12 @@ static void advance(Branch *branch)
 
 bool branch_begin_anew(Branch *branch)
 {
-    Checkpoint *birth = checkpoints_birth(&branch->supervisor->checkpoints);
+    Checkpoint *birth = checkpoints_birth(&branch->set->checkpoints);
 
     if (!birth || birth->state != CHECKPOINT_KEPT)
         return false;
     branch->recovery =
-        (Recovery){.active = true, .fresh = true, .next = birth, .end = clock_now() + RECOVERY_LIMIT};
+        (Recovery){.step = RECOVERY_TRIES, .fresh = true, .next = birth, .end = clock_now() + RECOVERY_LIMIT};
     advance(branch);
     return true;
 }
@@ -261,59 +263,57 @@ static void prepare(Branch *branch, Checkpoint *wanted)
 
     if (base && branch->idle_losses > IDLE_LOSSES_MAXIMUM)
         base = base->parent;
-    branch->recovery = (Recovery){.active = true,
+    branch->recovery = (Recovery){.step = RECOVERY_TRIES,
                                   .wanted = wanted,
                                   .next = wanted ? wanted : base,
                                   .end = clock_now() + RECOVERY_LIMIT};
-    branch->doomed = false;
+    branch->doom = DOOM_NONE;
 }
 
-/* The call that ran, or waited, for the sake of which the interpreter is ended. */
-static void end_call(Branch *branch, Loss *loss)
+/* Why it ended before it was ready: its own complaint, if it made one, or how it ended. */
+static void describe_end(Reason ret, const Interpreter *interpreter, const char *fault)
 {
-    Cell *cell = call_of(branch);
+    const Buf *complaint = &interpreter->complaint;
+    int status = interpreter->status;
 
-    if (!cell || cell->step != CELL_RUNS)
-        return;
-    loss->timeout = cell->timeout;
-    outcome_lost(&cell->outcome, loss);
-    cell->outcome.cpu = branch->interpreter.cpu;
-    cell->outcome.peak_memory = branch->interpreter.peak_memory;
-    call_ended(cell);
+    if (complaint->size > 0)
+        snprintf(ret, sizeof(Reason), "%.*s", (int)MIN(complaint->size, sizeof(Reason)),
+                 (const char *)buf_head(complaint));
+    else if (fault)
+        snprintf(ret, sizeof(Reason), "%s", fault);
+    else if (WIFSIGNALED(status))
+        snprintf(ret, sizeof(Reason), "it was ended by signal %d", WTERMSIG(status));
+    else
+        snprintf(ret, sizeof(Reason), "it ended with exit code %d", WEXITSTATUS(status));
+    ret[strcspn(ret, "\n")] = '\0';
+    words_make_text(ret);
 }
 
-static void fail_start(Branch *branch, const Loss *loss)
+static void fail_start(Branch *branch, const char *fault)
 {
-    char why[LIMIT_NOTE + 1];
+    Reason why;
 
-    outcome_describe_start(why, sizeof(why), loss, &branch->interpreter.complaint);
+    describe_end(why, &branch->interpreter, fault);
     branch_start_failed(branch, why);
 }
 
-void branch_lose(Branch *branch, const Loss *reason)
+void branch_lose(Branch *branch, const char *fault)
 {
-    const Cell *cell = call_of(branch);
     bool was_ready = branch->interpreter.ready;
-    Loss loss = *reason;
     int ended;
 
-    if (!cell || cell->step == CELL_WAITS)
+    if (!branch->occupied)
         branch->idle_losses++;
-
-    branch->ending = true;
     ended = branch_end_processes(branch);
-    branch->ending = false;
-    loss.status = branch->interpreter.status;
-    if (branch->recovery.active) {
-        if (branch->recovery.copying)
-            recovery_refused(branch, loss.fault ? loss.fault : "it ended");
+    if (branch->recovery.step == RECOVERY_COPIES)
+        recovery_refused(branch, fault ? fault : "it ended");
+    if (branch_is_recovering(branch))
         return;
-    }
     if (!was_ready) {
-        fail_start(branch, &loss);
+        fail_start(branch, fault);
         return;
     }
-    end_call(branch, &loss);
+    branch->set->events->lost(branch, fault);
     prepare(branch, NULL);
     branch->recovery.ended = ended;
     advance(branch);
@@ -323,27 +323,31 @@ void branch_go_back(Branch *branch, Checkpoint *checkpoint)
 {
     /* First, so that it is known should the checkpoint go. */
     prepare(branch, checkpoint);
-    branch->ending = true;
     branch->recovery.ended = branch_end_processes(branch);
-    branch->ending = false;
     advance(branch);
 }
 
 void branch_doom(Branch *branch, const char *fault)
 {
-    branch->doomed = true;
-    reason_set(branch->fault, "%s", fault ? fault : "");
-    supervisor_wake(branch->supervisor);
+    branch->doom = DOOM_FAULT;
+    reason_set(branch->fault, "%s", fault);
+    branches_changed(branch->set);
+}
+
+void branch_undo(Branch *branch)
+{
+    branch->doom = DOOM_UNDO;
+    branches_changed(branch->set);
 }
 
 void branch_sweep(Branch *branch)
 {
     if (branch->interpreter.alive && branch->interpreter.reaped)
-        branch_lose(branch, &(Loss){0});
-    else if (branch->doomed && branch->fault[0])
-        branch_lose(branch, &(Loss){.fault = branch->fault});
-    else if (branch->doomed)
+        branch_lose(branch, NULL);
+    else if (branch->doom == DOOM_FAULT)
+        branch_lose(branch, branch->fault);
+    else if (branch->doom == DOOM_UNDO)
         branch_go_back(branch, NULL);
-    if (branch->recovery.active && !branch->recovery.copying)
+    if (branch->recovery.step == RECOVERY_TRIES)
         advance(branch);
 }

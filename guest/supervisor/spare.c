@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "guest/channel.h"
-#include "guest/supervisor/supervisor.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -16,12 +15,23 @@ bool spare_is_one(const Spare *spare)
     return spare->step != SPARE_NONE;
 }
 
+void spare_init(Spare *spare, Branches *branches, Link *link)
+{
+    *spare = (Spare){.branches = branches, .link = link};
+}
+
 void spare_deinit(Spare *spare)
 {
     loop_timer_cancel(&spare->limit);
     buf_deinit(&spare->imports);
     buf_deinit(&spare->failed);
     spare->step = SPARE_NONE;
+}
+
+/* That of the session itself. */
+static Branch *first_branch(const Spare *spare)
+{
+    return branches_find(spare->branches, 0);
 }
 
 /* Names of modules */
@@ -85,86 +95,77 @@ static void tell_environment(Branch *branch)
     if (!branch->outdated || !branch_is_ready(branch))
         return;
     branch->outdated = false;
-    r = send_prepare(branch, &branch->supervisor->settings.environment, NULL);
+    r = send_prepare(branch, &branch->set->environment, NULL);
     if (r < 0)
         branch_doom(branch, strerror(-r));
 }
 
 /* To the controller */
 
-void spare_tell(Supervisor *supervisor)
+void spare_tell(Spare *spare)
 {
-    const MsgPrepared prepared = {.failed = value_encoded(&supervisor->spare.failed)};
+    const MsgPrepared prepared = {.failed = value_encoded(&spare->failed)};
 
-    if (supervisor->spare.step == SPARE_READY && supervisor->controller.welcomed)
-        link_say(&supervisor->controller.link, MSG_PREPARED, 0, MsgPrepared, &prepared);
+    if (spare->step == SPARE_READY && spare->link->accepted)
+        link_say(spare->link, MSG_PREPARED, 0, MsgPrepared, &prepared);
 }
 
 /* From step to step */
 
-int spare_begin(Supervisor *supervisor, const Value *imports, Problem *problem)
+int spare_begin(Spare *spare, const Value *imports, Problem *problem)
 {
-    Spare *spare = &supervisor->spare;
-
     if (keep_names(&spare->imports, imports) < 0 || keep_names(&spare->failed, NULL) < 0)
         return problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM));
     spare->step = SPARE_STARTS;
     return 0;
 }
 
-static void become_ready(Supervisor *supervisor)
+static void become_ready(Spare *spare)
 {
-    loop_timer_cancel(&supervisor->spare.limit);
-    supervisor->spare.step = SPARE_READY;
-    spare_tell(supervisor);
+    loop_timer_cancel(&spare->limit);
+    spare->step = SPARE_READY;
+    spare_tell(spare);
 }
 
-static void take_birth(Branch *branch)
+static void take_birth(Spare *spare, Branch *branch)
 {
-    Supervisor *supervisor = branch->supervisor;
     Reason why = "there is one";
 
-    loop_timer_cancel(&supervisor->spare.limit);
-    if (!checkpoints_birth(&supervisor->checkpoints) &&
+    loop_timer_cancel(&spare->limit);
+    if (!checkpoints_birth(&spare->branches->checkpoints) &&
         branch_freeze(branch, CHECKPOINT_BIRTH, "", why) == 0) {
-        supervisor->spare.step = SPARE_FREEZES;
+        spare->step = SPARE_FREEZES;
         return;
     }
     log_info("no checkpoint of the birth", "reason=%s", why);
-    become_ready(supervisor);
+    become_ready(spare);
 }
 
 static void on_import_due(LoopTimer *timer)
 {
-    Supervisor *supervisor = container_of(timer, Supervisor, spare.limit);
-
-    branch_lose(supervisor_find(supervisor, 0), &(Loss){.fault = "it did not import its modules in time"});
+    branch_lose(first_branch(container_of(timer, Spare, limit)), "it did not import its modules in time");
 }
 
-static int limit_imports(Supervisor *supervisor)
+static int limit_imports(Spare *spare)
 {
-    return loop_timer_set(supervisor->loop, &supervisor->spare.limit, clock_now() + IMPORT_LIMIT,
-                          on_import_due);
+    return loop_timer_set(spare->branches->loop, &spare->limit, clock_now() + IMPORT_LIMIT, on_import_due);
 }
 
 /* Since the checkpoint each page costs who writes to it first: with nothing left to import, what a session
  * does first is done once for nobody. */
-static void warm_up(Branch *branch)
+static void warm_up(Spare *spare, Branch *branch)
 {
-    Supervisor *supervisor = branch->supervisor;
     Buf nothing _cleanup_(buf_deinit) = BUF_NULL;
 
-    supervisor->spare.step = SPARE_WARMS;
-    if (!branch_is_ready(branch) || keep_names(&nothing, NULL) < 0 || limit_imports(supervisor) < 0 ||
-        send_prepare(branch, &supervisor->settings.environment, &nothing) < 0)
-        become_ready(supervisor);
+    spare->step = SPARE_WARMS;
+    if (!branch_is_ready(branch) || keep_names(&nothing, NULL) < 0 || limit_imports(spare) < 0 ||
+        send_prepare(branch, &spare->branches->environment, &nothing) < 0)
+        become_ready(spare);
 }
 
 /* An interpreter that ended over its imports is followed by one that is not to import anything. */
-static void import(Branch *branch)
+static void import(Spare *spare, Branch *branch)
 {
-    Supervisor *supervisor = branch->supervisor;
-    Spare *spare = &supervisor->spare;
     bool again = spare->step == SPARE_IMPORTS;
     int r = 0;
 
@@ -176,28 +177,25 @@ static void import(Branch *branch)
         r = send_prepare(branch, NULL, &spare->imports);
     }
     if (r == 0 && !again)
-        r = limit_imports(supervisor);
+        r = limit_imports(spare);
     if (r < 0)
         branch_doom(branch, strerror(-r));
     else if (again)
-        take_birth(branch);
+        take_birth(spare, branch);
 }
 
-void spare_on_ready(Branch *branch)
+void spare_on_ready(Spare *spare, Branch *branch)
 {
-    Supervisor *supervisor = branch->supervisor;
-
-    if (!spare_is_one(&supervisor->spare))
+    if (!spare_is_one(spare))
         tell_environment(branch);
     else if (!branch->interpreter.copied)
-        import(branch);
-    else if (supervisor->spare.step == SPARE_WARMS) /* a copy of the birth checkpoint has all */
-        become_ready(supervisor);
+        import(spare, branch);
+    else if (spare->step == SPARE_WARMS) /* a copy of the birth checkpoint has all */
+        become_ready(spare);
 }
 
-int spare_on_prepared(Branch *branch, const Message *message, Problem *problem)
+int spare_on_prepared(Spare *spare, Branch *branch, const Message *message, Problem *problem)
 {
-    Spare *spare = &branch->supervisor->spare;
     Interpreter *interpreter = &branch->interpreter;
     MsgPrepared said;
     int r = body_decode(&said, MsgPrepared, &message->body, problem);
@@ -208,26 +206,26 @@ int spare_on_prepared(Branch *branch, const Message *message, Problem *problem)
         return problem_set(problem, ERR_BAD_REQUEST, "`prepared` that answers nothing");
     interpreter->prepared++;
     if (spare->step == SPARE_WARMS)
-        become_ready(branch->supervisor);
+        become_ready(spare);
     if (spare->step != SPARE_IMPORTS)
         return 0;
     if (keep_names(&spare->failed, &said.failed) < 0)
         return problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM));
-    take_birth(branch);
+    take_birth(spare, branch);
     return 0;
 }
 
-void spare_on_birth(Supervisor *supervisor)
+void spare_on_birth(Spare *spare)
 {
-    if (supervisor->spare.step == SPARE_FREEZES)
-        warm_up(supervisor_find(supervisor, 0));
+    if (spare->step == SPARE_FREEZES)
+        warm_up(spare, first_branch(spare));
 }
 
 /* Of no use to anyone: whoever keeps spares sees it end. */
-void spare_on_start_failed(Supervisor *supervisor)
+void spare_on_start_failed(Spare *spare)
 {
-    if (spare_is_one(&supervisor->spare))
-        loop_stop(supervisor->loop, 1);
+    if (spare_is_one(spare))
+        loop_stop(spare->branches->loop, 1);
 }
 
 /* The claim */
@@ -236,11 +234,9 @@ static void start_anew(Branch *branch)
 {
     Checkpoint *birth;
 
-    branch->ending = true;
     branch_end_processes(branch);
-    branch->ending = false;
-    recovery_abandon(branch);
-    birth = checkpoints_birth(&branch->supervisor->checkpoints);
+    branch_forget_line(branch);
+    birth = checkpoints_birth(&branch->set->checkpoints);
     if (birth)
         checkpoint_drop(birth, NULL);
     branch_spawn(branch);
@@ -252,25 +248,23 @@ static void forget_past(Branch *branch)
     branch->epoch = 1;
     branch->idle_losses = 0;
     fate_deinit(&branch->untold);
-    branch->recovery.fresh = branch->recovery.active;
+    branch->recovery.fresh = branch_is_recovering(branch);
 }
 
-void spare_become_session(Supervisor *supervisor, const Settings *settings)
+void spare_become_session(Spare *spare, bool anew)
 {
-    Branch *branch = supervisor_find(supervisor, 0);
-    bool anew = environment_needs_start(&supervisor->settings.environment, &settings->environment);
+    Branch *branch = first_branch(spare);
 
-    spare_deinit(&supervisor->spare);
-    supervisor_apply(supervisor, settings);
+    spare_deinit(spare);
     forget_past(branch);
     log_info("claimed", "start=%d", anew);
     if (anew) {
         start_anew(branch);
         return;
     }
-    branch->outdated = supervisor->environment_changed;
+    branch->outdated = branch->set->environment_changed;
     tell_environment(branch);
-    if (!branch->recovery.active)
+    if (!branch_is_recovering(branch))
         branch_stand_on_birth(branch);
     policy_on_quiet(branch, clock_now());
 }

@@ -7,12 +7,8 @@
  * Each step goes on without what fails in it. */
 #pragma once
 
-#include "proto/base/loop.h"
-#include "proto/schema.h"
-
-typedef struct Branch Branch;
-typedef struct Settings Settings;
-typedef struct Supervisor Supervisor;
+#include "guest/supervisor/branch.h"
+#include "guest/supervisor/link.h"
 
 typedef enum SpareStep {
     SPARE_NONE,    /* a session */
@@ -24,25 +20,30 @@ typedef enum SpareStep {
 } SpareStep;
 
 typedef struct Spare {
+    Branches *branches;
+    Link *link;
     SpareStep step;
     Buf imports, failed; /* arrays of text, encoded */
     LoopTimer limit;
 } Spare;
 
-bool spare_is_one(const Spare *spare);
+/* A session, until spare_begin(). `branches` and `link` outlive it. */
+void spare_init(Spare *spare, Branches *branches, Link *link);
 void spare_deinit(Spare *spare);
+bool spare_is_one(const Spare *spare);
 
 /* With the first welcome, before its interpreter is started. 0, or -EPROTO with a Problem. */
-int spare_begin(Supervisor *supervisor, const Value *imports, Problem *problem);
+int spare_begin(Spare *spare, const Value *imports, Problem *problem);
 
 /* A controller that is new has welcomed it as what it is: it is told again. */
-void spare_tell(Supervisor *supervisor);
+void spare_tell(Spare *spare);
 
-/* It becomes the session with these settings, which are taken. */
-void spare_become_session(Supervisor *supervisor, const Settings *settings);
+/* It becomes the session, whose settings the branches have. `anew`: with a new process. */
+void spare_become_session(Spare *spare, bool anew);
 
-/* Also of sessions: an interpreter that is ready is told of the environment, if it has to be. */
-void spare_on_ready(Branch *branch);
-int spare_on_prepared(Branch *branch, const Message *message, Problem *problem);
-void spare_on_birth(Supervisor *supervisor); /* its checkpoint is kept, or gone */
-void spare_on_start_failed(Supervisor *supervisor);
+/* From the branches, as BranchEvents has them. Also of sessions: an interpreter that is ready is told of the
+ * environment, if it has to be. */
+void spare_on_ready(Spare *spare, Branch *branch);
+int spare_on_prepared(Spare *spare, Branch *branch, const Message *message, Problem *problem);
+void spare_on_birth(Spare *spare); /* its checkpoint is kept, or gone */
+void spare_on_start_failed(Spare *spare);

@@ -1,275 +1,178 @@
 #include "guest/supervisor/supervisor.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <poll.h>
-#include <string.h>
+#include <signal.h>
 
 #include "guest/supervisor/processes.h"
-#include "proto/base/clock.h"
-#include "proto/base/log.h"
-
-/* Where processes are born faster than a walk can end them it is given up after this. */
-#define PURGE_LIMIT (300 * NSEC_PER_MSEC)
-
-/* Processes that do not die within this are stuck in the kernel; the reply cannot wait for them. */
-#define END_LIMIT (700 * NSEC_PER_MSEC)
-
-Branch *supervisor_find(Supervisor *supervisor, uint64_t number)
-{
-    Branch *branch;
-
-    list_foreach (branch, &supervisor->branches, Branch, link)
-        if (branch->number == number)
-            return branch;
-    return NULL;
-}
 
 /* Taking the next steps */
-
-static void sweep(Supervisor *supervisor)
-{
-    Branch *branch;
-
-    checkpoints_drop_ended(&supervisor->checkpoints);
-    list_foreach (branch, &supervisor->branches, Branch, link)
-        branch_sweep(branch);
-}
 
 static void on_wake(LoopIdle *idle)
 {
     Supervisor *supervisor = container_of(idle, Supervisor, wake);
 
-    sweep(supervisor);
-    call_try_begin(supervisor);
-    order_advance(supervisor);
-}
-
-void supervisor_wake(Supervisor *supervisor)
-{
-    loop_idle_add(supervisor->loop, &supervisor->wake, on_wake);
-}
-
-/* Processes */
-
-static void on_reaped(void *context, pid_t pid, int status, const struct rusage *usage)
-{
-    Supervisor *supervisor = context;
-    Checkpoint *checkpoint = checkpoints_find_pid(&supervisor->checkpoints, pid);
-    Branch *branch;
-
-    if (checkpoint)
-        checkpoint_reaped(checkpoint);
-    list_foreach (branch, &supervisor->branches, Branch, link)
-        interpreter_reaped(&branch->interpreter, pid, status, usage);
+    branches_sweep(&supervisor->branches);
+    calls_advance(&supervisor->calls);
+    orders_advance(&supervisor->orders);
 }
 
 static void on_signal(LoopSignals *signals, int number, pid_t sender)
 {
     Supervisor *supervisor = container_of(signals, Supervisor, signals);
 
-    if (number == SIGTERM) {
-        /* The engine may end the session, the code in it may not. */
-        if (sender == 0 || !processes_is_descendant(sender))
-            loop_stop(supervisor->loop, 0);
-        return;
-    }
-    processes_reap(on_reaped, supervisor);
-    sweep(supervisor);
+    if (number != SIGTERM)
+        branches_reap(&supervisor->branches);
+    /* The engine may end the session, the code in it may not. */
+    else if (sender == 0 || !processes_is_descendant(sender))
+        loop_stop(supervisor->loop, 0);
 }
 
-typedef struct Kept {
-    pid_t alone[LIMIT_CHECKPOINTS + LIMIT_BRANCHES + 3]; /* with the pending ones and that of the birth */
-    pid_t families[LIMIT_BRANCHES + 1];
-    ProcessesKeep keep;
-} Kept;
+/* What branches tell */
 
-static void kept_collect(Kept *kept, Supervisor *supervisor, const Branch *except)
+static Supervisor *supervisor_of(const Branches *set)
 {
-    Checkpoint *checkpoint;
-    Branch *branch;
-
-    kept->keep = (ProcessesKeep){.alone = kept->alone, .families = kept->families};
-    list_foreach (checkpoint, &supervisor->checkpoints.all, Checkpoint, link)
-        if (checkpoint->pid > 0 && kept->keep.alone_count < ARRAY_SIZE(kept->alone))
-            kept->alone[kept->keep.alone_count++] = checkpoint->pid;
-    list_foreach (branch, &supervisor->branches, Branch, link)
-        if (branch != except && branch->interpreter.pid > 0)
-            kept->families[kept->keep.family_count++] = branch->interpreter.pid;
+    return container_of((Branches *)set, Supervisor, branches);
 }
 
-void supervisor_settle_copies(Supervisor *supervisor, uint64_t limit)
-{
-    uint64_t end = clock_now() + limit;
-    Branch *branch;
-
-    list_foreach (branch, &supervisor->branches, Branch, link) {
-        struct pollfd said = {.fd = branch->interpreter.channel, .events = POLLIN};
-        uint64_t now = clock_now();
-
-        if (!branch->recovery.active || !branch->recovery.copying || said.fd < 0 || now >= end)
-            continue;
-        struct timespec left = {.tv_nsec = (long)MIN(end - now, NSEC_PER_SEC - 1)};
-        ppoll(&said, 1, &left, NULL);
-    }
-}
-
-/* Copies of other checkpoints whose processes nobody knew yet: they are asked for again. */
-static void forget_copies(Supervisor *supervisor, const Branch *except)
-{
-    Branch *branch;
-
-    list_foreach (branch, &supervisor->branches, Branch, link) {
-        if (branch == except || !branch->recovery.active || !branch->recovery.copying)
-            continue;
-        loop_timer_cancel(&branch->start);
-        interpreter_close(&branch->interpreter);
-        branch->recovery.copying = false;
-        branch->recovery.next = branch->recovery.from;
-        supervisor_wake(supervisor);
-    }
-}
-
-int supervisor_purge(Supervisor *supervisor, Branch *branch)
-{
-    Kept kept;
-
-    kept_collect(&kept, supervisor, branch);
-    int r = processes_end_others(&kept.keep, branch->interpreter.pid, PURGE_LIMIT);
-    if (r < 0) {
-        log_error("some processes cannot be ended: ending all", "branch=%" PRIu64 " error=%s", branch->number,
-                  strerror(-r));
-        if (processes_end_all(END_LIMIT, on_reaped, supervisor) < 0)
-            log_error("processes do not die", "branch=%" PRIu64, branch->number);
-        supervisor_wake(supervisor);
-    }
-    forget_copies(supervisor, branch);
-    return MAX(r, 0);
-}
-
-/* Checkpoints */
-
-static Supervisor *supervisor_of(Checkpoints *set)
-{
-    return container_of(set, Supervisor, checkpoints);
-}
-
-static bool is_taken(Checkpoints *set, pid_t pid)
-{
-    Branch *branch;
-
-    list_foreach (branch, &supervisor_of(set)->branches, Branch, link)
-        if (branch->interpreter.pid == pid)
-            return true;
-    return false;
-}
-
-static void add_living(Checkpoints *set, Footprint *ret)
-{
-    Branch *branch;
-
-    list_foreach (branch, &supervisor_of(set)->branches, Branch, link)
-        if (branch->interpreter.pid > 0)
-            footprint_add(ret, branch->interpreter.pid, set->uid);
-}
-
-/* The call that runs there may have been promised that it can go back. */
-static bool hand_on(Checkpoints *set, Checkpoint *checkpoint)
-{
-    Branch *branch;
-
-    list_foreach (branch, &supervisor_of(set)->branches, Branch, link) {
-        if (branch->base != checkpoint || branch->number == checkpoint->branch)
-            continue;
-        checkpoint->branch = branch->number;
-        return true;
-    }
-    return false;
-}
-
-static void on_kept(Checkpoints *set, Checkpoint *checkpoint)
-{
-    Branch *branch = supervisor_find(supervisor_of(set), checkpoint->branch);
-
-    if (branch)
-        branch_on_kept(branch, checkpoint);
-    if (checkpoint->kind == CHECKPOINT_BIRTH)
-        spare_on_birth(supervisor_of(set));
-    supervisor_wake(supervisor_of(set));
-}
-
-/* What was asked for may have been given up since: then nobody waits for it. */
-static void on_refused(Checkpoints *set, Checkpoint *checkpoint, uint64_t id, const char *why)
-{
-    Branch *branch;
-
-    list_foreach (branch, &supervisor_of(set)->branches, Branch, link) {
-        const Recovery *recovery = &branch->recovery;
-
-        if (recovery->active && recovery->copying && recovery->from == checkpoint && recovery->restore == id)
-            recovery_refused(branch, why);
-    }
-}
-
-static void on_gone(Checkpoints *set, Checkpoint *checkpoint, const char *why)
+static void on_changed(Branches *set)
 {
     Supervisor *supervisor = supervisor_of(set);
-    Branch *branch;
 
-    list_foreach (branch, &supervisor->branches, Branch, link)
-        branch_on_gone(branch, checkpoint, why);
-    order_on_gone(&supervisor->order, checkpoint, why);
+    loop_idle_add(supervisor->loop, &supervisor->wake, on_wake);
+}
+
+static bool is_busy(const Branches *set)
+{
+    const Supervisor *supervisor = supervisor_of(set);
+
+    return supervisor->calls.cell || orders_are_active(&supervisor->orders);
+}
+
+static void on_ready(Branch *branch)
+{
+    Supervisor *supervisor = supervisor_of(branch->set);
+
+    spare_on_ready(&supervisor->spare, branch);
+    orders_on_started(&supervisor->orders, branch);
+    calls_advance(&supervisor->calls);
+}
+
+static void on_start_failed(Branch *branch, const char *why)
+{
+    Supervisor *supervisor = supervisor_of(branch->set);
+
+    calls_on_start_failed(&supervisor->calls, branch, why);
+    /* The old interpreter is gone, as the reset was to have it; the next call tells why there is none. */
+    orders_on_started(&supervisor->orders, branch);
+    spare_on_start_failed(&supervisor->spare);
+}
+
+static void on_lost(Branch *branch, const char *fault)
+{
+    calls_on_lost(&supervisor_of(branch->set)->calls, branch, fault);
+}
+
+static bool on_settled(Branch *branch, Fate *fate)
+{
+    return calls_on_settled(&supervisor_of(branch->set)->calls, branch, fate);
+}
+
+static void on_ended(Branch *branch)
+{
+    orders_on_started(&supervisor_of(branch->set)->orders, branch);
+}
+
+static int on_message(Branch *branch, const Message *message, Problem *problem)
+{
+    Supervisor *supervisor = supervisor_of(branch->set);
+
+    switch (message->kind) {
+    case MSG_NAMESPACE:
+        return orders_on_namespace(&supervisor->orders, branch, message, problem);
+    case MSG_PREPARED:
+        return spare_on_prepared(&supervisor->spare, branch, message, problem);
+    default:
+        return calls_on_message(&supervisor->calls, branch, message, problem);
+    }
+}
+
+static void on_output(Branch *branch, unsigned stream, const uint8_t *bytes, size_t n)
+{
+    calls_on_output(&supervisor_of(branch->set)->calls, branch, stream, bytes, n);
+}
+
+static void on_kept(Branches *set, const Checkpoint *checkpoint)
+{
     if (checkpoint->kind == CHECKPOINT_BIRTH)
-        spare_on_birth(supervisor);
-    supervisor_wake(supervisor);
+        spare_on_birth(&supervisor_of(set)->spare);
 }
 
-static void init_checkpoints(Supervisor *supervisor)
+static void on_gone(Branches *set, const Checkpoint *checkpoint, const char *why)
 {
-    Checkpoints *set = &supervisor->checkpoints;
+    Supervisor *supervisor = supervisor_of(set);
 
-    checkpoints_init(set, supervisor->loop);
-    set->uid = supervisor->options->same_user ? getuid() : supervisor->options->uid;
-    set->is_taken = is_taken;
-    set->add_living = add_living;
-    set->hand_on = hand_on;
-    set->on_kept = on_kept;
-    set->on_refused = on_refused;
-    set->on_gone = on_gone;
+    orders_on_gone(&supervisor->orders, checkpoint, why);
+    if (checkpoint->kind == CHECKPOINT_BIRTH)
+        spare_on_birth(&supervisor->spare);
 }
 
-/* Its life */
+static const BranchEvents branch_events = {
+    .changed = on_changed,
+    .is_busy = is_busy,
+    .ready = on_ready,
+    .start_failed = on_start_failed,
+    .lost = on_lost,
+    .settled = on_settled,
+    .ended = on_ended,
+    .message = on_message,
+    .output = on_output,
+    .kept = on_kept,
+    .gone = on_gone,
+};
 
-void supervisor_apply(Supervisor *supervisor, const Settings *settings)
+/* Settings */
+
+/* The environment is taken. */
+static void apply(Supervisor *supervisor, Settings *settings)
 {
-    Environment *before = &supervisor->settings.environment;
+    Branches *branches = &supervisor->branches;
+    CellLimits *limits = &supervisor->calls.limits;
 
-    if (before->n > 0 && !environment_equal(before, &settings->environment))
-        supervisor->environment_changed = true;
-    environment_deinit(before);
+    branches_set_environment(branches, &settings->environment);
+    branches->mode = settings->checkpoint;
+    branches->memory = settings->memory;
+    branches->checkpoints.budget = settings->checkpoint_budget;
+    limits->output = settings->output_limit;
+    limits->spill.limit = settings->spill_limit;
     supervisor->settings = *settings;
-    supervisor->limits.output = settings->output_limit;
-    supervisor->limits.spill.limit = settings->spill_limit;
-    supervisor->checkpoints.budget = settings->checkpoint_budget;
+}
+
+static void become_session(Supervisor *supervisor, Settings *settings)
+{
+    bool anew = environment_needs_start(&supervisor->branches.environment, &settings->environment);
+
+    apply(supervisor, settings);
+    spare_become_session(&supervisor->spare, anew);
 }
 
 int supervisor_configure(Supervisor *supervisor, Settings *settings, const Value *imports, Problem *problem)
 {
+    Spare *spare = &supervisor->spare;
     bool first = !supervisor->configured;
-    int r = first && imports ? spare_begin(supervisor, imports, problem) : 0;
+    int r = first && imports ? spare_begin(spare, imports, problem) : 0;
 
     if (r < 0)
         return r;
     supervisor->configured = true;
-    if (spare_is_one(&supervisor->spare) && !imports) {
-        spare_become_session(supervisor, settings);
+    if (spare_is_one(spare) && !imports) {
+        become_session(supervisor, settings);
         return 0;
     }
-    if (spare_is_one(&supervisor->spare))
+    if (spare_is_one(spare))
         settings->checkpoint = CHECKPOINT_OFF; /* there is nothing in it */
-    supervisor_apply(supervisor, settings);
+    apply(supervisor, settings);
     if (first)
-        branch_start(supervisor_find(supervisor, 0));
+        branch_start(branches_find(&supervisor->branches, 0));
     return 0;
 }
 
@@ -279,8 +182,10 @@ void supervisor_claim(Supervisor *supervisor, Environment *environment, Checkpoi
 
     settings.environment = *environment;
     settings.checkpoint = checkpoint;
-    spare_become_session(supervisor, &settings);
+    become_session(supervisor, &settings);
 }
+
+/* Its life */
 
 static int watch_signals(Supervisor *supervisor)
 {
@@ -294,37 +199,34 @@ static int watch_signals(Supervisor *supervisor)
 
 int supervisor_init(Supervisor *supervisor, Loop *loop, const Options *options)
 {
-    *supervisor = (Supervisor){.loop = loop, .options = options, .limits.spill = SPILL_NONE};
-    supervisor->settings.orphan_timeout = options->orphan_timeout;
-    list_init(&supervisor->branches);
-    init_checkpoints(supervisor);
+    Branches *branches = &supervisor->branches;
+    Link *link = &supervisor->link;
 
-    int r = branch_new(supervisor, 0) ? 0 : -ENOMEM;
+    *supervisor = (Supervisor){.loop = loop, .options = options};
+    supervisor->settings.orphan_timeout = options->orphan_timeout;
+    branches_init(branches, loop, options, &branch_events);
+    calls_init(&supervisor->calls, branches, link);
+    orders_init(&supervisor->orders, branches, &supervisor->calls, link);
+    spare_init(&supervisor->spare, branches, link);
+
+    int r = branch_new(branches, 0) ? 0 : -ENOMEM;
     if (r == 0)
-        r = spill_open(&supervisor->limits.spill, options->directory);
+        r = spill_open(&supervisor->calls.limits.spill, options->directory);
     if (r == 0)
         r = watch_signals(supervisor);
     if (r == 0)
-        r = controller_init(&supervisor->controller, supervisor);
+        r = controller_connect(supervisor);
     return r;
 }
 
 void supervisor_deinit(Supervisor *supervisor)
 {
-    Branch *branch;
-
-    if (processes_end_all(END_LIMIT, on_reaped, supervisor) < 0)
-        log_error("processes do not die", "purpose=end");
-    order_deinit(&supervisor->order);
+    branches_end_all(&supervisor->branches);
+    orders_deinit(&supervisor->orders);
     spare_deinit(&supervisor->spare);
-    supervisor->cell = cell_free(supervisor->cell);
-    list_foreach (branch, &supervisor->branches, Branch, link)
-        branch_free(branch);
-    checkpoints_deinit(&supervisor->checkpoints);
-    controller_deinit(&supervisor->controller);
+    calls_deinit(&supervisor->calls);
+    branches_deinit(&supervisor->branches);
+    controller_disconnect(supervisor);
     loop_idle_remove(&supervisor->wake);
     loop_signals_remove(&supervisor->signals);
-    environment_deinit(&supervisor->settings.environment);
-    buf_deinit(&supervisor->record);
-    spill_close(&supervisor->limits.spill);
 }

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "guest/channel.h"
+#include "guest/supervisor/executed.h"
 #include "guest/supervisor/record.h"
-#include "guest/supervisor/spare.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -148,8 +148,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     CellLimits limits = {.output = 16, .spill = SPILL_NONE};
     _cleanup_(buf_deinit) Buf in = BUF_NULL;
-    Cell *cell =
-        cell_new(NULL, &(Call){.id = 1, .code = {"", 0}, .run_id = {"", 0}, .asks = ASK_COUNT}, 1, &limits);
+    const MsgExecute asked = {.branch = NO_UINT,
+                              .code = {"", 0},
+                              .run_id = {"", 0},
+                              .code_hash = NO_UINT,
+                              .asks = text_of("count")};
+    Cell *cell = cell_new(NULL, 1, &asked, 1, &limits);
 
     if (!cell || buf_append(&in, data, size) < 0)
         abort();
