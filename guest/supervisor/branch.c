@@ -84,7 +84,7 @@ void branch_end(Branch *branch)
 
 bool branch_is_ready(const Branch *branch)
 {
-    return branch->interpreter.alive && branch->interpreter.ready;
+    return branch->interpreter.step == INTERPRETER_READY && !branch->interpreter.closing;
 }
 
 bool branch_is_recovering(const Branch *branch)
@@ -108,7 +108,7 @@ void branch_protection(const Branch *branch, Protection *ret)
 {
     const Checkpoint *checkpoint = branch->base;
 
-    while (checkpoint && checkpoint->state != CHECKPOINT_KEPT)
+    while (checkpoint && checkpoint_is_pending(checkpoint))
         checkpoint = checkpoint->parent;
     *ret = (Protection){.exists = checkpoint};
     if (checkpoint) {
@@ -136,9 +136,33 @@ void branch_call_ended(Branch *branch, uint64_t busy, uint64_t now)
     policy_on_quiet(branch, now);
 }
 
+void branch_executed(Branch *branch, double cpu, bool spawned)
+{
+    interpreter_executed(&branch->interpreter, cpu, spawned);
+    branch->idle_losses = 0;
+}
+
 void branch_vacate(Branch *branch)
 {
     branch->occupied = false;
+}
+
+void branch_take_place(Branch *branch, Branch *of)
+{
+    Branches *set = branch->set;
+    uint64_t former = branch->number;
+    Checkpoint *checkpoint;
+
+    branch_end_processes(of);
+    branch->epoch = of->epoch + 1;
+    branch->execution_count = MAX(branch->execution_count, of->execution_count);
+    list_remove(&branch->link);
+    list_append(of->link.next, &branch->link); /* right behind it */
+    branch->number = of->number;
+    branch_end(of); /* takes the automatic checkpoints of that number with it */
+    list_foreach (checkpoint, &set->checkpoints.all, Checkpoint, link)
+        if (checkpoint->kind == CHECKPOINT_AUTOMATIC && checkpoint->branch == former)
+            checkpoint->branch = branch->number;
 }
 
 /* Starting */
@@ -255,11 +279,11 @@ static int on_message(Interpreter *interpreter, const Message *message, Problem 
 {
     Branch *branch = branch_from(interpreter);
 
-    if (interpreter->ready == (message->kind == MSG_READY))
+    if ((interpreter->step == INTERPRETER_READY) == (message->kind == MSG_READY))
         return unexpected(message, problem);
     switch (message->kind) {
     case MSG_READY:
-        return interpreter->alive ? on_ready(branch, message, problem) : 0;
+        return interpreter->closing ? 0 : on_ready(branch, message, problem);
     case MSG_CHECKPOINTED:
         return branch_on_checkpointed(branch, message, problem);
     default:

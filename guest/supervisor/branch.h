@@ -185,10 +185,15 @@ int branch_spawn(Branch *branch); /* the new process */
 
 /* A call runs on it from now on; it counts as that one. */
 void branch_occupy(Branch *branch, uint64_t execution_count, uint64_t now);
+/* The interpreter says that the call has ended by itself. */
+void branch_executed(Branch *branch, double cpu, bool spawned);
 /* The call has ended, at `now`, after it ran for `busy` nanoseconds. */
 void branch_call_ended(Branch *branch, uint64_t busy, uint64_t now);
 /* What became of the variables has been told: the call is over. */
 void branch_vacate(Branch *branch);
+
+/* It becomes `of`, which ends, and keeps its interpreter. */
+void branch_take_place(Branch *branch, Branch *of);
 
 /* Where the branch would go back to now. */
 void branch_protection(const Branch *branch, Protection *ret);
@@ -220,6 +225,9 @@ void branch_undo(Branch *branch);
 /* Its live state is that of the birth checkpoint, if there is one: which protects it as others do, unless
  * there are to be none. */
 void branch_stand_on_birth(Branch *branch);
+
+/* It begins to be a session: what happened to it while it was nobody's is nobody's business. */
+void branch_forget_past(Branch *branch);
 
 /* Replaces the live state by that of `checkpoint`, or else by the newest that can be had. */
 void branch_go_back(Branch *branch, Checkpoint *checkpoint);

@@ -24,7 +24,7 @@ static void note_protection(Cell *cell)
 {
     Branch *branch = cell->branch;
 
-    if (branch->base && branch->base->state == CHECKPOINT_PENDING)
+    if (branch->base && checkpoint_is_pending(branch->base))
         checkpoints_settle(branch->base->set, SETTLE_LIMIT);
     branch_protection(branch, &cell->protection);
 }

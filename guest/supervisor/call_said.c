@@ -133,14 +133,11 @@ static int on_executed(Calls *calls, Cell *cell, const Message *message, Problem
     if (!is_of_call(cell, message))
         return problem_set(problem, ERR_BAD_REQUEST, "`executed` that answers no call");
 
-    Interpreter *interpreter = &cell->branch->interpreter;
     int r = executed_decode(&executed, &cell->displays, &message->body, problem);
     if (r < 0)
         return r;
-    streams_drain(&interpreter->streams);
-    interpreter->spawned = executed.spawned;
-    interpreter->cpu_counted += executed.cpu;
-    cell->branch->idle_losses = 0;
+    streams_drain(&cell->branch->interpreter.streams);
+    branch_executed(cell->branch, executed.cpu, executed.spawned);
     outcome_finished(&cell->outcome, &executed, cell->ladder.cause, cell->timeout);
     if (cell->undo && strcmp(cell->outcome.status, "ok") != 0)
         end_undone(cell);
@@ -149,18 +146,18 @@ static int on_executed(Calls *calls, Cell *cell, const Message *message, Problem
     return 0;
 }
 
-/* Of an interpreter that has ended its call's end comes too late, and its questions too. */
+/* The call's end, and its questions, come too late from an interpreter that has been ended. */
 int calls_on_message(Calls *calls, Branch *branch, const Message *message, Problem *problem)
 {
-    bool alive = branch->interpreter.alive;
+    bool late = branch->interpreter.closing;
 
     switch (message->kind) {
     case MSG_DISPLAY:
         return on_display(calls, call_of(calls, branch), message, problem);
     case MSG_EXECUTED:
-        return alive ? on_executed(calls, call_of(calls, branch), message, problem) : 0;
+        return late ? 0 : on_executed(calls, call_of(calls, branch), message, problem);
     case MSG_ASK:
-        return alive ? on_ask(calls, branch, message, problem) : 0;
+        return late ? 0 : on_ask(calls, branch, message, problem);
     default:
         return problem_set(problem, ERR_BAD_REQUEST, "an unexpected message, %s",
                            message_name(message->kind));

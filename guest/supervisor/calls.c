@@ -45,7 +45,7 @@ static int take_shelter(Cell *cell, Reason why)
     Branch *branch = cell->branch;
 
     if (branch_is_exact(branch))
-        return branch->base->state == CHECKPOINT_KEPT;
+        return !checkpoint_is_pending(branch->base);
     if (branch->interpreter.asked)
         return 0;
     if (cell->sheltered) {
@@ -117,8 +117,9 @@ int calls_execute(Calls *calls, uint64_t id, const MsgExecute *asked, Problem *p
     buf_consume(&calls->record, calls->record.size);
     cell->calls = calls;
     calls->cell = cell;
-    branch->execution_count++;
-    if (!branch->interpreter.alive && !branch_is_recovering(branch) && branch_start(branch) < 0)
+    branch->execution_count = cell->execution_count;
+    if (!interpreter_is_alive(&branch->interpreter) && !branch_is_recovering(branch) &&
+        branch_start(branch) < 0)
         return 0;
     calls_advance(calls);
     return 0;

@@ -19,6 +19,8 @@
 /* It has nothing to say but one or two short words. */
 #define MESSAGE_MAXIMUM 4096u
 
+#define NEVER_READY "the copy of the interpreter ended before it was ready"
+
 static void on_channel_ready(LoopFile *file, uint32_t events);
 static void on_limit_due(LoopTimer *timer);
 
@@ -116,7 +118,7 @@ void checkpoint_drop(Checkpoint *checkpoint, const char *why)
     if (why)
         log_warn("checkpoint lost", "id=c%" PRIu64 " pid=%d reason=%s", checkpoint->number,
                  (int)checkpoint->pid, why);
-    if (checkpoint->state == CHECKPOINT_KEPT)
+    if (!checkpoint_is_pending(checkpoint))
         set->kept -= checkpoint->kind != CHECKPOINT_BIRTH;
     if (checkpoint->pid > 0)
         kill(checkpoint->pid, SIGKILL);
@@ -129,6 +131,7 @@ void checkpoint_drop(Checkpoint *checkpoint, const char *why)
 void checkpoint_reaped(Checkpoint *checkpoint)
 {
     checkpoint->pid = 0;
+    checkpoint->state = CHECKPOINT_ENDED;
 }
 
 /* What it says */
@@ -137,7 +140,7 @@ static int take_frozen(Checkpoint *checkpoint, pid_t sender, Problem *problem)
 {
     Checkpoints *set = checkpoint->set;
 
-    if (checkpoint->state != CHECKPOINT_PENDING)
+    if (!checkpoint_is_pending(checkpoint))
         return problem_set(problem, ERR_BAD_REQUEST, "it said `frozen` twice");
     if (!processes_is_child(sender) || checkpoints_find_pid(set, sender) || set->is_taken(set, sender))
         return problem_set(problem, ERR_BAD_REQUEST, "process %d is no copy of the interpreter", (int)sender);
@@ -160,7 +163,7 @@ static int take_refusal(Checkpoint *checkpoint, const Message *message, Problem 
         return r;
     if (!refusal.error.data)
         return problem_set(problem, ERR_BAD_REQUEST, "it refused without saying why");
-    if (checkpoint->state != CHECKPOINT_KEPT)
+    if (checkpoint_is_pending(checkpoint))
         return problem_set(problem, ERR_BAD_REQUEST, "it refused before it was frozen");
     if (message->id == 0 || message->id > checkpoint->restores)
         return problem_set(problem, ERR_BAD_REQUEST, "it refused what nobody had asked it for");
@@ -206,22 +209,23 @@ static int take_messages(Checkpoint *checkpoint, pid_t sender, Problem *problem)
 
 static void hang_up(Checkpoint *checkpoint)
 {
-    if (checkpoint->state == CHECKPOINT_KEPT) {
+    if (!checkpoint_is_pending(checkpoint)) {
         checkpoint_drop(checkpoint, CHECKPOINT_LOST);
-        return;
+    } else if (checkpoint->state == CHECKPOINT_ANSWERED) {
+        checkpoint_drop(checkpoint, NEVER_READY);
+    } else {
+        loop_file_remove(&checkpoint->file);
+        close_fd(&checkpoint->channel);
+        checkpoint->state = CHECKPOINT_SILENT;
     }
-    /* Why, the interpreter may be about to say. */
-    loop_file_remove(&checkpoint->file);
-    close_fd(&checkpoint->channel);
-    if (checkpoint->answered)
-        checkpoint_drop(checkpoint, "the copy of the interpreter ended before it was ready");
 }
 
 void checkpoint_answered(Checkpoint *checkpoint)
 {
-    checkpoint->answered = true;
-    if (checkpoint->channel < 0)
-        hang_up(checkpoint);
+    if (checkpoint->state == CHECKPOINT_ASKED)
+        checkpoint->state = CHECKPOINT_ANSWERED;
+    else if (checkpoint->state == CHECKPOINT_SILENT)
+        checkpoint_drop(checkpoint, NEVER_READY);
 }
 
 /* May drop it. */
@@ -267,7 +271,7 @@ static size_t collect_pending(const Checkpoints *set, struct pollfd *ret, size_t
     size_t n = 0;
 
     list_foreach (checkpoint, (List *)&set->all, Checkpoint, link)
-        if (checkpoint->state == CHECKPOINT_PENDING && checkpoint->channel >= 0 && n < maximum)
+        if (checkpoint_is_pending(checkpoint) && checkpoint->channel >= 0 && n < maximum)
             ret[n++] = (struct pollfd){.fd = checkpoint->channel, .events = POLLIN};
     return n;
 }

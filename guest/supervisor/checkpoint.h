@@ -1,7 +1,10 @@
 /* Checkpoints: frozen copies of interpreters, and the tree they form.
  *
- *   checkpoint_new() ──► PENDING ── `frozen` ──► KEPT ── dropped, lost, evicted ──► gone
- *                           └── refused, silent, ended ────────────────────────────►┘
+ *   checkpoint_new() ──► ASKED ── the interpreter answers ──► ANSWERED ── `frozen` ──► KEPT ──► ENDED
+ *                           └── the copy hangs up ──► SILENT ── the interpreter answers ──► gone
+ *
+ * `frozen` may come before the answer. Whatever is refused, late, lost, evicted or given up goes from any
+ * state.
  *
  * A copy is a process of hostile code: what it says is checked, and that it exists is believed only once the
  * kernel has named it as a living child of ours. One that is pending has its place in the tree already. */
@@ -21,8 +24,11 @@ typedef struct Checkpoints Checkpoints;
 #define CHECKPOINT_LOST "the checkpoint was lost"
 
 typedef enum CheckpointState {
-    CHECKPOINT_PENDING,
-    CHECKPOINT_KEPT,
+    CHECKPOINT_ASKED,    /* the interpreter has been asked for it */
+    CHECKPOINT_ANSWERED, /* the interpreter says that it has made it */
+    CHECKPOINT_SILENT,   /* the copy has hung up; the interpreter may be about to say why */
+    CHECKPOINT_KEPT,     /* it exists */
+    CHECKPOINT_ENDED,    /* its process has ended: it is to be dropped */
 } CheckpointState;
 
 /* That of an interpreter's birth, before any cell ran in it, is apart from all others: never listed, found by
@@ -48,8 +54,7 @@ struct Checkpoint {
     uint64_t private_bytes;
     uint64_t restores; /* asked of it: the id of the last one */
 
-    bool answered; /* the interpreter has said what became of it */
-    pid_t pid;     /* a child of ours that is not reaped; 0: not known yet, or reaped */
+    pid_t pid; /* a child of ours that is not reaped; 0: not known yet, or reaped */
     int channel;
     LoopFile file;
     LoopTimer limit;
@@ -83,6 +88,12 @@ void checkpoints_init(Checkpoints *set, Loop *loop);
 void checkpoints_deinit(Checkpoints *set); /* says nothing of it, and kills nobody */
 
 /* checkpoint.c: one of them */
+
+/* Whether it is not known yet if it exists. */
+static inline bool checkpoint_is_pending(const Checkpoint *checkpoint)
+{
+    return checkpoint->state < CHECKPOINT_KEPT;
+}
 
 /* A pending one; the interpreter is to be sent *ret_end, which is the caller's. 0 or a negative errno. */
 int checkpoint_new(Checkpoint **ret, Checkpoints *set, CheckpointKind kind, int *ret_end);

@@ -24,12 +24,12 @@ static Checkpoint *first_where(const Checkpoints *set, bool (*holds)(const Check
 
 static bool is_pending(const Checkpoint *checkpoint, const void *unused)
 {
-    return checkpoint->state == CHECKPOINT_PENDING;
+    return checkpoint_is_pending(checkpoint);
 }
 
 static bool has_ended(const Checkpoint *checkpoint, const void *unused)
 {
-    return checkpoint->state == CHECKPOINT_KEPT && checkpoint->pid == 0;
+    return checkpoint->state == CHECKPOINT_ENDED;
 }
 
 static bool is_birth(const Checkpoint *checkpoint, const void *unused)
@@ -39,7 +39,7 @@ static bool is_birth(const Checkpoint *checkpoint, const void *unused)
 
 static bool is_listed(const Checkpoint *checkpoint)
 {
-    return checkpoint->state == CHECKPOINT_KEPT && checkpoint->kind != CHECKPOINT_BIRTH;
+    return !checkpoint_is_pending(checkpoint) && checkpoint->kind != CHECKPOINT_BIRTH;
 }
 
 static bool has_pid(const Checkpoint *checkpoint, const void *pid)

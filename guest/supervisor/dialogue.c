@@ -90,6 +90,14 @@ int interpreter_ask_checkpoint(Interpreter *interpreter, int end, bool automatic
     return 0;
 }
 
+bool questions_answered(Questions *questions, uint64_t id)
+{
+    if (id != questions->answered + 1 || id > questions->asked)
+        return false;
+    questions->answered++;
+    return true;
+}
+
 /* Receiving */
 
 static int take_messages(Interpreter *interpreter, Problem *problem)

@@ -1,29 +1,13 @@
 #include "guest/supervisor/footprint.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
 
-/* Reads a file of /proc/PID up to its first 4 KiB. Terminated text in `to`; 0 or a negative errno. */
-static int read_text(pid_t pid, const char *name, char *to, size_t size)
-{
-    char path[64];
-
-    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-
-    ssize_t n = read(fd, to, size - 1);
-    if (n < 0)
-        return -errno;
-    to[n] = '\0';
-    return 0;
-}
+#include "guest/supervisor/proc.h"
 
 /* The bytes of a line such as `VmHWM:     1234 kB`. */
 static int find_bytes(const char *text, const char *label, uint64_t *ret)
@@ -45,7 +29,7 @@ void footprint_used(pid_t pid, double *ret_cpu, uint64_t *ret_peak_memory)
 
     if (clock_getcpuclockid(pid, &id) == 0 && clock_gettime(id, &used) == 0)
         *ret_cpu = (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
-    if (read_text(pid, "status", text, sizeof(text)) == 0)
+    if (proc_read(pid, "status", text, sizeof(text)) > 0)
         find_bytes(text, "\nVmHWM:", ret_peak_memory);
 }
 
@@ -71,12 +55,12 @@ static void act_as_self(void)
 
 static int read_rollup(pid_t pid, uid_t uid, char *to, size_t size)
 {
-    int r = act_as(uid);
+    ssize_t n = act_as(uid);
 
-    if (r == 0)
-        r = read_text(pid, "smaps_rollup", to, size);
+    if (n == 0)
+        n = proc_read(pid, "smaps_rollup", to, size);
     act_as_self();
-    return r;
+    return (int)MIN(n, 0);
 }
 
 int footprint_add(Footprint *ret, pid_t pid, uid_t uid)

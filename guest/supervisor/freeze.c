@@ -51,9 +51,8 @@ int branch_on_checkpointed(Branch *branch, const Message *message, Problem *prob
 
     if (r < 0)
         return r;
-    if (!branch->interpreter.asked)
+    if (!interpreter_checkpointed(&branch->interpreter))
         return problem_set(problem, ERR_BAD_REQUEST, "`checkpointed` that answers nothing");
-    branch->interpreter.asked = false;
     branches_changed(branch->set);
     if (!said.error.data)
         policy_on_cost(branch, clock_now() - branch->asked);
@@ -81,7 +80,7 @@ void branch_on_kept(Branch *branch, Checkpoint *checkpoint)
 /* Its state is now counted from the checkpoint before it. */
 static void lose_base(Branch *branch, const Checkpoint *checkpoint, const char *why)
 {
-    bool failed = checkpoint->state == CHECKPOINT_PENDING && checkpoint->branch == branch->number;
+    bool failed = checkpoint_is_pending(checkpoint) && checkpoint->branch == branch->number;
 
     branch->base = checkpoint->parent;
     if (branch->calls == 0)

@@ -18,7 +18,7 @@ static void on_stream_data(Streams *streams, unsigned number, const uint8_t *byt
 {
     Interpreter *interpreter = container_of(streams, Interpreter, streams);
 
-    if (interpreter->ready)
+    if (interpreter->step == INTERPRETER_READY)
         interpreter->on_output(interpreter, number, bytes, n);
     else if (number == STDERR_FILENO)
         buf_append(&interpreter->complaint, bytes, MIN(n, COMPLAINT_MAX - interpreter->complaint.size));
@@ -41,7 +41,8 @@ static void release(Interpreter *interpreter)
     for (unsigned i = 0; i < STREAMS; i++)
         close_fd(&interpreter->fds[i]);
     streams_close(&interpreter->streams);
-    interpreter->alive = interpreter->ready = interpreter->asked = interpreter->divided = false;
+    interpreter->step = INTERPRETER_NONE;
+    interpreter->closing = interpreter->asked = interpreter->divided = false;
     interpreter->pid = 0;
 }
 
@@ -95,10 +96,10 @@ static int open_ends(Interpreter *interpreter, Ends *ret)
 static void begin(Interpreter *interpreter, bool copied)
 {
     interpreter->copied = copied;
-    interpreter->ready = interpreter->reaped = interpreter->asked = interpreter->divided = false;
+    interpreter->step = INTERPRETER_STARTS;
+    interpreter->closing = interpreter->reaped = interpreter->asked = interpreter->divided = false;
     interpreter->spawned = false;
-    interpreter->questions = interpreter->answers = 0;
-    interpreter->prepares = interpreter->prepared = 0;
+    interpreter->listings = interpreter->preparations = (Questions){0};
     interpreter->pid = interpreter->sender = 0;
     interpreter->cpu_counted = interpreter->cpu = 0;
     interpreter->peak_memory = 0;
@@ -129,7 +130,6 @@ int interpreter_start(Interpreter *interpreter, const Options *options, const En
         release(interpreter);
         return r;
     }
-    interpreter->alive = true;
     log_info("interpreter started", "pid=%d", (int)interpreter->pid);
     return 0;
 }
@@ -161,8 +161,12 @@ int interpreter_copy(Interpreter *interpreter, int frozen, uint64_t id, bool bra
         release(interpreter);
         return r;
     }
-    interpreter->alive = true;
     return 0;
+}
+
+bool interpreter_is_alive(const Interpreter *interpreter)
+{
+    return interpreter->step != INTERPRETER_NONE && !interpreter->closing;
 }
 
 void interpreter_ready(Interpreter *interpreter)
@@ -173,8 +177,22 @@ void interpreter_ready(Interpreter *interpreter)
         interpreter->pid = interpreter->sender;
         setsockopt(interpreter->channel, SOL_SOCKET, SO_PASSCRED, &(int){0}, sizeof(int));
     }
-    interpreter->ready = true;
+    interpreter->step = INTERPRETER_READY;
     footprint_used(interpreter->pid, &interpreter->cpu_counted, &peak);
+}
+
+bool interpreter_checkpointed(Interpreter *interpreter)
+{
+    bool asked = interpreter->asked;
+
+    interpreter->asked = false;
+    return asked;
+}
+
+void interpreter_executed(Interpreter *interpreter, double cpu, bool spawned)
+{
+    interpreter->cpu_counted += cpu;
+    interpreter->spawned = spawned;
 }
 
 void interpreter_interrupt(Interpreter *interpreter)
@@ -212,9 +230,9 @@ void interpreter_measure(Interpreter *interpreter)
 
 void interpreter_close(Interpreter *interpreter)
 {
-    if (!interpreter->alive)
+    if (!interpreter_is_alive(interpreter))
         return;
-    interpreter->alive = false;
+    interpreter->closing = true;
     interpreter_take_last_messages(interpreter);
     streams_drain(&interpreter->streams);
     release(interpreter);

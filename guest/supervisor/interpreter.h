@@ -14,19 +14,33 @@
 
 typedef struct Interpreter Interpreter;
 
+typedef enum InterpreterStep {
+    INTERPRETER_NONE,
+    INTERPRETER_STARTS, /* it is to say `ready` */
+    INTERPRETER_READY,
+} InterpreterStep;
+
+/* Questions of one kind: each is answered once, in order. Their ids count from 1. */
+typedef struct Questions {
+    uint64_t asked, answered;
+} Questions;
+
+/* Takes an answer. false: it answers nothing. */
+bool questions_answered(Questions *questions, uint64_t id);
+
 struct Interpreter {
     Loop *loop;
-    pid_t pid;                   /* also its process group; 0: reaped, or a copy that has not told */
-    bool alive;                  /* begun and not yet closed */
-    bool copied;                 /* from a frozen one, whose pid only `ready` tells */
-    bool ready;                  /* has said so */
-    bool reaped;                 /* has ended by itself */
-    bool asked;                  /* for a checkpoint, and has not said `checkpointed` */
-    uint64_t questions, answers; /* `namespace` asked and answered */
-    uint64_t prepares, prepared; /* `prepare` likewise */
-    bool divided;                /* the first message of `out` has been sent in part */
-    bool spawned;                /* the last cell started processes that may still hold the pipes */
-    int channel;                 /* -1: closed */
+    InterpreterStep step;
+    bool closing;           /* its process is gone, and what is still read are its last words */
+    pid_t pid;              /* also its process group; 0: reaped, or a copy that has not told */
+    bool copied;            /* from a frozen one, whose pid only `ready` tells */
+    bool reaped;            /* has ended by itself */
+    bool asked;             /* for a checkpoint, and has not said `checkpointed` */
+    Questions listings;     /* `namespace` */
+    Questions preparations; /* `prepare` */
+    bool divided;           /* the first message of `out` has been sent in part */
+    bool spawned;           /* the last cell started processes that may still hold the pipes */
+    int channel;            /* -1: closed */
     LoopFile file;
     LoopTimer hangup;
     Buf in, out;
@@ -61,8 +75,16 @@ int interpreter_start(Interpreter *interpreter, const Options *options, const En
  * on. 0 or a negative errno; it is to say `ready`. */
 int interpreter_copy(Interpreter *interpreter, int frozen, uint64_t id, bool branched);
 
+bool interpreter_is_alive(const Interpreter *interpreter); /* begun, and its end not dealt with */
+
 /* `ready` has come. */
 void interpreter_ready(Interpreter *interpreter);
+
+/* `checkpointed` has come. false: it answers nothing. */
+bool interpreter_checkpointed(Interpreter *interpreter);
+
+/* `executed` has come: its cell has used so many seconds of CPU time, and may have left processes behind. */
+void interpreter_executed(Interpreter *interpreter, double cpu, bool spawned);
 
 /* SIGINT to its process group. */
 void interpreter_interrupt(Interpreter *interpreter);

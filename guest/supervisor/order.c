@@ -126,7 +126,7 @@ static bool has_interpreter(Orders *orders)
         return false;
     if (branch_is_ready(branch))
         return true;
-    if (branch->interpreter.alive)
+    if (interpreter_is_alive(&branch->interpreter))
         return false;
     if (!order->started) {
         order->started = true;
@@ -148,7 +148,7 @@ static bool has_checkpoint(Orders *orders)
 
     if (!checkpoint)
         refuse_without_checkpoint(orders);
-    return checkpoint && checkpoint->state == CHECKPOINT_KEPT;
+    return checkpoint && !checkpoint_is_pending(checkpoint);
 }
 
 static bool can_be_answered(Orders *orders)

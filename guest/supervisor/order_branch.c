@@ -92,30 +92,12 @@ int order_branch(Orders *orders, const Message *message, Problem *problem)
 
 /* commit: the one branch takes the other's place, with the interpreter it has. */
 
-static void take_place(Branch *branch, Branch *of)
-{
-    Branches *set = branch->set;
-    uint64_t former = branch->number;
-    Checkpoint *checkpoint;
-
-    branch_end_processes(of);
-    branch->epoch = of->epoch + 1;
-    branch->execution_count = MAX(branch->execution_count, of->execution_count);
-    list_remove(&branch->link);
-    list_append(of->link.next, &branch->link); /* right behind it */
-    branch->number = of->number;
-    branch_end(of); /* takes the automatic checkpoints of that number with it */
-    list_foreach (checkpoint, &set->checkpoints.all, Checkpoint, link)
-        if (checkpoint->kind == CHECKPOINT_AUTOMATIC && checkpoint->branch == former)
-            checkpoint->branch = branch->number;
-}
-
 static void commit_ready(Orders *orders)
 {
     Branch *branch = orders->order.branch;
     MsgCommitReply reply;
 
-    take_place(branch, orders->order.into);
+    branch_take_place(branch, orders->order.into);
     reply = (MsgCommitReply){.execution_count = branch->execution_count, .epoch = branch->epoch};
     order_answer(orders, orders->order.id, MsgCommitReply, &reply);
     order_done(orders);

@@ -29,7 +29,7 @@ static void namespace_ask(Orders *orders)
     int r;
 
     order->epoch = branch->epoch;
-    r = ask(branch, ++branch->interpreter.questions);
+    r = ask(branch, ++branch->interpreter.listings.asked);
     if (r == 0)
         r = loop_timer_set(branch->set->loop, &order->limit, clock_now() + ANSWER_LIMIT, on_limit_due);
     if (r < 0)
@@ -53,19 +53,18 @@ int order_namespace(Orders *orders, const Message *message, Problem *problem)
     return r;
 }
 
-/* Each question is answered once, in order; an answer that came too late is nobody's. */
+/* An answer that comes too late is nobody's. */
 int orders_on_namespace(Orders *orders, Branch *branch, const Message *message, Problem *problem)
 {
     const Order *order = &orders->order;
-    Interpreter *interpreter = &branch->interpreter;
+    Questions *listings = &branch->interpreter.listings;
     bool awaited =
-        order->awaits == AWAITS_ANSWER && order->branch == branch && message->id == interpreter->questions;
+        order->awaits == AWAITS_ANSWER && order->branch == branch && message->id == listings->asked;
     MsgNamespace said;
     int r;
 
-    if (message->id != interpreter->answers + 1 || message->id > interpreter->questions)
+    if (!questions_answered(listings, message->id))
         return problem_set(problem, ERR_BAD_REQUEST, "`namespace` that answers nothing");
-    interpreter->answers++;
     r = body_decode(&said, MsgNamespace, &message->body, problem);
     if (r < 0 || !awaited)
         return r;

@@ -2,10 +2,11 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "guest/supervisor/proc.h"
 
 void table_deinit(ProcessTable *table)
 {
@@ -35,20 +36,13 @@ static int parse_stat(Process *ret, pid_t pid, const char *text)
     return 0;
 }
 
-/* Reads /proc/PID/stat; the name in it may hold any character but ends at the last parenthesis. */
+/* The name in /proc/PID/stat may hold any character, but ends at the last parenthesis. */
 int process_read(Process *ret, pid_t pid)
 {
-    char path[64], text[1024];
+    char text[1024];
 
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-
-    ssize_t n = read(fd, text, sizeof(text) - 1);
-    if (n <= 0)
+    if (proc_read(pid, "stat", text, sizeof(text)) <= 0)
         return -ESRCH;
-    text[n] = '\0';
 
     const char *name_end = strrchr(text, ')');
     return name_end ? parse_stat(ret, pid, name_end + 1) : -EBADMSG;

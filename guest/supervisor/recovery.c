@@ -24,7 +24,7 @@ int branch_end_processes(Branch *branch)
     Branches *set = branch->set;
 
     loop_timer_cancel(&branch->start);
-    if (!branch->interpreter.alive)
+    if (!interpreter_is_alive(&branch->interpreter))
         return 0;
     /* Of a copy that is still in the making nobody knows the process: it could not be spared. */
     checkpoints_settle(&set->checkpoints, SETTLE_LIMIT);
@@ -212,7 +212,7 @@ static int copy_next(Branch *branch)
     recovery->from = checkpoint;
     recovery->gone = false;
     recovery->calls = 0;
-    if (checkpoint->state != CHECKPOINT_KEPT || checkpoint->pid == 0)
+    if (checkpoint->state != CHECKPOINT_KEPT)
         return -ESRCH;
     if (clock_now() >= recovery->end)
         return -ETIMEDOUT;
@@ -224,7 +224,7 @@ static void copy_failed(Branch *branch, int error)
 {
     Checkpoint *checkpoint = branch->recovery.from;
 
-    if (checkpoint->state == CHECKPOINT_KEPT && (error == -EPIPE || error == -ECONNRESET || error == -ESRCH))
+    if (!checkpoint_is_pending(checkpoint) && (error == -EPIPE || error == -ECONNRESET || error == -ESRCH))
         checkpoint_drop(checkpoint, CHECKPOINT_LOST);
     recovery_refused(branch, strerror(-error));
 }
@@ -233,7 +233,7 @@ static void advance(Branch *branch)
 {
     Recovery *recovery = &branch->recovery;
 
-    if (branch->interpreter.alive) /* a copy that did not get ready */
+    if (interpreter_is_alive(&branch->interpreter)) /* a copy that did not get ready */
         branch_end_processes(branch);
     while (recovery->next) {
         recovery->step = RECOVERY_COPIES;
@@ -249,7 +249,7 @@ bool branch_begin_anew(Branch *branch)
 {
     Checkpoint *birth = checkpoints_birth(&branch->set->checkpoints);
 
-    if (!birth || birth->state != CHECKPOINT_KEPT)
+    if (!birth || checkpoint_is_pending(birth))
         return false;
     branch->recovery =
         (Recovery){.step = RECOVERY_TRIES, .fresh = true, .next = birth, .end = clock_now() + RECOVERY_LIMIT};
@@ -299,7 +299,7 @@ static void fail_start(Branch *branch, const char *fault)
 
 void branch_lose(Branch *branch, const char *fault)
 {
-    bool was_ready = branch->interpreter.ready;
+    bool was_ready = branch->interpreter.step == INTERPRETER_READY;
     int ended;
 
     if (!branch->occupied)
@@ -327,6 +327,14 @@ void branch_go_back(Branch *branch, Checkpoint *checkpoint)
     advance(branch);
 }
 
+void branch_forget_past(Branch *branch)
+{
+    branch->epoch = 1;
+    branch->idle_losses = 0;
+    fate_deinit(&branch->untold);
+    branch->recovery.fresh = branch_is_recovering(branch);
+}
+
 void branch_doom(Branch *branch, const char *fault)
 {
     branch->doom = DOOM_FAULT;
@@ -342,7 +350,7 @@ void branch_undo(Branch *branch)
 
 void branch_sweep(Branch *branch)
 {
-    if (branch->interpreter.alive && branch->interpreter.reaped)
+    if (interpreter_is_alive(&branch->interpreter) && branch->interpreter.reaped)
         branch_lose(branch, NULL);
     else if (branch->doom == DOOM_FAULT)
         branch_lose(branch, branch->fault);

@@ -52,7 +52,7 @@ static Checkpoint *oldest(const Checkpoints *set, const Checkpoint *except, Chec
     Checkpoint *checkpoint;
 
     list_foreach (checkpoint, (List *)&set->all, Checkpoint, link)
-        if (checkpoint->state == CHECKPOINT_KEPT && checkpoint != except && checkpoint->kind == kind)
+        if (!checkpoint_is_pending(checkpoint) && checkpoint != except && checkpoint->kind == kind)
             return checkpoint;
     return NULL;
 }

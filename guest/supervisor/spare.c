@@ -81,10 +81,10 @@ static int send_prepare(Branch *branch, const Environment *environment, const Bu
         prepare.env = (Value){.write = write_environment, .source = environment};
     if (imports)
         prepare.imports = value_encoded(imports);
-    r = channel_say(&frame, MSG_PREPARE, interpreter->prepares + 1, MsgPrepare, &prepare);
+    r = channel_say(&frame, MSG_PREPARE, interpreter->preparations.asked + 1, MsgPrepare, &prepare);
     if (r < 0)
         return r;
-    interpreter->prepares++;
+    interpreter->preparations.asked++;
     return interpreter_send(interpreter, &frame);
 }
 
@@ -196,15 +196,13 @@ void spare_on_ready(Spare *spare, Branch *branch)
 
 int spare_on_prepared(Spare *spare, Branch *branch, const Message *message, Problem *problem)
 {
-    Interpreter *interpreter = &branch->interpreter;
     MsgPrepared said;
     int r = body_decode(&said, MsgPrepared, &message->body, problem);
 
     if (r < 0)
         return r;
-    if (message->id != interpreter->prepared + 1 || message->id > interpreter->prepares)
+    if (!questions_answered(&branch->interpreter.preparations, message->id))
         return problem_set(problem, ERR_BAD_REQUEST, "`prepared` that answers nothing");
-    interpreter->prepared++;
     if (spare->step == SPARE_WARMS)
         become_ready(spare);
     if (spare->step != SPARE_IMPORTS)
@@ -242,21 +240,12 @@ static void start_anew(Branch *branch)
     branch_spawn(branch);
 }
 
-/* What happened to it while it was nobody's is nobody's business. */
-static void forget_past(Branch *branch)
-{
-    branch->epoch = 1;
-    branch->idle_losses = 0;
-    fate_deinit(&branch->untold);
-    branch->recovery.fresh = branch_is_recovering(branch);
-}
-
 void spare_become_session(Spare *spare, bool anew)
 {
     Branch *branch = first_branch(spare);
 
     spare_deinit(spare);
-    forget_past(branch);
+    branch_forget_past(branch);
     log_info("claimed", "start=%d", anew);
     if (anew) {
         start_anew(branch);
