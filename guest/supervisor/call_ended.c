@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "guest/supervisor/calls_internal.h"
-#include "guest/supervisor/record.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 

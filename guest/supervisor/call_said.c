@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "guest/supervisor/calls_internal.h"
-#include "guest/supervisor/executed.h"
 
 /* More than the answers to all questions that may wait: who does not read them is not waiting for them. */
 #define UNREAD_MAXIMUM ((LIMIT_ASKS + 1) * LIMIT_ASK)

@@ -68,3 +68,9 @@ void cell_credit(Cell *cell, uint64_t count);
 
 /* Whether its pipes are to be read now. If not, nobody takes the output and the writer is to wait. */
 bool cell_takes_output(const Cell *cell);
+
+/* record.c */
+
+/* Encodes `executed` into `ret`, which is empty before. The cell's outcome is settled. 0, -ENOBUFS or
+ * -ENOMEM. */
+int cell_record(Cell *cell, const Fate *fate, uint64_t epoch, Buf *ret);

@@ -1,6 +1,7 @@
 #include "guest/supervisor/displays.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -244,4 +245,37 @@ static void write_displays(Writer *w, const void *source)
 Value displays_say(const Displays *displays)
 {
     return (Value){.write = write_displays, .source = displays};
+}
+
+/* The end of a cell */
+
+static int take_displays(Displays *displays, const Value *rows, Problem *problem)
+{
+    for (uint32_t i = 0; i < value_count(rows); i++) {
+        MsgDisplay display;
+        int r;
+
+        value_row(&display, MsgDisplay, rows, i);
+        r = display_check(&display, problem);
+        if (r < 0)
+            return r;
+        displays_add(displays, &display);
+    }
+    return 0;
+}
+
+int executed_decode(MsgCellExecuted *ret, Displays *displays, const msgpack_object_map *body,
+                    Problem *problem)
+{
+    MsgCellExecuted said;
+    int r = body_decode(&said, MsgCellExecuted, body, problem);
+
+    if (r == 0)
+        r = take_displays(displays, &said.displays, problem);
+    if (r < 0)
+        return r;
+    said.cpu = isnan(said.cpu) ? 0 : MAX(said.cpu, 0.0);
+    said.peak_memory = uint_or(said.peak_memory, 0);
+    *ret = said;
+    return 0;
 }

@@ -30,3 +30,8 @@ Value display_metadata(const MsgDisplay *display);
 
 /* The array `displays` of the record, the notice included. */
 Value displays_say(const Displays *displays);
+
+/* What the interpreter says about a cell that ended by itself: checked, but its own words. Points into the
+ * message; its displays are added to `displays`. 0, or -EPROTO with a Problem. */
+int executed_decode(MsgCellExecuted *ret, Displays *displays, const msgpack_object_map *body,
+                    Problem *problem);

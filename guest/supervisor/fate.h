@@ -1,7 +1,7 @@
 /* What became of the variables of a session or branch. */
 #pragma once
 
-#include "guest/supervisor/notes.h"
+#include "proto/schema.h"
 
 typedef enum State {
     STATE_KEPT,
@@ -11,6 +11,16 @@ typedef enum State {
 
 /* Why they are not what a reader would expect. Texts of our own, or checked. */
 typedef char Reason[LIMIT_NOTE + 1];
+
+/* Short texts for a person: what a copy of memory does not bring back. They stay encoded, as they are only
+ * passed on.
+ */
+typedef struct Notes {
+    Buf encoded;
+    size_t n;
+} Notes;
+
+#define NOTES_NULL ((Notes){0})
 
 typedef struct Fate {
     State state;
@@ -46,3 +56,15 @@ typedef struct Protection {
     uint64_t execution_count; /* of the checkpoint */
     Reason reason;            /* why there is none */
 } Protection;
+
+void notes_deinit(Notes *notes);
+
+/* One more of at most LIMIT_NOTE bytes, valid UTF-8. What is over LIMIT_NOT_RESTORED, or finds no memory, is
+ * left out. */
+void notes_add(Notes *notes, Text text);
+
+/* Adds the texts of an array that was received. */
+void notes_add_all(Notes *notes, const Value *texts);
+
+/* As an array of text. */
+Value notes_say(const Notes *notes);

@@ -4,9 +4,9 @@
 
 #include <sys/types.h>
 
-#include "guest/supervisor/executed.h"
 #include "guest/supervisor/fate.h"
 #include "guest/supervisor/ladder.h"
+#include "proto/schema.h"
 
 typedef struct Outcome {
     const char *status;

@@ -1,7 +1,7 @@
-#include "guest/supervisor/record.h"
-
+/* The record of a call as the controller gets it. */
 #include <string.h>
 
+#include "guest/supervisor/cell.h"
 #include "guest/supervisor/checkpoint.h"
 
 /* What the record points to besides the cell. */

@@ -3,8 +3,7 @@
 #include <stdlib.h>
 
 #include "guest/channel.h"
-#include "guest/supervisor/executed.h"
-#include "guest/supervisor/record.h"
+#include "guest/supervisor/cell.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
