@@ -2,7 +2,7 @@
  * to be a checkpoint. */
 #include <sys/socket.h>
 
-#include "guest/supervisor/checkpoint.h"
+#include "guest/supervisor/checkpoint/checkpoint.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

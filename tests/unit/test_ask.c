@@ -1,12 +1,12 @@
-/* guest/supervisor/ask.h and ladder.h: what a call may ask, and the time that it takes. */
+/* guest/supervisor/call/asks.h and ladder.h: what a call may ask, and the time that it takes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-#include "guest/supervisor/ask.h"
-#include "guest/supervisor/ladder.h"
+#include "guest/supervisor/call/asks.h"
+#include "guest/supervisor/call/ladder.h"
 #include "proto/base/clock.h"
 
 static MsgAsk question(uint64_t number)

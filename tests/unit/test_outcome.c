@@ -1,4 +1,4 @@
-/* guest/supervisor/outcome.h, fate.h and environment.h: pure decisions. */
+/* guest/supervisor/call/outcome.h, fate.h and environment.h: pure decisions. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "guest/supervisor/environment.h"
-#include "guest/supervisor/outcome.h"
+#include "guest/supervisor/interpreter/environment.h"
+#include "guest/supervisor/call/outcome.h"
 
 static const MsgCellExecuted quiet = {.result = {"1", 1}, .has_changed = true, .cpu = 0.5, .peak_memory = 7};
 static const MsgCellExecuted raised = {.has_error = true,

@@ -1,4 +1,4 @@
-/* guest/supervisor/output.h: caps, exact totals, spill files, characters at the cut. */
+/* guest/supervisor/call/output.h: caps, exact totals, spill files, characters at the cut. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "guest/supervisor/output.h"
+#include "guest/supervisor/call/output.h"
 #include "proto/wire.h"
 
 static char root[] = "/tmp/limpet-output-XXXXXX";

@@ -1,5 +1,5 @@
-/* guest/supervisor/processes.h: every descendant ends, whatever it did to get away, but for those that are
- * kept.
+/* guest/supervisor/process/processes.h: every descendant ends, whatever it did to get away, but for those
+ * that are kept.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "guest/supervisor/processes.h"
+#include "guest/supervisor/process/processes.h"
 #include "proto/base/clock.h"
 
 #define LIMIT (20 * NSEC_PER_SEC)

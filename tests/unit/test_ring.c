@@ -1,5 +1,5 @@
-/* guest/supervisor/ring.h and merge.h: one stream out of a pipe and a ring, with a writer that is honest and
- * one that is not. */
+/* guest/supervisor/streams/ring.h and merge.h: one stream out of a pipe and a ring, with a writer that is
+ * honest and one that is not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "guest/supervisor/merge.h"
+#include "guest/supervisor/streams/merge.h"
 #include "proto/base/buf.h"
 #include "proto/limits.h"
 

@@ -1,5 +1,5 @@
 /* What the interpreter says of its state is checked before it is passed on: variables of the namespace, and
- * notes (guest/supervisor/fate.h). */
+ * notes (guest/supervisor/branch/fate.h). */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "guest/supervisor/fate.h"
+#include "guest/supervisor/branch/fate.h"
 
 /* A message whose body is written by `write`, decoded as it would be on arrival. */
 typedef struct Said {

@@ -1,0 +1,242 @@
+/* A branch: one line of live state, the session itself (number 0) or what was branched off from it. It owns
+ * an interpreter, and knows from which checkpoint the variables in that came.
+ *
+ *   branch.c    its interpreter: starts, gets ready, speaks
+ *   branches.c  all branches: what they share, whose processes live on when those of one are ended
+ *   freeze.c    checkpoints of it; policy.c: those that are taken by themselves
+ *   recovery.c  its interpreter is lost: back to a checkpoint, or to a new one
+ *
+ * A branch knows neither calls nor orders. Whoever has some hears of it by BranchEvents. */
+#pragma once
+
+#include "guest/supervisor/branch/alarm.h"
+#include "guest/supervisor/checkpoint/checkpoint.h"
+#include "guest/supervisor/branch/fate.h"
+#include "guest/supervisor/interpreter/interpreter.h"
+
+typedef struct Branch Branch;
+typedef struct Branches Branches;
+
+typedef enum CheckpointMode {
+    CHECKPOINT_AUTO,
+    CHECKPOINT_ALWAYS,
+    CHECKPOINT_OFF,
+} CheckpointMode;
+
+/* When checkpoints are taken by themselves (policy.c). */
+typedef struct Policy {
+    Alarm quiet;       /* set while there is something that could be kept */
+    uint64_t last_end; /* of a call; all times are clock_now() nanoseconds */
+    uint64_t busy;     /* spent in calls since the last checkpoint */
+    bool exposed;      /* the checkpoint it stood on has gone, and one before that may be any distance away */
+    uint64_t cost;     /* of one */
+    uint64_t retry;    /* not before then, after a failure; 0: any time */
+    uint64_t pause;    /* after the next failure */
+    Reason trouble;    /* why the newest state has none; empty: it did not come to it */
+} Policy;
+
+typedef enum RecoveryStep {
+    RECOVERY_NONE,   /* the branch does not go back */
+    RECOVERY_TRIES,  /* `next` is to be tried */
+    RECOVERY_COPIES, /* a copy of `from` is to say `ready` */
+} RecoveryStep;
+
+/* Going back to a checkpoint (recovery.c). */
+typedef struct Recovery {
+    RecoveryStep step;
+    Checkpoint *next; /* NULL: nothing is left to go back to */
+    bool wanted;      /* someone asked for `next`; after it comes the branch's own line */
+    bool fresh;       /* `next` is the birth checkpoint: the branch begins anew, and no record tells of it */
+
+    uint64_t end;   /* the whole is given up at this time */
+    int ended;      /* processes that ended with the interpreter */
+    Reason trouble; /* why the checkpoint that was tried last did not do */
+
+    /* The copy that is made, or was made last. */
+    uint64_t restore;         /* the message that asks for it has this id */
+    uint64_t number;          /* of its checkpoint */
+    uint64_t execution_count; /* the last call whose effects are in it */
+    uint64_t lost_calls;      /* calls of the branch whose effects are not in it */
+    Checkpoint *from;         /* its checkpoint; where that has gone meanwhile, the one before */
+    bool gone;                /* its checkpoint has gone meanwhile */
+    uint64_t calls;           /* between `from` and the copy's state */
+} Recovery;
+
+/* What the next turn of the loop does to the interpreter. */
+typedef enum Doom {
+    DOOM_NONE,
+    DOOM_FAULT, /* ends it for a fault of its own */
+    DOOM_UNDO,  /* ends it to undo the call that has just ended */
+} Doom;
+
+struct Branch {
+    List link; /* Branches.all */
+    Branches *set;
+    uint64_t number;
+    Interpreter interpreter;
+    LoopTimer start; /* set while the interpreter is to get ready */
+    Reason failure;  /* why there is none */
+
+    uint64_t epoch;
+    uint64_t execution_count; /* of the last call, whatever became of its effects */
+    Checkpoint *base;         /* the live state came from there; NULL: from a fresh interpreter */
+    uint64_t calls;           /* that ran on it since then */
+    uint64_t state_count;     /* the execution count of the last of those */
+
+    Checkpoint *taking; /* the interpreter has yet to say that it has made it */
+    uint64_t asked;     /* clock_now() when it was asked */
+    Policy policy;
+
+    Recovery recovery;
+    Doom doom;
+    Reason fault;         /* with DOOM_FAULT */
+    bool newborn;         /* to be copied from a checkpoint for the first time */
+    bool outdated;        /* the interpreter has yet to be told of the session's environment */
+    bool occupied;        /* by a call that runs, or has ended and waits for what becomes of the variables */
+    unsigned idle_losses; /* of the interpreter since a call ended by itself */
+    Fate untold;          /* what became of the variables since the last record */
+
+    bool reset_waits; /* an order waits for the new interpreter (order/reset.c) */
+    uint64_t reset_id;
+};
+
+/* What others hear of branches, and do for them. */
+typedef struct BranchEvents {
+    /* Something has happened that others may wait for: each takes its next step before the loop waits. */
+    void (*changed)(Branches *set);
+    /* Whether a call or an order is under way, of any branch. */
+    bool (*is_busy)(const Branches *set);
+    /* The interpreter is ready, after a start, or as the copy that the branch goes on with. */
+    void (*ready)(Branch *branch);
+    /* The interpreter was not ready, and will not be. */
+    void (*start_failed)(Branch *branch, const char *why);
+    /* The interpreter is lost with all that it left; the branch goes back now. `fault` is NULL when it ended
+     * by itself, or was ended for the sake of its call. */
+    void (*lost)(Branch *branch, const char *fault);
+    /* What became of the variables is certain. Takes `fate` when a call waits for that; false: nobody does.
+     */
+    bool (*settled)(Branch *branch, Fate *fate);
+    /* The branch is about to be freed. */
+    void (*ended)(Branch *branch);
+    /* A message of a ready interpreter that is none of the branch's own; the interpreter may have ended
+     * since. Negative with a Problem: it breaks the protocol. */
+    int (*message)(Branch *branch, const Message *message, Problem *problem);
+    void (*output)(Branch *branch, unsigned stream, const uint8_t *bytes, size_t n);
+    /* A checkpoint is kept from now on. */
+    void (*kept)(Branches *set, const Checkpoint *checkpoint);
+    /* A checkpoint is out of the tree and about to be freed. `why` is NULL when someone gave it up. */
+    void (*gone)(Branches *set, const Checkpoint *checkpoint, const char *why);
+} BranchEvents;
+
+/* All of them, that of the session itself first, and what they share. */
+struct Branches {
+    Loop *loop;
+    const Options *options;
+    const BranchEvents *events;
+    List all; /* of Branch */
+    size_t count;
+    Checkpoints checkpoints;
+    CheckpointMode mode;
+    Environment environment;  /* of interpreters that are started from now on */
+    bool environment_changed; /* since it was first known: a copy of the birth checkpoint is to be told */
+    uint64_t memory;          /* of the sandbox, bytes; 0: unlimited */
+};
+
+/* branches.c */
+
+void branches_init(Branches *set, Loop *loop, const Options *options, const BranchEvents *events);
+void branches_deinit(Branches *set); /* their processes have been ended */
+
+/* For interpreters that are started from now on. The environment is taken. */
+void branches_set_environment(Branches *set, Environment *environment);
+
+Branch *branches_find(const Branches *set, uint64_t number); /* NULL when there is none */
+void branches_changed(Branches *set);
+bool branches_are_busy(const Branches *set);
+
+/* Reaps the children that have ended, and takes what follows from that. */
+void branches_reap(Branches *set);
+/* Takes what has happened since the last time and could not be dealt with where it was noticed. */
+void branches_sweep(Branches *set);
+/* Ends every process below. */
+void branches_end_all(Branches *set);
+
+/* branch.c */
+
+/* A branch without an interpreter. NULL when out of memory. */
+Branch *branch_new(Branches *set, uint64_t number);
+/* A branch that is to be a copy of `from`, or of a checkpoint of that. */
+Branch *branch_new_from(const Branch *from, uint64_t number);
+/* Its processes have been ended. */
+Branch *branch_free(Branch *branch);
+/* Ends its processes and its automatic checkpoints, and frees it. */
+void branch_end(Branch *branch);
+
+bool branch_is_ready(const Branch *branch);
+bool branch_is_recovering(const Branch *branch);
+
+/* Whether `base` is a checkpoint, perhaps a pending one, of exactly the live state. */
+bool branch_is_exact(const Branch *branch);
+
+/* An interpreter with nothing in it: a copy of the birth checkpoint or, without that, a new process. 0 or a
+ * negative errno, then branch->failure says why. */
+int branch_start(Branch *branch);
+int branch_spawn(Branch *branch); /* the new process */
+
+/* A call runs on it from now on; it counts as that one. */
+void branch_occupy(Branch *branch, uint64_t execution_count, uint64_t now);
+/* The interpreter says that the call has ended by itself. */
+void branch_executed(Branch *branch, double cpu, bool spawned);
+/* The call has ended, at `now`, after it ran for `busy` nanoseconds. */
+void branch_call_ended(Branch *branch, uint64_t busy, uint64_t now);
+/* What became of the variables has been told: the call is over. */
+void branch_vacate(Branch *branch);
+
+/* It becomes `of`, which ends, and keeps its interpreter. */
+void branch_take_place(Branch *branch, Branch *of);
+
+/* Where the branch would go back to now. */
+void branch_protection(const Branch *branch, Protection *ret);
+
+/* freeze.c */
+
+/* Asks the interpreter, which is ready, for a checkpoint of its state; it becomes the base. 0 or a negative
+ * errno with `why`. */
+int branch_freeze(Branch *branch, CheckpointKind kind, const char *name, Reason why);
+
+/* policy.c */
+
+/* A call has ended, or the interpreter is ready: there may be something to keep once it is quiet. */
+void policy_on_quiet(Branch *branch, uint64_t now);
+/* Why the newest state has no checkpoint; empty when it just did not come to it. */
+void policy_why_none(const Branch *branch, Reason ret);
+
+/* recovery.c */
+
+/* Ends the interpreter, which has ended or is to, with all that it left, and goes back. `fault`: as with
+ * BranchEvents.lost. */
+void branch_lose(Branch *branch, const char *fault);
+
+/* Before the loop waits again the interpreter is ended: for a fault of it, or to undo the call that has just
+ * ended. */
+void branch_doom(Branch *branch, const char *fault);
+void branch_undo(Branch *branch);
+
+/* Its live state is that of the birth checkpoint, if there is one: which protects it as others do, unless
+ * there are to be none. */
+void branch_stand_on_birth(Branch *branch);
+
+/* It begins to be a session: what happened to it while it was nobody's is nobody's business. */
+void branch_forget_past(Branch *branch);
+
+/* Replaces the live state by that of `checkpoint`, or else by the newest that can be had. */
+void branch_go_back(Branch *branch, Checkpoint *checkpoint);
+
+/* Forgets every checkpoint of its line: a fresh interpreter follows. */
+void branch_forget_line(Branch *branch);
+
+/* Ends the interpreter, and all processes that belong to no other branch or checkpoint. How many there were.
+ */
+int branch_end_processes(Branch *branch);
+
+DEFINE_CLEANUP(Branch *, branch_free);

@@ -1,0 +1,141 @@
+#include "guest/supervisor/branch/fate.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "guest/supervisor/options.h"
+
+const char fate_no_checkpoint[] = "no checkpoint had been taken yet";
+
+void fate_deinit(Fate *fate)
+{
+    notes_deinit(&fate->not_restored);
+    *fate = FATE_KEPT;
+}
+
+void fate_move(Fate *to, Fate *from)
+{
+    notes_deinit(&to->not_restored);
+    *to = *from;
+    *from = FATE_KEPT;
+}
+
+void words_make_text(char *words)
+{
+    if (utf8_valid(words, strlen(words)))
+        return;
+    for (; *words; words++)
+        if (*words & 0x80)
+            *words = '?';
+}
+
+void reason_set(Reason reason, const char *format, ...)
+{
+    va_list arguments;
+    size_t size;
+
+    va_start(arguments, format);
+    vsnprintf(reason, sizeof(Reason), format, arguments);
+    va_end(arguments);
+    for (size = strlen(reason); size > 0 && !utf8_valid(reason, size); size--)
+        ;
+    reason[size] = '\0';
+}
+
+typedef struct Sentence {
+    char *text;
+    size_t size, used;
+} Sentence;
+
+static void append(Sentence *sentence, const char *format, ...) _printf_(2, 3);
+
+static void append(Sentence *sentence, const char *format, ...)
+{
+    va_list arguments;
+    int n;
+
+    va_start(arguments, format);
+    n = vsnprintf(sentence->text + sentence->used, sentence->size - sentence->used, format, arguments);
+    va_end(arguments);
+    sentence->used = MIN(sentence->used + (size_t)MAX(n, 0), sentence->size - 1);
+}
+
+static void append_rolled_back(Sentence *sentence, const Fate *fate)
+{
+    if (fate->execution_count > 0)
+        append(sentence, "; its variables are as they were after call %" PRIu64, fate->execution_count);
+    else
+        append(sentence, "; its variables are as they were before the first call");
+    if (fate->calls == 0) {
+        if (fate->execution_count > 0)
+            append(sentence, " (the call before this one)");
+        return;
+    }
+    if (fate->reason[0])
+        append(sentence, ": what came after it is gone, because %s", fate->reason);
+    else if (fate->calls == 1)
+        append(sentence, ": the call after it was followed too closely for a checkpoint");
+    else
+        append(sentence, ": the %" PRIu64 " calls after it were too close together for a checkpoint",
+               fate->calls);
+}
+
+void fate_describe(const Fate *fate, char *sentence_text, size_t size)
+{
+    Sentence sentence = {sentence_text, size, strlen(sentence_text)};
+
+    switch (fate->state) {
+    case STATE_KEPT:
+        append(&sentence, "; its variables are kept");
+        return;
+    case STATE_ROLLED_BACK:
+        append_rolled_back(&sentence, fate);
+        return;
+    case STATE_LOST:
+        append(&sentence, "; its variables are lost, files in " SESSION_PATH " are kept (%s)",
+               fate->reason[0] ? fate->reason : fate_no_checkpoint);
+        return;
+    }
+}
+
+/* Notes */
+
+void notes_deinit(Notes *notes)
+{
+    buf_deinit(&notes->encoded);
+    *notes = NOTES_NULL;
+}
+
+void notes_add(Notes *notes, Text text)
+{
+    Writer w;
+
+    if (notes->n >= LIMIT_NOT_RESTORED)
+        return;
+    writer_init(&w, &notes->encoded);
+    write_text_n(&w, text.data, text.size);
+    if (writer_finish(&w) == 0)
+        notes->n++;
+}
+
+void notes_add_all(Notes *notes, const Value *texts)
+{
+    for (uint32_t i = 0; i < value_count(texts); i++)
+        notes_add(notes, value_text(texts, i));
+}
+
+static void write_notes(Writer *w, const void *source)
+{
+    const Notes *notes = source;
+
+    write_array(w, notes->n);
+    if (notes->n > 0)
+        write_encoded(w, &notes->encoded);
+}
+
+Value notes_say(const Notes *notes)
+{
+    return (Value){.write = write_notes, .source = notes};
+}

@@ -1,0 +1,106 @@
+/* Checkpoints of a branch: asking for one, and what follows when it is there, or gone. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "guest/supervisor/branch/internal.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+
+/* It stands for the live state from now on; should it fail, dropping it puts everything back. */
+static void enter_tree(Branch *branch, Checkpoint *checkpoint)
+{
+    checkpoint->branch = branch->number;
+    checkpoint->execution_count = branch_state_count(branch);
+    checkpoint->parent = branch->base;
+    checkpoint->calls = branch->calls;
+    branch->base = branch->taking = checkpoint;
+    branch->calls = 0;
+    policy_on_taken(branch);
+}
+
+int branch_freeze(Branch *branch, CheckpointKind kind, const char *name, Reason why)
+{
+    Checkpoint *checkpoint;
+    int end = -1;
+    int r = checkpoint_new(&checkpoint, &branch->set->checkpoints, kind, &end);
+
+    if (r < 0) {
+        reason_set(why, "%s", strerror(-r));
+        return r;
+    }
+    branch->asked = clock_now();
+    r = interpreter_ask_checkpoint(&branch->interpreter, end, kind == CHECKPOINT_AUTOMATIC);
+    close(end);
+    if (r < 0) {
+        reason_set(why, "%s", r == -EBUSY ? "the interpreter is not listening" : strerror(-r));
+        checkpoint_drop(checkpoint, why);
+        return r;
+    }
+    strcpy(checkpoint->name, name);
+    enter_tree(branch, checkpoint);
+    return 0;
+}
+
+int branch_on_checkpointed(Branch *branch, const Message *message, Problem *problem)
+{
+    Checkpoint *checkpoint = take(branch->taking);
+    MsgCheckpointed said;
+    char why[LIMIT_NOTE + 1] = "";
+    int r = body_decode(&said, MsgCheckpointed, &message->body, problem);
+
+    if (r < 0)
+        return r;
+    if (!interpreter_checkpointed(&branch->interpreter))
+        return problem_set(problem, ERR_BAD_REQUEST, "`checkpointed` that answers nothing");
+    branches_changed(branch->set);
+    if (!said.error.data)
+        policy_on_cost(branch, clock_now() - branch->asked);
+    else
+        memcpy(why, said.error.data, said.error.size);
+    if (checkpoint && said.error.data)
+        checkpoint_drop(checkpoint, why);
+    else if (checkpoint)
+        checkpoint_answered(checkpoint);
+    return 0;
+}
+
+void branch_on_kept(Branch *branch, Checkpoint *checkpoint)
+{
+    Checkpoints *set = checkpoint->set;
+
+    log_debug("checkpoint kept", "id=c%" PRIu64 " branch=%" PRIu64 " execution_count=%" PRIu64 " pid=%d",
+              checkpoint->number, checkpoint->branch, checkpoint->execution_count, (int)checkpoint->pid);
+    policy_on_success(branch);
+    if (checkpoint->kind == CHECKPOINT_AUTOMATIC)
+        checkpoints_drop_automatic(set, checkpoint->branch, checkpoint);
+    checkpoints_make_room(set, checkpoint, checkpoint->kind == CHECKPOINT_BY_HAND);
+}
+
+/* Its state is now counted from the checkpoint before it. */
+static void lose_base(Branch *branch, const Checkpoint *checkpoint, const char *why)
+{
+    bool failed = checkpoint_is_pending(checkpoint) && checkpoint->branch == branch->number;
+
+    branch->base = checkpoint->parent;
+    if (branch->calls == 0)
+        branch->state_count = checkpoint->execution_count;
+    branch->calls += checkpoint->calls;
+    policy_on_gone(branch);
+    if (failed)
+        policy_on_failure(branch, why ? why : "it was given up");
+    else if (why)
+        reason_set(branch->policy.trouble, "%s", why);
+    else
+        policy_on_quiet(branch, clock_now());
+}
+
+void branch_on_gone(Branch *branch, Checkpoint *checkpoint, const char *why)
+{
+    if (branch->taking == checkpoint)
+        branch->taking = NULL;
+    if (branch->base == checkpoint)
+        lose_base(branch, checkpoint, why);
+    if (branch_is_recovering(branch))
+        recovery_on_gone(branch, checkpoint, why);
+}

@@ -1,0 +1,361 @@
+/* Going back: the interpreter is lost, or is to be replaced. Nothing is said of the variables before a copy
+ * of a checkpoint has said that it is ready, or there is nothing left to copy. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "guest/supervisor/branch/internal.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+
+/* A checkpoint that was asked for before the interpreter was lost exists after this, or does not. */
+#define SETTLE_LIMIT (200 * NSEC_PER_MSEC)
+
+/* After so many losses in a row while no call ran a checkpoint is not to blame for a single bad moment. */
+#define IDLE_LOSSES_MAXIMUM 3u
+
+/* For all that is tried: a call is to be answered soon after its deadline. */
+#define RECOVERY_LIMIT (5 * NSEC_PER_SEC)
+
+int branch_end_processes(Branch *branch)
+{
+    Branches *set = branch->set;
+
+    loop_timer_cancel(&branch->start);
+    if (!interpreter_is_alive(&branch->interpreter))
+        return 0;
+    /* Of a copy that is still in the making nobody knows the process: it could not be spared. */
+    checkpoints_settle(&set->checkpoints, SETTLE_LIMIT);
+    checkpoints_drop_pending(&set->checkpoints, "the interpreter ended before its copy was ready");
+    branches_settle_copies(set, SETTLE_LIMIT);
+    interpreter_measure(&branch->interpreter);
+
+    int ended = branches_purge(set, branch);
+
+    interpreter_close(&branch->interpreter);
+    branch->taking = NULL;
+    return ended;
+}
+
+/* The end of going back */
+
+static void finish(Branch *branch, Fate *fate)
+{
+    Branches *set = branch->set;
+
+    branch->recovery.step = RECOVERY_NONE;
+    if (!branch->newborn)
+        branch->epoch++;
+    branch->newborn = false;
+    policy_forget(branch);
+    log_info("branch recovered", "branch=%" PRIu64 " state=%d execution_count=%" PRIu64, branch->number,
+             (int)fate->state, fate->execution_count);
+    if (!set->events->settled(branch, fate))
+        fate_move(&branch->untold, fate);
+    branches_changed(set);
+}
+
+/* Calls whose effects are gone when the branch goes back to `checkpoint`, of its own line. */
+static uint64_t count_calls_since(const Branch *branch, const Checkpoint *checkpoint)
+{
+    uint64_t calls = branch->calls;
+
+    for (const Checkpoint *at = branch->base; at && at != checkpoint; at = at->parent)
+        calls += at->calls;
+    return calls;
+}
+
+/* Why there was nothing newer. */
+static void explain(const Branch *branch, Reason ret)
+{
+    if (branch->recovery.trouble[0])
+        memcpy(ret, branch->recovery.trouble, sizeof(Reason));
+    else
+        policy_why_none(branch, ret);
+}
+
+void recovery_note_processes(const Branch *branch, Notes *notes)
+{
+    int ended = branch->recovery.ended;
+    char text[64];
+
+    if (ended <= 0)
+        return;
+    snprintf(text, sizeof(text), ended == 1 ? "%d process was ended" : "%d processes were ended", ended);
+    notes_add(notes, (Text){text, strlen(text)});
+}
+
+void branch_stand_on_birth(Branch *branch)
+{
+    const Branches *set = branch->set;
+
+    branch->base = set->mode == CHECKPOINT_OFF ? NULL : checkpoints_birth(&set->checkpoints);
+    branch->calls = 0;
+    policy_forget(branch);
+}
+
+static void finish_fresh(Branch *branch)
+{
+    branch->recovery.step = RECOVERY_NONE;
+    branch_stand_on_birth(branch);
+    log_info("branch begun anew", "branch=%" PRIu64, branch->number);
+}
+
+void recovery_ready(Branch *branch, Notes *notes)
+{
+    const Recovery *recovery = &branch->recovery;
+    Fate fate _cleanup_(fate_deinit) = {.state = STATE_ROLLED_BACK,
+                                        .checkpoint = recovery->number,
+                                        .execution_count = recovery->execution_count,
+                                        .calls = recovery->lost_calls};
+
+    if (recovery->fresh) {
+        finish_fresh(branch);
+        return;
+    }
+    explain(branch, fate.reason);
+    fate.not_restored = *notes;
+    *notes = NOTES_NULL;
+    branch->base = recovery->from;
+    branch->calls = recovery->calls;
+    branch->state_count = recovery->execution_count;
+    /* A checkpoint of another branch may be of a later call: in one line no number means two of them. */
+    branch->execution_count = MAX(branch->execution_count, recovery->execution_count);
+    finish(branch, &fate);
+    if (recovery->gone)
+        policy_on_gone(branch);
+}
+
+static void lose_all(Branch *branch)
+{
+    Fate fate _cleanup_(fate_deinit) = {.state = STATE_LOST};
+    bool start = !branch->newborn;
+
+    if (branch->recovery.fresh) {
+        branch->recovery.step = RECOVERY_NONE;
+        branch_spawn(branch);
+        return;
+    }
+    explain(branch, fate.reason);
+    branch->base = NULL;
+    branch->calls = 0;
+    finish(branch, &fate);
+    if (start && branch->idle_losses > IDLE_LOSSES_MAXIMUM)
+        branch_start_failed(branch, "it ended again and again while no call ran");
+    else if (start)
+        branch_start(branch);
+}
+
+void branch_forget_line(Branch *branch)
+{
+    branch->recovery.step = RECOVERY_NONE;
+    branch->base = NULL;
+    branch->calls = 0;
+    fate_deinit(&branch->untold);
+    policy_forget(branch);
+    checkpoints_drop_automatic(&branch->set->checkpoints, branch->number, NULL);
+}
+
+/* The way back */
+
+void recovery_refused(Branch *branch, const char *why)
+{
+    Recovery *recovery = &branch->recovery;
+
+    recovery->step = RECOVERY_TRIES;
+    if (!recovery->gone)
+        reason_set(recovery->trouble, "no copy of the checkpoint could be made: %s", why);
+    branches_changed(branch->set);
+}
+
+void recovery_copy_again(Branch *branch)
+{
+    loop_timer_cancel(&branch->start);
+    interpreter_close(&branch->interpreter);
+    branch->recovery.step = RECOVERY_TRIES;
+    branch->recovery.next = branch->recovery.from;
+    branches_changed(branch->set);
+}
+
+/* A copy that is being made may yet come. */
+void recovery_on_gone(Branch *branch, Checkpoint *checkpoint, const char *why)
+{
+    Recovery *recovery = &branch->recovery;
+    bool from = recovery->step == RECOVERY_COPIES && recovery->from == checkpoint,
+         next = recovery->next == checkpoint;
+
+    if (from) {
+        recovery->from = checkpoint->parent;
+        recovery->calls += checkpoint->calls;
+        recovery->gone = true;
+    }
+    if (next) {
+        recovery->next = recovery->wanted ? branch->base : checkpoint->parent;
+        recovery->wanted = false;
+    }
+    if (from || next)
+        reason_set(recovery->trouble, "%s", why ? why : "the checkpoint was given up");
+}
+
+static int copy_next(Branch *branch)
+{
+    Recovery *recovery = &branch->recovery;
+    Checkpoint *checkpoint = recovery->next;
+
+    recovery->next = recovery->wanted && branch->base != checkpoint ? branch->base : checkpoint->parent;
+    recovery->wanted = false;
+    recovery->number = checkpoint->number;
+    recovery->execution_count = checkpoint->execution_count;
+    recovery->lost_calls = count_calls_since(branch, checkpoint);
+    recovery->from = checkpoint;
+    recovery->gone = false;
+    recovery->calls = 0;
+    if (checkpoint->state != CHECKPOINT_KEPT)
+        return -ESRCH;
+    if (clock_now() >= recovery->end)
+        return -ETIMEDOUT;
+    return branch_copy(branch, checkpoint);
+}
+
+/* Its process may have ended without that having been seen. */
+static void copy_failed(Branch *branch, int error)
+{
+    Checkpoint *checkpoint = branch->recovery.from;
+
+    if (!checkpoint_is_pending(checkpoint) && (error == -EPIPE || error == -ECONNRESET || error == -ESRCH))
+        checkpoint_drop(checkpoint, CHECKPOINT_LOST);
+    recovery_refused(branch, strerror(-error));
+}
+
+static void advance(Branch *branch)
+{
+    Recovery *recovery = &branch->recovery;
+
+    if (interpreter_is_alive(&branch->interpreter)) /* a copy that did not get ready */
+        branch_end_processes(branch);
+    while (recovery->next) {
+        recovery->step = RECOVERY_COPIES;
+        int r = copy_next(branch);
+        if (r == 0)
+            return;
+        copy_failed(branch, r);
+    }
+    lose_all(branch);
+}
+
+bool branch_begin_anew(Branch *branch)
+{
+    Checkpoint *birth = checkpoints_birth(&branch->set->checkpoints);
+
+    if (!birth || checkpoint_is_pending(birth))
+        return false;
+    branch->recovery =
+        (Recovery){.step = RECOVERY_TRIES, .fresh = true, .next = birth, .end = clock_now() + RECOVERY_LIMIT};
+    advance(branch);
+    return true;
+}
+
+static void prepare(Branch *branch, Checkpoint *wanted)
+{
+    Checkpoint *base = branch->base;
+
+    if (base && branch->idle_losses > IDLE_LOSSES_MAXIMUM)
+        base = base->parent;
+    branch->recovery = (Recovery){.step = RECOVERY_TRIES,
+                                  .wanted = wanted,
+                                  .next = wanted ? wanted : base,
+                                  .end = clock_now() + RECOVERY_LIMIT};
+    branch->doom = DOOM_NONE;
+}
+
+/* Why it ended before it was ready: its own complaint, if it made one, or how it ended. */
+static void describe_end(Reason ret, const Interpreter *interpreter, const char *fault)
+{
+    const Buf *complaint = &interpreter->complaint;
+    int status = interpreter->status;
+
+    if (complaint->size > 0)
+        snprintf(ret, sizeof(Reason), "%.*s", (int)MIN(complaint->size, sizeof(Reason)),
+                 (const char *)buf_head(complaint));
+    else if (fault)
+        snprintf(ret, sizeof(Reason), "%s", fault);
+    else if (WIFSIGNALED(status))
+        snprintf(ret, sizeof(Reason), "it was ended by signal %d", WTERMSIG(status));
+    else
+        snprintf(ret, sizeof(Reason), "it ended with exit code %d", WEXITSTATUS(status));
+    ret[strcspn(ret, "\n")] = '\0';
+    words_make_text(ret);
+}
+
+static void fail_start(Branch *branch, const char *fault)
+{
+    Reason why;
+
+    describe_end(why, &branch->interpreter, fault);
+    branch_start_failed(branch, why);
+}
+
+void branch_lose(Branch *branch, const char *fault)
+{
+    bool was_ready = branch->interpreter.step == INTERPRETER_READY;
+    int ended;
+
+    if (!branch->occupied)
+        branch->idle_losses++;
+    ended = branch_end_processes(branch);
+    if (branch->recovery.step == RECOVERY_COPIES)
+        recovery_refused(branch, fault ? fault : "it ended");
+    if (branch_is_recovering(branch))
+        return;
+    if (!was_ready) {
+        fail_start(branch, fault);
+        return;
+    }
+    branch->set->events->lost(branch, fault);
+    prepare(branch, NULL);
+    branch->recovery.ended = ended;
+    advance(branch);
+}
+
+void branch_go_back(Branch *branch, Checkpoint *checkpoint)
+{
+    /* First, so that it is known should the checkpoint go. */
+    prepare(branch, checkpoint);
+    branch->recovery.ended = branch_end_processes(branch);
+    advance(branch);
+}
+
+void branch_forget_past(Branch *branch)
+{
+    branch->epoch = 1;
+    branch->idle_losses = 0;
+    fate_deinit(&branch->untold);
+    branch->recovery.fresh = branch_is_recovering(branch);
+}
+
+void branch_doom(Branch *branch, const char *fault)
+{
+    branch->doom = DOOM_FAULT;
+    reason_set(branch->fault, "%s", fault);
+    branches_changed(branch->set);
+}
+
+void branch_undo(Branch *branch)
+{
+    branch->doom = DOOM_UNDO;
+    branches_changed(branch->set);
+}
+
+void branch_sweep(Branch *branch)
+{
+    if (interpreter_is_alive(&branch->interpreter) && branch->interpreter.reaped)
+        branch_lose(branch, NULL);
+    else if (branch->doom == DOOM_FAULT)
+        branch_lose(branch, branch->fault);
+    else if (branch->doom == DOOM_UNDO)
+        branch_go_back(branch, NULL);
+    if (branch->recovery.step == RECOVERY_TRIES)
+        advance(branch);
+}

@@ -1,0 +1,176 @@
+#include "guest/supervisor/call/asks.h"
+
+#include <string.h>
+
+#include "guest/channel.h"
+
+typedef struct Ask {
+    List link;
+    uint64_t number;
+    bool sent;
+    Buf envelope; /* the message to the controller */
+} Ask;
+
+static Ask *ask_free(Ask *ask)
+{
+    if (!ask)
+        return NULL;
+    buf_deinit(&ask->envelope);
+    free(ask);
+    return NULL;
+}
+DEFINE_CLEANUP(Ask *, ask_free);
+
+void asks_init(Asks *asks, AskMode mode)
+{
+    *asks = (Asks){.mode = mode};
+    list_init(&asks->waiting);
+}
+
+static void drop(Asks *asks, Ask *ask)
+{
+    list_remove(&ask->link);
+    asks->count--;
+    ask_free(ask);
+}
+
+void asks_deinit(Asks *asks)
+{
+    Ask *ask;
+
+    list_foreach (ask, &asks->waiting, Ask, link)
+        drop(asks, ask);
+    asks->mode = ASK_NOBODY;
+}
+
+/* What may be asked: `tool` alone has something with it. */
+static const struct {
+    const char *kind;
+    bool payload;
+    const char *refusal; /* the exception that says so where nobody is asked */
+} kinds[] = {
+    {"input", false, "EOFError"},
+    {"secret", false, "EOFError"},
+    {"tools", false, "RuntimeError"},
+    {"tool", true, "RuntimeError"},
+};
+
+/* SIZE_MAX: no such kind. */
+static size_t kind_find(Text kind)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+        if (text_equal(kind, kinds[i].kind))
+            return i;
+    return SIZE_MAX;
+}
+
+int question_decode(MsgAsk *ret, const msgpack_object_map *body, Problem *problem)
+{
+    MsgAsk question;
+    int r = body_decode(&question, MsgAsk, body, problem);
+
+    if (r < 0)
+        return r;
+    size_t kind = kind_find(question.kind);
+    if (kind == SIZE_MAX)
+        return problem_set(problem, ERR_BAD_REQUEST, "an `ask` of an unknown kind");
+    if (kinds[kind].payload != !!question.payload.data)
+        return problem_set(problem, ERR_BAD_REQUEST, "an `ask` of kind %s %s a payload", kinds[kind].kind,
+                           kinds[kind].payload ? "without" : "with");
+    if (!question.name.data)
+        question.name = (Text){"", 0};
+    *ret = question;
+    return 0;
+}
+
+int answer_decode(MsgAnswer *ret, const msgpack_object_map *body, Problem *problem)
+{
+    MsgAnswer said;
+    int r = body_decode(&said, MsgAnswer, body, problem);
+
+    if (r == 0 && !said.payload.data == !said.has_error)
+        r = problem_set(problem, ERR_BAD_REQUEST, "an `answer` has either `payload` or `error`");
+    if (r == 0)
+        *ret = said;
+    return r;
+}
+
+MsgAnswer question_refusal(const MsgAsk *question, const char *why)
+{
+    size_t kind = kind_find(question->kind);
+    const char *name = kind < ARRAY_SIZE(kinds) ? kinds[kind].refusal : "RuntimeError";
+
+    return (MsgAnswer){
+        .ask = question->ask, .has_error = true, .error = {.name = text_of(name), .message = text_of(why)}};
+}
+
+static Ask *find(const Asks *asks, uint64_t number)
+{
+    Ask *ask;
+
+    list_foreach (ask, (List *)&asks->waiting, Ask, link)
+        if (ask->number == number)
+            return ask;
+    return NULL;
+}
+
+const char *asks_add(Asks *asks, uint64_t id, const MsgAsk *question)
+{
+    if (asks->mode == ASK_NOBODY)
+        return "nobody is there to be asked";
+    if (question->name.size > LIMIT_ASK || question->payload.size > LIMIT_ASK)
+        return "a question is over its limit of 1 MiB";
+    if (asks->count >= LIMIT_ASKS)
+        return "too many questions wait for an answer at once";
+    if (asks->asked >= LIMIT_ASKED)
+        return "this call has asked too many questions";
+    if (find(asks, question->ask))
+        return "a question of that number waits already";
+
+    _cleanup_(ask_freep) Ask *ask = calloc(1, sizeof(*ask));
+    if (!ask || message_encode(&ask->envelope, MSG_ASK, id, MsgAsk, question) < 0)
+        return "there is no memory for a question";
+    ask->number = question->ask;
+    list_append(&asks->waiting, &ask->link);
+    take(ask);
+    asks->count++;
+    asks->asked++;
+    return NULL;
+}
+
+bool asks_take(Asks *asks, uint64_t number)
+{
+    Ask *ask = find(asks, number);
+
+    if (ask)
+        drop(asks, ask);
+    return ask;
+}
+
+bool asks_unsent(const Asks *asks)
+{
+    /* They are sent in order: the last one tells. */
+    return asks->count > 0 && !list_entry(asks->waiting.prev, Ask, link)->sent;
+}
+
+void asks_send(Asks *asks, Link *link)
+{
+    Ask *ask;
+
+    list_foreach (ask, &asks->waiting, Ask, link)
+        if (!ask->sent && link_send(link, &ask->envelope) == 0)
+            ask->sent = true;
+}
+
+void asks_send_again(Asks *asks)
+{
+    Ask *ask;
+
+    list_foreach (ask, &asks->waiting, Ask, link)
+        ask->sent = false;
+}
+
+int answer_encode(Buf *frame, uint64_t id, const MsgAnswer *answer)
+{
+    return channel_say(frame, MSG_ANSWER, id, MsgAnswer, answer);
+}

@@ -1,0 +1,161 @@
+/* A call ends, and its record is made once it is certain what became of the variables. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "guest/supervisor/call/internal.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+
+/* How long a record waits to learn whether a checkpoint that is in the making exists. */
+#define SETTLE_LIMIT (200 * NSEC_PER_MSEC)
+
+void call_send_record(Calls *calls)
+{
+    const Buf *record = &calls->record;
+
+    if (calls->link->accepted && record->size > 0 && link_send(calls->link, record) == -ENOMEM)
+        log_error("no memory to send a record", "bytes=%zu", record->size);
+}
+
+/* What the call ran under: the newest checkpoint counts once it is certain that it exists. */
+static void note_protection(Cell *cell)
+{
+    Branch *branch = cell->branch;
+
+    if (branch->base && checkpoint_is_pending(branch->base))
+        checkpoints_settle(branch->base->set, SETTLE_LIMIT);
+    branch_protection(branch, &cell->protection);
+}
+
+void call_ended(Cell *cell)
+{
+    uint64_t now = clock_now(), busy = cell->step == CELL_RUNS ? now - cell->started : 0;
+
+    ladder_end(&cell->ladder);
+    asks_deinit(&cell->asks);
+    if (cell->step == CELL_RUNS)
+        cell->duration = (double)busy / NSEC_PER_SEC;
+    cell->step = CELL_ENDED;
+    branch_call_ended(cell->branch, busy, now);
+    note_protection(cell);
+}
+
+/* What was there at the call's end and could not be gone back to had protected nothing. */
+static void correct_protection(Protection *protection, const Fate *fate)
+{
+    if (fate->state != STATE_LOST || !protection->exists)
+        return;
+    *protection = (Protection){.exists = false};
+    reason_set(protection->reason, "%s", fate->reason[0] ? fate->reason : fate_no_checkpoint);
+}
+
+static void make_record(Calls *calls, Cell *cell, const Fate *fate)
+{
+    int r = cell_record(cell, fate, cell->branch->epoch, &calls->record);
+
+    if (r == 0)
+        call_send_record(calls);
+    else
+        link_refuse(calls->link, cell->id, ERR_INTERNAL, "the call's record cannot be made", strerror(-r));
+    log_debug("cell finished", "execution_count=%" PRIu64 " status=%s", cell->execution_count,
+              cell->outcome.status);
+}
+
+void call_finish(Calls *calls, Fate *fate)
+{
+    Cell *cell = calls->cell;
+    Branch *branch = cell->branch;
+
+    if (fate->state == STATE_KEPT)
+        fate_move(fate, &branch->untold);
+    else
+        fate_deinit(&branch->untold);
+    outcome_settle(&cell->outcome, fate);
+    correct_protection(&cell->protection, fate);
+    calls->cell = NULL;
+    branch_vacate(branch);
+    make_record(calls, cell, fate);
+    if (cell->sheltered && calls->branches->mode == CHECKPOINT_OFF)
+        checkpoints_drop_automatic(&calls->branches->checkpoints, branch->number, NULL);
+    cell_free(cell);
+    call_update_flow(calls, branch);
+}
+
+void call_finish_kept(Calls *calls)
+{
+    Fate fate _cleanup_(fate_deinit) = FATE_KEPT;
+
+    call_ended(calls->cell);
+    call_finish(calls, &fate);
+}
+
+void call_abandon(Calls *calls, const char *name, const char *what, const char *why)
+{
+    outcome_failed(&calls->cell->outcome, name, what, why);
+    call_finish_kept(calls);
+}
+
+/* The interpreter is lost */
+
+static void end_lost(Cell *cell, const Loss *loss)
+{
+    const Interpreter *interpreter = &cell->branch->interpreter;
+
+    outcome_lost(&cell->outcome, loss);
+    cell->outcome.cpu = interpreter->cpu;
+    cell->outcome.peak_memory = interpreter->peak_memory;
+    call_ended(cell);
+}
+
+void calls_on_lost(Calls *calls, Branch *branch, const char *fault)
+{
+    Cell *cell = call_of(calls, branch);
+
+    if (!cell || cell->step != CELL_RUNS)
+        return;
+    end_lost(cell,
+             &(Loss){
+                 .killed = cell->ladder.step == LADDER_STEP_KILL ? cell->ladder.cause : LADDER_CAUSE_NONE,
+                 .fault = fault,
+                 .status = branch->interpreter.status,
+                 .timeout = cell->timeout,
+             });
+}
+
+bool calls_on_settled(Calls *calls, Branch *branch, Fate *fate)
+{
+    const Cell *cell = call_of(calls, branch);
+
+    if (!cell || cell->step != CELL_ENDED)
+        return false;
+    if (fate->calls > 0)
+        fate->calls--; /* the call that ended it is not counted */
+    call_finish(calls, fate);
+    return true;
+}
+
+void calls_end_closed(Calls *calls, Branch *branch)
+{
+    Fate fate _cleanup_(fate_deinit) = {.state = STATE_LOST};
+    Cell *cell = call_of(calls, branch);
+
+    if (!cell)
+        return;
+    outcome_failed(&cell->outcome, "SessionClosed", "the call was ended", "its branch was closed");
+    call_ended(cell);
+    call_finish(calls, &fate);
+}
+
+void calls_end_reset(Calls *calls, Branch *branch)
+{
+    Fate fate _cleanup_(fate_deinit) = {.state = STATE_LOST};
+    Cell *cell = call_of(calls, branch);
+
+    if (!cell)
+        return;
+    if (cell->step != CELL_ENDED)
+        end_lost(cell, &(Loss){.killed = LADDER_CAUSE_INTERRUPT, .reset = true});
+    reason_set(fate.reason, "the session was reset");
+    call_finish(calls, &fate);
+}

@@ -1,0 +1,181 @@
+#include "guest/supervisor/call/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "guest/supervisor/options.h"
+#include "proto/base/log.h"
+#include "proto/wire.h"
+
+int spill_open(Spill *spill, const char *session_directory)
+{
+    _cleanup_(closep) int session = open(session_directory, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+
+    if (session < 0) {
+        int r = -errno;
+        log_error("cannot open the session's directory", "path=%s error=%s", session_directory, strerror(-r));
+        return r;
+    }
+    *spill = SPILL_NONE;
+    spill->directory = openat(session, ".limpet", O_DIRECTORY | O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (spill->directory < 0)
+        log_warn("long output will not be stored", "path=%s/.limpet error=%s", session_directory,
+                 strerror(errno));
+    return 0;
+}
+
+void spill_close(Spill *spill)
+{
+    close_fd(&spill->directory);
+}
+
+void output_init(Output *output, size_t limit, const Spill *spill, SpillName name)
+{
+    *output = (Output){.limit = limit, .spill = spill, .spill_fd = -1, .name = name};
+}
+
+#define FILE_NAME_SIZE 64
+
+static void write_file_name(char ret[FILE_NAME_SIZE], const SpillName *name)
+{
+    if (name->branch > 0)
+        snprintf(ret, FILE_NAME_SIZE, "%" PRIu64 "-%" PRIu64 ".%s", name->branch, name->call, name->stream);
+    else
+        snprintf(ret, FILE_NAME_SIZE, "%" PRIu64 ".%s", name->call, name->stream);
+}
+
+void output_deinit(Output *output)
+{
+    buf_deinit(&output->kept);
+    close_fd(&output->spill_fd);
+}
+
+static void spill_give_up(Output *output)
+{
+    char name[FILE_NAME_SIZE];
+
+    output->spill_failed = true;
+    if (output->spill_fd < 0)
+        return;
+    close_fd(&output->spill_fd);
+    write_file_name(name, &output->name);
+    unlinkat(output->spill->directory, name, 0);
+}
+
+static void spill_write(Output *output, const uint8_t *bytes, size_t n)
+{
+    if (output->spill_failed)
+        return;
+    n = (size_t)MIN(n, output->spill->limit - output->spilled);
+    output->spilled += n;
+    while (n > 0) {
+        ssize_t written = write(output->spill_fd, bytes, n);
+
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0) {
+            spill_give_up(output);
+            return;
+        }
+        bytes += written;
+        n -= (size_t)written;
+    }
+}
+
+/* Creates the spill file and moves what was kept so far into it. */
+static void spill_begin(Output *output)
+{
+    char name[FILE_NAME_SIZE];
+
+    if (output->spill_fd >= 0 || output->spill_failed)
+        return;
+    if (output->spill->directory < 0) {
+        output->spill_failed = true;
+        return;
+    }
+    /* A name that is already there may be a trap: it goes, and only a new file will do. */
+    write_file_name(name, &output->name);
+    unlinkat(output->spill->directory, name, 0);
+    output->spill_fd =
+        openat(output->spill->directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (output->spill_fd < 0)
+        spill_give_up(output);
+    else
+        spill_write(output, buf_head(&output->kept), output->kept.size);
+}
+
+void output_write(Output *output, const uint8_t *bytes, size_t n)
+{
+    size_t room = output->limit - output->kept.size;
+    bool all_kept = output->total == output->kept.size;
+    size_t kept = all_kept ? MIN(n, room) : 0;
+
+    if (buf_append(&output->kept, bytes, kept) < 0)
+        kept = 0;
+    output->total += n;
+    if (kept == n)
+        return;
+    if (all_kept)
+        spill_begin(output);
+    if (output->spill_fd >= 0)
+        spill_write(output, bytes + kept, n - kept);
+}
+
+/* The size without a character at the end whose last bytes are missing. */
+static size_t complete_size(const uint8_t *bytes, size_t size)
+{
+    for (size_t back = 1; back <= MIN(size, 3u); back++) {
+        uint8_t lead = bytes[size - back];
+        size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+
+        if (lead < 0x80)
+            return size;
+        if (lead >= 0xC0)
+            return length > back ? size - back : size;
+    }
+    return size;
+}
+
+/* The size of valid UTF-8 cut at `limit`, which is inside it, no character cut in two. */
+static size_t cut_size(const uint8_t *text, size_t limit)
+{
+    while (limit > 0 && (text[limit] & 0xC0) == 0x80)
+        limit--;
+    return limit;
+}
+
+int output_text(Output *output, Buf *text)
+{
+    size_t start = text->size;
+    size_t size = output->kept.size;
+
+    /* With more to come the last character kept may be incomplete; alone it would decode to U+FFFD. */
+    if (output->total > size)
+        size = complete_size(buf_head(&output->kept), size);
+
+    int r = utf8_append_replaced(text, buf_head(&output->kept), size);
+    if (r < 0)
+        return r;
+
+    size_t decoded = text->size - start;
+    if (decoded > output->limit)
+        text->size = start + cut_size(buf_head(text) + start, output->limit);
+    output->truncated = decoded > output->limit || output->total > output->kept.size;
+    if (output->truncated)
+        spill_begin(output);
+    return 0;
+}
+
+bool output_file(const Output *output, char *ret, size_t size)
+{
+    char name[FILE_NAME_SIZE];
+
+    if (output->spill_fd < 0)
+        return false;
+    write_file_name(name, &output->name);
+    snprintf(ret, size, SESSION_PATH "/.limpet/%s", name);
+    return true;
+}

@@ -1,0 +1,164 @@
+/* What the interpreter of a call says while it runs: output, displays, questions, its end. */
+#include <errno.h>
+#include <string.h>
+
+#include "guest/supervisor/call/internal.h"
+
+/* More than the answers to all questions that may wait: who does not read them is not waiting for them. */
+#define UNREAD_MAXIMUM ((LIMIT_ASKS + 1) * LIMIT_ASK)
+
+static bool is_of_call(const Cell *cell, const Message *message)
+{
+    return cell && cell->step == CELL_RUNS && message->id == cell->execution_count;
+}
+
+/* Output and displays */
+
+void calls_on_output(Calls *calls, Branch *branch, unsigned stream, const uint8_t *bytes, size_t n)
+{
+    Cell *cell = call_of(calls, branch);
+
+    if (!cell || cell->step != CELL_RUNS)
+        return; /* written after its cell had ended: belongs to no call */
+    cell_output(cell, calls->link, stream, bytes, n);
+    if (!cell_takes_output(cell))
+        call_update_flow(calls, branch);
+}
+
+static int on_display(Calls *calls, Cell *cell, const Message *message, Problem *problem)
+{
+    MsgDisplay display;
+    int r;
+
+    if (!is_of_call(cell, message))
+        return problem_set(problem, ERR_BAD_REQUEST, "`display` that belongs to no call");
+    r = display_decode(&display, &message->body, problem);
+    if (r == 0)
+        cell_display(cell, calls->link, &display);
+    return r;
+}
+
+/* Questions */
+
+/* 0, or negative with a Problem: it is not to be spoken to any more. */
+static int answer(Interpreter *interpreter, uint64_t id, const MsgAnswer *answer, Problem *problem)
+{
+    Buf frame _cleanup_(buf_deinit) = BUF_NULL;
+    int r;
+
+    if (interpreter->out.size > UNREAD_MAXIMUM)
+        return problem_set(problem, ERR_BAD_REQUEST, "it does not read the answers to its questions");
+    r = answer_encode(&frame, id, answer);
+    if (r == 0)
+        r = interpreter_send(interpreter, &frame);
+    return r < 0 ? problem_set(problem, ERR_INTERNAL, "%s", strerror(-r)) : 0;
+}
+
+/* With ASK_PAUSE the deadline comes no nearer while a question waits. */
+static void update_deadline(Cell *cell)
+{
+    if (cell->asks.mode != ASK_PAUSE)
+        return;
+    if (cell->asks.count > 0)
+        ladder_pause(&cell->ladder);
+    else
+        ladder_resume(&cell->ladder);
+}
+
+/* What was written before a question comes before it; as long as that cannot be sent, the question waits. */
+void call_send_asks(Calls *calls)
+{
+    Cell *cell = calls->cell;
+
+    if (!cell || !asks_unsent(&cell->asks) || !calls->link->accepted || !cell_takes_output(cell))
+        return;
+    if (cell->attended)
+        streams_drain(&cell->branch->interpreter.streams);
+    asks_send(&cell->asks, calls->link);
+}
+
+static int on_ask(Calls *calls, Branch *branch, const Message *message, Problem *problem)
+{
+    Cell *cell = call_of(calls, branch);
+    MsgAsk question;
+    const char *why = "no call of this question runs";
+    int r = question_decode(&question, &message->body, problem);
+
+    if (r < 0)
+        return r;
+    if (is_of_call(cell, message))
+        why = asks_add(&cell->asks, cell->id, &question);
+    if (why) {
+        MsgAnswer refusal = question_refusal(&question, why);
+
+        return answer(&branch->interpreter, message->id, &refusal, problem);
+    }
+    update_deadline(cell);
+    call_send_asks(calls);
+    return 0;
+}
+
+int calls_answer(Calls *calls, const Message *message, Problem *problem)
+{
+    Cell *cell = calls->cell;
+    MsgAnswer said;
+    int r = answer_decode(&said, &message->body, problem);
+
+    if (r < 0 || !cell || cell->step != CELL_RUNS || cell->id != message->id ||
+        !asks_take(&cell->asks, said.ask))
+        return r;
+    update_deadline(cell);
+    if (answer(&cell->branch->interpreter, cell->execution_count, &said, problem) < 0)
+        branch_doom(cell->branch, problem->text);
+    return 0;
+}
+
+/* The end */
+
+/* What it did is to be undone. */
+static void end_undone(Cell *cell)
+{
+    /* Without memory its words are lost, not the rest. */
+    if (outcome_own(&cell->outcome, &cell->words) < 0)
+        outcome_failed(&cell->outcome, "MemoryError", "what the call said cannot be kept", strerror(ENOMEM));
+    call_ended(cell);
+    branch_undo(cell->branch);
+}
+
+static int on_executed(Calls *calls, Cell *cell, const Message *message, Problem *problem)
+{
+    MsgCellExecuted executed;
+
+    if (!is_of_call(cell, message))
+        return problem_set(problem, ERR_BAD_REQUEST, "`executed` that answers no call");
+
+    int r = executed_decode(&executed, &cell->displays, &message->body, problem);
+    if (r < 0)
+        return r;
+    streams_drain(&cell->branch->interpreter.streams);
+    branch_executed(cell->branch, executed.cpu, executed.spawned);
+    outcome_finished(&cell->outcome, &executed, cell->ladder.cause, cell->timeout);
+    if (cell->undo && strcmp(cell->outcome.status, "ok") != 0)
+        end_undone(cell);
+    else
+        call_finish_kept(calls);
+    return 0;
+}
+
+/* The call's end, and its questions, come too late from an interpreter that has been ended. */
+int calls_on_message(Calls *calls, Branch *branch, const Message *message, Problem *problem)
+{
+    bool late = branch->interpreter.closing;
+
+    switch (message->kind) {
+    case MSG_DISPLAY:
+        return on_display(calls, call_of(calls, branch), message, problem);
+    case MSG_EXECUTED:
+        return late ? 0 : on_executed(calls, call_of(calls, branch), message, problem);
+    case MSG_ASK:
+        return late ? 0 : on_ask(calls, branch, message, problem);
+    default:
+        return problem_set(problem, ERR_BAD_REQUEST, "an unexpected message, %s",
+                           message_name(message->kind));
+    }
+}

@@ -1,0 +1,176 @@
+#include "guest/supervisor/interpreter/environment.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const base[] = {
+    "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "MPLBACKEND=Agg", "MPLCONFIGDIR=/tmp/mpl",
+    "PYTHONDONTWRITEBYTECODE=1",
+};
+
+/* How many threads libraries start, unless told otherwise as many as the machine has processors. The engine
+ * names the first with the processors that the sandbox may use; the others follow it. */
+static const char *const threads[] = {
+    "OMP_NUM_THREADS",     "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS",    "BLIS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS", "NUMEXPR_MAX_THREADS",  "POLARS_MAX_THREADS", "RAYON_NUM_THREADS",
+};
+#define THREADS_UNKNOWN "1"
+
+void environment_deinit(Environment *environment)
+{
+    for (size_t i = 0; i < environment->n; i++)
+        free(environment->entries[i]);
+    free(environment->entries);
+    *environment = (Environment){0};
+}
+
+/* Takes ownership of `entry`; one of the same name gives way. */
+static int set_entry(Environment *environment, char *entry)
+{
+    if (!entry)
+        return -ENOMEM;
+
+    size_t name = strcspn(entry, "=") + 1;
+
+    for (size_t i = 0; i < environment->n; i++) {
+        if (strncmp(environment->entries[i], entry, name) == 0) {
+            free(environment->entries[i]);
+            environment->entries[i] = entry;
+            return 0;
+        }
+    }
+    environment->entries[environment->n++] = entry;
+    return 0;
+}
+
+static char *entry_format(const char *name, size_t name_size, const char *value, size_t value_size)
+{
+    char *entry = malloc(name_size + value_size + 2);
+
+    if (!entry)
+        return NULL;
+    memcpy(entry, name, name_size);
+    entry[name_size] = '=';
+    memcpy(entry + name_size + 1, value, value_size);
+    entry[name_size + 1 + value_size] = '\0';
+    return entry;
+}
+
+static int set_pair(Environment *environment, const msgpack_object_kv *pair, Problem *problem)
+{
+    const msgpack_object_str *name = &pair->key.via.str, *value = &pair->val.via.str;
+
+    if (pair->key.type != MSGPACK_OBJECT_STR || pair->val.type != MSGPACK_OBJECT_STR)
+        return problem_set(problem, ERR_BAD_REQUEST, "env maps text to text");
+    if (name->size == 0 || memchr(name->ptr, '=', name->size) || memchr(name->ptr, '\0', name->size) ||
+        memchr(value->ptr, '\0', value->size))
+        return problem_set(problem, ERR_BAD_REQUEST, "env has an entry that no environment can hold");
+    return set_entry(environment, entry_format(name->ptr, name->size, value->ptr, value->size));
+}
+
+static int set_all(Environment *environment, const char *const *entries, size_t n)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < n; i++)
+        r = set_entry(environment, strdup(entries[i]));
+    return r;
+}
+
+static int set_threads(Environment *environment)
+{
+    const char *n = getenv(threads[0]);
+    int r = 0;
+
+    if (!n)
+        n = THREADS_UNKNOWN;
+    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(threads); i++)
+        r = set_entry(environment, entry_format(threads[i], strlen(threads[i]), n, strlen(n)));
+    return r;
+}
+
+static int fill(Environment *environment, const char *home, const msgpack_object_map *set, Problem *problem)
+{
+    int r = set_entry(environment, entry_format("HOME", 4, home, strlen(home)));
+
+    if (r == 0)
+        r = set_all(environment, base, ARRAY_SIZE(base));
+    if (r == 0)
+        r = set_threads(environment);
+    for (uint32_t i = 0; r == 0 && set && i < set->size; i++)
+        r = set_pair(environment, &set->ptr[i], problem);
+    return r;
+}
+
+int environment_init(Environment *ret, const char *home, const msgpack_object_map *set, Problem *problem)
+{
+    _cleanup_(environment_deinit) Environment environment = {0};
+
+    if (set && set->size > LIMIT_ENV)
+        return problem_set(problem, ERR_TOO_LARGE, "env has more than %u entries", LIMIT_ENV);
+    environment.entries =
+        calloc(1 + ARRAY_SIZE(base) + ARRAY_SIZE(threads) + (set ? set->size : 0) + 1, sizeof(char *));
+    if (!environment.entries)
+        return -ENOMEM;
+
+    int r = fill(&environment, home, set, problem);
+    if (r < 0)
+        return r;
+    *ret = environment;
+    environment = (Environment){0};
+    return 0;
+}
+
+static bool has_entry(const Environment *environment, const char *entry)
+{
+    for (size_t i = 0; i < environment->n; i++)
+        if (strcmp(environment->entries[i], entry) == 0)
+            return true;
+    return false;
+}
+
+bool environment_equal(const Environment *one, const Environment *other)
+{
+    for (size_t i = 0; i < one->n; i++)
+        if (!has_entry(other, one->entries[i]))
+            return false;
+    return one->n == other->n;
+}
+
+/* What is read once, as these begin, and not again: how such entries begin. */
+static const char *const read_at_start[] = {
+    "PYTHON",                             /* Python: its paths, the seed of its hashes */
+    "LC_",       "LANG=",    "LANGUAGE=", /* Python: the locale, and with that the encodings */
+    "LD_",       "GLIBC_",   "MALLOC_",   /* the dynamic linker and the C library */
+    "OMP_",      "GOMP_",    "KMP_",      /* OpenMP: how many threads */
+    "OPENBLAS_", "GOTO_",    "MKL_",      /* linear algebra: likewise */
+    "BLIS_",     "NUMEXPR_", "NPY_",      /* NumPy and what goes with it */
+    "POLARS_",   "RAYON_",                /* data frames, and what their threads come from */
+    "MPL",                                /* Matplotlib: the back end, its configuration */
+    "OPENSSL_",                           /* OpenSSL: its configuration */
+    "TMPDIR=",   "TEMP=",    "TMP=",      /* tempfile: the first directory that will do */
+};
+
+static bool is_read_at_start(const char *entry)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(read_at_start); i++)
+        if (strncmp(entry, read_at_start[i], strlen(read_at_start[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Whether `one` has an entry of those that `other` has not. */
+static bool differs_at_start(const Environment *one, const Environment *other)
+{
+    for (size_t i = 0; i < one->n; i++)
+        if (is_read_at_start(one->entries[i]) && !has_entry(other, one->entries[i]))
+            return true;
+    return false;
+}
+
+bool environment_needs_start(const Environment *from, const Environment *to)
+{
+    return differs_at_start(from, to) || differs_at_start(to, from);
+}

@@ -1,0 +1,203 @@
+#include "guest/supervisor/process/processes.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+
+#include "guest/supervisor/process/proc.h"
+#include "proto/base/clock.h"
+
+int processes_reap(ProcessesReaped reaped, void *context)
+{
+    for (;;) {
+        struct rusage usage;
+        int status;
+        pid_t pid = wait4(-1, &status, WNOHANG, &usage);
+
+        if (pid == 0)
+            return 0;
+        if (pid > 0)
+            reaped(context, pid, status, &usage);
+        else if (errno != EINTR)
+            return -errno;
+    }
+}
+
+/* All of them */
+
+static void kill_descendants_by_walk(void)
+{
+    _cleanup_(table_deinit) ProcessTable table = {0};
+    pid_t self = getpid();
+
+    if (table_read(&table) < 0)
+        return;
+    for (size_t i = 0; i < table.n; i++)
+        if (table_descends(&table, &table.items[i], self))
+            kill(table.items[i].pid, SIGKILL);
+}
+
+static void kill_descendants(void)
+{
+    /* One call that no fork can slip past; only process 1 of a namespace may use it, it means everyone. */
+    if (getpid() == 1)
+        kill(-1, SIGKILL);
+    else
+        kill_descendants_by_walk();
+}
+
+int processes_end_all(uint64_t limit, ProcessesReaped reaped, void *context)
+{
+    uint64_t end = clock_now() + limit;
+    sigset_t child;
+
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    while (processes_reap(reaped, context) != -ECHILD) {
+        uint64_t now = clock_now();
+
+        if (now >= end)
+            return -ETIMEDOUT;
+        kill_descendants();
+
+        struct timespec left = {.tv_sec = (time_t)((end - now) / NSEC_PER_SEC),
+                                .tv_nsec = (long)((end - now) % NSEC_PER_SEC)};
+        sigtimedwait(&child, NULL, &left);
+    }
+    return 0;
+}
+
+/* All but some */
+
+/* Rounds that must find nothing new, where nobody stands still: a walk can miss one whose parent has just
+ * ended.
+ */
+#define QUIET_ROUNDS 2
+
+/* However slow the machine is, so many are tried. */
+#define ROUNDS_MINIMUM 10
+
+typedef struct Purge {
+    const ProcessesKeep *keep;
+    pid_t self, uncounted;
+    ProcessTable now, before; /* marked: killed by us */
+    int killed;               /* new ones of this round */
+    int counted;
+} Purge;
+
+static void purge_deinit(Purge *purge)
+{
+    table_deinit(&purge->now);
+    table_deinit(&purge->before);
+}
+
+static bool is_kept(const Purge *purge, const Process *process)
+{
+    const ProcessesKeep *keep = purge->keep;
+
+    for (size_t i = 0; i < keep->alone_count; i++)
+        if (process->pid == keep->alone[i])
+            return true;
+    for (size_t i = 0; i < keep->family_count; i++)
+        if (process->pid == keep->families[i] || process->session == keep->families[i] ||
+            table_descends(&purge->now, process, keep->families[i]))
+            return true;
+    return false;
+}
+
+/* Process 1 answers for everyone in its namespace, others for their descendants. */
+static bool is_ours(const Purge *purge, const Process *process)
+{
+    if (process->pid == purge->self)
+        return false;
+    return purge->self == 1 || table_descends(&purge->now, process, purge->self);
+}
+
+static void purge_one(Purge *purge, Process *process)
+{
+    const Process *earlier = table_find(&purge->before, process->pid);
+
+    process->marked = earlier && earlier->marked;
+    if (process->marked || !is_ours(purge, process) || is_kept(purge, process))
+        return;
+    if (kill(process->pid, SIGKILL) < 0)
+        return;
+    process->marked = true;
+    purge->killed++;
+    purge->counted += process->pid != purge->uncounted && !process->dying;
+}
+
+static int purge_round(Purge *purge)
+{
+    ProcessTable read = purge->before;
+
+    purge->before = purge->now;
+    purge->now = read;
+    purge->killed = 0;
+    /* Again in each round: one that had not yet stopped may have woken another. */
+    if (purge->self == 1)
+        kill(-1, SIGSTOP);
+
+    int r = table_read(&purge->now);
+    for (size_t i = 0; r == 0 && i < purge->now.n; i++)
+        purge_one(purge, &purge->now.items[i]);
+    return r;
+}
+
+static void wake_kept(const Purge *purge)
+{
+    for (size_t i = 0; i < purge->now.n; i++)
+        if (is_kept(purge, &purge->now.items[i]))
+            kill(purge->now.items[i].pid, SIGCONT);
+}
+
+int processes_end_others(const ProcessesKeep *keep, pid_t uncounted, uint64_t limit)
+{
+    Purge purge _cleanup_(purge_deinit) = {.keep = keep, .self = getpid(), .uncounted = uncounted};
+    uint64_t end = clock_now() + limit;
+    int quiet = purge.self == 1 ? 1 : QUIET_ROUNDS;
+    int left = quiet, r = 0;
+
+    for (int round = 1; r == 0 && left > 0; round++) {
+        r = purge_round(&purge);
+        left = purge.killed == 0 ? left - 1 : quiet;
+        if (r == 0 && purge.killed > 0 && round >= ROUNDS_MINIMUM && clock_now() >= end)
+            r = -ETIMEDOUT;
+    }
+    if (purge.self == 1)
+        wake_kept(&purge);
+    return r < 0 ? r : purge.counted;
+}
+
+/* One of them */
+
+bool processes_is_descendant(pid_t pid)
+{
+    pid_t self = getpid();
+    Process process = {.parent = pid};
+
+    while (process.parent > 1 && process.parent != self)
+        if (process_read(&process, process.parent) < 0)
+            return false;
+    return process.parent == self && pid != self;
+}
+
+bool processes_is_child(pid_t pid)
+{
+    siginfo_t info = {0};
+
+    if (pid <= 0 || waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
+        return false;
+    return info.si_pid == 0;
+}
+
+void processes_await_end(pid_t pid, uint64_t limit)
+{
+    _cleanup_(closep) int fd = pid > 0 ? pidfd_open(pid, 0) : -1;
+    struct timespec left = {(time_t)(limit / NSEC_PER_SEC), (long)(limit % NSEC_PER_SEC)};
+
+    if (fd >= 0)
+        ppoll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, &left, NULL);
+}

@@ -1,0 +1,89 @@
+/* limpet-guest: process 1 of a session's sandbox. See guest/README.md. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+#include "guest/supervisor/options.h"
+#include "guest/supervisor/session/supervisor.h"
+#include "proto/base/log.h"
+
+/* Nothing from outside ends process 1 by default action; a fault of our own still does. */
+static void block_signals(void)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS};
+    sigset_t all;
+
+    sigfillset(&all);
+    for (size_t i = 0; i < ARRAY_SIZE(faults); i++)
+        sigdelset(&all, faults[i]);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+}
+
+/* The engine reads these pipes, or nobody does: process 1 must never wait for them. */
+static int silence_standard_streams(void)
+{
+    const char *log = getenv("LIMPET_GUEST_LOG");
+    bool keep_stderr = log && strcmp(log, "1") == 0;
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (null < 0)
+        return -errno;
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if ((fd != STDERR_FILENO || !keep_stderr) && dup2(null, fd) < 0)
+            return -errno;
+    if (null > STDERR_FILENO)
+        close(null);
+    return 0;
+}
+
+static int become_supervisor(void)
+{
+    /* The interpreter may have the same uid: no ptrace, no /proc/PID/mem, no core file. */
+    if (prctl(PR_SET_DUMPABLE, 0) < 0)
+        return -errno;
+    /* Orphans become our children, as they do with process 1. */
+    if (getpid() != 1 && prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+        return -errno;
+    umask(022);
+    return silence_standard_streams();
+}
+
+static int supervise(const Options *options)
+{
+    static Supervisor supervisor;
+    _cleanup_(loop_freep) Loop *loop = NULL;
+    int r = loop_new(&loop);
+
+    if (r == 0)
+        r = supervisor_init(&supervisor, loop, options);
+    if (r == 0)
+        r = loop_run(loop);
+    if (loop)
+        supervisor_deinit(&supervisor);
+    return r;
+}
+
+int main(int argc, char **argv)
+{
+    Options options;
+
+    block_signals();
+    int r = options_parse(&options, argc, argv);
+    if (r != 0)
+        return r < 0 ? 2 : 0;
+    if (chdir(options.link) < 0) {
+        fprintf(stderr, "limpet-guest: cannot enter %s: %s\n", options.link, strerror(errno));
+        return 1;
+    }
+    r = become_supervisor();
+    log_setup("limpet-guest", LOG_INFO);
+    if (r == 0)
+        r = supervise(&options);
+    if (r < 0)
+        log_error("ended by an error", "error=%s", strerror(-r));
+    return r < 0 ? 1 : r;
+}

@@ -1,0 +1,232 @@
+#include "guest/supervisor/session/supervisor.h"
+
+#include <errno.h>
+#include <signal.h>
+
+#include "guest/supervisor/process/processes.h"
+
+/* Taking the next steps */
+
+static void on_wake(LoopIdle *idle)
+{
+    Supervisor *supervisor = container_of(idle, Supervisor, wake);
+
+    branches_sweep(&supervisor->branches);
+    calls_advance(&supervisor->calls);
+    orders_advance(&supervisor->orders);
+}
+
+static void on_signal(LoopSignals *signals, int number, pid_t sender)
+{
+    Supervisor *supervisor = container_of(signals, Supervisor, signals);
+
+    if (number != SIGTERM)
+        branches_reap(&supervisor->branches);
+    /* The engine may end the session, the code in it may not. */
+    else if (sender == 0 || !processes_is_descendant(sender))
+        loop_stop(supervisor->loop, 0);
+}
+
+/* What branches tell */
+
+static Supervisor *supervisor_of(const Branches *set)
+{
+    return container_of((Branches *)set, Supervisor, branches);
+}
+
+static void on_changed(Branches *set)
+{
+    Supervisor *supervisor = supervisor_of(set);
+
+    loop_idle_add(supervisor->loop, &supervisor->wake, on_wake);
+}
+
+static bool is_busy(const Branches *set)
+{
+    const Supervisor *supervisor = supervisor_of(set);
+
+    return supervisor->calls.cell || orders_are_active(&supervisor->orders);
+}
+
+static void on_ready(Branch *branch)
+{
+    Supervisor *supervisor = supervisor_of(branch->set);
+
+    spare_on_ready(&supervisor->spare, branch);
+    orders_on_started(&supervisor->orders, branch);
+    calls_advance(&supervisor->calls);
+}
+
+static void on_start_failed(Branch *branch, const char *why)
+{
+    Supervisor *supervisor = supervisor_of(branch->set);
+
+    calls_on_start_failed(&supervisor->calls, branch, why);
+    /* The old interpreter is gone, as the reset was to have it; the next call tells why there is none. */
+    orders_on_started(&supervisor->orders, branch);
+    spare_on_start_failed(&supervisor->spare);
+}
+
+static void on_lost(Branch *branch, const char *fault)
+{
+    calls_on_lost(&supervisor_of(branch->set)->calls, branch, fault);
+}
+
+static bool on_settled(Branch *branch, Fate *fate)
+{
+    return calls_on_settled(&supervisor_of(branch->set)->calls, branch, fate);
+}
+
+static void on_ended(Branch *branch)
+{
+    orders_on_started(&supervisor_of(branch->set)->orders, branch);
+}
+
+static int on_message(Branch *branch, const Message *message, Problem *problem)
+{
+    Supervisor *supervisor = supervisor_of(branch->set);
+
+    switch (message->kind) {
+    case MSG_NAMESPACE:
+        return orders_on_namespace(&supervisor->orders, branch, message, problem);
+    case MSG_PREPARED:
+        return spare_on_prepared(&supervisor->spare, branch, message, problem);
+    default:
+        return calls_on_message(&supervisor->calls, branch, message, problem);
+    }
+}
+
+static void on_output(Branch *branch, unsigned stream, const uint8_t *bytes, size_t n)
+{
+    calls_on_output(&supervisor_of(branch->set)->calls, branch, stream, bytes, n);
+}
+
+static void on_kept(Branches *set, const Checkpoint *checkpoint)
+{
+    if (checkpoint->kind == CHECKPOINT_BIRTH)
+        spare_on_birth(&supervisor_of(set)->spare);
+}
+
+static void on_gone(Branches *set, const Checkpoint *checkpoint, const char *why)
+{
+    Supervisor *supervisor = supervisor_of(set);
+
+    orders_on_gone(&supervisor->orders, checkpoint, why);
+    if (checkpoint->kind == CHECKPOINT_BIRTH)
+        spare_on_birth(&supervisor->spare);
+}
+
+static const BranchEvents branch_events = {
+    .changed = on_changed,
+    .is_busy = is_busy,
+    .ready = on_ready,
+    .start_failed = on_start_failed,
+    .lost = on_lost,
+    .settled = on_settled,
+    .ended = on_ended,
+    .message = on_message,
+    .output = on_output,
+    .kept = on_kept,
+    .gone = on_gone,
+};
+
+/* Settings */
+
+/* The environment is taken. */
+static void apply(Supervisor *supervisor, Settings *settings)
+{
+    Branches *branches = &supervisor->branches;
+    CellLimits *limits = &supervisor->calls.limits;
+
+    branches_set_environment(branches, &settings->environment);
+    branches->mode = settings->checkpoint;
+    branches->memory = settings->memory;
+    branches->checkpoints.budget = settings->checkpoint_budget;
+    limits->output = settings->output_limit;
+    limits->spill.limit = settings->spill_limit;
+    supervisor->settings = *settings;
+}
+
+static void become_session(Supervisor *supervisor, Settings *settings)
+{
+    bool anew = environment_needs_start(&supervisor->branches.environment, &settings->environment);
+
+    apply(supervisor, settings);
+    spare_become_session(&supervisor->spare, anew);
+}
+
+int supervisor_configure(Supervisor *supervisor, Settings *settings, const Value *imports, Problem *problem)
+{
+    Spare *spare = &supervisor->spare;
+    bool first = !supervisor->configured;
+    int r = first && imports ? spare_begin(spare, imports, problem) : 0;
+
+    if (r < 0)
+        return r;
+    supervisor->configured = true;
+    if (spare_is_one(spare) && !imports) {
+        become_session(supervisor, settings);
+        return 0;
+    }
+    if (spare_is_one(spare))
+        settings->checkpoint = CHECKPOINT_OFF; /* there is nothing in it */
+    apply(supervisor, settings);
+    if (first)
+        branch_start(branches_find(&supervisor->branches, 0));
+    return 0;
+}
+
+void supervisor_claim(Supervisor *supervisor, Environment *environment, CheckpointMode checkpoint)
+{
+    Settings settings = supervisor->settings;
+
+    settings.environment = *environment;
+    settings.checkpoint = checkpoint;
+    become_session(supervisor, &settings);
+}
+
+/* Its life */
+
+static int watch_signals(Supervisor *supervisor)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGTERM);
+    return loop_signals_add(supervisor->loop, &supervisor->signals, &set, on_signal);
+}
+
+int supervisor_init(Supervisor *supervisor, Loop *loop, const Options *options)
+{
+    Branches *branches = &supervisor->branches;
+    Link *link = &supervisor->link;
+
+    *supervisor = (Supervisor){.loop = loop, .options = options};
+    supervisor->settings.orphan_timeout = options->orphan_timeout;
+    branches_init(branches, loop, options, &branch_events);
+    calls_init(&supervisor->calls, branches, link);
+    orders_init(&supervisor->orders, branches, &supervisor->calls, link);
+    spare_init(&supervisor->spare, branches, link);
+
+    int r = branch_new(branches, 0) ? 0 : -ENOMEM;
+    if (r == 0)
+        r = spill_open(&supervisor->calls.limits.spill, options->directory);
+    if (r == 0)
+        r = watch_signals(supervisor);
+    if (r == 0)
+        r = controller_connect(supervisor);
+    return r;
+}
+
+void supervisor_deinit(Supervisor *supervisor)
+{
+    branches_end_all(&supervisor->branches);
+    orders_deinit(&supervisor->orders);
+    spare_deinit(&supervisor->spare);
+    calls_deinit(&supervisor->calls);
+    branches_deinit(&supervisor->branches);
+    controller_disconnect(supervisor);
+    loop_idle_remove(&supervisor->wake);
+    loop_signals_remove(&supervisor->signals);
+}

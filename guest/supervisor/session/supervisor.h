@@ -1,0 +1,62 @@
+/* The supervisor: one session with its branches, at most one call or order at a time. It makes the parts, and
+ * hands on what they have for each other:
+ *
+ *   controller.c (its messages) ──► calls, orders ──► branches (interpreters, checkpoints)
+ *                               └─► spare ─────────────┘
+ */
+#pragma once
+
+#include "guest/supervisor/branch/branch.h"
+#include "guest/supervisor/call/calls.h"
+#include "guest/supervisor/link/link.h"
+#include "guest/supervisor/options.h"
+#include "guest/supervisor/order/order.h"
+#include "guest/supervisor/session/spare.h"
+
+/* What the controller's welcome says. */
+typedef struct Settings {
+    Environment environment;
+    uint64_t output_limit, spill_limit;
+    CheckpointMode checkpoint;
+    uint64_t checkpoint_budget;
+    uint64_t memory;
+    double orphan_timeout; /* seconds */
+} Settings;
+
+typedef struct Supervisor {
+    Loop *loop;
+    const Options *options;
+    Link link;
+    LoopTimer orphan; /* set while no controller has welcomed us */
+    LoopSignals signals;
+    LoopIdle wake;
+
+    Branches branches;
+    Calls calls;
+    Orders orders;
+    Spare spare;
+
+    bool configured; /* at least once */
+    Settings settings;
+} Supervisor;
+
+/* The current directory is the link directory. SIGCHLD and SIGTERM are taken over. `supervisor` and `options`
+ * stay where they are. 0 or a negative errno, logged. */
+int supervisor_init(Supervisor *supervisor, Loop *loop, const Options *options);
+
+/* Ends all processes below. */
+void supervisor_deinit(Supervisor *supervisor);
+
+/* A welcome: from now on, and for interpreters started from now on; the first one starts one. With `imports`
+ * (NULL: none) it is a spare, unless it is a session already. The environment is taken. 0, or -EPROTO with a
+ * Problem. */
+int supervisor_configure(Supervisor *supervisor, Settings *settings, const Value *imports, Problem *problem);
+
+/* `environment` and `checkpoint` are those of the session that a spare becomes. The environment is taken. */
+void supervisor_claim(Supervisor *supervisor, Environment *environment, CheckpointMode checkpoint);
+
+/* controller.c */
+
+/* Starts to connect. 0 or a negative errno, logged. */
+int controller_connect(Supervisor *supervisor);
+void controller_disconnect(Supervisor *supervisor);

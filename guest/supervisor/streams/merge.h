@@ -1,0 +1,26 @@
+/* One stream out of two sources: what comes through its pipe, and what its ring holds at the places that the
+ * marks in the pipe tell. */
+#pragma once
+
+#include "guest/supervisor/streams/ring.h"
+
+typedef struct Merge Merge;
+
+struct Merge {
+    RingReader *ring;
+    uint8_t held[sizeof(RingMark)]; /* read last, and perhaps the beginning of a mark */
+    size_t held_size;
+    /* The stream, in pieces of at most LIMIT_CHUNK. */
+    void (*on_data)(Merge *merge, const uint8_t *bytes, size_t n);
+};
+
+/* Moves the bytes that are held, fewer than a mark has, to where the next ones will be read behind them. */
+size_t merge_recall(Merge *merge, uint8_t *ret);
+
+/* What came through the pipe, behind what was recalled; at most LIMIT_CHUNK. However many marks are in it, no
+ * more comes of the ring than it holds at this moment. */
+void merge_pipe(Merge *merge, const uint8_t *bytes, size_t n);
+
+/* The pipe has been read: the rest, of the ring as far as `until`, its head at an earlier moment. One piece
+ * at most. */
+void merge_rest(Merge *merge, uint64_t until);

@@ -1,0 +1,281 @@
+#include "guest/supervisor/streams/streams.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "proto/base/log.h"
+#include "proto/limits.h"
+
+#define LATE_MAXIMUM (16u * STREAMS)
+
+/* Of one stream, in a turn of the loop. */
+#define READS_PER_TURN 4
+
+/* What a pipe holds, and that of a stream which comes faster than it is read. That only until the call ends:
+ * what all pipes of a user hold together is limited. */
+#define PIPE_USUAL LIMIT_CHUNK
+#define PIPE_WIDE  (READS_PER_TURN * LIMIT_CHUNK)
+
+typedef struct LateStream {
+    List link;
+    LoopFile file;
+    Streams *owner;
+} LateStream;
+
+/* One thread, one read at a time: all streams share the space. */
+static uint8_t space[LIMIT_CHUNK];
+
+static void late_free(LateStream *late)
+{
+    int fd = late->file.fd;
+
+    late->owner->late_count--;
+    list_remove(&late->link);
+    loop_file_remove(&late->file);
+    close(fd);
+    free(late);
+}
+
+/* Behind the first `used` bytes of the space. */
+static ssize_t read_some(int fd, size_t used, size_t max)
+{
+    ssize_t n;
+
+    do
+        n = read(fd, space + used, MIN(max, sizeof(space) - used));
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : n;
+}
+
+static void on_late_ready(LoopFile *file, uint32_t events)
+{
+    ssize_t n = read_some(file->fd, 0, sizeof(space));
+
+    if (n == 0 || (n < 0 && n != -EAGAIN))
+        late_free(container_of(file, LateStream, file));
+}
+
+static void stream_close(Stream *stream)
+{
+    if (stream->file.loop)
+        loop_file_remove(&stream->file);
+    close_fd(&stream->fd);
+}
+
+static void on_merged(Merge *merge, const uint8_t *bytes, size_t n)
+{
+    Stream *stream = container_of(merge, Stream, merge);
+
+    stream->owner->on_data(stream->owner, stream->number, bytes, n);
+}
+
+/* Reads once. The count, 0 when there is nothing, or when the stream has come to its end and is closed. */
+static size_t stream_read(Stream *stream, size_t max)
+{
+    size_t held = merge_recall(&stream->merge, space);
+    ssize_t n = read_some(stream->fd, held, max);
+
+    if (held > 0 || n > 0)
+        merge_pipe(&stream->merge, space, held + (size_t)MAX(n, 0));
+    if (n <= 0 && n != -EAGAIN)
+        stream_close(stream);
+    return n > 0 ? (size_t)n : 0;
+}
+
+static void set_wide(Stream *stream, bool wide)
+{
+    if (stream->fd < 0 || stream->wide == wide)
+        return;
+    if (fcntl(stream->fd, F_SETPIPE_SZ, wide ? PIPE_WIDE : PIPE_USUAL) >= 0)
+        stream->wide = wide;
+}
+
+static void on_ready(LoopFile *file, uint32_t events)
+{
+    Stream *stream = container_of(file, Stream, file);
+    size_t n = sizeof(space), total = 0;
+
+    for (int i = 0; i < READS_PER_TURN && n + sizeof(RingMark) > sizeof(space) && !stream->owner->paused;
+         i++) {
+        n = stream_read(stream, sizeof(space));
+        total += n;
+    }
+    if (total > PIPE_USUAL)
+        set_wide(stream, true);
+}
+
+static int stream_watch(Stream *stream)
+{
+    return loop_file_add(stream->owner->loop, &stream->file, stream->fd, EPOLLIN, on_ready);
+}
+
+/* Without memory the read end is closed instead: a late writer then gets SIGPIPE. */
+static void stream_retire(Stream *stream)
+{
+    Streams *streams = stream->owner;
+    LateStream *late = stream->fd >= 0 ? calloc(1, sizeof(*late)) : NULL;
+    int fd = stream->fd;
+
+    if (late) {
+        stream->fd = -1;
+        if (stream->file.loop)
+            loop_file_remove(&stream->file);
+    }
+    stream_close(stream);
+    if (!late)
+        return;
+    if (loop_file_add(streams->loop, &late->file, fd, EPOLLIN, on_late_ready) < 0) {
+        close(fd);
+        free(late);
+        return;
+    }
+    late->owner = streams;
+    list_append(&streams->late, &late->link);
+    if (++streams->late_count > LATE_MAXIMUM)
+        late_free(list_entry(list_first(&streams->late), LateStream, link));
+}
+
+void streams_init(Streams *streams, Loop *loop, void (*on_data)(Streams *, unsigned, const uint8_t *, size_t))
+{
+    *streams = (Streams){.loop = loop, .on_data = on_data};
+    list_init(&streams->late);
+    for (unsigned i = 0; i < STREAMS; i++)
+        streams->current[i] = (Stream){.fd = -1,
+                                       .number = i + 1,
+                                       .owner = streams,
+                                       .merge = {.ring = &streams->rings[i], .on_data = on_merged}};
+}
+
+void streams_deinit(Streams *streams)
+{
+    streams_close(streams);
+}
+
+static int stream_open(Stream *stream, int *ret_write_end)
+{
+    int ends[2];
+    int r;
+
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -errno;
+    /* Only the read end: the interpreter's writes are to wait. */
+    if (fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0) {
+        r = -errno;
+    } else {
+        stream_retire(stream);
+        stream->merge.held_size = 0;
+        stream->fd = ends[0];
+        stream->wide = false;
+        r = stream_watch(stream);
+    }
+    if (r < 0) {
+        close(ends[0]);
+        close(ends[1]);
+        stream->fd = -1;
+        return r;
+    }
+    *ret_write_end = ends[1];
+    return 0;
+}
+
+int streams_share(Streams *streams)
+{
+    int fd = -1;
+    int r = rings_open(streams->rings, &fd);
+
+    if (r < 0)
+        log_warn("what is printed right before an interpreter dies may be lost", "error=%s", strerror(-r));
+    return fd;
+}
+
+int streams_open(Streams *streams, int ret_write_ends[STREAMS])
+{
+    int ends[STREAMS] = {-1, -1};
+
+    streams->paused = false;
+    for (unsigned i = 0; i < STREAMS; i++) {
+        int r = stream_open(&streams->current[i], &ends[i]);
+
+        if (r < 0) {
+            close_fd(&ends[0]);
+            return r;
+        }
+    }
+    memcpy(ret_write_ends, ends, sizeof(ends));
+    return 0;
+}
+
+int streams_pause(Streams *streams, bool paused)
+{
+    int r = 0;
+
+    if (streams->paused == paused)
+        return 0;
+    streams->paused = paused;
+    /* Removed and not only muted: epoll tells of a closed pipe even then. */
+    for (unsigned i = 0; i < STREAMS; i++) {
+        Stream *stream = &streams->current[i];
+
+        if (stream->fd < 0)
+            continue;
+        if (paused)
+            loop_file_remove(&stream->file);
+        else if (r == 0)
+            r = stream_watch(stream);
+    }
+    return r;
+}
+
+static void pipe_drain(Stream *stream)
+{
+    int waiting = 0;
+
+    if (stream->fd < 0 || ioctl(stream->fd, FIONREAD, &waiting) < 0)
+        return;
+    while (waiting > 0 && stream->fd >= 0) {
+        size_t n = stream_read(stream, (size_t)waiting);
+
+        if (n == 0)
+            break;
+        waiting -= (int)n;
+    }
+}
+
+/* The ring as it was before the pipe is looked at: who went on printing meanwhile may have put something into
+ * the pipe first. */
+static void stream_drain(Stream *stream, bool pipe_too)
+{
+    uint64_t until = ring_head(stream->merge.ring);
+
+    if (pipe_too)
+        pipe_drain(stream);
+    merge_rest(&stream->merge, until);
+}
+
+void streams_drain(Streams *streams)
+{
+    for (unsigned i = 0; i < STREAMS; i++) {
+        stream_drain(&streams->current[i], true);
+        set_wide(&streams->current[i], false);
+    }
+}
+
+void streams_drain_known(Streams *streams)
+{
+    for (unsigned i = 0; i < STREAMS; i++)
+        stream_drain(&streams->current[i], streams->paused || loop_file_is_due(&streams->current[i].file));
+}
+
+void streams_close(Streams *streams)
+{
+    LateStream *late;
+
+    for (unsigned i = 0; i < STREAMS; i++)
+        stream_close(&streams->current[i]);
+    list_foreach (late, &streams->late, LateStream, link)
+        late_free(late);
+    rings_close(streams->rings);
+    streams->paused = false;
+}
