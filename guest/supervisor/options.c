@@ -7,7 +7,7 @@
 
 #include "proto/option.h"
 
-/* What a command line says; there is one, whose texts are there to the end. */
+/* What the command line says. Its texts live as long as the program. */
 static struct {
     char *link, *directory, *interpreter;
     uint64_t uid;

@@ -1,8 +1,8 @@
 /* The command line of limpet-guest. */
 #pragma once
 
-/* What the session's directory is called in everything that leaves the sandbox, wherever --directory is:
- * clients name files alike on every engine. */
+/* The session's directory as everything that leaves the sandbox names it, wherever --directory is: clients
+ * name files alike on every engine. */
 #define SESSION_PATH "/session"
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@ typedef struct Options {
     const char *link;      /* the session's directory of the host: sock, session, secret */
     const char *directory; /* where cells run: /session */
     char interpreter[LIMIT_PATH];
-    uid_t uid;             /* of the interpreter, its gid too */
+    uid_t uid;             /* user and group of the interpreter */
     bool same_user;        /* the interpreter keeps the supervisor's uid */
     double orphan_timeout; /* seconds without a controller until the supervisor ends itself */
 } Options;

@@ -1,6 +1,6 @@
-/* A one-shot timer for times so near that a timer of the loop would cost too much: with that the loop's every
- * wait sets the clock of the processor anew, which takes longer than a short call. This one is set once, and
- * left. */
+/* An alarm: a one-shot timer for times that are near. A timer of the loop would cost too much there: with
+ * one, every wait of the loop sets the processor's clock anew, which takes longer than a short call. An alarm
+ * is set once and left. */
 #pragma once
 
 #include "proto/base/loop.h"
@@ -13,9 +13,9 @@ struct Alarm {
     void (*on_due)(Alarm *alarm);
 };
 
-/* Not set. 0 or a negative errno. */
+/* Opens an alarm that is not set. 0 or a negative errno. */
 int alarm_open(Alarm *alarm, Loop *loop, void (*on_due)(Alarm *));
-void alarm_close(Alarm *alarm); /* also one that was never opened */
+void alarm_close(Alarm *alarm); /* an alarm that was never opened, too */
 
-/* For clock_now() nanoseconds. */
+/* `due`: clock_now() nanoseconds. */
 void alarm_set(Alarm *alarm, uint64_t due);

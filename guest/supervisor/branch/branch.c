@@ -8,7 +8,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
-/* One that has not said `ready` after this is broken. */
+/* An interpreter that has not said `ready` after this is broken. */
 #define START_LIMIT (30 * NSEC_PER_SEC)
 #define COPY_LIMIT  (3 * NSEC_PER_SEC)
 
@@ -197,7 +197,7 @@ int branch_spawn(Branch *branch)
     return r;
 }
 
-/* The next call tries again, so that a broken image does not spin. */
+/* Only the next call tries again, so that a broken image does not spin. */
 void branch_start_failed(Branch *branch, const char *why)
 {
     log_error("interpreter not started", "branch=%" PRIu64 " reason=%s", branch->number, why);

@@ -25,14 +25,14 @@ typedef enum CheckpointMode {
 
 /* When checkpoints are taken by themselves (policy.c). */
 typedef struct Policy {
-    Alarm quiet;       /* set while there is something that could be kept */
-    uint64_t last_end; /* of a call; all times are clock_now() nanoseconds */
-    uint64_t busy;     /* spent in calls since the last checkpoint */
-    bool exposed;      /* the checkpoint it stood on has gone, and one before that may be any distance away */
-    uint64_t cost;     /* of one */
-    uint64_t retry;    /* not before then, after a failure; 0: any time */
-    uint64_t pause;    /* after the next failure */
-    Reason trouble;    /* why the newest state has none; empty: it did not come to it */
+    Alarm quiet;       /* set while there is a state that could be kept */
+    uint64_t last_end; /* when the last call ended; all times are clock_now() nanoseconds */
+    uint64_t busy;     /* time spent in calls since the last checkpoint */
+    bool exposed;      /* the checkpoint under the state has gone; the one before may be any distance away */
+    uint64_t cost;     /* time that the interpreter takes to make one */
+    uint64_t retry;    /* no checkpoint before this time, after a failure; 0: any time */
+    uint64_t pause;    /* the pause that follows the next failure */
+    Reason trouble;    /* why the newest state has no checkpoint; empty: there was no time for one */
 } Policy;
 
 typedef enum RecoveryStep {
@@ -48,18 +48,18 @@ typedef struct Recovery {
     bool wanted;      /* someone asked for `next`; after it comes the branch's own line */
     bool fresh;       /* `next` is the birth checkpoint: the branch begins anew, and no record tells of it */
 
-    uint64_t end;   /* the whole is given up at this time */
+    uint64_t end;   /* the recovery is given up at this time */
     int ended;      /* processes that ended with the interpreter */
     Reason trouble; /* why the checkpoint that was tried last did not do */
 
     /* The copy that is made, or was made last. */
     uint64_t restore;         /* the message that asks for it has this id */
-    uint64_t number;          /* of its checkpoint */
+    uint64_t number;          /* the number of its checkpoint */
     uint64_t execution_count; /* the last call whose effects are in it */
     uint64_t lost_calls;      /* calls of the branch whose effects are not in it */
     Checkpoint *from;         /* its checkpoint; where that has gone meanwhile, the one before */
     bool gone;                /* its checkpoint has gone meanwhile */
-    uint64_t calls;           /* between `from` and the copy's state */
+    uint64_t calls;           /* calls between `from` and the state of the copy */
 } Recovery;
 
 /* What the next turn of the loop does to the interpreter. */
@@ -74,26 +74,26 @@ struct Branch {
     Branches *set;
     uint64_t number;
     Interpreter interpreter;
-    LoopTimer start; /* set while the interpreter is to get ready */
-    Reason failure;  /* why there is none */
+    LoopTimer start; /* set while the interpreter starts */
+    Reason failure;  /* why there is no interpreter */
 
     uint64_t epoch;
-    uint64_t execution_count; /* of the last call, whatever became of its effects */
-    Checkpoint *base;         /* the live state came from there; NULL: from a fresh interpreter */
-    uint64_t calls;           /* that ran on it since then */
-    uint64_t state_count;     /* the execution count of the last of those */
+    uint64_t execution_count; /* the number of the last call, whatever became of its effects */
+    Checkpoint *base;         /* the checkpoint that the live state comes from; NULL: a fresh interpreter */
+    uint64_t calls;           /* calls that ran on `base` since then */
+    uint64_t state_count;     /* the number of the last of those calls */
 
-    Checkpoint *taking; /* the interpreter has yet to say that it has made it */
-    uint64_t asked;     /* clock_now() when it was asked */
+    Checkpoint *taking; /* the checkpoint that the interpreter is making */
+    uint64_t asked;     /* clock_now() when the interpreter was asked for it */
     Policy policy;
 
     Recovery recovery;
     Doom doom;
-    Reason fault;         /* with DOOM_FAULT */
-    bool newborn;         /* to be copied from a checkpoint for the first time */
+    Reason fault;         /* what the interpreter did, with DOOM_FAULT */
+    bool newborn;         /* the branch has no state yet: its first copy is to be made */
     bool outdated;        /* the interpreter has yet to be told of the session's environment */
-    bool occupied;        /* by a call that runs, or has ended and waits for what becomes of the variables */
-    unsigned idle_losses; /* of the interpreter since a call ended by itself */
+    bool occupied;        /* a call runs on it, or has ended and waits for what becomes of the variables */
+    unsigned idle_losses; /* how often the interpreter was lost since a call ended by itself */
     Fate untold;          /* what became of the variables since the last record */
 
     bool reset_waits; /* an order waits for the new interpreter (order/reset.c) */
@@ -102,7 +102,7 @@ struct Branch {
 
 /* What others hear of branches, and do for them. */
 typedef struct BranchEvents {
-    /* Something has happened that others may wait for: each takes its next step before the loop waits. */
+    /* Something has happened that others may wait for. Each takes its next step before the loop waits. */
     void (*changed)(Branches *set);
     /* Whether a call or an order is under way, of any branch. */
     bool (*is_busy)(const Branches *set);
@@ -128,7 +128,7 @@ typedef struct BranchEvents {
     void (*gone)(Branches *set, const Checkpoint *checkpoint, const char *why);
 } BranchEvents;
 
-/* All of them, that of the session itself first, and what they share. */
+/* All branches, that of the session itself first, and what they share. */
 struct Branches {
     Loop *loop;
     const Options *options;
@@ -137,17 +137,18 @@ struct Branches {
     size_t count;
     Checkpoints checkpoints;
     CheckpointMode mode;
-    Environment environment;  /* of interpreters that are started from now on */
-    bool environment_changed; /* since it was first known: a copy of the birth checkpoint is to be told */
-    uint64_t memory;          /* of the sandbox, bytes; 0: unlimited */
+    Environment environment; /* of interpreters that are started from now on */
+    bool
+        environment_changed; /* since it was first known: a copy of the birth checkpoint has yet to be told */
+    uint64_t memory;         /* of the sandbox, bytes; 0: unlimited */
 };
 
 /* branches.c */
 
 void branches_init(Branches *set, Loop *loop, const Options *options, const BranchEvents *events);
-void branches_deinit(Branches *set); /* their processes have been ended */
+void branches_deinit(Branches *set); /* the processes have been ended before */
 
-/* For interpreters that are started from now on. The environment is taken. */
+/* Sets the environment of interpreters that are started from now on. It is taken. */
 void branches_set_environment(Branches *set, Environment *environment);
 
 Branch *branches_find(const Branches *set, uint64_t number); /* NULL when there is none */
@@ -156,7 +157,8 @@ bool branches_are_busy(const Branches *set);
 
 /* Reaps the children that have ended, and takes what follows from that. */
 void branches_reap(Branches *set);
-/* Takes what has happened since the last time and could not be dealt with where it was noticed. */
+/* Deals with what was noticed where it could not be dealt with: ended processes, doomed interpreters, failed
+ * steps of a recovery. */
 void branches_sweep(Branches *set);
 /* Ends every process below. */
 void branches_end_all(Branches *set);
@@ -167,7 +169,7 @@ void branches_end_all(Branches *set);
 Branch *branch_new(Branches *set, uint64_t number);
 /* A branch that is to be a copy of `from`, or of a checkpoint of that. */
 Branch *branch_new_from(const Branch *from, uint64_t number);
-/* Its processes have been ended. */
+/* Frees a branch whose processes have been ended. */
 Branch *branch_free(Branch *branch);
 /* Ends its processes and its automatic checkpoints, and frees it. */
 void branch_end(Branch *branch);
@@ -178,21 +180,21 @@ bool branch_is_recovering(const Branch *branch);
 /* Whether `base` is a checkpoint, perhaps a pending one, of exactly the live state. */
 bool branch_is_exact(const Branch *branch);
 
-/* An interpreter with nothing in it: a copy of the birth checkpoint or, without that, a new process. 0 or a
- * negative errno, then branch->failure says why. */
+/* Starts an interpreter with nothing in it: a copy of the birth checkpoint or, without one, a new process. 0
+ * or a negative errno; branch->failure then says why. */
 int branch_start(Branch *branch);
-int branch_spawn(Branch *branch); /* the new process */
+int branch_spawn(Branch *branch); /* always a new process */
 
-/* A call runs on it from now on; it counts as that one. */
+/* A call begins to run on the branch. `execution_count` is its number. */
 void branch_occupy(Branch *branch, uint64_t execution_count, uint64_t now);
 /* The interpreter says that the call has ended by itself. */
 void branch_executed(Branch *branch, double cpu, bool spawned);
 /* The call has ended, at `now`, after it ran for `busy` nanoseconds. */
 void branch_call_ended(Branch *branch, uint64_t busy, uint64_t now);
-/* What became of the variables has been told: the call is over. */
+/* The call is over: its record tells what became of the variables. */
 void branch_vacate(Branch *branch);
 
-/* It becomes `of`, which ends, and keeps its interpreter. */
+/* The branch takes the number and the place of `of`, which ends. It keeps its interpreter. */
 void branch_take_place(Branch *branch, Branch *of);
 
 /* Where the branch would go back to now. */
@@ -206,37 +208,38 @@ int branch_freeze(Branch *branch, CheckpointKind kind, const char *name, Reason 
 
 /* policy.c */
 
-/* A call has ended, or the interpreter is ready: there may be something to keep once it is quiet. */
+/* A call has ended, or the interpreter is ready. A checkpoint may be worth while once the branch is quiet. */
 void policy_on_quiet(Branch *branch, uint64_t now);
-/* Why the newest state has no checkpoint; empty when it just did not come to it. */
+/* Writes why the newest state has no checkpoint; nothing when there was no time for one. */
 void policy_why_none(const Branch *branch, Reason ret);
 
 /* recovery.c */
 
-/* Ends the interpreter, which has ended or is to, with all that it left, and goes back. `fault`: as with
+/* Ends what is left of the interpreter and of its processes, and goes back. `fault`: as with
  * BranchEvents.lost. */
 void branch_lose(Branch *branch, const char *fault);
 
-/* Before the loop waits again the interpreter is ended: for a fault of it, or to undo the call that has just
- * ended. */
+/* The interpreter is ended before the loop waits again: for a fault of its own, or to undo the call that has
+ * just ended. */
 void branch_doom(Branch *branch, const char *fault);
 void branch_undo(Branch *branch);
 
-/* Its live state is that of the birth checkpoint, if there is one: which protects it as others do, unless
- * there are to be none. */
+/* The live state is that of the birth checkpoint, if there is one. That checkpoint protects it as others do,
+ * except where checkpoints are off. */
 void branch_stand_on_birth(Branch *branch);
 
-/* It begins to be a session: what happened to it while it was nobody's is nobody's business. */
+/* The branch becomes a session. Losses and recoveries of the spare that it was are forgotten. */
 void branch_forget_past(Branch *branch);
 
-/* Replaces the live state by that of `checkpoint`, or else by the newest that can be had. */
+/* Replaces the live state by that of `checkpoint`. Where that fails, or it is NULL, by that of the newest
+ * checkpoint of its line. */
 void branch_go_back(Branch *branch, Checkpoint *checkpoint);
 
-/* Forgets every checkpoint of its line: a fresh interpreter follows. */
+/* Forgets every checkpoint of its line, because a fresh interpreter follows. */
 void branch_forget_line(Branch *branch);
 
-/* Ends the interpreter, and all processes that belong to no other branch or checkpoint. How many there were.
- */
+/* Ends the interpreter, and all processes that belong to no other branch or checkpoint. Returns how many
+ * there were. */
 int branch_end_processes(Branch *branch);
 
 DEFINE_CLEANUP(Branch *, branch_free);

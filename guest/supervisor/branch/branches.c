@@ -9,7 +9,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
-/* Where processes are born faster than a walk can end them it is given up after this. */
+/* A purge is given up after this, where processes are born faster than a walk can end them. */
 #define PURGE_LIMIT (300 * NSEC_PER_MSEC)
 
 /* Processes that do not die within this are stuck in the kernel; the reply cannot wait for them. */
@@ -82,7 +82,8 @@ void branches_end_all(Branches *set)
 }
 
 typedef struct Spared {
-    pid_t alone[LIMIT_CHECKPOINTS + LIMIT_BRANCHES + 3]; /* with the pending ones and that of the birth */
+    pid_t alone[LIMIT_CHECKPOINTS + LIMIT_BRANCHES +
+                3]; /* checkpoints, the pending ones and that of the birth included */
     pid_t families[LIMIT_BRANCHES + 1];
     ProcessesKeep keep;
 } Spared;
@@ -117,7 +118,7 @@ void branches_settle_copies(Branches *set, uint64_t limit)
     }
 }
 
-/* Nobody knew the processes of copies that were in the making: they have been ended with the others. */
+/* Copies in the making have been ended with the others, as nobody knew their processes. */
 static void copy_again(Branches *set, const Branch *except)
 {
     Branch *branch;
@@ -195,7 +196,7 @@ static void on_kept(Checkpoints *checkpoints, Checkpoint *checkpoint)
     branches_changed(set);
 }
 
-/* What was asked for may have been given up since: then nobody waits for it. */
+/* A copy may have been given up since it was asked for. Then nobody waits for it. */
 static void on_refused(Checkpoints *checkpoints, Checkpoint *checkpoint, uint64_t id, const char *why)
 {
     Branch *branch;

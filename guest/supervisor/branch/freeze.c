@@ -7,7 +7,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
-/* It stands for the live state from now on; should it fail, dropping it puts everything back. */
+/* The checkpoint stands for the live state from now on. Should it fail, dropping it puts everything back. */
 static void enter_tree(Branch *branch, Checkpoint *checkpoint)
 {
     checkpoint->branch = branch->number;
@@ -77,7 +77,7 @@ void branch_on_kept(Branch *branch, Checkpoint *checkpoint)
     checkpoints_make_room(set, checkpoint, checkpoint->kind == CHECKPOINT_BY_HAND);
 }
 
-/* Its state is now counted from the checkpoint before it. */
+/* Counts the branch's state from the checkpoint before the one that goes. */
 static void lose_base(Branch *branch, const Checkpoint *checkpoint, const char *why)
 {
     bool failed = checkpoint_is_pending(checkpoint) && checkpoint->branch == branch->number;

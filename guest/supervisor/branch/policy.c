@@ -6,22 +6,22 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
-/* Who lets this much time pass between calls has every state kept. */
+/* The pause between calls after which a state is kept. */
 #define QUIET (2 * NSEC_PER_MSEC)
 
-/* While something else is to do. */
+/* The delay while something else is to do. */
 #define LATER (50 * NSEC_PER_MSEC)
 
-/* Where calls follow each other without a pause checkpoints take at most one part in so many of the time:
- * fewer where a call takes less than a checkpoint, of which many would have to wait for one. */
+/* The share of the time that checkpoints may take where calls follow each other without a pause: one part in
+ * so many. It is smaller where calls are shorter than a checkpoint, as many of them would wait for one. */
 #define BUSY_RATIO       40u
 #define BUSY_RATIO_SHORT 100u
 
-/* What a fatal call takes with it is at most this, whichever is more, whatever a checkpoint costs. */
+/* The bound on what a fatal call takes with it, whichever is more, whatever a checkpoint costs. */
 #define LOST_CALLS 5u
 #define LOST_TIME  (50 * NSEC_PER_MSEC)
 
-/* What the first one is taken to cost. */
+/* The first checkpoint is taken to cost this. */
 #define COST_UNKNOWN NSEC_PER_MSEC
 
 #define PAUSE_MINIMUM NSEC_PER_SEC
@@ -32,7 +32,7 @@ static CheckpointMode mode_of(const Branch *branch)
     return branch->set->mode;
 }
 
-/* Whether one would be worth while and could be had. */
+/* Whether a checkpoint would be worth while and could be had. */
 static bool may_take(const Branch *branch, uint64_t now)
 {
     return mode_of(branch) != CHECKPOINT_OFF && branch_is_ready(branch) && !branch_is_exact(branch) &&
@@ -107,7 +107,7 @@ static bool is_bound_reached(const Branch *branch)
 
 void policy_on_run(Branch *branch, uint64_t now)
 {
-    /* Without any there would be nothing to go back to, however short the time. */
+    /* Without a base there is nothing to go back to, however short the time. */
     bool due = mode_of(branch) == CHECKPOINT_ALWAYS || !branch->base || branch->policy.exposed ||
                is_bound_reached(branch) || is_worth_its_cost(branch);
 

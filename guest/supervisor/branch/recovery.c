@@ -13,10 +13,10 @@
 /* A checkpoint that was asked for before the interpreter was lost exists after this, or does not. */
 #define SETTLE_LIMIT (200 * NSEC_PER_MSEC)
 
-/* After so many losses in a row while no call ran a checkpoint is not to blame for a single bad moment. */
+/* After so many losses in a row while no call ran, the checkpoint is to blame, and no single bad moment. */
 #define IDLE_LOSSES_MAXIMUM 3u
 
-/* For all that is tried: a call is to be answered soon after its deadline. */
+/* The limit of all attempts together, as a call is answered soon after its deadline. */
 #define RECOVERY_LIMIT (5 * NSEC_PER_SEC)
 
 int branch_end_processes(Branch *branch)
@@ -26,7 +26,7 @@ int branch_end_processes(Branch *branch)
     loop_timer_cancel(&branch->start);
     if (!interpreter_is_alive(&branch->interpreter))
         return 0;
-    /* Of a copy that is still in the making nobody knows the process: it could not be spared. */
+    /* Nobody knows the process of a copy in the making: it could not be spared. */
     checkpoints_settle(&set->checkpoints, SETTLE_LIMIT);
     checkpoints_drop_pending(&set->checkpoints, "the interpreter ended before its copy was ready");
     branches_settle_copies(set, SETTLE_LIMIT);
@@ -57,7 +57,7 @@ static void finish(Branch *branch, Fate *fate)
     branches_changed(set);
 }
 
-/* Calls whose effects are gone when the branch goes back to `checkpoint`, of its own line. */
+/* Counts the calls whose effects are gone when the branch goes back to `checkpoint`, of its own line. */
 static uint64_t count_calls_since(const Branch *branch, const Checkpoint *checkpoint)
 {
     uint64_t calls = branch->calls;
@@ -67,7 +67,7 @@ static uint64_t count_calls_since(const Branch *branch, const Checkpoint *checkp
     return calls;
 }
 
-/* Why there was nothing newer. */
+/* Writes why no later state could be had. */
 static void explain(const Branch *branch, Reason ret)
 {
     if (branch->recovery.trouble[0])
@@ -121,7 +121,7 @@ void recovery_ready(Branch *branch, Notes *notes)
     branch->base = recovery->from;
     branch->calls = recovery->calls;
     branch->state_count = recovery->execution_count;
-    /* A checkpoint of another branch may be of a later call: in one line no number means two of them. */
+    /* A checkpoint of another branch may be of a later call. No number of a line means two calls. */
     branch->execution_count = MAX(branch->execution_count, recovery->execution_count);
     finish(branch, &fate);
     if (recovery->gone)
@@ -179,7 +179,7 @@ void recovery_copy_again(Branch *branch)
     branches_changed(branch->set);
 }
 
-/* A copy that is being made may yet come. */
+/* A copy in the making may yet come, although its checkpoint goes. */
 void recovery_on_gone(Branch *branch, Checkpoint *checkpoint, const char *why)
 {
     Recovery *recovery = &branch->recovery;
@@ -219,7 +219,7 @@ static int copy_next(Branch *branch)
     return branch_copy(branch, checkpoint);
 }
 
-/* Its process may have ended without that having been seen. */
+/* The checkpoint's process may have ended without anyone having seen it. */
 static void copy_failed(Branch *branch, int error)
 {
     Checkpoint *checkpoint = branch->recovery.from;
@@ -270,7 +270,7 @@ static void prepare(Branch *branch, Checkpoint *wanted)
     branch->doom = DOOM_NONE;
 }
 
-/* Why it ended before it was ready: its own complaint, if it made one, or how it ended. */
+/* Writes why an interpreter ended before it was ready: its own complaint, if it made one, or how it ended. */
 static void describe_end(Reason ret, const Interpreter *interpreter, const char *fault)
 {
     const Buf *complaint = &interpreter->complaint;
@@ -321,7 +321,7 @@ void branch_lose(Branch *branch, const char *fault)
 
 void branch_go_back(Branch *branch, Checkpoint *checkpoint)
 {
-    /* First, so that it is known should the checkpoint go. */
+    /* First, so that the recovery hears of it should the checkpoint go. */
     prepare(branch, checkpoint);
     branch->recovery.ended = branch_end_processes(branch);
     advance(branch);

@@ -8,7 +8,7 @@ typedef struct Ask {
     List link;
     uint64_t number;
     bool sent;
-    Buf envelope; /* the message to the controller */
+    Buf envelope; /* the encoded message to the controller */
 } Ask;
 
 static Ask *ask_free(Ask *ask)
@@ -43,7 +43,7 @@ void asks_deinit(Asks *asks)
     asks->mode = ASK_NOBODY;
 }
 
-/* What may be asked: `tool` alone has something with it. */
+/* The kinds of questions. `tool` alone has a payload. */
 static const struct {
     const char *kind;
     bool payload;
@@ -149,7 +149,7 @@ bool asks_take(Asks *asks, uint64_t number)
 
 bool asks_unsent(const Asks *asks)
 {
-    /* They are sent in order: the last one tells. */
+    /* Questions are sent in order: the last one tells. */
     return asks->count > 0 && !list_entry(asks->waiting.prev, Ask, link)->sent;
 }
 

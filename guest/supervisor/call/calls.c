@@ -56,7 +56,7 @@ static int take_shelter(Cell *cell, Reason why)
     return branch_freeze(branch, CHECKPOINT_AUTOMATIC, "", why);
 }
 
-/* Everything that it waited for is there. */
+/* Begins a call for which everything is there. */
 static void begin(Cell *cell)
 {
     Branch *branch = cell->branch;

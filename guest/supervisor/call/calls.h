@@ -17,8 +17,7 @@ typedef struct Calls {
     CellLimits limits;
     Cell *cell; /* NULL: no call runs or waits */
 
-    /* The last `executed`. A controller that is new gets it too, until the next call shows that it has been
-     * received. */
+    /* The last `executed`. Every new controller gets it, until the next call shows that it has arrived. */
     Buf record;
 } Calls;
 
@@ -28,20 +27,20 @@ void calls_deinit(Calls *calls);
 
 /* From the controller */
 
-/* 0: a record with that id will follow. -EPROTO with a Problem: it was not taken. */
+/* 0: a record with that id follows. -EPROTO with a Problem: the call is refused. */
 int calls_execute(Calls *calls, uint64_t id, const MsgExecute *asked, Problem *problem);
 void calls_interrupt(Calls *calls);
 void calls_credit(Calls *calls, uint64_t id, uint64_t count);
-/* -EPROTO with a Problem when it is no answer; one that nobody waits for is none either, and no error. */
+/* -EPROTO with a Problem: the message is no answer. An answer that nobody waits for is ignored. */
 int calls_answer(Calls *calls, const Message *message, Problem *problem);
 
-/* A controller that is new is told what the last one may not have been told. */
+/* Tells a new controller what the last one may have missed: the record, the questions. */
 void calls_tell_again(Calls *calls);
 void calls_on_controller_lost(Calls *calls);
 
 /* From the branches, as BranchEvents has them */
 
-void calls_advance(Calls *calls); /* what the call waits for may be there */
+void calls_advance(Calls *calls); /* the call begins, if what it waits for is there */
 int calls_on_message(Calls *calls, Branch *branch, const Message *message, Problem *problem);
 void calls_on_output(Calls *calls, Branch *branch, unsigned stream, const uint8_t *bytes, size_t n);
 void calls_on_start_failed(Calls *calls, Branch *branch, const char *why);
@@ -52,5 +51,5 @@ bool calls_on_settled(Calls *calls, Branch *branch, Fate *fate);
 
 /* The branch's call, if there is one, ends with its branch. */
 void calls_end_closed(Calls *calls, Branch *branch);
-/* It ends as one that was interrupted: the branch's processes have been ended. */
+/* The branch's call ends as one that was interrupted. The processes have been ended before. */
 void calls_end_reset(Calls *calls, Branch *branch);

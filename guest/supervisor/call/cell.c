@@ -4,8 +4,9 @@
 
 #include "guest/channel.h"
 
-/* Kept back while the cell runs, so that what pipes and rings hold at its end can still be sent: twice as
- * much as an event takes, in three of them where they follow each other. */
+/* Credit that is kept back while the cell runs, so that what pipes and rings hold at its end can still be
+ * sent. For each stream that is twice what an event takes, and up to three events where they follow each
+ * other. */
 #define CREDIT_RESERVE (3 * STREAMS)
 
 static AskMode ask_mode(Text word)

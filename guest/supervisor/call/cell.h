@@ -23,17 +23,17 @@ typedef struct Cell {
     Branch *branch;
     CellStep step;
     uint64_t id;
-    uint64_t branch_number; /* as it was when the call came */
+    uint64_t branch_number; /* of the branch when the call came */
     uint64_t execution_count;
     uint64_t code_hash;
     char run_id[LIMIT_RUN_ID + 1];
     double timeout;
     bool stream;
-    bool attended;  /* whoever asked for the stream is there to take it */
-    bool undo;      /* if it does not end well nothing of it is to stay in the variables */
-    bool sheltered; /* a checkpoint was asked for, for this cell's sake */
+    bool attended;  /* a controller takes the stream that was asked for */
+    bool undo;      /* unless the call ends well, nothing of it stays in the variables */
+    bool sheltered; /* a checkpoint was asked for, for the sake of this cell */
     unsigned credit;
-    Buf request;      /* what the interpreter is to be sent */
+    Buf request;      /* what the interpreter is sent */
     uint64_t started; /* clock_now() when it began */
     double duration;  /* seconds, once it has ended */
     Ladder ladder;
@@ -41,7 +41,7 @@ typedef struct Cell {
     Displays displays;
     Asks asks;
     Outcome outcome;
-    Buf words; /* that `outcome` points to, when it has to wait */
+    Buf words; /* the texts of `outcome`, where it has to wait */
     Protection protection;
 } Cell;
 
@@ -55,18 +55,19 @@ Cell *cell_new(Branch *branch, uint64_t id, const MsgExecute *asked, uint64_t ex
                const CellLimits *limits);
 Cell *cell_free(Cell *cell);
 
-/* What the cell wrote to stream 1 or 2: kept, counted, and sent as an event if there is credit for it. */
+/* The cell has written to stream 1 or 2. That is kept, counted, and sent as an event where there is credit.
+ */
 void cell_output(Cell *cell, Link *link, unsigned stream, const uint8_t *bytes, size_t n);
 
-/* A display that came while it runs: kept, and sent as an event. */
+/* The cell shows something. That is kept, and sent as an event. */
 void cell_display(Cell *cell, Link *link, const MsgDisplay *display);
 
-/* The controller is gone: events and credit that were under way are lost. The next one's first credit
+/* The controller is gone, and with it events and credit that were under way. The first credit of the next one
  * resumes. */
 void cell_unattended(Cell *cell);
 void cell_credit(Cell *cell, uint64_t count);
 
-/* Whether its pipes are to be read now. If not, nobody takes the output and the writer is to wait. */
+/* Whether the pipes are read now. Where nobody takes the output the writer waits. */
 bool cell_takes_output(const Cell *cell);
 
 /* record.c */

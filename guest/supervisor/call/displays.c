@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* All displays of a call travel in one message beside other fields, which must pass wire_check at its
- * receiver and at the client: these leave room for the rest and for the maps around an entry. */
+/* The limits of all displays of a call together. They travel in one message, which must pass wire_check at
+ * its receiver and at the client: there is room left for the other fields and for the maps around an entry.
+ */
 #define NODES_MAXIMUM (LIMIT_NODES / 2)
 #define DEPTH_MAXIMUM (LIMIT_DEPTH / 2)
 #define KEYS_MAXIMUM  (LIMIT_KEYS / 2)
@@ -16,7 +17,7 @@
 typedef struct DisplayEntry {
     List link;
     char *display_id; /* NULL: none */
-    Buf encoded;      /* the map of the record */
+    Buf encoded;      /* its map in the record */
     size_t nodes;
 } DisplayEntry;
 
@@ -37,7 +38,7 @@ void displays_init(Displays *displays)
     list_init(&displays->entries);
 }
 
-/* What was dropped stays told: it is not there to be taken back. */
+/* The count of dropped displays stays: they cannot be taken back. */
 static void displays_clear(Displays *displays)
 {
     size_t dropped = displays->dropped;
@@ -60,7 +61,7 @@ static bool is_clearing(const MsgDisplay *display)
     return display->update && !display->display_id.data;
 }
 
-/* Whether it is to wait for something new to be shown. */
+/* Whether the clearing waits for something new to be shown. */
 static bool waits(const MsgDisplay *display)
 {
     const msgpack_object_map *metadata = display->metadata.map;
@@ -68,7 +69,7 @@ static bool waits(const MsgDisplay *display)
     return metadata && metadata->size > 0 && metadata->ptr[0].val.via.boolean;
 }
 
-/* It is sent on as it is, whatever the limits. */
+/* A plain clearing is sent on as it is, whatever the limits. */
 static bool is_plain_clearing(const MsgDisplay *display)
 {
     const msgpack_object_map *metadata = display->metadata.map;

@@ -7,7 +7,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
-/* How long a record waits to learn whether a checkpoint that is in the making exists. */
+/* The time that a record waits to learn whether a checkpoint in the making exists. */
 #define SETTLE_LIMIT (200 * NSEC_PER_MSEC)
 
 void call_send_record(Calls *calls)
@@ -18,7 +18,7 @@ void call_send_record(Calls *calls)
         log_error("no memory to send a record", "bytes=%zu", record->size);
 }
 
-/* What the call ran under: the newest checkpoint counts once it is certain that it exists. */
+/* Notes what the call ran under. The newest checkpoint counts once it is certain that it exists. */
 static void note_protection(Cell *cell)
 {
     Branch *branch = cell->branch;
@@ -41,7 +41,7 @@ void call_ended(Cell *cell)
     note_protection(cell);
 }
 
-/* What was there at the call's end and could not be gone back to had protected nothing. */
+/* A checkpoint that was there at the call's end, and could not be gone back to, protected nothing. */
 static void correct_protection(Protection *protection, const Fate *fate)
 {
     if (fate->state != STATE_LOST || !protection->exists)

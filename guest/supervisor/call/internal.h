@@ -17,11 +17,11 @@ void call_send_asks(Calls *calls);
 /* ended.c */
 
 void call_send_record(Calls *calls);
-/* It has ended in a way that the caller has written to the cell's outcome. */
+/* The call has ended. The caller has written to the cell's outcome how. */
 void call_ended(Cell *cell);
-/* What became of the variables is certain: the record is sent. Takes what is in `fate`. */
+/* Sends the record, as it is certain what became of the variables. Takes what is in `fate`. */
 void call_finish(Calls *calls, Fate *fate);
-/* Both: the variables are what they were, or what the call made of them. */
+/* Does both. The variables are what they were, or what the call made of them. */
 void call_finish_kept(Calls *calls);
-/* It cannot be run. */
+/* Ends a call that cannot be run. */
 void call_abandon(Calls *calls, const char *name, const char *what, const char *why);

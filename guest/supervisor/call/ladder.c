@@ -54,7 +54,7 @@ void ladder_pause(Ladder *ladder)
     now = clock_now();
     ladder->left = ladder->timer.due > now ? ladder->timer.due - now : 0;
     ladder->paused = true;
-    /* Not cancelled: it keeps its memory. */
+    /* The timer is not cancelled, so that it keeps its memory. */
     loop_timer_set(ladder->loop, &ladder->timer, UINT64_MAX, on_due);
 }
 

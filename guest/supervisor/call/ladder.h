@@ -23,7 +23,7 @@ struct Ladder {
     LoopTimer timer;
     LadderStep step; /* the last one taken */
     LadderCause cause;
-    uint64_t begun; /* when the first SIGINT went */
+    uint64_t begun; /* when the first SIGINT was sent */
     bool paused;
     uint64_t left; /* nanoseconds until the deadline, while paused */
     void (*on_step)(Ladder *ladder, LadderStep step);
@@ -32,10 +32,11 @@ struct Ladder {
 /* Waits for the deadline. 0 or -ENOMEM. */
 int ladder_begin(Ladder *ladder, Loop *loop, uint64_t deadline, void (*on_step)(Ladder *, LadderStep));
 
-/* Takes the first step now, unless it has been taken. */
+/* Takes the first step now, unless it has been taken before. */
 void ladder_interrupt(Ladder *ladder);
 
-/* Between these the deadline comes no nearer; an interrupt, and what follows on either, is not held up. */
+/* Between these two the deadline comes no nearer. An interrupt is not held up, nor the steps after the first.
+ */
 void ladder_pause(Ladder *ladder);
 void ladder_resume(Ladder *ladder);
 

@@ -11,7 +11,7 @@ static void outcome_begin(Outcome *outcome, const char *status)
     *outcome = (Outcome){.status = status, .exit_code = -1};
 }
 
-/* An error that Python did not report: its message is what was written to outcome->message. */
+/* Sets an error that Python did not report. The message is what was written to outcome->message. */
 static void set_error(Outcome *outcome, const char *name)
 {
     words_make_text(outcome->message);
@@ -52,7 +52,7 @@ static void move_text(Text *text, const Outcome *outcome, Buf *into)
 
     if (!text->data || text->data == outcome->message)
         return;
-    buf_append(into, text->data, text->size); /* there is room: it does not move */
+    buf_append(into, text->data, text->size); /* there is room, so `into` does not move */
     text->data = at;
 }
 

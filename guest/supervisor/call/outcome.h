@@ -12,7 +12,7 @@ typedef struct Outcome {
     const char *status;
     Text result;
     MsgPythonError error; /* may point into `message`; without a name there is none */
-    bool has_changed;     /* something that is still true: */
+    bool has_changed;     /* the call changed names, and they still are what it made of them */
     MsgChanged changed;
     int exit_code; /* -1: did not exit */
     int signal;    /* 0: no signal */
@@ -22,29 +22,29 @@ typedef struct Outcome {
     char message[1536];
 } Outcome;
 
-/* The cell came to its end by itself, in time or after it was asked. Points to what `executed` points to. */
+/* The cell came to its end by itself, in time or after a SIGINT. *ret points to what `executed` points to. */
 void outcome_finished(Outcome *ret, const MsgCellExecuted *executed, LadderCause cause, double timeout);
 
-/* Its texts outlive the message they came in: copied to `into`, which is empty before. What the cell changed
- * is forgotten. 0 or -ENOMEM. */
+/* Copies the texts to `into`, which is empty before, so that they outlive their message. Changed names are
+ * forgotten. 0 or -ENOMEM. */
 int outcome_own(Outcome *outcome, Buf *into);
 
-/* The interpreter is gone. */
+/* How the interpreter was lost. */
 typedef struct Loss {
-    LadderCause killed; /* we killed it, for that reason; otherwise none */
-    bool reset;         /* with an interrupt: the session is being reset */
-    const char *fault;  /* we killed it because of this; otherwise NULL */
-    int status;         /* as from waitpid, where we did not kill it */
+    LadderCause killed; /* why the call was killed; LADDER_CAUSE_NONE: it was not */
+    bool reset;         /* with LADDER_CAUSE_INTERRUPT: by a reset */
+    const char *fault;  /* what broke the protocol; NULL: nothing did */
+    int status;         /* as from waitpid, where neither holds */
     double timeout;     /* of the call, seconds */
 } Loss;
 
 void outcome_lost(Outcome *ret, const Loss *loss);
 
-/* It could not be run: `name` and the sentence say why. */
+/* The call could not be run. `name` and the sentence say why. */
 void outcome_failed(Outcome *ret, const char *name, const char *what, const char *why);
 
-/* It was interrupted before it began. */
+/* The call was interrupted before it began. */
 void outcome_never_begun(Outcome *ret);
 
-/* The last step, when it is certain: completes the message. */
+/* Completes the message with what became of the variables. */
 void outcome_settle(Outcome *outcome, const Fate *fate);

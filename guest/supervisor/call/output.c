@@ -96,7 +96,7 @@ static void spill_begin(Output *output)
         output->spill_failed = true;
         return;
     }
-    /* A name that is already there may be a trap: it goes, and only a new file will do. */
+    /* A file that is already there may be a trap. It goes, and only a new one will do. */
     write_file_name(name, &output->name);
     unlinkat(output->spill->directory, name, 0);
     output->spill_fd =
@@ -124,7 +124,7 @@ void output_write(Output *output, const uint8_t *bytes, size_t n)
         spill_write(output, bytes + kept, n - kept);
 }
 
-/* The size without a character at the end whose last bytes are missing. */
+/* The size without an incomplete character at the end. */
 static size_t complete_size(const uint8_t *bytes, size_t size)
 {
     for (size_t back = 1; back <= MIN(size, 3u); back++) {
@@ -139,7 +139,7 @@ static size_t complete_size(const uint8_t *bytes, size_t size)
     return size;
 }
 
-/* The size of valid UTF-8 cut at `limit`, which is inside it, no character cut in two. */
+/* The size, at most `limit`, at which valid UTF-8 can be cut. */
 static size_t cut_size(const uint8_t *text, size_t limit)
 {
     while (limit > 0 && (text[limit] & 0xC0) == 0x80)
@@ -152,7 +152,7 @@ int output_text(Output *output, Buf *text)
     size_t start = text->size;
     size_t size = output->kept.size;
 
-    /* With more to come the last character kept may be incomplete; alone it would decode to U+FFFD. */
+    /* The last character kept may be incomplete when more was written. Alone it would decode to U+FFFD. */
     if (output->total > size)
         size = complete_size(buf_head(&output->kept), size);
 

@@ -4,7 +4,7 @@
 #include "guest/supervisor/call/cell.h"
 #include "guest/supervisor/checkpoint/checkpoint.h"
 
-/* What the record points to besides the cell. */
+/* The texts that the record points to and the cell does not have. */
 typedef struct Texts {
     CheckpointId checkpoint;
     Buf streams[STREAMS];

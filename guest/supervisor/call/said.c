@@ -4,7 +4,8 @@
 
 #include "guest/supervisor/call/internal.h"
 
-/* More than the answers to all questions that may wait: who does not read them is not waiting for them. */
+/* The bytes of unread answers after which an interpreter is not waiting for them: more than all questions may
+ * have. */
 #define UNREAD_MAXIMUM ((LIMIT_ASKS + 1) * LIMIT_ASK)
 
 static bool is_of_call(const Cell *cell, const Message *message)
@@ -19,7 +20,7 @@ void calls_on_output(Calls *calls, Branch *branch, unsigned stream, const uint8_
     Cell *cell = call_of(calls, branch);
 
     if (!cell || cell->step != CELL_RUNS)
-        return; /* written after its cell had ended: belongs to no call */
+        return; /* written after the cell had ended: part of no call */
     cell_output(cell, calls->link, stream, bytes, n);
     if (!cell_takes_output(cell))
         call_update_flow(calls, branch);
@@ -40,7 +41,7 @@ static int on_display(Calls *calls, Cell *cell, const Message *message, Problem 
 
 /* Questions */
 
-/* 0, or negative with a Problem: it is not to be spoken to any more. */
+/* Sends an answer to the interpreter. Negative with a Problem: it is not spoken to any more. */
 static int answer(Interpreter *interpreter, uint64_t id, const MsgAnswer *answer, Problem *problem)
 {
     Buf frame _cleanup_(buf_deinit) = BUF_NULL;
@@ -65,7 +66,8 @@ static void update_deadline(Cell *cell)
         ladder_resume(&cell->ladder);
 }
 
-/* What was written before a question comes before it; as long as that cannot be sent, the question waits. */
+/* Output that was written before a question is sent before it. As long as that cannot be sent, the question
+ * waits. */
 void call_send_asks(Calls *calls)
 {
     Cell *cell = calls->cell;
@@ -115,7 +117,7 @@ int calls_answer(Calls *calls, const Message *message, Problem *problem)
 
 /* The end */
 
-/* What it did is to be undone. */
+/* Ends a call whose effects are undone. */
 static void end_undone(Cell *cell)
 {
     /* Without memory its words are lost, not the rest. */

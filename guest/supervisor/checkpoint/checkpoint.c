@@ -13,10 +13,10 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
-/* The interpreter makes the copy before it does anything else; one that takes longer does not come. */
+/* The interpreter makes the copy before it does anything else. A copy that takes longer does not come. */
 #define PENDING_LIMIT (5 * NSEC_PER_SEC)
 
-/* It has nothing to say but one or two short words. */
+/* A copy has nothing to say but one or two short words. */
 #define MESSAGE_MAXIMUM 4096u
 
 #define NEVER_READY "the copy of the interpreter ended before it was ready"
@@ -98,7 +98,7 @@ int checkpoint_new(Checkpoint **ret, Checkpoints *set, CheckpointKind kind, int 
     return 0;
 }
 
-/* The children of one that goes become its parent's. */
+/* Gives the children of a checkpoint that goes to its parent. */
 static void leave_tree(Checkpoint *checkpoint)
 {
     Checkpoint *other;
@@ -186,7 +186,7 @@ static int take_message(Checkpoint *checkpoint, const Message *message, pid_t se
     }
 }
 
-/* Negative with a Problem when it cannot be trusted any more. */
+/* Negative with a Problem when the copy cannot be trusted any more. */
 static int take_messages(Checkpoint *checkpoint, pid_t sender, Problem *problem)
 {
     ChannelFrame frame;

@@ -20,7 +20,7 @@
 typedef struct Checkpoint Checkpoint;
 typedef struct Checkpoints Checkpoints;
 
-/* Why there is none where its process ended by itself. */
+/* The reason where its process has ended by itself. */
 #define CHECKPOINT_LOST "the checkpoint was lost"
 
 typedef enum CheckpointState {
@@ -31,8 +31,9 @@ typedef enum CheckpointState {
     CHECKPOINT_ENDED,    /* its process has ended: it is to be dropped */
 } CheckpointState;
 
-/* That of an interpreter's birth, before any cell ran in it, is apart from all others: never listed, found by
- * an id, counted, measured or evicted. There is one at most, and its number is 0. */
+/* The kind of a checkpoint. That of an interpreter's birth, before any cell ran in it, is apart from all
+ * others: never listed, found by an id, counted, measured or evicted. There is one at most, and its number is
+ * 0. */
 typedef enum CheckpointKind {
     CHECKPOINT_BY_HAND,
     CHECKPOINT_AUTOMATIC,
@@ -45,14 +46,14 @@ struct Checkpoint {
     CheckpointState state;
     uint64_t number;                   /* its id is "c" and this */
     char name[LIMIT_SESSION_NAME + 1]; /* empty: none */
-    uint64_t branch;                   /* it was taken of */
+    uint64_t branch;                   /* the number of the branch that it protects */
     uint64_t execution_count;          /* the last call whose effects are in it */
     double created;                    /* Unix seconds */
     CheckpointKind kind;
-    Checkpoint *parent; /* its state came from there; NULL: from a fresh interpreter */
-    uint64_t calls;     /* between the parent and it */
+    Checkpoint *parent; /* the checkpoint that its state comes from; NULL: a fresh interpreter */
+    uint64_t calls;     /* calls between the parent and it */
     uint64_t private_bytes;
-    uint64_t restores; /* asked of it: the id of the last one */
+    uint64_t restores; /* copies that were asked of it; the id of the last one */
 
     pid_t pid; /* a child of ours that is not reaped; 0: not known yet, or reaped */
     int channel;
@@ -64,23 +65,23 @@ struct Checkpoint {
 struct Checkpoints {
     Loop *loop;
     List all;
-    size_t kept; /* without that of the birth */
+    size_t kept; /* checkpoints that exist, that of the birth left out */
     uint64_t last_number;
-    uid_t uid;             /* of the copies */
+    uid_t uid;             /* user of the copies */
     uint64_t budget;       /* bytes that they may hold for themselves; 0: any */
     uint64_t next_measure; /* clock_now() nanoseconds; measuring takes its time */
-    Buf evicted;           /* numbers of those that had to go and that nobody was told of */
+    Buf evicted;           /* numbers of evicted checkpoints that nobody has been told of */
 
-    /* Whether an interpreter has that pid; and the memory of all interpreters. */
+    /* Whether an interpreter has that pid. Adds the memory of all interpreters. */
     bool (*is_taken)(Checkpoints *set, pid_t pid);
     void (*add_living)(Checkpoints *set, Footprint *ret);
-    /* False when no other branch stands on it; if one does, it is that one's from now on. */
+    /* Gives it to another branch that stands on it. false: none does. */
     bool (*hand_on)(Checkpoints *set, Checkpoint *checkpoint);
-    /* It is KEPT from now on. */
+    /* The checkpoint is KEPT from now on. */
     void (*on_kept)(Checkpoints *set, Checkpoint *checkpoint);
-    /* It cannot make the copy it was asked for with that id; it stays. */
+    /* The checkpoint, which stays, cannot make the copy that it was asked for with that id. */
     void (*on_refused)(Checkpoints *set, Checkpoint *checkpoint, uint64_t id, const char *why);
-    /* It is out of the tree and about to be freed. `why` is NULL when someone gave it up. */
+    /* The checkpoint is out of the tree and about to be freed. `why` is NULL when someone gave it up. */
     void (*on_gone)(Checkpoints *set, Checkpoint *checkpoint, const char *why);
 };
 

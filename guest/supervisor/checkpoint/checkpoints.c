@@ -57,7 +57,7 @@ static bool is_called(const Checkpoint *checkpoint, const void *what)
            (text_equal(*called, id) || (checkpoint->name[0] && text_equal(*called, checkpoint->name)));
 }
 
-/* Dropping one may make others go: each time the list is looked through anew. */
+/* Dropping a checkpoint may make others go, so the list is looked through anew each time. */
 void checkpoints_drop_pending(Checkpoints *set, const char *why)
 {
     Checkpoint *checkpoint;

@@ -5,15 +5,15 @@
 #include "guest/supervisor/process/processes.h"
 #include "proto/base/clock.h"
 
-/* For each second of measuring this many pass without it, unless someone asks. */
+/* Seconds without measuring that follow on each second of it, unless someone asks. */
 #define MEASURE_RATIO 50u
 
-/* The memory of one that has been dropped is free after this, or is taken to be. */
+/* The memory of a dropped checkpoint counts as free after this. */
 #define END_LIMIT (200 * NSEC_PER_MSEC)
 
-/* Memory of copies alone, as far as it can be told: a page that two of them share is private to neither. What
- * all processes share together, less what the living ones have, is that exactly while there is one of those,
- * and never too much. */
+/* Memory that copies alone hold, as far as it can be told. The sum of private pages is too small, as a page
+ * that two of them share is private to neither. The sum of shares, less all that living processes have, is
+ * exact while one of those lives, and never too much. */
 static uint64_t held(Checkpoints *set, uint64_t private, uint64_t share)
 {
     const Checkpoint *birth = checkpoints_birth(set);

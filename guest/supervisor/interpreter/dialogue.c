@@ -10,8 +10,8 @@
 #define READ_SIZE  (64u << 10)
 #define LAST_READS 64u /* much more than a socket's buffer holds */
 
-/* A process that ends closes its channel before its parent is told: as long before as it takes to free its
- * memory, which is much when the kernel killed it for that. */
+/* The time between the end of the channel and the end of the process: as much as the kernel needs to free its
+ * memory, of which there is much when it was killed for that. */
 #define HANGUP_LIMIT (2 * NSEC_PER_SEC)
 
 static void fault(Interpreter *interpreter, const char *reason)
@@ -164,7 +164,7 @@ int interpreter_listen(Interpreter *interpreter)
                          on_channel_ready);
 }
 
-/* What it sent before it ended is in the socket's buffer; who goes on writing is not it. */
+/* Reads what the socket's buffer holds. Whoever goes on writing is not the interpreter. */
 void interpreter_take_last_messages(Interpreter *interpreter)
 {
     Problem problem = PROBLEM_NULL;

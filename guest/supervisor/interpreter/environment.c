@@ -10,8 +10,8 @@ static const char *const base[] = {
     "PYTHONDONTWRITEBYTECODE=1",
 };
 
-/* How many threads libraries start, unless told otherwise as many as the machine has processors. The engine
- * names the first with the processors that the sandbox may use; the others follow it. */
+/* Variables that say how many threads libraries start; without them, as many as the machine has processors.
+ * The engine sets the first to the processors that the sandbox may use; the others follow it. */
 static const char *const threads[] = {
     "OMP_NUM_THREADS",     "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS",    "BLIS_NUM_THREADS",
     "NUMEXPR_NUM_THREADS", "NUMEXPR_MAX_THREADS",  "POLARS_MAX_THREADS", "RAYON_NUM_THREADS",
@@ -139,7 +139,7 @@ bool environment_equal(const Environment *one, const Environment *other)
     return one->n == other->n;
 }
 
-/* What is read once, as these begin, and not again: how such entries begin. */
+/* How entries begin that are read once, when the programs and libraries named here start. */
 static const char *const read_at_start[] = {
     "PYTHON",                             /* Python: its paths, the seed of its hashes */
     "LC_",       "LANG=",    "LANGUAGE=", /* Python: the locale, and with that the encodings */
@@ -161,7 +161,7 @@ static bool is_read_at_start(const char *entry)
     return false;
 }
 
-/* Whether `one` has an entry of those that `other` has not. */
+/* Whether `one` has an entry read at the start that `other` has not. */
 static bool differs_at_start(const Environment *one, const Environment *other)
 {
     for (size_t i = 0; i < one->n; i++)

@@ -4,7 +4,7 @@
 #include "proto/wire.h"
 
 typedef struct Environment {
-    char **entries; /* as execve wants them: NAME=value, NULL at the end */
+    char **entries; /* NAME=value each, NULL at the end, as execve wants them */
     size_t n;
 } Environment;
 
@@ -16,6 +16,6 @@ void environment_deinit(Environment *environment);
 
 bool environment_equal(const Environment *one, const Environment *other);
 
-/* Whether an interpreter that was started with `from` cannot be given `to` while it runs: they differ in a
- * variable that is read only when Python or a library of it starts. */
+/* Whether the change needs a new process: the two differ in a variable that is read only when Python or a
+ * library of it starts. */
 bool environment_needs_start(const Environment *from, const Environment *to);

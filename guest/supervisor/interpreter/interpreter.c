@@ -55,7 +55,7 @@ void interpreter_deinit(Interpreter *interpreter)
 /* Starting */
 
 typedef struct Ends {
-    int channel, out, err, ring; /* in this order they go with `restore`; the last may be missing */
+    int channel, out, err, ring; /* they go with `restore` in this order; the last may be missing */
 } Ends;
 
 #define ENDS_NULL ((Ends){-1, -1, -1, -1})
@@ -68,7 +68,7 @@ static void ends_close(Ends *ends)
     close_fd(&ends->ring);
 }
 
-/* The channel, the pipes and the rings; *ret is what the process is to have, the caller's to close. */
+/* Opens the channel, the pipes and the rings. *ret gets the process's ends, the caller's to close. */
 static int open_ends(Interpreter *interpreter, Ends *ret)
 {
     Ends ends _cleanup_(ends_close) = ENDS_NULL;
@@ -197,7 +197,7 @@ void interpreter_executed(Interpreter *interpreter, double cpu, bool spawned)
 
 void interpreter_interrupt(Interpreter *interpreter)
 {
-    /* One that has not made a group of its own is asked alone. */
+    /* An interpreter that has not made a group of its own is asked alone. */
     if (interpreter->pid > 0 && kill(-interpreter->pid, SIGINT) < 0)
         kill(interpreter->pid, SIGINT);
 }

@@ -16,7 +16,7 @@ typedef struct Interpreter Interpreter;
 
 typedef enum InterpreterStep {
     INTERPRETER_NONE,
-    INTERPRETER_STARTS, /* it is to say `ready` */
+    INTERPRETER_STARTS, /* `ready` has yet to come */
     INTERPRETER_READY,
 } InterpreterStep;
 
@@ -31,11 +31,11 @@ bool questions_answered(Questions *questions, uint64_t id);
 struct Interpreter {
     Loop *loop;
     InterpreterStep step;
-    bool closing;           /* its process is gone, and what is still read are its last words */
-    pid_t pid;              /* also its process group; 0: reaped, or a copy that has not told */
-    bool copied;            /* from a frozen one, whose pid only `ready` tells */
-    bool reaped;            /* has ended by itself */
-    bool asked;             /* for a checkpoint, and has not said `checkpointed` */
+    bool closing;           /* the process is gone; what is still read are its last words */
+    pid_t pid;              /* the process and its group; 0: reaped, or a copy that has not told */
+    bool copied;            /* a copy of a frozen one; only `ready` tells its pid */
+    bool reaped;            /* the process has ended by itself */
+    bool asked;             /* a checkpoint was asked for, and `checkpointed` has yet to come */
     Questions listings;     /* `namespace` */
     Questions preparations; /* `prepare` */
     bool divided;           /* the first message of `out` has been sent in part */
@@ -44,21 +44,22 @@ struct Interpreter {
     LoopFile file;
     LoopTimer hangup;
     Buf in, out;
-    pid_t sender;     /* of what was read last, as the kernel says; of a copy until it is ready */
-    int fds[STREAMS]; /* new write ends that go with the next bytes; -1: none */
+    pid_t sender; /* who wrote what was read last, as the kernel says; known of a copy until it is ready */
+    int fds[STREAMS]; /* new write ends of its pipes, which go with the next bytes; -1: none */
     Streams streams;
-    Buf complaint;      /* what it wrote to standard error before it was ready */
-    double cpu_counted; /* seconds of its CPU time that belong to earlier cells or its start */
+    Buf complaint;      /* standard error until it was ready */
+    double cpu_counted; /* seconds of CPU time that belong to earlier cells or to the start */
 
-    int status;           /* once reaped: as from waitpid */
-    double cpu;           /* once reaped or measured: seconds that are not counted yet, */
-    uint64_t peak_memory; /* and bytes */
+    int status;           /* as from waitpid, once it is reaped */
+    double cpu;           /* CPU seconds that are not counted yet, once it is reaped or measured */
+    uint64_t peak_memory; /* bytes, likewise */
 
-    /* A message, valid envelope. Negative with a Problem: it breaks the protocol, and on_fault follows. */
+    /* A message has come; its envelope is valid. Negative with a Problem: it breaks the protocol, and
+     * on_fault follows. */
     int (*on_message)(Interpreter *interpreter, const Message *message, Problem *problem);
-    /* What it wrote to stream 1 or 2 since it was ready. */
+    /* A ready interpreter has written to stream 1 or 2. */
     void (*on_output)(Interpreter *interpreter, unsigned stream, const uint8_t *bytes, size_t n);
-    /* It cannot be used any more: to be ended. */
+    /* The interpreter cannot be used any more. The owner ends it. */
     void (*on_fault)(Interpreter *interpreter, const char *reason);
 };
 
@@ -66,16 +67,16 @@ struct Interpreter {
 void interpreter_init(Interpreter *interpreter, Loop *loop);
 void interpreter_deinit(Interpreter *interpreter);
 
-/* A new process. `memory` bytes may be asked for in it; 0: any. 0 or a negative errno. It is to say `ready`
- * before anything is sent to it. */
+/* Begins a new process, which may ask for `memory` bytes (0: any). 0 or a negative errno. Nothing is sent to
+ * it before it says `ready`. */
 int interpreter_start(Interpreter *interpreter, const Options *options, const Environment *environment,
                       uint64_t memory);
 
-/* A copy of the frozen one behind the channel `frozen`. `id`: of the message. `branched`: the original lives
- * on. 0 or a negative errno; it is to say `ready`. */
+/* Asks the frozen one behind the channel `frozen` for a copy of itself, with a message of that id.
+ * `branched`: the original lives on. 0 or a negative errno. Nothing is sent to it before it says `ready`. */
 int interpreter_copy(Interpreter *interpreter, int frozen, uint64_t id, bool branched);
 
-bool interpreter_is_alive(const Interpreter *interpreter); /* begun, and its end not dealt with */
+bool interpreter_is_alive(const Interpreter *interpreter); /* begun and not closed */
 
 /* `ready` has come. */
 void interpreter_ready(Interpreter *interpreter);
@@ -89,24 +90,26 @@ void interpreter_executed(Interpreter *interpreter, double cpu, bool spawned);
 /* SIGINT to its process group. */
 void interpreter_interrupt(Interpreter *interpreter);
 
-/* To be told of every reaped child. Whether it was the interpreter. */
+/* A child has been reaped. Returns whether it was the interpreter. */
 bool interpreter_reaped(Interpreter *interpreter, pid_t pid, int status, const struct rusage *usage);
 
-/* What it has used so far, before it is killed. */
+/* Measures what it has used so far, before it is killed. */
 void interpreter_measure(Interpreter *interpreter);
 
-/* Its process has ended or been killed: takes its last messages and output, and closes all that belonged to
- * it. Whoever killed it has measured it before. */
+/* Takes the last messages and output of a process that has ended or been killed, and closes all that belonged
+ * to it. Whoever killed it has measured it before. */
 void interpreter_close(Interpreter *interpreter);
 
 /* dialogue.c */
 
-/* One framed message, which is empty afterwards; when the last cell left children behind, new pipes go with
- * it. It is ready. 0 or a negative errno; that it is gone is no error: of that we hear by itself. */
+/* Sends a framed message to a ready interpreter; the frame is empty afterwards. New pipes go with it when the
+ * last cell left children behind. 0 or a negative errno. That the interpreter is gone is no error here: its
+ * end is told by itself. */
 int interpreter_send(Interpreter *interpreter, Buf *frame);
 
-/* `checkpoint`, with the copy's end of its channel, before everything that is sent from now on; `automatic`:
- * nobody asked for it. 0 or a negative errno: -EBUSY when it has been asked already, or does not read. */
+/* Sends `checkpoint`, with the copy's end of its channel, before everything that is sent from now on.
+ * `automatic`: nobody asked for it. 0 or a negative errno, -EBUSY when it has been asked already, or does not
+ * read. */
 int interpreter_ask_checkpoint(Interpreter *interpreter, int end, bool automatic);
 
 /* Watches its channel. 0 or a negative errno. */

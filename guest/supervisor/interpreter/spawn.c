@@ -61,8 +61,8 @@ static int ids_verify(uid_t uid)
     return getgroups(0, NULL) == 0 ? 0 : -EPERM;
 }
 
-/* No supplementary group, `uid` as every user and group id, no capability of any set, no way to gain one;
- * verified afterwards. 0 or a negative errno. */
+/* Drops every supplementary group and capability, and every way to gain one; `uid` becomes every user and
+ * group id. All is verified afterwards. 0 or a negative errno. */
 static int identity_drop(uid_t uid)
 {
     int r;
@@ -88,7 +88,7 @@ static int descriptors_arrange(const SpawnPlan *plan)
                     plan->err, [CHANNEL_FD] = plan->channel, [RING_FD] = plan->ring};
     int n = plan->ring < 0 ? RING_FD : (int)ARRAY_SIZE(source);
 
-    /* First out of the way, so that no dup2 below hits a source. */
+    /* The sources move out of the way first, so that no dup2 below hits one. */
     for (int i = 0; i < n; i++) {
         source[i] = fcntl(source[i], F_DUPFD_CLOEXEC, n);
         if (source[i] < 0)
@@ -136,7 +136,8 @@ static int library_preload(const char *interpreter)
     return setenv(PRELOAD, value, 1) < 0 ? -errno : 0;
 }
 
-/* Not by a program between them: on some machines each one that begins costs as much as a call does. */
+/* Executes the interpreter at once. A program in between would cost as much as a call does, on some machines.
+ */
 static _Noreturn void child_execute(const SpawnPlan *plan)
 {
     const char *interpreter = plan->options->interpreter;
@@ -164,7 +165,7 @@ static _Noreturn void child_run(const SpawnPlan *plan, pid_t parent)
     r = options->same_user ? 0 : identity_drop(options->uid);
     if (r < 0)
         child_fail("cannot give up the supervisor's powers", "", -r);
-    /* After the change of ids, which takes it back. */
+    /* After the change of ids, which clears the setting. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(127);

@@ -10,12 +10,12 @@ typedef struct SpawnPlan {
     const Options *options;
     char **environment;
     uint64_t memory; /* of the sandbox, bytes; 0: unlimited */
-    int channel;     /* becomes CHANNEL_FD; these four stay the caller's */
+    int channel;     /* becomes CHANNEL_FD; this and the next three stay the caller's */
     int ring;        /* becomes RING_FD; -1: none */
     int out;         /* becomes standard output */
-    int err;         /* becomes standard error, where also a failure to start is told in one line */
+    int err;         /* becomes standard error; a failure to start is told there in one line */
 } SpawnPlan;
 
-/* The process leads a session and process group of its own and has no descriptor but standard input (nothing
- * to read), output, error, the channel and the rings. The pid, or a negative errno. */
+/* Starts a process that leads a session and process group of its own. It has no descriptor but standard input
+ * (nothing to read), output, error, the channel and the rings. The pid, or a negative errno. */
 pid_t spawn_interpreter(const SpawnPlan *plan);

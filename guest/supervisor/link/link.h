@@ -1,5 +1,6 @@
-/* The connection to the controller: a unix socket that speaks ZMTP. It is made again, with growing pauses,
- * whenever it is lost; what was not yet sent is lost with it, so the owner says again what matters. */
+/* The link: a connection to the controller, a unix socket that speaks ZMTP. It is made again, with growing
+ * pauses, whenever it is lost. What was not yet sent is lost with it, so the owner says again what matters.
+ */
 #pragma once
 
 #include "proto/base/loop.h"
@@ -15,10 +16,10 @@ struct Link {
 
     ZmtpSocket socket;
     LoopTimer retry;
-    uint64_t pause; /* before the next attempt, nanoseconds */
+    uint64_t pause; /* nanoseconds before the next attempt */
     bool accepted;  /* the controller has welcomed us on this connection */
 
-    void (*on_open)(Link *link); /* messages may be sent from now on */
+    void (*on_open)(Link *link); /* the connection is there, and messages may be sent */
     void (*on_message)(Link *link, const Message *message);
     void (*on_lost)(Link *link);
 };
@@ -31,7 +32,7 @@ void link_deinit(Link *link);
 /* Connects now, or as soon as the controller listens. */
 void link_connect(Link *link);
 
-/* The controller has welcomed us: the next attempt after a loss is made at once. */
+/* The controller has welcomed us. After a loss the pauses begin small again. */
 void link_accepted(Link *link);
 
 /* Sends a message whose body is a `type`. 0, -ENOTCONN when nobody would get it, or the first error of
@@ -39,10 +40,10 @@ void link_accepted(Link *link);
 #define link_say(link, kind, id, type, from) link_write(link, kind, id, SCHEMA(type), (const type *){from})
 int link_write(Link *link, MessageKind kind, uint64_t id, const Schema *schema, const void *body);
 
-/* A reply that is a `type`. 0, or as link_say(). */
+/* Sends a reply that is a `type`. 0, or as link_say(). */
 #define link_reply(link, id, type, from) link_say(link, MSG_REPLY, id, type, from)
 
-/* An error in place of the reply: `what` went wrong, and `why`. */
+/* Sends an error in place of the reply: `what` went wrong, and `why`. */
 void link_refuse(Link *link, uint64_t id, ErrorCode code, const char *what, const char *why);
 void link_refuse_problem(Link *link, uint64_t id, const Problem *problem);
 

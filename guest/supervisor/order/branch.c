@@ -7,8 +7,8 @@
 
 /* branch: first a checkpoint of the origin, unless one is named; then the copy of it. */
 
-/* The checkpoint that was taken for the new branch is one of its state, and becomes its automatic one. Where
- * there are to be none, or there is no branch, it has served. */
+/* The checkpoint that was taken for the new branch is one of its state, and becomes its automatic one. It is
+ * dropped where checkpoints are off, and stays the origin's where no branch was made. */
 static void branch_leave_checkpoint(Orders *orders, bool made)
 {
     Order *order = &orders->order;

@@ -19,7 +19,7 @@ static void checkpoint_taken(Orders *orders)
     order_done(orders);
 }
 
-/* Such a name could be mistaken for another one's id. */
+/* Whether a name could be mistaken for another checkpoint's id. */
 static bool is_id(Text text)
 {
     size_t digits = 0;
@@ -117,7 +117,7 @@ static void refuse_restored(Orders *orders)
                      fate->reason);
 }
 
-/* The branch's variables are where it went: there, or somewhere else because that could not be had. */
+/* The branch is where it went: at the checkpoint, or at another where that could not be had. */
 static void rollback_restored(Orders *orders)
 {
     const Order *order = &orders->order;

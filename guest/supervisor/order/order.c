@@ -115,7 +115,7 @@ void order_await(Orders *orders, OrderAwaits awaits, void (*next)(Orders *))
     branches_changed(orders->branches);
 }
 
-/* Each of these tells whether what is waited for is there; it may refuse the order. */
+/* Each of these tells whether what is awaited is there. It may refuse the order. */
 
 static bool has_interpreter(Orders *orders)
 {
@@ -199,7 +199,7 @@ void orders_on_gone(Orders *orders, const Checkpoint *checkpoint, const char *wh
 
 /* Checkpoints */
 
-/* That of the birth has no id to be told by. */
+/* The birth checkpoint has no id that could be told. */
 static bool may_reuse(const Order *order)
 {
     const Branch *branch = order->branch;

@@ -16,27 +16,27 @@ typedef struct Orders Orders;
 
 typedef enum OrderAwaits {
     AWAITS_NOTHING,     /* no order is under way */
-    AWAITS_INTERPRETER, /* the branch's, which is started if there is none */
-    AWAITS_LISTENER,    /* likewise, and it has answered when it was asked for a checkpoint before */
-    AWAITS_CHECKPOINT,  /* `checkpoint` is to be kept */
-    AWAITS_BRANCH,      /* the branch is to be where it goes back to */
-    AWAITS_ANSWER,      /* of the interpreter */
+    AWAITS_INTERPRETER, /* the branch has a ready interpreter; one is started if there is none */
+    AWAITS_LISTENER,    /* likewise, and nobody waits for a checkpoint of it */
+    AWAITS_CHECKPOINT,  /* `checkpoint` is kept */
+    AWAITS_BRANCH,      /* the branch is where it goes back to */
+    AWAITS_ANSWER,      /* the interpreter has answered */
 } OrderAwaits;
 
 typedef struct Order {
     OrderAwaits awaits;
     void (*next)(Orders *orders);  /* the step that follows */
-    uint64_t id;                   /* of the message */
-    Branch *branch;                /* the one that is waited for */
-    Branch *into;                  /* commit: the one whose place it takes */
-    Branch *made;                  /* by this order, and to be ended should it fail */
-    uint64_t number;               /* of the branch to be, or of the checkpoint to go back to */
+    uint64_t id;                   /* the id of its message */
+    Branch *branch;                /* the branch that is waited for */
+    Branch *into;                  /* commit: the branch whose place it takes */
+    Branch *made;                  /* a branch made by this order, which ends should the order fail */
+    uint64_t number;               /* the number of the branch to be, or of the checkpoint to go back to */
     uint64_t epoch;                /* of the branch when its interpreter was asked */
-    Checkpoint *checkpoint;        /* that it uses or has asked for; NULL again when that is gone */
-    bool started;                  /* an interpreter, for there was none */
+    Checkpoint *checkpoint;        /* the checkpoint it uses or takes; NULL again when that is gone */
+    bool started;                  /* an interpreter was started, as there was none */
     CheckpointKind kind;           /* of the checkpoint that it takes */
     bool implicit;                 /* the checkpoint was taken for this order only */
-    void (*taken)(Orders *orders); /* the step that follows on that */
+    void (*taken)(Orders *orders); /* the step that follows when it is kept */
     char name[LIMIT_SESSION_NAME + 1];
     Reason trouble; /* why the checkpoint is gone */
     LoopTimer limit;
@@ -53,7 +53,8 @@ struct Orders {
 void orders_init(Orders *orders, Branches *branches, Calls *calls, Link *link);
 void orders_deinit(Orders *orders);
 
-/* From the controller. 0: it has been answered or will be. -EPROTO with a Problem: it is refused. */
+/* Takes an order of the controller. 0: it has been answered or will be. -EPROTO with a Problem: it is
+ * refused. */
 typedef int (*OrderHandler)(Orders *orders, const Message *message, Problem *problem);
 
 /* NULL when there is no such order. */
@@ -63,8 +64,8 @@ bool orders_are_active(const Orders *orders);
 
 /* From the branches, as BranchEvents has them */
 
-void orders_advance(Orders *orders); /* what the order waits for may be there */
+void orders_advance(Orders *orders); /* the order goes on, if what it awaits is there */
 void orders_on_gone(Orders *orders, const Checkpoint *checkpoint, const char *why);
 int orders_on_namespace(Orders *orders, Branch *branch, const Message *message, Problem *problem);
-/* The branch has an interpreter, or will have none: a reset that waits for it is answered. */
+/* The branch has an interpreter, or will have none. A reset that waits for it is answered. */
 void orders_on_started(Orders *orders, Branch *branch);

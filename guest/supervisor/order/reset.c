@@ -28,8 +28,7 @@ void orders_on_started(Orders *orders, Branch *branch)
     order_answer(orders, branch->reset_id, MsgEpoch, &(MsgEpoch){.epoch = branch->epoch});
 }
 
-/* The branch begins anew, unless a copy of the birth is in the making: that will do, as nothing has run in
- * it. */
+/* Begins the branch anew. A copy of the birth checkpoint in the making will do, as nothing has run in it. */
 static void begin_anew(Orders *orders, Branch *branch)
 {
     bool begins = branch_is_recovering(branch) && branch->recovery.fresh;
@@ -53,7 +52,7 @@ int order_reset(Orders *orders, const Message *message, Problem *problem)
         r = order_find_branch(&branch, orders, uint_or(body.branch, 0), problem);
     if (!branch)
         return r;
-    /* What is under way is done: what it was to get rid of is gone. */
+    /* A reset under way is done, as the state that it replaces is gone. */
     orders_on_started(orders, branch);
     order_cancel(orders, "the session was reset meanwhile");
     branch->reset_waits = true;

@@ -33,9 +33,9 @@ void footprint_used(pid_t pid, double *ret_cpu, uint64_t *ret_peak_memory)
         find_bytes(text, "\nVmHWM:", ret_peak_memory);
 }
 
-/* For as long as `uid` is the effective user and group: the kernel shows a process's maps to its own user.
- * Nobody of that user can reach the supervisor meanwhile, as for signals, limits and tracing the real and
- * saved ids count. */
+/* Makes `uid` the effective user and group, as the kernel shows a process's maps to its own user. Nobody of
+ * that user can reach the supervisor meanwhile: for signals, limits and tracing the real and saved ids count.
+ */
 static int act_as(uid_t uid)
 {
     if (uid == geteuid())

@@ -11,10 +11,10 @@ ssize_t proc_read(pid_t pid, const char *name, char *to, size_t size);
 typedef struct Process {
     pid_t pid, parent, session;
     bool dying;  /* its first thread has ended, or is about to because it was killed */
-    bool marked; /* for whoever reads the table */
+    bool marked; /* free for whoever reads the table */
 } Process;
 
-/* Read one after the other: no picture of a single moment. */
+/* All processes, read one after the other: no picture of a single moment. */
 typedef struct ProcessTable {
     Process *items; /* by pid */
     size_t n, capacity;
@@ -22,7 +22,7 @@ typedef struct ProcessTable {
 
 void table_deinit(ProcessTable *table);
 
-/* Replaces what was in it. 0 or a negative errno. */
+/* Reads all processes; what was in the table goes. 0 or a negative errno. */
 int table_read(ProcessTable *table);
 
 /* NULL when it is not in the table. */
@@ -31,5 +31,5 @@ Process *table_find(const ProcessTable *table, pid_t pid);
 /* Whether `process` descends from `ancestor`; a process is no descendant of itself. */
 bool table_descends(const ProcessTable *table, const Process *process, pid_t ancestor);
 
-/* One process. 0 or a negative errno. */
+/* Reads one process. 0 or a negative errno. */
 int process_read(Process *ret, pid_t pid);

@@ -41,7 +41,7 @@ static void kill_descendants_by_walk(void)
 
 static void kill_descendants(void)
 {
-    /* One call that no fork can slip past; only process 1 of a namespace may use it, it means everyone. */
+    /* No fork can slip past this one call. It means everyone, so only process 1 of a namespace may use it. */
     if (getpid() == 1)
         kill(-1, SIGKILL);
     else
@@ -76,7 +76,7 @@ int processes_end_all(uint64_t limit, ProcessesReaped reaped, void *context)
  */
 #define QUIET_ROUNDS 2
 
-/* However slow the machine is, so many are tried. */
+/* The rounds that are tried however slow the machine is. */
 #define ROUNDS_MINIMUM 10
 
 typedef struct Purge {
@@ -107,7 +107,7 @@ static bool is_kept(const Purge *purge, const Process *process)
     return false;
 }
 
-/* Process 1 answers for everyone in its namespace, others for their descendants. */
+/* Process 1 answers for everyone in its namespace, another process for its descendants. */
 static bool is_ours(const Purge *purge, const Process *process)
 {
     if (process->pid == purge->self)
@@ -136,7 +136,7 @@ static int purge_round(Purge *purge)
     purge->before = purge->now;
     purge->now = read;
     purge->killed = 0;
-    /* Again in each round: one that had not yet stopped may have woken another. */
+    /* Again in each round: a process that had not yet stopped may have woken another. */
     if (purge->self == 1)
         kill(-1, SIGSTOP);
 

@@ -12,12 +12,12 @@ typedef void (*ProcessesReaped)(void *context, pid_t pid, int status, const stru
 /* Reaps the children that have ended, without waiting. -ECHILD when there is no child left, otherwise 0. */
 int processes_reap(ProcessesReaped reaped, void *context);
 
-/* Kills every descendant, also those that are born meanwhile, and reaps them. SIGCHLD must be blocked; what
- * is pending of it may be taken. 0, or -ETIMEDOUT when some are still there after `limit` nanoseconds (stuck
- * in the kernel: they die when they get out of there). */
+/* Kills every descendant, also those that are born meanwhile, and reaps them. SIGCHLD must be blocked; a
+ * pending one may be taken. 0, or -ETIMEDOUT when some are still there after `limit` nanoseconds: those are
+ * stuck in the kernel, and die when they get out of it. */
 int processes_end_all(uint64_t limit, ProcessesReaped reaped, void *context);
 
-/* Who lives on when the others end. */
+/* The processes that live on when the others end. */
 typedef struct ProcessesKeep {
     const pid_t *alone; /* just these */
     size_t alone_count;
@@ -25,16 +25,16 @@ typedef struct ProcessesKeep {
     size_t family_count;
 } ProcessesKeep;
 
-/* Kills every descendant but these, and does not wait until they are gone: nothing of them runs any more,
- * their children are to be reaped later. Process 1 stops everyone at once, so that nothing is born meanwhile;
- * those that are kept run on afterwards. The count of the killed ones, those that had ended and `uncounted`
- * left out; or a negative errno, -ETIMEDOUT when they are born faster than killed, and then some may live. */
+/* Kills every descendant but these. None of them runs any more afterwards; they are reaped later. Process 1
+ * stops everyone at once, so that nothing is born meanwhile; those that are kept run on afterwards. Returns
+ * how many were killed, those that had ended and `uncounted` left out; or a negative errno. -ETIMEDOUT: they
+ * are born faster than killed, and some may live. */
 int processes_end_others(const ProcessesKeep *keep, pid_t uncounted, uint64_t limit);
 
 /* Whether `pid` is alive and below the calling process. */
 bool processes_is_descendant(pid_t pid);
 
-/* Whether `pid` is alive and a child of the calling process: until that reaps it nobody else gets its number.
+/* Whether `pid` is alive and a child of the calling process. Until that reaps it nobody else gets its number.
  */
 bool processes_is_child(pid_t pid);
 

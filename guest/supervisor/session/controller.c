@@ -11,7 +11,7 @@
 
 /* Welcome and claim */
 
-/* `auto` where it is absent. */
+/* The mode of that word; `auto` where it is absent. */
 static CheckpointMode mode_of(Text word)
 {
     if (text_equal(word, "always"))
@@ -33,7 +33,7 @@ static int decode_welcome(Settings *ret, const Supervisor *supervisor, const Msg
     if (said->orphan_timeout <= 0)
         return problem_set(problem, ERR_BAD_REQUEST, "`orphan_timeout` is out of range");
     ret->checkpoint = mode_of(said->checkpoint);
-    ret->output_limit = MIN(said->output_limit, LIMIT_OUTPUT); /* where they are absent, too */
+    ret->output_limit = MIN(said->output_limit, LIMIT_OUTPUT); /* an absent number is the largest */
     ret->spill_limit = MIN(said->spill_limit, LIMIT_SPILL);
     ret->checkpoint_budget = uint_or(said->checkpoint_budget, 0);
     ret->memory = uint_or(said->memory, 0);
@@ -102,7 +102,7 @@ static int handle_credit(Calls *calls, const Message *message, Problem *problem)
     return r;
 }
 
-/* An error would be taken for the end of the call, whose id it has. */
+/* A refused answer is logged only: an error would be taken for the end of the call, whose id it has. */
 static int handle_answer(Calls *calls, const Message *message)
 {
     Problem problem = PROBLEM_NULL;

@@ -23,7 +23,7 @@ static void block_signals(void)
     sigprocmask(SIG_SETMASK, &all, NULL);
 }
 
-/* The engine reads these pipes, or nobody does: process 1 must never wait for them. */
+/* Process 1 never waits for these pipes: the engine reads them, or nobody does. */
 static int silence_standard_streams(void)
 {
     const char *log = getenv("LIMPET_GUEST_LOG");

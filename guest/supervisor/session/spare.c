@@ -7,7 +7,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
-/* Modules that are not imported after this never will be. */
+/* The time for all imports. Modules that are not imported after this never will be. */
 #define IMPORT_LIMIT (60 * NSEC_PER_SEC)
 
 bool spare_is_one(const Spare *spare)
@@ -28,7 +28,7 @@ void spare_deinit(Spare *spare)
     spare->step = SPARE_NONE;
 }
 
-/* That of the session itself. */
+/* The branch of the session itself. */
 static Branch *first_branch(const Spare *spare)
 {
     return branches_find(spare->branches, 0);
@@ -151,8 +151,8 @@ static int limit_imports(Spare *spare)
     return loop_timer_set(spare->branches->loop, &spare->limit, clock_now() + IMPORT_LIMIT, on_import_due);
 }
 
-/* Since the checkpoint each page costs who writes to it first: with nothing left to import, what a session
- * does first is done once for nobody. */
+/* Does once, for nobody, what a session does first. Since the checkpoint each page costs whoever writes to it
+ * first. */
 static void warm_up(Spare *spare, Branch *branch)
 {
     Buf nothing _cleanup_(buf_deinit) = BUF_NULL;
@@ -219,7 +219,7 @@ void spare_on_birth(Spare *spare)
         warm_up(spare, first_branch(spare));
 }
 
-/* Of no use to anyone: whoever keeps spares sees it end. */
+/* Such a spare is of no use. Whoever keeps spares sees it end. */
 void spare_on_start_failed(Spare *spare)
 {
     if (spare_is_one(spare))

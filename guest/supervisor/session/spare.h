@@ -12,11 +12,11 @@
 
 typedef enum SpareStep {
     SPARE_NONE,    /* a session */
-    SPARE_STARTS,  /* its interpreter does */
-    SPARE_IMPORTS, /* `prepare` is to be answered */
+    SPARE_STARTS,  /* the interpreter starts */
+    SPARE_IMPORTS, /* the interpreter imports, and answers `prepare` then */
     SPARE_FREEZES, /* the checkpoint is being made */
-    SPARE_WARMS,   /* another `prepare` is to be answered */
-    SPARE_READY,   /* as the controller was told, or will be */
+    SPARE_WARMS,   /* the interpreter answers another `prepare` */
+    SPARE_READY,   /* the controller has been told, or will be */
 } SpareStep;
 
 typedef struct Spare {
@@ -35,15 +35,15 @@ bool spare_is_one(const Spare *spare);
 /* With the first welcome, before its interpreter is started. 0, or -EPROTO with a Problem. */
 int spare_begin(Spare *spare, const Value *imports, Problem *problem);
 
-/* A controller that is new has welcomed it as what it is: it is told again. */
+/* Tells a new controller that the spare is ready, if it is. */
 void spare_tell(Spare *spare);
 
-/* It becomes the session, whose settings the branches have. `anew`: with a new process. */
+/* The spare becomes the session, whose settings the branches have. `anew`: with a new process. */
 void spare_become_session(Spare *spare, bool anew);
 
 /* From the branches, as BranchEvents has them. Also of sessions: an interpreter that is ready is told of the
  * environment, if it has to be. */
 void spare_on_ready(Spare *spare, Branch *branch);
 int spare_on_prepared(Spare *spare, Branch *branch, const Message *message, Problem *problem);
-void spare_on_birth(Spare *spare); /* its checkpoint is kept, or gone */
+void spare_on_birth(Spare *spare); /* the checkpoint of its birth is kept, or gone */
 void spare_on_start_failed(Spare *spare);

@@ -62,7 +62,8 @@ static void on_start_failed(Branch *branch, const char *why)
     Supervisor *supervisor = supervisor_of(branch->set);
 
     calls_on_start_failed(&supervisor->calls, branch, why);
-    /* The old interpreter is gone, as the reset was to have it; the next call tells why there is none. */
+    /* A reset is answered all the same: the old interpreter is gone. The next call tells why there is none.
+     */
     orders_on_started(&supervisor->orders, branch);
     spare_on_start_failed(&supervisor->spare);
 }
@@ -169,7 +170,7 @@ int supervisor_configure(Supervisor *supervisor, Settings *settings, const Value
         return 0;
     }
     if (spare_is_one(spare))
-        settings->checkpoint = CHECKPOINT_OFF; /* there is nothing in it */
+        settings->checkpoint = CHECKPOINT_OFF; /* a spare has nothing to keep */
     apply(supervisor, settings);
     if (first)
         branch_start(branches_find(&supervisor->branches, 0));

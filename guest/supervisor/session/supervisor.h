@@ -47,12 +47,12 @@ int supervisor_init(Supervisor *supervisor, Loop *loop, const Options *options);
 /* Ends all processes below. */
 void supervisor_deinit(Supervisor *supervisor);
 
-/* A welcome: from now on, and for interpreters started from now on; the first one starts one. With `imports`
- * (NULL: none) it is a spare, unless it is a session already. The environment is taken. 0, or -EPROTO with a
- * Problem. */
+/* Takes the settings of a welcome; the first welcome starts the interpreter. With `imports` (NULL: none) the
+ * guest is a spare, unless it is a session already. The environment is taken. 0, or -EPROTO with a Problem.
+ */
 int supervisor_configure(Supervisor *supervisor, Settings *settings, const Value *imports, Problem *problem);
 
-/* `environment` and `checkpoint` are those of the session that a spare becomes. The environment is taken. */
+/* Makes a spare the session that has this environment, which is taken, and these checkpoints. */
 void supervisor_claim(Supervisor *supervisor, Environment *environment, CheckpointMode checkpoint);
 
 /* controller.c */

@@ -42,7 +42,7 @@ static void put_ring(Merge *merge, uint64_t until)
     }
 }
 
-/* How many bytes come before the first mark, or before the end where one may have begun. */
+/* The bytes before the first mark, or before what may be the beginning of one at the end. */
 static size_t plain_size(const Merge *merge, const uint8_t *bytes, size_t n)
 {
     const uint8_t *nonce = merge->ring->nonce;
@@ -74,7 +74,7 @@ size_t merge_recall(Merge *merge, uint8_t *ret)
     return n;
 }
 
-/* The head is read once, and after the pipe: whoever wrote a mark had filled the ring before. */
+/* The head is read once, and after the pipe, as whoever writes a mark has filled the ring before. */
 void merge_pipe(Merge *merge, const uint8_t *bytes, size_t n)
 {
     uint64_t head = ring_head(merge->ring);

@@ -8,19 +8,19 @@ typedef struct Merge Merge;
 
 struct Merge {
     RingReader *ring;
-    uint8_t held[sizeof(RingMark)]; /* read last, and perhaps the beginning of a mark */
+    uint8_t held[sizeof(RingMark)]; /* bytes that were read last, perhaps the beginning of a mark */
     size_t held_size;
-    /* The stream, in pieces of at most LIMIT_CHUNK. */
+    /* Takes the stream, in pieces of at most LIMIT_CHUNK. */
     void (*on_data)(Merge *merge, const uint8_t *bytes, size_t n);
 };
 
-/* Moves the bytes that are held, fewer than a mark has, to where the next ones will be read behind them. */
+/* Moves the held bytes, fewer than a mark has, to `ret`, where the next ones are read behind them. */
 size_t merge_recall(Merge *merge, uint8_t *ret);
 
-/* What came through the pipe, behind what was recalled; at most LIMIT_CHUNK. However many marks are in it, no
- * more comes of the ring than it holds at this moment. */
+/* Takes what came through the pipe, behind what was recalled; at most LIMIT_CHUNK. However many marks are in
+ * it, no more is taken of the ring than it holds at this moment. */
 void merge_pipe(Merge *merge, const uint8_t *bytes, size_t n);
 
-/* The pipe has been read: the rest, of the ring as far as `until`, its head at an earlier moment. One piece
- * at most. */
+/* Takes the rest, as the pipe has been read: of the ring as far as `until`, its head at an earlier moment.
+ * One piece at most. */
 void merge_rest(Merge *merge, uint64_t until);

@@ -10,7 +10,7 @@
 #define MFD_NOEXEC_SEAL 0x0008u
 #endif
 
-/* Kernels before 6.3 do not know that nobody is to execute it; others may insist on being told. */
+/* Kernels before 6.3 do not know MFD_NOEXEC_SEAL; later ones may insist on it. */
 static int create(void)
 {
     int fd = memfd_create("limpet-output", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
@@ -20,7 +20,7 @@ static int create(void)
     return fd < 0 ? -errno : fd;
 }
 
-/* A file that were cut would be SIGBUS for whoever reads it. */
+/* Seals the size: a file that is cut is SIGBUS for whoever reads it. */
 static int seal(int fd)
 {
     if (ftruncate(fd, sizeof(Rings)) < 0 ||

@@ -5,14 +5,14 @@
 #include "guest/ring.h"
 
 typedef struct RingReader {
-    Ring *ring; /* NULL: there is none, and it stays empty */
+    Ring *ring; /* NULL: there is no ring, and so nothing in it */
     uint64_t taken;
     uint8_t nonce[RING_NONCE];
 } RingReader;
 
 #define RING_READER_NULL ((RingReader){0})
 
-/* New rings in a memfd that cannot be made shorter. *ret_fd is the caller's. 0 or a negative errno. */
+/* Makes new rings in a memfd that cannot be made shorter. *ret_fd is the caller's. 0 or a negative errno. */
 int rings_open(RingReader readers[2], int *ret_fd);
 void rings_close(RingReader readers[2]);
 
@@ -22,5 +22,5 @@ uint64_t ring_head(const RingReader *reader);
 /* The position that a mark means: not before what was taken, not behind `head`. */
 uint64_t ring_position(const RingReader *reader, uint64_t marked, uint64_t head);
 
-/* Takes what is before `until`, which ring_position() gave, at most `room` bytes: how many. */
+/* Takes what is before `until`, which ring_position() gave, at most `room` bytes. Returns how many. */
 size_t ring_take(RingReader *reader, uint64_t until, uint8_t *ret, size_t room);

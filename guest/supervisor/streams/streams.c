@@ -10,11 +10,11 @@
 
 #define LATE_MAXIMUM (16u * STREAMS)
 
-/* Of one stream, in a turn of the loop. */
+/* Reads of one stream in a turn of the loop. */
 #define READS_PER_TURN 4
 
-/* What a pipe holds, and that of a stream which comes faster than it is read. That only until the call ends:
- * what all pipes of a user hold together is limited. */
+/* The size of a pipe, and of the pipe of a stream that comes faster than it is read. The latter lasts until
+ * the call ends, as the kernel limits what all pipes of a user hold together. */
 #define PIPE_USUAL LIMIT_CHUNK
 #define PIPE_WIDE  (READS_PER_TURN * LIMIT_CHUNK)
 
@@ -38,7 +38,7 @@ static void late_free(LateStream *late)
     free(late);
 }
 
-/* Behind the first `used` bytes of the space. */
+/* Reads once, behind the first `used` bytes of the space. */
 static ssize_t read_some(int fd, size_t used, size_t max)
 {
     ssize_t n;
@@ -160,7 +160,7 @@ static int stream_open(Stream *stream, int *ret_write_end)
 
     if (pipe2(ends, O_CLOEXEC) < 0)
         return -errno;
-    /* Only the read end: the interpreter's writes are to wait. */
+    /* Only the read end does not block: the interpreter's writes wait. */
     if (fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0) {
         r = -errno;
     } else {
@@ -243,8 +243,8 @@ static void pipe_drain(Stream *stream)
     }
 }
 
-/* The ring as it was before the pipe is looked at: who went on printing meanwhile may have put something into
- * the pipe first. */
+/* Takes the ring as it was before the pipe is looked at: whoever goes on printing meanwhile may put something
+ * into the pipe first. */
 static void stream_drain(Stream *stream, bool pipe_too)
 {
     uint64_t until = ring_head(stream->merge.ring);

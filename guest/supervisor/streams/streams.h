@@ -29,7 +29,7 @@ struct Streams {
     List late; /* of LateStream, oldest first */
     size_t late_count;
     bool paused;
-    /* What was written; number 1 or 2. */
+    /* Takes what was written to stream `number`, 1 or 2. */
     void (*on_data)(Streams *streams, unsigned number, const uint8_t *bytes, size_t n);
 };
 
@@ -37,8 +37,8 @@ void streams_init(Streams *streams, Loop *loop,
                   void (*on_data)(Streams *, unsigned, const uint8_t *, size_t));
 void streams_deinit(Streams *streams);
 
-/* New rings for a new interpreter; what was in others is gone. The descriptor is the caller's to close. -1:
- * they cannot be had, and the interpreter goes without. */
+/* Makes rings for a new interpreter; what was in others is gone. The descriptor is the caller's to close. -1:
+ * there are no rings, and the interpreter goes without. */
 int streams_share(Streams *streams);
 
 /* Makes a new pair of pipes; the pair before it becomes late. The write ends are the caller's to close. */
@@ -51,8 +51,8 @@ int streams_pause(Streams *streams, bool paused);
  * writing. */
 void streams_drain(Streams *streams);
 
-/* The same, of what was in the pipes when the loop last waited: without a system call where that is nothing.
- */
+/* Reads what was in the pipes when the loop last waited, and what is in the rings: without a system call
+ * where that is nothing. */
 void streams_drain_known(Streams *streams);
 
 /* Closes the current pair, the late ones, and the rings. */
