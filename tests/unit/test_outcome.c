@@ -1,4 +1,4 @@
-/* guest/supervisor/call/outcome.h, fate.h and environment.h: pure decisions. */
+/* guest/supervisor/call/outcome.h, branch/fate.h and interpreter/environment.h: pure decisions. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>

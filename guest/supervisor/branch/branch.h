@@ -95,9 +95,6 @@ struct Branch {
     bool occupied;        /* a call runs on it, or has ended and waits for what becomes of the variables */
     unsigned idle_losses; /* how often the interpreter was lost since a call ended by itself */
     Fate untold;          /* what became of the variables since the last record */
-
-    bool reset_waits; /* an order waits for the new interpreter (order/reset.c) */
-    uint64_t reset_id;
 };
 
 /* What others hear of branches, and do for them. */

@@ -42,11 +42,18 @@ typedef struct Order {
     LoopTimer limit;
 } Order;
 
+/* A reset that waits for the new interpreter of its branch. It comes at any time, and holds up nobody. */
+typedef struct Reset {
+    const Branch *branch; /* NULL: none waits */
+    uint64_t id;          /* the id of its message */
+} Reset;
+
 struct Orders {
     Branches *branches;
     Calls *calls;
     Link *link;
-    Order order;
+    Order order;                      /* the one that is under way */
+    Reset resets[LIMIT_BRANCHES + 2]; /* one for each branch; the session, and the one being made, included */
 };
 
 /* All three outlive it. */

@@ -20,12 +20,23 @@ int order_close(Orders *orders, const Message *message, Problem *problem)
     return 0;
 }
 
+/* The reset that waits for that branch; of NULL: an unused one. */
+static Reset *find_reset(Orders *orders, const Branch *branch)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(orders->resets); i++)
+        if (orders->resets[i].branch == branch)
+            return &orders->resets[i];
+    return NULL;
+}
+
 void orders_on_started(Orders *orders, Branch *branch)
 {
-    if (!branch->reset_waits)
+    Reset *reset = find_reset(orders, branch);
+
+    if (!reset)
         return;
-    branch->reset_waits = false;
-    order_answer(orders, branch->reset_id, MsgEpoch, &(MsgEpoch){.epoch = branch->epoch});
+    reset->branch = NULL;
+    order_answer(orders, reset->id, MsgEpoch, &(MsgEpoch){.epoch = branch->epoch});
 }
 
 /* Begins the branch anew. A copy of the birth checkpoint in the making will do, as nothing has run in it. */
@@ -45,6 +56,7 @@ static void begin_anew(Orders *orders, Branch *branch)
 int order_reset(Orders *orders, const Message *message, Problem *problem)
 {
     Branch *branch = NULL;
+    Reset *reset;
     MsgReset body;
     int r = body_decode(&body, MsgReset, &message->body, problem);
 
@@ -55,8 +67,10 @@ int order_reset(Orders *orders, const Message *message, Problem *problem)
     /* A reset under way is done, as the state that it replaces is gone. */
     orders_on_started(orders, branch);
     order_cancel(orders, "the session was reset meanwhile");
-    branch->reset_waits = true;
-    branch->reset_id = message->id;
+    reset = find_reset(orders, NULL);
+    if (!reset)
+        return problem_set(problem, ERR_INTERNAL, "too many resets are under way");
+    *reset = (Reset){.branch = branch, .id = message->id};
     branch->epoch++;
     begin_anew(orders, branch);
     return 0;
