@@ -1,0 +1,63 @@
+"""scripts/check: who may include whom, and that the law of the supervisor's folders has no circle."""
+
+import importlib.util
+import sys
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SUPERVISOR = "guest/supervisor/"
+
+
+@pytest.fixture(scope="module")
+def check():
+    sys.dont_write_bytecode = True
+    loader = SourceFileLoader("limpet_check", str(ROOT / "scripts/check"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("limpet_check", loader))
+    loader.exec_module(module)
+    return module
+
+
+def problems(check, path, included):
+    return list(check.check_includes(path, f'#include "{included}"\n'))
+
+
+@pytest.mark.parametrize("path, included", [
+    ("guest/supervisor/branch/branch.c", "guest/supervisor/call/calls.h"),
+    ("guest/supervisor/call/calls.c", "guest/supervisor/order/order.h"),
+    ("guest/supervisor/order/order.c", "guest/supervisor/session/supervisor.h"),
+    ("guest/supervisor/checkpoint/room.c", "guest/supervisor/branch/branch.h"),
+    ("guest/supervisor/order/order.c", "guest/supervisor/call/internal.h"),
+    ("guest/supervisor/options.c", "guest/supervisor/session/supervisor.h"),
+    ("guest/supervisor/link/link.c", "host/link/listener.h"),
+])
+def test_upwards_across_and_into_what_is_internal_is_forbidden(check, path, included):
+    assert len(problems(check, path, included)) == 1
+
+
+@pytest.mark.parametrize("path, included", [
+    ("guest/supervisor/call/calls.c", "guest/supervisor/branch/branch.h"),
+    ("guest/supervisor/call/calls.c", "guest/supervisor/call/internal.h"),
+    ("guest/supervisor/session/supervisor.h", "guest/supervisor/order/order.h"),
+    ("guest/supervisor/interpreter/spawn.c", "guest/supervisor/options.h"),
+    ("guest/supervisor/link/link.c", "proto/base/log.h"),
+])
+def test_downwards_is_allowed(check, path, included):
+    assert problems(check, path, included) == []
+
+
+def test_the_folders_of_the_supervisor_form_layers(check):
+    below = {folder: {other for other, _ in check.LAW if other != folder and other != SUPERVISOR and other in may}
+             for folder, may in check.LAW if folder.startswith(SUPERVISOR)}
+    while below:
+        lowest = {folder for folder, others in below.items() if not others & set(below)}
+        assert lowest, f"a circle: {sorted(below)}"
+        below = {folder: others for folder, others in below.items() if folder not in lowest}
+
+
+def test_the_tree_keeps_the_law(check):
+    found = [problem for path in check.tracked(["*.c", "*.h"])
+             for problem in check.check_includes(path, (ROOT / path).read_text())]
+    assert found == []
