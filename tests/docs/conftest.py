@@ -10,9 +10,11 @@ import subprocess
 import tempfile
 
 import pytest
-from documents import ROOT
-from prompt import Prompt
-from shell import Shell
+
+from tests.support import CLIENT, ROOT
+
+from .prompt import Prompt
+from .shell import Shell
 
 IMAGES = os.environ.get("LIMPET_TEST_IMAGES", "/var/lib/limpet/images")
 LEFT_OUT = {".git", "build", ".pytest_cache"}
@@ -39,7 +41,7 @@ class Place:
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("LIMPET_") or name == "LIMPET_NATIVE"},
             "PATH": f"{build}:{os.environ['PATH']}", "HOME": os.path.join(self.root, "home"),
-            "PYTHONPATH": f"{ROOT}/clients/python/src:{ROOT}/tests/docs", "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": f"{CLIENT}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1",
             "LIMPET_ENGINE": engine(), "LIMPET_STATE_DIR": state, "LIMPET_POOL": "0",
             "PREFIX": os.path.join(self.root, "prefix"),  # should a block install something, it is not on this machine
             "LIMPET_RUNTIME_DIR": os.path.join(self.root, "run"), "LIMPET_SOCKET": os.path.join(self.root, "limpet.sock"),

@@ -39,7 +39,7 @@ def run_python(prompt, block):
 
 def run_block(source, document, line, namespace):
     """What is wrong with it."""
-    from documents import fits
+    from tests.docs.documents import fits
 
     tree = ast.increment_lineno(ast.parse(source, document), line - 1)
     lines = source.splitlines()

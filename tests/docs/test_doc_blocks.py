@@ -4,10 +4,13 @@ import importlib.util
 import re
 
 import pytest
-from conftest import engine
-from documents import PATHS, ROOT, RUNS, SHOWN, blocks
-from prompt import run_python
-from shell import run_console, run_sh
+
+from tests.support import ROOT
+
+from .conftest import engine
+from .documents import PATHS, RUNS, SHOWN, blocks
+from .prompt import run_python
+from .shell import run_console, run_sh
 
 CONTAINER = re.compile(r"/session|/data|pandas|--disk|penguins")
 DOCUMENTS = [path for path in PATHS if any(block.language in RUNS and not block.not_run for block in blocks(path))]

@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 
-from documents import ROOT
+from tests.support import ROOT
 
 FOLDER = re.compile(r"^\| `([\w./-]+)` \|", re.M)
 AREAS = ("clients", "guest", "host", "image", "proto", "scripts")

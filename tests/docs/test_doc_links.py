@@ -3,7 +3,10 @@
 import re
 
 import pytest
-from documents import PATHS, ROOT, without_blocks
+
+from tests.support import ROOT
+
+from .documents import PATHS, without_blocks
 
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.M)

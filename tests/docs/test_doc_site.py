@@ -2,7 +2,7 @@
 
 import subprocess
 
-from documents import ROOT
+from tests.support import ROOT
 
 
 def test_the_site_builds():
