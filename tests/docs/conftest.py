@@ -1,7 +1,7 @@
 """A place in which the blocks of one document are run: a clone, as far as they can tell, and no controller yet.
 
-LIMPET_BUILD has the programs. LIMPET_TEST_ENGINES names engines, of which the first that isolates is taken; without one
-documents that speak of containers are left out. Images are those of LIMPET_TEST_IMAGES.
+LIMPET_BUILD has the programs. LIMPET_TEST_ENGINES names engines, of which the first that isolates is taken, by default oci;
+`scripts/test --without oci` leaves out the documents that speak of containers. Images are those of LIMPET_TEST_IMAGES.
 """
 
 import os
@@ -11,17 +11,18 @@ import tempfile
 
 import pytest
 
-from tests.support import CLIENT, ROOT
-
-from .prompt import Prompt
-from .shell import Shell
+from tests.docs.documents import ROOT
+from tests.docs.prompt import Prompt
+from tests.docs.shell import Shell
+from tests.support.needs import WITHOUT
 
 IMAGES = os.environ.get("LIMPET_TEST_IMAGES", "/var/lib/limpet/images")
 LEFT_OUT = {".git", "build", ".pytest_cache"}
 
 
 def engine():
-    named = os.environ.get("LIMPET_TEST_ENGINES", "oci").replace(",", " ").split()
+    standard = "local" if "oci" in WITHOUT else "oci"
+    named = os.environ.get("LIMPET_TEST_ENGINES", standard).replace(",", " ").split()
     return next((name for name in named if name != "local"), "local")
 
 
@@ -41,7 +42,7 @@ class Place:
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("LIMPET_") or name == "LIMPET_NATIVE"},
             "PATH": f"{build}:{os.environ['PATH']}", "HOME": os.path.join(self.root, "home"),
-            "PYTHONPATH": f"{CLIENT}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": f"{ROOT}/clients/python/src:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1",
             "LIMPET_ENGINE": engine(), "LIMPET_STATE_DIR": state, "LIMPET_POOL": "0",
             "PREFIX": os.path.join(self.root, "prefix"),  # should a block install something, it is not on this machine
             "LIMPET_RUNTIME_DIR": os.path.join(self.root, "run"), "LIMPET_SOCKET": os.path.join(self.root, "limpet.sock"),

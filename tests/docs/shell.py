@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 
-from .documents import fits
+from tests.docs.documents import fits
 
 PROMPT = re.compile(r"^\$ (.*(?:\n> .*)*)$", re.M)
 

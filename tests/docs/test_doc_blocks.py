@@ -4,13 +4,11 @@ import importlib.util
 import re
 
 import pytest
-
-from tests.support import ROOT
-
-from .conftest import engine
-from .documents import PATHS, RUNS, SHOWN, blocks
-from .prompt import run_python
-from .shell import run_console, run_sh
+from tests.docs.conftest import engine
+from tests.docs.documents import PATHS, ROOT, RUNS, SHOWN, blocks
+from tests.docs.prompt import run_python
+from tests.docs.shell import run_console, run_sh
+from tests.support.needs import WITHOUT
 
 CONTAINER = re.compile(r"/session|/data|pandas|--disk|penguins")
 DOCUMENTS = [path for path in PATHS if any(block.language in RUNS and not block.not_run for block in blocks(path))]
@@ -27,9 +25,11 @@ def test_the_blocks_run(path, place):
     runnable = [block for block in blocks(path) if block.language in RUNS and not block.not_run]
     text = "\n".join(block.text for block in runnable)
     if engine() == "local" and CONTAINER.search(text):
-        pytest.skip("the document speaks of containers, and LIMPET_TEST_ENGINES names no engine that has them")
+        pytest.skip("the document speaks of containers, and the engine is local")
     if "langchain" in text and not importlib.util.find_spec("langchain"):
-        pytest.skip("no LangChain in this Python; LIMPET_PYTHON names another one")
+        if "network" in WITHOUT:
+            pytest.skip("without network")
+        pytest.fail("no LangChain in this Python; LIMPET_PYTHON names another one, as build/adapters/bin/python")
     wrong = [each for block in runnable for each in run(place, block)]
     assert not wrong, "\n\n".join(wrong)
 

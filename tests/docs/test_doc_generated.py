@@ -4,11 +4,11 @@ import os
 import re
 import subprocess
 
-from tests.support import ROOT
+from tests.docs.documents import ROOT
 
 FOLDER = re.compile(r"^\| `([\w./-]+)` \|", re.M)
 AREAS = ("clients", "guest", "host", "image", "proto", "scripts")
-SOURCE = (".c", ".h", ".def", ".py", ".sh", ".json", "build")
+SOURCE = (".c", ".h", ".def", ".py", ".sh", ".json", ".in", "build")
 NO_ROW = ("proto/vectors", "scripts/documents")
 
 

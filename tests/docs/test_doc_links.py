@@ -3,10 +3,7 @@
 import re
 
 import pytest
-
-from tests.support import ROOT
-
-from .documents import PATHS, without_blocks
+from tests.docs.documents import PATHS, ROOT, without_blocks
 
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.M)
