@@ -51,18 +51,6 @@ static int out_of_memory(Problem *problem)
     return problem_set(problem, ERR_INTERNAL, "out of memory");
 }
 
-int options_given_decode(MsgOptions *ret, Text *ret_session, const msgpack_object_map *body, Problem *problem)
-{
-    MsgOpen open;
-    int r = body_decode(&open, MsgOpen, body, problem);
-
-    if (r < 0)
-        return r;
-    *ret_session = open.session;
-    *ret = open.options;
-    return 0;
-}
-
 /* ---- taking what is said ---------------------------------------------------------------------------------
  */
 

@@ -26,10 +26,6 @@ enum {
 #include "proto/session_options.def"
 };
 
-/* Decodes the body of `open`: the name in it, which may be absent, and the options. */
-int options_given_decode(MsgOptions *ret, Text *ret_session, const msgpack_object_map *body,
-                         Problem *problem);
-
 /* Fills what was not given from the controller's options, and refuses what cannot be. */
 int session_options_settle(SessionOptions *ret, const MsgOptions *given, const Options *defaults,
                            Problem *problem);

@@ -149,6 +149,9 @@ typedef struct LimpetOpened {
 LIMPET_API int limpet_open(LimpetClient *client, const char *session, const LimpetOptions *options,
                            LimpetOpened *opened);
 
+/* Attaches to a session or branch that is open: LIMPET_NO_SUCH_SESSION when there is none. */
+LIMPET_API int limpet_attach(LimpetClient *client, const char *session, LimpetOpened *opened);
+
 /* Interrupts the running call of a session, from any client; *interrupted (may be NULL): whether there was
  * one. */
 LIMPET_API int limpet_interrupt(LimpetClient *client, const char *session, bool *interrupted);

@@ -45,9 +45,10 @@ static int call_open(LimpetClient *client, Call *call, LimpetOpened *ret)
     return r;
 }
 
-int limpet_open(LimpetClient *client, const char *session, const LimpetOptions *options, LimpetOpened *opened)
+static int open_or_attach(LimpetClient *client, const char *session, const LimpetOptions *options,
+                          bool attach, LimpetOpened *opened)
 {
-    const MsgOpen open = {.session = text_of(session), .options = options_say(options)};
+    const MsgOpen open = {.session = text_of(session), .attach = attach, .options = options_say(options)};
     Call call = {.repeatable = true};
     int r;
 
@@ -58,6 +59,16 @@ int limpet_open(LimpetClient *client, const char *session, const LimpetOptions *
         r = call_open(client, &call, opened);
     }
     return client_result(client, r);
+}
+
+int limpet_open(LimpetClient *client, const char *session, const LimpetOptions *options, LimpetOpened *opened)
+{
+    return open_or_attach(client, session, options, false, opened);
+}
+
+int limpet_attach(LimpetClient *client, const char *session, LimpetOpened *opened)
+{
+    return open_or_attach(client, session, NULL, true, opened);
 }
 
 int limpet_branch(LimpetClient *client, const char *session, const char *name, const char *checkpoint,

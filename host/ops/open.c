@@ -109,18 +109,26 @@ static void open_session(Controller *controller, Request *request, Text name, co
         attach(session, request, given);
 }
 
+static void attach_only(Controller *controller, Request *request, Text name, const MsgOptions *given)
+{
+    Session *session = op_session(controller, request, name, (Text){0});
+
+    if (session)
+        attach(session, request, given);
+}
+
 static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
 {
-    Problem problem = PROBLEM_NULL;
-    MsgOptions given;
-    Text name;
+    MsgOpen open;
 
-    if (options_given_decode(&given, &name, body, &problem) < 0)
-        request_fail(request, &problem);
-    else if (name_valid(name))
-        open_session(controller, request, name, &given, body);
-    else if (session_path_valid(name))
-        open_branch(controller, request, name, &given);
+    if (!op_decode(request, &open, MsgOpen, body))
+        return;
+    if (open.attach)
+        attach_only(controller, request, open.session, &open.options);
+    else if (name_valid(open.session))
+        open_session(controller, request, open.session, &open.options, body);
+    else if (session_path_valid(open.session))
+        open_branch(controller, request, open.session, &open.options);
     else
         request_fail_text(
             request, ERR_BAD_REQUEST,

@@ -1,5 +1,5 @@
 /* A user of liblimpet in strict C99, for test_library.py: one line of output per thing that happened.
- * library SOCKET run|result|state|features|impatient|unconnected */
+ * library SOCKET run|result|state|attach|features|impatient|unconnected */
 #include <stdio.h>
 #include <string.h>
 
@@ -153,6 +153,16 @@ static int state(LimpetClient *client, LimpetResult **ret)
     return 0;
 }
 
+static int attach(LimpetClient *client)
+{
+    LimpetOpened opened;
+
+    if (limpet_attach(client, "a", &opened))
+        return limpet_error(client)->number;
+    printf("%s %s created=%d\n", opened.session, opened.instance, opened.created);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     LimpetClient *client = limpet_new();
@@ -167,6 +177,8 @@ int main(int argc, char **argv)
         r = limpet_result(client, "run", LIMPET_FOREVER, &result);
     else if (!r && strcmp(argv[2], "state") == 0)
         r = state(client, &result);
+    else if (!r && strcmp(argv[2], "attach") == 0)
+        r = attach(client);
     else if (!r && strcmp(argv[2], "features") != 0)
         r = run(client, &result);
     if (!r && strcmp(argv[2], "features") == 0)

@@ -87,6 +87,16 @@ def test_result_of_a_call_that_runs(program, tmp_path):
         assert output(program, tmp_path / "s", "result") == ["still running"]
 
 
+def test_attach(program, tmp_path):
+    with FakeController(tmp_path / "s", open=lambda request: request.reply(
+            session="a", instance="i1", created=False, engine="local", options={})) as controller:
+        assert output(program, tmp_path / "s", "attach") == ["a i1 created=0"]
+        body = controller.wait_for("open").body
+        assert {name: value for name, value in body.items() if value is not None} == {"session": "a", "attach": True}
+    with FakeController(tmp_path / "s", open=lambda request: request.error(1101, "NoSuchSession", "none")):
+        assert output(program, tmp_path / "s", "attach") == ["1101 NoSuchSession: none"]
+
+
 def test_errors_have_number_name_and_message(program, tmp_path):
     with FakeController(tmp_path / "s", result=lambda request: request.fail(1105, "NoSuchRun", "what run?")):
         assert output(program, tmp_path / "s", "result") == ["1105 NoSuchRun: what run?"]

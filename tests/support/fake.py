@@ -198,10 +198,11 @@ class Controller:
         )
 
     def open(self, request):
-        options = {"timeout": 30.0, **{k: v for k, v in request.body.items() if k != "session"}}
+        given = {name: value for name, value in request.body.items() if name not in ("session", "attach")}
         request.reply(
-            session=request.body["session"], instance="i1", created=True, engine="local", options=options
-        )
+            session=request.body["session"], instance="i1", created=not request.body.get("attach"), engine="local",
+            options={"timeout": 30.0, **given},
+        )  # fmt: skip
 
     def branch(self, request):
         body = request.body

@@ -161,14 +161,13 @@ static size_t differences(const SessionOptions *options, size_t n, void (*write)
                           const char **names)
 {
     Body body;
-    MsgOptions given;
-    Text name;
+    MsgOpen open;
     Problem problem = PROBLEM_NULL;
     size_t count;
 
     body_init(&body, n, write);
-    assert_int_equal(options_given_decode(&given, &name, &body.message.body, &problem), 0);
-    count = session_options_differ(options, &given, names);
+    assert_int_equal(body_decode(&open, MsgOpen, &body.message.body, &problem), 0);
+    count = session_options_differ(options, &open.options, names);
     body_deinit(&body);
     return count;
 }
@@ -176,15 +175,14 @@ static size_t differences(const SessionOptions *options, size_t n, void (*write)
 static void test_settle_and_differ(void **state)
 {
     Body body;
-    MsgOptions given;
-    Text name;
+    MsgOpen open;
     SessionOptions options = {0};
     Problem problem = PROBLEM_NULL;
     const char *names[SESSION_OPTION_COUNT];
 
     body_init(&body, 3, write_several);
-    assert_int_equal(options_given_decode(&given, &name, &body.message.body, &problem), 0);
-    assert_int_equal(session_options_settle(&options, &given, &defaults, &problem), 0);
+    assert_int_equal(body_decode(&open, MsgOpen, &body.message.body, &problem), 0);
+    assert_int_equal(session_options_settle(&options, &open.options, &defaults, &problem), 0);
     body_deinit(&body);
     assert_int_equal(options.memory, 512u << 20);
     assert_true(options.timeout == 30);
@@ -208,14 +206,13 @@ static void test_settle_and_differ(void **state)
 static ErrorCode refused(size_t n, void (*write)(Writer *w), const char *words)
 {
     Body body;
-    MsgOptions given;
-    Text name;
+    MsgOpen open;
     SessionOptions options = {0};
     Problem problem = PROBLEM_NULL;
 
     body_init(&body, n, write);
-    if (options_given_decode(&given, &name, &body.message.body, &problem) == 0)
-        assert_true(session_options_settle(&options, &given, &defaults, &problem) < 0);
+    if (body_decode(&open, MsgOpen, &body.message.body, &problem) == 0)
+        assert_true(session_options_settle(&options, &open.options, &defaults, &problem) < 0);
     session_options_deinit(&options);
     body_deinit(&body);
     assert_non_null(strstr(problem.text, words));
@@ -278,14 +275,13 @@ static void test_read_without_disks(void **state)
 static void test_containers(void **state)
 {
     Body body;
-    MsgOptions given;
-    Text name;
+    MsgOpen open;
     SessionOptions options = {0}, spare;
     Problem problem = PROBLEM_NULL;
 
     body_init(&body, 3, write_several);
-    assert_int_equal(options_given_decode(&given, &name, &body.message.body, &problem), 0);
-    assert_int_equal(session_options_settle(&options, &given, &defaults, &problem), 0);
+    assert_int_equal(body_decode(&open, MsgOpen, &body.message.body, &problem), 0);
+    assert_int_equal(session_options_settle(&options, &open.options, &defaults, &problem), 0);
     body_deinit(&body);
     assert_int_equal(session_options_copy_container(&spare, &options), 0);
     assert_int_equal(spare.memory, 512u << 20);

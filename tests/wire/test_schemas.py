@@ -259,7 +259,7 @@ def requests():
     run = r.run(at, "1", 1.0, r.new_run_id(), streaming, "rollback", "pause").body
     return {
         "hello": r.HELLO,
-        "open": r.open_session("a", chosen).body,
+        "open": {**r.open_session("a", chosen).body, **r.attach("a").body},
         "options": chosen,
         "run": {**run, "options": chosen},
         "result": r.result("0" * 32, 1.0).body,

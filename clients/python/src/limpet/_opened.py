@@ -16,6 +16,8 @@ class Opened:
     """Of a branch: ``SESSION/BRANCH``."""
     instance: str
     """Names this life of the session; the same when a controller dies and the next one takes over."""
+    created: bool
+    """Whether this object's ``open()`` or ``branch()`` made it; False where it was there and was attached to."""
     engine: str
     """``oci``, ``docker`` or ``local``."""
     options: dict[str, Any]
@@ -24,6 +26,7 @@ class Opened:
     def __init__(self, opened: Mapping[str, Any], asks: Asks) -> None:
         self.name = field(opened, "session")
         self.instance = field(opened, "instance")
+        self.created = bool(field(opened, "created"))
         self.engine = field(opened, "engine")
         self.options = field(opened, "options")
         # The instance, because a session that was closed and opened again has other variables.

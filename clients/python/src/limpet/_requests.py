@@ -52,6 +52,14 @@ def open_session(name: str, chosen: Body) -> Request[Opening]:
     return Request(_wire.OPEN, {"session": name, **chosen}, _body)
 
 
+def attach(name: str) -> Request[Opening]:
+    return Request(_wire.OPEN, {"session": name, "attach": True}, _body)
+
+
+def new_name() -> str:
+    return f"session-{os.urandom(6).hex()}"
+
+
 def new_run_id() -> str:
     return os.urandom(16).hex()
 

@@ -30,7 +30,7 @@ class AsyncSession(Opened):
     """Python that stays alive between calls. Made by :meth:`AsyncClient.open` and :meth:`AsyncSession.branch`.
 
     May be used from several tasks: calls queue in order, and :meth:`interrupt` may come while :meth:`run`
-    waits. As an async context manager it closes the session at the end.
+    waits. As an async context manager it ends the session, unless that was there before and was attached to.
 
     A request whose connection is lost is asked again at the next controller when that does no harm. Otherwise
     (reset, put, checkpoint, rollback, drop, branch, commit) it raises Unavailable, and whether it was carried
@@ -251,6 +251,8 @@ class AsyncSession(Opened):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if not self.created:
+            return
         try:
             await self.close()
         except Error:

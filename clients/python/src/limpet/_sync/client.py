@@ -39,7 +39,7 @@ class Client(Connecting):
 
     def open(
         self,
-        name: str,
+        name: str | None = None,
         *,
         timeout: float | None = None,
         memory: int | str | None = None,
@@ -58,7 +58,7 @@ class Client(Connecting):
         approve: Function | None = None,
         tool_time: ToolTime | None = None,
     ) -> Session:
-        """Opens the session of that name, or attaches to it when it exists.
+        """Opens the session of that name, or attaches to it when it exists. Without a name it makes one up.
 
         Attaching with options that differ from those it has raises OptionsDiffer. Options not given have
         the controller's defaults. ``timeout``: seconds for a call that names none. ``memory``: bytes, or
@@ -77,7 +77,35 @@ class Client(Connecting):
             env=env, ttl=ttl, network=network, image=image, checkpoint=checkpoint,
         )  # fmt: skip
         asks = Asks(tools, on_input, approve, tool_time)
-        return Session(self, self._request(_requests.open_session(name, options)), asks)
+        opened = self._request(_requests.open_session(name or _requests.new_name(), options))
+        if not name:
+            opened = {**opened, "created": True}  # also where the reply was lost and this asked again
+        return Session(self, opened, asks)
+
+    def attach(
+        self,
+        name: str,
+        *,
+        tools: Tools | None = None,
+        on_input: Function | None = None,
+        approve: Function | None = None,
+        tool_time: ToolTime | None = None,
+    ) -> Session:
+        """Attaches to a session that is open, or to a branch. Makes none: raises NoSuchSession instead.
+
+        Args:
+            name: Of the session, or ``SESSION/BRANCH``.
+            tools: For all calls made with this object, see :meth:`Session.run`.
+            on_input: Likewise.
+            approve: Likewise.
+            tool_time: Likewise.
+        """
+        asks = Asks(tools, on_input, approve, tool_time)
+        return Session(self, self._request(_requests.attach(name)), asks)
+
+    def close_session(self, name: str) -> None:
+        """Ends a session by its name, as :meth:`Session.close`. Raises NoSuchSession when there is none."""
+        self._request(_requests.close().of({"session": name}))
 
     def run(
         self,

@@ -31,7 +31,7 @@ class Session(Opened):
     """Python that stays alive between calls. Made by :meth:`Client.open` and :meth:`Session.branch`.
 
     May be used from several threads: calls queue in order, and :meth:`interrupt` may come while :meth:`run`
-    waits. As a context manager it closes the session at the end.
+    waits. As a context manager it ends the session, unless that was there before and was attached to.
 
     A request whose connection is lost is asked again at the next controller when that does no harm. Otherwise
     (reset, put, checkpoint, rollback, drop, branch, commit) it raises Unavailable, and whether it was carried
@@ -252,6 +252,8 @@ class Session(Opened):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if not self.created:
+            return
         try:
             self.close()
         except Error:
