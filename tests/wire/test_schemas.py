@@ -2,9 +2,11 @@
 
 import dataclasses
 import inspect
+import os
 import re
 import sys
-from typing import Union
+from collections.abc import Mapping
+from typing import Literal, Optional, Union, get_type_hints
 
 import pytest
 
@@ -203,21 +205,24 @@ def test_the_options_of_the_c_client():
     ]
 
 
-def keywords(function):
-    parameters = inspect.signature(function).parameters.values()
-    return {parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
-
-
 @pytest.mark.parametrize("client", ["Client", "AsyncClient"])
 def test_the_options_of_the_python_client(client):
-    from limpet import _options
+    import limpet
 
-    cls = getattr(__import__("limpet"), client)
-    besides = {"tools", "on_input", "approve", "tool_time"}
-    kinds = {"SECONDS": float, "NUMBER": float, "COUNT": int, "SIZE": Union[int, str], "PAIRS": dict}
-    assert _options.OPTIONS == {name: kinds.get(option.kind, str) for name, option in OPTIONS.items()}
-    assert keywords(cls.open) - besides == OPTIONS.keys()
-    assert keywords(cls.run) - besides == OPTIONS.keys() - {"timeout", *_options.PINNED_ONLY}
+    def hint(option):
+        if option.kind == "CHOICE":
+            return Literal[tuple(option.argument.split("|"))]
+        return hints.get(option.kind, str)
+
+    hints = {
+        "SECONDS": float, "NUMBER": float, "COUNT": int, "SIZE": Union[int, str], "PAIRS": Mapping[str, str],
+        "DIRECTORY": Union[str, os.PathLike[str]],
+    }  # fmt: skip
+    assert get_type_hints(limpet.SessionOptions) == {name: Optional[hint(option)] for name, option in OPTIONS.items()}
+    assert limpet.ContainerOptions.__optional_keys__ == OPTIONS.keys() - {"timeout", "ttl", "checkpoint"}
+    cls = getattr(limpet, client)
+    assert {inspect.signature(cls.open).parameters["options"].annotation} == {"Unpack[SessionOptions]"}
+    assert {inspect.signature(cls.run).parameters["options"].annotation} == {"Unpack[ContainerOptions]"}
 
 
 # ---- the Python client ----
@@ -247,13 +252,15 @@ def test_what_the_python_client_reads(module, cls, schema, besides):
 
 
 def requests():
+    from limpet import _options
     from limpet import _requests as r
     from limpet._stream import Stream
 
-    chosen = r.options(
-        timeout=1.0, memory="1g", cpus=1.0, pids=1, disk="1g", files=1, data="/", env={}, ttl=1.0,
-        network="none", image="i", checkpoint="off",
-    )  # fmt: skip
+    given = {
+        "timeout": 1.0, "memory": "1g", "cpus": 1.0, "pids": 1, "disk": "1g", "files": 1, "data": "/", "env": {},
+        "ttl": 1.0, "network": "none", "image": "i", "checkpoint": "off",
+    }  # fmt: skip
+    chosen = _options.chosen(given, _options.SESSION_OPTIONS)
     at = {"session": "a", "instance": "i"}
     streaming = Stream(lambda text: None, None, None)
     run = r.run(at, "1", 1.0, r.new_run_id(), streaming, "rollback", "pause").body

@@ -7,16 +7,21 @@ with limpet.Client() as client, client.open("demo") as session:
     print(session.run("x + 1").result)
 """
 
-from ._asks import ToolCall
+from ._asks import Approve, Asks, OnInput, ToolCall, ToolTime
 from ._async.client import AsyncClient
 from ._async.session import AsyncSession
+from ._options import CheckpointPolicy, ContainerOptions, Network, SessionOptions
+from ._requests import OnError
 from ._sync.client import Client
 from ._sync.session import Session
+from ._tools import Tools
 from ._version import VERSION as __version__
 from .errors import (
     BadRequest,
     BranchExists,
     Busy,
+    CallFailed,
+    CallTimeout,
     CheckpointFailed,
     Denied,
     EngineError,
@@ -35,12 +40,27 @@ from .errors import (
     TooLarge,
     Unavailable,
 )
-from .results import ArtifactInfo, Display, ErrorInfo, Result, RolledBackTo, SessionInfo, Usage
+from .results import (
+    ArtifactInfo,
+    Display,
+    ErrorInfo,
+    Image,
+    Protection,
+    Result,
+    RolledBackTo,
+    SessionInfo,
+    SessionStatus,
+    State,
+    Status,
+    Usage,
+)
 from .state import Changed, Checkpoint, Committed, Namespace, Rollback, Variable
 
 __all__ = [
     "__version__",
+    "Approve",
     "ArtifactInfo",
+    "Asks",
     "AsyncClient",
     "AsyncSession",
     "BadRequest",
@@ -48,24 +68,33 @@ __all__ = [
     "Busy",
     "Changed",
     "Checkpoint",
+    "CallFailed",
+    "CallTimeout",
     "CheckpointFailed",
+    "CheckpointPolicy",
     "Client",
     "Committed",
+    "ContainerOptions",
     "Denied",
     "Display",
     "EngineError",
     "Error",
     "ErrorInfo",
+    "Image",
     "ImageMissing",
     "Internal",
     "Leave",
     "LimpetWarning",
     "Namespace",
+    "Network",
     "NoSuchCheckpoint",
     "NoSuchFile",
     "NoSuchRun",
     "NoSuchSession",
+    "OnError",
+    "OnInput",
     "OptionsDiffer",
+    "Protection",
     "ProtocolMismatch",
     "Result",
     "Rollback",
@@ -73,8 +102,14 @@ __all__ = [
     "Session",
     "SessionClosed",
     "SessionInfo",
+    "SessionOptions",
+    "SessionStatus",
+    "State",
+    "Status",
     "TooLarge",
     "ToolCall",
+    "Tools",
+    "ToolTime",
     "Unavailable",
     "Usage",
     "Variable",

@@ -12,6 +12,11 @@ from ._tools import Tool, Tools, collect
 
 ToolTime = Literal["pause", "count"]
 Function = Callable[..., Any]
+OnInput = Callable[..., Any]
+"""Takes the prompt and, where it has such a parameter, ``password``; gives a line, None at the end of input, or an
+awaitable of these."""
+Approve = Callable[["ToolCall"], Any]
+"""Gives True, False, a reason against it, a :class:`ToolCall` with other arguments, or an awaitable of these."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +38,20 @@ class ToolCall:
 
 
 class Asks:
-    """Checked when it is made. ``mode`` is None when there is nothing that could answer."""
+    """What answers the questions of a call, checked once: what ``tools`` of :meth:`limpet.Session.run` may be as well.
+
+    ``mode`` is None when there is nothing that could answer. With ``serial`` a tool ends before anybody is asked
+    about the next one.
+    """
 
     def __init__(
         self,
         tools: Tools | None = None,
-        on_input: Function | None = None,
-        approve: Function | None = None,
+        on_input: OnInput | None = None,
+        approve: Approve | None = None,
         tool_time: ToolTime | None = None,
+        *,
+        serial: bool = False,
     ) -> None:
         if tool_time not in (None, "pause", "count"):
             raise ValueError(f'tool_time must be "pause" or "count", not {tool_time!r}')
@@ -50,7 +61,7 @@ class Asks:
         self.on_input = on_input
         self.approve = approve
         self.tool_time = tool_time
-        self.serial = False  # whether a tool ends before anybody is asked about the next one
+        self.serial = serial
         self._takes_password = on_input is not None and _takes_password(on_input)
         self.use({} if tools is None else collect(tools))
 
@@ -61,9 +72,9 @@ class Asks:
 
     def but(
         self,
-        tools: Tools | None,
-        on_input: Function | None,
-        approve: Function | None,
+        tools: Tools | Asks | None,
+        on_input: OnInput | None,
+        approve: Approve | None,
         tool_time: ToolTime | None,
     ) -> Asks:
         """For one call: what is given instead of what is here."""

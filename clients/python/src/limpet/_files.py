@@ -23,6 +23,10 @@ def remote_path(path: Path) -> str | bytes:
         return text.encode("utf-8", "surrogateescape")
 
 
+class Bytes(io.BytesIO):
+    """Where a file goes that nobody named a place for."""
+
+
 @contextlib.contextmanager
 def source(local: Source) -> Iterator[Callable[[int], bytes]]:
     """A function that reads at most so many bytes, b"" at the end."""

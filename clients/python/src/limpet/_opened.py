@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ._asks import Asks
+from ._options import SessionOptions
 from ._requests import field
 from .errors import BadRequest, SessionClosed
 
@@ -20,7 +21,7 @@ class Opened:
     """Whether this object's ``open()`` or ``branch()`` made it; False where it was there and was attached to."""
     engine: str
     """``oci``, ``docker`` or ``local``."""
-    options: dict[str, Any]
+    options: SessionOptions
     """All options, as they hold."""
 
     def __init__(self, opened: Mapping[str, Any], asks: Asks) -> None:

@@ -8,7 +8,6 @@ from typing import Any, Generic, Literal, TypeVar
 
 from . import _wire
 from ._asks import ToolTime
-from ._files import Path
 from ._stream import Stream
 from ._version import VERSION
 from .errors import ProtocolMismatch, from_wire
@@ -18,7 +17,6 @@ from .state import Checkpoint, Committed, Namespace, Rollback
 HELLO = {"protocol": _wire.VERSION, "peer": f"limpet-python/{VERSION}"}
 
 OnError = Literal["keep", "rollback"]
-CheckpointPolicy = Literal["auto", "always", "off"]
 Body = dict[str, Any]
 Message = tuple[int, Body]  # kind and body
 Opening = Mapping[str, Any]  # what is said of a session that has been opened
@@ -41,11 +39,6 @@ class Request(Generic[T]):
 def given(**values: Any) -> Body:
     """Those that are not None."""
     return {name: value for name, value in values.items() if value is not None}
-
-
-def options(data: Path | None, **others: Any) -> Body:
-    """The options that were given, as the protocol has them."""
-    return given(data=None if data is None else os.path.abspath(os.fspath(data)), **others)
 
 
 def open_session(name: str, chosen: Body) -> Request[Opening]:
@@ -115,9 +108,10 @@ def put(path: str | bytes, offset: int, data: bytes, last: bool) -> Request[None
     return Request(_wire.PUT, {"path": path, "offset": offset, "data": data, "last": last}, _nothing)
 
 
-def get(path: str | bytes, offset: int) -> Request[tuple[bytes, int]]:
+def get(path: str | bytes, offset: int, end: int | None = None) -> Request[tuple[bytes, int]]:
     """A piece of the file, and the size of all of it."""
-    body = {"path": path, "offset": offset, "size": _wire.FILE_CHUNK}
+    size = _wire.FILE_CHUNK if end is None else min(max(end - offset, 0), _wire.FILE_CHUNK)
+    body = {"path": path, "offset": offset, "size": size}
     return Request(_wire.GET, body, lambda body: (field(body, "data"), field(body, "size")))
 
 

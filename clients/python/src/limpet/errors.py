@@ -1,7 +1,8 @@
 """What a call raises when the sandbox failed.
 
-One class for each entry of the protocol's table of errors. Code that raises, runs into its time limit or
-crashes is not an error of the sandbox: that is a :class:`limpet.Result` with its ``status``.
+One class for each entry of the protocol's table of errors, which is also of the built-in kind that people catch. Code
+that raises, runs into its time limit or crashes is not an error of the sandbox: that is a :class:`limpet.Result` with
+its ``status``, of which :meth:`limpet.Result.check` makes :class:`CallFailed`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,10 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .results import Result
 
 
 class LimpetWarning(UserWarning):
@@ -41,7 +45,7 @@ class Error(Exception):
         cls.name = cls.__name__
 
 
-class BadRequest(Error):
+class BadRequest(Error, ValueError):
     """The request is malformed, names an unknown option, or has a value out of range."""
 
     number = 1001
@@ -53,31 +57,31 @@ class ProtocolMismatch(Error):
     number = 1002
 
 
-class TooLarge(Error):
+class TooLarge(Error, ValueError):
     """Something is over its size limit; the message names the limit."""
 
     number = 1003
 
 
-class Denied(Error):
+class Denied(Error, PermissionError):
     """The caller is not allowed to do this on this controller."""
 
     number = 1004
 
 
-class NoSuchSession(Error):
+class NoSuchSession(Error, LookupError):
     """No session of that name is open."""
 
     number = 1101
 
 
-class SessionClosed(Error):
+class SessionClosed(Error, RuntimeError):
     """The session was closed while the request was under way, or the object is closed."""
 
     number = 1102
 
 
-class OptionsDiffer(Error):
+class OptionsDiffer(Error, ValueError):
     """The session exists with other options; ``options`` lists their names."""
 
     number = 1103
@@ -86,6 +90,9 @@ class OptionsDiffer(Error):
         super().__init__(message)
         self.options = options
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.message, self.options)
+
 
 class Busy(Error):
     """The queue of calls is full."""
@@ -93,58 +100,77 @@ class Busy(Error):
     number = 1104
 
 
-class NoSuchRun(Error):
+class NoSuchRun(Error, LookupError):
     """No running or stored call has that run_id."""
 
     number = 1105
 
 
-class NoSuchCheckpoint(Error):
+class NoSuchCheckpoint(Error, LookupError):
     """The session keeps no checkpoint of that name."""
 
     number = 1106
 
 
-class NoSuchFile(Error):
+class NoSuchFile(Error, FileNotFoundError):
     """No regular file is at that path under /session."""
 
     number = 1107
 
 
-class CheckpointFailed(Error):
+class CheckpointFailed(Error, RuntimeError):
     """No checkpoint could be taken; the message says what it lacked."""
 
     number = 1108
 
 
-class BranchExists(Error):
+class BranchExists(Error, ValueError):
     """A branch of that name is open."""
 
     number = 1109
 
 
-class ImageMissing(Error):
+class ImageMissing(Error, LookupError):
     """The image is not there; the message has the command that makes it."""
 
     number = 1201
 
 
-class EngineError(Error):
+class EngineError(Error, RuntimeError):
     """The container engine failed; the message carries its words."""
 
     number = 1202
 
 
-class Unavailable(Error):
+class Unavailable(Error, ConnectionError):
     """The controller cannot be reached or is shutting down."""
 
     number = 1203
 
 
-class Internal(Error):
+class Internal(Error, RuntimeError):
     """The controller could not do it: out of memory, disk full, or a fault of Limpet."""
 
     number = 1204
+
+
+class CallFailed(Error):
+    """The code did not end well; raised by :meth:`limpet.Result.check` alone. Its text is the traceback, if any.
+
+    Attributes:
+        result: The :class:`limpet.Result` of the call.
+    """
+
+    def __init__(self, message: str, result: Result) -> None:
+        super().__init__(message)
+        self.result = result
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.message, self.result)
+
+
+class CallTimeout(CallFailed, TimeoutError):
+    """The code ran into its time limit."""
 
 
 class Leave(Exception):
@@ -162,7 +188,7 @@ def is_leave(error: BaseException | None) -> bool:
     )
 
 
-BY_NUMBER: dict[int, type[Error]] = {cls.number: cls for cls in Error.__subclasses__()}
+BY_NUMBER: dict[int, type[Error]] = {cls.number: cls for cls in Error.__subclasses__() if cls.number}
 
 
 def from_wire(body: Mapping[str, Any]) -> Error:

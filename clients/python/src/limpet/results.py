@@ -6,9 +6,24 @@ import base64
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypedDict
 
+from .errors import CallFailed, CallTimeout
 from .state import CHANGED, Changed, made, shape
+
+Status = Literal["ok", "error", "timeout", "interrupted", "exited", "crashed", "oom", "failed"]
+State = Literal["kept", "rolled_back", "lost"]
+SessionStatus = Literal["starting", "idle", "running", "closing"]
+
+
+class Protection(TypedDict, total=False):
+    """What a call runs under; empty when it never ran."""
+
+    level: Literal["checkpoint", "none"]
+    execution_count: int | None
+    """With ``checkpoint``: of the call whose effects the variables would go back to."""
+    reason: str | None
+    """With ``none``."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +49,24 @@ class Display:
     """Given to ``on_display``: it takes the place of the display with the same ``display_id``. Without one, and without
     data, all that was shown is taken back; where ``metadata`` has ``wait``, once there is something new."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as in :meth:`Result.to_dict`."""
+        names = ("data", "metadata", "display_id", "is_result")
+        return {name: _plain(getattr(self, name)) for name in names}
+
     def __repr__(self) -> str:
         return f"<Display {', '.join(self.data)}>"
+
+
+@dataclass(frozen=True)
+class Image:
+    """A figure, as it was shown."""
+
+    mime_type: str
+    data: bytes = field(hash=False, repr=False)
+
+    def _repr_mimebundle_(self, **ignored: Any) -> dict[str, Any]:
+        return {self.mime_type: self.data if self.mime_type in _RASTER else self.data.decode()}
 
 
 @dataclass(frozen=True)
@@ -72,8 +103,7 @@ class SessionInfo:
     session: str
     engine: str
     container: str | None
-    status: str
-    """``starting``, ``idle``, ``running`` or ``closing``."""
+    status: SessionStatus
     created: float
     """Unix time."""
     idle: float
@@ -99,17 +129,14 @@ class Result:
     engine: str
     execution_count: int
     """Counts the calls of the session and never goes back."""
-    status: str
-    """``ok``, ``error``, ``timeout``, ``interrupted``, ``exited``, ``crashed``, ``oom`` or ``failed``."""
-    state: str
-    """``kept``, ``rolled_back`` or ``lost``."""
+    status: Status
+    state: State
     rolled_back_to: RolledBackTo | None
     """With ``rolled_back``: the last call whose effects are in memory."""
     not_restored: list[str] = field(hash=False)
     """With ``rolled_back``: what a copy of memory does not bring back, such as a thread."""
-    state_protection: dict[str, Any] = field(hash=False)
-    """What the call ran under: ``level`` (``checkpoint`` or ``none``), the ``execution_count`` it would have
-    gone back to, and with ``none`` the ``reason``. Empty when it never ran."""
+    state_protection: Protection = field(hash=False)
+    """What the call ran under. Empty when it never ran."""
     changed: Changed
     """The names it added, changed and deleted; false when there are none."""
     epoch: int
@@ -146,6 +173,31 @@ class Result:
         """Whether the code ended well."""
         return self.status == "ok"
 
+    def check(self) -> Result:
+        """Returns the result itself where the code ended well.
+
+        Raises:
+            CallFailed: It did not. :class:`CallTimeout` where it ran into its time limit.
+        """
+        if self.error is None:
+            return self
+        failed = CallTimeout if self.status == "timeout" else CallFailed
+        summary = f"{self.error.name}: {self.error.message}".rstrip(": ")
+        raise failed("\n".join(filter(None, (self.error.traceback.rstrip() or summary, self.warning))), self)
+
+    @property
+    def images(self) -> list[Image]:
+        """The figures, in the order in which they were shown; of one in several forms the best: PNG before SVG."""
+        found = (_image(display) for display in self.displays)
+        return [image for image in found if image is not None]
+
+    @property
+    def html(self) -> str | None:
+        """The HTML of the last value, such as a data frame's table, or of what was shown last; None without any."""
+        shown = sorted(self.displays, key=lambda display: display.is_result)
+        texts = [display.data["text/html"] for display in shown if "text/html" in display.data]
+        return str(texts[-1]) if texts else None
+
     @property
     def warning(self) -> str | None:
         """One line for people when the variables are not as this call left them; None when they are."""
@@ -166,14 +218,13 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Plain data, the same as ``limpet run --json`` prints: binary values are base64 text."""
         plain = {name: _plain(getattr(self, name)) for name in _ORDER}
-        for display in plain["displays"]:
-            del display["update"]
+        plain["displays"] = [display.to_dict() for display in self.displays]
         for name in ("changed", "state_protection"):
             plain[name] = plain[name] if getattr(self, name) else None
         return plain
 
     def __repr__(self) -> str:
-        parts = [self.status]
+        parts: list[str] = [self.status]
         if self.rolled_back_to is not None:
             parts.append(f"rolled_back to [{self.rolled_back_to.execution_count}]")
         elif self.state != "kept":
@@ -200,6 +251,20 @@ _ORDER = tuple(each.name for each in dataclasses.fields(Result))
 def display_from_wire(body: Mapping[str, Any]) -> Display:
     """From an entry of ``displays`` or the body of a display event; ProtocolMismatch when it is neither."""
     return made(_DISPLAY, "a display", body)
+
+
+_RASTER = ("image/png", "image/jpeg", "image/webp", "image/gif")
+_SVG = "image/svg+xml"
+
+
+def _image(display: Display) -> Image | None:
+    for kind in (*_RASTER, _SVG):
+        data = display.data.get(kind)
+        if isinstance(data, str):
+            return Image(kind, data.encode())
+        if isinstance(data, bytes):
+            return Image(kind, data)
+    return None
 
 
 def _path(path: str | bytes) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from ._transport import Shape
 from .errors import ProtocolMismatch
@@ -115,7 +115,7 @@ class Rollback:
     execution_count: int
     """The last call whose effects are in memory now."""
     epoch: int
-    files: str
+    files: Literal["kept", "restored"]
     """``kept`` as they were, or ``restored`` where the checkpoint has them."""
     not_restored: list[str] = dataclasses.field(hash=False)
     """What a copy of memory does not bring back, such as a thread."""

@@ -7,15 +7,15 @@ is threads and plain calls there.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import _requests, _wire
-from .._asks import NO_ASKS, Asks, Function, ToolTime
-from .._files import Path
+from .._asks import NO_ASKS, Approve, Asks, OnInput, ToolTime
+from .._options import CONTAINER_OPTIONS, SESSION_OPTIONS, ContainerOptions, SessionOptions, chosen
 from .._recovery import Attempts, ConnectionLost
-from .._requests import Body, CheckpointPolicy, Request
+from .._requests import Body, Request
 from .._stream import Stream, stream_of
 from .._tools import Tools
 from ..errors import Error, SessionClosed, Unavailable, from_wire, is_leave
@@ -23,6 +23,9 @@ from ..results import Display, Result, SessionInfo
 from .connecting import Connecting, leaving, sleep
 from .link import deliver
 from .session import AsyncSession
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 T = TypeVar("T")
 
@@ -44,43 +47,32 @@ class AsyncClient(Connecting):
         self,
         name: str | None = None,
         *,
-        timeout: float | None = None,
-        memory: int | str | None = None,
-        cpus: float | None = None,
-        pids: int | None = None,
-        disk: int | str | None = None,
-        files: int | None = None,
-        data: Path | None = None,
-        env: Mapping[str, str] | None = None,
-        ttl: float | None = None,
-        network: str | None = None,
-        image: str | None = None,
-        checkpoint: CheckpointPolicy | None = None,
         tools: Tools | None = None,
-        on_input: Function | None = None,
-        approve: Function | None = None,
+        on_input: OnInput | None = None,
+        approve: Approve | None = None,
         tool_time: ToolTime | None = None,
+        **options: Unpack[SessionOptions],
     ) -> AsyncSession:
-        """Opens the session of that name, or attaches to it when it exists. Without a name it makes one up.
+        """Opens the session of that name, or attaches to it when it exists.
 
-        Attaching with options that differ from those it has raises OptionsDiffer. Options not given have
-        the controller's defaults. ``timeout``: seconds for a call that names none. ``memory``: bytes, or
-        text such as ``"512m"``. ``disk`` and ``files``: how much, likewise, and how many files there may be in
-        ``/session``. ``data``: a host directory, mounted read-only at ``/data``. ``ttl``:
-        seconds after which an idle session ends, 0 for never. ``network``: ``"none"``, or what the
-        controller allows besides. ``checkpoint``: when copies of the variables are taken by themselves, to
-        go back to when a call destroys them: ``"auto"`` while the session is idle, ``"always"`` before each
-        call, or ``"off"``.
+        ``tools``, ``on_input``, ``approve`` and ``tool_time`` are this client's own: the session does not know of
+        them.
 
-        ``tools``, ``on_input``, ``approve``, ``tool_time``: for all calls made with this object, see
-        :meth:`Session.run`. They are this client's own: the session does not know of them.
+        Args:
+            name: 1 to 64 of ``A-Z a-z 0-9 . _ -``. Without one it makes a name up.
+            tools: For all calls made with this object, see :meth:`AsyncSession.run`.
+            on_input: Likewise.
+            approve: Likewise.
+            tool_time: Likewise.
+            **options: See :class:`SessionOptions`. Those not given have the controller's defaults, or what the
+                session has.
+
+        Raises:
+            OptionsDiffer: The session exists with other options than those given.
         """
-        options = _requests.options(
-            timeout=timeout, memory=memory, cpus=cpus, pids=pids, disk=disk, files=files, data=data,
-            env=env, ttl=ttl, network=network, image=image, checkpoint=checkpoint,
-        )  # fmt: skip
         asks = Asks(tools, on_input, approve, tool_time)
-        opened = await self._request(_requests.open_session(name or _requests.new_name(), options))
+        request = _requests.open_session(name or _requests.new_name(), chosen(options, SESSION_OPTIONS))
+        opened = await self._request(request)
         if not name:
             opened = {**opened, "created": True}  # also where the reply was lost and this asked again
         return AsyncSession(self, opened, asks)
@@ -90,8 +82,8 @@ class AsyncClient(Connecting):
         name: str,
         *,
         tools: Tools | None = None,
-        on_input: Function | None = None,
-        approve: Function | None = None,
+        on_input: OnInput | None = None,
+        approve: Approve | None = None,
         tool_time: ToolTime | None = None,
     ) -> AsyncSession:
         """Attaches to a session that is open, or to a branch. Makes none: raises NoSuchSession instead.
@@ -114,37 +106,51 @@ class AsyncClient(Connecting):
         self,
         code: str,
         timeout: float | None = None,
+        *,
         on_stdout: Callable[[str], Any] | None = None,
         on_stderr: Callable[[str], Any] | None = None,
         on_display: Callable[[Display], Any] | None = None,
         run_id: str | None = None,
-        *,
-        memory: int | str | None = None,
-        cpus: float | None = None,
-        pids: int | None = None,
-        disk: int | str | None = None,
-        files: int | None = None,
-        data: Path | None = None,
-        env: Mapping[str, str] | None = None,
-        network: str | None = None,
-        image: str | None = None,
-        tools: Tools | None = None,
-        on_input: Function | None = None,
-        approve: Function | None = None,
+        tools: Tools | Asks | None = None,
+        on_input: OnInput | None = None,
+        approve: Approve | None = None,
         tool_time: ToolTime | None = None,
+        **options: Unpack[ContainerOptions],
     ) -> Result:
-        """Runs code in a clean container for this one call. Otherwise as :meth:`AsyncSession.run`."""
-        options = _requests.options(
-            memory=memory, cpus=cpus, pids=pids, disk=disk, files=files, data=data, env=env, network=network,
-            image=image,
-        )  # fmt: skip
+        """Runs code in a clean container for this one call. Otherwise as :meth:`AsyncSession.run`.
+
+        Args:
+            code: Python source code.
+            timeout: Seconds.
+            on_stdout: As of :meth:`AsyncSession.run`, and so are those that follow.
+            on_stderr: Likewise.
+            on_display: Likewise.
+            run_id: Likewise.
+            tools: Likewise.
+            on_input: Likewise.
+            approve: Likewise.
+            tool_time: Likewise.
+            **options: See :class:`ContainerOptions`.
+        """
+        given = chosen(options, CONTAINER_OPTIONS)
         asks = NO_ASKS.but(tools, on_input, approve, tool_time)
         run_id = run_id or _requests.new_run_id()
         stream = stream_of(on_stdout, on_stderr, on_display, asks.mode and self._asking(asks, run_id, None))
         call = _requests.run({}, code, timeout, run_id, stream, asks=asks.mode)
-        if options:
-            call.body["options"] = options
+        if given:
+            call.body["options"] = given
         return await self._run(call, stream)
+
+    async def interrupt(self, run_id: str) -> bool:
+        """Interrupts one call, wherever it runs or waits. Starts no controller.
+
+        Returns:
+            Whether it was running.
+
+        Raises:
+            NoSuchRun: No running or stored call has that run_id.
+        """
+        return await self._request(_requests.interrupt(run_id), start=False)
 
     async def sessions(self) -> list[SessionInfo]:
         """The open sessions of the controller."""

@@ -13,7 +13,7 @@ from .._answers import Memory
 from .._asking import AioAsking
 from .._asks import Asks
 from .._recovery import Attempts, ConnectionLost
-from ..errors import SessionClosed, Unavailable, warn
+from ..errors import Error, SessionClosed, Unavailable, warn
 from .link import Link
 
 T = TypeVar("T")
@@ -34,6 +34,21 @@ class Connecting:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._link: Link | None = None
         self._connecting: asyncio.Task[Link] | None = None  # all tasks wait for the same one
+
+    @property
+    def address(self) -> str:
+        """Path of the controller's socket."""
+        return self._endpoint.path
+
+    @property
+    def autostart(self) -> bool:
+        """Whether a controller is started when none listens."""
+        return self._endpoint.autostart
+
+    @property
+    def reconnect_timeout(self) -> float:
+        """Seconds for which a call looks for a controller that went away meanwhile."""
+        return self._reconnect_timeout
 
     async def close(self) -> None:
         """Closes the connection. What other tasks wait for raises SessionClosed. Sessions live on."""
@@ -101,6 +116,8 @@ class Connecting:
                     return await Link.connect(endpoint.path, _recovery.HANDSHAKE_TIMEOUT)
                 raise
             return await Link.connect(endpoint.path, _recovery.HANDSHAKE_TIMEOUT)
+        except Error:  # some are OSErrors too
+            raise
         except OSError as error:
             raise endpoint.unreachable(error) from error
 

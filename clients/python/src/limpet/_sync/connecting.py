@@ -16,7 +16,7 @@ from .._answers import Memory
 from .._asking import BlockingAsking
 from .._asks import Asks
 from .._recovery import Attempts, ConnectionLost
-from ..errors import SessionClosed, Unavailable, warn
+from ..errors import Error, SessionClosed, Unavailable, warn
 from .connection import Connection
 
 T = TypeVar("T")
@@ -36,6 +36,21 @@ class Connecting:
         self._closed = False
         self._memory = Memory()
         self._begin()
+
+    @property
+    def address(self) -> str:
+        """Path of the controller's socket."""
+        return self._endpoint.path
+
+    @property
+    def autostart(self) -> bool:
+        """Whether a controller is started when none listens."""
+        return self._endpoint.autostart
+
+    @property
+    def reconnect_timeout(self) -> float:
+        """Seconds for which a call looks for a controller that went away meanwhile."""
+        return self._reconnect_timeout
 
     def close(self) -> None:
         """Closes the connections. What other threads wait for raises SessionClosed. Sessions live on."""
@@ -72,6 +87,8 @@ class Connecting:
             warning = connection.hello()
         except ConnectionLost as lost:
             raise ConnectionLost(lost, sent=False) from lost
+        except Error:  # some are OSErrors too
+            raise
         except OSError as error:
             raise self._endpoint.unreachable(error) from error
         if self._closed:  # by another thread, which may not have seen this connection
@@ -98,6 +115,8 @@ class Connecting:
                     return Connection(endpoint.path, attempts.limit(_recovery.HANDSHAKE_TIMEOUT))
                 raise
             return Connection(endpoint.path, attempts.limit(_recovery.HANDSHAKE_TIMEOUT))
+        except Error:  # some are OSErrors too
+            raise
         except OSError as error:
             raise endpoint.unreachable(error) from error
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .. import _files, _requests
-from .._asks import NO_ASKS, Asks, Function, ToolTime
+from .._asks import NO_ASKS, Approve, Asks, OnInput, ToolTime
 from .._files import Path, Source, Target
 from .._opened import Opened, Trial
 from .._requests import OnError, Request
@@ -46,15 +46,15 @@ class Session(Opened):
         self,
         code: str,
         timeout: float | None = None,
+        *,
         on_stdout: Callable[[str], Any] | None = None,
         on_stderr: Callable[[str], Any] | None = None,
         on_display: Callable[[Display], Any] | None = None,
         run_id: str | None = None,
         on_error: OnError = "keep",
-        *,
-        tools: Tools | None = None,
-        on_input: Function | None = None,
-        approve: Function | None = None,
+        tools: Tools | Asks | None = None,
+        on_input: OnInput | None = None,
+        approve: Approve | None = None,
         tool_time: ToolTime | None = None,
     ) -> Result:
         """Runs code and returns its result, whatever the code did. limpet.Error only when the sandbox failed.
@@ -99,7 +99,7 @@ class Session(Opened):
         return self._client._run(call, stream)
 
     def try_each(
-        self, codes: Iterable[str], timeout: float | None = None, on_error: OnError = "keep"
+        self, codes: Iterable[str], timeout: float | None = None, *, on_error: OnError = "keep"
     ) -> list[Result]:
         """Runs each code in a branch of its own, all from the state of this moment; results in that order.
 
@@ -226,22 +226,43 @@ class Session(Opened):
                     return
                 offset, chunk = offset + len(chunk), following
 
-    def get(self, path: Path, local: Target) -> None:
-        """Copies a file of the session to a local file or a binary file object.
+    @overload
+    def get(self, path: Path, *, offset: int = 0, size: int | None = None) -> bytes: ...
 
-        ``path``: in the container, relative to ``/session``. Nothing is written when it cannot be read.
+    @overload
+    def get(self, path: Path, local: Target, *, offset: int = 0, size: int | None = None) -> None: ...
+
+    def get(
+        self, path: Path, local: Target | None = None, *, offset: int = 0, size: int | None = None
+    ) -> bytes | None:
+        """Reads a file of the session, or a part of it.
+
+        Args:
+            path: In the container, relative to ``/session``.
+            local: A local file or a binary file object to which it is copied. Nothing is written when it cannot be
+                read.
+            offset: Where to begin, in bytes.
+            size: How many bytes at most; by default all that follow.
+
+        Returns:
+            The bytes, or None where they were copied to ``local``.
+
+        Raises:
+            NoSuchFile: No regular file is there.
         """
         self._check()
-        remote, offset = _files.remote_path(path), 0
+        remote, end = _files.remote_path(path), None if size is None else offset + size
+        target = _files.Bytes() if local is None else local
         with contextlib.ExitStack() as stack:
             write: Callable[[bytes], Any] | None = None
             while True:
-                chunk, size = self._request(_requests.get(remote, offset))
-                write = write or stack.enter_context(_files.target(local))
+                chunk, whole = self._request(_requests.get(remote, offset, end))
+                write = write or stack.enter_context(_files.target(target))
                 in_thread(write, chunk)
                 offset += len(chunk)
-                if not chunk or offset >= size:
-                    return
+                if not chunk or offset >= (whole if end is None else min(end, whole)):
+                    break
+        return target.getvalue() if isinstance(target, _files.Bytes) else None
 
     def __enter__(self) -> Session:
         return self

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args, get_type_hints
 
-from .._options import OPTIONS
+from .. import SessionOptions
 
 # Those that have an option of their own here are left out.
-SESSION_OPTIONS = {name: kind for name, kind in OPTIONS.items() if name not in ("timeout", "env")}
+SESSION_OPTIONS = {
+    name: hint for name, hint in get_type_hints(SessionOptions).items() if name not in ("timeout", "env")
+}
 LONGEST = 86400.0
 # What Jupyter and its frontends give a kernel: its connection file, and traits as --Class.trait=value.
 JUPYTERS = re.compile(r"--[A-Z]\w*\.\w+=")
@@ -39,12 +41,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show HTML, SVG and scripts from the sandbox as they are: they can act as you in the browser",
     )
-    for name, kind in SESSION_OPTIONS.items():
-        number = kind in (int, float)
+    for name, hint in SESSION_OPTIONS.items():
+        kinds = {int, float}.intersection(get_args(hint)) if str not in get_args(hint) else ()
         parser.add_argument(
             f"--{name}",
-            metavar="N" if number else "TEXT",
-            type=kind if number else str,
+            metavar="N" if kinds else "TEXT",
+            type=next(iter(kinds), str),
             help="of the session",
         )
     parser.add_argument(

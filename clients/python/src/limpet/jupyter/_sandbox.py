@@ -85,10 +85,16 @@ class Sandbox:
         asks: Asks,
     ) -> Result:
         self._running = run_id = self._running or os.urandom(16).hex()
-        outputs = (on_stdout, on_stderr, on_display)
         try:
-            timeout = self._options.timeout
-            return self.opened().run(code, timeout, *outputs, run_id, tools=asks)  # type: ignore[arg-type]
+            return self.opened().run(
+                code,
+                self._options.timeout,
+                on_stdout=on_stdout,
+                on_stderr=on_stderr,
+                on_display=on_display,
+                run_id=run_id,
+                tools=asks,
+            )
         finally:
             self._running = None
 
@@ -145,6 +151,6 @@ class Sandbox:
         """An own session ends its ttl after its kernel, not its ttl after the last cell."""
         request = _requests.namespace().of(session._target)
         while self.origin is session:
-            time.sleep(session.options["ttl"] / 3)
+            time.sleep((session.options["ttl"] or 0) / 3)
             with contextlib.suppress(Error):
                 self._client._request(request, start=False)

@@ -18,10 +18,7 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphInterrupt
 
-from .. import _plain
-from .._asks import Asks, Function, ToolCall
-from .._tools import Tools
-from ..errors import NoSuchRun
+from .. import Approve, Asks, NoSuchRun, ToolCall, Tools
 from . import _answers
 from ._both import AnyClient, settled
 
@@ -32,7 +29,7 @@ _lock = threading.Lock()
 _sharing: Counter[int] = Counter()  # calls of the sandbox that run in one node of a graph, by its scratchpad
 
 
-def asks_of(tools: Tools | None, approve: Function | None) -> Asks:
+def asks_of(tools: Tools | None, approve: Approve | None) -> Asks:
     """One question after the other, as the answers of a node have an order."""
     asks = Asks(tools, approve=approve)
     if approve is not None and not asks.tools:
@@ -44,21 +41,20 @@ def asks_of(tools: Tools | None, approve: Function | None) -> Asks:
 
 def in_graph(asks: Asks, config: RunnableConfig) -> Asks:
     """The same for a call of that node."""
-    bound = Asks(approve=_Approval(asks.approve, config))
+    bound = Asks(approve=_Approval(asks.approve, config), serial=True)
     bound.use(asks.tools)
-    bound.serial = True
     return bound
 
 
 class _Approval:
-    def __init__(self, approve: Function | None, config: RunnableConfig) -> None:
+    def __init__(self, approve: Approve | None, config: RunnableConfig) -> None:
         self._approve = approve
         self._config = config
         self._passed = -1  # index of the last mark that interrupt() is behind of
 
     def __call__(self, call: ToolCall) -> Any:
-        content = _plain.pack([call.tool, call.args, call.kwargs])
-        digest = hashlib.sha256(content).hexdigest()[:16]
+        content = repr([call.tool, call.args, call.kwargs])  # of plain data: the same in every process
+        digest = hashlib.sha256(content.encode("utf-8", "backslashreplace")).hexdigest()[:16]
         self._find_answer(f"{call.run_id}:{call.number}:{digest}")
         return True if self._approve is None else self._approve(call)
 

@@ -82,12 +82,7 @@ class Clients:
         """The arguments that make a client of the same controller."""
         if self._given is None:
             return {}
-        endpoint = self._given._endpoint
-        return {
-            "address": endpoint.path,
-            "autostart": endpoint.autostart,
-            "reconnect_timeout": self._given._reconnect_timeout,
-        }
+        return {name: getattr(self._given, name) for name in ("address", "autostart", "reconnect_timeout")}
 
 
 class Turns:

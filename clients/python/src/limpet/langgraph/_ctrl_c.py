@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from types import FrameType, TracebackType
 from typing import Any
 
-from .. import Client, _requests
-from ..errors import Error
+from .. import Client, Error
 from ._both import AnyClient
 
 _EVERY = 0.1  # seconds between looks at the main thread, while calls run
@@ -70,7 +69,7 @@ class _Watch:
                 continue
             for run_id, client in calls:
                 with contextlib.suppress(Error):
-                    if client._request(_requests.interrupt(run_id), start=False):
+                    if client.interrupt(run_id):
                         self.discard(run_id)
 
 

@@ -21,8 +21,7 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.types import Command
 from typing_extensions import NotRequired
 
-from ..errors import Error, NoSuchCheckpoint
-from ..state import Checkpoint
+from .. import Checkpoint, Error, NoSuchCheckpoint
 from ._both import AnyClient, Turns, finish, settled
 from ._content import with_note
 from ._tool import CodeSandbox

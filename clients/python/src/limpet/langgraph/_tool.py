@@ -13,10 +13,10 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.config import get_stream_writer
 from pydantic import BaseModel, Field, PrivateAttr, create_model
+from typing_extensions import Unpack
 
-from .. import _files, _requests, _wire
+from .. import SessionOptions, _files, _requests, _wire
 from .._asks import NO_ASKS, Asks, Function
-from .._options import OPTIONS, PINNED_ONLY
 from .._tools import Tools
 from ..errors import Error
 from ..results import Display, Result, _plain
@@ -28,6 +28,7 @@ Kind = Literal["pinned", "ephemeral"]
 Answer = tuple[Any, dict[str, Any]]
 
 NAME = "code_sandbox"
+PINNED_ONLY = ("ttl", "checkpoint")  # of no use to a container that is there for one call
 _SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -42,7 +43,7 @@ class CodeSandbox(BaseTool):
 
     _clients: Clients = PrivateAttr()
     _kinds: tuple[Kind, ...] = PrivateAttr()
-    _options: dict[str, Any] = PrivateAttr()
+    _options: SessionOptions = PrivateAttr()
     _limits: _content.Limits = PrivateAttr()
     _describe: Callable[..., str] = PrivateAttr()
     _described: bool = PrivateAttr(default=False)
@@ -134,8 +135,9 @@ class CodeSandbox(BaseTool):
     async def _run_ephemeral(
         self, client: AnyClient, code: str, timeout: float | None, how: dict[str, Any]
     ) -> Answer:
-        given = {name: value for name, value in self._options.items() if name not in PINNED_ONLY}
-        standard = given.pop("timeout", None)
+        options: dict[str, Any] = dict(self._options)
+        standard = options.pop("timeout", None)
+        given = {name: value for name, value in options.items() if name not in PINNED_ONLY}
         if timeout is None:
             timeout = standard
         result: Result = await settled(client.run(code, timeout, **how, **given))
@@ -184,7 +186,7 @@ def code_sandbox(
     raise_errors: bool = False,
     tools: Tools | None = None,
     approve: Function | None = None,
-    **session_options: Any,
+    **session_options: Unpack[SessionOptions],
 ) -> CodeSandbox:
     """The LangChain tool ``code_sandbox``, for blocking and asyncio agents.
 
@@ -218,7 +220,7 @@ def code_sandbox(
     _check_options(session_options, kinds)
     asks = _approval.asks_of(tools, approve)
 
-    def describe_with(options: dict[str, Any], engine: str | None = None) -> str:
+    def describe_with(options: SessionOptions, engine: str | None = None) -> str:
         return describe(kinds, options, engine, max_timeout, notes, asks)
 
     tool = CodeSandbox(
@@ -235,11 +237,11 @@ def code_sandbox(
     return tool
 
 
-def _check_options(options: dict[str, Any], kinds: tuple[Kind, ...]) -> None:
-    unknown = sorted(options.keys() - OPTIONS.keys())
+def _check_options(options: SessionOptions, kinds: tuple[Kind, ...]) -> None:
+    unknown = sorted(options.keys() - SessionOptions.__optional_keys__)
     if unknown:
         raise TypeError(
-            f"code_sandbox() has no option {', '.join(unknown)}; a session has {', '.join(OPTIONS)}"
+            f"code_sandbox() has no option {', '.join(unknown)}; a session has {', '.join(SessionOptions.__annotations__)}"
         )
     useless = [name for name in PINNED_ONLY if name in options and "pinned" not in kinds]
     if useless:
