@@ -85,25 +85,18 @@ class Step(NamedTuple):
     text: str
 
 
-def must(result):
-    """The value of a step that has to end well."""
-    if result.status != "ok":
-        raise SystemExit(f"{result.error.name}: {result.error.message}\n{result.error.traceback}")
-    return result.result
-
-
 def clean(session):
     """A step that leaves nothing behind when it fails, then the one that works."""
     failed = session.run(CLEAN_BADLY, on_error="rollback")
     assert failed.state == "rolled_back", failed
     yield Step("Clean, first try", f"{failed.error.name}; the table was put back as it was")
-    yield Step("Clean", must(session.run(CLEAN)).strip("'"))
+    yield Step("Clean", session.run(CLEAN).check().result.strip("'"))
 
 
 def convert(session):
     """A checkpoint by hand: the host looks at the result and goes back."""
     before = session.checkpoint("before-conversion")
-    lightest = int(must(session.run(CONVERT_BADLY)))
+    lightest = int(session.run(CONVERT_BADLY).check().result)
     assert lightest < 0
     session.rollback(before)
     session.drop(before)
@@ -112,7 +105,8 @@ def convert(session):
 
 def choose_model(session):
     """Each candidate in its own branch of the same state; the best one's variables become the session's."""
-    errors = [float(must(result)) for result in session.try_each(FIT.format(columns=m) for m in MODELS.values())]
+    results = session.try_each(FIT.format(columns=columns) for columns in MODELS.values())
+    errors = [float(result.check().result) for result in results]
     best = errors.index(min(errors))
     session.commit(best)
     for name, error in zip(MODELS, errors):
@@ -128,8 +122,7 @@ def survive(session):
 
 
 def draw(session):
-    result = session.run(DRAW)
-    must(result)
+    result = session.run(DRAW).check()
     return {Path(path).name: Path(host_path) for path, host_path in result.artifacts.items()}
 
 
@@ -162,7 +155,7 @@ def main():
     target = Path(sys.argv[1] if len(sys.argv) > 1 else "penguins.html")
     steps = []
     with limpet.Client() as client, client.open("analysis", data=DATA) as session:
-        steps.append(Step("Load", must(session.run(LOAD)).strip("'")))
+        steps.append(Step("Load", session.run(LOAD).check().result.strip("'")))
         for part in (clean, convert, choose_model, survive):
             steps += part(session)
         artifacts = draw(session)

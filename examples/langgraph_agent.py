@@ -112,7 +112,7 @@ def main():
     assert "Gentoo" in Path(path).read_text()
     print(f"\nThe table was loaded once and outlived a call that had to be killed. The means are in {path}")
     for thread in ("penguins", "islands"):
-        client.open(thread).close()
+        client.close_session(thread)
 
 
 main()

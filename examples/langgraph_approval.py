@@ -69,7 +69,7 @@ def main():
     assert message.artifact["result"] == "['2 shovels', '2 buckets']"
     assert "not this year" in message.artifact["stdout"]
     print("The code ran once, stopped for a person three times, and bought what was allowed.")
-    client.open("beach").close()
+    client.close_session("beach")
 
 
 main()

@@ -46,7 +46,7 @@ def main():
     assert (even, odd) == ("[0, 4, 16]", "[1, 9, 25]")
     assert (sum_of_even, sum_of_odd) == ("20", "35")
     print("\nTwo ways on from one point, each with its own variables: 20 and 35.")
-    client.open("rewind").close()
+    client.close_session("rewind")
 
 
 main()

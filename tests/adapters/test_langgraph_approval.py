@@ -62,7 +62,7 @@ def make(client, name, kind):
         agent.close()
     for row in client.sessions():
         if row.session.startswith(name):
-            client.open(row.session).close()
+            client.close_session(row.session)
 
 
 def pending(agent):
@@ -444,4 +444,4 @@ def test_resumed_in_another_process(limpetd, client, name, tmp_path):
         assert go("ask") == [[{"tool": "buy", "args": ["shells"], "kwargs": {"count": 3}}], [], []]
         assert go("true") == [[], [["shells", 3]], ["'3 shells'"]]
     finally:
-        client.open(name).close()
+        client.close_session(name)

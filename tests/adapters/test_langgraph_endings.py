@@ -31,7 +31,7 @@ def test_event_loops_leave_nothing_behind(client, name):
         asyncio.run(tool.ainvoke({"code": f"x{number} = 1"}, config))
         seen.add(descriptors())
     assert len(seen) == 1, seen
-    client.open(name).close()
+    client.close_session(name)
 
 
 def test_event_loops_that_are_only_closed(client, name):
@@ -46,7 +46,7 @@ def test_event_loops_that_are_only_closed(client, name):
         del loop
         seen.append(descriptors())
     assert max(seen[1:]) <= seen[1], seen
-    client.open(name).close()
+    client.close_session(name)
 
 
 def test_a_loop_keeps_its_connection(client, name):
@@ -61,7 +61,7 @@ def test_a_loop_keeps_its_connection(client, name):
         return seen
 
     assert len(asyncio.run(main())) == 1
-    client.open(name).close()
+    client.close_session(name)
 
 
 def test_cancelling_interrupts_the_call(client, name):
@@ -86,7 +86,7 @@ def test_cancelling_interrupts_the_call(client, name):
     assert [row.status for row in client.sessions() if row.session == name] == ["idle"]
     assert client.open(name).run("x").result == "1"
     agent.close()
-    client.open(name).close()
+    client.close_session(name)
 
 
 ENDLESS = "print('begun', flush=True)\nwhile True: pass"
@@ -140,7 +140,7 @@ def test_ctrl_c_in_a_blocking_agent(limpetd, client, name, run, calls, kind, rew
     mine = [row for row in client.sessions() if row.session not in before]
     assert [(row.session, row.status) for row in mine] == ([(name, "idle")] if kind == "pinned" else [])
     if kind == "pinned":
-        client.open(name).close()
+        client.close_session(name)
 
 
 @pytest.mark.parametrize("leave", ["raise KeyboardInterrupt", "break"])
@@ -155,7 +155,7 @@ def test_leaving_a_stream_interrupts_the_call(client, name, leave):
         pass
     assert [row.status for row in client.sessions() if row.session == name] == ["idle"]
     agent.close()
-    client.open(name).close()
+    client.close_session(name)
 
 
 def waits(pid):
@@ -186,4 +186,4 @@ def test_a_keyboard_interrupt_that_is_over_interrupts_nothing(client, name):
         assert agent.value("import time; time.sleep(1); 1") == "1"
     assert agent.value("time.sleep(1); 2") == "2"
     agent.close()
-    client.open(name).close()
+    client.close_session(name)

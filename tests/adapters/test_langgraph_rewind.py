@@ -30,7 +30,7 @@ def agent(sandbox, name, kind, client):
     agent = agents.Agent(sandbox, name, kind)
     yield agent
     agent.close()
-    client.open(name).close()
+    client.close_session(name)
 
 
 def ours(client, name):
@@ -149,7 +149,7 @@ def test_what_was_dropped_is_told(agent, client, name):
 
 def test_a_session_that_ended_is_told(agent, client, name):
     agent.ask("x = [1]")
-    client.open(name).close()
+    client.close_session(name)
     message = agent.one("'x' in globals()")
     assert message.artifact["result"] == "False"
     assert "SESSION ENDED" in message.text and "[call 1 of a new session" in message.text
@@ -178,7 +178,7 @@ def test_a_bounded_number_is_kept(sandbox, client, name, kind):
     assert agent.value("x", at=second) == "[1, 2]"
     assert "NOT REWOUND" in agent.one("x", at=first).text
     agent.close()
-    client.open(name).close()
+    client.close_session(name)
 
 
 def test_files_too(sandbox, client, name, kind):
@@ -189,7 +189,7 @@ def test_files_too(sandbox, client, name, kind):
     message = agent.one("open('notes').read()", at=here)
     assert message.artifact["result"] == "'one'" and "Files were put back" in message.text
     agent.close()
-    client.open(name).close()
+    client.close_session(name)
 
 
 def test_what_a_copy_does_not_bring_back(agent):
@@ -228,7 +228,7 @@ def test_a_cancelled_call_is_undone(client, sandbox, name):
     message = agent.one("x")
     assert message.artifact["result"] == "[1]" and "REWOUND" in message.text
     agent.close()
-    client.open(name).close()
+    client.close_session(name)
 
 
 def test_two_ways_on_at_once(sandbox, client, name):
@@ -249,7 +249,7 @@ def test_two_ways_on_at_once(sandbox, client, name):
     for thread in threads:
         thread.join()
     assert values == {"a": "['a', 'a', 'a']", "b": "['b', 'b', 'b']"}
-    client.open(name).close()
+    client.close_session(name)
 
 
 class Own(RewindState):
@@ -280,7 +280,7 @@ def test_a_graph_of_ones_own(sandbox, client, name):
     here = app.get_state(config).config
     app.invoke({"messages": [("human", "x.append(2)")]}, config)
     assert app.invoke({"messages": [("human", "x")]}, here)["messages"][-2].artifact["result"] == "[1]"
-    client.open(name).close()
+    client.close_session(name)
 
 
 def test_wrong_use(sandbox):

@@ -27,6 +27,11 @@ class Tool:
             raise TypeError(
                 f"the tool '{name}' must be a function or a LangChain tool, not {type(function).__name__}"
             )
+        if self._langchain and (injected := _injected(function)):
+            raise TypeError(
+                f"the tool '{name}' takes {', '.join(sorted(injected))} from the node of a graph that calls it, which "
+                "code in the sandbox is not"
+            )
         self._function = function
         self._signature = _schema_signature(function) if self._langchain else _signature(function)
         doc = function.description if self._langchain else inspect.getdoc(function)
@@ -97,6 +102,14 @@ def _is_langchain(function: Any) -> bool:
     return not isinstance(function, type) and all(
         hasattr(function, name) for name in ("name", "description", "args_schema", "invoke")
     )
+
+
+def _injected(tool: Any) -> set[str]:
+    """The arguments of a LangChain tool that no model gives but the graph: its state, its store, its runtime."""
+    try:
+        return set(tool.get_input_schema().model_fields) - set(tool.tool_call_schema.model_fields)
+    except AttributeError:
+        return set()  # its schema is no model, and names what a model gives
 
 
 def _own_name(tool: Any) -> Any:

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import BadRequest, Busy, Error, NoSuchSession, SessionClosed, TooLarge, Unavailable
-from ..results import Display, Result
+from .. import BadRequest, Busy, Display, Error, NoSuchSession, Result, SessionClosed, TooLarge, Unavailable
 
 Content = str | list[dict[str, Any]]
 
@@ -80,12 +79,12 @@ def state_sentence(result: Result) -> str:
     """What became of the variables, when they are not as this call left them."""
     if result.session is None or result.state == "kept":
         return ""
-    files = "Files are as they are now."
+    files = "Files were not rolled back."
     back = result.rolled_back_to
     if result.state == "lost" or back is None:
         return (
             "STATE LOST: all variables and imports are gone; the next call begins with an empty interpreter. "
-            f"{files} Do again what you need."
+            f"{files} Redo what you need."
         )
     if not back.execution_count:
         point = "before the first call"
@@ -179,6 +178,6 @@ def _artifacts(result: Result) -> str:
     if more > 0:
         lines.append(f"and {more} more")
     lines += [
-        f"{readable(path)} NOT handed out: {why}" for path, why in list(result.skipped.items())[:ARTIFACTS]
+        f"{readable(path)} not available: {why}" for path, why in list(result.skipped.items())[:ARTIFACTS]
     ]
     return _section("artifacts", "\n".join(lines))

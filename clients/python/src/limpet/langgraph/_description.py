@@ -1,4 +1,4 @@
-"""The tool's text for the model, made from what the session really is: nothing in it is a mere hope."""
+"""The tool's text for the model, made once, from what the sandbox really is: nothing in it is a mere hope."""
 
 from __future__ import annotations
 
@@ -7,34 +7,41 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .._asks import NO_ASKS, Asks
+from .. import Asks
+from ._contents import Contents
 
 ENTRIES = 30  # of /data that are listed
-_PLAIN = re.compile(r"[A-Za-z0-9._-]+")
+PACKAGES = 40  # that are listed
+# What code most often needs; the others follow in the order of the alphabet.
+_FIRST = (
+    "numpy", "pandas", "scipy", "scikit-learn", "statsmodels", "sympy", "networkx", "polars", "pyarrow", "duckdb",
+    "sqlalchemy", "matplotlib", "seaborn", "plotly", "pillow", "openpyxl", "xlsxwriter", "python-docx", "pypdf", "lxml",
+    "beautifulsoup4", "pyyaml", "requests", "jinja2", "torch",
+)  # fmt: skip
+_PLAIN = re.compile(r"[A-Za-z0-9._+-]+")
 
 _FATE = {
-    "always": "the variables go back to how they were before that call",
-    "auto": "the variables go back to how an earlier call left them, mostly the last; the result says which",
+    "always": "the variables are restored to the state before that call",
+    "auto": "the variables are restored to the state after an earlier call, usually the previous one; the result says "
+    "which",
     "off": "all variables are lost; the result says so",
 }
 
 
 def describe(
     kinds: tuple[str, ...],
-    options: Mapping[str, Any],
-    engine: str | None,
+    contents: Contents,
     max_timeout: float | None,
     notes: str,
-    asks: Asks = NO_ASKS,
+    asks: Asks,
 ) -> str:
-    """``kinds``: ``pinned``, ``ephemeral``, the default one first. ``options``: those that are known.
-
-    ``engine``: None before it is known.
-    """
-    isolated = engine != "local"
+    """``kinds``: ``pinned``, ``ephemeral``, the default one first."""
+    isolated = contents.engine != "local"
+    options = contents.options
     parts = [
-        "Runs Python 3 code and returns what it printed, the value of its last expression, its figures as images, "
-        "its error if it fails, and the files it made.",
+        f"Runs Python {contents.python or '3'} code and returns what it printed, the value of its last expression, its "
+        "figures as images, its error if it fails, and the files it made.",
+        _packages(contents),
         *(_pinned(options, isolated) if "pinned" in kinds else ()),
         *(_ephemeral(len(kinds) > 1) if "ephemeral" in kinds else ()),
         _limits(options, isolated, max_timeout),
@@ -48,9 +55,10 @@ def describe(
 
 def _pinned(options: Mapping[str, Any], isolated: bool) -> list[str]:
     where = "/session/artifacts" if isolated else "artifacts/"
+    other = "/session, the working directory" if isolated else "the working directory"
     lines = [
-        "Variables, imports and files stay from call to call of this conversation: do not load or define again "
-        f"what is there. Put files for the user into {where}; other files stay in the working directory."
+        "Variables, imports and files persist between calls of this conversation, unless a result says otherwise: do "
+        f"not reload or redefine what already exists. Put files for the user into {where}; keep other files in {other}."
     ]
     fate = _FATE.get(options.get("checkpoint") or "", "the result says what became of the variables")
     lines.append(
@@ -87,9 +95,10 @@ def _tools(asks: Asks) -> list[str]:
 def _limits(options: Mapping[str, Any], isolated: bool, max_timeout: float | None) -> str:
     limits = []
     if options.get("timeout"):
-        limits.append(f"{_seconds(options['timeout'])} for a call")
-    if max_timeout is not None:
-        limits.append(f"up to {_seconds(max_timeout)} where you give timeout")
+        longer = "" if max_timeout is None else f" (pass `timeout` for up to {_seconds(max_timeout)})"
+        limits.append(f"{_seconds(options['timeout'])} per call{longer}")
+    elif max_timeout is not None:
+        limits.append(f"up to {_seconds(max_timeout)} per call, as `timeout` says")
     if isolated:
         if options.get("memory"):
             limits.append(f"{_size(options['memory'])} of memory")
@@ -107,7 +116,7 @@ def _limits(options: Mapping[str, Any], isolated: bool, max_timeout: float | Non
 def _data(options: Mapping[str, Any]) -> list[str]:
     directory = options.get("data")
     if not directory:
-        return []
+        return ["/data, where input files would be, is empty."]
     try:
         with os.scandir(directory) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
@@ -118,6 +127,21 @@ def _data(options: Mapping[str, Any]) -> list[str]:
     names = [_entry(entry) for entry in found[:ENTRIES]]
     more = f" and {len(found) - ENTRIES} more" if len(found) > ENTRIES else ""
     return [f"Input files, read-only: in /data {', '.join(names)}{more}."]
+
+
+def _packages(contents: Contents) -> str:
+    """The image may be anybody's: what has an odd name is a literal, as is a file's."""
+    if not contents.packages:
+        return ""
+
+    def rank(pair: tuple[str, str]) -> int:
+        name = re.sub(r"[-_.]+", "-", pair[0]).lower()
+        return _FIRST.index(name) if name in _FIRST else len(_FIRST)
+
+    found = sorted(contents.packages, key=rank)
+    names = [f"{_literal(name)} {_literal(version)}" for name, version in found[:PACKAGES]]
+    more = f" and {len(found) - PACKAGES} more (see importlib.metadata)" if len(found) > PACKAGES else ""
+    return f"Installed: {', '.join(names)}{more}."
 
 
 def _entry(entry: os.DirEntry[str]) -> str:

@@ -27,6 +27,8 @@ from ._content import with_note
 from ._tool import CodeSandbox
 
 KEY = "code_sandbox_position"
+Positions = dict[str, Any]
+"""By the name of the tool: where its last call has left its session."""
 
 _CALL = "rewind-{step.batch}.{base}-{step.call}-{mark.epoch}.{mark.number}"
 _START = "rewind-start-{mark.epoch}.{mark.number}"
@@ -45,9 +47,13 @@ _BACK = (
 )
 
 
-def newest(old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Of calls that were made side by side, the one that ran last."""
-    if old and new and old["instance"] == new["instance"] and old["execution_count"] > new["execution_count"]:
+def newest(old: Positions | None, new: Positions | None) -> Positions:
+    """Of calls that one tool made side by side, the one that ran last."""
+    return {**(old or {}), **{tool: _newer((old or {}).get(tool), at) for tool, at in (new or {}).items()}}
+
+
+def _newer(old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
+    if old and old["instance"] == new["instance"] and old["execution_count"] > new["execution_count"]:
         return old
     return new
 
@@ -113,6 +119,11 @@ class Rewind(AgentMiddleware[RewindState, Any]):
         self._files = files
         self._turns = Turns()
 
+    @property
+    def name(self) -> str:
+        """Of the middleware: one for each tool of an agent."""
+        return f"Rewind[{self._sandbox.name}]"
+
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> ToolMessage | Command[Any]:
         name = self._session_of(request)
         if name is None:
@@ -139,11 +150,11 @@ class Rewind(AgentMiddleware[RewindState, Any]):
     async def _wrap(
         self, client: AnyClient, name: str, turn: Any, request: Any, handler: Callable[[Any], Any]
     ) -> ToolMessage | Command[Any]:
-        position = _position_of(request.state)
+        position = _positions_of(request.state).get(self._sandbox.name)
         step = _step(request, position)
         async with turn:
             try:
-                session = await self._sandbox._open(client, name)
+                session = await self._sandbox._open(client, name, request.runtime.config)
             except Error:
                 return await settled(handler(request))  # type: ignore[no-any-return]  # which tells why
             try:
@@ -158,7 +169,7 @@ class Rewind(AgentMiddleware[RewindState, Any]):
             position = await self._position(session, message.artifact, step, base)
         if position is None:
             return message
-        return Command(update={"messages": [message], KEY: position})
+        return Command(update={"messages": [message], KEY: {self._sandbox.name: position}})
 
     async def _begin(
         self, client: AnyClient, session: Any, position: dict[str, Any] | None, step: Step, request: Any
@@ -250,11 +261,11 @@ def _ours(checkpoints: Iterable[Checkpoint], session: str) -> Iterable[Kept]:
             yield Kept(checkpoint, step, int(base or 0), Mark(int(epoch), int(count)))
 
 
-def _position_of(state: Any) -> dict[str, Any] | None:
-    """Where the history of this call has left the session, None when it has not used it."""
+def _positions_of(state: Any) -> Positions:
+    """Where the history of this call has left the sessions of the tools it has used."""
     if not isinstance(state, dict) or KEY not in state:
         raise TypeError("Rewind keeps positions in the state of the graph: base its schema on RewindState")
-    return state[KEY] or None
+    return state[KEY] or {}
 
 
 def _begun_side_by_side(kept: list[Kept], step: Step, now: Mark) -> int | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
+import uuid
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, Literal
@@ -15,13 +15,11 @@ from langgraph.config import get_stream_writer
 from pydantic import BaseModel, Field, PrivateAttr, create_model
 from typing_extensions import Unpack
 
-from .. import SessionOptions, _files, _requests, _wire
-from .._asks import NO_ASKS, Asks, Function
-from .._tools import Tools
-from ..errors import Error
-from ..results import Display, Result, _plain
-from . import _approval, _content, _ctrl_c
+from .. import Approve, Asks, Display, Error, Result, SessionOptions, Tools
+from . import _approval, _content, _ctrl_c, _places
+from ._artifact import Artifact, artifact_of
 from ._both import AnyClient, Clients, finish, settled
+from ._contents import Contents, contents
 from ._description import describe
 
 Kind = Literal["pinned", "ephemeral"]
@@ -29,7 +27,7 @@ Answer = tuple[Any, dict[str, Any]]
 
 NAME = "code_sandbox"
 PINNED_ONLY = ("ttl", "checkpoint")  # of no use to a container that is there for one call
-_SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_TOOL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
 class CodeSandbox(BaseTool):
@@ -43,21 +41,20 @@ class CodeSandbox(BaseTool):
 
     _clients: Clients = PrivateAttr()
     _kinds: tuple[Kind, ...] = PrivateAttr()
+    _prefix: str = PrivateAttr(default="")
     _options: SessionOptions = PrivateAttr()
     _limits: _content.Limits = PrivateAttr()
-    _describe: Callable[..., str] = PrivateAttr()
-    _described: bool = PrivateAttr(default=False)
-    _asks: Asks = PrivateAttr(default=NO_ASKS)
+    _artifact: Artifact = PrivateAttr(default="small")
+    _asks: Asks = PrivateAttr(default_factory=Asks)
 
-    def session_name(self, config: RunnableConfig) -> str:
-        """The session of a graph's thread: the thread_id, or a name made from it when it cannot be one."""
-        thread = (config.get("configurable") or {}).get("thread_id")
-        if thread is None or str(thread) == "":
-            raise ValueError(
-                f"{self.name} keeps a session for each thread and this run has none: invoke the graph with "
-                'config={"configurable": {"thread_id": "..."}}, or make the tool with session="ephemeral"'
-            )
-        return _session_name(str(thread))
+    def session_name(self, config: RunnableConfig) -> str | None:
+        """The session of a call: that of the graph's thread, otherwise that of its run.
+
+        Returns:
+            A name made from ``thread_id`` or from ``run_id``, or None where the config has neither: then each call has
+            a clean container.
+        """
+        return _places.session_of(config, self._prefix)
 
     def _to_args_and_kwargs(
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
@@ -98,18 +95,20 @@ class CodeSandbox(BaseTool):
         config: RunnableConfig,
     ) -> Answer:
         name = self._pinned_name(kind, config)
-        how = _live_output(tool_call_id, name)
+        how = self._live_output(tool_call_id, name)
         try:
             how |= await self._answering(client, tool_call_id, config)
-            how["run_id"] = how.get("run_id") or _requests.new_run_id()
+            how["run_id"] = how.get("run_id") or uuid.uuid4().hex
             with (
                 _ctrl_c.noted(client, how["run_id"]),
                 _approval.noted(config) if self._asks.tools else nullcontext(),
             ):
                 if name is None:
                     content, artifact = await self._run_ephemeral(client, code, timeout, how)
+                    if self._is_pinned(kind):
+                        content = _content.with_note(content, _places.NOTHING_STAYS)
                 else:
-                    content, artifact = await self._run_pinned(client, name, code, timeout, how)
+                    content, artifact = await self._run_pinned(client, name, code, timeout, how, config)
         except Error as error:
             if self.raise_errors or not _content.is_for_model(error, code):
                 raise
@@ -124,12 +123,19 @@ class CodeSandbox(BaseTool):
         return message, artifact
 
     async def _run_pinned(
-        self, client: AnyClient, name: str, code: str, timeout: float | None, how: dict[str, Any]
+        self,
+        client: AnyClient,
+        name: str,
+        code: str,
+        timeout: float | None,
+        how: dict[str, Any],
+        config: RunnableConfig,
     ) -> Answer:
-        session = await self._open(client, name)
+        session = await self._open(client, name, config)
         result: Result = await settled(session.run(code, timeout, **how))
         tails = await _tails(session, result, self._limits.chars)
-        artifact = {**_artifact(result), "instance": session.instance, "checkpoint_id": None}
+        artifact = artifact_of(result, self._artifact)
+        artifact |= {"instance": session.instance, "checkpoint_id": None}
         return _content.of_result(result, self._limits, tails), artifact
 
     async def _run_ephemeral(
@@ -141,7 +147,7 @@ class CodeSandbox(BaseTool):
         if timeout is None:
             timeout = standard
         result: Result = await settled(client.run(code, timeout, **how, **given))
-        return _content.of_result(result, self._limits, {}), _artifact(result)
+        return _content.of_result(result, self._limits, {}), artifact_of(result, self._artifact)
 
     async def _answering(
         self, client: AnyClient, tool_call_id: str | None, config: RunnableConfig
@@ -161,55 +167,100 @@ class CodeSandbox(BaseTool):
         thread = str((config.get("configurable") or {}).get("thread_id"))
         return await _approval.find_run(client, config, thread, tool_call_id)
 
-    async def _open(self, client: AnyClient, name: str) -> Any:
-        """The session, opened or attached to. What is learned of it goes into the description, once."""
-        session = await settled(client.open(name, **self._options))
-        if not self._described:
-            self._described = True
-            self.description = self._describe(options=session.options, engine=session.engine)
-        return session
+    async def _open(self, client: AnyClient, name: str, config: RunnableConfig) -> Any:
+        """The session, opened or attached to."""
+        options = self._options
+        if _places.thread_of(config) is None:
+            options = {"ttl": _places.RUN_TTL, **options}
+        return await settled(client.open(name, **options))
+
+    def _is_pinned(self, kind: str | None) -> bool:
+        return (kind or self._kinds[0]) == "pinned"
 
     def _pinned_name(self, kind: str | None, config: RunnableConfig) -> str | None:
         """The session of a call, None for a clean container."""
-        return self.session_name(config) if (kind or self._kinds[0]) == "pinned" else None
+        return self.session_name(config) if self._is_pinned(kind) else None
+
+    def _live_output(self, tool_call_id: str | None, session: str | None) -> dict[str, Any]:
+        """Callbacks that hand on what the code prints to ``stream_mode="custom"``; none outside a graph."""
+        try:
+            write = get_stream_writer()
+        except (KeyError, RuntimeError):
+            return {}
+        base = {"tool": self.name, "tool_call_id": tool_call_id, "session": session}
+
+        def text(stream: str) -> Callable[[str], None]:
+            return lambda data: write({**base, "stream": stream, "data": data})
+
+        def display(shown: Display) -> None:
+            if shown.data:  # otherwise what was shown is taken back, which a stream of events cannot do
+                write({**base, "stream": "display", "data": shown.to_dict()["data"]})
+
+        return {"on_stdout": text("stdout"), "on_stderr": text("stderr"), "on_display": display}
 
 
 def code_sandbox(
     client: AnyClient | None = None,
     *,
+    name: str = NAME,
+    session_prefix: str | None = None,
     session: Kind = "pinned",
     allow_session: bool = False,
     max_timeout: float | None = None,
     max_chars: int = 8_000,
     max_images: int = 4,
+    artifact: Artifact = "small",
+    packages: bool = True,
     notes: str = "",
     raise_errors: bool = False,
     tools: Tools | None = None,
-    approve: Function | None = None,
+    approve: Approve | None = None,
     **session_options: Unpack[SessionOptions],
 ) -> CodeSandbox:
     """The LangChain tool ``code_sandbox``, for blocking and asyncio agents.
 
-    ``client``: the way to a controller, by default the user's own. ``session``: ``"pinned"`` keeps a session
-    for each thread_id of the graph, which the model does not see; ``"ephemeral"`` gives each call a clean
-    container. ``allow_session``: whether the model may choose between the two for a call. ``max_timeout``: when
-    given, the model may name a time limit for a call, up to that many seconds. ``max_chars``, ``max_images``:
-    how much of each text and how many figures of a call the model is shown. ``notes``: added to the text that
-    describes the tool to the model, for example what the image has installed. ``raise_errors``: Busy, NoSuchSession,
-    SessionClosed, TooLarge and Unavailable are told to the model, which may try again or do without; with this they
-    are raised through the graph, as every other limpet.Error is: those are for the developer.
-    ``tools``: functions and LangChain tools that the code may call as ``limpet_tools.NAME(...)``; they run here.
-    ``approve``: asked before each such call, as of :meth:`limpet.Session.run`. It may call LangGraph's
-    ``interrupt()`` where the graph has a checkpointer: the graph stops and the call waits in the sandbox, its
-    time limit too, until the graph is resumed, if need be in another process; then ``approve`` is asked again and
-    ``interrupt()`` returns the answer. A tool may call it as well.
-    ``session_options``: as of :meth:`limpet.Client.open`.
+    Busy, NoSuchSession, SessionClosed, TooLarge and Unavailable are told to the model, which may try again or do
+    without. Every other :class:`limpet.Error` is raised through the graph: those are for the developer.
 
-    ``artifact`` of its messages is ``Result.to_dict()``, of a session with its ``instance`` and the
-    ``checkpoint_id`` that :class:`Rewind` took after the call.
+    Args:
+        client: The way to a controller, by default the user's own.
+        name: Of the tool. Several tools in one agent need names of their own.
+        session_prefix: Put before the ``thread_id`` in the names of sessions, so that applications and tools do not
+            share them; by default nothing, and ``NAME-`` for a tool with another name than the usual.
+        session: ``"pinned"`` keeps a session for each ``thread_id`` of the graph, which the model does not see.
+            Without a ``thread_id`` there is one for each ``run_id`` that a graph is invoked with, which ends 10 minutes
+            after its last call, and without either a clean container for each call, of which the model is told.
+            ``"ephemeral"`` gives each call a clean container.
+        allow_session: Whether the model may choose between the two for a call.
+        max_timeout: When given, the model may name a time limit for a call, up to that many seconds.
+        max_chars: How much of each text of a call the model is shown.
+        max_images: How many of its figures.
+        artifact: ``"full"`` makes the ``artifact`` of messages ``Result.to_dict()``. ``"small"`` leaves out texts over
+            1000 characters and what was displayed, as a graph keeps all of its messages at each step; for ten minutes
+            :meth:`limpet.Client.result` has the rest. Of a session both have its ``instance`` too, and the
+            ``checkpoint_id`` that :class:`Rewind` took after the call.
+        packages: Whether the tool's description tells the version of Python, what is installed, and the limits that
+            hold by default, for which a sandbox is made once. The description never changes afterwards.
+        notes: Added to the description.
+        raise_errors: Raise also what would be told to the model.
+        tools: Functions and LangChain tools that the code may call as ``limpet_tools.NAME(...)``; they run here.
+        approve: Asked before each such call, as of :meth:`limpet.Session.run`. It may call LangGraph's
+            ``interrupt()`` where the graph has a checkpointer: the graph stops and the call waits in the sandbox, its
+            time limit too, until the graph is resumed, if need be in another process; then ``approve`` is asked again
+            and ``interrupt()`` returns the answer. A tool may call it as well.
+        **session_options: See :class:`limpet.SessionOptions`.
+
+    Raises:
+        limpet.Error: Something is wrong with the options, and ``packages`` has had a sandbox made with them.
     """
     if session not in ("pinned", "ephemeral"):
         raise ValueError(f'session must be "pinned" or "ephemeral", not {session!r}')
+    if artifact not in ("small", "full"):
+        raise ValueError(f'artifact must be "small" or "full", not {artifact!r}')
+    if not _TOOL_NAME.fullmatch(name):
+        raise ValueError(
+            f"name must be 1 to 64 letters, digits, _ and -, and begin with a letter, not {name!r}"
+        )
     if max_timeout is not None and not max_timeout > 0:
         raise ValueError(f"max_timeout must be more than 0 seconds, not {max_timeout!r}")
     if max_chars < 200:
@@ -219,20 +270,20 @@ def code_sandbox(
         kinds = ("pinned", "ephemeral") if session == "pinned" else ("ephemeral", "pinned")
     _check_options(session_options, kinds)
     asks = _approval.asks_of(tools, approve)
-
-    def describe_with(options: SessionOptions, engine: str | None = None) -> str:
-        return describe(kinds, options, engine, max_timeout, notes, asks)
-
+    clients = Clients(client)
+    inside = contents(clients.blocking(), session_options) if packages else Contents(None, session_options)
     tool = CodeSandbox(
-        description=describe_with(session_options),
-        args_schema=_arguments(kinds, max_timeout),
+        name=name,
+        description=describe(kinds, inside, max_timeout, notes, asks),
+        args_schema=_arguments(name, kinds, max_timeout),
         raise_errors=raise_errors,
     )
-    tool._clients = Clients(client)
+    tool._clients = clients
     tool._kinds = kinds
+    tool._prefix = session_prefix if session_prefix is not None else "" if name == NAME else f"{name}-"
     tool._options = session_options
     tool._limits = _content.Limits(max_chars, max_images)
-    tool._describe = describe_with
+    tool._artifact = artifact
     tool._asks = asks
     return tool
 
@@ -241,7 +292,8 @@ def _check_options(options: SessionOptions, kinds: tuple[Kind, ...]) -> None:
     unknown = sorted(options.keys() - SessionOptions.__optional_keys__)
     if unknown:
         raise TypeError(
-            f"code_sandbox() has no option {', '.join(unknown)}; a session has {', '.join(SessionOptions.__annotations__)}"
+            f"code_sandbox() has no option {', '.join(unknown)}; "
+            f"a session has {', '.join(SessionOptions.__annotations__)}"
         )
     useless = [name for name in PINNED_ONLY if name in options and "pinned" not in kinds]
     if useless:
@@ -250,7 +302,7 @@ def _check_options(options: SessionOptions, kinds: tuple[Kind, ...]) -> None:
         )
 
 
-def _arguments(kinds: tuple[Kind, ...], max_timeout: float | None) -> type[BaseModel]:
+def _arguments(name: str, kinds: tuple[Kind, ...], max_timeout: float | None) -> type[BaseModel]:
     """What the model sees."""
     fields: dict[str, Any] = {"code": (str, Field(description="Python source code"))}
     if len(kinds) > 1:
@@ -259,33 +311,7 @@ def _arguments(kinds: tuple[Kind, ...], max_timeout: float | None) -> type[BaseM
     if max_timeout is not None:
         text = f"seconds this call may take, at most {max_timeout:g}"
         fields["timeout"] = (float | None, Field(default=None, gt=0, le=max_timeout, description=text))
-    return create_model(NAME, **fields)
-
-
-def _session_name(thread: str) -> str:
-    if _SESSION_NAME.fullmatch(thread):
-        return thread
-    digest = hashlib.sha256(thread.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", thread).strip("-._")[:40]
-    return f"{plain or 'thread'}-{digest}"
-
-
-def _live_output(tool_call_id: str | None, session: str | None) -> dict[str, Any]:
-    """Callbacks that hand on what the code prints to ``stream_mode="custom"``; none outside a graph."""
-    try:
-        write = get_stream_writer()
-    except (KeyError, RuntimeError):
-        return {}
-    base = {"tool": NAME, "tool_call_id": tool_call_id, "session": session}
-
-    def text(stream: str) -> Callable[[str], None]:
-        return lambda data: write({**base, "stream": stream, "data": data})
-
-    def display(shown: Display) -> None:
-        if shown.data:  # otherwise what was shown is taken back, which a stream of events cannot do
-            write({**base, "stream": "display", "data": _plain(shown.data)})
-
-    return {"on_stdout": text("stdout"), "on_stderr": text("stderr"), "on_display": display}
+    return create_model(name, **fields)
 
 
 async def _tails(session: Any, result: Result, size: int) -> dict[str, str]:
@@ -295,24 +321,10 @@ async def _tails(session: Any, result: Result, size: int) -> dict[str, str]:
         file = getattr(result, f"{stream}_file")
         if file is None:
             continue
-        offset = max(getattr(result, f"{stream}_bytes") - min(size, _wire.FILE_CHUNK), 0)
+        offset = max(getattr(result, f"{stream}_bytes") - size, 0)
         try:
-            data, _ = await settled(session._request(_requests.get(_files.remote_path(file), offset)))
+            data = await settled(session.get(file, offset=offset, size=size))
         except Error:
             continue  # the code may have removed it; the beginning is in the record
         tails[stream] = data.decode("utf-8", "replace")
     return tails
-
-
-def _artifact(result: Result) -> dict[str, Any]:
-    plain: dict[str, Any] = _sendable(result.to_dict())
-    return plain
-
-
-def _sendable(value: Any) -> Any:
-    """Plain data whose texts are all UTF-8: what keeps the threads of a graph takes no others."""
-    if isinstance(value, str):
-        return _content.readable(value)
-    if isinstance(value, dict):
-        return {_sendable(key): _sendable(item) for key, item in value.items()}
-    return [_sendable(item) for item in value] if isinstance(value, list) else value
