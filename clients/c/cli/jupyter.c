@@ -29,9 +29,9 @@ const Command command_jupyter = {
     .name = "jupyter",
     .usage = "install [OPTIONS]",
     .summary = "Installs the Jupyter kernel whose cells run in a session",
-    .details =
-        "\nNeeds the Python package with its extra jupyter, in python3 or in the Python that LIMPET_PYTHON names.\n"
-        "'limpet jupyter install --help' has its own options.",
+    .details = "\nNeeds the Python package with its extra jupyter, in python3 or in the Python that "
+               "LIMPET_PYTHON names.\n"
+               "'limpet jupyter install --help' has its own options.",
     .operands_max = -1,
     .verbatim = true,
     .run = run,

@@ -1,4 +1,6 @@
-"""The version, which the top CMakeLists.txt has: read from there in the source tree; what is built has it in place of this."""
+"""The version, which the top CMakeLists.txt has: read from there in the source tree.
+
+What is built has it in place of this."""
 
 import os
 
