@@ -35,7 +35,10 @@ static Call *call_alloc(Controller *controller, const char *run_id)
     list_init(&call->in_streams);
     asks_begin(&call->asks);
     HASH_ADD(by_id, controller->calls.by_id, run_id, LIMIT_RUN_ID, call);
-    return call;
+    if (call->by_id.tbl)
+        return call;
+    free(call);
+    return NULL;
 }
 
 Call *call_new(Controller *controller, const char *run_id, Text code, double timeout)

@@ -9,6 +9,7 @@
 #include "host/call.h"
 #include "host/engine/engine.h"
 #include "host/epitaph.h"
+#include "host/files/beneath.h"
 #include "host/files/disk_mount.h"
 #include "host/files/sessiondir.h"
 #include "host/front.h"
@@ -195,9 +196,22 @@ static int begin_workers(Controller *controller)
     return r < 0 ? r : worker_new(&controller->makers, controller->loop, MAKER_THREADS, MAKER_NICE);
 }
 
+static int check_kernel(Problem *problem)
+{
+    if (beneath_supported())
+        return 0;
+    return problem_set(
+        problem, ERR_INTERNAL,
+        "this kernel has no openat2, or a filter hides it, and files of a sandbox cannot be opened "
+        "safely without; use Linux 5.6 or newer");
+}
+
 static int begin(Controller *controller, Problem *problem)
 {
-    int r = scheduling_claim(controller->options->core, problem);
+    int r = check_kernel(problem);
+
+    if (r == 0)
+        r = scheduling_claim(controller->options->core, problem);
 
     if (r < 0)
         return r;

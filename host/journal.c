@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "proto/base/fdio.h"
 #include "proto/base/log.h"
 
 #define HEADER      "limpet\0\1" /* the last byte is the version */
@@ -40,21 +41,6 @@ int journal_batch(Buf *batch)
     static const uint8_t nothing[SIZE_BYTES];
 
     return buf_append(batch, nothing, SIZE_BYTES);
-}
-
-static int write_all(int fd, const uint8_t *bytes, size_t size)
-{
-    while (size > 0) {
-        ssize_t n = write(fd, bytes, size);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : -EIO;
-        bytes += n;
-        size -= (size_t)n;
-    }
-    return 0;
 }
 
 int journal_put(Journal *journal, Buf *batch)
@@ -95,7 +81,7 @@ static int write_new(Journal *journal, const char *path)
     if (journal->fd < 0)
         return -errno;
     journal->size = HEADER_SIZE;
-    r = write_all(journal->fd, (const uint8_t *)HEADER, HEADER_SIZE);
+    r = write_all(journal->fd, HEADER, HEADER_SIZE);
     if (r == 0)
         r = journal->snapshot(journal, journal->userdata);
     if (r == 0 && rename(path, journal->path) < 0)

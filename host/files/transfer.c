@@ -10,6 +10,7 @@
 
 #include "host/files/beneath.h"
 #include "host/files/names.h"
+#include "proto/base/fdio.h"
 
 #define PREFIX         "/session"
 #define UPLOAD_PREFIX  "put-"
@@ -104,23 +105,8 @@ static int put_failed(Problem *problem, const SessionPath *path, int error)
     }
 }
 
-static int write_all(int fd, Text data, uint64_t offset)
-{
-    while (data.size > 0) {
-        ssize_t n = pwrite(fd, data.data, data.size, (off_t)offset);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        data.data += n;
-        data.size -= (size_t)n;
-        offset += (uint64_t)n;
-    }
-    return 0;
-}
-
-/* The temporary file of an upload, which has `offset` bytes. -ESPIPE when it has another number. */
+/* The temporary file of an upload, which has `offset` bytes and is written to behind them. -ESPIPE when it
+ * has another number. */
 static int open_upload(int directory, const char *name, uint64_t offset)
 {
     struct stat st;
@@ -135,7 +121,9 @@ static int open_upload(int directory, const char *name, uint64_t offset)
         return fd == -ENOENT ? -ESPIPE : fd;
     if (fstat(fd, &st) < 0)
         return -errno;
-    return S_ISREG(st.st_mode) && (uint64_t)st.st_size == offset ? take_fd(&fd) : -ESPIPE;
+    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != offset)
+        return -ESPIPE;
+    return lseek(fd, (off_t)offset, SEEK_SET) < 0 ? -errno : take_fd(&fd);
 }
 
 /* Gives the finished upload its owner and mode and moves it to its path. */
@@ -179,7 +167,7 @@ int transfer_put(int session_dirfd, Text path, uint64_t offset, Text data, bool 
     if (fd == -ESPIPE)
         return problem_set(problem, ERR_BAD_REQUEST, "offset: %llu is not where the last chunk ended",
                            (unsigned long long)offset);
-    r = fd < 0 ? fd : write_all(fd, data, offset);
+    r = fd < 0 ? fd : write_all(fd, data.data, data.size);
     if (r == 0 && last)
         r = finish_upload(session_dirfd, uploads, upload, fd, &to, uid, gid);
     if (r < 0) {

@@ -107,6 +107,11 @@ int connection_new(Listener *listener, int fd)
     connection->peer = next_peer();
     connection->socket = ZMTP_SOCKET_NULL;
     HASH_ADD(by_peer, listener->connections, peer, sizeof(connection->peer), connection);
+    if (!connection->by_peer.tbl) {
+        free(connection);
+        close(fd);
+        return -ENOMEM;
+    }
     r = begin(connection, fd);
     if (r < 0) {
         connection_free(connection);

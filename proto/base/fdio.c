@@ -1,0 +1,22 @@
+#include "proto/base/fdio.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <unistd.h>
+
+int write_all(int fd, const void *bytes, size_t size)
+{
+    const uint8_t *from = bytes;
+
+    while (size > 0) {
+        ssize_t n = write(fd, from, size);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? -errno : -EIO;
+        from += n;
+        size -= (size_t)n;
+    }
+    return 0;
+}

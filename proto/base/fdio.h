@@ -1,0 +1,8 @@
+/* Reading and writing descriptors as a whole. */
+#pragma once
+
+#include <stddef.h>
+
+/* Writes all of it, however often the kernel takes only a part. 0 or a negative errno; a part may then have
+ * been written. */
+int write_all(int fd, const void *bytes, size_t size);
