@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "host/envelope.h"
-#include "host/sandbox_parts.h"
+#include "host/call.h"
 
 typedef struct Question {
     List link;
@@ -35,16 +35,14 @@ AskMode asks_parse(Text text)
 
 /* Where waiting is free the supervisor has no deadline meanwhile, and so has no watchdog. An adopted call may
  * be of that kind. */
-static void watch(Call *call)
+static void watch(const Call *call)
 {
-    Sandbox *sandbox = call->turn.session->sandbox;
-
     if (call->asks.mode == ASK_COUNT)
         return;
     if (call->asks.waiting_count > 0)
-        loop_timer_cancel(&sandbox->watchdog);
+        sandbox_unwatch(call->turn.sandbox);
     else
-        sandbox_watch_call(sandbox, call);
+        call_watch(call);
 }
 
 static void question_free(Asks *asks, Question *question)
@@ -79,17 +77,16 @@ void asks_join(Call *call, Request *request, AskMode mode)
 
     if (mode == ASK_NOBODY)
         return;
-    if (call->turn.number == 0)
+    if (call->turn.state < TURN_SENT)
         asks->mode = mode;
     asks->request = request;
     if (list_empty(&asks->in_asking))
-        list_append(&call->controller->calls.asking, &asks->in_asking);
+        list_append(&call->all->asking, &asks->in_asking);
     list_foreach (question, &asks->waiting, Question, link)
         pass_on(asks, question);
 }
 
-/* ---- answers ---------------------------------------------------------------------------------------------
- */
+/* ---- answers ---- */
 
 static int decode_answer(MsgAnswer *ret, const msgpack_object_map *body, Problem *problem)
 {
@@ -103,7 +100,7 @@ static int decode_answer(MsgAnswer *ret, const msgpack_object_map *body, Problem
 /* What does not arrive is asked for again after the reconnection. */
 static void send_answer(const Call *call, const MsgAnswer *answer)
 {
-    guest_say(call->turn.session->sandbox->guest, MSG_ANSWER, call->turn.number, MsgAnswer, answer);
+    guest_say(call->turn.sandbox->guest, MSG_ANSWER, call->turn.number, MsgAnswer, answer);
 }
 
 static void refuse(const Call *call, uint64_t number, const char *text)
@@ -114,11 +111,11 @@ static void refuse(const Call *call, uint64_t number, const char *text)
     send_answer(call, &answer);
 }
 
-static Call *find_asking(Controller *controller, Peer peer, uint64_t id)
+static Call *find_asking(Calls *all, Peer peer, uint64_t id)
 {
     Call *call;
 
-    list_foreach (call, &controller->calls.asking, Call, asks.in_asking)
+    list_foreach (call, &all->asking, Call, asks.in_asking)
         if (call->asks.request && call->asks.request->id == id && call->asks.request->peer == peer)
             return call;
     return NULL;
@@ -133,9 +130,9 @@ static uint64_t number_of(const msgpack_object_map *body)
 }
 
 /* A cell is not left waiting by an answer that is malformed. */
-void asks_answer(Controller *controller, Peer peer, uint64_t id, const msgpack_object_map *body)
+void asks_answer(Calls *all, Peer peer, uint64_t id, const msgpack_object_map *body)
 {
-    Call *call = find_asking(controller, peer, id);
+    Call *call = find_asking(all, peer, id);
     Question *question = call ? find(&call->asks, number_of(body)) : NULL;
     Problem problem = PROBLEM_NULL;
     MsgAnswer answer;
@@ -150,8 +147,7 @@ void asks_answer(Controller *controller, Peer peer, uint64_t id, const msgpack_o
     watch(call);
 }
 
-/* ---- questions -------------------------------------------------------------------------------------------
- */
+/* ---- questions ---- */
 
 static Question *question_new(Asks *asks, const MsgAsk *ask)
 {
@@ -209,7 +205,7 @@ int asks_question(Call *call, const msgpack_object_map *body, Problem *problem)
 void asks_interrupt(Call *call)
 {
     if (call->asks.waiting_count > 0)
-        sandbox_watch_call(call->turn.session->sandbox, call);
+        call_watch(call);
 }
 
 void asks_end(Asks *asks)

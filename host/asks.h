@@ -2,9 +2,11 @@
  * answer. A question waits here until it is answered, so that a client that joins the call later gets it. */
 #pragma once
 
-#include "host/controller.h"
 #include "host/request.h"
 #include "proto/wire.h"
+
+typedef struct Call Call;
+typedef struct Calls Calls;
 
 typedef enum AskMode {
     ASK_NOBODY,
@@ -36,7 +38,7 @@ void asks_join(Call *call, Request *request, AskMode mode);
 int asks_question(Call *call, const msgpack_object_map *body, Problem *problem);
 
 /* A client's answer to a question of the run request `id`; one that nobody waits for is ignored. */
-void asks_answer(Controller *controller, Peer peer, uint64_t id, const msgpack_object_map *body);
+void asks_answer(Calls *all, Peer peer, uint64_t id, const msgpack_object_map *body);
 
 /* The call is being interrupted: its supervisor's time counts although questions wait. */
 void asks_interrupt(Call *call);

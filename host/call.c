@@ -3,8 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "host/journal_sandbox.h"
-#include "host/session.h"
 #include "proto/base/clock.h"
 
 /* All stored records together. */
@@ -19,32 +17,32 @@ static uint64_t hash_code(Text code)
     return hash;
 }
 
-static Call *call_alloc(Controller *controller, const char *run_id)
+static Call *call_alloc(Calls *all, Session *session, const char *run_id)
 {
     Call *call = calloc(1, sizeof(*call));
 
     if (!call)
         return NULL;
-    call->controller = controller;
+    call->all = all;
+    turn_init(&call->turn, &call_turn_ops, session ? session->sandbox : NULL, session);
     memcpy(call->run_id, run_id, sizeof(call->run_id));
     list_init(&call->joined);
     list_init(&call->asked);
-    list_init(&call->turn.link);
     list_init(&call->in_session);
     list_init(&call->by_age);
     list_init(&call->in_streams);
     asks_begin(&call->asks);
-    HASH_ADD(by_id, controller->calls.by_id, run_id, LIMIT_RUN_ID, call);
+    HASH_ADD(by_id, all->by_id, run_id, LIMIT_RUN_ID, call);
     if (call->by_id.tbl)
         return call;
     free(call);
     return NULL;
 }
 
-Call *call_new(Controller *controller, const char *run_id, Text code, double timeout)
+Call *call_new(Calls *all, Session *session, const char *run_id, Text code, double timeout)
 {
     char *copy _cleanup_(freep) = text_dup(code);
-    Call *call = copy ? call_alloc(controller, run_id) : NULL;
+    Call *call = copy ? call_alloc(all, session, run_id) : NULL;
 
     if (!call)
         return NULL;
@@ -55,13 +53,12 @@ Call *call_new(Controller *controller, const char *run_id, Text code, double tim
     return call;
 }
 
-Call *call_adopt(Session *session, const char *run_id, uint64_t code_hash)
+Call *call_adopt(Calls *all, Session *session, const char *run_id, uint64_t code_hash)
 {
-    Call *call = call_alloc(session->controller, run_id);
+    Call *call = call_alloc(all, session, run_id);
 
     if (!call)
         return NULL;
-    call->turn.session = session;
     call->code_hash = code_hash;
     call->timeout = TIMEOUT_MAXIMUM;
     call->adopted = true;
@@ -77,8 +74,8 @@ static void forget_stream(Call *call)
 void call_free(Call *call)
 {
     if (call->record.size)
-        call->controller->calls.bytes -= call->record.size;
-    HASH_DELETE(by_id, call->controller->calls.by_id, call);
+        call->all->bytes -= call->record.size;
+    HASH_DELETE(by_id, call->all->by_id, call);
     forget_stream(call);
     asks_end(&call->asks);
     turn_abandon_work(&call->turn);
@@ -90,11 +87,11 @@ void call_free(Call *call)
     free(call);
 }
 
-Call *call_find(Controller *controller, const char *run_id)
+Call *call_find(const Calls *all, const char *run_id)
 {
     Call *call = NULL;
 
-    HASH_FIND(by_id, controller->calls.by_id, run_id, LIMIT_RUN_ID, call);
+    HASH_FIND(by_id, all->by_id, run_id, LIMIT_RUN_ID, call);
     return call;
 }
 
@@ -105,16 +102,16 @@ bool call_is_same(const Call *call, Text code)
 
 void call_join(Call *call, Request *request, bool stream, AskMode asks)
 {
-    if (call_ended(call)) {
+    if (call_is_over(call)) {
         request_reply(request, &call->record);
         return;
     }
     list_append(&call->joined, &request->link);
     if (stream && !call->stream) {
         call->stream = request;
-        list_append(&call->controller->calls.streams, &call->in_streams);
+        list_append(&call->all->streams, &call->in_streams);
         if (call->adopted) /* it sends no events since its controller was lost */
-            session_grant(call->turn.session, call, LIMIT_CREDIT);
+            call_grant(call, LIMIT_CREDIT);
     }
     asks_join(call, request, asks);
 }
@@ -123,7 +120,7 @@ static void answer_asked(const Call *call, Request *request)
 {
     MsgResultReply reply = {.run_id = text_of(call->run_id)};
 
-    if (call_ended(call))
+    if (call_is_over(call))
         reply.record = value_encoded(&call->record);
     request_answer(request, MsgResultReply, &reply);
 }
@@ -137,21 +134,21 @@ static void on_ask_due(LoopTimer *timer)
 
 void call_ask(Call *call, Request *request, double timeout)
 {
-    if (call_ended(call) || timeout == 0) {
+    if (call_is_over(call) || timeout == 0) {
         answer_asked(call, request);
         return;
     }
     list_append(&call->asked, &request->link);
     request->owner = call;
     if (timeout > 0)
-        loop_timer_set(call->controller->loop, &request->timer, clock_now() + clock_from_seconds(timeout),
+        loop_timer_set(call->all->loop, &request->timer, clock_now() + clock_from_seconds(timeout),
                        on_ask_due);
 }
 
-static void trim_stored(Controller *controller)
+static void trim_stored(Calls *all)
 {
-    while (controller->calls.bytes > STORED_BYTES_MAX && !list_empty(&controller->calls.by_age)) {
-        Call *oldest = list_entry(list_first(&controller->calls.by_age), Call, by_age);
+    while (all->bytes > STORED_BYTES_MAX && !list_empty(&all->by_age)) {
+        Call *oldest = list_entry(list_first(&all->by_age), Call, by_age);
         if (oldest->turn.session)
             oldest->turn.session->stored_count--;
         call_free(oldest);
@@ -160,8 +157,8 @@ static void trim_stored(Controller *controller)
 
 static void count(Call *call)
 {
-    list_append(&call->controller->calls.by_age, &call->by_age);
-    call->controller->calls.bytes += call->record.size;
+    list_append(&call->all->by_age, &call->by_age);
+    call->all->bytes += call->record.size;
 }
 
 /* Into the list of its session, from where the oldest go when there are too many. */
@@ -175,13 +172,14 @@ static void store(Call *call)
         call_free(list_entry(list_first(&session->stored), Call, in_session));
         session->stored_count--;
     }
-    trim_stored(call->controller);
+    trim_stored(call->all);
 }
 
 void call_end(Call *call, Buf *record)
 {
     Request *request;
 
+    call->turn.state = TURN_OVER;
     call->record = *record;
     *record = BUF_NULL;
     forget_stream(call);
@@ -192,18 +190,18 @@ void call_end(Call *call, Buf *record)
         request_reply(request, &call->record);
     list_foreach (request, &call->asked, Request, link)
         answer_asked(call, request);
-    /* Nobody waits for it: until the next call begins the supervisor, too, can say how this one ended. */
-    journal_call(call);
+    if (call->all->ended)
+        call->all->ended(call);
 }
 
-int call_restore(Controller *controller, const char *run_id, uint64_t code_hash, Text record,
-                 uint64_t expires)
+int call_restore(Calls *all, const char *run_id, uint64_t code_hash, Text record, uint64_t expires)
 {
-    Call *call = call_alloc(controller, run_id);
+    Call *call = call_alloc(all, NULL, run_id);
     int r = call ? buf_append(&call->record, record.data, record.size) : -ENOMEM;
 
     if (!call)
         return r;
+    call->turn.state = TURN_OVER;
     call->code_hash = code_hash;
     if (r < 0) {
         call_free(call);
@@ -211,8 +209,8 @@ int call_restore(Controller *controller, const char *run_id, uint64_t code_hash,
     }
     count(call);
     call->expires = expires;
-    list_append(&controller->calls.orphans, &call->in_session);
-    trim_stored(controller);
+    list_append(&all->orphans, &call->in_session);
+    trim_stored(all);
     return 0;
 }
 
@@ -242,15 +240,15 @@ void call_forget(Call *call)
 static void end_stream(Call *call)
 {
     forget_stream(call);
-    session_grant(call->turn.session, call, (unsigned)call->unacknowledged);
+    call_grant(call, (unsigned)call->unacknowledged);
     call->unacknowledged = 0;
 }
 
-void calls_client_gone(Controller *controller, Peer peer)
+void calls_client_gone(Calls *all, Peer peer)
 {
     Call *call;
 
-    list_foreach (call, &controller->calls.streams, Call, in_streams)
+    list_foreach (call, &all->streams, Call, in_streams)
         if (call->stream->peer == peer)
             end_stream(call);
 }
@@ -270,7 +268,7 @@ unsigned call_event(Call *call, MessageKind kind, Text body)
 }
 
 /* Credit for a stream that has ended in the meantime is nothing to complain of. */
-void calls_credit(Controller *controller, Peer peer, uint64_t id, const msgpack_object_map *body)
+void calls_credit(Calls *all, Peer peer, uint64_t id, const msgpack_object_map *body)
 {
     MsgCredit credit;
     Problem problem = PROBLEM_NULL;
@@ -278,61 +276,62 @@ void calls_credit(Controller *controller, Peer peer, uint64_t id, const msgpack_
 
     if (body_decode(&credit, MsgCredit, body, &problem) < 0)
         return;
-    list_foreach (call, &controller->calls.streams, Call, in_streams) {
+    list_foreach (call, &all->streams, Call, in_streams) {
         if (call->stream->id != id || call->stream->peer != peer)
             continue;
         credit.count = MIN(credit.count, call->unacknowledged);
         call->unacknowledged -= credit.count;
-        session_grant(call->turn.session, call, (unsigned)credit.count);
+        call_grant(call, (unsigned)credit.count);
         return;
     }
 }
 
-void calls_orphan(Controller *controller, List *stored)
+void calls_orphan(Calls *all, List *stored)
 {
     Call *call;
 
     list_foreach (call, stored, Call, in_session) {
         call->turn.session = NULL;
+        call->turn.sandbox = NULL;
         list_remove(&call->in_session);
         call->expires = clock_now() + STORED_RUN_SECONDS * NSEC_PER_SEC;
-        list_append(&controller->calls.orphans, &call->in_session);
+        list_append(&all->orphans, &call->in_session);
     }
-    calls_expire(controller);
+    calls_expire(all);
 }
 
 static void on_expiry(LoopTimer *timer)
 {
-    calls_expire(container_of(timer, Controller, calls.timer));
+    calls_expire(container_of(timer, Calls, timer));
 }
 
 /* Orphans are in the order they expire. */
-void calls_expire(Controller *controller)
+void calls_expire(Calls *all)
 {
     Call *call;
 
-    list_foreach (call, &controller->calls.orphans, Call, in_session) {
+    list_foreach (call, &all->orphans, Call, in_session) {
         if (call->expires > clock_now()) {
-            loop_timer_set(controller->loop, &controller->calls.timer, call->expires, on_expiry);
+            loop_timer_set(all->loop, &all->timer, call->expires, on_expiry);
             return;
         }
         call_free(call);
     }
 }
 
-void calls_init(Controller *controller)
+void calls_init(Calls *all)
 {
-    list_init(&controller->calls.by_age);
-    list_init(&controller->calls.orphans);
-    list_init(&controller->calls.streams);
-    list_init(&controller->calls.asking);
+    list_init(&all->by_age);
+    list_init(&all->orphans);
+    list_init(&all->streams);
+    list_init(&all->asking);
 }
 
-void calls_deinit(Controller *controller)
+void calls_deinit(Calls *all)
 {
     Call *call, *next;
 
-    loop_timer_cancel(&controller->calls.timer);
-    HASH_ITER (by_id, controller->calls.by_id, call, next)
+    loop_timer_cancel(&all->timer);
+    HASH_ITER (by_id, all->by_id, call, next)
         call_free(call);
 }

@@ -2,10 +2,22 @@
 
 #include <stdio.h>
 
-#include "host/engine/engine.h"
 #include "host/files/beneath.h"
 #include "host/files/disk_mount.h"
 #include "host/memory.h"
+
+EngineConfig engine_config(const Paths *paths, const Options *options)
+{
+    return (EngineConfig){
+        .state_dir = paths->state_dir,
+        .runtime_dir = paths->runtime_dir,
+        .owner = paths->owner,
+        .oci_runtime = options->oci_runtime,
+        .docker_socket = options->docker_socket,
+        .image = options->image,
+        .guest_path = paths->guest,
+    };
+}
 
 static const char *const marks[] = {[FINDING_OK] = "ok  ", [FINDING_WARN] = "warn", [FINDING_FAIL] = "FAIL"};
 
@@ -97,7 +109,7 @@ static void check_pool(const Options *options)
 
 int check_host(const Options *options, const Paths *paths)
 {
-    EngineConfig config = paths_engine_config(paths, options);
+    EngineConfig config = engine_config(paths, options);
     Problem problem = PROBLEM_NULL;
     const EngineOps *chosen =
         *options->engine ? engine_find(options->engine) : engine_choose(&config, &problem);

@@ -6,19 +6,15 @@
 #include <string.h>
 
 #include "host/adopt.h"
-#include "host/call.h"
-#include "host/engine/engine.h"
-#include "host/epitaph.h"
+#include "host/check.h"
+#include "host/defer.h"
+#include "host/diary.h"
+#include "host/ended.h"
 #include "host/files/beneath.h"
 #include "host/files/disk_mount.h"
-#include "host/files/sessiondir.h"
 #include "host/front.h"
-#include "host/guest.h"
-#include "host/journal_ended.h"
 #include "host/kept.h"
-#include "host/pool.h"
 #include "host/scheduling.h"
-#include "host/session.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -33,18 +29,37 @@
 /* What an engine was still making when the last controller was killed is there by then. */
 #define SWEEP_AGAIN_SECONDS 150
 
+typedef struct Controller {
+    const Options *options;
+    Paths *paths;
+    Loop *loop;
+    LoopSignals signals;
+    Sandboxes sandboxes;
+    Pool *pool;
+    Sessions sessions;
+    Calls calls;
+    Ended ended;       /* sessions, of which records are stored */
+    Adopting adopting; /* sessions of an earlier controller */
+    Kept *kept;        /* what ended sessions left */
+    Front front;
+    LoopTimer shutdown_timer;
+    LoopTimer sweep_timer;
+} Controller;
+
+/* ---- shutting down ---- */
+
 static void stop(Controller *controller)
 {
     Request *request;
 
-    list_foreach (request, &controller->shutdown_waiters, Request, link)
+    list_foreach (request, &controller->front.shutdown_waiters, Request, link)
         request_reply_empty(request);
     loop_stop(controller->loop, 0);
 }
 
-void controller_session_gone(Controller *controller)
+static void stop_if_empty(Controller *controller)
 {
-    if (controller->closing && list_empty(&controller->sandboxes))
+    if (controller->front.closing && list_empty(&controller->sandboxes.list))
         stop(controller);
 }
 
@@ -52,7 +67,7 @@ static void on_shutdown_due(LoopTimer *timer)
 {
     Controller *controller = container_of(timer, Controller, shutdown_timer);
 
-    log_error("shutdown incomplete", "sessions=%zu", controller->session_count);
+    log_error("shutdown incomplete", "sessions=%zu", controller->sessions.count);
     stop(controller);
 }
 
@@ -61,109 +76,135 @@ static bool leave_one(Controller *controller)
 {
     Sandbox *sandbox;
 
-    list_foreach (sandbox, &controller->sandboxes, Sandbox, link)
+    list_foreach (sandbox, &controller->sandboxes.list, Sandbox, link)
         if (sandbox_leave(sandbox))
             return true;
     return false;
 }
 
-void controller_shutdown(Controller *controller, bool keep)
+/* With `keep` those that are open are left to the next controller. */
+static void shut_down(void *userdata, bool keep)
 {
+    Controller *controller = userdata;
     Sandbox *sandbox;
 
-    if (controller->closing)
+    if (controller->front.closing)
         return;
-    log_info("shutting down", "sessions=%zu keep=%d", controller->session_count, keep);
-    controller->closing = true;
+    log_info("shutting down", "sessions=%zu keep=%d", controller->sessions.count, keep);
+    controller->front.closing = true;
     pool_stop(controller->pool);
     while (keep && leave_one(controller))
         ;
     loop_timer_set(controller->loop, &controller->shutdown_timer,
                    clock_now() + SHUTDOWN_SECONDS * NSEC_PER_SEC, on_shutdown_due);
-    list_foreach (sandbox, &controller->sandboxes, Sandbox, link)
+    list_foreach (sandbox, &controller->sandboxes.list, Sandbox, link)
         sandbox_close(sandbox, "the controller is shutting down");
-    controller_session_gone(controller);
+    stop_if_empty(controller);
 }
 
 static void on_signal(LoopSignals *signals, int number, pid_t sender)
 {
-    controller_shutdown(container_of(signals, Controller, signals), false);
+    shut_down(container_of(signals, Controller, signals), false);
 }
 
-static bool has_directory(void *userdata, const char *id)
-{
-    const Controller *controller = userdata;
-    const Sandbox *sandbox;
+/* ---- what it is told ---- */
 
-    list_foreach (sandbox, &controller->sandboxes, Sandbox, link)
-        if (sessiondir_uses(&sandbox->directory, id))
-            return true;
-    return false;
-}
-
-/* Directories go when no container has them mounted any more. */
-static void on_swept(void *userdata, unsigned removed)
+static void on_sandbox_gone(void *userdata)
 {
     Controller *controller = userdata;
 
-    sessiondir_sweep(controller->paths->state_dir, controller->worker, has_directory, controller);
-    if (removed > 0)
-        log_info("removed containers of an earlier controller", "count=%u", removed);
+    kept_wake(controller->kept);
+    stop_if_empty(controller);
 }
+
+static bool make_room(void *userdata)
+{
+    const Controller *controller = userdata;
+
+    return pool_yield(controller->pool);
+}
+
+static bool has_room(void *userdata)
+{
+    const Controller *controller = userdata;
+
+    return pool_is_empty(controller->pool);
+}
+
+static const SandboxesEvents sandboxes_events = {
+    .begins = diary_begin,
+    .claimed = diary_rewrite,
+    .closing = diary_closing,
+    .over = diary_end,
+    .gone = on_sandbox_gone,
+    .make_room = make_room,
+    .has_room = has_room,
+};
+
+static void on_session_ready(Session *trunk)
+{
+    diary_ready(trunk->sandbox);
+}
+
+static void on_session_branched(Session *branch)
+{
+    diary_branch(branch);
+}
+
+/* Of what is left to the next controller nothing has ended. */
+static void on_session_gone(Session *session)
+{
+    Controller *controller = session->all->userdata;
+
+    if (session->sandbox->state != SANDBOX_LEFT)
+        ended_keep(&controller->ended, session);
+    if (session->branch != 0)
+        diary_branch_closed(session);
+    calls_orphan(&controller->calls, &session->stored);
+}
+
+static const SessionsEvents sessions_events = {
+    .ready = on_session_ready,
+    .branched = on_session_branched,
+    .gone = on_session_gone,
+};
+
+/* ---- beginning ---- */
 
 static int open_engine(Controller *controller, Problem *problem)
 {
-    EngineConfig config = paths_engine_config(controller->paths, controller->options);
+    EngineConfig config = engine_config(controller->paths, controller->options);
     const char *name = controller->options->engine;
-    const EngineOps *ops = *name ? engine_find(name) : adopt_engine(controller);
+    const EngineOps *ops = *name ? engine_find(name) : adopt_engine(controller->paths);
 
     if (!ops && !*name)
         ops = engine_choose(&config, problem);
     if (!ops && *name)
         return problem_set(problem, ERR_BAD_REQUEST,
                            "there is no engine '%s'; the engines are oci, docker and local", name);
-    return ops ? ops->open(controller->loop, &config, &controller->engine, problem) : -EPROTO;
-}
-
-/* The largest records a client may leave unread. */
-#define UNREAD_RECORDS 4
-#define CLIENTS_MAX    1024
-
-static int open_socket(Controller *controller, Problem *problem)
-{
-    static const ListenerLimits limits = {
-        .frame = LIMIT_CLIENT_FRAME,
-        .queue = UNREAD_RECORDS * LIMIT_GUEST_FRAME,
-        .peers = CLIENTS_MAX,
-    };
-    const char *path = controller->paths->socket;
-    int r = listener_new(&controller->clients, controller->loop, path, &limits, &front_events, controller);
-
-    if (r == -EADDRINUSE)
-        return problem_set(
-            problem, ERR_UNAVAILABLE,
-            "another controller answers on %s; use that one, stop it, or give this one a socket "
-            "of its own with --socket",
-            path);
-    return r < 0 ? problem_set(problem, ERR_INTERNAL, "cannot listen on %s: %s", path, strerror(-r)) : 0;
+    return ops ? ops->open(controller->loop, &config, &controller->sandboxes.engine, problem) : -EPROTO;
 }
 
 static void on_sweep_due(LoopTimer *timer)
 {
     Controller *controller = container_of(timer, Controller, sweep_timer);
 
-    controller->engine->ops->sweep(controller->engine, on_swept, controller);
+    sandboxes_sweep(&controller->sandboxes);
 }
 
 /* What an earlier controller on this state directory left is taken over; what nobody can use is removed. */
 static void take_over(Controller *controller)
 {
-    sessiondir_sweep_removed(controller->paths->state_dir, controller->worker);
-    if (adopt_all(controller))
+    bool complete;
+
+    sessiondir_sweep_removed(controller->paths->state_dir, controller->sandboxes.worker);
+    complete = !adopt_all(&controller->adopting);
+    ended_load(&controller->ended);
+    if (!complete)
         loop_timer_set(controller->loop, &controller->sweep_timer,
                        clock_now() + SWEEP_AGAIN_SECONDS * NSEC_PER_SEC, on_sweep_due);
-    guest_sweep(controller);
-    controller->engine->ops->sweep(controller->engine, on_swept, controller);
+    sandboxes_sweep_links(&controller->sandboxes);
+    sandboxes_sweep(&controller->sandboxes);
 }
 
 static int watch_signals(Controller *controller)
@@ -177,23 +218,23 @@ static int watch_signals(Controller *controller)
 }
 
 /* Where they cannot be had sessions are not bounded, and that is said. */
-static void look_for_disks(Controller *controller)
+static void look_for_disks(Sandboxes *all)
 {
     Problem problem = PROBLEM_NULL;
 
-    if (!controller->engine->ops->isolates)
+    if (!sandboxes_isolate(all))
         return;
-    controller->has_disks = disk_check(controller->paths->state_dir, &problem) == 0;
-    if (!controller->has_disks)
+    all->has_disks = disk_check(all->paths->state_dir, &problem) == 0;
+    if (!all->has_disks)
         log_warn("sessions have no disks of their own", "reason=%s consequence=%s", problem.text,
                  "what they write to /session is not bounded");
 }
 
-static int begin_workers(Controller *controller)
+static int begin_workers(Sandboxes *all)
 {
-    int r = worker_new(&controller->worker, controller->loop, WORKER_THREADS, WORKER_NICE);
+    int r = worker_new(&all->worker, all->loop, WORKER_THREADS, WORKER_NICE);
 
-    return r < 0 ? r : worker_new(&controller->makers, controller->loop, MAKER_THREADS, MAKER_NICE);
+    return r < 0 ? r : worker_new(&all->makers, all->loop, MAKER_THREADS, MAKER_NICE);
 }
 
 static int check_kernel(Problem *problem)
@@ -206,35 +247,82 @@ static int check_kernel(Problem *problem)
         "safely without; use Linux 5.6 or newer");
 }
 
+/* Who knows whom: each those that its folder may. */
+static void introduce(Controller *controller)
+{
+    Sandboxes *sandboxes = &controller->sandboxes;
+    Sessions *sessions = &controller->sessions;
+    Calls *calls = &controller->calls;
+
+    sandboxes->options = sessions->options = controller->front.options = controller->options;
+    sandboxes->paths = controller->ended.paths = controller->front.paths = controller->paths;
+    sandboxes->events = &sandboxes_events;
+    sandboxes->userdata = controller;
+    sessions->sandboxes = sandboxes;
+    sessions->events = &sessions_events;
+    sessions->userdata = controller;
+    calls->ended = diary_call;
+    controller->ended.calls = calls;
+    controller->ended.epitaphs = &sessions->epitaphs;
+    controller->adopting = (Adopting){.sandboxes = sandboxes,
+                                      .sessions = sessions,
+                                      .calls = calls,
+                                      .events = &defer_events,
+                                      .userdata = &controller->front};
+    controller->front.sandboxes = sandboxes;
+    controller->front.sessions = sessions;
+    controller->front.calls = calls;
+    controller->front.adopting = &controller->adopting;
+    controller->front.shutdown = shut_down;
+    controller->front.userdata = controller;
+}
+
+static int begin_loop(Controller *controller, Problem *problem)
+{
+    int r = loop_new(&controller->loop);
+
+    controller->sandboxes.loop = controller->sessions.loop = controller->loop;
+    controller->calls.loop = controller->ended.loop = controller->loop;
+    if (r == 0)
+        r = watch_signals(controller);
+    if (r == 0)
+        r = begin_workers(&controller->sandboxes);
+    return r < 0 ? problem_set(problem, ERR_INTERNAL, "cannot begin: %s", strerror(-r)) : 0;
+}
+
+static int begin_pool(Controller *controller, Problem *problem)
+{
+    int r = pool_new(&controller->pool, &controller->sandboxes, problem);
+
+    controller->sessions.pool = controller->pool;
+    controller->front.pool = controller->pool;
+    return r;
+}
+
 static int begin(Controller *controller, Problem *problem)
 {
     int r = check_kernel(problem);
 
     if (r == 0)
         r = scheduling_claim(controller->options->core, problem);
-
+    if (r == 0)
+        r = begin_loop(controller, problem);
+    if (r == 0)
+        r = open_engine(controller, problem);
+    if (r == 0)
+        r = front_open(&controller->front, controller->loop, problem);
+    if (r == 0)
+        r = begin_pool(controller, problem);
     if (r < 0)
         return r;
-    r = loop_new(&controller->loop);
-    if (r == 0)
-        r = watch_signals(controller);
-    if (r == 0)
-        r = begin_workers(controller);
-    if (r < 0)
-        return problem_set(problem, ERR_INTERNAL, "cannot begin: %s", strerror(-r));
-    r = open_engine(controller, problem);
-    if (r == 0)
-        r = open_socket(controller, problem);
-    if (r == 0)
-        r = pool_new(&controller->pool, controller, problem);
-    if (r == 0) {
-        look_for_disks(controller);
-        take_over(controller);
-        pool_begin(controller->pool);
-        kept_begin(controller);
-    }
-    return r;
+    look_for_disks(&controller->sandboxes);
+    take_over(controller);
+    pool_begin(controller->pool);
+    controller->kept = kept_begin(&controller->sandboxes);
+    return 0;
 }
+
+/* ---- ending ---- */
 
 /* Those that are empty: what is in them belongs to sessions that live on. */
 static void remove_directories(const Paths *paths)
@@ -248,24 +336,24 @@ static void remove_directories(const Paths *paths)
 
 static void end(Controller *controller)
 {
+    Sandboxes *sandboxes = &controller->sandboxes;
+
     loop_timer_cancel(&controller->shutdown_timer);
     loop_timer_cancel(&controller->sweep_timer);
-    courtesies_deinit(&controller->courtesies);
+    sandboxes_deinit(sandboxes);
     if (controller->signals.file.loop)
         loop_signals_remove(&controller->signals);
     /* What the threads still do may end in a reply: they go before the sockets. */
-    worker_free(controller->makers);
-    worker_free(controller->worker);
-    kept_end(controller);
+    worker_free(sandboxes->makers);
+    worker_free(sandboxes->worker);
+    kept_end(controller->kept);
     pool_free(controller->pool);
-    if (controller->loop) {
-        calls_deinit(controller);
-        ended_deinit(controller);
-    }
-    epitaphs_deinit(controller);
-    listener_free(controller->clients);
-    if (controller->engine)
-        controller->engine->ops->close(controller->engine);
+    calls_deinit(&controller->calls);
+    ended_deinit(&controller->ended);
+    epitaphs_deinit(&controller->sessions.epitaphs);
+    listener_free(controller->front.clients);
+    if (sandboxes->engine)
+        sandboxes->engine->ops->close(sandboxes->engine);
     loop_free(controller->loop);
     remove_directories(controller->paths);
 }
@@ -276,18 +364,16 @@ int controller_run(const Options *options, Paths *paths, void (*ready)(void *use
     Controller controller = {.options = options, .paths = paths};
     int r;
 
-    list_init(&controller.guests_all);
-    list_init(&controller.shutdown_waiters);
-    list_init(&controller.adopt_waiting);
-    list_init(&controller.sandboxes);
-    calls_init(&controller);
-    ended_init(&controller);
-    courtesies_init(&controller.courtesies);
-    epitaphs_init(&controller);
+    sandboxes_init(&controller.sandboxes);
+    epitaphs_init(&controller.sessions.epitaphs);
+    calls_init(&controller.calls);
+    ended_init(&controller.ended);
+    front_init(&controller.front);
+    introduce(&controller);
     r = begin(&controller, problem);
     if (r == 0) {
-        log_info("serving", "socket=%s engine=%s state=%s", paths->socket, controller.engine->ops->name,
-                 paths->state_dir);
+        log_info("serving", "socket=%s engine=%s state=%s", paths->socket,
+                 sandboxes_engine(&controller.sandboxes), paths->state_dir);
         ready(userdata);
         r = loop_run(controller.loop);
     }

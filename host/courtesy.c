@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include "host/sandbox.h"
-#include "host/session.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -23,24 +22,24 @@
 
 static Courtesies *all_of(const Sandbox *sandbox)
 {
-    return &sandbox->controller->courtesies;
+    return &sandbox->all->courtesies;
 }
 
 static void on_due(LoopTimer *timer);
 
 static void set_timer(Courtesies *all, uint64_t due)
 {
-    loop_timer_set(container_of(all, Controller, courtesies)->loop, &all->timer, due, on_due);
+    loop_timer_set(container_of(all, Sandboxes, courtesies)->loop, &all->timer, due, on_due);
 }
 
 static void step(Sandbox *sandbox, bool aside)
 {
     Courtesy *courtesy = &sandbox->courtesy;
 
-    if (courtesy->aside == aside || sandbox->controller->engine->ops->set_idle(sandbox->container, aside) < 0)
+    if (courtesy->aside == aside || sandbox->all->engine->ops->set_idle(sandbox->container, aside) < 0)
         return;
     courtesy->aside = aside;
-    log_debug(aside ? "session steps aside" : "session is back", "session=%s", sandbox->trunk->name);
+    log_debug(aside ? "session steps aside" : "session is back", "session=%s", sandbox->name);
 }
 
 static double part(const Courtesies *all)
@@ -70,7 +69,7 @@ static void look(Sandbox *sandbox, uint64_t now)
     uint64_t used;
 
     courtesy->due = now + LOOK_NSEC;
-    if (sandbox->controller->engine->ops->time(sandbox->container, &used) < 0)
+    if (sandbox->all->engine->ops->time(sandbox->container, &used) < 0)
         return;
     if (courtesy->looked == 0)
         step(sandbox, true);

@@ -24,7 +24,7 @@ typedef struct Courtesy {
     bool aside;
 } Courtesy;
 
-/* Of a controller. */
+/* Of all of them. */
 typedef struct Courtesies {
     LoopTimer timer;
     List busy; /* those that run a turn, the longest first */

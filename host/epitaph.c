@@ -4,55 +4,55 @@
 #include <string.h>
 #include <time.h>
 
-#include "host/adopt.h"
+#include "host/session.h"
 #include "proto/base/clock.h"
 
-void epitaphs_init(Controller *controller)
+void epitaphs_init(Epitaphs *all)
 {
-    list_init(&controller->epitaphs);
-    controller->epitaph_count = 0;
+    list_init(&all->list);
+    all->count = 0;
 }
 
-static void forget(Controller *controller, const Epitaph *epitaph)
+static void forget(Epitaphs *all, const Epitaph *epitaph)
 {
     Epitaph *gone = (Epitaph *)epitaph;
 
     if (!gone)
         return;
     list_remove(&gone->link);
-    controller->epitaph_count--;
+    all->count--;
     free(gone);
 }
 
-void epitaphs_deinit(Controller *controller)
+void epitaphs_deinit(Epitaphs *all)
 {
     Epitaph *epitaph;
 
-    list_foreach (epitaph, &controller->epitaphs, Epitaph, link)
-        forget(controller, epitaph);
+    list_foreach (epitaph, &all->list, Epitaph, link)
+        forget(all, epitaph);
 }
 
-const Epitaph *epitaph_find(const Controller *controller, Text name)
+const Epitaph *epitaph_find(const Epitaphs *all, Text name)
 {
     const Epitaph *epitaph;
 
-    list_foreach (epitaph, &controller->epitaphs, Epitaph, link)
+    list_foreach (epitaph, &all->list, Epitaph, link)
         if (text_equal(name, epitaph->name))
             return epitaph;
     return NULL;
 }
 
-void epitaph_add(Controller *controller, const Epitaph *epitaph)
+void epitaph_add(Epitaphs *all, const Epitaph *epitaph)
 {
     Epitaph *added = malloc(sizeof(*added));
 
-    forget(controller, epitaph_find(controller, (Text){epitaph->name, strlen(epitaph->name)}));
+    forget(all, epitaph_find(all, text_of(epitaph->name)));
     if (!added)
         return;
     *added = *epitaph;
-    list_append(&controller->epitaphs, &added->link);
-    if (++controller->epitaph_count > EPITAPHS_MAX)
-        forget(controller, list_entry(list_first(&controller->epitaphs), Epitaph, link));
+    list_append(&all->list, &added->link);
+    if (++all->count > EPITAPHS_MAX)
+        forget(all, list_entry(list_first(&all->list), Epitaph, link));
 }
 
 /* With the trunk its branches are closed, too. */
@@ -64,23 +64,28 @@ static bool was_asked_to(const Session *session)
 /* Clients know its name. */
 static bool was_open(const Session *session)
 {
-    const Adoption *adoption = session->sandbox->adoption;
-
-    return session->announced && session->name[0] != *PRIVATE_MARK && (!adoption || adoption->open);
+    return session->announced && session->name[0] != *PRIVATE_MARK && !session->hidden;
 }
 
 void epitaph_note(const Session *session, const char *reason)
 {
-    Controller *controller = session->controller;
+    Epitaphs *all = &session->all->epitaphs;
     Epitaph epitaph = {.time = clock_unix()};
 
-    forget(controller, epitaph_find(controller, (Text){session->name, strlen(session->name)}));
+    forget(all, epitaph_find(all, text_of(session->name)));
     if (was_asked_to(session) || !was_open(session))
         return;
     snprintf(epitaph.name, sizeof(epitaph.name), "%s", session->name);
     snprintf(epitaph.instance, sizeof(epitaph.instance), "%s", session->instance);
     snprintf(epitaph.reason, sizeof(epitaph.reason), "%s", reason);
-    epitaph_add(controller, &epitaph);
+    epitaph_add(all, &epitaph);
+}
+
+const Epitaph *epitaph_of(const Session *session)
+{
+    const Epitaph *epitaph = epitaph_find(&session->all->epitaphs, text_of(session->name));
+
+    return epitaph && strcmp(epitaph->instance, session->instance) == 0 ? epitaph : NULL;
 }
 
 void epitaph_words(char ret[static EPITAPH_WORDS], const Epitaph *epitaph)

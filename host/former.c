@@ -1,10 +1,8 @@
-#include "host/former.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "host/session.h"
+#include "host/session_parts.h"
 
 typedef struct FormerBranch {
     List link;
@@ -18,7 +16,7 @@ static void forget(FormerBranch *former)
     free(former);
 }
 
-void former_add(Sandbox *sandbox, uint64_t branch, const char *name)
+void former_add(Session *trunk, uint64_t branch, const char *name)
 {
     FormerBranch *former = calloc(1, sizeof(*former));
     size_t n = 0;
@@ -27,31 +25,31 @@ void former_add(Sandbox *sandbox, uint64_t branch, const char *name)
         return;
     former->branch = branch;
     snprintf(former->name, sizeof(former->name), "%s", name);
-    list_append(&sandbox->former, &former->link);
-    for (const List *at = sandbox->former.next; at != &sandbox->former; at = at->next)
+    list_append(&trunk->former, &former->link);
+    for (const List *at = trunk->former.next; at != &trunk->former; at = at->next)
         n++;
     if (n > LIMIT_CHECKPOINTS)
-        forget(list_entry(list_first(&sandbox->former), FormerBranch, link));
+        forget(list_entry(list_first(&trunk->former), FormerBranch, link));
 }
 
-void former_deinit(Sandbox *sandbox)
+void former_deinit(Session *trunk)
 {
     FormerBranch *former;
 
-    list_foreach (former, &sandbox->former, FormerBranch, link)
+    list_foreach (former, &trunk->former, FormerBranch, link)
         forget(former);
 }
 
-const char *sandbox_branch_name(const Sandbox *sandbox, uint64_t branch, char buffer[static BRANCH_NAME_SIZE])
+const char *session_branch_name(const Session *trunk, uint64_t branch, char buffer[static BRANCH_NAME_SIZE])
 {
-    const Session *session = sandbox_find_branch(sandbox, branch);
+    const Session *session = session_find_branch(trunk, branch);
     const FormerBranch *former;
 
     if (session)
         return session->name;
-    list_foreach (former, &sandbox->former, FormerBranch, link)
+    list_foreach (former, &trunk->former, FormerBranch, link)
         if (former->branch == branch)
             return former->name;
-    snprintf(buffer, BRANCH_NAME_SIZE, "%s/%" PRIu64, sandbox->trunk->name, branch);
+    snprintf(buffer, BRANCH_NAME_SIZE, "%s/%" PRIu64, trunk->name, branch);
     return buffer;
 }

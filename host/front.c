@@ -1,9 +1,10 @@
 #include "host/front.h"
 
+#include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
-#include "host/adopt_wait.h"
-#include "host/call.h"
+#include "host/defer.h"
 #include "host/ops.h"
 #include "proto/base/log.h"
 
@@ -13,58 +14,58 @@ static bool allowed(const PeerCredentials *credentials)
     return credentials->uid == 0 || credentials->uid == geteuid();
 }
 
-static void refuse(Controller *controller, Peer peer, uint64_t id, ErrorCode code, const char *text)
+static void refuse(Front *front, Peer peer, uint64_t id, ErrorCode code, const char *text)
 {
     Problem problem = PROBLEM_NULL;
 
     problem_set(&problem, code, "%s", text);
-    peer_fail(controller->clients, peer, id, &problem);
+    peer_fail(front->clients, peer, id, &problem);
 }
 
-static void dispatch(Controller *controller, Peer peer, const Message *message)
+static void dispatch(Front *front, Peer peer, const Message *message)
 {
     const Op *op = op_find(message->kind);
     Request *request;
 
     if (message->kind == MSG_CREDIT) {
-        calls_credit(controller, peer, message->id, &message->body);
+        calls_credit(front->calls, peer, message->id, &message->body);
         return;
     }
     if (message->kind == MSG_ANSWER) {
-        asks_answer(controller, peer, message->id, &message->body);
+        asks_answer(front->calls, peer, message->id, &message->body);
         return;
     }
     if (!op) {
-        refuse(controller, peer, message->id, ERR_BAD_REQUEST, "clients do not send messages of this kind");
+        refuse(front, peer, message->id, ERR_BAD_REQUEST, "clients do not send messages of this kind");
         return;
     }
-    if (controller->closing && op->kind != MSG_SHUTDOWN) {
-        refuse(controller, peer, message->id, ERR_UNAVAILABLE, "the controller is shutting down");
+    if (front->closing && op->kind != MSG_SHUTDOWN) {
+        refuse(front, peer, message->id, ERR_UNAVAILABLE, "the controller is shutting down");
         return;
     }
-    request = request_new(controller->clients, peer, message->id);
+    request = request_new(front->clients, peer, message->id);
     if (!request)
-        refuse(controller, peer, message->id, ERR_INTERNAL, "out of memory");
-    else if (!adopt_defer(controller, request, message->kind, &message->body))
-        op->handle(controller, request, &message->body);
+        refuse(front, peer, message->id, ERR_INTERNAL, "out of memory");
+    else if (!defer_request(front, request, message->kind, &message->body))
+        op->handle(front, request, &message->body);
 }
 
 static void on_message(void *userdata, Peer peer, const PeerCredentials *credentials, const uint8_t *bytes,
                        size_t size)
 {
-    Controller *controller = userdata;
+    Front *front = userdata;
     Message message _cleanup_(message_deinit) = MESSAGE_NULL;
     Problem problem = PROBLEM_NULL;
 
     if (!allowed(credentials)) {
         log_warn("client refused", "uid=%d pid=%d", (int)credentials->uid, (int)credentials->pid);
-        refuse(controller, peer, 0, ERR_DENIED, "this controller serves only the user who runs it, and root");
+        refuse(front, peer, 0, ERR_DENIED, "this controller serves only the user who runs it, and root");
         return;
     }
     if (message_decode(&message, bytes, size, &problem) < 0)
-        peer_fail(controller->clients, peer, message.id, &problem);
+        peer_fail(front->clients, peer, message.id, &problem);
     else
-        dispatch(controller, peer, &message);
+        dispatch(front, peer, &message);
 }
 
 static void on_multipart(void *userdata, Peer peer)
@@ -74,11 +75,42 @@ static void on_multipart(void *userdata, Peer peer)
 
 static void on_gone(void *userdata, Peer peer)
 {
-    calls_client_gone(userdata, peer);
+    const Front *front = userdata;
+
+    calls_client_gone(front->calls, peer);
 }
 
-const ListenerEvents front_events = {
+static const ListenerEvents listener_events = {
     .on_message = on_message,
     .on_multipart = on_multipart,
     .on_gone = on_gone,
 };
+
+void front_init(Front *front)
+{
+    list_init(&front->shutdown_waiters);
+    list_init(&front->deferred);
+}
+
+/* The largest records a client may leave unread. */
+#define UNREAD_RECORDS 4
+#define CLIENTS_MAX    1024
+
+int front_open(Front *front, Loop *loop, Problem *problem)
+{
+    static const ListenerLimits limits = {
+        .frame = LIMIT_CLIENT_FRAME,
+        .queue = UNREAD_RECORDS * LIMIT_GUEST_FRAME,
+        .peers = CLIENTS_MAX,
+    };
+    const char *path = front->paths->socket;
+    int r = listener_new(&front->clients, loop, path, &limits, &listener_events, front);
+
+    if (r == -EADDRINUSE)
+        return problem_set(
+            problem, ERR_UNAVAILABLE,
+            "another controller answers on %s; use that one, stop it, or give this one a socket "
+            "of its own with --socket",
+            path);
+    return r < 0 ? problem_set(problem, ERR_INTERNAL, "cannot listen on %s: %s", path, strerror(-r)) : 0;
+}

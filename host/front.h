@@ -1,8 +1,31 @@
-/* Front: the client-facing socket. A frame in becomes a Request for an op; nothing else enters here. */
+/* Front: the client-facing socket, and what requests are served with. A frame in becomes a Request for an op;
+ * nothing else enters here. */
 #pragma once
 
-#include "host/controller.h"
-#include "host/link/listener.h"
+#include "host/adoption.h"
+#include "host/call.h"
+#include "host/pool.h"
+#include "host/session.h"
 
-/* The events of the clients' Listener; userdata is the Controller. */
-extern const ListenerEvents front_events;
+typedef struct Front {
+    const Options *options;
+    const Paths *paths;
+    Listener *clients;
+    Sandboxes *sandboxes;
+    Sessions *sessions;
+    Calls *calls;
+    Adopting *adopting;
+    const Pool *pool;
+    bool closing;          /* nothing is begun any more */
+    List shutdown_waiters; /* Requests */
+    List deferred;         /* Deferred: until all adoptions are settled; see defer.h */
+    /* Ends all sessions, or leaves them to the next controller. */
+    void (*shutdown)(void *userdata, bool keep);
+    void *userdata;
+} Front;
+
+/* Sets up the lists. The other members are their owner's. */
+void front_init(Front *front);
+
+/* Begins to serve clients. 0, or negative with the problem set. */
+int front_open(Front *front, Loop *loop, Problem *problem);

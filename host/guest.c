@@ -1,6 +1,5 @@
 #include "host/guest.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -10,7 +9,6 @@
 #include <sys/stat.h>
 
 #include "host/files/acl.h"
-#include "host/files/remove.h"
 #include "proto/base/log.h"
 
 static int write_file(const char *directory, const char *name, const void *bytes, size_t size)
@@ -29,7 +27,7 @@ static int write_file(const char *directory, const char *name, const void *bytes
 
 static int set_paths(Guest *guest, const char *name)
 {
-    const char *base = guest->controller->paths->runtime_dir;
+    const char *base = guest->all->paths->runtime_dir;
 
     if (asprintf(&guest->directory, "%s/guests/%s", base, name) < 0) {
         guest->directory = NULL;
@@ -88,8 +86,7 @@ static int start_listening(Guest *guest)
         .queue = UNREAD_CALLS * LIMIT_CLIENT_FRAME,
         .peers = CONNECTIONS_MAX,
     };
-    int r = listener_new(&guest->listener, guest->controller->loop, guest->socket, &limits, &listener_events,
-                         guest);
+    int r = listener_new(&guest->listener, guest->all->loop, guest->socket, &limits, &listener_events, guest);
 
     if (r == 0 && geteuid() != 0)
         let_supervisor_in(guest);
@@ -107,17 +104,15 @@ static int fill_directory(Guest *guest)
     return r;
 }
 
-static Guest *guest_alloc(Controller *controller, const char *session, const GuestEvents *events,
-                          void *userdata)
+static Guest *guest_alloc(Sandboxes *all, const char *session, const GuestEvents *events, void *userdata)
 {
     Guest *guest = calloc(1, sizeof(*guest));
 
     if (!guest)
         return NULL;
-    guest->controller = controller;
+    guest->all = all;
     guest->events = events;
     guest->userdata = userdata;
-    list_init(&guest->all);
     guest->session = strdup(session);
     if (!guest->session) {
         free(guest);
@@ -126,16 +121,16 @@ static Guest *guest_alloc(Controller *controller, const char *session, const Gue
     return guest;
 }
 
-int guest_new(Guest **ret, Controller *controller, const char *session, const GuestEvents *events,
-              void *userdata, Problem *problem)
+int guest_new(Guest **ret, Sandboxes *all, const char *session, const GuestEvents *events, void *userdata,
+              Problem *problem)
 {
-    Guest *guest _cleanup_(guest_freep) = guest_alloc(controller, session, events, userdata);
+    Guest *guest _cleanup_(guest_freep) = guest_alloc(all, session, events, userdata);
     char parent[PATH_MAX];
     int r;
 
     if (!guest)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
-    snprintf(parent, sizeof(parent), "%s/guests", controller->paths->runtime_dir);
+    snprintf(parent, sizeof(parent), "%s/guests", all->paths->runtime_dir);
     if (mkdir(parent, 0700) < 0 && errno != EEXIST)
         return problem_set(problem, ERR_INTERNAL, "%s: %s", parent, strerror(errno));
     r = make_directory(guest);
@@ -144,16 +139,15 @@ int guest_new(Guest **ret, Controller *controller, const char *session, const Gu
     if (r < 0)
         return problem_set(problem, ERR_INTERNAL, "cannot listen for the guest in %s: %s", parent,
                            strerror(-r));
-    list_append(&controller->guests_all, &guest->all);
     *ret = take(guest);
     return 0;
 }
 
-int guest_adopt(Guest **ret, Controller *controller, const char *session, const char *name,
+int guest_adopt(Guest **ret, Sandboxes *all, const char *session, const char *name,
                 const uint8_t secret[GUEST_SECRET_SIZE], const GuestEvents *events, void *userdata,
                 Problem *problem)
 {
-    Guest *guest = guest_alloc(controller, session, events, userdata);
+    Guest *guest = guest_alloc(all, session, events, userdata);
     int r;
 
     if (!guest || set_paths(guest, name) < 0) {
@@ -161,7 +155,6 @@ int guest_adopt(Guest **ret, Controller *controller, const char *session, const 
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     }
     memcpy(guest->secret, secret, GUEST_SECRET_SIZE);
-    list_append(&controller->guests_all, &guest->all);
     *ret = guest;
     r = start_listening(guest);
     if (r < 0)
@@ -185,7 +178,6 @@ static void remove_file(const char *directory, const char *name)
 
 void guest_leave(Guest *guest)
 {
-    list_remove(&guest->all);
     listener_free(guest->listener);
     explicit_bzero(guest->secret, sizeof(guest->secret));
     free(guest->directory);
@@ -315,29 +307,3 @@ static const ListenerEvents listener_events = {
     .on_multipart = on_multipart,
     .on_gone = on_gone,
 };
-
-static bool is_adopted(const Controller *controller, const char *name)
-{
-    const Guest *guest;
-
-    list_foreach (guest, &controller->guests_all, Guest, all)
-        if (strcmp(guest_name(guest), name) == 0)
-            return true;
-    return false;
-}
-
-void guest_sweep(Controller *controller)
-{
-    char path[PATH_MAX];
-    struct dirent *entry;
-    DIR *directory;
-
-    snprintf(path, sizeof(path), "%s/guests", controller->paths->runtime_dir);
-    directory = opendir(path);
-    while (directory && (entry = readdir(directory)))
-        if (entry->d_name[0] != '.' && !is_adopted(controller, entry->d_name))
-            remove_tree(dirfd(directory), entry->d_name, NULL);
-    if (directory)
-        closedir(directory);
-    rmdir(path);
-}

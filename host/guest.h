@@ -2,9 +2,9 @@
  * /run/limpet (socket, session name, secret), proves who connects, and passes messages on. */
 #pragma once
 
-#include "host/controller.h"
 #include "host/guest_hello.h"
 #include "host/link/listener.h"
+#include "host/sandboxes.h"
 #include "proto/wire.h"
 
 typedef struct GuestEvents {
@@ -15,8 +15,8 @@ typedef struct GuestEvents {
     void (*violation)(void *userdata, const char *what);
 } GuestEvents;
 
-struct Guest {
-    Controller *controller;
+typedef struct Guest {
+    Sandboxes *all;
     const GuestEvents *events;
     void *userdata;
     char *directory; /* host path of what is mounted at /run/limpet */
@@ -27,16 +27,15 @@ struct Guest {
     Peer peer;                   /* the connection that said hello; 0: none */
     PeerCredentials credentials; /* of it */
     pid_t expected_pid;          /* 0: any process may connect */
-    List all;
-};
+} Guest;
 
 /* Makes the directory and listens. `session` names it to the guest. */
-int guest_new(Guest **ret, Controller *controller, const char *session, const GuestEvents *events,
-              void *userdata, Problem *problem);
+int guest_new(Guest **ret, Sandboxes *all, const char *session, const GuestEvents *events, void *userdata,
+              Problem *problem);
 
 /* Listens again in the directory `name` that an earlier controller made; its supervisor knows `secret`. When
  * that fails there may be a Guest all the same, which then owns what is left of the directory. */
-int guest_adopt(Guest **ret, Controller *controller, const char *session, const char *name,
+int guest_adopt(Guest **ret, Sandboxes *all, const char *session, const char *name,
                 const uint8_t secret[GUEST_SECRET_SIZE], const GuestEvents *events, void *userdata,
                 Problem *problem);
 
@@ -62,6 +61,3 @@ int guest_send(Guest *guest, const Buf *message);
 #define guest_say(guest, kind, id, type, from)                                                               \
     guest_write(guest, kind, id, SCHEMA(type), (const type *){from})
 int guest_write(Guest *guest, MessageKind kind, uint64_t id, const Schema *schema, const void *body);
-
-/* Removes the link directories that a controller before us left and nobody has adopted. */
-void guest_sweep(Controller *controller);

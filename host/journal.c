@@ -33,8 +33,7 @@ static size_t get_size(const uint8_t *from)
     return (size_t)from[0] << 24 | (size_t)from[1] << 16 | (size_t)from[2] << 8 | from[3];
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------
- */
+/* ---- writing ---- */
 
 int journal_batch(Buf *batch)
 {
@@ -188,8 +187,7 @@ void journal_remove(Journal *journal)
     journal_leave(journal);
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 typedef int (*OnEntry)(void *userdata, const void *bytes, size_t size);
 

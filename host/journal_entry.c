@@ -15,8 +15,7 @@ static const char *const names[ENTRY_KINDS] = {
     [ENTRY_CLOSING] = "closing", [ENTRY_ENDED] = "ended",
 };
 
-/* ---- writing ---------------------------------------------------------------------------------------------
- */
+/* ---- writing ---- */
 
 /* Behind its size. */
 static int append(Buf *batch, const Schema *schema, const void *body)
@@ -82,8 +81,7 @@ int journal_write_plain(Buf *batch, EntryKind kind)
     return APPEND(batch, kind, JournalPlain, &(JournalPlain){0});
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 /* One component of a path, or text that becomes part of one. */
 static bool is_name(Text text)

@@ -1,7 +1,6 @@
 #include "host/kept.h"
 
 #include "host/files/retention.h"
-#include "host/sandbox.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -12,7 +11,7 @@
 #define SHARE 20
 
 struct Kept {
-    Controller *controller;
+    const Sandboxes *all;
     WorkerJob job;
     LoopTimer timer;
     bool looking;
@@ -24,16 +23,6 @@ struct Kept {
 
 static void set_timer(Kept *kept, uint64_t after);
 
-static bool is_open(const Controller *controller, const char *id)
-{
-    const Sandbox *sandbox;
-
-    list_foreach (sandbox, &controller->sandboxes, Sandbox, link)
-        if (sessiondir_uses(&sandbox->directory, id))
-            return true;
-    return false;
-}
-
 /* They neither go nor count. */
 static void leave_out_open(Kept *kept)
 {
@@ -41,7 +30,7 @@ static void leave_out_open(Kept *kept)
     size_t n = 0;
 
     for (size_t i = 0; i < found->n; i++) {
-        if (is_open(kept->controller, found->entries[i].id))
+        if (sandboxes_use(kept->all, found->entries[i].id))
             free(found->entries[i].id);
         else
             found->entries[n++] = found->entries[i];
@@ -51,15 +40,15 @@ static void leave_out_open(Kept *kept)
 
 static void remove_chosen(Kept *kept)
 {
-    Controller *controller = kept->controller;
-    Retention retention = {controller->options->keep_for, controller->options->keep_size};
+    const Sandboxes *all = kept->all;
+    Retention retention = {all->options->keep_for, all->options->keep_size};
     size_t chosen = retention_choose(&kept->found, &retention, clock_unix()), removed = 0;
     uint64_t bytes = 0;
 
     for (size_t i = 0; i < chosen; i++) {
         const Leftover *leftover = &kept->found.entries[i];
 
-        if (!leftover_remove(leftover, controller->paths->state_dir, controller->worker))
+        if (!leftover_remove(leftover, all->paths->state_dir, all->worker))
             continue;
         bytes += leftover->bytes;
         removed++;
@@ -75,7 +64,7 @@ static void look_run(WorkerJob *job)
 
     uint64_t began = clock_now();
 
-    kept->result = leftovers_find(&kept->found, kept->controller->paths->state_dir);
+    kept->result = leftovers_find(&kept->found, kept->all->paths->state_dir);
     kept->took = clock_now() - began;
 }
 
@@ -98,34 +87,32 @@ static void on_due(LoopTimer *timer)
 {
     Kept *kept = container_of(timer, Kept, timer);
 
-    kept->looking = worker_submit(kept->controller->worker, &kept->job, look_run, look_done) == 0;
+    kept->looking = worker_submit(kept->all->worker, &kept->job, look_run, look_done) == 0;
     if (!kept->looking)
         set_timer(kept, REVIEW_NSEC);
 }
 
 static void set_timer(Kept *kept, uint64_t after)
 {
-    loop_timer_set(kept->controller->loop, &kept->timer, clock_now() + after, on_due);
+    loop_timer_set(kept->all->loop, &kept->timer, clock_now() + after, on_due);
 }
 
-void kept_begin(Controller *controller)
+Kept *kept_begin(const Sandboxes *all)
 {
     Kept *kept = calloc(1, sizeof(*kept));
 
     if (!kept) {
         log_error("out of memory", "consequence=%s", "what ended sessions left is not removed");
-        return;
+        return NULL;
     }
-    kept->controller = controller;
+    kept->all = all;
     kept->pause = SOON_NSEC;
-    controller->kept = kept;
     set_timer(kept, SOON_NSEC);
+    return kept;
 }
 
-void kept_wake(Controller *controller)
+void kept_wake(Kept *kept)
 {
-    Kept *kept = controller->kept;
-
     if (!kept)
         return;
     if (kept->looking)
@@ -134,11 +121,10 @@ void kept_wake(Controller *controller)
         set_timer(kept, kept->pause);
 }
 
-void kept_end(Controller *controller)
+Kept *kept_end(Kept *kept)
 {
-    Kept *kept = take(controller->kept);
-
     if (kept)
         loop_timer_cancel(&kept->timer);
     free(kept);
+    return NULL;
 }

@@ -2,10 +2,12 @@
  * (options keep_for and keep_size). Nothing of a session that is open does. */
 #pragma once
 
-#include "host/controller.h"
+#include "host/sandboxes.h"
 
-/* Begins to: after the sessions of an earlier controller were adopted. */
-void kept_begin(Controller *controller);
-/* A session has ended: it is looked soon. */
-void kept_wake(Controller *controller);
-void kept_end(Controller *controller);
+typedef struct Kept Kept;
+
+/* Begins to: after the sessions of an earlier controller were adopted. NULL when out of memory. */
+Kept *kept_begin(const Sandboxes *all);
+/* A session has ended: it is looked soon. NULL will do. */
+void kept_wake(Kept *kept);
+Kept *kept_end(Kept *kept);

@@ -3,8 +3,6 @@
 #include <string.h>
 
 #include "host/epitaph.h"
-#include "host/session.h"
-#include "host/sessions.h"
 
 static const Op *const ops[] = {
     &op_hello,       &op_open,     &op_run,  &op_interrupt, &op_reset,    &op_close,
@@ -30,9 +28,9 @@ bool op_decode_as(Request *request, void *ret, const Schema *schema, const msgpa
     return false;
 }
 
-bool op_refuse_ended(Controller *controller, Request *request, Text name)
+bool op_refuse_ended(Front *front, Request *request, Text name)
 {
-    const Epitaph *epitaph = epitaph_find(controller, name);
+    const Epitaph *epitaph = epitaph_find(&front->sessions->epitaphs, name);
     char words[EPITAPH_WORDS];
 
     if (!epitaph)
@@ -47,7 +45,7 @@ bool op_refuse_ended(Controller *controller, Request *request, Text name)
 /* It has the name of the session that was meant, and is another. */
 static void refuse_other(Request *request, const Session *other, Text instance)
 {
-    const Epitaph *epitaph = epitaph_find(other->controller, (Text){other->name, strlen(other->name)});
+    const Epitaph *epitaph = epitaph_find(&other->all->epitaphs, text_of(other->name));
     char words[EPITAPH_WORDS] = "was closed";
 
     if (epitaph && text_equal(instance, epitaph->instance))
@@ -58,11 +56,11 @@ static void refuse_other(Request *request, const Session *other, Text instance)
                       words, other->name);
 }
 
-Session *op_session(Controller *controller, Request *request, Text name, Text instance)
+Session *op_session(Front *front, Request *request, Text name, Text instance)
 {
-    Session *session = sessions_find(controller, name);
+    Session *session = sessions_find(front->sessions, name);
 
-    if (!session && !op_refuse_ended(controller, request, name))
+    if (!session && !op_refuse_ended(front, request, name))
         request_fail_text(request, ERR_NO_SUCH_SESSION, "no session named '%.*s' is open; open it first",
                           (int)MIN(name.size, LIMIT_SESSION_PATH), name.data ? name.data : "");
     if (session && instance.data && !text_equal(instance, session->instance)) {
@@ -72,16 +70,16 @@ Session *op_session(Controller *controller, Request *request, Text name, Text in
     return session;
 }
 
-Session *op_target(Controller *controller, Request *request, const msgpack_object_map *body)
+Session *op_target(Front *front, Request *request, const msgpack_object_map *body)
 {
     MsgTarget target;
 
     if (!op_decode(request, &target, MsgTarget, body))
         return NULL;
-    return op_session(controller, request, target.session, target.instance);
+    return op_session(front, request, target.session, target.instance);
 }
 
-Session *op_checkpoint_target(Controller *controller, Request *request, const msgpack_object_map *body,
+Session *op_checkpoint_target(Front *front, Request *request, const msgpack_object_map *body,
                               char ret_checkpoint[static LIMIT_SESSION_NAME + 1])
 {
     MsgCheckpointTarget target;
@@ -89,7 +87,7 @@ Session *op_checkpoint_target(Controller *controller, Request *request, const ms
 
     if (!op_decode(request, &target, MsgCheckpointTarget, body))
         return NULL;
-    session = op_session(controller, request, target.session, target.instance);
+    session = op_session(front, request, target.session, target.instance);
     if (session && !name_valid(target.checkpoint)) {
         request_fail_text(request, ERR_NO_SUCH_CHECKPOINT, "the session keeps no checkpoint of such a name");
         return NULL;

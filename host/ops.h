@@ -1,13 +1,12 @@
 /* Op: what the controller does for one kind of request. One file per op in host/ops/; the table is ops.c. */
 #pragma once
 
-#include "host/controller.h"
-#include "host/request.h"
+#include "host/front.h"
 
 typedef struct Op {
     MessageKind kind;
     /* Owns the request. The body is valid during the call. */
-    void (*handle)(Controller *controller, Request *request, const msgpack_object_map *body);
+    void (*handle)(Front *front, Request *request, const msgpack_object_map *body);
 } Op;
 
 extern const Op op_hello, op_open, op_run, op_interrupt, op_reset, op_close, op_sessions, op_result, op_put,
@@ -25,13 +24,13 @@ bool op_decode_as(Request *request, void *ret, const Schema *schema, const msgpa
  * request and returns NULL when there is none. */
 /* Refuses a request about a session that ended by itself, saying when and why. False, and nothing done, when
  * that is not known of the name. */
-bool op_refuse_ended(Controller *controller, Request *request, Text name);
+bool op_refuse_ended(Front *front, Request *request, Text name);
 
-Session *op_session(Controller *controller, Request *request, Text name, Text instance);
+Session *op_session(Front *front, Request *request, Text name, Text instance);
 
 /* The same for a request that names a session and nothing else. */
-Session *op_target(Controller *controller, Request *request, const msgpack_object_map *body);
+Session *op_target(Front *front, Request *request, const msgpack_object_map *body);
 
 /* The same for one that also names a checkpoint, by its id or name. */
-Session *op_checkpoint_target(Controller *controller, Request *request, const msgpack_object_map *body,
+Session *op_checkpoint_target(Front *front, Request *request, const msgpack_object_map *body,
                               char ret_checkpoint[static LIMIT_SESSION_NAME + 1]);

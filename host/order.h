@@ -4,7 +4,7 @@
 #pragma once
 
 #include "host/request.h"
-#include "host/turn.h"
+#include "host/sandbox.h"
 #include "proto/schema.h"
 
 typedef struct Order Order;

@@ -166,19 +166,6 @@ void paths_deinit(Paths *paths)
     *paths = PATHS_NULL;
 }
 
-EngineConfig paths_engine_config(const Paths *paths, const Options *options)
-{
-    return (EngineConfig){
-        .state_dir = paths->state_dir,
-        .runtime_dir = paths->runtime_dir,
-        .owner = paths->owner,
-        .oci_runtime = options->oci_runtime,
-        .docker_socket = options->docker_socket,
-        .image = options->image,
-        .guest_path = paths->guest,
-    };
-}
-
 int paths_lock(Paths *paths, Problem *problem)
 {
     char path[PATH_MAX], holder[PATH_MAX] = "";

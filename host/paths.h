@@ -1,7 +1,6 @@
 /* Where the controller keeps things, and that it is the only one to do so. */
 #pragma once
 
-#include "host/engine/engine.h"
 #include "host/options.h"
 
 typedef struct Paths {
@@ -20,9 +19,6 @@ void paths_standard_config(char *ret, size_t size);
 /* Works out the directories and makes them. */
 int paths_init(Paths *paths, const Options *options, Problem *problem);
 void paths_deinit(Paths *paths);
-
-/* What an engine is told of both; the strings stay theirs. */
-EngineConfig paths_engine_config(const Paths *paths, const Options *options);
 
 /* Takes the state directory for this process. 0; -EWOULDBLOCK when another controller holds it, and problem
  * says which one. */

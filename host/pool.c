@@ -1,13 +1,9 @@
 #include "host/pool.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "host/memory.h"
 #include "host/pool_parts.h"
-#include "host/session.h"
-#include "host/spare.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -31,28 +27,27 @@
 
 static void wake(Pool *pool);
 
-/* ---- making ----------------------------------------------------------------------------------------------
- */
+/* ---- making ---- */
 
-static bool is_being_made(const Pool *pool)
+static size_t count(const Pool *pool, SandboxState state)
 {
     const Sandbox *sandbox;
+    size_t n = 0;
 
-    list_foreach (sandbox, &pool->controller->sandboxes, Sandbox, link)
-        if (sandbox->spare && sandbox->state == SANDBOX_STARTING)
-            return true;
-    return false;
+    list_foreach (sandbox, &pool->sandboxes->list, Sandbox, link)
+        n += sandbox->state == state;
+    return n;
 }
 
 static bool is_quiet(const Pool *pool, uint64_t now)
 {
-    const Controller *controller = pool->controller;
-    Session *session, *next;
+    const Sandbox *sandbox;
 
-    HASH_ITER (by_name, controller->sessions, session, next)
-        if (session->state == SESSION_STARTING || session_busy(session) || now - session->used < QUIET_NSEC)
+    list_foreach (sandbox, &pool->sandboxes->list, Sandbox, link)
+        if (sandbox->trunk &&
+            (sandbox->state < SANDBOX_READY || sandbox_is_busy(sandbox) || now - sandbox->used < QUIET_NSEC))
             return false;
-    return controller->adopting == 0;
+    return true;
 }
 
 /* The pauses grow, and it is said once. */
@@ -67,19 +62,10 @@ static void note_failure(PoolKind *kind, const char *reason)
 
 static void make_one(PoolKind *kind)
 {
-    SessionOptions options _cleanup_(session_options_deinit) = {0};
     Problem problem = PROBLEM_NULL;
-    Spare *spare;
 
-    if (kind_options(kind, &options) < 0)
-        problem_set(&problem, ERR_INTERNAL, "out of memory");
-    if (problem.code == ERR_NONE &&
-        spare_start(&spare, kind->pool->controller, kind->ephemeral, &options, &problem) == 0) {
-        spare->kind = kind;
-        list_append(&kind->spares, &spare->in_kind);
-    } else {
+    if (spare_start(kind, &problem) < 0)
         note_failure(kind, problem.text);
-    }
 }
 
 /* Where the host has no room for a session of this kind there is none for its spares. */
@@ -112,15 +98,14 @@ static void make_if_wanted(Pool *pool, uint64_t now)
     }
     if (pool->wanting == 0)
         pool->wanting = now;
-    if (is_being_made(pool) || (!is_quiet(pool, now) && now - pool->wanting < PATIENCE_NSEC))
+    if (count(pool, SANDBOX_WARMING) > 0 || (!is_quiet(pool, now) && now - pool->wanting < PATIENCE_NSEC))
         return;
     pool->wanting = 0;
     if (has_memory(kind, now))
         make_one(kind);
 }
 
-/* ---- reviewing -------------------------------------------------------------------------------------------
- */
+/* ---- reviewing ---- */
 
 static void review(PoolKind *kind, uint64_t now)
 {
@@ -162,7 +147,7 @@ static void on_due(LoopTimer *timer)
             review(kind, now);
     }
     make_if_wanted(pool, now);
-    loop_timer_set(pool->controller->loop, timer, next_due(pool, now), on_due);
+    loop_timer_set(pool->sandboxes->loop, timer, next_due(pool, now), on_due);
 }
 
 /* Something has changed: it is looked into when nothing runs any more. */
@@ -171,11 +156,10 @@ static void wake(Pool *pool)
     uint64_t due = clock_now() + QUIET_NSEC;
 
     if (!pool->stopped && (!loop_timer_is_set(&pool->timer) || pool->timer.due > due))
-        loop_timer_set(pool->controller->loop, &pool->timer, due, on_due);
+        loop_timer_set(pool->sandboxes->loop, &pool->timer, due, on_due);
 }
 
-/* ---- what becomes of a spare -----------------------------------------------------------------------------
- */
+/* ---- what becomes of a spare ---- */
 
 void pool_spare_ready(Spare *spare)
 {
@@ -203,8 +187,18 @@ void pool_spare_lost(Spare *spare, const char *reason)
     note_failure(kind, reason);
 }
 
-/* ---- claiming --------------------------------------------------------------------------------------------
- */
+void pool_not_imported(Pool *pool, const Value *failed)
+{
+    for (uint32_t i = 0; i < value_count(failed) && !pool->told; i++) {
+        Text module = value_text(failed, i);
+
+        log_warn("module not imported", "module=%.*s consequence=%s", (int)module.size, module.data,
+                 "spare containers do without it");
+    }
+    pool->told |= value_count(failed) > 0;
+}
+
+/* ---- claiming ---- */
 
 /* A target that was met and is not enough grows. */
 static void raise_target(PoolKind *kind)
@@ -216,12 +210,10 @@ static void raise_target(PoolKind *kind)
 /* One that can still be used; what cannot is closed. */
 static Spare *find_ready(PoolKind *kind)
 {
-    const Engine *engine = kind->pool->controller->engine;
     Spare *spare;
 
     list_foreach (spare, &kind->spares, Spare, in_kind) {
-        bool outdated =
-            !*kind->options.image && strcmp(spare->image, engine->ops->default_image((Engine *)engine)) != 0;
+        bool outdated = !*kind->options.image && spare_is_outdated(spare);
 
         if (spare->ready == 0)
             continue;
@@ -234,44 +226,46 @@ static Spare *find_ready(PoolKind *kind)
     return NULL;
 }
 
-Session *pool_claim(Pool *pool, const char *name, const char *output_id, SessionOptions *options)
+static Sandbox *claim(Spare *spare, const char *name, const char *output_id, SessionOptions *options,
+                      const SandboxOwner *owner)
+{
+    Sandbox *sandbox = spare->sandbox;
+    Problem problem = PROBLEM_NULL;
+    int r = sandbox_claim(sandbox, name, output_id, options, &problem);
+
+    if (r < 0) {
+        if (r != -EOPNOTSUPP)
+            sandbox_close(sandbox, problem.text);
+        return NULL;
+    }
+    spare->kind->failures = 0;
+    spare_forget(spare);
+    sandbox->owner = owner;
+    sandbox->userdata = NULL;
+    return sandbox;
+}
+
+Sandbox *pool_claim(Pool *pool, const char *name, const char *output_id, SessionOptions *options,
+                    const SandboxOwner *owner)
 {
     PoolKind *kind = pool->stopped ? NULL : kind_of(pool, options, output_id != NULL);
     Spare *spare = kind ? find_ready(kind) : NULL;
-    Problem problem = PROBLEM_NULL;
-    Session *trunk;
-    int r;
 
     if (!kind)
         return NULL;
     kind->claimed = clock_now();
     wake(pool);
-    if (!spare) {
-        raise_target(kind);
-        return NULL;
-    }
-    trunk = spare->sandbox->trunk;
-    r = spare_claim(spare, name, output_id, options, &problem);
-    if (r == 0) {
-        kind->failures = 0;
-        return trunk;
-    }
-    if (r != -EOPNOTSUPP)
-        sandbox_close(spare->sandbox, problem.text);
+    if (spare)
+        return claim(spare, name, output_id, options, owner);
+    raise_target(kind);
     return NULL;
 }
 
-/* ---- as a whole ------------------------------------------------------------------------------------------
- */
+/* ---- as a whole ---- */
 
 size_t pool_ready(const Pool *pool)
 {
-    const Sandbox *sandbox;
-    size_t n = 0;
-
-    list_foreach (sandbox, &pool->controller->sandboxes, Sandbox, link)
-        n += sandbox->spare && sandbox->state == SANDBOX_READY;
-    return n;
+    return count(pool, SANDBOX_SPARE);
 }
 
 bool pool_yield(Pool *pool)
@@ -288,12 +282,7 @@ bool pool_yield(Pool *pool)
 
 bool pool_is_empty(const Pool *pool)
 {
-    const Sandbox *sandbox;
-
-    list_foreach (sandbox, &pool->controller->sandboxes, Sandbox, link)
-        if (sandbox->spare)
-            return false;
-    return true;
+    return pool->spares == 0;
 }
 
 void pool_begin(Pool *pool)
@@ -312,15 +301,15 @@ void pool_stop(Pool *pool)
         kind_free(kind);
 }
 
-int pool_new(Pool **ret, Controller *controller, Problem *problem)
+int pool_new(Pool **ret, Sandboxes *sandboxes, Problem *problem)
 {
-    const Options *options = controller->options;
+    const Options *options = sandboxes->options;
     Pool *pool = calloc(1, sizeof(*pool));
     int r;
 
     if (!pool)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
-    pool->controller = controller;
+    pool->sandboxes = sandboxes;
     pool->limit = MAX(options->pool, options->pool_limit);
     pool->stopped = options->pool == 0;
     pool->reviewed = clock_now();

@@ -1,55 +1,41 @@
 #include "host/sandbox_parts.h"
 #include "proto/base/clock.h"
 
-/* The supervisor answers a call by its deadline and three seconds; this much later it counts as stuck. */
-#define WATCHDOG_SLACK 8.0
-
-static Call *call_of(Turn *turn)
+bool sandbox_is_busy(const Sandbox *sandbox)
 {
-    return turn && turn->kind == TURN_CALL ? container_of(turn, Call, turn) : NULL;
+    return sandbox->running || !list_empty(&sandbox->turns);
 }
 
-static Order *order_of(Turn *turn)
+size_t sandbox_count_waiting(const Sandbox *sandbox, const Session *session)
 {
-    return turn && turn->kind == TURN_ORDER ? container_of(turn, Order, turn) : NULL;
-}
+    const Turn *turn;
+    size_t n = 0;
 
-Call *sandbox_running_call(const Sandbox *sandbox)
-{
-    return call_of(sandbox->running);
-}
-
-Order *sandbox_sent_order(const Sandbox *sandbox, uint64_t number)
-{
-    Order *order = order_of(sandbox->running);
-    Turn *turn;
-
-    if (number == 0)
-        return NULL;
-    if (order && order->turn.number == number)
-        return order;
     list_foreach (turn, &sandbox->turns, Turn, link)
-        if (turn->number == number)
-            return order_of(turn);
-    return NULL;
+        n += turn->session == session;
+    return n;
 }
 
-static bool sent_before(const Turn *turn, uint64_t number)
-{
-    return turn->kind == TURN_ORDER && turn->number != 0 && turn->number < number;
-}
-
-Order *sandbox_order_sent_before(const Sandbox *sandbox, uint64_t number)
+Turn *sandbox_running(const Sandbox *sandbox, const Session *session, const TurnOps *kind)
 {
     Turn *turn = sandbox->running;
 
-    if (turn && sent_before(turn, number))
-        return order_of(turn);
+    return turn && turn->session == session && turn->ops == kind ? turn : NULL;
+}
+
+Turn *sandbox_find_sent(const Sandbox *sandbox, uint64_t number)
+{
+    Turn *turn = sandbox->running;
+
+    if (turn && turn->state == TURN_SENT && turn->number == number)
+        return turn;
     list_foreach (turn, &sandbox->turns, Turn, link)
-        if (sent_before(turn, number))
-            return order_of(turn);
+        if (turn->state == TURN_SENT && turn->number == number)
+            return turn;
     return NULL;
 }
+
+/* ---- the watchdog ---- */
 
 static void on_watchdog(LoopTimer *timer)
 {
@@ -58,27 +44,18 @@ static void on_watchdog(LoopTimer *timer)
 
 void sandbox_watch(Sandbox *sandbox, double seconds)
 {
-    loop_timer_set(sandbox->controller->loop, &sandbox->watchdog, clock_now() + clock_from_seconds(seconds),
+    loop_timer_set(sandbox->all->loop, &sandbox->watchdog, clock_now() + clock_from_seconds(seconds),
                    on_watchdog);
 }
 
-void sandbox_watch_call(Sandbox *sandbox, const Call *call)
+void sandbox_unwatch(Sandbox *sandbox)
 {
-    sandbox_watch(sandbox, call->timeout + WATCHDOG_SLACK);
+    loop_timer_cancel(&sandbox->watchdog);
 }
 
-/* One that was sent while it waited has only its answer to come. */
-static void start_order(Sandbox *sandbox, Order *order)
-{
-    if (order->turn.number != 0)
-        sandbox_watch(sandbox, WATCHDOG_SLACK);
-    else if (order->ops->start)
-        order->ops->start(order);
-    else
-        order_send(order);
-}
+/* ---- one after the other ---- */
 
-void sandbox_set_running(Sandbox *sandbox, Turn *turn)
+static void set_running(Sandbox *sandbox, Turn *turn)
 {
     sandbox->running = turn;
     if (turn)
@@ -90,123 +67,143 @@ void sandbox_set_running(Sandbox *sandbox, Turn *turn)
 void sandbox_next(Sandbox *sandbox)
 {
     Turn *turn;
-    Call *call;
 
     if (sandbox->state != SANDBOX_READY || sandbox->running || list_empty(&sandbox->turns))
         return;
     turn = list_entry(list_first(&sandbox->turns), Turn, link);
-    sandbox_unqueue(sandbox, turn);
-    sandbox_set_running(sandbox, turn);
-    call = call_of(turn);
-    if (call) {
-        sandbox_watch_call(sandbox, call);
-        sandbox_start_call(sandbox, call);
-    } else {
-        start_order(sandbox, order_of(turn));
-    }
+    list_remove(&turn->link);
+    if (turn->state == TURN_WAITING)
+        turn->state = TURN_PREPARING;
+    set_running(sandbox, turn);
+    turn->ops->start(turn);
 }
 
 void sandbox_queue(Sandbox *sandbox, Turn *turn)
 {
     list_append(&sandbox->turns, &turn->link);
-    turn->session->queued++;
     sandbox_next(sandbox);
 }
 
 void sandbox_queue_first(Sandbox *sandbox, Turn *turn)
 {
     list_append(sandbox->turns.next, &turn->link);
-    turn->session->queued++;
 }
 
-void sandbox_unqueue(Sandbox *sandbox, Turn *turn)
+void sandbox_resume_turn(Sandbox *sandbox, Turn *turn)
 {
-    list_remove(&turn->link);
-    turn->session->queued--;
+    set_running(sandbox, turn);
+}
+
+bool sandbox_take_out(Turn *turn)
+{
+    bool runs = turn->sandbox->running == turn;
+
+    if (runs)
+        set_running(turn->sandbox, NULL);
+    else
+        list_remove(&turn->link);
+    return runs;
 }
 
 void sandbox_turn_over(Sandbox *sandbox, Session *session)
 {
+    sandbox->used = clock_now();
     if (sandbox->state != SANDBOX_READY)
         return;
-    loop_timer_cancel(&sandbox->watchdog);
+    sandbox_unwatch(sandbox);
     if (sandbox->ephemeral) {
         sandbox_close(sandbox, "its call has ended");
         return;
     }
-    session_rest(session);
+    sandbox->owner->rested(sandbox, session);
     sandbox_next(sandbox);
 }
 
-static void end_turn(Turn *turn, const char *reason)
-{
-    Sandbox *sandbox = turn->session->sandbox;
-    Problem problem = PROBLEM_NULL;
-    Call *call = call_of(turn);
-    bool ran = turn == sandbox->running;
+/* ---- turns that do not come to their end ----
+ *
+ * What one turn's end does may end others, so that each is looked for from the start. */
 
-    problem_set(&problem, ERR_SESSION_CLOSED, "the session '%s' was closed: %s", turn->session->name, reason);
-    if (!call) {
-        order_fail(order_of(turn), &problem);
-        return;
-    }
-    if (ran) {
-        sandbox_set_running(sandbox, NULL);
-        turn->session->epoch++;
-    } else {
-        sandbox_unqueue(sandbox, turn);
-    }
-    if (ran || sandbox->ephemeral)
-        sandbox_lose_call(call, ran, reason);
-    else
-        call_fail(call, &problem);
+static Turn *first_turn(const Sandbox *sandbox)
+{
+    return sandbox->running              ? sandbox->running
+           : list_empty(&sandbox->turns) ? NULL
+                                         : list_entry(sandbox->turns.next, Turn, link);
 }
 
-/* What one turn's end does may end others, so that each is looked for from the start. */
-static Turn *first_turn(const Sandbox *sandbox, const Session *only)
+static Turn *first_turn_of(const Sandbox *sandbox, const Session *session)
 {
     Turn *turn = sandbox->running;
 
-    if (turn && (!only || (turn->session == only && turn->kind == TURN_CALL)))
+    if (turn && turn->session == session && !turn->ops->outlives_session)
         return turn;
     list_foreach (turn, &sandbox->turns, Turn, link)
-        if (!only || turn->session == only)
+        if (turn->session == session)
             return turn;
     return NULL;
 }
 
-void sandbox_forget_turns(Sandbox *sandbox)
+void sandbox_end_turns(Sandbox *sandbox, const Session *session, const char *reason)
 {
-    Problem problem = PROBLEM_NULL;
     Turn *turn;
 
-    problem_set(&problem, ERR_UNAVAILABLE, "the controller is shutting down");
-    while ((turn = first_turn(sandbox, NULL))) {
-        Call *call = call_of(turn);
+    while ((turn = first_turn_of(sandbox, session)))
+        turn->ops->end(turn, reason);
+}
 
-        if (call && turn == sandbox->running)
-            sandbox_set_running(sandbox, NULL);
-        else if (call)
-            sandbox_unqueue(sandbox, turn);
-        if (call)
-            call_forget(call);
-        else
-            order_fail(order_of(turn), &problem);
+void sandbox_end_all_turns(Sandbox *sandbox, const char *reason)
+{
+    Turn *turn;
+
+    while ((turn = first_turn(sandbox)))
+        turn->ops->end(turn, reason);
+}
+
+void sandbox_leave_turns(Sandbox *sandbox)
+{
+    Turn *turn;
+
+    while ((turn = first_turn(sandbox)))
+        turn->ops->leave(turn);
+}
+
+void sandbox_fail_running(Sandbox *sandbox, const Session *session, const Problem *problem)
+{
+    Turn *turn = sandbox->running;
+
+    if (turn && turn->session == session)
+        turn->ops->fail(turn, problem);
+}
+
+void sandbox_fail_waiting(Sandbox *sandbox, const Problem *problem)
+{
+    while (!list_empty(&sandbox->turns)) {
+        Turn *turn = list_entry(list_first(&sandbox->turns), Turn, link);
+
+        turn->ops->fail(turn, problem);
     }
 }
 
-void sandbox_end_turns(Sandbox *sandbox, const Session *only, const char *reason)
+static bool is_cut_off(const Turn *turn, uint64_t number)
+{
+    return turn->state == TURN_SENT && turn->number < number && turn->ops->disconnected;
+}
+
+static Turn *first_cut_off(const Sandbox *sandbox, uint64_t number)
+{
+    Turn *turn = sandbox->running;
+
+    if (turn && is_cut_off(turn, number))
+        return turn;
+    list_foreach (turn, &sandbox->turns, Turn, link)
+        if (is_cut_off(turn, number))
+            return turn;
+    return NULL;
+}
+
+void sandbox_disconnect_turns(Sandbox *sandbox, uint64_t number)
 {
     Turn *turn;
 
-    while ((turn = first_turn(sandbox, only)))
-        end_turn(turn, reason);
-}
-
-void sandbox_end_running_order(Sandbox *sandbox, const Session *session, const Problem *problem)
-{
-    Order *order = order_of(sandbox->running);
-
-    if (order && order->turn.session == session)
-        order_fail(order, problem);
+    while ((turn = first_cut_off(sandbox, number)))
+        turn->ops->disconnected(turn);
 }

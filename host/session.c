@@ -3,16 +3,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
-#include "host/epitaph.h"
-#include "host/journal_ended.h"
-#include "host/journal_sandbox.h"
-#include "host/pool.h"
-#include "host/sandbox_parts.h"
-#include "host/sessions.h"
+#include "host/session_parts.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+
+/* ---- opening ---- */
 
 static void answer_open(Session *session, Request *request)
 {
@@ -20,7 +16,7 @@ static void answer_open(Session *session, Request *request)
         .session = text_of(session->name),
         .instance = text_of(session->instance),
         .created = !session->announced,
-        .engine = text_of(session->controller->engine->ops->name),
+        .engine = text_of(sandboxes_engine(session->all->sandboxes)),
         .has_options = true,
         .options = session_options_say(&session->sandbox->options),
     };
@@ -55,65 +51,91 @@ void session_fail_openers(Session *session, const Problem *problem)
         request_fail(request, problem);
 }
 
-Session *session_new(Controller *controller, const char *name)
+Session *session_new(Sessions *all, const char *name)
 {
     Session *session = calloc(1, sizeof(*session));
-    uint64_t random;
 
-    if (!session || getrandom(&random, sizeof(random), 0) != sizeof(random)) {
-        free(session);
+    if (!session)
         return NULL;
-    }
-    snprintf(session->instance, sizeof(session->instance), "%016llx", (unsigned long long)random);
     snprintf(session->name, sizeof(session->name), "%s", name);
-    session->controller = controller;
+    session->all = all;
     session->epoch = 1;
     session->created = clock_unix();
     session->used = clock_now();
+    list_init(&session->family);
+    list_init(&session->in_family);
+    list_init(&session->former);
     list_init(&session->stored);
     list_init(&session->openers);
     list_init(&session->closers);
     list_init(&session->waiters);
-    list_init(&session->in_sandbox);
     return session;
 }
 
-/* In a container that is made for it. */
-static Session *start_anew(Controller *controller, const char *name, const char *output_id,
-                           SessionOptions *options, Problem *problem)
+Session *session_free(Session *session)
 {
-    Session *session = session_new(controller, name);
-
-    if (!session) {
-        problem_set(problem, ERR_INTERNAL, "out of memory");
+    if (!session)
         return NULL;
-    }
-    if (sandbox_start(controller, session, output_id, options, problem) == 0)
-        return session;
+    sessions_remove(session);
+    loop_timer_cancel(&session->idle_timer);
+    list_remove(&session->in_family);
+    former_deinit(session);
     free(session);
     return NULL;
 }
 
-int session_start(Session **ret, Controller *controller, const char *name, const char *output_id,
+void session_move_in(Session *session, Sandbox *sandbox)
+{
+    sandbox->trunk = session;
+    session->sandbox = sandbox;
+    memcpy(session->instance, sandbox->instance, sizeof(session->instance));
+    session->created = sandbox->created;
+    list_append(&session->family, &session->in_family);
+}
+
+/* In a spare where there is one, otherwise in a container that is made for it. */
+static int find_sandbox(Session *session, const char *output_id, SessionOptions *options, Problem *problem)
+{
+    Sessions *all = session->all;
+    Sandbox *sandbox = pool_claim(all->pool, session->name, output_id, options, &session_owner);
+    bool claimed = sandbox;
+    int r = 0;
+
+    if (!claimed)
+        r = sandbox_start(&sandbox, all->sandboxes, session->name, output_id, options, &session_owner,
+                          problem);
+    if (r < 0)
+        return r;
+    session_move_in(session, sandbox);
+    if (claimed)
+        session_become_ready(session);
+    return 0;
+}
+
+int session_start(Session **ret, Sessions *all, const char *name, const char *output_id,
                   SessionOptions *options, Problem *problem)
 {
     Session *session;
+    int r;
 
-    if (controller->session_count >= controller->options->max_sessions)
+    if (all->count >= all->options->max_sessions)
         return problem_set(problem, ERR_BUSY,
                            "%zu sessions are open already (option max_sessions); close one of them first",
-                           controller->session_count);
-    session = pool_claim(controller->pool, name, output_id, options);
-    if (!session)
-        session = start_anew(controller, name, output_id, options, problem);
-    if (!session)
-        return -EPROTO;
-    sessions_add(controller, session);
+                           all->count);
+    session = session_new(all, name);
+    if (!session || sessions_add(session) < 0)
+        r = problem_set(problem, ERR_INTERNAL, "out of memory");
+    else
+        r = find_sandbox(session, output_id, options, problem);
+    if (r < 0) {
+        session_free(session);
+        return r;
+    }
     *ret = session;
     return 0;
 }
 
-/* Those who wait for the end of sessions */
+/* ---- ending ---- */
 
 void farewell_init(Farewell *farewell)
 {
@@ -132,25 +154,17 @@ static void move_all(List *to, List *from)
     }
 }
 
-void session_free(Session *session, Farewell *farewell)
+void session_end(Session *session, Farewell *farewell)
 {
-    if (!session->sandbox->spare)
-        log_info("session closed", "session=%s calls=%llu", session->name,
-                 (unsigned long long)session->execution_count);
+    log_info("session closed", "session=%s calls=%llu", session->name,
+             (unsigned long long)session->execution_count);
     move_all(&farewell->waiters, &session->waiters);
     move_all(&farewell->closers, &session->closers);
-    if (!session->sandbox->left)
-        ended_keep(session);
-    if (session->branch != 0)
-        journal_branch_closed(session);
-    calls_orphan(session->controller, &session->stored);
-    sessions_remove(session->controller, session);
-    loop_timer_cancel(&session->idle_timer);
-    list_remove(&session->in_sandbox);
-    free(session);
+    session->all->events->gone(session);
+    session_free(session);
 }
 
-void farewell_tell(Farewell *farewell, Controller *controller)
+void farewell_tell(Farewell *farewell)
 {
     SessionWaiter *waiter;
     Request *request;
@@ -161,7 +175,6 @@ void farewell_tell(Farewell *farewell, Controller *controller)
         list_remove(&waiter->link);
         waiter->on_gone(waiter);
     }
-    controller_session_gone(controller);
 }
 
 void session_set_closing(Session *session, const char *reason)
@@ -180,7 +193,7 @@ void session_close(Session *session, Request *request, const char *reason)
 {
     if (request)
         list_append(&session->closers, &request->link);
-    if (session->branch == 0 || session->controller->closing)
+    if (session->branch == 0)
         sandbox_close(session->sandbox, reason);
     else if (session->state != SESSION_CLOSING)
         session_close_branch(session, reason);
@@ -191,96 +204,45 @@ void session_wait_gone(Session *session, SessionWaiter *waiter)
     list_append(&session->waiters, &waiter->link);
 }
 
-/* Its turns */
+/* ---- its turns ---- */
 
-static int check_queue(const Session *session, Problem *problem)
+int session_check_queue(const Session *session, Problem *problem)
 {
-    if (session->queued < LIMIT_QUEUE)
+    if (sandbox_count_waiting(session->sandbox, session) < LIMIT_QUEUE)
         return 0;
     return problem_set(problem, ERR_BUSY,
                        "%u calls wait on the session '%s' already; wait for one of them to end", LIMIT_QUEUE,
                        session->name);
 }
 
-int session_run(Session *session, Call *call, Problem *problem)
-{
-    int r = check_queue(session, problem);
-
-    if (r < 0)
-        return r;
-    call->turn.session = session;
-    sandbox_queue(session->sandbox, &call->turn);
-    return 0;
-}
-
 void session_order(Session *session, Order *order)
 {
     Problem problem = PROBLEM_NULL;
 
-    if (check_queue(session, &problem) < 0)
+    if (session_check_queue(session, &problem) < 0)
         order_fail(order, &problem);
     else
         sandbox_queue(session->sandbox, &order->turn);
 }
 
-void session_reset(Session *session, Order *order)
+void session_note(Session *session, uint64_t execution_count, uint64_t epoch)
 {
-    Sandbox *sandbox = session->sandbox;
-    Call *running = session_running(session);
-
-    sandbox_queue_first(sandbox, &order->turn);
-    if (!running) {
-        sandbox_next(sandbox);
-        return;
-    }
-    asks_interrupt(running);
-    order_send(order);
+    session->execution_count = MAX(session->execution_count, execution_count);
+    session->epoch = MAX(session->epoch, epoch);
 }
 
-Call *session_running(const Session *session)
-{
-    Call *call = sandbox_running_call(session->sandbox);
-
-    return call && call->turn.session == session ? call : NULL;
-}
-
-bool session_interrupt(Session *session, Call *call)
-{
-    Sandbox *sandbox = session->sandbox;
-
-    if (!call)
-        return false;
-    if (call == session_running(session)) {
-        asks_interrupt(call);
-        return sandbox_send(sandbox, MSG_INTERRUPT, call->turn.number) == 0;
-    }
-    sandbox_unqueue(sandbox, &call->turn);
-    sandbox_end_bare(call, "interrupted", "kept", "Interrupted",
-                     "interrupted before it began; nothing was run");
-    if (sandbox->ephemeral)
-        sandbox_close(sandbox, "its call was interrupted");
-    return true;
-}
-
-void session_grant(Session *session, const Call *call, unsigned count)
-{
-    sandbox_grant(session->sandbox, call, count);
-}
-
-bool session_busy(const Session *session)
-{
-    const Turn *running = session->sandbox->running;
-
-    return session->queued > 0 || (running && running->session == session);
-}
-
-/* The trunk's time does not end while a branch is used. */
-static bool in_use(const Session *session)
+bool session_is_busy(const Session *session)
 {
     const Sandbox *sandbox = session->sandbox;
 
-    return session_busy(session) ||
-           (session->branch == 0 && (sandbox->running || !list_empty(&sandbox->turns)));
+    return sandbox_count_waiting(sandbox, session) > 0 ||
+           (sandbox->running && sandbox->running->session == session);
+}
+
+/* The trunk's time does not end while a branch is used. */
+static bool is_used(const Session *session)
+{
+    return session_is_busy(session) || (session->branch == 0 && sandbox_is_busy(session->sandbox));
 }
 
 /* What is in use gets its time again when it rests. */
@@ -288,7 +250,7 @@ static void on_idle_due(LoopTimer *timer)
 {
     Session *session = container_of(timer, Session, idle_timer);
 
-    if (!in_use(session))
+    if (!is_used(session))
         session_close(session, NULL, "it was idle for its ttl");
 }
 
@@ -297,7 +259,7 @@ static void start_ttl(Session *session)
     const Sandbox *sandbox = session->sandbox;
 
     if (sandbox->options.ttl > 0 && !sandbox->ephemeral)
-        loop_timer_set(session->controller->loop, &session->idle_timer,
+        loop_timer_set(session->all->loop, &session->idle_timer,
                        clock_now() + clock_from_seconds(sandbox->options.ttl), on_idle_due);
 }
 
@@ -315,5 +277,115 @@ const char *session_status(const Session *session)
         return "starting";
     if (session->state == SESSION_CLOSING)
         return "closing";
-    return session_busy(session) ? "running" : "idle";
+    return session_is_busy(session) ? "running" : "idle";
 }
+
+/* ---- as the owner of its sandbox ---- */
+
+static bool is_in(const GuestHello *hello, const Session *session)
+{
+    for (size_t i = 0; i < hello->branch_count; i++)
+        if (hello->branches[i].branch == session->branch)
+            return true;
+    return false;
+}
+
+/* A branch that was open, and that the supervisor does not have. */
+static Session *first_lost(const Session *trunk, const GuestHello *hello)
+{
+    bool adopting = trunk->sandbox->state == SANDBOX_ADOPTING;
+    Session *session;
+
+    list_foreach (session, &trunk->family, Session, in_family)
+        if (session->branch != 0 && (session->state == SESSION_READY || adopting) && !is_in(hello, session))
+            return session;
+    return NULL;
+}
+
+/* The end of one branch may be that of others, so that each is looked for from the start. */
+void session_match(Session *trunk, const GuestHello *hello)
+{
+    Problem lost = PROBLEM_NULL;
+    Session *session;
+
+    for (size_t i = 0; i < hello->branch_count; i++) {
+        const MsgGuestBranch *said = &hello->branches[i];
+
+        session = session_find_branch(trunk, said->branch);
+        if (session)
+            session_note(session, said->execution_count, said->epoch);
+        else
+            session_drop_branch(trunk, said->branch);
+    }
+    problem_set(&lost, ERR_SESSION_CLOSED, "the branch was lost with its interpreter");
+    while (!sandbox_is_ending(trunk->sandbox) && (session = first_lost(trunk, hello)))
+        session_end_branch(session, &lost);
+}
+
+static void on_hello(Sandbox *sandbox, const GuestHello *hello)
+{
+    session_match(sandbox->trunk, hello);
+    if (sandbox_is_ending(sandbox))
+        return;
+    sandbox_supervisor_ready(sandbox);
+    sandbox_next(sandbox);
+}
+
+void session_all_ready(Session *trunk)
+{
+    Session *session;
+
+    log_info("session ready", "session=%s image=%s", trunk->name, trunk->sandbox->options.image);
+    list_foreach (session, &trunk->family, Session, in_family)
+        session_become_ready(session);
+}
+
+static void on_ready(Sandbox *sandbox)
+{
+    sandbox->trunk->all->events->ready(sandbox->trunk);
+    session_all_ready(sandbox->trunk);
+}
+
+static void on_failed(Sandbox *sandbox, const Problem *problem)
+{
+    log_warn("container failed", "session=%s reason=%s", sandbox->name, problem->text);
+    session_fail_openers(sandbox->trunk, problem);
+}
+
+static void on_rested(Sandbox *sandbox, Session *session)
+{
+    session_rest(session);
+}
+
+static void on_closing(Sandbox *sandbox, const char *reason)
+{
+    Session *session;
+
+    list_foreach (session, &sandbox->trunk->family, Session, in_family)
+        session_set_closing(session, reason);
+}
+
+/* Nothing of the sandbox is left when those who waited for the end of its sessions are told. The trunk, whose
+ * list it is, goes last. */
+static void on_gone(Sandbox *sandbox)
+{
+    Session *trunk = sandbox->trunk, *session;
+    Farewell farewell;
+
+    farewell_init(&farewell);
+    list_foreach (session, &trunk->family, Session, in_family)
+        if (session != trunk)
+            session_end(session, &farewell);
+    session_end(trunk, &farewell);
+    sandbox_free(sandbox);
+    farewell_tell(&farewell);
+}
+
+const SandboxOwner session_owner = {
+    .hello = on_hello,
+    .ready = on_ready,
+    .failed = on_failed,
+    .rested = on_rested,
+    .closing = on_closing,
+    .gone = on_gone,
+};

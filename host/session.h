@@ -1,13 +1,13 @@
-/* Session: what clients see: a name, live variables, and the calls on them. It lives in a Sandbox, alone or
- * with the branches made of it. */
+/* Session: what clients see: a name, live variables, and the calls on them. The trunk lives in a Sandbox of
+ * its own, which it owns; its branches, made of it, live there with it. */
 #pragma once
 
 #include <uthash.h>
 
-#include "host/call.h"
-#include "host/controller.h"
 #include "host/order.h"
+#include "host/request.h"
 #include "host/sandbox.h"
+#include "host/sessions.h"
 
 typedef enum SessionState {
     SESSION_STARTING,
@@ -22,20 +22,21 @@ struct SessionWaiter {
     void (*on_gone)(SessionWaiter *waiter);
 };
 
-/* What a name begins with that is no user's: of a session for one call, and of a spare. */
-#define PRIVATE_MARK "~"
-
 struct Session {
-    Controller *controller;
+    Sessions *all;
     Sandbox *sandbox;
     char name[LIMIT_SESSION_PATH + 1];
-    char instance[17]; /* names this life of the session */
+    char instance[INSTANCE_SIZE]; /* names this life of the session; the trunk's is its sandbox's */
     SessionState state;
     bool announced;  /* someone has been told that it was created */
+    bool hidden;     /* an earlier controller had told nobody of it, or nobody needs it: it only ends */
     uint64_t branch; /* its number to the guest; 0: the trunk */
 
-    size_t queued; /* of the sandbox's turns */
-    List stored;   /* Call.in_session, oldest first */
+    List family; /* Session.in_family: of a trunk, itself first and then its branches */
+    List in_family;
+    List former; /* FormerBranch, the oldest first: of a trunk */
+
+    List stored; /* ended calls, the oldest first. Nothing here looks into them */
     size_t stored_count;
 
     uint64_t execution_count;
@@ -48,45 +49,30 @@ struct Session {
     List waiters; /* SessionWaiter */
     List closers; /* Requests waiting for the end */
     UT_hash_handle by_name;
-    List in_sandbox;
 };
+
+/* ---- its life ---- */
 
 /* Begins a session in a sandbox of its own; it is in the table from now on, STARTING. `options` is taken
  * over. */
-int session_start(Session **ret, Controller *controller, const char *name, const char *output_id,
+int session_start(Session **ret, Sessions *all, const char *name, const char *output_id,
                   SessionOptions *options, Problem *problem);
+
+/* One in no table and no sandbox yet. NULL when out of memory. */
+Session *session_new(Sessions *all, const char *name);
+Session *session_free(Session *session); /* one that nobody was told of */
+/* It is the trunk of that sandbox. */
+void session_move_in(Session *session, Sandbox *sandbox);
+
+/* The owner of a sandbox that is a session's. */
+extern const SandboxOwner session_owner;
+
+/* For other owners that have a trunk: what the supervisor has and what is known here are made the same. */
+void session_match(Session *trunk, const GuestHello *hello);
+void session_all_ready(Session *trunk);
 
 /* The request is answered when the session is READY, or has failed. */
 void session_wait_open(Session *session, Request *request);
-
-/* Queues a call; ERR_BUSY when too many wait. */
-int session_run(Session *session, Call *call, Problem *problem);
-
-/* Queues an order, which is the session's from now on; answers it with ERR_BUSY when too many wait. */
-void session_order(Session *session, Order *order);
-
-/* The call that runs, or NULL. */
-Call *session_running(const Session *session);
-
-/* Ends whatever the call does: interrupts it when it runs, answers it when it waits. Whether it was there. */
-bool session_interrupt(Session *session, Call *call);
-
-/* Gives the guest back credit for output events of the running call. */
-void session_grant(Session *session, const Call *call, unsigned count);
-
-/* A reset ends a call of the session that runs, and goes before everything that waits. */
-void session_reset(Session *session, Order *order);
-
-/* Begins a branch of `origin`, whose own name is `name`; it is in the table from now on, STARTING until it
- * becomes ready or ends. */
-int session_start_branch(Session **ret, Session *origin, Text name, Problem *problem);
-
-/* The supervisor has made it. */
-void session_branch_made(Session *branch);
-
-/* Its variables are gone, or never were: what waits for it ends for that reason, and it is freed; unless its
- * whole sandbox ends, which does the same. */
-void session_end_branch(Session *branch, const Problem *problem);
 
 /* Ends the session: a running call ends as `failed`, waiting ones with SessionClosed. `request` may be
  * NULL. The trunk takes its branches with it. */
@@ -97,4 +83,40 @@ void session_wait_gone(Session *session, SessionWaiter *waiter);
 
 /* `starting`, `idle`, `running` or `closing`. */
 const char *session_status(const Session *session);
-bool session_busy(const Session *session); /* something of it runs or waits */
+bool session_is_busy(const Session *session); /* something of it runs or waits */
+
+/* What it is told of its variables: they only grow. */
+void session_note(Session *session, uint64_t execution_count, uint64_t epoch);
+
+/* ---- its turns ---- */
+
+/* ERR_BUSY when too many wait. */
+int session_check_queue(const Session *session, Problem *problem);
+
+/* Queues an order, which is the session's from now on; answers it with ERR_BUSY when too many wait. */
+void session_order(Session *session, Order *order);
+
+/* ---- its branches ---- */
+
+/* Begins a branch of `origin`, whose own name is `name`; it is in the table from now on, STARTING until it
+ * becomes ready or ends. */
+int session_start_branch(Session **ret, Session *origin, Text name, Problem *problem);
+
+/* The supervisor has made it. */
+void session_branch_made(Session *branch, uint64_t execution_count, uint64_t epoch);
+
+/* Its variables are gone, or never were: what waits for it ends for that reason, and it is freed; unless its
+ * whole sandbox ends, which does the same. */
+void session_end_branch(Session *branch, const Problem *problem);
+
+/* One that an earlier controller had made. NULL when out of memory. */
+Session *session_restore_branch(Session *trunk, uint64_t branch, const char *name);
+/* It has ended since. */
+void session_forget_branch(Session *branch);
+
+/* The session of a family that has this number, 0 for the trunk; NULL when none has. */
+Session *session_find_branch(const Session *trunk, uint64_t branch);
+
+/* The name of a branch, also of one that is closed and of which checkpoints may be kept. */
+#define BRANCH_NAME_SIZE (LIMIT_SESSION_PATH + 24)
+const char *session_branch_name(const Session *trunk, uint64_t branch, char buffer[static BRANCH_NAME_SIZE]);

@@ -1,24 +1,21 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/journal_sandbox.h"
-#include "host/former.h"
-#include "host/sandbox_parts.h"
-#include "host/sessions.h"
+#include "host/session_parts.h"
 
 static int check_new(const Session *origin, const char *path, Problem *problem)
 {
-    const Sandbox *sandbox = origin->sandbox;
+    const Session *trunk = origin->sandbox->trunk;
     size_t n = 0;
 
-    for (const List *at = sandbox->sessions.next; at != &sandbox->sessions; at = at->next)
+    for (const List *at = trunk->family.next; at != &trunk->family; at = at->next)
         n++;
-    if (sessions_holder(origin->controller, (Text){path, strlen(path)}))
+    if (sessions_holder(origin->all, text_of(path)))
         return problem_set(problem, ERR_BRANCH_EXISTS,
                            "a branch '%s' is open; choose another name, or close it first", path);
     if (n > LIMIT_BRANCHES)
         return problem_set(problem, ERR_TOO_LARGE, "'%s' has %u branches already; close one of them first",
-                           sandbox->trunk->name, LIMIT_BRANCHES);
+                           trunk->name, LIMIT_BRANCHES);
     return 0;
 }
 
@@ -40,50 +37,76 @@ int session_start_branch(Session **ret, Session *origin, Text name, Problem *pro
     r = check_new(origin, path, problem);
     if (r < 0)
         return r;
-    branch = session_new(origin->controller, path);
+    branch =
+        session_restore_branch(origin->sandbox->trunk, sandboxes_next_number(origin->all->sandboxes), path);
     if (!branch)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
-    branch->sandbox = origin->sandbox;
-    branch->branch = sandbox_next_number(origin->controller);
     branch->execution_count = origin->execution_count;
-    list_append(&origin->sandbox->sessions, &branch->in_sandbox);
-    sessions_add(origin->controller, branch);
     *ret = branch;
     return 0;
 }
 
-void session_branch_made(Session *branch)
+Session *session_restore_branch(Session *trunk, uint64_t branch, const char *name)
 {
+    Session *session = session_new(trunk->all, name);
+
+    if (!session || !instance_make(session->instance) || sessions_add(session) < 0)
+        return session_free(session);
+    session->sandbox = trunk->sandbox;
+    session->branch = branch;
+    list_append(&trunk->family, &session->in_family);
+    return session;
+}
+
+Session *session_find_branch(const Session *trunk, uint64_t branch)
+{
+    Session *session;
+
+    list_foreach (session, &trunk->family, Session, in_family)
+        if (session->branch == branch)
+            return session;
+    return NULL;
+}
+
+/* It is ready first: whoever writes down what is ready has it. */
+void session_branch_made(Session *branch, uint64_t execution_count, uint64_t epoch)
+{
+    branch->execution_count = execution_count;
+    branch->epoch = MAX(branch->epoch, epoch);
     if (branch->state == SESSION_STARTING) {
-        branch->state = SESSION_READY; /* first: a journal that is written anew has what is ready */
-        journal_branch(branch);
+        branch->state = SESSION_READY;
+        branch->all->events->branched(branch);
         session_become_ready(branch);
     } else {
-        sandbox_drop_branch(branch->sandbox, branch->branch);
+        session_drop_branch(branch->sandbox->trunk, branch->branch);
     }
+}
+
+void session_forget_branch(Session *branch)
+{
+    Farewell farewell;
+
+    former_add(branch->sandbox->trunk, branch->branch, branch->name);
+    farewell_init(&farewell);
+    session_end(branch, &farewell);
+    farewell_tell(&farewell);
 }
 
 void session_end_branch(Session *branch, const Problem *problem)
 {
-    Controller *controller = branch->controller;
     Sandbox *sandbox = branch->sandbox;
-    Farewell farewell;
 
-    if (sandbox->state == SANDBOX_CLOSING)
+    if (sandbox_is_ending(sandbox))
         return;
     session_fail_openers(branch, problem);
     session_set_closing(branch, problem->text);
     sandbox_end_turns(sandbox, branch, problem->text);
-    sandbox_end_running_order(sandbox, branch, problem);
-    if (sandbox->state == SANDBOX_CLOSING) /* what came next could not be sent */
-        return;
-    former_add(sandbox, branch->branch, branch->name);
-    farewell_init(&farewell);
-    session_free(branch, &farewell);
-    farewell_tell(&farewell, controller);
+    sandbox_fail_running(sandbox, branch, problem);
+    if (!sandbox_is_ending(sandbox)) /* as when what came next could not be sent */
+        session_forget_branch(branch);
 }
 
-/* What closes a branch in the supervisor */
+/* ---- what closes a branch in the supervisor ---- */
 
 typedef struct CloseOrder {
     Order order; /* of the trunk: the branch has no turns any more */
@@ -100,7 +123,7 @@ static int on_closed(Order *order, const msgpack_object_map *reply, Problem *pro
 static void on_over(Order *order, const Problem *problem)
 {
     const CloseOrder *close = container_of(order, CloseOrder, order);
-    Session *branch = sandbox_find_branch(order->turn.session->sandbox, close->branch);
+    Session *branch = session_find_branch(order->turn.session, close->branch);
     Problem closed = PROBLEM_NULL;
 
     problem_set(&closed, ERR_SESSION_CLOSED, "the branch was closed");
@@ -110,18 +133,18 @@ static void on_over(Order *order, const Problem *problem)
 
 static const OrderOps close_ops = {.kind = MSG_CLOSE, .answer = on_closed, .over = on_over};
 
-void sandbox_drop_branch(Sandbox *sandbox, uint64_t branch)
+void session_drop_branch(Session *trunk, uint64_t branch)
 {
-    CloseOrder *close = order_new(sizeof(*close), &close_ops, sandbox->trunk, NULL);
+    CloseOrder *close = order_new(sizeof(*close), &close_ops, trunk, NULL);
 
     if (!close) {
-        sandbox_close(sandbox, "out of memory");
+        sandbox_close(trunk->sandbox, "out of memory");
         return;
     }
     close->branch = branch;
     order_say(&close->order, MsgBranchTarget, &(MsgBranchTarget){.branch = branch});
-    sandbox_queue_first(sandbox, &close->order.turn);
-    sandbox_next(sandbox);
+    sandbox_queue_first(trunk->sandbox, &close->order.turn);
+    sandbox_next(trunk->sandbox);
 }
 
 /* One that is being made is dropped when it is. */
@@ -132,5 +155,5 @@ void session_close_branch(Session *branch, const char *reason)
     session_set_closing(branch, reason);
     sandbox_end_turns(branch->sandbox, branch, reason);
     if (made)
-        sandbox_drop_branch(branch->sandbox, branch->branch);
+        session_drop_branch(branch->sandbox->trunk, branch->branch);
 }

@@ -51,8 +51,7 @@ static int out_of_memory(Problem *problem)
     return problem_set(problem, ERR_INTERNAL, "out of memory");
 }
 
-/* ---- taking what is said ---------------------------------------------------------------------------------
- */
+/* ---- taking what is said ---- */
 
 static int take_text(char **ret, Text given, const char *standard)
 {
@@ -125,8 +124,7 @@ static int take_entry(SessionOptions *ret, const Entry *e, const MsgOptions *giv
     return r < 0 ? out_of_memory(problem) : 0;
 }
 
-/* ---- settling --------------------------------------------------------------------------------------------
- */
+/* ---- settling ---- */
 
 /* Puts the canonical path in the place of the one that was given. */
 static int check_directory(char **path, size_t given_size, const char *name, Problem *problem)
@@ -205,8 +203,7 @@ int session_options_settle(SessionOptions *ret, const MsgOptions *given, const O
     return check_image(ret, problem);
 }
 
-/* ---- keeping and saying ----------------------------------------------------------------------------------
- */
+/* ---- keeping and saying ---- */
 
 int session_options_read(SessionOptions *ret, const msgpack_object_map *map, Problem *problem)
 {
@@ -255,8 +252,7 @@ MsgOptions session_options_say(const SessionOptions *options)
     };
 }
 
-/* ---- comparing -------------------------------------------------------------------------------------------
- */
+/* ---- comparing ---- */
 
 static bool directory_differs(const char *own, Text given)
 {
@@ -324,8 +320,7 @@ size_t session_options_differ(const SessionOptions *options, const MsgOptions *g
     return n;
 }
 
-/* ---- containers ------------------------------------------------------------------------------------------
- */
+/* ---- containers ---- */
 
 int session_options_copy_container(SessionOptions *ret, const SessionOptions *from)
 {

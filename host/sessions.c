@@ -1,6 +1,9 @@
 #include "host/sessions.h"
 
+#include <errno.h>
 #include <string.h>
+
+#include "host/session.h"
 
 bool session_path_valid(Text path)
 {
@@ -17,32 +20,37 @@ bool session_path_valid(Text path)
     return false;
 }
 
-Session *sessions_holder(Controller *controller, Text name)
+Session *sessions_holder(const Sessions *all, Text name)
 {
     Session *session = NULL;
 
     if (name.data)
-        HASH_FIND(by_name, controller->sessions, name.data, name.size, session);
+        HASH_FIND(by_name, all->by_name, name.data, name.size, session);
     return session;
 }
 
-Session *sessions_find(Controller *controller, Text name)
+Session *sessions_find(const Sessions *all, Text name)
 {
-    Session *session = sessions_holder(controller, name);
+    Session *session = sessions_holder(all, name);
 
     return session && session->state != SESSION_CLOSING ? session : NULL;
 }
 
-void sessions_add(Controller *controller, Session *session)
+int sessions_add(Session *session)
 {
-    HASH_ADD_KEYPTR(by_name, controller->sessions, session->name, strlen(session->name), session);
-    controller->session_count++;
+    Sessions *all = session->all;
+
+    HASH_ADD_KEYPTR(by_name, all->by_name, session->name, strlen(session->name), session);
+    if (!session->by_name.tbl)
+        return -ENOMEM;
+    all->count++;
+    return 0;
 }
 
-void sessions_remove(Controller *controller, Session *session)
+void sessions_remove(Session *session)
 {
-    if (!session->by_name.tbl) /* it was never added */
+    if (!session->by_name.tbl)
         return;
-    HASH_DELETE(by_name, controller->sessions, session);
-    controller->session_count--;
+    HASH_DELETE(by_name, session->all->by_name, session);
+    session->all->count--;
 }

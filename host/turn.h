@@ -1,5 +1,8 @@
-/* Turn: what a sandbox does one at a time, in the order asked for: a Call, which runs code, or an Order,
- * which is about the variables and is answered by the supervisor. Each is embedded in one of them.
+/* Turn: what a sandbox does one at a time, in the order asked for. Each is embedded in what it is about: a
+ * call, which runs code, or an order, which is about the variables.
+ *
+ *   WAITING ── its turn comes ──► PREPARING ── sent ──► SENT ── the supervisor's answer ──► ANSWERED ──► over
+ *      └───────────────────── sent before its turn comes ─────►┘
  *
  * Work is what a turn has going on outside the loop: a publication, a copy of files. A turn has at most one.
  * It is the turn's as long as both last: a turn that ends first abandons it, and whatever comes of it then is
@@ -7,15 +10,37 @@
 #pragma once
 
 #include "proto/base/list.h"
+#include "proto/base/problem.h"
+#include "proto/wire.h"
 
+typedef struct Sandbox Sandbox;
 typedef struct Session Session;
-
-typedef enum TurnKind {
-    TURN_CALL,
-    TURN_ORDER,
-} TurnKind;
-
 typedef struct Turn Turn;
+
+typedef enum TurnState {
+    TURN_WAITING,
+    TURN_PREPARING, /* its work comes first */
+    TURN_SENT,      /* the supervisor has it */
+    TURN_ANSWERED,  /* and has said how it ended; work may follow */
+    TURN_OVER,
+} TurnState;
+
+typedef struct TurnOps {
+    bool outlives_session; /* goes on when its session is closed while it runs */
+    /* Its turn has come: it runs, until sandbox_take_out(). */
+    void (*start)(Turn *turn);
+    /* What the supervisor says of it while it is SENT. -EPROTO with the problem set when no honest one does.
+     */
+    int (*message)(Turn *turn, const Message *message, Problem *problem);
+    /* The connection broke while it was SENT. NULL: the supervisor says again how it ended. */
+    void (*disconnected)(Turn *turn);
+    /* It waits for a sandbox that cannot be had; ends it. */
+    void (*fail)(Turn *turn, const Problem *problem);
+    /* Its session ends; ends it. */
+    void (*end)(Turn *turn, const char *reason);
+    /* Its sandbox is left to the next controller; frees it. */
+    void (*leave)(Turn *turn);
+} TurnOps;
 
 typedef struct Work {
     Turn *turn; /* NULL once abandoned */
@@ -23,12 +48,21 @@ typedef struct Work {
 
 struct Turn {
     List link; /* Sandbox.turns while it waits */
-    TurnKind kind;
-    Session *session; /* that it is of */
-    uint64_t
-        number; /* of its message to the supervisor; 0 until that is sent, and once an order is answered */
-    Work *work; /* NULL: none */
+    const TurnOps *ops;
+    Sandbox *sandbox;
+    Session *session; /* that it is of: nothing here looks into it. NULL once that is gone */
+    TurnState state;
+    uint64_t number; /* of its message to the supervisor, once it is sent */
+    Work *work;      /* NULL: none */
 };
+
+static inline void turn_init(Turn *turn, const TurnOps *ops, Sandbox *sandbox, Session *session)
+{
+    list_init(&turn->link);
+    turn->ops = ops;
+    turn->sandbox = sandbox;
+    turn->session = session;
+}
 
 static inline void work_begin(Work *work, Turn *turn)
 {

@@ -130,8 +130,7 @@ void artifacts_look(Artifacts *artifacts)
         finder_collect(&artifacts->finder);
 }
 
-/* ---- one after the other ---------------------------------------------------------------------------------
- */
+/* ---- one after the other ---- */
 
 static void end_task(Task *task)
 {

@@ -80,8 +80,7 @@ int baseline_each(Index *index, bool all, int (*put)(void *userdata, const Buf *
     return r;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 static bool take_path(char ret[PATH_MAX], const msgpack_object *item)
 {

@@ -12,8 +12,7 @@
 
 #include "host/files/disk_template.h"
 
-/* ---- the layout ------------------------------------------------------------------------------------------
- */
+/* ---- the layout ---- */
 
 /* Sizes of ext4 with blocks of 4 KiB. */
 #define INODE_SIZE        256u
@@ -64,8 +63,7 @@ DiskLayout disk_layout(DiskSize size)
     };
 }
 
-/* ---- mke2fs ----------------------------------------------------------------------------------------------
- */
+/* ---- mke2fs ---- */
 
 /* Neither a journal nor copies of the superblock: nobody repairs what does not outlive its session. Tables
  * that are holes in a sparse file need not be written. Nothing comes from the host's mke2fs.conf. */

@@ -17,8 +17,7 @@
 /* Mounts upon each other, which are ours and those of an engine. */
 #define DETACH_MAX 16
 
-/* ---- the device ------------------------------------------------------------------------------------------
- */
+/* ---- the device ---- */
 
 /* Returns a descriptor of the device; without it or a mount the device is free again. */
 static int try_device(int number, int image, char path[32])
@@ -46,8 +45,7 @@ static int make_device(int image, char path[32])
     return r;
 }
 
-/* ---- the mount -------------------------------------------------------------------------------------------
- */
+/* ---- the mount ---- */
 
 /* What is freed in it is freed in the image, too. It need not survive a crash of the host, which ends its
  * session: so nothing waits for the host's disk. */

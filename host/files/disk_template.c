@@ -19,8 +19,7 @@ static Template templates[DISK_TEMPLATES_MAX];
 static uint64_t questions;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* ---- which there are -------------------------------------------------------------------------------------
- */
+/* ---- which there are ---- */
 
 /* Returns a descriptor of a new one. */
 static int make(DiskSize size, Problem *problem)
@@ -109,8 +108,7 @@ void disk_templates_forget(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- copying ---------------------------------------------------------------------------------------------
- */
+/* ---- copying ---- */
 
 static int copy_data(int from, int to, off_t start, off_t end)
 {

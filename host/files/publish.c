@@ -27,8 +27,7 @@ void publisher_deinit(Publisher *publisher)
     copier_deinit(&publisher->copier);
 }
 
-/* ---- what is reported ------------------------------------------------------------------------------------
- */
+/* ---- what is reported ---- */
 
 static char *container_path(const Publisher *publisher, const char *path)
 {
@@ -88,8 +87,7 @@ static char *too_large(uint64_t size, uint64_t limit)
     return reason;
 }
 
-/* ---- room ------------------------------------------------------------------------------------------------
- */
+/* ---- room ---- */
 
 #define DIRECTORY_BYTES 4096u
 
@@ -125,8 +123,7 @@ static char *no_room(const Publisher *publisher)
     return reason;
 }
 
-/* ---- one file --------------------------------------------------------------------------------------------
- */
+/* ---- one file ---- */
 
 /* Why a regular file is not even to be opened; NULL when it is. */
 static char *over_limit(const Publisher *publisher, const char *path, const struct stat *st)
@@ -275,8 +272,7 @@ static int publish_regular(Publisher *publisher, IndexEntry *entry, int handle, 
     return r == -ESTALE ? r : 0;
 }
 
-/* ---- one entry -------------------------------------------------------------------------------------------
- */
+/* ---- one entry ---- */
 
 static void look_at_directory(Publisher *publisher, IndexEntry *entry, const struct stat *st)
 {

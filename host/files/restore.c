@@ -32,8 +32,7 @@ static int make_directory(int parent, const char *name)
     return open_directory(parent, name);
 }
 
-/* ---- the first step --------------------------------------------------------------------------------------
- */
+/* ---- the first step ---- */
 
 int snapshot_stage(int store, const char *entry, int files, Problem *problem)
 {
@@ -67,8 +66,7 @@ void snapshot_unstage(int files)
         remove_tree(ours, STAGE, NULL);
 }
 
-/* ---- the second ------------------------------------------------------------------------------------------
- */
+/* ---- the second ---- */
 
 /* Moves a name from one directory to another. What has that name there is in the way: it is moved to `aside`,
  * or where there is no such place the name is changed. */

@@ -29,8 +29,7 @@ void sessiondir_deinit(SessionDir *directory)
     *directory = SESSIONDIR_NULL;
 }
 
-/* ---- making ----------------------------------------------------------------------------------------------
- */
+/* ---- making ---- */
 
 /* STATE_DIR/KIND/ID/TAIL */
 static char *format_path(const char *state_dir, const char *kind, const char *id, const char *tail)
@@ -211,8 +210,7 @@ int sessiondir_make_spare(SessionDir *ret, const char *state_dir, const char *id
     return make(ret, state_dir, id, ephemeral, false, worker, problem);
 }
 
-/* ---- what sandboxed code writes to -----------------------------------------------------------------------
- */
+/* ---- what sandboxed code writes to ---- */
 
 /* In sessions/ID, or in the file system that is going to be mounted there. */
 static int make_writable(SessionDir *directory, int parent, const char *files, const char *work_name)
@@ -277,8 +275,7 @@ int sessiondir_fill(SessionDir *directory, const DiskSize *disk, Problem *proble
     return r < 0 ? -EPROTO : 0;
 }
 
-/* ---- being claimed ---------------------------------------------------------------------------------------
- */
+/* ---- being claimed ---- */
 
 int sessiondir_claim(SessionDir *directory, const char *id, Worker *worker, Problem *problem)
 {
@@ -298,8 +295,7 @@ bool sessiondir_uses(const SessionDir *directory, const char *id)
            (directory->published_id && strcmp(directory->published_id, id) == 0);
 }
 
-/* ---- adopting --------------------------------------------------------------------------------------------
- */
+/* ---- adopting ---- */
 
 /* An image of which nothing is mounted holds the files of a session whose container is gone, too. */
 static int check_disk(const SessionDir *directory)

@@ -35,8 +35,7 @@ int snapshot_store(const SessionDir *directory, bool make)
     return open_directory(AT_FDCWD, path);
 }
 
-/* ---- the names of snapshots ------------------------------------------------------------------------------
- */
+/* ---- the names of snapshots ---- */
 
 typedef struct Label {
     char checkpoint[64 + 1];
@@ -122,8 +121,7 @@ static bool add_bytes(void *userdata, const char *entry, const Label *label)
     return false;
 }
 
-/* ---- making and removing ---------------------------------------------------------------------------------
- */
+/* ---- making and removing ---- */
 
 int snapshot_take(int store, int files, uint64_t budget, uint64_t *ret_bytes, Problem *problem)
 {

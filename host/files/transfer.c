@@ -76,8 +76,7 @@ static int parse_path(SessionPath *ret, Text text, Problem *problem)
     return 0;
 }
 
-/* ---- put -------------------------------------------------------------------------------------------------
- */
+/* ---- put ---- */
 
 static bool is_ours(const char *path)
 {
@@ -193,8 +192,7 @@ void transfer_clean(int session_dirfd)
     closedir(stream);
 }
 
-/* ---- get -------------------------------------------------------------------------------------------------
- */
+/* ---- get ---- */
 
 static int get_failed(Problem *problem, const SessionPath *path, int error)
 {

@@ -1,6 +1,4 @@
 #include "host/ops.h"
-#include "host/session.h"
-#include "host/sessions.h"
 
 typedef struct BranchOrder {
     Order order;     /* of its origin */
@@ -15,9 +13,7 @@ static int answer(Order *order, const msgpack_object_map *reply, Problem *proble
 
     if (r < 0)
         return r;
-    branch->epoch = MAX(branch->epoch, said.epoch);
-    branch->execution_count = said.execution_count;
-    session_branch_made(branch);
+    session_branch_made(branch, said.execution_count, said.epoch);
     order_reply(order, NULL);
     return 0;
 }
@@ -55,14 +51,14 @@ static void make(Session *origin, Request *request, const MsgBranch *asked)
     session_order(origin, &order->order);
 }
 
-static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
+static void handle(Front *front, Request *request, const msgpack_object_map *body)
 {
     MsgBranch asked;
     Session *origin;
 
     if (!op_decode(request, &asked, MsgBranch, body))
         return;
-    origin = op_session(controller, request, asked.session, asked.instance);
+    origin = op_session(front, request, asked.session, asked.instance);
     if (!origin)
         return;
     if (asked.checkpoint.data && !name_valid(asked.checkpoint))

@@ -2,9 +2,7 @@
 #include <string.h>
 
 #include "host/ops.h"
-#include "host/sandbox_files.h"
-#include "host/session.h"
-#include "host/sessions.h"
+#include "host/checkpoint_files.h"
 
 typedef struct CheckpointOrder {
     Order order;
@@ -51,7 +49,7 @@ static void start(Order *order)
 
 static int keep_files(CheckpointOrder *checkpoint, const MsgGuestCheckpoint *said)
 {
-    const Sandbox *sandbox = checkpoint->order.turn.session->sandbox;
+    const Sandbox *sandbox = checkpoint->order.turn.sandbox;
     int store _cleanup_(closep) = snapshot_store(&sandbox->directory, false);
     char id[LIMIT_SESSION_NAME + 1];
     int r;
@@ -65,13 +63,13 @@ static int keep_files(CheckpointOrder *checkpoint, const MsgGuestCheckpoint *sai
 
 static void reply_to_client(Order *order, const MsgTakenOrder *said)
 {
-    Sandbox *sandbox = order->turn.session->sandbox;
+    Sandbox *sandbox = order->turn.sandbox;
     char name[BRANCH_NAME_SIZE];
     MsgTaken taken = {.dropped = said->dropped};
 
     for (uint32_t i = 0; i < value_count(&said->dropped); i++)
-        sandbox_drop_files(sandbox, value_text(&said->dropped, i));
-    taken.checkpoint = sandbox_checkpoint(sandbox, &said->checkpoint, name);
+        checkpoint_files_drop(sandbox, value_text(&said->dropped, i));
+    taken.checkpoint = checkpoint_say(sandbox->trunk, &said->checkpoint, name);
     order_answer(order, MsgTaken, &taken);
 }
 
@@ -99,11 +97,11 @@ static int answer(Order *order, const msgpack_object_map *reply, Problem *proble
 static void over(Order *order, const Problem *problem)
 {
     CheckpointOrder *checkpoint = container_of(order, CheckpointOrder, order);
-    const Sandbox *sandbox = order->turn.session->sandbox;
+    const Sandbox *sandbox = order->turn.sandbox;
     int store _cleanup_(closep) = checkpoint->copied ? snapshot_store(&sandbox->directory, false) : -1;
 
     if (store >= 0)
-        snapshot_give_up(store, sandbox->controller->worker);
+        snapshot_give_up(store, sandbox->all->worker);
 }
 
 static const OrderOps checkpoint_ops = {
@@ -122,14 +120,14 @@ static void queue(Session *session, Request *request, const MsgTake *asked)
     session_order(session, &checkpoint->order);
 }
 
-static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
+static void handle(Front *front, Request *request, const msgpack_object_map *body)
 {
     MsgTake asked;
     Session *session;
 
     if (!op_decode(request, &asked, MsgTake, body))
         return;
-    session = op_session(controller, request, asked.session, asked.instance);
+    session = op_session(front, request, asked.session, asked.instance);
     if (!session)
         return;
     if (asked.name.data && !name_valid(asked.name))

@@ -1,10 +1,9 @@
 #include "host/ops.h"
-#include "host/sandbox_files.h"
-#include "host/session.h"
+#include "host/checkpoint_files.h"
 
 /* What the supervisor said, in its sandbox. */
 typedef struct Listed {
-    const Sandbox *sandbox;
+    const Session *trunk;
     const Value *said;
 } Listed;
 
@@ -18,31 +17,31 @@ static void write_rows(Writer *w, const void *source)
     write_array(w, value_count(listed->said));
     for (uint32_t i = 0; i < value_count(listed->said); i++) {
         value_row(&said, MsgGuestCheckpoint, listed->said, i);
-        checkpoint = sandbox_checkpoint(listed->sandbox, &said, name);
+        checkpoint = checkpoint_say(listed->trunk, &said, name);
         body_write(w, MsgCheckpoint, &checkpoint);
     }
 }
 
 static int answer(Order *order, const msgpack_object_map *reply, Problem *problem)
 {
-    Sandbox *sandbox = order->turn.session->sandbox;
+    Sandbox *sandbox = order->turn.sandbox;
     MsgGuestCheckpoints said;
-    Listed listed = {sandbox, &said.checkpoints};
+    Listed listed = {sandbox->trunk, &said.checkpoints};
     MsgCheckpoints body = {.checkpoints = {.write = write_rows, .source = &listed}};
     int r = body_decode(&said, MsgGuestCheckpoints, reply, problem);
 
     if (r < 0)
         return r;
-    sandbox_prune_files(sandbox, &said.checkpoints);
+    checkpoint_files_prune(sandbox, &said.checkpoints);
     order_answer(order, MsgCheckpoints, &body);
     return 0;
 }
 
 static const OrderOps checkpoints_ops = {.kind = MSG_CHECKPOINTS, .answer = answer};
 
-static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
+static void handle(Front *front, Request *request, const msgpack_object_map *body)
 {
-    Session *session = op_target(controller, request, body);
+    Session *session = op_target(front, request, body);
     Order *order = session ? order_new(sizeof(*order), &checkpoints_ops, session, request) : NULL;
 
     if (!order)

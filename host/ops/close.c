@@ -1,9 +1,8 @@
 #include "host/ops.h"
-#include "host/session.h"
 
-static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
+static void handle(Front *front, Request *request, const msgpack_object_map *body)
 {
-    Session *session = op_target(controller, request, body);
+    Session *session = op_target(front, request, body);
 
     if (session)
         session_close(session, request, "a client closed it");

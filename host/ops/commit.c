@@ -1,8 +1,6 @@
 #include <stdio.h>
 
 #include "host/ops.h"
-#include "host/session.h"
-#include "host/sessions.h"
 
 typedef struct CommitOrder {
     Order order;   /* of the session that gets the variables */
@@ -13,7 +11,7 @@ typedef struct CommitOrder {
 static void start(Order *order)
 {
     const CommitOrder *commit = container_of(order, CommitOrder, order);
-    const Session *from = sandbox_find_branch(order->turn.session->sandbox, commit->from);
+    const Session *from = session_find_branch(order->turn.sandbox->trunk, commit->from);
     Problem problem = PROBLEM_NULL;
 
     if (from && from->state == SESSION_READY) {
@@ -32,8 +30,7 @@ static int answer(Order *order, const msgpack_object_map *reply, Problem *proble
 
     if (r < 0)
         return r;
-    session->epoch = MAX(session->epoch, said.epoch);
-    session->execution_count = MAX(session->execution_count, said.execution_count);
+    session_note(session, said.execution_count, said.epoch);
     said = (MsgCommitReply){.execution_count = session->execution_count, .epoch = session->epoch};
     order_answer(order, MsgCommitReply, &said);
     return 0;
@@ -42,7 +39,7 @@ static int answer(Order *order, const msgpack_object_map *reply, Problem *proble
 static void over(Order *order, const Problem *problem)
 {
     const CommitOrder *commit = container_of(order, CommitOrder, order);
-    Session *from = sandbox_find_branch(order->turn.session->sandbox, commit->from);
+    Session *from = session_find_branch(order->turn.sandbox->trunk, commit->from);
     Problem committed = PROBLEM_NULL;
 
     problem_set(&committed, ERR_SESSION_CLOSED, "the branch was committed");
@@ -58,10 +55,10 @@ static Session *find_source(const Session *session, Text name)
 {
     char path[2 * LIMIT_SESSION_PATH + 2];
     int size = snprintf(path, sizeof(path), "%s/%.*s", session->name, (int)name.size, name.data);
-    Session *found = sessions_find(session->controller, (Text){path, (size_t)size});
+    Session *found = sessions_find(session->all, (Text){path, (size_t)size});
 
     if (!found)
-        found = sessions_find(session->controller, name);
+        found = sessions_find(session->all, name);
     return found && found != session && found->branch != 0 && found->sandbox == session->sandbox ? found
                                                                                                  : NULL;
 }
@@ -78,14 +75,14 @@ static void queue(Session *session, Session *from, Request *request)
     session_order(session, &commit->order);
 }
 
-static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
+static void handle(Front *front, Request *request, const msgpack_object_map *body)
 {
     MsgCommit asked;
     Session *session, *from;
 
     if (!op_decode(request, &asked, MsgCommit, body))
         return;
-    session = op_session(controller, request, asked.session, asked.instance);
+    session = op_session(front, request, asked.session, asked.instance);
     from = session ? find_source(session, asked.branch) : NULL;
     if (from)
         queue(session, from, request);

@@ -1,8 +1,7 @@
 #include <string.h>
 
 #include "host/ops.h"
-#include "host/sandbox_files.h"
-#include "host/session.h"
+#include "host/checkpoint_files.h"
 
 typedef struct DropOrder {
     Order order;
@@ -21,15 +20,15 @@ static void over(Order *order, const Problem *problem)
     const DropOrder *drop = container_of(order, DropOrder, order);
 
     if (!problem || problem->code == ERR_NO_SUCH_CHECKPOINT)
-        sandbox_drop_files(order->turn.session->sandbox, (Text){drop->checkpoint, strlen(drop->checkpoint)});
+        checkpoint_files_drop(order->turn.sandbox, (Text){drop->checkpoint, strlen(drop->checkpoint)});
 }
 
 static const OrderOps drop_ops = {.kind = MSG_DROP, .answer = answer, .over = over};
 
-static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
+static void handle(Front *front, Request *request, const msgpack_object_map *body)
 {
     char checkpoint[LIMIT_SESSION_NAME + 1];
-    Session *session = op_checkpoint_target(controller, request, body, checkpoint);
+    Session *session = op_checkpoint_target(front, request, body, checkpoint);
     DropOrder *drop = session ? order_new(sizeof(*drop), &drop_ops, session, request) : NULL;
 
     if (!drop)

@@ -14,7 +14,7 @@ static bool work(TransferJob *job)
     return body_encode(&job->reply, MsgGetReply, &reply) == 0;
 }
 
-static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
+static void handle(Front *front, Request *request, const msgpack_object_map *body)
 {
     MsgGet get;
     TransferJob job = {.request = request, .work = work};
@@ -22,12 +22,12 @@ static void handle(Controller *controller, Request *request, const msgpack_objec
 
     if (!op_decode(request, &get, MsgGet, body))
         return;
-    session = op_session(controller, request, get.session, get.instance);
+    session = op_session(front, request, get.session, get.instance);
     if (!session)
         return;
     job.offset = uint_or(get.offset, 0);
     job.size = MIN(get.size, LIMIT_FILE_CHUNK);
-    transfer_begin(controller, session, &job, get.path);
+    transfer_begin(front, session, &job, get.path);
 }
 
 const Op op_get = {.kind = MSG_GET, .handle = handle};

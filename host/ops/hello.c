@@ -1,4 +1,3 @@
-#include "host/engine/engine.h"
 #include "host/ops.h"
 
 static const char *const features[] = {
@@ -7,9 +6,9 @@ static const char *const features[] = {
 #undef FEATURE
 };
 
-static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
+static void handle(Front *front, Request *request, const msgpack_object_map *body)
 {
-    const EngineOps *engine = controller->engine->ops;
+    const Sandboxes *sandboxes = front->sandboxes;
     const TextList known = {features, ARRAY_SIZE(features)};
     MsgHelloReply reply;
     MsgHello hello;
@@ -26,11 +25,11 @@ static void handle(Controller *controller, Request *request, const msgpack_objec
         .protocol = PROTOCOL_VERSION,
         .peer = text_of("limpetd/" LIMPET_VERSION),
         .pid = (uint64_t)getpid(),
-        .engine = text_of(engine->name),
-        .image = text_of(engine->default_image(controller->engine)),
+        .engine = text_of(sandboxes_engine(sandboxes)),
+        .image = text_of(sandboxes_image(sandboxes)),
         .features = value_texts(&known),
     };
-    if (!engine->isolates)
+    if (!sandboxes_isolate(sandboxes))
         reply.warning =
             text_of("the engine 'local' does not isolate: code runs as this user, on this machine");
     request_answer(request, MsgHelloReply, &reply);

@@ -1,5 +1,4 @@
 #include "host/ops.h"
-#include "host/session.h"
 
 static int answer(Order *order, const msgpack_object_map *reply, Problem *problem)
 {
@@ -13,9 +12,9 @@ static int answer(Order *order, const msgpack_object_map *reply, Problem *proble
 
 static const OrderOps namespace_ops = {.kind = MSG_NAMESPACE, .answer = answer};
 
-static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
+static void handle(Front *front, Request *request, const msgpack_object_map *body)
 {
-    Session *session = op_target(controller, request, body);
+    Session *session = op_target(front, request, body);
     Order *order = session ? order_new(sizeof(*order), &namespace_ops, session, request) : NULL;
 
     if (!order)

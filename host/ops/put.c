@@ -30,7 +30,7 @@ static bool work(TransferJob *job)
     return body_encode(&job->reply, MsgPutReply, &reply) == 0;
 }
 
-static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
+static void handle(Front *front, Request *request, const msgpack_object_map *body)
 {
     MsgPut put;
     TransferJob job = {.request = request, .work = work};
@@ -38,7 +38,7 @@ static void handle(Controller *controller, Request *request, const msgpack_objec
 
     if (!op_decode(request, &put, MsgPut, body))
         return;
-    session = op_session(controller, request, put.session, put.instance);
+    session = op_session(front, request, put.session, put.instance);
     if (!session)
         return;
     if (buf_append(&job.data, put.data.data, put.data.size) < 0) {
@@ -47,7 +47,7 @@ static void handle(Controller *controller, Request *request, const msgpack_objec
     }
     job.offset = put.offset;
     job.last = put.last;
-    transfer_begin(controller, session, &job, put.path);
+    transfer_begin(front, session, &job, put.path);
 }
 
 const Op op_put = {.kind = MSG_PUT, .handle = handle};

@@ -1,10 +1,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "host/call.h"
 #include "host/ops.h"
 
-static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
+static void handle(Front *front, Request *request, const msgpack_object_map *body)
 {
     MsgResult result;
     char id[LIMIT_RUN_ID + 1] = "";
@@ -13,7 +12,7 @@ static void handle(Controller *controller, Request *request, const msgpack_objec
     if (!op_decode(request, &result, MsgResult, body))
         return;
     memcpy(id, result.run_id.data, result.run_id.size);
-    call = call_find(controller, id);
+    call = call_find(front->calls, id);
     if (call)
         call_ask(call, request, isnan(result.timeout) ? -1 : result.timeout); /* negative: for ever */
     else

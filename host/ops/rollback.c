@@ -1,8 +1,7 @@
 #include <string.h>
 
 #include "host/ops.h"
-#include "host/sandbox_files.h"
-#include "host/session.h"
+#include "host/checkpoint_files.h"
 
 typedef struct RollbackOrder {
     Order order;
@@ -71,7 +70,7 @@ static void start(Order *order)
     RollbackOrder *rollback = container_of(order, RollbackOrder, order);
     Text checkpoint = {rollback->checkpoint, strlen(rollback->checkpoint)};
 
-    if (sandbox_find_files(order->turn.session->sandbox, checkpoint, rollback->entry))
+    if (checkpoint_files_find(order->turn.sandbox, checkpoint, rollback->entry))
         begin_job(rollback, stage, on_staged);
     else
         order_send(order);
@@ -97,7 +96,7 @@ static void on_accepted(void *userdata, ArtifactList *none)
 static void on_restored(Order *order, FilesJob *job)
 {
     RollbackOrder *rollback = container_of(order, RollbackOrder, order);
-    Sandbox *sandbox = order->turn.session->sandbox;
+    Sandbox *sandbox = order->turn.sandbox;
     Problem problem = job->problem;
 
     rollback->staged = false;
@@ -106,7 +105,7 @@ static void on_restored(Order *order, FilesJob *job)
         problem_prefix(&problem,
                        "the variables are rolled back, but the files in /session could not be restored");
         order_fail(order, &problem);
-    } else if (artifacts_accept(sandbox->artifacts, sandbox->controller->worker, on_accepted, job) < 0) {
+    } else if (artifacts_accept(sandbox->artifacts, sandbox->all->worker, on_accepted, job) < 0) {
         files_job_free(job);
         answer_client(rollback);
     }
@@ -147,7 +146,7 @@ static int answer(Order *order, const msgpack_object_map *reply, Problem *proble
 
     if (r < 0)
         return r;
-    session->epoch = MAX(session->epoch, said.epoch);
+    session_note(session, session->execution_count, said.epoch);
     matches = staged_is(rollback, said.checkpoint);
     write_reply(&rollback->reply, &said, matches);
     if (matches)
@@ -175,18 +174,18 @@ static void over(Order *order, const Problem *problem)
     RollbackOrder *rollback = container_of(order, RollbackOrder, order);
 
     if (problem && problem->code == ERR_NO_SUCH_CHECKPOINT && *rollback->entry)
-        sandbox_drop_files(order->turn.session->sandbox,
-                           (Text){rollback->checkpoint, strlen(rollback->checkpoint)});
+        checkpoint_files_drop(order->turn.sandbox,
+                              (Text){rollback->checkpoint, strlen(rollback->checkpoint)});
     buf_deinit(&rollback->reply);
 }
 
 static const OrderOps rollback_ops = {
     .kind = MSG_ROLLBACK, .start = start, .answer = answer, .refused = refused, .over = over};
 
-static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
+static void handle(Front *front, Request *request, const msgpack_object_map *body)
 {
     char checkpoint[LIMIT_SESSION_NAME + 1];
-    Session *session = op_checkpoint_target(controller, request, body, checkpoint);
+    Session *session = op_checkpoint_target(front, request, body, checkpoint);
     RollbackOrder *rollback = session ? order_new(sizeof(*rollback), &rollback_ops, session, request) : NULL;
 
     if (!rollback)

@@ -1,10 +1,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "host/call.h"
 #include "host/ops.h"
-#include "host/session.h"
-#include "host/sessions.h"
 
 typedef struct Run {
     MsgRun said;
@@ -31,12 +28,11 @@ static void join(Call *call, Request *request, const Run *run)
                           "run_id %s was used for other code; choose a new one for each call", call->run_id);
 }
 
-static void queue(Controller *controller, Session *session, Request *request, const Run *run,
-                  const char *run_id)
+static void queue(const Front *front, Session *session, Request *request, const Run *run, const char *run_id)
 {
     double timeout = isnan(run->said.timeout) ? session->sandbox->options.timeout : run->said.timeout;
     Problem problem = PROBLEM_NULL;
-    Call *call = call_new(controller, run_id, run->said.code, timeout);
+    Call *call = call_new(front->calls, session, run_id, run->said.code, timeout);
 
     if (!call) {
         request_fail_text(request, ERR_INTERNAL, "out of memory");
@@ -44,12 +40,12 @@ static void queue(Controller *controller, Session *session, Request *request, co
     }
     call->rolls_back = text_equal(run->said.on_error, "rollback");
     call_join(call, request, run->said.stream, run->ask_mode);
-    if (session_run(session, call, &problem) < 0)
+    if (call_queue(call, &problem) < 0)
         call_fail(call, &problem);
 }
 
 /* A clean container for this call alone. Its name cannot be one of a user's. */
-static Session *start_ephemeral(Controller *controller, const Run *run, const char *run_id, Problem *problem)
+static Session *start_ephemeral(Front *front, const Run *run, const char *run_id, Problem *problem)
 {
     MsgOptions given = run->said.options;
     SessionOptions options = {0};
@@ -61,8 +57,8 @@ static Session *start_ephemeral(Controller *controller, const Run *run, const ch
         body_clear(&given, MsgOptions);
     if (!given.checkpoint.data)
         given.checkpoint = (Text){"off", 3}; /* there is no later call that would go on from one */
-    if (session_options_settle(&options, &given, controller->options, problem) == 0)
-        session_start(&session, controller, name, run_id, &options, problem);
+    if (session_options_settle(&options, &given, front->options, problem) == 0)
+        session_start(&session, front->sessions, name, run_id, &options, problem);
     session_options_deinit(&options);
     return session;
 }
@@ -83,7 +79,7 @@ static int check(Run *run, char *ret_run_id, Problem *problem)
     return 0;
 }
 
-static void handle(Controller *controller, Request *request, const msgpack_object_map *body)
+static void handle(Front *front, Request *request, const msgpack_object_map *body)
 {
     Run run;
     Problem problem = PROBLEM_NULL;
@@ -97,20 +93,20 @@ static void handle(Controller *controller, Request *request, const msgpack_objec
         request_fail(request, &problem);
         return;
     }
-    call = call_find(controller, run_id);
+    call = call_find(front->calls, run_id);
     if (call) {
         join(call, request, &run);
         return;
     }
     if (run.said.session.data) {
-        session = op_session(controller, request, run.said.session, run.said.instance);
+        session = op_session(front, request, run.said.session, run.said.instance);
     } else {
-        session = start_ephemeral(controller, &run, run_id, &problem);
+        session = start_ephemeral(front, &run, run_id, &problem);
         if (!session)
             request_fail(request, &problem);
     }
     if (session)
-        queue(controller, session, request, &run, run_id);
+        queue(front, session, request, &run, run_id);
 }
 
 const Op op_run = {.kind = MSG_RUN, .handle = handle};

@@ -4,9 +4,6 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "host/engine/engine.h"
-#include "host/session.h"
-
 static void job_free(TransferJob *job)
 {
     close_fd(&job->dirfd);
@@ -35,7 +32,7 @@ static void done(WorkerJob *worker_job)
     job_free(job);
 }
 
-void transfer_begin(Controller *controller, Session *session, const TransferJob *given, Text path)
+void transfer_begin(Front *front, Session *session, const TransferJob *given, Text path)
 {
     TransferJob *job = malloc(sizeof(*job));
     int r = -ENOMEM;
@@ -47,9 +44,9 @@ void transfer_begin(Controller *controller, Session *session, const TransferJob 
     *job = *given;
     job->path = text_dup(path);
     job->dirfd = fcntl(session->sandbox->directory.files_fd, F_DUPFD_CLOEXEC, 3);
-    job->isolated = controller->engine->ops->isolates;
+    job->isolated = sandboxes_isolate(front->sandboxes);
     if (job->path && job->dirfd >= 0)
-        r = worker_submit(controller->worker, &job->job, run, done);
+        r = worker_submit(front->sandboxes->worker, &job->job, run, done);
     if (r < 0) {
         request_fail_text(job->request, ERR_INTERNAL, "the file cannot be moved now: %s", strerror(-r));
         job_free(job);

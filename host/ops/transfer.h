@@ -22,4 +22,4 @@ struct TransferJob {
 };
 
 /* Begins the job and owns the request from now on. Everything in `job` is copied; its data is taken over. */
-void transfer_begin(Controller *controller, Session *session, const TransferJob *job, Text path);
+void transfer_begin(Front *front, Session *session, const TransferJob *job, Text path);

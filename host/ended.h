@@ -3,13 +3,24 @@
  * same answers. Those of all sessions together are bounded; the oldest go first. */
 #pragma once
 
-#include "host/controller.h"
+#include "host/call.h"
 
-void ended_init(Controller *controller);
-void ended_deinit(Controller *controller); /* the files stay */
+typedef struct Ended {
+    const Paths *paths;
+    Loop *loop;
+    Calls *calls;
+    Epitaphs *epitaphs;
+    List files; /* in the order they expire */
+    uint64_t bytes;
+    LoopTimer timer;
+} Ended;
+
+/* Sets up the list. The members before it are its owner's. */
+void ended_init(Ended *ended);
+void ended_deinit(Ended *ended); /* the files stay */
 
 /* Keeps what is stored of a session that is about to be freed. */
-void ended_keep(const Session *session);
+void ended_keep(Ended *ended, const Session *session);
 
 /* Loads what earlier controllers kept, when all sessions have been adopted. */
-void ended_load(Controller *controller);
+void ended_load(Ended *ended);

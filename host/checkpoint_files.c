@@ -1,4 +1,4 @@
-#include "host/sandbox_files.h"
+#include "host/checkpoint_files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@ FilesJob *files_job_free(FilesJob *job)
 
 FilesJob *files_job_new(Order *order, bool make_store, Problem *problem)
 {
-    const Sandbox *sandbox = order->turn.session->sandbox;
+    const Sandbox *sandbox = order->turn.sandbox;
     FilesJob *job = calloc(1, sizeof(*job));
 
     if (!job) {
@@ -28,7 +28,7 @@ FilesJob *files_job_new(Order *order, bool make_store, Problem *problem)
         return NULL;
     }
     work_begin(&job->work, &order->turn);
-    job->budget = sandbox->controller->options->files_budget;
+    job->budget = sandbox->all->options->files_budget;
     job->store = snapshot_store(&sandbox->directory, make_store);
     job->files = fcntl(sandbox->directory.files_fd, F_DUPFD_CLOEXEC, 3);
     if (job->store >= 0 && job->files >= 0)
@@ -61,12 +61,12 @@ static void done(WorkerJob *worker_job)
 int files_job_begin(FilesJob *job, void (*run_job)(FilesJob *job), void (*then)(Order *order, FilesJob *job),
                     Problem *problem)
 {
-    const Sandbox *sandbox = job->work.turn->session->sandbox;
+    const Sandbox *sandbox = job->work.turn->sandbox;
     int r;
 
     job->run = run_job;
     job->then = then;
-    r = worker_submit(sandbox->controller->worker, &job->job, run, done);
+    r = worker_submit(sandbox->all->worker, &job->job, run, done);
     if (r == 0)
         return 0;
     files_job_free(job);
@@ -83,7 +83,7 @@ static bool terminated(char ret[LIMIT_SESSION_NAME + 1], Text text)
     return true;
 }
 
-bool sandbox_find_files(const Sandbox *sandbox, Text checkpoint, char ret_entry[SNAPSHOT_ENTRY_SIZE])
+bool checkpoint_files_find(const Sandbox *sandbox, Text checkpoint, char ret_entry[SNAPSHOT_ENTRY_SIZE])
 {
     int store _cleanup_(closep) = snapshot_store(&sandbox->directory, false);
     char name[LIMIT_SESSION_NAME + 1];
@@ -91,13 +91,13 @@ bool sandbox_find_files(const Sandbox *sandbox, Text checkpoint, char ret_entry[
     return store >= 0 && terminated(name, checkpoint) && snapshot_find(store, name, ret_entry);
 }
 
-void sandbox_drop_files(Sandbox *sandbox, Text checkpoint)
+void checkpoint_files_drop(Sandbox *sandbox, Text checkpoint)
 {
     int store _cleanup_(closep) = snapshot_store(&sandbox->directory, false);
     char name[LIMIT_SESSION_NAME + 1];
 
     if (store >= 0 && terminated(name, checkpoint))
-        snapshot_drop(store, name, sandbox->controller->worker);
+        snapshot_drop(store, name, sandbox->all->worker);
 }
 
 typedef struct Prune {
@@ -116,10 +116,10 @@ static void prune_one(void *userdata, const char *id)
         if (text_equal(checkpoint.id, id))
             return;
     }
-    snapshot_drop(prune->store, id, prune->sandbox->controller->worker);
+    snapshot_drop(prune->store, id, prune->sandbox->all->worker);
 }
 
-void sandbox_prune_files(Sandbox *sandbox, const Value *checkpoints)
+void checkpoint_files_prune(Sandbox *sandbox, const Value *checkpoints)
 {
     int store _cleanup_(closep) = snapshot_store(&sandbox->directory, false);
 
@@ -127,19 +127,19 @@ void sandbox_prune_files(Sandbox *sandbox, const Value *checkpoints)
         snapshot_each(store, prune_one, &(Prune){sandbox, store, checkpoints});
 }
 
-MsgCheckpoint sandbox_checkpoint(const Sandbox *sandbox, const MsgGuestCheckpoint *said,
-                                 char name[static BRANCH_NAME_SIZE])
+MsgCheckpoint checkpoint_say(const Session *trunk, const MsgGuestCheckpoint *said,
+                             char name[static BRANCH_NAME_SIZE])
 {
     char entry[SNAPSHOT_ENTRY_SIZE];
 
     return (MsgCheckpoint){
         .id = said->id,
         .name = said->name,
-        .session = text_of(sandbox_branch_name(sandbox, said->branch, name)),
+        .session = text_of(session_branch_name(trunk, said->branch, name)),
         .execution_count = said->execution_count,
         .created = said->created,
         .automatic = said->automatic,
-        .files = sandbox_find_files(sandbox, said->id, entry),
+        .files = checkpoint_files_find(trunk->sandbox, said->id, entry),
         .private_bytes = said->private_bytes,
         .parent = said->parent,
     };

@@ -1,4 +1,4 @@
-#include "host/journal_ended.h"
+#include "host/ended.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -8,10 +8,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "host/epitaph.h"
+#include "host/diary.h"
+#include "host/journal.h"
 #include "host/journal_entry.h"
-#include "host/journal_sandbox.h"
-#include "host/session.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -24,45 +23,44 @@ typedef struct EndedFile {
     char name[NAME_MAX + 1];
 } EndedFile;
 
-static void path_of(char *ret, size_t size, const Controller *controller, const char *name)
+static void path_of(char *ret, size_t size, const Ended *ended, const char *name)
 {
-    snprintf(ret, size, "%s/ended/%s", controller->paths->state_dir, name);
+    snprintf(ret, size, "%s/ended/%s", ended->paths->state_dir, name);
 }
 
-static void forget(Controller *controller, EndedFile *file)
+static void forget(Ended *ended, EndedFile *file)
 {
     char path[PATH_MAX];
 
-    path_of(path, sizeof(path), controller, file->name);
+    path_of(path, sizeof(path), ended, file->name);
     unlink(path);
-    controller->ended.bytes -= file->size;
+    ended->bytes -= file->size;
     list_remove(&file->link);
     free(file);
 }
 
-static void expire(Controller *controller);
+static void expire(Ended *ended);
 
 static void on_due(LoopTimer *timer)
 {
-    expire(container_of(timer, Controller, ended.timer));
+    expire(container_of(timer, Ended, timer));
 }
 
-static void expire(Controller *controller)
+static void expire(Ended *ended)
 {
-    Ended *ended = &controller->ended;
     EndedFile *file;
 
     list_foreach (file, &ended->files, EndedFile, link) {
         if (file->expires > clock_now() && ended->bytes <= BYTES_MAX) {
-            loop_timer_set(controller->loop, &ended->timer, file->expires, on_due);
+            loop_timer_set(ended->loop, &ended->timer, file->expires, on_due);
             return;
         }
-        forget(controller, file);
+        forget(ended, file);
     }
 }
 
 /* The last to expire of all. */
-static void add(Controller *controller, const char *name, uint64_t size, uint64_t expires)
+static void add(Ended *ended, const char *name, uint64_t size, uint64_t expires)
 {
     EndedFile *file = calloc(1, sizeof(*file));
 
@@ -71,37 +69,28 @@ static void add(Controller *controller, const char *name, uint64_t size, uint64_
     snprintf(file->name, sizeof(file->name), "%s", name);
     file->size = size;
     file->expires = expires;
-    list_append(&controller->ended.files, &file->link);
-    controller->ended.bytes += size;
-    expire(controller);
+    list_append(&ended->files, &file->link);
+    ended->bytes += size;
+    expire(ended);
 }
 
-void ended_init(Controller *controller)
+void ended_init(Ended *ended)
 {
-    list_init(&controller->ended.files);
+    list_init(&ended->files);
 }
 
-void ended_deinit(Controller *controller)
+void ended_deinit(Ended *ended)
 {
     EndedFile *file;
 
-    loop_timer_cancel(&controller->ended.timer);
-    list_foreach (file, &controller->ended.files, EndedFile, link) {
+    loop_timer_cancel(&ended->timer);
+    list_foreach (file, &ended->files, EndedFile, link) {
         list_remove(&file->link);
         free(file);
     }
 }
 
-/* ---- keeping ---------------------------------------------------------------------------------------------
- */
-
-/* NULL: it was asked to end. */
-static const Epitaph *epitaph_of(const Session *session)
-{
-    const Epitaph *epitaph = epitaph_find(session->controller, (Text){session->name, strlen(session->name)});
-
-    return epitaph && strcmp(epitaph->instance, session->instance) == 0 ? epitaph : NULL;
-}
+/* ---- keeping ---- */
 
 static int put_epitaph(Journal *journal, const Epitaph *epitaph)
 {
@@ -109,11 +98,10 @@ static int put_epitaph(Journal *journal, const Epitaph *epitaph)
     int r = journal_batch(&batch);
 
     if (r == 0)
-        r = journal_write_end(&batch,
-                              &(JournalEnd){.name = {epitaph->name, strlen(epitaph->name)},
-                                            .instance = {epitaph->instance, strlen(epitaph->instance)},
-                                            .reason = {epitaph->reason, strlen(epitaph->reason)},
-                                            .time = epitaph->time});
+        r = journal_write_end(&batch, &(JournalEnd){.name = text_of(epitaph->name),
+                                                    .instance = text_of(epitaph->instance),
+                                                    .reason = text_of(epitaph->reason),
+                                                    .time = epitaph->time});
     return r < 0 ? r : journal_put(journal, &batch);
 }
 
@@ -126,13 +114,12 @@ static int put_stored(Journal *journal, void *userdata)
 
     if (r < 0)
         return r;
-
     list_foreach (call, &session->stored, Call, in_session) {
         Buf batch _cleanup_(buf_deinit) = BUF_NULL;
 
         r = journal_batch(&batch);
         if (r == 0)
-            r = journal_add_call(&batch, call);
+            r = diary_add_call(&batch, call);
         if (r == 0)
             r = journal_put(journal, &batch);
         if (r < 0)
@@ -141,26 +128,24 @@ static int put_stored(Journal *journal, void *userdata)
     return r;
 }
 
-void ended_keep(const Session *session)
+void ended_keep(Ended *ended, const Session *session)
 {
-    Controller *controller = session->controller;
     Journal journal = JOURNAL_NULL;
     char path[PATH_MAX];
 
     if (list_empty(&session->stored) && !epitaph_of(session))
         return;
-    path_of(path, sizeof(path), controller, "");
+    path_of(path, sizeof(path), ended, "");
     mkdir(path, 0700);
-    path_of(path, sizeof(path), controller, session->instance);
+    path_of(path, sizeof(path), ended, session->instance);
     if (journal_open(&journal, path, put_stored, (void *)session) < 0)
         return;
     if (journal.fd >= 0)
-        add(controller, session->instance, journal.size, clock_now() + STORED_RUN_SECONDS * NSEC_PER_SEC);
+        add(ended, session->instance, journal.size, clock_now() + STORED_RUN_SECONDS * NSEC_PER_SEC);
     journal_leave(&journal);
 }
 
-/* ---- loading ---------------------------------------------------------------------------------------------
- */
+/* ---- loading ---- */
 
 typedef struct Found {
     char name[NAME_MAX + 1];
@@ -176,7 +161,7 @@ static int by_end(const void *a, const void *b)
 }
 
 /* What is there, in the order it ended. */
-static size_t list_files(const Controller *controller, Found **ret)
+static size_t list_files(const Ended *ended, Found **ret)
 {
     char path[PATH_MAX];
     struct dirent *entry;
@@ -184,7 +169,7 @@ static size_t list_files(const Controller *controller, Found **ret)
     size_t n = 0;
     DIR *directory;
 
-    path_of(path, sizeof(path), controller, "");
+    path_of(path, sizeof(path), ended, "");
     directory = opendir(path);
     while (directory && (entry = readdir(directory))) {
         struct stat st;
@@ -206,18 +191,18 @@ static size_t list_files(const Controller *controller, Found **ret)
 }
 
 typedef struct Loading {
-    Controller *controller;
+    Ended *ended;
     uint64_t expires;
 } Loading;
 
-static void load_epitaph(Controller *controller, const JournalEnd *end)
+static void load_epitaph(const Ended *ended, const JournalEnd *end)
 {
     Epitaph epitaph = {.time = end->time};
 
     snprintf(epitaph.name, sizeof(epitaph.name), "%.*s", (int)end->name.size, end->name.data);
     snprintf(epitaph.instance, sizeof(epitaph.instance), "%.*s", (int)end->instance.size, end->instance.data);
     snprintf(epitaph.reason, sizeof(epitaph.reason), "%.*s", (int)end->reason.size, end->reason.data);
-    epitaph_add(controller, &epitaph);
+    epitaph_add(ended->epitaphs, &epitaph);
 }
 
 static int on_entry(void *userdata, const void *bytes, size_t size)
@@ -231,12 +216,12 @@ static int on_entry(void *userdata, const void *bytes, size_t size)
         return -EBADMSG;
     if (entry.kind == ENTRY_CALL) {
         snprintf(run_id, sizeof(run_id), "%.*s", (int)entry.call.run_id.size, entry.call.run_id.data);
-        if (!call_find(loading->controller, run_id))
-            call_restore(loading->controller, run_id, entry.call.code_hash, entry.call.record,
+        if (!call_find(loading->ended->calls, run_id))
+            call_restore(loading->ended->calls, run_id, entry.call.code_hash, entry.call.record,
                          loading->expires);
     }
     if (entry.kind == ENTRY_ENDED)
-        load_epitaph(loading->controller, &entry.end);
+        load_epitaph(loading->ended, &entry.end);
     journal_entry_deinit(&entry);
     return 0;
 }
@@ -247,29 +232,29 @@ static bool is_complete(const char *name)
     return !strchr(name, '.');
 }
 
-static void load(Controller *controller, const Found *found)
+static void load(Ended *ended, const Found *found)
 {
     double left = found->ended + STORED_RUN_SECONDS - clock_unix();
-    Loading loading = {controller, 0};
+    Loading loading = {ended, 0};
     uint64_t size;
     char path[PATH_MAX];
 
-    path_of(path, sizeof(path), controller, found->name);
+    path_of(path, sizeof(path), ended, found->name);
     if (left <= 0 || left > STORED_RUN_SECONDS || !is_complete(found->name)) {
         unlink(path);
         return;
     }
     loading.expires = clock_now() + clock_from_seconds(left);
     journal_read(path, on_entry, &loading, &size);
-    add(controller, found->name, found->size, loading.expires);
+    add(ended, found->name, found->size, loading.expires);
 }
 
-void ended_load(Controller *controller)
+void ended_load(Ended *ended)
 {
     Found *found _cleanup_(freep) = NULL;
-    size_t n = list_files(controller, &found);
+    size_t n = list_files(ended, &found);
 
     for (size_t i = 0; i < n; i++)
-        load(controller, &found[i]);
-    calls_expire(controller);
+        load(ended, &found[i]);
+    calls_expire(ended->calls);
 }

@@ -5,8 +5,7 @@
 #pragma once
 
 #include "host/files/snapshot.h"
-#include "host/order.h"
-#include "host/sandbox.h"
+#include "host/session.h"
 
 typedef struct FilesJob FilesJob;
 
@@ -32,11 +31,11 @@ int files_job_begin(FilesJob *job, void (*run)(FilesJob *job), void (*then)(Orde
                     Problem *problem);
 
 /* The snapshot of a checkpoint, by id or name. */
-bool sandbox_find_files(const Sandbox *sandbox, Text checkpoint, char ret_entry[SNAPSHOT_ENTRY_SIZE]);
-void sandbox_drop_files(Sandbox *sandbox, Text checkpoint);
+bool checkpoint_files_find(const Sandbox *sandbox, Text checkpoint, char ret_entry[SNAPSHOT_ENTRY_SIZE]);
+void checkpoint_files_drop(Sandbox *sandbox, Text checkpoint);
 /* Removes those whose checkpoint is not among these, which are as the supervisor lists them. */
-void sandbox_prune_files(Sandbox *sandbox, const Value *checkpoints);
+void checkpoint_files_prune(Sandbox *sandbox, const Value *checkpoints);
 
 /* A checkpoint as clients are told of it: `name`, which it may point to, stands for its branch. */
-MsgCheckpoint sandbox_checkpoint(const Sandbox *sandbox, const MsgGuestCheckpoint *said,
-                                 char name[static BRANCH_NAME_SIZE]);
+MsgCheckpoint checkpoint_say(const Session *trunk, const MsgGuestCheckpoint *said,
+                             char name[static BRANCH_NAME_SIZE]);

@@ -12,35 +12,43 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "host/epitaph.h"
+#include "host/ended.h"
 #include "host/files/remove.h"
-#include "host/journal_ended.h"
-#include "host/session.h"
 #include "proto/base/clock.h"
 
 static char state_dir[64];
 static Paths paths;
 
-static Controller *controller_new(void)
-{
-    Controller *controller = calloc(1, sizeof(*controller));
+/* What a controller has of them. */
+typedef struct House {
+    Loop *loop;
+    Sessions sessions;
+    Calls calls;
+    Ended ended;
+} House;
 
-    assert_non_null(controller);
-    controller->paths = &paths;
-    assert_int_equal(loop_new(&controller->loop), 0);
-    calls_init(controller);
-    ended_init(controller);
-    epitaphs_init(controller);
-    return controller;
+static House *house_new(void)
+{
+    House *house = calloc(1, sizeof(*house));
+
+    assert_non_null(house);
+    assert_int_equal(loop_new(&house->loop), 0);
+    house->calls.loop = house->loop;
+    house->ended = (Ended){
+        .paths = &paths, .loop = house->loop, .calls = &house->calls, .epitaphs = &house->sessions.epitaphs};
+    calls_init(&house->calls);
+    ended_init(&house->ended);
+    epitaphs_init(&house->sessions.epitaphs);
+    return house;
 }
 
-static void controller_end(Controller *controller)
+static void house_end(House *house)
 {
-    calls_deinit(controller);
-    ended_deinit(controller);
-    epitaphs_deinit(controller);
-    loop_free(controller->loop);
-    free(controller);
+    calls_deinit(&house->calls);
+    ended_deinit(&house->ended);
+    epitaphs_deinit(&house->sessions.epitaphs);
+    loop_free(house->loop);
+    free(house);
 }
 
 static int set_up(void **state)
@@ -48,13 +56,13 @@ static int set_up(void **state)
     strcpy(state_dir, "/tmp/limpet-test-XXXXXX");
     assert_non_null(mkdtemp(state_dir));
     paths = (Paths){.state_dir = state_dir};
-    *state = controller_new();
+    *state = house_new();
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    controller_end(*state);
+    house_end(*state);
     assert_int_equal(remove_path(state_dir), 0);
     return 0;
 }
@@ -65,10 +73,10 @@ static void run_id_of(char ret[LIMIT_RUN_ID + 1], unsigned n)
 }
 
 /* A session of that name has `calls` calls, and then ends. */
-static void end_session(Controller *controller, const char *instance, unsigned first, unsigned calls)
+static void end_session(House *house, const char *instance, unsigned first, unsigned calls)
 {
-    Sandbox sandbox = {.controller = controller};
-    Session session = {.controller = controller, .sandbox = &sandbox};
+    Sandbox sandbox = {0};
+    Session session = {.all = &house->sessions, .sandbox = &sandbox};
 
     snprintf(session.instance, sizeof(session.instance), "%s", instance);
     list_init(&session.stored);
@@ -77,28 +85,28 @@ static void end_session(Controller *controller, const char *instance, unsigned f
         Buf record = BUF_NULL;
 
         run_id_of(run_id, first + i);
-        Call *call = call_adopt(&session, run_id, first + i);
+        Call *call = call_adopt(&house->calls, &session, run_id, first + i);
         assert_non_null(call);
         assert_int_equal(buf_append(&record, run_id, LIMIT_RUN_ID), 0);
         call_end(call, &record);
     }
-    ended_keep(&session);
-    calls_orphan(controller, &session.stored);
+    ended_keep(&house->ended, &session);
+    calls_orphan(&house->calls, &session.stored);
 }
 
 static void begin_again(void **state)
 {
-    controller_end(*state);
-    *state = controller_new();
-    ended_load(*state);
+    house_end(*state);
+    *state = house_new();
+    ended_load(&((House *)*state)->ended);
 }
 
-static bool is_known(Controller *controller, unsigned n)
+static bool is_known(House *house, unsigned n)
 {
     char run_id[LIMIT_RUN_ID + 1];
 
     run_id_of(run_id, n);
-    const Call *call = call_find(controller, run_id);
+    const Call *call = call_find(&house->calls, run_id);
     if (call) {
         assert_int_equal(call->code_hash, n);
         assert_int_equal(call->record.size, LIMIT_RUN_ID);
@@ -160,8 +168,8 @@ static void test_their_time_goes_on(void **state)
     assert_int_equal(count_files(), 2);
 
     /* In the order they expire, whatever their names are. */
-    Controller *controller = *state;
-    const Call *first = list_entry(list_first(&controller->calls.orphans), Call, in_session);
+    House *house = *state;
+    const Call *first = list_entry(list_first(&house->calls.orphans), Call, in_session);
     assert_int_equal(first->code_hash, 3);
     assert_true(first->expires < clock_now() + STORED_RUN_SECONDS * NSEC_PER_SEC);
 }
@@ -173,7 +181,7 @@ static Text name_of(char ret[16], unsigned n)
 
 static void test_epitaphs_are_bounded(void **state)
 {
-    Controller *controller = *state;
+    Epitaphs *epitaphs = &((House *)*state)->sessions.epitaphs;
     char name[16];
 
     for (unsigned n = 0; n < EPITAPHS_MAX + 2; n++) {
@@ -181,12 +189,12 @@ static void test_epitaphs_are_bounded(void **state)
 
         name_of(epitaph.name, n);
         for (int i = 0; i < 2; i++) /* one a name */
-            epitaph_add(controller, &epitaph);
+            epitaph_add(epitaphs, &epitaph);
     }
-    assert_null(epitaph_find(controller, name_of(name, 1)));
-    assert_null(epitaph_find(controller, (Text){0}));
+    assert_null(epitaph_find(epitaphs, name_of(name, 1)));
+    assert_null(epitaph_find(epitaphs, (Text){0}));
     char words[EPITAPH_WORDS];
-    epitaph_words(words, epitaph_find(controller, name_of(name, 2)));
+    epitaph_words(words, epitaph_find(epitaphs, name_of(name, 2)));
     assert_string_equal(words, "ended at 1970-01-02 00:00:00 UTC: why");
 }
 

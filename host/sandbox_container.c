@@ -1,8 +1,6 @@
 /* How the container of a sandbox comes to be, and goes. */
 #include <stdio.h>
 
-#include "host/journal_sandbox.h"
-#include "host/pool.h"
 #include "host/sandbox_parts.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
@@ -16,23 +14,22 @@ static const ContainerEvents container_events;
 static void on_started(Container *container, void *userdata, pid_t first_process)
 {
     Sandbox *sandbox = userdata;
-    const EngineOps *ops = sandbox->controller->engine->ops;
+    const EngineOps *ops = sandbox->all->engine->ops;
 
-    if (sandbox->state != SANDBOX_STARTING)
+    if (!(sandbox->awaits & AWAITS_CONTAINER) || sandbox_is_ending(sandbox))
         return;
     if (guest_expect(sandbox->guest, ops->peer_is_first_process ? first_process : 0) < 0) {
         sandbox_close(sandbox, "someone else than its first process answered for it");
         return;
     }
-    sandbox->container_started = true;
+    sandbox->awaits &= ~(unsigned)AWAITS_CONTAINER;
     sandbox_become_ready(sandbox);
 }
 
 static void fail(Sandbox *sandbox, const Problem *problem)
 {
-    if (!sandbox->spare)
-        log_warn("container failed", "session=%s reason=%s", sandbox->trunk->name, problem->text);
-    session_fail_openers(sandbox->trunk, problem);
+    if (sandbox->owner->failed)
+        sandbox->owner->failed(sandbox, problem);
     sandbox_close(sandbox, problem->text);
 }
 
@@ -40,16 +37,16 @@ static void fail(Sandbox *sandbox, const Problem *problem)
  * its container is removed and made again. */
 static bool retry(Sandbox *sandbox, const Problem *problem)
 {
-    Controller *controller = sandbox->controller;
+    Sandboxes *all = sandbox->all;
 
-    if (sandbox->spare || sandbox->adoption || sandbox->retried || problem->code != ERR_ENGINE_ERROR ||
-        !pool_yield(controller->pool))
+    if (sandbox->state != SANDBOX_STARTING || sandbox->retried || problem->code != ERR_ENGINE_ERROR ||
+        !all->events->make_room(all->userdata))
         return false;
-    log_warn("container failed, tried again without spares", "session=%s reason=%s", sandbox->trunk->name,
+    log_warn("container failed, tried again without spares", "session=%s reason=%s", sandbox->name,
              problem->text);
     sandbox->retried = true;
     loop_timer_cancel(&sandbox->start_timer);
-    controller->engine->ops->remove(sandbox->container);
+    all->engine->ops->remove(sandbox->container);
     return true;
 }
 
@@ -69,7 +66,7 @@ static void on_start_due(LoopTimer *timer)
     problem_set(
         &problem, ERR_ENGINE_ERROR,
         "the container was not up within %.0f seconds (option start_timeout); limpetd --check may say why",
-        sandbox->controller->options->start_timeout);
+        sandbox->all->options->start_timeout);
     fail(sandbox, &problem);
 }
 
@@ -84,7 +81,7 @@ static void on_gone(Container *container, void *userdata, const char *why)
 /* Where a disk bounds what is written a single file is to meet that first. */
 static uint64_t largest_file(const Sandbox *sandbox)
 {
-    return sandbox->controller->has_disks ? MAX(2 * sandbox->options.disk, LARGEST_FILE_LEAST) : 0;
+    return sandbox->all->has_disks ? MAX(2 * sandbox->options.disk, LARGEST_FILE_LEAST) : 0;
 }
 
 static ContainerSpec container_spec(const Sandbox *sandbox)
@@ -93,8 +90,8 @@ static ContainerSpec container_spec(const Sandbox *sandbox)
 
     return (ContainerSpec){
         .name = sandbox->container_name,
-        .owner = sandbox->controller->paths->owner,
-        .session = sandbox->trunk->name,
+        .owner = sandbox->all->paths->owner,
+        .session = sandbox->name,
         .image = options->image,
         .memory = options->memory,
         .cpus = options->cpus,
@@ -110,53 +107,34 @@ static ContainerSpec container_spec(const Sandbox *sandbox)
 
 static void wait_for_start(Sandbox *sandbox)
 {
-    double seconds = sandbox->controller->options->start_timeout;
+    double seconds = sandbox->all->options->start_timeout;
 
-    loop_timer_set(sandbox->controller->loop, &sandbox->start_timer,
-                   clock_now() + clock_from_seconds(seconds), on_start_due);
+    loop_timer_set(sandbox->all->loop, &sandbox->start_timer, clock_now() + clock_from_seconds(seconds),
+                   on_start_due);
+}
+
+int sandbox_get_container(Sandbox *sandbox, ContainerGetter *get, Problem *problem)
+{
+    ContainerSpec spec = container_spec(sandbox);
+    int r = get(sandbox->all->engine, &spec, &container_events, sandbox, &sandbox->container, problem);
+
+    if (r == 0)
+        wait_for_start(sandbox);
+    return r;
 }
 
 static int create_container(Sandbox *sandbox, Problem *problem)
 {
-    Engine *engine = sandbox->controller->engine;
-    ContainerSpec spec = container_spec(sandbox);
-    int r = engine->ops->create(engine, &spec, &container_events, sandbox, &sandbox->container, problem);
-
-    if (r == 0)
-        wait_for_start(sandbox);
-    return r;
-}
-
-int sandbox_adopt_container(Sandbox *sandbox, Problem *problem)
-{
-    Engine *engine = sandbox->controller->engine;
-    ContainerSpec spec = container_spec(sandbox);
-    int r = engine->ops->adopt(engine, &spec, &container_events, sandbox, &sandbox->container, problem);
-
-    if (r == 0)
-        wait_for_start(sandbox);
-    return r;
+    return sandbox_get_container(sandbox, sandbox->all->engine->ops->create, problem);
 }
 
 static int begin_container(Sandbox *sandbox, Problem *problem)
 {
-    journal_begin(sandbox);
+    sandbox->all->events->begins(sandbox);
     return create_container(sandbox, problem);
 }
 
-/* A call that waits in a container of its own gets the reason itself, as when all of this is done at once. */
-static void fail_calls(Sandbox *sandbox, const Problem *problem)
-{
-    Turn *turn;
-
-    list_foreach (turn, &sandbox->turns, Turn, link) {
-        if (turn->kind != TURN_CALL)
-            continue;
-        sandbox_unqueue(sandbox, turn);
-        call_fail(container_of(turn, Call, turn), problem);
-    }
-}
-
+/* What waits gets the reason itself, as when all of this is done at once. */
 static void on_places_made(Sandbox *sandbox, const Problem *failure)
 {
     Problem problem = PROBLEM_NULL;
@@ -165,42 +143,49 @@ static void on_places_made(Sandbox *sandbox, const Problem *failure)
         failure = &problem;
     if (!failure)
         return;
-    fail_calls(sandbox, failure);
+    sandbox_fail_waiting(sandbox, failure);
     fail(sandbox, failure);
+}
+
+void sandbox_set_container_name(Sandbox *sandbox)
+{
+    snprintf(sandbox->container_name, sizeof(sandbox->container_name), "limpet-%s-%s",
+             sandbox->all->paths->owner, sandbox->instance);
 }
 
 int sandbox_begin(Sandbox *sandbox, const char *output_id, Problem *problem)
 {
-    Session *trunk = sandbox->trunk;
-    int r = sandbox_make_places(sandbox, output_id, on_places_made, problem);
+    int r;
 
-    snprintf(sandbox->container_name, sizeof(sandbox->container_name), "limpet-%s-%s",
-             sandbox->controller->paths->owner, trunk->instance);
+    sandbox_set_container_name(sandbox);
+    r = sandbox_make_places(sandbox, output_id, on_places_made, problem);
     if (r == 0 && sandbox->places.making)
         wait_for_start(sandbox);
     else if (r == 0)
         r = begin_container(sandbox, problem);
-    if (r < 0) {
+    if (r < 0)
         sandbox_free(sandbox);
+    return r;
+}
+
+int sandbox_start(Sandbox **ret, Sandboxes *all, const char *name, const char *output_id,
+                  SessionOptions *options, const SandboxOwner *owner, Problem *problem)
+{
+    Sandbox *sandbox = sandbox_new(all, output_id != NULL, options, owner, NULL);
+    int r;
+
+    if (!sandbox)
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    snprintf(sandbox->name, sizeof(sandbox->name), "%s", name);
+    r = sandbox_begin(sandbox, output_id, problem);
+    if (r < 0)
         return r;
-    }
-    trunk->sandbox = sandbox;
-    if (!sandbox->spare)
-        courtesy_wanted(sandbox);
+    courtesy_wanted(sandbox);
+    *ret = sandbox;
     return 0;
 }
 
-int sandbox_start(Controller *controller, Session *trunk, const char *output_id, SessionOptions *options,
-                  Problem *problem)
-{
-    Sandbox *sandbox = sandbox_new(controller, trunk, output_id != NULL, options);
-
-    return sandbox ? sandbox_begin(sandbox, output_id, problem)
-                   : problem_set(problem, ERR_INTERNAL, "out of memory");
-}
-
-/* ---- its end ---------------------------------------------------------------------------------------------
- */
+/* ---- its end ---- */
 
 static void start_again(Sandbox *sandbox);
 
@@ -212,11 +197,11 @@ static void on_retry_due(LoopTimer *timer)
 /* No container is there. */
 static void start_again(Sandbox *sandbox)
 {
-    Controller *controller = sandbox->controller;
+    Sandboxes *all = sandbox->all;
     Problem problem = PROBLEM_NULL;
 
-    if (!pool_is_empty(controller->pool)) {
-        loop_timer_set(controller->loop, &sandbox->start_timer, clock_now() + RETRY_PAUSE, on_retry_due);
+    if (!all->events->has_room(all->userdata)) {
+        loop_timer_set(all->loop, &sandbox->start_timer, clock_now() + RETRY_PAUSE, on_retry_due);
         return;
     }
     if (create_container(sandbox, &problem) == 0)
@@ -234,9 +219,9 @@ void sandbox_remove_container(Sandbox *sandbox)
     if (sandbox->places.making)
         return; /* its end follows when they are made */
     if (sandbox->container)
-        sandbox->controller->engine->ops->remove(sandbox->container);
+        sandbox->all->engine->ops->remove(sandbox->container);
     else
-        loop_timer_set(sandbox->controller->loop, &sandbox->start_timer, clock_now(), on_nothing_there);
+        loop_timer_set(sandbox->all->loop, &sandbox->start_timer, clock_now(), on_nothing_there);
 }
 
 static void on_removed(void *userdata)
@@ -244,10 +229,10 @@ static void on_removed(void *userdata)
     Sandbox *sandbox = userdata;
 
     sandbox->container = NULL;
-    if (sandbox->state == SANDBOX_STARTING)
-        start_again(sandbox);
-    else
+    if (sandbox_is_ending(sandbox))
         sandbox_end(sandbox);
+    else
+        start_again(sandbox);
 }
 
 static const ContainerEvents container_events = {

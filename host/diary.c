@@ -1,28 +1,30 @@
-#include "host/journal_sandbox.h"
+#include "host/diary.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "host/adopt.h"
+#include "host/journal.h"
 #include "host/journal_entry.h"
 #include "host/session.h"
 
+struct Diary {
+    Journal journal;
+};
+
 static int write_session(Buf *batch, const Sandbox *sandbox)
 {
-    const Session *trunk = sandbox->trunk;
     Buf options _cleanup_(buf_deinit) = BUF_NULL;
     JournalSession session = {
-        .name = text_of(trunk->name),
-        .instance = text_of(trunk->instance),
+        .name = text_of(sandbox->name),
+        .instance = text_of(sandbox->instance),
         .directory = text_of(sandbox->directory.id),
         .ephemeral = sandbox->ephemeral,
-        .engine = text_of(sandbox->controller->engine->ops->name),
+        .engine = text_of(sandboxes_engine(sandbox->all)),
         .container = text_of(sandbox->container_name),
         .link = text_of(guest_name(sandbox->guest)),
         .secret = {(const char *)sandbox->guest->secret, GUEST_SECRET_SIZE},
-        .created = trunk->created,
+        .created = sandbox->created,
         .options = value_encoded(&options),
     };
     const MsgOptions said = session_options_say(&sandbox->options);
@@ -42,33 +44,42 @@ static int write_branch(Buf *batch, const Session *branch)
 /* Clients were told of it: now, or by an earlier controller. */
 static bool is_open(const Sandbox *sandbox)
 {
-    return (sandbox->state == SANDBOX_READY && !sandbox->spare) ||
-           (sandbox->adoption && sandbox->adoption->open);
+    return sandbox->state == SANDBOX_READY || (sandbox->state == SANDBOX_ADOPTING && !sandbox->trunk->hidden);
 }
 
-/* A branch that was not there yet is nobody's; one that ends is not any more. */
+/* Clients were told of it, and it does not end. */
 static bool is_branch(const Session *session)
 {
-    return session->branch != 0 && (session->state == SESSION_READY ||
-                                    (session->state == SESSION_STARTING && session->sandbox->adoption));
+    return session->branch != 0 &&
+           (session->state == SESSION_READY ||
+            (session->state == SESSION_STARTING && session->sandbox->state == SANDBOX_ADOPTING));
+}
+
+static int write_branches(Buf *batch, const Session *trunk)
+{
+    Session *session;
+    int r = 0;
+
+    list_foreach (session, &trunk->family, Session, in_family)
+        if (r == 0 && is_branch(session))
+            r = write_branch(batch, session);
+    return r;
 }
 
 static int write_life(Buf *batch, const Sandbox *sandbox)
 {
     int r = write_session(batch, sandbox);
-    Session *session;
 
     if (r == 0 && is_open(sandbox))
         r = journal_write_plain(batch, ENTRY_READY);
-    list_foreach (session, &sandbox->sessions, Session, in_sandbox)
-        if (r == 0 && is_branch(session))
-            r = write_branch(batch, session);
+    if (r == 0 && sandbox->trunk)
+        r = write_branches(batch, sandbox->trunk);
     if (r == 0 && sandbox->state == SANDBOX_CLOSING)
         r = journal_write_plain(batch, ENTRY_CLOSING);
     return r;
 }
 
-int journal_add_call(Buf *batch, const Call *call)
+int diary_add_call(Buf *batch, const Call *call)
 {
     const Session *session = call->turn.session;
     JournalCall entry = {
@@ -98,7 +109,7 @@ static int put_call(Journal *journal, const Call *call)
     int r = journal_batch(&batch);
 
     if (r == 0)
-        r = journal_add_call(&batch, call);
+        r = diary_add_call(&batch, call);
     return r < 0 ? r : journal_put(journal, &batch);
 }
 
@@ -113,53 +124,90 @@ static int put_calls(Journal *journal, const Session *session)
     return r;
 }
 
+static int put_all_calls(Journal *journal, const Session *trunk)
+{
+    Session *session;
+    int r = 0;
+
+    list_foreach (session, &trunk->family, Session, in_family)
+        if (r == 0)
+            r = put_calls(journal, session);
+    return r;
+}
+
 /* While artifacts are being published nobody knows which are. */
 static int snapshot(Journal *journal, void *userdata)
 {
-    Sandbox *sandbox = userdata;
+    const Sandbox *sandbox = userdata;
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
     int r = journal_batch(&batch);
-    Session *session;
 
     if (r == 0)
         r = write_life(&batch, sandbox);
     if (r == 0)
         r = journal_put(journal, &batch);
-    list_foreach (session, &sandbox->sessions, Session, in_sandbox)
-        if (r == 0)
-            r = put_calls(journal, session);
+    if (r == 0 && sandbox->trunk)
+        r = put_all_calls(journal, sandbox->trunk);
     if (r == 0 && sandbox->artifacts && !sandbox->ephemeral)
         r = artifacts_write_baseline(sandbox->artifacts, true, put_files, journal);
     return r;
 }
 
-void journal_path(char *ret, size_t size, const Controller *controller, const char *id)
+void diary_path(char *ret, size_t size, const Paths *paths, const char *id)
 {
-    snprintf(ret, size, "%s/sessions/%s/journal", controller->paths->state_dir, id);
+    snprintf(ret, size, "%s/sessions/%s/journal", paths->state_dir, id);
 }
 
-int journal_begin(Sandbox *sandbox)
+static Diary *diary_new(Sandbox *sandbox)
 {
-    char path[PATH_MAX];
+    Diary *diary = calloc(1, sizeof(*diary));
 
-    journal_path(path, sizeof(path), sandbox->controller, sandbox->directory.id);
-    return journal_open(&sandbox->journal, path, snapshot, sandbox);
+    if (diary)
+        diary->journal = JOURNAL_NULL;
+    return sandbox->diary = diary;
 }
 
-int journal_go_on(Sandbox *sandbox, uint64_t size)
+void diary_begin(Sandbox *sandbox)
 {
+    Diary *diary = diary_new(sandbox);
     char path[PATH_MAX];
 
-    journal_path(path, sizeof(path), sandbox->controller, sandbox->directory.id);
-    return journal_resume(&sandbox->journal, path, size, snapshot, sandbox);
+    diary_path(path, sizeof(path), sandbox->all->paths, sandbox->directory.id);
+    if (diary)
+        journal_open(&diary->journal, path, snapshot, sandbox);
+}
+
+void diary_go_on(Sandbox *sandbox, uint64_t size)
+{
+    Diary *diary = diary_new(sandbox);
+    char path[PATH_MAX];
+
+    diary_path(path, sizeof(path), sandbox->all->paths, sandbox->directory.id);
+    if (diary)
+        journal_resume(&diary->journal, path, size, snapshot, sandbox);
+}
+
+void diary_end(Sandbox *sandbox)
+{
+    Diary *diary = take(sandbox->diary);
+
+    if (diary)
+        journal_leave(&diary->journal);
+    free(diary);
+}
+
+void diary_rewrite(Sandbox *sandbox)
+{
+    if (sandbox->diary)
+        journal_refresh(&sandbox->diary->journal);
 }
 
 static void append(Sandbox *sandbox, Buf *batch, int r)
 {
     if (r < 0)
-        journal_refresh(&sandbox->journal);
-    else
-        journal_append(&sandbox->journal, batch);
+        diary_rewrite(sandbox);
+    else if (sandbox->diary)
+        journal_append(&sandbox->diary->journal, batch);
 }
 
 static void append_plain(Sandbox *sandbox, EntryKind kind)
@@ -172,17 +220,17 @@ static void append_plain(Sandbox *sandbox, EntryKind kind)
     append(sandbox, &batch, r);
 }
 
-void journal_ready(Sandbox *sandbox)
+void diary_ready(Sandbox *sandbox)
 {
     append_plain(sandbox, ENTRY_READY);
 }
 
-void journal_closing(Sandbox *sandbox)
+void diary_closing(Sandbox *sandbox)
 {
     append_plain(sandbox, ENTRY_CLOSING);
 }
 
-void journal_branch(const Session *branch)
+void diary_branch(const Session *branch)
 {
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
     int r = journal_batch(&batch);
@@ -192,7 +240,7 @@ void journal_branch(const Session *branch)
     append(branch->sandbox, &batch, r);
 }
 
-void journal_branch_closed(const Session *branch)
+void diary_branch_closed(const Session *branch)
 {
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
     int r = journal_batch(&batch);
@@ -208,17 +256,17 @@ static int add_files(void *userdata, const Buf *files)
 }
 
 /* The artifacts that its record names are reported if and only if it is. */
-void journal_call(const Call *call)
+void diary_call(const Call *call)
 {
-    Sandbox *sandbox = call->turn.session->sandbox;
+    Sandbox *sandbox = call->turn.sandbox;
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
     int r;
 
-    if (!sandbox->journal.path)
+    if (!sandbox->diary)
         return;
     r = journal_batch(&batch);
     if (r == 0)
-        r = journal_add_call(&batch, call);
+        r = diary_add_call(&batch, call);
     if (r == 0 && sandbox->artifacts && !sandbox->ephemeral)
         r = artifacts_write_baseline(sandbox->artifacts, false, add_files, &batch);
     append(sandbox, &batch, r == -EBUSY ? 0 : r);
