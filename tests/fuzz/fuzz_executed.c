@@ -2,7 +2,7 @@
  * message body. */
 #include <assert.h>
 
-#include "host/record.h"
+#include "host/call/record.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,7 +1,7 @@
 /* What anyone who can connect to a guest's socket may say first: it is refused, or it makes sense. */
 #include <assert.h>
 
-#include "host/guest_hello.h"
+#include "host/sandbox/guest_hello.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "host/files/baseline.h"
-#include "host/journal.h"
-#include "host/journal_entry.h"
-#include "host/session_options.h"
+#include "host/journal/journal.h"
+#include "host/journal/entry.h"
+#include "host/config/session_options.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

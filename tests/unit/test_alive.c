@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "host/alive.h"
+#include "host/pool/alive.h"
 
 static pid_t start(const char *name)
 {

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "host/ended.h"
+#include "host/journal/ended.h"
 #include "host/files/remove.h"
 #include "proto/base/clock.h"
 

@@ -15,8 +15,8 @@
 #include <sys/stat.h>
 
 #include "host/files/remove.h"
-#include "host/journal.h"
-#include "host/journal_entry.h"
+#include "host/journal/journal.h"
+#include "host/journal/entry.h"
 
 static char directory[64], path[PATH_MAX];
 static Journal journal;

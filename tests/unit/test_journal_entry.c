@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "host/journal_entry.h"
+#include "host/journal/entry.h"
 
 #define SIZE_BYTES 4
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/options.h"
+#include "host/config/options.h"
 
 /* Loads with a config file of this content; the arguments follow. */
 static int load(Options *options, const char *config, const char *const *more, size_t n, Problem *problem)
@@ -85,7 +85,7 @@ static void test_help_is_complete(void **state)
 {
     static const char *const names[] = {
 #define OPTION(name, ...) #name,
-#include "host/options.def"
+#include "host/config/options.def"
 #undef OPTION
     };
     char *help = NULL, *man = NULL;

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "host/session_options.h"
+#include "host/config/session_options.h"
 
 static const Options defaults = {
     .timeout = 30,

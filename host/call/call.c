@@ -1,0 +1,337 @@
+#include "host/call/call.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "proto/base/clock.h"
+
+/* All stored records together. */
+#define STORED_BYTES_MAX (256u << 20)
+
+static uint64_t hash_code(Text code)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+
+    for (size_t i = 0; i < code.size; i++)
+        hash = (hash ^ (uint8_t)code.data[i]) * UINT64_C(1099511628211);
+    return hash;
+}
+
+static Call *call_alloc(Calls *all, Session *session, const char *run_id)
+{
+    Call *call = calloc(1, sizeof(*call));
+
+    if (!call)
+        return NULL;
+    call->all = all;
+    turn_init(&call->turn, &call_turn_ops, session ? session->sandbox : NULL, session);
+    memcpy(call->run_id, run_id, sizeof(call->run_id));
+    list_init(&call->joined);
+    list_init(&call->asked);
+    list_init(&call->in_session);
+    list_init(&call->by_age);
+    list_init(&call->in_streams);
+    asks_begin(&call->asks);
+    HASH_ADD(by_id, all->by_id, run_id, LIMIT_RUN_ID, call);
+    if (call->by_id.tbl)
+        return call;
+    free(call);
+    return NULL;
+}
+
+Call *call_new(Calls *all, Session *session, const char *run_id, Text code, double timeout)
+{
+    char *copy _cleanup_(freep) = text_dup(code);
+    Call *call = copy ? call_alloc(all, session, run_id) : NULL;
+
+    if (!call)
+        return NULL;
+    call->code = take(copy);
+    call->code_size = code.size;
+    call->code_hash = hash_code(code);
+    call->timeout = timeout;
+    return call;
+}
+
+Call *call_adopt(Calls *all, Session *session, const char *run_id, uint64_t code_hash)
+{
+    Call *call = call_alloc(all, session, run_id);
+
+    if (!call)
+        return NULL;
+    call->code_hash = code_hash;
+    call->timeout = TIMEOUT_MAXIMUM;
+    call->adopted = true;
+    return call;
+}
+
+static void forget_stream(Call *call)
+{
+    call->stream = NULL;
+    list_remove(&call->in_streams);
+}
+
+void call_free(Call *call)
+{
+    if (call->record.size)
+        call->all->bytes -= call->record.size;
+    HASH_DELETE(by_id, call->all->by_id, call);
+    forget_stream(call);
+    asks_end(&call->asks);
+    turn_abandon_work(&call->turn);
+    list_remove(&call->turn.link);
+    list_remove(&call->in_session);
+    list_remove(&call->by_age);
+    buf_deinit(&call->record);
+    free(call->code);
+    free(call);
+}
+
+Call *call_find(const Calls *all, const char *run_id)
+{
+    Call *call = NULL;
+
+    HASH_FIND(by_id, all->by_id, run_id, LIMIT_RUN_ID, call);
+    return call;
+}
+
+bool call_is_same(const Call *call, Text code)
+{
+    return call->code_hash == hash_code(code);
+}
+
+void call_join(Call *call, Request *request, bool stream, AskMode asks)
+{
+    if (call_is_over(call)) {
+        request_reply(request, &call->record);
+        return;
+    }
+    list_append(&call->joined, &request->link);
+    if (stream && !call->stream) {
+        call->stream = request;
+        list_append(&call->all->streams, &call->in_streams);
+        if (call->adopted) /* it sends no events since its controller was lost */
+            call_grant(call, LIMIT_CREDIT);
+    }
+    asks_join(call, request, asks);
+}
+
+static void answer_asked(const Call *call, Request *request)
+{
+    MsgResultReply reply = {.run_id = text_of(call->run_id)};
+
+    if (call_is_over(call))
+        reply.record = value_encoded(&call->record);
+    request_answer(request, MsgResultReply, &reply);
+}
+
+static void on_ask_due(LoopTimer *timer)
+{
+    Request *request = container_of(timer, Request, timer);
+
+    answer_asked(request->owner, request);
+}
+
+void call_ask(Call *call, Request *request, double timeout)
+{
+    if (call_is_over(call) || timeout == 0) {
+        answer_asked(call, request);
+        return;
+    }
+    list_append(&call->asked, &request->link);
+    request->owner = call;
+    if (timeout > 0)
+        loop_timer_set(call->all->loop, &request->timer, clock_now() + clock_from_seconds(timeout),
+                       on_ask_due);
+}
+
+static void trim_stored(Calls *all)
+{
+    while (all->bytes > STORED_BYTES_MAX && !list_empty(&all->by_age)) {
+        Call *oldest = list_entry(list_first(&all->by_age), Call, by_age);
+        if (oldest->turn.session)
+            oldest->turn.session->stored_count--;
+        call_free(oldest);
+    }
+}
+
+static void count(Call *call)
+{
+    list_append(&call->all->by_age, &call->by_age);
+    call->all->bytes += call->record.size;
+}
+
+/* Into the list of its session, from where the oldest go when there are too many. */
+static void store(Call *call)
+{
+    Session *session = call->turn.session;
+
+    list_append(&session->stored, &call->in_session);
+    count(call);
+    if (++session->stored_count > LIMIT_STORED_RUNS) {
+        call_free(list_entry(list_first(&session->stored), Call, in_session));
+        session->stored_count--;
+    }
+    trim_stored(call->all);
+}
+
+void call_end(Call *call, Buf *record)
+{
+    Request *request;
+
+    call->turn.state = TURN_OVER;
+    call->record = *record;
+    *record = BUF_NULL;
+    forget_stream(call);
+    asks_end(&call->asks);
+    turn_abandon_work(&call->turn);
+    store(call);
+    list_foreach (request, &call->joined, Request, link)
+        request_reply(request, &call->record);
+    list_foreach (request, &call->asked, Request, link)
+        answer_asked(call, request);
+    if (call->all->ended)
+        call->all->ended(call);
+}
+
+int call_restore(Calls *all, const char *run_id, uint64_t code_hash, Text record, uint64_t expires)
+{
+    Call *call = call_alloc(all, NULL, run_id);
+    int r = call ? buf_append(&call->record, record.data, record.size) : -ENOMEM;
+
+    if (!call)
+        return r;
+    call->turn.state = TURN_OVER;
+    call->code_hash = code_hash;
+    if (r < 0) {
+        call_free(call);
+        return r;
+    }
+    count(call);
+    call->expires = expires;
+    list_append(&all->orphans, &call->in_session);
+    trim_stored(all);
+    return 0;
+}
+
+void call_fail(Call *call, const Problem *problem)
+{
+    Request *request;
+
+    list_foreach (request, &call->joined, Request, link)
+        request_fail(request, problem);
+    list_foreach (request, &call->asked, Request, link)
+        request_fail(request, problem);
+    call_free(call);
+}
+
+void call_forget(Call *call)
+{
+    Request *request;
+
+    list_foreach (request, &call->joined, Request, link)
+        request_forget(request);
+    list_foreach (request, &call->asked, Request, link)
+        request_forget(request);
+    call_free(call);
+}
+
+/* The client is gone: what it had not read counts as read. */
+static void end_stream(Call *call)
+{
+    forget_stream(call);
+    call_grant(call, (unsigned)call->unacknowledged);
+    call->unacknowledged = 0;
+}
+
+void calls_client_gone(Calls *all, Peer peer)
+{
+    Call *call;
+
+    list_foreach (call, &all->streams, Call, in_streams)
+        if (call->stream->peer == peer)
+            end_stream(call);
+}
+
+unsigned call_event(Call *call, MessageKind kind, Text body)
+{
+    unsigned credit = kind == MSG_OUTPUT;
+
+    if (!call->stream)
+        return credit;
+    if (request_event(call->stream, kind, body) < 0) {
+        end_stream(call);
+        return credit;
+    }
+    call->unacknowledged += credit;
+    return 0;
+}
+
+/* Credit for a stream that has ended in the meantime is nothing to complain of. */
+void calls_credit(Calls *all, Peer peer, uint64_t id, const msgpack_object_map *body)
+{
+    MsgCredit credit;
+    Problem problem = PROBLEM_NULL;
+    Call *call;
+
+    if (body_decode(&credit, MsgCredit, body, &problem) < 0)
+        return;
+    list_foreach (call, &all->streams, Call, in_streams) {
+        if (call->stream->id != id || call->stream->peer != peer)
+            continue;
+        credit.count = MIN(credit.count, call->unacknowledged);
+        call->unacknowledged -= credit.count;
+        call_grant(call, (unsigned)credit.count);
+        return;
+    }
+}
+
+void calls_orphan(Calls *all, List *stored)
+{
+    Call *call;
+
+    list_foreach (call, stored, Call, in_session) {
+        call->turn.session = NULL;
+        call->turn.sandbox = NULL;
+        list_remove(&call->in_session);
+        call->expires = clock_now() + STORED_RUN_SECONDS * NSEC_PER_SEC;
+        list_append(&all->orphans, &call->in_session);
+    }
+    calls_expire(all);
+}
+
+static void on_expiry(LoopTimer *timer)
+{
+    calls_expire(container_of(timer, Calls, timer));
+}
+
+/* Orphans are in the order they expire. */
+void calls_expire(Calls *all)
+{
+    Call *call;
+
+    list_foreach (call, &all->orphans, Call, in_session) {
+        if (call->expires > clock_now()) {
+            loop_timer_set(all->loop, &all->timer, call->expires, on_expiry);
+            return;
+        }
+        call_free(call);
+    }
+}
+
+void calls_init(Calls *all)
+{
+    list_init(&all->by_age);
+    list_init(&all->orphans);
+    list_init(&all->streams);
+    list_init(&all->asking);
+}
+
+void calls_deinit(Calls *all)
+{
+    Call *call, *next;
+
+    loop_timer_cancel(&all->timer);
+    HASH_ITER (by_id, all->by_id, call, next)
+        call_free(call);
+}

@@ -1,0 +1,132 @@
+/* Call: one run of code, from the request to the stored record. A run_id is executed at most once: asked
+ * again while it runs the asker joins, afterwards it gets the same record.
+ *
+ * Records are kept so: the last LIMIT_STORED_RUNS of a session as long as it lives, and for
+ * STORED_RUN_SECONDS after its end; all together within a budget of bytes, the oldest going first. */
+#pragma once
+
+#include <uthash.h>
+
+#include "host/call/asks.h"
+#include "host/link/request.h"
+#include "host/session/session.h"
+
+/* Every call that runs or is stored, and what they share. */
+typedef struct Calls {
+    Loop *loop;
+    Call *by_id;  /* uthash by run_id */
+    List by_age;  /* stored ones, oldest first */
+    List orphans; /* stored ones whose session is gone, in the order they expire */
+    List streams; /* those with a stream */
+    List asking;  /* those whose questions somebody has joined to answer */
+    size_t bytes; /* of all stored records */
+    LoopTimer timer;
+    void (*ended)(const Call *call); /* one has; before anybody is told. May be NULL */
+} Calls;
+
+struct Call {
+    Turn turn; /* TURN_OVER: it is stored */
+    Calls *all;
+    char run_id[LIMIT_RUN_ID + 1];
+    char *code; /* until it has been sent */
+    size_t code_size;
+    uint64_t code_hash;      /* to tell when an id is used again for something else */
+    double timeout;          /* seconds */
+    bool rolls_back;         /* when it does not end `ok` */
+    bool adopted;            /* an earlier controller sent it */
+    List joined;             /* Requests to be answered with the record */
+    List asked;              /* Requests of `result`, to be answered with {run_id, record} */
+    Asks asks;               /* questions of the cell */
+    Request *stream;         /* the one of `joined` that wants output as it comes, or NULL */
+    uint64_t unacknowledged; /* output events the stream has not returned credit for */
+    List in_streams;         /* Calls.streams */
+    Buf record;              /* the encoded map, once it is over */
+    UT_hash_handle by_id;
+    List in_session;  /* Session.stored, then Calls.orphans */
+    List by_age;      /* Calls.by_age */
+    uint64_t expires; /* clock_now() nanoseconds, once the session is gone */
+};
+
+/* Sets up the lists; the loop, and whom to tell, are their owner's. */
+void calls_init(Calls *all);
+void calls_deinit(Calls *all);
+
+/* ---- its life ---- */
+
+/* One of a session that does not close. NULL when out of memory. `code` is copied. */
+Call *call_new(Calls *all, Session *session, const char *run_id, Text code, double timeout);
+/* One that an earlier controller sent: its code is not known, only what it hashes to. */
+Call *call_adopt(Calls *all, Session *session, const char *run_id, uint64_t code_hash);
+
+/* Stores what an earlier controller's session answered that has ended, until `expires`, which is not before
+ * that of those restored already. 0 or -ENOMEM. */
+int call_restore(Calls *all, const char *run_id, uint64_t code_hash, Text record, uint64_t expires);
+
+Call *call_find(const Calls *all, const char *run_id);
+bool call_is_same(const Call *call, Text code);
+static inline bool call_is_over(const Call *call)
+{
+    return call->turn.state == TURN_OVER;
+}
+
+/* The request is answered when the call ends, at once if it has. With `stream` it gets events until then, and
+ * questions unless `asks` is ASK_NOBODY. */
+void call_join(Call *call, Request *request, bool stream, AskMode asks);
+void call_ask(Call *call, Request *request, double timeout);
+
+/* The record, encoded; stores the call under its session's list `stored`, answers everybody, and has it
+ * written down: the answers leave when the loop turns, and so what a client has been told no other controller
+ * tells differently. */
+void call_end(Call *call, Buf *record);
+
+/* Answers everybody with an error; the call is forgotten, so the id may be used again. */
+void call_fail(Call *call, const Problem *problem);
+
+/* Frees one that has not ended, answering nobody: the next controller will. */
+void call_forget(Call *call);
+
+/* Passes an event on to whoever streams. Returns how much credit the guest may have back at once, because
+ * nobody reads. */
+unsigned call_event(Call *call, MessageKind kind, Text body);
+
+/* A client read `count` output events of the run request `id`. */
+void calls_credit(Calls *all, Peer peer, uint64_t id, const msgpack_object_map *body);
+
+/* A client's connection has ended: nobody reads its streams any more. */
+void calls_client_gone(Calls *all, Peer peer);
+
+/* The session of these stored calls has ended: they go after STORED_RUN_SECONDS. */
+void calls_orphan(Calls *all, List *stored);
+void calls_expire(Calls *all);
+
+void call_free(Call *call);
+
+/* ---- its turn ---- */
+
+extern const TurnOps call_turn_ops;
+
+/* Queues it; ERR_BUSY when too many wait. */
+int call_queue(Call *call, Problem *problem);
+/* An earlier controller sent it, and it runs, or has ended while nobody listened. */
+void call_resume(Call *call, uint64_t number);
+
+/* The call of a session that runs, or NULL. */
+Call *call_running(const Session *session);
+
+/* Ends whatever it does: interrupts it when it runs, answers it when it waits. Whether it was there. */
+bool call_interrupt(Call *call);
+
+/* Gives the supervisor back credit for output events of one that was SENT. */
+void call_grant(const Call *call, unsigned count);
+
+/* Its supervisor must answer within as long as it may take from now on. */
+void call_watch(const Call *call);
+
+/* ---- its end ---- */
+
+/* It has ended, as its supervisor tells: its artifacts are published, then its record is made. */
+void call_publish(Call *call, const Message *message, const MsgExecuted *executed);
+/* Its record can be made; `artifacts` may be NULL. What waits is next. */
+void call_finish(Call *call, const MsgExecuted *executed, const ArtifactList *artifacts);
+/* It ran and has no record. */
+void call_finish_failed(Call *call, const Problem *problem);

@@ -1,0 +1,217 @@
+#include "host/config/options.h"
+
+#include <errno.h>
+#include <ini.h>
+#include <string.h>
+
+#include "host/config/paths.h"
+#include "proto/limits.h"
+#include "proto/option.h"
+
+/* What a command line says. */
+typedef struct Given {
+    Options options;
+    char *config;
+    bool detach, check, man, version;
+} Given;
+
+#define FLAG(name_, help_)                                                                                   \
+    {                                                                                                        \
+        .name = #name_, .type = OPTION_FLAG, .offset = offsetof(Given, name_), .help = help_                 \
+    }
+
+/* First what only a command line may say. */
+static const Option rows[] = {
+    {.name = "config",
+     .type = OPTION_TEXT,
+     .offset = offsetof(Given, config),
+     .argument = "FILE",
+     .help = "read options from FILE (name = value lines)"},
+    FLAG(detach, "return when the socket answers, serve in the background"),
+    FLAG(check, "say what this host can do, and what to do about the rest"),
+    FLAG(version, "print the version"),
+    FLAG(man, NULL),
+#define OPTION(name_, type_, value_, least_, most_, argument_, help_)                                        \
+    {.name = #name_,                                                                                         \
+     .type = OPTION_##type_,                                                                                 \
+     .offset = offsetof(Given, options.name_),                                                               \
+     .least = least_,                                                                                        \
+     .most = most_,                                                                                          \
+     .argument = argument_,                                                                                  \
+     .choices = argument_,                                                                                   \
+     .help = help_,                                                                                          \
+     .value = value_},
+#include "host/config/options.def"
+#undef OPTION
+};
+
+enum {
+    SETTINGS = 0
+#define OPTION(...) +1
+#include "host/config/options.def"
+#undef OPTION
+};
+
+static const OptionTable everything = {rows, ARRAY_SIZE(rows)};
+static const OptionTable commands = {rows, ARRAY_SIZE(rows) - SETTINGS};
+static const OptionTable settings = {rows + ARRAY_SIZE(rows) - SETTINGS, SETTINGS};
+
+typedef struct FileContext {
+    Given *given;
+    Problem *problem;
+    const char *path;
+    bool failed;
+} FileContext;
+
+/* inih's handler: 1 to go on, 0 to stop. */
+static int on_file_pair(void *userdata, const char *section, const char *name, const char *value)
+{
+    FileContext *context = userdata;
+    const Option *option = option_table_find(&settings, name);
+
+    if (!option)
+        problem_set(context->problem, ERR_BAD_REQUEST, "there is no option '%s'; limpetd --help lists them",
+                    name);
+    if (!option || option_set(option, context->given, name, value, context->problem) < 0) {
+        problem_prefix(context->problem, "%s", context->path);
+        context->failed = true;
+    }
+    return !context->failed;
+}
+
+static int load_file(Given *given, const char *path, bool must_exist, Problem *problem)
+{
+    FileContext context = {.given = given, .problem = problem, .path = path};
+    int r = ini_parse(path, on_file_pair, &context);
+
+    if (context.failed)
+        return -EINVAL;
+    if (r == -1 && must_exist)
+        return problem_set(problem, ERR_BAD_REQUEST, "the config file %s cannot be read: %s", path,
+                           strerror(errno));
+    if (r > 0)
+        return problem_set(problem, ERR_BAD_REQUEST, "%s, line %d: it should read `name = value`", path, r);
+    return 0;
+}
+
+static void refer_to_help(Problem *problem)
+{
+    size_t n = strlen(problem->text);
+
+    snprintf(problem->text + n, sizeof(problem->text) - n, "; see limpetd --help");
+}
+
+/* The command line alone: what is to be done, and where the config file is. */
+static int first_look(int argc, char **argv, Action *ret_action, char **ret_config, Problem *problem)
+{
+    Given given = {0};
+    int r = option_table_arguments(&everything, &given, argc, argv, problem);
+
+    if (r >= 0 && r < argc)
+        r = problem_set(problem, ERR_BAD_REQUEST, "'%s' is not understood; limpetd takes options only",
+                        argv[r]);
+    if (r < 0 && r != OPTION_HELP)
+        refer_to_help(problem);
+    *ret_action = r == OPTION_HELP ? ACTION_HELP
+                  : given.man      ? ACTION_MAN
+                  : given.version  ? ACTION_VERSION
+                  : given.check    ? ACTION_CHECK
+                  : given.detach   ? ACTION_DETACH
+                                   : ACTION_SERVE;
+    *ret_config = take(given.config);
+    option_table_clear(&everything, &given);
+    return r;
+}
+
+/* Each source takes the place of those before it. */
+static int load(Given *given, const char *config, int argc, char **argv, Problem *problem)
+{
+    char standard[256];
+    int r = option_table_defaults(&settings, given, problem);
+
+    if (r < 0)
+        return r;
+    paths_standard_config(standard, sizeof(standard));
+    r = load_file(given, config ? config : standard, config != NULL, problem);
+    if (r < 0)
+        return r;
+    r = option_table_environment(&settings, given, problem);
+    if (r < 0)
+        return r;
+    return option_table_arguments(&everything, given, argc, argv, problem);
+}
+
+int options_load(Options *options, int argc, char **argv, Action *ret_action, Problem *problem)
+{
+    Given given = {.options = *options};
+    char *config _cleanup_(freep) = NULL;
+    int r = first_look(argc, argv, ret_action, &config, problem);
+
+    if (r == OPTION_HELP)
+        r = option_table_defaults(&settings, &given, problem);
+    else if (r >= 0)
+        r = load(&given, config, argc, argv, problem);
+    *options = given.options;
+    option_table_clear(&commands, &given);
+    return MIN(r, 0);
+}
+
+void options_deinit(Options *options)
+{
+    Given given = {.options = *options};
+
+    option_table_clear(&settings, &given);
+    *options = given.options;
+}
+
+static void print_help_row(void *out, const char *usage, const char *help)
+{
+    fprintf(out, "  %-24s  %s\n", usage + strspn(usage, " "), help);
+}
+
+void options_print_help(FILE *out)
+{
+    fprintf(out, "usage: limpetd [--config FILE] [--detach | --check] [OPTION...]\n\n"
+                 "The controller of Limpet: live Python sessions in containers.\n\n");
+    option_table_describe(&commands, print_help_row, out);
+    print_help_row(out, "--help", "print this");
+    fprintf(
+        out,
+        "\nOptions, also as `name = value` in the config file and as LIMPET_NAME in the environment:\n\n");
+    option_table_describe(&settings, print_help_row, out);
+}
+
+static void print_man_row(FILE *out, const Option *option)
+{
+    char flag[64], variable[64];
+
+    option_flag(option, flag, sizeof(flag));
+    option_variable(option, variable, sizeof(variable));
+    fprintf(out, ".TP\n.BR \\-\\-%s \" %s\"\n%s. Config: %s. Environment: %s.\n", flag + 2, option->argument,
+            option->help, option->name, variable);
+    if (*option->value)
+        fprintf(out, "Default: %s.\n", option->value);
+}
+
+void options_print_man(FILE *out)
+{
+    fprintf(
+        out,
+        ".TH LIMPETD 8 \"\" \"Limpet %s\"\n.SH NAME\nlimpetd \\- controller of live Python sessions in "
+        "containers\n.SH SYNOPSIS\n.B limpetd\n[\\-\\-config FILE] [\\-\\-detach | \\-\\-check] [OPTION...]\n"
+        ".SH DESCRIPTION\nKeeps a live CPython in a container for each session and answers clients on one "
+        "socket. Each option may stand on the command line, in the environment, or in the config file "
+        "(/etc/limpet/limpetd.conf for root, otherwise limpet/limpetd.conf under the XDG configuration "
+        "directory), in this order of precedence.\n.SH OPTIONS\n"
+        ".TP\n.B \\-\\-check\nSay what this host can and cannot do, and what to do about each.\n"
+        ".TP\n.B \\-\\-detach\nServe in the background; return when the socket answers.\n",
+        LIMPET_VERSION);
+    for (size_t i = 0; i < settings.n; i++)
+        print_man_row(out, &settings.rows[i]);
+    fputs(".SH CONTAINERS\nHave the labels \\fIlimpet.owner\\fR, which tells state directories apart, and "
+          "\\fIlimpet.session\\fR: the name of the session, or where the container was made before anyone "
+          "asked "
+          "(\\-\\-pool), ~ and an id of its own. limpet ls tells which session has which container.\n"
+          ".SH SEE ALSO\n.BR limpet (1)\n",
+          out);
+}

@@ -1,0 +1,189 @@
+#include "host/config/paths.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+/* "base/limpet", where base is the XDG variable or its fallback below the home directory. */
+static void user_path(char *ret, size_t size, const char *variable, const char *fallback)
+{
+    const char *base = getenv(variable);
+    const char *home = getenv("HOME");
+
+    if (base && *base == '/')
+        snprintf(ret, size, "%s/limpet", base);
+    else
+        snprintf(ret, size, "%s/%s/limpet", home && *home ? home : "/", fallback);
+}
+
+void paths_standard_config(char *ret, size_t size)
+{
+    char directory[PATH_MAX];
+
+    if (geteuid() == 0) {
+        snprintf(ret, size, "/etc/limpet/limpetd.conf");
+        return;
+    }
+    user_path(directory, sizeof(directory), "XDG_CONFIG_HOME", ".config");
+    snprintf(ret, size, "%.*s/limpetd.conf", (int)size - 16, directory);
+}
+
+static void standard_state_dir(char *ret, size_t size)
+{
+    if (geteuid() == 0)
+        snprintf(ret, size, "/var/lib/limpet");
+    else
+        user_path(ret, size, "XDG_STATE_HOME", ".local/state");
+}
+
+static void standard_runtime_dir(char *ret, size_t size)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    const char *temporary = getenv("TMPDIR");
+
+    if (geteuid() == 0)
+        snprintf(ret, size, "/run/limpet");
+    else if (runtime && *runtime == '/')
+        snprintf(ret, size, "%s/limpet", runtime);
+    else
+        snprintf(ret, size, "%s/limpet-%u", temporary && *temporary == '/' ? temporary : "/tmp", geteuid());
+}
+
+/* mkdir -p, the last one with mode 0700 and ours. */
+static int make_directory(const char *path, Problem *problem)
+{
+    char copy[PATH_MAX];
+    struct stat st;
+
+    if (*path != '/' || strlen(path) >= sizeof(copy))
+        return problem_set(problem, ERR_BAD_REQUEST, "'%s' is not a usable absolute path", path);
+    strcpy(copy, path);
+    for (char *slash = copy + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = '\0';
+        mkdir(copy, 0755);
+        *slash = '/';
+    }
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return problem_set(problem, ERR_INTERNAL, "cannot make the directory %s: %s", path, strerror(errno));
+    if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+        return problem_set(problem, ERR_INTERNAL, "%s is not a directory", path);
+    if (st.st_uid != geteuid())
+        return problem_set(problem, ERR_DENIED,
+                           "%s belongs to uid %u, not to uid %u who runs this controller", path, st.st_uid,
+                           geteuid());
+    return 0;
+}
+
+/* The directory as given or by the standard, made, as an absolute path without links. */
+static int settle_directory(char **ret, const char *given, void (*standard)(char *, size_t), Problem *problem)
+{
+    char path[PATH_MAX], *real;
+    int r;
+
+    if (*given == '/')
+        snprintf(path, sizeof(path), "%s", given);
+    else if (*given && getcwd(path, sizeof(path) / 2))
+        snprintf(path + strlen(path), sizeof(path) - strlen(path), "/%s", given);
+    else
+        standard(path, sizeof(path));
+    r = make_directory(path, problem);
+    if (r < 0)
+        return r;
+    real = realpath(path, NULL);
+    if (!real)
+        return problem_set(problem, ERR_INTERNAL, "%s: %s", path, strerror(errno));
+    *ret = real;
+    return 0;
+}
+
+/* FNV-1a of the state directory's path: stable, and short enough for names. */
+static void settle_owner(char *ret, size_t size, const char *state_dir)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+
+    for (const char *c = state_dir; *c; c++)
+        hash = (hash ^ (uint8_t)*c) * UINT64_C(1099511628211);
+    snprintf(ret, size, "%08x", (uint32_t)(hash ^ (hash >> 32)));
+}
+
+/* The guest program beside limpetd, as an install (lib/limpet beside bin) or a build tree has it. */
+static char *find_guest(const char *given)
+{
+    static const char *const places[] = {"limpet-guest", "../lib/limpet/limpet-guest"};
+    char self[PATH_MAX] = "", path[PATH_MAX + 64], *slash;
+
+    if (*given)
+        return strdup(given);
+    if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
+        return strdup("");
+    slash = strrchr(self, '/');
+    if (slash)
+        *slash = '\0';
+    for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+        snprintf(path, sizeof(path), "%s/%s", self, places[i]);
+        if (access(path, X_OK) == 0)
+            return realpath(path, NULL);
+    }
+    return strdup("");
+}
+
+int paths_init(Paths *paths, const Options *options, Problem *problem)
+{
+    char *base _cleanup_(freep) = NULL;
+    int r;
+
+    r = settle_directory(&paths->state_dir, options->state_dir, standard_state_dir, problem);
+    if (r < 0)
+        return r;
+    settle_owner(paths->owner, sizeof(paths->owner), paths->state_dir);
+    r = settle_directory(&base, options->runtime_dir, standard_runtime_dir, problem);
+    if (r < 0)
+        return r;
+    if (asprintf(&paths->runtime_dir, "%s/%s", base, paths->owner) < 0)
+        return -ENOMEM;
+    r = make_directory(paths->runtime_dir, problem);
+    if (r < 0)
+        return r;
+    if (*options->socket)
+        paths->socket = strdup(options->socket);
+    else if (asprintf(&paths->socket, "%s/limpet.sock", base) < 0)
+        return -ENOMEM;
+    paths->guest = find_guest(options->guest);
+    return paths->socket && paths->guest ? 0 : -ENOMEM;
+}
+
+void paths_deinit(Paths *paths)
+{
+    free(paths->state_dir);
+    free(paths->runtime_dir);
+    free(paths->socket);
+    free(paths->guest);
+    close_fd(&paths->lock);
+    *paths = PATHS_NULL;
+}
+
+int paths_lock(Paths *paths, Problem *problem)
+{
+    char path[PATH_MAX], holder[PATH_MAX] = "";
+    int fd _cleanup_(closep) = -1;
+
+    snprintf(path, sizeof(path), "%s/lock", paths->state_dir);
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return problem_set(problem, ERR_INTERNAL, "%s: %s", path, strerror(errno));
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        ssize_t n = pread(fd, holder, sizeof(holder) - 1, 0);
+        holder[n > 0 ? strcspn(holder, "\n") : 0] = '\0';
+        problem_set(problem, ERR_UNAVAILABLE, "another controller already runs on %s: %s", paths->state_dir,
+                    *holder ? holder : "it is just starting");
+        return -EWOULDBLOCK;
+    }
+    if (ftruncate(fd, 0) < 0 || dprintf(fd, "process %d, socket %s\n", getpid(), paths->socket) < 0)
+        return problem_set(problem, ERR_INTERNAL, "%s cannot be written: %s", path, strerror(errno));
+    paths->lock = take_fd(&fd);
+    return 0;
+}

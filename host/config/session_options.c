@@ -1,0 +1,353 @@
+#include "host/config/session_options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "proto/option.h"
+
+typedef enum Part { PART_CONTAINER, PART_SESSION, PART_CALL } Part;
+
+#define NO_DEFAULT SIZE_MAX
+
+typedef struct Entry {
+    Option option; /* of a SessionOptions */
+    Part part;
+    size_t given;    /* offset in MsgOptions */
+    size_t standard; /* offset in Options; or NO_DEFAULT: then it is the option's `value` */
+} Entry;
+
+#define ENTRY(name_, kind_, part_, value_, least_, most_, standard_)                                         \
+    {.option = {.name = #name_,                                                                              \
+                .type = OPTION_##kind_,                                                                      \
+                .offset = offsetof(SessionOptions, name_),                                                   \
+                .least = least_,                                                                             \
+                .most = most_,                                                                               \
+                .value = value_},                                                                            \
+     .part = PART_##part_,                                                                                   \
+     .given = offsetof(MsgOptions, name_),                                                                   \
+     .standard = standard_},
+
+static const Entry entries[] = {
+#define SESSION_OPTION(name, kind, part, value, least, most, argument, help)                                 \
+    ENTRY(name, kind, part, value, least, most, offsetof(Options, name))
+#define SESSION_OPTION_ALONE(name, kind, part, value, least, most, argument, help)                           \
+    ENTRY(name, kind, part, value, least, most, NO_DEFAULT)
+#include "proto/session_options.def"
+};
+
+#define ENTRIES_END (entries + ARRAY_SIZE(entries))
+
+/* Where an option is in a MsgOptions and in a SessionOptions, by its type. The bytes of a Size are its first
+ * member: sizes are numbers like others here. */
+#define GIVEN(type, of, e) ((const type *)((const char *)(of) + (e)->given))
+#define OWN(type, of, e)   ((type *)((char *)(of) + (e)->option.offset))
+
+_Static_assert(offsetof(Size, bytes) == 0, "a size does not begin with its bytes");
+
+static int out_of_memory(Problem *problem)
+{
+    return problem_set(problem, ERR_INTERNAL, "out of memory");
+}
+
+/* ---- taking what is said ---- */
+
+static int take_text(char **ret, Text given, const char *standard)
+{
+    const Text text = given.data ? given : text_of(standard);
+
+    if (text.data)
+        *ret = text_dup(text);
+    return text.data && !*ret ? -ENOMEM : 0;
+}
+
+static bool pair_valid(const msgpack_object_kv *pair)
+{
+    const msgpack_object *name = &pair->key, *value = &pair->val;
+
+    return name->type == MSGPACK_OBJECT_STR && value->type == MSGPACK_OBJECT_STR && name->via.str.size > 0 &&
+           !memchr(name->via.str.ptr, '\0', name->via.str.size) &&
+           !memchr(name->via.str.ptr, '=', name->via.str.size) &&
+           !memchr(value->via.str.ptr, '\0', value->via.str.size);
+}
+
+static int take_pairs(SessionOptions *ret, const Entry *e, const msgpack_object_map *given, Problem *problem)
+{
+    Writer w;
+    uint32_t n = given ? given->size : 0;
+
+    if (n > LIMIT_ENV)
+        return problem_set(problem, ERR_TOO_LARGE, "%s may have %u variables at most", e->option.name,
+                           LIMIT_ENV);
+    writer_init(&w, OWN(Buf, ret, e));
+    write_map(&w, n);
+    for (uint32_t i = 0; i < n; i++) {
+        if (!pair_valid(&given->ptr[i]))
+            return problem_set(problem, ERR_BAD_REQUEST, "%s must map names to text, without `=` in a name",
+                               e->option.name);
+        write_object(&w, &given->ptr[i].key);
+        write_object(&w, &given->ptr[i].val);
+    }
+    return writer_finish(&w) < 0 ? out_of_memory(problem) : 0;
+}
+
+/* What was not given is as in `defaults`. Without those, or where they do not have it, a number has no bound
+ * but its own, text is what the table says, and there is no directory. */
+static int take_entry(SessionOptions *ret, const Entry *e, const MsgOptions *given, const Options *defaults,
+                      Problem *problem)
+{
+    const void *standard =
+        defaults && e->standard != NO_DEFAULT ? (const char *)defaults + e->standard : NULL;
+    const double most = e->option.most, *number = GIVEN(double, given, e);
+    int r = 0;
+
+    switch (e->option.type) {
+    case OPTION_SECONDS:
+    case OPTION_NUMBER:
+        *OWN(double, ret, e) = !isnan(*number) ? *number : standard ? *(const double *)standard : most;
+        return 0;
+    case OPTION_COUNT:
+    case OPTION_SIZE:
+        *OWN(uint64_t, ret, e) =
+            uint_or(*GIVEN(uint64_t, given, e), standard ? *(const uint64_t *)standard : (uint64_t)most);
+        return 0;
+    case OPTION_PAIRS:
+        return take_pairs(ret, e, GIVEN(Value, given, e)->map, problem);
+    case OPTION_DIRECTORY:
+        r = take_text(OWN(char *, ret, e), *GIVEN(Text, given, e), NULL);
+        break;
+    default:
+        r = take_text(OWN(char *, ret, e), *GIVEN(Text, given, e),
+                      standard ? *(char *const *)standard : e->option.value);
+    }
+    return r < 0 ? out_of_memory(problem) : 0;
+}
+
+/* ---- settling ---- */
+
+/* Puts the canonical path in the place of the one that was given. */
+static int check_directory(char **path, size_t given_size, const char *name, Problem *problem)
+{
+    char *real _cleanup_(freep) = NULL;
+    struct stat st;
+
+    if (!*path)
+        return 0;
+    if (strlen(*path) != given_size || **path != '/')
+        return problem_set(problem, ERR_BAD_REQUEST,
+                           "%s must be the absolute path of a directory on the host", name);
+    real = realpath(*path, NULL);
+    if (!real)
+        return problem_set(problem, ERR_BAD_REQUEST, "the %s directory %s cannot be used: %s", name, *path,
+                           strerror(errno));
+    if (stat(real, &st) < 0 || !S_ISDIR(st.st_mode))
+        return problem_set(problem, ERR_BAD_REQUEST, "%s: %s is not a directory", name, *path);
+    free(*path);
+    *path = take(real);
+    return 0;
+}
+
+static int settle(SessionOptions *ret, const Entry *e, const MsgOptions *given, const Options *defaults,
+                  Problem *problem)
+{
+    int r = take_entry(ret, e, given, defaults, problem);
+
+    if (r == 0 && e->option.type == OPTION_DIRECTORY)
+        r = check_directory(OWN(char *, ret, e), GIVEN(Text, given, e)->size, e->option.name, problem);
+    return r == 0 ? option_check(&e->option, ret, problem) : r;
+}
+
+/* Whether `name` is in the comma-separated list. */
+static bool in_list(const char *list, const char *name)
+{
+    size_t n = strlen(name);
+
+    for (const char *at = list; *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] == ',')) {
+        size_t item = strcspn(at, ",");
+        if (item == n && strncmp(at, name, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int check_network(const SessionOptions *options, const Options *defaults, Problem *problem)
+{
+    if (strcmp(options->network, "none") == 0 || in_list(defaults->allow_network, options->network))
+        return 0;
+    return problem_set(
+        problem, ERR_DENIED,
+        "network '%s' is not allowed here; the controller's option allow_network would allow it",
+        options->network);
+}
+
+static int check_image(const SessionOptions *options, Problem *problem)
+{
+    static const char characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:";
+    const char *image = options->image;
+
+    if (image[strspn(image, characters)] == '\0' && *image != '/' && !strstr(image, ".."))
+        return 0;
+    return problem_set(problem, ERR_BAD_REQUEST, "image: '%s' is not the name of an image", image);
+}
+
+int session_options_settle(SessionOptions *ret, const MsgOptions *given, const Options *defaults,
+                           Problem *problem)
+{
+    for (const Entry *e = entries; e < ENTRIES_END; e++) {
+        if (settle(ret, e, given, defaults, problem) < 0)
+            return -EINVAL;
+    }
+    if (check_network(ret, defaults, problem) < 0)
+        return -EINVAL;
+    return check_image(ret, problem);
+}
+
+/* ---- keeping and saying ---- */
+
+int session_options_read(SessionOptions *ret, const msgpack_object_map *map, Problem *problem)
+{
+    MsgOptions said;
+
+    if (body_decode(&said, MsgOptions, map, problem) < 0)
+        return -EPROTO;
+    for (const Entry *e = entries; e < ENTRIES_END; e++) {
+        if (take_entry(ret, e, &said, NULL, problem) < 0)
+            return -EPROTO;
+    }
+    return ret->memory ? 0 : problem_set(problem, ERR_BAD_REQUEST, "the options lack `memory`");
+}
+
+static bool is_text(const Entry *e)
+{
+    return e->option.type == OPTION_CHOICE || e->option.type == OPTION_TEXT ||
+           e->option.type == OPTION_DIRECTORY;
+}
+
+void session_options_deinit(SessionOptions *options)
+{
+    for (const Entry *e = entries; e < ENTRIES_END; e++) {
+        if (is_text(e))
+            free(*OWN(char *, options, e));
+        else if (e->option.type == OPTION_PAIRS)
+            buf_deinit(OWN(Buf, options, e));
+    }
+    *options = (SessionOptions){0};
+}
+
+#define SAY_SECONDS(value)   (value)
+#define SAY_NUMBER(value)    (value)
+#define SAY_COUNT(value)     (value)
+#define SAY_SIZE(value)      ((Size){.bytes = (value)})
+#define SAY_CHOICE(value)    text_of(value)
+#define SAY_TEXT(value)      text_of(value)
+#define SAY_DIRECTORY(value) text_of(value)
+#define SAY_PAIRS(value)     value_encoded(&(value))
+
+MsgOptions session_options_say(const SessionOptions *options)
+{
+    return (MsgOptions){
+#define SESSION_OPTION(name, kind, ...) .name = SAY_##kind(options->name),
+#include "proto/session_options.def"
+    };
+}
+
+/* ---- comparing ---- */
+
+static bool directory_differs(const char *own, Text given)
+{
+    char *path _cleanup_(freep) = text_dup(given);
+    char *real _cleanup_(freep) = path ? realpath(path, NULL) : NULL;
+
+    return !real || !own || strcmp(real, own) != 0;
+}
+
+/* Users write pairs in any order. */
+static bool pairs_differ(const Buf *own, const msgpack_object_map *given)
+{
+    msgpack_unpacked current;
+    bool differs;
+
+    msgpack_unpacked_init(&current);
+    differs = msgpack_unpack_next(&current, (const char *)buf_head(own), own->size, NULL) !=
+                  MSGPACK_UNPACK_SUCCESS ||
+              current.data.type != MSGPACK_OBJECT_MAP || current.data.via.map.size != given->size;
+    for (uint32_t i = 0; !differs && i < given->size; i++) {
+        const msgpack_object_kv *pairs = current.data.via.map.ptr;
+        bool found = false;
+        for (uint32_t k = 0; !found && k < given->size; k++)
+            found = msgpack_object_equal(pairs[k].key, given->ptr[i].key) &&
+                    msgpack_object_equal(pairs[k].val, given->ptr[i].val);
+        differs = !found;
+    }
+    msgpack_unpacked_destroy(&current);
+    return differs;
+}
+
+/* false: or it was not given. */
+static bool differs(const SessionOptions *options, const Entry *e, const MsgOptions *given)
+{
+    const Text *text = GIVEN(Text, given, e);
+    const double *number = GIVEN(double, given, e);
+    uint64_t whole;
+
+    switch (e->option.type) {
+    case OPTION_SECONDS:
+    case OPTION_NUMBER:
+        return !isnan(*number) && *number != *OWN(double, options, e);
+    case OPTION_COUNT:
+    case OPTION_SIZE:
+        whole = *OWN(uint64_t, options, e);
+        return uint_or(*GIVEN(uint64_t, given, e), whole) != whole;
+    case OPTION_PAIRS:
+        return GIVEN(Value, given, e)->map && pairs_differ(OWN(Buf, options, e), GIVEN(Value, given, e)->map);
+    case OPTION_DIRECTORY:
+        return text->data && directory_differs(*OWN(char *, options, e), *text);
+    default:
+        return text->data && !text_equal(*text, *OWN(char *, options, e));
+    }
+}
+
+size_t session_options_differ(const SessionOptions *options, const MsgOptions *given,
+                              const char *ret[static SESSION_OPTION_COUNT])
+{
+    size_t n = 0;
+
+    for (const Entry *e = entries; e < ENTRIES_END; e++) {
+        if (differs(options, e, given))
+            ret[n++] = e->option.name;
+    }
+    return n;
+}
+
+/* ---- containers ---- */
+
+int session_options_copy_container(SessionOptions *ret, const SessionOptions *from)
+{
+    const MsgOptions said = session_options_say(from);
+    MsgOptions least;
+    Problem problem = PROBLEM_NULL;
+
+    body_clear(&least, MsgOptions);
+    least.ttl = 0;
+    least.checkpoint = text_of("off");
+    *ret = (SessionOptions){0};
+    for (const Entry *e = entries; e < ENTRIES_END; e++) {
+        if (take_entry(ret, e, e->part == PART_SESSION ? &least : &said, NULL, &problem) < 0) {
+            session_options_deinit(ret);
+            return -ENOMEM;
+        }
+    }
+    return 0;
+}
+
+bool session_options_same_container(const SessionOptions *a, const SessionOptions *b)
+{
+    const MsgOptions said = session_options_say(b);
+
+    for (const Entry *e = entries; e < ENTRIES_END; e++) {
+        if (e->part == PART_CONTAINER && differs(a, e, &said))
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,46 @@
+/* What a session may be asked to be: the options of `open` (proto/session_options.def), their checks and
+ * defaults. */
+#pragma once
+
+#include "host/config/options.h"
+#include "proto/schema.h"
+
+typedef double SessionSECONDS;
+typedef double SessionNUMBER;
+typedef uint64_t SessionCOUNT;
+typedef uint64_t SessionSIZE;   /* bytes */
+typedef char *SessionCHOICE;    /* one of those that its argument lists */
+typedef char *SessionTEXT;      /* "" of the image: the engine's default */
+typedef char *SessionDIRECTORY; /* canonical host path, or NULL */
+typedef Buf SessionPAIRS;       /* an encoded map of text to text */
+
+/* As they hold for a session; owns its strings. */
+typedef struct SessionOptions {
+#define SESSION_OPTION(name, kind, ...) Session##kind name;
+#include "proto/session_options.def"
+} SessionOptions;
+
+enum {
+    SESSION_OPTION_COUNT = 0
+#define SESSION_OPTION(...) +1
+#include "proto/session_options.def"
+};
+
+/* Fills what was not given from the controller's options, and refuses what cannot be. */
+int session_options_settle(SessionOptions *ret, const MsgOptions *given, const Options *defaults,
+                           Problem *problem);
+/* From what session_options_say() said, whatever the controller's options are by now. An earlier version may
+ * have said less: a number that is missing is then its option's `most`. */
+int session_options_read(SessionOptions *ret, const msgpack_object_map *map, Problem *problem);
+void session_options_deinit(SessionOptions *options);
+
+/* The names of given options that differ from how the session is; returns how many. */
+size_t session_options_differ(const SessionOptions *options, const MsgOptions *given,
+                              const char *ret[static SESSION_OPTION_COUNT]);
+
+/* What the container is made with, and for the rest what asks least of it: a copy. 0 or -ENOMEM. */
+int session_options_copy_container(SessionOptions *ret, const SessionOptions *from);
+bool session_options_same_container(const SessionOptions *a, const SessionOptions *b);
+
+/* As clients and the journal are told; points into `options`. */
+MsgOptions session_options_say(const SessionOptions *options);

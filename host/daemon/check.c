@@ -1,0 +1,131 @@
+#include "host/daemon/check.h"
+
+#include <stdio.h>
+
+#include "host/files/beneath.h"
+#include "host/files/disk_mount.h"
+#include "host/pool/memory.h"
+
+EngineConfig engine_config(const Paths *paths, const Options *options)
+{
+    return (EngineConfig){
+        .state_dir = paths->state_dir,
+        .runtime_dir = paths->runtime_dir,
+        .owner = paths->owner,
+        .oci_runtime = options->oci_runtime,
+        .docker_socket = options->docker_socket,
+        .image = options->image,
+        .guest_path = paths->guest,
+    };
+}
+
+static const char *const marks[] = {[FINDING_OK] = "ok  ", [FINDING_WARN] = "warn", [FINDING_FAIL] = "FAIL"};
+
+typedef struct Tally {
+    unsigned failures;
+} Tally;
+
+static void print_finding(void *userdata, const EngineFinding *finding)
+{
+    Tally *tally = userdata;
+
+    printf("  %s  %-14s %s\n", marks[finding->level], finding->topic, finding->text);
+    if (finding->advice)
+        printf("  %20s → %s\n", "", finding->advice);
+    tally->failures += finding->level == FINDING_FAIL;
+}
+
+static unsigned check_engine(const EngineOps *ops, const EngineConfig *config)
+{
+    Tally tally = {0};
+
+    printf("engine %s\n", ops->name);
+    ops->check(config, print_finding, &tally);
+    return tally.failures;
+}
+
+static unsigned check_files(void)
+{
+    Tally tally = {0};
+    bool supported = beneath_supported();
+
+    printf("files\n");
+    print_finding(&tally, &(EngineFinding){
+                              .level = supported ? FINDING_OK : FINDING_FAIL,
+                              .topic = "openat2",
+                              .text = supported ? "artifacts are opened beneath their session"
+                                                : "the kernel cannot open files beneath a directory safely",
+                              .advice = supported ? NULL : "use Linux 5.6 or newer",
+                          });
+    return tally.failures;
+}
+
+/* Advice only: sessions work without, but what they write is not bounded. */
+static void check_disks(const Paths *paths)
+{
+    Problem problem = PROBLEM_NULL;
+    bool supported = disk_check(paths->state_dir, &problem) == 0;
+    char text[sizeof(problem.text) + 128];
+
+    snprintf(text, sizeof(text), "what a session writes to /session is not bounded (options disk, files): %s",
+             problem.text);
+    print_finding(
+        &(Tally){0},
+        &(EngineFinding){
+            .level = supported ? FINDING_OK : FINDING_WARN,
+            .topic = "disks",
+            .text = supported ? "/session of each container is a file system of its own size" : text,
+            .advice = supported ? NULL
+                                : "run limpetd as root where loop devices and ext4 can be used, with "
+                                  "e2fsprogs installed",
+        });
+}
+
+/* Advice only: without spares everything works, and slower. */
+static void check_pool(const Options *options)
+{
+    uint64_t available = memory_available();
+    bool off = options->pool == 0, scarce = available < options->memory;
+    char text[512];
+
+    if (off)
+        snprintf(text, sizeof(text), "none are kept: opening a session starts a container");
+    else if (scarce)
+        snprintf(text, sizeof(text), "none are made while less than %llu MiB of memory are free; %llu are",
+                 (unsigned long long)(options->memory >> 20), (unsigned long long)(available >> 20));
+    else
+        snprintf(text, sizeof(text), "%llu for each kind of session in use, at most %llu; imported: %s",
+                 (unsigned long long)options->pool,
+                 (unsigned long long)MAX(options->pool, options->pool_limit),
+                 *options->imports ? options->imports : "nothing");
+    printf("spare containers\n");
+    print_finding(&(Tally){0}, &(EngineFinding){
+                                   .level = scarce && !off ? FINDING_WARN : FINDING_OK,
+                                   .topic = "pool",
+                                   .text = text,
+                                   .advice = scarce && !off ? "lower the option memory, or free some" : NULL,
+                               });
+}
+
+int check_host(const Options *options, const Paths *paths)
+{
+    EngineConfig config = engine_config(paths, options);
+    Problem problem = PROBLEM_NULL;
+    const EngineOps *chosen =
+        *options->engine ? engine_find(options->engine) : engine_choose(&config, &problem);
+    unsigned chosen_failures = chosen ? 0 : 1, files = check_files();
+
+    check_disks(paths);
+    check_pool(options);
+    for (size_t i = 0; engines[i]; i++) {
+        unsigned failures = check_engine(engines[i], &config);
+        if (engines[i] == chosen)
+            chosen_failures = failures;
+    }
+    if (chosen)
+        printf("\nlimpetd would use the engine %s: %s\n", chosen->name,
+               chosen_failures + files == 0 ? "ready" : "not ready, see FAIL above");
+    else
+        printf("\nno engine can be used: %s\n", problem.text);
+    return chosen_failures + files > 0;
+}

@@ -1,0 +1,382 @@
+#include "host/daemon/controller.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "host/journal/adopt.h"
+#include "host/daemon/check.h"
+#include "host/front/defer.h"
+#include "host/journal/diary.h"
+#include "host/journal/ended.h"
+#include "host/files/beneath.h"
+#include "host/files/disk_mount.h"
+#include "host/front/front.h"
+#include "host/sandbox/kept.h"
+#include "host/daemon/scheduling.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+
+/* For copying and hashing artifacts: the disk, not the number of processors, is what they wait for. */
+#define WORKER_THREADS 2
+#define WORKER_NICE    5
+/* For making the disks of sessions, which is mostly waiting, too. */
+#define MAKER_THREADS 2
+#define MAKER_NICE    0
+/* Containers that are not gone by then are left to the next start. */
+#define SHUTDOWN_SECONDS 20
+/* What an engine was still making when the last controller was killed is there by then. */
+#define SWEEP_AGAIN_SECONDS 150
+
+typedef struct Controller {
+    const Options *options;
+    Paths *paths;
+    Loop *loop;
+    LoopSignals signals;
+    Sandboxes sandboxes;
+    Pool *pool;
+    Sessions sessions;
+    Calls calls;
+    Ended ended;       /* sessions, of which records are stored */
+    Adopting adopting; /* sessions of an earlier controller */
+    Kept *kept;        /* what ended sessions left */
+    Front front;
+    LoopTimer shutdown_timer;
+    LoopTimer sweep_timer;
+} Controller;
+
+/* ---- shutting down ---- */
+
+static void stop(Controller *controller)
+{
+    Request *request;
+
+    list_foreach (request, &controller->front.shutdown_waiters, Request, link)
+        request_reply_empty(request);
+    loop_stop(controller->loop, 0);
+}
+
+static void stop_if_empty(Controller *controller)
+{
+    if (controller->front.closing && list_empty(&controller->sandboxes.list))
+        stop(controller);
+}
+
+static void on_shutdown_due(LoopTimer *timer)
+{
+    Controller *controller = container_of(timer, Controller, shutdown_timer);
+
+    log_error("shutdown incomplete", "sessions=%zu", controller->sessions.count);
+    stop(controller);
+}
+
+/* What one's end does may end others, so that each is looked for from the start. */
+static bool leave_one(Controller *controller)
+{
+    Sandbox *sandbox;
+
+    list_foreach (sandbox, &controller->sandboxes.list, Sandbox, link)
+        if (sandbox_leave(sandbox))
+            return true;
+    return false;
+}
+
+/* With `keep` those that are open are left to the next controller. */
+static void shut_down(void *userdata, bool keep)
+{
+    Controller *controller = userdata;
+    Sandbox *sandbox;
+
+    if (controller->front.closing)
+        return;
+    log_info("shutting down", "sessions=%zu keep=%d", controller->sessions.count, keep);
+    controller->front.closing = true;
+    pool_stop(controller->pool);
+    while (keep && leave_one(controller))
+        ;
+    loop_timer_set(controller->loop, &controller->shutdown_timer,
+                   clock_now() + SHUTDOWN_SECONDS * NSEC_PER_SEC, on_shutdown_due);
+    list_foreach (sandbox, &controller->sandboxes.list, Sandbox, link)
+        sandbox_close(sandbox, "the controller is shutting down");
+    stop_if_empty(controller);
+}
+
+static void on_signal(LoopSignals *signals, int number, pid_t sender)
+{
+    shut_down(container_of(signals, Controller, signals), false);
+}
+
+/* ---- what it is told ---- */
+
+static void on_sandbox_gone(void *userdata)
+{
+    Controller *controller = userdata;
+
+    kept_wake(controller->kept);
+    stop_if_empty(controller);
+}
+
+static bool make_room(void *userdata)
+{
+    const Controller *controller = userdata;
+
+    return pool_yield(controller->pool);
+}
+
+static bool has_room(void *userdata)
+{
+    const Controller *controller = userdata;
+
+    return pool_is_empty(controller->pool);
+}
+
+static const SandboxesEvents sandboxes_events = {
+    .begins = diary_begin,
+    .claimed = diary_rewrite,
+    .closing = diary_closing,
+    .over = diary_end,
+    .gone = on_sandbox_gone,
+    .make_room = make_room,
+    .has_room = has_room,
+};
+
+static void on_session_ready(Session *trunk)
+{
+    diary_ready(trunk->sandbox);
+}
+
+static void on_session_branched(Session *branch)
+{
+    diary_branch(branch);
+}
+
+/* Of what is left to the next controller nothing has ended. */
+static void on_session_gone(Session *session)
+{
+    Controller *controller = session->all->userdata;
+
+    if (session->sandbox->state != SANDBOX_LEFT)
+        ended_keep(&controller->ended, session);
+    if (session->branch != 0)
+        diary_branch_closed(session);
+    calls_orphan(&controller->calls, &session->stored);
+}
+
+static const SessionsEvents sessions_events = {
+    .ready = on_session_ready,
+    .branched = on_session_branched,
+    .gone = on_session_gone,
+};
+
+/* ---- beginning ---- */
+
+static int open_engine(Controller *controller, Problem *problem)
+{
+    EngineConfig config = engine_config(controller->paths, controller->options);
+    const char *name = controller->options->engine;
+    const EngineOps *ops = *name ? engine_find(name) : adopt_engine(controller->paths);
+
+    if (!ops && !*name)
+        ops = engine_choose(&config, problem);
+    if (!ops && *name)
+        return problem_set(problem, ERR_BAD_REQUEST,
+                           "there is no engine '%s'; the engines are oci, docker and local", name);
+    return ops ? ops->open(controller->loop, &config, &controller->sandboxes.engine, problem) : -EPROTO;
+}
+
+static void on_sweep_due(LoopTimer *timer)
+{
+    Controller *controller = container_of(timer, Controller, sweep_timer);
+
+    sandboxes_sweep(&controller->sandboxes);
+}
+
+/* What an earlier controller on this state directory left is taken over; what nobody can use is removed. */
+static void take_over(Controller *controller)
+{
+    bool complete;
+
+    sessiondir_sweep_removed(controller->paths->state_dir, controller->sandboxes.worker);
+    complete = !adopt_all(&controller->adopting);
+    ended_load(&controller->ended);
+    if (!complete)
+        loop_timer_set(controller->loop, &controller->sweep_timer,
+                       clock_now() + SWEEP_AGAIN_SECONDS * NSEC_PER_SEC, on_sweep_due);
+    sandboxes_sweep_links(&controller->sandboxes);
+    sandboxes_sweep(&controller->sandboxes);
+}
+
+static int watch_signals(Controller *controller)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    return loop_signals_add(controller->loop, &controller->signals, &set, on_signal);
+}
+
+/* Where they cannot be had sessions are not bounded, and that is said. */
+static void look_for_disks(Sandboxes *all)
+{
+    Problem problem = PROBLEM_NULL;
+
+    if (!sandboxes_isolate(all))
+        return;
+    all->has_disks = disk_check(all->paths->state_dir, &problem) == 0;
+    if (!all->has_disks)
+        log_warn("sessions have no disks of their own", "reason=%s consequence=%s", problem.text,
+                 "what they write to /session is not bounded");
+}
+
+static int begin_workers(Sandboxes *all)
+{
+    int r = worker_new(&all->worker, all->loop, WORKER_THREADS, WORKER_NICE);
+
+    return r < 0 ? r : worker_new(&all->makers, all->loop, MAKER_THREADS, MAKER_NICE);
+}
+
+static int check_kernel(Problem *problem)
+{
+    if (beneath_supported())
+        return 0;
+    return problem_set(
+        problem, ERR_INTERNAL,
+        "this kernel has no openat2, or a filter hides it, and files of a sandbox cannot be opened "
+        "safely without; use Linux 5.6 or newer");
+}
+
+/* Who knows whom: each those that its folder may. */
+static void introduce(Controller *controller)
+{
+    Sandboxes *sandboxes = &controller->sandboxes;
+    Sessions *sessions = &controller->sessions;
+    Calls *calls = &controller->calls;
+
+    sandboxes->options = sessions->options = controller->front.options = controller->options;
+    sandboxes->paths = controller->ended.paths = controller->front.paths = controller->paths;
+    sandboxes->events = &sandboxes_events;
+    sandboxes->userdata = controller;
+    sessions->sandboxes = sandboxes;
+    sessions->events = &sessions_events;
+    sessions->userdata = controller;
+    calls->ended = diary_call;
+    controller->ended.calls = calls;
+    controller->ended.epitaphs = &sessions->epitaphs;
+    controller->adopting = (Adopting){.sandboxes = sandboxes,
+                                      .sessions = sessions,
+                                      .calls = calls,
+                                      .events = &defer_events,
+                                      .userdata = &controller->front};
+    controller->front.sandboxes = sandboxes;
+    controller->front.sessions = sessions;
+    controller->front.calls = calls;
+    controller->front.adopting = &controller->adopting;
+    controller->front.shutdown = shut_down;
+    controller->front.userdata = controller;
+}
+
+static int begin_loop(Controller *controller, Problem *problem)
+{
+    int r = loop_new(&controller->loop);
+
+    controller->sandboxes.loop = controller->sessions.loop = controller->loop;
+    controller->calls.loop = controller->ended.loop = controller->loop;
+    if (r == 0)
+        r = watch_signals(controller);
+    if (r == 0)
+        r = begin_workers(&controller->sandboxes);
+    return r < 0 ? problem_set(problem, ERR_INTERNAL, "cannot begin: %s", strerror(-r)) : 0;
+}
+
+static int begin_pool(Controller *controller, Problem *problem)
+{
+    int r = pool_new(&controller->pool, &controller->sandboxes, problem);
+
+    controller->sessions.pool = controller->pool;
+    controller->front.pool = controller->pool;
+    return r;
+}
+
+static int begin(Controller *controller, Problem *problem)
+{
+    int r = check_kernel(problem);
+
+    if (r == 0)
+        r = scheduling_claim(controller->options->core, problem);
+    if (r == 0)
+        r = begin_loop(controller, problem);
+    if (r == 0)
+        r = open_engine(controller, problem);
+    if (r == 0)
+        r = front_open(&controller->front, controller->loop, problem);
+    if (r == 0)
+        r = begin_pool(controller, problem);
+    if (r < 0)
+        return r;
+    look_for_disks(&controller->sandboxes);
+    take_over(controller);
+    pool_begin(controller->pool);
+    controller->kept = kept_begin(&controller->sandboxes);
+    return 0;
+}
+
+/* ---- ending ---- */
+
+/* Those that are empty: what is in them belongs to sessions that live on. */
+static void remove_directories(const Paths *paths)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/guests", paths->runtime_dir);
+    rmdir(path);
+    rmdir(paths->runtime_dir);
+}
+
+static void end(Controller *controller)
+{
+    Sandboxes *sandboxes = &controller->sandboxes;
+
+    loop_timer_cancel(&controller->shutdown_timer);
+    loop_timer_cancel(&controller->sweep_timer);
+    sandboxes_deinit(sandboxes);
+    if (controller->signals.file.loop)
+        loop_signals_remove(&controller->signals);
+    /* What the threads still do may end in a reply: they go before the sockets. */
+    worker_free(sandboxes->makers);
+    worker_free(sandboxes->worker);
+    kept_end(controller->kept);
+    pool_free(controller->pool);
+    calls_deinit(&controller->calls);
+    ended_deinit(&controller->ended);
+    epitaphs_deinit(&controller->sessions.epitaphs);
+    listener_free(controller->front.clients);
+    if (sandboxes->engine)
+        sandboxes->engine->ops->close(sandboxes->engine);
+    loop_free(controller->loop);
+    remove_directories(controller->paths);
+}
+
+int controller_run(const Options *options, Paths *paths, void (*ready)(void *userdata), void *userdata,
+                   Problem *problem)
+{
+    Controller controller = {.options = options, .paths = paths};
+    int r;
+
+    sandboxes_init(&controller.sandboxes);
+    epitaphs_init(&controller.sessions.epitaphs);
+    calls_init(&controller.calls);
+    ended_init(&controller.ended);
+    front_init(&controller.front);
+    introduce(&controller);
+    r = begin(&controller, problem);
+    if (r == 0) {
+        log_info("serving", "socket=%s engine=%s state=%s", paths->socket,
+                 sandboxes_engine(&controller.sandboxes), paths->state_dir);
+        ready(userdata);
+        r = loop_run(controller.loop);
+    }
+    end(&controller);
+    return r;
+}

@@ -1,0 +1,132 @@
+#include "host/front/defer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "host/link/envelope.h"
+#include "host/front/ops.h"
+
+typedef struct Deferred {
+    List link;
+    Request *request;
+    MessageKind kind;
+    Buf message;
+} Deferred;
+
+static Text text_in(const msgpack_object_map *body, const char *key)
+{
+    const msgpack_object *value = map_find(body, key);
+
+    if (!value || value->type != MSGPACK_OBJECT_STR)
+        return (Text){0};
+    return (Text){value->via.str.ptr, value->via.str.size};
+}
+
+/* The session, or that which the branch it may be is of. */
+static Session *find_session(const Sessions *sessions, Text name)
+{
+    Session *session = sessions_holder(sessions, name);
+    const char *slash = name.data ? memrchr(name.data, '/', name.size) : NULL;
+
+    if (session || !slash)
+        return session;
+    return find_session(sessions, (Text){name.data, (size_t)(slash - name.data)});
+}
+
+/* The session that a call in a container of its own has. */
+static Session *find_ephemeral(const Sessions *sessions, Text run_id)
+{
+    char name[LIMIT_RUN_ID + 2];
+
+    if (!run_id_valid(run_id))
+        return NULL;
+    snprintf(name, sizeof(name), "~%.*s", (int)run_id.size, run_id.data);
+    return sessions_holder(sessions, (Text){name, strlen(name)});
+}
+
+static bool is_unknown(const Calls *calls, Text run_id)
+{
+    char id[LIMIT_RUN_ID + 1];
+
+    if (!run_id_valid(run_id))
+        return false;
+    snprintf(id, sizeof(id), "%.*s", (int)run_id.size, run_id.data);
+    return !call_find(calls, id);
+}
+
+static bool defer(List *list, Request *request, MessageKind kind, const msgpack_object_map *body)
+{
+    Deferred *deferred = calloc(1, sizeof(*deferred));
+
+    if (!deferred || envelope_wrap(&deferred->message, kind, 0, body) < 0) {
+        free(deferred);
+        request_fail_text(request, ERR_INTERNAL, "out of memory");
+        return true;
+    }
+    deferred->request = request;
+    deferred->kind = kind;
+    list_append(list, &deferred->link);
+    return true;
+}
+
+bool defer_request(Front *front, Request *request, MessageKind kind, const msgpack_object_map *body)
+{
+    Text name, run_id;
+    Session *session;
+    Adoption *adoption;
+
+    if (front->adopting->count == 0)
+        return false;
+    name = text_in(body, "session");
+    run_id = text_in(body, "run_id");
+    if (run_id.data && !is_unknown(front->calls, run_id))
+        return false;
+    session = name.data ? find_session(front->sessions, name) : find_ephemeral(front->sessions, run_id);
+    adoption = session ? adoption_of(session) : NULL;
+    if (adoption)
+        return defer(&adoption->waiting, request, kind, body);
+    if (run_id.data && !name.data && kind != MSG_RUN)
+        return defer(&front->deferred, request, kind, body);
+    return false;
+}
+
+static void handle(Front *front, Request *request, const Buf *bytes)
+{
+    Message message _cleanup_(message_deinit) = MESSAGE_NULL;
+    Problem problem = PROBLEM_NULL;
+
+    if (message_decode(&message, buf_head(bytes), bytes->size, &problem) < 0)
+        request_fail(request, &problem);
+    else
+        op_find(message.kind)->handle(front, request, &message.body);
+}
+
+/* When the session was lost, `reason` (not "") is what those get that were meant for it. */
+static void release(void *userdata, List *waiting, const char *reason)
+{
+    Front *front = userdata;
+    List *link;
+
+    while ((link = list_first(waiting))) {
+        Deferred *deferred = list_entry(link, Deferred, link);
+
+        list_remove(link);
+        if (front->closing)
+            request_fail_text(deferred->request, ERR_UNAVAILABLE, "the controller is shutting down");
+        else if (*reason && deferred->kind != MSG_OPEN)
+            request_fail_text(deferred->request, ERR_SESSION_CLOSED, "the session was closed: %s", reason);
+        else
+            handle(front, deferred->request, &deferred->message);
+        buf_deinit(&deferred->message);
+        free(deferred);
+    }
+}
+
+static void release_all(void *userdata)
+{
+    Front *front = userdata;
+
+    release(front, &front->deferred, "");
+}
+
+const AdoptingEvents defer_events = {.settled = release, .all_settled = release_all};

@@ -1,0 +1,116 @@
+#include "host/front/front.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "host/front/defer.h"
+#include "host/front/ops.h"
+#include "proto/base/log.h"
+
+/* Root, or the same user. */
+static bool allowed(const PeerCredentials *credentials)
+{
+    return credentials->uid == 0 || credentials->uid == geteuid();
+}
+
+static void refuse(Front *front, Peer peer, uint64_t id, ErrorCode code, const char *text)
+{
+    Problem problem = PROBLEM_NULL;
+
+    problem_set(&problem, code, "%s", text);
+    peer_fail(front->clients, peer, id, &problem);
+}
+
+static void dispatch(Front *front, Peer peer, const Message *message)
+{
+    const Op *op = op_find(message->kind);
+    Request *request;
+
+    if (message->kind == MSG_CREDIT) {
+        calls_credit(front->calls, peer, message->id, &message->body);
+        return;
+    }
+    if (message->kind == MSG_ANSWER) {
+        asks_answer(front->calls, peer, message->id, &message->body);
+        return;
+    }
+    if (!op) {
+        refuse(front, peer, message->id, ERR_BAD_REQUEST, "clients do not send messages of this kind");
+        return;
+    }
+    if (front->closing && op->kind != MSG_SHUTDOWN) {
+        refuse(front, peer, message->id, ERR_UNAVAILABLE, "the controller is shutting down");
+        return;
+    }
+    request = request_new(front->clients, peer, message->id);
+    if (!request)
+        refuse(front, peer, message->id, ERR_INTERNAL, "out of memory");
+    else if (!defer_request(front, request, message->kind, &message->body))
+        op->handle(front, request, &message->body);
+}
+
+static void on_message(void *userdata, Peer peer, const PeerCredentials *credentials, const uint8_t *bytes,
+                       size_t size)
+{
+    Front *front = userdata;
+    Message message _cleanup_(message_deinit) = MESSAGE_NULL;
+    Problem problem = PROBLEM_NULL;
+
+    if (!allowed(credentials)) {
+        log_warn("client refused", "uid=%d pid=%d", (int)credentials->uid, (int)credentials->pid);
+        refuse(front, peer, 0, ERR_DENIED, "this controller serves only the user who runs it, and root");
+        return;
+    }
+    if (message_decode(&message, bytes, size, &problem) < 0)
+        peer_fail(front->clients, peer, message.id, &problem);
+    else
+        dispatch(front, peer, &message);
+}
+
+static void on_multipart(void *userdata, Peer peer)
+{
+    refuse(userdata, peer, 0, ERR_BAD_REQUEST, "a message is one frame; this one had several");
+}
+
+static void on_gone(void *userdata, Peer peer)
+{
+    const Front *front = userdata;
+
+    calls_client_gone(front->calls, peer);
+}
+
+static const ListenerEvents listener_events = {
+    .on_message = on_message,
+    .on_multipart = on_multipart,
+    .on_gone = on_gone,
+};
+
+void front_init(Front *front)
+{
+    list_init(&front->shutdown_waiters);
+    list_init(&front->deferred);
+}
+
+/* The largest records a client may leave unread. */
+#define UNREAD_RECORDS 4
+#define CLIENTS_MAX    1024
+
+int front_open(Front *front, Loop *loop, Problem *problem)
+{
+    static const ListenerLimits limits = {
+        .frame = LIMIT_CLIENT_FRAME,
+        .queue = UNREAD_RECORDS * LIMIT_GUEST_FRAME,
+        .peers = CLIENTS_MAX,
+    };
+    const char *path = front->paths->socket;
+    int r = listener_new(&front->clients, loop, path, &limits, &listener_events, front);
+
+    if (r == -EADDRINUSE)
+        return problem_set(
+            problem, ERR_UNAVAILABLE,
+            "another controller answers on %s; use that one, stop it, or give this one a socket "
+            "of its own with --socket",
+            path);
+    return r < 0 ? problem_set(problem, ERR_INTERNAL, "cannot listen on %s: %s", path, strerror(-r)) : 0;
+}

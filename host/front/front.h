@@ -1,0 +1,31 @@
+/* Front: the client-facing socket, and what requests are served with. A frame in becomes a Request for an op;
+ * nothing else enters here. */
+#pragma once
+
+#include "host/journal/adoption.h"
+#include "host/call/call.h"
+#include "host/pool/pool.h"
+#include "host/session/session.h"
+
+typedef struct Front {
+    const Options *options;
+    const Paths *paths;
+    Listener *clients;
+    Sandboxes *sandboxes;
+    Sessions *sessions;
+    Calls *calls;
+    Adopting *adopting;
+    const Pool *pool;
+    bool closing;          /* nothing is begun any more */
+    List shutdown_waiters; /* Requests */
+    List deferred;         /* Deferred: until all adoptions are settled; see defer.h */
+    /* Ends all sessions, or leaves them to the next controller. */
+    void (*shutdown)(void *userdata, bool keep);
+    void *userdata;
+} Front;
+
+/* Sets up the lists. The other members are their owner's. */
+void front_init(Front *front);
+
+/* Begins to serve clients. 0, or negative with the problem set. */
+int front_open(Front *front, Loop *loop, Problem *problem);

@@ -1,0 +1,100 @@
+#include "host/front/ops.h"
+
+#include <string.h>
+
+#include "host/session/epitaph.h"
+
+static const Op *const ops[] = {
+    &op_hello,       &op_open,     &op_run,  &op_interrupt, &op_reset,    &op_close,
+    &op_sessions,    &op_result,   &op_put,  &op_get,       &op_shutdown, &op_checkpoint,
+    &op_checkpoints, &op_rollback, &op_drop, &op_branch,    &op_commit,   &op_namespace,
+};
+
+const Op *op_find(MessageKind kind)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+        if (ops[i]->kind == kind)
+            return ops[i];
+    return NULL;
+}
+
+bool op_decode_as(Request *request, void *ret, const Schema *schema, const msgpack_object_map *body)
+{
+    Problem problem = PROBLEM_NULL;
+
+    if (schema_decode(ret, schema, body, &problem) == 0)
+        return true;
+    request_fail(request, &problem);
+    return false;
+}
+
+bool op_refuse_ended(Front *front, Request *request, Text name)
+{
+    const Epitaph *epitaph = epitaph_find(&front->sessions->epitaphs, name);
+    char words[EPITAPH_WORDS];
+
+    if (!epitaph)
+        return false;
+    epitaph_words(words, epitaph);
+    request_fail_text(
+        request, ERR_NO_SUCH_SESSION, "the session '%s' %s; its variables are gone: %s", epitaph->name, words,
+        strchr(epitaph->name, '/') ? "`branch` makes a new one of a session" : "open it again for a new one");
+    return true;
+}
+
+/* It has the name of the session that was meant, and is another. */
+static void refuse_other(Request *request, const Session *other, Text instance)
+{
+    const Epitaph *epitaph = epitaph_find(&other->all->epitaphs, text_of(other->name));
+    char words[EPITAPH_WORDS] = "was closed";
+
+    if (epitaph && text_equal(instance, epitaph->instance))
+        epitaph_words(words, epitaph);
+    request_fail_text(request, ERR_NO_SUCH_SESSION,
+                      "another session of that name has been opened since yours %s; its variables are not "
+                      "yours: open '%s' again to use it",
+                      words, other->name);
+}
+
+Session *op_session(Front *front, Request *request, Text name, Text instance)
+{
+    Session *session = sessions_find(front->sessions, name);
+
+    if (!session && !op_refuse_ended(front, request, name))
+        request_fail_text(request, ERR_NO_SUCH_SESSION, "no session named '%.*s' is open; open it first",
+                          (int)MIN(name.size, LIMIT_SESSION_PATH), name.data ? name.data : "");
+    if (session && instance.data && !text_equal(instance, session->instance)) {
+        refuse_other(request, session, instance);
+        return NULL;
+    }
+    return session;
+}
+
+Session *op_target(Front *front, Request *request, const msgpack_object_map *body)
+{
+    MsgTarget target;
+
+    if (!op_decode(request, &target, MsgTarget, body))
+        return NULL;
+    return op_session(front, request, target.session, target.instance);
+}
+
+Session *op_checkpoint_target(Front *front, Request *request, const msgpack_object_map *body,
+                              char ret_checkpoint[static LIMIT_SESSION_NAME + 1])
+{
+    MsgCheckpointTarget target;
+    Session *session;
+
+    if (!op_decode(request, &target, MsgCheckpointTarget, body))
+        return NULL;
+    session = op_session(front, request, target.session, target.instance);
+    if (session && !name_valid(target.checkpoint)) {
+        request_fail_text(request, ERR_NO_SUCH_CHECKPOINT, "the session keeps no checkpoint of such a name");
+        return NULL;
+    }
+    if (session) {
+        memcpy(ret_checkpoint, target.checkpoint.data, target.checkpoint.size);
+        ret_checkpoint[target.checkpoint.size] = '\0';
+    }
+    return session;
+}

@@ -1,0 +1,142 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "host/front/ops.h"
+#include "host/session/checkpoint_files.h"
+
+typedef struct CheckpointOrder {
+    Order order;
+    char name[LIMIT_SESSION_NAME + 1]; /* "": none */
+    bool files;
+    bool copied;
+    uint64_t bytes;
+} CheckpointOrder;
+
+/* The files come first: when they cannot be kept no checkpoint is taken. */
+static void copy_files(FilesJob *job)
+{
+    snapshot_take(job->store, job->files, job->budget, &job->bytes, &job->problem);
+}
+
+static void on_copied(Order *order, FilesJob *job)
+{
+    CheckpointOrder *checkpoint = container_of(order, CheckpointOrder, order);
+    Problem problem = job->problem;
+
+    checkpoint->copied = problem.code == ERR_NONE;
+    checkpoint->bytes = job->bytes;
+    files_job_free(job);
+    if (checkpoint->copied)
+        order_send(order);
+    else
+        order_fail(order, &problem);
+}
+
+static void start(Order *order)
+{
+    CheckpointOrder *checkpoint = container_of(order, CheckpointOrder, order);
+    Problem problem = PROBLEM_NULL;
+    FilesJob *job;
+
+    if (!checkpoint->files) {
+        order_send(order);
+        return;
+    }
+    job = files_job_new(order, true, &problem);
+    if (!job || files_job_begin(job, copy_files, on_copied, &problem) < 0)
+        order_fail(order, &problem);
+}
+
+static int keep_files(CheckpointOrder *checkpoint, const MsgGuestCheckpoint *said)
+{
+    const Sandbox *sandbox = checkpoint->order.turn.sandbox;
+    int store _cleanup_(closep) = snapshot_store(&sandbox->directory, false);
+    char id[LIMIT_SESSION_NAME + 1];
+    int r;
+
+    snprintf(id, sizeof(id), "%.*s", (int)said->id.size, said->id.data);
+    r = store < 0 ? store : snapshot_keep(store, id, checkpoint->name, checkpoint->bytes);
+    if (r == 0)
+        checkpoint->copied = false;
+    return r;
+}
+
+static void reply_to_client(Order *order, const MsgTakenOrder *said)
+{
+    Sandbox *sandbox = order->turn.sandbox;
+    char name[BRANCH_NAME_SIZE];
+    MsgTaken taken = {.dropped = said->dropped};
+
+    for (uint32_t i = 0; i < value_count(&said->dropped); i++)
+        checkpoint_files_drop(sandbox, value_text(&said->dropped, i));
+    taken.checkpoint = checkpoint_say(sandbox->trunk, &said->checkpoint, name);
+    order_answer(order, MsgTaken, &taken);
+}
+
+static int answer(Order *order, const msgpack_object_map *reply, Problem *problem)
+{
+    CheckpointOrder *checkpoint = container_of(order, CheckpointOrder, order);
+    MsgTakenOrder said;
+    int r = body_decode(&said, MsgTakenOrder, reply, problem);
+
+    if (r < 0)
+        return r;
+    if (checkpoint->copied && (r = keep_files(checkpoint, &said.checkpoint)) < 0) {
+        Text id = said.checkpoint.id;
+
+        problem_set(problem, ERR_INTERNAL,
+                    "the checkpoint %.*s is taken, but the files could not be kept with it: %s", (int)id.size,
+                    id.data, strerror(-r));
+        order_fail(order, problem);
+        return 0;
+    }
+    reply_to_client(order, &said);
+    return 0;
+}
+
+static void over(Order *order, const Problem *problem)
+{
+    CheckpointOrder *checkpoint = container_of(order, CheckpointOrder, order);
+    const Sandbox *sandbox = order->turn.sandbox;
+    int store _cleanup_(closep) = checkpoint->copied ? snapshot_store(&sandbox->directory, false) : -1;
+
+    if (store >= 0)
+        snapshot_give_up(store, sandbox->all->worker);
+}
+
+static const OrderOps checkpoint_ops = {
+    .kind = MSG_CHECKPOINT, .start = start, .answer = answer, .over = over};
+
+static void queue(Session *session, Request *request, const MsgTake *asked)
+{
+    CheckpointOrder *checkpoint = order_new(sizeof(*checkpoint), &checkpoint_ops, session, request);
+
+    if (!checkpoint)
+        return;
+    checkpoint->files = asked->files;
+    memcpy(checkpoint->name, asked->name.data ? asked->name.data : "", asked->name.size);
+    order_say(&checkpoint->order, MsgTakeOrder,
+              (&(MsgTakeOrder){.branch = session->branch, .name = asked->name}));
+    session_order(session, &checkpoint->order);
+}
+
+static void handle(Front *front, Request *request, const msgpack_object_map *body)
+{
+    MsgTake asked;
+    Session *session;
+
+    if (!op_decode(request, &asked, MsgTake, body))
+        return;
+    session = op_session(front, request, asked.session, asked.instance);
+    if (!session)
+        return;
+    if (asked.name.data && !name_valid(asked.name))
+        request_fail_text(
+            request, ERR_BAD_REQUEST,
+            "a checkpoint's name has 1 to %u of A-Z a-z 0-9 . _ - and begins with a letter or digit",
+            LIMIT_SESSION_NAME);
+    else
+        queue(session, request, &asked);
+}
+
+const Op op_checkpoint = {.kind = MSG_CHECKPOINT, .handle = handle};

@@ -1,0 +1,38 @@
+#include "host/front/ops.h"
+
+static const char *const features[] = {
+#define FEATURE(name, meaning) name,
+#include "proto/features.def"
+#undef FEATURE
+};
+
+static void handle(Front *front, Request *request, const msgpack_object_map *body)
+{
+    const Sandboxes *sandboxes = front->sandboxes;
+    const TextList known = {features, ARRAY_SIZE(features)};
+    MsgHelloReply reply;
+    MsgHello hello;
+
+    if (!op_decode(request, &hello, MsgHello, body))
+        return;
+    if (hello.protocol != PROTOCOL_VERSION) {
+        request_fail_text(request, ERR_PROTOCOL_MISMATCH,
+                          "this controller speaks protocol %d, the client %llu; upgrade the older one",
+                          PROTOCOL_VERSION, (unsigned long long)hello.protocol);
+        return;
+    }
+    reply = (MsgHelloReply){
+        .protocol = PROTOCOL_VERSION,
+        .peer = text_of("limpetd/" LIMPET_VERSION),
+        .pid = (uint64_t)getpid(),
+        .engine = text_of(sandboxes_engine(sandboxes)),
+        .image = text_of(sandboxes_image(sandboxes)),
+        .features = value_texts(&known),
+    };
+    if (!sandboxes_isolate(sandboxes))
+        reply.warning =
+            text_of("the engine 'local' does not isolate: code runs as this user, on this machine");
+    request_answer(request, MsgHelloReply, &reply);
+}
+
+const Op op_hello = {.kind = MSG_HELLO, .handle = handle};

@@ -1,0 +1,136 @@
+#include "host/link/envelope.h"
+#include "host/front/ops.h"
+
+/* Attaches when nothing that was asked for differs; otherwise says what does. */
+static void attach(Session *session, Request *request, const MsgOptions *given)
+{
+    const char *names[SESSION_OPTION_COUNT];
+    size_t n = session_options_differ(&session->sandbox->options, given, names);
+    Problem problem = PROBLEM_NULL;
+    char list[128] = "";
+
+    if (n == 0) {
+        session_wait_open(session, request);
+        return;
+    }
+    for (size_t i = 0, at = 0; i < n; i++)
+        at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%s", i ? ", " : "", names[i]);
+    problem_set(&problem, ERR_OPTIONS_DIFFER,
+                "the session '%s' is open with other options: %s; attach without them, or close it first",
+                session->name, list);
+    request_fail_options(request, &problem, names, n);
+}
+
+static void open_new(Front *front, Request *request, const char *name, const MsgOptions *given)
+{
+    SessionOptions options = {0};
+    Problem problem = PROBLEM_NULL;
+    Session *session;
+
+    if (session_options_settle(&options, given, front->options, &problem) < 0 ||
+        session_start(&session, front->sessions, name, NULL, &options, &problem) < 0) {
+        session_options_deinit(&options);
+        request_fail(request, &problem);
+        return;
+    }
+    session_wait_open(session, request);
+}
+
+static void handle(Front *front, Request *request, const msgpack_object_map *body);
+
+/* An open whose name is held by a session that is closing: asked again when that is gone. */
+typedef struct Again {
+    SessionWaiter waiter;
+    Front *front;
+    Request *request;
+    Buf message;
+} Again;
+
+static void on_gone(SessionWaiter *waiter)
+{
+    Again *again = container_of(waiter, Again, waiter);
+    Message message _cleanup_(message_deinit) = MESSAGE_NULL;
+    Problem problem = PROBLEM_NULL;
+
+    if (again->front->closing)
+        problem_set(&problem, ERR_UNAVAILABLE, "the controller is shutting down");
+    else
+        message_decode(&message, buf_head(&again->message), again->message.size, &problem);
+    if (problem.code == ERR_NONE)
+        handle(again->front, again->request, &message.body);
+    else
+        request_fail(again->request, &problem);
+    buf_deinit(&again->message);
+    free(again);
+}
+
+static void open_later(Front *front, Request *request, const msgpack_object_map *body, Session *closing)
+{
+    Again *again = calloc(1, sizeof(*again));
+
+    if (!again) {
+        request_fail_text(request, ERR_INTERNAL, "out of memory");
+        return;
+    }
+    *again = (Again){.waiter.on_gone = on_gone, .front = front, .request = request};
+    /* A message that is not whole is refused when it is read. */
+    envelope_wrap(&again->message, MSG_OPEN, 0, body);
+    session_wait_gone(closing, &again->waiter);
+}
+
+/* Branches are made by `branch` alone, and attached to here. */
+static void open_branch(Front *front, Request *request, Text path, const MsgOptions *given)
+{
+    Session *session = sessions_find(front->sessions, path);
+
+    if (session)
+        attach(session, request, given);
+    else if (!op_refuse_ended(front, request, path))
+        request_fail_text(request, ERR_NO_SUCH_SESSION,
+                          "no branch '%.*s' is open; `branch` makes one of a session", (int)path.size,
+                          path.data);
+}
+
+static void open_session(Front *front, Request *request, Text name, const MsgOptions *given,
+                         const msgpack_object_map *body)
+{
+    Session *session = sessions_holder(front->sessions, name);
+    char terminated[LIMIT_SESSION_NAME + 1];
+
+    snprintf(terminated, sizeof(terminated), "%.*s", (int)name.size, name.data);
+    if (!session)
+        open_new(front, request, terminated, given);
+    else if (session->state == SESSION_CLOSING)
+        open_later(front, request, body, session);
+    else
+        attach(session, request, given);
+}
+
+static void attach_only(Front *front, Request *request, Text name, const MsgOptions *given)
+{
+    Session *session = op_session(front, request, name, (Text){0});
+
+    if (session)
+        attach(session, request, given);
+}
+
+static void handle(Front *front, Request *request, const msgpack_object_map *body)
+{
+    MsgOpen open;
+
+    if (!op_decode(request, &open, MsgOpen, body))
+        return;
+    if (open.attach)
+        attach_only(front, request, open.session, &open.options);
+    else if (name_valid(open.session))
+        open_session(front, request, open.session, &open.options, body);
+    else if (session_path_valid(open.session))
+        open_branch(front, request, open.session, &open.options);
+    else
+        request_fail_text(
+            request, ERR_BAD_REQUEST,
+            "a session's name has 1 to %u of A-Z a-z 0-9 . _ - and begins with a letter or digit",
+            LIMIT_SESSION_NAME);
+}
+
+const Op op_open = {.kind = MSG_OPEN, .handle = handle};

@@ -1,0 +1,112 @@
+#include <math.h>
+#include <string.h>
+
+#include "host/front/ops.h"
+
+typedef struct Run {
+    MsgRun said;
+    AskMode ask_mode;
+} Run;
+
+/* Copies a valid run_id. */
+static bool take_run_id(char *ret, Text text)
+{
+    if (text.size != LIMIT_RUN_ID)
+        return false;
+    memcpy(ret, text.data, LIMIT_RUN_ID);
+    ret[LIMIT_RUN_ID] = '\0';
+    return strspn(ret, "0123456789abcdef") == LIMIT_RUN_ID;
+}
+
+/* The same run_id again: join the call or get its record. */
+static void join(Call *call, Request *request, const Run *run)
+{
+    if (call_is_same(call, run->said.code))
+        call_join(call, request, run->said.stream, run->ask_mode);
+    else
+        request_fail_text(request, ERR_BAD_REQUEST,
+                          "run_id %s was used for other code; choose a new one for each call", call->run_id);
+}
+
+static void queue(const Front *front, Session *session, Request *request, const Run *run, const char *run_id)
+{
+    double timeout = isnan(run->said.timeout) ? session->sandbox->options.timeout : run->said.timeout;
+    Problem problem = PROBLEM_NULL;
+    Call *call = call_new(front->calls, session, run_id, run->said.code, timeout);
+
+    if (!call) {
+        request_fail_text(request, ERR_INTERNAL, "out of memory");
+        return;
+    }
+    call->rolls_back = text_equal(run->said.on_error, "rollback");
+    call_join(call, request, run->said.stream, run->ask_mode);
+    if (call_queue(call, &problem) < 0)
+        call_fail(call, &problem);
+}
+
+/* A clean container for this call alone. Its name cannot be one of a user's. */
+static Session *start_ephemeral(Front *front, const Run *run, const char *run_id, Problem *problem)
+{
+    MsgOptions given = run->said.options;
+    SessionOptions options = {0};
+    Session *session = NULL;
+    char name[LIMIT_SESSION_NAME + 1];
+
+    snprintf(name, sizeof(name), "~%s", run_id);
+    if (!run->said.has_options)
+        body_clear(&given, MsgOptions);
+    if (!given.checkpoint.data)
+        given.checkpoint = (Text){"off", 3}; /* there is no later call that would go on from one */
+    if (session_options_settle(&options, &given, front->options, problem) == 0)
+        session_start(&session, front->sessions, name, run_id, &options, problem);
+    session_options_deinit(&options);
+    return session;
+}
+
+static int check(Run *run, char *ret_run_id, Problem *problem)
+{
+    if (!take_run_id(ret_run_id, run->said.run_id))
+        return problem_set(problem, ERR_BAD_REQUEST, "run_id must be %u lower-case hexadecimal digits",
+                           LIMIT_RUN_ID);
+    if (!isnan(run->said.timeout) && !(run->said.timeout > 0 && run->said.timeout <= TIMEOUT_MAXIMUM))
+        return problem_set(problem, ERR_BAD_REQUEST, "timeout must be more than 0 and at most %.0f seconds",
+                           TIMEOUT_MAXIMUM);
+    run->ask_mode = asks_parse(run->said.asks);
+    if (run->said.session.data && run->said.has_options)
+        return problem_set(
+            problem, ERR_BAD_REQUEST,
+            "options belong to a call in a container of its own; a session has those it was opened with");
+    return 0;
+}
+
+static void handle(Front *front, Request *request, const msgpack_object_map *body)
+{
+    Run run;
+    Problem problem = PROBLEM_NULL;
+    char run_id[LIMIT_RUN_ID + 1];
+    Session *session;
+    Call *call;
+
+    if (!op_decode(request, &run.said, MsgRun, body))
+        return;
+    if (check(&run, run_id, &problem) < 0) {
+        request_fail(request, &problem);
+        return;
+    }
+    call = call_find(front->calls, run_id);
+    if (call) {
+        join(call, request, &run);
+        return;
+    }
+    if (run.said.session.data) {
+        session = op_session(front, request, run.said.session, run.said.instance);
+    } else {
+        session = start_ephemeral(front, &run, run_id, &problem);
+        if (!session)
+            request_fail(request, &problem);
+    }
+    if (session)
+        queue(front, session, request, &run, run_id);
+}
+
+const Op op_run = {.kind = MSG_RUN, .handle = handle};

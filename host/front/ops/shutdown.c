@@ -1,0 +1,13 @@
+#include "host/front/ops.h"
+
+static void handle(Front *front, Request *request, const msgpack_object_map *body)
+{
+    MsgShutdown shutdown;
+
+    if (!op_decode(request, &shutdown, MsgShutdown, body))
+        return;
+    list_append(&front->shutdown_waiters, &request->link);
+    front->shutdown(front->userdata, shutdown.keep);
+}
+
+const Op op_shutdown = {.kind = MSG_SHUTDOWN, .handle = handle};

@@ -1,0 +1,282 @@
+#include "host/journal/adopt.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "host/journal/diary.h"
+#include "host/journal/journal.h"
+#include "host/journal/entry.h"
+#include "proto/base/log.h"
+
+/* ---- from the journal ---- */
+
+#define ENGINE_NAME_SIZE 16
+
+typedef struct Replay {
+    Adopting *all;
+    Sandbox *sandbox; /* NULL until its session is known */
+    uint64_t size;    /* of what makes sense */
+    bool ready, closing;
+    Problem problem; /* why it cannot go on */
+} Replay;
+
+static void copy_text(char *ret, size_t size, Text text)
+{
+    snprintf(ret, size, "%.*s", (int)text.size, text.data);
+}
+
+/* The names are those that a controller gives, and nobody has them. */
+static bool is_sound(const Adopting *all, const JournalSession *session)
+{
+    const Sandboxes *sandboxes = all->sandboxes;
+    char container[64];
+
+    snprintf(container, sizeof(container), "limpet-%s-%.*s", sandboxes->paths->owner,
+             (int)session->instance.size, session->instance.data);
+    if (!text_equal(session->engine, sandboxes_engine(sandboxes))) {
+        log_error("session of another engine", "session=%.*s engine=%.*s consequence=%s",
+                  (int)session->name.size, session->name.data, (int)session->engine.size,
+                  session->engine.data, "it is lost, and its container ends by itself");
+        return false;
+    }
+    return text_equal(session->container, container) && !sessions_holder(all->sessions, session->name) &&
+           (session->name.data[0] == *PRIVATE_MARK || (!session->ephemeral && name_valid(session->name)));
+}
+
+static Sandbox *new_sandbox(Adopting *all, const JournalSession *entry, SessionOptions *options)
+{
+    char name[LIMIT_SESSION_PATH + 1], instance[INSTANCE_SIZE];
+    Sandbox *sandbox = NULL;
+    Session *trunk;
+
+    copy_text(name, sizeof(name), entry->name);
+    copy_text(instance, sizeof(instance), entry->instance);
+    trunk = session_new(all->sessions, name);
+    if (trunk && sessions_add(trunk) == 0)
+        sandbox = adoption_begin(all, trunk, instance, entry->ephemeral, entry->created, options);
+    if (sandbox)
+        trunk->announced = true;
+    else
+        session_free(trunk);
+    return sandbox;
+}
+
+/* Whatever of it is gone: there is still the container to be removed. */
+static int attach(Sandbox *sandbox, const JournalSession *entry, Problem *problem)
+{
+    char id[NAME_MAX + 1], link[NAME_MAX + 1];
+
+    copy_text(id, sizeof(id), entry->directory);
+    copy_text(link, sizeof(link), entry->link);
+    return sandbox_restore_places(sandbox, id, link, (const uint8_t *)entry->secret.data, problem);
+}
+
+static int replay_session(Replay *replay, const JournalEntry *entry)
+{
+    SessionOptions options _cleanup_(session_options_deinit) = {0};
+
+    if (replay->sandbox || !is_sound(replay->all, &entry->session) ||
+        session_options_read(&options, entry->session.options.map, &replay->problem) < 0)
+        return -EBADMSG;
+    replay->sandbox = new_sandbox(replay->all, &entry->session, &options);
+    if (!replay->sandbox)
+        return -ENOMEM;
+    attach(replay->sandbox, &entry->session, &replay->problem);
+    return 0;
+}
+
+static int replay_ready(Replay *replay, const JournalEntry *entry)
+{
+    replay->ready = true;
+    return 0;
+}
+
+static int replay_closing(Replay *replay, const JournalEntry *entry)
+{
+    replay->closing = true;
+    return 0;
+}
+
+static int replay_branch(Replay *replay, const JournalEntry *entry)
+{
+    const JournalBranch *said = &entry->branch;
+    Session *trunk = replay->sandbox->trunk, *branch;
+    char name[LIMIT_SESSION_PATH + 1];
+
+    if (sessions_holder(replay->all->sessions, said->name) || session_find_branch(trunk, said->branch))
+        return -EBADMSG;
+    copy_text(name, sizeof(name), said->name);
+    branch = session_restore_branch(trunk, said->branch, name);
+    if (!branch)
+        return -ENOMEM;
+    copy_text(branch->instance, sizeof(branch->instance), said->instance);
+    branch->created = said->created;
+    branch->announced = true;
+    return 0;
+}
+
+/* Its records have a file of their own since. */
+static int replay_branch_closed(Replay *replay, const JournalEntry *entry)
+{
+    Session *branch = session_find_branch(replay->sandbox->trunk, entry->branch.branch);
+
+    if (branch && branch->branch != 0) {
+        calls_orphan(replay->all->calls, &branch->stored);
+        session_forget_branch(branch);
+    }
+    return 0;
+}
+
+static int replay_call(Replay *replay, const JournalEntry *entry)
+{
+    const JournalCall *said = &entry->call;
+    Session *session = session_find_branch(replay->sandbox->trunk, said->branch);
+    Buf record _cleanup_(buf_deinit) = BUF_NULL;
+    char run_id[LIMIT_RUN_ID + 1];
+    Call *call;
+
+    replay->sandbox->oom_kills = said->oom_kills;
+    copy_text(run_id, sizeof(run_id), said->run_id);
+    if (!session || call_find(replay->all->calls, run_id))
+        return 0;
+    if (buf_append(&record, said->record.data, said->record.size) < 0 ||
+        !(call = call_adopt(replay->all->calls, session, run_id, said->code_hash)))
+        return -ENOMEM;
+    call_end(call, &record);
+    return 0;
+}
+
+static int replay_files(Replay *replay, const JournalEntry *entry)
+{
+    if (replay->sandbox->artifacts)
+        artifacts_read_baseline(replay->sandbox->artifacts, entry->files);
+    return 0;
+}
+
+static int replay_entry(void *userdata, const void *bytes, size_t size)
+{
+    static int (*const replays[ENTRY_KINDS])(Replay *, const JournalEntry *) = {
+        [ENTRY_SESSION] = replay_session, [ENTRY_READY] = replay_ready,
+        [ENTRY_BRANCH] = replay_branch,   [ENTRY_BRANCH_CLOSED] = replay_branch_closed,
+        [ENTRY_CALL] = replay_call,       [ENTRY_FILES] = replay_files,
+        [ENTRY_CLOSING] = replay_closing,
+    };
+    Replay *replay = userdata;
+    Problem problem = PROBLEM_NULL;
+    JournalEntry entry;
+    int r = journal_entry_decode(&entry, bytes, size, &problem);
+
+    if (r < 0)
+        return r;
+    r = replays[entry.kind] && (replay->sandbox || entry.kind == ENTRY_SESSION)
+            ? replays[entry.kind](replay, &entry)
+            : -EBADMSG;
+    journal_entry_deinit(&entry);
+    return r;
+}
+
+/* ---- at start ---- */
+
+static void hide(const Session *trunk)
+{
+    Session *session;
+
+    list_foreach (session, &trunk->family, Session, in_family)
+        session->hidden = true;
+}
+
+static void begin(Replay *replay)
+{
+    Sandbox *sandbox = replay->sandbox;
+    bool open = replay->ready && !replay->closing;
+    Problem problem = PROBLEM_NULL;
+
+    if (!open)
+        hide(sandbox->trunk);
+    if (sandbox->directory.id)
+        diary_go_on(sandbox, replay->size);
+    if (!sandbox->guest || !sandbox->directory.id)
+        adoption_abandon(sandbox, &replay->problem);
+    else if (sandbox_restore_container(sandbox, &problem) < 0)
+        adoption_abandon(sandbox, &problem);
+    else if (replay->problem.code != ERR_NONE)
+        sandbox_close(sandbox, replay->problem.text);
+    else if (!open)
+        sandbox_close(sandbox, "its controller ended before it was open, or while it was being closed");
+    else
+        log_info("adopting session", "session=%s container=%s", sandbox->name, sandbox->container_name);
+}
+
+/* Whether its container was there. */
+static bool adopt_one(Adopting *all, const char *id)
+{
+    Replay replay = {.all = all};
+    char path[PATH_MAX];
+    struct stat st;
+
+    diary_path(path, sizeof(path), all->sandboxes->paths, id);
+    if (access(path, F_OK) < 0)
+        return true;
+    journal_read(path, replay_entry, &replay, &replay.size);
+    if (stat(path, &st) == 0 && (uint64_t)st.st_size > replay.size)
+        log_warn("journal cut off", "path=%s bytes=%llu of=%lld", path, (unsigned long long)replay.size,
+                 (long long)st.st_size);
+    if (replay.sandbox)
+        begin(&replay);
+    else
+        log_error("journal of no use", "path=%s consequence=%s", path,
+                  "what is left of its session is removed");
+    return replay.ready;
+}
+
+static int take_engine(void *userdata, const void *bytes, size_t size)
+{
+    Problem problem = PROBLEM_NULL;
+    JournalEntry entry;
+
+    if (journal_entry_decode(&entry, bytes, size, &problem) == 0) {
+        if (entry.kind == ENTRY_SESSION)
+            copy_text(userdata, ENGINE_NAME_SIZE, entry.session.engine);
+        journal_entry_deinit(&entry);
+    }
+    return -ECANCELED; /* the first entry is enough */
+}
+
+const EngineOps *adopt_engine(const Paths *paths)
+{
+    char name[ENGINE_NAME_SIZE] = "", path[PATH_MAX];
+    struct dirent *entry;
+    uint64_t size;
+    DIR *sessions;
+
+    snprintf(path, sizeof(path), "%s/sessions", paths->state_dir);
+    sessions = opendir(path);
+    while (!*name && sessions && (entry = readdir(sessions))) {
+        diary_path(path, sizeof(path), paths, entry->d_name);
+        journal_read(path, take_engine, name, &size);
+    }
+    if (sessions)
+        closedir(sessions);
+    return *name ? engine_find(name) : NULL;
+}
+
+bool adopt_all(Adopting *all)
+{
+    char path[PATH_MAX];
+    struct dirent *entry;
+    bool complete = true;
+    DIR *sessions;
+
+    snprintf(path, sizeof(path), "%s/sessions", all->sandboxes->paths->state_dir);
+    sessions = opendir(path);
+    while (sessions && (entry = readdir(sessions)))
+        if (entry->d_name[0] != '.')
+            complete &= adopt_one(all, entry->d_name);
+    if (sessions)
+        closedir(sessions);
+    return !complete;
+}

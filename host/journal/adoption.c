@@ -1,0 +1,229 @@
+#include "host/journal/adoption.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "host/session/checkpoint_files.h"
+#include "host/call/record.h"
+#include "proto/base/log.h"
+
+static const SandboxOwner adoption_owner;
+
+Sandbox *adoption_begin(Adopting *all, Session *trunk, const char *instance, bool ephemeral, double created,
+                        SessionOptions *options)
+{
+    Adoption *adoption = calloc(1, sizeof(*adoption));
+    Sandbox *sandbox = NULL;
+
+    if (adoption)
+        sandbox = sandbox_restore(all->sandboxes, trunk->name, instance, ephemeral, created, options,
+                                  &adoption_owner, adoption);
+    if (!sandbox) {
+        free(adoption);
+        return NULL;
+    }
+    adoption->all = all;
+    list_init(&adoption->waiting);
+    all->count++;
+    session_move_in(trunk, sandbox);
+    return sandbox;
+}
+
+Adoption *adoption_of(const Session *session)
+{
+    const Sandbox *sandbox = session->sandbox;
+
+    return sandbox && sandbox->owner == &adoption_owner ? sandbox->userdata : NULL;
+}
+
+/* Those who waited go on. */
+static void settle(Adoption *adoption)
+{
+    Adopting *all = adoption->all;
+
+    all->count--;
+    all->events->settled(all->userdata, &adoption->waiting, adoption->lost);
+    free(adoption);
+    if (all->count == 0)
+        all->events->all_settled(all->userdata);
+}
+
+/* ---- what its supervisor says ---- */
+
+/* A call that the supervisor speaks of becomes the one that runs. NULL when out of memory. */
+static Call *run_call(Sandbox *sandbox, Session *session, const char *run_id, uint64_t code_hash,
+                      uint64_t number)
+{
+    const Adoption *adoption = sandbox->userdata;
+    Call *call = call_adopt(adoption->all->calls, session, run_id, code_hash);
+
+    if (call)
+        call_resume(call, number);
+    return call;
+}
+
+/* False when no honest supervisor says so. */
+static bool take_running(Sandbox *sandbox, const GuestRunning *running)
+{
+    const Adoption *adoption = sandbox->userdata;
+    Session *session = session_find_branch(sandbox->trunk, running->branch);
+
+    if (running->id == 0 || (sandbox->running && sandbox->running->number == running->id))
+        return true;
+    if (!session || sandbox->running || call_find(adoption->all->calls, running->run_id))
+        return false;
+    return run_call(sandbox, session, running->run_id, running->code_hash, running->id);
+}
+
+static int inquire(Sandbox *sandbox)
+{
+    Adoption *adoption = sandbox->userdata;
+
+    adoption->inquiry = sandboxes_next_number(sandbox->all);
+    return sandbox_send(sandbox, MSG_CHECKPOINTS, adoption->inquiry);
+}
+
+static void on_hello(Sandbox *sandbox, const GuestHello *hello)
+{
+    session_match(sandbox->trunk, hello);
+    if (sandbox_is_ending(sandbox))
+        return;
+    if (!take_running(sandbox, &hello->running))
+        sandbox_close(sandbox, "its supervisor says that it runs what it cannot run");
+    else if (hello->running.id != 0) /* it has nothing older to say */
+        sandbox_supervisor_ready(sandbox);
+    else if (inquire(sandbox) < 0)
+        sandbox_close(sandbox, "its supervisor cannot be reached");
+}
+
+/* The call that ended while no controller listened; NULL when there is none of that name to end. */
+static Call *find_ended(Sandbox *sandbox, const MsgExecuted *executed, uint64_t number)
+{
+    const Adoption *adoption = sandbox->userdata;
+    Session *session = session_find_branch(sandbox->trunk, executed->branch);
+    char run_id[LIMIT_RUN_ID + 1];
+
+    if (!session || sandbox->running || !run_id_valid(executed->run_id))
+        return NULL;
+    snprintf(run_id, sizeof(run_id), "%.*s", (int)executed->run_id.size, executed->run_id.data);
+    if (call_find(adoption->all->calls, run_id))
+        return NULL;
+    return run_call(sandbox, session, run_id, executed->code_hash, number);
+}
+
+/* It runs now, and its end is to be handled. */
+static int on_executed(Sandbox *sandbox, const Message *message, Problem *problem)
+{
+    MsgExecuted executed;
+    Call *call;
+    int r = record_decode(&executed, &message->body, problem);
+
+    if (r < 0)
+        return r;
+    call = find_ended(sandbox, &executed, message->id);
+    return call ? call->turn.ops->message(&call->turn, message, problem) : 0;
+}
+
+/* With an error instead of checkpoints nothing is known of their files. */
+static void on_answer(Sandbox *sandbox, const Message *message)
+{
+    const Adoption *adoption = sandbox->userdata;
+    Problem problem = PROBLEM_NULL;
+    MsgGuestCheckpoints answer;
+
+    if (adoption->inquiry == 0 || adoption->inquiry != message->id)
+        return;
+    if (message->kind == MSG_REPLY &&
+        body_decode(&answer, MsgGuestCheckpoints, &message->body, &problem) == 0)
+        checkpoint_files_prune(sandbox, &answer.checkpoints);
+    sandbox_supervisor_ready(sandbox);
+}
+
+static int on_message(Sandbox *sandbox, const Message *message, Problem *problem)
+{
+    if (message->kind == MSG_EXECUTED)
+        return on_executed(sandbox, message, problem);
+    if (message->kind == MSG_REPLY || message->kind == MSG_ERROR)
+        on_answer(sandbox, message);
+    return 0;
+}
+
+/* ---- the end of it ---- */
+
+static void lose(Sandbox *sandbox, const char *reason)
+{
+    Adoption *adoption = sandbox->userdata;
+
+    if (sandbox->trunk->hidden)
+        return;
+    log_warn("adopted session lost", "session=%s reason=%s", sandbox->name, reason);
+    snprintf(adoption->lost, sizeof(adoption->lost), "%s", reason);
+}
+
+/* A container for one call that runs none has either had it or will not get it. */
+static void on_ready(Sandbox *sandbox)
+{
+    Adoption *adoption = sandbox->userdata;
+    Session *trunk = sandbox->trunk;
+
+    session_all_ready(trunk);
+    if (sandbox->ephemeral && !sandbox->running) {
+        trunk->hidden = true;
+        sandbox_close(sandbox, "its call has ended");
+        return;
+    }
+    if (sandbox->running && sandbox->running->state == TURN_SENT)
+        sandbox_watch(sandbox, TIMEOUT_MAXIMUM);
+    log_info("session adopted", "session=%s calls=%llu", trunk->name,
+             (unsigned long long)trunk->execution_count);
+    sandbox->owner = &session_owner;
+    sandbox->userdata = NULL;
+    settle(adoption);
+}
+
+static void on_failed(Sandbox *sandbox, const Problem *problem)
+{
+    session_owner.failed(sandbox, problem);
+}
+
+static void on_rested(Sandbox *sandbox, Session *session)
+{
+    session_owner.rested(sandbox, session);
+}
+
+static void on_closing(Sandbox *sandbox, const char *reason)
+{
+    lose(sandbox, reason);
+    session_owner.closing(sandbox, reason);
+}
+
+static void on_gone(Sandbox *sandbox)
+{
+    Adoption *adoption = sandbox->userdata;
+
+    session_owner.gone(sandbox);
+    settle(adoption);
+}
+
+static const SandboxOwner adoption_owner = {
+    .hello = on_hello,
+    .message = on_message,
+    .ready = on_ready,
+    .failed = on_failed,
+    .rested = on_rested,
+    .closing = on_closing,
+    .gone = on_gone,
+};
+
+void adoption_abandon(Sandbox *sandbox, const Problem *problem)
+{
+    Session *session;
+
+    log_error("session not adopted", "session=%s reason=%s", sandbox->name, problem->text);
+    list_foreach (session, &sandbox->trunk->family, Session, in_family) {
+        session->hidden = false;
+        epitaph_note(session, problem->text);
+    }
+    lose(sandbox, problem->text);
+    sandbox_abandon(sandbox);
+}

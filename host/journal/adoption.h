@@ -1,0 +1,48 @@
+/* Adoption: one sandbox of an earlier controller that is being taken over. It owns the Sandbox until that is
+ * READY:
+ *
+ *   1. what its journal says is in the tables at once, before the first client is served (adopt.h);
+ *   2. its supervisor connects again and says how it stands: a call that runs becomes one that can be joined;
+ *   3. what it said before that is still on its way, the end of a call above all, comes before the answer to
+ *      one question more; then the session is READY and goes on.
+ *
+ * What is lost on the way, or was not open yet, or was being closed, is closed. Requests about a session that
+ * is being adopted wait until it is known what became of it. */
+#pragma once
+
+#include "host/call/call.h"
+#include "host/session/session.h"
+
+/* What is told of adoptions to whoever keeps requests waiting. */
+typedef struct AdoptingEvents {
+    /* It is known what became of one. When it was lost, `reason` (not "") says why. */
+    void (*settled)(void *userdata, List *waiting, const char *reason);
+    void (*all_settled)(void *userdata);
+} AdoptingEvents;
+
+/* Every adoption there is. */
+typedef struct Adopting {
+    Sandboxes *sandboxes;
+    Sessions *sessions;
+    Calls *calls;
+    size_t count;
+    const AdoptingEvents *events;
+    void *userdata;
+} Adopting;
+
+typedef struct Adoption {
+    Adopting *all;
+    uint64_t inquiry; /* number of the question whose answer comes last */
+    char lost[256];   /* why an open one ended; "" */
+    List waiting;     /* those who wait to know what became of it. Nothing here looks into them */
+} Adoption;
+
+/* As a journal names it; `trunk` is in no sandbox yet. NULL, and the trunk as it was, when out of memory. */
+Sandbox *adoption_begin(Adopting *all, Session *trunk, const char *instance, bool ephemeral, double created,
+                        SessionOptions *options);
+
+/* The engine knows nothing of it, and nothing is to be waited for: what is left of it is swept away. */
+void adoption_abandon(Sandbox *sandbox, const Problem *problem);
+
+/* The adoption of a session, NULL when it is not being adopted. */
+Adoption *adoption_of(const Session *session);

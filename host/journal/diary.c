@@ -1,0 +1,273 @@
+#include "host/journal/diary.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+
+#include "host/journal/journal.h"
+#include "host/journal/entry.h"
+#include "host/session/session.h"
+
+struct Diary {
+    Journal journal;
+};
+
+static int write_session(Buf *batch, const Sandbox *sandbox)
+{
+    Buf options _cleanup_(buf_deinit) = BUF_NULL;
+    JournalSession session = {
+        .name = text_of(sandbox->name),
+        .instance = text_of(sandbox->instance),
+        .directory = text_of(sandbox->directory.id),
+        .ephemeral = sandbox->ephemeral,
+        .engine = text_of(sandboxes_engine(sandbox->all)),
+        .container = text_of(sandbox->container_name),
+        .link = text_of(guest_name(sandbox->guest)),
+        .secret = {(const char *)sandbox->guest->secret, GUEST_SECRET_SIZE},
+        .created = sandbox->created,
+        .options = value_encoded(&options),
+    };
+    const MsgOptions said = session_options_say(&sandbox->options);
+    int r = body_encode(&options, MsgOptions, &said);
+
+    return r < 0 ? r : journal_write_session(batch, &session);
+}
+
+static int write_branch(Buf *batch, const Session *branch)
+{
+    return journal_write_branch(batch, &(JournalBranch){.branch = branch->branch,
+                                                        .name = text_of(branch->name),
+                                                        .instance = text_of(branch->instance),
+                                                        .created = branch->created});
+}
+
+/* Clients were told of it: now, or by an earlier controller. */
+static bool is_open(const Sandbox *sandbox)
+{
+    return sandbox->state == SANDBOX_READY || (sandbox->state == SANDBOX_ADOPTING && !sandbox->trunk->hidden);
+}
+
+/* Clients were told of it, and it does not end. */
+static bool is_branch(const Session *session)
+{
+    return session->branch != 0 &&
+           (session->state == SESSION_READY ||
+            (session->state == SESSION_STARTING && session->sandbox->state == SANDBOX_ADOPTING));
+}
+
+static int write_branches(Buf *batch, const Session *trunk)
+{
+    Session *session;
+    int r = 0;
+
+    list_foreach (session, &trunk->family, Session, in_family)
+        if (r == 0 && is_branch(session))
+            r = write_branch(batch, session);
+    return r;
+}
+
+static int write_life(Buf *batch, const Sandbox *sandbox)
+{
+    int r = write_session(batch, sandbox);
+
+    if (r == 0 && is_open(sandbox))
+        r = journal_write_plain(batch, ENTRY_READY);
+    if (r == 0 && sandbox->trunk)
+        r = write_branches(batch, sandbox->trunk);
+    if (r == 0 && sandbox->state == SANDBOX_CLOSING)
+        r = journal_write_plain(batch, ENTRY_CLOSING);
+    return r;
+}
+
+int diary_add_call(Buf *batch, const Call *call)
+{
+    const Session *session = call->turn.session;
+    JournalCall entry = {
+        .run_id = text_of(call->run_id),
+        .code_hash = call->code_hash,
+        .branch = session->branch,
+        .record = {(const char *)buf_head(&call->record), call->record.size},
+        .oom_kills = session->sandbox->oom_kills,
+    };
+
+    return journal_write_call(batch, &entry);
+}
+
+static int put_files(void *userdata, const Buf *files)
+{
+    Buf batch _cleanup_(buf_deinit) = BUF_NULL;
+    int r = journal_batch(&batch);
+
+    if (r == 0)
+        r = journal_write_files(&batch, files);
+    return r < 0 ? r : journal_put(userdata, &batch);
+}
+
+static int put_call(Journal *journal, const Call *call)
+{
+    Buf batch _cleanup_(buf_deinit) = BUF_NULL;
+    int r = journal_batch(&batch);
+
+    if (r == 0)
+        r = diary_add_call(&batch, call);
+    return r < 0 ? r : journal_put(journal, &batch);
+}
+
+static int put_calls(Journal *journal, const Session *session)
+{
+    int r = 0;
+    Call *call;
+
+    list_foreach (call, &session->stored, Call, in_session)
+        if (r == 0)
+            r = put_call(journal, call);
+    return r;
+}
+
+static int put_all_calls(Journal *journal, const Session *trunk)
+{
+    Session *session;
+    int r = 0;
+
+    list_foreach (session, &trunk->family, Session, in_family)
+        if (r == 0)
+            r = put_calls(journal, session);
+    return r;
+}
+
+/* While artifacts are being published nobody knows which are. */
+static int snapshot(Journal *journal, void *userdata)
+{
+    const Sandbox *sandbox = userdata;
+    Buf batch _cleanup_(buf_deinit) = BUF_NULL;
+    int r = journal_batch(&batch);
+
+    if (r == 0)
+        r = write_life(&batch, sandbox);
+    if (r == 0)
+        r = journal_put(journal, &batch);
+    if (r == 0 && sandbox->trunk)
+        r = put_all_calls(journal, sandbox->trunk);
+    if (r == 0 && sandbox->artifacts && !sandbox->ephemeral)
+        r = artifacts_write_baseline(sandbox->artifacts, true, put_files, journal);
+    return r;
+}
+
+void diary_path(char *ret, size_t size, const Paths *paths, const char *id)
+{
+    snprintf(ret, size, "%s/sessions/%s/journal", paths->state_dir, id);
+}
+
+static Diary *diary_new(Sandbox *sandbox)
+{
+    Diary *diary = calloc(1, sizeof(*diary));
+
+    if (diary)
+        diary->journal = JOURNAL_NULL;
+    return sandbox->diary = diary;
+}
+
+void diary_begin(Sandbox *sandbox)
+{
+    Diary *diary = diary_new(sandbox);
+    char path[PATH_MAX];
+
+    diary_path(path, sizeof(path), sandbox->all->paths, sandbox->directory.id);
+    if (diary)
+        journal_open(&diary->journal, path, snapshot, sandbox);
+}
+
+void diary_go_on(Sandbox *sandbox, uint64_t size)
+{
+    Diary *diary = diary_new(sandbox);
+    char path[PATH_MAX];
+
+    diary_path(path, sizeof(path), sandbox->all->paths, sandbox->directory.id);
+    if (diary)
+        journal_resume(&diary->journal, path, size, snapshot, sandbox);
+}
+
+void diary_end(Sandbox *sandbox)
+{
+    Diary *diary = take(sandbox->diary);
+
+    if (diary)
+        journal_leave(&diary->journal);
+    free(diary);
+}
+
+void diary_rewrite(Sandbox *sandbox)
+{
+    if (sandbox->diary)
+        journal_refresh(&sandbox->diary->journal);
+}
+
+static void append(Sandbox *sandbox, Buf *batch, int r)
+{
+    if (r < 0)
+        diary_rewrite(sandbox);
+    else if (sandbox->diary)
+        journal_append(&sandbox->diary->journal, batch);
+}
+
+static void append_plain(Sandbox *sandbox, EntryKind kind)
+{
+    Buf batch _cleanup_(buf_deinit) = BUF_NULL;
+    int r = journal_batch(&batch);
+
+    if (r == 0)
+        r = journal_write_plain(&batch, kind);
+    append(sandbox, &batch, r);
+}
+
+void diary_ready(Sandbox *sandbox)
+{
+    append_plain(sandbox, ENTRY_READY);
+}
+
+void diary_closing(Sandbox *sandbox)
+{
+    append_plain(sandbox, ENTRY_CLOSING);
+}
+
+void diary_branch(const Session *branch)
+{
+    Buf batch _cleanup_(buf_deinit) = BUF_NULL;
+    int r = journal_batch(&batch);
+
+    if (r == 0)
+        r = write_branch(&batch, branch);
+    append(branch->sandbox, &batch, r);
+}
+
+void diary_branch_closed(const Session *branch)
+{
+    Buf batch _cleanup_(buf_deinit) = BUF_NULL;
+    int r = journal_batch(&batch);
+
+    if (r == 0)
+        r = journal_write_branch_closed(&batch, branch->branch);
+    append(branch->sandbox, &batch, r);
+}
+
+static int add_files(void *userdata, const Buf *files)
+{
+    return journal_write_files(userdata, files);
+}
+
+/* The artifacts that its record names are reported if and only if it is. */
+void diary_call(const Call *call)
+{
+    Sandbox *sandbox = call->turn.sandbox;
+    Buf batch _cleanup_(buf_deinit) = BUF_NULL;
+    int r;
+
+    if (!sandbox->diary)
+        return;
+    r = journal_batch(&batch);
+    if (r == 0)
+        r = diary_add_call(&batch, call);
+    if (r == 0 && sandbox->artifacts && !sandbox->ephemeral)
+        r = artifacts_write_baseline(sandbox->artifacts, false, add_files, &batch);
+    append(sandbox, &batch, r == -EBUSY ? 0 : r);
+}

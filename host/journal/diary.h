@@ -1,0 +1,28 @@
+/* Diary: what is written down of a sandbox in its journal (journal.h), and when; what for is adopt.h's.
+ * Nothing here fails, as nothing does there: a sandbox without memory for one has none. */
+#pragma once
+
+#include "host/call/call.h"
+#include "host/sandbox/sandbox.h"
+
+/* From now on; what there is of it is written. */
+void diary_begin(Sandbox *sandbox);
+/* The same for an adopted one, whose journal has `size` bytes that make sense. */
+void diary_go_on(Sandbox *sandbox, uint64_t size);
+/* Nothing more. What is written is its directory's, and may be the next controller's. */
+void diary_end(Sandbox *sandbox);
+
+/* Where the journal of the session directory `id` is. */
+void diary_path(char *ret, size_t size, const Paths *paths, const char *id);
+
+void diary_rewrite(Sandbox *sandbox); /* it is another session's than it was */
+void diary_ready(Sandbox *sandbox);
+void diary_closing(Sandbox *sandbox);
+void diary_branch(const Session *branch);
+void diary_branch_closed(const Session *branch);
+
+/* It has ended, and its record is stored. */
+void diary_call(const Call *call);
+
+/* Its entry. 0, -ENOBUFS or -ENOMEM. */
+int diary_add_call(Buf *batch, const Call *call);

@@ -1,0 +1,247 @@
+#include "host/journal/journal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "proto/base/fdio.h"
+#include "proto/base/log.h"
+
+#define HEADER      "limpet\0\1" /* the last byte is the version */
+#define HEADER_SIZE 8u
+#define SIZE_BYTES  4u
+
+/* Below this it is not worth to be written anew. */
+#define REWRITE_MINIMUM (4u << 20)
+
+/* It may hold so much more than is live: of calls with large records one in a hundred or less then waits for
+ * that. */
+#define REWRITE_FACTOR 4u
+
+static void put_size(uint8_t to[SIZE_BYTES], size_t size)
+{
+    for (unsigned i = 0; i < SIZE_BYTES; i++)
+        to[i] = (uint8_t)(size >> (8 * (SIZE_BYTES - 1 - i)));
+}
+
+static size_t get_size(const uint8_t *from)
+{
+    return (size_t)from[0] << 24 | (size_t)from[1] << 16 | (size_t)from[2] << 8 | from[3];
+}
+
+/* ---- writing ---- */
+
+int journal_batch(Buf *batch)
+{
+    static const uint8_t nothing[SIZE_BYTES];
+
+    return buf_append(batch, nothing, SIZE_BYTES);
+}
+
+int journal_put(Journal *journal, Buf *batch)
+{
+    int r;
+
+    if (batch->size <= SIZE_BYTES) /* no entries */
+        return 0;
+    if (batch->size - SIZE_BYTES > UINT32_MAX)
+        return -EFBIG;
+    put_size(buf_head(batch), batch->size - SIZE_BYTES);
+    r = write_all(journal->fd, buf_head(batch), batch->size);
+    if (r == 0)
+        journal->size += batch->size;
+    return r;
+}
+
+/* Said once, until nothing is missing any more. A batch that was half written is taken back: what comes
+ * behind it could not be read. */
+static void give_up(Journal *journal, int error)
+{
+    if (!journal->lost)
+        log_warn("journal not written", "path=%s reason=%s consequence=%s", journal->path, strerror(-error),
+                 "what it lacks does not outlive this controller");
+    journal->lost = journal->retry = true;
+    if (journal->fd < 0 || ftruncate(journal->fd, (off_t)journal->size) == 0)
+        return;
+    close_fd(&journal->fd);
+    unlink(journal->path);
+}
+
+static int write_new(Journal *journal, const char *path)
+{
+    int r;
+
+    journal->fd =
+        open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
+    if (journal->fd < 0)
+        return -errno;
+    journal->size = HEADER_SIZE;
+    r = write_all(journal->fd, HEADER, HEADER_SIZE);
+    if (r == 0)
+        r = journal->snapshot(journal, journal->userdata);
+    if (r == 0 && rename(path, journal->path) < 0)
+        r = -errno;
+    if (r < 0)
+        unlink(path);
+    return r;
+}
+
+/* The new file takes the place of the old one when it is complete; otherwise that goes on. */
+static int rewrite(Journal *journal)
+{
+    Journal before = *journal;
+    char path[PATH_MAX];
+    int r = -ENAMETOOLONG;
+
+    if ((size_t)snprintf(path, sizeof(path), "%s.new", journal->path) < sizeof(path))
+        r = write_new(journal, path);
+    if (r < 0) {
+        close_fd(&journal->fd);
+        *journal = before;
+        journal->rewrite_size = journal->size + REWRITE_MINIMUM;
+        return r;
+    }
+    close_fd(&before.fd);
+    if (before.lost)
+        log_info("journal written again", "path=%s", journal->path);
+    journal->lost = journal->retry = false;
+    journal->rewrite_size = MAX((uint64_t)REWRITE_MINIMUM, REWRITE_FACTOR * journal->size);
+    return 0;
+}
+
+void journal_refresh(Journal *journal)
+{
+    int r = journal->path ? rewrite(journal) : 0;
+
+    if (r < 0)
+        give_up(journal, r);
+}
+
+int journal_open(Journal *journal, const char *path, JournalSnapshot snapshot, void *userdata)
+{
+    *journal = (Journal){.path = strdup(path), .fd = -1, .snapshot = snapshot, .userdata = userdata};
+    if (!journal->path)
+        return -ENOMEM;
+    journal_refresh(journal);
+    return 0;
+}
+
+int journal_resume(Journal *journal, const char *path, uint64_t size, JournalSnapshot snapshot,
+                   void *userdata)
+{
+    *journal = (Journal){.path = strdup(path), .fd = -1, .snapshot = snapshot, .userdata = userdata};
+    if (!journal->path)
+        return -ENOMEM;
+    journal->size = size;
+    journal->rewrite_size = MAX((uint64_t)REWRITE_MINIMUM, REWRITE_FACTOR * size);
+    journal->fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
+    if (journal->fd >= 0 && ftruncate(journal->fd, (off_t)size) == 0)
+        return 0;
+    close_fd(&journal->fd);
+    journal_refresh(journal);
+    return 0;
+}
+
+/* There is room again: once for this batch, perhaps for all. When not, what is missing waits until the file
+ * is written anew for its size. */
+static void catch_up(Journal *journal)
+{
+    journal->retry = false;
+    rewrite(journal);
+}
+
+void journal_append(Journal *journal, Buf *batch)
+{
+    int r = 0;
+
+    if (!journal->path)
+        return;
+    if (journal->fd < 0 || journal->size + batch->size > journal->rewrite_size) {
+        r = rewrite(journal);
+        if (r == 0)
+            return;
+    }
+    if (journal->fd >= 0)
+        r = journal_put(journal, batch);
+    if (r < 0)
+        give_up(journal, r);
+    else if (journal->retry)
+        catch_up(journal);
+}
+
+void journal_leave(Journal *journal)
+{
+    close_fd(&journal->fd);
+    free(journal->path);
+    *journal = JOURNAL_NULL;
+}
+
+void journal_remove(Journal *journal)
+{
+    if (journal->path)
+        unlink(journal->path);
+    journal_leave(journal);
+}
+
+/* ---- reading ---- */
+
+typedef int (*OnEntry)(void *userdata, const void *bytes, size_t size);
+
+/* One batch; how much of it made sense. */
+static size_t parse_batch(const uint8_t *bytes, size_t size, OnEntry entry, void *userdata)
+{
+    size_t at = 0;
+
+    while (size - at > SIZE_BYTES) {
+        size_t n = get_size(bytes + at);
+
+        if (n > size - at - SIZE_BYTES || entry(userdata, bytes + at + SIZE_BYTES, n) < 0)
+            break;
+        at += SIZE_BYTES + n;
+    }
+    return at;
+}
+
+size_t journal_parse(const void *bytes, size_t size, OnEntry entry, void *userdata)
+{
+    const uint8_t *from = bytes;
+    size_t at = HEADER_SIZE;
+
+    if (size < HEADER_SIZE || memcmp(from, HEADER, HEADER_SIZE) != 0)
+        return 0;
+    while (size - at > SIZE_BYTES) {
+        size_t n = get_size(from + at), used;
+
+        if (n == 0 || n > size - at - SIZE_BYTES)
+            break;
+        used = parse_batch(from + at + SIZE_BYTES, n, entry, userdata);
+        if (used < n)
+            break;
+        at += SIZE_BYTES + n;
+    }
+    return at;
+}
+
+int journal_read(const char *path, OnEntry entry, void *userdata, uint64_t *ret_size)
+{
+    int fd _cleanup_(closep) = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    struct stat st;
+    size_t used = 0;
+    void *bytes;
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return -errno;
+    if (st.st_size > 0) {
+        bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (bytes == MAP_FAILED)
+            return -errno;
+        used = journal_parse(bytes, (size_t)st.st_size, entry, userdata);
+        munmap(bytes, (size_t)st.st_size);
+    }
+    *ret_size = used;
+    return 0;
+}

@@ -1,0 +1,121 @@
+#include "host/link/request.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "host/link/envelope.h"
+#include "proto/base/log.h"
+
+Request *request_new(Listener *listener, Peer peer, uint64_t id)
+{
+    Request *request = calloc(1, sizeof(*request));
+
+    if (!request)
+        return NULL;
+    list_init(&request->link);
+    request->listener = listener;
+    request->peer = peer;
+    request->id = id;
+    return request;
+}
+
+void request_forget(Request *request)
+{
+    loop_timer_cancel(&request->timer);
+    list_remove(&request->link);
+    free(request);
+}
+
+static int send_body(Listener *listener, Peer peer, MessageKind kind, uint64_t id, Text body)
+{
+    PeerFrame frame;
+    int r = listener_begin(listener, peer, &frame);
+
+    if (r == 0)
+        r = listener_end(&frame, envelope_write(frame.out, kind, id, body));
+    if (r < 0)
+        log_debug("message not sent", "kind=%s error=%d", message_name(kind), -r);
+    return r;
+}
+
+/* A client that so much waits for that its answer has no room is dropped: it learns that it has to ask again,
+ * where it would wait in vain. */
+static void send_answer(Listener *listener, Peer peer, MessageKind kind, uint64_t id, const Buf *body)
+{
+    if (send_body(listener, peer, kind, id, encoded_text(body)) < 0)
+        listener_drop(listener, peer);
+}
+
+void request_reply(Request *request, const Buf *body)
+{
+    if (body->size == 0) {
+        request_fail_text(request, ERR_INTERNAL, "out of memory");
+        return;
+    }
+    send_answer(request->listener, request->peer, MSG_REPLY, request->id, body);
+    request_forget(request);
+}
+
+void request_reply_empty(Request *request)
+{
+    request_answer(request, MsgNothing, &(MsgNothing){0});
+}
+
+void request_reply_with(Request *request, const Schema *schema, const void *body)
+{
+    Buf encoded _cleanup_(buf_deinit) = BUF_NULL;
+    int r = schema_append(&encoded, schema, body);
+
+    if (r == 0)
+        request_reply(request, &encoded);
+    else
+        request_fail_text(request, ERR_INTERNAL, "the answer cannot be written: %s", strerror(-r));
+}
+
+static void send_problem(Listener *listener, Peer peer, uint64_t id, const Problem *problem,
+                         const char *const *names, size_t n)
+{
+    const TextList options = {names, n};
+    MsgError error = {.number = problem->code,
+                      .name = text_of(error_name(problem->code)),
+                      .message = text_of(problem->text)};
+    Buf body _cleanup_(buf_deinit) = BUF_NULL;
+
+    if (names)
+        error.options = value_texts(&options);
+    if (body_encode(&body, MsgError, &error) == 0)
+        send_answer(listener, peer, MSG_ERROR, id, &body);
+}
+
+void request_fail(Request *request, const Problem *problem)
+{
+    request_fail_options(request, problem, NULL, 0);
+}
+
+void request_fail_options(Request *request, const Problem *problem, const char *const *names, size_t n)
+{
+    send_problem(request->listener, request->peer, request->id, problem, names, n);
+    request_forget(request);
+}
+
+void request_fail_text(Request *request, ErrorCode code, const char *format, ...)
+{
+    Problem problem = {.code = code};
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(problem.text, sizeof(problem.text), format, arguments);
+    va_end(arguments);
+    request_fail(request, &problem);
+}
+
+int request_event(Request *request, MessageKind kind, Text body)
+{
+    return send_body(request->listener, request->peer, kind, request->id, body);
+}
+
+void peer_fail(Listener *listener, Peer peer, uint64_t id, const Problem *problem)
+{
+    send_problem(listener, peer, id, problem, NULL, 0);
+}

@@ -1,0 +1,77 @@
+/* What the files of the pool share: pool.c (when spares are made and claimed), pool_kinds.c (which there
+ * are), pool_spare.c (one of them) and pool_imports.c. Nobody else includes this. */
+#pragma once
+
+#include "host/pool/pool.h"
+
+struct Pool {
+    Sandboxes *sandboxes;
+    size_t spares; /* all there are, those that are closing included */
+    List kinds;    /* PoolKind, in the order they were first used */
+    size_t limit;  /* of a target */
+    bool stopped;
+    LoopTimer timer;
+    uint64_t wanting;  /* clock_now() since when one is to be made; 0: none is */
+    uint64_t reviewed; /* clock_now() */
+    bool told;         /* what could not be imported */
+};
+
+typedef struct PoolKind {
+    List link;
+    Pool *pool;
+    bool ephemeral;
+    bool standard;          /* of sessions that ask for nothing */
+    SessionOptions options; /* of its spares */
+    List spares;            /* Spare, the oldest first */
+    size_t target, base;    /* how many there are to be, now and in the long run */
+    bool filled;            /* one was ready, some time */
+    uint64_t claimed;       /* clock_now() of the last session that asked */
+    uint64_t eased;         /* clock_now() when the target went down */
+    unsigned failures;      /* since the last that was of use */
+    uint64_t not_before;    /* clock_now(): none is made until then */
+} PoolKind;
+
+/* One container that waits for a session, from its birth until a session claims it or it is gone. */
+typedef struct Spare {
+    List in_kind; /* PoolKind.spares */
+    Pool *pool;
+    PoolKind *kind; /* that wants it; NULL once given up */
+    Sandbox *sandbox;
+    uint64_t ready;  /* clock_now() when it was; 0 until then */
+    char image[256]; /* what the default was at its birth */
+} Spare;
+
+/* The kind of such a session, new where it is the first; NULL when out of memory. */
+PoolKind *kind_of(Pool *pool, const SessionOptions *options, bool ephemeral);
+/* The one of the controller's defaults. 0, or negative with the problem set. */
+int kind_add_standard(Pool *pool, Problem *problem);
+/* Its spares are closed. */
+void kind_free(PoolKind *kind);
+
+/* How many there are, ready or not. */
+size_t kind_count(const PoolKind *kind);
+/* Closes the oldest until no more than so many are left. */
+void kind_trim(PoolKind *kind, size_t count);
+/* It is not the kind's any more. */
+void kind_give_up(Spare *spare);
+
+/* pool_imports.c: the modules that spares import */
+/* Whether they are names of modules with commas between. */
+int imports_check(const char *imports, Problem *problem);
+/* As an encoded array; points into `imports`. */
+Value imports_value(const char *imports);
+
+/* pool_spare.c */
+/* Begins one of that kind. 0, or negative with the problem set. */
+int spare_start(PoolKind *kind, Problem *problem);
+/* The session that has claimed it does without. */
+void spare_forget(Spare *spare);
+/* Whether its process 1 is there at this moment; the loop learns of an end a little later. */
+bool spare_is_alive(const Spare *spare);
+/* Its sandbox's default image is not that of its birth any more. */
+bool spare_is_outdated(const Spare *spare);
+
+/* pool.c: what becomes of a spare */
+void pool_spare_ready(Spare *spare);
+void pool_spare_lost(Spare *spare, const char *reason);
+void pool_not_imported(Pool *pool, const Value *failed);

@@ -1,0 +1,84 @@
+/* Sandboxes that are nobody's: how they begin, and become somebody's. */
+#include <stdio.h>
+
+#include "host/sandbox/internal.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+
+int sandbox_start_spare(Sandbox **ret, Sandboxes *all, bool ephemeral, SessionOptions *options, Value imports,
+                        const SandboxOwner *owner, void *userdata, Problem *problem)
+{
+    Sandbox *sandbox = sandbox_new(all, ephemeral, options, owner, userdata);
+    int r;
+
+    if (!sandbox)
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    sandbox->state = SANDBOX_WARMING;
+    sandbox->imports = imports;
+    snprintf(sandbox->name, sizeof(sandbox->name), PRIVATE_MARK "%s", sandbox->instance);
+    r = sandbox_begin(sandbox, NULL, problem);
+    if (r == 0)
+        *ret = sandbox;
+    return r;
+}
+
+static int send_claim(Sandbox *sandbox, const SessionOptions *options)
+{
+    const MsgClaim claim = {.env = value_encoded(&options->env), .checkpoint = text_of(options->checkpoint)};
+
+    return guest_say(sandbox->guest, MSG_CLAIM, sandboxes_next_number(sandbox->all), MsgClaim, &claim);
+}
+
+static void look_at_artifacts(Sandbox *sandbox)
+{
+    artifacts_look(sandbox->artifacts);
+    if (sandbox->work_artifacts)
+        artifacts_look(sandbox->work_artifacts);
+}
+
+static int take_directories(Sandbox *sandbox, const char *id, Problem *problem)
+{
+    int r = sessiondir_claim(&sandbox->directory, id, sandbox->all->worker, problem);
+
+    if (r == 0) {
+        r = sandbox_watch_artifacts(sandbox, problem);
+        if (r < 0)
+            sessiondir_disclaim(&sandbox->directory);
+        else
+            look_at_artifacts(sandbox);
+    }
+    return r;
+}
+
+/* From here on it cannot fail. All of it is written down before anyone is told. */
+static void become_claimed(Sandbox *sandbox, const char *name, SessionOptions *options)
+{
+    snprintf(sandbox->name, sizeof(sandbox->name), "%s", name);
+    sandbox->created = clock_unix();
+    sandbox->used = clock_now();
+    session_options_deinit(&sandbox->options);
+    sandbox->options = *options;
+    *options = (SessionOptions){0};
+    sandbox->state = SANDBOX_READY;
+    sandbox_note_kills(sandbox);
+    sandbox->all->events->claimed(sandbox);
+    log_info("session ready", "session=%s image=%s container=%s", name, sandbox->options.image,
+             sandbox->container_name);
+}
+
+int sandbox_claim(Sandbox *sandbox, const char *name, const char *output_id, SessionOptions *options,
+                  Problem *problem)
+{
+    const EngineOps *engine = sandbox->all->engine->ops;
+    int r = options->data ? engine->attach_data(sandbox->container, options->data, problem) : 0;
+
+    if (r < 0)
+        return r;
+    r = send_claim(sandbox, options);
+    if (r < 0)
+        return problem_set(problem, ERR_INTERNAL, "its supervisor cannot be reached");
+    r = take_directories(sandbox, output_id ? output_id : name, problem);
+    if (r == 0)
+        become_claimed(sandbox, name, options);
+    return r;
+}

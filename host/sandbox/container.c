@@ -1,0 +1,243 @@
+/* How the container of a sandbox comes to be, and goes. */
+#include <stdio.h>
+
+#include "host/sandbox/internal.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+
+/* Until spares that gave way are gone. */
+#define RETRY_PAUSE        (20 * NSEC_PER_MSEC)
+#define LARGEST_FILE_LEAST (UINT64_C(1) << 30)
+
+static const ContainerEvents container_events;
+
+static void on_started(Container *container, void *userdata, pid_t first_process)
+{
+    Sandbox *sandbox = userdata;
+    const EngineOps *ops = sandbox->all->engine->ops;
+
+    if (!(sandbox->awaits & AWAITS_CONTAINER) || sandbox_is_ending(sandbox))
+        return;
+    if (guest_expect(sandbox->guest, ops->peer_is_first_process ? first_process : 0) < 0) {
+        sandbox_close(sandbox, "someone else than its first process answered for it");
+        return;
+    }
+    sandbox->awaits &= ~(unsigned)AWAITS_CONTAINER;
+    sandbox_become_ready(sandbox);
+}
+
+static void fail(Sandbox *sandbox, const Problem *problem)
+{
+    if (sandbox->owner->failed)
+        sandbox->owner->failed(sandbox, problem);
+    sandbox_close(sandbox, problem->text);
+}
+
+/* A session that cannot be had, perhaps because spares have what it needs, is tried once more without them:
+ * its container is removed and made again. */
+static bool retry(Sandbox *sandbox, const Problem *problem)
+{
+    Sandboxes *all = sandbox->all;
+
+    if (sandbox->state != SANDBOX_STARTING || sandbox->retried || problem->code != ERR_ENGINE_ERROR ||
+        !all->events->make_room(all->userdata))
+        return false;
+    log_warn("container failed, tried again without spares", "session=%s reason=%s", sandbox->name,
+             problem->text);
+    sandbox->retried = true;
+    loop_timer_cancel(&sandbox->start_timer);
+    all->engine->ops->remove(sandbox->container);
+    return true;
+}
+
+static void on_failed(Container *container, void *userdata, const Problem *problem)
+{
+    Sandbox *sandbox = userdata;
+
+    if (!retry(sandbox, problem))
+        fail(sandbox, problem);
+}
+
+static void on_start_due(LoopTimer *timer)
+{
+    Sandbox *sandbox = container_of(timer, Sandbox, start_timer);
+    Problem problem = PROBLEM_NULL;
+
+    problem_set(
+        &problem, ERR_ENGINE_ERROR,
+        "the container was not up within %.0f seconds (option start_timeout); limpetd --check may say why",
+        sandbox->all->options->start_timeout);
+    fail(sandbox, &problem);
+}
+
+static void on_gone(Container *container, void *userdata, const char *why)
+{
+    char reason[256];
+
+    snprintf(reason, sizeof(reason), "its container is gone: %s", why);
+    sandbox_close(userdata, reason);
+}
+
+/* Where a disk bounds what is written a single file is to meet that first. */
+static uint64_t largest_file(const Sandbox *sandbox)
+{
+    return sandbox->all->has_disks ? MAX(2 * sandbox->options.disk, LARGEST_FILE_LEAST) : 0;
+}
+
+static ContainerSpec container_spec(const Sandbox *sandbox)
+{
+    const SessionOptions *options = &sandbox->options;
+
+    return (ContainerSpec){
+        .name = sandbox->container_name,
+        .owner = sandbox->all->paths->owner,
+        .session = sandbox->name,
+        .image = options->image,
+        .memory = options->memory,
+        .cpus = options->cpus,
+        .pids = (unsigned)options->pids,
+        .largest_file = largest_file(sandbox),
+        .network = options->network,
+        .session_dir = sandbox->directory.files_path,
+        .work_dir = sandbox->directory.work_path,
+        .data_dir = options->data,
+        .link_dir = sandbox->guest->directory,
+    };
+}
+
+static void wait_for_start(Sandbox *sandbox)
+{
+    double seconds = sandbox->all->options->start_timeout;
+
+    loop_timer_set(sandbox->all->loop, &sandbox->start_timer, clock_now() + clock_from_seconds(seconds),
+                   on_start_due);
+}
+
+int sandbox_get_container(Sandbox *sandbox, ContainerGetter *get, Problem *problem)
+{
+    ContainerSpec spec = container_spec(sandbox);
+    int r = get(sandbox->all->engine, &spec, &container_events, sandbox, &sandbox->container, problem);
+
+    if (r == 0)
+        wait_for_start(sandbox);
+    return r;
+}
+
+static int create_container(Sandbox *sandbox, Problem *problem)
+{
+    return sandbox_get_container(sandbox, sandbox->all->engine->ops->create, problem);
+}
+
+static int begin_container(Sandbox *sandbox, Problem *problem)
+{
+    sandbox->all->events->begins(sandbox);
+    return create_container(sandbox, problem);
+}
+
+/* What waits gets the reason itself, as when all of this is done at once. */
+static void on_places_made(Sandbox *sandbox, const Problem *failure)
+{
+    Problem problem = PROBLEM_NULL;
+
+    if (!failure && begin_container(sandbox, &problem) < 0)
+        failure = &problem;
+    if (!failure)
+        return;
+    sandbox_fail_waiting(sandbox, failure);
+    fail(sandbox, failure);
+}
+
+void sandbox_set_container_name(Sandbox *sandbox)
+{
+    snprintf(sandbox->container_name, sizeof(sandbox->container_name), "limpet-%s-%s",
+             sandbox->all->paths->owner, sandbox->instance);
+}
+
+int sandbox_begin(Sandbox *sandbox, const char *output_id, Problem *problem)
+{
+    int r;
+
+    sandbox_set_container_name(sandbox);
+    r = sandbox_make_places(sandbox, output_id, on_places_made, problem);
+    if (r == 0 && sandbox->places.making)
+        wait_for_start(sandbox);
+    else if (r == 0)
+        r = begin_container(sandbox, problem);
+    if (r < 0)
+        sandbox_free(sandbox);
+    return r;
+}
+
+int sandbox_start(Sandbox **ret, Sandboxes *all, const char *name, const char *output_id,
+                  SessionOptions *options, const SandboxOwner *owner, Problem *problem)
+{
+    Sandbox *sandbox = sandbox_new(all, output_id != NULL, options, owner, NULL);
+    int r;
+
+    if (!sandbox)
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    snprintf(sandbox->name, sizeof(sandbox->name), "%s", name);
+    r = sandbox_begin(sandbox, output_id, problem);
+    if (r < 0)
+        return r;
+    courtesy_wanted(sandbox);
+    *ret = sandbox;
+    return 0;
+}
+
+/* ---- its end ---- */
+
+static void start_again(Sandbox *sandbox);
+
+static void on_retry_due(LoopTimer *timer)
+{
+    start_again(container_of(timer, Sandbox, start_timer));
+}
+
+/* No container is there. */
+static void start_again(Sandbox *sandbox)
+{
+    Sandboxes *all = sandbox->all;
+    Problem problem = PROBLEM_NULL;
+
+    if (!all->events->has_room(all->userdata)) {
+        loop_timer_set(all->loop, &sandbox->start_timer, clock_now() + RETRY_PAUSE, on_retry_due);
+        return;
+    }
+    if (create_container(sandbox, &problem) == 0)
+        return;
+    fail(sandbox, &problem);
+}
+
+static void on_nothing_there(LoopTimer *timer)
+{
+    sandbox_end(container_of(timer, Sandbox, start_timer));
+}
+
+void sandbox_remove_container(Sandbox *sandbox)
+{
+    if (sandbox->places.making)
+        return; /* its end follows when they are made */
+    if (sandbox->container)
+        sandbox->all->engine->ops->remove(sandbox->container);
+    else
+        loop_timer_set(sandbox->all->loop, &sandbox->start_timer, clock_now(), on_nothing_there);
+}
+
+static void on_removed(void *userdata)
+{
+    Sandbox *sandbox = userdata;
+
+    sandbox->container = NULL;
+    if (sandbox_is_ending(sandbox))
+        sandbox_end(sandbox);
+    else
+        start_again(sandbox);
+}
+
+static const ContainerEvents container_events = {
+    .started = on_started,
+    .failed = on_failed,
+    .gone = on_gone,
+    .removed = on_removed,
+};

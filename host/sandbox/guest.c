@@ -1,0 +1,309 @@
+#include "host/sandbox/guest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "host/files/acl.h"
+#include "proto/base/log.h"
+
+static int write_file(const char *directory, const char *name, const void *bytes, size_t size)
+{
+    char path[PATH_MAX];
+    int fd _cleanup_(closep) = -1;
+
+    snprintf(path, sizeof(path), "%s/%s", directory, name);
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0400);
+    if (fd < 0)
+        return -errno;
+    if (write(fd, bytes, size) != (ssize_t)size)
+        return -EIO;
+    return 0;
+}
+
+static int set_paths(Guest *guest, const char *name)
+{
+    const char *base = guest->all->paths->runtime_dir;
+
+    if (asprintf(&guest->directory, "%s/guests/%s", base, name) < 0) {
+        guest->directory = NULL;
+        return -ENOMEM;
+    }
+    if (asprintf(&guest->socket, "%s/sock", guest->directory) < 0) {
+        guest->socket = NULL;
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+/* The directory's name is random and short: a unix socket's path has at most 107 bytes. */
+static int make_directory(Guest *guest)
+{
+    uint8_t random[6];
+    char name[2 * sizeof(random) + 1];
+    int r;
+
+    if (getrandom(random, sizeof(random), 0) != sizeof(random) ||
+        getrandom(guest->secret, sizeof(guest->secret), 0) != sizeof(guest->secret))
+        return -EIO;
+    for (size_t i = 0; i < sizeof(random); i++)
+        snprintf(name + 2 * i, 3, "%02x", random[i]);
+    r = set_paths(guest, name);
+    if (r == 0 && mkdir(guest->directory, 0700) < 0)
+        r = -errno;
+    return r;
+}
+
+/* The supervisor is uid 0 of its container. Where we are not, the directory says that it may enter; where the
+ * filesystem cannot say so, its connection fails and the session with it. */
+static void let_supervisor_in(const Guest *guest)
+{
+    static const char *const files[] = {"session", "secret", "sock"};
+    char path[PATH_MAX];
+
+    acl_allow(guest->directory, 0, ACL_READ | ACL_ENTER);
+    for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+        snprintf(path, sizeof(path), "%s/%s", guest->directory, files[i]);
+        acl_allow(path, 0, ACL_READ | ACL_WRITE);
+    }
+}
+
+/* What a supervisor may leave unread: some calls with the most code. */
+#define UNREAD_CALLS 4
+/* One that connects again does so before its first connection is gone, perhaps. */
+#define CONNECTIONS_MAX 8
+
+static const ListenerEvents listener_events;
+
+static int start_listening(Guest *guest)
+{
+    static const ListenerLimits limits = {
+        .frame = LIMIT_GUEST_FRAME,
+        .queue = UNREAD_CALLS * LIMIT_CLIENT_FRAME,
+        .peers = CONNECTIONS_MAX,
+    };
+    int r = listener_new(&guest->listener, guest->all->loop, guest->socket, &limits, &listener_events, guest);
+
+    if (r == 0 && geteuid() != 0)
+        let_supervisor_in(guest);
+    return r;
+}
+
+static int fill_directory(Guest *guest)
+{
+    int r = write_file(guest->directory, "session", guest->session, strlen(guest->session));
+
+    if (r == 0)
+        r = write_file(guest->directory, "secret", guest->secret, sizeof(guest->secret));
+    if (r == 0)
+        r = start_listening(guest);
+    return r;
+}
+
+static Guest *guest_alloc(Sandboxes *all, const char *session, const GuestEvents *events, void *userdata)
+{
+    Guest *guest = calloc(1, sizeof(*guest));
+
+    if (!guest)
+        return NULL;
+    guest->all = all;
+    guest->events = events;
+    guest->userdata = userdata;
+    guest->session = strdup(session);
+    if (!guest->session) {
+        free(guest);
+        return NULL;
+    }
+    return guest;
+}
+
+int guest_new(Guest **ret, Sandboxes *all, const char *session, const GuestEvents *events, void *userdata,
+              Problem *problem)
+{
+    Guest *guest _cleanup_(guest_freep) = guest_alloc(all, session, events, userdata);
+    char parent[PATH_MAX];
+    int r;
+
+    if (!guest)
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    snprintf(parent, sizeof(parent), "%s/guests", all->paths->runtime_dir);
+    if (mkdir(parent, 0700) < 0 && errno != EEXIST)
+        return problem_set(problem, ERR_INTERNAL, "%s: %s", parent, strerror(errno));
+    r = make_directory(guest);
+    if (r == 0)
+        r = fill_directory(guest);
+    if (r < 0)
+        return problem_set(problem, ERR_INTERNAL, "cannot listen for the guest in %s: %s", parent,
+                           strerror(-r));
+    *ret = take(guest);
+    return 0;
+}
+
+int guest_adopt(Guest **ret, Sandboxes *all, const char *session, const char *name,
+                const uint8_t secret[GUEST_SECRET_SIZE], const GuestEvents *events, void *userdata,
+                Problem *problem)
+{
+    Guest *guest = guest_alloc(all, session, events, userdata);
+    int r;
+
+    if (!guest || set_paths(guest, name) < 0) {
+        guest_free(guest);
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    }
+    memcpy(guest->secret, secret, GUEST_SECRET_SIZE);
+    *ret = guest;
+    r = start_listening(guest);
+    if (r < 0)
+        return problem_set(problem, ERR_INTERNAL, "the way to its supervisor is gone: %s: %s", guest->socket,
+                           strerror(-r));
+    return 0;
+}
+
+const char *guest_name(const Guest *guest)
+{
+    return strrchr(guest->directory, '/') + 1;
+}
+
+static void remove_file(const char *directory, const char *name)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/%s", directory, name);
+    unlink(path);
+}
+
+void guest_leave(Guest *guest)
+{
+    listener_free(guest->listener);
+    explicit_bzero(guest->secret, sizeof(guest->secret));
+    free(guest->directory);
+    free(guest->socket);
+    free(guest->session);
+    free(guest);
+}
+
+Guest *guest_free(Guest *guest)
+{
+    if (!guest)
+        return NULL;
+    if (guest->directory) {
+        remove_file(guest->directory, "session");
+        remove_file(guest->directory, "secret");
+        remove_file(guest->directory, "sock");
+        rmdir(guest->directory);
+    }
+    guest_leave(guest);
+    return NULL;
+}
+
+int guest_expect(Guest *guest, pid_t pid)
+{
+    guest->expected_pid = pid;
+    if (!guest->peer || pid <= 0 || guest->credentials.pid == pid)
+        return 0;
+    guest->peer = 0;
+    return -EPERM;
+}
+
+void guest_drop(Guest *guest)
+{
+    if (guest->peer)
+        listener_drop(guest->listener, guest->peer);
+    guest->peer = 0;
+}
+
+int guest_send(Guest *guest, const Buf *message)
+{
+    if (!guest->peer)
+        return -EHOSTUNREACH;
+    return listener_send(guest->listener, guest->peer, buf_head(message), message->size);
+}
+
+int guest_write(Guest *guest, MessageKind kind, uint64_t id, const Schema *schema, const void *body)
+{
+    Buf message _cleanup_(buf_deinit) = BUF_NULL;
+    int r = message_append(&message, kind, id, schema, body);
+
+    return r < 0 ? r : guest_send(guest, &message);
+}
+
+/* Compares in a time that does not depend on where the difference is. */
+static bool secret_matches(const Guest *guest, const GuestClaim *claim)
+{
+    uint8_t difference = 0;
+
+    if (claim->secret.size != GUEST_SECRET_SIZE)
+        return false;
+    for (size_t i = 0; i < GUEST_SECRET_SIZE; i++)
+        difference |= guest->secret[i] ^ (uint8_t)claim->secret.data[i];
+    return difference == 0;
+}
+
+/* The first message of a connection: which session it is, proved by the secret only its supervisor can read
+ * and by the process the kernel names. */
+static void on_hello(Guest *guest, Peer peer, const PeerCredentials *credentials, const Message *message)
+{
+    GuestClaim claim;
+    Problem problem = PROBLEM_NULL;
+
+    if (message->kind != MSG_GUEST_HELLO || guest_hello_decode(&claim, &message->body, &problem) < 0 ||
+        !text_equal(claim.session, guest->session) || !secret_matches(guest, &claim)) {
+        log_warn("guest refused", "session=%s pid=%d uid=%d message=%s reason=%s", guest->session,
+                 (int)credentials->pid, (int)credentials->uid, message_name(message->kind),
+                 *problem.text ? problem.text : "nobody waits for it");
+        return;
+    }
+    if (guest->expected_pid > 0 && credentials->pid != guest->expected_pid) {
+        log_warn("guest refused", "session=%s pid=%d expected=%d", guest->session, (int)credentials->pid,
+                 (int)guest->expected_pid);
+        return;
+    }
+    guest->peer = peer;
+    guest->credentials = *credentials;
+    guest->events->hello(guest->userdata, &claim.hello);
+}
+
+static void on_message(void *userdata, Peer peer, const PeerCredentials *credentials, const uint8_t *bytes,
+                       size_t size)
+{
+    Guest *guest = userdata;
+    bool is_known = peer == guest->peer;
+    Message message _cleanup_(message_deinit) = MESSAGE_NULL;
+    Problem problem = PROBLEM_NULL;
+
+    if (message_decode(&message, bytes, size, &problem) < 0) {
+        log_warn("guest message refused", "pid=%d reason=%s", (int)credentials->pid, problem.text);
+        if (is_known)
+            guest->events->violation(guest->userdata, problem.text);
+    } else if (is_known) {
+        guest->events->message(guest->userdata, &message);
+    } else {
+        on_hello(guest, peer, credentials, &message);
+    }
+}
+
+static void on_multipart(void *userdata, Peer peer)
+{
+    Guest *guest = userdata;
+
+    if (peer == guest->peer)
+        guest->events->violation(guest->userdata, "a message of several frames");
+}
+
+static void on_gone(void *userdata, Peer peer)
+{
+    Guest *guest = userdata;
+
+    if (peer == guest->peer)
+        guest->peer = 0;
+}
+
+static const ListenerEvents listener_events = {
+    .on_message = on_message,
+    .on_multipart = on_multipart,
+    .on_gone = on_gone,
+};

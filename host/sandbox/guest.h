@@ -1,0 +1,63 @@
+/* Guest: the host end of the channel to one guest supervisor. It owns the directory that is mounted at
+ * /run/limpet (socket, session name, secret), proves who connects, and passes messages on. */
+#pragma once
+
+#include "host/sandbox/guest_hello.h"
+#include "host/link/listener.h"
+#include "host/sandbox/sandboxes.h"
+#include "proto/wire.h"
+
+typedef struct GuestEvents {
+    /* The supervisor has proved itself; again after each reconnection. It waits for guest_welcome. */
+    void (*hello)(void *userdata, const GuestHello *hello);
+    void (*message)(void *userdata, const Message *message);
+    /* Its messages make no sense: it is to be treated as hostile. */
+    void (*violation)(void *userdata, const char *what);
+} GuestEvents;
+
+typedef struct Guest {
+    Sandboxes *all;
+    const GuestEvents *events;
+    void *userdata;
+    char *directory; /* host path of what is mounted at /run/limpet */
+    char *socket;
+    char *session;
+    uint8_t secret[GUEST_SECRET_SIZE];
+    Listener *listener;
+    Peer peer;                   /* the connection that said hello; 0: none */
+    PeerCredentials credentials; /* of it */
+    pid_t expected_pid;          /* 0: any process may connect */
+} Guest;
+
+/* Makes the directory and listens. `session` names it to the guest. */
+int guest_new(Guest **ret, Sandboxes *all, const char *session, const GuestEvents *events, void *userdata,
+              Problem *problem);
+
+/* Listens again in the directory `name` that an earlier controller made; its supervisor knows `secret`. When
+ * that fails there may be a Guest all the same, which then owns what is left of the directory. */
+int guest_adopt(Guest **ret, Sandboxes *all, const char *session, const char *name,
+                const uint8_t secret[GUEST_SECRET_SIZE], const GuestEvents *events, void *userdata,
+                Problem *problem);
+
+/* The name of its directory. */
+const char *guest_name(const Guest *guest);
+
+Guest *guest_free(Guest *guest);
+DEFINE_CLEANUP(Guest *, guest_free);
+
+/* Frees it, and leaves its directory to the next controller. */
+void guest_leave(Guest *guest);
+
+/* From now on only this process may be the peer; -EPERM when another one already is. */
+int guest_expect(Guest *guest, pid_t pid);
+
+/* Ends the connection, if there is one; the supervisor makes another. */
+void guest_drop(Guest *guest);
+
+/* Sends a whole encoded message. 0, -EHOSTUNREACH when the supervisor is not connected, or as
+ * listener_send(). */
+int guest_send(Guest *guest, const Buf *message);
+/* The same with a body that is a `type`; -ENOMEM where there is none for it. */
+#define guest_say(guest, kind, id, type, from)                                                               \
+    guest_write(guest, kind, id, SCHEMA(type), (const type *){from})
+int guest_write(Guest *guest, MessageKind kind, uint64_t id, const Schema *schema, const void *body);

@@ -1,0 +1,13 @@
+/* Kept: what ended sessions leave is looked over now and then, and what is too old or too much of it goes
+ * (options keep_for and keep_size). Nothing of a session that is open does. */
+#pragma once
+
+#include "host/sandbox/sandboxes.h"
+
+typedef struct Kept Kept;
+
+/* Begins to: after the sessions of an earlier controller were adopted. NULL when out of memory. */
+Kept *kept_begin(const Sandboxes *all);
+/* A session has ended: it is looked soon. NULL will do. */
+void kept_wake(Kept *kept);
+Kept *kept_end(Kept *kept);

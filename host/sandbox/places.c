@@ -1,0 +1,98 @@
+/* Where a sandbox is on the host: its directories with their disk, and where its supervisor will connect. */
+#include <string.h>
+
+#include "host/sandbox/internal.h"
+
+/* What can be made at once. With what is published, or without. */
+static int make_directories(Sandbox *sandbox, const char *id, Problem *problem)
+{
+    const char *state_dir = sandbox->all->paths->state_dir;
+    Worker *worker = sandbox->all->worker;
+
+    return sandbox->state == SANDBOX_WARMING
+               ? sessiondir_make_spare(&sandbox->directory, state_dir, id, sandbox->ephemeral, worker,
+                                       problem)
+               : sessiondir_make(&sandbox->directory, state_dir, id, sandbox->ephemeral, worker, problem);
+}
+
+static int fill(Sandbox *sandbox, Problem *problem)
+{
+    DiskSize disk = {sandbox->options.disk, sandbox->options.files};
+
+    return sessiondir_fill(&sandbox->directory, sandbox->all->has_disks ? &disk : NULL, problem);
+}
+
+/* As much of them as the session may hold itself. */
+static void bound_artifacts(Sandbox *sandbox)
+{
+    const SessionOptions *options = &sandbox->options;
+
+    artifacts_set_room(sandbox->artifacts, options->disk, options->files);
+    if (sandbox->work_artifacts)
+        artifacts_set_room(sandbox->work_artifacts, options->disk, options->files);
+}
+
+int sandbox_watch_artifacts(Sandbox *sandbox, Problem *problem)
+{
+    const SessionDir *directory = &sandbox->directory;
+    int r = artifacts_new(&sandbox->artifacts, directory->artifacts_root, "/session/artifacts",
+                          directory->published_path);
+
+    if (r == 0 && sandbox->ephemeral)
+        r = artifacts_new(&sandbox->work_artifacts, directory->work_artifacts_root, "/work/artifacts",
+                          directory->work_published_path);
+    if (r == 0)
+        bound_artifacts(sandbox);
+    else
+        problem_set(problem, ERR_INTERNAL, "cannot watch the artifacts of '%s': %s", sandbox->name,
+                    strerror(-r));
+    return r;
+}
+
+/* Of a spare they are watched once they are a session's. */
+static int finish(Sandbox *sandbox, int r, Problem *problem)
+{
+    return r == 0 && sandbox->state != SANDBOX_WARMING ? sandbox_watch_artifacts(sandbox, problem) : r;
+}
+
+static void fill_run(WorkerJob *job)
+{
+    SandboxPlaces *places = container_of(job, SandboxPlaces, job);
+
+    places->result = fill(places->sandbox, &places->problem);
+}
+
+static void fill_done(WorkerJob *job)
+{
+    SandboxPlaces *places = container_of(job, SandboxPlaces, job);
+    Sandbox *sandbox = places->sandbox;
+
+    places->making = false;
+    if (sandbox_is_ending(sandbox))
+        sandbox_end(sandbox);
+    else
+        places->made(sandbox,
+                     finish(sandbox, places->result, &places->problem) < 0 ? &places->problem : NULL);
+}
+
+int sandbox_make_places(Sandbox *sandbox, const char *output_id,
+                        void (*made)(Sandbox *sandbox, const Problem *failure), Problem *problem)
+{
+    Sandboxes *all = sandbox->all;
+    const char *id = output_id ? output_id : sandbox->name;
+    SandboxPlaces *places = &sandbox->places;
+    int r = make_directories(sandbox, id, problem);
+
+    if (r == 0)
+        r = guest_new(&sandbox->guest, all, id, &sandbox_guest_events, sandbox, problem);
+    if (r < 0)
+        return r;
+    if (!all->has_disks)
+        return finish(sandbox, fill(sandbox, problem), problem);
+    *places = (SandboxPlaces){.sandbox = sandbox, .made = made};
+    r = worker_submit(all->makers, &places->job, fill_run, fill_done);
+    if (r < 0)
+        return problem_set(problem, ERR_INTERNAL, "no thread can make the disk of the session");
+    places->making = true;
+    return 0;
+}

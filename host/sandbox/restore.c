@@ -1,0 +1,46 @@
+/* How a sandbox is taken over from an earlier controller. */
+#include <stdio.h>
+
+#include "host/files/snapshot.h"
+#include "host/sandbox/internal.h"
+
+Sandbox *sandbox_restore(Sandboxes *all, const char *name, const char *instance, bool ephemeral,
+                         double created, SessionOptions *options, const SandboxOwner *owner, void *userdata)
+{
+    Sandbox *sandbox = sandbox_new(all, ephemeral, options, owner, userdata);
+
+    if (!sandbox)
+        return NULL;
+    sandbox->state = SANDBOX_ADOPTING;
+    sandbox->created = created;
+    snprintf(sandbox->name, sizeof(sandbox->name), "%s", name);
+    snprintf(sandbox->instance, sizeof(sandbox->instance), "%s", instance);
+    sandbox_set_container_name(sandbox);
+    return sandbox;
+}
+
+int sandbox_restore_places(Sandbox *sandbox, const char *id, const char *link, const uint8_t *secret,
+                           Problem *problem)
+{
+    const char *name = sandbox->name, *published_id = sandbox->ephemeral ? name + 1 : name;
+    int r = sessiondir_adopt(&sandbox->directory, sandbox->all->paths->state_dir, id, published_id,
+                             sandbox->ephemeral, problem);
+    int s;
+
+    if (r == 0)
+        snapshot_recover(sandbox->directory.files_fd);
+    s = guest_adopt(&sandbox->guest, sandbox->all, id, link, secret, &sandbox_guest_events, sandbox, problem);
+    if (r == 0)
+        r = sandbox_watch_artifacts(sandbox, problem);
+    return r < 0 ? r : s;
+}
+
+int sandbox_restore_container(Sandbox *sandbox, Problem *problem)
+{
+    return sandbox_get_container(sandbox, sandbox->all->engine->ops->adopt, problem);
+}
+
+void sandbox_abandon(Sandbox *sandbox)
+{
+    sandbox_end(sandbox);
+}

@@ -1,0 +1,166 @@
+#include "host/sandbox/sandbox.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/random.h>
+
+#include "host/sandbox/internal.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+
+bool instance_make(char ret[static INSTANCE_SIZE])
+{
+    uint64_t random;
+
+    if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+        return false;
+    snprintf(ret, INSTANCE_SIZE, "%016llx", (unsigned long long)random);
+    return true;
+}
+
+Sandbox *sandbox_new(Sandboxes *all, bool ephemeral, SessionOptions *options, const SandboxOwner *owner,
+                     void *userdata)
+{
+    Sandbox *sandbox = calloc(1, sizeof(*sandbox));
+
+    if (!sandbox || !instance_make(sandbox->instance)) {
+        free(sandbox);
+        return NULL;
+    }
+    sandbox->all = all;
+    sandbox->ephemeral = ephemeral;
+    sandbox->options = *options;
+    *options = (SessionOptions){0};
+    sandbox->owner = owner;
+    sandbox->userdata = userdata;
+    sandbox->awaits = AWAITS_CONTAINER | AWAITS_SUPERVISOR;
+    sandbox->created = clock_unix();
+    sandbox->used = clock_now();
+    sandbox->directory = SESSIONDIR_NULL;
+    list_append(&all->list, &sandbox->link);
+    courtesy_init(sandbox);
+    list_init(&sandbox->turns);
+    return sandbox;
+}
+
+void sandbox_free(Sandbox *sandbox)
+{
+    list_remove(&sandbox->link);
+    courtesy_deinit(sandbox);
+    loop_timer_cancel(&sandbox->start_timer);
+    loop_timer_cancel(&sandbox->watchdog);
+    artifacts_free(sandbox->artifacts);
+    artifacts_free(sandbox->work_artifacts);
+    guest_free(sandbox->guest);
+    sandbox->all->events->over(sandbox);
+    sessiondir_remove(&sandbox->directory, sandbox->all->worker);
+    session_options_deinit(&sandbox->options);
+    free(sandbox);
+}
+
+/* ---- memory ---- */
+
+int sandbox_memory(const Sandbox *sandbox, uint64_t *ret_bytes)
+{
+    if (sandbox->awaits & AWAITS_CONTAINER)
+        return -ENOENT;
+    return sandbox->all->engine->ops->memory(sandbox->container, ret_bytes, NULL);
+}
+
+void sandbox_note_kills(Sandbox *sandbox)
+{
+    uint64_t bytes;
+
+    if (sandbox->all->engine->ops->memory(sandbox->container, &bytes, &sandbox->oom_kills) < 0)
+        sandbox->oom_kills = 0;
+}
+
+bool sandbox_has_killed(Sandbox *sandbox)
+{
+    uint64_t bytes, kills, before = sandbox->oom_kills;
+
+    if (sandbox->all->engine->ops->memory(sandbox->container, &bytes, &kills) < 0)
+        return false;
+    sandbox->oom_kills = kills;
+    return kills > before;
+}
+
+/* ---- its life ---- */
+
+/* What became of the kernel's kills is known of an adopted one: its last call is judged by it. */
+static void become(Sandbox *sandbox)
+{
+    switch (sandbox->state) {
+    case SANDBOX_WARMING:
+        sandbox->state = SANDBOX_SPARE;
+        break;
+    case SANDBOX_ADOPTING:
+        sandbox->state = SANDBOX_READY;
+        courtesy_adopted(sandbox);
+        break;
+    default:
+        sandbox->state = SANDBOX_READY;
+        sandbox_note_kills(sandbox);
+    }
+}
+
+void sandbox_become_ready(Sandbox *sandbox)
+{
+    if (sandbox->state > SANDBOX_ADOPTING || sandbox->awaits)
+        return;
+    loop_timer_cancel(&sandbox->start_timer);
+    become(sandbox);
+    sandbox->used = clock_now();
+    sandbox->owner->ready(sandbox);
+    sandbox_next(sandbox);
+}
+
+void sandbox_supervisor_ready(Sandbox *sandbox)
+{
+    sandbox->awaits &= ~(unsigned)AWAITS_SUPERVISOR;
+    sandbox_become_ready(sandbox);
+}
+
+/* The owner frees it. */
+void sandbox_end(Sandbox *sandbox)
+{
+    Sandboxes *all = sandbox->all;
+
+    sandbox->owner->gone(sandbox);
+    all->events->gone(all->userdata);
+}
+
+/* Nothing can be said of it any more while it is taken apart. */
+bool sandbox_leave(Sandbox *sandbox)
+{
+    if (sandbox->state != SANDBOX_READY && sandbox->state != SANDBOX_ADOPTING)
+        return false;
+    log_info("session left", "session=%s container=%s", sandbox->name, sandbox->container_name);
+    sandbox->all->events->over(sandbox);
+    sandbox->state = SANDBOX_LEFT;
+    sandbox_leave_turns(sandbox);
+    sandbox->all->engine->ops->leave(sandbox->container);
+    guest_leave(take(sandbox->guest));
+    sessiondir_deinit(&sandbox->directory);
+    sandbox_end(sandbox);
+    return true;
+}
+
+static void begin_closing(Sandbox *sandbox, const char *reason)
+{
+    log_debug("session closing", "session=%s reason=%s", sandbox->name, reason);
+    sandbox->state = SANDBOX_CLOSING;
+    sandbox->all->events->closing(sandbox);
+    loop_timer_cancel(&sandbox->start_timer);
+    loop_timer_cancel(&sandbox->watchdog);
+    sandbox_end_all_turns(sandbox, reason);
+    sandbox->owner->closing(sandbox, reason);
+}
+
+void sandbox_close(Sandbox *sandbox, const char *reason)
+{
+    if (sandbox_is_ending(sandbox))
+        return;
+    begin_closing(sandbox, reason);
+    sandbox_remove_container(sandbox);
+}

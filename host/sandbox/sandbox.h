@@ -1,0 +1,195 @@
+/* Sandbox: a container with its supervisor and its files. It does one thing at a time (Turn) for whoever owns
+ * it, and tells its owner what becomes of it.
+ *
+ *   STARTING ──┐                          for a session that waits for it
+ *   ADOPTING ──┼──► READY ──┬──► CLOSING ──► freed
+ *   WARMING ─► SPARE ──┘    └──► LEFT ─────► freed, the container runs on
+ *
+ * Any state before CLOSING may become that. */
+#pragma once
+
+#include "host/files/artifacts.h"
+#include "host/files/sessiondir.h"
+#include "host/sandbox/guest.h"
+#include "host/sandbox/sandboxes.h"
+#include "host/config/session_options.h"
+#include "host/sandbox/turn.h"
+
+typedef struct Diary Diary;
+
+typedef enum SandboxState {
+    SANDBOX_STARTING, /* its container and its supervisor are waited for */
+    SANDBOX_WARMING,  /* the same, for nobody yet */
+    SANDBOX_ADOPTING, /* the same, of a container that an earlier controller made */
+    SANDBOX_SPARE,    /* it is up, for nobody yet */
+    SANDBOX_READY,    /* it does turns */
+    SANDBOX_CLOSING,  /* its container is being removed */
+    SANDBOX_LEFT,     /* to the next controller */
+} SandboxState;
+
+/* What a sandbox that is not up yet waits for. */
+typedef enum SandboxAwaits {
+    AWAITS_CONTAINER = 1,
+    AWAITS_SUPERVISOR = 2,
+} SandboxAwaits;
+
+/* What the owner of a sandbox is told. NULL where nothing is done about it. */
+typedef struct SandboxOwner {
+    /* The supervisor has connected and been welcomed; again after each reconnection. The owner says when it
+     * has heard enough: sandbox_supervisor_ready(). */
+    void (*hello)(Sandbox *sandbox, const GuestHello *hello);
+    /* A message that is about no turn that is SENT. -EPROTO with the problem set when no honest supervisor
+     * says that. */
+    int (*message)(Sandbox *sandbox, const Message *message, Problem *problem);
+    /* It is READY, or SPARE. */
+    void (*ready)(Sandbox *sandbox);
+    /* It could not be had; closing follows. */
+    void (*failed)(Sandbox *sandbox, const Problem *problem);
+    /* A turn of this session is over, and nothing runs. */
+    void (*rested)(Sandbox *sandbox, Session *session);
+    /* It is CLOSING, and its turns have ended. */
+    void (*closing)(Sandbox *sandbox, const char *reason);
+    /* There is no container any more, or it is LEFT: ends in sandbox_free(). */
+    void (*gone)(Sandbox *sandbox);
+} SandboxOwner;
+
+/* The making of its directories, as far as a thread does it; see sandbox_places.c. */
+typedef struct SandboxPlaces {
+    Sandbox *sandbox;
+    WorkerJob job;
+    bool making;
+    void (*made)(Sandbox *sandbox, const Problem *failure);
+    int result;
+    Problem problem;
+} SandboxPlaces;
+
+/* What a name begins with that is no user's: of a sandbox for one call, and of a spare. */
+#define PRIVATE_MARK "~"
+
+/* A life of a sandbox or of a branch in it, told apart from others of that name: random digits. */
+#define INSTANCE_SIZE 17
+bool instance_make(char ret[static INSTANCE_SIZE]);
+
+struct Sandbox {
+    Sandboxes *all;
+    List link; /* Sandboxes.list */
+    SandboxState state;
+    unsigned awaits; /* SandboxAwaits */
+    const SandboxOwner *owner;
+    void *userdata; /* the owner's */
+    Session *
+        trunk; /* whose it is, of the sessions that live in it; NULL of a spare. Nothing here looks into it */
+    Diary *diary; /* what is written down of it. Likewise */
+
+    char name[LIMIT_SESSION_PATH + 1]; /* the trunk's, or one of its own */
+    char instance[INSTANCE_SIZE];      /* names this life of it */
+    double created;                    /* Unix seconds: when it became somebody's */
+    uint64_t used;                     /* clock_now() when it was last known to do something */
+    bool ephemeral;                    /* for one call */
+    SessionOptions options;
+    Value imports; /* what the interpreter of a spare imports */
+
+    SessionDir directory;
+    SandboxPlaces places;
+    Artifacts *artifacts;      /* of /session/artifacts */
+    Artifacts *work_artifacts; /* of /work/artifacts, ephemeral ones only */
+
+    Container *container;
+    char container_name[64];
+    Guest *guest;
+    LoopTimer start_timer;
+    bool retried;       /* its container could not be made once */
+    uint64_t oom_kills; /* by the kernel, in this container so far */
+
+    Turn *running;
+    List turns;         /* Turn.link: what waits */
+    LoopTimer watchdog; /* the supervisor must answer the running turn before */
+    Courtesy courtesy;
+};
+
+/* Begins one of that name. `options` is taken over. `output_id` names where an ephemeral one publishes, NULL
+ * for others. 0, or negative with the problem set and nothing begun. Nobody is told anything before it
+ * returns. */
+int sandbox_start(Sandbox **ret, Sandboxes *all, const char *name, const char *output_id,
+                  SessionOptions *options, const SandboxOwner *owner, Problem *problem);
+
+/* Whether it ends. */
+static inline bool sandbox_is_ending(const Sandbox *sandbox)
+{
+    return sandbox->state >= SANDBOX_CLOSING;
+}
+
+/* Its owner knows all that it waited for of the supervisor. It becomes READY or SPARE when the container is
+ * there, too. */
+void sandbox_supervisor_ready(Sandbox *sandbox);
+
+/* Ends it. */
+void sandbox_close(Sandbox *sandbox, const char *reason);
+
+/* Frees it and leaves all there is of it to the next controller. False, and nothing done, when there is
+ * nothing to be adopted yet or any more. */
+bool sandbox_leave(Sandbox *sandbox);
+
+/* By its owner, when it is gone. */
+void sandbox_free(Sandbox *sandbox);
+
+/* Sends a message without fields to the supervisor. 0 or a negative errno. */
+int sandbox_send(Sandbox *sandbox, MessageKind kind, uint64_t id);
+
+/* Bytes of memory in use; -errno when unknown. */
+int sandbox_memory(const Sandbox *sandbox, uint64_t *ret_bytes);
+/* Whether the kernel has killed for memory since it was last asked. */
+bool sandbox_has_killed(Sandbox *sandbox);
+
+/* ---- spares ---- */
+
+/* Begins one for nobody, WARMING; `imports` is the array that its interpreter is told. As sandbox_start. */
+int sandbox_start_spare(Sandbox **ret, Sandboxes *all, bool ephemeral, SessionOptions *options, Value imports,
+                        const SandboxOwner *owner, void *userdata, Problem *problem);
+
+/* A SPARE becomes READY for whoever gives it that name; its owner is to be changed. `options` is taken over.
+ * 0; -EOPNOTSUPP when it cannot have the data, and is as it was; or negative with the problem set: it is to
+ * be closed. */
+int sandbox_claim(Sandbox *sandbox, const char *name, const char *output_id, SessionOptions *options,
+                  Problem *problem);
+
+/* ---- taking over from an earlier controller ---- */
+
+/* One that is ADOPTING. `options` is taken over. NULL when out of memory. */
+Sandbox *sandbox_restore(Sandboxes *all, const char *name, const char *instance, bool ephemeral,
+                         double created, SessionOptions *options, const SandboxOwner *owner, void *userdata);
+/* Its directories: `id` of its files, `link` of where its supervisor connects. Whatever of them is gone, what
+ * is there is the sandbox's. 0, or negative with the problem set. */
+int sandbox_restore_places(Sandbox *sandbox, const char *id, const char *link, const uint8_t *secret,
+                           Problem *problem);
+/* Its container; 0, or negative with the problem set, and the engine knows nothing of it. */
+int sandbox_restore_container(Sandbox *sandbox, Problem *problem);
+/* Frees one whose container was not restored. */
+void sandbox_abandon(Sandbox *sandbox);
+
+/* ---- turns ---- */
+
+/* Queues one whose session is not closing. */
+void sandbox_queue(Sandbox *sandbox, Turn *turn);
+void sandbox_queue_first(Sandbox *sandbox, Turn *turn); /* before all that wait; starts nothing */
+void sandbox_next(Sandbox *sandbox);                    /* starts the next turn when nothing runs */
+/* Runs one that an earlier controller had sent. */
+void sandbox_resume_turn(Sandbox *sandbox, Turn *turn);
+/* It neither waits nor runs any more. Whether it ran. */
+bool sandbox_take_out(Turn *turn);
+/* One that ran has been taken out: what waits is next. */
+void sandbox_turn_over(Sandbox *sandbox, Session *session);
+
+/* Ends those of one session. One that runs and outlives it goes on. */
+void sandbox_end_turns(Sandbox *sandbox, const Session *session, const char *reason);
+/* Ends what runs of that session. */
+void sandbox_fail_running(Sandbox *sandbox, const Session *session, const Problem *problem);
+
+size_t sandbox_count_waiting(const Sandbox *sandbox, const Session *session);
+bool sandbox_is_busy(const Sandbox *sandbox); /* something runs or waits */
+/* What runs of that session and is of that kind, or NULL. */
+Turn *sandbox_running(const Sandbox *sandbox, const Session *session, const TurnOps *kind);
+
+/* The supervisor must answer the running turn within that. */
+void sandbox_watch(Sandbox *sandbox, double seconds);
+void sandbox_unwatch(Sandbox *sandbox);

@@ -1,0 +1,59 @@
+/* Sandboxes: all that a controller has, and what they share. */
+#pragma once
+
+#include "host/sandbox/courtesy.h"
+#include "host/engine/engine.h"
+#include "host/files/worker.h"
+#include "host/config/options.h"
+#include "host/config/paths.h"
+
+typedef struct Sandbox Sandbox;
+
+/* What the rest of the controller is told of any of them, and asked for. */
+typedef struct SandboxesEvents {
+    void (*begins)(Sandbox *sandbox);  /* its directories are there; its container is made next */
+    void (*claimed)(Sandbox *sandbox); /* a spare one is a session's from now on */
+    void (*closing)(Sandbox *sandbox);
+    void (*over)(Sandbox *sandbox); /* nothing more is to be written down of it; may be said twice */
+    void (*gone)(void *userdata);   /* one is, and whoever waited for that was told */
+    /* The host has no room for one: gives up what can be spared. False when there was nothing. */
+    bool (*make_room)(void *userdata);
+    bool (*has_room)(void *userdata); /* what was given up is gone */
+} SandboxesEvents;
+
+typedef struct Sandboxes {
+    const Options *options;
+    const Paths *paths;
+    Loop *loop;
+    Engine *engine;
+    Worker *worker;
+    Worker *makers; /* of disks: somebody waits for them */
+    bool has_disks; /* what a session writes has a file system of its own */
+    List list;      /* Sandbox.link: all that are not freed */
+    uint64_t last_number;
+    Courtesies courtesies;
+    const SandboxesEvents *events;
+    void *userdata; /* of the events */
+} Sandboxes;
+
+/* Sets up the lists. The other members are their owner's, and set before the first sandbox. */
+void sandboxes_init(Sandboxes *all);
+void sandboxes_deinit(Sandboxes *all);
+
+/* The number of the next message to a supervisor: later than any that a controller before us used. */
+uint64_t sandboxes_next_number(Sandboxes *all);
+
+/* Whether the session directory `id` is that of one of them. */
+bool sandboxes_use(const Sandboxes *all, const char *id);
+
+/* Removes the link directories that a controller before us left and nobody has adopted. */
+void sandboxes_sweep_links(const Sandboxes *all);
+
+/* Removes containers that an earlier controller left and nobody has adopted, then directories that no
+ * container has mounted any more. */
+void sandboxes_sweep(Sandboxes *all);
+
+/* What clients are told of the engine. */
+const char *sandboxes_engine(const Sandboxes *all);
+const char *sandboxes_image(const Sandboxes *all); /* the default one, "" for none; until the next call */
+bool sandboxes_isolate(const Sandboxes *all);

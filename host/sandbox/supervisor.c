@@ -1,0 +1,103 @@
+/* What the supervisor of a sandbox says, and whom it concerns. */
+#include "host/sandbox/internal.h"
+#include "proto/base/log.h"
+
+static void violation(void *userdata, const char *what)
+{
+    Sandbox *sandbox = userdata;
+
+    log_warn("supervisor broke the protocol", "session=%s what=%s", sandbox->name, what);
+    sandbox_close(sandbox, "its supervisor broke the protocol");
+}
+
+static bool is_known(MessageKind kind)
+{
+    switch (kind) {
+    case MSG_EXECUTED:
+    case MSG_OUTPUT:
+    case MSG_DISPLAY:
+    case MSG_ASK:
+    case MSG_PREPARED:
+    case MSG_ERROR:
+    case MSG_REPLY:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* About a turn, or else for the owner. */
+static int deliver(Sandbox *sandbox, const Message *message, Problem *problem)
+{
+    Turn *turn = sandbox_find_sent(sandbox, message->id);
+
+    if (turn)
+        return turn->ops->message(turn, message, problem);
+    return sandbox->owner->message ? sandbox->owner->message(sandbox, message, problem) : 0;
+}
+
+static void on_message(void *userdata, const Message *message)
+{
+    Sandbox *sandbox = userdata;
+    Problem problem = PROBLEM_NULL;
+
+    if (sandbox_is_ending(sandbox))
+        return;
+    if (!is_known(message->kind))
+        violation(sandbox, message_name(message->kind));
+    else if (deliver(sandbox, message, &problem) < 0)
+        violation(sandbox, problem.text);
+}
+
+int sandbox_send(Sandbox *sandbox, MessageKind kind, uint64_t id)
+{
+    return guest_say(sandbox->guest, kind, id, MsgNothing, &(MsgNothing){0});
+}
+
+static int send_welcome(Sandbox *sandbox, uint64_t number)
+{
+    const SessionOptions *options = &sandbox->options;
+    MsgGuestWelcome welcome = {
+        .env = value_encoded(&options->env),
+        .output_limit = LIMIT_OUTPUT,
+        .spill_limit = LIMIT_SPILL,
+        .checkpoint = text_of(options->checkpoint),
+        .checkpoint_budget = options->memory / 2,
+        .memory = options->memory,
+        .orphan_timeout = MAX(sandbox->all->options->orphan_timeout, 1), /* it is never 0 */
+    };
+
+    if (sandbox->state == SANDBOX_WARMING || sandbox->state == SANDBOX_SPARE)
+        welcome.imports = sandbox->imports;
+    return guest_say(sandbox->guest, MSG_GUEST_WELCOME, number, MsgGuestWelcome, &welcome);
+}
+
+/* Answers that were under way when the connection broke do not come any more. What is sent through the new
+ * one, behind its welcome, is answered there. */
+static void on_hello(void *userdata, const GuestHello *hello)
+{
+    Sandbox *sandbox = userdata;
+    uint64_t welcome = sandboxes_next_number(sandbox->all);
+
+    if (sandbox_is_ending(sandbox))
+        return;
+    /* Of an adopted container nothing is known yet, as whether the kernel has killed for memory in it, which
+     * the supervisor's last call is judged by. It comes again. */
+    if (sandbox->state == SANDBOX_ADOPTING && sandbox->awaits & AWAITS_CONTAINER) {
+        guest_drop(sandbox->guest);
+        return;
+    }
+    if (send_welcome(sandbox, welcome) < 0) {
+        sandbox_close(sandbox, "its supervisor cannot be reached");
+        return;
+    }
+    sandbox_disconnect_turns(sandbox, welcome);
+    if (!sandbox_is_ending(sandbox) && sandbox->owner->hello)
+        sandbox->owner->hello(sandbox, hello);
+}
+
+const GuestEvents sandbox_guest_events = {
+    .hello = on_hello,
+    .message = on_message,
+    .violation = violation,
+};

@@ -1,0 +1,159 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "host/session/internal.h"
+
+static int check_new(const Session *origin, const char *path, Problem *problem)
+{
+    const Session *trunk = origin->sandbox->trunk;
+    size_t n = 0;
+
+    for (const List *at = trunk->family.next; at != &trunk->family; at = at->next)
+        n++;
+    if (sessions_holder(origin->all, text_of(path)))
+        return problem_set(problem, ERR_BRANCH_EXISTS,
+                           "a branch '%s' is open; choose another name, or close it first", path);
+    if (n > LIMIT_BRANCHES)
+        return problem_set(problem, ERR_TOO_LARGE, "'%s' has %u branches already; close one of them first",
+                           trunk->name, LIMIT_BRANCHES);
+    return 0;
+}
+
+int session_start_branch(Session **ret, Session *origin, Text name, Problem *problem)
+{
+    char path[2 * LIMIT_SESSION_PATH];
+    Session *branch;
+    int size, r;
+
+    if (!name_valid(name))
+        return problem_set(
+            problem, ERR_BAD_REQUEST,
+            "a branch's name has 1 to %u of A-Z a-z 0-9 . _ - and begins with a letter or digit",
+            LIMIT_SESSION_NAME);
+    size = snprintf(path, sizeof(path), "%s/%.*s", origin->name, (int)name.size, name.data);
+    if (size > (int)LIMIT_SESSION_PATH)
+        return problem_set(problem, ERR_BAD_REQUEST, "the branch's whole name would have more than %u bytes",
+                           LIMIT_SESSION_PATH);
+    r = check_new(origin, path, problem);
+    if (r < 0)
+        return r;
+    branch =
+        session_restore_branch(origin->sandbox->trunk, sandboxes_next_number(origin->all->sandboxes), path);
+    if (!branch)
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    branch->execution_count = origin->execution_count;
+    *ret = branch;
+    return 0;
+}
+
+Session *session_restore_branch(Session *trunk, uint64_t branch, const char *name)
+{
+    Session *session = session_new(trunk->all, name);
+
+    if (!session || !instance_make(session->instance) || sessions_add(session) < 0)
+        return session_free(session);
+    session->sandbox = trunk->sandbox;
+    session->branch = branch;
+    list_append(&trunk->family, &session->in_family);
+    return session;
+}
+
+Session *session_find_branch(const Session *trunk, uint64_t branch)
+{
+    Session *session;
+
+    list_foreach (session, &trunk->family, Session, in_family)
+        if (session->branch == branch)
+            return session;
+    return NULL;
+}
+
+/* It is ready first: whoever writes down what is ready has it. */
+void session_branch_made(Session *branch, uint64_t execution_count, uint64_t epoch)
+{
+    branch->execution_count = execution_count;
+    branch->epoch = MAX(branch->epoch, epoch);
+    if (branch->state == SESSION_STARTING) {
+        branch->state = SESSION_READY;
+        branch->all->events->branched(branch);
+        session_become_ready(branch);
+    } else {
+        session_drop_branch(branch->sandbox->trunk, branch->branch);
+    }
+}
+
+void session_forget_branch(Session *branch)
+{
+    Farewell farewell;
+
+    former_add(branch->sandbox->trunk, branch->branch, branch->name);
+    farewell_init(&farewell);
+    session_end(branch, &farewell);
+    farewell_tell(&farewell);
+}
+
+void session_end_branch(Session *branch, const Problem *problem)
+{
+    Sandbox *sandbox = branch->sandbox;
+
+    if (sandbox_is_ending(sandbox))
+        return;
+    session_fail_openers(branch, problem);
+    session_set_closing(branch, problem->text);
+    sandbox_end_turns(sandbox, branch, problem->text);
+    sandbox_fail_running(sandbox, branch, problem);
+    if (!sandbox_is_ending(sandbox)) /* as when what came next could not be sent */
+        session_forget_branch(branch);
+}
+
+/* ---- what closes a branch in the supervisor ---- */
+
+typedef struct CloseOrder {
+    Order order; /* of the trunk: the branch has no turns any more */
+    uint64_t branch;
+} CloseOrder;
+
+static int on_closed(Order *order, const msgpack_object_map *reply, Problem *problem)
+{
+    order_reply(order, NULL);
+    return 0;
+}
+
+/* Whether it could be closed or was not there any more: nobody uses it. */
+static void on_over(Order *order, const Problem *problem)
+{
+    const CloseOrder *close = container_of(order, CloseOrder, order);
+    Session *branch = session_find_branch(order->turn.session, close->branch);
+    Problem closed = PROBLEM_NULL;
+
+    problem_set(&closed, ERR_SESSION_CLOSED, "the branch was closed");
+    if (branch)
+        session_end_branch(branch, &closed);
+}
+
+static const OrderOps close_ops = {.kind = MSG_CLOSE, .answer = on_closed, .over = on_over};
+
+void session_drop_branch(Session *trunk, uint64_t branch)
+{
+    CloseOrder *close = order_new(sizeof(*close), &close_ops, trunk, NULL);
+
+    if (!close) {
+        sandbox_close(trunk->sandbox, "out of memory");
+        return;
+    }
+    close->branch = branch;
+    order_say(&close->order, MsgBranchTarget, &(MsgBranchTarget){.branch = branch});
+    sandbox_queue_first(trunk->sandbox, &close->order.turn);
+    sandbox_next(trunk->sandbox);
+}
+
+/* One that is being made is dropped when it is. */
+void session_close_branch(Session *branch, const char *reason)
+{
+    bool made = branch->state == SESSION_READY;
+
+    session_set_closing(branch, reason);
+    sandbox_end_turns(branch->sandbox, branch, reason);
+    if (made)
+        session_drop_branch(branch->sandbox->trunk, branch->branch);
+}

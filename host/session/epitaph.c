@@ -1,0 +1,100 @@
+#include "host/session/epitaph.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "host/session/session.h"
+#include "proto/base/clock.h"
+
+void epitaphs_init(Epitaphs *all)
+{
+    list_init(&all->list);
+    all->count = 0;
+}
+
+static void forget(Epitaphs *all, const Epitaph *epitaph)
+{
+    Epitaph *gone = (Epitaph *)epitaph;
+
+    if (!gone)
+        return;
+    list_remove(&gone->link);
+    all->count--;
+    free(gone);
+}
+
+void epitaphs_deinit(Epitaphs *all)
+{
+    Epitaph *epitaph;
+
+    list_foreach (epitaph, &all->list, Epitaph, link)
+        forget(all, epitaph);
+}
+
+const Epitaph *epitaph_find(const Epitaphs *all, Text name)
+{
+    const Epitaph *epitaph;
+
+    list_foreach (epitaph, &all->list, Epitaph, link)
+        if (text_equal(name, epitaph->name))
+            return epitaph;
+    return NULL;
+}
+
+void epitaph_add(Epitaphs *all, const Epitaph *epitaph)
+{
+    Epitaph *added = malloc(sizeof(*added));
+
+    forget(all, epitaph_find(all, text_of(epitaph->name)));
+    if (!added)
+        return;
+    *added = *epitaph;
+    list_append(&all->list, &added->link);
+    if (++all->count > EPITAPHS_MAX)
+        forget(all, list_entry(list_first(&all->list), Epitaph, link));
+}
+
+/* With the trunk its branches are closed, too. */
+static bool was_asked_to(const Session *session)
+{
+    return !list_empty(&session->closers) || !list_empty(&session->sandbox->trunk->closers);
+}
+
+/* Clients know its name. */
+static bool was_open(const Session *session)
+{
+    return session->announced && session->name[0] != *PRIVATE_MARK && !session->hidden;
+}
+
+void epitaph_note(const Session *session, const char *reason)
+{
+    Epitaphs *all = &session->all->epitaphs;
+    Epitaph epitaph = {.time = clock_unix()};
+
+    forget(all, epitaph_find(all, text_of(session->name)));
+    if (was_asked_to(session) || !was_open(session))
+        return;
+    snprintf(epitaph.name, sizeof(epitaph.name), "%s", session->name);
+    snprintf(epitaph.instance, sizeof(epitaph.instance), "%s", session->instance);
+    snprintf(epitaph.reason, sizeof(epitaph.reason), "%s", reason);
+    epitaph_add(all, &epitaph);
+}
+
+const Epitaph *epitaph_of(const Session *session)
+{
+    const Epitaph *epitaph = epitaph_find(&session->all->epitaphs, text_of(session->name));
+
+    return epitaph && strcmp(epitaph->instance, session->instance) == 0 ? epitaph : NULL;
+}
+
+void epitaph_words(char ret[static EPITAPH_WORDS], const Epitaph *epitaph)
+{
+    time_t seconds = (time_t)epitaph->time;
+    char when[32] = "";
+    struct tm utc;
+
+    if (gmtime_r(&seconds, &utc))
+        strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S UTC", &utc);
+    snprintf(ret, EPITAPH_WORDS, "ended at %s: %s", when, epitaph->reason);
+}

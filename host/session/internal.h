@@ -1,0 +1,30 @@
+/* What the files of a session share among themselves. Nobody else includes this. */
+#pragma once
+
+#include "host/session/session.h"
+
+/* session.c */
+void session_become_ready(Session *session);
+void session_rest(Session *session); /* nothing of it runs: its ttl counts */
+void session_fail_openers(Session *session, const Problem *problem);
+void session_set_closing(Session *session, const char *reason); /* it opens for nobody any more */
+
+/* Those who wait for the end of sessions that have been freed; told when all is gone. */
+typedef struct Farewell {
+    List closers; /* Requests */
+    List waiters; /* SessionWaiter */
+} Farewell;
+
+void farewell_init(Farewell *farewell);
+void farewell_tell(Farewell *farewell);
+void session_end(Session *session, Farewell *farewell); /* frees it */
+
+/* session_branch.c */
+void session_close_branch(Session *branch, const char *reason);
+/* Has the supervisor end a branch that no session stands for, or one that is CLOSING. */
+void session_drop_branch(Session *trunk, uint64_t branch);
+
+/* former.c: former branches of a trunk, for the checkpoints of them that are still kept */
+/* The oldest is forgotten when there are more than there can be checkpoints. */
+void former_add(Session *trunk, uint64_t branch, const char *name);
+void former_deinit(Session *trunk);

@@ -1,0 +1,391 @@
+#include "host/session/session.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "host/session/internal.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+
+/* ---- opening ---- */
+
+static void answer_open(Session *session, Request *request)
+{
+    const MsgOpenReply reply = {
+        .session = text_of(session->name),
+        .instance = text_of(session->instance),
+        .created = !session->announced,
+        .engine = text_of(sandboxes_engine(session->all->sandboxes)),
+        .has_options = true,
+        .options = session_options_say(&session->sandbox->options),
+    };
+
+    session->announced = true;
+    request_answer(request, MsgOpenReply, &reply);
+}
+
+void session_wait_open(Session *session, Request *request)
+{
+    if (session->state == SESSION_READY)
+        answer_open(session, request);
+    else
+        list_append(&session->openers, &request->link);
+}
+
+void session_become_ready(Session *session)
+{
+    Request *request;
+
+    session->state = SESSION_READY;
+    list_foreach (request, &session->openers, Request, link)
+        answer_open(session, request);
+    session_rest(session);
+}
+
+void session_fail_openers(Session *session, const Problem *problem)
+{
+    Request *request;
+
+    list_foreach (request, &session->openers, Request, link)
+        request_fail(request, problem);
+}
+
+Session *session_new(Sessions *all, const char *name)
+{
+    Session *session = calloc(1, sizeof(*session));
+
+    if (!session)
+        return NULL;
+    snprintf(session->name, sizeof(session->name), "%s", name);
+    session->all = all;
+    session->epoch = 1;
+    session->created = clock_unix();
+    session->used = clock_now();
+    list_init(&session->family);
+    list_init(&session->in_family);
+    list_init(&session->former);
+    list_init(&session->stored);
+    list_init(&session->openers);
+    list_init(&session->closers);
+    list_init(&session->waiters);
+    return session;
+}
+
+Session *session_free(Session *session)
+{
+    if (!session)
+        return NULL;
+    sessions_remove(session);
+    loop_timer_cancel(&session->idle_timer);
+    list_remove(&session->in_family);
+    former_deinit(session);
+    free(session);
+    return NULL;
+}
+
+void session_move_in(Session *session, Sandbox *sandbox)
+{
+    sandbox->trunk = session;
+    session->sandbox = sandbox;
+    memcpy(session->instance, sandbox->instance, sizeof(session->instance));
+    session->created = sandbox->created;
+    list_append(&session->family, &session->in_family);
+}
+
+/* In a spare where there is one, otherwise in a container that is made for it. */
+static int find_sandbox(Session *session, const char *output_id, SessionOptions *options, Problem *problem)
+{
+    Sessions *all = session->all;
+    Sandbox *sandbox = pool_claim(all->pool, session->name, output_id, options, &session_owner);
+    bool claimed = sandbox;
+    int r = 0;
+
+    if (!claimed)
+        r = sandbox_start(&sandbox, all->sandboxes, session->name, output_id, options, &session_owner,
+                          problem);
+    if (r < 0)
+        return r;
+    session_move_in(session, sandbox);
+    if (claimed)
+        session_become_ready(session);
+    return 0;
+}
+
+int session_start(Session **ret, Sessions *all, const char *name, const char *output_id,
+                  SessionOptions *options, Problem *problem)
+{
+    Session *session;
+    int r;
+
+    if (all->count >= all->options->max_sessions)
+        return problem_set(problem, ERR_BUSY,
+                           "%zu sessions are open already (option max_sessions); close one of them first",
+                           all->count);
+    session = session_new(all, name);
+    if (!session || sessions_add(session) < 0)
+        r = problem_set(problem, ERR_INTERNAL, "out of memory");
+    else
+        r = find_sandbox(session, output_id, options, problem);
+    if (r < 0) {
+        session_free(session);
+        return r;
+    }
+    *ret = session;
+    return 0;
+}
+
+/* ---- ending ---- */
+
+void farewell_init(Farewell *farewell)
+{
+    list_init(&farewell->closers);
+    list_init(&farewell->waiters);
+}
+
+/* Moves what is in `from` to the end of `to`. */
+static void move_all(List *to, List *from)
+{
+    List *link;
+
+    while ((link = list_first(from))) {
+        list_remove(link);
+        list_append(to, link);
+    }
+}
+
+void session_end(Session *session, Farewell *farewell)
+{
+    log_info("session closed", "session=%s calls=%llu", session->name,
+             (unsigned long long)session->execution_count);
+    move_all(&farewell->waiters, &session->waiters);
+    move_all(&farewell->closers, &session->closers);
+    session->all->events->gone(session);
+    session_free(session);
+}
+
+void farewell_tell(Farewell *farewell)
+{
+    SessionWaiter *waiter;
+    Request *request;
+
+    list_foreach (request, &farewell->closers, Request, link)
+        request_reply_empty(request);
+    list_foreach (waiter, &farewell->waiters, SessionWaiter, link) {
+        list_remove(&waiter->link);
+        waiter->on_gone(waiter);
+    }
+}
+
+void session_set_closing(Session *session, const char *reason)
+{
+    Problem problem = PROBLEM_NULL;
+
+    if (session->state != SESSION_CLOSING)
+        epitaph_note(session, reason);
+    session->state = SESSION_CLOSING;
+    loop_timer_cancel(&session->idle_timer);
+    problem_set(&problem, ERR_SESSION_CLOSED, "the session '%s' was closed: %s", session->name, reason);
+    session_fail_openers(session, &problem);
+}
+
+void session_close(Session *session, Request *request, const char *reason)
+{
+    if (request)
+        list_append(&session->closers, &request->link);
+    if (session->branch == 0)
+        sandbox_close(session->sandbox, reason);
+    else if (session->state != SESSION_CLOSING)
+        session_close_branch(session, reason);
+}
+
+void session_wait_gone(Session *session, SessionWaiter *waiter)
+{
+    list_append(&session->waiters, &waiter->link);
+}
+
+/* ---- its turns ---- */
+
+int session_check_queue(const Session *session, Problem *problem)
+{
+    if (sandbox_count_waiting(session->sandbox, session) < LIMIT_QUEUE)
+        return 0;
+    return problem_set(problem, ERR_BUSY,
+                       "%u calls wait on the session '%s' already; wait for one of them to end", LIMIT_QUEUE,
+                       session->name);
+}
+
+void session_order(Session *session, Order *order)
+{
+    Problem problem = PROBLEM_NULL;
+
+    if (session_check_queue(session, &problem) < 0)
+        order_fail(order, &problem);
+    else
+        sandbox_queue(session->sandbox, &order->turn);
+}
+
+void session_note(Session *session, uint64_t execution_count, uint64_t epoch)
+{
+    session->execution_count = MAX(session->execution_count, execution_count);
+    session->epoch = MAX(session->epoch, epoch);
+}
+
+bool session_is_busy(const Session *session)
+{
+    const Sandbox *sandbox = session->sandbox;
+
+    return sandbox_count_waiting(sandbox, session) > 0 ||
+           (sandbox->running && sandbox->running->session == session);
+}
+
+/* The trunk's time does not end while a branch is used. */
+static bool is_used(const Session *session)
+{
+    return session_is_busy(session) || (session->branch == 0 && sandbox_is_busy(session->sandbox));
+}
+
+/* What is in use gets its time again when it rests. */
+static void on_idle_due(LoopTimer *timer)
+{
+    Session *session = container_of(timer, Session, idle_timer);
+
+    if (!is_used(session))
+        session_close(session, NULL, "it was idle for its ttl");
+}
+
+static void start_ttl(Session *session)
+{
+    const Sandbox *sandbox = session->sandbox;
+
+    if (sandbox->options.ttl > 0 && !sandbox->ephemeral)
+        loop_timer_set(session->all->loop, &session->idle_timer,
+                       clock_now() + clock_from_seconds(sandbox->options.ttl), on_idle_due);
+}
+
+void session_rest(Session *session)
+{
+    session->used = clock_now();
+    start_ttl(session);
+    if (session->branch != 0)
+        start_ttl(session->sandbox->trunk);
+}
+
+const char *session_status(const Session *session)
+{
+    if (session->state == SESSION_STARTING)
+        return "starting";
+    if (session->state == SESSION_CLOSING)
+        return "closing";
+    return session_is_busy(session) ? "running" : "idle";
+}
+
+/* ---- as the owner of its sandbox ---- */
+
+static bool is_in(const GuestHello *hello, const Session *session)
+{
+    for (size_t i = 0; i < hello->branch_count; i++)
+        if (hello->branches[i].branch == session->branch)
+            return true;
+    return false;
+}
+
+/* A branch that was open, and that the supervisor does not have. */
+static Session *first_lost(const Session *trunk, const GuestHello *hello)
+{
+    bool adopting = trunk->sandbox->state == SANDBOX_ADOPTING;
+    Session *session;
+
+    list_foreach (session, &trunk->family, Session, in_family)
+        if (session->branch != 0 && (session->state == SESSION_READY || adopting) && !is_in(hello, session))
+            return session;
+    return NULL;
+}
+
+/* The end of one branch may be that of others, so that each is looked for from the start. */
+void session_match(Session *trunk, const GuestHello *hello)
+{
+    Problem lost = PROBLEM_NULL;
+    Session *session;
+
+    for (size_t i = 0; i < hello->branch_count; i++) {
+        const MsgGuestBranch *said = &hello->branches[i];
+
+        session = session_find_branch(trunk, said->branch);
+        if (session)
+            session_note(session, said->execution_count, said->epoch);
+        else
+            session_drop_branch(trunk, said->branch);
+    }
+    problem_set(&lost, ERR_SESSION_CLOSED, "the branch was lost with its interpreter");
+    while (!sandbox_is_ending(trunk->sandbox) && (session = first_lost(trunk, hello)))
+        session_end_branch(session, &lost);
+}
+
+static void on_hello(Sandbox *sandbox, const GuestHello *hello)
+{
+    session_match(sandbox->trunk, hello);
+    if (sandbox_is_ending(sandbox))
+        return;
+    sandbox_supervisor_ready(sandbox);
+    sandbox_next(sandbox);
+}
+
+void session_all_ready(Session *trunk)
+{
+    Session *session;
+
+    log_info("session ready", "session=%s image=%s", trunk->name, trunk->sandbox->options.image);
+    list_foreach (session, &trunk->family, Session, in_family)
+        session_become_ready(session);
+}
+
+static void on_ready(Sandbox *sandbox)
+{
+    sandbox->trunk->all->events->ready(sandbox->trunk);
+    session_all_ready(sandbox->trunk);
+}
+
+static void on_failed(Sandbox *sandbox, const Problem *problem)
+{
+    log_warn("container failed", "session=%s reason=%s", sandbox->name, problem->text);
+    session_fail_openers(sandbox->trunk, problem);
+}
+
+static void on_rested(Sandbox *sandbox, Session *session)
+{
+    session_rest(session);
+}
+
+static void on_closing(Sandbox *sandbox, const char *reason)
+{
+    Session *session;
+
+    list_foreach (session, &sandbox->trunk->family, Session, in_family)
+        session_set_closing(session, reason);
+}
+
+/* Nothing of the sandbox is left when those who waited for the end of its sessions are told. The trunk, whose
+ * list it is, goes last. */
+static void on_gone(Sandbox *sandbox)
+{
+    Session *trunk = sandbox->trunk, *session;
+    Farewell farewell;
+
+    farewell_init(&farewell);
+    list_foreach (session, &trunk->family, Session, in_family)
+        if (session != trunk)
+            session_end(session, &farewell);
+    session_end(trunk, &farewell);
+    sandbox_free(sandbox);
+    farewell_tell(&farewell);
+}
+
+const SandboxOwner session_owner = {
+    .hello = on_hello,
+    .ready = on_ready,
+    .failed = on_failed,
+    .rested = on_rested,
+    .closing = on_closing,
+    .gone = on_gone,
+};

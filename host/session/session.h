@@ -1,0 +1,122 @@
+/* Session: what clients see: a name, live variables, and the calls on them. The trunk lives in a Sandbox of
+ * its own, which it owns; its branches, made of it, live there with it. */
+#pragma once
+
+#include <uthash.h>
+
+#include "host/session/order.h"
+#include "host/link/request.h"
+#include "host/sandbox/sandbox.h"
+#include "host/session/sessions.h"
+
+typedef enum SessionState {
+    SESSION_STARTING,
+    SESSION_READY,
+    SESSION_CLOSING,
+} SessionState;
+
+/* Someone who waits for a session to be gone altogether, so that its name is free again. */
+typedef struct SessionWaiter SessionWaiter;
+struct SessionWaiter {
+    List link;
+    void (*on_gone)(SessionWaiter *waiter);
+};
+
+struct Session {
+    Sessions *all;
+    Sandbox *sandbox;
+    char name[LIMIT_SESSION_PATH + 1];
+    char instance[INSTANCE_SIZE]; /* names this life of the session; the trunk's is its sandbox's */
+    SessionState state;
+    bool announced;  /* someone has been told that it was created */
+    bool hidden;     /* an earlier controller had told nobody of it, or nobody needs it: it only ends */
+    uint64_t branch; /* its number to the guest; 0: the trunk */
+
+    List family; /* Session.in_family: of a trunk, itself first and then its branches */
+    List in_family;
+    List former; /* FormerBranch, the oldest first: of a trunk */
+
+    List stored; /* ended calls, the oldest first. Nothing here looks into them */
+    size_t stored_count;
+
+    uint64_t execution_count;
+    uint64_t epoch;
+    double created; /* Unix seconds */
+    uint64_t used;  /* clock_now() of the last turn's end */
+    LoopTimer idle_timer;
+
+    List openers; /* Requests waiting for READY */
+    List waiters; /* SessionWaiter */
+    List closers; /* Requests waiting for the end */
+    UT_hash_handle by_name;
+};
+
+/* ---- its life ---- */
+
+/* Begins a session in a sandbox of its own; it is in the table from now on, STARTING. `options` is taken
+ * over. */
+int session_start(Session **ret, Sessions *all, const char *name, const char *output_id,
+                  SessionOptions *options, Problem *problem);
+
+/* One in no table and no sandbox yet. NULL when out of memory. */
+Session *session_new(Sessions *all, const char *name);
+Session *session_free(Session *session); /* one that nobody was told of */
+/* It is the trunk of that sandbox. */
+void session_move_in(Session *session, Sandbox *sandbox);
+
+/* The owner of a sandbox that is a session's. */
+extern const SandboxOwner session_owner;
+
+/* For other owners that have a trunk: what the supervisor has and what is known here are made the same. */
+void session_match(Session *trunk, const GuestHello *hello);
+void session_all_ready(Session *trunk);
+
+/* The request is answered when the session is READY, or has failed. */
+void session_wait_open(Session *session, Request *request);
+
+/* Ends the session: a running call ends as `failed`, waiting ones with SessionClosed. `request` may be
+ * NULL. The trunk takes its branches with it. */
+void session_close(Session *session, Request *request, const char *reason);
+
+/* Calls waiter->on_gone once the session is; it is CLOSING. */
+void session_wait_gone(Session *session, SessionWaiter *waiter);
+
+/* `starting`, `idle`, `running` or `closing`. */
+const char *session_status(const Session *session);
+bool session_is_busy(const Session *session); /* something of it runs or waits */
+
+/* What it is told of its variables: they only grow. */
+void session_note(Session *session, uint64_t execution_count, uint64_t epoch);
+
+/* ---- its turns ---- */
+
+/* ERR_BUSY when too many wait. */
+int session_check_queue(const Session *session, Problem *problem);
+
+/* Queues an order, which is the session's from now on; answers it with ERR_BUSY when too many wait. */
+void session_order(Session *session, Order *order);
+
+/* ---- its branches ---- */
+
+/* Begins a branch of `origin`, whose own name is `name`; it is in the table from now on, STARTING until it
+ * becomes ready or ends. */
+int session_start_branch(Session **ret, Session *origin, Text name, Problem *problem);
+
+/* The supervisor has made it. */
+void session_branch_made(Session *branch, uint64_t execution_count, uint64_t epoch);
+
+/* Its variables are gone, or never were: what waits for it ends for that reason, and it is freed; unless its
+ * whole sandbox ends, which does the same. */
+void session_end_branch(Session *branch, const Problem *problem);
+
+/* One that an earlier controller had made. NULL when out of memory. */
+Session *session_restore_branch(Session *trunk, uint64_t branch, const char *name);
+/* It has ended since. */
+void session_forget_branch(Session *branch);
+
+/* The session of a family that has this number, 0 for the trunk; NULL when none has. */
+Session *session_find_branch(const Session *trunk, uint64_t branch);
+
+/* The name of a branch, also of one that is closed and of which checkpoints may be kept. */
+#define BRANCH_NAME_SIZE (LIMIT_SESSION_PATH + 24)
+const char *session_branch_name(const Session *trunk, uint64_t branch, char buffer[static BRANCH_NAME_SIZE]);
