@@ -8,16 +8,6 @@ typedef struct Run {
     AskMode ask_mode;
 } Run;
 
-/* Copies a valid run_id. */
-static bool take_run_id(char *ret, Text text)
-{
-    if (text.size != LIMIT_RUN_ID)
-        return false;
-    memcpy(ret, text.data, LIMIT_RUN_ID);
-    ret[LIMIT_RUN_ID] = '\0';
-    return strspn(ret, "0123456789abcdef") == LIMIT_RUN_ID;
-}
-
 /* The same run_id again: join the call or get its record. */
 static void join(Call *call, Request *request, const Run *run)
 {
@@ -65,9 +55,11 @@ static Session *start_ephemeral(Front *front, const Run *run, const char *run_id
 
 static int check(Run *run, char *ret_run_id, Problem *problem)
 {
-    if (!take_run_id(ret_run_id, run->said.run_id))
+    if (!run_id_valid(run->said.run_id))
         return problem_set(problem, ERR_BAD_REQUEST, "run_id must be %u lower-case hexadecimal digits",
                            LIMIT_RUN_ID);
+    memcpy(ret_run_id, run->said.run_id.data, LIMIT_RUN_ID);
+    ret_run_id[LIMIT_RUN_ID] = '\0';
     if (!isnan(run->said.timeout) && !(run->said.timeout > 0 && run->said.timeout <= TIMEOUT_MAXIMUM))
         return problem_set(problem, ERR_BAD_REQUEST, "timeout must be more than 0 and at most %.0f seconds",
                            TIMEOUT_MAXIMUM);
