@@ -1,9 +1,10 @@
 """Holds an adapter and what it is held against; answers each line `WHICH COUNT` with the seconds of that many calls.
 
-usage: adapters_driver.py kernels|tool SOCKET
+usage: adapters_driver.py kernels|tool|values SOCKET
 
     kernels   limpet, ipykernel: a notebook cell from the request until the reply and the idle that follows it
     tool      tool, run: code_sandbox as an agent calls it, Session.run of the same session
+    values    set, value: a NumPy array of 100 MB into a session, and out of it
 
 Its first line is "ready".
 """
@@ -58,9 +59,20 @@ def tool(socket):
                "run": lambda: timed(lambda: session.run(LINE))}
 
 
+@contextlib.contextmanager
+def values(socket):
+    import numpy
+
+    array = numpy.random.default_rng(1).random(12_500_000)
+    with limpet.Client(socket, autostart=False) as client, client.open(NAME, memory="1g", timeout=60) as session:
+        session.set("array", array)
+        yield {"set": lambda: timed(lambda: session.set("array", array)),
+               "value": lambda: timed(lambda: session.value("array"))}
+
+
 def main():
     kind, socket = sys.argv[1:]
-    with {"kernels": kernels, "tool": tool}[kind](socket) as calls:
+    with {"kernels": kernels, "tool": tool, "values": values}[kind](socket) as calls:
         print("ready", flush=True)
         for line in sys.stdin:
             which, count = line.split()

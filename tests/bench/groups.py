@@ -12,7 +12,8 @@ import state
 import state_cost
 import state_jupyter
 import streams
+import values
 
 ALL = [module.GROUP for module in
-       (latency, compute, numeric, hardening, load, start, memory, streams, files, state, state_cost, state_jupyter,
+       (latency, compute, numeric, hardening, load, start, memory, streams, files, values, state, state_cost, state_jupyter,
         adapters)]

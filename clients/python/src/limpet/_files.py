@@ -6,10 +6,18 @@ import contextlib
 import io
 import os
 from collections.abc import Callable, Iterator
-from typing import IO, Any, Union
+from typing import IO, Any, Protocol, Union
 
 Path = Union[str, "os.PathLike[str]"]
-Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, IO[bytes]]
+
+
+class Readable(Protocol):
+    """What reads at most so many bytes, none at the end: a binary file."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, Readable]
 Target = Union[str, "os.PathLike[str]", IO[bytes]]
 
 

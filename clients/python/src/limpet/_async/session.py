@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from .. import _files, _requests
+from .. import _codec, _files, _requests, _values
 from .._asks import NO_ASKS, Approve, Asks, OnInput, ToolTime
 from .._files import Path, Source, Target
 from .._opened import Opened, Trial
@@ -15,7 +15,7 @@ from .._requests import OnError, Request
 from .._stream import stream_of
 from .._tools import Tools
 from .._wire import FILE_CHUNK
-from ..errors import Error, NoSuchSession, SessionClosed
+from ..errors import Error, NoSuchSession, SessionClosed, TooLarge
 from ..results import Display, Result
 from ..state import Checkpoint, Committed, Namespace, Rollback
 from .connecting import in_thread
@@ -56,23 +56,7 @@ class AsyncSession(Opened):
         approve: Approve | None = None,
         tool_time: ToolTime | None = None,
     ) -> Result:
-        """Runs code and returns its result, whatever the code did. limpet.Error only when the sandbox failed.
-
-        ``timeout``: seconds, by default the session's. The callbacks get text and displays while it runs; they
-        may use this client, but not wait for another call of the same session. ``run_id``: 32 hexadecimal
-        digits; the same one never runs twice but gets the same result. ``on_error``: with ``"rollback"`` a call
-        that does not end ``ok`` leaves nothing behind in the variables; files stay as they are.
-
-        ``tools``: functions that the code may call as ``limpet_tools.NAME(...)``: a dict, or a list of what has
-        names, of functions, coroutine functions, methods and LangChain tools; several may run at once. Arguments
-        and results are plain data: None, bool, int, float, str, bytes, list and dict with text keys, 1 MiB at
-        most. An exception is raised in the code, with its message and without its traceback, which goes to the
-        logger ``limpet.tools``. ``approve``: asked before each of these calls, with a :class:`ToolCall`. True
-        allows it, ``call.with_arguments(...)`` allows another one; False, a text that says why, or an exception
-        denies it with PermissionError. ``on_input``: answers ``input()`` with a line; None or EOFError is the
-        end of input; a parameter ``password`` is True for what is not to be shown. Without it ``input()``
-        raises EOFError. ``tool_time``: ``"pause"``, so that no time counts towards ``timeout`` while the code
-        waits for an answer, or ``"count"``. What is not given is as :meth:`AsyncClient.open` was told.
+        """Runs code and returns its result, whatever the code did.
 
         Callbacks, ``approve`` and ``on_input`` may be functions or coroutine functions. Coroutines, those of tools
         too, run on this loop and are cancelled with the call; tools that are functions run in threads.
@@ -86,8 +70,35 @@ class AsyncSession(Opened):
         longer.
 
         When the controller goes away this finds or starts the next one and asks it for the same call; output
-        that was missed then comes in one piece at the end. Raises Unavailable after ``reconnect_timeout``,
-        and NoSuchSession when the session ended meanwhile: the code never runs in another session.
+        that was missed then comes in one piece at the end. The code never runs in another session.
+
+        Args:
+            code: Python source code.
+            timeout: Seconds, by default the session's.
+            on_stdout: Gets text while the code runs. It may use this client, but not wait for another call of the
+                same session.
+            on_stderr: Likewise.
+            on_display: Gets a :class:`Display` while the code runs, likewise.
+            run_id: 32 hexadecimal digits. The same one never runs twice but gets the same result.
+            on_error: With ``"rollback"`` a call that does not end ``ok`` leaves nothing behind in the variables;
+                files stay as they are.
+            tools: Functions that the code may call as ``limpet_tools.NAME(...)``: a dict, or a list of what has names,
+                of functions, coroutine functions, methods and LangChain tools; several may run at once. Arguments and
+                results are plain data: None, bool, int, float, str, bytes, list and dict with text keys, 1 MiB at
+                most. An exception is raised in the code, with its message and without its traceback, which goes to
+                the logger ``limpet.tools``. This and what follows is by default as :meth:`AsyncClient.open` was told.
+            on_input: Answers ``input()`` with a line; None or EOFError is the end of input. A parameter ``password``
+                is True for what is not to be shown. Without it ``input()`` raises EOFError.
+            approve: Asked before each call of a tool, with a :class:`ToolCall`. True allows it,
+                ``call.with_arguments(...)`` allows another one; False, a text that says why, or an exception denies it
+                with PermissionError.
+            tool_time: ``"pause"``, so that no time counts towards ``timeout`` while the code waits for an answer, or
+                ``"count"``.
+
+        Raises:
+            NoSuchSession: The session has ended.
+            Unavailable: No controller was found for ``reconnect_timeout`` seconds.
+            Error: The sandbox failed in another way.
         """
         self._check()
         asks = self._asks.but(tools, on_input, approve, tool_time)
@@ -96,6 +107,57 @@ class AsyncSession(Opened):
         stream = stream_of(on_stdout, on_stderr, on_display, asking)
         call = _requests.run(self._target, code, timeout, run_id, stream, on_error, asks.mode)
         return await self._client._run(call, stream)
+
+    async def set(self, name: str, value: Any, timeout: float | None = None) -> None:
+        """Binds a variable of the session to a value of this process, as one more call.
+
+        Args:
+            name: Of the variable.
+            value: Plain data: None, bool, int, float, complex, str, bytes, and lists, tuples, sets and dicts of such;
+                NumPy arrays, Arrow tables and pandas frames and series, also within them. The sandbox needs the same
+                packages. Large values go through a file of the session, without a detour through text.
+            timeout: Seconds, by default the session's.
+
+        Raises:
+            TypeError: The value, or something in it, is nothing of the kind.
+            CallFailed: The sandbox could not take it; the text says why.
+        """
+        self._check()
+        _values.check_name(name)
+        parts = await in_thread(_codec.dump, value)
+        file = _values.new_file()
+        if sum(map(len, parts)) <= _values.SMALL:
+            cell = _values.cell_that_takes(self, name, parts, file)
+        else:
+            await self.put(_values.Source(parts), file)
+            cell = _values.cell_that_takes(self, name, None, file)
+        _values.check(await self.run(cell, timeout))
+
+    async def value(
+        self, expression: str, timeout: float | None = None, *, limit: int = _values.LIMIT
+    ) -> Any:
+        """Evaluates an expression in the session and gives its value, as one more call.
+
+        Nothing that the sandbox sends is run here: the value is made of plain data, arrays and tables, as of
+        :meth:`set`. NumPy's numbers come as Python's.
+
+        Args:
+            expression: Such as the name of a variable.
+            timeout: Seconds, by default the session's.
+            limit: Bytes that a value may have.
+
+        Raises:
+            CallFailed: The expression raised an exception, or its value cannot be sent.
+            TooLarge: The value has more bytes than ``limit``.
+            ImportError: The value needs NumPy, pandas or PyArrow, which is not installed here.
+        """
+        self._check()
+        file = _values.new_file()
+        result = await self.run(_values.cell_that_gives(self, expression, file), timeout)
+        data = _values.sent(result)
+        return await in_thread(
+            _values.read, await self._fetched(file, limit) if data is None else data, result
+        )
 
     async def try_each(
         self, codes: Iterable[str], timeout: float | None = None, *, on_error: OnError = "keep"
@@ -107,7 +169,10 @@ class AsyncSession(Opened):
         the session is closed; when anything is raised here they are gone at once. Only variables are apart:
         files and artifacts are those of the session, and what one writes the next one sees.
 
-        ``timeout``: seconds for each, by default the session's. ``on_error``: as of :meth:`run`.
+        Args:
+            codes: Python source codes.
+            timeout: Seconds for each, by default the session's.
+            on_error: As of :meth:`run`.
         """
         trial = Trial(self.name, codes)
         await self._close_branches(self._take_candidates())
@@ -131,8 +196,9 @@ class AsyncSession(Opened):
     async def commit(self, branch: AsyncSession | str | int | None) -> Committed | None:
         """Makes the state of a branch the state of this session; the branch ends.
 
-        ``branch``: a session made by :meth:`branch`, its name, or the number of a candidate of the last
-        :meth:`try_each`, whose other candidates end too. None only ends them, and changes nothing.
+        Args:
+            branch: A session made by :meth:`branch`, its name, or the number of a candidate of the last
+                :meth:`try_each`, whose other candidates end too. None only ends them, and changes nothing.
         """
         if branch is None:
             self._check()
@@ -150,33 +216,53 @@ class AsyncSession(Opened):
         """A session ``SESSION/NAME`` with the variables of a checkpoint, by default those of this moment.
 
         From there on it has variables of its own, while the container, the files and the artifacts stay
-        those of this session. Calls of one container run one at a time. ``at``: a checkpoint, its id or name.
-        Raises BranchExists when it is open already.
+        those of this session. Calls of one container run one at a time.
+
+        Args:
+            name: Of the branch, as that of a session.
+            at: A checkpoint, its id or name.
+
+        Raises:
+            BranchExists: It is open already.
         """
         return AsyncSession(self._client, await self._request(_requests.branch(name, at)), self._asks)
 
     async def checkpoint(self, name: str | None = None, files: bool = False) -> Checkpoint:
         """Keeps a copy of the variables, until it is dropped or has to make room for a newer one.
 
-        ``name``: to call it by, one that is not kept already. ``files``: whether to keep a copy of
-        ``/session`` as well. ``dropped`` of what is returned has the ids of those that had to go for it.
-        Raises CheckpointFailed when there can be none.
+        Args:
+            name: To call it by, one that is not kept already.
+            files: Whether to keep a copy of ``/session`` as well.
+
+        Returns:
+            The checkpoint. Its ``dropped`` has the ids of those that had to go for it.
+
+        Raises:
+            CheckpointFailed: There can be none; the text says why.
         """
         return await self._request(_requests.checkpoint(name, files))
 
     async def checkpoints(self) -> list[Checkpoint]:
-        """Those that are kept, of this session and of its branches, oldest first."""
+        """Lists the checkpoints of this session and of its branches, oldest first."""
         return await self._request(_requests.checkpoints())
 
     async def rollback(self, checkpoint: Checkpoint | str) -> Rollback:
         """Goes back to the variables of a checkpoint, and to its files where it has them.
 
-        ``checkpoint``: it, its id or its name. It is kept. NoSuchCheckpoint when it is not there any more.
+        Args:
+            checkpoint: The checkpoint, its id or its name. It is kept.
+
+        Raises:
+            NoSuchCheckpoint: It is not kept any more.
         """
         return await self._request(_requests.rollback(checkpoint))
 
     async def drop(self, checkpoint: Checkpoint | str) -> None:
-        """Gives a checkpoint up. ``checkpoint``: it, its id or its name."""
+        """Discards a checkpoint.
+
+        Args:
+            checkpoint: The checkpoint, its id or its name.
+        """
         return await self._request(_requests.drop(checkpoint))
 
     async def namespace(self) -> Namespace:
@@ -188,7 +274,11 @@ class AsyncSession(Opened):
         return await self._request(_requests.namespace())
 
     async def interrupt(self) -> bool:
-        """Interrupts the running call, which returns with status ``interrupted``; whether there was one."""
+        """Interrupts the running call, which returns with status ``interrupted``.
+
+        Returns:
+            Whether a call was running.
+        """
         return await self._request(_requests.interrupt())
 
     async def reset(self) -> None:
@@ -198,7 +288,7 @@ class AsyncSession(Opened):
     async def close(self) -> None:
         """Ends the session and its branches and removes its container; published artifacts stay.
 
-        Of a branch it ends that branch alone. Nothing when it is closed.
+        Of a branch it ends that branch alone. Does nothing if it is closed already.
         """
         if self._closed:
             return
@@ -212,7 +302,9 @@ class AsyncSession(Opened):
     async def put(self, local: Source, path: Path) -> None:
         """Copies a local file, bytes or a binary file object to a file of the session, which it replaces.
 
-        ``path``: in the container, relative to ``/session``. Directories are made.
+        Args:
+            local: The file, or its contents.
+            path: In the container, relative to ``/session``. Directories are made.
         """
         self._check()
         with _files.source(local) as read:
@@ -279,6 +371,23 @@ class AsyncSession(Opened):
         except Error:
             if error is None:
                 raise
+
+    async def _fetched(self, file: str, limit: int) -> bytearray:
+        """A file that a call has left for us, which is removed."""
+        data, at = bytearray(), 0
+        try:
+            while True:
+                chunk, size = await self._request(_requests.get(file, at))
+                if size > limit:
+                    raise TooLarge(f"the value has {size} bytes, and {limit} are allowed")
+                if not at:
+                    data = bytearray(size)
+                data[at : at + len(chunk)] = chunk
+                at += len(chunk)
+                if not chunk or at >= size:
+                    return data
+        finally:
+            await self.run(_values.cell_that_removes(self, file))
 
     async def _request(self, request: Request[T]) -> T:
         self._check()

@@ -30,14 +30,15 @@ T = TypeVar("T")
 class Client(Connecting):
     """The way to one controller. Opens no connection before the first request.
 
-    ``address``: path of the controller's socket; by default ``LIMPET_SOCKET`` or the user's standard place.
-    ``autostart``: whether to start a controller when none listens; by default unless ``LIMPET_AUTOSTART=0``.
-    ``reconnect_timeout``: seconds for which a call looks for a controller that went away meanwhile.
-
     As a context manager it closes its connections at the end; sessions live on in the controller.
 
     A client and its sessions may be used from any number of threads, and after ``os.fork()``: each thread of
     each process has a connection of its own, and no lock is held while one waits.
+
+    Args:
+        address: Path of the controller's socket; by default ``LIMPET_SOCKET`` or the user's standard place.
+        autostart: Whether to start a controller when none listens; by default unless ``LIMPET_AUTOSTART=0``.
+        reconnect_timeout: Seconds for which a call looks for a controller that went away meanwhile.
     """
 
     def open(
@@ -150,14 +151,21 @@ class Client(Connecting):
         return self._request(_requests.interrupt(run_id), start=False)
 
     def sessions(self) -> list[SessionInfo]:
-        """The open sessions of the controller."""
+        """Lists the open sessions of the controller."""
         return self._request(_requests.sessions())
 
     def result(self, run_id: str, timeout: float | None = None) -> Result | None:
         """The result of an earlier call, also one of another client or of a lost connection.
 
-        Waits for a running call, for ``timeout`` seconds at most; None when it is still running then. Raises
-        NoSuchRun for an id the controller does not know, or no more.
+        Args:
+            run_id: Of the call.
+            timeout: Seconds to wait for a call that is still running; by default until it ends.
+
+        Returns:
+            The result, or None when the call is still running after ``timeout``.
+
+        Raises:
+            NoSuchRun: The controller does not know the id, or no longer keeps its result.
         """
         return self._request(_requests.result(run_id, timeout))
 
