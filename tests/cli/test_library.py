@@ -91,9 +91,9 @@ def test_attach(program, tmp_path):
     with FakeController(tmp_path / "s", open=lambda request: request.reply(
             session="a", instance="i1", created=False, engine="local", options={})) as controller:
         assert output(program, tmp_path / "s", "attach") == ["a i1 created=0"]
-        body = controller.wait_for("open").body
+        body = controller.wait("open").body
         assert {name: value for name, value in body.items() if value is not None} == {"session": "a", "attach": True}
-    with FakeController(tmp_path / "s", open=lambda request: request.error(1101, "NoSuchSession", "none")):
+    with FakeController(tmp_path / "s", open=lambda request: request.fail(1101, "NoSuchSession", "none")):
         assert output(program, tmp_path / "s", "attach") == ["1101 NoSuchSession: none"]
 
 
