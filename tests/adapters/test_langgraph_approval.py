@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 
+import langgraph.runtime
 import limpet
 import pytest
 from langchain_core.messages import AIMessage
@@ -20,6 +21,9 @@ from pydantic import BaseModel, Field
 from tests.support import CLIENT, EXAMPLES, ROOT
 
 from . import agents
+
+# LangGraph 1.0 gives a node that it goes back to the answers it once got.
+ASKS_ANEW = hasattr(langgraph.runtime, "ExecutionInfo")
 
 
 class Order(BaseModel):
@@ -166,6 +170,9 @@ def test_going_back_runs_the_code_anew(make):
     history = agent.graph.get_state_history(agent.config)
     point = next(state.config for state in history if state.next == ("tools",))
     agent.go(None, at=point)
+    if not ASKS_ANEW:
+        assert pending(agent) == [] and shop.sold == [("shells", 3)], "the call is joined, and buys nothing again"
+        return
     assert len(pending(agent)) == 1 and shop.sold == [("shells", 3)]
     (message,) = agent.go(Command(resume=True))
     assert message.artifact["execution_count"] == 3 and shop.sold == [("shells", 3)] * 2
