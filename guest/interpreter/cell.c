@@ -114,10 +114,10 @@ static _Noreturn void end_child(bool raised)
     _exit(status);
 }
 
-static void report(PyObject *value, Outcome *ret)
+static void report(const Cell *cell, PyObject *value, Outcome *ret)
 {
     if (value && value != Py_None)
-        ret->result = result_report(value);
+        ret->result = result_report(value, cell->execution_count);
     if (PyErr_Occurred())
         ret->error = error_take();
 }
@@ -156,7 +156,7 @@ void cell_run(const Cell *cell, Outcome *ret)
     _pyref_ PyObject *value = run_cell(cell);
     if (getpid() != run.process)
         end_child(!value);
-    report(value, ret);
+    report(cell, value, ret);
     report_figures(ret);
     if (ret->error)
         Py_CLEAR(ret->result);

@@ -220,3 +220,35 @@ class TestDisplays:
 
 def show(notebook, mime, value):
     return notebook.run(f"display({{{mime!r}: {value!r}}}, raw=True)").of("display_data")[0]["data"]
+
+
+class TestResults:
+    def test_by_their_numbers(self, notebook):
+        first = notebook.run("{'a': 1}").reply["execution_count"]
+        notebook.run("%limpet namespace")
+        second = notebook.run("'second'").reply["execution_count"]
+        assert notebook.run("_").result == "'second'"
+        assert notebook.run(f"Out[{first}], Out[{second}], _{first}").result == "({'a': 1}, 'second', {'a': 1})"
+        assert notebook.run(f"In[{first}]").result == repr("{'a': 1}")
+        assert notebook.run(f"Out[{first}] is _{first}").result == "True"
+
+    def test_names_of_the_cells_are_left_alone(self, own_notebook):
+        notebook = own_notebook()
+        assert notebook.run("Out = 'mine'\nIn = 2\nOut").result == "'mine'"
+        assert notebook.run("Out, In").result == "('mine', 2)"
+
+    def test_they_go_back_with_the_variables(self, own_notebook):
+        notebook = own_notebook()
+        notebook.run("'kept'")
+        notebook.run("%limpet checkpoint here")
+        notebook.run("'lost'")
+        notebook.run("%limpet rollback here")
+        notebook.run("'later'")
+        assert notebook.run("sorted(Out)").result == "[1, 5]"
+
+    def test_they_are_kept_after_the_variables_were_lost(self, own_notebook):
+        notebook = own_notebook()
+        notebook.run("'before'")
+        assert notebook.run("import os; os._exit(1)").status == "error"
+        notebook.run("'after'")
+        assert notebook.run("Out[3]").result == "'after'"

@@ -1,5 +1,9 @@
 """The %limpet commands."""
 
+import base64
+import re
+import xml.etree.ElementTree
+
 import pytest
 
 
@@ -49,6 +53,40 @@ def test_namespace(notebook):
     notebook.run("numbers = [1, 2, 3]\nanswer = 42")
     rows = [line.split() for line in limpet(notebook, "namespace").splitlines()]
     assert ["numbers", "list", "3"] in rows and ["answer", "int", "42"] in rows
+
+
+def history(notebook):
+    (shown,) = notebook.run("%limpet history").of("display_data")
+    picture = re.fullmatch('<img src="data:image/svg\\+xml;base64,([A-Za-z0-9+/=]+)"/>', shown["data"]["text/html"])
+    drawn = xml.etree.ElementTree.fromstring(base64.b64decode(picture[1]))
+    words = ["".join(text.itertext()) for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert [line.replace("*", " ").strip() for line in shown["data"]["text/plain"].splitlines()] == words
+    return [re.sub(r"  \[c\d+\]", "", line) for line in shown["data"]["text/plain"].splitlines()]
+
+
+def test_history_is_a_tree(notebook):
+    first = notebook.run("base = 1").reply["execution_count"]
+    limpet(notebook, "checkpoint before")
+    second = notebook.run("base = '<&>'").reply["execution_count"]
+    limpet(notebook, "rollback before")
+    third = notebook.run("1 / 0").reply["execution_count"]
+    limpet(notebook, "branch idea")
+    fourth = notebook.run("base = 4").reply["execution_count"]
+    limpet(notebook, "branch -")
+    fifth = notebook.run("base").reply["execution_count"]
+    lines = history(notebook)
+    assert f"* In [{first}]  [before]  base = 1" in lines
+    assert f"* In [{second}]  base = '<&>'" in lines
+    assert f"  * In [{third}]  1 / 0" in lines and f"  * In [{fourth}]  base = 4" in lines
+    assert f"    * In [{fifth}]  base  ← now" in lines
+
+
+def test_history_after_the_variables_were_lost(notebook):
+    notebook.run("lost = 1")
+    crash = notebook.run("import os; os._exit(1)").reply["execution_count"]
+    after = notebook.run("2").reply["execution_count"]
+    lines = [line.lstrip() for line in history(notebook)]
+    assert f"* In [{crash}]  import os; os._exit(1)" in lines and f"* In [{after}]  2  ← now" in lines
 
 
 def test_artifacts(notebook):

@@ -26,6 +26,9 @@ x = !command  the lines that it prints
 and these commands of IPython:
 
 """ + textwrap.fill(_magics.NAMES, 100)
+OF_VSCODE = "def __jupyter_exec_background__():"
+THREAD = "Thread(target=bg_main, daemon=True).start()"
+
 ONE_NAME = "{text}? cannot be answered: a question takes one name, with dots where it is an attribute"
 
 
@@ -73,11 +76,17 @@ def question(code: str) -> Question | None:
     return Question(found[2] or found[3] or "", "??" in code) if found else None
 
 
+def awaited(code: str) -> str:
+    """Code of VS Code, which wants the answer of a thread that it starts: nothing is shown once a call has ended."""
+    return code.replace(THREAD, "bg_main()") if code.startswith(OF_VSCODE) else code
+
+
 def python(code: str) -> Translated:
     """The cell without what only IPython understands.
 
     Refused when it needs a command that is not there; what is no Python either way stays as it is.
     """
+    code = awaited(code)
     translated = Translated(code)
     if not any(sign in code for sign in "%!?") or _parses(code):
         return translated

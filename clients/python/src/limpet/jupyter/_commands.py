@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING
 
 from .._sync.session import Session
 from ..errors import BranchExists
+from ..results import Display
 from ..state import Variable
+from . import _tree
 from ._cell import Refused
 from ._options import Parser, WrongOption
 
 if TYPE_CHECKING:
     from ._kernel import LimpetKernel
 
-Command = Callable[["LimpetKernel", argparse.Namespace], str]
+Command = Callable[["LimpetKernel", argparse.Namespace], "str | Display"]
 
 
-def run(kernel: LimpetKernel, words: list[str]) -> str:
-    """What the command says."""
+def run(kernel: LimpetKernel, words: list[str]) -> str | Display:
+    """What the command says, or shows."""
     parser = _parser()
     try:
         arguments = parser.parse_args(words or ["help"])
@@ -41,6 +43,7 @@ HELP = """\
 %limpet branch                        say where cells run
 %limpet branch -                      back to the session; the branch is kept
 %limpet commit                        make what the branch has the state of the session, and go back to it
+%limpet history                       draw which cell went on from which, and what copies there are
 %limpet namespace                     list the variables, without running any code of theirs
 %limpet artifacts                     list the files that cells made, and where they are on this machine"""
 
@@ -64,6 +67,7 @@ def _parser() -> Parser:
     add("drop", _drop, "checkpoint")
     add("branch", _branch, "[name]", "[checkpoint]")
     add("commit", _commit)
+    add("history", _history)
     add("namespace", _namespace)
     add("artifacts", _artifacts)
     return parser
@@ -90,6 +94,8 @@ def _checkpoints(kernel: LimpetKernel, arguments: argparse.Namespace) -> str:
 
 def _rollback(kernel: LimpetKernel, arguments: argparse.Namespace) -> str:
     done = kernel.sandbox.opened().rollback(arguments.checkpoint)
+    kernel.sandbox.has_begun = False
+    kernel.went_back(kernel.sandbox.opened().name, done.execution_count)
     missing = f"; not restored: {', '.join(done.not_restored)}" if done.not_restored else ""
     return f"the variables are as {kernel.after(done.execution_count)}; files {done.files}{missing}"
 
@@ -110,7 +116,7 @@ def _branch(kernel: LimpetKernel, arguments: argparse.Namespace) -> str:
         sandbox.session = origin
         return f"cells run in {origin.name}"
     branch, how = _branch_of(kernel, origin, arguments)
-    sandbox.session = branch
+    sandbox.session, sandbox.has_begun = branch, False
     return f"cells run in {branch.name}, {how}"
 
 
@@ -122,6 +128,7 @@ def _branch_of(kernel: LimpetKernel, origin: Session, arguments: argparse.Namesp
             raise
         return kernel.sandbox.client.open(f"{origin.name}/{arguments.name}"), "as it was left"
     kernel.counted(branch.name, origin.name)
+    kernel.tree.branched(branch.name, origin.name, _call_of(origin, arguments.checkpoint))
     return branch, f"with the variables of {arguments.checkpoint or origin.name}"
 
 
@@ -133,7 +140,22 @@ def _commit(kernel: LimpetKernel, arguments: argparse.Namespace) -> str:
     origin.commit(branch)
     sandbox.session = origin
     kernel.counted(origin.name, branch.name)
+    kernel.tree.committed(origin.name, branch.name)
     return f"{origin.name} has the variables of {branch.name}; cells run in {origin.name}"
+
+
+def _call_of(session: Session, checkpoint: str | None) -> int | None:
+    rows = session.checkpoints() if checkpoint is not None else []
+    return next((row.execution_count for row in rows if checkpoint in (row.id, row.name)), None)
+
+
+def _history(kernel: LimpetKernel, arguments: argparse.Namespace) -> Display:
+    session, tree = kernel.sandbox.opened(), kernel.tree
+    tree.unmark()
+    for each in session.checkpoints():
+        tree.mark(each.session, kernel.call_of_cell(each.session, each.execution_count), each.name or each.id)
+    picture = {"image/svg+xml": _tree.svg(tree, session.name), "text/plain": _tree.text(tree, session.name)}
+    return Display(picture, {}, None, False)
 
 
 def _namespace(kernel: LimpetKernel, arguments: argparse.Namespace) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 from typing import Any
 
 import zmq
@@ -18,9 +19,12 @@ from ..results import Display, Result
 from . import _ask, _cell, _commands, _complete, _display, _errors
 from ._history import History
 from ._input import Frontend
-from ._sandbox import Sandbox
+from ._sandbox import NOTEBOOK, Sandbox
+from ._tree import Tree
 
 Content = dict[str, Any]
+BEFORE = 0  # in place of a cell's number: before the first one
+RESULTS = re.compile(r"\b(?:In|Out|_\d+)\b")
 
 
 class LimpetKernel(Kernel):  # type: ignore[misc]
@@ -49,6 +53,7 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
         self.asks = Asks(on_input=Frontend(self, lambda: self.sandbox.interrupts).line)
         self.history = History()
         self.artifacts: dict[str, str] = {}
+        self.tree = Tree()
         self._counts: dict[str, dict[int, int]] = {}  # session: its count to ours
         self.shell_handlers["comm_open"] = self.control_handlers["comm_open"] = self.comm_open
         for nothing in ("comm_msg", "comm_close"):
@@ -88,11 +93,20 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
         return f"call {count} of {session}" if mine is None else f"cell {mine}"
 
     def after(self, count: int) -> str:
-        return f"{self.place(count)} left them" if count else "they were before the first call"
+        call = self.call_of_cell(self.sandbox.opened().name, count)
+        return f"{self.place(count)} left them" if call else "they were before the first call"
 
     def counted(self, session: str, origin: str) -> None:
         """A session has the history of another one."""
         self._counts[session] = dict(self._counts.get(origin, {}))
+
+    def call_of_cell(self, session: str, count: int) -> int:
+        """0 for the call by which a session began to be a notebook's: nothing had run before it."""
+        return 0 if self._counts.get(session, {}).get(count) == BEFORE else count
+
+    def went_back(self, session: str, count: int) -> None:
+        """The variables are as a call left them."""
+        self.tree.moved(session, self.call_of_cell(session, count))
 
     # Running
 
@@ -111,6 +125,8 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
     ) -> Content:
         if store_history and not silent:
             self.history.add(self.execution_count, code)
+        elif not silent:  # a frontend asks, and no cell counts for it
+            self.execution_count -= 1
         show = Output(self, silent)
         try:
             reply = self._execute(code, show, self.asks if allow_stdin else NO_ASKS)
@@ -133,26 +149,30 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
         asked = _cell.question(code)
         if words is not None:
             for each in words:
-                show.stdout(_commands.run(self, each) + "\n")
+                said = _commands.run(self, each)
+                show.display(said) if isinstance(said, Display) else show.stdout(f"{said}\n")
         elif asked is not None:
             return self._answer(asked)
         elif code.strip():
             cell = _cell.python(code)
             for note in cell.notes:
                 show.note(note)
-            reply = self._run(cell.code, show, asks)
+            reply = self._run(cell.code, show, asks, code)
             if cell.asked and reply["status"] == "ok":
                 reply |= self._answer(cell.asked[-1])
             return reply
         return {"status": "ok", "payload": []}
 
-    def _run(self, code: str, show: Output, asks: Asks) -> Content:
+    def _run(self, code: str, show: Output, asks: Asks, source: str) -> Content:
         try:
+            self._begin(code)
             result = self.sandbox.run(code, show.stdout, show.stderr, show.display, asks)
         finally:
             while self.sandbox.notes:
                 show.note(self.sandbox.notes.pop(0))
+        self.sandbox.has_begun = not result.warning
         self._counts.setdefault(str(result.session), {})[result.execution_count] = self.execution_count
+        self._grow(result, source)
         self.artifacts.update(result.artifacts)
         if result.result is not None:
             self.history.add_result(result.result)
@@ -162,6 +182,26 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
             reply = show.error(_errors.of_python(result.error, self.place))
         self._warn(result, show)
         return reply
+
+    def _grow(self, result: Result, source: str) -> None:
+        """The tree of %limpet history."""
+        session, label = str(result.session), f"In [{self.execution_count}]"
+        self.tree.ran(session, result.execution_count, label, source, result.error is not None)
+        if result.warning:
+            back = result.rolled_back_to
+            self.went_back(session, back.execution_count if back else 0)
+
+    def _begin(self, code: str) -> None:
+        """What a session is told before a cell: once that it is a notebook's, and the results that the cell names."""
+        session = self.sandbox.opened().name
+        call = self.sandbox.begin()
+        if call == 1:
+            self._counts[session] = {call: BEFORE}
+        wanted = sorted(set(RESULTS.findall(code)))
+        if wanted:
+            cells = self._counts.get(session, {})
+            sources = {count: source for count, source, _ in self.history.cells} if "In" in wanted else {}
+            self.sandbox.ask(f"{NOTEBOOK}.number(globals(), {cells}, {wanted}, {sources})")
 
     def _warn(self, result: Result, show: Output) -> None:
         if result.warning:

@@ -21,6 +21,8 @@ from ..results import Display, Result
 from . import _options
 
 AGAIN = 0.02  # seconds until an interrupt that came before its call is tried again
+NOTEBOOK = "__import__('limpet_runtime.notebook').notebook"
+"""What serves notebooks in the sandbox."""
 ASK_TIMEOUT = 3.0  # seconds for what a frontend asks while one types
 
 
@@ -42,6 +44,8 @@ class Sandbox:
         """What a person should be told once."""
         self.interrupts = 0
         """How many calls were interrupted, or had ended when they were to be."""
+        self.has_begun = False
+        """Whether the session knows that it is a notebook's; one that lost its variables does not."""
         self._options = options
         self._client = Client(options.address)
         self._running: str | None = None
@@ -97,6 +101,13 @@ class Sandbox:
             )
         finally:
             self._running = None
+
+    def begin(self) -> int | None:
+        """The number of the call by which the session learns that it is a notebook's; None when it knows."""
+        if self.has_begun:
+            return None
+        self.has_begun = True
+        return self.opened().run(f"{NOTEBOOK}.begin()", ASK_TIMEOUT).execution_count
 
     def names(self) -> list[str]:
         """The variables, which runs no code; none when the session is in use or not open."""

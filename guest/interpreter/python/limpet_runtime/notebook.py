@@ -1,0 +1,42 @@
+"""What a session does besides while a notebook uses it: keeps the results of cells."""
+
+import _limpet
+
+KEPT = 1000  # results
+
+Out = {}  # by the number of the notebook's cell
+unnumbered = {}  # by that of the call, until a cell asks for results
+
+
+def begin():
+    """Any number of times."""
+    _limpet.tell_results(keep)
+
+
+def keep(call, value):
+    if len(unnumbered) == KEPT:
+        del unnumbered[next(iter(unnumbered))]
+    unnumbered[call] = value
+
+
+def number(variables, cells, wanted, sources):
+    """Gives `Out`, `In`, and `_3` and the like to a cell that names them.
+
+    `cells` has the notebook's number of each call, `wanted` the names, `sources` the text of each cell.
+    """
+    for call in [*unnumbered]:
+        if call in cells:
+            Out.setdefault(cells[call], unnumbered.pop(call))  # calls that are no cells have the number before
+    while len(Out) > KEPT:
+        del Out[next(iter(Out))]
+    if "Out" in wanted and variables.get("Out", Out) is Out:
+        variables["Out"] = Out
+    if "In" in wanted and ("In" not in variables or isinstance(variables["In"], Sources)):
+        variables["In"] = Sources(sources)
+    for name in wanted:
+        if name[1:].isdigit() and int(name[1:]) in Out:
+            variables[name] = Out[int(name[1:])]
+
+
+class Sources(dict):
+    """`In`, by number: a notebook need not have run a cell of each."""
