@@ -37,7 +37,7 @@ def matches(notebook, code, cursor=None):
 def test_names_of_the_same_cell(notebook):
     """What it would import or make, though nothing of it has run."""
     assert "quite_new_name" in matches(notebook, "quite_new_name = 1\nprint(quite_n")
-    assert complete(notebook, "import os\nos.getcw") == (["getcwd", "getcwdb"], (13, 18))
+    assert complete(notebook, "import os as unrun\nunrun.getcw") == (["getcwd", "getcwdb"], (25, 30))
     assert "dirname" in matches(notebook, "%%time\nimport os.path as where\nwhere.dirn")
     assert "getcwd" in matches(notebook, "from os import getc")
     assert "returncode" in matches(notebook, "import subprocess\ndone = subprocess.run([])\nif done.retu")
