@@ -23,7 +23,7 @@ def page(package):
     parts = [HEAD, "## limpet"]
     nodes = [node for module, names in exports(package / "__init__.py") for node in definitions(package, module, names)]
     parts += map(described, sorted(nodes, key=lambda node: FIRST.index(node.name) if node.name in FIRST else len(FIRST)))
-    parts += ["## Exceptions", exceptions(package)]
+    parts += [aliases(package), "## Exceptions", exceptions(package)]
     for title, folder in ADAPTERS.items():
         parts += [f"## {title}"]
         for module, names in exports(package / folder / "__init__.py"):
@@ -35,15 +35,25 @@ def exports(init):
     """The modules that a package imports from, and the names, but for what is described apart."""
     tree = ast.parse(init.read_text())
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module not in ("errors", "_requests"):
+        if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module != "errors":
             if not node.module.startswith("_async"):
                 yield node.module, [alias.name for alias in node.names]
 
 
 def definitions(package, module, names):
     """The classes and functions among these names, in the order of the module."""
-    tree = ast.parse((package / f"{module.replace('.', '/')}.py").read_text())
-    return [node for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name in names]
+    return [node for node in body(package, module) if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name in names]
+
+
+def body(package, module):
+    return ast.parse((package / f"{module.replace('.', '/')}.py").read_text()).body
+
+
+def aliases(package):
+    """The types that have names: assignments of the package's modules."""
+    found = [ast.unparse(node) for module, names in exports(package / "__init__.py") for node in body(package, module)
+             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in names]
+    return "### Types\n\n```pyi\n" + "\n".join(sorted(found)) + "\n```" if found else ""
 
 
 def described(node):

@@ -18,6 +18,7 @@ from tests.support.needs import WITHOUT
 
 IMAGES = os.environ.get("LIMPET_TEST_IMAGES", "/var/lib/limpet/images")
 LEFT_OUT = {".git", "build", ".pytest_cache"}
+KEPT = ("LIMPET_NATIVE", "LIMPET_DOCKER_SOCKET")
 
 
 def engine():
@@ -40,7 +41,7 @@ class Place:
             if name not in LEFT_OUT:
                 os.symlink(ROOT / name, os.path.join(self.directory, name))
         self.environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("LIMPET_") or name == "LIMPET_NATIVE"},
+            **{name: value for name, value in os.environ.items() if not name.startswith("LIMPET_") or name in KEPT},
             "PATH": f"{build}:{os.environ['PATH']}", "HOME": os.path.join(self.root, "home"),
             "PYTHONPATH": f"{ROOT}/clients/python/src:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1",
             "LIMPET_ENGINE": engine(), "LIMPET_STATE_DIR": state, "LIMPET_POOL": "0",
