@@ -1,6 +1,4 @@
-"""The version, which the top CMakeLists.txt has: read from there in the source tree.
-
-What is built has it in place of this."""
+"""The version, which the top CMakeLists.txt of the source tree has; a built package has it here instead."""
 
 import os
 
