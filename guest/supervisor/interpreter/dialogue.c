@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "guest/channel.h"
-#include "guest/supervisor/interpreter/interpreter.h"
+#include "guest/supervisor/interpreter/internal.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 

@@ -8,7 +8,7 @@
 
 #include "guest/channel.h"
 #include "guest/supervisor/process/footprint.h"
-#include "guest/supervisor/interpreter/spawn.h"
+#include "guest/supervisor/interpreter/internal.h"
 #include "proto/base/log.h"
 
 #define READ_SIZE     (64u << 10)

@@ -111,7 +111,3 @@ int interpreter_send(Interpreter *interpreter, Buf *frame);
  * `automatic`: nobody asked for it. 0 or a negative errno, -EBUSY when it has been asked already, or does not
  * read. */
 int interpreter_ask_checkpoint(Interpreter *interpreter, int end, bool automatic);
-
-/* Watches its channel. 0 or a negative errno. */
-int interpreter_listen(Interpreter *interpreter);
-void interpreter_take_last_messages(Interpreter *interpreter);

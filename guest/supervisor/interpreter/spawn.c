@@ -1,5 +1,4 @@
-#include "guest/supervisor/interpreter/spawn.h"
-
+/* Starting the interpreter process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -16,6 +15,7 @@
 
 #include "guest/channel.h"
 #include "guest/ring.h"
+#include "guest/supervisor/interpreter/internal.h"
 #include "proto/limits.h"
 
 #define PRELOAD "LD_PRELOAD"

@@ -1,10 +1,9 @@
-/* Starting the interpreter process. */
+/* What the parts of an interpreter do for each other; nobody else includes this. */
 #pragma once
 
-#include <stdint.h>
-#include <sys/types.h>
+#include "guest/supervisor/interpreter/interpreter.h"
 
-#include "guest/supervisor/options.h"
+/* spawn.c */
 
 typedef struct SpawnPlan {
     const Options *options;
@@ -19,3 +18,11 @@ typedef struct SpawnPlan {
 /* Starts a process that leads a session and process group of its own. It has no descriptor but standard input
  * (nothing to read), output, error, the channel and the rings. The pid, or a negative errno. */
 pid_t spawn_interpreter(const SpawnPlan *plan);
+
+/* dialogue.c */
+
+/* Watches the channel. 0 or a negative errno. */
+int interpreter_listen(Interpreter *interpreter);
+
+/* Takes the messages that a process has left in its channel. */
+void interpreter_take_last_messages(Interpreter *interpreter);
