@@ -21,6 +21,7 @@ def run(*command, **env):
         (["install-deps"], "There are: "),
         (["install-deps", "frob"], "nothing is listed for 'frob'. There are: "),
         (["build", "frob"], "usage: scripts/build [bench]"),
+        (["package", "frob"], "usage: scripts/package [deb] [wheel]"),
     ],
 )
 def test_what_they_do_not_know_is_refused(command, says):
@@ -28,7 +29,7 @@ def test_what_they_do_not_know_is_refused(command, says):
     assert done.returncode == 1 and says in done.stderr and done.stdout == ""
 
 
-@pytest.mark.parametrize("purpose", ["build", "run", "client", "bench", "test"])
+@pytest.mark.parametrize("purpose", ["build", "run", "client", "bench", "package", "test"])
 def test_packages_are_listed_for_each_purpose(purpose):
     assert f" {purpose}" in run("install-deps").stderr
 
