@@ -1,5 +1,7 @@
 """A notebook in JupyterLab, as a person uses it: with keys, buttons, and what is to be seen."""
 
+import contextlib
+
 import pytest
 from selenium import webdriver
 from selenium.common.exceptions import StaleElementReferenceException, TimeoutException
@@ -52,6 +54,27 @@ class Page:
         except TimeoutException:
             shown = "the page" if cell is None else f"cell {cell}, which shows {self.shown(cell)!r}"
             pytest.fail(f"{selector} is not to be seen in {shown}")
+
+    @contextlib.contextmanager
+    def frame(self, cell):
+        """In its `with` the page is what the cell shows in its frame, of which there are two, one in the other."""
+        self._driver.switch_to.frame(self.see("iframe", cell=cell))
+        self._driver.switch_to.frame(self.see("iframe"))
+        yield
+        self._driver.switch_to.default_content()
+
+    def until(self, script):
+        """It returns true."""
+        WebDriverWait(self._driver, WAIT, 0.2).until(lambda driver: driver.execute_script(script))
+
+    def ask(self, url):
+        """A request of the page, which does not read the answer."""
+        self._driver.execute_async_script(
+            "const end = arguments[1]; fetch(arguments[0], {mode: 'no-cors'}).finally(end)", url
+        )
+
+    def title(self):
+        return self._driver.title
 
     def until_idle(self):
         self.see('.jp-Notebook-ExecutionIndicator[data-status="idle"]')

@@ -3,6 +3,7 @@
 import base64
 
 import pytest
+from frames import content_of
 
 PNG = b"\x89PNG\r\n\x1a\nrest"
 
@@ -164,19 +165,32 @@ class TestDisplays:
             "<img src=x onerror=alert(1)>",
             "<img src='https://elsewhere.example/?secret'>",
             "<img src='/api/contents'>",
-            "<a href='javascript:alert(1)'>x</a>",
-            "<a href=' data:text/html,x'>x</a>",
             "<iframe srcdoc='x'></iframe>",
-            "<div style='background: url(https://elsewhere.example)'>x</div>",
             "<button data-commandlinker-command='x'>x</button>",
             "<style>@import 'https://elsewhere.example'</style>",
             "<img src='data:text/html;base64,eA=='>",
+            "<svg><circle r='1'/></svg>",
+            '"></iframe><script>parent.alert(1)</script>',
         ],
     )
-    def test_html_neither_runs_nor_fetches(self, notebook, html):
+    def test_html_that_does_something_is_in_a_frame(self, notebook, html):
+        shown = show(notebook, "text/html", html)
+        assert list(shown) == ["text/html"] and content_of(shown["text/html"]) == html
+
+    @pytest.mark.parametrize(
+        "html",
+        [
+            "<a href='javascript:alert(1)'>x</a>",
+            "<a href=' data:text/html,x'>x</a>",
+            "<div style='background: url(https://elsewhere.example)'>x</div>",
+            "<b data-commandlinker-command='x' class='jp-x' id='x'>x</b>",
+            "<!-- <script>alert(1)</script> -->",
+        ],
+    )
+    def test_html_in_the_page_neither_runs_nor_fetches(self, notebook, html):
         shown = show(notebook, "text/html", html)["text/html"]
-        for active in ("script", "onerror", "elsewhere", "/api", "data", "iframe", "url(", "style>"):
-            assert active not in shown
+        for active in ("<script", "alert", "elsewhere", "data", "iframe", "url(", "class", "id="):
+            assert active not in shown or "&lt;script" in shown
 
     def test_pictures_within_html_are_shown(self, notebook):
         html = '<img src="data:image/png;base64,iVBORw0K">'
@@ -187,10 +201,22 @@ class TestDisplays:
         assert list(shown) == ["text/html"]
         assert shown["text/html"].startswith('<img src="data:image/svg+xml;base64,')
 
-    def test_scripts_are_not_shown_and_it_says_so(self, notebook):
-        for mime in ("application/javascript", "application/vnd.holoviews_exec.v0+json", "text/html+x"):
+    def test_scripts_run_in_a_frame(self, notebook):
+        shown = show(notebook, "application/javascript", "element.textContent = 1")
+        assert list(shown) == ["text/html"]
+        assert content_of(shown["text/html"]).endswith("<script>element.textContent = 1</script>")
+
+    def test_what_is_not_shown_is_said(self, notebook):
+        for mime in ("application/vnd.holoviews_exec.v0+json", "text/html+x", "application/pdf"):
             shown = show(notebook, mime, "alert(1)")
             assert list(shown) == ["text/plain"] and mime in shown["text/plain"]
+        both = notebook.run("display({'text/plain': 'A chart', 'application/vnd.vegalite.v6+json': {}}, raw=True)")
+        text = both.of("display_data")[0]["data"]["text/plain"]
+        assert text.startswith("A chart\n[application/vnd.vegalite.v6+json: not shown")
+
+    def test_widgets_say_that_they_are_none(self, notebook):
+        shown = show(notebook, "application/vnd.jupyter.widget-view+json", {"model_id": "1"})
+        assert "not shown, as widgets would run in the page" in shown["text/plain"]
 
     def test_plain_markdown_is_shown_as_such(self, notebook):
         text = "# a < b\n[link](https://elsewhere.example) `x` <https://elsewhere.example>"

@@ -1,6 +1,9 @@
-"""What a session does besides while a notebook uses it: keeps the results of cells."""
+"""What a session does besides while a notebook uses it: keeps the results of cells, and draws what is interactive."""
+
+import sys
 
 import _limpet
+from limpet_runtime import hooks, interactive
 
 KEPT = 1000  # results
 
@@ -11,6 +14,11 @@ unnumbered = {}  # by that of the call, until a cell asks for results
 def begin():
     """Any number of times."""
     _limpet.tell_results(keep)
+    for name, adapt in interactive.ADAPT.items():
+        if name not in hooks.ADAPT:
+            hooks.ADAPT[name] = (None, adapt)
+            if name in sys.modules:
+                adapt(sys.modules[name])
 
 
 def keep(call, value):

@@ -16,8 +16,11 @@ from typing import Any
 import nh3
 
 from ..results import Display
+from . import _frame
 
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp")
+WIDGET = "application/vnd.jupyter.widget-view+json"
+NO_WIDGETS = "as widgets would run in the page of the notebook"
 ANSWERS = "application/vnd.vscode.bg.execution."  # to VS Code's own code, which no frontend shows
 HARMLESS = {"text/plain", "application/json", *PICTURES}
 MARKUP = ("text/markdown", "text/latex")
@@ -42,12 +45,12 @@ ATTRIBUTES = {
 def contents(display: Display, trusted: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """Its data and metadata, fit for JSON."""
     data = {mime: value if trusted else _harmless(mime, value) for mime, value in display.data.items()}
-    if not trusted and "image/svg+xml" in display.data:
-        data.setdefault("text/html", _picture_of(display.data["image/svg+xml"]))
+    for mime, as_html in () if trusted else AS_HTML:
+        if isinstance(display.data.get(mime), (str, bytes)):
+            data.setdefault("text/html", as_html(display.data[mime]))
     kept = {mime: _plain(value) for mime, value in data.items() if value is not None}
-    if not kept:
-        kinds = ", ".join(display.data) or "nothing"
-        kept = {"text/plain": f"[{kinds}: not shown, as --trust-output was not given to the kernel]"}
+    if kept.keys() <= {"text/plain"}:
+        kept["text/plain"] = _without(kept.get("text/plain"), display.data.keys() - kept.keys())
     for markup in MARKUP:
         if markup in display.data and markup not in kept:
             kept["text/plain"] = str(display.data[markup])
@@ -62,15 +65,29 @@ def _harmless(mime: str, value: Any) -> Any | None:
     if not isinstance(value, str):
         return None
     if mime == "text/html":
-        return nh3.clean(
-            value,
-            attributes=ATTRIBUTES,
-            attribute_filter=_attribute,
-            allowed_classes={"table": {"dataframe"}},
-            filter_style_properties=STYLES,
-            url_schemes={"http", "https", "mailto", "data"},
-        )
+        return _frame.framed(value) if _frame.Survey(value).is_active else _clean(value)
     return value if mime in MARKUP and _is_plain_markup(value) else None
+
+
+def _clean(value: str) -> str:
+    return nh3.clean(
+        value,
+        attributes=ATTRIBUTES,
+        attribute_filter=_attribute,
+        allowed_classes={"table": {"dataframe"}},
+        filter_style_properties=STYLES,
+        url_schemes={"http", "https", "mailto", "data"},
+    )
+
+
+def _without(text: Any, lost: set[str]) -> Any:
+    """The text of a display whose other forms are not shown, which it says."""
+    forms = sorted(lost - set(MARKUP))
+    if not forms:
+        return text or ""
+    reason = NO_WIDGETS if WIDGET in forms else "as --trust-output was not given to the kernel"
+    note = f"[{', '.join(forms)}: not shown, {reason}]"
+    return note if text is None else f"{text}\n{note}"
 
 
 def _attribute(tag: str, name: str, value: str) -> str | None:
@@ -91,12 +108,18 @@ def _is_plain_markup(text: str) -> bool:
     )
 
 
-def _picture_of(svg: Any) -> str | None:
+def _picture_of(svg: str | bytes) -> str:
     """A picture in an <img> runs no scripts and fetches nothing."""
-    if not isinstance(svg, (str, bytes)):
-        return None
     data = base64.b64encode(svg.encode() if isinstance(svg, str) else svg).decode()
     return f'<img src="data:image/svg+xml;base64,{data}"/>'
+
+
+def _script_of(code: str | bytes) -> str:
+    return _frame.framed(_frame.script(code.decode("utf-8", "replace") if isinstance(code, bytes) else code))
+
+
+AS_HTML = (("image/svg+xml", _picture_of), ("application/javascript", _script_of))
+"""What frontends would run is shown as HTML that harms nobody."""
 
 
 def _plain(value: Any) -> Any:

@@ -19,6 +19,7 @@ from ..results import Display, Result
 from . import _ask, _cell, _commands, _complete, _display, _errors
 from ._history import History
 from ._input import Frontend
+from ._pace import Pace
 from ._sandbox import NOTEBOOK, Sandbox
 from ._tree import Tree
 
@@ -54,6 +55,7 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
         self.history = History()
         self.artifacts: dict[str, str] = {}
         self.tree = Tree()
+        self.pace = Pace()
         self._counts: dict[str, dict[int, int]] = {}  # session: its count to ours
         self.shell_handlers["comm_open"] = self.control_handlers["comm_open"] = self.comm_open
         for nothing in ("comm_msg", "comm_close"):
@@ -321,6 +323,7 @@ class Output:
             self._send("clear_output", {"wait": bool(display.metadata.get("wait"))})
             return
         data, metadata = _display.contents(display, self._kernel.options.trust_output)
+        self._kernel.pace.wait(len(data.get("text/html", "")))
         if display.is_result:
             self._result(data, metadata)
             return

@@ -1,0 +1,104 @@
+"""What is interactive is drawn, in a frame from which nothing gets out."""
+
+import os
+import pathlib
+import textwrap
+
+import pytest
+from listener import Listener
+
+FIGURES = pathlib.Path(__file__).parents[2] / "build/figures"
+FIND = f"import sys; sys.path.append({str(FIGURES)!r})\n" if os.environ.get("LIMPET_TEST_ENGINE") == "local" else ""
+PLOTLY = FIND + "import plotly.graph_objects as go\nfigure = go.Figure(go.Bar(y=[1, 3, 2]))\nfigure"
+PLOTLY_SHOW = "figure.show()"
+
+
+@pytest.fixture
+def listener():
+    server = Listener()
+    yield server
+    server.stop()
+
+
+def html(text):
+    return "%%html\n" + textwrap.dedent(text)
+
+
+def test_figures_of_plotly_are_drawn(lab, page):
+    page.open(lab.write("plotly.ipynb", PLOTLY, PLOTLY_SHOW))
+    for cell in (0, 1):
+        page.run(cell, cell + 1)
+        with page.frame(cell):
+            page.see(".plotly .bars .point")
+        page.see("iframe", lambda frame: frame.size["height"] > 400, cell)
+
+
+def test_scripts_styles_and_errors_are_seen(lab, page):
+    styled = "<style>td { color: rgb(1, 2, 3) }</style><table><tr><td>styled</td></tr></table>"
+    script = "%%html\n<p id=p></p><script>p.textContent = 6 * 7</script><script>no_such_name</script>"
+    page.open(lab.write("scripts.ipynb", html(styled), script))
+    page.run(0, 1)
+    page.run(1, 2)
+    with page.frame(0):
+        assert page.see("td").value_of_css_property("color") in ("rgb(1, 2, 3)", "rgba(1, 2, 3, 1)")
+    with page.frame(1):
+        assert page.see("#p").text == "42"
+        assert "no_such_name" in page.see("pre").text
+
+
+REQUESTS = """\
+<link rel=stylesheet href=URL/stylesheet><link rel=prefetch href=URL/prefetch><link rel=preload as=image href=URL/preload>
+<div style="background: url(URL/background)">x</div><iframe src=URL/frame></iframe><object data=URL/object></object>
+<svg><image href=URL/svg /></svg><video src=URL/video></video><script src=URL/script></script>
+<p id=said></p>
+<script>
+const ends = make => new Promise(end => { const made = make(); made.onerror = made.onload = made.onclose = end })
+const tries = [
+  () => fetch("URL/fetch", {mode: "no-cors"}),
+  () => ends(() => Object.assign(new Image(), {src: "URL/image"})),
+  () => ends(() => new WebSocket("URL/socket".replace("http", "ws"))),
+  () => ends(() => new EventSource("URL/events")),
+  () => ends(() => new Worker("URL/worker")),
+  () => import("URL/module"),
+  () => navigator.sendBeacon("URL/beacon"),
+  () => window.open("URL/popup"),
+  () => { top.location = "URL/top" },
+  () => { parent.parent.document.title = "mine" },
+  () => document.cookie,
+  () => localStorage.length,
+  () => new RTCPeerConnection(),
+]
+Promise.allSettled(tries.map(async each => await each())).then(all => { said.textContent = all.map(each => each.status) })
+</script>
+"""
+LEAVES = {
+    "by itself": "<script>location = 'URL/location'</script>",
+    "by a header": "<meta http-equiv=refresh content='0; url=URL/refresh'><script></script>",
+    "by a link": "<a id=a href=URL/link>x</a><script>a.click()</script>",
+}
+
+
+def test_nothing_gets_out_of_a_frame(lab, page, listener):
+    page.open(lab.write("requests.ipynb", html(REQUESTS.replace("URL", listener.url("inside")))))
+    page.run(0, 1)
+    with page.frame(0):
+        said = page.see("#said", lambda element: element.text).text.split(",")
+        assert "is not loaded: what a cell shows has no network" in page.see("pre").text
+    assert [said[0], *said[-5:]] == ["rejected"] * 6, said
+    assert page.title() != "mine"
+    assert_heard_only_us(page, listener)
+
+
+@pytest.mark.parametrize("way", LEAVES)
+def test_a_frame_goes_nowhere(lab, page, listener, way):
+    page.open(lab.write("leaves.ipynb", html(LEAVES[way].replace("URL", listener.url("inside")))))
+    page.run(0, 1)
+    with page.frame(0):
+        page.until("return location.protocol == 'chrome-error:'")
+    assert_heard_only_us(page, listener)
+
+
+def assert_heard_only_us(page, listener):
+    """What the notebook's own page asks for later does arrive."""
+    page.ask(listener.url("page"))
+    assert listener.paths == ["/page"]
