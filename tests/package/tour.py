@@ -5,7 +5,7 @@ from limpet import _transport
 
 assert _transport.NATIVE
 client = limpet.Client()
-with client.open("tour") as session:
+with client.open("tour", checkpoint="always") as session:
     session.run("x = 41")
     assert session.run("x + 1").result == "42"
     result = session.run("import os; os._exit(3)")
