@@ -242,7 +242,7 @@ def test_ctrl_c_interrupts_the_cell(limpetd, name):
         "session = limpet.Client(sys.argv[1]).open(sys.argv[2])\n"
         "try:\n"
         "    code = 'print(1, flush=True)\\nwhile True: pass'\n"
-        "    session.run(code, 60, lambda text: print('started', flush=True))\n"
+        "    session.run(code, 60, on_stdout=lambda text: print('started', flush=True))\n"
         "except KeyboardInterrupt as error:\n"
         "    print(error.limpet_result.status, session.run('6 * 7').result)\n"
         "session.close()\n"

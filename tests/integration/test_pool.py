@@ -1,5 +1,6 @@
 """A session that was a spare before is as one whose container was made for it, but for the time it took."""
 
+import contextlib
 import os
 
 import limpet
@@ -34,7 +35,7 @@ def facts(session, isolated):
 
 def test_it_is_claimed_and_replaced(pool):
     assert pool.raw("open", session="a")["created"] is True
-    with pool.client.open("a") as session:
+    with contextlib.closing(pool.client.attach("a")) as session:
         assert pool.was_claimed(session)
         [row] = pool.client.sessions()
         assert (row.session, row.status, row.execution_count, row.epoch) == ("a", "idle", 1, 1)
@@ -110,7 +111,7 @@ def test_nothing_of_an_earlier_life_is_there(pool):
     with pool.client.open("a") as session:
         session.run("open('left', 'w').close()")
     pool.ready()
-    with pool.client.open("a") as session:
+    with contextlib.closing(pool.client.attach("a")) as session:
         assert pool.was_claimed(session)
         assert "left" not in session.run("import os; os.listdir()").result
     assert not os.path.exists(pool.path("sessions", "a"))

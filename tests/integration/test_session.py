@@ -271,7 +271,7 @@ def test_the_queue_has_an_end(limpetd, name):
         async with limpet.AsyncClient(limpetd.socket) as client, await client.open(name) as session:
             started = asyncio.Event()
             code = "import time\nprint(1, flush=True)\ntime.sleep(60)"
-            first = asyncio.ensure_future(session.run(code, 60, lambda text: started.set()))
+            first = asyncio.ensure_future(session.run(code, 60, on_stdout=lambda text: started.set()))
             await started.wait()
             waiting = [asyncio.ensure_future(session.run("1")) for _ in range(65)]
             done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED, timeout=30)

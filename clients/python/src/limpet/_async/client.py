@@ -72,9 +72,11 @@ class AsyncClient(Connecting):
             OptionsDiffer: The session exists with other options than those given.
         """
         asks = Asks(tools, on_input, approve, tool_time)
-        request = _requests.open_session(name or _requests.new_name(), chosen(options, SESSION_OPTIONS))
+        request = _requests.open_session(
+            _requests.new_name() if name is None else name, chosen(options, SESSION_OPTIONS)
+        )
         opened = await self._request(request)
-        if not name:
+        if name is None:
             opened = {**opened, "created": True}  # also where the reply was lost and this asked again
         return AsyncSession(self, opened, asks)
 
