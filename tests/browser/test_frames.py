@@ -11,6 +11,15 @@ FIGURES = pathlib.Path(__file__).parents[2] / "build/figures"
 FIND = f"import sys; sys.path.append({str(FIGURES)!r})\n" if os.environ.get("LIMPET_TEST_ENGINE") == "local" else ""
 PLOTLY = FIND + "import plotly.graph_objects as go\nfigure = go.Figure(go.Bar(y=[1, 3, 2]))\nfigure"
 PLOTLY_SHOW = "figure.show()"
+BOKEH = """\
+from bokeh.plotting import figure, output_notebook, show
+output_notebook()
+drawn = figure(height=200)
+drawn.line([1, 2], [3, 4])
+show(drawn)"""
+ALTAIR = """\
+import altair as alt
+alt.Chart(alt.Data(values=[{"a": 1, "b": 2}])).mark_bar().encode(x="a:Q", y="b:Q")"""
 
 
 @pytest.fixture
@@ -31,6 +40,18 @@ def test_figures_of_plotly_are_drawn(lab, page):
         with page.frame(cell):
             page.see(".plotly .bars .point")
         page.see("iframe", lambda frame: frame.size["height"] > 400, cell)
+
+
+@pytest.mark.skipif(not FIND, reason="the image has neither bokeh nor altair")
+def test_figures_of_bokeh_and_altair_are_drawn(lab, page):
+    page.open(lab.write("others.ipynb", FIND + BOKEH, ALTAIR))
+    page.run(0, 1)
+    with page.frame(0):
+        page.until("return document.querySelector('[data-root-id] > *')?.shadowRoot?.childElementCount > 0")
+    page.run(1, 2)
+    with page.frame(1):
+        page.see(".vega-embed canvas, .vega-embed svg")
+    page.see("iframe", lambda frame: 200 <= frame.size["height"] < 400, 0)
 
 
 def test_scripts_styles_and_errors_are_seen(lab, page):
