@@ -1,10 +1,12 @@
 """A controller that is started, that dies in the middle of a call, and that comes back."""
 
+import fcntl
 import os
 import pathlib
 import shutil
 import signal
 import sys
+import time
 
 import pytest
 
@@ -67,6 +69,20 @@ def limpetd(limpet, tmp_path):
     program.chmod(0o755)
     yield program
     limpet("shutdown")
+    assert ends(f"{limpet.socket}.lock"), "the controller lives on"
+
+
+def ends(lock):
+    """Whether the lock that a controller holds becomes free."""
+    end = time.monotonic() + 20
+    with open(lock) as file:
+        while time.monotonic() < end:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            except BlockingIOError:
+                time.sleep(0.01)
+    return False
 
 
 def test_autostart(limpet, limpetd):

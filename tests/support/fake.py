@@ -159,8 +159,6 @@ class Controller:
         self.do(self.vanish)
         self.wait_for_end()
         self._thread = None
-        if os.path.exists(self.path):
-            os.unlink(self.path)
 
     def vanish(self):
         """The same, for a handler."""
