@@ -44,6 +44,7 @@ def test_entries_of_the_changelog_have_dates_and_the_newest_is_of_that_version()
 
 
 @NEEDS_TOMLLIB
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["wheel", "sdist"])
 def test_what_is_built_knows_its_version_and_has_the_licence(backend, tmp_path, kind):
     """Also where no source tree is around it: an sdist builds the same wheel without the C sources."""
@@ -69,6 +70,7 @@ def test_what_is_built_knows_its_version_and_has_the_licence(backend, tmp_path, 
     assert said.strip() == limpet.__version__
 
 
+@pytest.mark.slow
 @NEEDS_TOMLLIB
 def test_programs_go_where_pip_finds_them(backend, tmp_path):
     for name, text in (("bin/limpet", "#!/bin/sh\n"), ("share/man/man1/limpet.1", ".TH\n")):
