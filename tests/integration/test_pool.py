@@ -111,7 +111,7 @@ def test_nothing_of_an_earlier_life_is_there(pool):
     with pool.client.open("a") as session:
         session.run("open('left', 'w').close()")
     pool.ready()
-    with contextlib.closing(pool.client.attach("a")) as session:
+    with pool.client.open("a") as session:
         assert pool.was_claimed(session)
         assert "left" not in session.run("import os; os.listdir()").result
     assert not os.path.exists(pool.path("sessions", "a"))
