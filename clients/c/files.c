@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "clients/c/client.h"
+#include "proto/base/fdio.h"
 
 /* Reads until the buffer has `size` bytes or the file ends. */
 static int read_chunk(int fd, uint8_t *bytes, size_t size, size_t *ret, Problem *problem)
@@ -20,19 +21,6 @@ static int read_chunk(int fd, uint8_t *bytes, size_t size, size_t *ret, Problem 
         got += n > 0 ? (size_t)n : 0;
     }
     *ret = got;
-    return 0;
-}
-
-static int write_all(int fd, const char *bytes, size_t size, Problem *problem)
-{
-    while (size > 0) {
-        ssize_t n = write(fd, bytes, size);
-
-        if (n < 0 && errno != EINTR)
-            return problem_set(problem, ERR_INTERNAL, "the file cannot be written: %s", strerror(errno));
-        bytes += n > 0 ? n : 0;
-        size -= n > 0 ? (size_t)n : 0;
-    }
     return 0;
 }
 
@@ -91,11 +79,13 @@ static int get_chunk(LimpetClient *client, const char *session, const char *path
     r = client_call(client, &call, &reply);
     if (!r)
         r = reply_decode(&body, MsgGetReply, &reply.message.body, &client->problem);
-    if (!r)
-        r = write_all(fd, body.data.data, body.data.size, &client->problem);
-    if (!r)
-        *ret = body.data.size;
-    return r;
+    if (r)
+        return r;
+    r = write_all(fd, body.data.data, body.data.size);
+    if (r < 0)
+        return problem_set(&client->problem, ERR_INTERNAL, "the file cannot be written: %s", strerror(-r));
+    *ret = body.data.size;
+    return 0;
 }
 
 int limpet_get(LimpetClient *client, const char *session, const char *path, int fd)

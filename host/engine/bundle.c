@@ -7,21 +7,7 @@
 #include <sys/stat.h>
 
 #include "host/engine/capture.h"
-
-static int write_whole(int fd, const char *text)
-{
-    size_t size = strlen(text);
-
-    while (size > 0) {
-        ssize_t n = write(fd, text, size);
-
-        if (n < 0 && errno != EINTR)
-            return -errno;
-        text += MAX(n, 0);
-        size -= (size_t)MAX(n, 0);
-    }
-    return 0;
-}
+#include "proto/base/fdio.h"
 
 int bundle_write(const char *bundle, const char *config)
 {
@@ -32,7 +18,7 @@ int bundle_write(const char *bundle, const char *config)
         return -errno;
     directory = open(bundle, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     file = openat(directory, "config.json", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    r = file < 0 ? -errno : write_whole(file, config);
+    r = file < 0 ? -errno : write_all(file, config, strlen(config));
     if (r < 0)
         bundle_remove(bundle);
     return r;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "guest/supervisor/options.h"
+#include "proto/base/fdio.h"
 #include "proto/base/log.h"
 #include "proto/wire.h"
 
@@ -71,18 +72,8 @@ static void spill_write(Output *output, const uint8_t *bytes, size_t n)
         return;
     n = (size_t)MIN(n, output->spill->limit - output->spilled);
     output->spilled += n;
-    while (n > 0) {
-        ssize_t written = write(output->spill_fd, bytes, n);
-
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0) {
-            spill_give_up(output);
-            return;
-        }
-        bytes += written;
-        n -= (size_t)written;
-    }
+    if (write_all(output->spill_fd, bytes, n) < 0)
+        spill_give_up(output);
 }
 
 /* Creates the spill file and moves what was kept so far into it. */

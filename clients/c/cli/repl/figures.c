@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proto/base/fdio.h"
+
 static const struct {
     const char *mime_type, *suffix;
 } pictures[] = {
@@ -37,19 +39,6 @@ static int make_directory(Figures *figures)
         return 0;
     figures_deinit(figures);
     return -errno;
-}
-
-static int write_all(int fd, const char *bytes, size_t size)
-{
-    while (size > 0) {
-        ssize_t n = write(fd, bytes, size);
-
-        if (n < 0 && errno != EINTR)
-            return -errno;
-        bytes += MAX(n, 0);
-        size -= (size_t)MAX(n, 0);
-    }
-    return 0;
 }
 
 static int save(Figures *figures, const LimpetValue *value, const char *suffix, char **ret)
