@@ -5,7 +5,8 @@ import pathlib
 import textwrap
 
 import pytest
-from listener import Listener
+
+from .listener import Listener
 
 FIGURES = pathlib.Path(__file__).parents[2] / "build/figures"
 FIND = f"import sys; sys.path.append({str(FIGURES)!r})\n" if os.environ.get("LIMPET_TEST_ENGINE") == "local" else ""

@@ -3,7 +3,8 @@
 import base64
 
 import pytest
-from frames import content_of
+
+from .frames import content_of
 
 PNG = b"\x89PNG\r\n\x1a\nrest"
 

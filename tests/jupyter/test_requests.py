@@ -31,7 +31,8 @@ def test_attributes_complete_from_the_live_object_and_leave_nothing(notebook):
 
 
 def matches(notebook, code, cursor=None):
-    return complete(notebook, code, cursor)[0]
+    """Asked again where nothing came: on a busy host completion may take longer than it is given."""
+    return next(filter(None, (complete(notebook, code, cursor)[0] for _ in range(5))), [])
 
 
 def test_names_of_the_same_cell(notebook):

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from conftest import HERE, STATE, host_release
+from .conftest import HERE, STATE, host_release
 
 UNIT = "lib/systemd/system/limpetd.service"
 LOCAL = "export LIMPET_ENGINE=local\n"

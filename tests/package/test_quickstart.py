@@ -3,7 +3,7 @@
 import subprocess
 
 import pytest
-from conftest import ROOT, STATE
+from .conftest import ROOT, STATE
 
 EVERYTHING_IS_THERE = (
     ". build/venv/bin/activate\n"
