@@ -287,7 +287,7 @@ def test_installed_it_makes_the_same_image(image, tmp_path):
 @needs_root
 def test_a_source_that_does_not_compile(state, tmp_path):
     source = copy_source(tmp_path)
-    (source / "guest" / "supervisor" / "main.c").write_text("this is not C\n")
+    (source / "guest" / "supervisor" / "session" / "main.c").write_text("this is not C\n")
     before = mounts(state)
     output = run("build", "--engine", "oci", check=1, state=state, LIMPET_SOURCE=str(source))
     assert "compiling the guest  failed" in output and "last lines of" in output and "error:" in output
