@@ -234,7 +234,8 @@ static void heartbeats(void **state)
     int interval = 5, patience = PATIENCE_MS, linger = 0;
 
     zmq_setsockopt(dealer, ZMQ_HEARTBEAT_IVL, &interval, sizeof(interval));
-    /* Otherwise as long as the interval: a PONG that takes that long on a busy host would end the connection. */
+    /* Otherwise as long as the interval: a PONG that takes that long on a busy host would end the connection.
+     */
     zmq_setsockopt(dealer, ZMQ_HEARTBEAT_TIMEOUT, &patience, sizeof(patience));
     zmq_setsockopt(dealer, ZMQ_RCVTIMEO, &patience, sizeof(patience));
     zmq_setsockopt(dealer, ZMQ_LINGER, &linger, sizeof(linger));
