@@ -159,6 +159,12 @@ class TestDisplays:
         for part in ('border="1"', 'class="dataframe"', "text-align:", "<th>a</th>", "<td>1</td>"):
             assert part in shown["text/html"]
 
+    def test_a_table_of_pandas_is_in_the_page_itself(self, notebook):
+        """It begins with rules that notebooks have anyway: no reason for a frame."""
+        table = "<style scoped>th { color: red }</style><table class='dataframe'><tr><td>1</td></tr></table>"
+        shown = show(notebook, "text/html", table)["text/html"]
+        assert 'class="dataframe"' in shown and "iframe" not in shown and "color" not in shown
+
     @pytest.mark.parametrize(
         "html",
         [

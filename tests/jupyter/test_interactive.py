@@ -1,6 +1,7 @@
 """Libraries that draw in a page of the web, stood in for by modules with the parts that are adapted."""
 
 import pytest
+
 from .frames import content_of
 
 PLOTLY = """\

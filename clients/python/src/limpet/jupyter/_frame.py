@@ -124,6 +124,8 @@ class Survey(HTMLParser):
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         """Notes what would be lost of the element, were it cleaned."""
+        if tag == "style" and ("scoped", None) in attributes:
+            return  # pandas' own, of a plain table, for which notebooks have a style
         links = [value or "" for name, value in attributes if name in ("src", "srcset", "background")]
         self.is_active |= (
             tag not in nh3.ALLOWED_TAGS | STRUCTURE
