@@ -76,7 +76,7 @@ def method(owner, node):
 
 
 def signature(node):
-    """As a stub file has it, one parameter a line where it is long."""
+    """As a .pyi file has it, one parameter a line where it is long."""
     arguments = ast.unparse(drop_self(node.args))
     returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
     text = f"{node.name}({arguments}){returns}"
