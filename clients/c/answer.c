@@ -30,7 +30,7 @@ static int answer_new(Answer **ret, size_t size, AnswerRead *read, Reply *reply,
     return 0;
 }
 
-int answer_call(LimpetClient *client, Call *call, size_t size, AnswerRead *read, void **ret)
+int answer_call(LimpetClient *client, ClientCall *call, size_t size, AnswerRead *read, void **ret)
 {
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
     Answer *answer;

@@ -8,7 +8,7 @@ typedef int AnswerRead(void *value, const msgpack_object_map *body, Arena *arena
 
 /* client_call(), and its reply as a struct of `size` bytes, zeroed before `read`. *ret is freed with
  * answer_free(). */
-int answer_call(LimpetClient *client, Call *call, size_t size, AnswerRead *read, void **ret);
+int answer_call(LimpetClient *client, ClientCall *call, size_t size, AnswerRead *read, void **ret);
 void answer_free(void *value);
 
 /* The reply as one JSON object, to be freed with free(); NULL when out of memory. */

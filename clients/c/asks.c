@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* The answer that raises an exception in the cell. */
-static int refuse(Buf *ret, const Call *call, const MsgAsk *ask, const char *name, const char *message)
+static int refuse(Buf *ret, const ClientCall *call, const MsgAsk *ask, const char *name, const char *message)
 {
     const MsgAnswer answer = {.ask = ask->ask, .has_error = true, .error = {text_of(name), text_of(message)}};
 
@@ -13,7 +13,7 @@ static int refuse(Buf *ret, const Call *call, const MsgAsk *ask, const char *nam
 }
 
 /* The answer whose payload is the value written to `value`. */
-static int answer_value(Buf *ret, const Call *call, const MsgAsk *ask, Writer *value)
+static int answer_value(Buf *ret, const ClientCall *call, const MsgAsk *ask, Writer *value)
 {
     MsgAnswer answer = {.ask = ask->ask};
     int r = writer_finish(value);
@@ -26,7 +26,7 @@ static int answer_value(Buf *ret, const Call *call, const MsgAsk *ask, Writer *v
     return message_encode(ret, MSG_ANSWER, call->id, MsgAnswer, &answer);
 }
 
-static int answer_text(Buf *ret, const Call *call, const MsgAsk *ask, const char *text)
+static int answer_text(Buf *ret, const ClientCall *call, const MsgAsk *ask, const char *text)
 {
     _cleanup_(buf_deinit) Buf payload = BUF_NULL;
     Writer value;
@@ -36,7 +36,7 @@ static int answer_text(Buf *ret, const Call *call, const MsgAsk *ask, const char
     return answer_value(ret, call, ask, &value);
 }
 
-static int answer_tools(Buf *ret, const Call *call, const MsgAsk *ask)
+static int answer_tools(Buf *ret, const ClientCall *call, const MsgAsk *ask)
 {
     _cleanup_(buf_deinit) Buf payload = BUF_NULL;
     Writer value;
@@ -47,7 +47,8 @@ static int answer_tools(Buf *ret, const Call *call, const MsgAsk *ask)
 }
 
 /* An interrupt that came meanwhile goes first; the question itself may be that of another thread. */
-static int answer_input(Buf *ret, Call *call, const LimpetRun *run, const Message *event, const MsgAsk *ask)
+static int answer_input(Buf *ret, ClientCall *call, const LimpetRun *run, const Message *event,
+                        const MsgAsk *ask)
 {
     Arena arena = {.zone = event->zone};
     const char *prompt = arena_text(&arena, ask->name);
@@ -65,7 +66,7 @@ static int answer_input(Buf *ret, Call *call, const LimpetRun *run, const Messag
     return r < 0 ? r : answer_text(ret, call, ask, line);
 }
 
-static int answer_tool(Buf *ret, const Call *call, const MsgAsk *ask)
+static int answer_tool(Buf *ret, const ClientCall *call, const MsgAsk *ask)
 {
     char message[160];
 
@@ -74,7 +75,8 @@ static int answer_tool(Buf *ret, const Call *call, const MsgAsk *ask)
     return refuse(ret, call, ask, "LookupError", message);
 }
 
-static int make_answer(Buf *ret, Call *call, const LimpetRun *run, const Message *event, const MsgAsk *ask)
+static int make_answer(Buf *ret, ClientCall *call, const LimpetRun *run, const Message *event,
+                       const MsgAsk *ask)
 {
     bool input = text_equal(ask->kind, "input") || text_equal(ask->kind, "secret");
 
@@ -87,17 +89,17 @@ static int make_answer(Buf *ret, Call *call, const LimpetRun *run, const Message
     return refuse(ret, call, ask, "EOFError", "this client does not answer such a question");
 }
 
-static const Buf *find_sent(const Asks *asks, uint64_t ask)
+static const Buf *find_sent(const SentAnswers *answers, uint64_t ask)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(asks->sent); i++)
-        if (asks->sent[i].message.size > 0 && asks->sent[i].ask == ask)
-            return &asks->sent[i].message;
+    for (size_t i = 0; i < ARRAY_SIZE(answers->sent); i++)
+        if (answers->sent[i].message.size > 0 && answers->sent[i].ask == ask)
+            return &answers->sent[i].message;
     return NULL;
 }
 
-int client_asks_handle(Asks *asks, Call *call, const LimpetRun *run, const Message *event)
+int client_answer(SentAnswers *answers, ClientCall *call, const LimpetRun *run, const Message *event)
 {
-    Connection *connection = &call->client->connection;
+    ClientConnection *connection = &call->client->connection;
     MsgAsk ask;
     const Buf *before;
     Buf *message;
@@ -108,21 +110,21 @@ int client_asks_handle(Asks *asks, Call *call, const LimpetRun *run, const Messa
                         "the `payload` of a question is over its limit of %u bytes", LIMIT_ASK);
     if (r < 0)
         return r;
-    before = find_sent(asks, ask.ask);
+    before = find_sent(answers, ask.ask);
     if (before)
         return connection_send(connection, before);
-    message = &asks->sent[asks->next].message;
+    message = &answers->sent[answers->next].message;
     buf_clear(message);
     r = make_answer(message, call, run, event, &ask);
     if (r < 0)
         return r;
-    asks->sent[asks->next].ask = ask.ask;
-    asks->next = (asks->next + 1) % ARRAY_SIZE(asks->sent);
+    answers->sent[answers->next].ask = ask.ask;
+    answers->next = (answers->next + 1) % ARRAY_SIZE(answers->sent);
     return connection_send(connection, message);
 }
 
-void client_asks_deinit(Asks *asks)
+void sent_answers_deinit(SentAnswers *answers)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(asks->sent); i++)
-        buf_deinit(&asks->sent[i].message);
+    for (size_t i = 0; i < ARRAY_SIZE(answers->sent); i++)
+        buf_deinit(&answers->sent[i].message);
 }

@@ -31,7 +31,7 @@ static int take_error(const Message *message, Problem *problem)
 }
 
 /* 1: the call is answered, with *ret or with the client's problem. 0: it goes on. */
-static int dispatch(Call *call, const ZmtpFrame *frame, Reply *ret)
+static int dispatch(ClientCall *call, const ZmtpFrame *frame, Reply *ret)
 {
     LimpetClient *client = call->client;
     _cleanup_(message_deinit) Message message = MESSAGE_NULL;
@@ -72,14 +72,14 @@ int client_say_with(LimpetClient *client, MessageKind kind, uint64_t id, const S
     return r < 0 ? r : connection_send(&client->connection, &payload);
 }
 
-static int send_interrupt(Call *call)
+static int send_interrupt(ClientCall *call)
 {
     const MsgInterrupt interrupt = {.run_id = text_of(call->run_id)};
 
     return client_say(call->client, MSG_INTERRUPT, ++call->client->last_id, MsgInterrupt, &interrupt);
 }
 
-int client_credit(LimpetClient *client, const Call *call, uint64_t count)
+int client_credit(LimpetClient *client, const ClientCall *call, uint64_t count)
 {
     return client_say(client, MSG_CREDIT, call->id, MsgCredit, &(MsgCredit){.count = count});
 }
@@ -92,7 +92,7 @@ static bool drain_wake(const LimpetClient *client)
     return eventfd_read(client->wake_fd, &count) == 0;
 }
 
-int client_interrupt_pending(Call *call)
+int client_interrupt_pending(ClientCall *call)
 {
     int r;
 
@@ -104,7 +104,7 @@ int client_interrupt_pending(Call *call)
 }
 
 /* Asks and waits on the connection there is. As dispatch(), or an error of connection_receive(). */
-static int exchange(Call *call, const Buf *request, uint64_t deadline, Reply *ret)
+static int exchange(ClientCall *call, const Buf *request, uint64_t deadline, Reply *ret)
 {
     LimpetClient *client = call->client;
     int wake_fd = call->run_id ? client->wake_fd : -1;
@@ -189,7 +189,7 @@ static int say_hello(LimpetClient *client, uint64_t deadline)
     _cleanup_(buf_deinit) Buf request = BUF_NULL;
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
     const MsgHello hello = {.protocol = PROTOCOL_VERSION, .peer = text_of("limpet-c/" LIMPET_VERSION)};
-    Call call = {.client = client, .id = ++client->last_id};
+    ClientCall call = {.client = client, .id = ++client->last_id};
     int r = message_encode(&request, MSG_HELLO, call.id, MsgHello, &hello);
 
     if (!r)
@@ -264,7 +264,7 @@ int client_connect(LimpetClient *client, bool existing_only)
     return 0;
 }
 
-void client_begin_with(LimpetClient *client, Call *call, MessageKind kind, const Schema *schema,
+void client_begin_with(LimpetClient *client, ClientCall *call, MessageKind kind, const Schema *schema,
                        const void *body)
 {
     client->problem = PROBLEM_NULL;
@@ -274,7 +274,7 @@ void client_begin_with(LimpetClient *client, Call *call, MessageKind kind, const
     call->error = message_append(&client->request, kind, call->id, schema, body);
 }
 
-int client_call(LimpetClient *client, Call *call, Reply *ret)
+int client_call(LimpetClient *client, ClientCall *call, Reply *ret)
 {
     Reply reply = REPLY_NULL;
     int r = call->error;

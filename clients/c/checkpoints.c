@@ -33,7 +33,7 @@ int limpet_checkpoint(LimpetClient *client, const char *session, const char *nam
                       LimpetTaken **ret)
 {
     const MsgTake take_one = {.session = text_of(session), .name = text_of(name), .files = files};
-    Call call = {0};
+    ClientCall call = {0};
     void *taken;
     int r;
 
@@ -65,7 +65,7 @@ static int read_checkpoints(void *value, const msgpack_object_map *map, Arena *a
 
 int limpet_checkpoints(LimpetClient *client, const char *session, LimpetCheckpoints **ret)
 {
-    Call call = {.repeatable = true};
+    ClientCall call = {.repeatable = true};
     void *checkpoints;
     int r;
 
@@ -93,7 +93,7 @@ static int read_rollback(void *value, const msgpack_object_map *map, Arena *aren
 }
 
 /* A request with a session and a checkpoint of it. */
-static void begin_target(LimpetClient *client, Call *call, MessageKind kind, const char *session,
+static void begin_target(LimpetClient *client, ClientCall *call, MessageKind kind, const char *session,
                          const char *checkpoint)
 {
     const MsgCheckpointTarget target = {.session = text_of(session), .checkpoint = text_of(checkpoint)};
@@ -103,7 +103,7 @@ static void begin_target(LimpetClient *client, Call *call, MessageKind kind, con
 
 int limpet_rollback(LimpetClient *client, const char *session, const char *checkpoint, LimpetRollback **ret)
 {
-    Call call = {0};
+    ClientCall call = {0};
     void *rollback;
     int r;
 
@@ -117,7 +117,7 @@ int limpet_rollback(LimpetClient *client, const char *session, const char *check
 int limpet_drop(LimpetClient *client, const char *session, const char *checkpoint)
 {
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
-    Call call = {0};
+    ClientCall call = {0};
 
     begin_target(client, &call, MSG_DROP, session, checkpoint);
     return client_result(client, client_call(client, &call, &reply));

@@ -39,7 +39,7 @@ void texts_read(const char *const **ret, size_t *ret_n, const Value *texts, Aren
 
 struct LimpetClient {
     Address address;
-    Connection connection;
+    ClientConnection connection;
     bool autostart;
     bool was_connected;
     uint64_t reconnect_timeout; /* nanoseconds */
@@ -52,12 +52,12 @@ struct LimpetClient {
     LimpetError error;           /* the same, for the user */
 };
 
-typedef struct Call Call;
-struct Call {
+typedef struct ClientCall ClientCall;
+struct ClientCall {
     bool repeatable;    /* asked again when the controller went away: only what may safely happen twice */
     bool existing_only; /* fails at once when no controller listens */
     const char *run_id; /* what limpet_interrupt_call() interrupts; NULL: it does not end this call */
-    int (*on_event)(Call *call, const Message *event);
+    int (*on_event)(ClientCall *call, const Message *event);
 
     /* Set by client_call(). */
     LimpetClient *client;
@@ -70,10 +70,10 @@ struct Call {
 /* Makes the request, whose body is a `type`, in client->request. Where that fails client_call() says so. */
 #define client_begin(client, call, kind, type, from)                                                         \
     client_begin_with(client, call, kind, SCHEMA(type), (const type *){from})
-void client_begin_with(LimpetClient *client, Call *call, MessageKind kind, const Schema *schema,
+void client_begin_with(LimpetClient *client, ClientCall *call, MessageKind kind, const Schema *schema,
                        const void *body);
 /* Sends it, and waits for the answer. */
-int client_call(LimpetClient *client, Call *call, Reply *ret);
+int client_call(LimpetClient *client, ClientCall *call, Reply *ret);
 
 /* Sends a message that has no answer of its own. */
 #define client_say(client, kind, id, type, from)                                                             \
@@ -82,10 +82,10 @@ int client_say_with(LimpetClient *client, MessageKind kind, uint64_t id, const S
                     const void *body);
 
 /* Says that `count` output events of the call have been consumed. */
-int client_credit(LimpetClient *client, const Call *call, uint64_t count);
+int client_credit(LimpetClient *client, const ClientCall *call, uint64_t count);
 
 /* Passes limpet_interrupt_call() on where it was called and that is not done yet: 1. Otherwise 0. */
-int client_interrupt_pending(Call *call);
+int client_interrupt_pending(ClientCall *call);
 
 /* Connects, unless the connection is alive. */
 int client_connect(LimpetClient *client, bool existing_only);

@@ -12,7 +12,7 @@
 /* A whole output message with what is around it. */
 #define READ_SIZE (LIMIT_CHUNK + ((size_t)4 << 10))
 
-void connection_close(Connection *connection)
+void connection_close(ClientConnection *connection)
 {
     close_fd(&connection->fd);
     buf_deinit(&connection->in);
@@ -20,7 +20,7 @@ void connection_close(Connection *connection)
     *connection = CONNECTION_NULL;
 }
 
-bool connection_is_stale(const Connection *connection)
+bool connection_is_stale(const ClientConnection *connection)
 {
     struct pollfd poller = {.fd = connection->fd, .events = POLLIN | POLLRDHUP};
 
@@ -29,7 +29,7 @@ bool connection_is_stale(const Connection *connection)
     return poll(&poller, 1, 0) > 0 && (poller.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL));
 }
 
-static int fill(Connection *connection)
+static int fill(ClientConnection *connection)
 {
     uint8_t *space = buf_reserve(&connection->in, READ_SIZE);
     ssize_t n;
@@ -58,7 +58,7 @@ static int poll_timeout(uint64_t deadline)
 }
 
 /* Sends what can be sent, waits until something more can be done, and reads. */
-static int step(Connection *connection, int wake_fd, uint64_t deadline)
+static int step(ClientConnection *connection, int wake_fd, uint64_t deadline)
 {
     struct pollfd polled[] = {{.fd = connection->fd, .events = POLLIN}, {.fd = wake_fd, .events = POLLIN}};
     int n = buf_send(&connection->out, connection->fd);
@@ -77,7 +77,7 @@ static int step(Connection *connection, int wake_fd, uint64_t deadline)
     return polled[0].revents & ~POLLOUT ? fill(connection) : 0;
 }
 
-static int handshake(Connection *connection, uint64_t deadline)
+static int handshake(ClientConnection *connection, uint64_t deadline)
 {
     ZmtpFrame frame;
     int r = 0;
@@ -111,10 +111,10 @@ static int connect_until(int fd, const struct sockaddr_un *address, uint64_t dea
     return errno == EAGAIN ? -ETIMEDOUT : -errno;
 }
 
-int connection_open(Connection *connection, const char *path, uint64_t deadline)
+int connection_open(ClientConnection *connection, const char *path, uint64_t deadline)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    Connection opened = CONNECTION_NULL;
+    ClientConnection opened = CONNECTION_NULL;
     int r;
 
     strncpy(address.sun_path, path, sizeof(address.sun_path) - 1);
@@ -134,7 +134,7 @@ int connection_open(Connection *connection, const char *path, uint64_t deadline)
     return 0;
 }
 
-int connection_send(Connection *connection, const Buf *payload)
+int connection_send(ClientConnection *connection, const Buf *payload)
 {
     size_t mark;
     int r;
@@ -148,7 +148,7 @@ int connection_send(Connection *connection, const Buf *payload)
     return buf_send(&connection->out, connection->fd);
 }
 
-int connection_receive(Connection *connection, int wake_fd, uint64_t deadline, ZmtpFrame *ret)
+int connection_receive(ClientConnection *connection, int wake_fd, uint64_t deadline, ZmtpFrame *ret)
 {
     int r;
 
@@ -168,7 +168,7 @@ int connection_receive(Connection *connection, int wake_fd, uint64_t deadline, Z
     }
 }
 
-int connection_take_frame(Connection *connection, Buf *ret)
+int connection_take_frame(ClientConnection *connection, Buf *ret)
 {
     Buf taken = connection->in;
     Buf rest = {.limit = taken.limit};

@@ -1,37 +1,37 @@
-/* Connection: one ZMTP connection to the controller; blocking for its user, poll underneath. */
+/* ClientConnection: one ZMTP connection to the controller; blocking for its user, poll underneath. */
 #pragma once
 
 #include "proto/base/base.h"
 #include "proto/base/buf.h"
 #include "proto/zmtp.h"
 
-typedef struct Connection {
+typedef struct ClientConnection {
     int fd; /* -1 when closed */
     Zmtp zmtp;
     Buf in;
     Buf out;
     size_t used; /* bytes of `in` that the frame last received takes */
-} Connection;
+} ClientConnection;
 
-#define CONNECTION_NULL ((Connection){.fd = -1})
+#define CONNECTION_NULL ((ClientConnection){.fd = -1})
 
 /* Connects and shakes hands. 0, -ENOENT or -ECONNREFUSED when nothing listens there, or as
  * connection_receive(). */
-int connection_open(Connection *connection, const char *path, uint64_t deadline);
-void connection_close(Connection *connection);
+int connection_open(ClientConnection *connection, const char *path, uint64_t deadline);
+void connection_close(ClientConnection *connection);
 
 /* Whether the peer has hung up or sent what nobody waits for; a call on it could not succeed. */
-bool connection_is_stale(const Connection *connection);
+bool connection_is_stale(const ClientConnection *connection);
 
 /* Queues a frame and sends what can be sent at once; connection_receive() sends the rest. */
-int connection_send(Connection *connection, const Buf *payload);
+int connection_send(ClientConnection *connection, const Buf *payload);
 
 /* Waits for the next frame, which is valid until the next call on the connection.
  *
  * 0; -EINTR when `wake_fd` (-1: none) is readable, which it stays; -ETIMEDOUT at `deadline` (clock_now()
  * nanoseconds, 0: never); -ECONNRESET when the peer is gone; -EPROTO or -EMSGSIZE when it does not speak ZMTP
  * as we do; another negative errno. */
-int connection_receive(Connection *connection, int wake_fd, uint64_t deadline, ZmtpFrame *ret);
+int connection_receive(ClientConnection *connection, int wake_fd, uint64_t deadline, ZmtpFrame *ret);
 
 /* Moves the memory the last frame points into to *ret. */
-int connection_take_frame(Connection *connection, Buf *ret);
+int connection_take_frame(ClientConnection *connection, Buf *ret);

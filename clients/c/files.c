@@ -42,7 +42,7 @@ static int put_chunk(LimpetClient *client, const char *session, const char *path
                         .offset = offset,
                         .data = {(const char *)bytes, size},
                         .last = last};
-    Call call = {0};
+    ClientCall call = {0};
 
     client_begin(client, &call, MSG_PUT, MsgPut, &put);
     return client_call(client, &call, &reply);
@@ -71,7 +71,7 @@ static int get_chunk(LimpetClient *client, const char *session, const char *path
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
     const MsgGet get = {
         .session = text_of(session), .path = text_of(path), .offset = offset, .size = LIMIT_FILE_CHUNK};
-    Call call = {.repeatable = true};
+    ClientCall call = {.repeatable = true};
     MsgGetReply body;
     int r;
 

@@ -12,11 +12,11 @@
 #define CREDIT_EVERY 16 /* of the LIMIT_CREDIT that may be under way: the stream never stops for us */
 
 typedef struct RunCall {
-    Call call;
+    ClientCall call;
     const LimpetRun *run;
     uint64_t consumed;     /* output events since the last credit */
     uint64_t delivered[2]; /* bytes of each stream */
-    Asks asks;
+    SentAnswers answers;
 } RunCall;
 
 static void deliver(RunCall *run_call, int stream, const char *bytes, size_t size)
@@ -69,7 +69,7 @@ static int on_display(RunCall *run_call, const Message *event)
     return 0;
 }
 
-static int on_event(Call *call, const Message *event)
+static int on_event(ClientCall *call, const Message *event)
 {
     RunCall *run_call = container_of(call, RunCall, call);
 
@@ -77,7 +77,7 @@ static int on_event(Call *call, const Message *event)
     case MSG_OUTPUT:
         return on_output(run_call, &event->body);
     case MSG_ASK:
-        return client_asks_handle(&run_call->asks, call, run_call->run, event);
+        return client_answer(&run_call->answers, call, run_call->run, event);
     default:
         return on_display(run_call, event);
     }
@@ -170,7 +170,7 @@ int limpet_run(LimpetClient *client, const LimpetRun *run, LimpetResult **ret)
         r = client_call(client, &run_call.call, &reply);
     if (!r)
         r = result_new(&result, &reply, &reply.message.body, &client->problem);
-    client_asks_deinit(&run_call.asks);
+    sent_answers_deinit(&run_call.answers);
     if (!result)
         return client_result(client, r);
     deliver_rest(&run_call, 1, result->stdout_text, result->stdout_size);
@@ -183,7 +183,7 @@ int limpet_result(LimpetClient *client, const char *run_id, double timeout, Limp
 {
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
     const MsgResult asked = {.run_id = text_of(run_id), .timeout = timeout == LIMPET_FOREVER ? NAN : timeout};
-    Call call = {.repeatable = true};
+    ClientCall call = {.repeatable = true};
     MsgResultReply body;
     LimpetResult *result = NULL;
     int r;

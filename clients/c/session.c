@@ -29,7 +29,7 @@ static int take_opened(LimpetOpened *ret, const MsgOpenReply *reply, Problem *pr
 }
 
 /* client_call() for what makes a session. */
-static int call_open(LimpetClient *client, Call *call, LimpetOpened *ret)
+static int call_open(LimpetClient *client, ClientCall *call, LimpetOpened *ret)
 {
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
     LimpetOpened opened;
@@ -49,7 +49,7 @@ static int open_or_attach(LimpetClient *client, const char *session, const Limpe
                           bool attach, LimpetOpened *opened)
 {
     const MsgOpen open = {.session = text_of(session), .attach = attach, .options = options_say(options)};
-    Call call = {.repeatable = true};
+    ClientCall call = {.repeatable = true};
     int r;
 
     client->problem = PROBLEM_NULL;
@@ -76,7 +76,7 @@ int limpet_branch(LimpetClient *client, const char *session, const char *name, c
 {
     const MsgBranch branch = {
         .session = text_of(session), .name = text_of(name), .checkpoint = text_of(checkpoint)};
-    Call call = {0};
+    ClientCall call = {0};
 
     client_begin(client, &call, MSG_BRANCH, MsgBranch, &branch);
     return client_result(client, call_open(client, &call, opened));
@@ -85,7 +85,7 @@ int limpet_branch(LimpetClient *client, const char *session, const char *name, c
 /* A request with nothing but the session. */
 static int call_session(LimpetClient *client, MessageKind kind, const char *session, Reply *ret)
 {
-    Call call = {0};
+    ClientCall call = {0};
 
     client_begin(client, &call, kind, MsgTarget, &(MsgTarget){.session = text_of(session)});
     return client_call(client, &call, ret);
@@ -130,7 +130,7 @@ int limpet_commit(LimpetClient *client, const char *session, const char *branch,
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
     const MsgCommit commit = {.session = text_of(session), .branch = text_of(branch)};
     MsgCommitReply body;
-    Call call = {0};
+    ClientCall call = {0};
     int r;
 
     client_begin(client, &call, MSG_COMMIT, MsgCommit, &commit);
@@ -147,7 +147,7 @@ int limpet_commit(LimpetClient *client, const char *session, const char *branch,
 int limpet_shutdown(LimpetClient *client, bool keep)
 {
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
-    Call call = {.existing_only = true};
+    ClientCall call = {.existing_only = true};
 
     client_begin(client, &call, MSG_SHUTDOWN, MsgShutdown, &(MsgShutdown){.keep = keep});
     return client_result(client, client_call(client, &call, &reply));

@@ -45,7 +45,7 @@ static int read_list(void *value, const msgpack_object_map *map, Arena *arena, P
 
 int limpet_sessions(LimpetClient *client, LimpetSessions **ret)
 {
-    Call call = {.repeatable = true};
+    ClientCall call = {.repeatable = true};
     void *list;
     int r;
 

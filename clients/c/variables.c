@@ -70,7 +70,7 @@ static int read_namespace(void *value, const msgpack_object_map *map, Arena *are
 
 int limpet_namespace(LimpetClient *client, const char *session, LimpetNamespace **ret)
 {
-    Call call = {.repeatable = true};
+    ClientCall call = {.repeatable = true};
     void *names;
     int r;
 

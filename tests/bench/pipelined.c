@@ -10,7 +10,7 @@
 #define CONNECT_SECONDS 10.0
 
 typedef struct Pipeline {
-    Connection connection;
+    ClientConnection connection;
     Buf request;
     const char *session, *code;
     unsigned long window;

@@ -5,14 +5,14 @@
 #include "clients/c/cli/cli.h"
 
 /* A command line up to the cursor, as far as it matters. */
-typedef struct Line {
+typedef struct TypedLine {
     const Command *command;
     const char *current;  /* the word at the cursor */
     const Option *option; /* whose argument that is; or NULL */
     const char *operands[OPERANDS_MAX];
     int n_operands;      /* before the cursor; those after the first ones are not kept */
     const char *session; /* the one that -s names, or the first operand */
-} Line;
+} TypedLine;
 
 static bool starts_with(const char *text, const char *prefix)
 {
@@ -33,16 +33,16 @@ static const Option *option_of(const Command *command, const char *word)
     return NULL;
 }
 
-static void take_operand(Line *line, const char *word)
+static void take_operand(TypedLine *line, const char *word)
 {
     if (line->n_operands < OPERANDS_MAX)
         line->operands[line->n_operands] = word;
     line->n_operands++;
 }
 
-static Line read_line(char **words, int n)
+static TypedLine read_line(char **words, int n)
 {
-    Line line = {.command = n > 1 ? command_find(words[0]) : NULL, .current = n > 0 ? words[n - 1] : ""};
+    TypedLine line = {.command = n > 1 ? command_find(words[0]) : NULL, .current = n > 0 ? words[n - 1] : ""};
 
     for (int i = 1; line.command && i < n - 1; i++) {
         const Option *option = option_of(line.command, words[i]);
@@ -179,7 +179,7 @@ static void print_completed(Completes what, const char *choices, const char *ses
 
 int candidates_print(char **words, int n)
 {
-    Line line = read_line(words, n);
+    TypedLine line = read_line(words, n);
     int place = MIN(line.n_operands, OPERANDS_MAX - 1);
 
     if (n <= 1) {

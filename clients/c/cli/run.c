@@ -84,13 +84,13 @@ static bool any_option(const LimpetOptions *options)
 }
 
 /* Standard output stands where: whether a line is to be ended before something else is printed. */
-typedef struct Output {
+typedef struct RunOutput {
     char last;
-} Output;
+} RunOutput;
 
 static void on_output(void *context, int stream, const char *bytes, size_t size)
 {
-    Output *output = context;
+    RunOutput *output = context;
     FILE *file = stream == 1 ? stdout : stderr;
 
     fwrite(bytes, 1, size, file);
@@ -99,7 +99,7 @@ static void on_output(void *context, int stream, const char *bytes, size_t size)
         output->last = bytes[size - 1];
 }
 
-static void print_result(const LimpetResult *result, const Output *output, bool quiet)
+static void print_result(const LimpetResult *result, const RunOutput *output, bool quiet)
 {
     if (result->result)
         printf("%s%s\n", output->last && output->last != '\n' ? "\n" : "", result->result);
@@ -143,7 +143,7 @@ static int run_and_print(const RunValues *values, const LimpetOptions *options, 
 {
     _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
     _cleanup_(limpet_result_freep) LimpetResult *result = NULL;
-    Output output = {0};
+    RunOutput output = {0};
     LimpetOpened opened;
     int r;
 

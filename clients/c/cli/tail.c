@@ -26,27 +26,27 @@ static bool about(const char *line, const char *session)
     return false;
 }
 
-/* The last lines seen, in a ring. */
-typedef struct Ring {
+/* The last lines seen, in a lines. */
+typedef struct LastLines {
     char **lines;
     uint64_t size, n;
-} Ring;
+} LastLines;
 
-static void ring_deinit(Ring *ring)
+static void last_lines_deinit(LastLines *lines)
 {
-    for (uint64_t i = 0; ring->lines && i < ring->size; i++)
-        free(ring->lines[i]);
-    free(ring->lines);
+    for (uint64_t i = 0; lines->lines && i < lines->size; i++)
+        free(lines->lines[i]);
+    free(lines->lines);
 }
 
-static void read_lines(Ring *ring, FILE *file, const char *session)
+static void read_lines(LastLines *lines, FILE *file, const char *session)
 {
     char *line = NULL;
     size_t size = 0;
 
     while (file && getline(&line, &size, file) > 0)
         if (about(line, session)) {
-            char **place = &ring->lines[ring->n++ % ring->size];
+            char **place = &lines->lines[lines->n++ % lines->size];
 
             free(*place);
             *place = strdup(line);
@@ -54,11 +54,11 @@ static void read_lines(Ring *ring, FILE *file, const char *session)
     free(line);
 }
 
-static void print_ring(const Ring *ring)
+static void print_last_lines(const LastLines *lines)
 {
-    for (uint64_t i = ring->n > ring->size ? ring->n - ring->size : 0; i < ring->n; i++)
-        if (ring->lines[i % ring->size])
-            fputs(ring->lines[i % ring->size], stdout);
+    for (uint64_t i = lines->n > lines->size ? lines->n - lines->size : 0; i < lines->n; i++)
+        if (lines->lines[i % lines->size])
+            fputs(lines->lines[i % lines->size], stdout);
     fflush(stdout);
 }
 
@@ -143,21 +143,21 @@ static int go_on(FILE **file, int watch, const char *path, const char *session)
 
 static int print_last(FILE *file, const char *path, uint64_t n, const char *session)
 {
-    _cleanup_(ring_deinit) Ring ring = {.size = MIN(n, RING_MAX)};
+    _cleanup_(last_lines_deinit) LastLines lines = {.size = MIN(n, RING_MAX)};
     char before[PATH_MAX];
     FILE *older;
 
     if (snprintf(before, sizeof(before), "%s.1", path) >= (int)sizeof(before))
         return -ENAMETOOLONG;
-    ring.lines = calloc(ring.size, sizeof(*ring.lines));
-    if (!ring.lines)
+    lines.lines = calloc(lines.size, sizeof(*lines.lines));
+    if (!lines.lines)
         return -ENOMEM;
     older = fopen(before, "re");
-    read_lines(&ring, older, session);
-    read_lines(&ring, file, session);
+    read_lines(&lines, older, session);
+    read_lines(&lines, file, session);
     if (older)
         fclose(older);
-    print_ring(&ring);
+    print_last_lines(&lines);
     return 0;
 }
 

@@ -3,7 +3,7 @@
 
 #include "clients/python/native/native.h"
 
-static PyObject *decode(Keys *keys, const msgpack_object *object);
+static PyObject *decode(KeyCache *keys, const msgpack_object *object);
 
 static unsigned slot_of(const char *text, size_t size)
 {
@@ -22,7 +22,7 @@ static bool is_text(PyObject *kept, const char *text, size_t size)
     return bytes && (size_t)n == size && memcmp(bytes, text, size) == 0;
 }
 
-void keep_key(Keys *keys, PyObject *text)
+void keep_key(KeyCache *keys, PyObject *text)
 {
     Py_ssize_t size;
     const char *bytes = PyUnicode_AsUTF8AndSize(text, &size);
@@ -38,7 +38,7 @@ void keep_key(Keys *keys, PyObject *text)
     *slot = text;
 }
 
-static PyObject *decode_key(Keys *keys, const msgpack_object *object)
+static PyObject *decode_key(KeyCache *keys, const msgpack_object *object)
 {
     const char *text = object->via.str.ptr;
     size_t size = object->via.str.size;
@@ -58,7 +58,7 @@ static PyObject *decode_key(Keys *keys, const msgpack_object *object)
     return *slot;
 }
 
-PyObject *decode_map(Keys *keys, const msgpack_object_map *map)
+PyObject *decode_map(KeyCache *keys, const msgpack_object_map *map)
 {
     _cleanup_(py_decrefp) PyObject *dict = PyDict_New();
 
@@ -72,7 +72,7 @@ PyObject *decode_map(Keys *keys, const msgpack_object_map *map)
     return take(dict);
 }
 
-static PyObject *decode_array(Keys *keys, const msgpack_object_array *array)
+static PyObject *decode_array(KeyCache *keys, const msgpack_object_array *array)
 {
     _cleanup_(py_decrefp) PyObject *list = PyList_New((Py_ssize_t)array->size);
 
@@ -85,7 +85,7 @@ static PyObject *decode_array(Keys *keys, const msgpack_object_array *array)
     return take(list);
 }
 
-static PyObject *decode(Keys *keys, const msgpack_object *object)
+static PyObject *decode(KeyCache *keys, const msgpack_object *object)
 {
     switch (object->type) {
     case MSGPACK_OBJECT_NIL:

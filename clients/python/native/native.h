@@ -14,14 +14,14 @@
 #define KEY_MOST  32u  /* bytes of one that is kept */
 
 /* Keys of maps, so that one that comes in every message is made once. One takes the place of another. */
-typedef struct Keys {
+typedef struct KeyCache {
     PyObject *kept[KEYS_KEPT];
-} Keys;
+} KeyCache;
 
 /* Of the module. */
 typedef struct Native {
     PyObject *bad_request, *too_large, *protocol_mismatch; /* limpet.errors */
-    Keys keys;
+    KeyCache keys;
 } Native;
 
 static inline void py_decrefp(PyObject **object)
@@ -33,10 +33,10 @@ static inline void py_decrefp(PyObject **object)
 int encode_value(Writer *w, PyObject *value);
 
 /* From now on that object is what stands for this text as a key: so a dict finds it at a glance. */
-void keep_key(Keys *keys, PyObject *text);
+void keep_key(KeyCache *keys, PyObject *text);
 
 /* What a sound object is in Python; a map is a dict. */
-PyObject *decode_map(Keys *keys, const msgpack_object_map *map);
+PyObject *decode_map(KeyCache *keys, const msgpack_object_map *map);
 
 /* The types. */
 extern PyType_Spec wire_spec, shape_spec;

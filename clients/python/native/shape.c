@@ -23,7 +23,7 @@ static PyObject *new_reference(PyObject *object)
 }
 
 /* The parts in the order of the names. 0, or -1 with an exception and some of them filled. */
-static int take_parts(Shape *shape, Keys *keys, PyObject *names, PyObject *absent, PyObject *converts)
+static int take_parts(Shape *shape, KeyCache *keys, PyObject *names, PyObject *absent, PyObject *converts)
 {
     shape->n = PyTuple_Size(names);
     shape->parts = PyMem_Calloc((size_t)shape->n + 1, sizeof(*shape->parts));

@@ -8,14 +8,14 @@
 #include "clients/c/cli/show.h"
 #include "clients/c/cli/sigint.h"
 
-typedef struct Cell {
+typedef struct ShownCell {
     Repl *repl;
     char last; /* character on the terminal; 0: none yet */
-} Cell;
+} ShownCell;
 
 static void on_output(void *context, int stream, const char *bytes, size_t size)
 {
-    Cell *cell = context;
+    ShownCell *cell = context;
     FILE *file = stream == 1 ? stdout : stderr;
 
     fwrite(bytes, 1, size, file);
@@ -23,7 +23,7 @@ static void on_output(void *context, int stream, const char *bytes, size_t size)
     cell->last = bytes[size - 1];
 }
 
-static void end_line(Cell *cell)
+static void end_line(ShownCell *cell)
 {
     if (cell->last && cell->last != '\n')
         putchar('\n');
@@ -34,7 +34,7 @@ static void end_line(Cell *cell)
 /* An update of a display, as of a progress bar, would be one more line each time. */
 static void on_display(void *context, const LimpetDisplay *display, bool update)
 {
-    Cell *cell = context;
+    ShownCell *cell = context;
 
     if (update)
         return;
@@ -45,7 +45,7 @@ static void on_display(void *context, const LimpetDisplay *display, bool update)
 /* The line that is typed ends with a line end, which the terminal shows. */
 static char *on_input(void *context, const char *prompt, bool secret)
 {
-    Cell *cell = context;
+    ShownCell *cell = context;
     char *line = input_answer(NULL, prompt, secret);
 
     cell->last = line ? '\n' : ' ';
@@ -63,7 +63,7 @@ static void show_end(const LimpetResult *result)
     show_files(result);
 }
 
-static void show_result(const Repl *repl, Cell *cell, const LimpetResult *result)
+static void show_result(const Repl *repl, ShownCell *cell, const LimpetResult *result)
 {
     end_line(cell);
     if (result->result)
@@ -77,7 +77,7 @@ static void show_result(const Repl *repl, Cell *cell, const LimpetResult *result
 void cell_run(Repl *repl, const char *code, size_t size)
 {
     _cleanup_(limpet_result_freep) LimpetResult *result = NULL;
-    Cell cell = {.repl = repl};
+    ShownCell cell = {.repl = repl};
     LimpetRun run = {
         .session = repl->session,
         .code = code,
