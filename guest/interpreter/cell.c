@@ -78,7 +78,7 @@ static PyObject *run_compiled(const Compiled *compiled)
     return PyEval_EvalCode(compiled->tail, runtime.main_dict, runtime.main_dict);
 }
 
-static PyObject *run_cell(const Cell *cell)
+static PyObject *run_cell(const CellRequest *cell)
 {
     _pyref_ PyObject *source = decode_source(cell->code);
     _pyref_ PyObject *filename =
@@ -114,7 +114,7 @@ static _Noreturn void end_child(bool raised)
     _exit(status);
 }
 
-static void report(const Cell *cell, PyObject *value, Outcome *ret)
+static void report(const CellRequest *cell, PyObject *value, CellOutcome *ret)
 {
     if (value && value != Py_None)
         ret->result = result_report(value, cell->execution_count);
@@ -123,7 +123,7 @@ static void report(const Cell *cell, PyObject *value, Outcome *ret)
 }
 
 /* Figures are shown also where the cell failed after drawing them. */
-static void report_figures(Outcome *ret)
+static void report_figures(CellOutcome *ret)
 {
     if (!figures_are_open())
         return;
@@ -146,7 +146,7 @@ static void end_run(void)
     PyEval_RestoreThread(saved);
 }
 
-void cell_run(const Cell *cell, Outcome *ret)
+void cell_run(const CellRequest *cell, CellOutcome *ret)
 {
     uint64_t peak;
     double cpu = usage_now(&peak);

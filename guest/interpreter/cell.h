@@ -4,13 +4,13 @@
 #include "guest/interpreter/reply.h"
 #include "proto/wire.h"
 
-typedef struct Cell {
+typedef struct CellRequest {
     uint64_t id; /* of the message */
     uint64_t execution_count;
     bool asks; /* somebody answers its questions */
     Text code; /* read before any of it runs: the next message takes its place */
-} Cell;
+} CellRequest;
 
 /* Runs the cell; whatever it does ends in an outcome, except where it ends the process. Everything it wrote
  * has left the process when this returns. */
-void cell_run(const Cell *cell, Outcome *ret);
+void cell_run(const CellRequest *cell, CellOutcome *ret);

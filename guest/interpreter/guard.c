@@ -7,9 +7,9 @@
 #include "guest/interpreter/runtime.h"
 
 /* An entry of a module's namespace that every cell finds as it was. */
-typedef struct Kept {
+typedef struct Guarded {
     PyObject *dict, *key, *value;
-} Kept;
+} Guarded;
 
 enum { KEPT_STDOUT, KEPT_STDERR };
 
@@ -25,7 +25,7 @@ static const char *const kept_in_sys[] = {
 static const char *const kept_in_main[] = {"__name__", "__builtins__"};
 
 static struct {
-    Kept kept[ARRAY_SIZE(kept_in_sys) + ARRAY_SIZE(kept_in_main)];
+    Guarded kept[ARRAY_SIZE(kept_in_sys) + ARRAY_SIZE(kept_in_main)];
     size_t kept_count;
     PyObject *main_name, *main_module;
     PyObject *modules;                        /* copy of sys.modules */
@@ -42,7 +42,7 @@ static int keep(PyObject *dict, const char *name)
 
     if (!value || !key)
         return -1;
-    guard.kept[guard.kept_count++] = (Kept){dict, key, Py_NewRef(value)};
+    guard.kept[guard.kept_count++] = (Guarded){dict, key, Py_NewRef(value)};
     return 0;
 }
 
@@ -110,7 +110,7 @@ int guard_init(void)
 static void restore_entries(void)
 {
     for (size_t i = 0; i < guard.kept_count; i++) {
-        const Kept *k = &guard.kept[i];
+        const Guarded *k = &guard.kept[i];
         if (PyDict_GetItemWithError(k->dict, k->key) != k->value)
             PyDict_SetItem(k->dict, k->key, k->value);
     }
@@ -176,7 +176,7 @@ void guard_begin_runtime(void)
     PyErr_Clear();
 }
 
-static void flush_if_replaced(const Kept *stream)
+static void flush_if_replaced(const Guarded *stream)
 {
     _pyref_ PyObject *current = Py_XNewRef(PyDict_GetItemWithError(stream->dict, stream->key));
 

@@ -48,7 +48,7 @@ static int say_body(MessageKind kind, uint64_t id, const Schema *schema, const v
 /* A message of its own, a `type`. */
 #define say(kind, id, type, from) say_body(kind, id, SCHEMA(type), (const type *){from})
 
-void outcome_deinit(Outcome *outcome)
+void outcome_deinit(CellOutcome *outcome)
 {
     Py_CLEAR(outcome->result);
     Py_CLEAR(outcome->error);
@@ -67,31 +67,31 @@ int reply_ready(uint64_t id, const Notes *not_restored)
 }
 
 /* The texts of a cell's end, and what they point to. */
-typedef struct Words {
+typedef struct OutcomeTexts {
     StrText result, name, message, traceback;
     Changes changes;
-} Words;
+} OutcomeTexts;
 
-static void words_deinit(Words *words)
+static void outcome_texts_deinit(OutcomeTexts *texts)
 {
-    str_text_deinit(&words->result);
-    str_text_deinit(&words->name);
-    str_text_deinit(&words->message);
-    str_text_deinit(&words->traceback);
-    changes_release(&words->changes);
+    str_text_deinit(&texts->result);
+    str_text_deinit(&texts->name);
+    str_text_deinit(&texts->message);
+    str_text_deinit(&texts->traceback);
+    changes_release(&texts->changes);
 }
 
-static void take_error(MsgPythonError *ret, Words *words, PyObject *error)
+static void take_error(MsgPythonError *ret, OutcomeTexts *texts, PyObject *error)
 {
-    str_text(&words->name, PyTuple_GET_ITEM(error, 0), NAME_MAX_BYTES, CUT_END);
-    str_text(&words->message, PyTuple_GET_ITEM(error, 1), LIMIT_TRACEBACK, CUT_MIDDLE);
-    str_text(&words->traceback, PyTuple_GET_ITEM(error, 2), LIMIT_TRACEBACK, CUT_MIDDLE);
-    *ret = (MsgPythonError){words->name.text, words->message.text, words->traceback.text};
+    str_text(&texts->name, PyTuple_GET_ITEM(error, 0), NAME_MAX_BYTES, CUT_END);
+    str_text(&texts->message, PyTuple_GET_ITEM(error, 1), LIMIT_TRACEBACK, CUT_MIDDLE);
+    str_text(&texts->traceback, PyTuple_GET_ITEM(error, 2), LIMIT_TRACEBACK, CUT_MIDDLE);
+    *ret = (MsgPythonError){texts->name.text, texts->message.text, texts->traceback.text};
 }
 
-int reply_executed(uint64_t id, const Outcome *outcome)
+int reply_executed(uint64_t id, const CellOutcome *outcome)
 {
-    Words words _cleanup_(words_deinit);
+    OutcomeTexts texts _cleanup_(outcome_texts_deinit);
     MsgCellExecuted said = {
         .has_error = outcome->error,
         .spawned = run.spawned,
@@ -99,14 +99,14 @@ int reply_executed(uint64_t id, const Outcome *outcome)
         .peak_memory = outcome->peak_memory,
     };
 
-    words.name = words.message = words.traceback = (StrText){0};
-    str_text(&words.result, outcome->result, LIMIT_RESULT, CUT_END);
-    said.result = words.result.text;
+    texts.name = texts.message = texts.traceback = (StrText){0};
+    str_text(&texts.result, outcome->result, LIMIT_RESULT, CUT_END);
+    said.result = texts.result.text;
     if (outcome->error)
-        take_error(&said.error, &words, outcome->error);
-    changes_collect(&words.changes);
-    said.has_changed = words.changes.count > 0;
-    said.changed = changes_say(&words.changes);
+        take_error(&said.error, &texts, outcome->error);
+    changes_collect(&texts.changes);
+    said.has_changed = texts.changes.count > 0;
+    said.changed = changes_say(&texts.changes);
     return say(MSG_EXECUTED, id, MsgCellExecuted, &said);
 }
 

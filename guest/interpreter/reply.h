@@ -5,18 +5,18 @@
 #include "guest/interpreter/checkpoint/notes.h"
 #include "guest/interpreter/pyref.h"
 
-typedef struct Outcome {
+typedef struct CellOutcome {
     PyObject *result;     /* str, or NULL: the cell has no value */
     PyObject *error;      /* tuple (name, message, traceback) of str, or NULL */
     double cpu;           /* seconds, of the interpreter and the children it waited for */
     uint64_t peak_memory; /* bytes, of the interpreter since it began */
-} Outcome;
+} CellOutcome;
 
-void outcome_deinit(Outcome *outcome);
+void outcome_deinit(CellOutcome *outcome);
 
 /* All: 0 or a negative errno. */
 int reply_ready(uint64_t id, const Notes *not_restored);
-int reply_executed(uint64_t id, const Outcome *outcome);
+int reply_executed(uint64_t id, const CellOutcome *outcome);
 int reply_namespace(uint64_t id);
 int reply_prepared(uint64_t id, PyObject *failed); /* a list of str */
 

@@ -1,6 +1,6 @@
 #include "guest/interpreter/runtime.h"
 
-Runtime runtime;
+RuntimeObjects runtime;
 
 static const struct {
     const char *module, *name;

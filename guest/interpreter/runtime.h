@@ -3,7 +3,7 @@
 
 #include "guest/interpreter/pyref.h"
 
-typedef struct Runtime {
+typedef struct RuntimeObjects {
     PyObject *main_dict;   /* the namespace of cells: that of the module __main__ */
     PyObject *modules;     /* sys.modules */
     PyObject *linecache;   /* linecache.cache */
@@ -17,9 +17,9 @@ typedef struct Runtime {
     PyObject *describe_error;
     PyObject *display_result;
     PyObject *show_figures;
-} Runtime;
+} RuntimeObjects;
 
-extern Runtime runtime;
+extern RuntimeObjects runtime;
 
 /* Once, when Python runs and sys.path is set. -1 with an exception. */
 int runtime_init(void);

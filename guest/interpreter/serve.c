@@ -13,13 +13,13 @@ static int handle_execute(const Message *message, int fds[CHANNEL_FDS])
 {
     MsgCell request;
     Problem problem = PROBLEM_NULL;
-    Outcome outcome _cleanup_(outcome_deinit) = {0};
+    CellOutcome outcome _cleanup_(outcome_deinit) = {0};
     int r = body_decode(&request, MsgCell, &message->body, &problem);
 
     if (r < 0)
         return r;
     descriptors_replace((int[]){take_fd(&fds[0]), take_fd(&fds[1])});
-    cell_run(&(Cell){message->id, request.execution_count, request.asks, request.code}, &outcome);
+    cell_run(&(CellRequest){message->id, request.execution_count, request.asks, request.code}, &outcome);
     return reply_executed(message->id, &outcome);
 }
 

@@ -25,14 +25,14 @@ typedef struct MapQuery {
 #define QUERY_SHARED    0x08u
 #define QUERY_OR_BEHIND 0x10u /* the address, or the next one there is */
 
-typedef enum Found {
-    FOUND_NONE,
-    FOUND_ONE,
-    FOUND_UNKNOWN,
-} Found;
+typedef enum Sharing {
+    SHARES_NONE,
+    SHARES_ONE,
+    SHARING_UNKNOWN,
+} Sharing;
 
 /* Without a look at all the others, which are hundreds. */
-static Found ask_kernel(int maps)
+static Sharing ask_kernel(int maps)
 {
     char name[sizeof(SEMAPHORE) + NAME_MAX];
     MapQuery query = {.size = sizeof(query), .flags = QUERY_WRITABLE | QUERY_SHARED | QUERY_OR_BEHIND};
@@ -42,9 +42,9 @@ static Found ask_kernel(int maps)
         query.name_size = sizeof(name);
         name[0] = '\0';
         if (ioctl(maps, MAP_QUERY, &query) < 0)
-            return errno == ENOENT ? FOUND_NONE : errno == ENAMETOOLONG ? FOUND_ONE : FOUND_UNKNOWN;
+            return errno == ENOENT ? SHARES_NONE : errno == ENAMETOOLONG ? SHARES_ONE : SHARING_UNKNOWN;
         if (query.name_size == 0 || strncmp(name, SEMAPHORE, strlen(SEMAPHORE)) != 0)
-            return FOUND_ONE;
+            return SHARES_ONE;
     }
 }
 
@@ -72,8 +72,8 @@ void sharedmemory_note(Notes *notes)
 
     if (!maps)
         return;
-    Found found = ask_kernel(fileno(maps));
-    if (found == FOUND_ONE || (found == FOUND_UNKNOWN && read_all(maps)))
+    Sharing found = ask_kernel(fileno(maps));
+    if (found == SHARES_ONE || (found == SHARING_UNKNOWN && read_all(maps)))
         notes_add(notes, "the content of shared memory (multiprocessing, mmap) is not brought back");
     fclose(maps);
 }

@@ -5,15 +5,15 @@
 
 /* A name bound to an object that may change in place. As long as Python tells of no other binding, the object
  * is there. */
-typedef struct Entry {
+typedef struct BoundName {
     PyObject *name;
     PyObject *value; /* borrowed */
     uint64_t glance;
     Kind kind;
-} Entry;
+} BoundName;
 
 static struct {
-    Entry *entries;
+    BoundName *entries;
     size_t count, room;
     PyObject *places; /* name: index of its entry */
 } table;
@@ -39,7 +39,7 @@ static bool reserve(void)
 
     if (table.count < table.room)
         return true;
-    Entry *entries = realloc(table.entries, room * sizeof(*entries));
+    BoundName *entries = realloc(table.entries, room * sizeof(*entries));
     if (!entries)
         return false;
     table.entries = entries;
@@ -47,7 +47,7 @@ static bool reserve(void)
     return true;
 }
 
-static Entry *add(PyObject *name)
+static BoundName *add(PyObject *name)
 {
     if (!reserve() || set_place(name, table.count) < 0)
         return NULL;
@@ -56,9 +56,9 @@ static Entry *add(PyObject *name)
 }
 
 /* The last one takes its place. */
-static void drop(Entry *entry)
+static void drop(BoundName *entry)
 {
-    Entry *last = &table.entries[--table.count];
+    BoundName *last = &table.entries[--table.count];
     _pyref_ PyObject *name = entry->name;
 
     *entry = *last;
@@ -67,7 +67,7 @@ static void drop(Entry *entry)
         clear();
 }
 
-static Entry *find(PyObject *name)
+static BoundName *find(PyObject *name)
 {
     PyObject *place = PyDict_GetItemWithError(table.places, name);
 
@@ -78,7 +78,7 @@ static Entry *find(PyObject *name)
 static void update(PyObject *name, PyObject *value)
 {
     Kind kind = value ? kind_of(Py_TYPE(value)) : KIND_OTHER;
-    Entry *entry = find(name);
+    BoundName *entry = find(name);
 
     if (kind < KIND_MUTABLE) {
         if (entry)
@@ -88,7 +88,7 @@ static void update(PyObject *name, PyObject *value)
     if (!entry)
         entry = add(name);
     if (entry)
-        *entry = (Entry){entry->name, value, variable_glance(value, kind), kind};
+        *entry = (BoundName){entry->name, value, variable_glance(value, kind), kind};
 }
 
 /* The plain names of the namespace. */
@@ -143,7 +143,7 @@ static void collect_bound(BindingFn report, void *context)
 static void collect_changed(BindingFn report, void *context)
 {
     for (size_t i = 0; i < table.count; i++) {
-        Entry *entry = &table.entries[i];
+        BoundName *entry = &table.entries[i];
         uint64_t glance = variable_glance(entry->value, entry->kind);
         if (glance != entry->glance)
             report(context, entry->name, true, entry->value);

@@ -3,7 +3,7 @@
 #include "guest/interpreter/namespace/unwatched.h"
 #include "guest/interpreter/runtime.h"
 
-Watched watched;
+WatchedNames watched;
 
 /* A loop at top level binds the same few names millions of times, so that a name noted already must be found
  * without touching more than a line of memory: by the address of its str, of which two may share a place.

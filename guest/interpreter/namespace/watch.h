@@ -4,14 +4,14 @@
 #include "guest/interpreter/pyref.h"
 
 /* What has happened since watch_forget(). */
-typedef struct Watched {
+typedef struct WatchedNames {
     PyObject
         *names; /* dict of those bound or deleted, plain str, to whether they were bound before; or NULL */
     bool incomplete; /* there was no memory to note one */
     bool odd_keys;   /* keys that are not plain str have been there: lookups in the namespace may run code */
-} Watched;
+} WatchedNames;
 
-extern Watched watched;
+extern WatchedNames watched;
 
 /* Once, when runtime.main_dict is there. -1 with an exception. */
 int watch_init(void);
