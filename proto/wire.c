@@ -13,7 +13,7 @@ typedef struct Key {
 
 typedef struct Level {
     uint32_t left;      /* objects still to come */
-    uint32_t first_key; /* in Check.keys; meaningful when is_map */
+    uint32_t first_key; /* in Validation.keys; meaningful when is_map */
     bool is_map;
 } Level;
 
@@ -22,14 +22,14 @@ typedef struct Level {
 
 /* A walk over the bytes. Keys of the maps that are open lie in `keys` as a stack, so that those of the
  * innermost map are always together at its top. */
-typedef struct Check {
+typedef struct Validation {
     const uint8_t *bytes;
     size_t size, at;
     uint32_t nodes, depth, key_count;
     Level levels[LIMIT_DEPTH];
     Key *keys; /* `at_hand`, or LIMIT_KEYS on the heap */
     Key at_hand[KEYS_AT_HAND];
-} Check;
+} Validation;
 
 /* What the first byte of an object says. */
 typedef enum Class {
@@ -81,14 +81,14 @@ static uint64_t read_big_endian(const uint8_t *p, size_t n)
     return value;
 }
 
-static int compare_keys(const Check *check, Key a, Key b)
+static int compare_keys(const Validation *check, Key a, Key b)
 {
     if (a.size != b.size)
         return a.size < b.size ? -1 : 1;
     return memcmp(check->bytes + a.at, check->bytes + b.at, a.size);
 }
 
-static void sift_down(const Check *check, Key *keys, size_t root, size_t n)
+static void sift_down(const Validation *check, Key *keys, size_t root, size_t n)
 {
     for (;;) {
         size_t child = 2 * root + 1;
@@ -107,7 +107,7 @@ static void sift_down(const Check *check, Key *keys, size_t root, size_t n)
 }
 
 /* Heapsort: in place, and no order of keys a sender picks makes it slow. */
-static void sort_keys(const Check *check, Key *keys, size_t n)
+static void sort_keys(const Validation *check, Key *keys, size_t n)
 {
     for (size_t i = n / 2; i-- > 0;)
         sift_down(check, keys, i, n);
@@ -121,7 +121,7 @@ static void sort_keys(const Check *check, Key *keys, size_t n)
 
 /* Whether a key comes twice. Few keys are compared each with each, which costs less than sorting them: most
  * differ in size already. */
-static bool has_duplicate(const Check *check, Key *keys, size_t n)
+static bool has_duplicate(const Validation *check, Key *keys, size_t n)
 {
     if (n > PAIRWISE_KEYS) {
         sort_keys(check, keys, n);
@@ -138,7 +138,7 @@ static bool has_duplicate(const Check *check, Key *keys, size_t n)
 }
 
 /* Forgets the keys of the map at `level`, which is complete. */
-static int close_map(Check *check, const Level *level)
+static int close_map(Validation *check, const Level *level)
 {
     size_t n = check->key_count - level->first_key;
 
@@ -146,7 +146,7 @@ static int close_map(Check *check, const Level *level)
     return has_duplicate(check, check->keys + level->first_key, n) ? -EBADMSG : 0;
 }
 
-static int open_level(Check *check, bool is_map, uint64_t items)
+static int open_level(Validation *check, bool is_map, uint64_t items)
 {
     uint64_t objects = is_map ? items * 2 : items;
 
@@ -160,7 +160,7 @@ static int open_level(Check *check, bool is_map, uint64_t items)
     return 0;
 }
 
-static int add_key(Check *check, size_t length)
+static int add_key(Validation *check, size_t length)
 {
     if (check->key_count == LIMIT_KEYS)
         return -EMSGSIZE;
@@ -175,7 +175,7 @@ static int add_key(Check *check, size_t length)
     return 0;
 }
 
-static int take_string(Check *check, Class class, uint64_t length, bool is_key)
+static int take_string(Validation *check, Class class, uint64_t length, bool is_key)
 {
     const uint8_t *text = check->bytes + check->at;
 
@@ -193,7 +193,7 @@ static int take_string(Check *check, Class class, uint64_t length, bool is_key)
     return 0;
 }
 
-static int take_object(Check *check, bool is_key)
+static int take_object(Validation *check, bool is_key)
 {
     Head head;
     uint64_t length;
@@ -222,7 +222,7 @@ static int take_object(Check *check, bool is_key)
 }
 
 /* Leaves the containers that are complete. */
-static int close_levels(Check *check)
+static int close_levels(Validation *check)
 {
     while (check->depth > 0 && check->levels[check->depth - 1].left == 0) {
         const Level *level = &check->levels[--check->depth];
@@ -234,7 +234,7 @@ static int close_levels(Check *check)
     return 0;
 }
 
-static int walk(Check *check)
+static int walk(Validation *check)
 {
     do {
         bool is_key = false;
@@ -256,7 +256,7 @@ static int walk(Check *check)
 
 int wire_check(const void *bytes, size_t size)
 {
-    Check check;
+    Validation check;
     int r;
 
     if (size > UINT32_MAX)

@@ -6,31 +6,16 @@
 #include "host/link/envelope.h"
 #include "host/call/call.h"
 
-typedef struct Question {
+typedef struct OpenQuestion {
     List link;
     uint64_t number;
     Buf body; /* as its client gets it */
-} Question;
+} OpenQuestion;
 
 void asks_begin(Asks *asks)
 {
     list_init(&asks->waiting);
     list_init(&asks->in_asking);
-}
-
-static const char *const names[] = {[ASK_PAUSE] = "pause", [ASK_COUNT] = "count"};
-
-const char *asks_name(AskMode mode)
-{
-    return names[mode];
-}
-
-AskMode asks_parse(Text text)
-{
-    for (AskMode mode = ASK_PAUSE; mode <= ASK_COUNT; mode++)
-        if (text_equal(text, names[mode]))
-            return mode;
-    return ASK_NOBODY;
 }
 
 /* Where waiting is free the supervisor has no deadline meanwhile, and so has no watchdog. An adopted call may
@@ -45,7 +30,7 @@ static void watch(const Call *call)
         call_watch(call);
 }
 
-static void question_free(Asks *asks, Question *question)
+static void question_free(Asks *asks, OpenQuestion *question)
 {
     list_remove(&question->link);
     asks->waiting_count--;
@@ -53,18 +38,18 @@ static void question_free(Asks *asks, Question *question)
     free(question);
 }
 
-static Question *find(const Asks *asks, uint64_t number)
+static OpenQuestion *find(const Asks *asks, uint64_t number)
 {
-    Question *question;
+    OpenQuestion *question;
 
-    list_foreach (question, &asks->waiting, Question, link)
+    list_foreach (question, &asks->waiting, OpenQuestion, link)
         if (question->number == number)
             return question;
     return NULL;
 }
 
 /* Whoever cannot be reached is asked no more; the question waits for the next one. */
-static void pass_on(Asks *asks, const Question *question)
+static void pass_on(Asks *asks, const OpenQuestion *question)
 {
     if (asks->request && request_event(asks->request, MSG_ASK, encoded_text(&question->body)) < 0)
         asks->request = NULL;
@@ -73,7 +58,7 @@ static void pass_on(Asks *asks, const Question *question)
 void asks_join(Call *call, Request *request, AskMode mode)
 {
     Asks *asks = &call->asks;
-    Question *question;
+    OpenQuestion *question;
 
     if (mode == ASK_NOBODY)
         return;
@@ -82,7 +67,7 @@ void asks_join(Call *call, Request *request, AskMode mode)
     asks->request = request;
     if (list_empty(&asks->in_asking))
         list_append(&call->all->asking, &asks->in_asking);
-    list_foreach (question, &asks->waiting, Question, link)
+    list_foreach (question, &asks->waiting, OpenQuestion, link)
         pass_on(asks, question);
 }
 
@@ -133,7 +118,7 @@ static uint64_t number_of(const msgpack_object_map *body)
 void asks_answer(Calls *all, Peer peer, uint64_t id, const msgpack_object_map *body)
 {
     Call *call = find_asking(all, peer, id);
-    Question *question = call ? find(&call->asks, number_of(body)) : NULL;
+    OpenQuestion *question = call ? find(&call->asks, number_of(body)) : NULL;
     Problem problem = PROBLEM_NULL;
     MsgAnswer answer;
 
@@ -149,9 +134,9 @@ void asks_answer(Calls *all, Peer peer, uint64_t id, const msgpack_object_map *b
 
 /* ---- questions ---- */
 
-static Question *question_new(Asks *asks, const MsgAsk *ask)
+static OpenQuestion *question_new(Asks *asks, const MsgAsk *ask)
 {
-    Question *question = calloc(1, sizeof(*question));
+    OpenQuestion *question = calloc(1, sizeof(*question));
 
     if (!question)
         return NULL;
@@ -180,7 +165,7 @@ static int decode_question(MsgAsk *ret, const msgpack_object_map *body, Problem 
 int asks_question(Call *call, const msgpack_object_map *body, Problem *problem)
 {
     Asks *asks = &call->asks;
-    Question *question;
+    OpenQuestion *question;
     MsgAsk ask;
     int r = decode_question(&ask, body, problem);
 
@@ -210,9 +195,9 @@ void asks_interrupt(Call *call)
 
 void asks_end(Asks *asks)
 {
-    Question *question;
+    OpenQuestion *question;
 
-    list_foreach (question, &asks->waiting, Question, link)
+    list_foreach (question, &asks->waiting, OpenQuestion, link)
         question_free(asks, question);
     list_remove(&asks->in_asking);
     asks->request = NULL;

@@ -3,16 +3,11 @@
 #pragma once
 
 #include "host/link/request.h"
+#include "proto/ask_mode.h"
 #include "proto/wire.h"
 
 typedef struct Call Call;
 typedef struct Calls Calls;
-
-typedef enum AskMode {
-    ASK_NOBODY,
-    ASK_PAUSE, /* time in which a question waits does not count towards the call's timeout */
-    ASK_COUNT,
-} AskMode;
 
 /* Of one call. */
 typedef struct Asks {
@@ -25,10 +20,6 @@ typedef struct Asks {
 } Asks;
 
 void asks_begin(Asks *asks);
-
-/* ASK_NOBODY when absent. */
-AskMode asks_parse(Text text);
-const char *asks_name(AskMode mode); /* NULL of ASK_NOBODY */
 
 /* From now on this request of Call.joined is asked, and first what waits. */
 void asks_join(Call *call, Request *request, AskMode mode);

@@ -75,7 +75,7 @@ static int send_execute(Call *call)
         .stream = call->stream,
         .run_id = text_of(call->run_id),
         .on_error = text_of(call->rolls_back ? "rollback" : "keep"),
-        .asks = text_of(asks_name(call->asks.mode)),
+        .asks = text_of(ask_mode_name(call->asks.mode)),
     };
 
     call->turn.state = TURN_SENT;

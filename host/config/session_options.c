@@ -7,16 +7,16 @@
 
 #include "proto/option.h"
 
-typedef enum Part { PART_CONTAINER, PART_SESSION, PART_CALL } Part;
+typedef enum OptionPart { PART_CONTAINER, PART_SESSION, PART_CALL } OptionPart;
 
 #define NO_DEFAULT SIZE_MAX
 
-typedef struct Entry {
+typedef struct OptionEntry {
     Option option; /* of a SessionOptions */
-    Part part;
+    OptionPart part;
     size_t given;    /* offset in MsgOptions */
     size_t standard; /* offset in Options; or NO_DEFAULT: then it is the option's `value` */
-} Entry;
+} OptionEntry;
 
 #define ENTRY(name_, kind_, part_, value_, least_, most_, standard_)                                         \
     {.option = {.name = #name_,                                                                              \
@@ -29,7 +29,7 @@ typedef struct Entry {
      .given = offsetof(MsgOptions, name_),                                                                   \
      .standard = standard_},
 
-static const Entry entries[] = {
+static const OptionEntry entries[] = {
 #define SESSION_OPTION(name, kind, part, value, least, most, argument, help)                                 \
     ENTRY(name, kind, part, value, least, most, offsetof(Options, name))
 #define SESSION_OPTION_ALONE(name, kind, part, value, least, most, argument, help)                           \
@@ -72,7 +72,8 @@ static bool pair_valid(const msgpack_object_kv *pair)
            !memchr(value->via.str.ptr, '\0', value->via.str.size);
 }
 
-static int take_pairs(SessionOptions *ret, const Entry *e, const msgpack_object_map *given, Problem *problem)
+static int take_pairs(SessionOptions *ret, const OptionEntry *e, const msgpack_object_map *given,
+                      Problem *problem)
 {
     Writer w;
     uint32_t n = given ? given->size : 0;
@@ -94,8 +95,8 @@ static int take_pairs(SessionOptions *ret, const Entry *e, const msgpack_object_
 
 /* What was not given is as in `defaults`. Without those, or where they do not have it, a number has no bound
  * but its own, text is what the table says, and there is no directory. */
-static int take_entry(SessionOptions *ret, const Entry *e, const MsgOptions *given, const Options *defaults,
-                      Problem *problem)
+static int take_entry(SessionOptions *ret, const OptionEntry *e, const MsgOptions *given,
+                      const Options *defaults, Problem *problem)
 {
     const void *standard =
         defaults && e->standard != NO_DEFAULT ? (const char *)defaults + e->standard : NULL;
@@ -148,7 +149,7 @@ static int check_directory(char **path, size_t given_size, const char *name, Pro
     return 0;
 }
 
-static int settle(SessionOptions *ret, const Entry *e, const MsgOptions *given, const Options *defaults,
+static int settle(SessionOptions *ret, const OptionEntry *e, const MsgOptions *given, const Options *defaults,
                   Problem *problem)
 {
     int r = take_entry(ret, e, given, defaults, problem);
@@ -194,7 +195,7 @@ static int check_image(const SessionOptions *options, Problem *problem)
 int session_options_settle(SessionOptions *ret, const MsgOptions *given, const Options *defaults,
                            Problem *problem)
 {
-    for (const Entry *e = entries; e < ENTRIES_END; e++) {
+    for (const OptionEntry *e = entries; e < ENTRIES_END; e++) {
         if (settle(ret, e, given, defaults, problem) < 0)
             return -EINVAL;
     }
@@ -211,14 +212,14 @@ int session_options_read(SessionOptions *ret, const msgpack_object_map *map, Pro
 
     if (body_decode(&said, MsgOptions, map, problem) < 0)
         return -EPROTO;
-    for (const Entry *e = entries; e < ENTRIES_END; e++) {
+    for (const OptionEntry *e = entries; e < ENTRIES_END; e++) {
         if (take_entry(ret, e, &said, NULL, problem) < 0)
             return -EPROTO;
     }
     return ret->memory ? 0 : problem_set(problem, ERR_BAD_REQUEST, "the options lack `memory`");
 }
 
-static bool is_text(const Entry *e)
+static bool is_text(const OptionEntry *e)
 {
     return e->option.type == OPTION_CHOICE || e->option.type == OPTION_TEXT ||
            e->option.type == OPTION_DIRECTORY;
@@ -226,7 +227,7 @@ static bool is_text(const Entry *e)
 
 void session_options_deinit(SessionOptions *options)
 {
-    for (const Entry *e = entries; e < ENTRIES_END; e++) {
+    for (const OptionEntry *e = entries; e < ENTRIES_END; e++) {
         if (is_text(e))
             free(*OWN(char *, options, e));
         else if (e->option.type == OPTION_PAIRS)
@@ -285,7 +286,7 @@ static bool pairs_differ(const Buf *own, const msgpack_object_map *given)
 }
 
 /* false: or it was not given. */
-static bool differs(const SessionOptions *options, const Entry *e, const MsgOptions *given)
+static bool differs(const SessionOptions *options, const OptionEntry *e, const MsgOptions *given)
 {
     const Text *text = GIVEN(Text, given, e);
     const double *number = GIVEN(double, given, e);
@@ -313,7 +314,7 @@ size_t session_options_differ(const SessionOptions *options, const MsgOptions *g
 {
     size_t n = 0;
 
-    for (const Entry *e = entries; e < ENTRIES_END; e++) {
+    for (const OptionEntry *e = entries; e < ENTRIES_END; e++) {
         if (differs(options, e, given))
             ret[n++] = e->option.name;
     }
@@ -332,7 +333,7 @@ int session_options_copy_container(SessionOptions *ret, const SessionOptions *fr
     least.ttl = 0;
     least.checkpoint = text_of("off");
     *ret = (SessionOptions){0};
-    for (const Entry *e = entries; e < ENTRIES_END; e++) {
+    for (const OptionEntry *e = entries; e < ENTRIES_END; e++) {
         if (take_entry(ret, e, e->part == PART_SESSION ? &least : &said, NULL, &problem) < 0) {
             session_options_deinit(ret);
             return -ENOMEM;
@@ -345,7 +346,7 @@ bool session_options_same_container(const SessionOptions *a, const SessionOption
 {
     const MsgOptions said = session_options_say(b);
 
-    for (const Entry *e = entries; e < ENTRIES_END; e++) {
+    for (const OptionEntry *e = entries; e < ENTRIES_END; e++) {
         if (e->part == PART_CONTAINER && differs(a, e, &said))
             return false;
     }

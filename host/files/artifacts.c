@@ -41,7 +41,7 @@ struct Artifacts {
     Finder finder;
 };
 
-typedef struct Task {
+typedef struct ArtifactsTask {
     Artifacts *artifacts;
     List link; /* Artifacts.tasks */
     WorkerJob job;
@@ -49,7 +49,7 @@ typedef struct Task {
     ArtifactList *list; /* NULL where nothing is published */
     ArtifactsDone done;
     void *userdata;
-} Task;
+} ArtifactsTask;
 
 static bool is_busy(const Artifacts *artifacts)
 {
@@ -132,7 +132,7 @@ void artifacts_look(Artifacts *artifacts)
 
 /* ---- one after the other ---- */
 
-static void end_task(Task *task)
+static void end_task(ArtifactsTask *task)
 {
     ArtifactsDone done = task->done;
     ArtifactList *list = task->list;
@@ -145,9 +145,9 @@ static void end_task(Task *task)
 /* Whoever waits gets to know that nothing was done for him. */
 static void end_waiting(Artifacts *artifacts)
 {
-    Task *task;
+    ArtifactsTask *task;
 
-    list_foreach (task, &artifacts->tasks, Task, link) {
+    list_foreach (task, &artifacts->tasks, ArtifactsTask, link) {
         list_remove(&task->link);
         end_task(task);
     }
@@ -156,7 +156,7 @@ static void end_waiting(Artifacts *artifacts)
 /* The next one can be submitted, as there is a thread that did this one. */
 static void on_task_done(WorkerJob *job)
 {
-    Task *task = container_of(job, Task, job), *next;
+    ArtifactsTask *task = container_of(job, ArtifactsTask, job), *next;
     Artifacts *artifacts = task->artifacts;
 
     list_remove(&task->link);
@@ -164,14 +164,14 @@ static void on_task_done(WorkerJob *job)
         end_waiting(artifacts);
         artifacts_free(artifacts);
     } else if (is_busy(artifacts)) {
-        next = list_entry(list_first(&artifacts->tasks), Task, link);
+        next = list_entry(list_first(&artifacts->tasks), ArtifactsTask, link);
         worker_submit(artifacts->worker, &next->job, next->run, on_task_done);
     }
     end_task(task);
 }
 
 /* The task is `artifacts`' from now on, or freed with its list on failure. */
-static int begin_task(Artifacts *artifacts, Worker *worker, Task *task)
+static int begin_task(Artifacts *artifacts, Worker *worker, ArtifactsTask *task)
 {
     int r;
 
@@ -189,7 +189,7 @@ static int begin_task(Artifacts *artifacts, Worker *worker, Task *task)
 
 static void publish_run(WorkerJob *job)
 {
-    Task *task = container_of(job, Task, job);
+    ArtifactsTask *task = container_of(job, ArtifactsTask, job);
     Artifacts *artifacts = task->artifacts;
     Publisher publisher = {
         .root = artifacts->root,
@@ -215,11 +215,11 @@ static void publish_run(WorkerJob *job)
 int artifacts_publish(Artifacts *artifacts, Worker *worker, ArtifactsDone done, void *userdata)
 {
     ArtifactList *list _cleanup_(artifact_list_freep) = artifact_list_new();
-    Task *task = list ? calloc(1, sizeof(*task)) : NULL;
+    ArtifactsTask *task = list ? calloc(1, sizeof(*task)) : NULL;
 
     if (!task)
         return -ENOMEM;
-    *task = (Task){.run = publish_run, .list = take(list), .done = done, .userdata = userdata};
+    *task = (ArtifactsTask){.run = publish_run, .list = take(list), .done = done, .userdata = userdata};
     return begin_task(artifacts, worker, task);
 }
 
@@ -239,7 +239,7 @@ void artifacts_read_baseline(Artifacts *artifacts, const msgpack_object_array *f
 
 static void accept_run(WorkerJob *job)
 {
-    Artifacts *artifacts = container_of(job, Task, job)->artifacts;
+    Artifacts *artifacts = container_of(job, ArtifactsTask, job)->artifacts;
     Index *index = &artifacts->finder.index;
     IndexEntry *entry;
 
@@ -263,10 +263,10 @@ static void accept_run(WorkerJob *job)
 
 int artifacts_accept(Artifacts *artifacts, Worker *worker, ArtifactsDone done, void *userdata)
 {
-    Task *task = calloc(1, sizeof(*task));
+    ArtifactsTask *task = calloc(1, sizeof(*task));
 
     if (!task)
         return -ENOMEM;
-    *task = (Task){.run = accept_run, .done = done, .userdata = userdata};
+    *task = (ArtifactsTask){.run = accept_run, .done = done, .userdata = userdata};
     return begin_task(artifacts, worker, task);
 }

@@ -14,17 +14,17 @@
 #define JOURNAL_NAME     "journal"
 #define JOURNAL_NEW_NAME "journal.new"
 
-typedef struct Removal {
+typedef struct SessiondirRemoval {
     WorkerJob job;
     char *path; /* of the directory of what is being removed */
     char name[32];
     int mount; /* a handle on what was mounted from it, or -1 */
-} Removal;
+} SessiondirRemoval;
 
 /* The last handle on a mount ends it, which writes what is not written yet. */
 static void removal_run(WorkerJob *job)
 {
-    Removal *removal = container_of(job, Removal, job);
+    SessiondirRemoval *removal = container_of(job, SessiondirRemoval, job);
     _cleanup_(closep) int fd = open(removal->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
     close_fd(&removal->mount);
@@ -34,7 +34,7 @@ static void removal_run(WorkerJob *job)
 
 static void removal_done(WorkerJob *job)
 {
-    Removal *removal = container_of(job, Removal, job);
+    SessiondirRemoval *removal = container_of(job, SessiondirRemoval, job);
 
     free(removal->path);
     free(removal);
@@ -43,7 +43,7 @@ static void removal_done(WorkerJob *job)
 /* Removes removed/NAME, in the background when that is possible. Takes over `mount`. */
 static void remove_later(const char *state_dir, int removed, const char *name, int mount, Worker *worker)
 {
-    Removal *removal = worker ? calloc(1, sizeof(*removal)) : NULL;
+    SessiondirRemoval *removal = worker ? calloc(1, sizeof(*removal)) : NULL;
 
     if (removal && asprintf(&removal->path, "%s/removed", state_dir) >= 0) {
         snprintf(removal->name, sizeof(removal->name), "%s", name);

@@ -37,32 +37,33 @@ int snapshot_store(const SessionDir *directory, bool make)
 
 /* ---- the names of snapshots ---- */
 
-typedef struct Label {
+typedef struct SnapshotLabel {
     char checkpoint[64 + 1];
     uint64_t bytes;
     char name[64 + 1];
-} Label;
+} SnapshotLabel;
 
-static bool label_read(Label *ret, const char *entry)
+static bool label_read(SnapshotLabel *ret, const char *entry)
 {
-    *ret = (Label){0};
+    *ret = (SnapshotLabel){0};
     return entry[0] != '.' &&
            sscanf(entry, "%64[^@]@%" SCNu64 "@%64[^@]", ret->checkpoint, &ret->bytes, ret->name) >= 2;
 }
 
-static bool label_is(const Label *label, const char *checkpoint)
+static bool label_is(const SnapshotLabel *label, const char *checkpoint)
 {
     return strcmp(label->checkpoint, checkpoint) == 0 || strcmp(label->name, checkpoint) == 0;
 }
 
 /* Calls on_label until it returns true; whether it did. */
-static bool each_label(int store, bool (*on_label)(void *userdata, const char *entry, const Label *label),
+static bool each_label(int store,
+                       bool (*on_label)(void *userdata, const char *entry, const SnapshotLabel *label),
                        void *userdata)
 {
     int fd = open_directory(store, ".");
     DIR *stream = fd < 0 ? NULL : fdopendir(fd);
     bool stopped = false;
-    Label label;
+    SnapshotLabel label;
 
     if (!stream) {
         closep(&fd);
@@ -80,7 +81,7 @@ typedef struct Search {
     char *entry;
 } Search;
 
-static bool is_searched(void *userdata, const char *entry, const Label *label)
+static bool is_searched(void *userdata, const char *entry, const SnapshotLabel *label)
 {
     Search *search = userdata;
 
@@ -100,7 +101,7 @@ typedef struct Visit {
     void *userdata;
 } Visit;
 
-static bool visit(void *userdata, const char *entry, const Label *label)
+static bool visit(void *userdata, const char *entry, const SnapshotLabel *label)
 {
     const Visit *visit = userdata;
 
@@ -113,7 +114,7 @@ void snapshot_each(int store, void (*on_snapshot)(void *userdata, const char *ch
     each_label(store, visit, &(Visit){on_snapshot, userdata});
 }
 
-static bool add_bytes(void *userdata, const char *entry, const Label *label)
+static bool add_bytes(void *userdata, const char *entry, const SnapshotLabel *label)
 {
     uint64_t *sum = userdata;
 
@@ -148,22 +149,22 @@ int snapshot_keep(int store, const char *checkpoint, const char *name, uint64_t 
     return renameat(store, NEW, store, entry) < 0 ? -errno : 0;
 }
 
-typedef struct Removal {
+typedef struct SnapshotRemoval {
     WorkerJob job;
     int store;
     char name[32];
-} Removal;
+} SnapshotRemoval;
 
 static void removal_run(WorkerJob *job)
 {
-    Removal *removal = container_of(job, Removal, job);
+    SnapshotRemoval *removal = container_of(job, SnapshotRemoval, job);
 
     remove_tree(removal->store, removal->name, NULL);
 }
 
 static void removal_done(WorkerJob *job)
 {
-    Removal *removal = container_of(job, Removal, job);
+    SnapshotRemoval *removal = container_of(job, SnapshotRemoval, job);
 
     closep(&removal->store);
     free(removal);
@@ -173,7 +174,7 @@ static void removal_done(WorkerJob *job)
 static void set_aside(int store, const char *entry, Worker *worker)
 {
     static unsigned counter;
-    Removal *removal = calloc(1, sizeof(*removal));
+    SnapshotRemoval *removal = calloc(1, sizeof(*removal));
     char name[32];
     int r;
 

@@ -1,5 +1,5 @@
-/* What the files of the pool share: pool.c (when spares are made and claimed), pool_kinds.c (which there
- * are), pool_spare.c (one of them) and pool_imports.c. Nobody else includes this. */
+/* What the files of the pool share: pool.c (when spares are made and claimed), kinds.c (which there
+ * are), spare.c (one of them) and imports.c. Nobody else includes this. */
 #pragma once
 
 #include "host/pool/pool.h"
@@ -55,13 +55,13 @@ void kind_trim(PoolKind *kind, size_t count);
 /* It is not the kind's any more. */
 void kind_give_up(Spare *spare);
 
-/* pool_imports.c: the modules that spares import */
+/* imports.c: the modules that spares import */
 /* Whether they are names of modules with commas between. */
 int imports_check(const char *imports, Problem *problem);
 /* As an encoded array; points into `imports`. */
 Value imports_value(const char *imports);
 
-/* pool_spare.c */
+/* spare.c */
 /* Begins one of that kind. 0, or negative with the problem set. */
 int spare_start(PoolKind *kind, Problem *problem);
 /* The session that has claimed it does without. */

@@ -15,7 +15,7 @@ void sandbox_become_ready(Sandbox *sandbox); /* when it waits for nothing more *
 void sandbox_end(Sandbox *sandbox);          /* no container is left of it */
 void sandbox_note_kills(Sandbox *sandbox);   /* those that were before now count for no call */
 
-/* sandbox_places.c */
+/* places.c */
 /* Begins to make its directories and where its supervisor connects. Where a thread is needed for it `made` is
  * called when they are there, or cannot be (failure is not NULL), unless the sandbox ends before; otherwise
  * it is not, and they are there now. 0, or negative with the problem set. */
@@ -23,7 +23,7 @@ int sandbox_make_places(Sandbox *sandbox, const char *output_id,
                         void (*made)(Sandbox *sandbox, const Problem *failure), Problem *problem);
 int sandbox_watch_artifacts(Sandbox *sandbox, Problem *problem);
 
-/* sandbox_container.c */
+/* container.c */
 /* Makes places and container; freed on failure. */
 int sandbox_begin(Sandbox *sandbox, const char *output_id, Problem *problem);
 void sandbox_set_container_name(Sandbox *sandbox);
@@ -32,7 +32,7 @@ int sandbox_get_container(Sandbox *sandbox, ContainerGetter *get, Problem *probl
 /* The second half of closing it; sandbox_end follows. */
 void sandbox_remove_container(Sandbox *sandbox);
 
-/* sandbox_turns.c */
+/* turns.c */
 Turn *sandbox_find_sent(const Sandbox *sandbox, uint64_t number); /* by its message; NULL when unknown */
 /* The answers to those that were sent before the message of that number do not come any more. */
 void sandbox_disconnect_turns(Sandbox *sandbox, uint64_t number);
@@ -40,5 +40,5 @@ void sandbox_fail_waiting(Sandbox *sandbox, const Problem *problem);
 void sandbox_end_all_turns(Sandbox *sandbox, const char *reason);
 void sandbox_leave_turns(Sandbox *sandbox);
 
-/* sandbox_supervisor.c */
+/* supervisor.c */
 extern const GuestEvents sandbox_guest_events;

@@ -53,7 +53,7 @@ typedef struct SandboxOwner {
     void (*gone)(Sandbox *sandbox);
 } SandboxOwner;
 
-/* The making of its directories, as far as a thread does it; see sandbox_places.c. */
+/* The making of its directories, as far as a thread does it; see places.c. */
 typedef struct SandboxPlaces {
     Sandbox *sandbox;
     WorkerJob job;

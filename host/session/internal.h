@@ -19,7 +19,7 @@ void farewell_init(Farewell *farewell);
 void farewell_tell(Farewell *farewell);
 void session_end(Session *session, Farewell *farewell); /* frees it */
 
-/* session_branch.c */
+/* branch.c */
 void session_close_branch(Session *branch, const char *reason);
 /* Has the supervisor end a branch that no session stands for, or one that is CLOSING. */
 void session_drop_branch(Session *trunk, uint64_t branch);

@@ -1,6 +1,6 @@
 /* Order: a client's request on the variables of a session. It takes its turn among the calls, is sent to the
  * supervisor in its own words, and what that replies becomes the client's reply. The file of its op in
- * host/ops/ knows both; what the op remembers meanwhile is a struct that begins with the Order. */
+ * host/front/ops/ knows both; what the op remembers meanwhile is a struct that begins with the Order. */
 #pragma once
 
 #include "host/link/request.h"

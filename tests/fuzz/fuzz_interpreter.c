@@ -69,13 +69,13 @@ static bool take_question(Cell *cell, const Message *message)
 
     if (question_decode(&question, &message->body, &problem) < 0)
         return false;
-    const char *why = asks_add(&cell->asks, message->id, &question);
+    const char *why = questions_add(&cell->questions, message->id, &question);
     if (why) {
         MsgAnswer refusal = question_refusal(&question, why);
 
         give_answer(message->id, &refusal);
     }
-    if (cell->asks.count > LIMIT_ASKS || cell->asks.asked > LIMIT_ASKED)
+    if (cell->questions.count > LIMIT_ASKS || cell->questions.asked > LIMIT_ASKED)
         abort();
     return true;
 }
@@ -88,7 +88,7 @@ static bool take_answer(Cell *cell, const Message *message)
 
     if (answer_decode(&answer, &message->body, &problem) < 0)
         return false;
-    asks_take(&cell->asks, answer.ask);
+    questions_take(&cell->questions, answer.ask);
     give_answer(message->id, &answer);
     return true;
 }
@@ -97,7 +97,7 @@ static bool take_answer(Cell *cell, const Message *message)
 static bool take_message(Cell *cell, const Message *message)
 {
     Problem problem = PROBLEM_NULL;
-    Notes notes _cleanup_(notes_deinit) = NOTES_NULL;
+    EncodedNotes notes _cleanup_(notes_deinit) = NOTES_NULL;
     MsgNamespace namespace;
     MsgPrepared prepared;
     MsgReady ready;

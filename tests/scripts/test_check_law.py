@@ -25,12 +25,12 @@ def problems(check, path, included):
 
 
 @pytest.mark.parametrize("path, included", [
-    ("guest/supervisor/branch/branch.c", "guest/supervisor/call/calls.h"),
-    ("guest/supervisor/call/calls.c", "guest/supervisor/order/order.h"),
-    ("guest/supervisor/order/order.c", "guest/supervisor/session/supervisor.h"),
+    ("guest/supervisor/branch/branch.c", "guest/supervisor/call/executor.h"),
+    ("guest/supervisor/call/executor.c", "guest/supervisor/task/task.h"),
+    ("guest/supervisor/task/task.c", "guest/supervisor/session/supervisor.h"),
     ("guest/supervisor/checkpoint/room.c", "guest/supervisor/branch/branch.h"),
-    ("guest/supervisor/order/order.c", "guest/supervisor/call/internal.h"),
-    ("guest/supervisor/options.c", "guest/supervisor/session/supervisor.h"),
+    ("guest/supervisor/task/task.c", "guest/supervisor/call/internal.h"),
+    ("guest/supervisor/command_line.c", "guest/supervisor/session/supervisor.h"),
     ("guest/supervisor/link/link.c", "host/link/listener.h"),
 ])
 def test_upwards_across_and_into_what_is_internal_is_forbidden(check, path, included):
@@ -38,10 +38,10 @@ def test_upwards_across_and_into_what_is_internal_is_forbidden(check, path, incl
 
 
 @pytest.mark.parametrize("path, included", [
-    ("guest/supervisor/call/calls.c", "guest/supervisor/branch/branch.h"),
-    ("guest/supervisor/call/calls.c", "guest/supervisor/call/internal.h"),
-    ("guest/supervisor/session/supervisor.h", "guest/supervisor/order/order.h"),
-    ("guest/supervisor/interpreter/spawn.c", "guest/supervisor/options.h"),
+    ("guest/supervisor/call/executor.c", "guest/supervisor/branch/branch.h"),
+    ("guest/supervisor/call/executor.c", "guest/supervisor/call/internal.h"),
+    ("guest/supervisor/session/supervisor.h", "guest/supervisor/task/task.h"),
+    ("guest/supervisor/interpreter/spawn.c", "guest/supervisor/command_line.h"),
     ("guest/supervisor/link/link.c", "proto/base/log.h"),
 ])
 def test_downwards_is_allowed(check, path, included):
@@ -61,3 +61,14 @@ def test_the_tree_keeps_the_law(check):
     found = [problem for path in check.tracked(["*.c", "*.h"])
              for problem in check.check_includes(path, (ROOT / path).read_text())]
     assert found == []
+
+
+def test_a_type_name_means_one_thing(check):
+    places = {"Door": ["host/a.h", "guest/b.c"], "Wall": ["host/a.h"]}
+    assert list(check.check_types(places)) == ["guest/b.c: the type Door is another one in host/a.h"]
+
+
+def test_types_are_what_has_a_body(check):
+    text = "typedef struct Door Door;\ntypedef struct Wall {\n};\nstruct House {\n};\ntypedef enum Floor { LOW } Floor;\n"
+    assert check.defined_types("host/a.h", text) == ["Wall", "House", "Floor"]
+    assert check.defined_types("tests/unit/a.c", text) == []

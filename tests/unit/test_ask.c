@@ -1,11 +1,11 @@
-/* guest/supervisor/call/asks.h and ladder.h: what a call may ask, and the time that it takes. */
+/* guest/supervisor/call/questions.h and ladder.h: what a call may ask, and the time that it takes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-#include "guest/supervisor/call/asks.h"
+#include "guest/supervisor/call/questions.h"
 #include "guest/supervisor/call/ladder.h"
 #include "proto/base/clock.h"
 
@@ -14,10 +14,10 @@ static MsgAsk question(uint64_t number)
     return (MsgAsk){.ask = number, .kind = {"tool", 4}, .name = {"f", 1}, .payload = {"x", 1}};
 }
 
-static void ask(Asks *asks, uint64_t number, const char *refusal)
+static void ask(Questions *questions, uint64_t number, const char *refusal)
 {
     MsgAsk asked = question(number);
-    const char *why = asks_add(asks, 7, &asked);
+    const char *why = questions_add(questions, 7, &asked);
 
     if (refusal)
         assert_string_equal(why, refusal);
@@ -27,34 +27,34 @@ static void ask(Asks *asks, uint64_t number, const char *refusal)
 
 static void test_in_all(void **state)
 {
-    Asks asks;
+    Questions questions;
 
-    asks_init(&asks, ASK_COUNT);
+    questions_init(&questions, ASK_COUNT);
     for (uint64_t i = 1; i <= LIMIT_ASKED; i++) {
-        ask(&asks, i, NULL);
-        assert_true(asks_take(&asks, i));
-        assert_false(asks_take(&asks, i));
+        ask(&questions, i, NULL);
+        assert_true(questions_take(&questions, i));
+        assert_false(questions_take(&questions, i));
     }
-    ask(&asks, 1, "this call has asked too many questions");
-    assert_int_equal(asks.count, 0);
-    asks_deinit(&asks);
+    ask(&questions, 1, "this call has asked too many questions");
+    assert_int_equal(questions.count, 0);
+    questions_deinit(&questions);
 }
 
 static void test_at_once(void **state)
 {
-    Asks asks;
+    Questions questions;
 
-    asks_init(&asks, ASK_PAUSE);
+    questions_init(&questions, ASK_PAUSE);
     for (uint64_t i = 0; i < LIMIT_ASKS; i++)
-        ask(&asks, i, NULL);
-    ask(&asks, LIMIT_ASKS, "too many questions wait for an answer at once");
-    assert_true(asks_take(&asks, 3));
-    ask(&asks, 4, "a question of that number waits already");
-    ask(&asks, LIMIT_ASKS, NULL);
-    assert_true(asks_unsent(&asks));
-    asks_deinit(&asks);
-    assert_false(asks_unsent(&asks));
-    ask(&asks, 1, "nobody is there to be asked");
+        ask(&questions, i, NULL);
+    ask(&questions, LIMIT_ASKS, "too many questions wait for an answer at once");
+    assert_true(questions_take(&questions, 3));
+    ask(&questions, 4, "a question of that number waits already");
+    ask(&questions, LIMIT_ASKS, NULL);
+    assert_true(questions_unsent(&questions));
+    questions_deinit(&questions);
+    assert_false(questions_unsent(&questions));
+    ask(&questions, 1, "nobody is there to be asked");
 }
 
 static void on_step(Ladder *ladder, LadderStep step)

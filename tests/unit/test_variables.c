@@ -160,7 +160,7 @@ static void test_fields(void **state)
     assert_int_equal(check(write_long_name, LIMIT_NOTE + 1), -EPROTO);
 }
 
-/* Notes */
+/* EncodedNotes */
 
 static void write_notes(Writer *w, size_t n)
 {
@@ -170,7 +170,7 @@ static void write_notes(Writer *w, size_t n)
         write_text(w, "a thread");
 }
 
-static int decode_notes(Notes *notes, size_t n)
+static int decode_notes(EncodedNotes *notes, size_t n)
 {
     Said said _cleanup_(said_deinit);
     Problem problem = PROBLEM_NULL;
@@ -185,7 +185,7 @@ static int decode_notes(Notes *notes, size_t n)
     return r;
 }
 
-static void assert_written(const Notes *notes, size_t n)
+static void assert_written(const EncodedNotes *notes, size_t n)
 {
     Buf bytes _cleanup_(buf_deinit) = BUF_NULL;
     const Value said = notes_say(notes);
@@ -200,7 +200,7 @@ static void assert_written(const Notes *notes, size_t n)
 
 static void test_notes(void **state)
 {
-    Notes notes _cleanup_(notes_deinit) = NOTES_NULL;
+    EncodedNotes notes _cleanup_(notes_deinit) = NOTES_NULL;
 
     assert_written(&notes, 0);
     notes_add(&notes, (Text){"2 processes were ended", 22});

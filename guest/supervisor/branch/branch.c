@@ -189,7 +189,7 @@ int branch_spawn(Branch *branch)
 
     branch->outdated = false;
     if (r == 0)
-        r = interpreter_start(&branch->interpreter, set->options, &set->environment, set->memory);
+        r = interpreter_start(&branch->interpreter, set->command_line, &set->environment, set->memory);
     if (r == 0)
         return 0;
     loop_timer_cancel(&branch->start);
@@ -234,7 +234,7 @@ static int check_copy(const Branch *branch, Problem *problem)
     return 0;
 }
 
-static int decode_ready(const Message *message, Notes *ret, Problem *problem)
+static int decode_ready(const Message *message, EncodedNotes *ret, Problem *problem)
 {
     MsgReady ready;
     int r = body_decode(&ready, MsgReady, &message->body, problem);
@@ -247,7 +247,7 @@ static int decode_ready(const Message *message, Notes *ret, Problem *problem)
 static int on_ready(Branch *branch, const Message *message, Problem *problem)
 {
     Interpreter *interpreter = &branch->interpreter;
-    Notes notes _cleanup_(notes_deinit) = NOTES_NULL;
+    EncodedNotes notes _cleanup_(notes_deinit) = NOTES_NULL;
     int r;
 
     if (branch_is_recovering(branch))

@@ -6,7 +6,7 @@
  *   freeze.c    checkpoints of it; policy.c: those that are taken by themselves
  *   recovery.c  its interpreter is lost: back to a checkpoint, or to a new one
  *
- * A branch knows neither calls nor orders. Whoever has some hears of it by BranchEvents. */
+ * A branch knows neither calls nor tasks. Whoever has some hears of it by BranchEvents. */
 #pragma once
 
 #include "guest/supervisor/branch/alarm.h"
@@ -101,7 +101,7 @@ struct Branch {
 typedef struct BranchEvents {
     /* Something has happened that others may wait for. Each takes its next step before the loop waits. */
     void (*changed)(Branches *set);
-    /* Whether a call or an order is under way, of any branch. */
+    /* Whether a call or a task is under way, of any branch. */
     bool (*is_busy)(const Branches *set);
     /* The interpreter is ready, after a start, or as the copy that the branch goes on with. */
     void (*ready)(Branch *branch);
@@ -128,7 +128,7 @@ typedef struct BranchEvents {
 /* All branches, that of the session itself first, and what they share. */
 struct Branches {
     Loop *loop;
-    const Options *options;
+    const CommandLine *command_line;
     const BranchEvents *events;
     List all; /* of Branch */
     size_t count;
@@ -142,7 +142,7 @@ struct Branches {
 
 /* branches.c */
 
-void branches_init(Branches *set, Loop *loop, const Options *options, const BranchEvents *events);
+void branches_init(Branches *set, Loop *loop, const CommandLine *command_line, const BranchEvents *events);
 void branches_deinit(Branches *set); /* the processes have been ended before */
 
 /* Sets the environment of interpreters that are started from now on. It is taken. */

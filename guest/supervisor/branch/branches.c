@@ -222,14 +222,14 @@ static void on_gone(Checkpoints *checkpoints, Checkpoint *checkpoint, const char
 
 /* Their life */
 
-void branches_init(Branches *set, Loop *loop, const Options *options, const BranchEvents *events)
+void branches_init(Branches *set, Loop *loop, const CommandLine *command_line, const BranchEvents *events)
 {
     Checkpoints *checkpoints = &set->checkpoints;
 
-    *set = (Branches){.loop = loop, .options = options, .events = events};
+    *set = (Branches){.loop = loop, .command_line = command_line, .events = events};
     list_init(&set->all);
     checkpoints_init(checkpoints, loop);
-    checkpoints->uid = options->same_user ? getuid() : options->uid;
+    checkpoints->uid = command_line->same_user ? getuid() : command_line->uid;
     checkpoints->is_taken = is_taken;
     checkpoints->add_living = add_living;
     checkpoints->hand_on = hand_on;

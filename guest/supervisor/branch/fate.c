@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "guest/supervisor/options.h"
+#include "guest/supervisor/command_line.h"
 
 const char fate_no_checkpoint[] = "no checkpoint had been taken yet";
 
@@ -102,13 +102,13 @@ void fate_describe(const Fate *fate, char *sentence_text, size_t size)
 
 /* Notes */
 
-void notes_deinit(Notes *notes)
+void notes_deinit(EncodedNotes *notes)
 {
     buf_deinit(&notes->encoded);
     *notes = NOTES_NULL;
 }
 
-void notes_add(Notes *notes, Text text)
+void notes_add(EncodedNotes *notes, Text text)
 {
     Writer w;
 
@@ -120,7 +120,7 @@ void notes_add(Notes *notes, Text text)
         notes->n++;
 }
 
-void notes_add_all(Notes *notes, const Value *texts)
+void notes_add_all(EncodedNotes *notes, const Value *texts)
 {
     for (uint32_t i = 0; i < value_count(texts); i++)
         notes_add(notes, value_text(texts, i));
@@ -128,14 +128,14 @@ void notes_add_all(Notes *notes, const Value *texts)
 
 static void write_notes(Writer *w, const void *source)
 {
-    const Notes *notes = source;
+    const EncodedNotes *notes = source;
 
     write_array(w, notes->n);
     if (notes->n > 0)
         write_encoded(w, &notes->encoded);
 }
 
-Value notes_say(const Notes *notes)
+Value notes_say(const EncodedNotes *notes)
 {
     return (Value){.write = write_notes, .source = notes};
 }

@@ -14,12 +14,12 @@ typedef char Reason[LIMIT_NOTE + 1];
 
 /* Notes: short texts for a person about what a copy of memory does not bring back. They stay encoded, as they
  * are only passed on. */
-typedef struct Notes {
+typedef struct EncodedNotes {
     Buf encoded;
     size_t n;
-} Notes;
+} EncodedNotes;
 
-#define NOTES_NULL ((Notes){0})
+#define NOTES_NULL ((EncodedNotes){0})
 
 typedef struct Fate {
     State state;
@@ -27,7 +27,7 @@ typedef struct Fate {
     uint64_t execution_count; /* the last call whose effects are in RAM */
     uint64_t calls;           /* calls that have no effect any more, the one that ended it left out */
     Reason reason;            /* why no later state had a checkpoint; empty: calls came too fast */
-    Notes not_restored;
+    EncodedNotes not_restored;
 } Fate;
 
 #define FATE_KEPT ((Fate){0})
@@ -56,14 +56,14 @@ typedef struct Protection {
     Reason reason;            /* why there is no checkpoint */
 } Protection;
 
-void notes_deinit(Notes *notes);
+void notes_deinit(EncodedNotes *notes);
 
 /* Adds a note of at most LIMIT_NOTE bytes, valid UTF-8. A note over LIMIT_NOT_RESTORED, or without memory for
  * it, is left out. */
-void notes_add(Notes *notes, Text text);
+void notes_add(EncodedNotes *notes, Text text);
 
 /* Adds the texts of an array that was received. */
-void notes_add_all(Notes *notes, const Value *texts);
+void notes_add_all(EncodedNotes *notes, const Value *texts);
 
 /* The notes as an array of text. */
-Value notes_say(const Notes *notes);
+Value notes_say(const EncodedNotes *notes);

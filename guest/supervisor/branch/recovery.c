@@ -76,7 +76,7 @@ static void explain(const Branch *branch, Reason ret)
         policy_why_none(branch, ret);
 }
 
-void recovery_note_processes(const Branch *branch, Notes *notes)
+void recovery_note_processes(const Branch *branch, EncodedNotes *notes)
 {
     int ended = branch->recovery.ended;
     char text[64];
@@ -103,7 +103,7 @@ static void finish_fresh(Branch *branch)
     log_info("branch begun anew", "branch=%" PRIu64, branch->number);
 }
 
-void recovery_ready(Branch *branch, Notes *notes)
+void recovery_ready(Branch *branch, EncodedNotes *notes)
 {
     const Recovery *recovery = &branch->recovery;
     Fate fate _cleanup_(fate_deinit) = {.state = STATE_ROLLED_BACK,

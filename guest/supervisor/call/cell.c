@@ -9,20 +9,13 @@
  * other. */
 #define CREDIT_RESERVE (3 * STREAMS)
 
-static AskMode ask_mode(Text word)
-{
-    if (!word.data)
-        return ASK_NOBODY;
-    return text_equal(word, "pause") ? ASK_PAUSE : ASK_COUNT;
-}
-
 static int encode_request(Cell *cell, const MsgExecute *asked)
 {
     const MsgCell request = {
         .code = asked->code,
         .run_id = asked->run_id,
         .execution_count = cell->execution_count,
-        .asks = cell->asks.mode != ASK_NOBODY,
+        .asks = cell->questions.mode != ASK_NOBODY,
     };
 
     return channel_say(&cell->request, MSG_EXECUTE, cell->execution_count, MsgCell, &request);
@@ -57,7 +50,7 @@ Cell *cell_new(Branch *branch, uint64_t id, const MsgExecute *asked, uint64_t ex
         memcpy(cell->run_id, asked->run_id.data, MIN(asked->run_id.size, LIMIT_RUN_ID));
     init_outputs(cell, limits);
     displays_init(&cell->displays);
-    asks_init(&cell->asks, ask_mode(asked->asks));
+    questions_init(&cell->questions, ask_mode_parse(asked->asks));
     return encode_request(cell, asked) == 0 ? cell : cell_free(cell);
 }
 
@@ -69,7 +62,7 @@ Cell *cell_free(Cell *cell)
     for (unsigned i = 0; i < STREAMS; i++)
         output_deinit(&cell->output[i]);
     displays_deinit(&cell->displays);
-    asks_deinit(&cell->asks);
+    questions_deinit(&cell->questions);
     buf_deinit(&cell->request);
     buf_deinit(&cell->words);
     free(cell);
@@ -105,7 +98,7 @@ void cell_unattended(Cell *cell)
 {
     cell->attended = false;
     cell->credit = 0;
-    asks_send_again(&cell->asks);
+    questions_send_again(&cell->questions);
 }
 
 void cell_credit(Cell *cell, uint64_t count)

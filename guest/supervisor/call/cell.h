@@ -1,7 +1,7 @@
 /* One call, from its `execute` to its record. */
 #pragma once
 
-#include "guest/supervisor/call/asks.h"
+#include "guest/supervisor/call/questions.h"
 #include "guest/supervisor/call/displays.h"
 #include "guest/supervisor/call/ladder.h"
 #include "guest/supervisor/link/link.h"
@@ -10,7 +10,7 @@
 #include "guest/supervisor/streams/streams.h"
 
 typedef struct Branch Branch;
-typedef struct Calls Calls;
+typedef struct Executor Executor;
 
 typedef enum CellStep {
     CELL_WAITS, /* for its interpreter, or for a checkpoint */
@@ -19,7 +19,7 @@ typedef enum CellStep {
 } CellStep;
 
 typedef struct Cell {
-    Calls *calls;
+    Executor *executor;
     Branch *branch;
     CellStep step;
     uint64_t id;
@@ -39,7 +39,7 @@ typedef struct Cell {
     Ladder ladder;
     Output output[STREAMS];
     Displays displays;
-    Asks asks;
+    Questions questions;
     Outcome outcome;
     Buf words; /* the texts of `outcome`, where it has to wait */
     Protection protection;

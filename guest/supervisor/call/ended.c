@@ -10,11 +10,11 @@
 /* The time that a record waits to learn whether a checkpoint in the making exists. */
 #define SETTLE_LIMIT (200 * NSEC_PER_MSEC)
 
-void call_send_record(Calls *calls)
+void call_send_record(Executor *executor)
 {
-    const Buf *record = &calls->record;
+    const Buf *record = &executor->record;
 
-    if (calls->link->accepted && record->size > 0 && link_send(calls->link, record) == -ENOMEM)
+    if (executor->link->accepted && record->size > 0 && link_send(executor->link, record) == -ENOMEM)
         log_error("no memory to send a record", "bytes=%zu", record->size);
 }
 
@@ -33,7 +33,7 @@ void call_ended(Cell *cell)
     uint64_t now = clock_now(), busy = cell->step == CELL_RUNS ? now - cell->started : 0;
 
     ladder_end(&cell->ladder);
-    asks_deinit(&cell->asks);
+    questions_deinit(&cell->questions);
     if (cell->step == CELL_RUNS)
         cell->duration = (double)busy / NSEC_PER_SEC;
     cell->step = CELL_ENDED;
@@ -50,21 +50,21 @@ static void correct_protection(Protection *protection, const Fate *fate)
     reason_set(protection->reason, "%s", fate->reason[0] ? fate->reason : fate_no_checkpoint);
 }
 
-static void make_record(Calls *calls, Cell *cell, const Fate *fate)
+static void make_record(Executor *executor, Cell *cell, const Fate *fate)
 {
-    int r = cell_record(cell, fate, cell->branch->epoch, &calls->record);
+    int r = cell_record(cell, fate, cell->branch->epoch, &executor->record);
 
     if (r == 0)
-        call_send_record(calls);
+        call_send_record(executor);
     else
-        link_refuse(calls->link, cell->id, ERR_INTERNAL, "the call's record cannot be made", strerror(-r));
+        link_refuse(executor->link, cell->id, ERR_INTERNAL, "the call's record cannot be made", strerror(-r));
     log_debug("cell finished", "execution_count=%" PRIu64 " status=%s", cell->execution_count,
               cell->outcome.status);
 }
 
-void call_finish(Calls *calls, Fate *fate)
+void call_finish(Executor *executor, Fate *fate)
 {
-    Cell *cell = calls->cell;
+    Cell *cell = executor->cell;
     Branch *branch = cell->branch;
 
     if (fate->state == STATE_KEPT)
@@ -73,27 +73,27 @@ void call_finish(Calls *calls, Fate *fate)
         fate_deinit(&branch->untold);
     outcome_settle(&cell->outcome, fate);
     correct_protection(&cell->protection, fate);
-    calls->cell = NULL;
+    executor->cell = NULL;
     branch_vacate(branch);
-    make_record(calls, cell, fate);
-    if (cell->sheltered && calls->branches->mode == CHECKPOINT_OFF)
-        checkpoints_drop_automatic(&calls->branches->checkpoints, branch->number, NULL);
+    make_record(executor, cell, fate);
+    if (cell->sheltered && executor->branches->mode == CHECKPOINT_OFF)
+        checkpoints_drop_automatic(&executor->branches->checkpoints, branch->number, NULL);
     cell_free(cell);
-    call_update_flow(calls, branch);
+    call_update_flow(executor, branch);
 }
 
-void call_finish_kept(Calls *calls)
+void call_finish_kept(Executor *executor)
 {
     Fate fate _cleanup_(fate_deinit) = FATE_KEPT;
 
-    call_ended(calls->cell);
-    call_finish(calls, &fate);
+    call_ended(executor->cell);
+    call_finish(executor, &fate);
 }
 
-void call_abandon(Calls *calls, const char *name, const char *what, const char *why)
+void call_abandon(Executor *executor, const char *name, const char *what, const char *why)
 {
-    outcome_failed(&calls->cell->outcome, name, what, why);
-    call_finish_kept(calls);
+    outcome_failed(&executor->cell->outcome, name, what, why);
+    call_finish_kept(executor);
 }
 
 /* The interpreter is lost */
@@ -108,9 +108,9 @@ static void end_lost(Cell *cell, const Loss *loss)
     call_ended(cell);
 }
 
-void calls_on_lost(Calls *calls, Branch *branch, const char *fault)
+void executor_on_lost(Executor *executor, Branch *branch, const char *fault)
 {
-    Cell *cell = call_of(calls, branch);
+    Cell *cell = call_of(executor, branch);
 
     if (!cell || cell->step != CELL_RUNS)
         return;
@@ -123,39 +123,39 @@ void calls_on_lost(Calls *calls, Branch *branch, const char *fault)
              });
 }
 
-bool calls_on_settled(Calls *calls, Branch *branch, Fate *fate)
+bool executor_on_settled(Executor *executor, Branch *branch, Fate *fate)
 {
-    const Cell *cell = call_of(calls, branch);
+    const Cell *cell = call_of(executor, branch);
 
     if (!cell || cell->step != CELL_ENDED)
         return false;
     if (fate->calls > 0)
         fate->calls--; /* the call that ended it is not counted */
-    call_finish(calls, fate);
+    call_finish(executor, fate);
     return true;
 }
 
-void calls_end_closed(Calls *calls, Branch *branch)
+void executor_end_closed(Executor *executor, Branch *branch)
 {
     Fate fate _cleanup_(fate_deinit) = {.state = STATE_LOST};
-    Cell *cell = call_of(calls, branch);
+    Cell *cell = call_of(executor, branch);
 
     if (!cell)
         return;
     outcome_failed(&cell->outcome, "SessionClosed", "the call was ended", "its branch was closed");
     call_ended(cell);
-    call_finish(calls, &fate);
+    call_finish(executor, &fate);
 }
 
-void calls_end_reset(Calls *calls, Branch *branch)
+void executor_end_reset(Executor *executor, Branch *branch)
 {
     Fate fate _cleanup_(fate_deinit) = {.state = STATE_LOST};
-    Cell *cell = call_of(calls, branch);
+    Cell *cell = call_of(executor, branch);
 
     if (!cell)
         return;
     if (cell->step != CELL_ENDED)
         end_lost(cell, &(Loss){.killed = LADDER_CAUSE_INTERRUPT, .reset = true});
     reason_set(fate.reason, "the session was reset");
-    call_finish(calls, &fate);
+    call_finish(executor, &fate);
 }

@@ -1,27 +1,27 @@
 /* What the parts of a call do for each other; nobody else includes this. */
 #pragma once
 
-#include "guest/supervisor/call/calls.h"
+#include "guest/supervisor/call/executor.h"
 
-/* calls.c */
+/* executor.c */
 
 /* The running or waiting call if it is the branch's, otherwise NULL. */
-Cell *call_of(const Calls *calls, const Branch *branch);
+Cell *call_of(const Executor *executor, const Branch *branch);
 /* Reads the pipes of the branch, or lets them wait, as its call has it. */
-void call_update_flow(const Calls *calls, Branch *branch);
+void call_update_flow(const Executor *executor, Branch *branch);
 
 /* said.c */
 
-void call_send_asks(Calls *calls);
+void call_send_questions(Executor *executor);
 
 /* ended.c */
 
-void call_send_record(Calls *calls);
+void call_send_record(Executor *executor);
 /* The call has ended. The caller has written to the cell's outcome how. */
 void call_ended(Cell *cell);
 /* Sends the record, as it is certain what became of the variables. Takes what is in `fate`. */
-void call_finish(Calls *calls, Fate *fate);
+void call_finish(Executor *executor, Fate *fate);
 /* Does both. The variables are what they were, or what the call made of them. */
-void call_finish_kept(Calls *calls);
+void call_finish_kept(Executor *executor);
 /* Ends a call that cannot be run. */
-void call_abandon(Calls *calls, const char *name, const char *what, const char *why);
+void call_abandon(Executor *executor, const char *name, const char *what, const char *why);

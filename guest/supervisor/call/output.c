@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "guest/supervisor/options.h"
+#include "guest/supervisor/command_line.h"
 #include "proto/base/fdio.h"
 #include "proto/base/log.h"
 #include "proto/wire.h"

@@ -15,18 +15,18 @@ static bool is_of_call(const Cell *cell, const Message *message)
 
 /* Output and displays */
 
-void calls_on_output(Calls *calls, Branch *branch, unsigned stream, const uint8_t *bytes, size_t n)
+void executor_on_output(Executor *executor, Branch *branch, unsigned stream, const uint8_t *bytes, size_t n)
 {
-    Cell *cell = call_of(calls, branch);
+    Cell *cell = call_of(executor, branch);
 
     if (!cell || cell->step != CELL_RUNS)
         return; /* written after the cell had ended: part of no call */
-    cell_output(cell, calls->link, stream, bytes, n);
+    cell_output(cell, executor->link, stream, bytes, n);
     if (!cell_takes_output(cell))
-        call_update_flow(calls, branch);
+        call_update_flow(executor, branch);
 }
 
-static int on_display(Calls *calls, Cell *cell, const Message *message, Problem *problem)
+static int on_display(Executor *executor, Cell *cell, const Message *message, Problem *problem)
 {
     MsgDisplay display;
     int r;
@@ -35,7 +35,7 @@ static int on_display(Calls *calls, Cell *cell, const Message *message, Problem 
         return problem_set(problem, ERR_BAD_REQUEST, "`display` that belongs to no call");
     r = display_decode(&display, &message->body, problem);
     if (r == 0)
-        cell_display(cell, calls->link, &display);
+        cell_display(cell, executor->link, &display);
     return r;
 }
 
@@ -58,9 +58,9 @@ static int answer(Interpreter *interpreter, uint64_t id, const MsgAnswer *answer
 /* With ASK_PAUSE the deadline comes no nearer while a question waits. */
 static void update_deadline(Cell *cell)
 {
-    if (cell->asks.mode != ASK_PAUSE)
+    if (cell->questions.mode != ASK_PAUSE)
         return;
-    if (cell->asks.count > 0)
+    if (cell->questions.count > 0)
         ladder_pause(&cell->ladder);
     else
         ladder_resume(&cell->ladder);
@@ -68,20 +68,20 @@ static void update_deadline(Cell *cell)
 
 /* Output that was written before a question is sent before it. As long as that cannot be sent, the question
  * waits. */
-void call_send_asks(Calls *calls)
+void call_send_questions(Executor *executor)
 {
-    Cell *cell = calls->cell;
+    Cell *cell = executor->cell;
 
-    if (!cell || !asks_unsent(&cell->asks) || !calls->link->accepted || !cell_takes_output(cell))
+    if (!cell || !questions_unsent(&cell->questions) || !executor->link->accepted || !cell_takes_output(cell))
         return;
     if (cell->attended)
         streams_drain(&cell->branch->interpreter.streams);
-    asks_send(&cell->asks, calls->link);
+    questions_send(&cell->questions, executor->link);
 }
 
-static int on_ask(Calls *calls, Branch *branch, const Message *message, Problem *problem)
+static int on_ask(Executor *executor, Branch *branch, const Message *message, Problem *problem)
 {
-    Cell *cell = call_of(calls, branch);
+    Cell *cell = call_of(executor, branch);
     MsgAsk question;
     const char *why = "no call of this question runs";
     int r = question_decode(&question, &message->body, problem);
@@ -89,25 +89,25 @@ static int on_ask(Calls *calls, Branch *branch, const Message *message, Problem 
     if (r < 0)
         return r;
     if (is_of_call(cell, message))
-        why = asks_add(&cell->asks, cell->id, &question);
+        why = questions_add(&cell->questions, cell->id, &question);
     if (why) {
         MsgAnswer refusal = question_refusal(&question, why);
 
         return answer(&branch->interpreter, message->id, &refusal, problem);
     }
     update_deadline(cell);
-    call_send_asks(calls);
+    call_send_questions(executor);
     return 0;
 }
 
-int calls_answer(Calls *calls, const Message *message, Problem *problem)
+int executor_answer(Executor *executor, const Message *message, Problem *problem)
 {
-    Cell *cell = calls->cell;
+    Cell *cell = executor->cell;
     MsgAnswer said;
     int r = answer_decode(&said, &message->body, problem);
 
     if (r < 0 || !cell || cell->step != CELL_RUNS || cell->id != message->id ||
-        !asks_take(&cell->asks, said.ask))
+        !questions_take(&cell->questions, said.ask))
         return r;
     update_deadline(cell);
     if (answer(&cell->branch->interpreter, cell->execution_count, &said, problem) < 0)
@@ -127,7 +127,7 @@ static void end_undone(Cell *cell)
     branch_undo(cell->branch);
 }
 
-static int on_executed(Calls *calls, Cell *cell, const Message *message, Problem *problem)
+static int on_executed(Executor *executor, Cell *cell, const Message *message, Problem *problem)
 {
     MsgCellExecuted executed;
 
@@ -143,22 +143,22 @@ static int on_executed(Calls *calls, Cell *cell, const Message *message, Problem
     if (cell->undo && strcmp(cell->outcome.status, "ok") != 0)
         end_undone(cell);
     else
-        call_finish_kept(calls);
+        call_finish_kept(executor);
     return 0;
 }
 
 /* The call's end, and its questions, come too late from an interpreter that has been ended. */
-int calls_on_message(Calls *calls, Branch *branch, const Message *message, Problem *problem)
+int executor_on_message(Executor *executor, Branch *branch, const Message *message, Problem *problem)
 {
     bool late = branch->interpreter.closing;
 
     switch (message->kind) {
     case MSG_DISPLAY:
-        return on_display(calls, call_of(calls, branch), message, problem);
+        return on_display(executor, call_of(executor, branch), message, problem);
     case MSG_EXECUTED:
-        return late ? 0 : on_executed(calls, call_of(calls, branch), message, problem);
+        return late ? 0 : on_executed(executor, call_of(executor, branch), message, problem);
     case MSG_ASK:
-        return late ? 0 : on_ask(calls, branch, message, problem);
+        return late ? 0 : on_ask(executor, branch, message, problem);
     default:
         return problem_set(problem, ERR_BAD_REQUEST, "an unexpected message, %s",
                            message_name(message->kind));

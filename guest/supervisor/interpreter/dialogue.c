@@ -90,11 +90,11 @@ int interpreter_ask_checkpoint(Interpreter *interpreter, int end, bool automatic
     return 0;
 }
 
-bool questions_answered(Questions *questions, uint64_t id)
+bool inquiries_answered(Inquiries *inquiries, uint64_t id)
 {
-    if (id != questions->answered + 1 || id > questions->asked)
+    if (id != inquiries->answered + 1 || id > inquiries->asked)
         return false;
-    questions->answered++;
+    inquiries->answered++;
     return true;
 }
 

@@ -6,7 +6,7 @@
 /* spawn.c */
 
 typedef struct SpawnPlan {
-    const Options *options;
+    const CommandLine *command_line;
     char **environment;
     uint64_t memory; /* of the sandbox, bytes; 0: unlimited */
     int channel;     /* becomes CHANNEL_FD; this and the next three stay the caller's */

@@ -99,7 +99,7 @@ static void begin(Interpreter *interpreter, bool copied)
     interpreter->step = INTERPRETER_STARTS;
     interpreter->closing = interpreter->reaped = interpreter->asked = interpreter->divided = false;
     interpreter->spawned = false;
-    interpreter->listings = interpreter->preparations = (Questions){0};
+    interpreter->listings = interpreter->preparations = (Inquiries){0};
     interpreter->pid = interpreter->sender = 0;
     interpreter->cpu_counted = interpreter->cpu = 0;
     interpreter->peak_memory = 0;
@@ -107,15 +107,15 @@ static void begin(Interpreter *interpreter, bool copied)
     buf_clear(&interpreter->complaint);
 }
 
-int interpreter_start(Interpreter *interpreter, const Options *options, const Environment *environment,
-                      uint64_t memory)
+int interpreter_start(Interpreter *interpreter, const CommandLine *command_line,
+                      const Environment *environment, uint64_t memory)
 {
     Ends ends _cleanup_(ends_close) = ENDS_NULL;
 
     begin(interpreter, false);
     int r = open_ends(interpreter, &ends);
     if (r == 0) {
-        SpawnPlan plan = {.options = options,
+        SpawnPlan plan = {.command_line = command_line,
                           .environment = environment->entries,
                           .memory = memory,
                           .channel = ends.channel,

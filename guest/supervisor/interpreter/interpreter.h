@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 
 #include "guest/supervisor/interpreter/environment.h"
-#include "guest/supervisor/options.h"
+#include "guest/supervisor/command_line.h"
 #include "guest/supervisor/streams/streams.h"
 #include "proto/base/loop.h"
 #include "proto/wire.h"
@@ -20,13 +20,13 @@ typedef enum InterpreterStep {
     INTERPRETER_READY,
 } InterpreterStep;
 
-/* Questions of one kind: each is answered once, in order. Their ids count from 1. */
-typedef struct Questions {
+/* Inquiries of one kind: each is answered once, in order. Their ids count from 1. */
+typedef struct Inquiries {
     uint64_t asked, answered;
-} Questions;
+} Inquiries;
 
 /* Takes an answer. false: it answers nothing. */
-bool questions_answered(Questions *questions, uint64_t id);
+bool inquiries_answered(Inquiries *inquiries, uint64_t id);
 
 struct Interpreter {
     Loop *loop;
@@ -36,8 +36,8 @@ struct Interpreter {
     bool copied;            /* a copy of a frozen one; only `ready` tells its pid */
     bool reaped;            /* the process has ended by itself */
     bool asked;             /* a checkpoint was asked for, and `checkpointed` has yet to come */
-    Questions listings;     /* `namespace` */
-    Questions preparations; /* `prepare` */
+    Inquiries listings;     /* `namespace` */
+    Inquiries preparations; /* `prepare` */
     bool divided;           /* the first message of `out` has been sent in part */
     bool spawned;           /* the last cell started processes that may still hold the pipes */
     int channel;            /* -1: closed */
@@ -69,8 +69,8 @@ void interpreter_deinit(Interpreter *interpreter);
 
 /* Begins a new process, which may ask for `memory` bytes (0: any). 0 or a negative errno. Nothing is sent to
  * it before it says `ready`. */
-int interpreter_start(Interpreter *interpreter, const Options *options, const Environment *environment,
-                      uint64_t memory);
+int interpreter_start(Interpreter *interpreter, const CommandLine *command_line,
+                      const Environment *environment, uint64_t memory);
 
 /* Asks the frozen one behind the channel `frozen` for a copy of itself, with a message of that id.
  * `branched`: the original lives on. 0 or a negative errno. Nothing is sent to it before it says `ready`. */

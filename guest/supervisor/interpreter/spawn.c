@@ -140,7 +140,7 @@ static int library_preload(const char *interpreter)
  */
 static _Noreturn void child_execute(const SpawnPlan *plan)
 {
-    const char *interpreter = plan->options->interpreter;
+    const char *interpreter = plan->command_line->interpreter;
     char memory[24];
     int r;
 
@@ -155,22 +155,22 @@ static _Noreturn void child_execute(const SpawnPlan *plan)
 
 static _Noreturn void child_run(const SpawnPlan *plan, pid_t parent)
 {
-    const Options *options = plan->options;
+    const CommandLine *command_line = plan->command_line;
     int r = descriptors_arrange(plan);
 
     if (r < 0)
         child_fail("cannot arrange descriptors", "", -r);
     setsid(); /* a new child leads no group: this cannot fail */
     umask(022);
-    r = options->same_user ? 0 : identity_drop(options->uid);
+    r = command_line->same_user ? 0 : identity_drop(command_line->uid);
     if (r < 0)
         child_fail("cannot give up the supervisor's powers", "", -r);
     /* After the change of ids, which clears the setting. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(127);
-    if (chdir(options->directory) < 0)
-        child_fail("cannot enter ", options->directory, errno);
+    if (chdir(command_line->directory) < 0)
+        child_fail("cannot enter ", command_line->directory, errno);
     signals_reset();
     child_execute(plan);
 }

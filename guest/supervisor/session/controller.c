@@ -22,7 +22,7 @@ static CheckpointMode mode_of(Text word)
 static int decode_environment(Environment *ret, const Supervisor *supervisor, const msgpack_object_map *set,
                               Problem *problem)
 {
-    int r = environment_init(ret, supervisor->options->directory, set, problem);
+    int r = environment_init(ret, supervisor->command_line->directory, set, problem);
 
     return r == -ENOMEM ? problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM)) : r;
 }
@@ -38,7 +38,7 @@ static int decode_welcome(Settings *ret, const Supervisor *supervisor, const Msg
     ret->checkpoint_budget = uint_or(said->checkpoint_budget, 0);
     ret->memory = uint_or(said->memory, 0);
     ret->orphan_timeout =
-        isnan(said->orphan_timeout) ? supervisor->options->orphan_timeout : said->orphan_timeout;
+        isnan(said->orphan_timeout) ? supervisor->command_line->orphan_timeout : said->orphan_timeout;
     return decode_environment(&ret->environment, supervisor, said->env.map, problem);
 }
 
@@ -58,8 +58,8 @@ static int handle_welcome(Supervisor *supervisor, const Message *message, Proble
     }
     link_accepted(&supervisor->link);
     loop_timer_cancel(&supervisor->orphan);
-    calls_tell_again(&supervisor->calls);
-    spare_tell(&supervisor->spare);
+    executor_tell_again(&supervisor->executor);
+    warmup_tell(&supervisor->warmup);
     return 0;
 }
 
@@ -69,7 +69,7 @@ static int handle_claim(Supervisor *supervisor, const Message *message, Problem 
     MsgClaim said;
     int r = body_decode(&said, MsgClaim, &message->body, problem);
 
-    if (r == 0 && !spare_is_one(&supervisor->spare))
+    if (r == 0 && !warmup_is_spare(&supervisor->warmup))
         r = problem_set(problem, ERR_BAD_REQUEST, "it is a session already");
     if (r == 0)
         r = decode_environment(&environment, supervisor, said.env.map, problem);
@@ -80,7 +80,7 @@ static int handle_claim(Supervisor *supervisor, const Message *message, Problem 
 
 /* Calls */
 
-static int handle_execute(Calls *calls, const Message *message, Problem *problem)
+static int handle_execute(Executor *executor, const Message *message, Problem *problem)
 {
     MsgExecute body;
     int r = body_decode(&body, MsgExecute, &message->body, problem);
@@ -89,25 +89,25 @@ static int handle_execute(Calls *calls, const Message *message, Problem *problem
         return r;
     if (body.timeout <= 0 || body.timeout > TIMEOUT_MAXIMUM)
         return problem_set(problem, ERR_BAD_REQUEST, "`timeout` is out of range");
-    return calls_execute(calls, message->id, &body, problem);
+    return executor_execute(executor, message->id, &body, problem);
 }
 
-static int handle_credit(Calls *calls, const Message *message, Problem *problem)
+static int handle_credit(Executor *executor, const Message *message, Problem *problem)
 {
     MsgCredit body;
     int r = body_decode(&body, MsgCredit, &message->body, problem);
 
     if (r == 0)
-        calls_credit(calls, message->id, body.count);
+        executor_credit(executor, message->id, body.count);
     return r;
 }
 
 /* A refused answer is logged only: an error would be taken for the end of the call, whose id it has. */
-static int handle_answer(Calls *calls, const Message *message)
+static int handle_answer(Executor *executor, const Message *message)
 {
     Problem problem = PROBLEM_NULL;
 
-    if (calls_answer(calls, message, &problem) < 0)
+    if (executor_answer(executor, message, &problem) < 0)
         log_warn("answer refused", "reason=%s", problem.text);
     return 0;
 }
@@ -116,21 +116,21 @@ static int handle_answer(Calls *calls, const Message *message)
 
 static int handle_for_session(Supervisor *supervisor, const Message *message, Problem *problem)
 {
-    OrderHandler handle_order = order_handler(message->kind);
+    TaskHandler handle_task = task_handler(message->kind);
 
     switch (message->kind) {
     case MSG_EXECUTE:
-        return handle_execute(&supervisor->calls, message, problem);
+        return handle_execute(&supervisor->executor, message, problem);
     case MSG_INTERRUPT:
-        calls_interrupt(&supervisor->calls);
+        executor_interrupt(&supervisor->executor);
         return 0;
     case MSG_CREDIT:
-        return handle_credit(&supervisor->calls, message, problem);
+        return handle_credit(&supervisor->executor, message, problem);
     case MSG_ANSWER:
-        return handle_answer(&supervisor->calls, message);
+        return handle_answer(&supervisor->executor, message);
     default:
-        if (handle_order)
-            return handle_order(&supervisor->orders, message, problem);
+        if (handle_task)
+            return handle_task(&supervisor->tasks, message, problem);
         return problem_set(problem, ERR_BAD_REQUEST, "unexpected message %s", message_name(message->kind));
     }
 }
@@ -147,7 +147,7 @@ static int handle(Supervisor *supervisor, const Message *message, Problem *probl
         return problem_set(problem, ERR_BAD_REQUEST, "%s before guest_welcome", message_name(message->kind));
     if (message->kind == MSG_CLAIM)
         return handle_claim(supervisor, message, problem);
-    if (spare_is_one(&supervisor->spare))
+    if (warmup_is_spare(&supervisor->warmup))
         return problem_set(problem, ERR_BAD_REQUEST, "%s before claim", message_name(message->kind));
     return handle_for_session(supervisor, message, problem);
 }
@@ -185,7 +185,7 @@ static void write_branches(Writer *w, const void *source)
 static void on_open(Link *link)
 {
     const Supervisor *supervisor = supervisor_of(link);
-    const Cell *cell = supervisor->calls.cell;
+    const Cell *cell = supervisor->executor.cell;
     MsgGuestHello hello = {
         .protocol = PROTOCOL_VERSION,
         .session = text_of(link->session),
@@ -224,7 +224,7 @@ static void on_lost(Link *link)
 
     if (wait_for_controller(supervisor) < 0)
         log_error("no memory for a timer", "purpose=orphan");
-    calls_on_controller_lost(&supervisor->calls);
+    executor_on_controller_lost(&supervisor->executor);
 }
 
 int controller_connect(Supervisor *supervisor)

@@ -7,7 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
-#include "guest/supervisor/options.h"
+#include "guest/supervisor/command_line.h"
 #include "guest/supervisor/session/supervisor.h"
 #include "proto/base/log.h"
 
@@ -52,14 +52,14 @@ static int become_supervisor(void)
     return silence_standard_streams();
 }
 
-static int supervise(const Options *options)
+static int supervise(const CommandLine *command_line)
 {
     static Supervisor supervisor;
     _cleanup_(loop_freep) Loop *loop = NULL;
     int r = loop_new(&loop);
 
     if (r == 0)
-        r = supervisor_init(&supervisor, loop, options);
+        r = supervisor_init(&supervisor, loop, command_line);
     if (r == 0)
         r = loop_run(loop);
     if (loop)
@@ -69,20 +69,20 @@ static int supervise(const Options *options)
 
 int main(int argc, char **argv)
 {
-    Options options;
+    CommandLine command_line;
 
     block_signals();
-    int r = options_parse(&options, argc, argv);
+    int r = command_line_parse(&command_line, argc, argv);
     if (r != 0)
         return r < 0 ? 2 : 0;
-    if (chdir(options.link) < 0) {
-        fprintf(stderr, "limpet-guest: cannot enter %s: %s\n", options.link, strerror(errno));
+    if (chdir(command_line.link) < 0) {
+        fprintf(stderr, "limpet-guest: cannot enter %s: %s\n", command_line.link, strerror(errno));
         return 1;
     }
     r = become_supervisor();
     log_setup("limpet-guest", LOG_INFO);
     if (r == 0)
-        r = supervise(&options);
+        r = supervise(&command_line);
     if (r < 0)
         log_error("ended by an error", "error=%s", strerror(-r));
     return r < 0 ? 1 : r;

@@ -12,8 +12,8 @@ static void on_wake(LoopIdle *idle)
     Supervisor *supervisor = container_of(idle, Supervisor, wake);
 
     branches_sweep(&supervisor->branches);
-    calls_advance(&supervisor->calls);
-    orders_advance(&supervisor->orders);
+    executor_advance(&supervisor->executor);
+    tasks_advance(&supervisor->tasks);
 }
 
 static void on_signal(LoopSignals *signals, int number, pid_t sender)
@@ -45,42 +45,42 @@ static bool is_busy(const Branches *set)
 {
     const Supervisor *supervisor = supervisor_of(set);
 
-    return supervisor->calls.cell || orders_are_active(&supervisor->orders);
+    return supervisor->executor.cell || tasks_are_active(&supervisor->tasks);
 }
 
 static void on_ready(Branch *branch)
 {
     Supervisor *supervisor = supervisor_of(branch->set);
 
-    spare_on_ready(&supervisor->spare, branch);
-    orders_on_started(&supervisor->orders, branch);
-    calls_advance(&supervisor->calls);
+    warmup_on_ready(&supervisor->warmup, branch);
+    tasks_on_started(&supervisor->tasks, branch);
+    executor_advance(&supervisor->executor);
 }
 
 static void on_start_failed(Branch *branch, const char *why)
 {
     Supervisor *supervisor = supervisor_of(branch->set);
 
-    calls_on_start_failed(&supervisor->calls, branch, why);
+    executor_on_start_failed(&supervisor->executor, branch, why);
     /* A reset is answered all the same: the old interpreter is gone. The next call tells why there is none.
      */
-    orders_on_started(&supervisor->orders, branch);
-    spare_on_start_failed(&supervisor->spare);
+    tasks_on_started(&supervisor->tasks, branch);
+    warmup_on_start_failed(&supervisor->warmup);
 }
 
 static void on_lost(Branch *branch, const char *fault)
 {
-    calls_on_lost(&supervisor_of(branch->set)->calls, branch, fault);
+    executor_on_lost(&supervisor_of(branch->set)->executor, branch, fault);
 }
 
 static bool on_settled(Branch *branch, Fate *fate)
 {
-    return calls_on_settled(&supervisor_of(branch->set)->calls, branch, fate);
+    return executor_on_settled(&supervisor_of(branch->set)->executor, branch, fate);
 }
 
 static void on_ended(Branch *branch)
 {
-    orders_on_started(&supervisor_of(branch->set)->orders, branch);
+    tasks_on_started(&supervisor_of(branch->set)->tasks, branch);
 }
 
 static int on_message(Branch *branch, const Message *message, Problem *problem)
@@ -89,32 +89,32 @@ static int on_message(Branch *branch, const Message *message, Problem *problem)
 
     switch (message->kind) {
     case MSG_NAMESPACE:
-        return orders_on_namespace(&supervisor->orders, branch, message, problem);
+        return tasks_on_namespace(&supervisor->tasks, branch, message, problem);
     case MSG_PREPARED:
-        return spare_on_prepared(&supervisor->spare, branch, message, problem);
+        return warmup_on_prepared(&supervisor->warmup, branch, message, problem);
     default:
-        return calls_on_message(&supervisor->calls, branch, message, problem);
+        return executor_on_message(&supervisor->executor, branch, message, problem);
     }
 }
 
 static void on_output(Branch *branch, unsigned stream, const uint8_t *bytes, size_t n)
 {
-    calls_on_output(&supervisor_of(branch->set)->calls, branch, stream, bytes, n);
+    executor_on_output(&supervisor_of(branch->set)->executor, branch, stream, bytes, n);
 }
 
 static void on_kept(Branches *set, const Checkpoint *checkpoint)
 {
     if (checkpoint->kind == CHECKPOINT_BIRTH)
-        spare_on_birth(&supervisor_of(set)->spare);
+        warmup_on_birth(&supervisor_of(set)->warmup);
 }
 
 static void on_gone(Branches *set, const Checkpoint *checkpoint, const char *why)
 {
     Supervisor *supervisor = supervisor_of(set);
 
-    orders_on_gone(&supervisor->orders, checkpoint, why);
+    tasks_on_gone(&supervisor->tasks, checkpoint, why);
     if (checkpoint->kind == CHECKPOINT_BIRTH)
-        spare_on_birth(&supervisor->spare);
+        warmup_on_birth(&supervisor->warmup);
 }
 
 static const BranchEvents branch_events = {
@@ -137,7 +137,7 @@ static const BranchEvents branch_events = {
 static void apply(Supervisor *supervisor, Settings *settings)
 {
     Branches *branches = &supervisor->branches;
-    CellLimits *limits = &supervisor->calls.limits;
+    CellLimits *limits = &supervisor->executor.limits;
 
     branches_set_environment(branches, &settings->environment);
     branches->mode = settings->checkpoint;
@@ -153,23 +153,23 @@ static void become_session(Supervisor *supervisor, Settings *settings)
     bool anew = environment_needs_start(&supervisor->branches.environment, &settings->environment);
 
     apply(supervisor, settings);
-    spare_become_session(&supervisor->spare, anew);
+    warmup_become_session(&supervisor->warmup, anew);
 }
 
 int supervisor_configure(Supervisor *supervisor, Settings *settings, const Value *imports, Problem *problem)
 {
-    Spare *spare = &supervisor->spare;
+    Warmup *warmup = &supervisor->warmup;
     bool first = !supervisor->configured;
-    int r = first && imports ? spare_begin(spare, imports, problem) : 0;
+    int r = first && imports ? warmup_begin(warmup, imports, problem) : 0;
 
     if (r < 0)
         return r;
     supervisor->configured = true;
-    if (spare_is_one(spare) && !imports) {
+    if (warmup_is_spare(warmup) && !imports) {
         become_session(supervisor, settings);
         return 0;
     }
-    if (spare_is_one(spare))
+    if (warmup_is_spare(warmup))
         settings->checkpoint = CHECKPOINT_OFF; /* a spare has nothing to keep */
     apply(supervisor, settings);
     if (first)
@@ -198,21 +198,21 @@ static int watch_signals(Supervisor *supervisor)
     return loop_signals_add(supervisor->loop, &supervisor->signals, &set, on_signal);
 }
 
-int supervisor_init(Supervisor *supervisor, Loop *loop, const Options *options)
+int supervisor_init(Supervisor *supervisor, Loop *loop, const CommandLine *command_line)
 {
     Branches *branches = &supervisor->branches;
     Link *link = &supervisor->link;
 
-    *supervisor = (Supervisor){.loop = loop, .options = options};
-    supervisor->settings.orphan_timeout = options->orphan_timeout;
-    branches_init(branches, loop, options, &branch_events);
-    calls_init(&supervisor->calls, branches, link);
-    orders_init(&supervisor->orders, branches, &supervisor->calls, link);
-    spare_init(&supervisor->spare, branches, link);
+    *supervisor = (Supervisor){.loop = loop, .command_line = command_line};
+    supervisor->settings.orphan_timeout = command_line->orphan_timeout;
+    branches_init(branches, loop, command_line, &branch_events);
+    executor_init(&supervisor->executor, branches, link);
+    tasks_init(&supervisor->tasks, branches, &supervisor->executor, link);
+    warmup_init(&supervisor->warmup, branches, link);
 
     int r = branch_new(branches, 0) ? 0 : -ENOMEM;
     if (r == 0)
-        r = spill_open(&supervisor->calls.limits.spill, options->directory);
+        r = spill_open(&supervisor->executor.limits.spill, command_line->directory);
     if (r == 0)
         r = watch_signals(supervisor);
     if (r == 0)
@@ -223,9 +223,9 @@ int supervisor_init(Supervisor *supervisor, Loop *loop, const Options *options)
 void supervisor_deinit(Supervisor *supervisor)
 {
     branches_end_all(&supervisor->branches);
-    orders_deinit(&supervisor->orders);
-    spare_deinit(&supervisor->spare);
-    calls_deinit(&supervisor->calls);
+    tasks_deinit(&supervisor->tasks);
+    warmup_deinit(&supervisor->warmup);
+    executor_deinit(&supervisor->executor);
     branches_deinit(&supervisor->branches);
     controller_disconnect(supervisor);
     loop_idle_remove(&supervisor->wake);

@@ -1,17 +1,17 @@
-/* The supervisor: one session with its branches, at most one call or order at a time. It makes the parts, and
+/* The supervisor: one session with its branches, at most one call or task at a time. It makes the parts, and
  * hands on what they have for each other:
  *
- *   controller.c (its messages) ──► calls, orders ──► branches (interpreters, checkpoints)
- *                               └─► spare ─────────────┘
+ *   controller.c (its messages) ──► executor, tasks ──► branches (interpreters, checkpoints)
+ *                               └─► warm-up ───────────┘
  */
 #pragma once
 
 #include "guest/supervisor/branch/branch.h"
-#include "guest/supervisor/call/calls.h"
+#include "guest/supervisor/call/executor.h"
 #include "guest/supervisor/link/link.h"
-#include "guest/supervisor/options.h"
-#include "guest/supervisor/order/order.h"
-#include "guest/supervisor/session/spare.h"
+#include "guest/supervisor/command_line.h"
+#include "guest/supervisor/task/task.h"
+#include "guest/supervisor/session/warmup.h"
 
 /* What the controller's welcome says. */
 typedef struct Settings {
@@ -25,24 +25,24 @@ typedef struct Settings {
 
 typedef struct Supervisor {
     Loop *loop;
-    const Options *options;
+    const CommandLine *command_line;
     Link link;
     LoopTimer orphan; /* set while no controller has welcomed us */
     LoopSignals signals;
     LoopIdle wake;
 
     Branches branches;
-    Calls calls;
-    Orders orders;
-    Spare spare;
+    Executor executor;
+    Tasks tasks;
+    Warmup warmup;
 
     bool configured; /* at least once */
     Settings settings;
 } Supervisor;
 
-/* The current directory is the link directory. SIGCHLD and SIGTERM are taken over. `supervisor` and `options`
- * stay where they are. 0 or a negative errno, logged. */
-int supervisor_init(Supervisor *supervisor, Loop *loop, const Options *options);
+/* The current directory is the link directory. SIGCHLD and SIGTERM are taken over. `supervisor` and
+ * `command_line` stay where they are. 0 or a negative errno, logged. */
+int supervisor_init(Supervisor *supervisor, Loop *loop, const CommandLine *command_line);
 
 /* Ends all processes below. */
 void supervisor_deinit(Supervisor *supervisor);

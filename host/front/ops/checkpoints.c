@@ -2,14 +2,14 @@
 #include "host/session/checkpoint_files.h"
 
 /* What the supervisor said, in its sandbox. */
-typedef struct Listed {
+typedef struct CheckpointList {
     const Session *trunk;
     const Value *said;
-} Listed;
+} CheckpointList;
 
 static void write_rows(Writer *w, const void *source)
 {
-    const Listed *listed = source;
+    const CheckpointList *listed = source;
     char name[BRANCH_NAME_SIZE];
     MsgGuestCheckpoint said;
     MsgCheckpoint checkpoint;
@@ -26,7 +26,7 @@ static int answer(Order *order, const msgpack_object_map *reply, Problem *proble
 {
     Sandbox *sandbox = order->turn.sandbox;
     MsgGuestCheckpoints said;
-    Listed listed = {sandbox->trunk, &said.checkpoints};
+    CheckpointList listed = {sandbox->trunk, &said.checkpoints};
     MsgCheckpoints body = {.checkpoints = {.write = write_rows, .source = &listed}};
     int r = body_decode(&said, MsgGuestCheckpoints, reply, problem);
 

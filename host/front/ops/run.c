@@ -3,13 +3,13 @@
 
 #include "host/front/ops.h"
 
-typedef struct Run {
+typedef struct RunRequest {
     MsgRun said;
     AskMode ask_mode;
-} Run;
+} RunRequest;
 
 /* The same run_id again: join the call or get its record. */
-static void join(Call *call, Request *request, const Run *run)
+static void join(Call *call, Request *request, const RunRequest *run)
 {
     if (call_is_same(call, run->said.code))
         call_join(call, request, run->said.stream, run->ask_mode);
@@ -18,7 +18,8 @@ static void join(Call *call, Request *request, const Run *run)
                           "run_id %s was used for other code; choose a new one for each call", call->run_id);
 }
 
-static void queue(const Front *front, Session *session, Request *request, const Run *run, const char *run_id)
+static void queue(const Front *front, Session *session, Request *request, const RunRequest *run,
+                  const char *run_id)
 {
     double timeout = isnan(run->said.timeout) ? session->sandbox->options.timeout : run->said.timeout;
     Problem problem = PROBLEM_NULL;
@@ -35,7 +36,7 @@ static void queue(const Front *front, Session *session, Request *request, const 
 }
 
 /* A clean container for this call alone. Its name cannot be one of a user's. */
-static Session *start_ephemeral(Front *front, const Run *run, const char *run_id, Problem *problem)
+static Session *start_ephemeral(Front *front, const RunRequest *run, const char *run_id, Problem *problem)
 {
     MsgOptions given = run->said.options;
     SessionOptions options = {0};
@@ -53,7 +54,7 @@ static Session *start_ephemeral(Front *front, const Run *run, const char *run_id
     return session;
 }
 
-static int check(Run *run, char *ret_run_id, Problem *problem)
+static int check(RunRequest *run, char *ret_run_id, Problem *problem)
 {
     if (!run_id_valid(run->said.run_id))
         return problem_set(problem, ERR_BAD_REQUEST, "run_id must be %u lower-case hexadecimal digits",
@@ -63,7 +64,7 @@ static int check(Run *run, char *ret_run_id, Problem *problem)
     if (!isnan(run->said.timeout) && !(run->said.timeout > 0 && run->said.timeout <= TIMEOUT_MAXIMUM))
         return problem_set(problem, ERR_BAD_REQUEST, "timeout must be more than 0 and at most %.0f seconds",
                            TIMEOUT_MAXIMUM);
-    run->ask_mode = asks_parse(run->said.asks);
+    run->ask_mode = ask_mode_parse(run->said.asks);
     if (run->said.session.data && run->said.has_options)
         return problem_set(
             problem, ERR_BAD_REQUEST,
@@ -73,7 +74,7 @@ static int check(Run *run, char *ret_run_id, Problem *problem)
 
 static void handle(Front *front, Request *request, const msgpack_object_map *body)
 {
-    Run run;
+    RunRequest run;
     Problem problem = PROBLEM_NULL;
     char run_id[LIMIT_RUN_ID + 1];
     Session *session;

@@ -1,4 +1,4 @@
-#include "guest/supervisor/session/spare.h"
+#include "guest/supervisor/session/warmup.h"
 
 #include <errno.h>
 #include <string.h>
@@ -10,28 +10,28 @@
 /* The time for all imports. Modules that are not imported after this never will be. */
 #define IMPORT_LIMIT (60 * NSEC_PER_SEC)
 
-bool spare_is_one(const Spare *spare)
+bool warmup_is_spare(const Warmup *warmup)
 {
-    return spare->step != SPARE_NONE;
+    return warmup->step != WARMUP_NONE;
 }
 
-void spare_init(Spare *spare, Branches *branches, Link *link)
+void warmup_init(Warmup *warmup, Branches *branches, Link *link)
 {
-    *spare = (Spare){.branches = branches, .link = link};
+    *warmup = (Warmup){.branches = branches, .link = link};
 }
 
-void spare_deinit(Spare *spare)
+void warmup_deinit(Warmup *warmup)
 {
-    loop_timer_cancel(&spare->limit);
-    buf_deinit(&spare->imports);
-    buf_deinit(&spare->failed);
-    spare->step = SPARE_NONE;
+    loop_timer_cancel(&warmup->limit);
+    buf_deinit(&warmup->imports);
+    buf_deinit(&warmup->failed);
+    warmup->step = WARMUP_NONE;
 }
 
 /* The branch of the session itself. */
-static Branch *first_branch(const Spare *spare)
+static Branch *first_branch(const Warmup *warmup)
 {
-    return branches_find(spare->branches, 0);
+    return branches_find(warmup->branches, 0);
 }
 
 /* Names of modules */
@@ -102,128 +102,128 @@ static void tell_environment(Branch *branch)
 
 /* To the controller */
 
-void spare_tell(Spare *spare)
+void warmup_tell(Warmup *warmup)
 {
-    const MsgPrepared prepared = {.failed = value_encoded(&spare->failed)};
+    const MsgPrepared prepared = {.failed = value_encoded(&warmup->failed)};
 
-    if (spare->step == SPARE_READY && spare->link->accepted)
-        link_say(spare->link, MSG_PREPARED, 0, MsgPrepared, &prepared);
+    if (warmup->step == WARMUP_READY && warmup->link->accepted)
+        link_say(warmup->link, MSG_PREPARED, 0, MsgPrepared, &prepared);
 }
 
 /* From step to step */
 
-int spare_begin(Spare *spare, const Value *imports, Problem *problem)
+int warmup_begin(Warmup *warmup, const Value *imports, Problem *problem)
 {
-    if (keep_names(&spare->imports, imports) < 0 || keep_names(&spare->failed, NULL) < 0)
+    if (keep_names(&warmup->imports, imports) < 0 || keep_names(&warmup->failed, NULL) < 0)
         return problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM));
-    spare->step = SPARE_STARTS;
+    warmup->step = WARMUP_STARTS;
     return 0;
 }
 
-static void become_ready(Spare *spare)
+static void become_ready(Warmup *warmup)
 {
-    loop_timer_cancel(&spare->limit);
-    spare->step = SPARE_READY;
-    spare_tell(spare);
+    loop_timer_cancel(&warmup->limit);
+    warmup->step = WARMUP_READY;
+    warmup_tell(warmup);
 }
 
-static void take_birth(Spare *spare, Branch *branch)
+static void take_birth(Warmup *warmup, Branch *branch)
 {
     Reason why = "there is one";
 
-    loop_timer_cancel(&spare->limit);
-    if (!checkpoints_birth(&spare->branches->checkpoints) &&
+    loop_timer_cancel(&warmup->limit);
+    if (!checkpoints_birth(&warmup->branches->checkpoints) &&
         branch_freeze(branch, CHECKPOINT_BIRTH, "", why) == 0) {
-        spare->step = SPARE_FREEZES;
+        warmup->step = WARMUP_FREEZES;
         return;
     }
     log_info("no checkpoint of the birth", "reason=%s", why);
-    become_ready(spare);
+    become_ready(warmup);
 }
 
 static void on_import_due(LoopTimer *timer)
 {
-    branch_lose(first_branch(container_of(timer, Spare, limit)), "it did not import its modules in time");
+    branch_lose(first_branch(container_of(timer, Warmup, limit)), "it did not import its modules in time");
 }
 
-static int limit_imports(Spare *spare)
+static int limit_imports(Warmup *warmup)
 {
-    return loop_timer_set(spare->branches->loop, &spare->limit, clock_now() + IMPORT_LIMIT, on_import_due);
+    return loop_timer_set(warmup->branches->loop, &warmup->limit, clock_now() + IMPORT_LIMIT, on_import_due);
 }
 
 /* Does once, for nobody, what a session does first. Since the checkpoint each page costs whoever writes to it
  * first. */
-static void warm_up(Spare *spare, Branch *branch)
+static void warm_up(Warmup *warmup, Branch *branch)
 {
     Buf nothing _cleanup_(buf_deinit) = BUF_NULL;
 
-    spare->step = SPARE_WARMS;
-    if (!branch_is_ready(branch) || keep_names(&nothing, NULL) < 0 || limit_imports(spare) < 0 ||
-        send_prepare(branch, &spare->branches->environment, &nothing) < 0)
-        become_ready(spare);
+    warmup->step = WARMUP_WARMS;
+    if (!branch_is_ready(branch) || keep_names(&nothing, NULL) < 0 || limit_imports(warmup) < 0 ||
+        send_prepare(branch, &warmup->branches->environment, &nothing) < 0)
+        become_ready(warmup);
 }
 
 /* An interpreter that ended over its imports is followed by one that is not to import anything. */
-static void import(Spare *spare, Branch *branch)
+static void import(Warmup *warmup, Branch *branch)
 {
-    bool again = spare->step == SPARE_IMPORTS;
+    bool again = warmup->step == WARMUP_IMPORTS;
     int r = 0;
 
     if (again) {
-        buf_clear(&spare->failed);
-        r = buf_append(&spare->failed, buf_head(&spare->imports), spare->imports.size);
+        buf_clear(&warmup->failed);
+        r = buf_append(&warmup->failed, buf_head(&warmup->imports), warmup->imports.size);
     } else {
-        spare->step = SPARE_IMPORTS;
-        r = send_prepare(branch, NULL, &spare->imports);
+        warmup->step = WARMUP_IMPORTS;
+        r = send_prepare(branch, NULL, &warmup->imports);
     }
     if (r == 0 && !again)
-        r = limit_imports(spare);
+        r = limit_imports(warmup);
     if (r < 0)
         branch_doom(branch, strerror(-r));
     else if (again)
-        take_birth(spare, branch);
+        take_birth(warmup, branch);
 }
 
-void spare_on_ready(Spare *spare, Branch *branch)
+void warmup_on_ready(Warmup *warmup, Branch *branch)
 {
-    if (!spare_is_one(spare))
+    if (!warmup_is_spare(warmup))
         tell_environment(branch);
     else if (!branch->interpreter.copied)
-        import(spare, branch);
-    else if (spare->step == SPARE_WARMS) /* a copy of the birth checkpoint has all */
-        become_ready(spare);
+        import(warmup, branch);
+    else if (warmup->step == WARMUP_WARMS) /* a copy of the birth checkpoint has all */
+        become_ready(warmup);
 }
 
-int spare_on_prepared(Spare *spare, Branch *branch, const Message *message, Problem *problem)
+int warmup_on_prepared(Warmup *warmup, Branch *branch, const Message *message, Problem *problem)
 {
     MsgPrepared said;
     int r = body_decode(&said, MsgPrepared, &message->body, problem);
 
     if (r < 0)
         return r;
-    if (!questions_answered(&branch->interpreter.preparations, message->id))
+    if (!inquiries_answered(&branch->interpreter.preparations, message->id))
         return problem_set(problem, ERR_BAD_REQUEST, "`prepared` that answers nothing");
-    if (spare->step == SPARE_WARMS)
-        become_ready(spare);
-    if (spare->step != SPARE_IMPORTS)
+    if (warmup->step == WARMUP_WARMS)
+        become_ready(warmup);
+    if (warmup->step != WARMUP_IMPORTS)
         return 0;
-    if (keep_names(&spare->failed, &said.failed) < 0)
+    if (keep_names(&warmup->failed, &said.failed) < 0)
         return problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM));
-    take_birth(spare, branch);
+    take_birth(warmup, branch);
     return 0;
 }
 
-void spare_on_birth(Spare *spare)
+void warmup_on_birth(Warmup *warmup)
 {
-    if (spare->step == SPARE_FREEZES)
-        warm_up(spare, first_branch(spare));
+    if (warmup->step == WARMUP_FREEZES)
+        warm_up(warmup, first_branch(warmup));
 }
 
 /* Such a spare is of no use. Whoever keeps spares sees it end. */
-void spare_on_start_failed(Spare *spare)
+void warmup_on_start_failed(Warmup *warmup)
 {
-    if (spare_is_one(spare))
-        loop_stop(spare->branches->loop, 1);
+    if (warmup_is_spare(warmup))
+        loop_stop(warmup->branches->loop, 1);
 }
 
 /* The claim */
@@ -240,11 +240,11 @@ static void start_anew(Branch *branch)
     branch_spawn(branch);
 }
 
-void spare_become_session(Spare *spare, bool anew)
+void warmup_become_session(Warmup *warmup, bool anew)
 {
-    Branch *branch = first_branch(spare);
+    Branch *branch = first_branch(warmup);
 
-    spare_deinit(spare);
+    warmup_deinit(warmup);
     branch_forget_past(branch);
     log_info("claimed", "start=%d", anew);
     if (anew) {

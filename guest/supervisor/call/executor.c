@@ -1,5 +1,5 @@
 /* A call waits for its interpreter or a checkpoint, begins, and is interrupted. */
-#include "guest/supervisor/call/calls.h"
+#include "guest/supervisor/call/executor.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -9,16 +9,16 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
-Cell *call_of(const Calls *calls, const Branch *branch)
+Cell *call_of(const Executor *executor, const Branch *branch)
 {
-    Cell *cell = calls->cell;
+    Cell *cell = executor->cell;
 
     return cell && cell->branch == branch ? cell : NULL;
 }
 
-void call_update_flow(const Calls *calls, Branch *branch)
+void call_update_flow(const Executor *executor, Branch *branch)
 {
-    const Cell *cell = call_of(calls, branch);
+    const Cell *cell = call_of(executor, branch);
     bool takes = !cell || cell_takes_output(cell);
 
     if (streams_pause(&branch->interpreter.streams, !takes) < 0)
@@ -36,7 +36,7 @@ static void on_ladder_step(Ladder *ladder, LadderStep step)
         return;
     }
     interpreter_interrupt(&cell->branch->interpreter);
-    call_update_flow(cell->calls, cell->branch);
+    call_update_flow(cell->executor, cell->branch);
 }
 
 /* Whether there is a checkpoint of exactly this state. 0: it is being made; negative: it cannot be had. */
@@ -75,9 +75,9 @@ static void begin(Cell *cell)
         branch_doom(branch, strerror(-r));
 }
 
-void calls_advance(Calls *calls)
+void executor_advance(Executor *executor)
 {
-    Cell *cell = calls->cell;
+    Cell *cell = executor->cell;
     Reason why = "";
     int r = 1;
 
@@ -89,45 +89,45 @@ void calls_advance(Calls *calls)
     if (r > 0)
         begin(cell);
     else if (r < 0)
-        call_abandon(calls, "CheckpointFailed",
+        call_abandon(executor, "CheckpointFailed",
                      "the call was not run, because there was no checkpoint to go back to", why);
 }
 
-void calls_on_start_failed(Calls *calls, Branch *branch, const char *why)
+void executor_on_start_failed(Executor *executor, Branch *branch, const char *why)
 {
-    if (call_of(calls, branch))
-        call_abandon(calls, "InterpreterFailed", "the interpreter could not be started", why);
+    if (call_of(executor, branch))
+        call_abandon(executor, "InterpreterFailed", "the interpreter could not be started", why);
 }
 
 /* From the controller */
 
-int calls_execute(Calls *calls, uint64_t id, const MsgExecute *asked, Problem *problem)
+int executor_execute(Executor *executor, uint64_t id, const MsgExecute *asked, Problem *problem)
 {
     uint64_t number = uint_or(asked->branch, 0);
-    Branch *branch = branches_find(calls->branches, number);
+    Branch *branch = branches_find(executor->branches, number);
 
     if (!branch)
         return problem_set(problem, ERR_NO_SUCH_SESSION, "there is no branch %" PRIu64, number);
-    if (branches_are_busy(calls->branches))
-        return problem_set(problem, ERR_BUSY, "a call or an order is under way");
+    if (branches_are_busy(executor->branches))
+        return problem_set(problem, ERR_BUSY, "a call or a task is under way");
 
-    Cell *cell = cell_new(branch, id, asked, branch->execution_count + 1, &calls->limits);
+    Cell *cell = cell_new(branch, id, asked, branch->execution_count + 1, &executor->limits);
     if (!cell)
         return problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM));
-    buf_consume(&calls->record, calls->record.size);
-    cell->calls = calls;
-    calls->cell = cell;
+    buf_consume(&executor->record, executor->record.size);
+    cell->executor = executor;
+    executor->cell = cell;
     branch->execution_count = cell->execution_count;
     if (!interpreter_is_alive(&branch->interpreter) && !branch_is_recovering(branch) &&
         branch_start(branch) < 0)
         return 0;
-    calls_advance(calls);
+    executor_advance(executor);
     return 0;
 }
 
-void calls_interrupt(Calls *calls)
+void executor_interrupt(Executor *executor)
 {
-    Cell *cell = calls->cell;
+    Cell *cell = executor->cell;
 
     if (!cell || cell->step == CELL_ENDED)
         return;
@@ -136,42 +136,42 @@ void calls_interrupt(Calls *calls)
         return;
     }
     outcome_never_begun(&cell->outcome);
-    call_finish_kept(calls);
+    call_finish_kept(executor);
 }
 
-void calls_credit(Calls *calls, uint64_t id, uint64_t count)
+void executor_credit(Executor *executor, uint64_t id, uint64_t count)
 {
-    if (!calls->cell || calls->cell->id != id)
+    if (!executor->cell || executor->cell->id != id)
         return; /* for a call that has ended */
-    cell_credit(calls->cell, count);
-    call_send_asks(calls);
-    call_update_flow(calls, calls->cell->branch);
+    cell_credit(executor->cell, count);
+    call_send_questions(executor);
+    call_update_flow(executor, executor->cell->branch);
 }
 
-void calls_tell_again(Calls *calls)
+void executor_tell_again(Executor *executor)
 {
-    call_send_record(calls);
-    call_send_asks(calls);
+    call_send_record(executor);
+    call_send_questions(executor);
 }
 
-void calls_on_controller_lost(Calls *calls)
+void executor_on_controller_lost(Executor *executor)
 {
-    if (!calls->cell)
+    if (!executor->cell)
         return;
-    cell_unattended(calls->cell);
-    call_update_flow(calls, calls->cell->branch);
+    cell_unattended(executor->cell);
+    call_update_flow(executor, executor->cell->branch);
 }
 
 /* Their life */
 
-void calls_init(Calls *calls, Branches *branches, Link *link)
+void executor_init(Executor *executor, Branches *branches, Link *link)
 {
-    *calls = (Calls){.branches = branches, .link = link, .limits.spill = SPILL_NONE};
+    *executor = (Executor){.branches = branches, .link = link, .limits.spill = SPILL_NONE};
 }
 
-void calls_deinit(Calls *calls)
+void executor_deinit(Executor *executor)
 {
-    calls->cell = cell_free(calls->cell);
-    buf_deinit(&calls->record);
-    spill_close(&calls->limits.spill);
+    executor->cell = cell_free(executor->cell);
+    buf_deinit(&executor->record);
+    spill_close(&executor->limits.spill);
 }

@@ -10,14 +10,14 @@
 
 #include "proto/limits.h"
 
-typedef struct Options {
+typedef struct CommandLine {
     const char *link;      /* the session's directory of the host: sock, session, secret */
     const char *directory; /* where cells run: /session */
     char interpreter[LIMIT_PATH];
     uid_t uid;             /* user and group of the interpreter */
     bool same_user;        /* the interpreter keeps the supervisor's uid */
     double orphan_timeout; /* seconds without a controller until the supervisor ends itself */
-} Options;
+} CommandLine;
 
 /* 0; 1 after --help or --version; -EINVAL after a message on standard error. */
-int options_parse(Options *ret, int argc, char **argv);
+int command_line_parse(CommandLine *ret, int argc, char **argv);

@@ -1,4 +1,4 @@
-#include "guest/supervisor/options.h"
+#include "guest/supervisor/command_line.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -81,11 +81,12 @@ static void print_help(void)
 }
 
 /* The interpreter is installed beside the supervisor. */
-static int find_interpreter(Options *options)
+static int find_interpreter(CommandLine *command_line)
 {
     static const char name[] = "limpet-interpreter";
-    ssize_t n = readlink("/proc/self/exe", options->interpreter, sizeof(options->interpreter) - sizeof(name));
-    char *slash = n > 0 ? memrchr(options->interpreter, '/', (size_t)n) : NULL;
+    ssize_t n = readlink("/proc/self/exe", command_line->interpreter,
+                         sizeof(command_line->interpreter) - sizeof(name));
+    char *slash = n > 0 ? memrchr(command_line->interpreter, '/', (size_t)n) : NULL;
 
     if (!slash)
         return refuse("cannot find its own path; use --interpreter");
@@ -94,7 +95,7 @@ static int find_interpreter(Options *options)
 }
 
 /* The supervisor changes its working directory, and the interpreter's: no path is relative. */
-static int take_paths(Options *ret)
+static int take_paths(CommandLine *ret)
 {
     if (given.directory[0] != '/')
         return refuse("--directory cannot be a relative path");
@@ -110,9 +111,9 @@ static int take_paths(Options *ret)
     return 0;
 }
 
-int options_parse(Options *ret, int argc, char **argv)
+int command_line_parse(CommandLine *ret, int argc, char **argv)
 {
-    Options options = {0};
+    CommandLine command_line = {0};
     Problem problem = PROBLEM_NULL;
     int r = option_table_defaults(&table, &given, &problem);
 
@@ -132,11 +133,11 @@ int options_parse(Options *ret, int argc, char **argv)
         fprintf(stderr, "limpet-guest: unexpected argument %s\n", argv[r]);
         return -EINVAL;
     }
-    options.uid = (uid_t)given.uid;
-    options.same_user = given.same_user;
-    options.orphan_timeout = given.orphan_timeout;
-    r = take_paths(&options);
+    command_line.uid = (uid_t)given.uid;
+    command_line.same_user = given.same_user;
+    command_line.orphan_timeout = given.orphan_timeout;
+    r = take_paths(&command_line);
     if (r == 0)
-        *ret = options;
+        *ret = command_line;
     return r;
 }

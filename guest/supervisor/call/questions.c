@@ -1,4 +1,4 @@
-#include "guest/supervisor/call/asks.h"
+#include "guest/supervisor/call/questions.h"
 
 #include <string.h>
 
@@ -21,26 +21,26 @@ static Ask *ask_free(Ask *ask)
 }
 DEFINE_CLEANUP(Ask *, ask_free);
 
-void asks_init(Asks *asks, AskMode mode)
+void questions_init(Questions *questions, AskMode mode)
 {
-    *asks = (Asks){.mode = mode};
-    list_init(&asks->waiting);
+    *questions = (Questions){.mode = mode};
+    list_init(&questions->waiting);
 }
 
-static void drop(Asks *asks, Ask *ask)
+static void drop(Questions *questions, Ask *ask)
 {
     list_remove(&ask->link);
-    asks->count--;
+    questions->count--;
     ask_free(ask);
 }
 
-void asks_deinit(Asks *asks)
+void questions_deinit(Questions *questions)
 {
     Ask *ask;
 
-    list_foreach (ask, &asks->waiting, Ask, link)
-        drop(asks, ask);
-    asks->mode = ASK_NOBODY;
+    list_foreach (ask, &questions->waiting, Ask, link)
+        drop(questions, ask);
+    questions->mode = ASK_NOBODY;
 }
 
 /* The kinds of questions. `tool` alone has a payload. */
@@ -104,69 +104,69 @@ MsgAnswer question_refusal(const MsgAsk *question, const char *why)
         .ask = question->ask, .has_error = true, .error = {.name = text_of(name), .message = text_of(why)}};
 }
 
-static Ask *find(const Asks *asks, uint64_t number)
+static Ask *find(const Questions *questions, uint64_t number)
 {
     Ask *ask;
 
-    list_foreach (ask, (List *)&asks->waiting, Ask, link)
+    list_foreach (ask, (List *)&questions->waiting, Ask, link)
         if (ask->number == number)
             return ask;
     return NULL;
 }
 
-const char *asks_add(Asks *asks, uint64_t id, const MsgAsk *question)
+const char *questions_add(Questions *questions, uint64_t id, const MsgAsk *question)
 {
-    if (asks->mode == ASK_NOBODY)
+    if (questions->mode == ASK_NOBODY)
         return "nobody is there to be asked";
     if (question->name.size > LIMIT_ASK || question->payload.size > LIMIT_ASK)
         return "a question is over its limit of 1 MiB";
-    if (asks->count >= LIMIT_ASKS)
+    if (questions->count >= LIMIT_ASKS)
         return "too many questions wait for an answer at once";
-    if (asks->asked >= LIMIT_ASKED)
+    if (questions->asked >= LIMIT_ASKED)
         return "this call has asked too many questions";
-    if (find(asks, question->ask))
+    if (find(questions, question->ask))
         return "a question of that number waits already";
 
     _cleanup_(ask_freep) Ask *ask = calloc(1, sizeof(*ask));
     if (!ask || message_encode(&ask->envelope, MSG_ASK, id, MsgAsk, question) < 0)
         return "there is no memory for a question";
     ask->number = question->ask;
-    list_append(&asks->waiting, &ask->link);
+    list_append(&questions->waiting, &ask->link);
     take(ask);
-    asks->count++;
-    asks->asked++;
+    questions->count++;
+    questions->asked++;
     return NULL;
 }
 
-bool asks_take(Asks *asks, uint64_t number)
+bool questions_take(Questions *questions, uint64_t number)
 {
-    Ask *ask = find(asks, number);
+    Ask *ask = find(questions, number);
 
     if (ask)
-        drop(asks, ask);
+        drop(questions, ask);
     return ask;
 }
 
-bool asks_unsent(const Asks *asks)
+bool questions_unsent(const Questions *questions)
 {
     /* Questions are sent in order: the last one tells. */
-    return asks->count > 0 && !list_entry(asks->waiting.prev, Ask, link)->sent;
+    return questions->count > 0 && !list_entry(questions->waiting.prev, Ask, link)->sent;
 }
 
-void asks_send(Asks *asks, Link *link)
+void questions_send(Questions *questions, Link *link)
 {
     Ask *ask;
 
-    list_foreach (ask, &asks->waiting, Ask, link)
+    list_foreach (ask, &questions->waiting, Ask, link)
         if (!ask->sent && link_send(link, &ask->envelope) == 0)
             ask->sent = true;
 }
 
-void asks_send_again(Asks *asks)
+void questions_send_again(Questions *questions)
 {
     Ask *ask;
 
-    list_foreach (ask, &asks->waiting, Ask, link)
+    list_foreach (ask, &questions->waiting, Ask, link)
         ask->sent = false;
 }
 

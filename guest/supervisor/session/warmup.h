@@ -1,0 +1,49 @@
+/* Warmup: of a spare, a guest that is nobody's session yet. Its interpreter is started and has the usual
+ * modules, and a checkpoint of it, that of its birth, is kept for whoever resets the session that it becomes.
+ *
+ *   warmup_begin() ──► interpreter ready ── `prepare` ──► `prepared` ── checkpoint
+ *     ──► `prepare` ──► `prepared` ──► READY ── `claim` ──► a session
+ *
+ * Each step goes on without what fails in it. */
+#pragma once
+
+#include "guest/supervisor/branch/branch.h"
+#include "guest/supervisor/link/link.h"
+
+typedef enum WarmupStep {
+    WARMUP_NONE,    /* a session */
+    WARMUP_STARTS,  /* the interpreter starts */
+    WARMUP_IMPORTS, /* the interpreter imports, and answers `prepare` then */
+    WARMUP_FREEZES, /* the checkpoint is being made */
+    WARMUP_WARMS,   /* the interpreter answers another `prepare` */
+    WARMUP_READY,   /* the controller has been told, or will be */
+} WarmupStep;
+
+typedef struct Warmup {
+    Branches *branches;
+    Link *link;
+    WarmupStep step;
+    Buf imports, failed; /* arrays of text, encoded */
+    LoopTimer limit;
+} Warmup;
+
+/* A session, until warmup_begin(). `branches` and `link` outlive it. */
+void warmup_init(Warmup *warmup, Branches *branches, Link *link);
+void warmup_deinit(Warmup *warmup);
+bool warmup_is_spare(const Warmup *warmup); /* or a session by now */
+
+/* With the first welcome, before its interpreter is started. 0, or -EPROTO with a Problem. */
+int warmup_begin(Warmup *warmup, const Value *imports, Problem *problem);
+
+/* Tells a new controller that the spare is ready, if it is. */
+void warmup_tell(Warmup *warmup);
+
+/* The spare becomes the session, whose settings the branches have. `anew`: with a new process. */
+void warmup_become_session(Warmup *warmup, bool anew);
+
+/* From the branches, as BranchEvents has them. Also of sessions: an interpreter that is ready is told of the
+ * environment, if it has to be. */
+void warmup_on_ready(Warmup *warmup, Branch *branch);
+int warmup_on_prepared(Warmup *warmup, Branch *branch, const Message *message, Problem *problem);
+void warmup_on_birth(Warmup *warmup); /* the checkpoint of its birth is kept, or gone */
+void warmup_on_start_failed(Warmup *warmup);

@@ -1,0 +1,173 @@
+/* checkpoint, checkpoints, drop, rollback */
+#include <inttypes.h>
+#include <string.h>
+
+#include "guest/supervisor/task/internal.h"
+
+/* checkpoint */
+
+static void checkpoint_taken(Tasks *tasks)
+{
+    Checkpoints *set = &tasks->branches->checkpoints;
+    MsgTakenOrder taken = {.dropped = checkpoints_say_evicted(set)};
+    CheckpointRow row;
+
+    checkpoint_say(&row, tasks->task.checkpoint);
+    taken.checkpoint = row.said;
+    if (task_answer(tasks, tasks->task.id, MsgTakenOrder, &taken) == 0)
+        checkpoints_forget_evicted(set);
+    task_done(tasks);
+}
+
+/* Whether a name could be mistaken for another checkpoint's id. */
+static bool is_id(Text text)
+{
+    size_t digits = 0;
+
+    while (1 + digits < text.size && text.data[1 + digits] >= '0' && text.data[1 + digits] <= '9')
+        digits++;
+    return text.data[0] == 'c' && digits > 0 && 1 + digits == text.size;
+}
+
+static int check_name(const Tasks *tasks, Text name, Problem *problem)
+{
+    if (!name_valid(name))
+        return problem_set(problem, ERR_BAD_REQUEST,
+                           "`name` is 1 to %u of A-Z a-z 0-9 . _ -, beginning with a letter or digit",
+                           LIMIT_SESSION_NAME);
+    if (is_id(name))
+        return problem_set(problem, ERR_BAD_REQUEST, "`name` looks like the id of a checkpoint");
+    if (checkpoints_find(&tasks->branches->checkpoints, name))
+        return problem_set(problem, ERR_BAD_REQUEST,
+                           "a checkpoint named '%.*s' is kept already; drop it first", (int)name.size,
+                           name.data);
+    return 0;
+}
+
+int task_checkpoint(Tasks *tasks, const Message *message, Problem *problem)
+{
+    MsgTakeOrder body;
+    Branch *branch = NULL;
+    int r = body_decode(&body, MsgTakeOrder, &message->body, problem);
+
+    if (r == 0)
+        r = task_find_branch(&branch, tasks, body.branch, problem);
+    if (r == 0 && body.name.data)
+        r = check_name(tasks, body.name, problem);
+    if (r == 0)
+        r = task_begin(tasks, message, branch, problem);
+    if (r < 0)
+        return r;
+    if (body.name.data)
+        memcpy(tasks->task.name, body.name.data, body.name.size);
+    task_take_checkpoint(tasks, CHECKPOINT_BY_HAND, checkpoint_taken);
+    return 0;
+}
+
+/* checkpoints */
+
+int task_checkpoints(Tasks *tasks, const Message *message, Problem *problem)
+{
+    const MsgGuestCheckpoints reply = {.checkpoints = checkpoints_say(&tasks->branches->checkpoints)};
+    MsgNothing nothing;
+    int r = body_decode(&nothing, MsgNothing, &message->body, problem);
+
+    if (r < 0)
+        return r;
+    checkpoints_measure(&tasks->branches->checkpoints);
+    task_answer(tasks, message->id, MsgGuestCheckpoints, &reply);
+    return 0;
+}
+
+/* drop */
+
+int task_drop(Tasks *tasks, const Message *message, Problem *problem)
+{
+    Checkpoint *checkpoint = NULL;
+    MsgDropOrder body;
+    int r = body_decode(&body, MsgDropOrder, &message->body, problem);
+
+    if (r == 0)
+        r = task_find_checkpoint(&checkpoint, tasks, body.checkpoint, problem);
+    if (r == 0)
+        r = task_check_idle(tasks, problem);
+    if (r < 0)
+        return r;
+    checkpoint_drop(checkpoint, NULL);
+    task_answer(tasks, message->id, MsgNothing, &(MsgNothing){0});
+    return 0;
+}
+
+/* rollback */
+
+static void refuse_restored(Tasks *tasks)
+{
+    const Task *task = &tasks->task;
+    const Fate *fate = &task->branch->untold;
+    const char *why = task->trouble[0] ? task->trouble : "no copy of it could be made";
+
+    if (fate->state == STATE_ROLLED_BACK)
+        task_refuse(
+            tasks, ERR_CHECKPOINT_FAILED,
+            "the checkpoint could not be restored: %s; the variables are as they were after call %" PRIu64,
+            why, fate->execution_count);
+    else
+        task_refuse(tasks, ERR_CHECKPOINT_FAILED,
+                    "the checkpoint could not be restored: %s; the variables are lost (%s)", why,
+                    fate->reason);
+}
+
+/* The branch is where it went: at the checkpoint, or at another where that could not be had. */
+static void rollback_restored(Tasks *tasks)
+{
+    const Task *task = &tasks->task;
+    Branch *branch = task->branch;
+    CheckpointId id;
+    const MsgRolledBackOrder reply = {
+        .checkpoint = checkpoint_id(id, task->number),
+        .execution_count = branch->untold.execution_count,
+        .epoch = branch->epoch,
+        .not_restored = notes_say(&branch->untold.not_restored),
+    };
+
+    if (branch->untold.state != STATE_ROLLED_BACK || branch->untold.checkpoint != task->number) {
+        refuse_restored(tasks);
+        return;
+    }
+    task_answer(tasks, task->id, MsgRolledBackOrder, &reply);
+    fate_deinit(&branch->untold);
+    task_done(tasks);
+}
+
+static void rollback_begin(Tasks *tasks)
+{
+    Task *task = &tasks->task;
+
+    if (!task->checkpoint) {
+        task_refuse(tasks, ERR_NO_SUCH_CHECKPOINT, "the checkpoint is gone: %s", task->trouble);
+        return;
+    }
+    task->number = task->checkpoint->number;
+    branch_go_back(task->branch, task->checkpoint);
+    task_await(tasks, AWAITS_BRANCH, rollback_restored);
+}
+
+int task_rollback(Tasks *tasks, const Message *message, Problem *problem)
+{
+    Checkpoint *checkpoint = NULL;
+    Branch *branch = NULL;
+    MsgRollbackOrder body;
+    int r = body_decode(&body, MsgRollbackOrder, &message->body, problem);
+
+    if (r == 0)
+        r = task_find_branch(&branch, tasks, body.branch, problem);
+    if (r == 0)
+        r = task_find_checkpoint(&checkpoint, tasks, body.checkpoint, problem);
+    if (r == 0)
+        r = task_begin(tasks, message, branch, problem);
+    if (r < 0)
+        return r;
+    tasks->task.checkpoint = checkpoint;
+    task_await(tasks, AWAITS_BRANCH, rollback_begin);
+    return 0;
+}

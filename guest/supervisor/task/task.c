@@ -1,0 +1,241 @@
+/* What tasks have in common: they begin, wait, and are over. */
+#include "guest/supervisor/task/task.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "guest/supervisor/task/internal.h"
+
+TaskHandler task_handler(MessageKind kind)
+{
+    static const struct {
+        MessageKind kind;
+        TaskHandler handle;
+    } handlers[] = {
+        {MSG_RESET, task_reset},
+        {MSG_CLOSE, task_close},
+        {MSG_CHECKPOINT, task_checkpoint},
+        {MSG_CHECKPOINTS, task_checkpoints},
+        {MSG_DROP, task_drop},
+        {MSG_ROLLBACK, task_rollback},
+        {MSG_BRANCH, task_branch},
+        {MSG_COMMIT, task_commit},
+        {MSG_NAMESPACE, task_namespace},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(handlers); i++)
+        if (handlers[i].kind == kind)
+            return handlers[i].handle;
+    return NULL;
+}
+
+/* What a task is about */
+
+int task_find_branch(Branch **ret, const Tasks *tasks, uint64_t number, Problem *problem)
+{
+    Branch *branch = branches_find(tasks->branches, number);
+
+    if (!branch || branch == tasks->task.made)
+        return problem_set(problem, ERR_NO_SUCH_SESSION, "there is no branch %" PRIu64, number);
+    *ret = branch;
+    return 0;
+}
+
+int task_find_checkpoint(Checkpoint **ret, const Tasks *tasks, Text id_or_name, Problem *problem)
+{
+    Checkpoint *checkpoint = checkpoints_find(&tasks->branches->checkpoints, id_or_name);
+
+    if (!checkpoint)
+        return problem_set(problem, ERR_NO_SUCH_CHECKPOINT,
+                           "no checkpoint '%.*s' is kept; it may have been lost", (int)id_or_name.size,
+                           id_or_name.data);
+    *ret = checkpoint;
+    return 0;
+}
+
+/* Beginning and end */
+
+bool tasks_are_active(const Tasks *tasks)
+{
+    return tasks->task.awaits != AWAITS_NOTHING;
+}
+
+int task_check_idle(const Tasks *tasks, Problem *problem)
+{
+    if (branches_are_busy(tasks->branches))
+        return problem_set(problem, ERR_BUSY, "a call or a task is under way");
+    return 0;
+}
+
+int task_begin(Tasks *tasks, const Message *message, Branch *branch, Problem *problem)
+{
+    int r = task_check_idle(tasks, problem);
+
+    if (r == 0)
+        tasks->task = (Task){.id = message->id, .branch = branch};
+    return r;
+}
+
+void task_done(Tasks *tasks)
+{
+    loop_timer_cancel(&tasks->task.limit);
+    tasks->task.awaits = AWAITS_NOTHING;
+}
+
+void task_refuse(Tasks *tasks, ErrorCode code, const char *format, ...)
+{
+    char text[PROBLEM_TEXT_MAX];
+    Problem problem = PROBLEM_NULL;
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    problem_set(&problem, code, "%s", text);
+    link_refuse_problem(tasks->link, tasks->task.id, &problem);
+    task_done(tasks);
+    if (tasks->task.made)
+        branch_end(take(tasks->task.made));
+}
+
+void task_cancel(Tasks *tasks, const char *why)
+{
+    if (tasks_are_active(tasks))
+        task_refuse(tasks, ERR_CHECKPOINT_FAILED, "%s", why);
+}
+
+/* Waiting */
+
+void task_await(Tasks *tasks, TaskAwaits awaits, void (*next)(Tasks *))
+{
+    tasks->task.awaits = awaits;
+    tasks->task.next = next;
+    branches_changed(tasks->branches);
+}
+
+/* Each of these tells whether what is awaited is there. It may refuse the task. */
+
+static bool has_interpreter(Tasks *tasks)
+{
+    Task *task = &tasks->task;
+    Branch *branch = task->branch;
+
+    if (branch_is_recovering(branch))
+        return false;
+    if (branch_is_ready(branch))
+        return true;
+    if (interpreter_is_alive(&branch->interpreter))
+        return false;
+    if (!task->started) {
+        task->started = true;
+        if (branch_start(branch) == 0)
+            return false;
+    }
+    task_refuse(tasks, ERR_INTERNAL, "the interpreter could not be started: %s", branch->failure);
+    return false;
+}
+
+static void refuse_without_checkpoint(Tasks *tasks)
+{
+    task_refuse(tasks, ERR_CHECKPOINT_FAILED, "no checkpoint could be taken: %s", tasks->task.trouble);
+}
+
+static bool has_checkpoint(Tasks *tasks)
+{
+    const Checkpoint *checkpoint = tasks->task.checkpoint;
+
+    if (!checkpoint)
+        refuse_without_checkpoint(tasks);
+    return checkpoint && !checkpoint_is_pending(checkpoint);
+}
+
+static bool can_be_answered(Tasks *tasks)
+{
+    const Branch *branch = tasks->task.branch;
+
+    if (!branch_is_ready(branch) || branch->epoch != tasks->task.epoch)
+        task_refuse(tasks, ERR_INTERNAL, "the interpreter was lost before it had listed its variables");
+    return false; /* the answer is a message */
+}
+
+static bool is_there(Tasks *tasks)
+{
+    const Task *task = &tasks->task;
+
+    switch (task->awaits) {
+    case AWAITS_NOTHING:
+        return false;
+    case AWAITS_INTERPRETER:
+        return has_interpreter(tasks);
+    case AWAITS_LISTENER:
+        return has_interpreter(tasks) && !task->branch->interpreter.asked;
+    case AWAITS_CHECKPOINT:
+        return has_checkpoint(tasks);
+    case AWAITS_BRANCH:
+        return !branch_is_recovering(task->branch);
+    case AWAITS_ANSWER:
+        return can_be_answered(tasks);
+    }
+    return false;
+}
+
+void tasks_advance(Tasks *tasks)
+{
+    if (is_there(tasks))
+        tasks->task.next(tasks);
+}
+
+void tasks_on_gone(Tasks *tasks, const Checkpoint *checkpoint, const char *why)
+{
+    Task *task = &tasks->task;
+
+    if (!tasks_are_active(tasks) || task->checkpoint != checkpoint)
+        return;
+    task->checkpoint = NULL;
+    reason_set(task->trouble, "%s", why ? why : "it was given up");
+}
+
+/* Checkpoints */
+
+/* The birth checkpoint has no id that could be told. */
+static bool may_reuse(const Task *task)
+{
+    const Branch *branch = task->branch;
+
+    return task->kind == CHECKPOINT_AUTOMATIC && branch_is_exact(branch) &&
+           branch->base->kind != CHECKPOINT_BIRTH;
+}
+
+static void freeze(Tasks *tasks)
+{
+    Task *task = &tasks->task;
+
+    task->implicit = !may_reuse(task);
+    if (task->implicit && branch_freeze(task->branch, task->kind, task->name, task->trouble) < 0) {
+        refuse_without_checkpoint(tasks);
+        return;
+    }
+    task->checkpoint = task->branch->base;
+    task_await(tasks, AWAITS_CHECKPOINT, task->taken);
+}
+
+void task_take_checkpoint(Tasks *tasks, CheckpointKind kind, void (*next)(Tasks *))
+{
+    tasks->task.kind = kind;
+    tasks->task.taken = next;
+    task_await(tasks, AWAITS_LISTENER, freeze);
+}
+
+/* Their life */
+
+void tasks_init(Tasks *tasks, Branches *branches, Executor *executor, Link *link)
+{
+    *tasks = (Tasks){.branches = branches, .executor = executor, .link = link};
+}
+
+void tasks_deinit(Tasks *tasks)
+{
+    task_done(tasks);
+}

@@ -1,0 +1,78 @@
+/* Tasks: what the controller asks for besides calls. One that takes time is the only thing under way: it
+ * waits for one thing at a time, and takes its next step when that is there.
+ *
+ *   task.c       what they have in common
+ *   checkpoint.c  checkpoint, checkpoints, drop, rollback
+ *   branch.c      branch, commit
+ *   reset.c       close, reset
+ *   namespace.c   namespace */
+#pragma once
+
+#include "guest/supervisor/branch/branch.h"
+#include "guest/supervisor/call/executor.h"
+#include "guest/supervisor/link/link.h"
+
+typedef struct Tasks Tasks;
+
+typedef enum TaskAwaits {
+    AWAITS_NOTHING,     /* no task is under way */
+    AWAITS_INTERPRETER, /* the branch has a ready interpreter; one is started if there is none */
+    AWAITS_LISTENER,    /* likewise, and nobody waits for a checkpoint of it */
+    AWAITS_CHECKPOINT,  /* `checkpoint` is kept */
+    AWAITS_BRANCH,      /* the branch is where it goes back to */
+    AWAITS_ANSWER,      /* the interpreter has answered */
+} TaskAwaits;
+
+typedef struct Task {
+    TaskAwaits awaits;
+    void (*next)(Tasks *tasks);  /* the step that follows */
+    uint64_t id;                 /* the id of its message */
+    Branch *branch;              /* the branch that is waited for */
+    Branch *into;                /* commit: the branch whose place it takes */
+    Branch *made;                /* a branch made by this task, which ends should the task fail */
+    uint64_t number;             /* the number of the branch to be, or of the checkpoint to go back to */
+    uint64_t epoch;              /* of the branch when its interpreter was asked */
+    Checkpoint *checkpoint;      /* the checkpoint it uses or takes; NULL again when that is gone */
+    bool started;                /* an interpreter was started, as there was none */
+    CheckpointKind kind;         /* of the checkpoint that it takes */
+    bool implicit;               /* the checkpoint was taken for this task only */
+    void (*taken)(Tasks *tasks); /* the step that follows when it is kept */
+    char name[LIMIT_SESSION_NAME + 1];
+    Reason trouble; /* why the checkpoint is gone */
+    LoopTimer limit;
+} Task;
+
+/* A reset that waits for the new interpreter of its branch. It comes at any time, and holds up nobody. */
+typedef struct Reset {
+    const Branch *branch; /* NULL: none waits */
+    uint64_t id;          /* the id of its message */
+} Reset;
+
+struct Tasks {
+    Branches *branches;
+    Executor *executor;
+    Link *link;
+    Task task;                        /* the one that is under way */
+    Reset resets[LIMIT_BRANCHES + 2]; /* one for each branch; the session, and the one being made, included */
+};
+
+/* All three outlive it. */
+void tasks_init(Tasks *tasks, Branches *branches, Executor *executor, Link *link);
+void tasks_deinit(Tasks *tasks);
+
+/* Takes a task of the controller. 0: it has been answered or will be. -EPROTO with a Problem: it is
+ * refused. */
+typedef int (*TaskHandler)(Tasks *tasks, const Message *message, Problem *problem);
+
+/* NULL when there is no such task. */
+TaskHandler task_handler(MessageKind kind);
+
+bool tasks_are_active(const Tasks *tasks);
+
+/* From the branches, as BranchEvents has them */
+
+void tasks_advance(Tasks *tasks); /* the task goes on, if what it awaits is there */
+void tasks_on_gone(Tasks *tasks, const Checkpoint *checkpoint, const char *why);
+int tasks_on_namespace(Tasks *tasks, Branch *branch, const Message *message, Problem *problem);
+/* The branch has an interpreter, or will have none. A reset that waits for it is answered. */
+void tasks_on_started(Tasks *tasks, Branch *branch);
