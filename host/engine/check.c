@@ -50,11 +50,16 @@ static void check_cgroups(const Check *check)
                   "swap is not counted: a container may use swap on top of its memory");
 }
 
-static void check_core_dumps(const Check *check)
+bool check_dumps_are_piped(void)
 {
     char *pattern _cleanup_(freep) = NULL;
 
-    if (capture_file("/proc/sys/kernel/core_pattern", SMALL_FILE, &pattern) == 0 && *pattern == '|')
+    return capture_file("/proc/sys/kernel/core_pattern", SMALL_FILE, &pattern) == 0 && *pattern == '|';
+}
+
+static void check_core_dumps(const Check *check)
+{
+    if (check_dumps_are_piped())
         check_say(
             check, FINDING_WARN, "core dumps", "set kernel.core_pattern to a file name",
             "crashes are piped to a program on the host; sandboxes are kept from it by a limit and a system "

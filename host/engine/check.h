@@ -19,5 +19,8 @@ void check_scheduling(const Check *check);
 /* Cgroup controllers, that too, seccomp, core dumps, user namespaces. */
 void check_kernel(const Check *check);
 
+/* Whether the kernel starts a program of the host when a process crashes. */
+bool check_dumps_are_piped(void);
+
 /* Whether the kernel can filter system calls. */
 bool check_has_seccomp(void);

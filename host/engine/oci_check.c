@@ -3,6 +3,7 @@
 #include "host/engine/check.h"
 #include "host/engine/image.h"
 #include "host/engine/profile.h"
+#include "host/engine/rlimits.h"
 #include "host/engine/runtime.h"
 
 int oci_check_host(bool *ret_swap_limit, Problem *problem)
@@ -26,7 +27,7 @@ int oci_check_host(bool *ret_swap_limit, Problem *problem)
         return problem_set(problem, ERR_ENGINE_ERROR,
                            "the kernel cannot filter system calls (CONFIG_SECCOMP_FILTER)");
     *ret_swap_limit = support.swap;
-    return 0;
+    return rlimits_check(problem);
 }
 
 static void check_runtime(const Check *check, const EngineConfig *config)
@@ -65,6 +66,7 @@ void oci_check(const EngineConfig *config, void (*report)(void *userdata, const 
                void *userdata)
 {
     Check check = {report, userdata};
+    Problem problem = PROBLEM_NULL;
 
     if (geteuid() == 0)
         check_say(&check, FINDING_OK, "privileges", NULL, "running as root");
@@ -73,5 +75,9 @@ void oci_check(const EngineConfig *config, void (*report)(void *userdata, const 
                   "running as uid %u; this engine needs root", geteuid());
     check_runtime(&check, config);
     check_kernel(&check);
+    if (rlimits_check(&problem) < 0)
+        check_say(&check, FINDING_FAIL, "core dumps",
+                  "start limpetd with a hard limit for core files of at least 1, or with CAP_SYS_RESOURCE",
+                  "%s", problem.text);
     check_image(&check, config);
 }

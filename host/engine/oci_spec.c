@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "host/engine/profile.h"
+#include "host/engine/rlimits.h"
 #include "host/engine/seccomp.h"
 
 #define CPU_PERIOD      100000 /* microseconds */
@@ -132,6 +133,8 @@ int oci_spec_make(const OciParams *params, char **ret_json)
     if (r == 0)
         r = profile_set_limit(json_object_get(json_object_get(config, "process"), "rlimits"), "type",
                               "RLIMIT_FSIZE", spec->largest_file);
+    if (r == 0)
+        r = rlimits_fit(json_object_get(json_object_get(config, "process"), "rlimits"));
     if (r == 0)
         r = set_isolation(config, linux_part, params);
     if (r == 0)

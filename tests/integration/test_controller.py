@@ -314,3 +314,13 @@ def test_the_command_gives_the_same_record(limpetd, client, name, code, status, 
     for field in result.keys() - set(VARY):
         assert without_addresses(printed[field]) == without_addresses(result[field]), field
     assert done.returncode == exit_status
+
+
+def test_one_whose_own_limits_are_lower_than_those_of_a_sandbox(own_limpetd):
+    """As under sudo where it may not raise them again."""
+    low = ["prlimit", "--core=0:0", "--msgqueue=0:0", "--sigpending=512:512"]
+    plain = own_limpetd.command
+    own_limpetd.command = lambda *more: [*low, *plain(*more)]
+    own_limpetd.start()
+    with own_limpetd.client() as client:
+        assert client.run("import resource; resource.getrlimit(resource.RLIMIT_CORE)[0] < 2").result == "True"
