@@ -44,8 +44,7 @@ int address_init(Address *ret, const char *path, Problem *problem)
     if (r < 0 || !address.path)
         return -ENOMEM;
     if (strlen(address.path) >= sizeof(((struct sockaddr_un *)0)->sun_path)) {
-        problem_set(problem, ERR_BAD_REQUEST,
-                    "the path of the socket is too long for the kernel (at most %zu bytes): %s",
+        problem_set(problem, ERR_BAD_REQUEST, "the socket path is too long (at most %zu bytes): %s",
                     sizeof(((struct sockaddr_un *)0)->sun_path) - 1, address.path);
         address_deinit(&address);
         return -EPROTO;
@@ -76,8 +75,8 @@ int address_check(const Address *address, Problem *problem)
     if (!S_ISDIR(status.st_mode) || status.st_uid != geteuid() || (status.st_mode & 0777) != 0700)
         return problem_set(
             problem, ERR_DENIED,
-            "%s is not a directory of yours alone (mode 0700), so whoever listens there may be "
-            "someone else; remove it, or set LIMPET_SOCKET",
+            "%s must be a directory with mode 0700 that belongs to you, otherwise another user may listen "
+            "there; remove it, or set LIMPET_SOCKET",
             directory);
     return 0;
 }

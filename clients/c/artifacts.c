@@ -25,7 +25,7 @@ static int names_of(const msgpack_object_kv *pair, const char *field, Text *ret_
     *ret_value = name_of(&pair->val);
     if (!ret_key->data || !ret_value->data)
         return problem_set(problem, ERR_PROTOCOL_MISMATCH,
-                           "the controller answered with %s that are not names", field);
+                           "the controller answered with %s whose paths are not text", field);
     return 0;
 }
 

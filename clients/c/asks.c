@@ -21,7 +21,7 @@ static int answer_value(Buf *ret, const ClientCall *call, const MsgAsk *ask, Wri
     if (r < 0)
         return r;
     if (value->buf->size > LIMIT_ASK)
-        return refuse(ret, call, ask, "ValueError", "the line is too long; 1 MiB is allowed");
+        return refuse(ret, call, ask, "ValueError", "the line is longer than 1 MiB");
     answer.payload = (Text){(const char *)buf_head(value->buf), value->buf->size};
     return message_encode(ret, MSG_ANSWER, call->id, MsgAnswer, &answer);
 }
@@ -70,7 +70,7 @@ static int answer_tool(Buf *ret, const ClientCall *call, const MsgAsk *ask)
 {
     char message[160];
 
-    snprintf(message, sizeof(message), "there is no host function '%.*s': this client offers none",
+    snprintf(message, sizeof(message), "there is no host function '%.*s': this client provides none",
              (int)MIN(ask->name.size, (size_t)64), ask->name.data ? ask->name.data : "");
     return refuse(ret, call, ask, "LookupError", message);
 }
@@ -86,7 +86,7 @@ static int make_answer(Buf *ret, ClientCall *call, const LimpetRun *run, const M
         return answer_tools(ret, call, ask);
     if (text_equal(ask->kind, "tool"))
         return answer_tool(ret, call, ask);
-    return refuse(ret, call, ask, "EOFError", "this client does not answer such a question");
+    return refuse(ret, call, ask, "EOFError", "this client does not answer questions of this kind");
 }
 
 static const Buf *find_sent(const SentAnswers *answers, uint64_t ask)
@@ -107,7 +107,7 @@ int client_answer(SentAnswers *answers, ClientCall *call, const LimpetRun *run, 
 
     if (r == 0 && ask.payload.size > LIMIT_ASK)
         r = problem_set(&call->client->problem, ERR_PROTOCOL_MISMATCH,
-                        "the `payload` of a question is over its limit of %u bytes", LIMIT_ASK);
+                        "the `payload` of a question exceeds its limit of %u bytes", LIMIT_ASK);
     if (r < 0)
         return r;
     before = find_sent(answers, ask.ask);

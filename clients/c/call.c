@@ -39,7 +39,7 @@ static int dispatch(ClientCall *call, const ZmtpFrame *frame, Reply *ret)
 
     if (r < 0) {
         client->problem.code = ERR_PROTOCOL_MISMATCH;
-        problem_prefix(&client->problem, "what the controller sent is not this protocol");
+        problem_prefix(&client->problem, "the controller sent an invalid message");
         return r;
     }
     if (message.id != call->id)
@@ -60,7 +60,7 @@ static int dispatch(ClientCall *call, const ZmtpFrame *frame, Reply *ret)
         call->on_event)
         return call->on_event(call, &message);
     return problem_set(&client->problem, ERR_PROTOCOL_MISMATCH,
-                       "the controller sent '%s' where an answer was due", message_name(message.kind));
+                       "the controller sent '%s' instead of an answer", message_name(message.kind));
 }
 
 int client_say_with(LimpetClient *client, MessageKind kind, uint64_t id, const Schema *schema,
@@ -141,12 +141,12 @@ static int connection_lost(LimpetClient *client, int r)
     case -ECONNREFUSED:
         return problem_set(problem, ERR_UNAVAILABLE, "no controller listens at %s", client->address.path);
     case -ETIMEDOUT:
-        return problem_set(problem, ERR_UNAVAILABLE, "whoever listens at %s does not answer",
+        return problem_set(problem, ERR_UNAVAILABLE, "the process that listens at %s does not answer",
                            client->address.path);
     case -EPROTO:
     case -EMSGSIZE:
-        return problem_set(problem, ERR_PROTOCOL_MISMATCH, "whoever listens at %s is not a Limpet controller",
-                           client->address.path);
+        return problem_set(problem, ERR_PROTOCOL_MISMATCH,
+                           "the process that listens at %s is not a Limpet controller", client->address.path);
     case -ENOMEM:
         return r;
     default:
@@ -164,9 +164,10 @@ static int take_hello(LimpetClient *client, Reply *reply)
     if (r < 0)
         return r;
     if (hello.protocol != PROTOCOL_VERSION)
-        return problem_set(&client->problem, ERR_PROTOCOL_MISMATCH,
-                           "the controller speaks protocol %llu, this client %d; upgrade the older one",
-                           (unsigned long long)hello.protocol, PROTOCOL_VERSION);
+        return problem_set(
+            &client->problem, ERR_PROTOCOL_MISMATCH,
+            "the controller speaks protocol %llu, this client speaks %d; upgrade the older one",
+            (unsigned long long)hello.protocol, PROTOCOL_VERSION);
     controller = (LimpetController){
         .peer = arena_text(&arena, hello.peer),
         .pid = (int64_t)hello.pid,
@@ -253,7 +254,8 @@ int client_connect(LimpetClient *client, bool existing_only)
     int r;
 
     if (!client->address.path)
-        return problem_set(&client->problem, ERR_BAD_REQUEST, "the client was never connected");
+        return problem_set(&client->problem, ERR_BAD_REQUEST,
+                           "the client is not connected; call limpet_connect() first");
     if (!connection_is_stale(&client->connection))
         return 0;
     connection_close(&client->connection);
@@ -280,8 +282,7 @@ int client_call(LimpetClient *client, ClientCall *call, Reply *ret)
     int r = call->error;
 
     if (r == -EINVAL)
-        return problem_set(&client->problem, ERR_BAD_REQUEST,
-                           "something that the request needs is NULL, or not a number");
+        return problem_set(&client->problem, ERR_BAD_REQUEST, "a required argument is NULL or not a number");
     if (r < 0)
         return r;
     for (int asked = 1;; asked++) {

@@ -115,7 +115,7 @@ int reply_decode_as(void *ret, const Schema *schema, const msgpack_object_map *b
 
     if (r < 0) {
         problem->code = ERR_PROTOCOL_MISMATCH;
-        problem_prefix(problem, "what the controller answered");
+        problem_prefix(problem, "invalid answer of the controller");
     }
     return r;
 }

@@ -16,8 +16,7 @@ static int read_chunk(int fd, uint8_t *bytes, size_t size, size_t *ret, Problem 
         if (n == 0)
             break;
         if (n < 0 && errno != EINTR)
-            return problem_set(problem, ERR_BAD_REQUEST, "the file to put cannot be read: %s",
-                               strerror(errno));
+            return problem_set(problem, ERR_BAD_REQUEST, "cannot read the file: %s", strerror(errno));
         got += n > 0 ? (size_t)n : 0;
     }
     *ret = got;
@@ -30,7 +29,7 @@ static int check_path(LimpetClient *client, const char *path)
     client->problem = PROBLEM_NULL;
     if (utf8_valid(path, strlen(path)))
         return 0;
-    return problem_set(&client->problem, ERR_BAD_REQUEST, "the path of the file is not valid UTF-8");
+    return problem_set(&client->problem, ERR_BAD_REQUEST, "the path is not valid UTF-8");
 }
 
 static int put_chunk(LimpetClient *client, const char *session, const char *path, uint64_t offset,
@@ -83,7 +82,7 @@ static int get_chunk(LimpetClient *client, const char *session, const char *path
         return r;
     r = write_all(fd, body.data.data, body.data.size);
     if (r < 0)
-        return problem_set(&client->problem, ERR_INTERNAL, "the file cannot be written: %s", strerror(-r));
+        return problem_set(&client->problem, ERR_INTERNAL, "cannot write the file: %s", strerror(-r));
     *ret = body.data.size;
     return 0;
 }

@@ -148,11 +148,11 @@ static int report(const char *program, int status, const Buf *words, Problem *pr
     while (size > 0 && strchr(" \n", buf_head(words)[size - 1]))
         size--;
     if (size == 0)
-        return problem_set(problem, ERR_UNAVAILABLE, "%s --detach failed with status %d and no word", program,
-                           status);
+        return problem_set(problem, ERR_UNAVAILABLE,
+                           "%s --detach failed with status %d and without a message", program, status);
     if (utf8_append_replaced(&text, buf_head(words), size) < 0)
         return -ENOMEM;
-    return problem_set(problem, ERR_UNAVAILABLE, "the controller could not be started: %.*s", (int)text.size,
+    return problem_set(problem, ERR_UNAVAILABLE, "cannot start the controller: %.*s", (int)text.size,
                        (const char *)buf_head(&text));
 }
 
@@ -171,9 +171,10 @@ static int run(const char *program, char **env, uint64_t deadline, Problem *prob
     theirs = ends[1];
     r = spawn(program, env, theirs, &pid);
     if (r == -ENOENT && !strchr(program, '/'))
-        return problem_set(problem, ERR_UNAVAILABLE,
-                           "no controller runs, and limpetd was not found to start one: "
-                           "install it, or set LIMPETD to its path");
+        return problem_set(
+            problem, ERR_UNAVAILABLE,
+            "no controller is running, and limpetd is not installed; install it, or set LIMPETD to "
+            "its path");
     if (r < 0)
         return problem_set(problem, ERR_UNAVAILABLE, "%s: %s", program, strerror(-r));
     close_fd(&theirs);
@@ -193,7 +194,7 @@ int launch_controller(const char *socket, uint64_t deadline, Problem *problem)
     char program[PATH_MAX];
 
     if (limpetd_find(program) < 0)
-        return problem_set(problem, ERR_UNAVAILABLE, "LIMPETD is too long for a path");
+        return problem_set(problem, ERR_UNAVAILABLE, "the path in LIMPETD is too long");
     if (asprintf(&setting, "LIMPET_SOCKET=%s", socket) < 0)
         setting = NULL;
     env = setting ? environment_with(setting) : NULL;

@@ -9,7 +9,8 @@ int options_check(const LimpetOptions *options, Problem *problem)
 {
     for (size_t i = 0; options && options->env && options->env[i]; i++)
         if (!strchr(options->env[i], '=') || options->env[i][0] == '=')
-            return problem_set(problem, ERR_BAD_REQUEST, "env: '%s' is not NAME=value", options->env[i]);
+            return problem_set(problem, ERR_BAD_REQUEST, "env: '%s' does not have the form NAME=value",
+                               options->env[i]);
     return 0;
 }
 

@@ -131,7 +131,7 @@ static int read_record(LimpetResult *out, const msgpack_object_map *body, Arena 
         return state;
     if ((status == LIMPET_OK) == record.has_error)
         return problem_set(problem, ERR_PROTOCOL_MISMATCH,
-                           "the controller answered with a status and an error that contradict each other");
+                           "the status and the error in the answer of the controller contradict each other");
     read_plain(out, &record, status, state, arena);
     read_details(out, &record, arena);
     read_displays(out, &record.displays, arena);

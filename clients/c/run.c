@@ -38,7 +38,7 @@ static int on_output(RunCall *run_call, const msgpack_object_map *event)
         return r;
     if (output.stream != 1 && output.stream != 2)
         return problem_set(&client->problem, ERR_PROTOCOL_MISMATCH,
-                           "output of a stream that is neither 1 nor 2");
+                           "the controller sent output of a stream other than 1 and 2");
     /* After a gap only the record can tell what came in between. */
     if (!run_call->call.rejoined)
         deliver(run_call, (int)output.stream, output.data.data, output.data.size);
@@ -97,7 +97,7 @@ static int make_run_id(char ret[static LIMIT_RUN_ID + 1], Problem *problem)
     uint8_t random[LIMIT_RUN_ID / 2];
 
     if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
-        return problem_set(problem, ERR_INTERNAL, "no random number: %s", strerror(errno));
+        return problem_set(problem, ERR_INTERNAL, "cannot get random numbers: %s", strerror(errno));
     for (size_t i = 0; i < sizeof(random); i++)
         snprintf(ret + 2 * i, 3, "%02x", random[i]);
     return 0;
@@ -108,13 +108,13 @@ static int make_run_id(char ret[static LIMIT_RUN_ID + 1], Problem *problem)
 static int check(const LimpetRun *run, size_t size, Problem *problem)
 {
     if (size > LIMIT_CODE)
-        return problem_set(problem, ERR_TOO_LARGE, "the code has %zu bytes; at most %u are allowed", size,
+        return problem_set(problem, ERR_TOO_LARGE, "the code has %zu bytes; the limit is %u", size,
                            LIMIT_CODE);
     if (!utf8_valid(run->code, size))
         return problem_set(problem, ERR_BAD_REQUEST, "the code is not valid UTF-8");
     if (run->session && run->options)
         return problem_set(problem, ERR_BAD_REQUEST,
-                           "options belong to limpet_open() when a session is named");
+                           "options are only for calls without a session; pass them to limpet_open()");
     return options_check(run->options, problem);
 }
 

@@ -20,7 +20,8 @@ static int take_opened(LimpetOpened *ret, const MsgOpenReply *reply, Problem *pr
 {
     if (!fits(reply->session, sizeof(ret->session)) || !fits(reply->instance, sizeof(ret->instance)) ||
         !fits(reply->engine, sizeof(ret->engine)))
-        return problem_set(problem, ERR_PROTOCOL_MISMATCH, "the controller answered with too long a name");
+        return problem_set(problem, ERR_PROTOCOL_MISMATCH,
+                           "a name in the answer of the controller is too long");
     *ret = (LimpetOpened){.created = reply->created, .ttl = take_ttl(reply)};
     snprintf(ret->session, sizeof(ret->session), "%.*s", (int)reply->session.size, reply->session.data);
     snprintf(ret->instance, sizeof(ret->instance), "%.*s", (int)reply->instance.size, reply->instance.data);

@@ -3,7 +3,7 @@ import re
 import subprocess
 
 LINE = re.compile(r"^  --(\S+) (\S+) +(.*?)(?: \(default (.*)\))?$")
-OF_SESSIONS = "unless a session says otherwise: "
+OF_SESSIONS = "session default: "
 
 
 def rows(build):
@@ -29,5 +29,5 @@ def tables(build):
     own = [row for row in every if not row[2].startswith(OF_SESSIONS)]
     shared = [(name, argument, what.removeprefix(OF_SESSIONS), default) for name, argument, what, default in every
               if what.startswith(OF_SESSIONS)]
-    return (f"Defaults of sessions, which a session may change for itself:\n\n{table(shared)}\n\n"
-            f"Options of the controller alone:\n\n{table(own)}\n")
+    return (f"Defaults of sessions. A session may set its own values:\n\n{table(shared)}\n\n"
+            f"Options of the controller:\n\n{table(own)}\n")

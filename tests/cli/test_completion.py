@@ -143,4 +143,4 @@ def test_no_controller_is_started(tmp_path, limpet):
 
 def test_another_shell(limpet):
     result = limpet("completion", "csh")
-    assert (result.returncode, result.err) == (2, "limpet: completion is for bash, zsh or fish\n")
+    assert (result.returncode, result.err) == (2, "limpet: unknown shell; completion is available for bash, zsh and fish\n")

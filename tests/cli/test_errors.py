@@ -83,7 +83,7 @@ def test_another_protocol_version(limpet):
     with FakeController(limpet.socket, hello=hello):
         result = limpet("ls")
     assert result.returncode == 125
-    assert result.err.startswith("limpet: ProtocolMismatch: the controller speaks protocol 2, this client 1")
+    assert result.err.startswith("limpet: ProtocolMismatch: the controller speaks protocol 2, this client speaks 1")
 
 
 @pytest.mark.parametrize("words", [b"SSH-2.0-OpenSSH\r\n" * 8, b"\0" * 200, b"\xff" * 200])
@@ -105,7 +105,7 @@ def test_something_else_listens(limpet, words):
     thread.join()
     listener.close()
     assert (result.returncode, result.err) == (
-        125, f"limpet: ProtocolMismatch: whoever listens at {limpet.socket} is not a Limpet controller\n")
+        125, f"limpet: ProtocolMismatch: the process that listens at {limpet.socket} is not a Limpet controller\n")
 
 
 # where the socket is
@@ -128,4 +128,4 @@ def test_a_socket_left_behind(limpet):
 def test_a_path_that_is_too_long(limpet):
     result = limpet("ls", environment={"LIMPET_SOCKET": "/tmp/" + "x" * 200})
     assert result.returncode == 125
-    assert result.err.startswith("limpet: BadRequest: the path of the socket is too long")
+    assert result.err.startswith("limpet: BadRequest: the socket path is too long")

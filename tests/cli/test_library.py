@@ -102,7 +102,7 @@ def test_errors_have_number_name_and_message(program, tmp_path):
         assert output(program, tmp_path / "s", "result") == ["1105 NoSuchRun: what run?"]
     assert output(program, tmp_path / "s", "result") == [
         f"1203 Unavailable: no controller listens at {tmp_path}/s"]
-    assert output(program, tmp_path / "s", "unconnected") == ["1001 BadRequest: the client was never connected"]
+    assert output(program, tmp_path / "s", "unconnected") == ["1001 BadRequest: the client is not connected; call limpet_connect() first"]
 
 
 X = {"name": "x", "type": "numpy.ndarray", "shape": [3, 2], "dtype": "int64", "bytes": 48, "repr": None}
@@ -159,7 +159,7 @@ def test_a_controller_that_accepts_nobody(program, tmp_path):
             if waiting.connect_ex(str(tmp_path / "s")) == errno.EAGAIN:
                 break
         assert output(program, tmp_path / "s", "impatient") == [
-            f"1203 Unavailable: whoever listens at {tmp_path}/s does not answer"]
+            f"1203 Unavailable: the process that listens at {tmp_path}/s does not answer"]
 
 
 def test_a_controller_that_does_not_come_back(program, tmp_path):

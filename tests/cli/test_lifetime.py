@@ -121,7 +121,7 @@ def test_the_words_of_a_limpetd_that_fails(limpet):
     program.chmod(0o755)
     result = limpet("ls", environment={"LIMPET_AUTOSTART": "1", "LIMPETD": str(program)})
     assert (result.returncode, result.err) == (
-        125, "limpet: Unavailable: the controller could not be started: no engine: install runc\n")
+        125, "limpet: Unavailable: cannot start the controller: no engine: install runc\n")
 
 
 def test_a_limpetd_that_leaves_its_standard_error_open(limpet):

@@ -73,7 +73,7 @@ def test_without_a_controller(real, log, tmp_path):
     assert " shutting down " in real.good("logs", environment=environment)
     result = real("logs", environment=environment | {"LIMPET_STATE_DIR": str(tmp_path)})
     assert result.returncode == 125
-    assert result.err == f"limpet: no controller runs, and none has left a log at {tmp_path}/limpetd.log\n"
+    assert result.err == f"limpet: no controller is running, and there is no log at {tmp_path}/limpetd.log\n"
 
 
 def foreground(real, stderr):
@@ -91,7 +91,7 @@ def test_a_controller_in_the_foreground(real, log):
     try:
         result = real("logs")
         assert result.returncode == 125
-        assert f"(pid {process.pid}) was not started in the background: it logs to its standard error" in result.err
+        assert f"(pid {process.pid}) does not write a log file: it logs to its standard error" in result.err
         assert "pipe:" in result.err
     finally:
         real.good("shutdown")

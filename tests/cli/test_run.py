@@ -101,9 +101,9 @@ def test_code_that_is_not_utf8(limpet):
 
 
 @pytest.mark.parametrize("arguments, words", [
-    (["frobnicate"], "no command 'frobnicate'"),
-    (["run"], "give the code once"),
-    (["run", "-c", "1", "file.py"], "give the code once"),
+    (["frobnicate"], "unknown command 'frobnicate'"),
+    (["run"], "give the code exactly once"),
+    (["run", "-c", "1", "file.py"], "give the code exactly once"),
     (["run", "missing.py"], "missing.py: No such file"),
     (["run", "."], "Is a directory"),
     (["run", "-t", "soon", "-c", "1"], "--timeout cannot be 'soon'; it takes a number of seconds, above 0"),
@@ -125,9 +125,9 @@ def test_code_that_is_not_utf8(limpet):
     (["branch", "a"], "missing operands"),
     (["commit", "a/b"], "missing operands"),
     (["put", "x"], "missing operands"),
-    (["get", "a-without-path", "x"], "is not SESSION:PATH"),
+    (["get", "a-without-path", "x"], "does not have the form SESSION:PATH"),
     (["put", "missing", "a:x"], "missing: No such file"),
-    (["help", "frobnicate"], "no command 'frobnicate'"),
+    (["help", "frobnicate"], "unknown command 'frobnicate'"),
 ])
 def test_wrong_command_lines(limpet, arguments, words):
     with FakeController(limpet.socket) as controller:
@@ -142,7 +142,7 @@ def test_env_without_a_value(limpet):
     with running(limpet):
         result = limpet("run", "--env", "A", "-c", "1")
     assert result.returncode == 125
-    assert result.err == "limpet: BadRequest: env: 'A' is not NAME=value\n"
+    assert result.err == "limpet: BadRequest: env: 'A' does not have the form NAME=value\n"
 
 
 # run: what is printed

@@ -36,7 +36,7 @@ def test_checkpoint_with_a_name_and_files_that_drops_others(limpet):
         assert controller.wait("checkpoint").body == {"session": "a", "name": "clean", "files": True}
         assert json.loads(limpet("checkpoint", "--json", "a").out) == taken
     assert result.out == "c3 'clean', after call 3, with /session\n"
-    assert result.err == ("limpet: dropped, to make room for it: c1\nlimpet: dropped, to make room for it: c2\n")
+    assert result.err == ("limpet: dropped to make room: c1\nlimpet: dropped to make room: c2\n")
 
 
 def test_checkpoints_are_shown_below_their_parents(limpet):
@@ -57,9 +57,9 @@ def test_checkpoints_are_shown_below_their_parents(limpet):
     assert lines[0].split() == ["CHECKPOINT", "NAME", "SESSION", "RUNS", "MEMORY", "AGE", "TAKEN"]
     assert [line[:10].rstrip() for line in lines[1:]] == ["c1", "  c3", "    c5", "c2", "  c4", "c6", "  c7"]
     assert lines[2].split()[:5] == ["c3", "clean", "a/b", "3", "1.5M"]
-    assert lines[1].endswith("automatically") and lines[2].endswith("by hand, with /session")
+    assert lines[1].endswith("automatic") and lines[2].endswith("manual, with /session")
     assert lines[2].split()[5].startswith("1m1")
-    assert len({line.index(word) for line, word in zip(lines[1:3], ["automatically", "by hand"])}) == 1
+    assert len({line.index(word) for line, word in zip(lines[1:3], ["automatic", "manual"])}) == 1
 
 
 def test_rollback(limpet):
@@ -211,7 +211,7 @@ BACK = dict(state="rolled_back", rolled_back_to={"checkpoint": "c", "execution_c
      ["Traceback", "limpet: timeout: Timeout: m",
       "limpet: rolled back: the variables are as they were after call 7"]),
     (dict(state="lost", status="error", error=ERROR),
-     ["Traceback", "ValueError: m", "limpet: lost: the interpreter is a new one, without the variables"]),
+     ["Traceback", "ValueError: m", "limpet: lost: the variables are gone; a new interpreter was started"]),
     (dict(state="lost", status="failed", error=dict(name="SessionClosed", message="told", traceback="")),
      ["limpet: failed: SessionClosed: told"]),
 ])

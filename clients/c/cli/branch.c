@@ -11,9 +11,9 @@ typedef struct BranchValues {
 
 static const Option branch_options[] = {
     OPTION_ROW(0, "at", OPTION_TEXT, BranchValues, at, "CHECKPOINT",
-               "with the variables of this checkpoint, an id or a name, instead of those of now",
+               "start from this checkpoint (id or name) instead of the current variables",
                .completes = COMPLETE_CHECKPOINT),
-    OPTION_ROW(0, "json", OPTION_FLAG, BranchValues, json, NULL, "what was opened as one JSON object"),
+    OPTION_ROW(0, "json", OPTION_FLAG, BranchValues, json, NULL, "print the branch as JSON"),
 };
 
 static void print_text(const char *key, const char *text)
@@ -55,11 +55,10 @@ static int run(const void *values, char **operands, int n)
 const Command command_branch = {
     .name = "branch",
     .usage = "[OPTIONS] SESSION NAME",
-    .summary = "Opens the session SESSION/NAME with the variables of SESSION",
-    .details =
-        "\nFrom then on each has variables of its own; the container and the files are the same. 'commit' "
-        "makes\n"
-        "the branch the session, 'close' ends it.",
+    .summary = "Opens the branch SESSION/NAME with the variables of SESSION",
+    .details = "\nFrom then on the variables of the branch and of the session are separate; the container "
+               "and the files\n"
+               "are shared. 'commit' makes the branch the new state of the session, 'close' discards it.",
     .options = {branch_options, ARRAY_SIZE(branch_options)},
     .operands = {COMPLETE_SESSION},
     .operands_min = 2,

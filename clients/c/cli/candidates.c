@@ -144,7 +144,7 @@ static void print_checkpoints(const char *session)
         if (c->name)
             print_word(c->name, c->session);
         else
-            print_word(c->id, c->automatic ? "automatic" : "by hand");
+            print_word(c->id, c->automatic ? "automatic" : "manual");
     }
 }
 

@@ -8,9 +8,9 @@ typedef struct CheckpointValues {
 } CheckpointValues;
 
 static const Option checkpoint_options[] = {
-    OPTION_ROW(0, "name", OPTION_TEXT, CheckpointValues, name, "NAME", "a name to go back to it by"),
-    OPTION_ROW(0, "files", OPTION_FLAG, CheckpointValues, files, NULL, "keep a copy of /session with it"),
-    OPTION_ROW(0, "json", OPTION_FLAG, CheckpointValues, json, NULL, "the checkpoint as one JSON object"),
+    OPTION_ROW(0, "name", OPTION_TEXT, CheckpointValues, name, "NAME", "name of the checkpoint"),
+    OPTION_ROW(0, "files", OPTION_FLAG, CheckpointValues, files, NULL, "also keep a copy of /session"),
+    OPTION_ROW(0, "json", OPTION_FLAG, CheckpointValues, json, NULL, "print the checkpoint as JSON"),
 };
 
 static int run(const void *values, char **operands, int n)
@@ -32,9 +32,10 @@ static int run(const void *values, char **operands, int n)
 const Command command_checkpoint = {
     .name = "checkpoint",
     .usage = "[OPTIONS] SESSION",
-    .summary = "Takes a checkpoint of a session's variables, to go back to with 'rollback'",
-    .details = "\nIt is kept until it is dropped, the session is closed, or the memory for checkpoints is "
-               "needed.",
+    .summary = "Takes a checkpoint of the variables of a session, for 'rollback'",
+    .details = "\nThe checkpoint is kept until it is dropped, the session is closed, or its memory is needed "
+               "for newer\n"
+               "checkpoints.",
     .options = {checkpoint_options, ARRAY_SIZE(checkpoint_options)},
     .operands = {COMPLETE_SESSION},
     .operands_min = 1,

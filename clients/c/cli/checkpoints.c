@@ -7,7 +7,7 @@ typedef struct CheckpointsValues {
 } CheckpointsValues;
 
 static const Option checkpoints_options[] = {
-    OPTION_ROW(0, "json", OPTION_FLAG, CheckpointsValues, json, NULL, "the list as one JSON object"),
+    OPTION_ROW(0, "json", OPTION_FLAG, CheckpointsValues, json, NULL, "print the list as JSON"),
 };
 
 static int run(const void *values, char **operands, int n)
@@ -27,7 +27,7 @@ const Command command_checkpoints = {
     .name = "checkpoints",
     .usage = "[OPTIONS] SESSION",
     .summary = "Lists the checkpoints of a session and its branches",
-    .details = "\nA checkpoint whose state came from another one is shown below that one.",
+    .details = "\nA checkpoint is shown below the one that its state started from.",
     .options = {checkpoints_options, ARRAY_SIZE(checkpoints_options)},
     .operands = {COMPLETE_SESSION},
     .operands_min = 1,

@@ -45,7 +45,7 @@ int cli_split(char *operand, const char **ret_session, const char **ret_path)
     char *colon = strchr(operand, ':');
 
     if (!colon || colon == operand) {
-        fprintf(stderr, "limpet: '%s' is not SESSION:PATH\n", operand);
+        fprintf(stderr, "limpet: '%s' does not have the form SESSION:PATH\n", operand);
         return EXIT_USAGE;
     }
     *colon = 0;

@@ -8,7 +8,7 @@ typedef struct CommitValues {
 } CommitValues;
 
 static const Option commit_options[] = {
-    OPTION_ROW(0, "json", OPTION_FLAG, CommitValues, json, NULL, "what was done as one JSON object"),
+    OPTION_ROW(0, "json", OPTION_FLAG, CommitValues, json, NULL, "print the result as JSON"),
 };
 
 static int run(const void *values, char **operands, int n)
@@ -32,8 +32,8 @@ static int run(const void *values, char **operands, int n)
 const Command command_commit = {
     .name = "commit",
     .usage = "[OPTIONS] SESSION BRANCH",
-    .summary = "Makes the variables of a branch those of its session, and ends the branch",
-    .details = "\nBRANCH is SESSION/NAME or just NAME.",
+    .summary = "Makes the state of a branch the state of its session, and ends the branch",
+    .details = "\nBRANCH is SESSION/NAME or NAME.",
     .options = {commit_options, ARRAY_SIZE(commit_options)},
     .operands = {COMPLETE_SESSION, COMPLETE_BRANCH},
     .operands_min = 2,

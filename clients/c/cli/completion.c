@@ -91,17 +91,17 @@ static int run(const void *values, char **operands, int n)
             fputs(scripts[i].script, stdout);
             return 0;
         }
-    fprintf(stderr, "limpet: completion is for bash, zsh or fish\n");
+    fprintf(stderr, "limpet: unknown shell; completion is available for bash, zsh and fish\n");
     return EXIT_USAGE;
 }
 
 const Command command_completion = {
     .name = "completion",
     .usage = "bash|zsh|fish",
-    .summary = "Prints a script that completes commands, options, sessions and checkpoints in a shell",
-    .details = "\nFor this shell:  source <(limpet completion bash)     or zsh\n"
-               "                 limpet completion fish | source\n"
-               "The first lines of each script say where it goes for every shell.",
+    .summary = "Prints a shell script that completes commands, options, sessions and checkpoints",
+    .details = "\nFor the current shell:  source <(limpet completion bash)     or zsh\n"
+               "                        limpet completion fish | source\n"
+               "The first lines of each script say how to install it permanently.",
     .operands_min = 1,
     .operands_max = -1,
     .operands = {COMPLETE_CHOICE},

@@ -17,7 +17,7 @@ static int run(const void *values, char **operands, int n)
 const Command command_drop = {
     .name = "drop",
     .usage = "SESSION CHECKPOINT...",
-    .summary = "Gives checkpoints up, with the memory and the files they hold",
+    .summary = "Removes checkpoints, with the memory and the files that they hold",
     .operands = {COMPLETE_SESSION, COMPLETE_CHECKPOINT},
     .operands_min = 2,
     .operands_max = -1,

@@ -18,8 +18,9 @@ const Command command_get = {
     .name = "get",
     .usage = "SESSION:PATH LOCAL",
     .summary = "Copies a file out of a session",
-    .details =
-        "\nPATH is under /session. LOCAL '-' is standard output; in a directory the file keeps its name.",
+    .details = "\nPATH is relative to /session. LOCAL '-' is standard output. If LOCAL is a directory, the "
+               "file keeps its\n"
+               "name.",
     .operands = {COMPLETE_SESSION_PATH, COMPLETE_FILE},
     .operands_min = 2,
     .operands_max = 2,

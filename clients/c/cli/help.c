@@ -8,15 +8,15 @@ typedef struct HelpValues {
 } HelpValues;
 
 static const Option help_options[] = {
-    OPTION_ROW(0, "man", OPTION_FLAG, HelpValues, man, NULL, "everything, as the source of a man page"),
+    OPTION_ROW(0, "man", OPTION_FLAG, HelpValues, man, NULL, "print everything as the source of a man page"),
 };
 
 static const char exit_statuses[] =
-    "0 success; for 'run' the code ran to its end\n"
-    "1 the code ended with a Python error\n"
+    "0 success\n"
+    "1 the code raised a Python error\n"
     "2 the command line is wrong\n"
-    "124 the code ran into its timeout\n"
-    "125 Limpet itself failed; the message begins with the name of the error\n"
+    "124 the code reached its time limit\n"
+    "125 Limpet failed; the message begins with the name of the error\n"
     "130 the code was interrupted\n"
     "137 the interpreter was lost: out of memory, killed, crashed, or ended by the code itself\n";
 
@@ -25,11 +25,11 @@ static const char help_usage[] = "-h, --help", help_meaning[] = "show this help"
 
 static const char *const environment[][2] = {
     {"LIMPET_SOCKET", "path of the controller's socket"},
-    {"LIMPET_AUTOSTART", "0 forbids starting a controller when none listens"},
+    {"LIMPET_AUTOSTART", "0: never start a controller"},
     {"LIMPETD", "path of the limpetd to start"},
     {"LIMPET_IMAGE_TOOL", "path of the program behind 'limpet image'"},
-    {"NO_COLOR", "if not empty, tracebacks have no colours"},
-    {"EDITRC", "keys of the prompt of 'limpet repl', as editrc(5) has them; otherwise ~/.editrc"},
+    {"NO_COLOR", "if not empty, print tracebacks without colours"},
+    {"EDITRC", "file with key bindings for 'limpet repl', see editrc(5) (default ~/.editrc)"},
 };
 
 static void print_option(void *out, const char *usage, const char *help)
@@ -51,14 +51,14 @@ void command_help_print(FILE *file, const Command *command)
 
 static void print_overview(void)
 {
-    printf("limpet: Python that stays alive between calls, in a container\n\n"
+    printf("limpet: Python in a container that stays alive between calls\n\n"
            "  limpet run -c 'print(6 * 7)'      in a clean container\n"
-           "  limpet run -s a -c 'x = 41'       in the session 'a', opened when it is not there\n"
+           "  limpet run -s a -c 'x = 41'       in the session 'a', opened if it does not exist\n"
            "  limpet run -s a -c 'print(x + 1)'\n"
-           "  limpet repl -s a                  a prompt on it\n\nCommands:\n");
+           "  limpet repl -s a                  a Python prompt on the session\n\nCommands:\n");
     for (size_t i = 0; commands[i]; i++)
         printf("  %-11s  %s\n", commands[i]->name, commands[i]->summary);
-    printf("\n'limpet help COMMAND' tells more.\n");
+    printf("\nRun 'limpet help COMMAND' for the options of a command.\n");
 }
 
 /* Plain text as roff: a backslash, a leading dot or quote and a minus sign mean something there. */
@@ -110,7 +110,7 @@ static void roff_command(const Command *command)
 static void print_man(void)
 {
     printf(".TH LIMPET 1 \"\" \"Limpet %s\"\n.SH NAME\n", LIMPET_VERSION);
-    roff("limpet - Python that stays alive between calls, in a container\n");
+    roff("limpet - Python in a container that stays alive between calls\n");
     fputs(".SH SYNOPSIS\n.B limpet\n.I COMMAND\n[OPTIONS] ...\n.SH COMMANDS\n", stdout);
     for (size_t i = 0; commands[i]; i++)
         roff_command(commands[i]);
@@ -128,7 +128,7 @@ static int run(const void *values, char **operands, int n)
     const Command *command = n > 0 ? command_find(operands[0]) : NULL;
 
     if (n > 0 && !command) {
-        fprintf(stderr, "limpet: there is no command '%s'\n", operands[0]);
+        fprintf(stderr, "limpet: unknown command '%s'; 'limpet help' lists the commands\n", operands[0]);
         return EXIT_USAGE;
     }
     if (help->man)
@@ -143,7 +143,7 @@ static int run(const void *values, char **operands, int n)
 const Command command_help = {
     .name = "help",
     .usage = "[COMMAND]",
-    .summary = "Shows what the commands do",
+    .summary = "Shows help for a command",
     .options = {help_options, ARRAY_SIZE(help_options)},
     .operands = {COMPLETE_COMMAND},
     .operands_max = 1,

@@ -31,7 +31,8 @@ static int run(const void *values, char **operands, int n)
     char tool[2 * PATH_MAX];
 
     if (tool_find(tool, sizeof(tool)) < 0) {
-        fprintf(stderr, "limpet: limpet-image was not found; install it, or set LIMPET_IMAGE_TOOL\n");
+        fprintf(stderr,
+                "limpet: limpet-image is not installed; install it, or set LIMPET_IMAGE_TOOL to its path\n");
         return EXIT_SANDBOX;
     }
     /* operands[-1] is "limpet", and NULL follows the last one. */
@@ -43,9 +44,9 @@ static int run(const void *values, char **operands, int n)
 
 const Command command_image = {
     .name = "image",
-    .usage = "build|ls|rm ...",
-    .summary = "Makes and manages the images that sessions run in",
-    .details = "\n'limpet image --help' has its own options.",
+    .usage = "build|ls|rm|smoke ...",
+    .summary = "Builds and manages the images that sessions run in",
+    .details = "\n'limpet image --help' lists the options.",
     .operands_max = -1,
     .verbatim = true,
     .run = run,

@@ -19,7 +19,7 @@ static int run(const void *values, char **operands, int n)
     arguments[2] = (char *)"limpet.jupyter";
     memcpy(arguments + 3, operands, (size_t)n * sizeof(*arguments));
     execvp(python, arguments);
-    fprintf(stderr, "limpet: %s: %s; LIMPET_PYTHON names the Python that has limpet[jupyter]\n", python,
+    fprintf(stderr, "limpet: %s: %s; set LIMPET_PYTHON to a Python that has limpet[jupyter]\n", python,
             strerror(errno));
     free(arguments);
     return EXIT_SANDBOX;
@@ -28,10 +28,10 @@ static int run(const void *values, char **operands, int n)
 const Command command_jupyter = {
     .name = "jupyter",
     .usage = "install [OPTIONS]",
-    .summary = "Installs the Jupyter kernel whose cells run in a session",
-    .details = "\nNeeds the Python package with its extra jupyter, in python3 or in the Python that "
+    .summary = "Installs a Jupyter kernel whose cells run in a session",
+    .details = "\nNeeds the Python package with the extra 'jupyter' in python3, or in the Python that "
                "LIMPET_PYTHON names.\n"
-               "'limpet jupyter install --help' has its own options.",
+               "'limpet jupyter install --help' lists the options.",
     .operands_max = -1,
     .verbatim = true,
     .run = run,

@@ -17,12 +17,11 @@ typedef struct LogsValues {
 } LogsValues;
 
 static const Option logs_options[] = {
-    OPTION_ROW('f', "follow", OPTION_FLAG, LogsValues, follow, NULL,
-               "go on with what is written from now on"),
-    OPTION_ROW('n', "lines", OPTION_COUNT, LogsValues, lines, "NUMBER", "the last lines",
+    OPTION_ROW('f', "follow", OPTION_FLAG, LogsValues, follow, NULL, "wait for new lines and print them"),
+    OPTION_ROW('n', "lines", OPTION_COUNT, LogsValues, lines, "NUMBER", "number of lines to show",
                .least = OPTION_ABOVE_ZERO, .value = "100"),
     OPTION_ROW('s', "session", OPTION_TEXT, LogsValues, session, "SESSION",
-               "only what is about this session and its branches", .completes = COMPLETE_SESSION),
+               "only lines about this session and its branches", .completes = COMPLETE_SESSION),
 };
 
 /* Where a controller in the background logs that was told nothing else. */
@@ -61,10 +60,11 @@ static int running_path(int64_t pid, char ret[static PATH_MAX])
 static int explain(int64_t pid, const char *target)
 {
     fprintf(stderr,
-            "limpet: the controller (pid %" PRId64 ") was not started in the background: it logs to its "
-            "standard error, which is %s",
+            "limpet: the controller (pid %" PRId64
+            ") does not write a log file: it logs to its standard error, "
+            "which is %s",
             pid, target);
-    fputs(strncmp(target, "socket:", 7) == 0 ? "; where that is the journal, 'journalctl' shows it\n" : "\n",
+    fputs(strncmp(target, "socket:", 7) == 0 ? "; for the service, use 'journalctl --unit limpetd'\n" : "\n",
           stderr);
     return EXIT_SANDBOX;
 }
@@ -84,7 +84,7 @@ static int find_log(char ret[static PATH_MAX])
     pid = limpet_controller(client)->pid;
     r = running_path(pid, ret);
     if (r < 0) {
-        fprintf(stderr, "limpet: where the controller (pid %" PRId64 ") logs cannot be seen: %s\n", pid,
+        fprintf(stderr, "limpet: cannot find the log of the controller (pid %" PRId64 "): %s\n", pid,
                 strerror(-r));
         return EXIT_SANDBOX;
     }
@@ -102,7 +102,7 @@ static int run(const void *values, char **operands, int n)
         return status;
     r = tail(path, given->lines ? given->lines : LINES_DEFAULT, given->session, given->follow);
     if (r == -ENOENT)
-        fprintf(stderr, "limpet: no controller runs, and none has left a log at %s\n", path);
+        fprintf(stderr, "limpet: no controller is running, and there is no log at %s\n", path);
     else if (r < 0)
         fprintf(stderr, "limpet: %s: %s\n", path, strerror(-r));
     return r < 0 ? EXIT_SANDBOX : 0;
@@ -112,12 +112,11 @@ const Command command_logs = {
     .name = "logs",
     .usage = "[OPTIONS]",
     .summary = "Shows the log of the controller",
-    .details = "\nA controller that was started by a command, or with 'limpetd --detach', logs to "
-               "limpetd.log in its state\n"
-               "directory; at 1 MiB the file becomes limpetd.log.1, in the place of the one before. A "
-               "controller that\n"
-               "somebody else started, as systemd, logs to its standard error: where that is no file, this "
-               "says what it is.",
+    .details = "\nA controller that was started by a command or with 'limpetd --detach' logs to limpetd.log "
+               "in its state\n"
+               "directory. At 1 MiB the file is renamed to limpetd.log.1 and replaces the previous one. "
+               "Other controllers\n"
+               "log to their standard error, for example to the journal; this command then says where.",
     .options = {logs_options, ARRAY_SIZE(logs_options)},
     .values_size = sizeof(LogsValues),
     .run = run,

@@ -9,7 +9,7 @@ typedef struct LsValues {
 } LsValues;
 
 static const Option ls_options[] = {
-    OPTION_ROW(0, "json", OPTION_FLAG, LsValues, json, NULL, "controller and sessions as one JSON object"),
+    OPTION_ROW(0, "json", OPTION_FLAG, LsValues, json, NULL, "print the controller and the sessions as JSON"),
 };
 
 static const Column columns[] = {
@@ -36,8 +36,7 @@ static int print_table(const LimpetSessions *list)
     }
     status = table_print(&table);
     if (!status && list->spares > 0)
-        printf("%" PRIu64 " more container%s wait%s for a session\n", list->spares,
-               list->spares == 1 ? "" : "s", list->spares == 1 ? "s" : "");
+        printf("%" PRIu64 " spare container%s ready\n", list->spares, list->spares == 1 ? "" : "s");
     return status;
 }
 
@@ -57,7 +56,7 @@ static int run(const void *values, char **operands, int n)
 const Command command_ls = {
     .name = "ls",
     .usage = "[OPTIONS]",
-    .summary = "Lists the sessions, and their branches",
+    .summary = "Lists the sessions and their branches",
     .options = {ls_options, ARRAY_SIZE(ls_options)},
     .values_size = sizeof(LsValues),
     .run = run,

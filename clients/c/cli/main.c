@@ -58,7 +58,7 @@ static int start(int argc, char **argv)
         name = "version";
     command = command_find(name);
     if (!command) {
-        fprintf(stderr, "limpet: there is no command '%s'; see 'limpet help'\n", name);
+        fprintf(stderr, "limpet: unknown command '%s'; 'limpet help' lists the commands\n", name);
         return EXIT_USAGE;
     }
     /* The command's name takes the place of the program's. */

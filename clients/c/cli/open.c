@@ -7,7 +7,7 @@ typedef struct OpenValues {
 
 static const Option open_options[] = {
     OPTION_ROW('t', "timeout", OPTION_SECONDS, OpenValues, options.timeout, "SECONDS",
-               "of a call that names none", .least = OPTION_ABOVE_ZERO, .value = "30"),
+               "time limit of a call that sets none", .least = OPTION_ABOVE_ZERO, .value = "30"),
 #define VALUES OpenValues
 #include "clients/c/cli/container.def"
 };
@@ -35,8 +35,8 @@ static int run(const void *values, char **operands, int n)
 const Command command_open = {
     .name = "open",
     .usage = "[OPTIONS] SESSION",
-    .summary = "Opens a session, or attaches to it when it exists",
-    .details = "\nOptions that differ from those of a living session are an error: close it first.",
+    .summary = "Opens a session, or attaches to it if it exists",
+    .details = "\nOptions that differ from those of an open session are an error: close the session first.",
     .options = {open_options, ARRAY_SIZE(open_options)},
     .operands = {COMPLETE_SESSION},
     .operands_min = 1,

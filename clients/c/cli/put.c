@@ -26,9 +26,9 @@ const Command command_put = {
     .name = "put",
     .usage = "LOCAL SESSION:PATH",
     .summary = "Copies a file into a session",
-    .details =
-        "\nPATH is under /session. LOCAL '-' is standard input. Where PATH is empty or ends in a slash\n"
-        "the file keeps its name.",
+    .details = "\nPATH is relative to /session. LOCAL '-' is standard input. If PATH is empty or ends in a "
+               "slash, the file\n"
+               "keeps its name.",
     .operands = {COMPLETE_FILE, COMPLETE_SESSION_PATH},
     .operands_min = 2,
     .operands_max = 2,

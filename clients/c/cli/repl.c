@@ -24,9 +24,9 @@ typedef struct ReplValues {
 
 static const Option repl_options[] = {
     OPTION_ROW('s', "session", OPTION_TEXT, ReplValues, session, "SESSION",
-               "the session to work in; it is opened when it is not there", .completes = COMPLETE_SESSION),
+               "session to work in; opened if it does not exist", .completes = COMPLETE_SESSION),
     OPTION_ROW('t', "timeout", OPTION_SECONDS, ReplValues, timeout, "SECONDS",
-               "of a cell (default: none to speak of; Ctrl-C interrupts)", .least = OPTION_ABOVE_ZERO),
+               "time limit of each cell (default: one day)", .least = OPTION_ABOVE_ZERO),
 #define VALUES ReplValues
 #include "clients/c/cli/container.def"
 };
@@ -57,8 +57,8 @@ void repl_complain(Repl *repl)
         return;
     repl->gone = true;
     fprintf(stderr,
-            "limpet: the session was closed, or idle for longer than its ttl; what you enter next begins a "
-            "new one, without the variables\n");
+            "limpet: the session was closed or reached its ttl; the next cell starts a new session without "
+            "the variables\n");
 }
 
 /* A name that nobody has. */
@@ -67,7 +67,8 @@ static int make_name(char *ret, size_t size)
     uint32_t random;
 
     if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
-        fprintf(stderr, "limpet: no random number for a name; give one with -s\n");
+        fprintf(stderr,
+                "limpet: cannot make up a session name: no random numbers; name the session with -s\n");
         return EXIT_SANDBOX;
     }
     snprintf(ret, size, "repl-%08x", random);
@@ -95,8 +96,8 @@ static int begin(Repl *repl, const ReplValues *values)
 
 static void greet(const Repl *repl)
 {
-    printf("Limpet %s, session %s (%s). A line with a colon is for the prompt: :help lists what there is.\n",
-           LIMPET_VERSION, repl->origin, limpet_controller(repl->client)->engine);
+    printf("Limpet %s, session %s (%s). Type :help for the commands of the prompt.\n", LIMPET_VERSION,
+           repl->origin, limpet_controller(repl->client)->engine);
     fflush(stdout);
 }
 
@@ -104,11 +105,10 @@ static void say_detached(const Repl *repl)
 {
     char ttl[48];
 
-    printf("The session %s lives on", repl->origin);
+    printf("Session %s stays open", repl->origin);
     if (repl->ttl != LIMPET_FOREVER)
-        printf(" until it has been idle for %s", cli_seconds(ttl, sizeof(ttl), repl->ttl));
-    printf(": 'limpet repl -s %s' comes back to it, 'limpet close %s' ends it.\n", repl->origin,
-           repl->origin);
+        printf(" until it is idle for %s", cli_seconds(ttl, sizeof(ttl), repl->ttl));
+    printf(". Return with 'limpet repl -s %s', end it with 'limpet close %s'.\n", repl->origin, repl->origin);
 }
 
 static void finish(Repl *repl)
@@ -120,7 +120,7 @@ static void finish(Repl *repl)
     else if (limpet_close(repl->client, repl->origin))
         cli_fail(repl->client);
     else
-        printf("The session %s is closed.\n", repl->origin);
+        printf("Session %s is closed.\n", repl->origin);
 }
 
 /* "try>>> " in a branch. */
@@ -211,8 +211,9 @@ static int run(const void *values, char **operands, int n)
     int r;
 
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
-        fprintf(stderr,
-                "limpet: the prompt needs a terminal; 'limpet run -s SESSION -' runs what is piped to it\n");
+        fprintf(
+            stderr,
+            "limpet: the prompt needs a terminal; use 'limpet run -s SESSION -' to run code from a pipe\n");
         return EXIT_USAGE;
     }
     r = cli_absolute(options.data, &data);
@@ -228,22 +229,21 @@ const Command command_repl = {
     .usage = "[OPTIONS]",
     .summary = "Opens a Python prompt on a session",
     .details =
-        "\nWith -s it is that session's, which others may use as well; it is opened when it is not there, "
-        "and stays\n"
-        "when the prompt ends. Without -s a session is made for the prompt, and closed by ':quit' and "
-        "'exit()'.\n"
-        "Ctrl-D detaches: the session lives on until its ttl, and 'limpet repl -s SESSION' comes back to "
-        "it.\n"
+        "\nWith -s, the prompt uses that session, shared with its other users; the session stays open "
+        "afterwards.\n"
+        "Without -s, the prompt opens a session of its own, which ':quit' and 'exit()' close. Ctrl-D "
+        "detaches:\n"
+        "the session stays open until its ttl, and 'limpet repl -s SESSION' returns to it.\n"
         "\n"
-        "A block runs when it is complete; a blank line ends one that is indented. Tab completes names and\n"
-        "attributes, Ctrl-R searches what was entered before, Ctrl-C clears the line or interrupts the cell "
-        "that\n"
-        "runs, whose variables stay. What is pasted is not run before Enter. input() and getpass() ask at "
+        "A block runs when it is complete; a blank line ends an indented block. Tab completes names and\n"
+        "attributes, Ctrl-R searches the history, and Ctrl-C clears the line or interrupts the running cell\n"
+        "without losing the variables. Pasted text runs only after Enter. input() and getpass() read from "
         "the\n"
-        "terminal. Figures are saved to files, and the prompt says where. ':help' lists the commands for\n"
-        "checkpoints, branches and files.\n"
+        "terminal. Figures are saved to files, and the prompt prints their paths. ':help' lists the "
+        "commands\n"
+        "for checkpoints, branches and files.\n"
         "\n"
-        "What was entered is kept in limpet/repl_history under $XDG_STATE_HOME or ~/.local/state.",
+        "The history is stored in limpet/repl_history under $XDG_STATE_HOME or ~/.local/state.",
     .options = {repl_options, ARRAY_SIZE(repl_options)},
     .values_size = sizeof(ReplValues),
     .run = run,

@@ -19,7 +19,7 @@ static int run(const void *values, char **operands, int n)
 const Command command_reset = {
     .name = "reset",
     .usage = "SESSION",
-    .summary = "Ends a running call and starts a new interpreter; /session is kept",
+    .summary = "Ends the running call and starts a new interpreter; /session is kept",
     .operands = {COMPLETE_SESSION},
     .operands_min = 1,
     .operands_max = 1,

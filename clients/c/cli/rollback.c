@@ -7,7 +7,7 @@ typedef struct RollbackValues {
 } RollbackValues;
 
 static const Option rollback_options[] = {
-    OPTION_ROW(0, "json", OPTION_FLAG, RollbackValues, json, NULL, "what was done as one JSON object"),
+    OPTION_ROW(0, "json", OPTION_FLAG, RollbackValues, json, NULL, "print the result as JSON"),
 };
 
 static int run(const void *values, char **operands, int n)
@@ -29,11 +29,10 @@ static int run(const void *values, char **operands, int n)
 const Command command_rollback = {
     .name = "rollback",
     .usage = "[OPTIONS] SESSION CHECKPOINT",
-    .summary = "Makes a session's variables those of a checkpoint",
-    .details =
-        "\nCHECKPOINT is the id or the name of a checkpoint of the session or any of its branches. It is "
-        "kept.\n"
-        "/session goes back with it where the checkpoint was taken with --files.",
+    .summary = "Restores the variables of a session from a checkpoint",
+    .details = "\nCHECKPOINT is the id or the name of a checkpoint of the session or of one of its branches. "
+               "The checkpoint\n"
+               "is kept. If it was taken with --files, /session is restored as well.",
     .options = {rollback_options, ARRAY_SIZE(rollback_options)},
     .operands = {COMPLETE_SESSION, COMPLETE_CHECKPOINT},
     .operands_min = 2,

@@ -19,16 +19,16 @@ typedef struct RunValues {
 
 static const Option run_options[] = {
     OPTION_ROW('s', "session", OPTION_TEXT, RunValues, session, "SESSION",
-               "run in this session; it is opened when it is not there", .completes = COMPLETE_SESSION),
-    OPTION_ROW('c', "code", OPTION_TEXT, RunValues, code, "CODE", "the code itself"),
-    OPTION_ROW('t', "timeout", OPTION_SECONDS, RunValues, timeout, "SECONDS", "of this call",
+               "session to run in; opened if it does not exist", .completes = COMPLETE_SESSION),
+    OPTION_ROW('c', "code", OPTION_TEXT, RunValues, code, "CODE", "code to run"),
+    OPTION_ROW('t', "timeout", OPTION_SECONDS, RunValues, timeout, "SECONDS", "time limit of this call",
                .least = OPTION_ABOVE_ZERO, .value = "30"),
     OPTION_ROW(0, "on-error", OPTION_TEXT, RunValues, on_error, "WHAT",
-               "rollback: unless the code ends well, the variables are as before", .value = "keep",
+               "what happens to the variables when the code fails: keep or rollback", .value = "keep",
                .completes = COMPLETE_CHOICE, .choices = "keep|rollback"),
-    OPTION_ROW(0, "json", OPTION_FLAG, RunValues, json, NULL,
-               "print the record of the call as one JSON object"),
-    OPTION_ROW('q', "quiet", OPTION_FLAG, RunValues, quiet, NULL, "do not list the files that the call made"),
+    OPTION_ROW(0, "json", OPTION_FLAG, RunValues, json, NULL, "print the record of the call as JSON"),
+    OPTION_ROW('q', "quiet", OPTION_FLAG, RunValues, quiet, NULL,
+               "do not list the files that the call creates"),
 #define VALUES RunValues
 #include "clients/c/cli/container.def"
 };
@@ -61,7 +61,7 @@ static int find_code(const RunValues *values, char **operands, int n, Buf *buf, 
     int r;
 
     if ((values->code != NULL) == (n == 1)) {
-        fprintf(stderr, "limpet: give the code once: -c CODE, a FILE, or - for standard input\n");
+        fprintf(stderr, "limpet: give the code exactly once: -c CODE, a FILE, or - for standard input\n");
         return EXIT_USAGE;
     }
     run->code = values->code;
@@ -189,19 +189,16 @@ const Command command_run = {
     .name = "run",
     .usage = "[OPTIONS] -c CODE | FILE | -",
     .summary = "Runs code in a session, or in a clean container of its own",
-    .details = "\n"
-               "What the code writes comes as it is written, then the value of its last expression. A "
-               "traceback and\n"
-               "the files that the call made, as 'container path → host path', go to standard error. Ctrl-C\n"
-               "interrupts the code; a second one ends only the waiting. Where the variables are not as the "
-               "code left\n"
-               "them, a line on standard error says so.\n"
-               "\n"
-               "The exit status is 0, or 1 for a Python error, 124 for a timeout, 125 when the sandbox "
-               "itself failed,\n"
-               "130 when interrupted, and 137 when the interpreter was lost: out of memory, killed, crashed, "
-               "or ended\n"
-               "by the code itself.",
+    .details =
+        "\nPrints the output of the code while it runs, then the value of the last expression. Tracebacks "
+        "and the\n"
+        "files that the call creates ('container path → host path') go to standard error. Ctrl-C interrupts "
+        "the\n"
+        "code; a second Ctrl-C stops waiting for it. If the variables were rolled back or lost, a line on\n"
+        "standard error says so.\n"
+        "\n"
+        "Exit status: 0 success, 1 Python error, 124 timeout, 125 failure of the sandbox, 130 interrupted,\n"
+        "137 interpreter lost (out of memory, killed, crashed, or ended by the code itself).",
     .options = {run_options, ARRAY_SIZE(run_options)},
     .operands = {COMPLETE_FILE},
     .operands_max = 1,

@@ -73,7 +73,7 @@ static void add_checkpoint(Table *table, const LimpetCheckpoint *c, int depth)
     table_add(table, "%" PRIu64, c->execution_count);
     table_add(table, "%s", cli_size(memory, sizeof(memory), c->private_bytes));
     table_add(table, "%s", cli_seconds(age, sizeof(age), clock_unix() - c->created));
-    table_add(table, "%s%s", c->automatic ? "automatically" : "by hand", c->files ? ", with /session" : "");
+    table_add(table, "%s%s", c->automatic ? "automatic" : "manual", c->files ? ", with /session" : "");
 }
 
 static void add_children(Table *table, const LimpetCheckpoints *list, size_t parent, int depth)
@@ -105,7 +105,7 @@ void show_taken(const LimpetTaken *taken)
     if (c->name)
         printf(" '%s'", c->name);
     printf(", after call %" PRIu64 "%s\n", c->execution_count, c->files ? ", with /session" : "");
-    cli_print_notes("dropped, to make room for it", taken->dropped, taken->n_dropped);
+    cli_print_notes("dropped to make room", taken->dropped, taken->n_dropped);
 }
 
 void show_rollback(const char *session, const LimpetRollback *back)
@@ -126,7 +126,7 @@ void show_state(const LimpetResult *result)
         fprintf(stderr, "limpet: rolled back: the variables are as they were after call %" PRIu64 "\n",
                 result->rolled_back_to_count);
     if (result->state == LIMPET_LOST && !told)
-        fprintf(stderr, "limpet: lost: the interpreter is a new one, without the variables\n");
+        fprintf(stderr, "limpet: lost: the variables are gone; a new interpreter was started\n");
     cli_print_notes("not restored", result->not_restored, result->n_not_restored);
 }
 

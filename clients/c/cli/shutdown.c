@@ -7,7 +7,7 @@ typedef struct ShutdownValues {
 
 static const Option shutdown_options[] = {
     OPTION_ROW(0, "keep", OPTION_FLAG, ShutdownValues, keep, NULL,
-               "leave the sessions, with their variables, to the next controller"),
+               "keep the sessions and their variables for the next controller"),
 };
 
 static int run(const void *values, char **operands, int n)
@@ -32,8 +32,8 @@ static int run(const void *values, char **operands, int n)
 const Command command_shutdown = {
     .name = "shutdown",
     .usage = "[OPTIONS]",
-    .summary = "Ends every session and the controller, or with --keep the controller alone",
-    .details = "\nReturns when all is gone. It is no failure when no controller runs.",
+    .summary = "Ends all sessions and the controller; with --keep, only the controller",
+    .details = "\nReturns when everything has ended. Succeeds if no controller is running.",
     .options = {shutdown_options, ARRAY_SIZE(shutdown_options)},
     .values_size = sizeof(ShutdownValues),
     .run = run,

@@ -10,15 +10,15 @@ typedef struct VarsValues {
 } VarsValues;
 
 static const Option vars_options[] = {
-    OPTION_ROW('s', "session", OPTION_TEXT, VarsValues, session, "SESSION", "the same as the operand",
-               .completes = COMPLETE_SESSION),
-    OPTION_ROW(0, "json", OPTION_FLAG, VarsValues, json, NULL, "the variables as one JSON object"),
+    OPTION_ROW('s', "session", OPTION_TEXT, VarsValues, session, "SESSION",
+               "session; the same as the operand", .completes = COMPLETE_SESSION),
+    OPTION_ROW(0, "json", OPTION_FLAG, VarsValues, json, NULL, "print the variables as JSON"),
 };
 
 static int ask_which(const LimpetSessions *list)
 {
     fprintf(stderr, "limpet: %s\n",
-            list->n_sessions ? "which session? these are open:" : "no session is open");
+            list->n_sessions ? "which session? Open sessions:" : "no session is open");
     for (size_t i = 0; i < list->n_sessions; i++)
         fprintf(stderr, "  %s\n", list->sessions[i].session);
     return EXIT_USAGE;
@@ -64,10 +64,10 @@ const Command command_vars = {
     .name = "vars",
     .alias = "namespace",
     .usage = "[OPTIONS] [SESSION]",
-    .summary = "Lists a session's variables, without running any code of theirs",
-    .details =
-        "\nNames that begin with an underscore are not listed. Without SESSION it is the only session that "
-        "is open.\n'limpet namespace' is the same command.",
+    .summary = "Lists the variables of a session without running any of its code",
+    .details = "\nNames that begin with an underscore are not listed. SESSION may be omitted if only one "
+               "session is open.\n"
+               "'limpet namespace' is the same command.",
     .options = {vars_options, ARRAY_SIZE(vars_options)},
     .operands_max = 1,
     .operands = {COMPLETE_SESSION},

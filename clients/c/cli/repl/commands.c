@@ -9,7 +9,7 @@ static void help(Repl *repl, char **arguments, size_t n);
 static void toggle_time(Repl *repl, char **arguments, size_t n)
 {
     repl->time = !repl->time;
-    printf("how long a cell takes is %s\n", repl->time ? "shown" : "not shown any more");
+    printf("timing of cells is %s\n", repl->time ? "on" : "off");
 }
 
 static void quit(Repl *repl, char **arguments, size_t n)
@@ -19,11 +19,11 @@ static void quit(Repl *repl, char **arguments, size_t n)
 }
 
 static const ReplCommand repl_time = {
-    .name = "time", .usage = "", .help = "show how long each cell takes, or no longer", .run = toggle_time};
+    .name = "time", .usage = "", .help = "turn the timing of cells on or off", .run = toggle_time};
 static const ReplCommand repl_quit = {
     .name = "quit",
     .usage = "",
-    .help = "end this prompt; a session that it made, without -s, is closed",
+    .help = "leave the prompt; closes the session unless -s was given",
     .run = quit,
 };
 static const ReplCommand repl_help = {.name = "help", .usage = "", .help = "show this list", .run = help};
@@ -41,9 +41,9 @@ static void help(Repl *repl, char **arguments, size_t n)
         snprintf(usage, sizeof(usage), ":%s %s", table[i]->name, table[i]->usage);
         printf("  %-22s %s\n", usage, table[i]->help);
     }
-    puts("A blank line ends a block. Tab completes, Ctrl-R searches what was entered before. Ctrl-C "
-         "interrupts a "
-         "cell\nand keeps the variables, Ctrl-D leaves and keeps the session.");
+    puts("A blank line ends a block. Tab completes, Ctrl-R searches the history, Ctrl-C interrupts a cell "
+         "and\n"
+         "keeps the variables, Ctrl-D leaves the prompt and keeps the session.");
 }
 
 static const ReplCommand *find(const char *name, size_t size)
@@ -57,7 +57,8 @@ static const ReplCommand *find(const char *name, size_t size)
 static void run_words(Repl *repl, const ReplCommand *command, char **words, size_t n)
 {
     if (n < command->min || n > command->max)
-        fprintf(stderr, "limpet: as ':%s%s%s'\n", command->name, *command->usage ? " " : "", command->usage);
+        fprintf(stderr, "limpet: usage: :%s%s%s\n", command->name, *command->usage ? " " : "",
+                command->usage);
     else
         command->run(repl, words, n);
     fflush(stdout);
@@ -71,11 +72,11 @@ void commands_run(Repl *repl, const char *line)
     wordexp_t words;
 
     if (!command) {
-        fprintf(stderr, "limpet: there is no ':%.*s'; :help lists what there is\n", (int)size, line + 1);
+        fprintf(stderr, "limpet: unknown command ':%.*s'; :help lists the commands\n", (int)size, line + 1);
         return;
     }
     if (wordexp(line + 1 + size, &words, WRDE_NOCMD) != 0) {
-        fprintf(stderr, "limpet: quote a name that has characters like $ ; ( or |\n");
+        fprintf(stderr, "limpet: quote names with characters such as $ ; ( or |\n");
         return;
     }
     run_words(repl, command, words.we_wordv, words.we_wordc);

@@ -67,7 +67,7 @@ static void show_picture(Figures *figures, const LimpetDisplay *display)
             continue;
         r = save(figures, value, pictures[i].suffix, &path);
         if (r < 0)
-            fprintf(stderr, "limpet: the figure could not be saved: %s\n", strerror(-r));
+            fprintf(stderr, "limpet: cannot save the figure: %s\n", strerror(-r));
         else
             printf("figure → %s\n", path);
         return;

@@ -45,7 +45,7 @@ static void files(Repl *repl, char **arguments, size_t n)
     char *rest = NULL;
 
     if (!printed) {
-        fprintf(stderr, "limpet: the files cannot be listed while the session is in use\n");
+        fprintf(stderr, "limpet: cannot list the files while a call runs in the session\n");
         return;
     }
     for (char *line = strtok_r(printed, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
@@ -115,13 +115,13 @@ static void complete_get(Repl *repl, size_t place, const char *prefix, Words *re
 const ReplCommand repl_files = {
     .name = "files",
     .usage = "",
-    .help = "list the files of /session",
+    .help = "list the files in /session",
     .run = files,
 };
 const ReplCommand repl_put = {
     .name = "put",
     .usage = "LOCAL [PATH]",
-    .help = "copy a file of this machine to /session",
+    .help = "copy a file from this machine to /session",
     .min = 1,
     .max = 2,
     .run = put,
@@ -130,7 +130,7 @@ const ReplCommand repl_put = {
 const ReplCommand repl_get = {
     .name = "get",
     .usage = "PATH [LOCAL]",
-    .help = "copy a file of /session to this machine",
+    .help = "copy a file from /session to this machine",
     .min = 1,
     .max = 2,
     .run = get,

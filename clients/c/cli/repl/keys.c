@@ -130,7 +130,7 @@ void keys_bind(EditLine *line)
 {
     el_set(line, EL_EDITOR, "emacs");
     /* The same with el_set() would leak its copies. */
-    el_wset(line, EL_ADDFN, L"limpet-clear", L"Give the line up", on_clear);
+    el_wset(line, EL_ADDFN, L"limpet-clear", L"Discard the line", on_clear);
     el_wset(line, EL_ADDFN, L"limpet-complete", L"Complete or indent", on_tab);
     el_wset(line, EL_ADDFN, L"limpet-backspace", L"Delete a character or an indentation", on_backspace);
     el_wset(line, EL_ADDFN, L"limpet-paste", L"Insert pasted text", on_paste);

@@ -62,7 +62,7 @@ static void rollback(Repl *repl, char **arguments, size_t n)
         to = last_by_hand(list);
     if (!to)
         fprintf(stderr,
-                "limpet: no checkpoint was taken by hand; :checkpoint takes one, :checkpoints lists all\n");
+                "limpet: there is no manual checkpoint; :checkpoint takes one, :checkpoints lists all\n");
     else if (limpet_rollback(repl->client, repl->session, to, &back))
         repl_complain(repl);
     else
@@ -118,7 +118,7 @@ static void commit(Repl *repl, char **arguments, size_t n)
     snprintf(parent, sizeof(parent), "%s", repl->session);
     slash = strrchr(parent, '/');
     if (!slash) {
-        fprintf(stderr, "limpet: cells do not run in a branch; ':branch NAME' makes one\n");
+        fprintf(stderr, "limpet: the prompt is not in a branch; ':branch NAME' opens one\n");
         return;
     }
     *slash = 0;
@@ -135,26 +135,26 @@ static void reset(Repl *repl, char **arguments, size_t n)
     if (limpet_reset(repl->client, repl->session, &epoch))
         repl_complain(repl);
     else
-        printf("a new interpreter without variables, epoch %" PRIu64 "; /session is kept\n", epoch);
+        printf("new interpreter, epoch %" PRIu64 "; /session is kept\n", epoch);
 }
 
 const ReplCommand repl_vars = {
     .name = "vars",
     .usage = "",
-    .help = "list the variables, without running any code of theirs",
+    .help = "list the variables without running any code",
     .run = vars,
 };
 const ReplCommand repl_checkpoint = {
     .name = "checkpoint",
     .usage = "[NAME]",
-    .help = "keep a copy of the variables, to go back to",
+    .help = "take a checkpoint of the variables",
     .max = 1,
     .run = checkpoint,
 };
 const ReplCommand repl_rollback = {
     .name = "rollback",
     .usage = "[ID|NAME]",
-    .help = "go back to a checkpoint; without a name to the last one taken by hand",
+    .help = "restore a checkpoint; by default the last manual one",
     .max = 1,
     .run = rollback,
     .complete = complete_checkpoint,
@@ -168,19 +168,19 @@ const ReplCommand repl_checkpoints = {
 const ReplCommand repl_branch = {
     .name = "branch",
     .usage = "[NAME]",
-    .help = "go on in a branch, with its own copy of the variables; without NAME back to the session",
+    .help = "switch to a branch with its own variables; without NAME, back to the session",
     .max = 1,
     .run = branch,
 };
 const ReplCommand repl_commit = {
     .name = "commit",
     .usage = "",
-    .help = "make the variables of this branch those of the session, and go on there",
+    .help = "make this branch the state of the session, and return to the session",
     .run = commit,
 };
 const ReplCommand repl_reset = {
     .name = "reset",
     .usage = "",
-    .help = "start a new interpreter; the files are kept",
+    .help = "start a new interpreter; files are kept",
     .run = reset,
 };
