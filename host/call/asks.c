@@ -157,7 +157,7 @@ static int decode_question(MsgAsk *ret, const msgpack_object_map *body, Problem 
     if (r == 0 && !ret->name.data)
         return problem_set(problem, ERR_BAD_REQUEST, "`name` is missing");
     if (r == 0 && (ret->name.size > LIMIT_ASK || ret->payload.size > LIMIT_ASK))
-        return problem_set(problem, ERR_TOO_LARGE, "a question is over its limit of %u bytes", LIMIT_ASK);
+        return problem_set(problem, ERR_TOO_LARGE, "a question exceeds its limit of %u bytes", LIMIT_ASK);
     return r;
 }
 
@@ -172,11 +172,11 @@ int asks_question(Call *call, const msgpack_object_map *body, Problem *problem)
     if (r < 0 || find(asks, ask.ask))
         return r;
     if (asks->mode == ASK_NOBODY && !call->adopted) {
-        refuse(call, ask.ask, "the client that runs this call answers no questions");
+        refuse(call, ask.ask, "the client of this call answers no questions");
         return 0;
     }
     if (asks->waiting_count == LIMIT_ASKS || ++asks->asked > LIMIT_ASKED)
-        return problem_set(problem, ERR_TOO_LARGE, "more questions of a call than there may be");
+        return problem_set(problem, ERR_TOO_LARGE, "too many open questions of one call");
     question = question_new(asks, &ask);
     if (!question) {
         refuse(call, ask.ask, "the controller is out of memory");

@@ -8,7 +8,7 @@
 static const MsgProtection unknown_protection = {
     .level = {"none", 4},
     .execution_count = NO_UINT,
-    .reason = {"the sandbox did not tell", 24},
+    .reason = {"the sandbox did not say", 23},
 };
 
 int record_decode(MsgExecuted *ret, const msgpack_object_map *body, Problem *problem)
@@ -69,7 +69,7 @@ static void write_omitted(Writer *w, const ArtifactList *list)
 {
     char reason[128];
 
-    snprintf(reason, sizeof(reason), "too many files: %llu entries or more were left out",
+    snprintf(reason, sizeof(reason), "too many files: at least %llu entries were left out",
              (unsigned long long)MAX(list->omitted, 1));
     write_text(w, "...");
     write_text(w, reason);
@@ -157,7 +157,7 @@ static void blame_memory(MsgRecord *record, char *message, size_t size)
     else if (text_equal(record->state, "kept"))
         snprintf(variables, sizeof(variables), "are kept");
     snprintf(message, size,
-             "the kernel killed the interpreter because the session was over its memory limit; its variables "
+             "the kernel killed the interpreter because the session exceeded its memory limit; its variables "
              "%s, files in /session are kept. Use less memory at once, or open the session with more",
              variables);
     record->status = text_of("oom");

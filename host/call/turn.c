@@ -119,7 +119,8 @@ bool call_interrupt(Call *call)
         return sandbox_send(sandbox, MSG_INTERRUPT, call->turn.number) == 0;
     }
     sandbox_take_out(&call->turn);
-    end_bare(call, "interrupted", "kept", "Interrupted", "interrupted before it began; nothing was run");
+    end_bare(call, "interrupted", "kept", "Interrupted",
+             "interrupted before the code started; nothing was run");
     if (sandbox->ephemeral)
         sandbox_close(sandbox, "its call was interrupted");
     return true;
@@ -155,7 +156,7 @@ static int on_executed(Call *call, const Message *message, Problem *problem)
     if (r < 0)
         return r;
     if (executed.branch != session->branch || !text_equal(executed.run_id, call->run_id))
-        return problem_set(problem, ERR_BAD_REQUEST, "it answers a call with the end of another");
+        return problem_set(problem, ERR_BAD_REQUEST, "it answers a call with the result of another");
     call->turn.state = TURN_ANSWERED;
     sandbox_unwatch(call->turn.sandbox);
     session_note(session, executed.execution_count, executed.epoch);
@@ -172,7 +173,7 @@ static int on_error(Call *call, const Message *message, Problem *problem)
 
     if (r < 0)
         return r;
-    problem_set(&why, ERR_INTERNAL, "the session's supervisor: %.*s", (int)error.message.size,
+    problem_set(&why, ERR_INTERNAL, "the supervisor of the session: %.*s", (int)error.message.size,
                 error.message.data);
     call_finish_failed(call, &why);
     return 0;

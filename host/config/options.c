@@ -26,9 +26,9 @@ static const Option rows[] = {
      .type = OPTION_TEXT,
      .offset = offsetof(Given, config),
      .argument = "FILE",
-     .help = "read options from FILE (name = value lines)"},
-    FLAG(detach, "return when the socket answers, serve in the background"),
-    FLAG(check, "say what this host can do, and what to do about the rest"),
+     .help = "read options from FILE (lines `name = value`)"},
+    FLAG(detach, "serve in the background; return when the socket answers"),
+    FLAG(check, "report what this host supports and how to enable the rest"),
     FLAG(version, "print the version"),
     FLAG(man, NULL),
 #define OPTION(name_, type_, value_, least_, most_, argument_, help_)                                        \
@@ -70,8 +70,8 @@ static int on_file_pair(void *userdata, const char *section, const char *name, c
     const Option *option = option_table_find(&settings, name);
 
     if (!option)
-        problem_set(context->problem, ERR_BAD_REQUEST, "there is no option '%s'; limpetd --help lists them",
-                    name);
+        problem_set(context->problem, ERR_BAD_REQUEST,
+                    "unknown option '%s'; limpetd --help lists the options", name);
     if (!option || option_set(option, context->given, name, value, context->problem) < 0) {
         problem_prefix(context->problem, "%s", context->path);
         context->failed = true;
@@ -87,10 +87,10 @@ static int load_file(Given *given, const char *path, bool must_exist, Problem *p
     if (context.failed)
         return -EINVAL;
     if (r == -1 && must_exist)
-        return problem_set(problem, ERR_BAD_REQUEST, "the config file %s cannot be read: %s", path,
+        return problem_set(problem, ERR_BAD_REQUEST, "cannot read the configuration file %s: %s", path,
                            strerror(errno));
     if (r > 0)
-        return problem_set(problem, ERR_BAD_REQUEST, "%s, line %d: it should read `name = value`", path, r);
+        return problem_set(problem, ERR_BAD_REQUEST, "%s, line %d: not of the form `name = value`", path, r);
     return 0;
 }
 
@@ -108,7 +108,7 @@ static int first_look(int argc, char **argv, Action *ret_action, char **ret_conf
     int r = option_table_arguments(&everything, &given, argc, argv, problem);
 
     if (r >= 0 && r < argc)
-        r = problem_set(problem, ERR_BAD_REQUEST, "'%s' is not understood; limpetd takes options only",
+        r = problem_set(problem, ERR_BAD_REQUEST, "unexpected argument '%s'; limpetd takes only options",
                         argv[r]);
     if (r < 0 && r != OPTION_HELP)
         refer_to_help(problem);
@@ -174,10 +174,9 @@ void options_print_help(FILE *out)
     fprintf(out, "usage: limpetd [--config FILE] [--detach | --check] [OPTION...]\n\n"
                  "The controller of Limpet: live Python sessions in containers.\n\n");
     option_table_describe(&commands, print_help_row, out);
-    print_help_row(out, "--help", "print this");
-    fprintf(
-        out,
-        "\nOptions, also as `name = value` in the config file and as LIMPET_NAME in the environment:\n\n");
+    print_help_row(out, "--help", "show this help");
+    fprintf(out, "\nOptions, also as `name = value` in the configuration file and as LIMPET_NAME in the "
+                 "environment:\n\n");
     option_table_describe(&settings, print_help_row, out);
 }
 
@@ -187,8 +186,8 @@ static void print_man_row(FILE *out, const Option *option)
 
     option_flag(option, flag, sizeof(flag));
     option_variable(option, variable, sizeof(variable));
-    fprintf(out, ".TP\n.BR \\-\\-%s \" %s\"\n%s. Config: %s. Environment: %s.\n", flag + 2, option->argument,
-            option->help, option->name, variable);
+    fprintf(out, ".TP\n.BR \\-\\-%s \" %s\"\n%s. Configuration file: %s. Environment: %s.\n", flag + 2,
+            option->argument, option->help, option->name, variable);
     if (*option->value)
         fprintf(out, "Default: %s.\n", option->value);
 }
@@ -199,19 +198,19 @@ void options_print_man(FILE *out)
         out,
         ".TH LIMPETD 8 \"\" \"Limpet %s\"\n.SH NAME\nlimpetd \\- controller of live Python sessions in "
         "containers\n.SH SYNOPSIS\n.B limpetd\n[\\-\\-config FILE] [\\-\\-detach | \\-\\-check] [OPTION...]\n"
-        ".SH DESCRIPTION\nKeeps a live CPython in a container for each session and answers clients on one "
-        "socket. Each option may stand on the command line, in the environment, or in the config file "
-        "(/etc/limpet/limpetd.conf for root, otherwise limpet/limpetd.conf under the XDG configuration "
+        ".SH DESCRIPTION\nRuns each session as a live CPython in a container and serves clients on one "
+        "socket. Options come from the command line, the environment, and the configuration file "
+        "(/etc/limpet/limpetd.conf for root, otherwise limpet/limpetd.conf in the XDG configuration "
         "directory), in this order of precedence.\n.SH OPTIONS\n"
-        ".TP\n.B \\-\\-check\nSay what this host can and cannot do, and what to do about each.\n"
+        ".TP\n.B \\-\\-check\nReport what this host supports and how to enable the rest.\n"
         ".TP\n.B \\-\\-detach\nServe in the background; return when the socket answers.\n",
         LIMPET_VERSION);
     for (size_t i = 0; i < settings.n; i++)
         print_man_row(out, &settings.rows[i]);
-    fputs(".SH CONTAINERS\nHave the labels \\fIlimpet.owner\\fR, which tells state directories apart, and "
-          "\\fIlimpet.session\\fR: the name of the session, or where the container was made before anyone "
-          "asked "
-          "(\\-\\-pool), ~ and an id of its own. limpet ls tells which session has which container.\n"
+    fputs(".SH CONTAINERS\nEach container has two labels: \\fIlimpet.owner\\fR identifies the state "
+          "directory, and "
+          "\\fIlimpet.session\\fR is the name of the session, or ~ and an id for a container of the pool. "
+          "\\fBlimpet ls \\-\\-json\\fR shows the container of each session.\n"
           ".SH SEE ALSO\n.BR limpet (1)\n",
           out);
 }

@@ -60,7 +60,7 @@ static int make_directory(const char *path, Problem *problem)
     struct stat st;
 
     if (*path != '/' || strlen(path) >= sizeof(copy))
-        return problem_set(problem, ERR_BAD_REQUEST, "'%s' is not a usable absolute path", path);
+        return problem_set(problem, ERR_BAD_REQUEST, "'%s' is not an absolute path, or is too long", path);
     strcpy(copy, path);
     for (char *slash = copy + 1; (slash = strchr(slash, '/')); slash++) {
         *slash = '\0';
@@ -68,13 +68,13 @@ static int make_directory(const char *path, Problem *problem)
         *slash = '/';
     }
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
-        return problem_set(problem, ERR_INTERNAL, "cannot make the directory %s: %s", path, strerror(errno));
+        return problem_set(problem, ERR_INTERNAL, "cannot create the directory %s: %s", path,
+                           strerror(errno));
     if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode))
         return problem_set(problem, ERR_INTERNAL, "%s is not a directory", path);
     if (st.st_uid != geteuid())
-        return problem_set(problem, ERR_DENIED,
-                           "%s belongs to uid %u, not to uid %u who runs this controller", path, st.st_uid,
-                           geteuid());
+        return problem_set(problem, ERR_DENIED, "%s belongs to uid %u, but this controller runs as uid %u",
+                           path, st.st_uid, geteuid());
     return 0;
 }
 
@@ -178,12 +178,12 @@ int paths_lock(Paths *paths, Problem *problem)
     if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
         ssize_t n = pread(fd, holder, sizeof(holder) - 1, 0);
         holder[n > 0 ? strcspn(holder, "\n") : 0] = '\0';
-        problem_set(problem, ERR_UNAVAILABLE, "another controller already runs on %s: %s", paths->state_dir,
-                    *holder ? holder : "it is just starting");
+        problem_set(problem, ERR_UNAVAILABLE, "another controller already uses %s: %s", paths->state_dir,
+                    *holder ? holder : "it is starting");
         return -EWOULDBLOCK;
     }
     if (ftruncate(fd, 0) < 0 || dprintf(fd, "process %d, socket %s\n", getpid(), paths->socket) < 0)
-        return problem_set(problem, ERR_INTERNAL, "%s cannot be written: %s", path, strerror(errno));
+        return problem_set(problem, ERR_INTERNAL, "cannot write %s: %s", path, strerror(errno));
     paths->lock = take_fd(&fd);
     return 0;
 }

@@ -79,14 +79,14 @@ static int take_pairs(SessionOptions *ret, const OptionEntry *e, const msgpack_o
     uint32_t n = given ? given->size : 0;
 
     if (n > LIMIT_ENV)
-        return problem_set(problem, ERR_TOO_LARGE, "%s may have %u variables at most", e->option.name,
+        return problem_set(problem, ERR_TOO_LARGE, "%s may have at most %u variables", e->option.name,
                            LIMIT_ENV);
     writer_init(&w, OWN(Buf, ret, e));
     write_map(&w, n);
     for (uint32_t i = 0; i < n; i++) {
         if (!pair_valid(&given->ptr[i]))
-            return problem_set(problem, ERR_BAD_REQUEST, "%s must map names to text, without `=` in a name",
-                               e->option.name);
+            return problem_set(problem, ERR_BAD_REQUEST,
+                               "%s must map names to text; a name must not contain `=`", e->option.name);
         write_object(&w, &given->ptr[i].key);
         write_object(&w, &given->ptr[i].val);
     }
@@ -136,11 +136,11 @@ static int check_directory(char **path, size_t given_size, const char *name, Pro
     if (!*path)
         return 0;
     if (strlen(*path) != given_size || **path != '/')
-        return problem_set(problem, ERR_BAD_REQUEST,
-                           "%s must be the absolute path of a directory on the host", name);
+        return problem_set(problem, ERR_BAD_REQUEST, "%s must be the absolute path of a host directory",
+                           name);
     real = realpath(*path, NULL);
     if (!real)
-        return problem_set(problem, ERR_BAD_REQUEST, "the %s directory %s cannot be used: %s", name, *path,
+        return problem_set(problem, ERR_BAD_REQUEST, "cannot use the %s directory %s: %s", name, *path,
                            strerror(errno));
     if (stat(real, &st) < 0 || !S_ISDIR(st.st_mode))
         return problem_set(problem, ERR_BAD_REQUEST, "%s: %s is not a directory", name, *path);
@@ -176,10 +176,9 @@ static int check_network(const SessionOptions *options, const Options *defaults,
 {
     if (strcmp(options->network, "none") == 0 || in_list(defaults->allow_network, options->network))
         return 0;
-    return problem_set(
-        problem, ERR_DENIED,
-        "network '%s' is not allowed here; the controller's option allow_network would allow it",
-        options->network);
+    return problem_set(problem, ERR_DENIED,
+                       "this controller does not allow the network '%s'; see its option allow_network",
+                       options->network);
 }
 
 static int check_image(const SessionOptions *options, Problem *problem)
@@ -189,7 +188,7 @@ static int check_image(const SessionOptions *options, Problem *problem)
 
     if (image[strspn(image, characters)] == '\0' && *image != '/' && !strstr(image, ".."))
         return 0;
-    return problem_set(problem, ERR_BAD_REQUEST, "image: '%s' is not the name of an image", image);
+    return problem_set(problem, ERR_BAD_REQUEST, "image: '%s' is not a valid image name", image);
 }
 
 int session_options_settle(SessionOptions *ret, const MsgOptions *given, const Options *defaults,

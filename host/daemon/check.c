@@ -53,7 +53,7 @@ static unsigned check_files(void)
     print_finding(&tally, &(EngineFinding){
                               .level = supported ? FINDING_OK : FINDING_FAIL,
                               .topic = "openat2",
-                              .text = supported ? "artifacts are opened beneath their session"
+                              .text = supported ? "files are opened safely beneath their session"
                                                 : "the kernel cannot open files beneath a directory safely",
                               .advice = supported ? NULL : "use Linux 5.6 or newer",
                           });
@@ -67,17 +67,17 @@ static void check_disks(const Paths *paths)
     bool supported = disk_check(paths->state_dir, &problem) == 0;
     char text[sizeof(problem.text) + 128];
 
-    snprintf(text, sizeof(text), "what a session writes to /session is not bounded (options disk, files): %s",
-             problem.text);
+    snprintf(text, sizeof(text),
+             "the size of /session is not limited (options disk and files have no effect): %s", problem.text);
     print_finding(
         &(Tally){0},
         &(EngineFinding){
             .level = supported ? FINDING_OK : FINDING_WARN,
             .topic = "disks",
-            .text = supported ? "/session of each container is a file system of its own size" : text,
+            .text = supported ? "/session of each session is a file system with a size limit" : text,
             .advice = supported ? NULL
-                                : "run limpetd as root where loop devices and ext4 can be used, with "
-                                  "e2fsprogs installed",
+                                : "run limpetd as root on a host with loop devices, ext4 and the package "
+                                  "e2fsprogs",
         });
 }
 
@@ -89,22 +89,24 @@ static void check_pool(const Options *options)
     char text[512];
 
     if (off)
-        snprintf(text, sizeof(text), "none are kept: opening a session starts a container");
+        snprintf(text, sizeof(text), "none (option pool): opening a session starts a container");
     else if (scarce)
-        snprintf(text, sizeof(text), "none are made while less than %llu MiB of memory are free; %llu are",
+        snprintf(text, sizeof(text),
+                 "none while less than %llu MiB of memory are free; %llu MiB are free now",
                  (unsigned long long)(options->memory >> 20), (unsigned long long)(available >> 20));
     else
-        snprintf(text, sizeof(text), "%llu for each kind of session in use, at most %llu; imported: %s",
+        snprintf(text, sizeof(text), "%llu for each kind of session in use, at most %llu; imports: %s",
                  (unsigned long long)options->pool,
                  (unsigned long long)MAX(options->pool, options->pool_limit),
                  *options->imports ? options->imports : "nothing");
     printf("spare containers\n");
-    print_finding(&(Tally){0}, &(EngineFinding){
-                                   .level = scarce && !off ? FINDING_WARN : FINDING_OK,
-                                   .topic = "pool",
-                                   .text = text,
-                                   .advice = scarce && !off ? "lower the option memory, or free some" : NULL,
-                               });
+    print_finding(&(Tally){0},
+                  &(EngineFinding){
+                      .level = scarce && !off ? FINDING_WARN : FINDING_OK,
+                      .topic = "pool",
+                      .text = text,
+                      .advice = scarce && !off ? "lower the option memory, or free memory" : NULL,
+                  });
 }
 
 int check_host(const Options *options, const Paths *paths)

@@ -181,7 +181,7 @@ static int open_engine(Controller *controller, Problem *problem)
         ops = engine_choose(&config, problem);
     if (!ops && *name)
         return problem_set(problem, ERR_BAD_REQUEST,
-                           "there is no engine '%s'; the engines are oci, docker and local", name);
+                           "unknown engine '%s'; the engines are oci, docker and local", name);
     return ops ? ops->open(controller->loop, &config, &controller->sandboxes.engine, problem) : -EPROTO;
 }
 
@@ -226,8 +226,8 @@ static void look_for_disks(Sandboxes *all)
         return;
     all->has_disks = disk_check(all->paths->state_dir, &problem) == 0;
     if (!all->has_disks)
-        log_warn("sessions have no disks of their own", "reason=%s consequence=%s", problem.text,
-                 "what they write to /session is not bounded");
+        log_warn("the size of /session is not limited", "reason=%s consequence=%s", problem.text,
+                 "options disk and files have no effect");
 }
 
 static int begin_workers(Sandboxes *all)
@@ -241,10 +241,9 @@ static int check_kernel(Problem *problem)
 {
     if (beneath_supported())
         return 0;
-    return problem_set(
-        problem, ERR_INTERNAL,
-        "this kernel has no openat2, or a filter hides it, and files of a sandbox cannot be opened "
-        "safely without; use Linux 5.6 or newer");
+    return problem_set(problem, ERR_INTERNAL,
+                       "the system call openat2 is not available, and files of a sandbox cannot be opened "
+                       "safely without it; use Linux 5.6 or newer");
 }
 
 /* Who knows whom: each those that its folder may. */
@@ -287,7 +286,7 @@ static int begin_loop(Controller *controller, Problem *problem)
         r = watch_signals(controller);
     if (r == 0)
         r = begin_workers(&controller->sandboxes);
-    return r < 0 ? problem_set(problem, ERR_INTERNAL, "cannot begin: %s", strerror(-r)) : 0;
+    return r < 0 ? problem_set(problem, ERR_INTERNAL, "cannot start: %s", strerror(-r)) : 0;
 }
 
 static int begin_pool(Controller *controller, Problem *problem)

@@ -22,7 +22,7 @@ static int wait_for_report(int fd)
     text[size] = '\0';
     if (strcmp(text, "ready") == 0)
         return 0;
-    fprintf(stderr, "limpetd: %s\n", size ? text : "it ended while starting; its log may say why");
+    fprintf(stderr, "limpetd: %s\n", size ? text : "the controller ended while starting; see its log");
     return 1;
 }
 
@@ -64,7 +64,7 @@ int detach(const Paths *paths, int *ret_report)
     close(pipe_fds[0]);
     *ret_report = pipe_fds[1];
     if (become_daemon(paths) < 0) {
-        detach_report(ret_report, "cannot become a daemon");
+        detach_report(ret_report, "cannot run in the background");
         _exit(1);
     }
     return -1;

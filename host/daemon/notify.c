@@ -35,6 +35,6 @@ void notify_ready(void)
         return;
     fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || sendto(fd, READY, strlen(READY), MSG_NOSIGNAL, (struct sockaddr *)&address, length) < 0)
-        log_warn("the service manager was not told", "error=%s", strerror(errno));
+        log_warn("cannot notify the service manager", "error=%s", strerror(errno));
     unsetenv("NOTIFY_SOCKET"); /* what is started from here on is no service of its */
 }

@@ -34,7 +34,7 @@ static void bind_to(int processor)
     CPU_ZERO(&one);
     CPU_SET(processor, &one);
     if (sched_setaffinity(0, sizeof(one), &one) < 0)
-        log_warn("not bound to a processor", "core=%d", processor);
+        log_warn("not pinned to a processor", "core=%d", processor);
 }
 
 int scheduling_claim(const char *core, Problem *problem)

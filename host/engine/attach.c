@@ -97,7 +97,7 @@ static int mount_from_thread(Attachment *attachment)
 
 int attach_refuse(Problem *problem, const char *why)
 {
-    problem_set(problem, ERR_ENGINE_ERROR, "a running container cannot be given a data directory: %s", why);
+    problem_set(problem, ERR_ENGINE_ERROR, "cannot add a data directory to a running container: %s", why);
     return -EOPNOTSUPP;
 }
 
@@ -115,15 +115,14 @@ static bool is_refused(int error)
 static int explain(int error, Problem *problem)
 {
     if (is_refused(error))
-        return attach_refuse(problem, "this kernel, or this user's rights, do not allow it");
+        return attach_refuse(problem, "the kernel or the rights of this user do not allow it");
     if (error == -EXDEV) {
-        problem_set(problem, ERR_ENGINE_ERROR, "something is mounted at /data of the container already");
+        problem_set(problem, ERR_ENGINE_ERROR, "/data of the container is already in use");
         return -EBUSY;
     }
     if (error == -ESRCH)
         return attach_too_late(problem);
-    problem_set(problem, ERR_ENGINE_ERROR, "nothing can be mounted at /data of the container: %s",
-                strerror(-error));
+    problem_set(problem, ERR_ENGINE_ERROR, "cannot mount /data of the container: %s", strerror(-error));
     return error;
 }
 
@@ -133,7 +132,7 @@ int attach_data(int process, const char *directory, bool recursive, Problem *pro
     int r = make_tree(directory, recursive, &tree);
 
     if (r < 0 && !is_refused(r)) {
-        problem_set(problem, ERR_ENGINE_ERROR, "the data directory %s cannot be mounted: %s", directory,
+        problem_set(problem, ERR_ENGINE_ERROR, "cannot mount the data directory %s: %s", directory,
                     strerror(-r));
         return r;
     }

@@ -34,7 +34,7 @@ static void check_cgroups(const Check *check)
 
     cgroup_support(&support);
     if (support.version == 0) {
-        check_say(check, FINDING_FAIL, "cgroups", "mount the control groups below /sys/fs/cgroup",
+        check_say(check, FINDING_FAIL, "cgroups", "mount control groups below /sys/fs/cgroup",
                   "no control groups are mounted, so nothing can be limited");
         return;
     }
@@ -46,7 +46,7 @@ static void check_cgroups(const Check *check)
         check_say(check, FINDING_FAIL, "cgroups", "use a kernel with both controllers",
                   "the %s controller is missing", support.pids ? "cpu" : "pids");
     if (!support.swap)
-        check_say(check, FINDING_WARN, "cgroups", "boot with swapaccount=1, or switch swap off",
+        check_say(check, FINDING_WARN, "cgroups", "boot with swapaccount=1, or turn swap off",
                   "swap is not counted: a container may use swap on top of its memory");
 }
 
@@ -62,8 +62,8 @@ static void check_core_dumps(const Check *check)
     if (check_dumps_are_piped())
         check_say(
             check, FINDING_WARN, "core dumps", "set kernel.core_pattern to a file name",
-            "crashes are piped to a program on the host; sandboxes are kept from it by a limit and a system "
-            "call filter");
+            "crashes are piped to a program on the host; a limit and the system call filter keep sandboxes "
+            "from using it");
     else
         check_say(check, FINDING_OK, "core dumps", NULL, "crashes start no program on the host");
 }
@@ -74,7 +74,7 @@ static void check_user_namespaces(const Check *check)
     bool available = capture_file("/proc/sys/user/max_user_namespaces", SMALL_FILE, &maximum) == 0 &&
                      strtoul(maximum, NULL, 10) > 0;
 
-    check_say(check, FINDING_OK, "user namespaces", NULL, "%s; sandboxes have none of their own",
+    check_say(check, FINDING_OK, "user namespaces", NULL, "%s; sandboxes do not use them",
               available ? "available" : "not available");
 }
 
@@ -87,14 +87,13 @@ void check_scheduling(const Check *check)
         return;
     if (!support.idle)
         check_say(check, FINDING_WARN, "scheduling", "use Linux 5.15 or newer",
-                  "sessions that compute for long cannot step aside for the calls of others");
+                  "long calls cannot step aside for the calls of other sessions");
     else if (geteuid() != 0)
-        check_say(
-            check, FINDING_OK, "scheduling", NULL,
-            "sessions that compute for long do not step aside for the calls of others, which needs root");
+        check_say(check, FINDING_OK, "scheduling", NULL,
+                  "long calls do not step aside for the calls of other sessions; this needs root");
     else
         check_say(check, FINDING_OK, "scheduling", NULL,
-                  "sessions that compute for long step aside for the calls of others");
+                  "long calls step aside for the calls of other sessions");
 }
 
 void check_kernel(const Check *check)

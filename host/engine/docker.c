@@ -40,7 +40,7 @@ static int docker_create(Engine *engine, const ContainerSpec *spec, const Contai
     int r;
 
     if (!image_is_valid(image))
-        return problem_set(problem, ERR_BAD_REQUEST, "'%s' is not the name of an image", image);
+        return problem_set(problem, ERR_BAD_REQUEST, "'%s' is not a valid image name", image);
     docker_image_reference(reference, sizeof(reference), image);
     r = docker_json_create(spec, reference, docker->api_minor, &body);
     container = r == 0 ? docker_container_new(docker, spec->name, spec->session_dir, spec->work_dir) : NULL;
@@ -99,7 +99,7 @@ static int docker_attach_data(Container *base, const char *data_dir, Problem *pr
     int process _cleanup_(closep) = pidfd_open(container->state.pid, 0);
 
     if (process < 0 || !is_in_container(&container->state))
-        return attach_refuse(problem, "its first process is not to be found on this host");
+        return attach_refuse(problem, "its first process is not on this host");
     return attach_data(process, data_dir, recursive, problem);
 }
 

@@ -50,12 +50,12 @@ static int negotiate(const EngineConfig *config, unsigned *ret_minor, Problem *p
     if (ping(config, version) < 0)
         return problem_set(
             problem, ERR_ENGINE_ERROR,
-            "no Docker Engine answers on %s; start it (systemctl start docker), let this user use the "
+            "no Docker Engine answers on %s; start it (systemctl start docker), give this user access to the "
             "socket, or set the option docker_socket or engine",
             config->docker_socket);
     if (choose_version(version, ret_minor) < 0)
         return problem_set(problem, ERR_ENGINE_ERROR,
-                           "the Docker Engine on %s speaks API %s; at least 1.%u is needed (Docker 19.03)",
+                           "the Docker Engine on %s speaks API %s; Limpet needs 1.%u or newer (Docker 19.03)",
                            config->docker_socket, version, API_LEAST);
     return 0;
 }
@@ -90,8 +90,8 @@ int docker_connect(const EngineConfig *config, unsigned *ret_minor, Problem *pro
     if (!info.seccomp || !info.memory_limit || !info.pids_limit)
         return problem_set(
             problem, ERR_ENGINE_ERROR,
-            "the Docker Engine on %s cannot %s, so its containers would not be what they promise; "
-            "limpetd --check says more",
+            "the Docker Engine on %s cannot %s, so its containers would not isolate as they must; "
+            "see limpetd --check",
             config->docker_socket,
             !info.seccomp        ? "filter system calls"
             : !info.memory_limit ? "limit memory"
@@ -113,17 +113,17 @@ static void check_info(const Check *check, const DockerInfo *info)
 {
     if (is_dated(info->version))
         check_say(check, FINDING_WARN, "version",
-                  "update to 29.5.1 or newer, or to a distribution's package with the fixes",
-                  "Docker Engine %s is older than the fixes of CVE-2026-41567 and its kind", info->version);
+                  "update to 29.5.1 or newer, or to a distribution package with the fixes",
+                  "Docker Engine %s lacks the fixes of CVE-2026-41567 and related problems", info->version);
     else
         check_say(check, FINDING_OK, "version", NULL, "Docker Engine %s", info->version);
     check_say(check, FINDING_OK, "cgroups", NULL, "version %s, driver %s", info->cgroup_version,
               info->cgroup_driver);
     if (!info->memory_limit || !info->pids_limit)
-        check_say(check, FINDING_FAIL, "cgroups", "give the engine the memory and pids controllers",
+        check_say(check, FINDING_FAIL, "cgroups", "enable the memory and pids controllers for the engine",
                   "the engine cannot limit %s", info->memory_limit ? "processes" : "memory");
     if (!info->swap_limit)
-        check_say(check, FINDING_WARN, "cgroups", "boot with swapaccount=1, or switch swap off",
+        check_say(check, FINDING_WARN, "cgroups", "boot with swapaccount=1, or turn swap off",
                   "swap is not counted: a container may use swap on top of its memory");
     if (info->seccomp)
         check_say(check, FINDING_OK, "seccomp", NULL, "the engine filters system calls");
@@ -174,10 +174,9 @@ void docker_check(const EngineConfig *config, void (*report)(void *userdata, con
                   problem.text);
         return;
     }
-    check_say(&check, FINDING_OK, "socket", NULL, "%s answers; API 1.%u is spoken", config->docker_socket,
-              minor);
+    check_say(&check, FINDING_OK, "socket", NULL, "%s answers; API 1.%u", config->docker_socket, minor);
     if (ask_info(config, minor, &info, &problem) < 0)
-        check_say(&check, FINDING_FAIL, "engine", "look at the engine's log", "%s", problem.text);
+        check_say(&check, FINDING_FAIL, "engine", "see the log of the engine", "%s", problem.text);
     else
         check_info(&check, &info);
     check_scheduling(&check);

@@ -88,10 +88,9 @@ void docker_explain(DockerEngine *docker, const DockerReply *reply, Problem *pro
         return;
     }
     if (reply->failure) {
-        problem_set(
-            problem, ERR_ENGINE_ERROR,
-            "docker: the engine on %s did not answer (%s); look whether it runs: systemctl status docker",
-            docker->config.docker_socket, reply->failure);
+        problem_set(problem, ERR_ENGINE_ERROR,
+                    "docker: the engine on %s does not answer (%s); check it with: systemctl status docker",
+                    docker->config.docker_socket, reply->failure);
         return;
     }
     docker_json_message(reply->body, reply->size, message, sizeof(message));
@@ -192,11 +191,11 @@ static void on_waited(void *userdata, const DockerReply *reply)
         return;
     }
     if (reply->status == 404)
-        snprintf(why, sizeof(why), "the container was removed by someone else");
+        snprintf(why, sizeof(why), "the container was removed by another program");
     else if (cgroup_read_memory(&container->cgroups.memory, &bytes, &kills) == 0 && kills > 0)
         snprintf(why, sizeof(why),
                  "the container's first process ended; the kernel killed %llu of its processes for "
-                 "want of memory",
+                 "lack of memory",
                  (unsigned long long)kills);
     else
         snprintf(why, sizeof(why), "the container's first process ended with exit code %d", code);
@@ -296,7 +295,7 @@ static void on_created(void *userdata, const DockerReply *reply)
     docker_explain(engine_of(container), reply, &problem);
     if (reply->status == 404)
         problem_set(&problem, ERR_IMAGE_MISSING,
-                    "the Docker Engine has no such image; build it with: limpet image build");
+                    "the Docker Engine does not have the image; build it with: limpet image build");
     fail(container, &problem);
 }
 

@@ -25,13 +25,13 @@ const EngineOps *engine_choose(const EngineConfig *config, Problem *problem)
         problem_set(
             problem, ERR_ENGINE_ERROR,
             "no container engine: nothing answers on %s, and the OCI runtime '%s' is not installed; start "
-            "a Docker Engine, or install runc, or use the engine 'local', which does not isolate",
+            "a Docker Engine, install runc, or use the engine 'local', which does not isolate",
             config->docker_socket, config->oci_runtime);
     else if (geteuid() != 0)
         problem_set(
             problem, ERR_ENGINE_ERROR,
-            "no container engine: nothing answers for this user on %s, and the engine 'oci' needs root; "
-            "start a Docker Engine this user may use, or run limpetd as root, or use the engine 'local', "
+            "no container engine: %s does not answer for this user, and the engine 'oci' needs root; "
+            "start a Docker Engine that admits this user, run limpetd as root, or use the engine 'local', "
             "which does not isolate",
             config->docker_socket);
     else

@@ -51,17 +51,18 @@ int image_find(const EngineConfig *config, const char *name, char **ret_rootfs, 
     }
     if (*name == '\0')
         return problem_set(problem, ERR_IMAGE_MISSING,
-                           "there is no sandbox image yet; build it with: limpet image build");
+                           "there is no sandbox image; build one with: limpet image build");
     if (!name_is_valid(name))
         return problem_set(problem, ERR_BAD_REQUEST,
-                           "'%s' is not the name of an image: letters, digits and . _ : - are allowed", name);
+                           "'%s' is not a valid image name; use letters, digits and . _ : -", name);
     if (asprintf(&path, "%s/images/%s/rootfs", config->state_dir, name) < 0)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     rootfs = realpath(path, NULL); /* an alias is a link, and runc takes none */
     if (!rootfs || stat(rootfs, &st) < 0 || !S_ISDIR(st.st_mode))
         return problem_set(
             problem, ERR_IMAGE_MISSING,
-            "there is no image '%s'; see limpet image ls, or build it with: limpet image build", name);
+            "there is no image '%s'; list images with: limpet image ls, build one with: limpet image build",
+            name);
     *ret_rootfs = take(rootfs);
     return 0;
 }

@@ -204,7 +204,7 @@ static int local_create(Engine *engine, const ContainerSpec *spec, const Contain
     r = start_guest(container, spec);
     if (r < 0) {
         container_free(container);
-        return problem_set(problem, ERR_ENGINE_ERROR, "the guest could not be started: %s", strerror(-r));
+        return problem_set(problem, ERR_ENGINE_ERROR, "cannot start the guest: %s", strerror(-r));
     }
     *ret = &container->container;
     return 0;
@@ -264,7 +264,7 @@ static void on_missing_idle(LoopIdle *idle)
     Container *base = &container_of(idle, LocalContainer, idle)->container;
     Problem problem = PROBLEM_NULL;
 
-    problem_set(&problem, ERR_ENGINE_ERROR, "the guest of an earlier controller does not run any more");
+    problem_set(&problem, ERR_ENGINE_ERROR, "the guest of the previous controller has ended");
     base->events.failed(base, base->userdata, &problem);
 }
 
@@ -363,7 +363,7 @@ static int check_guest(const EngineConfig *config, Problem *problem)
         return 0;
     return problem_set(
         problem, ERR_ENGINE_ERROR,
-        "the guest program %s cannot be executed (%s); install it, or use the engine oci or docker",
+        "cannot execute the guest program %s (%s); install it, or use the engine oci or docker",
         config->guest_path, strerror(errno));
 }
 
@@ -411,7 +411,7 @@ static void local_check(const EngineConfig *config, void (*report)(void *userdat
     else
         check_say(&check, FINDING_OK, "guest", NULL, "%s", config->guest_path);
     check_say(&check, FINDING_WARN, "isolation",
-              "use it for code you would run yourself, and otherwise oci or docker",
+              "use it only for code that you would run yourself; otherwise use oci or docker",
               "this engine does not isolate: code runs as uid %u of this host", geteuid());
 }
 

@@ -58,9 +58,10 @@ static int oci_create(Engine *engine, const ContainerSpec *spec, const Container
     int r;
 
     if (strcmp(spec->network, "none") != 0 && strcmp(spec->network, "host") != 0)
-        return problem_set(problem, ERR_BAD_REQUEST,
-                           "the engine oci has no network '%s'; use none or host, or the engine docker",
-                           spec->network);
+        return problem_set(
+            problem, ERR_BAD_REQUEST,
+            "the engine oci does not support the network '%s'; use none or host, or the engine docker",
+            spec->network);
     r = image_find(&oci->config, spec->image, &rootfs, problem);
     if (r < 0)
         return r;
@@ -71,8 +72,8 @@ static int oci_create(Engine *engine, const ContainerSpec *spec, const Container
     snprintf(container->network, sizeof(container->network), "%s", spec->network);
     r = write_bundle(container, spec, rootfs);
     if (r < 0) {
-        problem_set(problem, ERR_INTERNAL, "cannot write the container's description %s: %s",
-                    container->bundle, strerror(-r));
+        problem_set(problem, ERR_INTERNAL, "cannot write the container description %s: %s", container->bundle,
+                    strerror(-r));
         oci_container_free(container);
         return r;
     }
@@ -108,7 +109,7 @@ static int oci_attach_data(Container *base, const char *data_dir, Problem *probl
     OciContainer *container = container_of(base, OciContainer, container);
 
     if (oci_engine_of(container)->runtime.kind == RUNTIME_RUNSC)
-        return attach_refuse(problem, "runsc runs it in a kernel of its own");
+        return attach_refuse(problem, "runsc runs the container in its own kernel");
     if (container->stage != OCI_RUNNING || container->removing ||
         !cgroup_has_process(container->name, container->first.pid))
         return attach_too_late(problem);
@@ -195,7 +196,7 @@ static int make_directories(OciEngine *oci, char *root, size_t size, Problem *pr
             sizeof(oci->bundles))
         return problem_set(problem, ERR_BAD_REQUEST, "the path of the runtime directory is too long");
     if ((mkdir(root, 0700) < 0 && errno != EEXIST) || (mkdir(oci->bundles, 0700) < 0 && errno != EEXIST))
-        return problem_set(problem, ERR_INTERNAL, "cannot make directories in %s: %s", runtime_dir,
+        return problem_set(problem, ERR_INTERNAL, "cannot create directories in %s: %s", runtime_dir,
                            strerror(errno));
     return 0;
 }

@@ -61,9 +61,8 @@ static void report_missing(OciContainer *container)
     char message[512];
 
     runtime_log_message(container->log, message, sizeof(message));
-    problem_set(&problem, ERR_ENGINE_ERROR,
-                "the container of an earlier controller does not run any more%s%s", *message ? ": " : "",
-                message);
+    problem_set(&problem, ERR_ENGINE_ERROR, "the container of the previous controller has ended%s%s",
+                *message ? ": " : "", message);
     oci_container_failed(container, &problem);
 }
 

@@ -13,16 +13,16 @@ int oci_check_host(bool *ret_swap_limit, Problem *problem)
     if (geteuid() != 0)
         return problem_set(
             problem, ERR_ENGINE_ERROR,
-            "the engine oci needs root; run limpetd as root, or use the engine docker as a user who "
-            "may use its socket, or the engine local, which does not isolate");
+            "the engine oci needs root; run limpetd as root, use the engine docker as a user who "
+            "may use its socket, or use the engine local, which does not isolate");
     if (*profile_architecture() == '\0')
         return problem_set(problem, ERR_ENGINE_ERROR,
-                           "there is no system call filter for this machine's processor");
+                           "there is no system call filter for the processor of this machine");
     if (cgroup_support(&support) < 0 || !support.memory || !support.pids || !support.cpu)
         return problem_set(
             problem, ERR_ENGINE_ERROR,
-            "this host cannot limit memory, processes and CPU with control groups; limpetd --check "
-            "says what is missing");
+            "this host cannot limit memory, processes and CPU with control groups; see limpetd "
+            "--check");
     if (!check_has_seccomp())
         return problem_set(problem, ERR_ENGINE_ERROR,
                            "the kernel cannot filter system calls (CONFIG_SECCOMP_FILTER)");
@@ -42,8 +42,8 @@ static void check_runtime(const Check *check, const EngineConfig *config)
     }
     if (runtime_is_dated(&runtime))
         check_say(check, FINDING_WARN, "runtime",
-                  "install runc 1.2.8, 1.3.3 or newer, or a distribution's package with the fixes",
-                  "%s %s (%s) is older than the fixes of CVE-2025-31133, CVE-2025-52565 and CVE-2025-52881",
+                  "install runc 1.2.8, 1.3.3 or newer, or a distribution package with the fixes",
+                  "%s %s (%s) lacks the fixes of CVE-2025-31133, CVE-2025-52565 and CVE-2025-52881",
                   runtime.name, runtime.version, runtime.path);
     else
         check_say(check, FINDING_OK, "runtime", NULL, "%s %s (%s)", runtime.name, runtime.version,

@@ -133,7 +133,7 @@ static void describe_end(const OciContainer *container, int status, char *ret, s
 
     if (cgroup_read_memory(&container->cgroups.memory, &bytes, &kills) == 0 && kills > 0)
         snprintf(ret, size,
-                 "the container's first process ended; the kernel killed %llu of its processes for want "
+                 "the container's first process ended; the kernel killed %llu of its processes for lack "
                  "of memory",
                  (unsigned long long)kills);
     else if (status >= 0 && WIFSIGNALED(status))
@@ -179,14 +179,14 @@ static void explain(OciContainer *container, int status, Problem *problem)
         problem_set(problem, ERR_ENGINE_ERROR, "%s: %s", runtime, message);
     else if (status == -ESRCH)
         problem_set(problem, ERR_ENGINE_ERROR,
-                    "the container's first process ended as soon as %s had started it", runtime);
+                    "the container's first process ended right after %s started it", runtime);
     else if (status < 0)
-        problem_set(problem, ERR_ENGINE_ERROR, "%s could not be started: %s", runtime, strerror(-status));
+        problem_set(problem, ERR_ENGINE_ERROR, "cannot start %s: %s", runtime, strerror(-status));
     else if (WIFSIGNALED(status))
-        problem_set(problem, ERR_ENGINE_ERROR, "%s was killed by signal %d while it started the container",
+        problem_set(problem, ERR_ENGINE_ERROR, "%s was killed by signal %d while starting the container",
                     runtime, WTERMSIG(status));
     else
-        problem_set(problem, ERR_ENGINE_ERROR, "%s ended with status %d without saying why", runtime,
+        problem_set(problem, ERR_ENGINE_ERROR, "%s failed with status %d and without a message", runtime,
                     WEXITSTATUS(status));
 }
 

@@ -32,7 +32,8 @@ static int ask_version(Runtime *runtime, Problem *problem)
     buf_deinit(&said);
     if (r != 0)
         return problem_set(problem, ERR_ENGINE_ERROR,
-                           "%s --version does not say a version; is it an OCI runtime?", runtime->path);
+                           "%s --version prints no version; set the option oci_runtime to an OCI runtime",
+                           runtime->path);
     return 0;
 }
 
@@ -45,7 +46,7 @@ int runtime_init(Runtime *runtime, Loop *loop, const char *program, const char *
     r = spawn_find(program, &runtime->path);
     if (r == -ENOENT)
         return problem_set(problem, ERR_ENGINE_ERROR,
-                           "the OCI runtime '%s' is not installed; install runc or crun, or name another one "
+                           "the OCI runtime '%s' is not installed; install runc or crun, or set another one "
                            "with the option oci_runtime",
                            program);
     runtime->root = strdup(root);

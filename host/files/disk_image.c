@@ -82,8 +82,8 @@ static int say_failed(int said, const char *program, Problem *problem)
 
     text[MAX(n, 0)] = '\0';
     text[strcspn(text, "\n")] = '\0';
-    return problem_set(problem, ERR_INTERNAL, "%s cannot make a file system: %s", program,
-                       *text ? text : "it did not say why");
+    return problem_set(problem, ERR_INTERNAL, "%s cannot create a file system: %s", program,
+                       *text ? text : "no message");
 }
 
 static int wait_for(pid_t pid)
@@ -127,7 +127,7 @@ static int run(const char *program, const char *const argv[], Problem *problem)
     int r = said < 0 ? -errno : spawn_quietly(program, argv, said, &pid);
 
     if (r < 0)
-        return problem_set(problem, ERR_INTERNAL, "%s cannot be run: %s", program, strerror(-r));
+        return problem_set(problem, ERR_INTERNAL, "cannot run %s: %s", program, strerror(-r));
     return wait_for(pid) < 0 ? say_failed(said, program, problem) : 0;
 }
 
@@ -145,13 +145,13 @@ static int make_in(const char *path, const DiskLayout *layout, Problem *problem)
     for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
         if (access(programs[i], X_OK) == 0)
             return run(programs[i], argv, problem);
-    return problem_set(problem, ERR_INTERNAL, "there is no mke2fs; install the package e2fsprogs");
+    return problem_set(problem, ERR_INTERNAL, "mke2fs is not installed; install the package e2fsprogs");
 }
 
 static int make_size(int file, const DiskLayout *layout, Problem *problem)
 {
     if (file < 0 || ftruncate(file, (off_t)(layout->blocks * DISK_BLOCK)) < 0)
-        return problem_set(problem, ERR_INTERNAL, "no file of %" PRIu64 " bytes can be made: %s",
+        return problem_set(problem, ERR_INTERNAL, "cannot create a file of %" PRIu64 " bytes: %s",
                            layout->blocks * DISK_BLOCK, strerror(errno));
     return 0;
 }

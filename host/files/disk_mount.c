@@ -81,15 +81,14 @@ int disk_check(const char *state_dir, Problem *problem)
     int mount, r;
 
     if (geteuid() != 0)
-        return problem_set(problem, ERR_ENGINE_ERROR, "only root may mount them");
+        return problem_set(problem, ERR_ENGINE_ERROR, "mounting file systems needs root");
     r = state < 0 ? -errno : disk_image_make(state, TRIAL, size, problem);
     if (r < 0)
         return problem->code == ERR_NONE ? problem_set(problem, ERR_INTERNAL, "%s", strerror(-r)) : r;
     mount = disk_mount(state, TRIAL);
     unlinkat(state, TRIAL, 0);
     if (mount < 0)
-        return problem_set(problem, ERR_ENGINE_ERROR,
-                           "an ext4 file system in a file cannot be mounted by a loop device: %s",
+        return problem_set(problem, ERR_ENGINE_ERROR, "cannot mount an ext4 file system on a loop device: %s",
                            strerror(-mount));
     close(mount);
     return 0;

@@ -33,7 +33,7 @@ static int make(DiskSize size, Problem *problem)
     if (r < 0)
         return r;
     if (fcntl(file, F_ADD_SEALS, SEALS) < 0)
-        return problem_set(problem, ERR_INTERNAL, "memory cannot be sealed: %s", strerror(errno));
+        return problem_set(problem, ERR_INTERNAL, "cannot seal memory: %s", strerror(errno));
     return take_fd(&file);
 }
 
@@ -94,7 +94,7 @@ static int borrow(DiskSize size, Problem *problem)
     if (r == 0) {
         r = fcntl(template->file, F_DUPFD_CLOEXEC, 0);
         if (r < 0)
-            problem_set(problem, ERR_INTERNAL, "no descriptor is left: %s", strerror(errno));
+            problem_set(problem, ERR_INTERNAL, "cannot get a descriptor: %s", strerror(errno));
     }
     pthread_mutex_unlock(&lock);
     return r < 0 ? -EPROTO : r;
@@ -152,6 +152,6 @@ int disk_template_copy(DiskSize size, int file, Problem *problem)
         return template;
     r = copy_all(template, file);
     if (r < 0)
-        return problem_set(problem, ERR_INTERNAL, "the disk cannot be written: %s", strerror(-r));
+        return problem_set(problem, ERR_INTERNAL, "cannot write the disk: %s", strerror(-r));
     return 0;
 }

@@ -88,7 +88,7 @@ static void put_obstacle(Finder *finder, const char *path, const char *why)
 static void look_at_directory(Finder *finder, Place **places, const char *path, unsigned depth)
 {
     if (depth > finder->limits->depth)
-        put_obstacle(finder, path, "nested too deep");
+        put_obstacle(finder, path, "nested too deeply");
     else if (strlen(path) > DIRECTORY_PATH_MAX)
         put_obstacle(finder, path, "path too long");
     else if (push_place(places, path, depth) < 0)

@@ -116,7 +116,7 @@ static char *no_room(const Publisher *publisher)
     char *reason = NULL;
 
     if (asprintf(&reason,
-                 "no room: the copies of a session's artifacts may take %llu bytes and %llu files together "
+                 "no room: the artifacts of a session may take %llu bytes and %llu files in total "
                  "(options disk and files)",
                  (unsigned long long)limit->bytes, (unsigned long long)limit->files) < 0)
         return NULL;
@@ -134,9 +134,9 @@ static char *over_limit(const Publisher *publisher, const char *path, const stru
     if (size > limits->file_bytes)
         return too_large(size, limits->file_bytes);
     if (publisher->files >= limits->call_files)
-        return strdup("over the limit of files for one call");
+        return strdup("over the file limit of one call");
     if ((uint64_t)st->st_size > limits->call_bytes - publisher->bytes)
-        return strdup("over the limit of bytes for one call");
+        return strdup("over the size limit of one call");
     return has_room(publisher, path, st) ? NULL : no_room(publisher);
 }
 
@@ -249,7 +249,7 @@ static char *not_published(const Publisher *publisher, int error)
 {
     if (error == -EDQUOT && publisher->room)
         return no_room(publisher);
-    return error == -ENAMETOOLONG ? strdup("path too long") : failure("could not be copied", error);
+    return error == -ENAMETOOLONG ? strdup("path too long") : failure("cannot be copied", error);
 }
 
 /* One attempt at a regular file. -ESTALE when it is worth another. */
@@ -295,7 +295,7 @@ static int look_up_failed(Publisher *publisher, IndexEntry *entry, int error)
         index_drop(publisher->index, entry);
     else
         report_skipped(publisher, entry, &nothing,
-                       error == -EXDEV ? strdup("another filesystem") : failure("unreadable", error));
+                       error == -EXDEV ? strdup("on another file system") : failure("unreadable", error));
     return 0;
 }
 

@@ -45,7 +45,7 @@ int snapshot_stage(int store, const char *entry, int files, Problem *problem)
         remove_tree(ours, STAGE, NULL);
     _cleanup_(closep) int to = ours < 0 ? ours : make_directory(ours, STAGE);
     if (from < 0 || to < 0)
-        return problem_set(problem, ERR_INTERNAL, "the files of the checkpoint cannot be restored: %s",
+        return problem_set(problem, ERR_INTERNAL, "cannot restore the files of the checkpoint: %s",
                            strerror(from < 0 ? -from : -to));
     r = treecopy(from, to, NULL, UINT64_MAX, &bytes, problem);
     if (r < 0)
@@ -53,8 +53,8 @@ int snapshot_stage(int store, const char *entry, int files, Problem *problem)
     if (problem->code == ERR_TOO_LARGE)
         problem_set(
             problem, ERR_TOO_LARGE,
-            "the files of the checkpoint have no room beside what is in /session now (options disk and "
-            "files); remove some of that first");
+            "no room to restore the files of the checkpoint next to those in /session (options disk and "
+            "files); remove some files first");
     return r;
 }
 

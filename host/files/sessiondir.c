@@ -169,8 +169,8 @@ static int make_published(SessionDir *directory, int state, const char *id)
 
 static int say_cannot_make(const char *state_dir, int r, Problem *problem)
 {
-    return problem_set(problem, ERR_INTERNAL, "cannot make the session's directories in %s: %s", state_dir,
-                       strerror(-r));
+    return problem_set(problem, ERR_INTERNAL, "cannot create the directories of the session in %s: %s",
+                       state_dir, strerror(-r));
 }
 
 /* With what is published under the same id, or without. */
@@ -257,7 +257,7 @@ static int make_on_disk(SessionDir *directory, int session, DiskSize size, Probl
     if (r == 0)
         r = open_files(directory);
     if (r < 0)
-        problem_set(problem, ERR_INTERNAL, "the disk of the session cannot be mounted: %s", strerror(-r));
+        problem_set(problem, ERR_INTERNAL, "cannot mount the disk of the session: %s", strerror(-r));
     return r;
 }
 
@@ -324,7 +324,7 @@ int sessiondir_adopt(SessionDir *ret, const char *state_dir, const char *id, con
         transfer_clean(directory.files_fd);
     *ret = directory;
     if (r < 0)
-        return problem_set(problem, ERR_INTERNAL, "cannot use the session's directories in %s: %s", state_dir,
-                           r == -ENOTBLK ? "its disk is not mounted any more" : strerror(-r));
+        return problem_set(problem, ERR_INTERNAL, "cannot use the directories of the session in %s: %s",
+                           state_dir, r == -ENOTBLK ? "its disk is no longer mounted" : strerror(-r));
     return 0;
 }

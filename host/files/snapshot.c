@@ -132,9 +132,9 @@ int snapshot_take(int store, int files, uint64_t budget, uint64_t *ret_bytes, Pr
     each_label(store, add_bytes, &used);
     remove_tree(store, NEW, NULL);
     if (mkdirat(store, NEW, 0700) < 0)
-        return problem_set(problem, ERR_INTERNAL, "no copy of /session can be made: %s", strerror(errno));
+        return problem_set(problem, ERR_INTERNAL, "cannot copy /session: %s", strerror(errno));
     _cleanup_(closep) int to = open_directory(store, NEW);
-    r = to < 0 ? problem_set(problem, ERR_INTERNAL, "no copy of /session can be made: %s", strerror(-to))
+    r = to < 0 ? problem_set(problem, ERR_INTERNAL, "cannot copy /session: %s", strerror(-to))
                : treecopy(files, to, ".limpet", budget - MIN(used, budget), ret_bytes, problem);
     if (r < 0)
         remove_tree(store, NEW, NULL);

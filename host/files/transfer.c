@@ -35,7 +35,7 @@ static int append_component(SessionPath *ret, size_t *used, const char *name, si
     if (n == 2 && memcmp(name, "..", 2) == 0)
         return bad_path(problem, "'..' is not allowed");
     if (n > NAME_MAX)
-        return bad_path(problem, "a name in it is longer than 255 bytes");
+        return bad_path(problem, "a component is longer than 255 bytes");
     if (*used > 0)
         ret->path[(*used)++] = '/';
     memcpy(ret->path + *used, name, n);
@@ -98,7 +98,7 @@ static int put_failed(Problem *problem, const SessionPath *path, int error)
         return problem_set(problem, ERR_BAD_REQUEST, "a parent of '%s' is not a directory of the session",
                            path->display);
     case EFBIG:
-        return problem_set(problem, ERR_TOO_LARGE, "'%s' is larger than a file may be", path->display);
+        return problem_set(problem, ERR_TOO_LARGE, "'%s' is too large", path->display);
     default:
         return problem_set(problem, ERR_INTERNAL, "cannot write '%s': %s", path->display, strerror(-error));
     }
@@ -164,7 +164,7 @@ int transfer_put(int session_dirfd, Text path, uint64_t offset, Text data, bool 
         return put_failed(problem, &to, uploads);
     _cleanup_(closep) int fd = open_upload(uploads, upload, offset);
     if (fd == -ESPIPE)
-        return problem_set(problem, ERR_BAD_REQUEST, "offset: %llu is not where the last chunk ended",
+        return problem_set(problem, ERR_BAD_REQUEST, "offset: %llu is not the end of the previous chunk",
                            (unsigned long long)offset);
     r = fd < 0 ? fd : write_all(fd, data.data, data.size);
     if (r == 0 && last)
@@ -200,9 +200,9 @@ static int get_failed(Problem *problem, const SessionPath *path, int error)
     case ENOENT:
     case ENOTDIR:
     case ENAMETOOLONG:
-        return problem_set(problem, ERR_NO_SUCH_FILE, "no file '%s' in the session", path->display);
+        return problem_set(problem, ERR_NO_SUCH_FILE, "there is no file '%s' in the session", path->display);
     case ELOOP:
-        return problem_set(problem, ERR_NO_SUCH_FILE, "'%s' is, or is behind, a symbolic link",
+        return problem_set(problem, ERR_NO_SUCH_FILE, "'%s' is, or lies behind, a symbolic link",
                            path->display);
     case EISDIR:
         return problem_set(problem, ERR_NO_SUCH_FILE, "'%s' is a directory", path->display);

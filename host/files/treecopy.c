@@ -31,8 +31,8 @@ static int charge(TreeCopy *copy, uint64_t bytes)
     if (bytes > copy->budget - copy->bytes)
         return problem_set(
             copy->problem, ERR_TOO_LARGE,
-            "the copy of /session takes more than the %llu bytes left for it (option files_budget); "
-            "remove files or drop checkpoints that have some",
+            "the copy of /session exceeds the %llu bytes left for copies (option files_budget); "
+            "remove files, or drop checkpoints with files",
             (unsigned long long)copy->budget);
     copy->bytes += bytes;
     return 0;
@@ -48,8 +48,8 @@ static int failed(TreeCopy *copy, const char *name, int error)
     if (error == -EPROTO)
         return error;
     if (error == -ENOSPC || error == -EDQUOT)
-        return problem_set(copy->problem, ERR_TOO_LARGE, "there is no room for the copy of '%s'", name);
-    return problem_set(copy->problem, ERR_INTERNAL, "'%s' in /session cannot be copied: %s", name,
+        return problem_set(copy->problem, ERR_TOO_LARGE, "no room for the copy of '%s'", name);
+    return problem_set(copy->problem, ERR_INTERNAL, "cannot copy '%s' of /session: %s", name,
                        strerror(-error));
 }
 
@@ -150,8 +150,8 @@ static int copy_directory(TreeCopy *copy, int from, const struct stat *st, int t
     int r;
 
     if (depth > DEPTH_MAX)
-        return problem_set(copy->problem, ERR_TOO_LARGE,
-                           "/session has more than %u directories within each other", DEPTH_MAX);
+        return problem_set(copy->problem, ERR_TOO_LARGE, "/session has more than %u levels of directories",
+                           DEPTH_MAX);
     _cleanup_(closep) int original = beneath_open(from, name, O_RDONLY | O_DIRECTORY, 0);
     if (original < 0)
         return original;
@@ -210,7 +210,7 @@ int treecopy(int from, int to, const char *skip, uint64_t budget, uint64_t *ret_
     int r = original < 0 ? original : copy_contents(&copy, original, to, skip, 0);
 
     if (r < 0 && problem->code == ERR_NONE)
-        problem_set(problem, ERR_INTERNAL, "/session cannot be copied: %s", strerror(-r));
+        problem_set(problem, ERR_INTERNAL, "cannot copy /session: %s", strerror(-r));
     *ret_bytes = copy.bytes;
     return r;
 }

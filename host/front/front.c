@@ -59,7 +59,7 @@ static void on_message(void *userdata, Peer peer, const PeerCredentials *credent
 
     if (!allowed(credentials)) {
         log_warn("client refused", "uid=%d pid=%d", (int)credentials->uid, (int)credentials->pid);
-        refuse(front, peer, 0, ERR_DENIED, "this controller serves only the user who runs it, and root");
+        refuse(front, peer, 0, ERR_DENIED, "this controller serves only root and the user who runs it");
         return;
     }
     if (message_decode(&message, bytes, size, &problem) < 0)
@@ -70,7 +70,7 @@ static void on_message(void *userdata, Peer peer, const PeerCredentials *credent
 
 static void on_multipart(void *userdata, Peer peer)
 {
-    refuse(userdata, peer, 0, ERR_BAD_REQUEST, "a message is one frame; this one had several");
+    refuse(userdata, peer, 0, ERR_BAD_REQUEST, "a message must be one frame; this one has several");
 }
 
 static void on_gone(void *userdata, Peer peer)
@@ -107,10 +107,9 @@ int front_open(Front *front, Loop *loop, Problem *problem)
     int r = listener_new(&front->clients, loop, path, &limits, &listener_events, front);
 
     if (r == -EADDRINUSE)
-        return problem_set(
-            problem, ERR_UNAVAILABLE,
-            "another controller answers on %s; use that one, stop it, or give this one a socket "
-            "of its own with --socket",
-            path);
+        return problem_set(problem, ERR_UNAVAILABLE,
+                           "another controller answers on %s; use it, stop it, or set another socket "
+                           "with --socket",
+                           path);
     return r < 0 ? problem_set(problem, ERR_INTERNAL, "cannot listen on %s: %s", path, strerror(-r)) : 0;
 }

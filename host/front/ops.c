@@ -38,7 +38,7 @@ bool op_refuse_ended(Front *front, Request *request, Text name)
     epitaph_words(words, epitaph);
     request_fail_text(
         request, ERR_NO_SUCH_SESSION, "the session '%s' %s; its variables are gone: %s", epitaph->name, words,
-        strchr(epitaph->name, '/') ? "`branch` makes a new one of a session" : "open it again for a new one");
+        strchr(epitaph->name, '/') ? "open a new branch with `branch`" : "open it again for a new session");
     return true;
 }
 
@@ -89,7 +89,8 @@ Session *op_checkpoint_target(Front *front, Request *request, const msgpack_obje
         return NULL;
     session = op_session(front, request, target.session, target.instance);
     if (session && !name_valid(target.checkpoint)) {
-        request_fail_text(request, ERR_NO_SUCH_CHECKPOINT, "the session keeps no checkpoint of such a name");
+        request_fail_text(request, ERR_NO_SUCH_CHECKPOINT,
+                          "the session has no checkpoint with this id or name");
         return NULL;
     }
     if (session) {

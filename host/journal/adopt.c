@@ -40,7 +40,7 @@ static bool is_sound(const Adopting *all, const JournalSession *session)
     if (!text_equal(session->engine, sandboxes_engine(sandboxes))) {
         log_error("session of another engine", "session=%.*s engine=%.*s consequence=%s",
                   (int)session->name.size, session->name.data, (int)session->engine.size,
-                  session->engine.data, "it is lost, and its container ends by itself");
+                  session->engine.data, "the session is lost, and its container ends after orphan_timeout");
         return false;
     }
     return text_equal(session->container, container) && !sessions_holder(all->sessions, session->name) &&
@@ -206,7 +206,7 @@ static void begin(Replay *replay)
     else if (replay->problem.code != ERR_NONE)
         sandbox_close(sandbox, replay->problem.text);
     else if (!open)
-        sandbox_close(sandbox, "its controller ended before it was open, or while it was being closed");
+        sandbox_close(sandbox, "its controller ended while the session was opened or closed");
     else
         log_info("adopting session", "session=%s container=%s", sandbox->name, sandbox->container_name);
 }
@@ -223,13 +223,12 @@ static bool adopt_one(Adopting *all, const char *id)
         return true;
     journal_read(path, replay_entry, &replay, &replay.size);
     if (stat(path, &st) == 0 && (uint64_t)st.st_size > replay.size)
-        log_warn("journal cut off", "path=%s bytes=%llu of=%lld", path, (unsigned long long)replay.size,
+        log_warn("journal truncated", "path=%s bytes=%llu of=%lld", path, (unsigned long long)replay.size,
                  (long long)st.st_size);
     if (replay.sandbox)
         begin(&replay);
     else
-        log_error("journal of no use", "path=%s consequence=%s", path,
-                  "what is left of its session is removed");
+        log_error("journal unusable", "path=%s consequence=%s", path, "the rest of its session is removed");
     return replay.ready;
 }
 

@@ -89,7 +89,7 @@ static void on_hello(Sandbox *sandbox, const GuestHello *hello)
     if (sandbox_is_ending(sandbox))
         return;
     if (!take_running(sandbox, &hello->running))
-        sandbox_close(sandbox, "its supervisor says that it runs what it cannot run");
+        sandbox_close(sandbox, "its supervisor reports a call that cannot be running");
     else if (hello->running.id != 0) /* it has nothing older to say */
         sandbox_supervisor_ready(sandbox);
     else if (inquire(sandbox) < 0)

@@ -92,7 +92,7 @@ static bool is_name(Text text)
 
 static int bad(Problem *problem, const char *what)
 {
-    return problem_set(problem, ERR_BAD_REQUEST, "a journal entry with %s that cannot be", what);
+    return problem_set(problem, ERR_BAD_REQUEST, "a journal entry with an invalid value: %s", what);
 }
 
 static int decode_session(JournalEntry *ret, const msgpack_object_map *body, Problem *problem)

@@ -63,7 +63,7 @@ static void give_up(Journal *journal, int error)
 {
     if (!journal->lost)
         log_warn("journal not written", "path=%s reason=%s consequence=%s", journal->path, strerror(-error),
-                 "what it lacks does not outlive this controller");
+                 "the next controller will not know of it");
     journal->lost = journal->retry = true;
     if (journal->fd < 0 || ftruncate(journal->fd, (off_t)journal->size) == 0)
         return;
@@ -107,7 +107,7 @@ static int rewrite(Journal *journal)
     }
     close_fd(&before.fd);
     if (before.lost)
-        log_info("journal written again", "path=%s", journal->path);
+        log_info("journal rewritten", "path=%s", journal->path);
     journal->lost = journal->retry = false;
     journal->rewrite_size = MAX((uint64_t)REWRITE_MINIMUM, REWRITE_FACTOR * journal->size);
     return 0;

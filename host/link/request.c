@@ -70,7 +70,7 @@ void request_reply_with(Request *request, const Schema *schema, const void *body
     if (r == 0)
         request_reply(request, &encoded);
     else
-        request_fail_text(request, ERR_INTERNAL, "the answer cannot be written: %s", strerror(-r));
+        request_fail_text(request, ERR_INTERNAL, "cannot write the answer: %s", strerror(-r));
 }
 
 static void send_problem(Listener *listener, Peer peer, uint64_t id, const Problem *problem,

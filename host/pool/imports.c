@@ -37,10 +37,10 @@ int imports_check(const char *imports, Problem *problem)
     Text name;
 
     if (n > LIMIT_IMPORTS)
-        return problem_set(problem, ERR_BAD_REQUEST, "imports may name %u modules at most", LIMIT_IMPORTS);
+        return problem_set(problem, ERR_BAD_REQUEST, "imports may name at most %u modules", LIMIT_IMPORTS);
     while ((name = next_import(&imports)).size > 0)
         if (!is_module(name))
-            return problem_set(problem, ERR_BAD_REQUEST, "imports: '%.*s' is not the name of a module",
+            return problem_set(problem, ERR_BAD_REQUEST, "imports: '%.*s' is not a module name",
                                (int)MIN(name.size, LIMIT_NOTE), name.data);
     return 0;
 }

@@ -106,6 +106,6 @@ void kind_trim(PoolKind *kind, size_t count)
         if (n-- <= count)
             return;
         kind_give_up(spare);
-        sandbox_close(spare->sandbox, "it is not needed any more");
+        sandbox_close(spare->sandbox, "it is no longer needed");
     }
 }

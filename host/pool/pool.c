@@ -116,7 +116,7 @@ static void review(PoolKind *kind, uint64_t now)
         kind->eased = now;
     }
     if (short_of_memory) {
-        log_info("spare containers ended", "reason=%s", "the host's memory is short");
+        log_info("spare containers ended", "reason=%s", "the host is short of memory");
         kind->not_before = now + YIELD_NSEC;
     }
     kind_trim(kind, short_of_memory ? 0 : kind->target);
@@ -170,7 +170,7 @@ void pool_spare_ready(Spare *spare)
         return;
     log_debug("spare container ready", "container=%s", spare->sandbox->container_name);
     if (kind->failures > 0)
-        log_info("spare containers can be made again", "container=%s", spare->sandbox->container_name);
+        log_info("spare containers work again", "container=%s", spare->sandbox->container_name);
     kind->filled = true;
     wake(kind->pool);
 }
@@ -193,7 +193,7 @@ void pool_not_imported(Pool *pool, const Value *failed)
         Text module = value_text(failed, i);
 
         log_warn("module not imported", "module=%.*s consequence=%s", (int)module.size, module.data,
-                 "spare containers do without it");
+                 "spare containers start without it");
     }
     pool->told |= value_count(failed) > 0;
 }

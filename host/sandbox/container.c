@@ -19,7 +19,7 @@ static void on_started(Container *container, void *userdata, pid_t first_process
     if (!(sandbox->awaits & AWAITS_CONTAINER) || sandbox_is_ending(sandbox))
         return;
     if (guest_expect(sandbox->guest, ops->peer_is_first_process ? first_process : 0) < 0) {
-        sandbox_close(sandbox, "someone else than its first process answered for it");
+        sandbox_close(sandbox, "a process other than its first one answered for it");
         return;
     }
     sandbox->awaits &= ~(unsigned)AWAITS_CONTAINER;
@@ -42,7 +42,7 @@ static bool retry(Sandbox *sandbox, const Problem *problem)
     if (sandbox->state != SANDBOX_STARTING || sandbox->retried || problem->code != ERR_ENGINE_ERROR ||
         !all->events->make_room(all->userdata))
         return false;
-    log_warn("container failed, tried again without spares", "session=%s reason=%s", sandbox->name,
+    log_warn("container failed, trying again without spares", "session=%s reason=%s", sandbox->name,
              problem->text);
     sandbox->retried = true;
     loop_timer_cancel(&sandbox->start_timer);
@@ -63,10 +63,10 @@ static void on_start_due(LoopTimer *timer)
     Sandbox *sandbox = container_of(timer, Sandbox, start_timer);
     Problem problem = PROBLEM_NULL;
 
-    problem_set(
-        &problem, ERR_ENGINE_ERROR,
-        "the container was not up within %.0f seconds (option start_timeout); limpetd --check may say why",
-        sandbox->all->options->start_timeout);
+    problem_set(&problem, ERR_ENGINE_ERROR,
+                "the container did not start within %.0f seconds (option start_timeout); see limpetd --check "
+                "and limpet logs",
+                sandbox->all->options->start_timeout);
     fail(sandbox, &problem);
 }
 

@@ -158,8 +158,8 @@ int guest_adopt(Guest **ret, Sandboxes *all, const char *session, const char *na
     *ret = guest;
     r = start_listening(guest);
     if (r < 0)
-        return problem_set(problem, ERR_INTERNAL, "the way to its supervisor is gone: %s: %s", guest->socket,
-                           strerror(-r));
+        return problem_set(problem, ERR_INTERNAL, "the socket of the supervisor is gone: %s: %s",
+                           guest->socket, strerror(-r));
     return 0;
 }
 
@@ -254,7 +254,7 @@ static void on_hello(Guest *guest, Peer peer, const PeerCredentials *credentials
         !text_equal(claim.session, guest->session) || !secret_matches(guest, &claim)) {
         log_warn("guest refused", "session=%s pid=%d uid=%d message=%s reason=%s", guest->session,
                  (int)credentials->pid, (int)credentials->uid, message_name(message->kind),
-                 *problem.text ? problem.text : "nobody waits for it");
+                 *problem.text ? problem.text : "no session waits for this guest");
         return;
     }
     if (guest->expected_pid > 0 && credentials->pid != guest->expected_pid) {

@@ -37,7 +37,7 @@ static int decode_branches(GuestHello *hello, const Value *branches, Problem *pr
 static int decode_running(GuestHello *hello, const MsgGuestRunning *running, Problem *problem)
 {
     if (running->id == 0 || !has_branch(hello, running->branch) || !run_id_valid(running->run_id))
-        return problem_set(problem, ERR_BAD_REQUEST, "running: an id, branch or run_id that cannot be");
+        return problem_set(problem, ERR_BAD_REQUEST, "running: invalid id, branch or run_id");
     hello->running =
         (GuestRunning){.id = running->id, .branch = running->branch, .code_hash = running->code_hash};
     memcpy(hello->running.run_id, running->run_id.data, LIMIT_RUN_ID);
@@ -52,7 +52,8 @@ int guest_hello_decode(GuestClaim *ret, const msgpack_object_map *body, Problem 
     if (body_decode(&hello, MsgGuestHello, body, problem) < 0)
         return -EPROTO;
     if (hello.protocol != PROTOCOL_VERSION)
-        return problem_set(problem, ERR_PROTOCOL_MISMATCH, "it speaks version %llu of the protocol",
+        return problem_set(problem, ERR_PROTOCOL_MISMATCH,
+                           "the supervisor speaks version %llu of the protocol",
                            (unsigned long long)hello.protocol);
     claim.session = hello.session;
     claim.secret = hello.secret;

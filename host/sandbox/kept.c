@@ -54,7 +54,7 @@ static void remove_chosen(Kept *kept)
         removed++;
     }
     if (removed > 0)
-        log_info("removed what ended sessions left", "sessions=%zu bytes=%llu", removed,
+        log_info("removed files of ended sessions", "sessions=%zu bytes=%llu", removed,
                  (unsigned long long)bytes);
 }
 
@@ -102,7 +102,7 @@ Kept *kept_begin(const Sandboxes *all)
     Kept *kept = calloc(1, sizeof(*kept));
 
     if (!kept) {
-        log_error("out of memory", "consequence=%s", "what ended sessions left is not removed");
+        log_error("out of memory", "consequence=%s", "files of ended sessions are not removed");
         return NULL;
     }
     kept->all = all;

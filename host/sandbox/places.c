@@ -92,7 +92,7 @@ int sandbox_make_places(Sandbox *sandbox, const char *output_id,
     *places = (SandboxPlaces){.sandbox = sandbox, .made = made};
     r = worker_submit(all->makers, &places->job, fill_run, fill_done);
     if (r < 0)
-        return problem_set(problem, ERR_INTERNAL, "no thread can make the disk of the session");
+        return problem_set(problem, ERR_INTERNAL, "cannot start a thread that makes the disk of the session");
     places->making = true;
     return 0;
 }

@@ -12,9 +12,9 @@ static int check_new(const Session *origin, const char *path, Problem *problem)
         n++;
     if (sessions_holder(origin->all, text_of(path)))
         return problem_set(problem, ERR_BRANCH_EXISTS,
-                           "a branch '%s' is open; choose another name, or close it first", path);
+                           "the branch '%s' is already open; choose another name, or close it first", path);
     if (n > LIMIT_BRANCHES)
-        return problem_set(problem, ERR_TOO_LARGE, "'%s' has %u branches already; close one of them first",
+        return problem_set(problem, ERR_TOO_LARGE, "'%s' already has %u branches; close one of them first",
                            trunk->name, LIMIT_BRANCHES);
     return 0;
 }
@@ -28,11 +28,11 @@ int session_start_branch(Session **ret, Session *origin, Text name, Problem *pro
     if (!name_valid(name))
         return problem_set(
             problem, ERR_BAD_REQUEST,
-            "a branch's name has 1 to %u of A-Z a-z 0-9 . _ - and begins with a letter or digit",
+            "a branch name has 1 to %u characters of A-Z a-z 0-9 . _ - and begins with a letter or digit",
             LIMIT_SESSION_NAME);
     size = snprintf(path, sizeof(path), "%s/%.*s", origin->name, (int)name.size, name.data);
     if (size > (int)LIMIT_SESSION_PATH)
-        return problem_set(problem, ERR_BAD_REQUEST, "the branch's whole name would have more than %u bytes",
+        return problem_set(problem, ERR_BAD_REQUEST, "the full name of the branch would exceed %u bytes",
                            LIMIT_SESSION_PATH);
     r = check_new(origin, path, problem);
     if (r < 0)

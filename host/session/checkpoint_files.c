@@ -33,7 +33,7 @@ FilesJob *files_job_new(Order *order, bool make_store, Problem *problem)
     job->files = fcntl(sandbox->directory.files_fd, F_DUPFD_CLOEXEC, 3);
     if (job->store >= 0 && job->files >= 0)
         return job;
-    problem_set(problem, ERR_INTERNAL, "files cannot be kept with checkpoints: %s",
+    problem_set(problem, ERR_INTERNAL, "cannot keep files with checkpoints: %s",
                 strerror(job->store < 0 ? -job->store : errno));
     return files_job_free(job);
 }
@@ -70,7 +70,7 @@ int files_job_begin(FilesJob *job, void (*run_job)(FilesJob *job), void (*then)(
     if (r == 0)
         return 0;
     files_job_free(job);
-    return problem_set(problem, ERR_INTERNAL, "files cannot be copied now: %s", strerror(-r));
+    return problem_set(problem, ERR_INTERNAL, "cannot copy files: %s", strerror(-r));
 }
 
 /* Texts of ids and names fit, or are none of those. */

@@ -61,7 +61,7 @@ static int on_refused(Order *order, const Message *message, Problem *problem)
         return r;
     problem_set(&why, error_code(error.number), "%.*s", (int)error.message.size, error.message.data);
     if (why.code == ERR_INTERNAL)
-        problem_prefix(&why, "the session's supervisor");
+        problem_prefix(&why, "the supervisor of the session");
     take_answer(order);
     if (order->ops->refused)
         order->ops->refused(order, &why);
@@ -86,8 +86,9 @@ static void on_disconnected(Turn *turn)
 {
     Problem problem = PROBLEM_NULL;
 
-    problem_set(&problem, ERR_INTERNAL,
-                "the connection to the session's supervisor broke meanwhile; look whether it was done");
+    problem_set(
+        &problem, ERR_INTERNAL,
+        "the connection to the supervisor of the session broke; check whether the operation was done");
     order_fail(of(turn), &problem);
 }
 

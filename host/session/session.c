@@ -120,7 +120,7 @@ int session_start(Session **ret, Sessions *all, const char *name, const char *ou
 
     if (all->count >= all->options->max_sessions)
         return problem_set(problem, ERR_BUSY,
-                           "%zu sessions are open already (option max_sessions); close one of them first",
+                           "%zu sessions are already open (option max_sessions); close one of them first",
                            all->count);
     session = session_new(all, name);
     if (!session || sessions_add(session) < 0)
@@ -211,7 +211,7 @@ int session_check_queue(const Session *session, Problem *problem)
     if (sandbox_count_waiting(session->sandbox, session) < LIMIT_QUEUE)
         return 0;
     return problem_set(problem, ERR_BUSY,
-                       "%u calls wait on the session '%s' already; wait for one of them to end", LIMIT_QUEUE,
+                       "%u calls already wait for the session '%s'; wait until one of them ends", LIMIT_QUEUE,
                        session->name);
 }
 

@@ -217,7 +217,7 @@ def test_docker_pid_of_another_process(tmp_path):
                 (host.home / "session" / "part").touch()
                 os.rename(host.home / "session" / "part", host.home / "session" / "report.txt")
                 assert until(process, "attached") == "EOPNOTSUPP"
-                assert "not to be found on this host" in until(process, "problem")
+                assert "first process is not on this host" in until(process, "problem")
                 assert until(process, "removed") == "0"
             assert str(host.home) not in pathlib.Path(f"/proc/{other.pid}/mountinfo").read_text()
         finally:

@@ -16,7 +16,7 @@ def check(limpetd, **options):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
 def test_disks(own_limpetd):
     level, _, text = check(own_limpetd)
-    assert level == "ok" and "file system of its own" in text
+    assert level == "ok" and "file system with a size limit" in text
     assert os.listdir(os.path.join(own_limpetd.directory, "state")) == ["images"]
 
 

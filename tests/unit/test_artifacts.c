@@ -175,7 +175,7 @@ static void test_deep_tree(void **state)
     assert_int_equal(publish(f)->n, 2);
     assert_published(f->list, "sibling", "here");
     assert_non_null(f->list->entries[0].skipped);
-    assert_string_equal(f->list->entries[0].skipped, "nested too deep");
+    assert_string_equal(f->list->entries[0].skipped, "nested too deeply");
     assert_int_equal(publish(f)->n, 0);
 }
 
@@ -302,7 +302,7 @@ static void test_limits(void **state)
     write_file(f->root, "a", "0123456789");
     write_file(f->root, "b", "0123456789a");
     publish(f);
-    assert_skipped(f->list, f->list->entries[0].skipped ? "a" : "b", "bytes for one call");
+    assert_skipped(f->list, f->list->entries[0].skipped ? "a" : "b", "size limit of one call");
     for (char name[] = "c"; *name < 'i'; (*name)++)
         write_file(f->root, name, "");
     publish(f);
@@ -332,7 +332,7 @@ static void test_write_error_loses_no_sibling(void **state)
     publish(f);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(f->list->n, 2);
-    assert_skipped(f->list, "large", "could not be copied");
+    assert_skipped(f->list, "large", "cannot be copied");
     assert_published(f->list, "small", "here");
 }
 

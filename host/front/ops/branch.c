@@ -62,7 +62,8 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
     if (!origin)
         return;
     if (asked.checkpoint.data && !name_valid(asked.checkpoint))
-        request_fail_text(request, ERR_NO_SUCH_CHECKPOINT, "no checkpoint has such a name");
+        request_fail_text(request, ERR_NO_SUCH_CHECKPOINT,
+                          "the session has no checkpoint with this id or name");
     else
         make(origin, request, &asked);
 }

@@ -84,9 +84,8 @@ static int answer(Order *order, const msgpack_object_map *reply, Problem *proble
     if (checkpoint->copied && (r = keep_files(checkpoint, &said.checkpoint)) < 0) {
         Text id = said.checkpoint.id;
 
-        problem_set(problem, ERR_INTERNAL,
-                    "the checkpoint %.*s is taken, but the files could not be kept with it: %s", (int)id.size,
-                    id.data, strerror(-r));
+        problem_set(problem, ERR_INTERNAL, "the checkpoint %.*s was taken, but without the files: %s",
+                    (int)id.size, id.data, strerror(-r));
         order_fail(order, problem);
         return 0;
     }
@@ -133,7 +132,7 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
     if (asked.name.data && !name_valid(asked.name))
         request_fail_text(
             request, ERR_BAD_REQUEST,
-            "a checkpoint's name has 1 to %u of A-Z a-z 0-9 . _ - and begins with a letter or digit",
+            "a checkpoint name has 1 to %u characters of A-Z a-z 0-9 . _ - and begins with a letter or digit",
             LIMIT_SESSION_NAME);
     else
         queue(session, request, &asked);

@@ -18,7 +18,7 @@ static void start(Order *order)
         order_send(order);
         return;
     }
-    problem_set(&problem, ERR_NO_SUCH_SESSION, "the branch was closed before it could be committed");
+    problem_set(&problem, ERR_NO_SUCH_SESSION, "the branch was closed before the commit");
     order_fail(order, &problem);
 }
 

@@ -17,7 +17,7 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
         return;
     if (hello.protocol != PROTOCOL_VERSION) {
         request_fail_text(request, ERR_PROTOCOL_MISMATCH,
-                          "this controller speaks protocol %d, the client %llu; upgrade the older one",
+                          "this controller speaks protocol %d, the client speaks %llu; upgrade the older one",
                           PROTOCOL_VERSION, (unsigned long long)hello.protocol);
         return;
     }

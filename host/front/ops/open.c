@@ -86,9 +86,8 @@ static void open_branch(Front *front, Request *request, Text path, const MsgOpti
     if (session)
         attach(session, request, given);
     else if (!op_refuse_ended(front, request, path))
-        request_fail_text(request, ERR_NO_SUCH_SESSION,
-                          "no branch '%.*s' is open; `branch` makes one of a session", (int)path.size,
-                          path.data);
+        request_fail_text(request, ERR_NO_SUCH_SESSION, "no branch '%.*s' is open; open one with `branch`",
+                          (int)path.size, path.data);
 }
 
 static void open_session(Front *front, Request *request, Text name, const MsgOptions *given,
@@ -129,7 +128,7 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
     else
         request_fail_text(
             request, ERR_BAD_REQUEST,
-            "a session's name has 1 to %u of A-Z a-z 0-9 . _ - and begins with a letter or digit",
+            "a session name has 1 to %u characters of A-Z a-z 0-9 . _ - and begins with a letter or digit",
             LIMIT_SESSION_NAME);
 }
 

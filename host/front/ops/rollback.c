@@ -103,7 +103,7 @@ static void on_restored(Order *order, FilesJob *job)
     if (problem.code != ERR_NONE) {
         files_job_free(job);
         problem_prefix(&problem,
-                       "the variables are rolled back, but the files in /session could not be restored");
+                       "the variables were rolled back, but the files in /session were not restored");
         order_fail(order, &problem);
     } else if (artifacts_accept(sandbox->artifacts, sandbox->all->worker, on_accepted, job) < 0) {
         files_job_free(job);

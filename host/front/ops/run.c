@@ -15,7 +15,8 @@ static void join(Call *call, Request *request, const RunRequest *run)
         call_join(call, request, run->said.stream, run->ask_mode);
     else
         request_fail_text(request, ERR_BAD_REQUEST,
-                          "run_id %s was used for other code; choose a new one for each call", call->run_id);
+                          "run_id %s was already used for other code; use a new one for each call",
+                          call->run_id);
 }
 
 static void queue(const Front *front, Session *session, Request *request, const RunRequest *run,
@@ -62,13 +63,13 @@ static int check(RunRequest *run, char *ret_run_id, Problem *problem)
     memcpy(ret_run_id, run->said.run_id.data, LIMIT_RUN_ID);
     ret_run_id[LIMIT_RUN_ID] = '\0';
     if (!isnan(run->said.timeout) && !(run->said.timeout > 0 && run->said.timeout <= TIMEOUT_MAXIMUM))
-        return problem_set(problem, ERR_BAD_REQUEST, "timeout must be more than 0 and at most %.0f seconds",
+        return problem_set(problem, ERR_BAD_REQUEST, "timeout must be above 0 and at most %.0f seconds",
                            TIMEOUT_MAXIMUM);
     run->ask_mode = ask_mode_parse(run->said.asks);
     if (run->said.session.data && run->said.has_options)
         return problem_set(
             problem, ERR_BAD_REQUEST,
-            "options belong to a call in a container of its own; a session has those it was opened with");
+            "options are only for calls without a session; a session has the options it was opened with");
     return 0;
 }
 

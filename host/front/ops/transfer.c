@@ -48,7 +48,7 @@ void transfer_begin(Front *front, Session *session, const TransferJob *given, Te
     if (job->path && job->dirfd >= 0)
         r = worker_submit(front->sandboxes->worker, &job->job, run, done);
     if (r < 0) {
-        request_fail_text(job->request, ERR_INTERNAL, "the file cannot be moved now: %s", strerror(-r));
+        request_fail_text(job->request, ERR_INTERNAL, "cannot transfer the file: %s", strerror(-r));
         job_free(job);
     }
 }
