@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "guest/interpreter/inbox.h"
-
 /* A private duplicate, and which file it is. */
 typedef struct Own {
     int fd;
@@ -128,7 +126,6 @@ static void stream_set(int fd, int source)
 
 static void channel_set(int channel)
 {
-    inbox_clear();
     dup3(channel, own.channel, O_CLOEXEC);
     close(channel);
 }

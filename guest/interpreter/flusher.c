@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-#include "guest/interpreter/sink.h"
+#include "proto/base/base.h"
 #include "proto/base/clock.h"
 
 #define STACK_SIZE (128u << 10)
@@ -14,13 +14,14 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_t thread;
+    void (*flush)(void);
     atomic_bool armed; /* a flush is coming */
     bool running, stop;
 } flusher = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static struct timespec flush_time(void)
 {
-    uint64_t due = clock_now() + SINK_DELAY_MS * NSEC_PER_MSEC;
+    uint64_t due = clock_now() + FLUSH_DELAY_MS * NSEC_PER_MSEC;
 
     return (struct timespec){.tv_sec = (time_t)(due / NSEC_PER_SEC), .tv_nsec = (long)(due % NSEC_PER_SEC)};
 }
@@ -43,7 +44,7 @@ static void *flush_when_due(void *unused)
     while (wait_due()) {
         flusher.armed = false; /* before the flush: what is appended from here on arms again */
         pthread_mutex_unlock(&flusher.lock);
-        sinks_flush();
+        flusher.flush();
         pthread_mutex_lock(&flusher.lock);
     }
     pthread_mutex_unlock(&flusher.lock);
@@ -71,11 +72,12 @@ static void start_thread(void)
     pthread_attr_destroy(&attributes);
 }
 
-void flusher_arm(void)
+void flusher_arm(void (*flush)(void))
 {
     if (flusher.armed)
         return;
     pthread_mutex_lock(&flusher.lock);
+    flusher.flush = flush;
     if (!flusher.running)
         start_thread();
     flusher.armed = flusher.running;

@@ -50,7 +50,7 @@ bool sink_append(Sink *sink, const void *bytes, size_t n)
         ring_put(ring, head, bytes, n);
     pthread_mutex_unlock(&sink->lock);
     if (fits)
-        flusher_arm();
+        flusher_arm(sinks_flush);
     return fits;
 }
 

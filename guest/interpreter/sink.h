@@ -1,5 +1,5 @@
 /* A stream's way out: a ring of nearly 64 KB before a descriptor. What is in it is flushed when it is half
- * full, when asked, and by a thread of its own at most SINK_DELAY_MS after the first byte. Knows nothing of
+ * full, when asked, and by a thread of its own at most FLUSH_DELAY_MS after the first byte. Knows nothing of
  * Python and needs no GIL: calls that may wait are to be made without it.
  *
  * The ring is shared with the supervisor (guest/ring.h), so that what is in it outlives this process. A flush
@@ -14,8 +14,6 @@
 #include <semaphore.h>
 
 #include "guest/ring.h"
-
-#define SINK_DELAY_MS 40u
 
 typedef struct Sink {
     int fd;

@@ -1,10 +1,8 @@
-#include "host/call/asks.h"
-
 #include <errno.h>
 #include <string.h>
 
-#include "host/link/envelope.h"
 #include "host/call/call.h"
+#include "host/link/envelope.h"
 
 typedef struct OpenQuestion {
     List link;

@@ -4,7 +4,7 @@
 #include <ini.h>
 #include <string.h>
 
-#include "host/config/paths.h"
+#include "host/config/standard.h"
 #include "proto/limits.h"
 #include "proto/option.h"
 
@@ -131,7 +131,7 @@ static int load(Given *given, const char *config, int argc, char **argv, Problem
 
     if (r < 0)
         return r;
-    paths_standard_config(standard, sizeof(standard));
+    standard_config(standard, sizeof(standard));
     r = load_file(given, config ? config : standard, config != NULL, problem);
     if (r < 0)
         return r;

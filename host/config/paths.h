@@ -14,8 +14,6 @@ typedef struct Paths {
 
 #define PATHS_NULL ((Paths){.lock = -1})
 
-void paths_standard_config(char *ret, size_t size);
-
 /* Works out the directories and makes them. */
 int paths_init(Paths *paths, const Options *options, Problem *problem);
 void paths_deinit(Paths *paths);

@@ -14,6 +14,7 @@
 #include "host/files/disk_mount.h"
 #include "host/front/front.h"
 #include "host/sandbox/kept.h"
+#include "host/sandbox/sweep.h"
 #include "host/daemon/scheduling.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
@@ -189,7 +190,7 @@ static void on_sweep_due(LoopTimer *timer)
 {
     Controller *controller = container_of(timer, Controller, sweep_timer);
 
-    sandboxes_sweep(&controller->sandboxes);
+    sweep_sandboxes(&controller->sandboxes);
 }
 
 /* What an earlier controller on this state directory left is taken over; what nobody can use is removed. */
@@ -203,8 +204,8 @@ static void take_over(Controller *controller)
     if (!complete)
         loop_timer_set(controller->loop, &controller->sweep_timer,
                        clock_now() + SWEEP_AGAIN_SECONDS * NSEC_PER_SEC, on_sweep_due);
-    sandboxes_sweep_links(&controller->sandboxes);
-    sandboxes_sweep(&controller->sandboxes);
+    sweep_links(&controller->sandboxes);
+    sweep_sandboxes(&controller->sandboxes);
 }
 
 static int watch_signals(Controller *controller)
@@ -281,6 +282,8 @@ static int begin_loop(Controller *controller, Problem *problem)
     int r = loop_new(&controller->loop);
 
     controller->sandboxes.loop = controller->sessions.loop = controller->loop;
+    controller->sandboxes.courtesies.loop = controller->loop;
+    controller->sandboxes.courtesies.loop = controller->loop;
     controller->calls.loop = controller->ended.loop = controller->loop;
     if (r == 0)
         r = watch_signals(controller);

@@ -10,8 +10,6 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "host/files/disk_template.h"
-
 /* ---- the layout ---- */
 
 /* Sizes of ext4 with blocks of 4 KiB. */
@@ -148,11 +146,13 @@ static int make_in(const char *path, const DiskLayout *layout, Problem *problem)
     return problem_set(problem, ERR_INTERNAL, "mke2fs is not installed; install the package e2fsprogs");
 }
 
-static int make_size(int file, const DiskLayout *layout, Problem *problem)
+int disk_image_set_size(int file, DiskSize size, Problem *problem)
 {
-    if (file < 0 || ftruncate(file, (off_t)(layout->blocks * DISK_BLOCK)) < 0)
+    DiskLayout layout = disk_layout(size);
+
+    if (file < 0 || ftruncate(file, (off_t)(layout.blocks * DISK_BLOCK)) < 0)
         return problem_set(problem, ERR_INTERNAL, "cannot create a file of %" PRIu64 " bytes: %s",
-                           layout->blocks * DISK_BLOCK, strerror(errno));
+                           layout.blocks * DISK_BLOCK, strerror(errno));
     return 0;
 }
 
@@ -160,26 +160,10 @@ int disk_image_format(int file, DiskSize size, Problem *problem)
 {
     DiskLayout layout = disk_layout(size);
     char path[64];
-    int r = make_size(file, &layout, problem);
+    int r = disk_image_set_size(file, size, problem);
 
     if (r < 0)
         return r;
     snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), file);
     return make_in(path, &layout, problem);
-}
-
-int disk_image_make(int directory, const char *name, DiskSize size, Problem *problem)
-{
-    DiskLayout layout = disk_layout(size);
-    int r;
-
-    unlinkat(directory, name, 0);
-    _cleanup_(closep) int file =
-        openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    r = make_size(file, &layout, problem);
-    if (r == 0)
-        r = disk_template_copy(size, file, problem);
-    if (r < 0)
-        unlinkat(directory, name, 0);
-    return r;
 }

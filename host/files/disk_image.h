@@ -22,11 +22,10 @@ typedef struct DiskLayout {
 
 DiskLayout disk_layout(DiskSize size);
 
+/* Makes `file` as large as an image of that size is. Below 0, it could not be opened: errno says why. 0, or
+ * -EPROTO with the problem set. */
+int disk_image_set_size(int file, DiskSize size, Problem *problem);
+
 /* Gives the empty file `file` an empty file system of that size. For a worker thread: runs mke2fs. 0, or
  * -EPROTO with the problem set. */
 int disk_image_format(int file, DiskSize size, Problem *problem);
-
-/* Makes the file `name` in `directory`, sparse, with an empty file system of that size, a copy of one that
- * there is (disk_template.h). What has that name is replaced. For a worker thread: may run mke2fs. 0, or
- * -EPROTO with the problem set and no such file. */
-int disk_image_make(int directory, const char *name, DiskSize size, Problem *problem);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/mount.h>
 
-#include "host/files/disk_image.h"
+#include "host/files/disk_template.h"
 #include "proto/limits.h"
 
 /* How often others may take a free device before us. */
@@ -82,7 +82,7 @@ int disk_check(const char *state_dir, Problem *problem)
 
     if (geteuid() != 0)
         return problem_set(problem, ERR_ENGINE_ERROR, "mounting file systems needs root");
-    r = state < 0 ? -errno : disk_image_make(state, TRIAL, size, problem);
+    r = state < 0 ? -errno : disk_template_make(state, TRIAL, size, problem);
     if (r < 0)
         return problem->code == ERR_NONE ? problem_set(problem, ERR_INTERNAL, "%s", strerror(-r)) : r;
     mount = disk_mount(state, TRIAL);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define BUFFER_SIZE (64u << 10)
 #define SEALS       (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -143,7 +144,7 @@ static int copy_all(int from, int to)
     }
 }
 
-int disk_template_copy(DiskSize size, int file, Problem *problem)
+static int copy_template(DiskSize size, int file, Problem *problem)
 {
     _cleanup_(closep) int template = borrow(size, problem);
     int r;
@@ -154,4 +155,19 @@ int disk_template_copy(DiskSize size, int file, Problem *problem)
     if (r < 0)
         return problem_set(problem, ERR_INTERNAL, "cannot write the disk: %s", strerror(-r));
     return 0;
+}
+
+int disk_template_make(int directory, const char *name, DiskSize size, Problem *problem)
+{
+    int r;
+
+    unlinkat(directory, name, 0);
+    _cleanup_(closep) int file =
+        openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    r = disk_image_set_size(file, size, problem);
+    if (r == 0)
+        r = copy_template(size, file, problem);
+    if (r < 0)
+        unlinkat(directory, name, 0);
+    return r;
 }

@@ -12,9 +12,10 @@
 /* Of how many sizes there is one. Where there are more the one that was asked for least recently goes. */
 #define DISK_TEMPLATES_MAX 8u
 
-/* Writes the file system of a new disk to `file`, which has the size of one and nothing but a hole. For
- * worker threads, any number at once: may run mke2fs. 0, or -EPROTO with the problem set. */
-int disk_template_copy(DiskSize size, int file, Problem *problem);
+/* Makes the file `name` in `directory`, sparse, with an empty file system of that size. What has that name is
+ * replaced. For worker threads, any number at once: may run mke2fs. 0, or -EPROTO with the problem set and no
+ * such file. */
+int disk_template_make(int directory, const char *name, DiskSize size, Problem *problem);
 
 /* Forgets all of them: for tests. */
 void disk_templates_forget(void);

@@ -8,6 +8,7 @@
 #include "host/files/acl.h"
 #include "host/files/beneath.h"
 #include "host/files/disk_mount.h"
+#include "host/files/disk_template.h"
 #include "host/files/sessiondir_parts.h"
 #include "host/files/transfer.h"
 
@@ -244,7 +245,7 @@ static int make_on_disk(SessionDir *directory, int session, DiskSize size, Probl
 {
     static const DiskPart parts[] = {{"session", "files"}, {"work", "work"}}; /* as the container has them */
     size_t n = directory->work_path ? 2 : 1;
-    int r = disk_image_make(session, DISK_NAME, size, problem);
+    int r = disk_template_make(session, DISK_NAME, size, problem);
 
     if (r < 0)
         return r;

@@ -222,7 +222,7 @@ void adoption_abandon(Sandbox *sandbox, const Problem *problem)
     log_error("session not adopted", "session=%s reason=%s", sandbox->name, problem->text);
     list_foreach (session, &sandbox->trunk->family, Session, in_family) {
         session->hidden = false;
-        epitaph_note(session, problem->text);
+        session_note_end(session, problem->text);
     }
     lose(sandbox, problem->text);
     sandbox_abandon(sandbox);

@@ -108,7 +108,7 @@ static int put_epitaph(Journal *journal, const Epitaph *epitaph)
 static int put_stored(Journal *journal, void *userdata)
 {
     const Session *session = userdata;
-    const Epitaph *epitaph = epitaph_of(session);
+    const Epitaph *epitaph = session_epitaph(session);
     Call *call;
     int r = epitaph ? put_epitaph(journal, epitaph) : 0;
 
@@ -133,7 +133,7 @@ void ended_keep(Ended *ended, const Session *session)
     Journal journal = JOURNAL_NULL;
     char path[PATH_MAX];
 
-    if (list_empty(&session->stored) && !epitaph_of(session))
+    if (list_empty(&session->stored) && !session_epitaph(session))
         return;
     path_of(path, sizeof(path), ended, "");
     mkdir(path, 0700);

@@ -1,4 +1,4 @@
-#include "host/link/connection.h"
+#include "host/link/internal.h"
 
 #include <errno.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "host/link/connection.h"
+#include "host/link/internal.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 

@@ -180,7 +180,7 @@ int sandbox_start(Sandbox **ret, Sandboxes *all, const char *name, const char *o
     r = sandbox_begin(sandbox, output_id, problem);
     if (r < 0)
         return r;
-    courtesy_wanted(sandbox);
+    courtesy_wanted(&sandbox->courtesy);
     *ret = sandbox;
     return 0;
 }

@@ -2,9 +2,7 @@
 
 #include <unistd.h>
 
-#include "host/sandbox/sandbox.h"
 #include "proto/base/clock.h"
-#include "proto/base/log.h"
 
 /* A turn that has taken so long takes long. */
 #define LONG_NSEC (20 * NSEC_PER_MSEC)
@@ -20,26 +18,17 @@
 #define LITTLE 0.20
 #define MUCH   0.25
 
-static Courtesies *all_of(const Sandbox *sandbox)
-{
-    return &sandbox->all->courtesies;
-}
-
 static void on_due(LoopTimer *timer);
 
 static void set_timer(Courtesies *all, uint64_t due)
 {
-    loop_timer_set(container_of(all, Sandboxes, courtesies)->loop, &all->timer, due, on_due);
+    loop_timer_set(all->loop, &all->timer, due, on_due);
 }
 
-static void step(Sandbox *sandbox, bool aside)
+static void step(Courtesy *courtesy, bool aside)
 {
-    Courtesy *courtesy = &sandbox->courtesy;
-
-    if (courtesy->aside == aside || sandbox->all->engine->ops->set_idle(sandbox->container, aside) < 0)
-        return;
-    courtesy->aside = aside;
-    log_debug(aside ? "session steps aside" : "session is back", "session=%s", sandbox->name);
+    if (courtesy->aside != aside && courtesy->ops->set_idle(courtesy, aside) == 0)
+        courtesy->aside = aside;
 }
 
 static double part(const Courtesies *all)
@@ -49,41 +38,39 @@ static double part(const Courtesies *all)
     return MIN(1.0, processors / all->busy_count);
 }
 
-static void judge(Sandbox *sandbox, uint64_t now, uint64_t used)
+static void judge(Courtesy *courtesy, uint64_t now, uint64_t used)
 {
-    Courtesy *courtesy = &sandbox->courtesy;
     double got = (double)(used - courtesy->used);
-    double whole = (double)(now - courtesy->looked) * part(all_of(sandbox));
+    double whole = (double)(now - courtesy->looked) * part(courtesy->all);
 
     if (courtesy->aside && got < LITTLE * whole) {
-        step(sandbox, false);
+        step(courtesy, false);
         courtesy->due = now + BACK_NSEC;
     } else if (!courtesy->aside && got > MUCH * whole) {
-        step(sandbox, true);
+        step(courtesy, true);
     }
 }
 
-static void look(Sandbox *sandbox, uint64_t now)
+static void look(Courtesy *courtesy, uint64_t now)
 {
-    Courtesy *courtesy = &sandbox->courtesy;
     uint64_t used;
 
     courtesy->due = now + LOOK_NSEC;
-    if (sandbox->all->engine->ops->time(sandbox->container, &used) < 0)
+    if (courtesy->ops->time(courtesy, &used) < 0)
         return;
     if (courtesy->looked == 0)
-        step(sandbox, true);
+        step(courtesy, true);
     else
-        judge(sandbox, now, used);
+        judge(courtesy, now, used);
     courtesy->looked = now;
     courtesy->used = used;
 }
 
 /* Whether another one was lately. */
-static bool is_courteous(const Sandbox *sandbox, uint64_t now)
+static bool is_courteous(const Courtesy *courtesy, uint64_t now)
 {
-    const Courtesies *all = all_of(sandbox);
-    uint64_t wanted = all->caller == sandbox ? all->wanted_by_others : all->wanted;
+    const Courtesies *all = courtesy->all;
+    uint64_t wanted = all->caller == courtesy ? all->wanted_by_others : all->wanted;
 
     return wanted != 0 && now < wanted + WANTED_NSEC;
 }
@@ -95,14 +82,12 @@ static void on_due(LoopTimer *timer)
     Courtesy *courtesy;
 
     list_foreach (courtesy, &all->busy, Courtesy, link) {
-        Sandbox *sandbox = container_of(courtesy, Sandbox, courtesy);
-
-        if (!is_courteous(sandbox, now)) {
-            step(sandbox, false);
+        if (!is_courteous(courtesy, now)) {
+            step(courtesy, false);
             continue;
         }
         if (courtesy->due <= now)
-            look(sandbox, now);
+            look(courtesy, now);
         next = MIN(next, courtesy->due);
     }
     if (next != UINT64_MAX)
@@ -110,75 +95,77 @@ static void on_due(LoopTimer *timer)
 }
 
 /* The first one of the others is looked at when it is due; that looks at the rest. */
-static void wake(Courtesies *all, const Sandbox *caller)
+static void wake(Courtesies *all, const Courtesy *caller)
 {
     Courtesy *courtesy;
 
     if (loop_timer_is_set(&all->timer))
         return;
     list_foreach (courtesy, &all->busy, Courtesy, link)
-        if (courtesy != &caller->courtesy) {
+        if (courtesy != caller) {
             set_timer(all, courtesy->due);
             return;
         }
 }
 
-void courtesy_wanted(Sandbox *sandbox)
+void courtesy_wanted(Courtesy *courtesy)
 {
-    Courtesies *all = all_of(sandbox);
+    Courtesies *all = courtesy->all;
 
-    if (all->caller != sandbox)
+    if (all->caller != courtesy)
         all->wanted_by_others = all->wanted;
-    all->caller = sandbox;
+    all->caller = courtesy;
     all->wanted = clock_now();
-    wake(all, sandbox);
+    wake(all, courtesy);
 }
 
-void courtesy_began(Sandbox *sandbox)
+void courtesy_began(Courtesy *courtesy)
 {
-    Courtesies *all = all_of(sandbox);
+    Courtesies *all = courtesy->all;
 
-    courtesy_wanted(sandbox);
-    list_append(&all->busy, &sandbox->courtesy.link);
+    courtesy_wanted(courtesy);
+    list_append(&all->busy, &courtesy->link);
     all->busy_count++;
-    sandbox->courtesy.due = all->wanted + LONG_NSEC;
-    sandbox->courtesy.looked = 0;
+    courtesy->due = all->wanted + LONG_NSEC;
+    courtesy->looked = 0;
 }
 
-static bool leave_busy(Sandbox *sandbox)
+static bool leave_busy(Courtesy *courtesy)
 {
-    if (list_empty(&sandbox->courtesy.link))
+    if (list_empty(&courtesy->link))
         return false;
-    list_remove(&sandbox->courtesy.link);
-    all_of(sandbox)->busy_count--;
+    list_remove(&courtesy->link);
+    courtesy->all->busy_count--;
     return true;
 }
 
-void courtesy_ended(Sandbox *sandbox)
+void courtesy_ended(Courtesy *courtesy)
 {
-    if (leave_busy(sandbox))
-        step(sandbox, false);
+    if (leave_busy(courtesy))
+        step(courtesy, false);
 }
 
 /* An earlier controller may have ended while it stood aside. */
-void courtesy_adopted(Sandbox *sandbox)
+void courtesy_adopted(Courtesy *courtesy)
 {
-    sandbox->courtesy.aside = true;
-    step(sandbox, false);
-    sandbox->courtesy.aside = false;
+    courtesy->aside = true;
+    step(courtesy, false);
+    courtesy->aside = false;
 }
 
-void courtesy_init(Sandbox *sandbox)
+void courtesy_init(Courtesy *courtesy, Courtesies *all, const CourtesyOps *ops)
 {
-    list_init(&sandbox->courtesy.link);
+    courtesy->all = all;
+    courtesy->ops = ops;
+    list_init(&courtesy->link);
 }
 
-void courtesy_deinit(Sandbox *sandbox)
+void courtesy_deinit(Courtesy *courtesy)
 {
-    Courtesies *all = all_of(sandbox);
+    Courtesies *all = courtesy->all;
 
-    leave_busy(sandbox);
-    if (all->caller == sandbox)
+    leave_busy(courtesy);
+    if (all->caller == courtesy)
         all->caller = NULL;
 }
 

@@ -13,33 +13,43 @@
 #include "proto/base/list.h"
 #include "proto/base/loop.h"
 
-typedef struct Sandbox Sandbox;
+typedef struct Courtesy Courtesy;
+typedef struct Courtesies Courtesies;
+
+/* What is done with the sandbox that has it. 0 or negative. */
+typedef struct CourtesyOps {
+    int (*set_idle)(Courtesy *courtesy, bool idle);
+    int (*time)(const Courtesy *courtesy, uint64_t *ret_nsec); /* on a processor */
+} CourtesyOps;
 
 /* Of one sandbox. Times are those of clock_now(). */
-typedef struct Courtesy {
+struct Courtesy {
+    Courtesies *all;
+    const CourtesyOps *ops;
     List link;       /* Courtesies.busy; itself when it runs nothing */
     uint64_t due;    /* when it is to be looked at */
     uint64_t looked; /* when it was last, 0: not in this turn */
     uint64_t used;   /* nanoseconds on a processor until then */
     bool aside;
-} Courtesy;
+};
 
 /* Of all of them. */
-typedef struct Courtesies {
+struct Courtesies {
+    Loop *loop; /* set before the first of them */
     LoopTimer timer;
     List busy; /* those that run a turn, the longest first */
     unsigned busy_count;
-    const Sandbox *caller;     /* that was wanted last; only to be compared */
+    const Courtesy *caller;    /* that was wanted last; only to be compared */
     uint64_t wanted;           /* when */
     uint64_t wanted_by_others; /* when another one was, at last */
-} Courtesies;
+};
 
 void courtesies_init(Courtesies *all);
 void courtesies_deinit(Courtesies *all);
 
-void courtesy_init(Sandbox *sandbox);
-void courtesy_deinit(Sandbox *sandbox);
-void courtesy_wanted(Sandbox *sandbox); /* it is about to work for somebody */
-void courtesy_began(Sandbox *sandbox);  /* a turn, which is wanted */
-void courtesy_ended(Sandbox *sandbox);  /* the turn, if one had begun */
-void courtesy_adopted(Sandbox *sandbox);
+void courtesy_init(Courtesy *courtesy, Courtesies *all, const CourtesyOps *ops);
+void courtesy_deinit(Courtesy *courtesy);
+void courtesy_wanted(Courtesy *courtesy); /* its sandbox is about to work for somebody */
+void courtesy_began(Courtesy *courtesy);  /* a turn, which is wanted */
+void courtesy_ended(Courtesy *courtesy);  /* the turn, if one had begun */
+void courtesy_adopted(Courtesy *courtesy);

@@ -1,6 +1,7 @@
 #include "host/sandbox/kept.h"
 
 #include "host/files/retention.h"
+#include "host/sandbox/sweep.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 

@@ -18,6 +18,27 @@ bool instance_make(char ret[static INSTANCE_SIZE])
     return true;
 }
 
+/* ---- courtesy ---- */
+
+static int set_idle(Courtesy *courtesy, bool idle)
+{
+    Sandbox *sandbox = container_of(courtesy, Sandbox, courtesy);
+    int r = sandbox->all->engine->ops->set_idle(sandbox->container, idle);
+
+    if (r == 0)
+        log_debug(idle ? "session steps aside" : "session is back", "session=%s", sandbox->name);
+    return r;
+}
+
+static int processor_time(const Courtesy *courtesy, uint64_t *ret_nsec)
+{
+    const Sandbox *sandbox = container_of(courtesy, const Sandbox, courtesy);
+
+    return sandbox->all->engine->ops->time(sandbox->container, ret_nsec);
+}
+
+static const CourtesyOps courtesy_ops = {.set_idle = set_idle, .time = processor_time};
+
 Sandbox *sandbox_new(Sandboxes *all, bool ephemeral, SessionOptions *options, const SandboxOwner *owner,
                      void *userdata)
 {
@@ -38,7 +59,7 @@ Sandbox *sandbox_new(Sandboxes *all, bool ephemeral, SessionOptions *options, co
     sandbox->used = clock_now();
     sandbox->directory = SESSIONDIR_NULL;
     list_append(&all->list, &sandbox->link);
-    courtesy_init(sandbox);
+    courtesy_init(&sandbox->courtesy, &all->courtesies, &courtesy_ops);
     list_init(&sandbox->turns);
     return sandbox;
 }
@@ -46,7 +67,7 @@ Sandbox *sandbox_new(Sandboxes *all, bool ephemeral, SessionOptions *options, co
 void sandbox_free(Sandbox *sandbox)
 {
     list_remove(&sandbox->link);
-    courtesy_deinit(sandbox);
+    courtesy_deinit(&sandbox->courtesy);
     loop_timer_cancel(&sandbox->start_timer);
     loop_timer_cancel(&sandbox->watchdog);
     artifacts_free(sandbox->artifacts);
@@ -96,7 +117,7 @@ static void become(Sandbox *sandbox)
         break;
     case SANDBOX_ADOPTING:
         sandbox->state = SANDBOX_READY;
-        courtesy_adopted(sandbox);
+        courtesy_adopted(&sandbox->courtesy);
         break;
     default:
         sandbox->state = SANDBOX_READY;

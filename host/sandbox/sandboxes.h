@@ -43,16 +43,6 @@ void sandboxes_deinit(Sandboxes *all);
 /* The number of the next message to a supervisor: later than any that a controller before us used. */
 uint64_t sandboxes_next_number(Sandboxes *all);
 
-/* Whether the session directory `id` is that of one of them. */
-bool sandboxes_use(const Sandboxes *all, const char *id);
-
-/* Removes the link directories that a controller before us left and nobody has adopted. */
-void sandboxes_sweep_links(const Sandboxes *all);
-
-/* Removes containers that an earlier controller left and nobody has adopted, then directories that no
- * container has mounted any more. */
-void sandboxes_sweep(Sandboxes *all);
-
 /* What clients are told of the engine. */
 const char *sandboxes_engine(const Sandboxes *all);
 const char *sandboxes_image(const Sandboxes *all); /* the default one, "" for none; until the next call */

@@ -59,9 +59,9 @@ static void set_running(Sandbox *sandbox, Turn *turn)
 {
     sandbox->running = turn;
     if (turn)
-        courtesy_began(sandbox);
+        courtesy_began(&sandbox->courtesy);
     else
-        courtesy_ended(sandbox);
+        courtesy_ended(&sandbox->courtesy);
 }
 
 void sandbox_next(Sandbox *sandbox)

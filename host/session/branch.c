@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "host/session/internal.h"
+#include "host/session/order.h"
 
 static int check_new(const Session *origin, const char *path, Problem *problem)
 {

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "host/files/snapshot.h"
-#include "host/session/session.h"
+#include "host/session/order.h"
 
 typedef struct FilesJob FilesJob;
 

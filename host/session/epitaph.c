@@ -4,7 +4,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "host/session/session.h"
 #include "proto/base/clock.h"
 
 void epitaphs_init(Epitaphs *all)
@@ -55,37 +54,26 @@ void epitaph_add(Epitaphs *all, const Epitaph *epitaph)
         forget(all, list_entry(list_first(&all->list), Epitaph, link));
 }
 
-/* With the trunk its branches are closed, too. */
-static bool was_asked_to(const Session *session)
+void epitaph_forget(Epitaphs *all, Text name)
 {
-    return !list_empty(&session->closers) || !list_empty(&session->sandbox->trunk->closers);
+    forget(all, epitaph_find(all, name));
 }
 
-/* Clients know its name. */
-static bool was_open(const Session *session)
+void epitaph_write(Epitaphs *all, const char *name, const char *instance, const char *reason)
 {
-    return session->announced && session->name[0] != *PRIVATE_MARK && !session->hidden;
-}
-
-void epitaph_note(const Session *session, const char *reason)
-{
-    Epitaphs *all = &session->all->epitaphs;
     Epitaph epitaph = {.time = clock_unix()};
 
-    forget(all, epitaph_find(all, text_of(session->name)));
-    if (was_asked_to(session) || !was_open(session))
-        return;
-    snprintf(epitaph.name, sizeof(epitaph.name), "%s", session->name);
-    snprintf(epitaph.instance, sizeof(epitaph.instance), "%s", session->instance);
+    snprintf(epitaph.name, sizeof(epitaph.name), "%s", name);
+    snprintf(epitaph.instance, sizeof(epitaph.instance), "%s", instance);
     snprintf(epitaph.reason, sizeof(epitaph.reason), "%s", reason);
     epitaph_add(all, &epitaph);
 }
 
-const Epitaph *epitaph_of(const Session *session)
+const Epitaph *epitaph_of(const Epitaphs *all, const char *name, const char *instance)
 {
-    const Epitaph *epitaph = epitaph_find(&session->all->epitaphs, text_of(session->name));
+    const Epitaph *epitaph = epitaph_find(all, text_of(name));
 
-    return epitaph && strcmp(epitaph->instance, session->instance) == 0 ? epitaph : NULL;
+    return epitaph && strcmp(epitaph->instance, instance) == 0 ? epitaph : NULL;
 }
 
 void epitaph_words(char ret[static EPITAPH_WORDS], const Epitaph *epitaph)

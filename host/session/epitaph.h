@@ -6,8 +6,6 @@
 #include "proto/limits.h"
 #include "proto/wire.h"
 
-typedef struct Session Session;
-
 #define EPITAPHS_MAX 256u
 
 typedef struct Epitaph {
@@ -26,8 +24,10 @@ typedef struct Epitaphs {
 void epitaphs_init(Epitaphs *all);
 void epitaphs_deinit(Epitaphs *all);
 
-/* The session begins to end. What is known of an earlier one of that name is forgotten. */
-void epitaph_note(const Session *session, const char *reason);
+/* What is known of that name is forgotten. */
+void epitaph_forget(Epitaphs *all, Text name);
+/* The session ends now. */
+void epitaph_write(Epitaphs *all, const char *name, const char *instance, const char *reason);
 
 /* One that an earlier controller kept; without memory it is not known. */
 void epitaph_add(Epitaphs *all, const Epitaph *epitaph);
@@ -36,7 +36,7 @@ void epitaph_add(Epitaphs *all, const Epitaph *epitaph);
  */
 const Epitaph *epitaph_find(const Epitaphs *all, Text name);
 /* That of this life of a session. */
-const Epitaph *epitaph_of(const Session *session);
+const Epitaph *epitaph_of(const Epitaphs *all, const char *name, const char *instance);
 
 /* "ended at ...: why" */
 #define EPITAPH_WORDS 320

@@ -1,7 +1,6 @@
 #include "host/session/order.h"
 
 #include "host/link/envelope.h"
-#include "host/session/session.h"
 
 /* The supervisor answers everything within this, but for what it must first end. */
 #define ORDER_SECONDS 60.0
@@ -138,6 +137,16 @@ void *order_new(size_t size, const OrderOps *ops, Session *session, Request *req
     order->ops = ops;
     order->request = request;
     return order;
+}
+
+void order_queue(Order *order)
+{
+    Problem problem = PROBLEM_NULL;
+
+    if (session_check_queue(order->turn.session, &problem) < 0)
+        order_fail(order, &problem);
+    else
+        sandbox_queue(order->turn.sandbox, &order->turn);
 }
 
 void order_write(Order *order, const Schema *schema, const void *body)

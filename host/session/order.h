@@ -4,7 +4,7 @@
 #pragma once
 
 #include "host/link/request.h"
-#include "host/sandbox/sandbox.h"
+#include "host/session/session.h"
 #include "proto/schema.h"
 
 typedef struct Order Order;
@@ -32,6 +32,9 @@ struct Order {
 /* `size` bytes, zero but for the Order they begin with. The request is the order's; it is answered, and NULL
  * returned, when there is no memory. */
 void *order_new(size_t size, const OrderOps *ops, Session *session, Request *request);
+
+/* Queues it, which is its session's from now on; answers it with ERR_BUSY when too many wait. */
+void order_queue(Order *order);
 
 /* Sets what the supervisor is sent, a `type`. Without memory for it the order fails when it is to be sent. */
 #define order_say(order, type, from) order_write(order, SCHEMA(type), (const type *){from})

@@ -177,12 +177,38 @@ void farewell_tell(Farewell *farewell)
     }
 }
 
+/* With the trunk its branches are closed, too. */
+static bool was_asked_to(const Session *session)
+{
+    return !list_empty(&session->closers) || !list_empty(&session->sandbox->trunk->closers);
+}
+
+/* Clients know its name. */
+static bool was_open(const Session *session)
+{
+    return session->announced && session->name[0] != *PRIVATE_MARK && !session->hidden;
+}
+
+void session_note_end(const Session *session, const char *reason)
+{
+    Epitaphs *all = &session->all->epitaphs;
+
+    epitaph_forget(all, text_of(session->name));
+    if (!was_asked_to(session) && was_open(session))
+        epitaph_write(all, session->name, session->instance, reason);
+}
+
+const Epitaph *session_epitaph(const Session *session)
+{
+    return epitaph_of(&session->all->epitaphs, session->name, session->instance);
+}
+
 void session_set_closing(Session *session, const char *reason)
 {
     Problem problem = PROBLEM_NULL;
 
     if (session->state != SESSION_CLOSING)
-        epitaph_note(session, reason);
+        session_note_end(session, reason);
     session->state = SESSION_CLOSING;
     loop_timer_cancel(&session->idle_timer);
     problem_set(&problem, ERR_SESSION_CLOSED, "the session '%s' was closed: %s", session->name, reason);
@@ -213,16 +239,6 @@ int session_check_queue(const Session *session, Problem *problem)
     return problem_set(problem, ERR_BUSY,
                        "%u calls already wait for the session '%s'; wait until one of them ends", LIMIT_QUEUE,
                        session->name);
-}
-
-void session_order(Session *session, Order *order)
-{
-    Problem problem = PROBLEM_NULL;
-
-    if (session_check_queue(session, &problem) < 0)
-        order_fail(order, &problem);
-    else
-        sandbox_queue(session->sandbox, &order->turn);
 }
 
 void session_note(Session *session, uint64_t execution_count, uint64_t epoch)

@@ -4,7 +4,6 @@
 
 #include <uthash.h>
 
-#include "host/session/order.h"
 #include "host/link/request.h"
 #include "host/sandbox/sandbox.h"
 #include "host/session/sessions.h"
@@ -51,6 +50,20 @@ struct Session {
     UT_hash_handle by_name;
 };
 
+/* ---- by name ---- */
+
+/* The session that may be used by that name; one that is closing may not. */
+Session *sessions_find(const Sessions *all, Text name);
+/* The session that has that name, closing or not. */
+Session *sessions_holder(const Sessions *all, Text name);
+/* 0 or -ENOMEM. */
+int sessions_add(Session *session);
+/* Also of one that was not added. */
+void sessions_remove(Session *session);
+
+/* name_valid(), or several such names with slashes between: a branch's. */
+bool session_path_valid(Text path);
+
 /* ---- its life ---- */
 
 /* Begins a session in a sandbox of its own; it is in the table from now on, STARTING. `options` is taken
@@ -85,6 +98,11 @@ void session_wait_gone(Session *session, SessionWaiter *waiter);
 const char *session_status(const Session *session);
 bool session_is_busy(const Session *session); /* something of it runs or waits */
 
+/* It begins to end, or cannot be had any more. What is known of an earlier one of that name is forgotten. */
+void session_note_end(const Session *session, const char *reason);
+/* What was noted of this life of it; NULL when it was closed by a client, or nothing was noted. */
+const Epitaph *session_epitaph(const Session *session);
+
 /* What it is told of its variables: they only grow. */
 void session_note(Session *session, uint64_t execution_count, uint64_t epoch);
 
@@ -92,9 +110,6 @@ void session_note(Session *session, uint64_t execution_count, uint64_t epoch);
 
 /* ERR_BUSY when too many wait. */
 int session_check_queue(const Session *session, Problem *problem);
-
-/* Queues an order, which is the session's from now on; answers it with ERR_BUSY when too many wait. */
-void session_order(Session *session, Order *order);
 
 /* ---- its branches ---- */
 

@@ -26,15 +26,3 @@ typedef struct Sessions {
     const SessionsEvents *events;
     void *userdata; /* of whoever handles the events */
 } Sessions;
-
-/* The session that may be used by that name; one that is closing may not. */
-Session *sessions_find(const Sessions *all, Text name);
-/* The session that has that name, closing or not. */
-Session *sessions_holder(const Sessions *all, Text name);
-/* 0 or -ENOMEM. */
-int sessions_add(Session *session);
-/* Also of one that was not added. */
-void sessions_remove(Session *session);
-
-/* name_valid(), or several such names with slashes between: a branch's. */
-bool session_path_valid(Text path);

@@ -72,3 +72,14 @@ def test_types_are_what_has_a_body(check):
     text = "typedef struct Door Door;\ntypedef struct Wall {\n};\nstruct House {\n};\ntypedef enum Floor { LOW } Floor;\n"
     assert check.defined_types("host/a.h", text) == ["Wall", "House", "Floor"]
     assert check.defined_types("tests/unit/a.c", text) == []
+
+
+def test_modules_that_include_each_other_are_found(check):
+    uses = {"host/a": {"host/b"}, "host/b": {"host/c"}, "host/c": {"host/b", "host/d"}, "host/d": set()}
+    assert list(check.check_circles(uses)) == ["these include each other: host/b, host/c"]
+    assert list(check.check_circles({**uses, "host/c": {"host/d"}})) == []
+
+
+def test_what_several_sources_share_is_no_module(check):
+    assert list(check.neighbours("host/pool/pool.c", '#include "host/pool/internal.h"\n#include "host/pool/memory.h"\n')) == \
+        ["host/pool/memory"]

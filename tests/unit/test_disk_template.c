@@ -35,7 +35,7 @@ static int make(const char *name, DiskSize size)
 {
     Problem problem = PROBLEM_NULL;
 
-    return disk_image_make(directory_fd, name, size, &problem);
+    return disk_template_make(directory_fd, name, size, &problem);
 }
 
 /* That it is a file system without a fault, of that size, and sparse. */
@@ -167,7 +167,7 @@ static void test_failure(void **state)
     Problem problem = PROBLEM_NULL;
     DiskSize size = {UINT64_C(1) << 62, FILES_MINIMUM};
 
-    assert_int_equal(disk_image_make(directory_fd, "never", size, &problem), -EPROTO);
+    assert_int_equal(disk_template_make(directory_fd, "never", size, &problem), -EPROTO);
     assert_true(*problem.text);
     assert_int_equal(faccessat(directory_fd, "never", F_OK, 0), -1);
     assert_int_equal(make("one", size_of(0)), 0);

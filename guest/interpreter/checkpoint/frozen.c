@@ -14,6 +14,7 @@
 static int settle(Copied *copied, uint64_t id, int channel)
 {
     setsid();
+    inbox_clear();
     descriptors_detach(channel);
     openfiles_release(&copied->files, &copied->notes);
     volunteer_checkpoint(copied->automatic);

@@ -6,6 +6,7 @@
 #include "guest/interpreter/volunteer.h"
 #include "guest/interpreter/descriptors.h"
 #include "guest/interpreter/guard.h"
+#include "guest/interpreter/inbox.h"
 #include "guest/interpreter/reply.h"
 #include "guest/interpreter/run.h"
 #include "guest/interpreter/runtime.h"
@@ -39,6 +40,7 @@ static void revive_runtime(void)
 int restored_begin(Copied *copied, const Restore *restore)
 {
     setsid();
+    inbox_clear();
     descriptors_attach(restore->fds);
     if (restore->fds[RESTORE_RINGS] >= 0)
         sinks_share(restore->fds[RESTORE_RINGS]);

@@ -1,4 +1,5 @@
 #include "host/front/ops.h"
+#include "host/session/order.h"
 
 typedef struct BranchOrder {
     Order order;     /* of its origin */
@@ -48,7 +49,7 @@ static void make(Session *origin, Request *request, const MsgBranch *asked)
     order_say(&order->order, MsgBranchOrder,
               (&(MsgBranchOrder){
                   .branch = branch->branch, .from = origin->branch, .checkpoint = asked->checkpoint}));
-    session_order(origin, &order->order);
+    order_queue(&order->order);
 }
 
 static void handle(Front *front, Request *request, const msgpack_object_map *body)

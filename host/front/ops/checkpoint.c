@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "host/front/ops.h"
+#include "host/session/order.h"
 #include "host/session/checkpoint_files.h"
 
 typedef struct CheckpointOrder {
@@ -116,7 +117,7 @@ static void queue(Session *session, Request *request, const MsgTake *asked)
     memcpy(checkpoint->name, asked->name.data ? asked->name.data : "", asked->name.size);
     order_say(&checkpoint->order, MsgTakeOrder,
               (&(MsgTakeOrder){.branch = session->branch, .name = asked->name}));
-    session_order(session, &checkpoint->order);
+    order_queue(&checkpoint->order);
 }
 
 static void handle(Front *front, Request *request, const msgpack_object_map *body)

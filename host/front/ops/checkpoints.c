@@ -1,4 +1,5 @@
 #include "host/front/ops.h"
+#include "host/session/order.h"
 #include "host/session/checkpoint_files.h"
 
 /* What the supervisor said, in its sandbox. */
@@ -47,7 +48,7 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
     if (!order)
         return;
     order_say(order, MsgNothing, &(MsgNothing){0});
-    session_order(session, order);
+    order_queue(order);
 }
 
 const Op op_checkpoints = {.kind = MSG_CHECKPOINTS, .handle = handle};

@@ -1,6 +1,7 @@
 #include <stdio.h>
 
 #include "host/front/ops.h"
+#include "host/session/order.h"
 
 typedef struct CommitOrder {
     Order order;   /* of the session that gets the variables */
@@ -72,7 +73,7 @@ static void queue(Session *session, Session *from, Request *request)
     commit->from = from->branch;
     order_say(&commit->order, MsgCommitOrder,
               (&(MsgCommitOrder){.branch = session->branch, .from = from->branch}));
-    session_order(session, &commit->order);
+    order_queue(&commit->order);
 }
 
 static void handle(Front *front, Request *request, const msgpack_object_map *body)

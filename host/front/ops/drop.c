@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "host/front/ops.h"
+#include "host/session/order.h"
 #include "host/session/checkpoint_files.h"
 
 typedef struct DropOrder {
@@ -35,7 +36,7 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
         return;
     strcpy(drop->checkpoint, checkpoint);
     order_say(&drop->order, MsgDropOrder, &(MsgDropOrder){.checkpoint = text_of(checkpoint)});
-    session_order(session, &drop->order);
+    order_queue(&drop->order);
 }
 
 const Op op_drop = {.kind = MSG_DROP, .handle = handle};

@@ -1,4 +1,5 @@
 #include "host/front/ops.h"
+#include "host/session/order.h"
 
 static int answer(Order *order, const msgpack_object_map *reply, Problem *problem)
 {
@@ -20,7 +21,7 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
     if (!order)
         return;
     order_say_branch(order);
-    session_order(session, order);
+    order_queue(order);
 }
 
 const Op op_namespace = {.kind = MSG_NAMESPACE, .handle = handle};

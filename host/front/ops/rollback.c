@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "host/front/ops.h"
+#include "host/session/order.h"
 #include "host/session/checkpoint_files.h"
 
 typedef struct RollbackOrder {
@@ -193,7 +194,7 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
     strcpy(rollback->checkpoint, checkpoint);
     order_say(&rollback->order, MsgRollbackOrder,
               (&(MsgRollbackOrder){.branch = session->branch, .checkpoint = text_of(checkpoint)}));
-    session_order(session, &rollback->order);
+    order_queue(&rollback->order);
 }
 
 const Op op_rollback = {.kind = MSG_ROLLBACK, .handle = handle};

@@ -3,5 +3,5 @@
 
 #include "clients/c/cli/repl/words.h"
 
-/* An EditorComplete; the context is the Repl. */
+/* A WordsFinder; the context is the Repl. */
 void complete_line(void *context, const char *before, Words *ret);

@@ -25,7 +25,7 @@ static char *get_prompt(EditLine *line)
     return container_of(keys, Editor, keys)->prompt;
 }
 
-Editor *editor_new(EditorComplete *complete, void *context)
+Editor *editor_new(WordsFinder *complete, void *context)
 {
     Editor *editor = calloc(1, sizeof(*editor));
 

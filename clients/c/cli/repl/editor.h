@@ -7,9 +7,6 @@
 
 typedef struct Editor Editor;
 
-/* Finds what may stand behind `before`, the text of the line before the cursor. */
-typedef void EditorComplete(void *context, const char *before, Words *ret);
-
 typedef enum EditorEnd {
     EDITOR_BLOCK,
     EDITOR_CLEARED, /* Ctrl-C */
@@ -17,7 +14,7 @@ typedef enum EditorEnd {
 } EditorEnd;
 
 /* For standard input and output. NULL when memory is short. */
-Editor *editor_new(EditorComplete *complete, void *context);
+Editor *editor_new(WordsFinder *complete, void *context);
 void editor_free(Editor *editor);
 
 /* Reads a block, terminated; `prompt` stands before its first line. */

@@ -4,11 +4,11 @@
 #include <histedit.h>
 #include <termios.h>
 
-#include "clients/c/cli/repl/editor.h"
+#include "clients/c/cli/repl/words.h"
 
 /* The editor's client data. */
 typedef struct Keys {
-    EditorComplete *complete;
+    WordsFinder *complete;
     void *context;
     bool cleared;         /* Ctrl-C ended the line */
     bool is_terminal;     /* standard input: */

@@ -15,6 +15,9 @@ typedef struct Words {
 
 #define WORDS_NULL ((Words){0})
 
+/* Finds what may stand behind `before`, the text of the line before the cursor. */
+typedef void WordsFinder(void *context, const char *before, Words *ret);
+
 /* Adds a copy of a word that begins with the prefix; of others it takes no notice. */
 void words_add(Words *words, const char *word, const char *prefix);
 void words_deinit(Words *words);

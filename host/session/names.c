@@ -1,9 +1,7 @@
-#include "host/session/sessions.h"
+#include "host/session/session.h"
 
 #include <errno.h>
 #include <string.h>
-
-#include "host/session/session.h"
 
 bool session_path_valid(Text path)
 {

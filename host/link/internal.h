@@ -1,4 +1,4 @@
-/* Connection: one peer of a Listener. Only host/link knows of it. */
+/* What a Listener is made of. Nobody else includes this. */
 #pragma once
 
 #include <uthash.h>
@@ -8,6 +8,7 @@
 #include "proto/base/list.h"
 #include "proto/zmtp_socket.h"
 
+/* One peer. */
 typedef struct Connection {
     Listener *listener;
     Peer peer;
@@ -29,6 +30,7 @@ struct Listener {
     Connection *connections; /* uthash by peer */
 };
 
+/* connection.c */
 /* Begins one with a descriptor that was accepted, which it owns also when this fails. */
 int connection_new(Listener *listener, int fd);
 Connection *connection_free(Connection *connection);
