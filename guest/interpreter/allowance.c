@@ -1,12 +1,11 @@
 #include "guest/interpreter/allowance.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "proto/base/base.h"
+#include "proto/base/proc.h"
 
 #define MIB (INT64_C(1) << 20)
 
@@ -40,27 +39,14 @@ void allowance_init(uint64_t memory)
     allowance_end_cell();
 }
 
-/* Pages: all that is mapped, what of it is there, what of that belongs to files. */
-static uint64_t anonymous(const char *statm)
-{
-    char *at;
-
-    strtoull(statm, &at, 10);
-    uint64_t resident = strtoull(at, &at, 10), shared = strtoull(at, NULL, 10);
-    return (resident - MIN(shared, resident)) * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 int allowance_held(uint64_t *ret)
 {
-    _cleanup_(closep) int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    char text[128];
-    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+    ProcMemory memory;
+    int r = proc_memory(&memory, 0);
 
-    if (n < 0)
-        return -errno;
-    text[n] = '\0';
-    *ret = anonymous(text);
-    return 0;
+    if (r == 0)
+        *ret = memory.resident - MIN(memory.shared, memory.resident);
+    return r;
 }
 
 static bool look(int64_t size)

@@ -1,13 +1,11 @@
 #include "host/engine/procfind.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "host/engine/capture.h"
+#include "proto/base/proc.h"
 
 #define LINE_SIZE (4 * PATH_MAX)
 
@@ -17,16 +15,12 @@ static size_t read_arguments(pid_t pid, char line[LINE_SIZE + 1])
 {
     char path[64];
     struct stat st;
-    int fd _cleanup_(closep) = -1;
     ssize_t n;
 
     snprintf(path, sizeof(path), "/proc/%d", (int)pid);
     if (stat(path, &st) < 0 || st.st_uid != geteuid())
         return 0;
-    snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    n = fd < 0 ? -1 : read(fd, line, LINE_SIZE);
-    line[MAX(n, 0)] = '\0';
+    n = proc_read(pid, "cmdline", line, LINE_SIZE + 1);
     return (size_t)MAX(n, 0);
 }
 
@@ -41,19 +35,6 @@ static const char *value_of(const char *line, size_t size, const char *option)
     return NULL;
 }
 
-static pid_t parent_of(pid_t pid)
-{
-    char *text _cleanup_(freep) = NULL;
-    const char *behind_name;
-    char path[64];
-    int parent = 0;
-
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    if (capture_file(path, 1024, &text) < 0 || !(behind_name = strrchr(text, ')')))
-        return 0;
-    return sscanf(behind_name, ") %*c %d", &parent) == 1 ? (pid_t)parent : 0;
-}
-
 static bool has_value(pid_t pid, const char *option, const char *value)
 {
     char line[LINE_SIZE + 1];
@@ -65,26 +46,33 @@ static bool has_value(pid_t pid, const char *option, const char *value)
 
 bool process_is(pid_t pid, const char *option, const char *value)
 {
-    pid_t parent = parent_of(pid);
+    ProcStat stat;
 
-    return has_value(pid, option, value) && !(parent > 0 && has_value(parent, option, value));
+    return has_value(pid, option, value) &&
+           !(proc_stat(&stat, pid) == 0 && stat.parent > 0 && has_value(stat.parent, option, value));
+}
+
+typedef struct ProcessSearch {
+    const char *option, *prefix;
+    void (*found)(void *userdata, pid_t pid, const char *value);
+    void *userdata;
+} ProcessSearch;
+
+static int look_at(void *userdata, pid_t pid)
+{
+    const ProcessSearch *search = userdata;
+    char line[LINE_SIZE + 1];
+    size_t size = read_arguments(pid, line);
+    const char *value = value_of(line, size, search->option);
+
+    if (value && strncmp(value, search->prefix, strlen(search->prefix)) == 0 &&
+        process_is(pid, search->option, value))
+        search->found(search->userdata, pid, value);
+    return 0;
 }
 
 void process_find(const char *option, const char *prefix,
                   void (*found)(void *userdata, pid_t pid, const char *value), void *userdata)
 {
-    DIR *processes = opendir("/proc");
-    struct dirent *entry;
-
-    while (processes && (entry = readdir(processes))) {
-        char line[LINE_SIZE + 1];
-        pid_t pid = (pid_t)atol(entry->d_name);
-        size_t size = pid > 0 ? read_arguments(pid, line) : 0;
-        const char *value = value_of(line, size, option);
-
-        if (value && strncmp(value, prefix, strlen(prefix)) == 0 && process_is(pid, option, value))
-            found(userdata, pid, value);
-    }
-    if (processes)
-        closedir(processes);
+    proc_each(look_at, &(ProcessSearch){option, prefix, found, userdata});
 }

@@ -3,15 +3,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/pool/alive.h"
 #include "host/pool/internal.h"
+#include "proto/base/proc.h"
 
 /* With less memory than that a session would miss what the modules take of it. */
 #define IMPORTS_MEMORY (UINT64_C(512) << 20)
 
+/* Process 1 of a container that was killed waits for all the others, and until then no end of it is told. */
 bool spare_is_alive(const Spare *spare)
 {
-    return process_is_alive(spare->sandbox->guest->credentials.pid);
+    ProcStat process;
+
+    return proc_stat(&process, spare->sandbox->guest->credentials.pid) == 0 && !process.dying;
 }
 
 bool spare_is_outdated(const Spare *spare)

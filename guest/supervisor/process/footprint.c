@@ -7,7 +7,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-#include "guest/supervisor/process/proc.h"
+#include "proto/base/proc.h"
 
 /* The bytes of a line such as `VmHWM:     1234 kB`. */
 static int find_bytes(const char *text, const char *label, uint64_t *ret)

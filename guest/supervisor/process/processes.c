@@ -6,7 +6,7 @@
 #include <sys/pidfd.h>
 #include <sys/wait.h>
 
-#include "guest/supervisor/process/proc.h"
+#include "guest/supervisor/process/table.h"
 #include "proto/base/clock.h"
 
 int processes_reap(ProcessesReaped reaped, void *context)

@@ -1,12 +1,9 @@
-/* What /proc tells: the text of one process, and the table of all. */
+/* The table of all processes. */
 #pragma once
 
 #include <sys/types.h>
 
 #include "proto/base/base.h"
-
-/* Reads /proc/PID/`name` once, up to `size` - 1 bytes; `to` is terminated. The count, or a negative errno. */
-ssize_t proc_read(pid_t pid, const char *name, char *to, size_t size);
 
 typedef struct Process {
     pid_t pid, parent, session;
