@@ -250,7 +250,7 @@ static void end(Turn *turn, const char *reason)
     Call *call = of(turn);
     bool ran = sandbox_take_out(turn);
 
-    problem_set(&problem, ERR_SESSION_CLOSED, "the session '%s' was closed: %s", turn->session->name, reason);
+    session_say_closed(turn->session, reason, &problem);
     if (ran)
         turn->session->epoch++;
     if (ran || turn->sandbox->ephemeral)

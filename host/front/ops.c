@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "host/session/checkpoint_files.h"
 #include "host/session/epitaph.h"
 
 static const Op *const ops[] = {
@@ -79,11 +80,12 @@ Session *op_target(Front *front, Request *request, const msgpack_object_map *bod
     return op_session(front, request, target.session, target.instance);
 }
 
-Session *op_checkpoint_target(Front *front, Request *request, const msgpack_object_map *body,
-                              char ret_checkpoint[static LIMIT_SESSION_NAME + 1])
+void *op_checkpoint_order(Front *front, Request *request, const msgpack_object_map *body, size_t size,
+                          const OrderOps *kind)
 {
     MsgCheckpointTarget target;
     Session *session;
+    CheckpointOrder *order;
 
     if (!op_decode(request, &target, MsgCheckpointTarget, body))
         return NULL;
@@ -93,9 +95,13 @@ Session *op_checkpoint_target(Front *front, Request *request, const msgpack_obje
                           "the session has no checkpoint with this id or name");
         return NULL;
     }
-    if (session) {
-        memcpy(ret_checkpoint, target.checkpoint.data, target.checkpoint.size);
-        ret_checkpoint[target.checkpoint.size] = '\0';
-    }
-    return session;
+    order = session ? order_new(size, kind, session, request) : NULL;
+    if (order)
+        memcpy(order->checkpoint, target.checkpoint.data, target.checkpoint.size);
+    return order;
+}
+
+void op_checkpoint_gone(const CheckpointOrder *order)
+{
+    checkpoint_files_drop(order->order.turn.sandbox, text_of(order->checkpoint));
 }

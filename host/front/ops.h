@@ -1,7 +1,9 @@
-/* Op: what the controller does for one kind of request. One file per op in host/ops/; the table is ops.c. */
+/* Op: what the controller does for one kind of request. One file per op in host/front/ops/; the table is
+ * ops.c. */
 #pragma once
 
 #include "host/front/front.h"
+#include "host/session/order.h"
 
 typedef struct Op {
     MessageKind kind;
@@ -20,17 +22,27 @@ const Op *op_find(MessageKind kind);
 #define op_decode(request, ret, type, body) op_decode_as(request, (type *){ret}, SCHEMA(type), body)
 bool op_decode_as(Request *request, void *ret, const Schema *schema, const msgpack_object_map *body);
 
-/* The open session a request names, by `session` and, where given, the life of it by `instance`. Answers the
- * request and returns NULL when there is none. */
 /* Refuses a request about a session that ended by itself, saying when and why. False, and nothing done, when
  * that is not known of the name. */
 bool op_refuse_ended(Front *front, Request *request, Text name);
 
+/* The open session a request names, by `session` and, where given, the life of it by `instance`. Answers the
+ * request and returns NULL when there is none. */
 Session *op_session(Front *front, Request *request, Text name, Text instance);
 
 /* The same for a request that names a session and nothing else. */
 Session *op_target(Front *front, Request *request, const msgpack_object_map *body);
 
-/* The same for one that also names a checkpoint, by its id or name. */
-Session *op_checkpoint_target(Front *front, Request *request, const msgpack_object_map *body,
-                              char ret_checkpoint[static LIMIT_SESSION_NAME + 1]);
+/* An order about a checkpoint. */
+typedef struct CheckpointOrder {
+    Order order;
+    char checkpoint[LIMIT_SESSION_NAME + 1]; /* its id or name */
+} CheckpointOrder;
+
+/* The order that a request asks for which names a session and a checkpoint: `size` bytes, zero but for the
+ * CheckpointOrder they begin with. Answers the request and returns NULL where there is none. */
+void *op_checkpoint_order(Front *front, Request *request, const msgpack_object_map *body, size_t size,
+                          const OrderOps *kind);
+
+/* The checkpoint is gone: its files go, too. */
+void op_checkpoint_gone(const CheckpointOrder *order);

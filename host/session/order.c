@@ -100,7 +100,7 @@ static void end(Turn *turn, const char *reason)
 {
     Problem problem = PROBLEM_NULL;
 
-    problem_set(&problem, ERR_SESSION_CLOSED, "the session '%s' was closed: %s", turn->session->name, reason);
+    session_say_closed(turn->session, reason, &problem);
     order_fail(of(turn), &problem);
 }
 

@@ -203,6 +203,11 @@ const Epitaph *session_epitaph(const Session *session)
     return epitaph_of(&session->all->epitaphs, session->name, session->instance);
 }
 
+void session_say_closed(const Session *session, const char *reason, Problem *ret)
+{
+    problem_set(ret, ERR_SESSION_CLOSED, "the session '%s' was closed: %s", session->name, reason);
+}
+
 void session_set_closing(Session *session, const char *reason)
 {
     Problem problem = PROBLEM_NULL;
@@ -211,7 +216,7 @@ void session_set_closing(Session *session, const char *reason)
         session_note_end(session, reason);
     session->state = SESSION_CLOSING;
     loop_timer_cancel(&session->idle_timer);
-    problem_set(&problem, ERR_SESSION_CLOSED, "the session '%s' was closed: %s", session->name, reason);
+    session_say_closed(session, reason, &problem);
     session_fail_openers(session, &problem);
 }
 

@@ -98,6 +98,9 @@ void session_wait_gone(Session *session, SessionWaiter *waiter);
 const char *session_status(const Session *session);
 bool session_is_busy(const Session *session); /* something of it runs or waits */
 
+/* What whoever meant it is told once it ends for that reason. */
+void session_say_closed(const Session *session, const char *reason, Problem *ret);
+
 /* It begins to end, or cannot be had any more. What is known of an earlier one of that name is forgotten. */
 void session_note_end(const Session *session, const char *reason);
 /* What was noted of this life of it; NULL when it was closed by a client, or nothing was noted. */

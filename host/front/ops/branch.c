@@ -1,5 +1,4 @@
 #include "host/front/ops.h"
-#include "host/session/order.h"
 
 typedef struct BranchOrder {
     Order order;     /* of its origin */

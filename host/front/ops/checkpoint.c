@@ -2,16 +2,15 @@
 #include <string.h>
 
 #include "host/front/ops.h"
-#include "host/session/order.h"
 #include "host/session/checkpoint_files.h"
 
-typedef struct CheckpointOrder {
+typedef struct TakeOrder {
     Order order;
     char name[LIMIT_SESSION_NAME + 1]; /* "": none */
     bool files;
     bool copied;
     uint64_t bytes;
-} CheckpointOrder;
+} TakeOrder;
 
 /* The files come first: when they cannot be kept no checkpoint is taken. */
 static void copy_files(FilesJob *job)
@@ -21,7 +20,7 @@ static void copy_files(FilesJob *job)
 
 static void on_copied(Order *order, FilesJob *job)
 {
-    CheckpointOrder *checkpoint = container_of(order, CheckpointOrder, order);
+    TakeOrder *checkpoint = container_of(order, TakeOrder, order);
     Problem problem = job->problem;
 
     checkpoint->copied = problem.code == ERR_NONE;
@@ -35,7 +34,7 @@ static void on_copied(Order *order, FilesJob *job)
 
 static void start(Order *order)
 {
-    CheckpointOrder *checkpoint = container_of(order, CheckpointOrder, order);
+    TakeOrder *checkpoint = container_of(order, TakeOrder, order);
     Problem problem = PROBLEM_NULL;
     FilesJob *job;
 
@@ -48,7 +47,7 @@ static void start(Order *order)
         order_fail(order, &problem);
 }
 
-static int keep_files(CheckpointOrder *checkpoint, const MsgGuestCheckpoint *said)
+static int keep_files(TakeOrder *checkpoint, const MsgGuestCheckpoint *said)
 {
     const Sandbox *sandbox = checkpoint->order.turn.sandbox;
     int store _cleanup_(closep) = snapshot_store(&sandbox->directory, false);
@@ -76,7 +75,7 @@ static void reply_to_client(Order *order, const MsgTakenOrder *said)
 
 static int answer(Order *order, const msgpack_object_map *reply, Problem *problem)
 {
-    CheckpointOrder *checkpoint = container_of(order, CheckpointOrder, order);
+    TakeOrder *checkpoint = container_of(order, TakeOrder, order);
     MsgTakenOrder said;
     int r = body_decode(&said, MsgTakenOrder, reply, problem);
 
@@ -96,7 +95,7 @@ static int answer(Order *order, const msgpack_object_map *reply, Problem *proble
 
 static void over(Order *order, const Problem *problem)
 {
-    CheckpointOrder *checkpoint = container_of(order, CheckpointOrder, order);
+    TakeOrder *checkpoint = container_of(order, TakeOrder, order);
     const Sandbox *sandbox = order->turn.sandbox;
     int store _cleanup_(closep) = checkpoint->copied ? snapshot_store(&sandbox->directory, false) : -1;
 
@@ -109,7 +108,7 @@ static const OrderOps checkpoint_ops = {
 
 static void queue(Session *session, Request *request, const MsgTake *asked)
 {
-    CheckpointOrder *checkpoint = order_new(sizeof(*checkpoint), &checkpoint_ops, session, request);
+    TakeOrder *checkpoint = order_new(sizeof(*checkpoint), &checkpoint_ops, session, request);
 
     if (!checkpoint)
         return;

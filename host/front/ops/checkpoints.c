@@ -1,5 +1,4 @@
 #include "host/front/ops.h"
-#include "host/session/order.h"
 #include "host/session/checkpoint_files.h"
 
 /* What the supervisor said, in its sandbox. */

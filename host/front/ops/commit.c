@@ -1,7 +1,6 @@
 #include <stdio.h>
 
 #include "host/front/ops.h"
-#include "host/session/order.h"
 
 typedef struct CommitOrder {
     Order order;   /* of the session that gets the variables */

@@ -1,5 +1,4 @@
 #include "host/front/ops.h"
-#include "host/session/order.h"
 
 static int answer(Order *order, const msgpack_object_map *reply, Problem *problem)
 {

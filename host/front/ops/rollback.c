@@ -1,16 +1,14 @@
 #include <string.h>
 
 #include "host/front/ops.h"
-#include "host/session/order.h"
 #include "host/session/checkpoint_files.h"
 
 typedef struct RollbackOrder {
-    Order order;
-    char checkpoint[LIMIT_SESSION_NAME + 1]; /* id or name */
-    char entry[SNAPSHOT_ENTRY_SIZE];         /* of its files; "" when it has none */
-    bool staged;                             /* a copy of these is ready */
-    Buf reply;                               /* what the client gets */
-    Problem problem;                         /* or this */
+    CheckpointOrder target;
+    char entry[SNAPSHOT_ENTRY_SIZE]; /* of its files; "" when it has none */
+    bool staged;                     /* a copy of these is ready */
+    Buf reply;                       /* what the client gets */
+    Problem problem;                 /* or this */
 } RollbackOrder;
 
 static void write_reply(Buf *ret, const MsgRolledBackOrder *said, bool restored)
@@ -30,12 +28,12 @@ static void begin_job(RollbackOrder *rollback, void (*run)(FilesJob *job),
                       void (*then)(Order *order, FilesJob *job))
 {
     Problem problem = PROBLEM_NULL;
-    FilesJob *job = files_job_new(&rollback->order, false, &problem);
+    FilesJob *job = files_job_new(&rollback->target.order, false, &problem);
 
     if (job)
         strcpy(job->entry, rollback->entry);
     if (!job || files_job_begin(job, run, then, &problem) < 0)
-        order_fail(&rollback->order, &problem);
+        order_fail(&rollback->target.order, &problem);
 }
 
 static void answer_client(RollbackOrder *rollback)
@@ -43,7 +41,7 @@ static void answer_client(RollbackOrder *rollback)
     Buf body _cleanup_(buf_deinit) = rollback->reply;
 
     rollback->reply = BUF_NULL;
-    order_reply(&rollback->order, &body);
+    order_reply(&rollback->target.order, &body);
 }
 
 /* First a copy of the files, which can fail and changes nothing; */
@@ -55,7 +53,7 @@ static void stage(FilesJob *job)
 
 static void on_staged(Order *order, FilesJob *job)
 {
-    RollbackOrder *rollback = container_of(order, RollbackOrder, order);
+    RollbackOrder *rollback = container_of(order, RollbackOrder, target.order);
     Problem problem = job->problem;
 
     files_job_free(job);
@@ -68,10 +66,9 @@ static void on_staged(Order *order, FilesJob *job)
 
 static void start(Order *order)
 {
-    RollbackOrder *rollback = container_of(order, RollbackOrder, order);
-    Text checkpoint = {rollback->checkpoint, strlen(rollback->checkpoint)};
+    RollbackOrder *rollback = container_of(order, RollbackOrder, target.order);
 
-    if (checkpoint_files_find(order->turn.sandbox, checkpoint, rollback->entry))
+    if (checkpoint_files_find(order->turn.sandbox, text_of(rollback->target.checkpoint), rollback->entry))
         begin_job(rollback, stage, on_staged);
     else
         order_send(order);
@@ -91,12 +88,12 @@ static void on_accepted(void *userdata, ArtifactList *none)
 
     files_job_free(job);
     if (turn)
-        answer_client(container_of(turn, RollbackOrder, order.turn));
+        answer_client(container_of(turn, RollbackOrder, target.order.turn));
 }
 
 static void on_restored(Order *order, FilesJob *job)
 {
-    RollbackOrder *rollback = container_of(order, RollbackOrder, order);
+    RollbackOrder *rollback = container_of(order, RollbackOrder, target.order);
     Sandbox *sandbox = order->turn.sandbox;
     Problem problem = job->problem;
 
@@ -128,7 +125,7 @@ static void unstage(FilesJob *job)
 
 static void on_unstaged(Order *order, FilesJob *job)
 {
-    RollbackOrder *rollback = container_of(order, RollbackOrder, order);
+    RollbackOrder *rollback = container_of(order, RollbackOrder, target.order);
 
     files_job_free(job);
     if (rollback->problem.code == ERR_NONE)
@@ -139,7 +136,7 @@ static void on_unstaged(Order *order, FilesJob *job)
 
 static int answer(Order *order, const msgpack_object_map *reply, Problem *problem)
 {
-    RollbackOrder *rollback = container_of(order, RollbackOrder, order);
+    RollbackOrder *rollback = container_of(order, RollbackOrder, target.order);
     Session *session = order->turn.session;
     MsgRolledBackOrder said;
     bool matches;
@@ -161,7 +158,7 @@ static int answer(Order *order, const msgpack_object_map *reply, Problem *proble
 
 static void refused(Order *order, const Problem *problem)
 {
-    RollbackOrder *rollback = container_of(order, RollbackOrder, order);
+    RollbackOrder *rollback = container_of(order, RollbackOrder, target.order);
 
     rollback->problem = *problem;
     if (rollback->staged)
@@ -172,11 +169,10 @@ static void refused(Order *order, const Problem *problem)
 
 static void over(Order *order, const Problem *problem)
 {
-    RollbackOrder *rollback = container_of(order, RollbackOrder, order);
+    RollbackOrder *rollback = container_of(order, RollbackOrder, target.order);
 
     if (problem && problem->code == ERR_NO_SUCH_CHECKPOINT && *rollback->entry)
-        checkpoint_files_drop(order->turn.sandbox,
-                              (Text){rollback->checkpoint, strlen(rollback->checkpoint)});
+        op_checkpoint_gone(&rollback->target);
     buf_deinit(&rollback->reply);
 }
 
@@ -185,16 +181,14 @@ static const OrderOps rollback_ops = {
 
 static void handle(Front *front, Request *request, const msgpack_object_map *body)
 {
-    char checkpoint[LIMIT_SESSION_NAME + 1];
-    Session *session = op_checkpoint_target(front, request, body, checkpoint);
-    RollbackOrder *rollback = session ? order_new(sizeof(*rollback), &rollback_ops, session, request) : NULL;
+    RollbackOrder *rollback = op_checkpoint_order(front, request, body, sizeof(*rollback), &rollback_ops);
 
     if (!rollback)
         return;
-    strcpy(rollback->checkpoint, checkpoint);
-    order_say(&rollback->order, MsgRollbackOrder,
-              (&(MsgRollbackOrder){.branch = session->branch, .checkpoint = text_of(checkpoint)}));
-    order_queue(&rollback->order);
+    order_say(&rollback->target.order, MsgRollbackOrder,
+              (&(MsgRollbackOrder){.branch = rollback->target.order.turn.session->branch,
+                                   .checkpoint = text_of(rollback->target.checkpoint)}));
+    order_queue(&rollback->target.order);
 }
 
 const Op op_rollback = {.kind = MSG_ROLLBACK, .handle = handle};
