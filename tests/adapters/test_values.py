@@ -3,11 +3,13 @@
 An engine that does not isolate has the packages of this Python; the image has NumPy and pandas of its own.
 """
 
+import contextlib
 import os
+import random
 
 import limpet
 import pytest
-from limpet import _codec
+from limpet import _codec, _tables
 
 numpy = pytest.importorskip("numpy")
 pandas = pytest.importorskip("pandas")
@@ -70,6 +72,66 @@ def test_hostile_arrays_and_tables(node):
         return
     with pytest.raises(ValueError):
         _codec.load(memoryview(bytearray(data)))
+
+
+TEN_ZEROS = pyarrow.table({"zeros": numpy.zeros(10 << 17)})  # 10 MiB
+WORDS = pyarrow.table({"words": pyarrow.array(["word" * 9999] * 9).dictionary_encode()})
+
+
+def stream(table, compression):
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(sink, table.schema, options=pyarrow.ipc.IpcWriteOptions(compression=compression)) as out:
+        out.write_table(table)
+    return bytearray(sink.getvalue())
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+@pytest.mark.parametrize("table", [TEN_ZEROS, WORDS], ids=["batch", "dictionary"])
+def test_a_compressed_table_is_not_decoded(table, compression):
+    data = stream(table, compression)
+    assert pyarrow.ipc.open_stream(data).read_all() == table
+    with pytest.raises(ValueError, match="a table is compressed"):
+        _tables.check(memoryview(data))
+    _tables.check(memoryview(stream(table, None)))
+
+
+def test_damaged_tables_are_errors_of_ours():
+    source, whole = random.Random(5), stream(WORDS, "zstd")
+    for _ in range(3000):
+        data = bytearray(whole)
+        for _ in range(source.randrange(1, 4)):
+            data[source.randrange(min(800, len(data)))] = source.randrange(256)
+        with contextlib.suppress(ValueError):
+            _tables.check(memoryview(data))
+
+
+BOMB = """
+def bomb():
+    import types
+    codec = __import__("sys").modules["limpet_runtime.values"]
+    class Stream(bytes): pass
+    def node(self, value):
+        return {"table": self._part(value)} if type(value) is Stream else plain(self, value)
+    plain, codec._Writing.node = codec._Writing.node, node
+    return Stream(data)
+"""
+
+
+def test_a_bomb_from_a_session_is_refused(session):
+    session.value("1")
+    session.set("data", bytes(stream(TEN_ZEROS, "zstd")))
+    session.run(BOMB).check()
+    with pytest.raises(limpet.CallFailed, match="a table is compressed"):
+        session.value("bomb()")
+
+
+@pytest.mark.parametrize("node", [[{"bytes": 0}] * 2, [{"bytes": 0}, {"bytes": -1}], {"array": [1, "|S0", [1 << 40]]}])
+def test_little_does_not_become_much(node):
+    header = _codec.json.dumps({"value": node, "sizes": [16, 0] if "array" in node else [16]}).encode()
+    data = bytearray(_codec.MAGIC + len(header).to_bytes(8, "little") + header)
+    data += bytes(-len(data) % 64) + bytes(64)
+    with pytest.raises(ValueError, match="used twice|array of"):
+        _codec.load(memoryview(data))
 
 
 FRAMES = [

@@ -46,8 +46,11 @@ def dump(value: Any) -> list[Part]:
     return parts
 
 
-def load(data: memoryview) -> Any:
-    """The value; ValueError for what is malformed, ImportError where a package is missing to hold it."""
+def load(data: memoryview, check_table: Callable[[memoryview], None] = lambda stream: None) -> Any:
+    """The value; ValueError for what is malformed, ImportError where a package is missing to hold it.
+
+    ``check_table`` raises ValueError for a stream of Arrow that is not to be decoded.
+    """
     start = len(MAGIC) + 8
     if bytes(data[: len(MAGIC)]) != MAGIC or len(data) < start:
         raise ValueError("these are not the bytes of a value")
@@ -57,7 +60,7 @@ def load(data: memoryview) -> Any:
     try:
         header = json.loads(bytes(data[start : start + size]))
         parts = _parts(data, start + size, header["sizes"])
-        return _Reading(parts).value(header["value"])
+        return _Reading(parts, check_table).value(header["value"])
     except ImportError:
         raise
     except Exception as error:  # NumPy, pandas and Arrow have many kinds of their own
@@ -158,8 +161,16 @@ class _Writing:
 
 
 class _Reading:
-    def __init__(self, parts: list[memoryview]) -> None:
-        self._parts = parts
+    def __init__(self, parts: list[memoryview], check_table: Callable[[memoryview], None]) -> None:
+        self._parts: list[memoryview | None] = [*parts]
+        self._check_table = check_table
+
+    def _part(self, at: int) -> memoryview:
+        """Of one value each: repeated, a part would become any size."""
+        part, self._parts[at] = self._parts[at], None
+        if part is None:
+            raise ValueError("a part is used twice")
+        return part
 
     def value(self, node: Any) -> Any:
         if isinstance(node, list):
@@ -172,7 +183,7 @@ class _Reading:
             return made(self.value(item) for item in content)
         readers: dict[str, Callable[[Any], Any]] = {
             "dict": self._dict,
-            "bytes": lambda at: bytes(self._parts[at]),
+            "bytes": lambda at: bytes(self._part(at)),
             "complex": lambda pair: complex(*pair),
             "array": lambda array: self._array(*array),
             "table": self._table,
@@ -189,8 +200,8 @@ class _Reading:
         if not _DTYPE.fullmatch(dtype) or not all(type(size) is int and size >= 0 for size in shape):
             raise ValueError(f"no array of {dtype!r} and {shape!r}")
         kind = numpy.dtype(dtype)
-        part = self._parts[at]
-        if math.prod(shape) * kind.itemsize != len(part):
+        part, count = self._part(at), math.prod(shape)
+        if count * kind.itemsize != len(part) or (count and not part):
             raise ValueError(f"an array of {shape} {dtype} in {len(part)} bytes")
         return numpy.ndarray(shape, kind, part if len(part) else None)
 
@@ -198,7 +209,9 @@ class _Reading:
         pyarrow = _needed("pyarrow")
         if int(pyarrow.__version__.partition(".")[0]) < 15:
             raise ImportError("tables need pyarrow 15 or newer: older ones may run code that is in a table")
-        table = pyarrow.ipc.open_stream(pyarrow.py_buffer(self._parts[at])).read_all()
+        stream = self._part(at)
+        self._check_table(stream)
+        table = pyarrow.ipc.open_stream(pyarrow.py_buffer(stream)).read_all()
         table.validate(full=True)
         return table
 

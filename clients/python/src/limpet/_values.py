@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path as LocalPath
 from typing import Any
 
-from . import _codec
+from . import _codec, _tables
 from ._opened import Opened
 from .errors import CallFailed
 from .results import Result
@@ -123,7 +123,7 @@ def _shown(result: Result, kind: str) -> Any:
 def read(data: bytes | bytearray, result: Result) -> Any:
     """The value. The sandbox may have sent anything."""
     try:
-        return _codec.load(memoryview(data))
+        return _codec.load(memoryview(data), _tables.check)
     except ValueError as error:
         raise CallFailed(f"the sandbox sent what is no value: {error}", result) from error
 
