@@ -1,10 +1,6 @@
 """Controllers of the benchmark's own, each in a directory of its own."""
 import contextlib
-import ctypes
 import os
-import signal
-import subprocess
-import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -12,17 +8,11 @@ from pathlib import Path
 import limpet
 from limpet import _wire
 from limpet._requests import Request
-
 from runner import LeftOut
+from tests.support.limpetd import Limpetd, NotStarted, end_with_parent
 
-PR_SET_PDEATHSIG = 1
-START, STOP, FILL = 60, 120, 60  # seconds
+FILL = 60  # seconds
 POLL = 0.02
-
-
-def end_with_parent():
-    """A benchmark that is killed leaves no controller: it ends its sessions on SIGTERM."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 class Controller:
@@ -30,47 +20,39 @@ class Controller:
 
     def __init__(self, bench, engine, variables):
         self.bench, self.engine = bench, engine
-        self.directory = Path(tempfile.mkdtemp(prefix="c", dir=bench.scratch))
-        state = self.directory / "state"
-        state.mkdir(0o700)
-        images = Path(os.environ.get("LIMPET_STATE_DIR", "/var/lib/limpet"), "images")
-        (state / "images").symlink_to(images)
-        self.runtime = self.directory / "run"
-        self.env = {
-            **os.environ, "LIMPET_ENGINE": engine, "LIMPET_SOCKET": f"{self.directory}/s", "LIMPET_POOL": "0",
-            "LIMPET_STATE_DIR": str(state), "LIMPET_RUNTIME_DIR": str(self.runtime), "LIMPET_AUTOSTART": "0",
-            "LIMPET_LOG_LEVEL": "warn", **bench.engine_variables(engine), **variables,
-        }
-        self.client = limpet.Client(self.env["LIMPET_SOCKET"], autostart=False, reconnect_timeout=0)
-        with open(self.directory / "log", "wb") as log:
-            self.process = subprocess.Popen([bench.build / "limpetd"], env=self.env, stdin=subprocess.DEVNULL,
-                                            stdout=log, stderr=log, start_new_session=True,
-                                            preexec_fn=end_with_parent)
+        self.env = {**os.environ, "LIMPET_POOL": "0", "LIMPET_AUTOSTART": "0", "LIMPET_LOG_LEVEL": "warn",
+                    **bench.engine_variables(engine), **variables}
+        self.limpetd = Limpetd(engine, within=bench.scratch, program=bench.build / "limpetd")
+        self.limpetd.run_as = {"start_new_session": True, "preexec_fn": end_with_parent}
+        self.env["LIMPET_SOCKET"] = self.limpetd.socket
+        self.client = self.limpetd.client(reconnect_timeout=0)
+        self.limpetd.launch(environment=self.env)
+
+    @property
+    def process(self):
+        return self.limpetd.process
+
+    @property
+    def runtime(self):
+        return Path(self.limpetd.directory, "run")
 
     def wait(self):
         if self.engine != self.bench.engine:  # a floor: that it does not isolate is known
             warnings.simplefilter("ignore", limpet.LimpetWarning)
-        end = time.monotonic() + START
-        while self.process.poll() is None and time.monotonic() < end:
-            with contextlib.suppress(limpet.Unavailable):
-                self.client.sessions()
-                return self
-            time.sleep(POLL)
-        raise LeftOut(f"a controller with the engine {self.engine} does not start: {self.said()}")
+        try:
+            self.limpetd.wait()
+        except NotStarted as reason:
+            raise LeftOut(f"a controller with the engine {self.engine} does not start: {reason}") from None
+        return self
 
     def said(self):
         """The end of its log."""
-        return " | ".join((self.directory / "log").read_text(errors="replace").splitlines()[-3:])
+        return " | ".join(self.limpetd.said().splitlines()[-3:])
 
     def stop(self):
         """Ends its sessions and it."""
         self.client.close()
-        self.process.terminate()
-        try:
-            self.process.wait(STOP)
-        finally:
-            self.process.kill()
-            self.process.wait()
+        self.limpetd.stop()
 
     @contextlib.contextmanager
     def session(self, name, **options):

@@ -5,6 +5,7 @@ LIMPETD is the path of limpetd (LIMPET_BUILD a directory that has it); the other
 """
 
 import contextlib
+import ctypes
 import os
 import shutil
 import signal
@@ -14,32 +15,46 @@ import time
 import warnings
 
 import limpet
-import pytest
 
 START = STOP = 120  # seconds
-IMAGES = os.environ.get("LIMPET_TEST_IMAGES", "/var/lib/limpet/images")  # built by `limpet image build`
+# Built by `limpet image build`.
+IMAGES = os.environ.get("LIMPET_TEST_IMAGES") or os.path.join(
+    os.environ.get("LIMPET_STATE_DIR", "/var/lib/limpet"), "images"
+)
 
 
-def make_directory():
+PR_SET_PDEATHSIG = 1
+
+
+class NotStarted(Exception):
+    """A controller does not run; says why."""
+
+
+def end_with_parent():
+    """Whoever started it may be killed: its controller then ends its sessions and itself."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+def make_directory(within=None):
     """One for a controller, with the images. Its name is short: socket paths are limited."""
-    directory = tempfile.mkdtemp(prefix="limpet-")
+    directory = tempfile.mkdtemp(prefix="limpet-", dir=within)
     os.mkdir(os.path.join(directory, "state"), 0o700)
     os.symlink(IMAGES, os.path.join(directory, "state", "images"))
     return directory
 
 
 class Limpetd:
-    """A controller that its test starts and ends."""
+    """A controller that a test or benchmark starts and ends; `within` is where its directory is made."""
 
-    def __init__(self, engine="local"):
+    def __init__(self, engine="local", within=None, program=None):
         self.engine = engine
         self.isolates = engine != "local"
-        self.program = os.environ.get("LIMPETD") or shutil.which(
+        self.program = program or os.environ.get("LIMPETD") or shutil.which(
             "limpetd", path=os.environ.get("LIMPET_BUILD")
         )
         if not self.program:
-            pytest.fail("limpetd is not in PATH; set LIMPETD to its path")
-        self.directory = make_directory()
+            raise NotStarted("limpetd is not in PATH; set LIMPETD to its path")
+        self.directory = make_directory(within)
         self.socket = os.path.join(self.directory, "limpet.sock")
         self.log = os.path.join(self.directory, "log")
         self.process = None
@@ -51,19 +66,26 @@ class Limpetd:
             "--runtime-dir", os.path.join(self.directory, "run"), "--socket", self.socket, *more,
         ]  # fmt: skip
 
-    def start(self, *more):
+    def launch(self, *more, environment=None):
         """Without spares unless LIMPET_POOL says otherwise: most tests are about one container."""
-        environment = {"LIMPET_POOL": "0"} | os.environ
+        environment = {"LIMPET_POOL": "0"} | os.environ | (environment or {})
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(self.command(*more), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, **self.run_as)
+
+    def wait(self):
+        """Until it answers."""
         end = time.monotonic() + START
         while time.monotonic() < end and self.process.poll() is None:
             try:
                 self.sessions()
                 return self
             except limpet.Unavailable:
-                time.sleep(0.05)
-        pytest.fail(f"limpetd did not start: {self.said()}")
+                time.sleep(0.02)
+        raise NotStarted(f"limpetd did not start: {self.said()}")
+
+    def start(self, *more):
+        self.launch(*more)
+        return self.wait()
 
     def client(self, **options):
         return limpet.Client(self.socket, autostart=False, **options)
