@@ -62,7 +62,7 @@ MODEL = Scripted(turns=SCRIPT.__getitem__)
 
 def ask(agent, thread, question):
     """Shows what the tool prints as it prints it, and each message; returns the tool's artifacts."""
-    print(f"\n\033[1m{thread} > {question}\033[0m")
+    print(f"\n{thread} > {question}")
     config = {"configurable": {"thread_id": thread}}
     given = {"messages": [("human", question)]}
     artifacts = []

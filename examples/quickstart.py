@@ -7,6 +7,7 @@ Everything this prints was returned by the session; what it claims at the end it
 import csv
 import os
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -113,7 +114,7 @@ def paint(text, colour):
 
 def show_lines(text, mark, colour):
     for line in text.rstrip("\n").splitlines():
-        print(f"  {paint(mark, colour)} {line}")
+        print(f"  {paint(mark, colour)} {textwrap.shorten(line, 200) if len(line) > 200 else line}")
 
 
 def show_result(result):

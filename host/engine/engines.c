@@ -21,19 +21,19 @@ const EngineOps *engine_choose(const EngineConfig *config, Problem *problem)
 
     if (docker_answers(config))
         return &engine_docker;
-    if (spawn_find(config->oci_runtime, &runtime) < 0)
-        problem_set(
-            problem, ERR_ENGINE_ERROR,
-            "no container engine: nothing answers on %s, and the OCI runtime '%s' is not installed; start "
-            "a Docker Engine, install runc, or use the engine 'local', which does not isolate",
-            config->docker_socket, config->oci_runtime);
-    else if (geteuid() != 0)
-        problem_set(
-            problem, ERR_ENGINE_ERROR,
-            "no container engine: %s does not answer for this user, and the engine 'oci' needs root; "
-            "start a Docker Engine that admits this user, run limpetd as root, or use the engine 'local', "
-            "which does not isolate",
-            config->docker_socket);
+    if (geteuid() != 0)
+        problem_set(problem, ERR_ENGINE_ERROR,
+                    "no container engine: the engine oci needs root, and no Docker Engine answers this user "
+                    "on %s; use "
+                    "sudo, start a Docker Engine that admits this user, or set LIMPET_ENGINE=local, which "
+                    "does not isolate",
+                    config->docker_socket);
+    else if (spawn_find(config->oci_runtime, &runtime) < 0)
+        problem_set(problem, ERR_ENGINE_ERROR,
+                    "no container engine: no Docker Engine answers on %s, and the OCI runtime '%s' is not "
+                    "installed; start "
+                    "a Docker Engine, install runc, or set LIMPET_ENGINE=local, which does not isolate",
+                    config->docker_socket, config->oci_runtime);
     else
         return &engine_oci;
     return NULL;

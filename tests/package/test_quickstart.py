@@ -47,4 +47,4 @@ def test_a_user_without_a_docker_engine_is_told_before_anything_is_done(machine)
         "setpriv --reuid=1000 --regid=1000 --clear-groups env HOME=/home /home/limpet/scripts/quickstart 2>&1 && exit 1\n"
         "true"
     )
-    assert "run it with sudo" in said and "Packages" not in said
+    assert "sudo scripts/quickstart" in said and "Packages" not in said
