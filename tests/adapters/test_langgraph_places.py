@@ -125,7 +125,7 @@ def test_the_description_is_what_holds_and_never_changes(client, limpetd, name, 
     inside = client.run("import platform; print(platform.python_version())").stdout.strip()
     assert f"Runs Python {inside} code" in before and "Installed: " in before
     assert "12 s per call" in before and "Be brief." in before and "state before that call" in before
-    assert "After 1 h without a call the session ends" in before, "the controller's default"
+    assert "After 1 h without a call, the session ends" in before, "the controller's default"
     for promise in ("no network", "256 MiB of memory", "in /data table00.csv (4 bytes), ", " and 10 more", "/session, the w"):
         assert (promise in before) == limpetd.isolates, before
     tool.invoke({"code": "1"}, {"configurable": {"thread_id": name}})
@@ -140,7 +140,7 @@ def test_the_description_of_what_was_not_asked(client):
         assert promise in code_sandbox(client, packages=False, checkpoint=policy).description
     ephemeral = code_sandbox(client, packages=False, session="ephemeral").description
     assert "clean container" in ephemeral and "persist between calls" not in ephemeral and "Installed" not in ephemeral
-    assert "can be reached (bridge)" in code_sandbox(client, packages=False, network="bridge").description
+    assert "network is available (bridge)" in code_sandbox(client, packages=False, network="bridge").description
     longer = code_sandbox(client, packages=False, timeout=5, max_timeout=50).description
     assert "5 s per call (pass `timeout` for up to 50 s)" in longer
 

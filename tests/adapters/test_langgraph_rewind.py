@@ -51,7 +51,7 @@ def test_back_to_an_earlier_point(agent):
     agent.ask("x.append(2); later = True")
     message = agent.one("x, 'later' in globals()", at=here)
     assert message.artifact["result"] == "([1], False)"
-    assert "REWOUND" in message.text and "what call 1 had left" in message.text
+    assert "REWOUND" in message.text and "their state after call 1" in message.text
     assert agent.value("x.append(3); x") == "[1, 3]"  # and goes on from there
 
 
@@ -187,7 +187,7 @@ def test_files_too(sandbox, client, name, kind):
     here = agent.here()
     agent.ask("open('notes', 'w').write('two')")
     message = agent.one("open('notes').read()", at=here)
-    assert message.artifact["result"] == "'one'" and "Files were put back" in message.text
+    assert message.artifact["result"] == "'one'" and "Files were restored" in message.text
     agent.close()
     client.close_session(name)
 
@@ -284,7 +284,7 @@ def test_a_graph_of_ones_own(sandbox, client, name):
 
 
 def test_wrong_use(sandbox):
-    with pytest.raises(TypeError, match=r"code_sandbox\(\) made"):
+    with pytest.raises(TypeError, match=r"returned by code_sandbox"):
         Rewind(object())
     with pytest.raises(ValueError, match="pinned"):
         Rewind(code_sandbox(session="ephemeral"))

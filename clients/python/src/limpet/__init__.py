@@ -1,4 +1,4 @@
-"""Limpet: Python that stays alive between calls, in a container.
+"""Limpet: Python in a container that stays alive between calls.
 
 import limpet
 

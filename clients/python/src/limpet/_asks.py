@@ -13,27 +13,27 @@ from ._tools import Tool, Tools, collect
 ToolTime = Literal["pause", "count"]
 Function = Callable[..., Any]
 OnInput = Callable[..., Any]
-"""Takes the prompt and, where it has such a parameter, ``password``; gives a line, None at the end of input, or an
+"""Takes the prompt and, if it has such a parameter, ``password``; returns a line, None at the end of input, or an
 awaitable of these."""
 Approve = Callable[["ToolCall"], Any]
-"""Gives True, False, a reason against it, a :class:`ToolCall` with other arguments, or an awaitable of these."""
+"""Returns True, False, a reason for a denial, a :class:`ToolCall` with other arguments, or an awaitable of these."""
 
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call of a host function that code in the sandbox wants to make: what ``approve`` decides about."""
+    """A call of a host function by code in the sandbox, which ``approve`` allows or denies."""
 
     tool: str
     args: tuple[Any, ...] = dataclasses.field(hash=False)
     kwargs: dict[str, Any] = dataclasses.field(hash=False)
     run_id: str
     session: str | None
-    """None for a call in a container of its own."""
+    """None for a call without a session."""
     number: int = 0
-    """Tells the questions of one run apart."""
+    """Number of the question within the run."""
 
     def with_arguments(self, *args: Any, **kwargs: Any) -> ToolCall:
-        """The same with other arguments: ``approve`` may return it."""
+        """Returns the same call with other arguments, as an answer of ``approve``."""
         return dataclasses.replace(self, args=args, kwargs=kwargs)
 
 
@@ -86,9 +86,9 @@ class Asks:
         if tools is None:
             asks.use(self.tools)
         if approve is not None and not asks.tools:
-            raise ValueError("approve decides about calls of tools, and there are none: give tools as well")
+            raise ValueError("approve needs tools, and there are none; pass tools as well")
         if tool_time is not None and asks.mode is None:
-            raise ValueError("tool_time is for calls with tools or on_input, and there is neither")
+            raise ValueError("tool_time needs tools or on_input, and there are none")
         return asks
 
     def line(self, prompt: str, secret: bool) -> Callable[[], Any]:

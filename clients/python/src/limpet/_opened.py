@@ -14,15 +14,15 @@ from .errors import BadRequest, SessionClosed
 
 class Opened:
     name: str
-    """Of a branch: ``SESSION/BRANCH``."""
+    """Name of the session; ``SESSION/BRANCH`` for a branch."""
     instance: str
-    """Names this life of the session; the same when a controller dies and the next one takes over."""
+    """Id of this instance of the session. A session that is closed and opened again has a new one."""
     created: bool
-    """Whether this object's ``open()`` or ``branch()`` made it; False where it was there and was attached to."""
+    """Whether ``open()`` or ``branch()`` created the session; False if it existed."""
     engine: str
     """``oci``, ``docker`` or ``local``."""
     options: SessionOptions
-    """All options, as they hold."""
+    """All options with their values."""
 
     def __init__(self, opened: Mapping[str, Any], asks: Asks) -> None:
         self.name = field(opened, "session")
@@ -51,7 +51,7 @@ class Opened:
             return branch
         if not 0 <= branch < len(self._candidates):
             made = len(self._candidates)
-            raise BadRequest(f"there is no candidate {branch}: the last try_each() has {made} to commit")
+            raise BadRequest(f"there is no candidate {branch}: the last try_each() has {made}")
         return self._candidates[branch]
 
     def _take_candidates(self) -> list[str]:
@@ -64,7 +64,7 @@ class Trial:
 
     def __init__(self, session: str, codes: Iterable[str]) -> None:
         if isinstance(codes, str):
-            raise TypeError("codes must be a list of texts, not one text")
+            raise TypeError("codes must be a list of str, not a str")
         self.codes = list(codes)
         self.checkpoint = f"try-{os.urandom(4).hex()}"
         self.names = [f"{self.checkpoint}-{number}" for number in range(len(self.codes))]

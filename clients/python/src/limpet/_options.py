@@ -13,38 +13,38 @@ Network = Literal["none", "bridge", "host"]
 
 
 class ContainerOptions(TypedDict, total=False):
-    """The options of a container. What is not given, or None, is the controller's default."""
+    """The options of a container. An option that is missing or None has the controller's default."""
 
     memory: int | str | None
     """Bytes, or text such as ``"512m"``."""
     cpus: float | None
     """Processors; may be a fraction."""
     pids: int | None
-    """Processes and threads."""
+    """Maximum number of processes and threads."""
     disk: int | str | None
-    """What ``/session`` may hold: bytes, or text such as ``"2g"``."""
+    """Maximum size of ``/session``: bytes, or text such as ``"2g"``."""
     files: int | None
-    """Files, directories and links in ``/session``."""
+    """Maximum number of files, directories and links in ``/session``."""
     data: Path | None
-    """A directory of the host, mounted read-only at ``/data``."""
+    """Host directory to mount read-only at ``/data``."""
     env: Mapping[str, str] | None
     """Environment variables."""
     network: Network | None
-    """``"none"``, or what the controller allows besides."""
+    """``"none"``, or another network that the controller allows."""
     image: str | None
-    """Name of the image; by default the one built last."""
+    """Name of the image. Defaults to the image ``default``."""
 
 
 class SessionOptions(ContainerOptions, total=False):
-    """The options of a session. What is not given, or None, is the controller's default."""
+    """The options of a session. An option that is missing or None has the controller's default."""
 
     timeout: float | None
-    """Seconds for a call that names none."""
+    """Time limit in seconds of calls that set none."""
     ttl: float | None
-    """Seconds after which an idle session ends; 0 for never."""
+    """Idle time in seconds after which the session ends; 0: never."""
     checkpoint: CheckpointPolicy | None
-    """When copies of the variables are taken by themselves, to go back to when a call destroys them: ``"auto"`` while
-    the session is idle, ``"always"`` before each call, or ``"off"``."""
+    """When automatic checkpoints are taken, to restore after a crash: ``"auto"`` when the session is idle, ``"always"``
+    before each call, ``"off"`` never."""
 
 
 CONTAINER_OPTIONS = ContainerOptions.__optional_keys__
@@ -55,7 +55,7 @@ def chosen(options: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
     """Those that were given, as the protocol has them. TypeError for one that there is not."""
     unknown = sorted(options.keys() - known)
     if unknown:
-        raise TypeError(f"there is no option {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+        raise TypeError(f"unknown option {', '.join(unknown)}; the options are {', '.join(sorted(known))}")
     body = {name: value for name, value in options.items() if value is not None}
     if "data" in body:
         body["data"] = os.path.abspath(os.fspath(body["data"]))

@@ -1,8 +1,8 @@
-"""What a call raises when the sandbox failed.
+"""Exceptions for failures of the sandbox.
 
-One class for each entry of the protocol's table of errors, which is also of the built-in kind that people catch. Code
-that raises, runs into its time limit or crashes is not an error of the sandbox: that is a :class:`limpet.Result` with
-its ``status``, of which :meth:`limpet.Result.check` makes :class:`CallFailed`.
+There is one class for each entry of the protocol's table of errors, derived from the built-in exception that fits. Code
+that raises, reaches its time limit or crashes is not a failure of the sandbox: it gives a :class:`limpet.Result` with
+a ``status``, from which :meth:`limpet.Result.check` raises :class:`CallFailed`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class LimpetWarning(UserWarning):
-    """What the controller wants a person to know once, for example that its engine does not isolate."""
+    """A notice of the controller that is shown once, for example that its engine does not isolate."""
 
 
 def warn(message: str) -> None:
@@ -29,9 +29,9 @@ def warn(message: str) -> None:
 
 
 class Error(Exception):
-    """Base of everything Limpet raises.
+    """Base class of all exceptions of Limpet.
 
-    ``number`` and ``name`` are stable, ``message`` is a sentence for people.
+    ``number`` and ``name`` are stable; ``message`` is a sentence for people.
     """
 
     number = 0
@@ -52,31 +52,31 @@ class BadRequest(Error, ValueError):
 
 
 class ProtocolMismatch(Error):
-    """The two sides speak different versions of the protocol, or the peer speaks another one altogether."""
+    """The two sides speak different versions of the protocol, or the peer speaks another protocol."""
 
     number = 1002
 
 
 class TooLarge(Error, ValueError):
-    """Something is over its size limit; the message names the limit."""
+    """A size limit is exceeded; the message names the limit."""
 
     number = 1003
 
 
 class Denied(Error, PermissionError):
-    """The caller is not allowed to do this on this controller."""
+    """The caller may not do this on this controller."""
 
     number = 1004
 
 
 class NoSuchSession(Error, LookupError):
-    """No session of that name is open."""
+    """No open session has this name."""
 
     number = 1101
 
 
 class SessionClosed(Error, RuntimeError):
-    """The session was closed while the request was under way, or the object is closed."""
+    """The session was closed during the request, or the object is closed."""
 
     number = 1102
 
@@ -101,43 +101,43 @@ class Busy(Error):
 
 
 class NoSuchRun(Error, LookupError):
-    """No running or stored call has that run_id."""
+    """No running or stored call has this run_id."""
 
     number = 1105
 
 
 class NoSuchCheckpoint(Error, LookupError):
-    """The session keeps no checkpoint of that name."""
+    """The session has no checkpoint with this id or name."""
 
     number = 1106
 
 
 class NoSuchFile(Error, FileNotFoundError):
-    """No regular file is at that path under /session."""
+    """There is no regular file at this path in /session."""
 
     number = 1107
 
 
 class CheckpointFailed(Error, RuntimeError):
-    """No checkpoint could be taken; the message says what it lacked."""
+    """The checkpoint could not be taken; the message gives the reason."""
 
     number = 1108
 
 
 class BranchExists(Error, ValueError):
-    """A branch of that name is open."""
+    """An open branch has this name."""
 
     number = 1109
 
 
 class ImageMissing(Error, LookupError):
-    """The image is not there; the message has the command that makes it."""
+    """The image does not exist; the message names the command that builds it."""
 
     number = 1201
 
 
 class EngineError(Error, RuntimeError):
-    """The container engine failed; the message carries its words."""
+    """The container engine failed; the message contains its error."""
 
     number = 1202
 
@@ -149,13 +149,13 @@ class Unavailable(Error, ConnectionError):
 
 
 class Internal(Error, RuntimeError):
-    """The controller could not do it: out of memory, disk full, or a fault of Limpet."""
+    """The controller failed: out of memory, disk full, or a bug in Limpet."""
 
     number = 1204
 
 
 class CallFailed(Error):
-    """The code did not end well; raised by :meth:`limpet.Result.check` alone. Its text is the traceback, if any.
+    """The code failed. Raised only by :meth:`limpet.Result.check`; the text is the traceback, if there is one.
 
     Attributes:
         result: The :class:`limpet.Result` of the call.
@@ -170,14 +170,14 @@ class CallFailed(Error):
 
 
 class CallTimeout(CallFailed, TimeoutError):
-    """The code ran into its time limit."""
+    """The code reached its time limit."""
 
 
 class Leave(Exception):
-    """Raised by the caller, not by Limpet: in a callback, in ``approve``, ``on_input`` or a tool of a call.
+    """Raise this in a callback, in ``approve``, in ``on_input`` or in a tool to stop waiting for the call.
 
-    ``run()`` raises it at once, and the code goes on; a question it has asked stays unanswered. A later ``run()``
-    with the same ``run_id``, also of another process, joins the call and is asked again.
+    ``run()`` raises it at once, and the code continues or keeps waiting for its answer. A later ``run()`` with the
+    same ``run_id``, also in another process, joins the call and is asked again.
     """
 
 

@@ -17,18 +17,18 @@ SessionStatus = Literal["starting", "idle", "running", "closing"]
 
 
 class Protection(TypedDict, total=False):
-    """What a call runs under; empty when it never ran."""
+    """The protection of a call: what happens if the interpreter is lost. Empty if the call never ran."""
 
     level: Literal["checkpoint", "none"]
     execution_count: int | None
-    """With ``checkpoint``: of the call whose effects the variables would go back to."""
+    """With ``checkpoint``: the last call whose effects a rollback would keep."""
     reason: str | None
-    """With ``none``."""
+    """With ``none``: why there is no checkpoint."""
 
 
 @dataclass(frozen=True)
 class ErrorInfo:
-    """Why a call did not end well: a Python exception, or ``TimeoutKilled``, ``Exited``, ``Crashed`` …"""
+    """Why a call failed: a Python exception, or ``TimeoutKilled``, ``Exited``, ``Crashed`` …"""
 
     name: str
     message: str
@@ -37,20 +37,20 @@ class ErrorInfo:
 
 @dataclass(frozen=True)
 class Display:
-    """One rich value: the same thing in several forms, as Jupyter's ``display_data``."""
+    """A rich value in one or more forms, like Jupyter's ``display_data``."""
 
     data: dict[str, Any] = field(hash=False)
     """MIME type to value: text, bytes for binary types, plain data for JSON types."""
     metadata: dict[str, Any] = field(hash=False)
     display_id: str | None
     is_result: bool
-    """Whether it is the value of the last expression."""
+    """Whether this is the value of the last expression."""
     update: bool = False
-    """Given to ``on_display``: it takes the place of the display with the same ``display_id``. Without one, and without
-    data, all that was shown is taken back; where ``metadata`` has ``wait``, once there is something new."""
+    """In ``on_display``: replaces the display with the same ``display_id``. Without ``display_id`` and data, it clears
+    all output; if ``metadata`` has ``wait``, when new output arrives."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as in :meth:`Result.to_dict`."""
+        """Returns plain data, like :meth:`Result.to_dict`."""
         names = ("data", "metadata", "display_id", "is_result")
         return {name: _plain(getattr(self, name)) for name in names}
 
@@ -60,7 +60,7 @@ class Display:
 
 @dataclass(frozen=True)
 class Image:
-    """A figure, as it was shown."""
+    """A figure."""
 
     mime_type: str
     data: bytes = field(hash=False, repr=False)
@@ -71,7 +71,7 @@ class Image:
 
 @dataclass(frozen=True)
 class ArtifactInfo:
-    """A published artifact, as it was when its call ended."""
+    """A published artifact at the end of its call."""
 
     size: int
     mime_type: str
@@ -80,7 +80,7 @@ class ArtifactInfo:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a call took."""
+    """Resources that a call used."""
 
     cpu: float
     """Seconds of CPU time."""
@@ -90,7 +90,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class RolledBackTo:
-    """Which state the variables went back to: the checkpoint, and the last call whose effects it has."""
+    """The state that was restored: the checkpoint, and the last call whose effects it has."""
 
     checkpoint: str | None
     execution_count: int
@@ -98,7 +98,7 @@ class RolledBackTo:
 
 @dataclass(frozen=True)
 class SessionInfo:
-    """One row of ``client.sessions()`` and of ``limpet ls --json``."""
+    """A row of ``client.sessions()`` and of ``limpet ls --json``."""
 
     session: str
     engine: str
@@ -121,63 +121,64 @@ class SessionInfo:
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """What one call did: what it printed and produced, how it ended, and what became of the state."""
+    """The record of one call: its output and values, how it ended, and what happened to the variables."""
 
     run_id: str
     session: str | None
-    """None for a call in a container of its own."""
+    """None for a call without a session."""
     engine: str
     execution_count: int
-    """Counts the calls of the session and never goes back."""
+    """Number of the call in its session; never decreases."""
     status: Status
     state: State
     rolled_back_to: RolledBackTo | None
     """With ``rolled_back``: the last call whose effects are in memory."""
     not_restored: list[str] = field(hash=False)
-    """With ``rolled_back``: what a copy of memory does not bring back, such as a thread."""
+    """With ``rolled_back``: what a copy of memory does not restore, such as threads."""
     state_protection: Protection = field(hash=False)
-    """What the call ran under. Empty when it never ran."""
+    """The protection of the call. Empty if it never ran."""
     changed: Changed
-    """The names it added, changed and deleted; false when there are none."""
+    """The names that the call added, changed and deleted; false if there are none."""
     epoch: int
-    """Starts at 1 and grows by one whenever live state was not kept."""
+    """Starts at 1 and increases by one each time the variables were not kept."""
     stdout: str
     stderr: str
     stdout_bytes: int
-    """What the code really wrote."""
+    """Number of bytes that the code wrote."""
     stderr_bytes: int
     truncated: bool
-    """Whether either stream was cut."""
+    """Whether ``stdout`` or ``stderr`` is incomplete."""
     stdout_file: str | None
-    """Path in the container of the full text of a stream that was cut."""
+    """Path in the container of the full text of an incomplete stream."""
     stderr_file: str | None
     result: str | None
-    """repr() of the last expression."""
+    """``repr()`` of the value of the last expression."""
     displays: list[Display] = field(hash=False)
     error: ErrorInfo | None
-    """None exactly when ``status`` is ``ok``."""
+    """None if and only if ``status`` is ``ok``."""
     signal: int | None
-    """How the interpreter ended, when it did."""
+    """The signal that ended the interpreter."""
     exit_code: int | None
     artifacts: dict[str, str] = field(hash=False)
-    """Path in the container to path on the host, of the files this call made or changed."""
+    """Maps the path in the container to the path on the host, for files that the call created or changed."""
     artifact_info: dict[str, ArtifactInfo] = field(hash=False)
     skipped: dict[str, str] = field(hash=False)
-    """Path in the container to the reason why it could not be published."""
+    """Maps the path in the container to the reason why the file was not published."""
     duration: float
     """Seconds."""
     usage: Usage
 
     @property
     def ok(self) -> bool:
-        """Whether the code ended well."""
+        """Whether ``status`` is ``ok``."""
         return self.status == "ok"
 
     def check(self) -> Result:
-        """Returns the result itself where the code ended well.
+        """Returns the result if ``status`` is ``ok``, and raises otherwise.
 
         Raises:
-            CallFailed: It did not. :class:`CallTimeout` where it ran into its time limit.
+            CallFailed: The code failed.
+            CallTimeout: The code reached its time limit.
         """
         if self.error is None:
             return self
@@ -187,20 +188,20 @@ class Result:
 
     @property
     def images(self) -> list[Image]:
-        """The figures, in the order in which they were shown; of one in several forms the best: PNG before SVG."""
+        """The figures in the order in which they were shown, each in its best form: PNG before SVG."""
         found = (_image(display) for display in self.displays)
         return [image for image in found if image is not None]
 
     @property
     def html(self) -> str | None:
-        """The HTML of the last value, such as a data frame's table, or of what was shown last; None without any."""
+        """The HTML of the last value, such as the table of a data frame, or of the last display; otherwise None."""
         shown = sorted(self.displays, key=lambda display: display.is_result)
         texts = [display.data["text/html"] for display in shown if "text/html" in display.data]
         return str(texts[-1]) if texts else None
 
     @property
     def warning(self) -> str | None:
-        """One line for people when the variables are not as this call left them; None when they are."""
+        """One line for people if the variables are not as this call left them; otherwise None."""
         if self.state == "kept" or self.session is None:
             return None
         if self.rolled_back_to is None:
@@ -216,7 +217,7 @@ class Result:
         return made(_RESULT, "the record of a call", record)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, the same as ``limpet run --json`` prints: binary values are base64 text."""
+        """Returns plain data, the same as ``limpet run --json`` prints. Binary values are base64 text."""
         plain = {name: _plain(getattr(self, name)) for name in _ORDER}
         plain["displays"] = [display.to_dict() for display in self.displays]
         for name in ("changed", "state_protection"):

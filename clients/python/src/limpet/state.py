@@ -15,19 +15,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, repr=False)
 class Variable:
-    """A name that the code has bound, and what is known of its value without running any of its code."""
+    """A variable, and what is known of its value without running any code of the session."""
 
     name: str
     type: str
-    """Name of the type, with its module where that is not ``builtins``."""
+    """Name of the type, with its module unless that is ``builtins``."""
     shape: tuple[int, ...] | None = None
-    """Of arrays and frames; the length of a list, tuple, set, dict, str or bytes; None for others."""
+    """Shape of arrays and frames; length of list, tuple, set, dict, str and bytes; otherwise None."""
     dtype: str | None = None
-    """Of arrays and series."""
+    """Element type of arrays and series."""
     bytes: int | None = None
-    """Memory of its data, where that is known."""
+    """Size of the data, if known."""
     repr: str | None = None
-    """Of built-in scalars and short strings."""
+    """``repr()`` of built-in scalars and short strings."""
 
     @classmethod
     def from_wire(cls, row: Mapping[str, Any]) -> Variable:
@@ -46,10 +46,10 @@ class Variable:
 
 
 class Namespace(list[Variable]):
-    """The variables of a session, in the order they were bound."""
+    """The variables of a session in the order they were bound."""
 
     more: int = 0
-    """How many were left out because there are so many."""
+    """Number of variables left out because there are too many."""
 
     @classmethod
     def from_wire(cls, body: Mapping[str, Any]) -> Namespace:
@@ -64,14 +64,14 @@ class Namespace(list[Variable]):
 
 @dataclass(frozen=True)
 class Changed:
-    """What one call did to the names of its session. False when it did nothing."""
+    """The names that a call added, changed and deleted. False if there are none."""
 
     added: list[Variable] = dataclasses.field(default_factory=list, hash=False)
     changed: list[Variable] = dataclasses.field(default_factory=list, hash=False)
-    """Names that were there and are bound to something else now."""
+    """Names that are bound to another value now."""
     deleted: list[str] = dataclasses.field(default_factory=list, hash=False)
     more: int = 0
-    """How many were left out because there are so many."""
+    """Number of variables left out because there are too many."""
 
     def __bool__(self) -> bool:
         return bool(self.added or self.changed or self.deleted or self.more)
@@ -84,20 +84,20 @@ class Checkpoint:
     id: str
     name: str | None
     session: str
-    """The session or branch it was taken of."""
+    """The session or branch that it was taken of."""
     execution_count: int
     """The last call whose effects are in it."""
     created: float
     """Unix time."""
     automatic: bool
     files: bool
-    """Whether a copy of ``/session`` is kept with it."""
+    """Whether it includes a copy of ``/session``."""
     private_bytes: int
-    """Memory that it alone holds, as last measured."""
+    """Memory that only this checkpoint holds, at the last measurement."""
     parent: str | None
-    """Id of the checkpoint from which its state came."""
+    """Id of the checkpoint that its state started from."""
     dropped: tuple[str, ...] = dataclasses.field(default=(), compare=False)
-    """From ``checkpoint()``: ids of those that had to go for it."""
+    """From ``checkpoint()``: ids of checkpoints that were removed to make room."""
 
     @classmethod
     def from_wire(cls, row: Mapping[str, Any], dropped: Iterable[str] = ()) -> Checkpoint:
@@ -108,17 +108,17 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Rollback:
-    """What ``rollback()`` did."""
+    """The result of ``rollback()``."""
 
     checkpoint: str
-    """Its id."""
+    """Id of the checkpoint."""
     execution_count: int
     """The last call whose effects are in memory now."""
     epoch: int
     files: Literal["kept", "restored"]
-    """``kept`` as they were, or ``restored`` where the checkpoint has them."""
+    """``restored`` if the checkpoint includes ``/session``, otherwise ``kept``."""
     not_restored: list[str] = dataclasses.field(hash=False)
-    """What a copy of memory does not bring back, such as a thread."""
+    """What a copy of memory does not restore, such as threads."""
 
     @classmethod
     def from_wire(cls, body: Mapping[str, Any]) -> Rollback:

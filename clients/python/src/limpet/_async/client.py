@@ -1,4 +1,4 @@
-"""The client: the way to one controller.
+"""The client: a connection to one controller.
 
 ``limpet._sync`` is generated from this folder by scripts/generate-blocking: what is said of tasks and ``await`` here
 is threads and plain calls there.
@@ -31,17 +31,16 @@ T = TypeVar("T")
 
 
 class AsyncClient(Connecting):
-    """The way to one controller. Opens no connection before the first request.
+    """A client of one controller. Connects with the first request.
 
-    As an async context manager it closes its connections at the end; sessions live on in the controller.
+    As an async context manager, the client closes its connections at the end of the block; sessions stay open.
 
-    A client and its sessions may be used from any number of tasks, of one event loop at a time: they share a
-    connection.
+    A client and its sessions share one connection, and may be used from any number of tasks of one event loop.
 
     Args:
-        address: Path of the controller's socket; by default ``LIMPET_SOCKET`` or the user's standard place.
-        autostart: Whether to start a controller when none listens; by default unless ``LIMPET_AUTOSTART=0``.
-        reconnect_timeout: Seconds for which a call looks for a controller that went away meanwhile.
+        address: Path of the controller's socket. Defaults to ``LIMPET_SOCKET``, then to the user's standard path.
+        autostart: Whether to start a controller if none is running. Defaults to True unless ``LIMPET_AUTOSTART=0``.
+        reconnect_timeout: Seconds to wait for a controller that went away during a call.
     """
 
     async def open(
@@ -54,22 +53,22 @@ class AsyncClient(Connecting):
         tool_time: ToolTime | None = None,
         **options: Unpack[SessionOptions],
     ) -> AsyncSession:
-        """Opens the session of that name, or attaches to it when it exists.
+        """Opens a session, or attaches to it if it exists.
 
-        ``tools``, ``on_input``, ``approve`` and ``tool_time`` are this client's own: the session does not know of
-        them.
+        ``tools``, ``on_input``, ``approve`` and ``tool_time`` belong to the returned object, not to the session: other
+        clients of the session do not see them.
 
         Args:
-            name: 1 to 64 of ``A-Z a-z 0-9 . _ -``. Without one it makes a name up.
-            tools: For all calls made with this object, see :meth:`AsyncSession.run`.
-            on_input: Likewise.
-            approve: Likewise.
-            tool_time: Likewise.
-            **options: See :class:`SessionOptions`. Those not given have the controller's defaults, or what the
-                session has.
+            name: 1 to 64 characters of ``A-Z a-z 0-9 . _ -``. Defaults to a random name.
+            tools: Default for calls of this object, see :meth:`AsyncSession.run`.
+            on_input: Default for calls of this object.
+            approve: Default for calls of this object.
+            tool_time: Default for calls of this object.
+            **options: See :class:`SessionOptions`. Options that are not given keep the values of the session, or
+                take the controller's defaults in a new session.
 
         Raises:
-            OptionsDiffer: The session exists with other options than those given.
+            OptionsDiffer: The session exists with other options.
         """
         asks = Asks(tools, on_input, approve, tool_time)
         request = _requests.open_session(
@@ -89,20 +88,30 @@ class AsyncClient(Connecting):
         approve: Approve | None = None,
         tool_time: ToolTime | None = None,
     ) -> AsyncSession:
-        """Attaches to a session that is open, or to a branch. Makes none: raises NoSuchSession instead.
+        """Attaches to an open session or branch.
 
         Args:
-            name: Of the session, or ``SESSION/BRANCH``.
-            tools: For all calls made with this object, see :meth:`AsyncSession.run`.
-            on_input: Likewise.
-            approve: Likewise.
-            tool_time: Likewise.
+            name: Name of the session, or ``SESSION/BRANCH``.
+            tools: Default for calls of this object, see :meth:`AsyncSession.run`.
+            on_input: Default for calls of this object.
+            approve: Default for calls of this object.
+            tool_time: Default for calls of this object.
+
+        Raises:
+            NoSuchSession: No open session has this name.
         """
         asks = Asks(tools, on_input, approve, tool_time)
         return AsyncSession(self, await self._request(_requests.attach(name)), asks)
 
     async def close_session(self, name: str) -> None:
-        """Ends a session by its name, as :meth:`AsyncSession.close`. Raises NoSuchSession when there is none."""
+        """Ends the session of this name, like :meth:`AsyncSession.close`.
+
+        Args:
+            name: Name of the session or branch.
+
+        Raises:
+            NoSuchSession: No open session has this name.
+        """
         await self._request(_requests.close().of({"session": name}))
 
     async def run(
@@ -120,19 +129,19 @@ class AsyncClient(Connecting):
         tool_time: ToolTime | None = None,
         **options: Unpack[ContainerOptions],
     ) -> Result:
-        """Runs code in a clean container for this one call. Otherwise as :meth:`AsyncSession.run`.
+        """Runs code in a clean container, which is removed afterwards. Otherwise like :meth:`AsyncSession.run`.
 
         Args:
             code: Python source code.
-            timeout: Seconds.
-            on_stdout: As of :meth:`AsyncSession.run`, and so are those that follow.
-            on_stderr: Likewise.
-            on_display: Likewise.
-            run_id: Likewise.
-            tools: Likewise.
-            on_input: Likewise.
-            approve: Likewise.
-            tool_time: Likewise.
+            timeout: Time limit in seconds. Defaults to the controller's option ``timeout``.
+            on_stdout: See :meth:`AsyncSession.run`.
+            on_stderr: See :meth:`AsyncSession.run`.
+            on_display: See :meth:`AsyncSession.run`.
+            run_id: See :meth:`AsyncSession.run`.
+            tools: See :meth:`AsyncSession.run`.
+            on_input: See :meth:`AsyncSession.run`.
+            approve: See :meth:`AsyncSession.run`.
+            tool_time: See :meth:`AsyncSession.run`.
             **options: See :class:`ContainerOptions`.
         """
         given = chosen(options, CONTAINER_OPTIONS)
@@ -145,13 +154,16 @@ class AsyncClient(Connecting):
         return await self._run(call, stream)
 
     async def interrupt(self, run_id: str) -> bool:
-        """Interrupts one call, wherever it runs or waits. Starts no controller.
+        """Interrupts a call, running or waiting. Starts no controller.
+
+        Args:
+            run_id: Id of the call.
 
         Returns:
-            Whether it was running.
+            Whether the call was running.
 
         Raises:
-            NoSuchRun: No running or stored call has that run_id.
+            NoSuchRun: No running or stored call has this id.
         """
         return await self._request(_requests.interrupt(run_id), start=False)
 
@@ -160,26 +172,26 @@ class AsyncClient(Connecting):
         return await self._request(_requests.sessions())
 
     async def result(self, run_id: str, timeout: float | None = None) -> Result | None:
-        """The result of an earlier call, also one of another client or of a lost connection.
+        """Returns the result of an earlier call, also of another client.
 
         Args:
-            run_id: Of the call.
-            timeout: Seconds to wait for a call that is still running; by default until it ends.
+            run_id: Id of the call.
+            timeout: Seconds to wait for a running call. Defaults to no limit.
 
         Returns:
-            The result, or None when the call is still running after ``timeout``.
+            The result, or None if the call is still running after ``timeout``.
 
         Raises:
-            NoSuchRun: The controller does not know the id, or no longer keeps its result.
+            NoSuchRun: The controller does not know the id, or no longer has its result.
         """
         return await self._request(_requests.result(run_id, timeout))
 
     async def features(self) -> frozenset[str]:
-        """Names of what the controller can do, as PROTOCOL.md lists them; a newer one may have others besides."""
+        """Returns the names of the controller's features, which PROTOCOL.md lists. A newer controller may have more."""
         return await self._request(_requests.features())
 
     async def shutdown(self) -> None:
-        """Ends every session and the controller; returns when all is gone. Starts no controller."""
+        """Ends all sessions and the controller, and returns when they have ended. Starts no controller."""
         await self._request(_requests.shutdown(), start=False)
 
     async def __aenter__(self) -> AsyncClient:

@@ -1,5 +1,5 @@
 # Generated from limpet/_async/client.py by scripts/generate-blocking: change that file.
-"""The client: the way to one controller."""
+"""The client: a connection to one controller."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ T = TypeVar("T")
 
 
 class Client(Connecting):
-    """The way to one controller. Opens no connection before the first request.
+    """A client of one controller. Connects with the first request.
 
-    As a context manager it closes its connections at the end; sessions live on in the controller.
+    As a context manager, the client closes its connections at the end of the block; sessions stay open.
 
-    A client and its sessions may be used from any number of threads, and after ``os.fork()``: each thread of
-    each process has a connection of its own, and no lock is held while one waits.
+    A client and its sessions may be used from any number of threads, and after ``os.fork()``. Each thread of
+    each process has a connection of its own, and no lock is held while a thread waits.
 
     Args:
-        address: Path of the controller's socket; by default ``LIMPET_SOCKET`` or the user's standard place.
-        autostart: Whether to start a controller when none listens; by default unless ``LIMPET_AUTOSTART=0``.
-        reconnect_timeout: Seconds for which a call looks for a controller that went away meanwhile.
+        address: Path of the controller's socket. Defaults to ``LIMPET_SOCKET``, then to the user's standard path.
+        autostart: Whether to start a controller if none is running. Defaults to True unless ``LIMPET_AUTOSTART=0``.
+        reconnect_timeout: Seconds to wait for a controller that went away during a call.
     """
 
     def open(
@@ -51,22 +51,22 @@ class Client(Connecting):
         tool_time: ToolTime | None = None,
         **options: Unpack[SessionOptions],
     ) -> Session:
-        """Opens the session of that name, or attaches to it when it exists.
+        """Opens a session, or attaches to it if it exists.
 
-        ``tools``, ``on_input``, ``approve`` and ``tool_time`` are this client's own: the session does not know of
-        them.
+        ``tools``, ``on_input``, ``approve`` and ``tool_time`` belong to the returned object, not to the session: other
+        clients of the session do not see them.
 
         Args:
-            name: 1 to 64 of ``A-Z a-z 0-9 . _ -``. Without one it makes a name up.
-            tools: For all calls made with this object, see :meth:`Session.run`.
-            on_input: Likewise.
-            approve: Likewise.
-            tool_time: Likewise.
-            **options: See :class:`SessionOptions`. Those not given have the controller's defaults, or what the
-                session has.
+            name: 1 to 64 characters of ``A-Z a-z 0-9 . _ -``. Defaults to a random name.
+            tools: Default for calls of this object, see :meth:`Session.run`.
+            on_input: Default for calls of this object.
+            approve: Default for calls of this object.
+            tool_time: Default for calls of this object.
+            **options: See :class:`SessionOptions`. Options that are not given keep the values of the session, or
+                take the controller's defaults in a new session.
 
         Raises:
-            OptionsDiffer: The session exists with other options than those given.
+            OptionsDiffer: The session exists with other options.
         """
         asks = Asks(tools, on_input, approve, tool_time)
         request = _requests.open_session(
@@ -86,20 +86,30 @@ class Client(Connecting):
         approve: Approve | None = None,
         tool_time: ToolTime | None = None,
     ) -> Session:
-        """Attaches to a session that is open, or to a branch. Makes none: raises NoSuchSession instead.
+        """Attaches to an open session or branch.
 
         Args:
-            name: Of the session, or ``SESSION/BRANCH``.
-            tools: For all calls made with this object, see :meth:`Session.run`.
-            on_input: Likewise.
-            approve: Likewise.
-            tool_time: Likewise.
+            name: Name of the session, or ``SESSION/BRANCH``.
+            tools: Default for calls of this object, see :meth:`Session.run`.
+            on_input: Default for calls of this object.
+            approve: Default for calls of this object.
+            tool_time: Default for calls of this object.
+
+        Raises:
+            NoSuchSession: No open session has this name.
         """
         asks = Asks(tools, on_input, approve, tool_time)
         return Session(self, self._request(_requests.attach(name)), asks)
 
     def close_session(self, name: str) -> None:
-        """Ends a session by its name, as :meth:`Session.close`. Raises NoSuchSession when there is none."""
+        """Ends the session of this name, like :meth:`Session.close`.
+
+        Args:
+            name: Name of the session or branch.
+
+        Raises:
+            NoSuchSession: No open session has this name.
+        """
         self._request(_requests.close().of({"session": name}))
 
     def run(
@@ -117,19 +127,19 @@ class Client(Connecting):
         tool_time: ToolTime | None = None,
         **options: Unpack[ContainerOptions],
     ) -> Result:
-        """Runs code in a clean container for this one call. Otherwise as :meth:`Session.run`.
+        """Runs code in a clean container, which is removed afterwards. Otherwise like :meth:`Session.run`.
 
         Args:
             code: Python source code.
-            timeout: Seconds.
-            on_stdout: As of :meth:`Session.run`, and so are those that follow.
-            on_stderr: Likewise.
-            on_display: Likewise.
-            run_id: Likewise.
-            tools: Likewise.
-            on_input: Likewise.
-            approve: Likewise.
-            tool_time: Likewise.
+            timeout: Time limit in seconds. Defaults to the controller's option ``timeout``.
+            on_stdout: See :meth:`Session.run`.
+            on_stderr: See :meth:`Session.run`.
+            on_display: See :meth:`Session.run`.
+            run_id: See :meth:`Session.run`.
+            tools: See :meth:`Session.run`.
+            on_input: See :meth:`Session.run`.
+            approve: See :meth:`Session.run`.
+            tool_time: See :meth:`Session.run`.
             **options: See :class:`ContainerOptions`.
         """
         given = chosen(options, CONTAINER_OPTIONS)
@@ -142,13 +152,16 @@ class Client(Connecting):
         return self._run(call, stream)
 
     def interrupt(self, run_id: str) -> bool:
-        """Interrupts one call, wherever it runs or waits. Starts no controller.
+        """Interrupts a call, running or waiting. Starts no controller.
+
+        Args:
+            run_id: Id of the call.
 
         Returns:
-            Whether it was running.
+            Whether the call was running.
 
         Raises:
-            NoSuchRun: No running or stored call has that run_id.
+            NoSuchRun: No running or stored call has this id.
         """
         return self._request(_requests.interrupt(run_id), start=False)
 
@@ -157,26 +170,26 @@ class Client(Connecting):
         return self._request(_requests.sessions())
 
     def result(self, run_id: str, timeout: float | None = None) -> Result | None:
-        """The result of an earlier call, also one of another client or of a lost connection.
+        """Returns the result of an earlier call, also of another client.
 
         Args:
-            run_id: Of the call.
-            timeout: Seconds to wait for a call that is still running; by default until it ends.
+            run_id: Id of the call.
+            timeout: Seconds to wait for a running call. Defaults to no limit.
 
         Returns:
-            The result, or None when the call is still running after ``timeout``.
+            The result, or None if the call is still running after ``timeout``.
 
         Raises:
-            NoSuchRun: The controller does not know the id, or no longer keeps its result.
+            NoSuchRun: The controller does not know the id, or no longer has its result.
         """
         return self._request(_requests.result(run_id, timeout))
 
     def features(self) -> frozenset[str]:
-        """Names of what the controller can do, as PROTOCOL.md lists them; a newer one may have others besides."""
+        """Returns the names of the controller's features, which PROTOCOL.md lists. A newer controller may have more."""
         return self._request(_requests.features())
 
     def shutdown(self) -> None:
-        """Ends every session and the controller; returns when all is gone. Starts no controller."""
+        """Ends all sessions and the controller, and returns when they have ended. Starts no controller."""
         self._request(_requests.shutdown(), start=False)
 
     def __enter__(self) -> Client:

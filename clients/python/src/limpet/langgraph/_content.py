@@ -15,11 +15,11 @@ ARTIFACTS = 40  # paths that are listed
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 _NEXT_STEP: dict[type[Error], str] = {
-    Busy: "Too many calls wait in this session; try again when others have ended.",
-    NoSuchSession: "The session has ended with its variables and files; the next call begins a new one.",
-    SessionClosed: "The session has ended with its variables and files; the next call begins a new one.",
-    TooLarge: "Write it in smaller parts.",
-    Unavailable: "It may be back in a moment; whether the code ran is not known.",
+    Busy: "Too many calls wait for this session; try again when others have ended.",
+    NoSuchSession: "The session ended; its variables and files are gone. The next call starts a new session.",
+    SessionClosed: "The session ended; its variables and files are gone. The next call starts a new session.",
+    TooLarge: "Split it into smaller parts.",
+    Unavailable: "Try again in a moment. It is unknown whether the code ran.",
 }
 
 
@@ -72,7 +72,7 @@ def clip(text: str, limit: int, where: str = "") -> str:
         return text
     head = limit * 2 // 3
     tail = limit - head
-    return f"{text[:head]}\n[... {len(text) - limit} characters left out{where} ...]\n{text[-tail:]}"
+    return f"{text[:head]}\n[... {len(text) - limit} characters omitted{where} ...]\n{text[-tail:]}"
 
 
 def state_sentence(result: Result) -> str:
@@ -83,18 +83,18 @@ def state_sentence(result: Result) -> str:
     back = result.rolled_back_to
     if result.state == "lost" or back is None:
         return (
-            "STATE LOST: all variables and imports are gone; the next call begins with an empty interpreter. "
-            f"{files} Redo what you need."
+            "STATE LOST: all variables and imports are gone; the next call starts with an empty interpreter. "
+            f"{files} Repeat what you need."
         )
     if not back.execution_count:
         point = "before the first call"
     elif back.execution_count == result.execution_count - 1:
         point = f"before this call (as call {back.execution_count} left them)"
     else:
-        point = f"after call {back.execution_count}; what later calls did to them is gone"
+        point = f"after call {back.execution_count}; the changes of later calls are lost"
     sentence = f"STATE ROLLED BACK: the variables are as they were {point}. {files}"
     if result.not_restored:
-        sentence += f" Not brought back: {'; '.join(result.not_restored)}."
+        sentence += f" Not restored: {'; '.join(result.not_restored)}."
     return sentence
 
 
@@ -123,10 +123,10 @@ def _stream(result: Result, name: str, limit: int, tail: str) -> str:
         return clip(text, limit, more)
     size = getattr(result, f"{name}_bytes")
     if result.session is None:
-        return clip(text, limit, f"; {size} bytes were written, the rest is gone with the container")
+        return clip(text, limit, f"; {size} bytes were written, the rest was removed with the container")
     head = text[: limit * 2 // 3]
     tail = tail[-(limit - len(head)) :] if tail else ""
-    return f"{head}\n[... {size} bytes in all; the full text is in {file} ...]\n{tail}"
+    return f"{head}\n[... {size} bytes in total; the full text is in {file} ...]\n{tail}"
 
 
 def _error(result: Result, limit: int) -> str:
@@ -135,7 +135,7 @@ def _error(result: Result, limit: int) -> str:
     last = f"{result.error.name}: {result.error.message}"
     trace = result.error.traceback.rstrip()
     if len(trace) > limit:
-        trace = f"[... the beginning is left out ...]\n{trace[-limit:]}"
+        trace = f"[... the beginning is omitted ...]\n{trace[-limit:]}"
     if result.error.name not in trace:
         trace = f"{trace}\n{clip(last, limit)}" if trace else clip(last, limit)
     return _section("error", trace)
@@ -155,7 +155,7 @@ def _images(displays: list[Display], limits: Limits) -> tuple[list[dict[str, Any
         else:
             unseen += 1
     figures = "figure is" if unseen == 1 else "figures are"
-    return blocks, [f"({unseen} more {figures} not shown here)"] if unseen else []
+    return blocks, [f"({unseen} more {figures} not shown)"] if unseen else []
 
 
 def _texts(displays: list[Display]) -> list[str]:

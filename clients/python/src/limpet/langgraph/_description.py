@@ -40,7 +40,7 @@ def describe(
     options = contents.options
     parts = [
         f"Runs Python {contents.python or '3'} code and returns what it printed, the value of its last expression, its "
-        "figures as images, its error if it fails, and the files it made.",
+        "figures as images, its error if it fails, and the files it created.",
         _packages(contents),
         *(_pinned(options, isolated) if "pinned" in kinds else ()),
         *(_ephemeral(len(kinds) > 1) if "ephemeral" in kinds else ()),
@@ -57,16 +57,16 @@ def _pinned(options: Mapping[str, Any], isolated: bool) -> list[str]:
     where = "/session/artifacts" if isolated else "artifacts/"
     other = "/session, the working directory" if isolated else "the working directory"
     lines = [
-        "Variables, imports and files persist between calls of this conversation, unless a result says otherwise: do "
-        f"not reload or redefine what already exists. Put files for the user into {where}; keep other files in {other}."
+        "Variables, imports and files persist between calls of this conversation, unless a result says otherwise. Do "
+        f"not reload or redefine what already exists. Write files for the user to {where}, and other files to {other}."
     ]
-    fate = _FATE.get(options.get("checkpoint") or "", "the result says what became of the variables")
+    fate = _FATE.get(options.get("checkpoint") or "", "the result says what happened to the variables")
     lines.append(
-        f"An exception keeps everything. When a call crashes, runs out of memory or has to be killed, {fate}."
+        f"An exception keeps everything. If a call crashes, runs out of memory or has to be killed, {fate}."
     )
     if options.get("ttl"):
         lines.append(
-            f"After {_seconds(options['ttl'])} without a call the session ends and all in it is gone."
+            f"After {_seconds(options['ttl'])} without a call, the session ends and its variables and files are gone."
         )
     return lines
 
@@ -74,8 +74,8 @@ def _pinned(options: Mapping[str, Any], isolated: bool) -> list[str]:
 def _ephemeral(chosen: bool) -> list[str]:
     which = 'With session="ephemeral" the call runs' if chosen else "Each call runs"
     return [
-        f"{which} in a clean container: no variables, imports or files of other calls are there, and none stay. "
-        "Put files for the user into /work/artifacts."
+        f"{which} in a clean container, without variables, imports or files of other calls. Nothing is kept. "
+        "Write files for the user to /work/artifacts."
     ]
 
 
@@ -83,9 +83,11 @@ def _tools(asks: Asks) -> list[str]:
     if not asks.tools:
         return []
     approval = (
-        " Some need a person's approval: one that is denied raises PermissionError." if asks.approve else ""
+        " Some calls need the approval of a person; a denied call raises PermissionError."
+        if asks.approve
+        else ""
     )
-    lines = ["Functions of the host, for code that does `import limpet_tools`:"]
+    lines = ["Functions of the host; `import limpet_tools` to call them:"]
     for tool in asks.tools.values():
         doc = f": {tool.first_line}" if tool.first_line else ""
         lines.append(f"  limpet_tools.{tool.name}{tool.signature}{doc}")
@@ -98,7 +100,7 @@ def _limits(options: Mapping[str, Any], isolated: bool, max_timeout: float | Non
         longer = "" if max_timeout is None else f" (pass `timeout` for up to {_seconds(max_timeout)})"
         limits.append(f"{_seconds(options['timeout'])} per call{longer}")
     elif max_timeout is not None:
-        limits.append(f"up to {_seconds(max_timeout)} per call, as `timeout` says")
+        limits.append(f"`timeout`, up to {_seconds(max_timeout)}, per call")
     if isolated:
         if options.get("memory"):
             limits.append(f"{_size(options['memory'])} of memory")
@@ -109,14 +111,14 @@ def _limits(options: Mapping[str, Any], isolated: bool, max_timeout: float | Non
         if options.get("disk"):
             limits.append(f"{_size(options['disk'])} of files in /session")
         if options.get("files"):
-            limits.append(f"{options['files']} of them")
+            limits.append(f"{options['files']} files")
     return f"Limits: {', '.join(limits)}." if limits else ""
 
 
 def _data(options: Mapping[str, Any]) -> list[str]:
     directory = options.get("data")
     if not directory:
-        return ["/data, where input files would be, is empty."]
+        return ["There are no input files: /data is empty."]
     try:
         with os.scandir(directory) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
@@ -126,7 +128,7 @@ def _data(options: Mapping[str, Any]) -> list[str]:
         return ["/data is empty."]
     names = [_entry(entry) for entry in found[:ENTRIES]]
     more = f" and {len(found) - ENTRIES} more" if len(found) > ENTRIES else ""
-    return [f"Input files, read-only: in /data {', '.join(names)}{more}."]
+    return [f"Input files in /data (read-only): {', '.join(names)}{more}."]
 
 
 def _packages(contents: Contents) -> str:
@@ -161,7 +163,7 @@ def _network(options: Mapping[str, Any]) -> list[str]:
     network = options.get("network") or "none"
     if network == "none":
         return ["There is no network: nothing can be downloaded or installed."]
-    return [f"The network can be reached ({network})."]
+    return [f"The network is available ({network})."]
 
 
 def _seconds(value: float) -> str:

@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import get_runtime
 
 NOTHING_STAYS = (
-    "NOTHING STAYS: this call ran in a clean container, and its variables, imports and files are gone. Put everything "
+    "NOTHING STAYS: this call ran in a clean container; its variables, imports and files are gone. Put everything "
     "that belongs together into one call."
 )
 """Said of each call that would have a session if its config named one."""

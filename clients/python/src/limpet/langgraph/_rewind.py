@@ -34,16 +34,14 @@ _CALL = "rewind-{step.batch}.{base}-{step.call}-{mark.epoch}.{mark.number}"
 _START = "rewind-start-{mark.epoch}.{mark.number}"
 _NAME = re.compile(r"rewind-(?:start|([0-9a-f]+)\.(\d+)-([0-9a-f]+))-(\d+)\.(\d+)")
 
-_GONE = (
-    "SESSION ENDED: the session of this conversation had ended; its variables, imports and files are gone."
-)
+_GONE = "SESSION ENDED: the session of this conversation ended; its variables, imports and files are gone."
 _CANNOT = (
-    "NOT REWOUND: this conversation was taken back to an earlier point, but the variables could not be: they are "
-    "those of a later or another call. {why} Check what you rely on."
+    "NOT REWOUND: this conversation went back to an earlier point, but the variables did not: they are those of a "
+    "later or another call. {why} Check the variables that you rely on."
 )
 _BACK = (
-    "REWOUND: before this call the variables were put back to {point}; what other calls did to them since is "
-    "undone. Files were {files}put back."
+    "REWOUND: before this call, the variables were restored to {point}; later changes by other calls are "
+    "undone. Files were {files}restored."
 )
 
 
@@ -59,7 +57,7 @@ def _newer(old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
 
 
 class RewindState(AgentState[Any]):
-    """The state of an agent with :class:`Rewind`; base it on this for a graph of your own."""
+    """State of an agent with :class:`Rewind`; the base of the state of your own graph."""
 
     code_sandbox_position: NotRequired[Annotated[dict[str, Any], PrivateStateAttr, newest]]
 
@@ -91,15 +89,17 @@ class Kept:
 
 
 class Rewind(AgentMiddleware[RewindState, Any]):
-    """Puts the variables of a pinned session back when its thread is resumed from an earlier checkpoint.
+    """Restores the variables of a session when its thread is resumed from an earlier checkpoint.
 
-    ``keep``: how many calls can be gone back to; a session has 64 checkpoints in all, and what they hold is
-    bounded by its memory. ``files``: whether ``/session`` is kept and put back as well.
+    Use it as ``create_agent(..., middleware=[Rewind(sandbox)])``. A graph of your own derives its state from
+    :class:`RewindState` and uses ``ToolNode([sandbox], wrap_tool_call=rewind.wrap_tool_call,
+    awrap_tool_call=rewind.awrap_tool_call)``. A session has one history: calls from elsewhere, such as another graph
+    with the same ``thread_id``, are undone.
 
-    For ``create_agent(..., middleware=[Rewind(sandbox)])``. A graph of your own has its state from
-    :class:`RewindState` and ``ToolNode([sandbox], wrap_tool_call=rewind.wrap_tool_call,
-    awrap_tool_call=rewind.awrap_tool_call)``. One history for each session: calls that come from elsewhere,
-    such as another graph with the same thread_id, are undone.
+    Args:
+        sandbox: The tool.
+        keep: Number of calls that can be undone. A session has at most 64 checkpoints, and its memory bounds them.
+        files: Whether to keep and restore ``/session`` as well.
     """
 
     state_schema = RewindState
@@ -107,10 +107,10 @@ class Rewind(AgentMiddleware[RewindState, Any]):
     def __init__(self, sandbox: CodeSandbox, *, keep: int = 32, files: bool = False) -> None:
         super().__init__()
         if not isinstance(sandbox, CodeSandbox):
-            raise TypeError(f"Rewind takes the tool that code_sandbox() made, not {sandbox!r}")
+            raise TypeError(f"Rewind needs the tool returned by code_sandbox(), not {sandbox!r}")
         if "pinned" not in sandbox._kinds:
             raise ValueError(
-                'Rewind needs a tool with session="pinned": ephemeral calls leave nothing to go back to'
+                'Rewind needs a tool with session="pinned"; ephemeral calls keep nothing to restore'
             )
         if not 1 <= keep <= 60:
             raise ValueError(f"keep must be from 1 to 60, not {keep!r}")
@@ -206,7 +206,7 @@ class Rewind(AgentMiddleware[RewindState, Any]):
         return epoch, f"{_GONE} {note}" if ended else note
 
     async def _roll_back(self, session: Any, checkpoint: str | None, now: Mark) -> tuple[int, str]:
-        dropped = _CANNOT.format(why="The checkpoint it needs is not kept any more.")
+        dropped = _CANNOT.format(why="The required checkpoint no longer exists.")
         if checkpoint is None:
             return now.epoch, dropped
         try:
@@ -214,10 +214,10 @@ class Rewind(AgentMiddleware[RewindState, Any]):
         except NoSuchCheckpoint:
             return now.epoch, dropped
         count = done.execution_count
-        point = f"what call {count} had left" if count else "what they were before the first call"
+        point = f"their state after call {count}" if count else "their state before the first call"
         note = _BACK.format(point=point, files="" if done.files == "restored" else "not ")
         if done.not_restored:
-            note += f" Not brought back: {'; '.join(done.not_restored)}."
+            note += f" Not restored: {'; '.join(done.not_restored)}."
         return done.epoch, note
 
     async def _position(self, session: Any, artifact: Any, step: Step, base: int) -> dict[str, Any] | None:
@@ -264,7 +264,9 @@ def _ours(checkpoints: Iterable[Checkpoint], session: str) -> Iterable[Kept]:
 def _positions_of(state: Any) -> Positions:
     """Where the history of this call has left the sessions of the tools it has used."""
     if not isinstance(state, dict) or KEY not in state:
-        raise TypeError("Rewind keeps positions in the state of the graph: base its schema on RewindState")
+        raise TypeError(
+            "Rewind stores positions in the state of the graph; derive the state schema from RewindState"
+        )
     return state[KEY] or {}
 
 

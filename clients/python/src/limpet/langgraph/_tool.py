@@ -37,7 +37,7 @@ class CodeSandbox(BaseTool):
     description: str = ""
     response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
     raise_errors: bool = False
-    """Whether a failure is raised that would be told to the model: the sandbox is busy, gone or not there."""
+    """Whether to raise failures that are otherwise reported to the model, such as a busy or missing sandbox."""
 
     _clients: Clients = PrivateAttr()
     _kinds: tuple[Kind, ...] = PrivateAttr()
@@ -48,11 +48,11 @@ class CodeSandbox(BaseTool):
     _asks: Asks = PrivateAttr(default_factory=Asks)
 
     def session_name(self, config: RunnableConfig) -> str | None:
-        """The session of a call: that of the graph's thread, otherwise that of its run.
+        """Returns the name of the session that calls with this config use.
 
         Returns:
-            A name made from ``thread_id`` or from ``run_id``, or None where the config has neither: then each call has
-            a clean container.
+            A name made from ``thread_id`` or else ``run_id``. None if the config has neither: each call then runs in a
+            clean container.
         """
         return _places.session_of(config, self._prefix)
 
@@ -217,41 +217,45 @@ def code_sandbox(
     approve: Approve | None = None,
     **session_options: Unpack[SessionOptions],
 ) -> CodeSandbox:
-    """The LangChain tool ``code_sandbox``, for blocking and asyncio agents.
+    """Returns the LangChain tool ``code_sandbox``, for blocking and asyncio agents.
 
-    Busy, NoSuchSession, SessionClosed, TooLarge and Unavailable are told to the model, which may try again or do
-    without. Every other :class:`limpet.Error` is raised through the graph: those are for the developer.
+    Busy, NoSuchSession, SessionClosed, TooLarge and Unavailable are reported to the model, which may try again or do
+    without. Every other :class:`limpet.Error` is raised through the graph: the developer has to fix its cause.
 
     Args:
-        client: The way to a controller, by default the user's own.
-        name: Of the tool. Several tools in one agent need names of their own.
-        session_prefix: Put before the ``thread_id`` in the names of sessions, so that applications and tools do not
-            share them; by default nothing, and ``NAME-`` for a tool with another name than the usual.
-        session: ``"pinned"`` keeps a session for each ``thread_id`` of the graph, which the model does not see.
-            Without a ``thread_id`` there is one for each ``run_id`` that a graph is invoked with, which ends 10 minutes
-            after its last call, and without either a clean container for each call, of which the model is told.
-            ``"ephemeral"`` gives each call a clean container.
-        allow_session: Whether the model may choose between the two for a call.
-        max_timeout: When given, the model may name a time limit for a call, up to that many seconds.
-        max_chars: How much of each text of a call the model is shown.
-        max_images: How many of its figures.
-        artifact: ``"full"`` makes the ``artifact`` of messages ``Result.to_dict()``. ``"small"`` leaves out texts over
-            1000 characters and what was displayed, as a graph keeps all of its messages at each step; for ten minutes
-            :meth:`limpet.Client.result` has the rest. Of a session both have its ``instance`` too, and the
-            ``checkpoint_id`` that :class:`Rewind` took after the call.
-        packages: Whether the tool's description tells the version of Python, what is installed, and the limits that
-            hold by default, for which a sandbox is made once. The description never changes afterwards.
-        notes: Added to the description.
-        raise_errors: Raise also what would be told to the model.
-        tools: Functions and LangChain tools that the code may call as ``limpet_tools.NAME(...)``; they run here.
-        approve: Asked before each such call, as of :meth:`limpet.Session.run`. It may call LangGraph's
-            ``interrupt()`` where the graph has a checkpointer: the graph stops and the call waits in the sandbox, its
-            time limit too, until the graph is resumed, if need be in another process; then ``approve`` is asked again
-            and ``interrupt()`` returns the answer. A tool may call it as well.
+        client: The client to use. Defaults to one for the user's controller.
+        name: Name of the tool. Each tool of an agent needs a name of its own.
+        session_prefix: Prefix of the session names, before the ``thread_id``, to keep the sessions of applications and
+            tools apart. Defaults to nothing, or to ``NAME-`` for a tool with another name than the default.
+        session: ``"pinned"`` keeps one session for each ``thread_id`` of the graph; the model does not see its name.
+            Without a ``thread_id``, each ``run_id`` that a graph is invoked with has a session, which ends 10 minutes
+            after its last call. Without either, each call runs in a clean container, and the model is told so.
+            ``"ephemeral"`` runs each call in a clean container.
+        allow_session: Whether the model may choose between the two for each call.
+        max_timeout: If given, the model may set the time limit of a call, up to this number of seconds.
+        max_chars: Maximum number of characters of each text that the model sees.
+        max_images: Maximum number of figures that the model sees.
+        artifact: Content of the ``artifact`` of messages. ``"full"`` is ``Result.to_dict()``. ``"small"`` omits
+            displays and texts over 1000 characters, because a graph stores all of its messages at each step;
+            :meth:`limpet.Client.result` returns the rest for ten minutes. For a session, both include ``instance`` and
+            the ``checkpoint_id`` that :class:`Rewind` took after the call.
+        packages: Whether the description of the tool lists the version of Python, the installed packages and the
+            default limits. They are read once, from a sandbox; the description never changes afterwards.
+        notes: Text to append to the description.
+        raise_errors: Whether to raise the errors that are otherwise reported to the model.
+        tools: Functions and LangChain tools that the code may call as ``limpet_tools.NAME(...)``. They run in this
+            process.
+        approve: Called before each such call, see :meth:`limpet.Session.run`. With a checkpointer, ``approve`` and
+            tools may call LangGraph's ``interrupt()``: the graph stops, and the call waits in the sandbox with its time
+            limit paused. When the graph is resumed, in another process if need be, ``approve`` is called again and
+            ``interrupt()`` returns the answer.
         **session_options: See :class:`limpet.SessionOptions`.
 
+    Returns:
+        The tool.
+
     Raises:
-        limpet.Error: Something is wrong with the options, and ``packages`` has had a sandbox made with them.
+        limpet.Error: The options are wrong, or a sandbox cannot be made with them. Only with ``packages``.
     """
     if session not in ("pinned", "ephemeral"):
         raise ValueError(f'session must be "pinned" or "ephemeral", not {session!r}')
@@ -262,9 +266,9 @@ def code_sandbox(
             f"name must be 1 to 64 letters, digits, _ and -, and begin with a letter, not {name!r}"
         )
     if max_timeout is not None and not max_timeout > 0:
-        raise ValueError(f"max_timeout must be more than 0 seconds, not {max_timeout!r}")
+        raise ValueError(f"max_timeout must be above 0 seconds, not {max_timeout!r}")
     if max_chars < 200:
-        raise ValueError(f"max_chars must be 200 at least, not {max_chars!r}")
+        raise ValueError(f"max_chars must be at least 200, not {max_chars!r}")
     kinds: tuple[Kind, ...] = (session,)
     if allow_session:
         kinds = ("pinned", "ephemeral") if session == "pinned" else ("ephemeral", "pinned")
@@ -292,13 +296,13 @@ def _check_options(options: SessionOptions, kinds: tuple[Kind, ...]) -> None:
     unknown = sorted(options.keys() - SessionOptions.__optional_keys__)
     if unknown:
         raise TypeError(
-            f"code_sandbox() has no option {', '.join(unknown)}; "
-            f"a session has {', '.join(SessionOptions.__annotations__)}"
+            f"unknown option {', '.join(unknown)}; "
+            f"the options are {', '.join(SessionOptions.__annotations__)}"
         )
     useless = [name for name in PINNED_ONLY if name in options and "pinned" not in kinds]
     if useless:
         raise TypeError(
-            f'{" and ".join(useless)} are for pinned sessions; with session="ephemeral" nothing is kept'
+            f'{" and ".join(useless)} need a pinned session; with session="ephemeral" nothing is kept'
         )
 
 
@@ -306,10 +310,10 @@ def _arguments(name: str, kinds: tuple[Kind, ...], max_timeout: float | None) ->
     """What the model sees."""
     fields: dict[str, Any] = {"code": (str, Field(description="Python source code"))}
     if len(kinds) > 1:
-        text = "pinned: the session of this conversation; ephemeral: a clean container for this call alone"
+        text = "pinned: the session of this conversation; ephemeral: a clean container for this call only"
         fields["session"] = (Literal["pinned", "ephemeral"], Field(default=kinds[0], description=text))
     if max_timeout is not None:
-        text = f"seconds this call may take, at most {max_timeout:g}"
+        text = f"time limit of this call in seconds, at most {max_timeout:g}"
         fields["timeout"] = (float | None, Field(default=None, gt=0, le=max_timeout, description=text))
     return create_model(name, **fields)
 
