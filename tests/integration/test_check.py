@@ -26,4 +26,4 @@ def test_disks_without_the_right_to_mount(own_limpetd):
         for at in (own_limpetd.directory, os.path.join(own_limpetd.directory, "state")):
             os.chown(at, 65534, 65534)
     level, _, text = check(own_limpetd, **({"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}))
-    assert level == "warn" and "not bounded" in text and "root" in text
+    assert level == "warn" and "is not limited" in text and "root" in text
