@@ -1,83 +1,22 @@
 /* Starting the interpreter process. */
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <inttypes.h>
-#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "guest/channel.h"
 #include "guest/ring.h"
 #include "guest/supervisor/interpreter/internal.h"
+#include "guest/supervisor/process/child.h"
 #include "proto/limits.h"
 
 #define PRELOAD "LD_PRELOAD"
-
-/* Giving up the supervisor's powers */
-
-static int capabilities_clear(void)
-{
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {0};
-
-    /* setresuid clears nothing when the supervisor is not uid 0 and holds ambient capabilities. */
-    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
-        return -errno;
-    if (syscall(SYS_capset, &header, none) < 0)
-        return -errno;
-    return 0;
-}
-
-static int capabilities_verify(void)
-{
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct held[_LINUX_CAPABILITY_U32S_3];
-
-    if (syscall(SYS_capget, &header, held) < 0)
-        return -errno;
-    for (size_t i = 0; i < ARRAY_SIZE(held); i++)
-        if (held[i].effective | held[i].permitted | held[i].inheritable)
-            return -EPERM;
-    return 0;
-}
-
-static int ids_verify(uid_t uid)
-{
-    uid_t users[3];
-    gid_t groups[3];
-
-    if (getresuid(&users[0], &users[1], &users[2]) < 0 || getresgid(&groups[0], &groups[1], &groups[2]) < 0)
-        return -errno;
-    for (size_t i = 0; i < 3; i++)
-        if (users[i] != uid || groups[i] != uid)
-            return -EPERM;
-    return getgroups(0, NULL) == 0 ? 0 : -EPERM;
-}
-
-/* Drops every supplementary group and capability, and every way to gain one; `uid` becomes every user and
- * group id. All is verified afterwards. 0 or a negative errno. */
-static int identity_drop(uid_t uid)
-{
-    int r;
-
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-        return -errno;
-    if (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0)
-        return -errno;
-    r = capabilities_clear();
-    if (r == 0)
-        r = ids_verify(uid);
-    if (r == 0)
-        r = capabilities_verify();
-    return r;
-}
 
 /* The child */
 
@@ -100,16 +39,6 @@ static int descriptors_arrange(const SpawnPlan *plan)
     if (close_range((unsigned)n, ~0U, 0) < 0)
         return -errno;
     return 0;
-}
-
-static void signals_reset(void)
-{
-    sigset_t none;
-
-    for (int number = 1; number < NSIG; number++)
-        signal(number, SIG_DFL);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 /* Tells the supervisor, which reads standard error until the interpreter is ready. */
@@ -162,7 +91,7 @@ static _Noreturn void child_run(const SpawnPlan *plan, pid_t parent)
         child_fail("cannot arrange descriptors", "", -r);
     setsid(); /* a new child leads no group: this cannot fail */
     umask(022);
-    r = command_line->same_user ? 0 : identity_drop(command_line->uid);
+    r = command_line->same_user ? 0 : child_drop_powers(command_line->uid, 0);
     if (r < 0)
         child_fail("cannot give up the supervisor's powers", "", -r);
     /* After the change of ids, which clears the setting. */
@@ -171,7 +100,7 @@ static _Noreturn void child_run(const SpawnPlan *plan, pid_t parent)
         _exit(127);
     if (chdir(command_line->directory) < 0)
         child_fail("cannot enter ", command_line->directory, errno);
-    signals_reset();
+    child_reset_signals();
     child_execute(plan);
 }
 
