@@ -32,7 +32,7 @@ warm_font_cache() {
 
 finish() {
     add_sandbox_user
-    mkdir -p /session /data /work /run/limpet
+    mkdir -p /session /data /work /run/limpet /home/user
     warm_font_cache
     rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/lib/dpkg/*-old /root/.cache
     find /var/log /tmp /var/tmp -xdev -mindepth 1 ! -path '/tmp/limpet*' -delete

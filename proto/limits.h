@@ -31,6 +31,15 @@
 #define LIMIT_ASKED         10000u      /* questions of a call */
 #define LIMIT_FILE_CHUNK    (1u << 20)  /* one PUT or GET message */
 
+/* Files. */
+#define LIMIT_FILE_ENTRIES  1000u /* of a page of a list, of a FETCH, of a STORE */
+#define LIMIT_FILE_DEPTH    128u  /* directories within each other */
+#define LIMIT_FILE_REQUESTS 8u    /* under way in one sandbox, those for events apart */
+#define LIMIT_FILE_EVENTS   1000u /* of one reply */
+#define LIMIT_WATCHES       16u
+#define LIMIT_WATCHED       4096u /* directories, of all of them together */
+#define WATCH_SECONDS       25.0  /* a question for events waits */
+
 /* Names. */
 #define LIMIT_SESSION_NAME 64u
 #define LIMIT_SESSION_PATH 128u /* a branch's whole name: its origin's, a slash, its own */

@@ -61,6 +61,7 @@ typedef enum LimpetErrorNumber {
     LIMPET_NO_SUCH_FILE = 1107,       /* no regular file is at this path in /session */
     LIMPET_CHECKPOINT_FAILED = 1108,  /* the message gives the reason */
     LIMPET_BRANCH_EXISTS = 1109,      /* an open branch has this name */
+    LIMPET_FILE_FAILED = 1120,        /* an operation on a file in the sandbox failed */
     LIMPET_IMAGE_MISSING = 1201,      /* the image does not exist */
     LIMPET_ENGINE_ERROR = 1202,       /* the message contains the error of the engine */
     LIMPET_UNAVAILABLE = 1203,        /* the controller cannot be reached or is shutting down */

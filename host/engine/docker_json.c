@@ -62,23 +62,28 @@ static int set_mounts(json_t *host, const ContainerSpec *spec, unsigned api_mino
     return r;
 }
 
+static int size_tmpfs(json_t *tmpfs, const char *target, uint64_t size)
+{
+    json_t *options = json_sprintf("%s,size=%llu", text_of(tmpfs, target), (unsigned long long)size);
+
+    return json_object_set_new(tmpfs, target, options) < 0 ? -ENOMEM : 0;
+}
+
 static int set_limits(json_t *host, const ContainerSpec *spec)
 {
     json_int_t memory = (json_int_t)spec->memory, tmpfs = (json_int_t)profile_tmpfs_size(spec->memory);
-    json_t *tmp = json_object_get(host, "Tmpfs");
     json_t *limits _cleanup_(json_decrefp) =
         json_pack("{s:I, s:I, s:I, s:i, s:I, s:s}", "Memory", memory, "MemorySwap", memory, "NanoCpus",
                   (json_int_t)(spec->cpus * 1e9), "PidsLimit", (int)spec->pids, "ShmSize", tmpfs,
                   "NetworkMode", spec->network);
+    int r;
 
     if (!limits || json_object_update(host, limits) < 0)
         return -ENOMEM;
     if (profile_set_limit(json_object_get(host, "Ulimits"), "Name", "fsize", spec->largest_file) < 0)
         return -ENOMEM;
-    return json_object_set_new(
-               tmp, "/tmp", json_sprintf("%s,size=%llu", text_of(tmp, "/tmp"), (unsigned long long)tmpfs)) < 0
-               ? -ENOMEM
-               : 0;
+    r = size_tmpfs(json_object_get(host, "Tmpfs"), "/tmp", (uint64_t)tmpfs);
+    return r < 0 ? r : size_tmpfs(json_object_get(host, "Tmpfs"), "/home/user", (uint64_t)tmpfs);
 }
 
 static int set_seccomp(json_t *host)

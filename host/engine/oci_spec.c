@@ -63,7 +63,8 @@ static int size_tmpfs(json_t *mounts, uint64_t memory)
     {
         const char *target = json_string_value(json_object_get(mount, "destination"));
 
-        if (strcmp(target, "/tmp") != 0 && strcmp(target, "/dev/shm") != 0)
+        if (strcmp(target, "/tmp") != 0 && strcmp(target, "/dev/shm") != 0 &&
+            strcmp(target, "/home/user") != 0)
             continue;
         if (json_array_append_new(json_object_get(mount, "options"),
                                   json_sprintf("size=%llu", (unsigned long long)profile_tmpfs_size(memory))) <

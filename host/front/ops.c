@@ -6,9 +6,9 @@
 #include "host/session/epitaph.h"
 
 static const Op *const ops[] = {
-    &op_hello,       &op_open,     &op_run,  &op_interrupt, &op_reset,    &op_close,
-    &op_sessions,    &op_result,   &op_put,  &op_get,       &op_shutdown, &op_checkpoint,
-    &op_checkpoints, &op_rollback, &op_drop, &op_branch,    &op_commit,   &op_namespace,
+    &op_hello,  &op_open,   &op_run,    &op_interrupt, &op_reset,      &op_close,       &op_sessions,
+    &op_result, &op_put,    &op_get,    &op_shutdown,  &op_checkpoint, &op_checkpoints, &op_rollback,
+    &op_drop,   &op_branch, &op_commit, &op_namespace, &op_files,
 };
 
 const Op *op_find(MessageKind kind)

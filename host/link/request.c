@@ -73,30 +73,39 @@ void request_reply_with(Request *request, const Schema *schema, const void *body
         request_fail_text(request, ERR_INTERNAL, "cannot write the answer: %s", strerror(-r));
 }
 
-static void send_problem(Listener *listener, Peer peer, uint64_t id, const Problem *problem,
-                         const char *const *names, size_t n)
+/* What the error carries besides is in `error`. */
+static void send_problem(Listener *listener, Peer peer, uint64_t id, const Problem *problem, MsgError error)
 {
-    const TextList options = {names, n};
-    MsgError error = {.number = problem->code,
-                      .name = text_of(error_name(problem->code)),
-                      .message = text_of(problem->text)};
     Buf body _cleanup_(buf_deinit) = BUF_NULL;
 
-    if (names)
-        error.options = value_texts(&options);
+    error.number = problem->code;
+    error.name = text_of(error_name(problem->code));
+    error.message = text_of(problem->text);
     if (body_encode(&body, MsgError, &error) == 0)
         send_answer(listener, peer, MSG_ERROR, id, &body);
 }
 
+static void fail_with(Request *request, const Problem *problem, MsgError error)
+{
+    send_problem(request->listener, request->peer, request->id, problem, error);
+    request_forget(request);
+}
+
 void request_fail(Request *request, const Problem *problem)
 {
-    request_fail_options(request, problem, NULL, 0);
+    fail_with(request, problem, (MsgError){0});
 }
 
 void request_fail_options(Request *request, const Problem *problem, const char *const *names, size_t n)
 {
-    send_problem(request->listener, request->peer, request->id, problem, names, n);
-    request_forget(request);
+    const TextList options = {names, n};
+
+    fail_with(request, problem, (MsgError){.options = value_texts(&options)});
+}
+
+void request_fail_file(Request *request, const Problem *problem, const char *symbol, Text path)
+{
+    fail_with(request, problem, (MsgError){.symbol = text_of(symbol), .path = path});
 }
 
 void request_fail_text(Request *request, ErrorCode code, const char *format, ...)
@@ -117,5 +126,5 @@ int request_event(Request *request, MessageKind kind, Text body)
 
 void peer_fail(Listener *listener, Peer peer, uint64_t id, const Problem *problem)
 {
-    send_problem(listener, peer, id, problem, NULL, 0);
+    send_problem(listener, peer, id, problem, (MsgError){0});
 }

@@ -30,6 +30,9 @@ void request_fail_text(Request *request, ErrorCode code, const char *format, ...
 /* Frees it without an answer: the connection is about to end, and the client asks the next controller. */
 void request_forget(Request *request);
 
+/* FileFailed carries the error as the kernel calls it, such as ENOENT, and the path (absent: none). */
+void request_fail_file(Request *request, const Problem *problem, const char *symbol, Text path);
+
 /* OptionsDiffer carries the names of the options, n of them. */
 void request_fail_options(Request *request, const Problem *problem, const char *const *names, size_t n);
 

@@ -61,6 +61,7 @@ Sandbox *sandbox_new(Sandboxes *all, bool ephemeral, SessionOptions *options, co
     list_append(&all->list, &sandbox->link);
     courtesy_init(&sandbox->courtesy, &all->courtesies, &courtesy_ops);
     list_init(&sandbox->turns);
+    errands_init(&sandbox->errands);
     return sandbox;
 }
 
@@ -134,6 +135,7 @@ void sandbox_become_ready(Sandbox *sandbox)
     sandbox->used = clock_now();
     sandbox->owner->ready(sandbox);
     sandbox_next(sandbox);
+    errands_resume(sandbox);
 }
 
 void sandbox_supervisor_ready(Sandbox *sandbox)
@@ -151,6 +153,14 @@ void sandbox_end(Sandbox *sandbox)
     all->events->gone(all->userdata);
 }
 
+static void fail_errands(Sandbox *sandbox, ErrorCode code, const char *text)
+{
+    Problem problem = PROBLEM_NULL;
+
+    problem_set(&problem, code, "%s", text);
+    errands_fail_all(sandbox, &problem);
+}
+
 /* Nothing can be said of it any more while it is taken apart. */
 bool sandbox_leave(Sandbox *sandbox)
 {
@@ -160,6 +170,7 @@ bool sandbox_leave(Sandbox *sandbox)
     sandbox->all->events->over(sandbox);
     sandbox->state = SANDBOX_LEFT;
     sandbox_leave_turns(sandbox);
+    fail_errands(sandbox, ERR_UNAVAILABLE, "the controller is shutting down");
     sandbox->all->engine->ops->leave(sandbox->container);
     guest_leave(take(sandbox->guest));
     sessiondir_deinit(&sandbox->directory);
@@ -169,12 +180,16 @@ bool sandbox_leave(Sandbox *sandbox)
 
 static void begin_closing(Sandbox *sandbox, const char *reason)
 {
+    char text[256];
+
     log_debug("session closing", "session=%s reason=%s", sandbox->name, reason);
     sandbox->state = SANDBOX_CLOSING;
     sandbox->all->events->closing(sandbox);
     loop_timer_cancel(&sandbox->start_timer);
     loop_timer_cancel(&sandbox->watchdog);
     sandbox_end_all_turns(sandbox, reason);
+    snprintf(text, sizeof(text), "the session was closed: %s", reason);
+    fail_errands(sandbox, ERR_SESSION_CLOSED, text);
     sandbox->owner->closing(sandbox, reason);
 }
 

@@ -10,6 +10,7 @@
 
 #include "host/files/artifacts.h"
 #include "host/files/sessiondir.h"
+#include "host/sandbox/errand.h"
 #include "host/sandbox/guest.h"
 #include "host/sandbox/sandboxes.h"
 #include "host/config/session_options.h"
@@ -45,7 +46,7 @@ typedef struct SandboxOwner {
     void (*ready)(Sandbox *sandbox);
     /* It could not be had; closing follows. */
     void (*failed)(Sandbox *sandbox, const Problem *problem);
-    /* A turn of this session is over, and nothing runs. */
+    /* A turn of this session is over, or an errand, and nothing runs. */
     void (*rested)(Sandbox *sandbox, Session *session);
     /* It is CLOSING, and its turns have ended. */
     void (*closing)(Sandbox *sandbox, const char *reason);
@@ -102,7 +103,8 @@ struct Sandbox {
     uint64_t oom_kills; /* by the kernel, in this container so far */
 
     Turn *running;
-    List turns;         /* Turn.link: what waits */
+    List turns; /* Turn.link: what waits */
+    Errands errands;
     LoopTimer watchdog; /* the supervisor must answer the running turn before */
     Courtesy courtesy;
 };

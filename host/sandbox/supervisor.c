@@ -20,19 +20,23 @@ static bool is_known(MessageKind kind)
     case MSG_PREPARED:
     case MSG_ERROR:
     case MSG_REPLY:
+    case MSG_FILE_FAILED:
         return true;
     default:
         return false;
     }
 }
 
-/* About a turn, or else for the owner. */
+/* About a turn or an errand, or else for the owner. */
 static int deliver(Sandbox *sandbox, const Message *message, Problem *problem)
 {
     Turn *turn = sandbox_find_sent(sandbox, message->id);
+    Errand *errand = turn ? NULL : errands_find(sandbox, message->id);
 
     if (turn)
         return turn->ops->message(turn, message, problem);
+    if (errand)
+        return errand->ops->answer(errand, message, problem);
     return sandbox->owner->message ? sandbox->owner->message(sandbox, message, problem) : 0;
 }
 
@@ -92,6 +96,7 @@ static void on_hello(void *userdata, const GuestHello *hello)
         return;
     }
     sandbox_disconnect_turns(sandbox, welcome);
+    errands_disconnect(sandbox, welcome);
     if (!sandbox_is_ending(sandbox) && sandbox->owner->hello)
         sandbox->owner->hello(sandbox, hello);
 }

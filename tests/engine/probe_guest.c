@@ -118,9 +118,9 @@ static void try_write(const char *directory)
 
 static void say_files(void)
 {
-    static const char *const directories[] = {"/",           "/usr", "/data",    "/data/sub",
-                                              "/run/limpet", "/run", "/tmp",     "/dev/shm",
-                                              "/proc",       "/dev", "/session", "/work"};
+    static const char *const directories[] = {"/",    "/usr",     "/data",    "/data/sub",  "/run/limpet",
+                                              "/run", "/tmp",     "/dev/shm", "/home/user", "/proc",
+                                              "/dev", "/session", "/work"};
     char text[64];
     ssize_t n;
     int fd;

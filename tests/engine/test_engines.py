@@ -55,12 +55,12 @@ def test_files(host):
     written = {key: value[0] for key, value in report.table("write").items()}
     for directory in ["/", "/usr", "/data", "/data/sub", "/run/limpet", "/proc/sys/kernel/hostname"]:
         assert written[directory] == "EROFS", directory
-    for directory in ["/session", "/work", "/tmp"]:
+    for directory in ["/session", "/work", "/tmp", "/home/user"]:
         assert written[directory] == "ok", directory
     mounts = report.mounts()
     for point in ["/session", "/work"]:
         assert {"rw", "nosuid", "nodev"} <= set(mounts[point]) and "noexec" not in mounts[point]
-    for point in ["/tmp", "/run", "/dev/shm"]:
+    for point in ["/tmp", "/run", "/dev/shm", "/home/user"]:
         assert {"nosuid", "nodev", "noexec"} <= set(mounts[point])
     assert "ro" in mounts["/data"] and "ro" in mounts["/run/limpet"]
     assert report["kallsyms"] == ["0"]
@@ -98,7 +98,7 @@ def test_tmpfs_is_smaller_than_small_memory(host):
         root, point, flags = options.split()[3:6]
         if filesystem.startswith("tmpfs ") and flags.startswith("rw") and root == "/":
             sizes |= {point: int(size) << 10 for size in re.findall(r"size=(\d+)k", filesystem)}
-    assert sizes["/tmp"] == sizes["/dev/shm"] == 8 << 20
+    assert sizes["/tmp"] == sizes["/dev/shm"] == sizes["/home/user"] == 8 << 20
     del sizes["/dev"]  # only the supervisor can write there
     assert sum(sizes.values()) <= 32 << 20
 

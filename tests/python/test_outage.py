@@ -6,7 +6,7 @@ import threading
 
 import limpet
 import pytest
-from limpet import _recovery, _wire
+from limpet import _recovery
 from limpet._address import Endpoint, connected
 from limpet._recovery import Attempts, ConnectionLost
 
@@ -73,7 +73,7 @@ ONCE = {
 def test_every_request_is_one_or_the_other():
     requests = {NAMES[number] for number in range(KINDS["open"], KINDS["namespace"] + 1)} - {"shutdown"}
     assert ASKED_AGAIN.keys() | ONCE.keys() == requests
-    assert {NAMES[number] for number in _recovery._ONCE} == ONCE.keys() | {"shutdown"}
+    assert {NAMES[number] for number in _recovery.ONCE} == ONCE.keys() | {"shutdown"}
 
 
 @pytest.mark.parametrize("kind", ASKED_AGAIN)
@@ -176,8 +176,8 @@ def clock(monkeypatch):
     return clock
 
 
-def attempts(kind=_wire.RUN, patience=30):
-    return Attempts(Endpoint("/x", False), kind, patience)
+def attempts(once=None, patience=30):
+    return Attempts(Endpoint("/x", False), once, patience)
 
 
 LOST = ConnectionLost("why", sent=True)
@@ -233,7 +233,7 @@ def test_without_patience_there_is_one_more_attempt(clock):
 
 
 def test_what_was_not_sent_is_sent_again(clock):
-    assert attempts(_wire.COMMIT).pause(ConnectionLost("why", sent=False)) == 0
+    assert attempts("commit").pause(ConnectionLost("why", sent=False)) == 0
 
 
 @pytest.fixture

@@ -45,6 +45,8 @@ BODIES = {
     "branch": ["branch", "branch-guest"],
     "commit": ["commit", "commit-guest"],
     "namespace": ["target", "namespace-guest", "nothing", "namespace-reply"],
+    "files": ["files", "file-ask"],
+    "file_failed": ["file_failed"],
     "output": ["output"],
     "display": ["display"],
     "credit": ["credit"],
@@ -131,6 +133,9 @@ def test_tables(heading, schema):
         (r"replies\nwith (`run_id` and `record`)", "result-reply"),
         (r"Reply: (`size`) so far", "put-reply"),
         (r"`get` replies with (`data`.+?`size`) of the whole", "get-reply"),
+        (r"An entry is a map of (.+?); what does", "file-entry"),
+        (r"An event is a map of (.+?)\. What", "file-event"),
+        (r"`file_failed`, which has (.+?)\.\n", "file_failed"),
         (r"`branches` is an array of maps \{(.+?)\}", "guest-branch-row"),
         (r"`running` is nil, or \{(.+?)\}", "guest-running"),
         (r"Its `executed` has (.+?)\. The supervisor", "executed"),
@@ -251,7 +256,22 @@ def test_what_the_python_client_reads(module, cls, schema, besides):
     assert {field.name for field in dataclasses.fields(found)} == set(SCHEMAS[schema].names) | besides
 
 
+# A row of the table of `files`, and its reply.
+FILE_OPS = re.findall(r"^FILE_OP\((\w+), \w+, (\w+)\)", (ROOT / "proto/file_ops.def").read_text(), re.M)
+
+
+def test_the_table_of_files():
+    told = {names(ask)[0]: (names(fields), names(reply)) for ask, fields, reply in table("asked for in pieces.")}
+    assert list(told) == [op for op, _ in FILE_OPS] == SCHEMAS["file-ask"].names
+    for op, reply in FILE_OPS:
+        fields, answered = told[op]
+        assert set(fields) - {"upload", "next"} <= set(SCHEMAS[f"file-{op}"].names) | {"path"}
+        assert set(SCHEMAS[f"file-{op}"].names) <= set(fields)
+        assert set(STRUCTS[reply].names) <= set(answered)
+
+
 def requests():
+    from limpet import _file_requests as f
     from limpet import _options
     from limpet import _requests as r
     from limpet._stream import Stream
@@ -278,7 +298,23 @@ def requests():
         "branch": r.branch("b", "c1").of(at).body,
         "commit": r.commit("b").of(at).body,
         "target": r.namespace().of(at).body,
+        "files": f.stat("p").of(at).body,
+        **{f"file-{name}": body for name, body in file_requests(f).items()},
     }
+
+
+def file_requests(f):
+    """All fields of each question that is asked in one way; of others those of both."""
+    asked = [
+        f.stat("p"), f.list_page("p", 1, None), f.list_page("p", 1, 1), f.read("p", 0, 1, 1), f.write("p", b"", True, 0, True),
+        f.write_more(1, 1, b"", True), f.mkdir("p", True), f.move("p", "q"), f.remove("p", True), f.watch("p", True),
+        f.events(1, 1.0), f.unwatch(1),
+    ]  # fmt: skip
+    found = {}
+    for request in asked:
+        for name, body in request.body["ask"].items():
+            found[name] = {**found.get(name, {}), **body}
+    return found
 
 
 @pytest.mark.parametrize("schema", requests())

@@ -123,6 +123,8 @@ typedef struct BranchEvents {
     void (*kept)(Branches *set, const Checkpoint *checkpoint);
     /* A checkpoint is out of the tree and about to be freed. `why` is NULL when someone gave it up. */
     void (*gone)(Branches *set, const Checkpoint *checkpoint, const char *why);
+    /* A child that is no branch's and no checkpoint's has perhaps been reaped. */
+    void (*reaped)(Branches *set, pid_t pid);
 } BranchEvents;
 
 /* All branches, that of the session itself first, and what they share. */
@@ -138,6 +140,7 @@ struct Branches {
     bool
         environment_changed; /* since it was first known: a copy of the birth checkpoint has yet to be told */
     uint64_t memory;         /* of the sandbox, bytes; 0: unlimited */
+    pid_t bystander;         /* a process of the supervisor's own, which lives on; 0: none */
 };
 
 /* branches.c */

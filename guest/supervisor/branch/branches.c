@@ -58,6 +58,7 @@ static void on_reaped(void *context, pid_t pid, int status, const struct rusage 
         checkpoint_reaped(checkpoint);
     list_foreach (branch, &set->all, Branch, link)
         interpreter_reaped(&branch->interpreter, pid, status, usage);
+    set->events->reaped(set, pid);
 }
 
 void branches_sweep(Branches *set)
@@ -83,7 +84,7 @@ void branches_end_all(Branches *set)
 
 typedef struct Spared {
     pid_t alone[LIMIT_CHECKPOINTS + LIMIT_BRANCHES +
-                3]; /* checkpoints, the pending ones and that of the birth included */
+                4]; /* checkpoints, the pending ones and that of the birth included, and the bystander */
     pid_t families[LIMIT_BRANCHES + 1];
     ProcessesKeep keep;
 } Spared;
@@ -94,6 +95,8 @@ static void spared_collect(Spared *spared, Branches *set, const Branch *except)
     Branch *branch;
 
     spared->keep = (ProcessesKeep){.alone = spared->alone, .families = spared->families};
+    if (set->bystander > 0)
+        spared->alone[spared->keep.alone_count++] = set->bystander;
     list_foreach (checkpoint, &set->checkpoints.all, Checkpoint, link)
         if (checkpoint->pid > 0 && spared->keep.alone_count < ARRAY_SIZE(spared->alone))
             spared->alone[spared->keep.alone_count++] = checkpoint->pid;

@@ -128,6 +128,8 @@ static int handle_for_session(Supervisor *supervisor, const Message *message, Pr
         return handle_credit(&supervisor->executor, message, problem);
     case MSG_ANSWER:
         return handle_answer(&supervisor->executor, message);
+    case MSG_FILES:
+        return files_process_ask(&supervisor->files, message, problem);
     default:
         if (handle_task)
             return handle_task(&supervisor->tasks, message, problem);
@@ -225,6 +227,7 @@ static void on_lost(Link *link)
     if (wait_for_controller(supervisor) < 0)
         log_error("no memory for a timer", "purpose=orphan");
     executor_on_controller_lost(&supervisor->executor);
+    files_process_on_controller_lost(&supervisor->files);
 }
 
 int controller_connect(Supervisor *supervisor)

@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
+#include "guest/files/program.h"
 #include "guest/supervisor/command_line.h"
 #include "guest/supervisor/session/supervisor.h"
 #include "proto/base/log.h"
@@ -71,6 +72,8 @@ int main(int argc, char **argv)
 {
     CommandLine command_line;
 
+    if (argc == 2 && strcmp(argv[1], "files") == 0)
+        return files_main();
     block_signals();
     int r = command_line_parse(&command_line, argc, argv);
     if (r != 0)

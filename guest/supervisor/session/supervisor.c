@@ -117,6 +117,11 @@ static void on_gone(Branches *set, const Checkpoint *checkpoint, const char *why
         warmup_on_birth(&supervisor->warmup);
 }
 
+static void on_reaped(Branches *set, pid_t pid)
+{
+    files_process_reaped(&supervisor_of(set)->files, pid);
+}
+
 static const BranchEvents branch_events = {
     .changed = on_changed,
     .is_busy = is_busy,
@@ -129,6 +134,7 @@ static const BranchEvents branch_events = {
     .output = on_output,
     .kept = on_kept,
     .gone = on_gone,
+    .reaped = on_reaped,
 };
 
 /* Settings */
@@ -209,6 +215,7 @@ int supervisor_init(Supervisor *supervisor, Loop *loop, const CommandLine *comma
     executor_init(&supervisor->executor, branches, link);
     tasks_init(&supervisor->tasks, branches, &supervisor->executor, link);
     warmup_init(&supervisor->warmup, branches, link);
+    files_process_init(&supervisor->files, loop, command_line, link, &branches->bystander);
 
     int r = branch_new(branches, 0) ? 0 : -ENOMEM;
     if (r == 0)
@@ -223,6 +230,7 @@ int supervisor_init(Supervisor *supervisor, Loop *loop, const CommandLine *comma
 void supervisor_deinit(Supervisor *supervisor)
 {
     branches_end_all(&supervisor->branches);
+    files_process_deinit(&supervisor->files);
     tasks_deinit(&supervisor->tasks);
     warmup_deinit(&supervisor->warmup);
     executor_deinit(&supervisor->executor);

@@ -2,12 +2,14 @@
  * hands on what they have for each other:
  *
  *   controller.c (its messages) ──► executor, tasks ──► branches (interpreters, checkpoints)
- *                               └─► warm-up ───────────┘
+ *                               ├─► warm-up ───────────┘
+ *                               └─► files (its process)
  */
 #pragma once
 
 #include "guest/supervisor/branch/branch.h"
 #include "guest/supervisor/call/executor.h"
+#include "guest/supervisor/files/files.h"
 #include "guest/supervisor/link/link.h"
 #include "guest/supervisor/command_line.h"
 #include "guest/supervisor/task/task.h"
@@ -35,6 +37,7 @@ typedef struct Supervisor {
     Executor executor;
     Tasks tasks;
     Warmup warmup;
+    FilesProcess files;
 
     bool configured; /* at least once */
     Settings settings;

@@ -9,10 +9,12 @@ with limpet.Client() as client, client.open("demo") as session:
 
 from ._asks import Approve, Asks, OnInput, ToolCall, ToolTime
 from ._async.client import AsyncClient
+from ._async.files import AsyncFiles, AsyncWatch
 from ._async.session import AsyncSession
 from ._options import CheckpointPolicy, ContainerOptions, Network, SessionOptions
 from ._requests import OnError
 from ._sync.client import Client
+from ._sync.files import Files, Watch
 from ._sync.session import Session
 from ._tools import Tools
 from ._version import VERSION as __version__
@@ -26,6 +28,7 @@ from .errors import (
     Denied,
     EngineError,
     Error,
+    FileFailed,
     ImageMissing,
     Internal,
     Leave,
@@ -40,6 +43,7 @@ from .errors import (
     TooLarge,
     Unavailable,
 )
+from .files import Entry, Event
 from .results import (
     ArtifactInfo,
     Display,
@@ -62,7 +66,9 @@ __all__ = [
     "ArtifactInfo",
     "Asks",
     "AsyncClient",
+    "AsyncFiles",
     "AsyncSession",
+    "AsyncWatch",
     "BadRequest",
     "BranchExists",
     "Busy",
@@ -78,8 +84,12 @@ __all__ = [
     "Denied",
     "Display",
     "EngineError",
+    "Entry",
     "Error",
     "ErrorInfo",
+    "Event",
+    "FileFailed",
+    "Files",
     "Image",
     "ImageMissing",
     "Internal",
@@ -113,4 +123,5 @@ __all__ = [
     "Unavailable",
     "Usage",
     "Variable",
+    "Watch",
 ]

@@ -15,7 +15,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # seconds between attempts to connect ag
 ABANDON_TIMEOUT = 5.0  # seconds a cancelled task waits for the call it interrupted; it is killed after 2
 
 # What may not be asked again when the first may have been carried out, and how people call it.
-_ONCE = {
+ONCE = {
     _wire.RESET: "reset",
     _wire.PUT: "put",
     _wire.SHUTDOWN: "shutdown",
@@ -42,10 +42,13 @@ class Attempts:
     _pause = 0.0
     _asked = 0.0
 
-    def __init__(self, endpoint: Endpoint, kind: int, patience: float) -> None:
-        """``patience``: seconds from a loss on; the first new attempt is made even if there are none."""
+    def __init__(self, endpoint: Endpoint, once: str | None, patience: float) -> None:
+        """``once``: what may not be asked twice is called so.
+
+        ``patience``: seconds from a loss on; the first new attempt is made even if there are none.
+        """
         self._endpoint = endpoint
-        self._kind = kind
+        self._once = once
         self._patience = patience
 
     def limit(self, seconds: float) -> float:
@@ -67,8 +70,8 @@ class Attempts:
         if isinstance(error, ConnectionLost):
             why = self._endpoint.unreachable(error)
             why.__cause__ = error
-            if error.sent and self._kind in _ONCE:
-                unknown = f"whether the {_ONCE[self._kind]} was carried out is unknown"
+            if error.sent and self._once is not None:
+                unknown = f"whether the {self._once} was carried out is unknown"
                 raise Unavailable(f"{why}; {unknown}") from error
             lasted = error.sent and now - self._asked > LONGEST_PAUSE
             if self._deadline is None or lasted:  # not when controllers die of the request at once

@@ -8,6 +8,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from . import _wire
 from ._asks import ToolTime
+from ._recovery import ONCE
 from ._stream import Stream
 from ._version import VERSION
 from .errors import ProtocolMismatch, from_wire
@@ -26,14 +27,15 @@ T = TypeVar("T")
 class Request(Generic[T]):
     """A message to the controller, and what makes its reply the value of a call."""
 
-    __slots__ = ("kind", "body", "read")
+    __slots__ = ("kind", "body", "read", "once")
 
-    def __init__(self, kind: int, body: Body, read: Callable[[Body], T]) -> None:
-        self.kind, self.body, self.read = kind, body, read
+    def __init__(self, kind: int, body: Body, read: Callable[[Body], T], once: str | None = None) -> None:
+        """``once``: it may not be asked twice, and is called so."""
+        self.kind, self.body, self.read, self.once = kind, body, read, once or ONCE.get(kind)
 
     def of(self, target: Mapping[str, str]) -> Request[T]:
         """The same about a session: its name and, where it is known, its instance."""
-        return Request(self.kind, {**target, **self.body}, self.read)
+        return Request(self.kind, {**target, **self.body}, self.read, self.once)
 
 
 def given(**values: Any) -> Body:

@@ -7,6 +7,7 @@ a ``status``, from which :meth:`limpet.Result.check` raises :class:`CallFailed`.
 
 from __future__ import annotations
 
+import errno
 import sys
 import warnings
 from collections.abc import Mapping
@@ -130,6 +131,30 @@ class BranchExists(Error, ValueError):
     number = 1109
 
 
+class FileFailed(Error, OSError):
+    """Something about a file in the sandbox failed. Also the OSError of its kind, such as FileNotFoundError.
+
+    Attributes:
+        errno: What failed, as in the module ``errno``.
+        filename: The path in the container, or None.
+    """
+
+    number = 1120
+    filename: str | None
+
+    def __init__(self, message: str = "", symbol: str = "EIO", path: bytes | None = None) -> None:
+        super().__init__(message)
+        self.errno = getattr(errno, symbol, errno.EIO)
+        self.filename = None if path is None else path.decode("utf-8", "surrogateescape")
+        self._given = symbol, path
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return file_failed, (self.message, *self._given)
+
+
 class ImageMissing(Error, LookupError):
     """The image does not exist; the message names the command that builds it."""
 
@@ -188,6 +213,31 @@ def is_leave(error: BaseException | None) -> bool:
     )
 
 
+# The classes that OSError itself would have, by what failed.
+_OF_KIND: dict[int, type[FileFailed]] = {
+    number: type("FileFailed", (FileFailed, kind), {"__module__": __name__, "__doc__": FileFailed.__doc__})
+    for kind, numbers in {
+        FileNotFoundError: (errno.ENOENT,),
+        PermissionError: (errno.EACCES, errno.EPERM),
+        IsADirectoryError: (errno.EISDIR,),
+        NotADirectoryError: (errno.ENOTDIR,),
+        FileExistsError: (errno.EEXIST,),
+        BlockingIOError: (errno.EAGAIN,),
+    }.items()
+    for number in numbers
+}
+
+
+def file_failed(message: str, symbol: str, path: bytes | None) -> FileFailed:
+    """The exception for an error of that name, such as ENOENT."""
+    return _OF_KIND.get(getattr(errno, symbol, 0), FileFailed)(message, symbol, path)
+
+
+def is_stale(error: FileFailed) -> bool:
+    """What was begun has to begin anew."""
+    return error.errno == errno.ESTALE
+
+
 BY_NUMBER: dict[int, type[Error]] = {cls.number: cls for cls in Error.__subclasses__() if cls.number}
 
 
@@ -199,6 +249,8 @@ def from_wire(body: Mapping[str, Any]) -> Error:
     cls = BY_NUMBER.get(number)
     if cls is OptionsDiffer:
         return OptionsDiffer(message, tuple(body.get("options") or ()))
+    if cls is FileFailed:
+        return file_failed(message, str(body.get("errno") or "EIO"), body.get("path"))
     if cls is not None:
         return cls(message)
     error = Error(message)

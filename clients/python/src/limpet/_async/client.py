@@ -213,7 +213,7 @@ class AsyncClient(Connecting):
 
         ``start``: whether a controller may be started and waited for.
         """
-        attempts = Attempts(self._endpoint, request.kind, self._reconnect_timeout if start else 0)
+        attempts = Attempts(self._endpoint, request.once, self._reconnect_timeout if start else 0)
         body: Body = request.body
         while True:
             try:

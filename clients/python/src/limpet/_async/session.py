@@ -19,6 +19,7 @@ from ..errors import Error, NoSuchSession, SessionClosed, TooLarge
 from ..results import Display, Result
 from ..state import Checkpoint, Committed, Namespace, Rollback
 from .connecting import in_thread
+from .files import AsyncFiles
 
 if TYPE_CHECKING:
     from .client import AsyncClient
@@ -41,6 +42,7 @@ class AsyncSession(Opened):
     def __init__(self, client: AsyncClient, opened: Mapping[str, Any], asks: Asks = NO_ASKS) -> None:
         super().__init__(opened, asks)
         self._client = client
+        self.files = AsyncFiles(self)
 
     async def run(
         self,

@@ -20,6 +20,7 @@ from ..errors import Error, NoSuchSession, SessionClosed, TooLarge
 from ..results import Display, Result
 from ..state import Checkpoint, Committed, Namespace, Rollback
 from .connecting import in_thread
+from .files import Files
 
 if TYPE_CHECKING:
     from .client import Client
@@ -42,6 +43,7 @@ class Session(Opened):
     def __init__(self, client: Client, opened: Mapping[str, Any], asks: Asks = NO_ASKS) -> None:
         super().__init__(opened, asks)
         self._client = client
+        self.files = Files(self)
 
     def run(
         self,
