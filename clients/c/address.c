@@ -13,18 +13,23 @@ static const char *environment(const char *name)
     return value && *value ? value : NULL;
 }
 
-static int path_find(char **ret, bool *ret_shared)
+#define ROOTS "/run/limpet/limpet.sock"
+
+static int path_find(Address *address)
 {
     const char *given = environment("LIMPET_SOCKET");
     const char *runtime = environment("XDG_RUNTIME_DIR");
     const char *temporary = environment("TMPDIR");
     uid_t uid = geteuid();
 
-    *ret_shared = !given && uid != 0 && !runtime;
+    char **ret = &address->path;
+
+    address->shared_parent = !given && uid != 0 && !runtime;
+    address->or_roots = !given && uid != 0;
     if (given)
         *ret = strdup(given);
     else if (uid == 0)
-        *ret = strdup("/run/limpet/limpet.sock");
+        *ret = strdup(ROOTS);
     else if (runtime)
         return asprintf(ret, "%s/limpet/limpet.sock", runtime);
     else
@@ -40,7 +45,7 @@ int address_init(Address *ret, const char *path, Problem *problem)
     if (path)
         address.path = strdup(path);
     else
-        r = path_find(&address.path, &address.shared_parent);
+        r = path_find(&address);
     if (r < 0 || !address.path)
         return -ENOMEM;
     if (strlen(address.path) >= sizeof(((struct sockaddr_un *)0)->sun_path)) {
@@ -51,6 +56,12 @@ int address_init(Address *ret, const char *path, Problem *problem)
     }
     *ret = address;
     return 0;
+}
+
+int address_init_roots(Address *ret)
+{
+    *ret = (Address){.path = strdup(ROOTS), .is_roots = true};
+    return ret->path ? 0 : -ENOMEM;
 }
 
 void address_deinit(Address *address)

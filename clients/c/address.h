@@ -7,6 +7,8 @@
 typedef struct Address {
     char *path;
     bool shared_parent; /* its directory lies in a place where others can write too, and must be checked */
+    bool or_roots;      /* where nobody listens there, root's controller may be the one */
+    bool is_roots;      /* that is not ours to start */
 } Address;
 
 #define ADDRESS_NULL ((Address){0})
@@ -15,6 +17,9 @@ typedef struct Address {
  * problem, or -ENOMEM; the other function likewise. */
 int address_init(Address *ret, const char *path, Problem *problem);
 void address_deinit(Address *address);
+
+/* That of root's controller. 0 or -ENOMEM. */
+int address_init_roots(Address *ret);
 
 /* Whether whoever listens there can be trusted to be the user's own. 0, -ENOENT when there is nothing yet, or
  * an error. */

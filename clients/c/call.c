@@ -219,6 +219,34 @@ static bool nobody_listens(int r)
     return r == -ENOENT || r == -ECONNREFUSED || r == -ECONNRESET;
 }
 
+/* Root's controller, where the user may use it; otherwise `r`, which is why there is none of the user's own.
+ */
+static int connect_to_roots(LimpetClient *client, int r, uint64_t deadline)
+{
+    Address own = client->address;
+
+    if (address_init_roots(&client->address) < 0 || connect_once(client, deadline) < 0) {
+        address_deinit(&client->address);
+        client->address = own;
+        client->problem = PROBLEM_NULL;
+        return r;
+    }
+    address_deinit(&own);
+    return 0;
+}
+
+/* The one that is found stays the one, as the sessions are there. */
+static int connect_to_any(LimpetClient *client, uint64_t deadline)
+{
+    int r = connect_once(client, deadline);
+
+    if (nobody_listens(r) && client->address.or_roots)
+        r = connect_to_roots(client, r, deadline);
+    if (r == 0)
+        client->address.or_roots = false;
+    return r;
+}
+
 static bool autostart_allowed(const LimpetClient *client)
 {
     const char *setting = getenv("LIMPET_AUTOSTART");
@@ -235,8 +263,8 @@ static int connect_patiently(LimpetClient *client, bool autostart, bool wait)
     int r;
 
     for (;;) {
-        r = connect_once(client, deadline);
-        if (nobody_listens(r) && autostart) {
+        r = connect_to_any(client, deadline);
+        if (nobody_listens(r) && autostart && !client->address.is_roots) {
             r = launch_controller(client->address.path, deadline, &client->problem);
             if (!r)
                 r = connect_once(client, deadline);

@@ -61,6 +61,7 @@ typedef enum LimpetErrorNumber {
     LIMPET_NO_SUCH_FILE = 1107,       /* no regular file is at this path in /session */
     LIMPET_CHECKPOINT_FAILED = 1108,  /* the message gives the reason */
     LIMPET_BRANCH_EXISTS = 1109,      /* an open branch has this name */
+    LIMPET_LIMIT_REACHED = 1110,      /* a limit of this user, which the message names */
     LIMPET_FILE_FAILED = 1120,        /* an operation on a file in the sandbox failed */
     LIMPET_IMAGE_MISSING = 1201,      /* the image does not exist */
     LIMPET_ENGINE_ERROR = 1202,       /* the message contains the error of the engine */
@@ -90,7 +91,8 @@ LIMPET_API const LimpetError *limpet_error(const LimpetClient *client);
  * for root /run/limpet/limpet.sock, otherwise $XDG_RUNTIME_DIR/limpet/limpet.sock, without that
  * limpet-UID/limpet.sock under $TMPDIR or /tmp, where the directory must belong to the caller alone.
  *
- * When nothing listens there a controller is started: `limpetd --detach`, found by $LIMPETD, beside the
+ * When nothing listens there, and it was not named, root's controller is used where the caller may use it.
+ * Where there is none a controller is started: `limpetd --detach`, found by $LIMPETD, beside the
  * running program, or in $PATH. LIMPET_AUTOSTART=0 in the environment or limpet_set_autostart(client, false)
  * forbid it.
  *
@@ -166,6 +168,7 @@ LIMPET_API int limpet_close(LimpetClient *client, const char *session);
 
 typedef struct LimpetSession {
     const char *session, *engine, *container;
+    int64_t user;       /* uid of whose it is; -1 where the controller does not tell */
     const char *status; /* "starting", "idle", "running" or "closing" */
     double created;     /* Unix seconds */
     double idle;        /* seconds */
@@ -182,6 +185,8 @@ typedef struct LimpetSessions {
 } LimpetSessions;
 
 LIMPET_API int limpet_sessions(LimpetClient *client, LimpetSessions **ret);
+/* With those of other users, which only root sees. */
+LIMPET_API int limpet_sessions_all(LimpetClient *client, LimpetSessions **ret);
 LIMPET_API void limpet_sessions_free(LimpetSessions *sessions);
 
 /* As `limpet ls --json` prints it, to be freed with free(); NULL when out of memory. */

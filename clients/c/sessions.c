@@ -5,6 +5,7 @@ static void read_session(LimpetSession *ret, const MsgSession *said, Arena *aren
 {
     *ret = (LimpetSession){
         .session = arena_text(arena, said->session),
+        .user = said->user == NO_UINT ? -1 : (int64_t)said->user,
         .engine = arena_text(arena, said->engine),
         .container = arena_text(arena, said->container),
         .status = arena_text(arena, said->status),
@@ -43,17 +44,27 @@ static int read_list(void *value, const msgpack_object_map *map, Arena *arena, P
     return 0;
 }
 
-int limpet_sessions(LimpetClient *client, LimpetSessions **ret)
+static int list(LimpetClient *client, bool all, LimpetSessions **ret)
 {
     ClientCall call = {.repeatable = true};
-    void *list;
+    void *sessions;
     int r;
 
-    client_begin(client, &call, MSG_SESSIONS, MsgNothing, &(MsgNothing){0});
-    r = answer_call(client, &call, sizeof(LimpetSessions), read_list, &list);
+    client_begin(client, &call, MSG_SESSIONS, MsgList, &(MsgList){.all = all});
+    r = answer_call(client, &call, sizeof(LimpetSessions), read_list, &sessions);
     if (!r)
-        *ret = list;
+        *ret = sessions;
     return client_result(client, r);
+}
+
+int limpet_sessions(LimpetClient *client, LimpetSessions **ret)
+{
+    return list(client, false, ret);
+}
+
+int limpet_sessions_all(LimpetClient *client, LimpetSessions **ret)
+{
+    return list(client, true, ret);
 }
 
 void limpet_sessions_free(LimpetSessions *list)

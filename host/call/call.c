@@ -7,6 +7,8 @@
 
 /* All stored records together. */
 #define STORED_BYTES_MAX (256u << 20)
+/* Without what ends the text. */
+#define KEY_SIZE (offsetof(CallKey, run_id) + LIMIT_RUN_ID)
 
 static uint64_t hash_code(Text code)
 {
@@ -17,7 +19,7 @@ static uint64_t hash_code(Text code)
     return hash;
 }
 
-static Call *call_alloc(Calls *all, Session *session, const char *run_id)
+static Call *call_alloc(Calls *all, uid_t user, Session *session, const char *run_id)
 {
     Call *call = calloc(1, sizeof(*call));
 
@@ -25,6 +27,7 @@ static Call *call_alloc(Calls *all, Session *session, const char *run_id)
         return NULL;
     call->all = all;
     turn_init(&call->turn, &call_turn_ops, session ? session->sandbox : NULL, session);
+    call->user = user;
     memcpy(call->run_id, run_id, sizeof(call->run_id));
     list_init(&call->joined);
     list_init(&call->asked);
@@ -32,7 +35,7 @@ static Call *call_alloc(Calls *all, Session *session, const char *run_id)
     list_init(&call->by_age);
     list_init(&call->in_streams);
     asks_begin(&call->asks);
-    HASH_ADD(by_id, all->by_id, run_id, LIMIT_RUN_ID, call);
+    HASH_ADD(by_id, all->by_id, key, KEY_SIZE, call);
     if (call->by_id.tbl)
         return call;
     free(call);
@@ -42,7 +45,7 @@ static Call *call_alloc(Calls *all, Session *session, const char *run_id)
 Call *call_new(Calls *all, Session *session, const char *run_id, Text code, double timeout)
 {
     char *copy _cleanup_(freep) = text_dup(code);
-    Call *call = copy ? call_alloc(all, session, run_id) : NULL;
+    Call *call = copy ? call_alloc(all, session->user, session, run_id) : NULL;
 
     if (!call)
         return NULL;
@@ -55,7 +58,7 @@ Call *call_new(Calls *all, Session *session, const char *run_id, Text code, doub
 
 Call *call_adopt(Calls *all, Session *session, const char *run_id, uint64_t code_hash)
 {
-    Call *call = call_alloc(all, session, run_id);
+    Call *call = call_alloc(all, session->user, session, run_id);
 
     if (!call)
         return NULL;
@@ -87,11 +90,13 @@ void call_free(Call *call)
     free(call);
 }
 
-Call *call_find(const Calls *all, const char *run_id)
+Call *call_find(const Calls *all, uid_t user, const char *run_id)
 {
+    CallKey key = {.user = user};
     Call *call = NULL;
 
-    HASH_FIND(by_id, all->by_id, run_id, LIMIT_RUN_ID, call);
+    memcpy(key.run_id, run_id, LIMIT_RUN_ID);
+    HASH_FIND(by_id, all->by_id, &key, KEY_SIZE, call);
     return call;
 }
 
@@ -194,9 +199,10 @@ void call_end(Call *call, Buf *record)
         call->all->ended(call);
 }
 
-int call_restore(Calls *all, const char *run_id, uint64_t code_hash, Text record, uint64_t expires)
+int call_restore(Calls *all, uid_t user, const char *run_id, uint64_t code_hash, Text record,
+                 uint64_t expires)
 {
-    Call *call = call_alloc(all, NULL, run_id);
+    Call *call = call_alloc(all, user, NULL, run_id);
     int r = call ? buf_append(&call->record, record.data, record.size) : -ENOMEM;
 
     if (!call)

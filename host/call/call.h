@@ -27,7 +27,7 @@ typedef struct Asks {
 /* Every call that runs or is stored, and what they share. */
 typedef struct Calls {
     Loop *loop;
-    Call *by_id;  /* uthash by run_id */
+    Call *by_id;  /* uthash by CallKey */
     List by_age;  /* stored ones, oldest first */
     List orphans; /* stored ones whose session is gone, in the order they expire */
     List streams; /* those with a stream */
@@ -37,10 +37,22 @@ typedef struct Calls {
     void (*ended)(const Call *call); /* one has; before anybody is told. May be NULL */
 } Calls;
 
+/* What a call is found by: an id is that of the user who chose it. */
+typedef struct CallKey {
+    uid_t user;
+    char run_id[LIMIT_RUN_ID + 1];
+} CallKey;
+
 struct Call {
     Turn turn; /* TURN_OVER: it is stored */
     Calls *all;
-    char run_id[LIMIT_RUN_ID + 1];
+    union {
+        CallKey key;
+        struct {
+            uid_t user; /* whose session it ran in */
+            char run_id[LIMIT_RUN_ID + 1];
+        };
+    };
     char *code; /* until it has been sent */
     size_t code_size;
     uint64_t code_hash;      /* to tell when an id is used again for something else */
@@ -73,9 +85,10 @@ Call *call_adopt(Calls *all, Session *session, const char *run_id, uint64_t code
 
 /* Stores what an earlier controller's session answered that has ended, until `expires`, which is not before
  * that of those restored already. 0 or -ENOMEM. */
-int call_restore(Calls *all, const char *run_id, uint64_t code_hash, Text record, uint64_t expires);
+int call_restore(Calls *all, uid_t user, const char *run_id, uint64_t code_hash, Text record,
+                 uint64_t expires);
 
-Call *call_find(const Calls *all, const char *run_id);
+Call *call_find(const Calls *all, uid_t user, const char *run_id);
 bool call_is_same(const Call *call, Text code);
 static inline bool call_is_over(const Call *call)
 {

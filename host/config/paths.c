@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -88,11 +89,59 @@ static char *find_guest(const char *given)
     return strdup("");
 }
 
+/* ---- users ---- */
+
+static int find_group(gid_t *ret, const char *name, Problem *problem)
+{
+    char space[1 << 16];
+    struct group group, *found = NULL;
+
+    getgrnam_r(name, &group, space, sizeof(space), &found);
+    if (!found && strcmp(name, "limpet") != 0)
+        return problem_set(
+            problem, ERR_BAD_REQUEST,
+            "the group '%s' does not exist (option group); create it with groupadd, or set an empty "
+            "name to admit only root",
+            name);
+    *ret = found ? found->gr_gid : NO_GROUP;
+    return 0;
+}
+
+/* Its members may pass, to the socket or to what is theirs below, and see nothing on the way. */
+static int admit(const char *directory, const char *below, gid_t group, Problem *problem)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s%s", directory, below);
+    if ((mkdir(path, 0700) < 0 && errno != EEXIST) || lchown(path, (uid_t)-1, group) < 0 ||
+        chmod(path, 0710) < 0)
+        return problem_set(problem, ERR_INTERNAL, "cannot give the group access to %s: %s", path,
+                           strerror(errno));
+    return 0;
+}
+
+static int settle_users(Paths *paths, const Options *options, const char *runtime_base, Problem *problem)
+{
+    int r = 0;
+
+    if (paths->user == 0 && *options->group)
+        r = find_group(&paths->group, options->group, problem);
+    if (r < 0 || paths->group == NO_GROUP)
+        return r;
+    r = admit(paths->state_dir, "", paths->group, problem);
+    if (r == 0)
+        r = admit(paths->state_dir, "/sessions", paths->group, problem);
+    if (r == 0)
+        r = admit(paths->state_dir, "/outputs", paths->group, problem);
+    return r < 0 ? r : admit(runtime_base, "", paths->group, problem);
+}
+
 int paths_init(Paths *paths, const Options *options, Problem *problem)
 {
     char *base _cleanup_(freep) = NULL;
     int r;
 
+    paths->user = geteuid();
     r = settle_directory(&paths->state_dir, options->state_dir, standard_state_dir, problem);
     if (r < 0)
         return r;
@@ -103,6 +152,8 @@ int paths_init(Paths *paths, const Options *options, Problem *problem)
     if (asprintf(&paths->runtime_dir, "%s/%s", base, paths->owner) < 0)
         return -ENOMEM;
     r = make_directory(paths->runtime_dir, problem);
+    if (r == 0)
+        r = settle_users(paths, options, base, problem);
     if (r < 0)
         return r;
     if (*options->socket)

@@ -1,10 +1,17 @@
 /* Where the controller keeps things, and that it is the only one to do so. */
 #pragma once
 
+#include <sys/types.h>
+
 #include "host/config/options.h"
 
+/* No group admits anybody. */
+#define NO_GROUP ((gid_t)-1)
+
 typedef struct Paths {
-    char *state_dir;   /* absolute, 0700 */
+    uid_t user;        /* whose controller it is */
+    gid_t group;       /* whose members may use it, too: root's only; or NO_GROUP */
+    char *state_dir;   /* absolute; 0700, or 0710 for the group, as are sessions and outputs in it */
     char *runtime_dir; /* absolute, 0700: this controller's part of the runtime directory */
     char *socket;      /* where clients connect */
     char *guest;       /* the limpet-guest program for the local engine */
@@ -12,7 +19,7 @@ typedef struct Paths {
     int lock;          /* held as long as the controller lives */
 } Paths;
 
-#define PATHS_NULL ((Paths){.lock = -1})
+#define PATHS_NULL ((Paths){.group = NO_GROUP, .lock = -1})
 
 /* Works out the directories and makes them. */
 int paths_init(Paths *paths, const Options *options, Problem *problem);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "proto/option.h"
 
@@ -127,35 +126,11 @@ static int take_entry(SessionOptions *ret, const OptionEntry *e, const MsgOption
 
 /* ---- settling ---- */
 
-/* Puts the canonical path in the place of the one that was given. */
-static int check_directory(char **path, size_t given_size, const char *name, Problem *problem)
-{
-    char *real _cleanup_(freep) = NULL;
-    struct stat st;
-
-    if (!*path)
-        return 0;
-    if (strlen(*path) != given_size || **path != '/')
-        return problem_set(problem, ERR_BAD_REQUEST, "%s must be the absolute path of a host directory",
-                           name);
-    real = realpath(*path, NULL);
-    if (!real)
-        return problem_set(problem, ERR_BAD_REQUEST, "cannot use the %s directory %s: %s", name, *path,
-                           strerror(errno));
-    if (stat(real, &st) < 0 || !S_ISDIR(st.st_mode))
-        return problem_set(problem, ERR_BAD_REQUEST, "%s: %s is not a directory", name, *path);
-    free(*path);
-    *path = take(real);
-    return 0;
-}
-
 static int settle(SessionOptions *ret, const OptionEntry *e, const MsgOptions *given, const Options *defaults,
                   Problem *problem)
 {
     int r = take_entry(ret, e, given, defaults, problem);
 
-    if (r == 0 && e->option.type == OPTION_DIRECTORY)
-        r = check_directory(OWN(char *, ret, e), GIVEN(Text, given, e)->size, e->option.name, problem);
     return r == 0 ? option_check(&e->option, ret, problem) : r;
 }
 
@@ -254,14 +229,6 @@ MsgOptions session_options_say(const SessionOptions *options)
 
 /* ---- comparing ---- */
 
-static bool directory_differs(const char *own, Text given)
-{
-    char *path _cleanup_(freep) = text_dup(given);
-    char *real _cleanup_(freep) = path ? realpath(path, NULL) : NULL;
-
-    return !real || !own || strcmp(real, own) != 0;
-}
-
 /* Users write pairs in any order. */
 static bool pairs_differ(const Buf *own, const msgpack_object_map *given)
 {
@@ -302,7 +269,7 @@ static bool differs(const SessionOptions *options, const OptionEntry *e, const M
     case OPTION_PAIRS:
         return GIVEN(Value, given, e)->map && pairs_differ(OWN(Buf, options, e), GIVEN(Value, given, e)->map);
     case OPTION_DIRECTORY:
-        return text->data && directory_differs(*OWN(char *, options, e), *text);
+        return text->data && (!*OWN(char *, options, e) || !text_equal(*text, *OWN(char *, options, e)));
     default:
         return text->data && !text_equal(*text, *OWN(char *, options, e));
     }

@@ -26,7 +26,8 @@ enum {
 #include "proto/session_options.def"
 };
 
-/* Fills what was not given from the controller's options, and refuses what cannot be. */
+/* Fills what was not given from the controller's options, and refuses what cannot be. A directory is given by
+ * its canonical path here and below. */
 int session_options_settle(SessionOptions *ret, const MsgOptions *given, const Options *defaults,
                            Problem *problem);
 /* From what session_options_say() said, whatever the controller's options are by now. An earlier version may

@@ -109,6 +109,28 @@ static void check_pool(const Options *options)
                   });
 }
 
+/* Advice only: root can use its controller in any case. */
+static void check_users(const Options *options, const Paths *paths)
+{
+    bool admits = paths->group != NO_GROUP;
+    char text[160];
+
+    if (paths->user != 0)
+        return;
+    if (admits)
+        snprintf(text, sizeof(text), "members of %s may use this controller, unless its engine is local",
+                 options->group);
+    else
+        snprintf(text, sizeof(text), "only root may use this controller");
+    printf("users\n");
+    print_finding(&(Tally){0}, &(EngineFinding){
+                                   .level = FINDING_OK,
+                                   .topic = "group",
+                                   .text = text,
+                                   .advice = admits ? NULL : "to admit others: groupadd --system limpet",
+                               });
+}
+
 int check_host(const Options *options, const Paths *paths)
 {
     EngineConfig config = engine_config(paths, options);
@@ -119,6 +141,7 @@ int check_host(const Options *options, const Paths *paths)
 
     check_disks(paths);
     check_pool(options);
+    check_users(options, paths);
     for (size_t i = 0; engines[i]; i++) {
         unsigned failures = check_engine(engines[i], &config);
         if (engines[i] == chosen)

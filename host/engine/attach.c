@@ -20,14 +20,15 @@ typedef struct Attachment {
 } Attachment;
 
 /* All flags are on the mount before anybody can see it. */
-static int make_tree(const char *directory, bool recursive, int *ret)
+static int make_tree(int directory, bool recursive, int *ret)
 {
     struct mount_attr flags = {
         .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
         .propagation = MS_PRIVATE,
     };
     unsigned reach = recursive ? AT_RECURSIVE : 0;
-    int tree _cleanup_(closep) = open_tree(AT_FDCWD, directory, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | reach);
+    int tree _cleanup_(closep) =
+        open_tree(directory, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | reach);
     struct stat st;
 
     if (tree < 0 || fstat(tree, &st) < 0)
@@ -126,14 +127,13 @@ static int explain(int error, Problem *problem)
     return error;
 }
 
-int attach_data(int process, const char *directory, bool recursive, Problem *problem)
+int attach_data(int process, int directory, bool recursive, Problem *problem)
 {
     int tree _cleanup_(closep) = -1;
     int r = make_tree(directory, recursive, &tree);
 
     if (r < 0 && !is_refused(r)) {
-        problem_set(problem, ERR_ENGINE_ERROR, "cannot mount the data directory %s: %s", directory,
-                    strerror(-r));
+        problem_set(problem, ERR_ENGINE_ERROR, "cannot mount the data directory: %s", strerror(-r));
         return r;
     }
     if (r == 0)

@@ -4,11 +4,11 @@
 #include "proto/base/base.h"
 #include "proto/base/problem.h"
 
-/* Mounts `directory` of the host onto /data of the container that the process behind a pidfd runs in:
- * read-only, nosuid, nodev and private; with `recursive` together with what is mounted below it, otherwise
- * without. The caller has made sure that the process is the container's. Nothing is mounted after a failure.
- * Returns as EngineOps.attach_data; -EBUSY when something is mounted there already. */
-int attach_data(int process, const char *directory, bool recursive, Problem *problem);
+/* Mounts what the descriptor `directory` holds onto /data of the container that the process behind a pidfd
+ * runs in: read-only, nosuid, nodev and private; with `recursive` together with what is mounted below it,
+ * otherwise without. The caller has made sure that the process is the container's. Nothing is mounted after a
+ * failure. Returns as EngineOps.attach_data; -EBUSY when something is mounted there already. */
+int attach_data(int process, int directory, bool recursive, Problem *problem);
 
 /* Sets the problem of a container that does not run; -ESRCH. */
 int attach_too_late(Problem *problem);

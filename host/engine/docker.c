@@ -9,6 +9,7 @@
 #include <sys/pidfd.h>
 
 #include "host/engine/attach.h"
+#include "host/engine/data_mount.h"
 #include "host/engine/docker_container.h"
 #include "proto/base/log.h"
 
@@ -34,7 +35,7 @@ static int docker_create(Engine *engine, const ContainerSpec *spec, const Contai
 {
     DockerEngine *docker = container_of(engine, DockerEngine, engine);
     const char *image = *spec->image ? spec->image : docker_default_image(engine);
-    char *body _cleanup_(freep) = NULL;
+    char *body _cleanup_(freep) = NULL, data[PATH_MAX] = "";
     char reference[DOCKER_NAME_SIZE + sizeof(DOCKER_REPOSITORY)];
     DockerContainer *container;
     int r;
@@ -42,10 +43,14 @@ static int docker_create(Engine *engine, const ContainerSpec *spec, const Contai
     if (!image_is_valid(image))
         return problem_set(problem, ERR_BAD_REQUEST, "'%s' is not a valid image name", image);
     docker_image_reference(reference, sizeof(reference), image);
-    r = docker_json_create(spec, reference, docker->api_minor, &body);
+    if (spec->data >= 0 && (r = data_mount(data, docker->config.runtime_dir, spec->name, spec->data)) < 0)
+        return data_refuse(r, problem);
+    r = docker_json_create(spec, reference, data, docker->api_minor, &body);
     container = r == 0 ? docker_container_new(docker, spec->name, spec->session_dir, spec->work_dir) : NULL;
-    if (!container)
+    if (!container) {
+        data_unmount(docker->config.runtime_dir, spec->name);
         return problem_set(problem, ERR_INTERNAL, "out of memory, or a path that is not UTF-8");
+    }
     container->container.events = *events;
     container->container.userdata = userdata;
     if (docker_container_start(container, body) < 0)
@@ -91,7 +96,7 @@ static bool is_in_container(const DockerState *state)
 
 /* The daemon may be on another machine, where its pids mean nothing here, and a pid may have been given to
  * another process since. */
-static int docker_attach_data(Container *base, const char *data_dir, Problem *problem)
+static int docker_attach_data(Container *base, int data, Problem *problem)
 {
     DockerContainer *container = container_of(base, DockerContainer, container);
     bool recursive =
@@ -100,7 +105,7 @@ static int docker_attach_data(Container *base, const char *data_dir, Problem *pr
 
     if (process < 0 || !is_in_container(&container->state))
         return attach_refuse(problem, "its first process is not on this host");
-    return attach_data(process, data_dir, recursive, problem);
+    return attach_data(process, data, recursive, problem);
 }
 
 static int docker_memory(Container *base, uint64_t *ret_bytes, uint64_t *ret_oom_kills)
@@ -142,8 +147,9 @@ static void on_sweep_idle(LoopIdle *idle)
     sweep_one_less(container_of(idle, DockerSweep, idle));
 }
 
-static bool is_ours(DockerEngine *docker, const char *name)
+static bool is_ours(void *userdata, const char *name)
 {
+    const DockerEngine *docker = userdata;
     DockerContainer *container;
 
     list_foreach (container, &docker->containers, DockerContainer, link)
@@ -199,6 +205,7 @@ static void docker_sweep(Engine *engine, void (*done)(void *userdata, unsigned r
     DockerEngine *docker = container_of(engine, DockerEngine, engine);
     char path[DOCKER_PATH_SIZE];
 
+    data_unmount_unused(docker->config.runtime_dir, is_ours, docker);
     docker->sweep = (DockerSweep){.left = 1, .done = done, .userdata = userdata};
     /* filters={"label":["limpet.owner=OWNER"]} */
     snprintf(

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "host/engine/data_mount.h"
 #include "host/engine/mounts.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
@@ -64,6 +65,7 @@ static void release_mounts(DockerContainer *container)
         mounts_release(container->session_dir);
     if (container->work_dir)
         mounts_release(container->work_dir);
+    data_unmount(engine_of(container)->config.runtime_dir, container->name);
 }
 
 /* Calls */

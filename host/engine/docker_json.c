@@ -45,7 +45,7 @@ static int add_mount(json_t *mounts, const char *target, const char *source, boo
     return json_array_append_new(mounts, mount) < 0 ? -ENOMEM : 0;
 }
 
-static int set_mounts(json_t *host, const ContainerSpec *spec, unsigned api_minor)
+static int set_mounts(json_t *host, const ContainerSpec *spec, const char *data_dir, unsigned api_minor)
 {
     json_t *mounts = json_array();
     int r;
@@ -57,8 +57,8 @@ static int set_mounts(json_t *host, const ContainerSpec *spec, unsigned api_mino
         r = add_mount(mounts, "/run/limpet", spec->link_dir, true, api_minor);
     if (r == 0 && spec->work_dir)
         r = add_mount(mounts, "/work", spec->work_dir, false, api_minor);
-    if (r == 0 && spec->data_dir)
-        r = add_mount(mounts, "/data", spec->data_dir, true, api_minor);
+    if (r == 0 && *data_dir)
+        r = add_mount(mounts, "/data", data_dir, true, api_minor);
     return r;
 }
 
@@ -97,7 +97,8 @@ static int set_seccomp(json_t *host)
     return 0;
 }
 
-int docker_json_create(const ContainerSpec *spec, const char *image, unsigned api_minor, char **ret_json)
+int docker_json_create(const ContainerSpec *spec, const char *image, const char *data_dir, unsigned api_minor,
+                       char **ret_json)
 {
     json_t *body _cleanup_(json_decrefp) = profile_load(profile_docker);
     json_t *host = json_object_get(body, "HostConfig");
@@ -115,7 +116,7 @@ int docker_json_create(const ContainerSpec *spec, const char *image, unsigned ap
     if (r == 0)
         r = set_seccomp(host);
     if (r == 0)
-        r = set_mounts(host, spec, api_minor);
+        r = set_mounts(host, spec, data_dir, api_minor);
     if (r < 0)
         return r;
     text = json_dumps(body, JSON_COMPACT);

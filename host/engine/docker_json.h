@@ -10,7 +10,8 @@
 
 /* The body of POST /containers/create. `api_minor` is the N of the negotiated version 1.N. *ret_json is to be
  * freed. -ENOMEM. */
-int docker_json_create(const ContainerSpec *spec, const char *image, unsigned api_minor, char **ret_json);
+int docker_json_create(const ContainerSpec *spec, const char *image, const char *data_dir, unsigned api_minor,
+                       char **ret_json);
 
 /* The daemon's words for an error, or the beginning of what it said instead. */
 void docker_json_message(const char *body, size_t size, char *ret, size_t ret_size);

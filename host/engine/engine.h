@@ -33,8 +33,8 @@ typedef struct ContainerSpec {
     const char *network;     /* "none", "bridge" or "host" */
     const char *session_dir; /* host directory → /session, read-write, nosuid, nodev */
     const char *work_dir;    /* host directory → /work, the same; NULL: none */
-    const char *data_dir;    /* host directory → /data, read-only, no sub-mount writable; NULL: empty */
     const char *link_dir;    /* host directory → /run/limpet, read-only */
+    int data; /* descriptor of a host directory → /data, read-only, no sub-mount writable; -1: empty */
 } ContainerSpec;
 
 typedef struct ContainerEvents {
@@ -91,11 +91,11 @@ struct EngineOps {
      * dead, and no callback comes. */
     void (*leave)(Container *container);
 
-    /* Mounts the host directory read-only at /data of a started container whose spec had none, as data_dir of
-     * the spec would have been. 0; -EOPNOTSUPP where this engine, kernel or user cannot: the container is as
+    /* Mounts the host directory read-only at /data of a started container whose spec had none, as data of the
+     * spec would have been. 0; -EOPNOTSUPP where this engine, kernel or user cannot: the container is as
      * it was, and one is to be made anew with it; another negative errno: it is to be removed. Each with a
      * problem. */
-    int (*attach_data)(Container *container, const char *data_dir, Problem *problem);
+    int (*attach_data)(Container *container, int data, Problem *problem);
 
     /* Removes every container with our owner label that this process neither made nor adopted, then calls
      * done with how many there were. One sweep at a time. */

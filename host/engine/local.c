@@ -282,7 +282,7 @@ static int local_adopt(Engine *engine, const ContainerSpec *spec, const Containe
     return 0;
 }
 
-static int local_attach_data(Container *base, const char *data_dir, Problem *problem)
+static int local_attach_data(Container *base, int data, Problem *problem)
 {
     return attach_refuse(problem, "the engine local has no /data");
 }

@@ -8,6 +8,7 @@
 #include "host/engine/attach.h"
 #include "host/engine/bundle.h"
 #include "host/engine/cgroup_move.h"
+#include "host/engine/data_mount.h"
 #include "host/engine/image.h"
 #include "host/engine/oci_check.h"
 #include "host/engine/oci_container.h"
@@ -26,7 +27,8 @@ static bool has_resolver(const char *rootfs)
     return lstat(path, &st) == 0 && S_ISREG(st.st_mode) && access("/etc/resolv.conf", R_OK) == 0;
 }
 
-static int write_bundle(OciContainer *container, const ContainerSpec *spec, const char *rootfs)
+static int write_bundle(OciContainer *container, const ContainerSpec *spec, const char *rootfs,
+                        const char *data_dir)
 {
     OciEngine *oci = oci_engine_of(container);
     char cgroup[PATH_MAX], *config _cleanup_(freep) = NULL;
@@ -34,6 +36,7 @@ static int write_bundle(OciContainer *container, const ContainerSpec *spec, cons
     OciParams params = {
         .spec = spec,
         .rootfs = rootfs,
+        .data_dir = data_dir,
         .cgroup = cgroup,
         .architecture = profile_architecture(),
         .recursive_readonly = oci->runtime.kind != RUNTIME_RUNSC,
@@ -47,6 +50,23 @@ static int write_bundle(OciContainer *container, const ContainerSpec *spec, cons
     if (r < 0)
         return r;
     return bundle_write(container->bundle, config);
+}
+
+/* Behind what it sees at /data. */
+static int describe(OciContainer *container, const ContainerSpec *spec, const char *rootfs, Problem *problem)
+{
+    const char *runtime_dir = oci_engine_of(container)->config.runtime_dir;
+    char data[PATH_MAX] = "";
+    int r = spec->data < 0 ? 0 : data_mount(data, runtime_dir, spec->name, spec->data);
+
+    if (r < 0)
+        return data_refuse(r, problem);
+    r = write_bundle(container, spec, rootfs, data);
+    if (r == 0)
+        return 0;
+    data_unmount(runtime_dir, spec->name);
+    return problem_set(problem, ERR_INTERNAL, "cannot write the container description %s: %s",
+                       container->bundle, strerror(-r));
 }
 
 static int oci_create(Engine *engine, const ContainerSpec *spec, const ContainerEvents *events,
@@ -70,10 +90,8 @@ static int oci_create(Engine *engine, const ContainerSpec *spec, const Container
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     cgroup_move_expected();
     snprintf(container->network, sizeof(container->network), "%s", spec->network);
-    r = write_bundle(container, spec, rootfs);
+    r = describe(container, spec, rootfs, problem);
     if (r < 0) {
-        problem_set(problem, ERR_INTERNAL, "cannot write the container description %s: %s", container->bundle,
-                    strerror(-r));
         oci_container_free(container);
         return r;
     }
@@ -104,7 +122,7 @@ static void oci_leave(Container *container)
     oci_container_free(container_of(container, OciContainer, container));
 }
 
-static int oci_attach_data(Container *base, const char *data_dir, Problem *problem)
+static int oci_attach_data(Container *base, int data, Problem *problem)
 {
     OciContainer *container = container_of(base, OciContainer, container);
 
@@ -113,7 +131,7 @@ static int oci_attach_data(Container *base, const char *data_dir, Problem *probl
     if (container->stage != OCI_RUNNING || container->removing ||
         !cgroup_has_process(container->name, container->first.pid))
         return attach_too_late(problem);
-    return attach_data(container->first.file.fd, data_dir, true, problem);
+    return attach_data(container->first.file.fd, data, true, problem);
 }
 
 static int oci_memory(Container *base, uint64_t *ret_bytes, uint64_t *ret_oom_kills)
@@ -147,9 +165,10 @@ static void on_sweep_idle(LoopIdle *idle)
     sweep_one_less(container_of(idle, OciSweep, idle));
 }
 
-static bool is_ours(OciEngine *oci, const char *name)
+static bool is_ours(void *userdata, const char *name)
 {
-    OciContainer *container;
+    const OciEngine *oci = userdata;
+    const OciContainer *container;
 
     list_foreach (container, &oci->containers, OciContainer, link)
         if (strcmp(container->name, name) == 0)
@@ -177,6 +196,7 @@ static void oci_sweep(Engine *engine, void (*done)(void *userdata, unsigned remo
     DIR *bundles = opendir(oci->bundles);
     struct dirent *entry;
 
+    data_unmount_unused(oci->config.runtime_dir, is_ours, oci);
     oci->sweep = (OciSweep){.left = 1, .done = done, .userdata = userdata};
     while (bundles && (entry = readdir(bundles)))
         sweep_bundle(oci, entry->d_name);

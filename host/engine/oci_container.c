@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "host/engine/bundle.h"
+#include "host/engine/data_mount.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -59,6 +60,7 @@ static void finish_removal(OciContainer *container)
     ContainerEvents events = container->container.events;
     void *userdata = container->container.userdata;
 
+    data_unmount(oci_engine_of(container)->config.runtime_dir, container->name);
     oci_container_free(container);
     events.removed(userdata);
 }

@@ -47,8 +47,8 @@ static int add_binds(json_t *mounts, const OciParams *params)
         r = add_mount(mounts, "/run/limpet", spec->link_dir, readonly_options());
     if (r == 0 && spec->work_dir)
         r = add_mount(mounts, "/work", spec->work_dir, writable_options());
-    if (r == 0 && spec->data_dir)
-        r = add_mount(mounts, "/data", spec->data_dir, data_options(params->recursive_readonly));
+    if (r == 0 && *params->data_dir)
+        r = add_mount(mounts, "/data", params->data_dir, data_options(params->recursive_readonly));
     if (r == 0 && params->resolver)
         r = add_mount(mounts, "/etc/resolv.conf", "/etc/resolv.conf", readonly_options());
     return r;

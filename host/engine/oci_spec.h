@@ -6,6 +6,7 @@
 typedef struct OciParams {
     const ContainerSpec *spec;
     const char *rootfs;       /* absolute */
+    const char *data_dir;     /* "": none */
     const char *cgroup;       /* cgroupsPath */
     const char *architecture; /* as Docker names it */
     bool recursive_readonly;  /* the runtime can make a mount read-only with everything below it */

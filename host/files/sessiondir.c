@@ -131,7 +131,15 @@ static int make_files(SessionDir *directory, int parent, const char *name)
     return ours < 0 ? ours : 0;
 }
 
-static int make_outputs(int state, const char *id)
+/* To what is published in there, whose modes let everybody read it. */
+static int let_reader_in(int directory, uid_t reader)
+{
+    char path[FD_PATH_SIZE];
+
+    return reader == NO_READER ? 0 : acl_allow(fd_path(path, directory), reader, ACL_ENTER);
+}
+
+static int make_outputs(int state, const char *id, uid_t reader)
 {
     int outputs = beneath_mkdirs(state, "outputs", PRIVATE_MODE, NOBODY_ELSE);
     _cleanup_(closep) int output = make_in(outputs, id, PRIVATE_MODE);
@@ -140,7 +148,7 @@ static int make_outputs(int state, const char *id)
     _cleanup_(closep) int work =
         session < 0 ? session : beneath_mkdirs(output, "work", OURS_MODE, NOBODY_ELSE);
 
-    return MIN(work, 0);
+    return work < 0 ? work : let_reader_in(output, reader);
 }
 
 /* Returns a handle on sessions/ID. */
@@ -152,16 +160,16 @@ static int make_session(int state, const char *id)
 }
 
 /* Of an ephemeral one there is sessions/ID too, by which a sweep finds it. */
-static int make_published(SessionDir *directory, int state, const char *id)
+static int make_published(SessionDir *directory, int state, const char *id, uid_t reader)
 {
     int r = set_published(directory, id);
     _cleanup_(closep) int session = r < 0 ? r : make_session(state, id);
 
     if (session < 0 || directory->work_path) {
-        r = session < 0 ? session : make_outputs(state, id);
+        r = session < 0 ? session : make_outputs(state, id, reader);
     } else {
         _cleanup_(closep) int artifacts = beneath_mkdirs(session, "artifacts", OURS_MODE, NOBODY_ELSE);
-        r = MIN(artifacts, 0);
+        r = artifacts < 0 ? artifacts : let_reader_in(session, reader);
     }
     if (r < 0)
         sessiondir_disclaim(directory);
@@ -189,7 +197,7 @@ static int make(SessionDir *ret, const char *state_dir, const char *id, bool eph
     if (r == 0)
         r = session = make_session(state, id);
     if (r >= 0 && published)
-        r = make_published(&directory, state, id);
+        r = make_published(&directory, state, id, NO_READER);
     if (r < 0) {
         sessiondir_remove(&directory, NULL);
         sessiondir_deinit(&directory);
@@ -278,15 +286,20 @@ int sessiondir_fill(SessionDir *directory, const DiskSize *disk, Problem *proble
 
 /* ---- being claimed ---- */
 
-int sessiondir_claim(SessionDir *directory, const char *id, Worker *worker, Problem *problem)
+int sessiondir_claim(SessionDir *directory, const char *id, uid_t reader, Worker *worker, Problem *problem)
 {
     _cleanup_(closep) int state = open(directory->state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int r = state < 0 ? -errno : 0;
 
     if (r == 0) {
         sessiondir_discard(directory->state_dir, state, id, worker);
-        r = make_published(directory, state, id);
+        r = make_published(directory, state, id, reader);
     }
+    if (r == -EOPNOTSUPP)
+        return problem_set(
+            problem, ERR_INTERNAL,
+            "the file system of %s does not support access control lists, which sessions of users need",
+            directory->state_dir);
     return r < 0 ? say_cannot_make(directory->state_dir, r, problem) : 0;
 }
 

@@ -14,7 +14,8 @@
  * Where what is published goes may be settled later than the rest, and under another id: a container that is
  * ready before anyone asks has its files, and a session takes them over where they are.
  *
- * Nobody but the controller's user gets past sessions and outputs. */
+ * Nobody but the controller's user gets past sessions/ID and outputs/ID, but for the reader of what is
+ * published there: another user whose session it is. Such a session has its files under another ID. */
 #pragma once
 
 #include "host/files/disk_image.h"
@@ -48,7 +49,8 @@ int sessiondir_make(SessionDir *ret, const char *state_dir, const char *id, bool
  * earlier life of `id` left removed first. When it fails the directory is as before. */
 int sessiondir_make_spare(SessionDir *ret, const char *state_dir, const char *id, bool ephemeral,
                           Worker *worker, Problem *problem);
-int sessiondir_claim(SessionDir *directory, const char *id, Worker *worker, Problem *problem);
+int sessiondir_claim(SessionDir *directory, const char *id, uid_t reader, Worker *worker, Problem *problem);
+#define NO_READER ((uid_t)-1)
 /* Undoes the last. */
 void sessiondir_disclaim(SessionDir *directory);
 

@@ -23,35 +23,35 @@ static Text text_in(const msgpack_object_map *body, const char *key)
 }
 
 /* The session, or that which the branch it may be is of. */
-static Session *find_session(const Sessions *sessions, Text name)
+static Session *find_session(const Sessions *sessions, uid_t user, Text name)
 {
-    Session *session = sessions_holder(sessions, name);
+    Session *session = sessions_holder(sessions, user, name);
     const char *slash = name.data ? memrchr(name.data, '/', name.size) : NULL;
 
     if (session || !slash)
         return session;
-    return find_session(sessions, (Text){name.data, (size_t)(slash - name.data)});
+    return find_session(sessions, user, (Text){name.data, (size_t)(slash - name.data)});
 }
 
 /* The session that a call in a container of its own has. */
-static Session *find_ephemeral(const Sessions *sessions, Text run_id)
+static Session *find_ephemeral(const Sessions *sessions, uid_t user, Text run_id)
 {
     char name[LIMIT_RUN_ID + 2];
 
     if (!run_id_valid(run_id))
         return NULL;
     snprintf(name, sizeof(name), "~%.*s", (int)run_id.size, run_id.data);
-    return sessions_holder(sessions, (Text){name, strlen(name)});
+    return sessions_holder(sessions, user, (Text){name, strlen(name)});
 }
 
-static bool is_unknown(const Calls *calls, Text run_id)
+static bool is_unknown(const Calls *calls, uid_t user, Text run_id)
 {
     char id[LIMIT_RUN_ID + 1];
 
     if (!run_id_valid(run_id))
         return false;
     snprintf(id, sizeof(id), "%.*s", (int)run_id.size, run_id.data);
-    return !call_find(calls, id);
+    return !call_find(calls, user, id);
 }
 
 static bool defer(List *list, Request *request, MessageKind kind, const msgpack_object_map *body)
@@ -79,9 +79,10 @@ bool defer_request(Front *front, Request *request, MessageKind kind, const msgpa
         return false;
     name = text_in(body, "session");
     run_id = text_in(body, "run_id");
-    if (run_id.data && !is_unknown(front->calls, run_id))
+    if (run_id.data && !is_unknown(front->calls, request->user, run_id))
         return false;
-    session = name.data ? find_session(front->sessions, name) : find_ephemeral(front->sessions, run_id);
+    session = name.data ? find_session(front->sessions, request->user, name)
+                        : find_ephemeral(front->sessions, request->user, run_id);
     adoption = session ? adoption_of(session) : NULL;
     if (adoption)
         return defer(&adoption->waiting, request, kind, body);

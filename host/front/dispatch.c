@@ -8,10 +8,17 @@
 #include "host/front/ops.h"
 #include "proto/base/log.h"
 
-/* Root, or the same user. */
-static bool allowed(const PeerCredentials *credentials)
+/* Root, or the same user; or a member of the group, which the mode of the socket has seen to. */
+static bool allowed(const Front *front, const PeerCredentials *credentials)
 {
-    return credentials->uid == 0 || credentials->uid == geteuid();
+    return credentials->uid == 0 || credentials->uid == front->paths->user || front->shared;
+}
+
+/* Whose sessions a client has. A controller that is not root's is one user's, and who it admits is that user.
+ */
+static uid_t user_of(const Paths *paths, const PeerCredentials *credentials)
+{
+    return paths->user == 0 ? credentials->uid : paths->user;
 }
 
 static void refuse(Front *front, Peer peer, uint64_t id, ErrorCode code, const char *text)
@@ -22,7 +29,7 @@ static void refuse(Front *front, Peer peer, uint64_t id, ErrorCode code, const c
     peer_fail(front->clients, peer, id, &problem);
 }
 
-static void dispatch(Front *front, Peer peer, const Message *message)
+static void dispatch(Front *front, Peer peer, uid_t user, const Message *message)
 {
     const Op *op = op_find(message->kind);
     Request *request;
@@ -43,7 +50,7 @@ static void dispatch(Front *front, Peer peer, const Message *message)
         refuse(front, peer, message->id, ERR_UNAVAILABLE, "the controller is shutting down");
         return;
     }
-    request = request_new(front->clients, peer, message->id);
+    request = request_new(front->clients, peer, user, message->id);
     if (!request)
         refuse(front, peer, message->id, ERR_INTERNAL, "out of memory");
     else if (!defer_request(front, request, message->kind, &message->body))
@@ -57,7 +64,7 @@ static void on_message(void *userdata, Peer peer, const PeerCredentials *credent
     Message message _cleanup_(message_deinit) = MESSAGE_NULL;
     Problem problem = PROBLEM_NULL;
 
-    if (!allowed(credentials)) {
+    if (!allowed(front, credentials)) {
         log_warn("client refused", "uid=%d pid=%d", (int)credentials->uid, (int)credentials->pid);
         refuse(front, peer, 0, ERR_DENIED, "this controller serves only root and the user who runs it");
         return;
@@ -65,7 +72,7 @@ static void on_message(void *userdata, Peer peer, const PeerCredentials *credent
     if (message_decode(&message, bytes, size, &problem) < 0)
         peer_fail(front->clients, peer, message.id, &problem);
     else
-        dispatch(front, peer, &message);
+        dispatch(front, peer, user_of(front->paths, credentials), &message);
 }
 
 static void on_multipart(void *userdata, Peer peer)
@@ -96,6 +103,20 @@ void front_init(Front *front)
 #define UNREAD_RECORDS 4
 #define CLIENTS_MAX    1024
 
+/* Where code is not isolated it has the rights of who runs us, and so would everybody who may run any. */
+static int share(Front *front)
+{
+    if (front->paths->group == NO_GROUP)
+        return 0;
+    if (!sandboxes_isolate(front->sandboxes)) {
+        log_warn("group not let in", "group=%s reason=%s", front->options->group,
+                 "the engine does not isolate: its code has the rights of root");
+        return 0;
+    }
+    front->shared = true;
+    return listener_admit(front->clients, front->paths->group);
+}
+
 int front_open(Front *front, Loop *loop, Problem *problem)
 {
     static const ListenerLimits limits = {
@@ -111,5 +132,7 @@ int front_open(Front *front, Loop *loop, Problem *problem)
                            "another controller answers on %s; use it, stop it, or set another socket "
                            "with --socket",
                            path);
+    if (r == 0)
+        r = share(front);
     return r < 0 ? problem_set(problem, ERR_INTERNAL, "cannot listen on %s: %s", path, strerror(-r)) : 0;
 }

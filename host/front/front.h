@@ -16,6 +16,7 @@ typedef struct Front {
     Calls *calls;
     Adopting *adopting;
     const Pool *pool;
+    bool shared;           /* the members of a group are let in, too */
     bool closing;          /* nothing is begun any more */
     List shutdown_waiters; /* Requests */
     List deferred;         /* Deferred: until all adoptions are settled; see defer.h */

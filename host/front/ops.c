@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "host/sandbox/data.h"
 #include "host/session/checkpoint_files.h"
 #include "host/session/epitaph.h"
 
@@ -29,9 +30,23 @@ bool op_decode_as(Request *request, void *ret, const Schema *schema, const msgpa
     return false;
 }
 
+bool op_find_data(Front *front, Request *request, MsgOptions *options, char **ret_path)
+{
+    Problem problem = PROBLEM_NULL;
+
+    if (!options->data.data)
+        return true;
+    if (data_find(ret_path, front->paths, request->user, options->data, &problem) < 0) {
+        request_fail(request, &problem);
+        return false;
+    }
+    options->data = text_of(*ret_path);
+    return true;
+}
+
 bool op_refuse_ended(Front *front, Request *request, Text name)
 {
-    const Epitaph *epitaph = epitaph_find(&front->sessions->epitaphs, name);
+    const Epitaph *epitaph = epitaph_find(&front->sessions->epitaphs, request->user, name);
     char words[EPITAPH_WORDS];
 
     if (!epitaph)
@@ -46,7 +61,7 @@ bool op_refuse_ended(Front *front, Request *request, Text name)
 /* It has the name of the session that was meant, and is another. */
 static void refuse_other(Request *request, const Session *other, Text instance)
 {
-    const Epitaph *epitaph = epitaph_find(&other->all->epitaphs, text_of(other->name));
+    const Epitaph *epitaph = epitaph_find(&other->all->epitaphs, other->user, text_of(other->name));
     char words[EPITAPH_WORDS] = "was closed";
 
     if (epitaph && text_equal(instance, epitaph->instance))
@@ -59,7 +74,7 @@ static void refuse_other(Request *request, const Session *other, Text instance)
 
 Session *op_session(Front *front, Request *request, Text name, Text instance)
 {
-    Session *session = sessions_find(front->sessions, name);
+    Session *session = sessions_find(front->sessions, request->user, name);
 
     if (!session && !op_refuse_ended(front, request, name))
         request_fail_text(request, ERR_NO_SUCH_SESSION, "no session named '%.*s' is open; open it first",

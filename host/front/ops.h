@@ -26,8 +26,12 @@ bool op_decode_as(Request *request, void *ret, const Schema *schema, const msgpa
  * that is not known of the name. */
 bool op_refuse_ended(Front *front, Request *request, Text name);
 
-/* The open session a request names, by `session` and, where given, the life of it by `instance`. Answers the
- * request and returns NULL when there is none. */
+/* Puts the canonical path of the data directory, if one is given, into the options that a request has; the
+ * path is to be freed after them. Answers the request and returns false when its user cannot have it. */
+bool op_find_data(Front *front, Request *request, MsgOptions *options, char **ret_path);
+
+/* The open session of the user that a request names, by `session` and, where given, the life of it by
+ * `instance`. Answers the request and returns NULL when there is none. */
 Session *op_session(Front *front, Request *request, Text name, Text instance);
 
 /* The same for a request that names a session and nothing else. */

@@ -29,6 +29,11 @@ static void copy_text(char *ret, size_t size, Text text)
     snprintf(ret, size, "%.*s", (int)text.size, text.data);
 }
 
+static uid_t user_of(const Adopting *all, const JournalSession *session)
+{
+    return journal_user(session->user, all->sandboxes->paths->user);
+}
+
 /* The names are those that a controller gives, and nobody has them. */
 static bool is_sound(const Adopting *all, const JournalSession *session)
 {
@@ -43,7 +48,8 @@ static bool is_sound(const Adopting *all, const JournalSession *session)
                   session->engine.data, "the session is lost, and its container ends after orphan_timeout");
         return false;
     }
-    return text_equal(session->container, container) && !sessions_holder(all->sessions, session->name) &&
+    return text_equal(session->container, container) &&
+           !sessions_holder(all->sessions, user_of(all, session), session->name) &&
            (session->name.data[0] == *PRIVATE_MARK || (!session->ephemeral && name_valid(session->name)));
 }
 
@@ -55,7 +61,7 @@ static Sandbox *new_sandbox(Adopting *all, const JournalSession *entry, SessionO
 
     copy_text(name, sizeof(name), entry->name);
     copy_text(instance, sizeof(instance), entry->instance);
-    trunk = session_new(all->sessions, name);
+    trunk = session_new(all->sessions, user_of(all, entry), name);
     if (trunk && sessions_add(trunk) == 0)
         sandbox = adoption_begin(all, trunk, instance, entry->ephemeral, entry->created, options);
     if (sandbox)
@@ -107,7 +113,8 @@ static int replay_branch(Replay *replay, const JournalEntry *entry)
     Session *trunk = replay->sandbox->trunk, *branch;
     char name[LIMIT_SESSION_PATH + 1];
 
-    if (sessions_holder(replay->all->sessions, said->name) || session_find_branch(trunk, said->branch))
+    if (sessions_holder(replay->all->sessions, trunk->user, said->name) ||
+        session_find_branch(trunk, said->branch))
         return -EBADMSG;
     copy_text(name, sizeof(name), said->name);
     branch = session_restore_branch(trunk, said->branch, name);
@@ -141,7 +148,7 @@ static int replay_call(Replay *replay, const JournalEntry *entry)
 
     replay->sandbox->oom_kills = said->oom_kills;
     copy_text(run_id, sizeof(run_id), said->run_id);
-    if (!session || call_find(replay->all->calls, run_id))
+    if (!session || call_find(replay->all->calls, session->user, run_id))
         return 0;
     if (buf_append(&record, said->record.data, said->record.size) < 0 ||
         !(call = call_adopt(replay->all->calls, session, run_id, said->code_hash)))

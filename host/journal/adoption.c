@@ -16,8 +16,8 @@ Sandbox *adoption_begin(Adopting *all, Session *trunk, const char *instance, boo
     Sandbox *sandbox = NULL;
 
     if (adoption)
-        sandbox = sandbox_restore(all->sandboxes, trunk->name, instance, ephemeral, created, options,
-                                  &adoption_owner, adoption);
+        sandbox = sandbox_restore(all->sandboxes, trunk->user, trunk->name, instance, ephemeral, created,
+                                  options, &adoption_owner, adoption);
     if (!sandbox) {
         free(adoption);
         return NULL;
@@ -70,7 +70,7 @@ static bool take_running(Sandbox *sandbox, const GuestRunning *running)
 
     if (running->id == 0 || (sandbox->running && sandbox->running->number == running->id))
         return true;
-    if (!session || sandbox->running || call_find(adoption->all->calls, running->run_id))
+    if (!session || sandbox->running || call_find(adoption->all->calls, session->user, running->run_id))
         return false;
     return run_call(sandbox, session, running->run_id, running->code_hash, running->id);
 }
@@ -106,7 +106,7 @@ static Call *find_ended(Sandbox *sandbox, const MsgExecuted *executed, uint64_t 
     if (!session || sandbox->running || !run_id_valid(executed->run_id))
         return NULL;
     snprintf(run_id, sizeof(run_id), "%.*s", (int)executed->run_id.size, executed->run_id.data);
-    if (call_find(adoption->all->calls, run_id))
+    if (call_find(adoption->all->calls, session->user, run_id))
         return NULL;
     return run_call(sandbox, session, run_id, executed->code_hash, number);
 }

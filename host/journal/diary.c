@@ -17,6 +17,7 @@ static int write_session(Buf *batch, const Sandbox *sandbox)
     Buf options _cleanup_(buf_deinit) = BUF_NULL;
     JournalSession session = {
         .name = text_of(sandbox->name),
+        .user = sandbox->user,
         .instance = text_of(sandbox->instance),
         .directory = text_of(sandbox->directory.id),
         .ephemeral = sandbox->ephemeral,
@@ -84,6 +85,7 @@ int diary_add_call(Buf *batch, const Call *call)
     const Session *session = call->turn.session;
     JournalCall entry = {
         .run_id = text_of(call->run_id),
+        .user = call->user,
         .code_hash = call->code_hash,
         .branch = session->branch,
         .record = {(const char *)buf_head(&call->record), call->record.size},

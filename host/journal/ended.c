@@ -99,6 +99,7 @@ static int put_epitaph(Journal *journal, const Epitaph *epitaph)
 
     if (r == 0)
         r = journal_write_end(&batch, &(JournalEnd){.name = text_of(epitaph->name),
+                                                    .user = epitaph->user,
                                                     .instance = text_of(epitaph->instance),
                                                     .reason = text_of(epitaph->reason),
                                                     .time = epitaph->time});
@@ -197,7 +198,7 @@ typedef struct Loading {
 
 static void load_epitaph(const Ended *ended, const JournalEnd *end)
 {
-    Epitaph epitaph = {.time = end->time};
+    Epitaph epitaph = {.user = journal_user(end->user, ended->paths->user), .time = end->time};
 
     snprintf(epitaph.name, sizeof(epitaph.name), "%.*s", (int)end->name.size, end->name.data);
     snprintf(epitaph.instance, sizeof(epitaph.instance), "%.*s", (int)end->instance.size, end->instance.data);
@@ -205,21 +206,27 @@ static void load_epitaph(const Ended *ended, const JournalEnd *end)
     epitaph_add(ended->epitaphs, &epitaph);
 }
 
+static void load_call(const Loading *loading, const JournalCall *said)
+{
+    const Ended *ended = loading->ended;
+    uid_t user = journal_user(said->user, ended->paths->user);
+    char run_id[LIMIT_RUN_ID + 1];
+
+    snprintf(run_id, sizeof(run_id), "%.*s", (int)said->run_id.size, said->run_id.data);
+    if (!call_find(ended->calls, user, run_id))
+        call_restore(ended->calls, user, run_id, said->code_hash, said->record, loading->expires);
+}
+
 static int on_entry(void *userdata, const void *bytes, size_t size)
 {
     Loading *loading = userdata;
     Problem problem = PROBLEM_NULL;
-    char run_id[LIMIT_RUN_ID + 1];
     JournalEntry entry;
 
     if (journal_entry_decode(&entry, bytes, size, &problem) < 0)
         return -EBADMSG;
-    if (entry.kind == ENTRY_CALL) {
-        snprintf(run_id, sizeof(run_id), "%.*s", (int)entry.call.run_id.size, entry.call.run_id.data);
-        if (!call_find(loading->ended->calls, run_id))
-            call_restore(loading->ended->calls, run_id, entry.call.code_hash, entry.call.record,
-                         loading->expires);
-    }
+    if (entry.kind == ENTRY_CALL)
+        load_call(loading, &entry.call);
     if (entry.kind == ENTRY_ENDED)
         load_epitaph(loading->ended, &entry.end);
     journal_entry_deinit(&entry);

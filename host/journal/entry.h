@@ -14,6 +14,7 @@
 #pragma once
 
 #include <limits.h>
+#include <sys/types.h>
 
 #include "proto/fields.h"
 
@@ -47,6 +48,12 @@ typedef struct JournalEntry {
     };
     msgpack_unpacked unpacked;
 } JournalEntry;
+
+/* Whose an entry is. Earlier controllers had no users but their own. */
+static inline uid_t journal_user(uint64_t said, uid_t own)
+{
+    return said == NO_UINT ? own : (uid_t)said;
+}
 
 /* 0, or -EPROTO with the problem set and nothing to deinitialise. */
 int journal_entry_decode(JournalEntry *ret, const void *bytes, size_t size, Problem *problem);

@@ -84,6 +84,11 @@ int listener_new(Listener **ret, Loop *loop, const char *path, const ListenerLim
     return 0;
 }
 
+int listener_admit(Listener *listener, gid_t group)
+{
+    return unix_socket_admit(&listener->socket, group);
+}
+
 Listener *listener_free(Listener *listener)
 {
     Connection *connection, *next;

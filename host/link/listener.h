@@ -42,6 +42,9 @@ typedef struct Listener Listener;
 int listener_new(Listener **ret, Loop *loop, const char *path, const ListenerLimits *limits,
                  const ListenerEvents *events, void *userdata);
 
+/* Lets the members of a group connect, too: the socket's mode is 0660 from then on. 0 or a negative errno. */
+int listener_admit(Listener *listener, gid_t group);
+
 /* Ends all connections, after sending what their peers take at once, and removes the socket's file if that is
  * still its own. */
 Listener *listener_free(Listener *listener);

@@ -7,7 +7,7 @@
 #include "host/link/envelope.h"
 #include "proto/base/log.h"
 
-Request *request_new(Listener *listener, Peer peer, uint64_t id)
+Request *request_new(Listener *listener, Peer peer, uid_t user, uint64_t id)
 {
     Request *request = calloc(1, sizeof(*request));
 
@@ -16,6 +16,7 @@ Request *request_new(Listener *listener, Peer peer, uint64_t id)
     list_init(&request->link);
     request->listener = listener;
     request->peer = peer;
+    request->user = user;
     request->id = id;
     return request;
 }

@@ -10,13 +10,14 @@ typedef struct Request {
     List link;
     Listener *listener;
     Peer peer;
+    uid_t user; /* who asks, and whose sessions it is about */
     uint64_t id;
     LoopTimer timer; /* for requests that wait with a limit; cancelled when answered */
     void *owner;     /* whoever set the timer */
 } Request;
 
 /* NULL when out of memory. */
-Request *request_new(Listener *listener, Peer peer, uint64_t id);
+Request *request_new(Listener *listener, Peer peer, uid_t user, uint64_t id);
 
 /* `body` is one encoded map; empty, for there was no memory for it: the request fails. */
 void request_reply(Request *request, const Buf *body);

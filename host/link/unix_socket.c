@@ -70,6 +70,14 @@ int unix_socket_listen(UnixSocket *ret, const char *path)
     return r;
 }
 
+/* Its directory is ours: what has that name is what we made. */
+int unix_socket_admit(const UnixSocket *unix_socket, gid_t group)
+{
+    const char *path = unix_socket->path;
+
+    return lchown(path, (uid_t)-1, group) < 0 || chmod(path, 0660) < 0 ? -errno : 0;
+}
+
 void unix_socket_deinit(UnixSocket *unix_socket)
 {
     struct stat st;

@@ -18,6 +18,9 @@ typedef struct UnixSocket {
  * it: -EADDRINUSE. 0 or another negative errno. */
 int unix_socket_listen(UnixSocket *ret, const char *path);
 
+/* The members of a group may connect, too. */
+int unix_socket_admit(const UnixSocket *unix_socket, gid_t group);
+
 /* Closes it, and removes its file unless that has become another's. */
 void unix_socket_deinit(UnixSocket *unix_socket);
 

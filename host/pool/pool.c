@@ -226,12 +226,12 @@ static Spare *find_ready(PoolKind *kind)
     return NULL;
 }
 
-static Sandbox *claim(Spare *spare, const char *name, const char *output_id, SessionOptions *options,
-                      const SandboxOwner *owner)
+static Sandbox *claim(Spare *spare, uid_t user, const char *name, const char *output_id,
+                      SessionOptions *options, const SandboxOwner *owner)
 {
     Sandbox *sandbox = spare->sandbox;
     Problem problem = PROBLEM_NULL;
-    int r = sandbox_claim(sandbox, name, output_id, options, &problem);
+    int r = sandbox_claim(sandbox, user, name, output_id, options, &problem);
 
     if (r < 0) {
         if (r != -EOPNOTSUPP)
@@ -245,7 +245,7 @@ static Sandbox *claim(Spare *spare, const char *name, const char *output_id, Ses
     return sandbox;
 }
 
-Sandbox *pool_claim(Pool *pool, const char *name, const char *output_id, SessionOptions *options,
+Sandbox *pool_claim(Pool *pool, uid_t user, const char *name, const char *output_id, SessionOptions *options,
                     const SandboxOwner *owner)
 {
     PoolKind *kind = pool->stopped ? NULL : kind_of(pool, options, output_id != NULL);
@@ -256,7 +256,7 @@ Sandbox *pool_claim(Pool *pool, const char *name, const char *output_id, Session
     kind->claimed = clock_now();
     wake(pool);
     if (spare)
-        return claim(spare, name, output_id, options, owner);
+        return claim(spare, user, name, output_id, options, owner);
     raise_target(kind);
     return NULL;
 }

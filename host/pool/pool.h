@@ -22,9 +22,9 @@ void pool_begin(Pool *pool);
 /* No spare is made any more; those that there are remain to be closed. */
 void pool_stop(Pool *pool);
 
-/* A spare becomes READY for whoever owns it now; NULL when there is none, and the options are as they were.
- * Otherwise they are taken over. `output_id` as in sandbox_start. */
-Sandbox *pool_claim(Pool *pool, const char *name, const char *output_id, SessionOptions *options,
+/* A spare becomes READY for that user, and whoever owns it now; NULL when there is none, and the options are
+ * as they were. Otherwise they are taken over. `output_id` as in sandbox_start. */
+Sandbox *pool_claim(Pool *pool, uid_t user, const char *name, const char *output_id, SessionOptions *options,
                     const SandboxOwner *owner);
 
 /* How many spares are ready. */

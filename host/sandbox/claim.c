@@ -36,9 +36,9 @@ static void look_at_artifacts(Sandbox *sandbox)
         artifacts_look(sandbox->work_artifacts);
 }
 
-static int take_directories(Sandbox *sandbox, const char *id, Problem *problem)
+static int take_directories(Sandbox *sandbox, const char *name, Problem *problem)
 {
-    int r = sessiondir_claim(&sandbox->directory, id, sandbox->all->worker, problem);
+    int r = sandbox_claim_published(sandbox, name, problem);
 
     if (r == 0) {
         r = sandbox_watch_artifacts(sandbox, problem);
@@ -66,17 +66,25 @@ static void become_claimed(Sandbox *sandbox, const char *name, SessionOptions *o
              sandbox->container_name);
 }
 
-int sandbox_claim(Sandbox *sandbox, const char *name, const char *output_id, SessionOptions *options,
-                  Problem *problem)
+static int attach_data(const Sandbox *sandbox, uid_t user, const SessionOptions *options, Problem *problem)
 {
-    const EngineOps *engine = sandbox->all->engine->ops;
-    int r = options->data ? engine->attach_data(sandbox->container, options->data, problem) : 0;
+    int data _cleanup_(closep) = -1;
+    int r = sandbox_open_data(sandbox, user, options, &data, problem);
+
+    return r < 0 || data < 0 ? r : sandbox->all->engine->ops->attach_data(sandbox->container, data, problem);
+}
+
+int sandbox_claim(Sandbox *sandbox, uid_t user, const char *name, const char *output_id,
+                  SessionOptions *options, Problem *problem)
+{
+    int r = attach_data(sandbox, user, options, problem);
 
     if (r < 0)
         return r;
     r = send_claim(sandbox, options);
     if (r < 0)
         return problem_set(problem, ERR_INTERNAL, "its supervisor cannot be reached");
+    sandbox->user = user;
     r = take_directories(sandbox, output_id ? output_id : name, problem);
     if (r == 0)
         become_claimed(sandbox, name, options);

@@ -1,6 +1,7 @@
 /* How the container of a sandbox comes to be, and goes. */
 #include <stdio.h>
 
+#include "host/sandbox/data.h"
 #include "host/sandbox/internal.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
@@ -100,8 +101,8 @@ static ContainerSpec container_spec(const Sandbox *sandbox)
         .network = options->network,
         .session_dir = sandbox->directory.files_path,
         .work_dir = sandbox->directory.work_path,
-        .data_dir = options->data,
         .link_dir = sandbox->guest->directory,
+        .data = -1,
     };
 }
 
@@ -113,19 +114,36 @@ static void wait_for_start(Sandbox *sandbox)
                    on_start_due);
 }
 
-int sandbox_get_container(Sandbox *sandbox, ContainerGetter *get, Problem *problem)
+int sandbox_get_container(Sandbox *sandbox, ContainerGetter *get, int data, Problem *problem)
 {
     ContainerSpec spec = container_spec(sandbox);
-    int r = get(sandbox->all->engine, &spec, &container_events, sandbox, &sandbox->container, problem);
+    int r;
+
+    spec.data = data;
+    r = get(sandbox->all->engine, &spec, &container_events, sandbox, &sandbox->container, problem);
 
     if (r == 0)
         wait_for_start(sandbox);
     return r;
 }
 
+int sandbox_open_data(const Sandbox *sandbox, uid_t user, const SessionOptions *options, int *ret,
+                      Problem *problem)
+{
+    int fd = options->data ? data_open(sandbox->all->paths, user, text_of(options->data), problem) : -1;
+
+    if (options->data && fd < 0)
+        return fd;
+    *ret = fd;
+    return 0;
+}
+
 static int create_container(Sandbox *sandbox, Problem *problem)
 {
-    return sandbox_get_container(sandbox, sandbox->all->engine->ops->create, problem);
+    int data _cleanup_(closep) = -1;
+    int r = sandbox_open_data(sandbox, sandbox->user, &sandbox->options, &data, problem);
+
+    return r < 0 ? r : sandbox_get_container(sandbox, sandbox->all->engine->ops->create, data, problem);
 }
 
 static int begin_container(Sandbox *sandbox, Problem *problem)
@@ -168,7 +186,7 @@ int sandbox_begin(Sandbox *sandbox, const char *output_id, Problem *problem)
     return r;
 }
 
-int sandbox_start(Sandbox **ret, Sandboxes *all, const char *name, const char *output_id,
+int sandbox_start(Sandbox **ret, Sandboxes *all, uid_t user, const char *name, const char *output_id,
                   SessionOptions *options, const SandboxOwner *owner, Problem *problem)
 {
     Sandbox *sandbox = sandbox_new(all, output_id != NULL, options, owner, NULL);
@@ -176,6 +194,7 @@ int sandbox_start(Sandbox **ret, Sandboxes *all, const char *name, const char *o
 
     if (!sandbox)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
+    sandbox->user = user;
     snprintf(sandbox->name, sizeof(sandbox->name), "%s", name);
     r = sandbox_begin(sandbox, output_id, problem);
     if (r < 0)

@@ -22,13 +22,22 @@ void sandbox_note_kills(Sandbox *sandbox);   /* those that were before now count
 int sandbox_make_places(Sandbox *sandbox, const char *output_id,
                         void (*made)(Sandbox *sandbox, const Problem *failure), Problem *problem);
 int sandbox_watch_artifacts(Sandbox *sandbox, Problem *problem);
+/* Where what it publishes lies: `name` of its user. */
+#define PUBLISHED_ID_SIZE (LIMIT_SESSION_NAME + 16)
+void sandbox_published_id(char ret[static PUBLISHED_ID_SIZE], const Sandbox *sandbox, const char *name);
+/* Settles that. As sessiondir_claim. */
+int sandbox_claim_published(Sandbox *sandbox, const char *name, Problem *problem);
 
 /* container.c */
 /* Makes places and container; freed on failure. */
 int sandbox_begin(Sandbox *sandbox, const char *output_id, Problem *problem);
 void sandbox_set_container_name(Sandbox *sandbox);
-/* Has the engine make or adopt it, and waits for that. As these. */
-int sandbox_get_container(Sandbox *sandbox, ContainerGetter *get, Problem *problem);
+/* Has the engine make or adopt it, and waits for that. As these; `data` as in ContainerSpec. */
+int sandbox_get_container(Sandbox *sandbox, ContainerGetter *get, int data, Problem *problem);
+/* Opens what options of that user name as data; -1 where they name none. 0, or negative with the problem set.
+ */
+int sandbox_open_data(const Sandbox *sandbox, uid_t user, const SessionOptions *options, int *ret,
+                      Problem *problem);
 /* The second half of closing it; sandbox_end follows. */
 void sandbox_remove_container(Sandbox *sandbox);
 

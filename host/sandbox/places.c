@@ -1,7 +1,43 @@
 /* Where a sandbox is on the host: its directories with their disk, and where its supervisor will connect. */
+#include <stdio.h>
 #include <string.h>
 
 #include "host/sandbox/internal.h"
+
+static bool is_another_users(const Sandbox *sandbox)
+{
+    return sandbox->user != sandbox->all->paths->user;
+}
+
+/* No name has an @. */
+void sandbox_published_id(char ret[static PUBLISHED_ID_SIZE], const Sandbox *sandbox, const char *name)
+{
+    if (is_another_users(sandbox))
+        snprintf(ret, PUBLISHED_ID_SIZE, "%u@%s", (unsigned)sandbox->user, name);
+    else
+        snprintf(ret, PUBLISHED_ID_SIZE, "%s", name);
+}
+
+int sandbox_claim_published(Sandbox *sandbox, const char *name, Problem *problem)
+{
+    char id[PUBLISHED_ID_SIZE];
+
+    sandbox_published_id(id, sandbox, name);
+    return sessiondir_claim(&sandbox->directory, id, is_another_users(sandbox) ? sandbox->user : NO_READER,
+                            sandbox->all->worker, problem);
+}
+
+/* Another user gets to what is published, and not to where the rest is. */
+static int make_apart(Sandbox *sandbox, const char *name, Problem *problem)
+{
+    char id[INSTANCE_SIZE + 1];
+    int r;
+
+    snprintf(id, sizeof(id), PRIVATE_MARK "%s", sandbox->instance);
+    r = sessiondir_make_spare(&sandbox->directory, sandbox->all->paths->state_dir, id, sandbox->ephemeral,
+                              sandbox->all->worker, problem);
+    return r < 0 ? r : sandbox_claim_published(sandbox, name, problem);
+}
 
 /* What can be made at once. With what is published, or without. */
 static int make_directories(Sandbox *sandbox, const char *id, Problem *problem)
@@ -9,6 +45,8 @@ static int make_directories(Sandbox *sandbox, const char *id, Problem *problem)
     const char *state_dir = sandbox->all->paths->state_dir;
     Worker *worker = sandbox->all->worker;
 
+    if (is_another_users(sandbox))
+        return make_apart(sandbox, id, problem);
     return sandbox->state == SANDBOX_WARMING
                ? sessiondir_make_spare(&sandbox->directory, state_dir, id, sandbox->ephemeral, worker,
                                        problem)
@@ -84,7 +122,7 @@ int sandbox_make_places(Sandbox *sandbox, const char *output_id,
     int r = make_directories(sandbox, id, problem);
 
     if (r == 0)
-        r = guest_new(&sandbox->guest, all, id, &sandbox_guest_events, sandbox, problem);
+        r = guest_new(&sandbox->guest, all, sandbox->directory.id, &sandbox_guest_events, sandbox, problem);
     if (r < 0)
         return r;
     if (!all->has_disks)

@@ -4,7 +4,7 @@
 #include "host/files/snapshot.h"
 #include "host/sandbox/internal.h"
 
-Sandbox *sandbox_restore(Sandboxes *all, const char *name, const char *instance, bool ephemeral,
+Sandbox *sandbox_restore(Sandboxes *all, uid_t user, const char *name, const char *instance, bool ephemeral,
                          double created, SessionOptions *options, const SandboxOwner *owner, void *userdata)
 {
     Sandbox *sandbox = sandbox_new(all, ephemeral, options, owner, userdata);
@@ -12,6 +12,7 @@ Sandbox *sandbox_restore(Sandboxes *all, const char *name, const char *instance,
     if (!sandbox)
         return NULL;
     sandbox->state = SANDBOX_ADOPTING;
+    sandbox->user = user;
     sandbox->created = created;
     snprintf(sandbox->name, sizeof(sandbox->name), "%s", name);
     snprintf(sandbox->instance, sizeof(sandbox->instance), "%s", instance);
@@ -22,10 +23,12 @@ Sandbox *sandbox_restore(Sandboxes *all, const char *name, const char *instance,
 int sandbox_restore_places(Sandbox *sandbox, const char *id, const char *link, const uint8_t *secret,
                            Problem *problem)
 {
-    const char *name = sandbox->name, *published_id = sandbox->ephemeral ? name + 1 : name;
-    int r = sessiondir_adopt(&sandbox->directory, sandbox->all->paths->state_dir, id, published_id,
-                             sandbox->ephemeral, problem);
-    int s;
+    char published_id[PUBLISHED_ID_SIZE];
+    int r, s;
+
+    sandbox_published_id(published_id, sandbox, sandbox->ephemeral ? sandbox->name + 1 : sandbox->name);
+    r = sessiondir_adopt(&sandbox->directory, sandbox->all->paths->state_dir, id, published_id,
+                         sandbox->ephemeral, problem);
 
     if (r == 0)
         snapshot_recover(sandbox->directory.files_fd);
@@ -37,7 +40,7 @@ int sandbox_restore_places(Sandbox *sandbox, const char *id, const char *link, c
 
 int sandbox_restore_container(Sandbox *sandbox, Problem *problem)
 {
-    return sandbox_get_container(sandbox, sandbox->all->engine->ops->adopt, problem);
+    return sandbox_get_container(sandbox, sandbox->all->engine->ops->adopt, -1, problem);
 }
 
 void sandbox_abandon(Sandbox *sandbox)

@@ -49,6 +49,7 @@ Sandbox *sandbox_new(Sandboxes *all, bool ephemeral, SessionOptions *options, co
         return NULL;
     }
     sandbox->all = all;
+    sandbox->user = all->paths->user;
     sandbox->ephemeral = ephemeral;
     sandbox->options = *options;
     *options = (SessionOptions){0};

@@ -82,6 +82,7 @@ struct Sandbox {
         trunk; /* whose it is, of the sessions that live in it; NULL of a spare. Nothing here looks into it */
     Diary *diary; /* what is written down of it. Likewise */
 
+    uid_t user;                        /* whose it is; of a spare the controller's own */
     char name[LIMIT_SESSION_PATH + 1]; /* the trunk's, or one of its own */
     char instance[INSTANCE_SIZE];      /* names this life of it */
     double created;                    /* Unix seconds: when it became somebody's */
@@ -109,10 +110,10 @@ struct Sandbox {
     Courtesy courtesy;
 };
 
-/* Begins one of that name. `options` is taken over. `output_id` names where an ephemeral one publishes, NULL
- * for others. 0, or negative with the problem set and nothing begun. Nobody is told anything before it
- * returns. */
-int sandbox_start(Sandbox **ret, Sandboxes *all, const char *name, const char *output_id,
+/* Begins one of that user and name. `options` is taken over. `output_id` names where an ephemeral one
+ * publishes, NULL for others. 0, or negative with the problem set and nothing begun. Nobody is told anything
+ * before it returns. */
+int sandbox_start(Sandbox **ret, Sandboxes *all, uid_t user, const char *name, const char *output_id,
                   SessionOptions *options, const SandboxOwner *owner, Problem *problem);
 
 /* Whether it ends. */
@@ -149,16 +150,16 @@ bool sandbox_has_killed(Sandbox *sandbox);
 int sandbox_start_spare(Sandbox **ret, Sandboxes *all, bool ephemeral, SessionOptions *options, Value imports,
                         const SandboxOwner *owner, void *userdata, Problem *problem);
 
-/* A SPARE becomes READY for whoever gives it that name; its owner is to be changed. `options` is taken over.
- * 0; -EOPNOTSUPP when it cannot have the data, and is as it was; or negative with the problem set: it is to
- * be closed. */
-int sandbox_claim(Sandbox *sandbox, const char *name, const char *output_id, SessionOptions *options,
-                  Problem *problem);
+/* A SPARE becomes READY for the user who gives it that name; its owner is to be changed. `options` is taken
+ * over. 0; -EOPNOTSUPP when it cannot have the data, and is as it was; or negative with the problem set: it
+ * is to be closed. */
+int sandbox_claim(Sandbox *sandbox, uid_t user, const char *name, const char *output_id,
+                  SessionOptions *options, Problem *problem);
 
 /* ---- taking over from an earlier controller ---- */
 
 /* One that is ADOPTING. `options` is taken over. NULL when out of memory. */
-Sandbox *sandbox_restore(Sandboxes *all, const char *name, const char *instance, bool ephemeral,
+Sandbox *sandbox_restore(Sandboxes *all, uid_t user, const char *name, const char *instance, bool ephemeral,
                          double created, SessionOptions *options, const SandboxOwner *owner, void *userdata);
 /* Its directories: `id` of its files, `link` of where its supervisor connects. Whatever of them is gone, what
  * is there is the sandbox's. 0, or negative with the problem set. */

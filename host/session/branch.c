@@ -11,7 +11,7 @@ static int check_new(const Session *origin, const char *path, Problem *problem)
 
     for (const List *at = trunk->family.next; at != &trunk->family; at = at->next)
         n++;
-    if (sessions_holder(origin->all, text_of(path)))
+    if (sessions_holder(origin->all, origin->user, text_of(path)))
         return problem_set(problem, ERR_BRANCH_EXISTS,
                            "the branch '%s' is already open; choose another name, or close it first", path);
     if (n > LIMIT_BRANCHES)
@@ -49,7 +49,7 @@ int session_start_branch(Session **ret, Session *origin, Text name, Problem *pro
 
 Session *session_restore_branch(Session *trunk, uint64_t branch, const char *name)
 {
-    Session *session = session_new(trunk->all, name);
+    Session *session = session_new(trunk->all, trunk->user, name);
 
     if (!session || !instance_make(session->instance) || sessions_add(session) < 0)
         return session_free(session);

@@ -31,12 +31,12 @@ void epitaphs_deinit(Epitaphs *all)
         forget(all, epitaph);
 }
 
-const Epitaph *epitaph_find(const Epitaphs *all, Text name)
+const Epitaph *epitaph_find(const Epitaphs *all, uid_t user, Text name)
 {
     const Epitaph *epitaph;
 
     list_foreach (epitaph, &all->list, Epitaph, link)
-        if (text_equal(name, epitaph->name))
+        if (epitaph->user == user && text_equal(name, epitaph->name))
             return epitaph;
     return NULL;
 }
@@ -45,7 +45,7 @@ void epitaph_add(Epitaphs *all, const Epitaph *epitaph)
 {
     Epitaph *added = malloc(sizeof(*added));
 
-    forget(all, epitaph_find(all, text_of(epitaph->name)));
+    forget(all, epitaph_find(all, epitaph->user, text_of(epitaph->name)));
     if (!added)
         return;
     *added = *epitaph;
@@ -54,14 +54,14 @@ void epitaph_add(Epitaphs *all, const Epitaph *epitaph)
         forget(all, list_entry(list_first(&all->list), Epitaph, link));
 }
 
-void epitaph_forget(Epitaphs *all, Text name)
+void epitaph_forget(Epitaphs *all, uid_t user, Text name)
 {
-    forget(all, epitaph_find(all, name));
+    forget(all, epitaph_find(all, user, name));
 }
 
-void epitaph_write(Epitaphs *all, const char *name, const char *instance, const char *reason)
+void epitaph_write(Epitaphs *all, uid_t user, const char *name, const char *instance, const char *reason)
 {
-    Epitaph epitaph = {.time = clock_unix()};
+    Epitaph epitaph = {.user = user, .time = clock_unix()};
 
     snprintf(epitaph.name, sizeof(epitaph.name), "%s", name);
     snprintf(epitaph.instance, sizeof(epitaph.instance), "%s", instance);
@@ -69,9 +69,9 @@ void epitaph_write(Epitaphs *all, const char *name, const char *instance, const 
     epitaph_add(all, &epitaph);
 }
 
-const Epitaph *epitaph_of(const Epitaphs *all, const char *name, const char *instance)
+const Epitaph *epitaph_of(const Epitaphs *all, uid_t user, const char *name, const char *instance)
 {
-    const Epitaph *epitaph = epitaph_find(all, text_of(name));
+    const Epitaph *epitaph = epitaph_find(all, user, text_of(name));
 
     return epitaph && strcmp(epitaph->instance, instance) == 0 ? epitaph : NULL;
 }

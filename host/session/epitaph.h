@@ -10,6 +10,7 @@
 
 typedef struct Epitaph {
     List link; /* Epitaphs.list */
+    uid_t user;
     char name[LIMIT_SESSION_PATH + 1];
     char instance[17];
     char reason[256];
@@ -25,18 +26,18 @@ void epitaphs_init(Epitaphs *all);
 void epitaphs_deinit(Epitaphs *all);
 
 /* What is known of that name is forgotten. */
-void epitaph_forget(Epitaphs *all, Text name);
+void epitaph_forget(Epitaphs *all, uid_t user, Text name);
 /* The session ends now. */
-void epitaph_write(Epitaphs *all, const char *name, const char *instance, const char *reason);
+void epitaph_write(Epitaphs *all, uid_t user, const char *name, const char *instance, const char *reason);
 
 /* One that an earlier controller kept; without memory it is not known. */
 void epitaph_add(Epitaphs *all, const Epitaph *epitaph);
 
-/* Of the last session that had that name and is gone; NULL when it was closed by a client, or there is none.
- */
-const Epitaph *epitaph_find(const Epitaphs *all, Text name);
+/* Of the user's last session that had that name and is gone; NULL when it was closed by a client, or there is
+ * none. */
+const Epitaph *epitaph_find(const Epitaphs *all, uid_t user, Text name);
 /* That of this life of a session. */
-const Epitaph *epitaph_of(const Epitaphs *all, const char *name, const char *instance);
+const Epitaph *epitaph_of(const Epitaphs *all, uid_t user, const char *name, const char *instance);
 
 /* "ended at ...: why" */
 #define EPITAPH_WORDS 320

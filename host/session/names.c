@@ -18,18 +18,23 @@ bool session_path_valid(Text path)
     return false;
 }
 
-Session *sessions_holder(const Sessions *all, Text name)
+#define KEY_SIZE(name_size) (offsetof(SessionKey, name) + (name_size))
+
+Session *sessions_holder(const Sessions *all, uid_t user, Text name)
 {
+    SessionKey key = {.user = user};
     Session *session = NULL;
 
-    if (name.data)
-        HASH_FIND(by_name, all->by_name, name.data, name.size, session);
+    if (!name.data || name.size > LIMIT_SESSION_PATH)
+        return NULL;
+    memcpy(key.name, name.data, name.size);
+    HASH_FIND(by_name, all->by_name, &key, KEY_SIZE(name.size), session);
     return session;
 }
 
-Session *sessions_find(const Sessions *all, Text name)
+Session *sessions_find(const Sessions *all, uid_t user, Text name)
 {
-    Session *session = sessions_holder(all, name);
+    Session *session = sessions_holder(all, user, name);
 
     return session && session->state != SESSION_CLOSING ? session : NULL;
 }
@@ -38,7 +43,7 @@ int sessions_add(Session *session)
 {
     Sessions *all = session->all;
 
-    HASH_ADD_KEYPTR(by_name, all->by_name, session->name, strlen(session->name), session);
+    HASH_ADD_KEYPTR(by_name, all->by_name, &session->key, KEY_SIZE(strlen(session->name)), session);
     if (!session->by_name.tbl)
         return -ENOMEM;
     all->count++;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "host/session/internal.h"
+#include "host/session/limits.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -51,13 +52,14 @@ void session_fail_openers(Session *session, const Problem *problem)
         request_fail(request, problem);
 }
 
-Session *session_new(Sessions *all, const char *name)
+Session *session_new(Sessions *all, uid_t user, const char *name)
 {
     Session *session = calloc(1, sizeof(*session));
 
     if (!session)
         return NULL;
     snprintf(session->name, sizeof(session->name), "%s", name);
+    session->user = user;
     session->all = all;
     session->epoch = 1;
     session->created = clock_unix();
@@ -97,13 +99,14 @@ void session_move_in(Session *session, Sandbox *sandbox)
 static int find_sandbox(Session *session, const char *output_id, SessionOptions *options, Problem *problem)
 {
     Sessions *all = session->all;
-    Sandbox *sandbox = pool_claim(all->pool, session->name, output_id, options, &session_owner);
+    Sandbox *sandbox =
+        pool_claim(all->pool, session->user, session->name, output_id, options, &session_owner);
     bool claimed = sandbox;
     int r = 0;
 
     if (!claimed)
-        r = sandbox_start(&sandbox, all->sandboxes, session->name, output_id, options, &session_owner,
-                          problem);
+        r = sandbox_start(&sandbox, all->sandboxes, session->user, session->name, output_id, options,
+                          &session_owner, problem);
     if (r < 0)
         return r;
     session_move_in(session, sandbox);
@@ -112,7 +115,7 @@ static int find_sandbox(Session *session, const char *output_id, SessionOptions 
     return 0;
 }
 
-int session_start(Session **ret, Sessions *all, const char *name, const char *output_id,
+int session_start(Session **ret, Sessions *all, uid_t user, const char *name, const char *output_id,
                   SessionOptions *options, Problem *problem)
 {
     Session *session;
@@ -122,7 +125,9 @@ int session_start(Session **ret, Sessions *all, const char *name, const char *ou
         return problem_set(problem, ERR_BUSY,
                            "%zu sessions are already open (option max_sessions); close one of them first",
                            all->count);
-    session = session_new(all, name);
+    if (limits_check(all, user, options, problem) < 0)
+        return -EPROTO;
+    session = session_new(all, user, name);
     if (!session || sessions_add(session) < 0)
         r = problem_set(problem, ERR_INTERNAL, "out of memory");
     else
@@ -193,14 +198,14 @@ void session_note_end(const Session *session, const char *reason)
 {
     Epitaphs *all = &session->all->epitaphs;
 
-    epitaph_forget(all, text_of(session->name));
+    epitaph_forget(all, session->user, text_of(session->name));
     if (!was_asked_to(session) && was_open(session))
-        epitaph_write(all, session->name, session->instance, reason);
+        epitaph_write(all, session->user, session->name, session->instance, reason);
 }
 
 const Epitaph *session_epitaph(const Session *session)
 {
-    return epitaph_of(&session->all->epitaphs, session->name, session->instance);
+    return epitaph_of(&session->all->epitaphs, session->user, session->name, session->instance);
 }
 
 void session_say_closed(const Session *session, const char *reason, Problem *ret)

@@ -24,7 +24,13 @@ struct SessionWaiter {
 struct Session {
     Sessions *all;
     Sandbox *sandbox;
-    char name[LIMIT_SESSION_PATH + 1];
+    union {
+        SessionKey key;
+        struct {
+            uid_t user; /* whose it is, and nobody else's */
+            char name[LIMIT_SESSION_PATH + 1];
+        };
+    };
     char instance[INSTANCE_SIZE]; /* names this life of the session; the trunk's is its sandbox's */
     SessionState state;
     bool announced;  /* someone has been told that it was created */
@@ -52,10 +58,10 @@ struct Session {
 
 /* ---- by name ---- */
 
-/* The session that may be used by that name; one that is closing may not. */
-Session *sessions_find(const Sessions *all, Text name);
+/* The session that the user may use by that name; one that is closing may not be used. */
+Session *sessions_find(const Sessions *all, uid_t user, Text name);
 /* The session that has that name, closing or not. */
-Session *sessions_holder(const Sessions *all, Text name);
+Session *sessions_holder(const Sessions *all, uid_t user, Text name);
 /* 0 or -ENOMEM. */
 int sessions_add(Session *session);
 /* Also of one that was not added. */
@@ -66,13 +72,13 @@ bool session_path_valid(Text path);
 
 /* ---- its life ---- */
 
-/* Begins a session in a sandbox of its own; it is in the table from now on, STARTING. `options` is taken
- * over. */
-int session_start(Session **ret, Sessions *all, const char *name, const char *output_id,
+/* Begins a session of a user in a sandbox of its own; it is in the table from now on, STARTING. `options` is
+ * taken over. */
+int session_start(Session **ret, Sessions *all, uid_t user, const char *name, const char *output_id,
                   SessionOptions *options, Problem *problem);
 
 /* One in no table and no sandbox yet. NULL when out of memory. */
-Session *session_new(Sessions *all, const char *name);
+Session *session_new(Sessions *all, uid_t user, const char *name);
 Session *session_free(Session *session); /* one that nobody was told of */
 /* It is the trunk of that sandbox. */
 void session_move_in(Session *session, Sandbox *sandbox);

@@ -20,9 +20,15 @@ typedef struct Sessions {
     Loop *loop;
     Sandboxes *sandboxes;
     Pool *pool;
-    Session *by_name; /* uthash */
+    Session *by_name; /* uthash by SessionKey */
     size_t count;
     Epitaphs epitaphs;
     const SessionsEvents *events;
     void *userdata; /* of whoever handles the events */
 } Sessions;
+
+/* What a session is found by: each user has names of their own. */
+typedef struct SessionKey {
+    uid_t user;
+    char name[LIMIT_SESSION_PATH + 1];
+} SessionKey;

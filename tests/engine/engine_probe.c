@@ -14,6 +14,7 @@
  * started, the others when all are settled */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -35,7 +36,7 @@ typedef struct Probe {
     Engine *engine;
     EngineConfig config;
     ContainerSpec spec;
-    const char *mode, *attach;
+    const char *mode, *attach, *data;
     unsigned count, live, settled;
     Container *containers[COUNT_MAX];
     LoopFile reports;
@@ -117,8 +118,10 @@ static int attach(Probe *probe, Container *container)
 {
     unsigned descriptors = count_entries("/proc/self/fd"), left;
     Problem problem = PROBLEM_NULL;
-    int r = probe->engine->ops->attach_data(container, probe->attach, &problem);
+    int data = open(probe->attach, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int r = probe->engine->ops->attach_data(container, data, &problem);
 
+    close(data);
     left = count_entries("/proc/self/fd") - descriptors;
     say("attached", "%s", r < 0 ? strerrorname_np(-r) : "ok");
     if (r < 0)
@@ -234,13 +237,14 @@ static void create(Probe *probe, unsigned i)
 
     snprintf(name, sizeof(name), "limpet-%s-%u", spec.owner, i);
     spec.name = name;
-    if (spec.data_dir && !*spec.data_dir)
-        spec.data_dir = NULL;
+    spec.data = probe->data && *probe->data ? open(probe->data, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (probe->engine->ops->create(probe->engine, &spec, &events, probe, &probe->containers[i], &problem) <
         0) {
+        closep(&spec.data);
         say("refused", "%s %s", error_name(problem.code), problem.text);
         return;
     }
+    closep(&spec.data);
     probe->live++;
     say("created", "%s", name);
 }
@@ -289,7 +293,7 @@ static int set(Probe *probe, const char *argument)
                  {"network", &probe->spec.network},
                  {"session", &probe->spec.session_dir},
                  {"work", &probe->spec.work_dir},
-                 {"data", &probe->spec.data_dir},
+                 {"data", &probe->data},
                  {"link", &probe->spec.link_dir},
                  {"attach", &probe->attach},
                  {"expect", &probe->spec.session}};

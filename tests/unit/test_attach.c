@@ -22,6 +22,7 @@
 #define CONTAINERS 300
 
 /* root/ is what the containers have as their root; data/ is what they get. */
+static int data_fd;
 static char root[64], data[64], home[] = "/tmp/limpet-attach-XXXXXX";
 
 /* A process with a root of its own, as a runtime leaves one. */
@@ -94,6 +95,8 @@ static int set_up(void **state)
     path_in(data, sizeof(data), home, "data");
     mkdir(root, 0755);
     mkdir(data, 0755);
+    data_fd = open(data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(data_fd >= 0);
     path_in(path, sizeof(path), root, "data");
     return mkdir(path, 0755);
 }
@@ -132,12 +135,12 @@ static void test_once(void **state)
 
     needs_mounts();
     pid = container_start(&pidfd);
-    assert_int_equal(attach_data(pidfd, data, true, &problem), 0);
+    assert_int_equal(attach_data(pidfd, data_fd, true, &problem), 0);
     find_data(pid, point);
     assert_string_equal(point, "/data");
     find_data(getpid(), point);
     assert_string_equal(point, "");
-    assert_int_equal(attach_data(pidfd, data, true, &problem), -EBUSY);
+    assert_int_equal(attach_data(pidfd, data_fd, true, &problem), -EBUSY);
     container_end(pid, pidfd);
 }
 
@@ -152,9 +155,9 @@ static void test_ended(void **state)
     pid = container_start(&pidfd);
     kill(pid, SIGKILL);
     waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT); /* not reaped yet */
-    assert_int_equal(attach_data(pidfd, data, true, &problem), -ESRCH);
+    assert_int_equal(attach_data(pidfd, data_fd, true, &problem), -ESRCH);
     waitpid(pid, NULL, 0);
-    assert_int_equal(attach_data(pidfd, data, true, &problem), -ESRCH);
+    assert_int_equal(attach_data(pidfd, data_fd, true, &problem), -ESRCH);
     assert_string_equal(problem.text, "the container has ended");
     close(pidfd);
 }
@@ -171,7 +174,8 @@ static void test_other_user(void **state)
     pid = container_start(&pidfd);
     other = fork();
     if (other == 0)
-        _exit(setresuid(65534, 65534, 65534) == 0 && attach_data(pidfd, data, true, &problem) == -EOPNOTSUPP
+        _exit(setresuid(65534, 65534, 65534) == 0 &&
+                      attach_data(pidfd, data_fd, true, &problem) == -EOPNOTSUPP
                   ? 0
                   : 1);
     waitpid(other, &status, 0);
@@ -211,7 +215,7 @@ static void test_directory_that_turns_into_a_link(void **state)
         int pidfd, r;
         pid_t pid = container_start(&pidfd);
 
-        r = attach_data(pidfd, data, true, &problem);
+        r = attach_data(pidfd, data_fd, true, &problem);
         find_data(pid, point);
         if (r == 0)
             assert_true(strcmp(point, "/data") == 0 || strcmp(point, "/other") == 0);

@@ -20,7 +20,7 @@ static const ContainerSpec spec = {
     .largest_file = UINT64_C(3) << 30,
     .network = "none",
     .session_dir = "/s",
-    .data_dir = "/d",
+    .data = -1,
     .link_dir = "/l",
 };
 
@@ -29,7 +29,7 @@ static json_t *make(const ContainerSpec *of, unsigned minor)
     char *text = NULL;
     json_t *body;
 
-    assert_int_equal(docker_json_create(of, "limpet:default", minor, &text), 0);
+    assert_int_equal(docker_json_create(of, "limpet:default", "/d", minor, &text), 0);
     body = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     assert_non_null(body);
     free(text);

@@ -106,7 +106,7 @@ static bool is_known(House *house, unsigned n)
     char run_id[LIMIT_RUN_ID + 1];
 
     run_id_of(run_id, n);
-    const Call *call = call_find(&house->calls, run_id);
+    const Call *call = call_find(&house->calls, 0, run_id);
     if (call) {
         assert_int_equal(call->code_hash, n);
         assert_int_equal(call->record.size, LIMIT_RUN_ID);
@@ -191,10 +191,10 @@ static void test_epitaphs_are_bounded(void **state)
         for (int i = 0; i < 2; i++) /* one a name */
             epitaph_add(epitaphs, &epitaph);
     }
-    assert_null(epitaph_find(epitaphs, name_of(name, 1)));
-    assert_null(epitaph_find(epitaphs, (Text){0}));
+    assert_null(epitaph_find(epitaphs, 0, name_of(name, 1)));
+    assert_null(epitaph_find(epitaphs, 0, (Text){0}));
     char words[EPITAPH_WORDS];
-    epitaph_words(words, epitaph_find(epitaphs, name_of(name, 2)));
+    epitaph_words(words, epitaph_find(epitaphs, 0, name_of(name, 2)));
     assert_string_equal(words, "ended at 1970-01-02 00:00:00 UTC: why");
 }
 

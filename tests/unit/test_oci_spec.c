@@ -29,6 +29,7 @@ static OciParams params_of(const ContainerSpec *of)
 {
     return (OciParams){.spec = of,
                        .rootfs = "/images/tiny/rootfs",
+                       .data_dir = "",
                        .cgroup = "/limpet-me/limpet-x",
                        .architecture = "amd64",
                        .recursive_readonly = true,
@@ -169,7 +170,7 @@ static void test_mounts(void **state)
     json_t *config, *data;
 
     all.work_dir = "/w";
-    all.data_dir = "/d";
+    params.data_dir = "/d";
     config = make(&params);
     data = mount_at(config, "/data");
     assert_string_equal(json_string_value(json_object_get(mount_at(config, "/session"), "source")),

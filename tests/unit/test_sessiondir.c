@@ -243,7 +243,7 @@ static void test_claim(void **state)
     assert_null(directory.published_path);
     make_file(directory.files_path, "ours");
     snprintf(files, sizeof(files), "%s", directory.files_path);
-    assert_int_equal(sessiondir_claim(&directory, "one", NULL, &problem), 0);
+    assert_int_equal(sessiondir_claim(&directory, "one", NO_READER, NULL, &problem), 0);
     assert_string_equal(directory.files_path, files);
     assert_true(exists("sessions/~1/files", "ours"));
     assert_false(exists("sessions/one", "files"));
@@ -301,7 +301,7 @@ static void test_what_was_left_is_removed_by_the_worker(void **state)
     sessiondir_remove(&directory, NULL);
     leave_files();
     assert_int_equal(sessiondir_make_spare(&directory, state_dir, "~1", false, worker, &problem), 0);
-    assert_int_equal(sessiondir_claim(&directory, "one", worker, &problem), 0);
+    assert_int_equal(sessiondir_claim(&directory, "one", NO_READER, worker, &problem), 0);
     assert_false(exists("sessions/one", "files"));
     assert_int_equal(count_names("removed"), 2);
     sem_post(&hold.go);
@@ -315,14 +315,14 @@ static void test_disclaim(void **state)
     assert_int_equal(sessiondir_make_spare(&directory, state_dir, "~1", true, NULL, &problem), 0);
     assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
     assert_int_equal(count_names("outputs"), 0);
-    assert_int_equal(sessiondir_claim(&directory, "0123", NULL, &problem), 0);
+    assert_int_equal(sessiondir_claim(&directory, "0123", NO_READER, NULL, &problem), 0);
     assert_true(exists("outputs/0123", "session") && exists("outputs/0123", "work"));
     sessiondir_disclaim(&directory);
     assert_int_equal(count_names("outputs"), 0);
     assert_int_equal(count_names("sessions"), 1);
     assert_null(directory.published_path);
 
-    assert_int_equal(sessiondir_claim(&directory, "0123", NULL, &problem), 0);
+    assert_int_equal(sessiondir_claim(&directory, "0123", NO_READER, NULL, &problem), 0);
     make_file(directory.work_published_path, "kept");
     sessiondir_remove(&directory, NULL);
     assert_int_equal(count_names("sessions"), 0);
@@ -338,7 +338,7 @@ static void test_sweep_claimed(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
         assert_int_equal(sessiondir_make_spare(&directory, state_dir, "~1", kinds[i], NULL, &problem), 0);
         assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
-        assert_int_equal(sessiondir_claim(&directory, "0123", NULL, &problem), 0);
+        assert_int_equal(sessiondir_claim(&directory, "0123", NO_READER, NULL, &problem), 0);
         sessiondir_deinit(&directory);
         sessiondir_sweep(state_dir, NULL, is_named, (char *)"");
         assert_int_equal(count_names("sessions"), 0);

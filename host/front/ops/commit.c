@@ -55,10 +55,10 @@ static Session *find_source(const Session *session, Text name)
 {
     char path[2 * LIMIT_SESSION_PATH + 2];
     int size = snprintf(path, sizeof(path), "%s/%.*s", session->name, (int)name.size, name.data);
-    Session *found = sessions_find(session->all, (Text){path, (size_t)size});
+    Session *found = sessions_find(session->all, session->user, (Text){path, (size_t)size});
 
     if (!found)
-        found = sessions_find(session->all, name);
+        found = sessions_find(session->all, session->user, name);
     return found && found != session && found->branch != 0 && found->sandbox == session->sandbox ? found
                                                                                                  : NULL;
 }

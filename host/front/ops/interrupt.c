@@ -14,7 +14,7 @@ static void interrupt_call(Front *front, Request *request, Text run_id)
     Call *call;
 
     memcpy(id, run_id.data, run_id.size);
-    call = call_find(front->calls, id);
+    call = call_find(front->calls, request->user, id);
     if (call)
         answer(request, !call_is_over(call) && call_interrupt(call));
     else

@@ -28,7 +28,7 @@ static void open_new(Front *front, Request *request, const char *name, const Msg
     Session *session;
 
     if (session_options_settle(&options, given, front->options, &problem) < 0 ||
-        session_start(&session, front->sessions, name, NULL, &options, &problem) < 0) {
+        session_start(&session, front->sessions, request->user, name, NULL, &options, &problem) < 0) {
         session_options_deinit(&options);
         request_fail(request, &problem);
         return;
@@ -81,7 +81,7 @@ static void open_later(Front *front, Request *request, const msgpack_object_map 
 /* Branches are made by `branch` alone, and attached to here. */
 static void open_branch(Front *front, Request *request, Text path, const MsgOptions *given)
 {
-    Session *session = sessions_find(front->sessions, path);
+    Session *session = sessions_find(front->sessions, request->user, path);
 
     if (session)
         attach(session, request, given);
@@ -93,7 +93,7 @@ static void open_branch(Front *front, Request *request, Text path, const MsgOpti
 static void open_session(Front *front, Request *request, Text name, const MsgOptions *given,
                          const msgpack_object_map *body)
 {
-    Session *session = sessions_holder(front->sessions, name);
+    Session *session = sessions_holder(front->sessions, request->user, name);
     char terminated[LIMIT_SESSION_NAME + 1];
 
     snprintf(terminated, sizeof(terminated), "%.*s", (int)name.size, name.data);
@@ -115,9 +115,10 @@ static void attach_only(Front *front, Request *request, Text name, const MsgOpti
 
 static void handle(Front *front, Request *request, const msgpack_object_map *body)
 {
+    char *data _cleanup_(freep) = NULL;
     MsgOpen open;
 
-    if (!op_decode(request, &open, MsgOpen, body))
+    if (!op_decode(request, &open, MsgOpen, body) || !op_find_data(front, request, &open.options, &data))
         return;
     if (open.attach)
         attach_only(front, request, open.session, &open.options);

@@ -12,7 +12,7 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
     if (!op_decode(request, &result, MsgResult, body))
         return;
     memcpy(id, result.run_id.data, result.run_id.size);
-    call = call_find(front->calls, id);
+    call = call_find(front->calls, request->user, id);
     if (call)
         call_ask(call, request, isnan(result.timeout) ? -1 : result.timeout); /* negative: for ever */
     else

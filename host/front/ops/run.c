@@ -37,7 +37,8 @@ static void queue(const Front *front, Session *session, Request *request, const 
 }
 
 /* A clean container for this call alone. Its name cannot be one of a user's. */
-static Session *start_ephemeral(Front *front, const RunRequest *run, const char *run_id, Problem *problem)
+static Session *start_ephemeral(Front *front, uid_t user, const RunRequest *run, const char *run_id,
+                                Problem *problem)
 {
     MsgOptions given = run->said.options;
     SessionOptions options = {0};
@@ -50,7 +51,7 @@ static Session *start_ephemeral(Front *front, const RunRequest *run, const char 
     if (!given.checkpoint.data)
         given.checkpoint = (Text){"off", 3}; /* there is no later call that would go on from one */
     if (session_options_settle(&options, &given, front->options, problem) == 0)
-        session_start(&session, front->sessions, name, run_id, &options, problem);
+        session_start(&session, front->sessions, user, name, run_id, &options, problem);
     session_options_deinit(&options);
     return session;
 }
@@ -75,6 +76,7 @@ static int check(RunRequest *run, char *ret_run_id, Problem *problem)
 
 static void handle(Front *front, Request *request, const msgpack_object_map *body)
 {
+    char *data _cleanup_(freep) = NULL;
     RunRequest run;
     Problem problem = PROBLEM_NULL;
     char run_id[LIMIT_RUN_ID + 1];
@@ -87,15 +89,17 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
         request_fail(request, &problem);
         return;
     }
-    call = call_find(front->calls, run_id);
+    call = call_find(front->calls, request->user, run_id);
     if (call) {
         join(call, request, &run);
         return;
     }
+    if (run.said.has_options && !op_find_data(front, request, &run.said.options, &data))
+        return;
     if (run.said.session.data) {
         session = op_session(front, request, run.said.session, run.said.instance);
     } else {
-        session = start_ephemeral(front, &run, run_id, &problem);
+        session = start_ephemeral(front, request->user, &run, run_id, &problem);
         if (!session)
             request_fail(request, &problem);
     }

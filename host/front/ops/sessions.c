@@ -6,6 +6,7 @@ static void write_session(Writer *w, const Session *session)
     const Sandbox *sandbox = session->sandbox;
     MsgSession said = {
         .session = text_of(session->name),
+        .user = session->user,
         .engine = text_of(sandboxes_engine(sandbox->all)),
         .container = text_of(sandbox->container_name),
         .status = text_of(session_status(session)),
@@ -20,30 +21,40 @@ static void write_session(Writer *w, const Session *session)
     body_write(w, MsgSession, &said);
 }
 
-static size_t count_shown(const Sessions *sessions)
+typedef struct Shown {
+    const Sessions *sessions;
+    uid_t user;
+    bool all; /* those of every user */
+} Shown;
+
+static bool is_shown(const Shown *shown, const Session *session)
+{
+    return !session->hidden && (shown->all || session->user == shown->user);
+}
+
+static size_t count_shown(const Shown *shown)
 {
     Session *session, *next;
     size_t n = 0;
 
-    HASH_ITER (by_name, sessions->by_name, session, next)
-        n += !session->hidden;
+    HASH_ITER (by_name, shown->sessions->by_name, session, next)
+        n += is_shown(shown, session);
     return n;
 }
 
 static void write_sessions(Writer *w, const void *source)
 {
-    const Sessions *sessions = source;
+    const Shown *shown = source;
     Session *session, *next;
 
-    write_array(w, count_shown(sessions));
-    HASH_ITER (by_name, sessions->by_name, session, next)
-        if (!session->hidden)
+    write_array(w, count_shown(shown));
+    HASH_ITER (by_name, shown->sessions->by_name, session, next)
+        if (is_shown(shown, session))
             write_session(w, session);
 }
 
-static void handle(Front *front, Request *request, const msgpack_object_map *body)
+static void answer(const Front *front, Request *request, const Shown *shown)
 {
-    MsgNothing nothing;
     const MsgSessions reply = {
         .controller =
             {
@@ -53,11 +64,22 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
                 .engine = text_of(sandboxes_engine(front->sandboxes)),
                 .spares = pool_ready(front->pool),
             },
-        .sessions = {.write = write_sessions, .source = front->sessions},
+        .sessions = {.write = write_sessions, .source = shown},
     };
 
-    if (op_decode(request, &nothing, MsgNothing, body))
-        request_answer(request, MsgSessions, &reply);
+    request_answer(request, MsgSessions, &reply);
+}
+
+static void handle(Front *front, Request *request, const msgpack_object_map *body)
+{
+    MsgList asked;
+
+    if (!op_decode(request, &asked, MsgList, body))
+        return;
+    if (asked.all && request->user != front->paths->user)
+        request_fail_text(request, ERR_DENIED, "only root may list the sessions of other users");
+    else
+        answer(front, request, &(Shown){front->sessions, request->user, asked.all});
 }
 
 const Op op_sessions = {.kind = MSG_SESSIONS, .handle = handle};

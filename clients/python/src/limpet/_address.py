@@ -16,6 +16,8 @@ from .errors import Unavailable
 
 Address = Union[str, "os.PathLike[str]", None]
 
+ROOTS = "/run/limpet/limpet.sock"
+
 # Connecting fails with these when nobody listens.
 NOBODY = (FileNotFoundError, ConnectionRefusedError)
 
@@ -25,7 +27,19 @@ class Endpoint:
 
     def __init__(self, address: Address, autostart: bool | None) -> None:
         self.path = standard_path() if address is None else os.path.abspath(os.fspath(address))
+        self._or_roots = address is None and not os.environ.get("LIMPET_SOCKET") and os.geteuid() != 0
         self.autostart = os.environ.get("LIMPET_AUTOSTART") != "0" if autostart is None else autostart
+
+    def others(self) -> list[str]:
+        """Where else a controller may listen that this client may use: root's."""
+        return [ROOTS] if self._or_roots else []
+
+    def settle(self, path: str) -> None:
+        """The controller that is found stays the one, as the sessions are there. Root's is not ours to start."""
+        self.path = path
+        if self._or_roots and path == ROOTS:
+            self.autostart = False
+        self._or_roots = False
 
     def check(self) -> None:
         """Unavailable when the socket may be somebody else's: its directory is where all may write."""
@@ -95,7 +109,7 @@ def standard_path() -> str:
     if given:
         return os.path.abspath(given)
     if os.geteuid() == 0:
-        return "/run/limpet/limpet.sock"
+        return ROOTS
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     return os.path.join(os.path.join(runtime, "limpet") if runtime else _shared_directory(), "limpet.sock")
 

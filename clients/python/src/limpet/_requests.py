@@ -80,9 +80,10 @@ def run(
     return Request(_wire.RUN, body, Result.from_record)
 
 
-def sessions() -> Request[list[SessionInfo]]:
+def sessions(all_users: bool = False) -> Request[list[SessionInfo]]:
+    body = {"all": True} if all_users else {}
     return Request(
-        _wire.SESSIONS, {}, lambda body: [SessionInfo.from_wire(row) for row in field(body, "sessions")]
+        _wire.SESSIONS, body, lambda body: [SessionInfo.from_wire(row) for row in field(body, "sessions")]
     )
 
 

@@ -131,6 +131,12 @@ class BranchExists(Error, ValueError):
     number = 1109
 
 
+class LimitReached(Error, RuntimeError):
+    """A limit of this user on this controller is reached; close a session first."""
+
+    number = 1110
+
+
 class FileFailed(Error, OSError):
     """Something about a file in the sandbox failed. Also the OSError of its kind, such as FileNotFoundError.
 

@@ -112,6 +112,8 @@ class SessionInfo:
     epoch: int
     memory: int
     """Bytes in use."""
+    user: int | None = None
+    """The uid of whose it is."""
 
     @classmethod
     def from_wire(cls, row: Mapping[str, Any]) -> SessionInfo:
@@ -292,7 +294,7 @@ def _short(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-_SESSION_INFO = shape(SessionInfo, {"container": None})
+_SESSION_INFO = shape(SessionInfo, {"container": None, "user": None})
 _DISPLAY = shape(
     Display, {"metadata": {}, "display_id": None, "is_result": False, "update": False},
     data=dict, metadata=dict, is_result=bool, update=bool,

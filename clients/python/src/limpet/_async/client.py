@@ -167,9 +167,13 @@ class AsyncClient(Connecting):
         """
         return await self._request(_requests.interrupt(run_id), start=False)
 
-    async def sessions(self) -> list[SessionInfo]:
-        """Lists the open sessions of the controller."""
-        return await self._request(_requests.sessions())
+    async def sessions(self, all_users: bool = False) -> list[SessionInfo]:
+        """Lists this user's open sessions.
+
+        Args:
+            all_users: Those of every user of the controller, which only root sees.
+        """
+        return await self._request(_requests.sessions(all_users))
 
     async def result(self, run_id: str, timeout: float | None = None) -> Result | None:
         """Returns the result of an earlier call, also of another client.

@@ -105,7 +105,7 @@ class Connecting:
         try:
             endpoint.check()
             try:
-                return await Link.connect(endpoint.path, _recovery.HANDSHAKE_TIMEOUT)
+                return await self._reach()
             except NOBODY:
                 if not start:
                     raise
@@ -120,6 +120,21 @@ class Connecting:
             raise
         except OSError as error:
             raise endpoint.unreachable(error) from error
+
+    async def _reach(self) -> Link:
+        """The controller that runs: this user's, or root's where this user may use it."""
+        endpoint = self._endpoint
+        try:
+            link = await Link.connect(endpoint.path, _recovery.HANDSHAKE_TIMEOUT)
+        except NOBODY:
+            for path in endpoint.others():
+                with contextlib.suppress(OSError):
+                    link = await Link.connect(path, _recovery.HANDSHAKE_TIMEOUT)
+                    endpoint.settle(path)
+                    return link
+            raise
+        endpoint.settle(endpoint.path)
+        return link
 
     def _asking(self, asks: Asks, run_id: str, session: str | None) -> AioAsking:
         """For a call of which something can be answered."""

@@ -165,9 +165,13 @@ class Client(Connecting):
         """
         return self._request(_requests.interrupt(run_id), start=False)
 
-    def sessions(self) -> list[SessionInfo]:
-        """Lists the open sessions of the controller."""
-        return self._request(_requests.sessions())
+    def sessions(self, all_users: bool = False) -> list[SessionInfo]:
+        """Lists this user's open sessions.
+
+        Args:
+            all_users: Those of every user of the controller, which only root sees.
+        """
+        return self._request(_requests.sessions(all_users))
 
     def result(self, run_id: str, timeout: float | None = None) -> Result | None:
         """Returns the result of an earlier call, also of another client.

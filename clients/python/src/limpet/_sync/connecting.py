@@ -104,7 +104,7 @@ class Connecting:
         try:
             endpoint.check()
             try:
-                return Connection(endpoint.path, attempts.limit(_recovery.HANDSHAKE_TIMEOUT))
+                return self._reach(attempts)
             except NOBODY:
                 if not start:
                     raise
@@ -119,6 +119,21 @@ class Connecting:
             raise
         except OSError as error:
             raise endpoint.unreachable(error) from error
+
+    def _reach(self, attempts: Attempts) -> Connection:
+        """The controller that runs: this user's, or root's where this user may use it."""
+        endpoint = self._endpoint
+        try:
+            connection = Connection(endpoint.path, attempts.limit(_recovery.HANDSHAKE_TIMEOUT))
+        except NOBODY:
+            for path in endpoint.others():
+                with contextlib.suppress(OSError):
+                    connection = Connection(path, attempts.limit(_recovery.HANDSHAKE_TIMEOUT))
+                    endpoint.settle(path)
+                    return connection
+            raise
+        endpoint.settle(endpoint.path)
+        return connection
 
     def _asking(self, asks: Asks, run_id: str, session: str | None) -> BlockingAsking:
         """For a call of which something can be answered."""

@@ -1,0 +1,415 @@
+"""Several users of root's controller: each has sessions of their own, and reaches nothing of another."""
+
+import grp
+import itertools
+import os
+import secrets
+import shutil
+import stat
+import subprocess
+import threading
+from types import SimpleNamespace
+
+import limpet
+import pytest
+
+from .killed import Asking, wait_for
+from .raw_peer import Client as RawClient
+from .raw_peer import Refused as RawRefused
+from .users import GROUP, Refused, User
+
+ALICE, BOB, OUTSIDER = 61001, 61002, 61003
+
+
+@pytest.fixture
+def house(own_limpetd):
+    """A controller that is not started, with two members of its group and somebody who is none."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become others")
+    group = grp.getgrnam(GROUP).gr_gid
+    os.chmod(own_limpetd.directory, 0o711)
+    house = SimpleNamespace(limpetd=own_limpetd, directory=own_limpetd.directory)
+    house.alice = User(ALICE, own_limpetd.socket, [group])
+    house.bob = User(BOB, own_limpetd.socket, [group])
+    house.outsider = User(OUTSIDER, own_limpetd.socket)
+    house.root = own_limpetd.client()
+    house.start = lambda *more: own_limpetd.start("--group", GROUP, *more)
+    yield house
+    house.root.close()
+
+
+@pytest.fixture
+def shared(house):
+    """The same, which serves them."""
+    if not house.limpetd.isolates:
+        pytest.skip("the engine local lets root alone in")
+    house.start()
+    return house
+
+
+def directory(house, user, name, mode=0o755):
+    """One of that user with a file `who`, which sandboxed code may read where it gets to it."""
+    path = os.path.join(house.directory, name)
+    os.mkdir(path)
+    with open(os.path.join(path, "who"), "w", encoding="utf-8") as file:
+        file.write(os.path.basename(name))
+    for made in (path, os.path.join(path, "who")):
+        os.chown(made, user.uid, user.uid)
+    os.chmod(path, mode)
+    return path
+
+
+def hidden(house, user, name):
+    """The same below a directory that nobody else enters."""
+    home = directory(house, user, f"home-of-{name}", 0o700)
+    return directory(house, user, os.path.join(f"home-of-{name}", name))
+
+
+def refused(user, work):
+    with pytest.raises(Refused) as caught:
+        user.ask(work)
+    return caught.value
+
+
+def read_data(client, path):
+    return client.run("print(open('/data/who').read(), end='')", data=path)
+
+
+# ---- who is let in ----
+
+
+def test_the_engine_that_does_not_isolate_lets_no_group_in(house):
+    if house.limpetd.isolates:
+        pytest.skip("it isolates")
+    house.start()
+    assert stat.S_IMODE(os.stat(house.limpetd.socket).st_mode) == 0o600
+    assert refused(house.alice, lambda client: client.sessions()).name == "Unavailable"
+    assert house.root.run("1").result == "1"
+
+
+def test_members_are_let_in_and_nobody_else(shared):
+    assert stat.S_IMODE(os.stat(shared.limpetd.socket).st_mode) == 0o660
+    assert shared.alice.names() == []
+    assert refused(shared.outsider, lambda client: client.sessions()).name == "Unavailable"
+    assert stat.S_IMODE(os.stat(os.path.join(shared.directory, "state")).st_mode) == 0o710
+
+
+def test_without_its_group_it_is_roots_alone(house):
+    house.limpetd.start("--group", "")
+    assert stat.S_IMODE(os.stat(house.limpetd.socket).st_mode) == 0o600
+    assert refused(house.alice, lambda client: client.sessions()).name == "Unavailable"
+
+
+# ---- apart ----
+
+
+def test_two_users_have_sessions_of_one_name(shared):
+    shared.alice.run("conv-1", "x = 'alice'")
+    shared.bob.run("conv-1", "x = 'bob'")
+    assert shared.alice.run("conv-1", "x") == "'alice'"
+    assert shared.bob.run("conv-1", "x") == "'bob'"
+    with shared.root.open("conv-1") as root:
+        assert root.run("'x' in globals()").result == "False"
+        assert shared.bob.names() == ["conv-1"]
+        assert [row.user for row in shared.root.sessions()] == [0]
+        rows = {(row.user, row.session) for row in shared.root.sessions(all_users=True)}
+        assert rows == {(0, "conv-1"), (ALICE, "conv-1"), (BOB, "conv-1")}
+    assert shared.alice.run("conv-1", "x") == "'alice'"
+    assert refused(shared.alice, lambda client: client.sessions(all_users=True)).name == "Denied"
+
+
+OPERATIONS = {
+    "run": {"code": "1", "run_id": "0" * 32},
+    "interrupt": {},
+    "reset": {},
+    "namespace": {},
+    "checkpoint": {"name": "other"},
+    "checkpoints": {},
+    "rollback": {"checkpoint": "mark"},
+    "drop": {"checkpoint": "mark"},
+    "branch": {"name": "theirs"},
+    "commit": {"branch": "try"},
+    "put": {"path": "f", "offset": 0, "data": b"theirs", "last": True},
+    "get": {"path": "f", "offset": 0, "size": 10},
+    "close": {},
+    "open": {"attach": True},
+}
+
+
+def test_a_session_of_another_is_not_there(shared):
+    def make(client):
+        session = client.open("mine")
+        session.run("x = 1; open('f', 'w').write('secret')")
+        session.checkpoint(name="mark")
+        session.branch("try")
+
+    def try_everything():
+        client = RawClient(shared.limpetd.socket)
+        told = {}
+        for kind, body in OPERATIONS.items():
+            for name in "mine", "mine/try":
+                try:
+                    client(kind, session=name, **body)
+                    told[kind] = "done"
+                except RawRefused as error:
+                    told[kind] = error.name
+        return told
+
+    shared.alice.ask(make)
+    assert shared.bob.do(try_everything) == dict.fromkeys(OPERATIONS, "NoSuchSession")
+    assert shared.root.sessions() == []
+    with pytest.raises(limpet.NoSuchSession):
+        shared.root.attach("mine")
+    assert shared.alice.names() == ["mine", "mine/try"]
+    assert shared.alice.run("mine", "x, open('f').read()") == "(1, 'secret')"
+    marks = shared.alice.ask(lambda client: [c.name for c in client.attach("mine").checkpoints()])
+    assert marks.count("mark") == 1 and "other" not in marks
+
+
+def test_an_id_of_a_call_is_that_of_its_user(shared):
+    run_id = secrets.token_hex(16)
+    shared.alice.ask(lambda client: client.open("a").run("'secret'", run_id=run_id).result)
+    assert refused(shared.bob, lambda client: client.result(run_id)).name == "NoSuchRun"
+    assert shared.bob.ask(lambda client: client.open("a").run("'other code'", run_id=run_id).result) == "'other code'"
+    assert shared.alice.ask(lambda client: client.result(run_id).result) == "'secret'"
+    with pytest.raises(limpet.NoSuchRun):
+        shared.root.result(run_id)
+
+
+def test_nobody_interrupts_a_call_of_another(shared):
+    run_id = secrets.token_hex(16)
+    began = os.path.join(shared.directory, "began")
+
+    def run(client):
+        session = client.open("a")
+        return session.run(
+            "import time; print('now', flush=True); time.sleep(600)", run_id=run_id, timeout=600,
+            on_stdout=lambda text: open(began, "w").close(),
+        ).status  # fmt: skip
+
+    os.chmod(shared.directory, 0o1777)
+    call = Asking(shared.alice.ask, run)
+    wait_for(lambda: os.path.exists(began))
+    assert refused(shared.bob, lambda client: client.interrupt(run_id)).name == "NoSuchRun"
+    with pytest.raises(limpet.NoSuchRun):
+        shared.root.interrupt(run_id)
+    assert shared.alice.ask(lambda client: client.interrupt(run_id)) is True
+    assert call.result() == "interrupted"
+
+
+def test_only_root_ends_the_controller(shared):
+    shared.alice.run("a", "x = 1")
+    assert refused(shared.alice, lambda client: client.shutdown()).name == "Denied"
+    assert shared.alice.run("a", "x") == "1"
+
+
+# ---- files ----
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+@pytest.mark.parametrize("pool", ["0", "1"])
+def test_published_files_are_their_users(shared, pool):
+    def make(client):
+        code = "open('artifacts/f', 'w').write('secret')"
+        return [next(iter(made.artifacts.values())) for made in (client.open("a").run(code), client.run(
+            "open('/session/artifacts/f', 'w').write('secret')"))]  # fmt: skip
+
+    if pool != "0":
+        shared.limpetd.stop()
+        shared.limpetd.start("--group", GROUP, "--pool", pool)
+        wait_for(lambda: spares(shared) > 0)
+    for path in shared.alice.ask(make):
+        assert shared.alice.do(lambda path=path: read(path)) == "secret"
+        with pytest.raises(Refused) as caught:
+            shared.bob.do(lambda path=path: read(path))
+        assert caught.value.name == "PermissionError"
+        with pytest.raises(Refused):
+            shared.alice.do(lambda path=path: open(path, "a").close())
+        assert read(path) == "secret"
+    sessions = os.path.join(shared.directory, "state", "sessions")
+    for live in os.listdir(sessions):
+        for user in shared.alice, shared.bob:
+            with pytest.raises(Refused):
+                user.do(lambda live=live: os.listdir(os.path.join(sessions, live, "files")))
+    with pytest.raises(Refused):
+        shared.alice.do(lambda: os.listdir(sessions))
+
+
+def spares(house):
+    return house.limpetd.client()._request(limpet._requests.Request(
+        limpet._wire.SESSIONS, {}, lambda body: body["controller"]["spares"]))  # fmt: skip
+
+
+def test_get_writes_as_the_user(shared):
+    target = os.path.join(directory(shared, shared.bob, "bobs"), "stolen")
+
+    def get(client):
+        session = client.open("a")
+        session.put(b"x", "f")
+        session.get("f", target)
+
+    assert refused(shared.alice, get).name == "PermissionError"
+    assert not os.path.exists(target)
+
+
+# ---- data= ----
+
+
+def test_data_is_what_the_user_may_read(shared):
+    bobs, alices = hidden(shared, shared.bob, "bob"), hidden(shared, shared.alice, "alice")
+    assert shared.alice.ask(lambda client: read_data(client, alices).stdout) == "alice"
+    assert shared.root.run("1", data=bobs).status == "ok"
+    told = refused(shared.alice, lambda client: read_data(client, bobs))
+    assert told.name == "BadRequest" and "Permission denied" in str(told)
+    link = os.path.join(os.path.dirname(alices), "link")
+    os.symlink(bobs, link)
+    assert refused(shared.alice, lambda client: read_data(client, link)).name == "BadRequest"
+    assert refused(shared.alice, lambda client: client.open("a", data=bobs)).name == "BadRequest"
+    assert shared.alice.names() == []
+
+
+def test_data_is_a_directory_that_is_not_the_hosts_own(shared):
+    home = directory(shared, shared.alice, "home")
+    os.mkfifo(os.path.join(home, "fifo"))
+    os.chown(os.path.join(home, "fifo"), ALICE, ALICE)
+    for path in os.path.join(home, "fifo"), os.path.join(home, "who"), "/dev/null", "home", "/proc/self/fd/3":
+        assert refused(shared.alice, lambda client, path=path: read_data(client, path)).name == "BadRequest"
+    for path in "/", "/proc", shared.directory:
+        assert refused(shared.alice, lambda client, path=path: read_data(client, path)).name in ("Denied", "BadRequest")
+    assert refused(shared.alice, lambda client: read_data(client, "/")).name == "Denied"
+
+
+def test_a_path_that_is_exchanged_leads_nowhere_else(shared):
+    bobs, alices = hidden(shared, shared.bob, "bob"), hidden(shared, shared.alice, "alice")
+    links = os.path.join(os.path.dirname(alices), "links")
+    os.mkdir(links)
+    data = os.path.join(links, "data")
+    over = threading.Event()
+
+    def swap():
+        for target in itertools.cycle([alices, bobs]):
+            os.symlink(target, data + ".new")
+            os.rename(data + ".new", data)
+            if over.is_set():
+                return
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    try:
+        seen = [outcome(shared.alice, lambda client: read_data(client, data).stdout) for _ in range(12)]
+    finally:
+        over.set()
+        swapper.join()
+    assert set(seen) <= {"alice", "BadRequest", "EngineError"}
+
+
+def outcome(user, work):
+    try:
+        return user.ask(work)
+    except Refused as error:
+        return error.name
+
+
+def test_nothing_stays_mounted(shared):
+    alices = directory(shared, shared.alice, "alice")
+    assert shared.alice.ask(lambda client: read_data(client, alices).stdout) == "alice"
+    shared.alice.ask(lambda client: client.open("a", data=alices).run("1").result)
+    shared.limpetd.kill()
+    shared.limpetd.start("--group", GROUP)
+    assert shared.alice.run("a", "open('/data/who').read()") == "'alice'"
+    assert shared.limpetd.stop() == 0
+    assert shared.directory not in read("/proc/self/mountinfo")
+
+
+# ---- limits ----
+
+
+def test_limits_are_each_users_own(house):
+    if not house.limpetd.isolates:
+        pytest.skip("the engine local lets root alone in")
+    house.start("--user-sessions", "2", "--user-memory", "512m", "--memory", "128m", "--user-disk", "1g", "--disk", "100m")
+    house.alice.ask(lambda client: [client.open(name) for name in ("a", "b")] and None)
+    told = refused(house.alice, lambda client: client.open("c"))
+    assert told.name == "LimitReached" and "user_sessions" in str(told)
+    assert house.bob.run("a", "1") == "1"
+    assert house.root.run("1").result == "1"
+    house.alice.ask(lambda client: client.close_session("b"))
+    told = refused(house.alice, lambda client: client.open("c", memory="400m"))
+    assert told.name == "LimitReached" and "user_memory" in str(told)
+    told = refused(house.alice, lambda client: client.open("c", disk="1g"))
+    assert told.name == "LimitReached" and "user_disk" in str(told)
+    assert [house.alice.ask(lambda client: client.run("1").result) for _ in range(3)] == ["1"] * 3
+    assert house.alice.run("c", "1") == "1"
+
+
+# ---- another controller ----
+
+
+def test_the_next_controller_knows_whose_they_are(shared):
+    run_id = secrets.token_hex(16)
+    shared.alice.run("a", "x = 'alice'")
+    shared.bob.run("a", "x = 'bob'")
+    shared.root.open("a").run("x = 'root'")
+    shared.alice.ask(lambda client: client.attach("a").branch("try") and None)
+    shared.alice.ask(lambda client: client.open("gone").run("'secret'", run_id=run_id).result)
+    shared.alice.ask(lambda client: client.close_session("gone"))
+    shared.limpetd.kill()
+    shared.start()
+    assert shared.alice.names() == ["a", "a/try"]
+    assert [user.run("a", "x") for user in (shared.alice, shared.bob)] == ["'alice'", "'bob'"]
+    assert shared.root.attach("a").run("x").result == "'root'"
+    assert shared.alice.ask(lambda client: client.result(run_id).result) == "'secret'"
+    assert refused(shared.bob, lambda client: client.result(run_id)).name == "NoSuchRun"
+    (path,) = shared.alice.ask(lambda client: list(client.attach("a").run("open('artifacts/f', 'w')").artifacts.values()))
+    assert shared.alice.do(lambda: read(path)) == ""
+    with pytest.raises(Refused):
+        shared.bob.do(lambda: read(path))
+
+
+# ---- finding it ----
+
+
+def test_a_member_finds_roots_controller(shared):
+    """Where it is by default, in a place of the test's own."""
+    program = shutil.copy(os.path.join(os.environ.get("LIMPET_BUILD", "build/bin"), "limpet"), shared.directory)
+    shared.alice.run("a", "x = 'alice'")
+
+    def look(user):
+        def find():
+            with limpet.Client() as client:
+                names = [row.session for row in client.sessions()]
+                command = subprocess.run([program, "run", "-s", "a", "-c", "print(x)"], capture_output=True, text=True)
+                return names, client.address, command.stdout, command.stderr
+
+        return user.do(find)
+
+    def in_a_place_of_its_own():
+        os.unshare(os.CLONE_NEWNS) if hasattr(os, "unshare") else unshare()
+        subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
+        os.mkdir("/run/limpet", 0o711)
+        os.symlink(shared.limpetd.socket, "/run/limpet/limpet.sock")
+        for name in "LIMPET_SOCKET", "XDG_RUNTIME_DIR":
+            os.environ.pop(name, None)
+        os.environ["TMPDIR"] = shared.directory
+        os.environ["LIMPETD"] = "/nonexistent"
+        found = look(shared.alice)
+        try:
+            look(shared.outsider)
+        except Refused as error:
+            return found, error.name
+
+    found, outsider = User(0, None).do(in_a_place_of_its_own)
+    assert found == (["a"], "/run/limpet/limpet.sock", "alice\n", "")
+    assert outsider == "Unavailable"
+
+
+def unshare():
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.unshare(0x00020000) == 0
