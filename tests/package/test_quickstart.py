@@ -25,17 +25,54 @@ def copy_tree(target):
     assert archive.wait() == 0
 
 
+def image_of_this_machine():
+    """Where it goes on a bare one. If it is not of this tree another one is made there."""
+    image = (STATE / "images" / "default").resolve()
+    return {image: f"var/lib/limpet/images/{image.name}"} if image.is_dir() else {}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("release", ["bookworm", "trixie"])
 def test_root_on_a_bare_debian(machine, release):
-    """The image is that of this machine, if it is of this tree; otherwise it is made there."""
-    image = (STATE / "images" / "default").resolve()
-    bare = machine(release, {image: f"var/lib/limpet/images/{image.name}"} if image.is_dir() else {})
+    bare = machine(release, image_of_this_machine())
     copy_tree(bare.directory / "files/root/limpet")
     bare.run(f"cd /root/limpet\nscripts/quickstart\n{EVERYTHING_IS_THERE}")
     said = bare.run("cd /root/limpet\nscripts/quickstart\nlimpet shutdown")
     assert "Nothing is missing." in said and ". build/venv/bin/activate" in said
     bare.run("cd /root/limpet\nscripts/bench --quick --only latency.c.p50 --engine local")
+
+
+AS_A_MEMBER = (
+    "cd /srv/limpet\n"
+    ". build/venv/bin/activate\n"
+    "sed /shutdown/d /limpet/tests/package/tour.sh >/tmp/tour.sh\n"
+    ". /tmp/tour.sh\n"
+    "python /limpet/tests/package/tour.py\n"
+    "limpet run -s a -c 'open(\"artifacts/hello.txt\", \"w\").write(\"hi\")' --json >/tmp/made\n"
+    "python -c 'import json; print(*map(open, json.load(open(\"/tmp/made\"))[\"artifacts\"].values()))'\n"
+    "mkdir /tmp/data\n"
+    "echo hi >/tmp/data/f\n"
+    "limpet open --data /tmp/data b\n"
+    "test $(limpet run -s b -c 'print(open(\"/data/f\").read())') = hi\n"
+    "limpet shutdown && exit 1\n"
+    "limpet ls | grep -qw b\n"
+)
+
+
+@pytest.mark.slow
+def test_whoever_typed_sudo_needs_it_no_more(machine):
+    bare = machine("bookworm", image_of_this_machine())
+    copy_tree(bare.directory / "files/srv/limpet")
+    said = bare.run(
+        "cd /srv/limpet\n"
+        "useradd --create-home alice\n"
+        "SUDO_USER=alice scripts/quickstart\n"
+        f"runuser -u alice -- sh -eux <<'END'\n{AS_A_MEMBER}END\n"
+        "limpet ls --all | grep -w alice | grep -qw b\n"
+        "limpet ls --json | grep -q '\"sessions\":\\[\\]'\n"
+        "limpet shutdown"
+    )
+    assert "newgrp limpet" in said
 
 
 @pytest.mark.slow
