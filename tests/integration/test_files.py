@@ -290,3 +290,128 @@ def test_closed(session):
     session.close()
     with pytest.raises(limpet.SessionClosed):
         session.files.read("f")
+
+
+# ---- put and get of directories ----
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A directory with a bit of everything."""
+    top = tmp_path / "tree"
+    (top / "deep/deeper").mkdir(parents=True)
+    (top / "empty").mkdir()
+    for i in range(1500):
+        (top / f"deep/{i}").write_bytes(b"x" * i)
+    (top / "large").write_bytes(os.urandom(3 << 20))
+    (top / "deep/deeper/run").write_bytes(b"#!")
+    (top / "deep/deeper/run").chmod(0o755)
+    (top / BAD_NAME).write_bytes(b"bad")
+    (top / "link").symlink_to("deep/deeper")
+    (top / "deep/up").symlink_to("../large")
+    (top / "none").symlink_to("nowhere")
+    return top
+
+
+def told(top):
+    """What is in a directory, by path."""
+    found = {}
+    for folder, directories, names in os.walk(top):
+        for name in directories + names:
+            path = os.path.join(folder, name)
+            if os.path.islink(path):
+                found[os.path.relpath(path, top)] = os.readlink(path)
+            elif os.path.isdir(path):
+                found[os.path.relpath(path, top)] = None
+            else:
+                with open(path, "rb") as file:
+                    found[os.path.relpath(path, top)] = (stat.S_IMODE(os.stat(path).st_mode), file.read())
+    return found
+
+
+@pytest.mark.parametrize("place", ["there", "/session/a/b", "/tmp/limpet-tree"])
+def test_directories_there_and_back(session, tree, tmp_path, place):
+    if session.engine == "local" and place.startswith("/tmp"):
+        pytest.skip("that is this machine's own /tmp")
+    seen = []
+    session.put(tree, place, on_progress=lambda done, whole: seen.append((done, whole)))
+    assert seen[-1][0] == seen[-1][1] > 3 << 20
+    session.get(place, tmp_path / "back", on_progress=lambda done, whole: seen.append((done, whole)))
+    assert seen[-1][0] == seen[-1][1]
+    assert told(tmp_path / "back") == told(tree)
+
+
+def test_directories_are_merged(session, tree, tmp_path):
+    session.files.write("into/kept", b"kept")
+    session.files.write("into/large", b"old")
+    session.put(tree, "into")
+    assert session.files.read("into/kept") == b"kept"
+    assert session.files.stat("into/large").size == 3 << 20
+    back = tmp_path / "back"
+    (back / "deep").mkdir(parents=True)
+    (back / "mine").write_text("kept")
+    session.get("into", back)
+    assert (back / "mine").read_text() == "kept" and (back / "deep/7").read_bytes() == b"x" * 7
+
+
+@pytest.mark.parametrize("target", ["/etc/passwd", "..", "../x", "in/../../x"])
+def test_links_that_lead_out_are_refused_and_named(session, tmp_path, target):
+    top = tmp_path / "t"
+    (top / "in").mkdir(parents=True)
+    (top / "bad").symlink_to(target)
+    with pytest.raises(limpet.BadRequest, match="bad"):
+        session.put(top, "t")
+    assert not session.files.exists("t")
+    session.run(f"import os; os.makedirs('h/in'); os.symlink({target!r}, 'h/bad'); open('h/f', 'w')")
+    with pytest.raises(limpet.BadRequest, match="bad"):
+        session.get("h", tmp_path / "h")
+    assert not (tmp_path / "h").exists()
+
+
+def test_links_of_the_sandbox_do_not_lead_a_put_out(session, tmp_path):
+    """A link is in the place of a directory that files go to."""
+    (tmp_path / "t/in").mkdir(parents=True)
+    (tmp_path / "t/in/f").write_text("x")
+    session.run("import os; os.mkdir('out'); os.mkdir('t'); os.symlink('../out', 't/in')")
+    with pytest.raises(limpet.FileFailed):
+        session.put(tmp_path / "t", "t")
+    assert session.files.list("out") == []
+
+
+def test_local_links_do_not_lead_a_get_out(session, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t/in").symlink_to(tmp_path / "out")
+    session.files.write("t/in/f", b"x")
+    with pytest.raises(OSError):
+        session.get("t", tmp_path / "t")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_directories_that_change_meanwhile(session, tmp_path):
+    """Code replaces directories by links and back while they are copied: nothing of what the links lead to comes."""
+    if session.engine == "local":
+        pytest.skip("the sandbox sees this machine's files")
+    code = """
+import os, threading
+os.mkdir('race'); os.mkdir('race/d')
+for i in range(50): open(f'race/d/{i}', 'w').write('mine')
+def swap():
+    while not os.path.exists('stop'):
+        os.rename('race/d', 'race/e'); os.symlink('/etc', 'race/d')
+        os.unlink('race/d'); os.rename('race/e', 'race/d')
+threading.Thread(target=swap).start()
+"""
+    assert session.run(code).status == "ok"
+    try:
+        for i in range(30):
+            try:
+                session.get("race", tmp_path / str(i))
+            except (OSError, limpet.BadRequest):
+                pass
+            for folder, _, names in os.walk(tmp_path / str(i)):
+                for name in names:
+                    with open(os.path.join(folder, name)) as file:
+                        assert file.read() in ("mine", "")
+    finally:
+        session.files.write("stop", b"")

@@ -7,6 +7,7 @@ from typing import Any
 from . import _wire
 from ._files import Path
 from ._requests import Body, Request, field, given
+from .errors import ProtocolMismatch
 from .files import Entry, Event, encoded
 
 
@@ -58,6 +59,23 @@ def remove(path: Path, recursive: bool) -> Request[bool]:
     """Whether there is more to remove."""
     body = {"path": encoded(path), "recursive": recursive}
     return _ask("remove", body, lambda body: bool(field(body, "more")), True)
+
+
+def store(path: Path, rows: list[Body]) -> Request[None]:
+    """Files, directories and links below a directory. Twice is as good as once."""
+    return _ask("store", {"path": encoded(path), "entries": rows}, _nothing)
+
+
+def fetch(path: Path, names: list[str]) -> Request[list[Body]]:
+    """The first of these files, with what is in them; one at least."""
+    body = {"path": encoded(path), "files": [{"path": encoded(name)} for name in names]}
+    return _ask("fetch", body, lambda body: some(field(body, "files")))
+
+
+def some(rows: list[Body]) -> list[Body]:
+    if not rows:
+        raise ProtocolMismatch("the controller's answer has none of the files")
+    return rows
 
 
 def watch(path: Path, recursive: bool) -> Request[int]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import posixpath
 from collections.abc import Callable, Iterator
-from typing import IO, Any, Protocol, Union
+from typing import IO, Any, Protocol, TypeGuard, Union
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -31,6 +32,21 @@ def remote_path(path: Path) -> str | bytes:
         return text.encode("utf-8", "surrogateescape")
 
 
+def is_path(local: object) -> TypeGuard[Path]:
+    return isinstance(local, (str, os.PathLike))
+
+
+def is_directory(local: object) -> TypeGuard[Path]:
+    """Whether it names a local directory."""
+    return is_path(local) and os.path.isdir(local)
+
+
+def is_elsewhere(path: Path) -> bool:
+    """Whether a path in the container is outside ``/session``."""
+    text = posixpath.normpath(os.fspath(path))
+    return text.startswith(("/", "../")) and text != "/session" and not text.startswith("/session/")
+
+
 class Bytes(io.BytesIO):
     """Where a file goes that nobody named a place for."""
 
@@ -45,6 +61,28 @@ def source(local: Source) -> Iterator[Callable[[int], bytes]]:
             yield file.read
     else:
         yield local.read
+
+
+@contextlib.contextmanager
+def writable(local: Target) -> Iterator[IO[bytes]]:
+    """The target as a file object."""
+    if isinstance(local, (str, os.PathLike)):
+        with open(local, "wb") as file:
+            yield file
+    else:
+        yield local
+
+
+@contextlib.contextmanager
+def readable(local: Source) -> Iterator[Readable]:
+    """The same as a file object."""
+    if isinstance(local, (bytes, bytearray, memoryview)):
+        yield io.BytesIO(local)
+    elif isinstance(local, (str, os.PathLike)):
+        with open(local, "rb") as file:
+            yield file
+    else:
+        yield local
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -15,11 +16,12 @@ from .._requests import OnError, Request
 from .._stream import stream_of
 from .._tools import Tools
 from .._wire import FILE_CHUNK
-from ..errors import Error, NoSuchSession, SessionClosed, TooLarge
+from ..errors import Error, NoSuchFile, NoSuchSession, SessionClosed, TooLarge
 from ..results import Display, Result
 from ..state import Checkpoint, Committed, Namespace, Rollback
 from .connecting import in_thread
-from .files import AsyncFiles
+from .files import AsyncFiles, Progress
+from .trees import get_tree, put_tree
 
 if TYPE_CHECKING:
     from .client import AsyncClient
@@ -317,14 +319,25 @@ class AsyncSession(Opened):
                 raise
         self._closed = True
 
-    async def put(self, local: Source, path: Path) -> None:
-        """Copies a local file, bytes or a binary file object to a file of the session, replacing it.
+    async def put(self, local: Source, path: Path, *, on_progress: Progress | None = None) -> None:
+        """Copies a local file, directory, bytes or a binary file object into the sandbox.
+
+        A file replaces an existing file. A directory is merged into an existing directory, and each of its files is
+        replaced as a whole. Nothing is copied if the directory has links that lead out of it: BadRequest names them.
 
         Args:
-            local: Path of the file, its contents, or a binary file object.
+            local: Path of the file or directory, the contents of a file, or a binary file object.
             path: Path in the container, relative to ``/session``. Missing directories are created.
+            on_progress: Called with the number of bytes copied and the total.
         """
         self._check()
+        if _files.is_directory(local):
+            await put_tree(self, os.fspath(local), path, on_progress)
+            return
+        if _files.is_elsewhere(path):
+            with _files.readable(local) as file:
+                await self.files.write(path, file, on_progress=on_progress)
+            return
         with _files.source(local) as read:
             remote, offset = _files.remote_path(path), 0
             chunk = await in_thread(read, FILE_CHUNK)
@@ -336,21 +349,41 @@ class AsyncSession(Opened):
                 offset, chunk = offset + len(chunk), following
 
     @overload
-    async def get(self, path: Path, *, offset: int = 0, size: int | None = None) -> bytes: ...
+    async def get(
+        self, path: Path, *, offset: int = 0, size: int | None = None, on_progress: Progress | None = None
+    ) -> bytes: ...
 
     @overload
-    async def get(self, path: Path, local: Target, *, offset: int = 0, size: int | None = None) -> None: ...
+    async def get(
+        self,
+        path: Path,
+        local: Target,
+        *,
+        offset: int = 0,
+        size: int | None = None,
+        on_progress: Progress | None = None,
+    ) -> None: ...
 
     async def get(
-        self, path: Path, local: Target | None = None, *, offset: int = 0, size: int | None = None
+        self,
+        path: Path,
+        local: Target | None = None,
+        *,
+        offset: int = 0,
+        size: int | None = None,
+        on_progress: Progress | None = None,
     ) -> bytes | None:
-        """Reads a file of the session, or a part of it.
+        """Reads a file of the sandbox, or a part of it, or copies a directory.
+
+        A directory is merged into an existing directory. Nothing is copied if the directory has links that lead out
+        of it: BadRequest names them.
 
         Args:
             path: Path in the container, relative to ``/session``.
-            local: Path or binary file object to copy the file to. Nothing is written if the file cannot be read.
+            local: Path or binary file object to copy to. Nothing is written if the file cannot be read.
             offset: First byte to read.
             size: Maximum number of bytes. Defaults to the rest of the file.
+            on_progress: Called with the number of bytes copied and the total.
 
         Returns:
             The bytes, or None if they were copied to ``local``.
@@ -359,15 +392,25 @@ class AsyncSession(Opened):
             NoSuchFile: There is no regular file at this path.
         """
         self._check()
+        if _files.is_elsewhere(path):
+            return await self._get_elsewhere(path, local, offset, size, on_progress)
         remote, end = _files.remote_path(path), None if size is None else offset + size
         target = _files.Bytes() if local is None else local
         with contextlib.ExitStack() as stack:
             write: Callable[[bytes], Any] | None = None
             while True:
-                chunk, whole = await self._request(_requests.get(remote, offset, end))
+                try:
+                    chunk, whole = await self._request(_requests.get(remote, offset, end))
+                except NoSuchFile:
+                    if write is not None or not _files.is_path(local) or not await self._is_directory(path):
+                        raise
+                    await get_tree(self, path, os.fspath(local), on_progress)
+                    return None
                 write = write or stack.enter_context(_files.target(target))
                 await in_thread(write, chunk)
                 offset += len(chunk)
+                if on_progress is not None:
+                    on_progress(offset, whole)
                 if not chunk or offset >= (whole if end is None else min(end, whole)):
                     break
         return target.getvalue() if isinstance(target, _files.Bytes) else None
@@ -388,6 +431,30 @@ class AsyncSession(Opened):
         except Error:
             if error is None:
                 raise
+
+    async def _is_directory(self, path: Path) -> bool:
+        try:
+            return (await self.files.stat(path)).type == "directory"
+        except Error:
+            return False
+
+    async def _get_elsewhere(
+        self, path: Path, local: Target | None, offset: int, size: int | None, on_progress: Progress | None
+    ) -> bytes | None:
+        """What get() does outside /session."""
+        if local is None or offset or size is not None:
+            data = (await self.files.read(path, on_progress=on_progress))[offset:]
+            data = data if size is None else data[:size]
+            if local is None:
+                return data
+            with _files.target(local) as write:
+                await in_thread(write, data)
+        elif (await self.files.stat(path)).type == "directory" and _files.is_path(local):
+            await get_tree(self, path, os.fspath(local), on_progress)
+        else:
+            with _files.writable(local) as file:
+                await self.files.read(path, file, on_progress=on_progress)
+        return None
 
     async def _fetched(self, file: str, limit: int) -> bytearray:
         """A file that a call has left for us, which is removed."""

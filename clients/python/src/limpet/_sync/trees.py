@@ -1,0 +1,89 @@
+# Generated from limpet/_async/trees.py by scripts/generate-blocking: change that file.
+"""put() and get() of directories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .. import _file_requests as _ask
+from .. import _trees
+from .._files import Path
+from ..files import encoded, text
+from .connecting import in_thread
+
+if TYPE_CHECKING:
+    from .session import Session
+
+Progress = Callable[[int, int], Any]
+
+
+class Told:
+    """Tells a callback how far it is."""
+
+    def __init__(self, whole: int, on_progress: Progress | None) -> None:
+        self._done, self._whole, self._tell = 0, whole, on_progress
+
+    def add(self, size: int) -> None:
+        self._done += size
+        if self._tell is not None:
+            self._tell(self._done, self._whole)
+
+
+def put_tree(session: Session, local: str, path: Path, on_progress: Progress | None) -> None:
+    """A local directory to one of the sandbox, which may be there already."""
+    top = text(encoded(path)).rstrip("/") or "/"
+    items = in_thread(_trees.scan, local)
+    told = Told(sum(item.size for item in items), on_progress)
+    large = [item for item in items if item.kind == "file" and item.size > _trees.SMALL]
+    batches = _trees.to_store(local, (item for item in items if item not in set(large)))
+    session.files.mkdir(top)
+    while batch := in_thread(next, batches, None):
+        rows, size = batch
+        session._request(_ask.store(top, rows))
+        told.add(size)
+    for item in large:
+        with open(f"{local}/{item.path}", "rb") as file:
+            session.files.write(f"{top}/{item.path}", file, item.mode)
+        told.add(item.size)
+
+
+def get_tree(session: Session, path: Path, local: str, on_progress: Progress | None) -> None:
+    """A directory of the sandbox to a local one, which may be there already."""
+    top = (session.files.stat(path)).path
+    items = _trees.listed(top, session.files._rows(top, _trees.DEPTH))
+    files = [item for item in items if item.kind == "file"]
+    told = Told(sum(item.size for item in files), on_progress)
+    with _trees.Landing(local) as landing:
+        for item in items:
+            if item.kind == "directory":
+                in_thread(landing.directory, item)
+        large = [item for item in files if item.size > _trees.SMALL]
+        for batch in _trees.to_fetch(item for item in files if item.size <= _trees.SMALL):
+            large += _fetch(session, top, batch, landing, told)
+        for item in large:
+            with landing.file(item) as file:
+                session.files.read(f"{top}/{item.path}", file)
+            told.add(item.size)
+        for item in items:
+            if item.kind == "symlink":
+                in_thread(landing.symlink, item)
+
+
+def _fetch(
+    session: Session, top: str, batch: list[_trees.Item], landing: _trees.Landing, told: Told
+) -> list[_trees.Item]:
+    """Those of a batch that have grown so large that they are to be read in pieces."""
+    large = []
+    while batch:
+        rows = session._request(_ask.fetch(top, [item.path for item in batch]))
+        for item, row in zip(batch, rows, strict=False):
+            if row.get("error"):
+                raise _trees.failure(top, item, row["error"])
+            if row.get("data") is None:
+                large.append(item)
+                continue
+            in_thread(landing.contents, item, row["data"])
+            told.add(item.size)
+        batch = batch[len(rows) :]
+    return large
