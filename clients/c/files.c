@@ -8,18 +8,11 @@
 /* Reads until the buffer has `size` bytes or the file ends. */
 static int read_chunk(int fd, uint8_t *bytes, size_t size, size_t *ret, Problem *problem)
 {
-    size_t got = 0;
+    ssize_t n = read_whole(fd, bytes, size);
 
-    while (got < size) {
-        ssize_t n = read(fd, bytes + got, size - got);
-
-        if (n == 0)
-            break;
-        if (n < 0 && errno != EINTR)
-            return problem_set(problem, ERR_BAD_REQUEST, "cannot read the file: %s", strerror(errno));
-        got += n > 0 ? (size_t)n : 0;
-    }
-    *ret = got;
+    if (n < 0)
+        return problem_set(problem, ERR_BAD_REQUEST, "cannot read the file: %s", strerror((int)-n));
+    *ret = (size_t)n;
     return 0;
 }
 

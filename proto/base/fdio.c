@@ -20,3 +20,21 @@ int write_all(int fd, const void *bytes, size_t size)
     }
     return 0;
 }
+
+ssize_t read_whole(int fd, void *to, size_t size)
+{
+    size_t used = 0;
+
+    while (used < size) {
+        ssize_t n = read(fd, (uint8_t *)to + used, size - used);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        if (n == 0)
+            break;
+        used += (size_t)n;
+    }
+    return (ssize_t)used;
+}

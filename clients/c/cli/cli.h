@@ -33,9 +33,9 @@ typedef struct Command {
 } Command;
 
 extern const Command command_branch, command_checkpoint, command_checkpoints, command_close, command_commit,
-    command_completion, command_drop, command_get, command_help, command_image, command_interrupt,
-    command_jupyter, command_logs, command_ls, command_open, command_put, command_repl, command_reset,
-    command_rollback, command_run, command_shutdown, command_vars, command_version;
+    command_completion, command_drop, command_files, command_get, command_help, command_image,
+    command_interrupt, command_jupyter, command_logs, command_ls, command_open, command_put, command_repl,
+    command_reset, command_rollback, command_run, command_shutdown, command_vars, command_version;
 
 /* All of them, in the order of the help; NULL at the end. */
 extern const Command *const commands[];
@@ -78,3 +78,4 @@ DEFINE_CLEANUP(LimpetTaken *, limpet_taken_free);
 DEFINE_CLEANUP(LimpetCheckpoints *, limpet_checkpoints_free);
 DEFINE_CLEANUP(LimpetRollback *, limpet_rollback_free);
 DEFINE_CLEANUP(LimpetNamespace *, limpet_namespace_free);
+DEFINE_CLEANUP(LimpetEntries *, limpet_entries_free);

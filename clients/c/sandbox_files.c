@@ -1,0 +1,251 @@
+/* limpet_files_...(): files anywhere in the sandbox. */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "clients/c/entries.h"
+#include "proto/base/fdio.h"
+
+/* Asks one thing, and decodes the reply into *ret, a `type`, which points into `reply`. */
+#define ask(client, session, what, once, reply, ret, type)                                                   \
+    ask_with(client, session, what, once, reply, (type *){ret}, SCHEMA(type))
+static int ask_with(LimpetClient *client, const char *session, const MsgFileAsk *what, bool once,
+                    Reply *reply, void *ret, const Schema *schema)
+{
+    const MsgFiles body = {.session = text_of(session), .has_ask = true, .ask = *what};
+    ClientCall call = {.repeatable = !once};
+    int r;
+
+    client_begin(client, &call, MSG_FILES, MsgFiles, &body);
+    r = client_call(client, &call, reply);
+    return r ? r : reply_decode_as(ret, schema, &reply->message.body, &client->problem);
+}
+
+static int ask_for_nothing(LimpetClient *client, const char *session, const MsgFileAsk *what, bool once)
+{
+    _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
+    MsgNothing nothing;
+
+    return ask(client, session, what, once, &reply, &nothing, MsgNothing);
+}
+
+/* ---- what is there ---- */
+
+int limpet_files_stat(LimpetClient *client, const char *session, const char *path, LimpetEntries **ret)
+{
+    _cleanup_(entry_list_freep) EntryList *list = entry_list_new();
+    _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
+    const MsgFileAsk what = {.has_stat = true, .stat.path = text_of(path)};
+    MsgFileStatReply said;
+    int r = list ? ask(client, session, &what, false, &reply, &said, MsgFileStatReply) : -ENOMEM;
+
+    if (!r)
+        r = entry_list_add(list, &said.entry);
+    if (!r)
+        *ret = entry_list_end(take(list));
+    return client_result(client, r);
+}
+
+/* One page. *next: where the following one begins, NO_UINT at the end. */
+static int list_page(LimpetClient *client, const char *session, const MsgFileList *page, EntryList *list,
+                     uint64_t *next)
+{
+    _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
+    const MsgFileAsk what = {.has_list = true, .list = *page};
+    MsgFileListReply said;
+    int r = ask(client, session, &what, page->next != NO_UINT, &reply, &said, MsgFileListReply);
+
+    for (uint32_t i = 0; !r && i < value_count(&said.entries); i++) {
+        MsgFileEntry entry;
+
+        value_row(&entry, MsgFileEntry, &said.entries, i);
+        r = entry_list_add(list, &entry);
+    }
+    if (!r)
+        *next = said.next;
+    return r;
+}
+
+int limpet_files_list(LimpetClient *client, const char *session, const char *path, unsigned depth,
+                      LimpetEntries **ret)
+{
+    _cleanup_(entry_list_freep) EntryList *list = entry_list_new();
+    MsgFileList page = {.path = text_of(path), .depth = depth, .next = NO_UINT};
+    uint64_t next = NO_UINT;
+    int r = list ? list_page(client, session, &page, list, &next) : -ENOMEM;
+
+    while (!r && next != NO_UINT) {
+        page = (MsgFileList){.depth = NO_UINT, .next = next};
+        r = list_page(client, session, &page, list, &next);
+    }
+    if (!r)
+        *ret = entry_list_end(take(list));
+    return client_result(client, r);
+}
+
+/* ---- contents ---- */
+
+/* Writes zeros where the descriptor cannot have a hole. */
+static int skip(int fd, uint64_t size)
+{
+    static const uint8_t zeros[4096];
+    int r = 0;
+
+    if (lseek(fd, (off_t)size, SEEK_CUR) >= 0)
+        return 0;
+    for (; r == 0 && size > 0; size -= MIN(size, sizeof(zeros)))
+        r = write_all(fd, zeros, (size_t)MIN(size, sizeof(zeros)));
+    return r;
+}
+
+/* A hole at the end of a file has nothing behind it that would make the file as long as it is. */
+static int set_end(int fd)
+{
+    off_t at = lseek(fd, 0, SEEK_CUR);
+
+    return at < 0 || ftruncate(fd, at) == 0 || errno == EINVAL ? 0 : -errno;
+}
+
+/* *at: where the next piece begins. 1: that was the last one. */
+static int read_piece(LimpetClient *client, const char *session, MsgFileRead *piece, int fd)
+{
+    _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
+    const MsgFileAsk what = {.has_read = true, .read = *piece};
+    MsgFileReadReply said;
+    int r = ask(client, session, &what, false, &reply, &said, MsgFileReadReply);
+
+    if (r)
+        return r;
+    if (said.offset < piece->offset)
+        return problem_set(&client->problem, ERR_PROTOCOL_MISMATCH,
+                           "the controller answered with another piece");
+    if (said.offset > piece->offset)
+        r = skip(fd, said.offset - piece->offset);
+    if (r == 0)
+        r = write_all(fd, said.data.data, said.data.size);
+    if (r < 0)
+        return problem_set(&client->problem, ERR_INTERNAL, "cannot write the file: %s", strerror(-r));
+    piece->offset = said.offset + said.data.size;
+    piece->file = said.file;
+    return said.data.size == 0 || (said.size > 0 && piece->offset >= said.size);
+}
+
+int limpet_files_read(LimpetClient *client, const char *session, const char *path, int fd)
+{
+    MsgFileRead piece = {.path = text_of(path), .offset = 0, .size = LIMIT_FILE_CHUNK, .file = NO_UINT};
+    int r;
+
+    do
+        r = read_piece(client, session, &piece, fd);
+    while (!r);
+    if (r > 0)
+        r = set_end(fd);
+    return client_result(client, r);
+}
+
+static int write_piece(LimpetClient *client, const char *session, MsgFileWrite *piece)
+{
+    _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
+    const MsgFileAsk what = {.has_write = true, .write = *piece};
+    MsgFileWriteReply said;
+    int r = ask(client, session, &what, piece->upload != NO_UINT, &reply, &said, MsgFileWriteReply);
+
+    if (!r)
+        *piece = (MsgFileWrite){.upload = said.upload, .offset = said.size, .mode = NO_UINT};
+    return r;
+}
+
+int limpet_files_write(LimpetClient *client, const char *session, const char *path, int fd, unsigned mode,
+                       bool parents)
+{
+    _cleanup_(freep) uint8_t *bytes = malloc(LIMIT_FILE_CHUNK);
+    MsgFileWrite piece = {
+        .path = text_of(path), .upload = NO_UINT, .offset = 0, .mode = mode, .parents = parents};
+    bool last = false;
+    int r = bytes ? 0 : -ENOMEM;
+
+    client->problem = PROBLEM_NULL;
+    while (!r && !last) {
+        ssize_t n = read_whole(fd, bytes, LIMIT_FILE_CHUNK);
+
+        if (n < 0) {
+            r = problem_set(&client->problem, ERR_BAD_REQUEST, "cannot read the file: %s", strerror((int)-n));
+            break;
+        }
+        piece.data = (Text){(const char *)bytes, (size_t)n};
+        last = piece.last = (size_t)n < LIMIT_FILE_CHUNK;
+        r = write_piece(client, session, &piece);
+    }
+    return client_result(client, r);
+}
+
+/* ---- the tree ---- */
+
+int limpet_files_mkdir(LimpetClient *client, const char *session, const char *path, bool parents)
+{
+    const MsgFileAsk what = {.has_mkdir = true, .mkdir = {.path = text_of(path), .parents = parents}};
+
+    return client_result(client, ask_for_nothing(client, session, &what, !parents));
+}
+
+int limpet_files_move(LimpetClient *client, const char *session, const char *old_path, const char *new_path)
+{
+    const MsgFileAsk what = {.has_move = true, .move = {.old = text_of(old_path), .new = text_of(new_path)}};
+
+    return client_result(client, ask_for_nothing(client, session, &what, true));
+}
+
+int limpet_files_remove(LimpetClient *client, const char *session, const char *path, bool recursive)
+{
+    const MsgFileAsk what = {.has_remove = true, .remove = {.path = text_of(path), .recursive = recursive}};
+    MsgFileRemoveReply said = {.more = true};
+    int r = 0;
+
+    while (!r && said.more) {
+        _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
+
+        r = ask(client, session, &what, true, &reply, &said, MsgFileRemoveReply);
+    }
+    return client_result(client, r);
+}
+
+/* ---- watching ---- */
+
+/* 1: the caller has had enough. */
+static int hear_events(LimpetClient *client, const char *session, uint64_t watch, LimpetOnEvent *on_event,
+                       void *context)
+{
+    _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
+    const MsgFileAsk what = {.has_events = true, .events = {.watch = watch, .timeout = NAN}};
+    MsgFileEventsReply said;
+    int r = ask(client, session, &what, true, &reply, &said, MsgFileEventsReply);
+
+    for (uint32_t i = 0; !r && i < value_count(&said.events); i++) {
+        MsgFileEvent event;
+
+        value_row(&event, MsgFileEvent, &said.events, i);
+        _cleanup_(freep) char *kind = text_dup(event.kind), *path = text_dup(event.path);
+        if (!kind || !path)
+            return -ENOMEM;
+        r = on_event(context, kind, path) ? 0 : 1;
+    }
+    return r;
+}
+
+int limpet_files_watch(LimpetClient *client, const char *session, const char *path, bool recursive,
+                       LimpetOnEvent *on_event, void *context)
+{
+    _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
+    const MsgFileAsk what = {.has_watch = true, .watch = {.path = text_of(path), .recursive = recursive}};
+    MsgFileWatchReply said;
+    int r = ask(client, session, &what, false, &reply, &said, MsgFileWatchReply);
+
+    while (!r)
+        r = hear_events(client, session, said.watch, on_event, context);
+    if (r > 0) {
+        const MsgFileAsk end = {.has_unwatch = true, .unwatch.watch = said.watch};
+
+        r = ask_for_nothing(client, session, &end, false);
+    }
+    return client_result(client, r);
+}
