@@ -31,14 +31,15 @@ T = TypeVar("T")
 
 
 class Session(Opened):
-    """Python that stays alive between calls. Made by :meth:`Client.open` and :meth:`Session.branch`.
+    """A live Python session. Created by :meth:`Client.open` and :meth:`Session.branch`.
 
-    May be used from several threads: calls queue in order, and :meth:`interrupt` may come while :meth:`run`
-    waits. As a context manager it ends the session, unless that was there before and was attached to.
+    A session may be used from several threads: calls queue in order, and :meth:`interrupt` may be called while
+    :meth:`run` waits. As a context manager, a session that this object opened is closed at the end of the
+    block; a session that existed before stays open.
 
-    A request whose connection is lost is asked again at the next controller when that does no harm. Otherwise
-    (reset, put, checkpoint, rollback, drop, branch, commit) it raises Unavailable, and whether it was carried
-    out is unknown: :meth:`checkpoints`, :meth:`namespace` and :meth:`Client.sessions` tell.
+    If the connection is lost, idempotent requests are retried with the next controller. The others (reset, put,
+    checkpoint, rollback, drop, branch, commit) raise Unavailable, and it is unknown whether they were carried out:
+    :meth:`checkpoints`, :meth:`namespace` and :meth:`Client.sessions` show the state.
     """
 
     def __init__(self, client: Client, opened: Mapping[str, Any], asks: Asks = NO_ASKS) -> None:
@@ -61,48 +62,48 @@ class Session(Opened):
         approve: Approve | None = None,
         tool_time: ToolTime | None = None,
     ) -> Result:
-        """Runs code and returns its result, whatever the code did.
+        """Runs code and returns its result. Python errors, timeouts and crashes are results, not exceptions.
 
         Callbacks, ``approve`` and ``on_input`` are called in this thread. Tools run in threads of this process,
         coroutine functions on a loop of their own.
 
-        A function that raises :class:`Leave` ends only this wait: the code waits for its answer until somebody
-        runs it with the same ``run_id``. So it does when this process dies. None of them runs twice for one
-        question in one client, whatever is lost meanwhile.
+        If one of these functions raises :class:`Leave`, ``run()`` raises it and the code keeps waiting for the answer,
+        until a later ``run()`` with the same ``run_id`` provides it. The same happens if this process dies. A client
+        never calls a function twice for the same question.
 
-        Ctrl-C interrupts the code, not just the wait: once its result has come KeyboardInterrupt is raised,
-        with the result as ``limpet_result``. A second Ctrl-C stops waiting at once. Whatever else a signal
-        handler or a callback raises does the same.
+        Ctrl-C interrupts the code, not only the wait: when the result has arrived, KeyboardInterrupt is raised
+        with the result as its attribute ``limpet_result``. A second Ctrl-C ends the wait at once. Other
+        exceptions of signal handlers and callbacks do the same.
 
-        When the controller goes away this finds or starts the next one and asks it for the same call; output
-        that was missed then comes in one piece at the end. The code never runs in another session.
+        If the controller goes away, ``run()`` finds or starts the next one and asks it for the same call. Output
+        that was missed arrives in one piece at the end. The code never runs in another session.
 
         Args:
             code: Python source code.
-            timeout: Seconds, by default the session's.
-            on_stdout: Gets text while the code runs. It may use this client, but not wait for another call of the
-                same session.
-            on_stderr: Likewise.
-            on_display: Gets a :class:`Display` while the code runs, likewise.
-            run_id: 32 hexadecimal digits. The same one never runs twice but gets the same result.
-            on_error: With ``"rollback"`` a call that does not end ``ok`` leaves nothing behind in the variables;
-                files stay as they are.
-            tools: Functions that the code may call as ``limpet_tools.NAME(...)``: a dict, or a list of what has names,
-                of functions, coroutine functions, methods and LangChain tools; several may run at once. Arguments and
-                results are plain data: None, bool, int, float, str, bytes, list and dict with text keys, 1 MiB at
-                most. An exception is raised in the code, with its message and without its traceback, which goes to
-                the logger ``limpet.tools``. This and what follows is by default as :meth:`Client.open` was told.
-            on_input: Answers ``input()`` with a line; None or EOFError is the end of input. A parameter ``password``
-                is True for what is not to be shown. Without it ``input()`` raises EOFError.
-            approve: Asked before each call of a tool, with a :class:`ToolCall`. True allows it,
-                ``call.with_arguments(...)`` allows another one; False, a text that says why, or an exception denies it
-                with PermissionError.
-            tool_time: ``"pause"``, so that no time counts towards ``timeout`` while the code waits for an answer, or
-                ``"count"``.
+            timeout: Time limit in seconds. Defaults to the timeout of the session.
+            on_stdout: Called with text while the code runs. May use this client, but must not wait for another call
+                of the same session.
+            on_stderr: Like ``on_stdout``, for standard error.
+            on_display: Called with each :class:`Display` while the code runs.
+            run_id: Id of the call, 32 hexadecimal digits. The same id never runs twice; it returns the same result.
+            on_error: ``"rollback"`` restores the variables unless the call ends with status ``ok``. Files are not
+                restored.
+            tools: Functions that the code may call as ``limpet_tools.NAME(...)``: a dict, or a list of objects with
+                names. Functions, coroutine functions, methods and LangChain tools are allowed, and several may run at
+                once. Arguments and results are plain data of at most 1 MiB: None, bool, int, float, str, bytes, list,
+                and dict with text keys. An exception is raised in the code with its message; the traceback goes to
+                the logger ``limpet.tools``. This argument and the following ones default to those of
+                :meth:`Client.open`.
+            on_input: Answers ``input()`` with a line. None or EOFError is the end of input. A parameter ``password``
+                is True if the answer must not be shown. Without ``on_input``, ``input()`` raises EOFError.
+            approve: Called with a :class:`ToolCall` before each call of a tool. True allows the call, and
+                ``call.with_arguments(...)`` allows it with other arguments. False, a text with the reason, or an
+                exception denies the call, which then raises PermissionError in the code.
+            tool_time: ``"pause"`` stops the time limit while the code waits for an answer; ``"count"`` does not.
 
         Raises:
             NoSuchSession: The session has ended.
-            Unavailable: No controller was found for ``reconnect_timeout`` seconds.
+            Unavailable: No controller was found within ``reconnect_timeout`` seconds.
             Error: The sandbox failed in another way.
         """
         self._check()
@@ -114,18 +115,18 @@ class Session(Opened):
         return self._client._run(call, stream)
 
     def set(self, name: str, value: Any, timeout: float | None = None) -> None:
-        """Binds a variable of the session to a value of this process, as one more call.
+        """Sets a variable of the session to a value of this process. Counts as one call.
 
         Args:
-            name: Of the variable.
-            value: Plain data: None, bool, int, float, complex, str, bytes, and lists, tuples, sets and dicts of such;
-                NumPy arrays, Arrow tables and pandas frames and series, also within them. The sandbox needs the same
-                packages. Large values go through a file of the session, without a detour through text.
-            timeout: Seconds, by default the session's.
+            name: Name of the variable.
+            value: Plain data: None, bool, int, float, complex, str, bytes, and lists, tuples, sets and dicts of these;
+                also NumPy arrays, Arrow tables, and pandas frames and series, which the sandbox must have installed.
+                Large values travel as binary data in a file of the session.
+            timeout: Time limit in seconds. Defaults to the timeout of the session.
 
         Raises:
-            TypeError: The value, or something in it, is nothing of the kind.
-            CallFailed: The sandbox could not take it; the text says why.
+            TypeError: The value, or a part of it, has another type.
+            CallFailed: The sandbox could not read the value; the message gives the reason.
         """
         self._check()
         _values.check_name(name)
@@ -139,20 +140,23 @@ class Session(Opened):
         _values.check(self.run(cell, timeout))
 
     def value(self, expression: str, timeout: float | None = None, *, limit: int = _values.LIMIT) -> Any:
-        """Evaluates an expression in the session and gives its value, as one more call.
+        """Evaluates an expression in the session and returns its value. Counts as one call.
 
-        Nothing that the sandbox sends is run here: the value is made of plain data, arrays and tables, as of
-        :meth:`set`. NumPy's numbers come as Python's.
+        Values are plain data, arrays and tables, as for :meth:`set`. Nothing that the sandbox sends is unpickled or run
+        in this process. NumPy scalars become Python numbers.
 
         Args:
-            expression: Such as the name of a variable.
-            timeout: Seconds, by default the session's.
-            limit: Bytes that a value may have.
+            expression: A Python expression, such as the name of a variable.
+            timeout: Time limit in seconds. Defaults to the timeout of the session.
+            limit: Maximum size of the value in bytes.
+
+        Returns:
+            The value.
 
         Raises:
-            CallFailed: The expression raised an exception, or its value cannot be sent.
-            TooLarge: The value has more bytes than ``limit``.
-            ImportError: The value needs NumPy, pandas or PyArrow, which is not installed here.
+            CallFailed: The expression raised an exception, or its value has a type that cannot be sent.
+            TooLarge: The value is larger than ``limit``.
+            ImportError: The value needs NumPy, pandas or PyArrow, which this process does not have.
         """
         self._check()
         file = _values.new_file()
@@ -163,17 +167,19 @@ class Session(Opened):
     def try_each(
         self, codes: Iterable[str], timeout: float | None = None, *, on_error: OnError = "keep"
     ) -> list[Result]:
-        """Runs each code in a branch of its own, all from the state of this moment; results in that order.
+        """Runs each code in a branch of its own, all from the current state.
 
-        The session itself stays as it is until ``commit(i)`` makes what the i-th left its state, or
-        ``commit(None)`` gives all up. The branches are kept until then, until the next try_each() or until
-        the session is closed; when anything is raised here they are gone at once. Only variables are apart:
-        files and artifacts are those of the session, and what one writes the next one sees.
+        The session does not change until ``commit(i)`` makes the state of the i-th branch its state, or
+        ``commit(None)`` discards all branches. The branches also end with the next ``try_each()``, when the session
+        is closed, and when this method raises. Only variables are separate: the branches share files and artifacts.
 
         Args:
             codes: Python source codes.
-            timeout: Seconds for each, by default the session's.
-            on_error: As of :meth:`run`.
+            timeout: Time limit of each code in seconds. Defaults to the timeout of the session.
+            on_error: See :meth:`run`.
+
+        Returns:
+            The results, in the order of the codes.
         """
         trial = Trial(self.name, codes)
         self._close_branches(self._take_candidates())
@@ -195,11 +201,14 @@ class Session(Opened):
         return results
 
     def commit(self, branch: Session | str | int | None) -> Committed | None:
-        """Makes the state of a branch the state of this session; the branch ends.
+        """Makes the state of a branch the state of this session, and ends the branch.
 
         Args:
-            branch: A session made by :meth:`branch`, its name, or the number of a candidate of the last
-                :meth:`try_each`, whose other candidates end too. None only ends them, and changes nothing.
+            branch: A session returned by :meth:`branch`, its name, or the index of a branch of the last
+                :meth:`try_each`, whose other branches end too. None ends these branches and changes nothing.
+
+        Returns:
+            The new state of the session; None if ``branch`` is None.
         """
         if branch is None:
             self._check()
@@ -214,32 +223,35 @@ class Session(Opened):
         return committed
 
     def branch(self, name: str, at: Checkpoint | str | None = None) -> Session:
-        """A session ``SESSION/NAME`` with the variables of a checkpoint, by default those of this moment.
+        """Opens the branch ``SESSION/NAME`` with the current variables, or those of a checkpoint.
 
-        From there on it has variables of its own, while the container, the files and the artifacts stay
-        those of this session. Calls of one container run one at a time.
+        The branch has its own variables and shares the container, the files and the artifacts of this session. Calls
+        of one container run one at a time.
 
         Args:
-            name: Of the branch, as that of a session.
-            at: A checkpoint, its id or name.
+            name: Name of the branch, with the same rules as the name of a session.
+            at: A checkpoint, its id or its name. Defaults to the current state.
+
+        Returns:
+            The branch, a session.
 
         Raises:
-            BranchExists: It is open already.
+            BranchExists: An open branch has this name.
         """
         return Session(self._client, self._request(_requests.branch(name, at)), self._asks)
 
     def checkpoint(self, name: str | None = None, files: bool = False) -> Checkpoint:
-        """Keeps a copy of the variables, until it is dropped or has to make room for a newer one.
+        """Takes a checkpoint of the variables. It is kept until it is dropped or its memory is needed for newer ones.
 
         Args:
-            name: To call it by, one that is not kept already.
+            name: Name of the checkpoint, not in use by another one.
             files: Whether to keep a copy of ``/session`` as well.
 
         Returns:
-            The checkpoint. Its ``dropped`` has the ids of those that had to go for it.
+            The checkpoint. ``dropped`` lists the ids of checkpoints that were removed to make room.
 
         Raises:
-            CheckpointFailed: There can be none; the text says why.
+            CheckpointFailed: The checkpoint could not be taken; the message gives the reason.
         """
         return self._request(_requests.checkpoint(name, files))
 
@@ -248,18 +260,21 @@ class Session(Opened):
         return self._request(_requests.checkpoints())
 
     def rollback(self, checkpoint: Checkpoint | str) -> Rollback:
-        """Goes back to the variables of a checkpoint, and to its files where it has them.
+        """Restores the variables of a checkpoint, and ``/session`` if the checkpoint has a copy.
 
         Args:
-            checkpoint: The checkpoint, its id or its name. It is kept.
+            checkpoint: The checkpoint, its id or its name. The checkpoint is kept.
+
+        Returns:
+            What was restored.
 
         Raises:
-            NoSuchCheckpoint: It is not kept any more.
+            NoSuchCheckpoint: The checkpoint no longer exists.
         """
         return self._request(_requests.rollback(checkpoint))
 
     def drop(self, checkpoint: Checkpoint | str) -> None:
-        """Discards a checkpoint.
+        """Removes a checkpoint.
 
         Args:
             checkpoint: The checkpoint, its id or its name.
@@ -267,10 +282,11 @@ class Session(Opened):
         return self._request(_requests.drop(checkpoint))
 
     def namespace(self) -> Namespace:
-        """The variables, in the order they were bound; runs no code of theirs.
+        """Lists the variables in the order they were bound, without running any code of the session.
 
-        A list of :class:`Variable` without names that begin with an underscore; ``more`` of the list is how
-        many were left out.
+        Returns:
+            A list of :class:`Variable`, without names that begin with an underscore. Its attribute ``more`` is the
+            number of variables left out.
         """
         return self._request(_requests.namespace())
 
@@ -283,13 +299,13 @@ class Session(Opened):
         return self._request(_requests.interrupt())
 
     def reset(self) -> None:
-        """Ends a running call and starts a new interpreter. Files stay."""
+        """Ends the running call and starts a new interpreter. Files are kept."""
         return self._request(_requests.reset())
 
     def close(self) -> None:
-        """Ends the session and its branches and removes its container; published artifacts stay.
+        """Ends the session and its branches, and removes its container. Published artifacts are kept.
 
-        Of a branch it ends that branch alone. Does nothing if it is closed already.
+        On a branch, ends only the branch. Does nothing if the session is already closed.
         """
         if self._closed:
             return
@@ -303,13 +319,13 @@ class Session(Opened):
     def put(self, local: Source, path: Path, *, on_progress: Progress | None = None) -> None:
         """Copies a local file, directory, bytes or a binary file object into the sandbox.
 
-        A file replaces one that is there. A directory is merged into one that is there, and each of its files replaced
-        as a whole. Nothing is copied where it has links that lead out of it: BadRequest names them.
+        A file replaces an existing file. A directory is merged into an existing directory, and each of its files is
+        replaced as a whole. Nothing is copied if the directory has links that lead out of it: BadRequest names them.
 
         Args:
-            local: The file, its contents, or a directory.
-            path: In the container, relative to ``/session``. Directories are made.
-            on_progress: Called with the bytes so far and those of a whole directory.
+            local: Path of the file or directory, the contents of a file, or a binary file object.
+            path: Path in the container, relative to ``/session``. Missing directories are created.
+            on_progress: Called with the number of bytes copied and the total.
         """
         self._check()
         if _files.is_directory(local):
@@ -356,22 +372,21 @@ class Session(Opened):
     ) -> bytes | None:
         """Reads a file of the sandbox, or a part of it, or copies a directory.
 
-        A directory is merged into one that is there. Nothing is copied where it has links that lead out of it:
-        BadRequest names them.
+        A directory is merged into an existing directory. Nothing is copied if the directory has links that lead out
+        of it: BadRequest names them.
 
         Args:
-            path: In the container, relative to ``/session``.
-            local: A local file or a binary file object to which it is copied, or where a directory goes. Nothing is
-                written when it cannot be read.
-            offset: Where to begin, in bytes.
-            size: How many bytes at most; by default all that follow.
-            on_progress: Called with the bytes so far and those of the whole file or directory.
+            path: Path in the container, relative to ``/session``.
+            local: Path or binary file object to copy to. Nothing is written if the file cannot be read.
+            offset: First byte to read.
+            size: Maximum number of bytes. Defaults to the rest of the file.
+            on_progress: Called with the number of bytes copied and the total.
 
         Returns:
-            The bytes, or None where they were copied to ``local``.
+            The bytes, or None if they were copied to ``local``.
 
         Raises:
-            NoSuchFile: No regular file is there.
+            NoSuchFile: There is no regular file at this path.
         """
         self._check()
         if _files.is_elsewhere(path):
@@ -445,7 +460,7 @@ class Session(Opened):
             while True:
                 chunk, size = self._request(_requests.get(file, at))
                 if size > limit:
-                    raise TooLarge(f"the value has {size} bytes, and {limit} are allowed")
+                    raise TooLarge(f"the value has {size} bytes; the limit is {limit}")
                 if not at:
                     data = bytearray(size)
                 data[at : at + len(chunk)] = chunk
