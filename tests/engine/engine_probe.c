@@ -118,7 +118,7 @@ static int attach(Probe *probe, Container *container)
 {
     unsigned descriptors = count_entries("/proc/self/fd"), left;
     Problem problem = PROBLEM_NULL;
-    int data = open(probe->attach, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int data = open(probe->attach, O_RDONLY | O_CLOEXEC);
     int r = probe->engine->ops->attach_data(container, data, &problem);
 
     close(data);

@@ -161,9 +161,9 @@ def test_bad_image_name(host):
 
 
 def test_runtime_error_is_told_in_its_words(host):
-    said = host.probe("life", data="/nonexistent-data")
+    said = host.probe("life", work="/nonexistent-work")
     [text] = said["failed"]
-    assert text.startswith("EngineError ") and "/nonexistent-data" in text
+    assert text.startswith("EngineError ") and "/nonexistent-work" in text
     assert said["removed"] == ["0"]
 
 
