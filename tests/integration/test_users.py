@@ -1,8 +1,10 @@
 """Several users of root's controller: each has sessions of their own, and reaches nothing of another."""
 
+import ctypes
 import grp
 import itertools
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -13,12 +15,15 @@ from types import SimpleNamespace
 import limpet
 import pytest
 
+from tests.support import ROOT
+
 from .killed import Asking, wait_for
 from .raw_peer import Client as RawClient
 from .raw_peer import Refused as RawRefused
 from .users import GROUP, Refused, User
 
 ALICE, BOB, OUTSIDER = 61001, 61002, 61003
+CLONE_NEWNS = 0x00020000
 
 
 @pytest.fixture
@@ -114,6 +119,8 @@ def test_two_users_have_sessions_of_one_name(shared):
         assert [row.user for row in shared.root.sessions()] == [0]
         rows = {(row.user, row.session) for row in shared.root.sessions(all_users=True)}
         assert rows == {(0, "conv-1"), (ALICE, "conv-1"), (BOB, "conv-1")}
+        listed = subprocess.run([program("limpet"), "ls", "--all"], env={"LIMPET_SOCKET": shared.limpetd.socket}, check=True, capture_output=True, text=True)
+        assert sorted(line.split()[:2] for line in listed.stdout.splitlines()[1:4]) == [[str(ALICE), "conv-1"], [str(BOB), "conv-1"], ["root", "conv-1"]]
     assert shared.alice.run("conv-1", "x") == "'alice'"
     assert refused(shared.alice, lambda client: client.sessions(all_users=True)).name == "Denied"
 
@@ -131,9 +138,17 @@ OPERATIONS = {
     "commit": {"branch": "try"},
     "put": {"path": "f", "offset": 0, "data": b"theirs", "last": True},
     "get": {"path": "f", "offset": 0, "size": 10},
+    "files": {"ask": {"stat": {"path": b"f"}}},
     "close": {},
     "open": {"attach": True},
 }
+
+OTHERS = {"hello", "sessions", "result", "shutdown", "credit", "answer"}
+
+
+def test_every_operation_on_a_session_is_tried():
+    messages = (ROOT / "proto/messages.def").read_text(encoding="utf-8")
+    assert OPERATIONS.keys() | OTHERS == set(re.findall(r'"(\w+)", "[^"]*c>h', messages))
 
 
 def test_a_session_of_another_is_not_there(shared):
@@ -307,6 +322,10 @@ def test_a_path_that_is_exchanged_leads_nowhere_else(shared):
     assert set(seen) <= {"alice", "BadRequest", "EngineError"}
 
 
+def program(name):
+    return shutil.which(name, path=os.environ.get("LIMPET_BUILD")) or name
+
+
 def outcome(user, work):
     try:
         return user.ask(work)
@@ -375,20 +394,20 @@ def test_the_next_controller_knows_whose_they_are(shared):
 
 def test_a_member_finds_roots_controller(shared):
     """Where it is by default, in a place of the test's own."""
-    program = shutil.copy(os.path.join(os.environ.get("LIMPET_BUILD", "build/bin"), "limpet"), shared.directory)
+    command = shutil.copy(program("limpet"), shared.directory)
     shared.alice.run("a", "x = 'alice'")
 
     def look(user):
         def find():
             with limpet.Client() as client:
                 names = [row.session for row in client.sessions()]
-                command = subprocess.run([program, "run", "-s", "a", "-c", "print(x)"], capture_output=True, text=True)
-                return names, client.address, command.stdout, command.stderr
+                done = subprocess.run([command, "run", "-s", "a", "-c", "print(x)"], capture_output=True, text=True)
+                return names, client.address, done.stdout, done.stderr
 
         return user.do(find)
 
     def in_a_place_of_its_own():
-        os.unshare(os.CLONE_NEWNS) if hasattr(os, "unshare") else unshare()
+        unshare_mounts()
         subprocess.run(["mount", "--make-rprivate", "/"], check=True)
         subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
         os.mkdir("/run/limpet", 0o711)
@@ -408,8 +427,7 @@ def test_a_member_finds_roots_controller(shared):
     assert outsider == "Unavailable"
 
 
-def unshare():
-    import ctypes
-
-    libc = ctypes.CDLL(None, use_errno=True)
-    assert libc.unshare(0x00020000) == 0
+def unshare_mounts():
+    """What os.unshare() does in newer versions of Python."""
+    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNS) < 0:
+        raise OSError(ctypes.get_errno(), "unshare")

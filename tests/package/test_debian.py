@@ -46,7 +46,8 @@ def test_the_service(bare):
         f"systemd-analyze verify --man=no /{UNIT}\n"
         "XDG_RUNTIME_DIR=/run systemd-analyze verify --man=no --user /usr/lib/systemd/user/limpetd.service\n"
         "test -L /etc/systemd/system/multi-user.target.wants/limpetd.service\n"
-        "test ! -e /etc/systemd/user/default.target.wants/limpetd.service"
+        "test ! -e /etc/systemd/user/default.target.wants/limpetd.service\n"
+        "getent group limpet"
     )
 
 

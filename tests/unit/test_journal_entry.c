@@ -63,6 +63,29 @@ static void test_session(void **state)
     journal_entry_deinit(&entry);
 }
 
+/* An earlier controller wrote none. */
+static void test_users(void **state)
+{
+    static const struct {
+        uint64_t written;
+        uid_t read;
+    } cases[] = {{1000, 1000}, {0, 0}, {NO_UINT, 7}};
+    uint8_t options_bytes[] = {0x80};
+    Buf options = {.data = options_bytes, .size = sizeof(options_bytes)};
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        Buf batch _cleanup_(buf_deinit) = BUF_NULL;
+        JournalSession session = a_session(&options);
+        JournalEntry entry;
+
+        session.user = cases[i].written;
+        assert_int_equal(journal_write_session(&batch, &session), 0);
+        assert_int_equal(decode(&entry, &batch), 0);
+        assert_int_equal(journal_user(entry.session.user, 7), cases[i].read);
+        journal_entry_deinit(&entry);
+    }
+}
+
 static void test_call(void **state)
 {
     static const char record[] = "\x81\xa6run_id\xc0";
@@ -182,6 +205,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_session),
+        cmocka_unit_test(test_users),
         cmocka_unit_test(test_call),
         cmocka_unit_test(test_others),
         cmocka_unit_test(test_names_that_lead_elsewhere),
