@@ -11,6 +11,7 @@
 #include "host/daemon/controller.h"
 #include "host/daemon/detach.h"
 #include "host/daemon/notify.h"
+#include "host/daemon/service.h"
 #include "host/link/unix_socket.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
@@ -89,7 +90,8 @@ static int act(Action action, const Options *options)
         return complain(&problem);
     if (action == ACTION_CHECK)
         return check_host(options, &paths);
-    if (action == ACTION_DETACH && (status = detach(&paths, &report)) >= 0)
+    if (action == ACTION_DETACH &&
+        ((status = service_start(&paths)) >= 0 || (status = detach(&paths, &report)) >= 0))
         return status;
     return serve(options, &paths, report);
 }

@@ -277,11 +277,22 @@ def test_the_same_sources_elsewhere_have_the_same_name(image, tmp_path):
 @needs_root
 def test_installed_it_makes_the_same_image(image, tmp_path):
     build = Path(os.environ.get("LIMPET_BUILD", ROOT / "build" / "bin")).parent
+    of_an_earlier_version = tmp_path / "share/limpet/guest/gone.c"
+    of_an_earlier_version.parent.mkdir(parents=True)
+    of_an_earlier_version.touch()
     subprocess.run(
         ["cmake", "--install", build, "--prefix", tmp_path, "--component", "host"], check=True, capture_output=True
     )
     tool = tmp_path / "libexec" / "limpet" / "limpet-image"
     assert f"Image {image.resolve().name} is up to date" in run("build", "--engine", "oci", tool=tool)
+
+
+def test_the_interpreter_is_installed_below_any_prefix(tmp_path):
+    build = Path(os.environ.get("LIMPET_BUILD", ROOT / "build" / "bin")).parent
+    for prefix in (tmp_path / "a", tmp_path / "deep/er"):
+        subprocess.run(["cmake", "--install", build, "--prefix", prefix, "--component", "guest"], check=True, capture_output=True)
+        said = subprocess.run([prefix / "lib/limpet/limpet-interpreter", "--version"], check=True, capture_output=True, text=True)
+        assert said.stdout.startswith("Python 3.")
 
 
 @needs_root
