@@ -51,6 +51,41 @@ def test_the_service(bare):
     )
 
 
+SYSTEMCTL = """#!/bin/sh
+echo "$*" >>/root/asked
+case "$*" in
+*is-enabled*) test -e /root/enabled ;;
+*start*)
+    LIMPET_ENGINE=local setsid limpetd >/dev/null 2>&1 &
+    until LIMPET_AUTOSTART=0 limpet ls >/dev/null 2>&1; do sleep 0.1; done ;;
+esac
+"""
+
+
+def test_a_client_asks_systemd_for_the_controller_where_the_service_is_enabled(bare):
+    """systemctl is one that starts the controller by itself: there is no systemd here."""
+    bare.install("limpetd", "limpet-guest")
+    (bare.directory / "files/usr/local/bin").mkdir(parents=True, exist_ok=True)
+    program = bare.directory / "files/usr/local/bin/systemctl"
+    program.write_text(SYSTEMCTL)
+    program.chmod(0o755)
+    bare.run(
+        "mkdir -p /run/systemd/system\n"
+        "touch /root/enabled\n"
+        "test $(limpet run -c '6 * 7') = 42\n"
+        "grep -qx -- '--system --quiet start limpetd.service' /root/asked\n"
+        "limpet shutdown\n"
+        "rm /root/enabled /root/asked\n"
+        f"{LOCAL}test $(limpet run -c '6 * 7') = 42\n"
+        "if grep start /root/asked; then exit 1; fi\n"
+        "limpet shutdown --keep\n"
+        "touch /root/enabled\n"
+        "limpetd --detach --state-dir /root/other --runtime-dir /root/run --socket /root/limpet.sock\n"
+        "if grep start /root/asked; then exit 1; fi\n"
+        "LIMPET_SOCKET=/root/limpet.sock limpet shutdown"
+    )
+
+
 def test_removing_it_ends_the_sessions_and_purging_it_leaves_nothing(bare):
     bare.install("limpetd", "limpet-guest")
     bare.run(

@@ -64,7 +64,9 @@ static int explain(int64_t pid, const char *target)
             ") does not write a log file: it logs to its standard error, "
             "which is %s",
             pid, target);
-    fputs(strncmp(target, "socket:", 7) == 0 ? "; for the service, use 'journalctl --unit limpetd'\n" : "\n",
+    fputs(strncmp(target, "socket:", 7) != 0 ? "\n"
+          : geteuid() == 0                   ? "; for the service, use 'journalctl --unit limpetd'\n"
+                                             : "; for the service, use 'journalctl --user --unit limpetd'\n",
           stderr);
     return EXIT_SANDBOX;
 }
