@@ -29,7 +29,7 @@ static const Option rows[] = {
      .offset = AT(directory),
      .argument = "DIR",
      .value = SESSION_PATH,
-     .help = "where the code runs and keeps its files"},
+     .help = "working directory of the code, with its files"},
     /* 0 would give the code the supervisor's powers; the last value means "no change" to setresuid. */
     {.name = "uid",
      .type = OPTION_COUNT,
@@ -42,19 +42,19 @@ static const Option rows[] = {
     {.name = "same-user",
      .type = OPTION_FLAG,
      .offset = AT(same_user),
-     .help = "run the interpreter as the supervisor's own user: no protection"},
+     .help = "run the interpreter as the user of the supervisor, without protection"},
     {.name = "interpreter",
      .type = OPTION_TEXT,
      .offset = AT(interpreter),
      .argument = "PATH",
-     .help = "the interpreter; by default limpet-interpreter beside this program"},
+     .help = "path of the interpreter; if not set, limpet-interpreter next to this program"},
     {.name = "orphan-timeout",
      .type = OPTION_SECONDS,
      .offset = AT(orphan_timeout),
      .least = OPTION_ABOVE_ZERO,
      .argument = "SEC",
      .value = "3600",
-     .help = "end after so long without a controller"},
+     .help = "end after this time without a controller"},
     {.name = "version", .type = OPTION_FLAG, .offset = AT(version), .help = "show the version"},
 };
 
@@ -74,10 +74,10 @@ static void print_row(void *out, const char *usage, const char *help)
 static void print_help(void)
 {
     fputs("Usage: limpet-guest [OPTION]...\n"
-          "Supervises the Python interpreter of one Limpet session; process 1 of its sandbox.\n\n",
+          "Supervises the Python interpreter of a Limpet session, as process 1 of its sandbox.\n\n",
           stdout);
     option_table_describe(&table, print_row, stdout);
-    print_row(stdout, "--help", "show this text");
+    print_row(stdout, "--help", "show this help");
 }
 
 /* The interpreter is installed beside the supervisor. */
@@ -89,7 +89,7 @@ static int find_interpreter(CommandLine *command_line)
     char *slash = n > 0 ? memrchr(command_line->interpreter, '/', (size_t)n) : NULL;
 
     if (!slash)
-        return refuse("cannot find its own path; use --interpreter");
+        return refuse("cannot find the path of this program; use --interpreter");
     strcpy(slash + 1, name);
     return 0;
 }
@@ -98,13 +98,13 @@ static int find_interpreter(CommandLine *command_line)
 static int take_paths(CommandLine *ret)
 {
     if (given.directory[0] != '/')
-        return refuse("--directory cannot be a relative path");
+        return refuse("--directory must be an absolute path");
     ret->link = given.link;
     ret->directory = given.directory;
     if (!given.interpreter)
         return find_interpreter(ret);
     if (given.interpreter[0] != '/')
-        return refuse("--interpreter cannot be a relative path");
+        return refuse("--interpreter must be an absolute path");
     if (strlen(given.interpreter) >= sizeof(ret->interpreter))
         return refuse("the path of --interpreter is too long");
     strcpy(ret->interpreter, given.interpreter);

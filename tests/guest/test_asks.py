@@ -76,7 +76,7 @@ answer()
 )
 def test_question_that_is_too_large(controller, question):
     error = controller.run(f"ask({question})", asks="count")["error"]
-    assert error["name"] == "RuntimeError" and "over its limit of 1 MiB" in error["message"]
+    assert error["name"] == "RuntimeError" and "exceeds its limit of 1 MiB" in error["message"]
     controller.start("result = len(ask('tool', 'f' * 2**20, b'x' * 2**20))", asks="count")
     assert len(controller.asked()["payload"]) == MIB
     controller.tell(2, b"y" * MIB)
@@ -91,7 +91,7 @@ def assert_works_again(controller):
 @pytest.mark.parametrize("kind, name", [("input", "EOFError"), ("tools", "RuntimeError")])
 def test_nobody_is_asked(controller, kind, name):
     error = controller.run(f"ask({kind!r})")["error"]
-    assert (error["name"], error["message"]) == (name, "nobody is there to be asked")
+    assert (error["name"], error["message"]) == (name, "there is no client to ask")
 
 
 def test_question_of_no_call(controller):

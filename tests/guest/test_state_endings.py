@@ -99,9 +99,9 @@ def test_calls_without_a_pause(keep, interpreter, calls):
     if lost == 0:
         assert "(the call before this one)" in record["error"]["message"]
     elif lost == 1:
-        assert "the call after it was followed too closely" in record["error"]["message"]
+        assert "the next call followed too soon" in record["error"]["message"]
     else:
-        assert f"the {lost} calls after it were too close together" in record["error"]["message"]
+        assert f"the {lost} calls after it followed each other too closely" in record["error"]["message"]
 
 
 def test_busy_calls_are_kept_now_and_then(keep, interpreter):

@@ -54,7 +54,7 @@ static void test_at_once(void **state)
     assert_true(questions_unsent(&questions));
     questions_deinit(&questions);
     assert_false(questions_unsent(&questions));
-    ask(&questions, 1, "nobody is there to be asked");
+    ask(&questions, 1, "there is no client to ask");
 }
 
 static void on_step(Ladder *ladder, LadderStep step)

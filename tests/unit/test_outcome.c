@@ -181,15 +181,14 @@ static void test_fates(void **state)
     assert_described(&(Fate){.state = STATE_ROLLED_BACK, .execution_count = 7, .reason = "off"},
                      "as they were after call 7 (the call before this one)");
     assert_described(&(Fate){.state = STATE_ROLLED_BACK}, "as they were before the first call");
-    assert_described(
-        &(Fate){.state = STATE_ROLLED_BACK, .execution_count = 7, .calls = 1},
-        "as they were after call 7: the call after it was followed too closely for a checkpoint");
+    assert_described(&(Fate){.state = STATE_ROLLED_BACK, .execution_count = 7, .calls = 1},
+                     "as they were after call 7: the next call followed too soon for a checkpoint");
     assert_described(
         &(Fate){.state = STATE_ROLLED_BACK, .execution_count = 7, .calls = 2},
-        "as they were after call 7: the 2 calls after it were too close together for a checkpoint");
+        "as they were after call 7: the 2 calls after it followed each other too closely for a checkpoint");
     assert_described(
         &(Fate){.state = STATE_ROLLED_BACK, .calls = 2, .reason = "the checkpoint was lost"},
-        "as they were before the first call: what came after it is gone, because the checkpoint was lost");
+        "as they were before the first call: later changes are lost, because the checkpoint was lost");
 }
 
 static void test_reasons_are_cut_at_a_character(void **state)

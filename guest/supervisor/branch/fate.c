@@ -74,11 +74,11 @@ static void append_rolled_back(Sentence *sentence, const Fate *fate)
         return;
     }
     if (fate->reason[0])
-        append(sentence, ": what came after it is gone, because %s", fate->reason);
+        append(sentence, ": later changes are lost, because %s", fate->reason);
     else if (fate->calls == 1)
-        append(sentence, ": the call after it was followed too closely for a checkpoint");
+        append(sentence, ": the next call followed too soon for a checkpoint");
     else
-        append(sentence, ": the %" PRIu64 " calls after it were too close together for a checkpoint",
+        append(sentence, ": the %" PRIu64 " calls after it followed each other too closely for a checkpoint",
                fate->calls);
 }
 

@@ -90,13 +90,13 @@ void executor_advance(Executor *executor)
         begin(cell);
     else if (r < 0)
         call_abandon(executor, "CheckpointFailed",
-                     "the call was not run, because there was no checkpoint to go back to", why);
+                     "the call was not run: there was no checkpoint to roll back to", why);
 }
 
 void executor_on_start_failed(Executor *executor, Branch *branch, const char *why)
 {
     if (call_of(executor, branch))
-        call_abandon(executor, "InterpreterFailed", "the interpreter could not be started", why);
+        call_abandon(executor, "InterpreterFailed", "cannot start the interpreter", why);
 }
 
 /* From the controller */
@@ -109,7 +109,7 @@ int executor_execute(Executor *executor, uint64_t id, const MsgExecute *asked, P
     if (!branch)
         return problem_set(problem, ERR_NO_SUCH_SESSION, "there is no branch %" PRIu64, number);
     if (branches_are_busy(executor->branches))
-        return problem_set(problem, ERR_BUSY, "a call or a task is under way");
+        return problem_set(problem, ERR_BUSY, "a call or a task is in progress");
 
     Cell *cell = cell_new(branch, id, asked, branch->execution_count + 1, &executor->limits);
     if (!cell)

@@ -76,15 +76,14 @@ static const char *describe_kill(Outcome *outcome, const Loss *loss)
 {
     if (loss->killed == LADDER_CAUSE_DEADLINE) {
         outcome->status = "timeout";
-        snprintf(
-            outcome->message, sizeof(outcome->message),
-            "the call did not end within %g s nor when it was interrupted, so its interpreter was killed",
-            loss->timeout);
+        snprintf(outcome->message, sizeof(outcome->message),
+                 "the call did not end within %g s or when it was interrupted, so its interpreter was killed",
+                 loss->timeout);
         return "TimeoutKilled";
     }
     outcome->status = "interrupted";
     snprintf(outcome->message, sizeof(outcome->message), "%s",
-             loss->reset ? "the session was reset while the call ran, so its interpreter was killed"
+             loss->reset ? "the session was reset during the call, so its interpreter was killed"
                          : "the call did not end when it was interrupted, so its interpreter was killed");
     return "InterruptKilled";
 }
@@ -138,7 +137,7 @@ void outcome_failed(Outcome *ret, const char *name, const char *what, const char
 void outcome_never_begun(Outcome *ret)
 {
     outcome_begin(ret, "interrupted");
-    snprintf(ret->message, sizeof(ret->message), "the call was interrupted before it began");
+    snprintf(ret->message, sizeof(ret->message), "the call was interrupted before it started");
     set_error(ret, "Interrupted");
 }
 

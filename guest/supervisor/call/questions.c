@@ -117,15 +117,15 @@ static Ask *find(const Questions *questions, uint64_t number)
 const char *questions_add(Questions *questions, uint64_t id, const MsgAsk *question)
 {
     if (questions->mode == ASK_NOBODY)
-        return "nobody is there to be asked";
+        return "there is no client to ask";
     if (question->name.size > LIMIT_ASK || question->payload.size > LIMIT_ASK)
-        return "a question is over its limit of 1 MiB";
+        return "a question exceeds its limit of 1 MiB";
     if (questions->count >= LIMIT_ASKS)
-        return "too many questions wait for an answer at once";
+        return "too many questions wait for an answer";
     if (questions->asked >= LIMIT_ASKED)
         return "this call has asked too many questions";
     if (find(questions, question->ask))
-        return "a question of that number waits already";
+        return "a question with this number is already waiting";
 
     _cleanup_(ask_freep) Ask *ask = calloc(1, sizeof(*ask));
     if (!ask || message_encode(&ask->envelope, MSG_ASK, id, MsgAsk, question) < 0)

@@ -73,7 +73,7 @@ int task_branch(Tasks *tasks, const Message *message, Problem *problem)
     if (r == 0 && branches_find(tasks->branches, body.branch))
         r = problem_set(problem, ERR_BRANCH_EXISTS, "branch %" PRIu64 " exists", body.branch);
     if (r == 0 && tasks->branches->count > LIMIT_BRANCHES)
-        r = problem_set(problem, ERR_TOO_LARGE, "a session may have %u branches; close one first",
+        r = problem_set(problem, ERR_TOO_LARGE, "a session may have at most %u branches; close one first",
                         LIMIT_BRANCHES);
     if (r == 0 && body.checkpoint.data)
         r = task_find_checkpoint(&checkpoint, tasks, body.checkpoint, problem);

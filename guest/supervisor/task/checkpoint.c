@@ -32,14 +32,15 @@ static bool is_id(Text text)
 static int check_name(const Tasks *tasks, Text name, Problem *problem)
 {
     if (!name_valid(name))
-        return problem_set(problem, ERR_BAD_REQUEST,
-                           "`name` is 1 to %u of A-Z a-z 0-9 . _ -, beginning with a letter or digit",
-                           LIMIT_SESSION_NAME);
+        return problem_set(
+            problem, ERR_BAD_REQUEST,
+            "`name` must have 1 to %u characters of A-Z a-z 0-9 . _ - and begin with a letter or digit",
+            LIMIT_SESSION_NAME);
     if (is_id(name))
         return problem_set(problem, ERR_BAD_REQUEST, "`name` looks like the id of a checkpoint");
     if (checkpoints_find(&tasks->branches->checkpoints, name))
         return problem_set(problem, ERR_BAD_REQUEST,
-                           "a checkpoint named '%.*s' is kept already; drop it first", (int)name.size,
+                           "a checkpoint named '%.*s' already exists; drop it first", (int)name.size,
                            name.data);
     return 0;
 }
@@ -104,7 +105,7 @@ static void refuse_restored(Tasks *tasks)
 {
     const Task *task = &tasks->task;
     const Fate *fate = &task->branch->untold;
-    const char *why = task->trouble[0] ? task->trouble : "no copy of it could be made";
+    const char *why = task->trouble[0] ? task->trouble : "it could not be copied";
 
     if (fate->state == STATE_ROLLED_BACK)
         task_refuse(

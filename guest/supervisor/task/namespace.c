@@ -11,7 +11,7 @@
 static void on_limit_due(LoopTimer *timer)
 {
     task_refuse(container_of(timer, Tasks, task.limit), ERR_INTERNAL,
-                "the interpreter did not list its variables in time; a thread of it may keep it busy");
+                "the interpreter did not list its variables in time; a thread of the code may keep it busy");
 }
 
 static int ask(Branch *branch, uint64_t id)

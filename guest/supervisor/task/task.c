@@ -49,7 +49,7 @@ int task_find_checkpoint(Checkpoint **ret, const Tasks *tasks, Text id_or_name, 
 
     if (!checkpoint)
         return problem_set(problem, ERR_NO_SUCH_CHECKPOINT,
-                           "no checkpoint '%.*s' is kept; it may have been lost", (int)id_or_name.size,
+                           "there is no checkpoint '%.*s'; it may have been lost", (int)id_or_name.size,
                            id_or_name.data);
     *ret = checkpoint;
     return 0;
@@ -65,7 +65,7 @@ bool tasks_are_active(const Tasks *tasks)
 int task_check_idle(const Tasks *tasks, Problem *problem)
 {
     if (branches_are_busy(tasks->branches))
-        return problem_set(problem, ERR_BUSY, "a call or a task is under way");
+        return problem_set(problem, ERR_BUSY, "a call or a task is in progress");
     return 0;
 }
 
@@ -133,7 +133,7 @@ static bool has_interpreter(Tasks *tasks)
         if (branch_start(branch) == 0)
             return false;
     }
-    task_refuse(tasks, ERR_INTERNAL, "the interpreter could not be started: %s", branch->failure);
+    task_refuse(tasks, ERR_INTERNAL, "cannot start the interpreter: %s", branch->failure);
     return false;
 }
 
@@ -156,7 +156,7 @@ static bool can_be_answered(Tasks *tasks)
     const Branch *branch = tasks->task.branch;
 
     if (!branch_is_ready(branch) || branch->epoch != tasks->task.epoch)
-        task_refuse(tasks, ERR_INTERNAL, "the interpreter was lost before it had listed its variables");
+        task_refuse(tasks, ERR_INTERNAL, "the interpreter was lost before it listed its variables");
     return false; /* the answer is a message */
 }
 
