@@ -206,9 +206,16 @@ static void on_ready(LoopFile *file, uint32_t events)
         end(files, n < 0 ? strerror((int)-n) : "it closed its channel");
 }
 
+int files_process_listen(FilesProcess *files, int channel)
+{
+    files->channel = channel;
+    fcntl(channel, F_SETFL, O_NONBLOCK);
+    return loop_file_add(files->loop, &files->file, channel, EPOLLIN, on_ready);
+}
+
 static int start(FilesProcess *files)
 {
-    int pair[2], r = 0;
+    int pair[2], r;
     pid_t pid;
 
     if (files->channel >= 0)
@@ -217,15 +224,15 @@ static int start(FilesProcess *files)
         return -errno;
     pid = files_process_spawn(files->command_line, pair[1]);
     close(pair[1]);
-    files->channel = pair[0];
-    fcntl(pair[0], F_SETFL, O_NONBLOCK);
-    r = pid < 0 ? (int)pid : loop_file_add(files->loop, &files->file, pair[0], EPOLLIN, on_ready);
-    if (pid > 0)
-        *files->pid = pid;
+    if (pid < 0) {
+        close(pair[0]);
+        return (int)pid;
+    }
+    *files->pid = pid;
+    log_info("files process started", "pid=%d", (int)pid);
+    r = files_process_listen(files, pair[0]);
     if (r < 0)
-        release(files);
-    else
-        log_info("files process started", "pid=%d", (int)pid);
+        end(files, strerror(-r));
     return r;
 }
 

@@ -41,6 +41,9 @@ void files_process_reaped(FilesProcess *files, pid_t pid);
 /* Nobody waits for what was asked so far. */
 void files_process_on_controller_lost(FilesProcess *files);
 
+/* Listens to a process behind that channel, which is taken and never blocks. 0 or a negative errno. */
+int files_process_listen(FilesProcess *files, int channel);
+
 /* spawn.c */
 
 /* Starts it; `channel` becomes CHANNEL_FD and stays the caller's. The pid, or a negative errno. */
