@@ -32,6 +32,12 @@ def example(limpetd, tmp_path):
     return run
 
 
+def test_files(example):
+    said = example("files.py")
+    assert re.search(r"^first event: Event\(kind='created', path='/session/report/\w+\.txt'\)$", said, re.M)
+    assert "penguins.txt" in said and "refused: '/run/limpet/secret': Permission denied" in said
+
+
 def test_analysis(example, tmp_path):
     said = example("analysis.py")
     page = (tmp_path / "penguins.html").read_text()

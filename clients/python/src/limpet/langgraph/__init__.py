@@ -18,7 +18,8 @@ except ImportError as error:
         name=error.name,
     ) from error
 
+from ._file_tools import file_tools
 from ._rewind import Rewind, RewindState
 from ._tool import CodeSandbox, code_sandbox
 
-__all__ = ["CodeSandbox", "Rewind", "RewindState", "code_sandbox"]
+__all__ = ["CodeSandbox", "Rewind", "RewindState", "code_sandbox", "file_tools"]

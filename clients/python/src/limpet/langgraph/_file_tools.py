@@ -1,0 +1,128 @@
+"""Tools for the files of a sandbox, beside the one that runs code in it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool, ToolException
+from pydantic import BaseModel, Field, PrivateAttr
+
+from .. import Error, FileFailed
+from . import _content
+from ._both import AnyClient, finish, settled
+from ._tool import CodeSandbox
+
+ENTRIES = 500  # of a list that the model is shown
+NO_SESSION = "files are kept only in a session, and this call has none: use code that reads and writes them in one call"
+
+Work = Callable[..., Awaitable[str]]
+
+
+class ReadFile(BaseModel):
+    path: str = Field(description="absolute, or relative to /session")
+    offset: int = Field(default=0, ge=0, description="line to begin at, from 0")
+    limit: int = Field(default=1000, gt=0, description="lines at most")
+
+
+class WriteFile(BaseModel):
+    path: str = Field(description="absolute, or relative to /session; directories are made")
+    content: str = Field(description="all that the file will have")
+
+
+class ListFiles(BaseModel):
+    path: str = Field(default="/session", description="a directory")
+    depth: int = Field(default=1, ge=1, le=16, description="levels")
+
+
+class FileTool(BaseTool):
+    """One of what :func:`file_tools` makes."""
+
+    handle_tool_error: bool = True
+
+    _sandbox: CodeSandbox = PrivateAttr()
+    _work: Work = PrivateAttr()
+
+    def _run(self, *, config: RunnableConfig, **arguments: Any) -> str:
+        return finish(self._call(self._sandbox._clients.blocking(), arguments, config))
+
+    async def _arun(self, *, config: RunnableConfig, **arguments: Any) -> str:
+        return await self._call(await self._sandbox._clients.of_this_loop(), arguments, config)
+
+    async def _call(self, client: AnyClient, arguments: dict[str, Any], config: RunnableConfig) -> str:
+        name = self._sandbox.session_name(config)
+        if name is None:
+            raise ToolException(NO_SESSION)
+        try:
+            session = await self._sandbox._open(client, name, config)
+            return await self._work(session.files, self._sandbox._limits.chars, **arguments)
+        except Error as error:
+            if not isinstance(error, FileFailed) and not _content.is_for_model(error, ""):
+                raise
+            raise ToolException(f"{error.name}: {error.message}") from None
+
+
+async def _read(files: Any, chars: int, path: str, offset: int = 0, limit: int = 1000) -> str:
+    data: bytes = await settled(files.read(path))
+    if b"\0" in data[:8192]:
+        return f"{path} is no text: {len(data)} bytes. Use code to look into it."
+    lines = data.decode("utf-8", "replace").splitlines(keepends=True)
+    text = "".join(lines[offset : offset + limit])
+    if len(text) > chars:
+        text = text[:chars]
+        shown = text.count("\n")
+    else:
+        shown = len(lines[offset : offset + limit])
+    if offset + shown < len(lines):
+        text += (
+            f"\n[lines {offset} to {offset + shown} of {len(lines)}; read on with offset={offset + shown}]"
+        )
+    return text
+
+
+async def _write(files: Any, chars: int, path: str, content: str) -> str:
+    await settled(files.write(path, content))
+    return f"{path}: {len(content.encode())} bytes written"
+
+
+async def _list(files: Any, chars: int, path: str = "/session", depth: int = 1) -> str:
+    entries = await settled(files.list(path, depth))
+    marks = {"directory": "/", "symlink": "@", "other": "?"}
+    lines = [
+        entry.path + marks[entry.type] if entry.type in marks else f"{entry.path}  {entry.size}"
+        for entry in entries[:ENTRIES]
+    ]
+    if len(entries) > ENTRIES:
+        lines.append(f"[{len(entries) - ENTRIES} more]")
+    return "\n".join(lines) or f"{path} is empty"
+
+
+_TOOLS: dict[str, tuple[str, type[BaseModel], Work]] = {
+    "read_file": ("Reads a text file of the sandbox.", ReadFile, _read),
+    "write_file": ("Writes a text file of the sandbox; one that is there is replaced.", WriteFile, _write),
+    "list_files": (
+        "Lists a directory of the sandbox: directories end in /, files have their size.",
+        ListFiles,
+        _list,
+    ),
+}
+
+
+def file_tools(sandbox: CodeSandbox) -> list[BaseTool]:
+    """The LangChain tools ``read_file``, ``write_file`` and ``list_files``, on the session that a sandbox has.
+
+    Args:
+        sandbox: What :func:`code_sandbox` made. The code that it runs and these tools see the same files. A sandbox
+            with another name than the usual gives the tools its name in front, as in ``NAME_read_file``.
+
+    Returns:
+        The tools, for the list of an agent beside the sandbox. What the sandbox refuses is told to the model.
+    """
+    prefix = "" if sandbox.name == "code_sandbox" else f"{sandbox.name}_"
+    tools: list[BaseTool] = []
+    for name, (description, arguments, work) in _TOOLS.items():
+        tool = FileTool(name=f"{prefix}{name}", description=description, args_schema=arguments)
+        tool._sandbox, tool._work = sandbox, work
+        tools.append(tool)
+    return tools
