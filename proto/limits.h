@@ -28,7 +28,7 @@
 #define LIMIT_CREDIT        64u         /* OUTPUT messages under way to one client */
 #define LIMIT_ASK           (1u << 20)  /* what goes with a question, and with its answer */
 #define LIMIT_ASKS          16u         /* questions of a call that wait at once */
-#define LIMIT_ASKED         10000u      /* questions of a call */
+#define LIMIT_ASKED         1000000u    /* questions of a call */
 #define LIMIT_FILE_CHUNK    (1u << 20)  /* one PUT or GET message */
 
 /* Files. */

@@ -1,15 +1,12 @@
 """What is interactive is drawn, in a frame from which nothing gets out."""
 
-import os
-import pathlib
 import textwrap
 
 import pytest
 
+from .figures import FIND
 from .listener import Listener
 
-FIGURES = pathlib.Path(__file__).parents[2] / "build/figures"
-FIND = f"import sys; sys.path.append({str(FIGURES)!r})\n" if os.environ.get("LIMPET_TEST_ENGINE") == "local" else ""
 PLOTLY = FIND + "import plotly.graph_objects as go\nfigure = go.Figure(go.Bar(y=[1, 3, 2]))\nfigure"
 PLOTLY_SHOW = "figure.show()"
 BOKEH = """\

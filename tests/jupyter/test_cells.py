@@ -221,9 +221,9 @@ class TestDisplays:
         text = both.of("display_data")[0]["data"]["text/plain"]
         assert text.startswith("A chart\n[application/vnd.vegalite.v6+json: not shown")
 
-    def test_widgets_say_that_they_are_none(self, notebook):
+    def test_a_widget_that_is_not_there_says_so(self, notebook):
         shown = show(notebook, "application/vnd.jupyter.widget-view+json", {"model_id": "1"})
-        assert "not shown, as widgets would run in the page" in shown["text/plain"]
+        assert "not shown, as the notebook does not know the widget" in shown["text/plain"]
 
     def test_plain_markdown_is_shown_as_such(self, notebook):
         text = "# a < b\n[link](https://elsewhere.example) `x` <https://elsewhere.example>"

@@ -1,12 +1,16 @@
 """Jupyter's directories and kernels of a test's own."""
 
 import contextlib
+import pathlib
 import subprocess
 import sys
 
 import pytest
 
 from . import CLIENT
+
+FIGURES = pathlib.Path(__file__).parents[2] / "build/figures"
+"""Where sessions without an image find what draws in a page."""
 
 
 @contextlib.contextmanager

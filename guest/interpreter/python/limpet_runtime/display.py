@@ -114,6 +114,10 @@ class diverted:
         diversions.remove(self.take)
 
 
+def wait():
+    """What is printed and what is shown go different ways; where their order is to be seen, this is put in order."""
+
+
 def send(data, metadata, display_id=None, is_result=False, update=False):
     data = {str(mime): as_bytes(mime, form) for mime, form in data.items()}
     metadata = {str(key): value for key, value in metadata.items()}
@@ -121,8 +125,10 @@ def send(data, metadata, display_id=None, is_result=False, update=False):
         if not update:
             diversions[-1](data, metadata)
         return
+    wait()
     if not _limpet.send_display(data, metadata, display_id, is_result, update):
         print(data.get("text/plain", ""))
+    wait()
 
 
 def display_result(value, text):

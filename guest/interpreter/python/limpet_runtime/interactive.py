@@ -6,7 +6,7 @@ notebook shows a page in.
 
 import importlib.util
 
-from limpet_runtime import display
+from limpet_runtime import comms, display, figures
 
 HEIGHT = 450  # pixels, of a figure that says none and would fill its page
 
@@ -39,6 +39,17 @@ def adapt_plotly(module):
     module.show = show
 
 
+def adapt_figure_widget(module):
+    """plotly.basewidget: its widget brings scripts of its own, so it is shown as the figure that it is."""
+
+    def as_figure(self, include=None, exclude=None, **kwargs):
+        from plotly.io import _renderers
+
+        return _renderers.renderers._build_mime_bundle(self.to_dict())
+
+    module.BaseFigureWidget._repr_mimebundle_ = as_figure
+
+
 def adapt_bokeh(module):
     """bokeh.io.notebook"""
 
@@ -65,16 +76,26 @@ def adapt_altair(module):
 
 
 def adapt_tqdm(module):
-    """tqdm.notebook, whose bars are widgets: those of a terminal take their place."""
+    """tqdm.notebook, whose bars are widgets: where there are none, those of a terminal take their place."""
     from tqdm import std
 
-    module.tqdm = module.tqdm_notebook = std.tqdm
-    module.trange = module.tnrange = std.trange
+    if importlib.util.find_spec("ipywidgets") is None:
+        module.tqdm = module.tqdm_notebook = std.tqdm
+        module.trange = module.tnrange = std.trange
+
+
+def adapt_interaction(module):
+    """ipywidgets.widgets.interaction: the figures of a function are part of what it shows."""
+    module.show_inline_matplotlib_plots = figures.show
 
 
 ADAPT = {
     "altair": adapt_altair,
     "bokeh.io.notebook": adapt_bokeh,
+    "comm": comms.adapt_comm,
+    "ipywidgets": comms.adapt_ipywidgets,
+    "ipywidgets.widgets.interaction": adapt_interaction,
+    "plotly.basewidget": adapt_figure_widget,
     "plotly.io._renderers": adapt_plotly,
     "tqdm.notebook": adapt_tqdm,
 }

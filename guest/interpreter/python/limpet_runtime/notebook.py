@@ -3,7 +3,7 @@
 import sys
 
 import _limpet
-from limpet_runtime import hooks, interactive
+from limpet_runtime import comms, display, hooks, interactive
 
 KEPT = 1000  # results
 
@@ -14,6 +14,7 @@ unnumbered = {}  # by that of the call, until a cell asks for results
 def begin():
     """Any number of times."""
     _limpet.tell_results(keep)
+    display.wait = comms.wait
     for name, adapt in interactive.ADAPT.items():
         if name not in hooks.ADAPT:
             hooks.ADAPT[name] = (None, adapt)

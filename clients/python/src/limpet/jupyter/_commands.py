@@ -7,10 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from .._sync.session import Session
-from ..errors import BranchExists
-from ..results import Display
-from ..state import Variable
+from .. import BranchExists, Display, Session, Variable
 from . import _tree
 from ._cell import Refused
 from ._options import Parser, WrongOption
@@ -96,6 +93,7 @@ def _rollback(kernel: LimpetKernel, arguments: argparse.Namespace) -> str:
     done = kernel.sandbox.opened().rollback(arguments.checkpoint)
     kernel.sandbox.has_begun = False
     kernel.went_back(kernel.sandbox.opened().name, done.execution_count)
+    kernel.check_widgets()
     missing = f"; not restored: {', '.join(done.not_restored)}" if done.not_restored else ""
     return f"the variables are as {kernel.after(done.execution_count)}; files {done.files}{missing}"
 
@@ -114,9 +112,11 @@ def _branch(kernel: LimpetKernel, arguments: argparse.Namespace) -> str:
         return f"cells run in {current.name}"
     if arguments.name == "-":
         sandbox.session = origin
+        kernel.check_widgets()
         return f"cells run in {origin.name}"
     branch, how = _branch_of(kernel, origin, arguments)
     sandbox.session, sandbox.has_begun = branch, False
+    kernel.check_widgets()
     return f"cells run in {branch.name}, {how}"
 
 
@@ -141,6 +141,7 @@ def _commit(kernel: LimpetKernel, arguments: argparse.Namespace) -> str:
     sandbox.session = origin
     kernel.counted(origin.name, branch.name)
     kernel.tree.committed(origin.name, branch.name)
+    kernel.check_widgets()
     return f"{origin.name} has the variables of {branch.name}; cells run in {origin.name}"
 
 

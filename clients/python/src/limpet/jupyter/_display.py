@@ -20,7 +20,7 @@ from . import _frame
 
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp")
 WIDGET = "application/vnd.jupyter.widget-view+json"
-NO_WIDGETS = "as widgets would run in the page of the notebook"
+NO_WIDGETS = "as the notebook does not know the widget: run the cell again that made it"
 ANSWERS = "application/vnd.vscode.bg.execution."  # to VS Code's own code, which no frontend shows
 HARMLESS = {"text/plain", "application/json", *PICTURES}
 MARKUP = ("text/markdown", "text/latex")
@@ -42,34 +42,45 @@ ATTRIBUTES = {
 }
 
 
-def contents(display: Display, trusted: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Its data and metadata, fit for JSON."""
-    data = {mime: value if trusted else _harmless(mime, value) for mime, value in display.data.items()}
+def contents(
+    display: Display, trusted: bool, widget: dict[str, Any] | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Its data and metadata, fit for JSON. ``widget``: what it shows of one that is there."""
+    data = {mime: value if trusted else harmless(mime, value) for mime, value in display.data.items()}
+    if widget is not None:
+        data[WIDGET] = widget
     for mime, as_html in () if trusted else AS_HTML:
         if isinstance(display.data.get(mime), (str, bytes)):
             data.setdefault("text/html", as_html(display.data[mime]))
-    kept = {mime: _plain(value) for mime, value in data.items() if value is not None}
+    kept = {mime: plain(value) for mime, value in data.items() if value is not None}
     if kept.keys() <= {"text/plain"}:
         kept["text/plain"] = _without(kept.get("text/plain"), display.data.keys() - kept.keys())
     for markup in MARKUP:
         if markup in display.data and markup not in kept:
             kept["text/plain"] = str(display.data[markup])
     shown = {key: value for key, value in display.metadata.items() if trusted or key in kept}
-    return kept, _plain(shown)
+    return kept, plain(shown)
 
 
-def _harmless(mime: str, value: Any) -> Any | None:
+def harmless(mime: str, value: Any) -> Any | None:
     """A form that makes the frontend neither run nor fetch anything, or None."""
     if mime in HARMLESS or mime.startswith(ANSWERS):
         return value
     if not isinstance(value, str):
         return None
     if mime == "text/html":
-        return _frame.framed(value) if _frame.Survey(value).is_active else _clean(value)
+        return framed(value)
     return value if mime in MARKUP and _is_plain_markup(value) else None
 
 
-def _clean(value: str) -> str:
+def framed(value: str) -> str:
+    """HTML that does more than a page may do is in a frame; it may be in one already."""
+    if _frame.is_framed(value):
+        return value
+    return _frame.framed(value) if _frame.Survey(value).is_active else clean(value)
+
+
+def clean(value: str) -> str:
     return nh3.clean(
         value,
         attributes=ATTRIBUTES,
@@ -122,13 +133,13 @@ AS_HTML = (("image/svg+xml", _picture_of), ("application/javascript", _script_of
 """What frontends would run is shown as HTML that harms nobody."""
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     if isinstance(value, (bytes, bytearray)):
         return base64.b64encode(value).decode()
     if isinstance(value, dict):
-        return {_key(key): _plain(item) for key, item in value.items()}
+        return {_key(key): plain(item) for key, item in value.items() if key != "__proto__"}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return repr(value)
     return value

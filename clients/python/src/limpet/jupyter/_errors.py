@@ -15,12 +15,11 @@ from ..results import ErrorInfo
 from . import _magics
 
 FRAME = re.compile(r'^((?:  \| | )*  File "<)cell (\d+)(>", line )', re.MULTILINE)
-UNANSWERED = "nobody answers input()"  # in the words of the sandbox
 NO_INPUT = "limpet: this frontend takes no input; write the value into the cell"
 AGAIN = "Restart the kernel to go on in an empty session"
 
 
-def of_python(error: ErrorInfo, place: Callable[[int], str]) -> dict[str, Any]:
+def of_python(error: ErrorInfo, place: Callable[[int], str], takes_input: bool = True) -> dict[str, Any]:
     """``place`` gives the name of a call in tracebacks, from its number in the session."""
     text = _magics.as_written(error.traceback)
     text = FRAME.sub(lambda found: found[1] + place(int(found[2])) + found[3], text)
@@ -28,7 +27,7 @@ def of_python(error: ErrorInfo, place: Callable[[int], str]) -> dict[str, Any]:
         lines = highlight(text, PythonTracebackLexer(), TerminalFormatter()).rstrip("\n").split("\n")
     else:
         lines = [_headline(error.name, error.message)]
-    if error.name == "EOFError" and error.message.startswith(UNANSWERED):
+    if error.name == "EOFError" and not takes_input:
         lines.append(NO_INPUT)
     return {"ename": error.name, "evalue": error.message, "traceback": lines}
 

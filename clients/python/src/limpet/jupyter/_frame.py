@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import gzip
 import html
+import zlib
 from html.parser import HTMLParser
 
 import nh3
@@ -111,6 +112,22 @@ def script(code: str) -> str:
     """A page for a script that draws in ``element``, as notebooks have it."""
     find = 'const element = document.getElementById("element")'
     return f'<div id="element"></div><script>{find}</script><script>{code}</script>'
+
+
+BEFORE, BEHIND = framed("").split(base64.b64encode(gzip.compress(INNER.encode(), mtime=0)).decode())
+LARGEST = 64 << 20  # bytes of a page in a frame
+
+
+def is_framed(text: str) -> bool:
+    """Whether it is what framed() makes, of whatever content."""
+    if not (text.startswith(BEFORE) and text.endswith(BEHIND)):
+        return False
+    try:
+        packed = base64.b64decode(text[len(BEFORE) : -len(BEHIND)], validate=True)
+        page = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(packed, LARGEST)
+    except (ValueError, zlib.error):
+        return False
+    return page.startswith(INNER.encode())
 
 
 class Survey(HTMLParser):

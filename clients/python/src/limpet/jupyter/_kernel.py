@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
+import os
 import re
 from typing import Any
 
@@ -12,11 +14,10 @@ from ipykernel._version import kernel_protocol_version
 from ipykernel.kernelbase import Kernel
 from IPython.core.inputtransformer2 import TransformerManager
 
-from .._asks import NO_ASKS, Asks
-from .._version import VERSION
-from ..errors import BadRequest, Error
-from ..results import Display, Result
+from .. import Asks, BadRequest, Display, Error, ErrorInfo, Result
+from .. import __version__ as VERSION
 from . import _ask, _cell, _commands, _complete, _display, _errors
+from ._comms import KINDS, Comms
 from ._history import History
 from ._input import Frontend
 from ._pace import Pace
@@ -51,15 +52,16 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.sandbox = Sandbox(self.options, self.parent.connection_file)
-        self.asks = Asks(on_input=Frontend(self, lambda: self.sandbox.interrupts).line)
         self.history = History()
         self.artifacts: dict[str, str] = {}
         self.tree = Tree()
         self.pace = Pace()
+        self.comms = Comms(self.sandbox, self._send_comm, self._explain, self.pace, self.options.trust_output)
+        self.asks = self.comms.asks(Frontend(self, lambda: self.sandbox.interrupts).line)
+        self.silent_asks = self.comms.asks(None)
         self._counts: dict[str, dict[int, int]] = {}  # session: its count to ours
-        self.shell_handlers["comm_open"] = self.control_handlers["comm_open"] = self.comm_open
-        for nothing in ("comm_msg", "comm_close"):
-            self.shell_handlers[nothing] = self.control_handlers[nothing] = _ignore
+        for kind in KINDS:
+            self.shell_handlers[kind] = functools.partial(self.comm_request, kind)
 
     @property
     def kernel_info(self) -> Content:
@@ -131,7 +133,7 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
             self.execution_count -= 1
         show = Output(self, silent)
         try:
-            reply = self._execute(code, show, self.asks if allow_stdin else NO_ASKS)
+            reply = self._execute(code, show, self.asks if allow_stdin else self.silent_asks)
         except _cell.Refused as refused:
             reply = show.error(_errors.of_us("UsageError", str(refused)))
         except Error as error:
@@ -168,11 +170,10 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
     def _run(self, code: str, show: Output, asks: Asks, source: str) -> Content:
         try:
             self._begin(code)
-            result = self.sandbox.run(code, show.stdout, show.stderr, show.display, asks)
+            result = self._call(code, show, asks)
         finally:
             while self.sandbox.notes:
                 show.note(self.sandbox.notes.pop(0))
-        self.sandbox.has_begun = not result.warning
         self._counts.setdefault(str(result.session), {})[result.execution_count] = self.execution_count
         self._grow(result, source)
         self.artifacts.update(result.artifacts)
@@ -181,9 +182,16 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
             show.result(result.result)
         reply: Content = {"status": "ok", "payload": []}
         if result.error is not None:
-            reply = show.error(_errors.of_python(result.error, self.place))
+            takes_input = asks is not self.silent_asks
+            reply = show.error(_errors.of_python(result.error, self.place, takes_input))
         self._warn(result, show)
+        self._look_after_widgets(result)
         return reply
+
+    def _call(self, code: str, show: Output, asks: Asks) -> Result:
+        result = self.sandbox.run(code, show.stdout, show.stderr, show.display, asks)
+        self.sandbox.has_begun = not result.warning
+        return result
 
     def _grow(self, result: Result, source: str) -> None:
         """The tree of %limpet history."""
@@ -285,10 +293,65 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
     async def do_history(self, hist_access_type: str, output: bool, raw: bool, **wanted: Any) -> Content:
         return {"status": "ok", "history": self.history.find(hist_access_type, output, **wanted)}
 
-    async def comm_open(self, stream: Any, ident: Any, parent: Any) -> None:
-        """Comms would join the browser to objects in the sandbox; each one is closed at once."""
-        content = {"comm_id": parent["content"].get("comm_id", ""), "data": {}}
-        self.session.send(self.iopub_socket, "comm_close", content, parent, ident=self._topic("comm_close"))
+    # Widgets
+
+    async def comm_request(self, kind: str, stream: Any, ident: Any, parent: Any) -> None:
+        """What the browser says to a widget is a call of the session, and no cell."""
+        buffers = [bytes(buffer) for buffer in parent.get("buffers", ())]
+        show = Output(self, False)
+        with self.sandbox.expecting():
+            try:
+                code = self.comms.request(kind, parent, buffers)
+                if code is not None:
+                    self._event(code, show)
+            except Error as error:
+                show.error(_errors.of_limpet(error))
+
+    def _event(self, code: str, show: Output) -> None:
+        self._begin(code)
+        result = self._call(code, show, self.silent_asks)
+        session = str(result.session)
+        self._counts.setdefault(session, {})[result.execution_count] = self.execution_count
+        if result.warning:
+            back = result.rolled_back_to
+            self.went_back(session, back.execution_count if back else 0)
+        else:
+            self.tree.also(session, result.execution_count)
+        if result.error is not None:
+            show.error(_errors.of_python(result.error, self.place))
+        self._warn(result, show)
+        self._look_after_widgets(result)
+
+    def _look_after_widgets(self, result: Result) -> None:
+        """Where the variables are not as the last call left them, widgets are told apart from what is still there."""
+        if self.sandbox.has_moved(result):
+            self.check_widgets()
+
+    def check_widgets(self) -> None:
+        """Those that the variables have no more say that they are stale; the others show what they are now."""
+        code = self.comms.question()
+        if code is not None:
+            self._begin(code)
+            self.comms.answered(self.sandbox.answer(code, self.silent_asks))
+
+    def _send_comm(self, kind: str, content: Content, metadata: Content, buffers: list[bytes]) -> None:
+        """From any thread."""
+        self.session.send(
+            self.iopub_socket, kind, content, self.request, self._topic(kind), buffers, metadata=metadata
+        )
+
+    def _explain(self, error: ErrorInfo) -> Content:
+        """Of a call that goes on, whose number is not known yet."""
+        known = max(self._counts.get(self.sandbox.opened().name, {}), default=0)
+        return _errors.of_python(
+            error, lambda count: self.place(count) if count <= known else f"cell {self.execution_count}"
+        )
+
+    def set_parent(self, ident: Any, parent: Any, channel: str = "shell") -> None:
+        super().set_parent(ident, parent, channel)
+        if channel == "shell":
+            self.request = parent
+            self.comms.message_id = parent["header"]["msg_id"]
 
 
 class Replies:
@@ -322,12 +385,18 @@ class Output:
         if display.update and display.display_id is None:
             self._send("clear_output", {"wait": bool(display.metadata.get("wait"))})
             return
-        data, metadata = _display.contents(display, self._kernel.options.trust_output)
+        view = self._kernel.comms.view(display)
+        data, metadata = _display.contents(display, self._kernel.options.trust_output, view)
         self._kernel.pace.wait(len(data.get("text/html", "")))
-        if display.is_result:
+        if display.is_result and view is None:
             self._result(data, metadata)
             return
-        transient = {} if display.display_id is None else {"display_id": display.display_id}
+        self._has_result |= display.is_result
+        display_id = display.display_id
+        if view is not None:
+            display_id = display_id or os.urandom(16).hex()
+            self._kernel.comms.is_shown(display_id, view)
+        transient = {} if display_id is None else {"display_id": display_id}
         kind = "update_display_data" if display.update else "display_data"
         self._send(kind, {"data": data, "metadata": metadata, "transient": transient})
 
@@ -349,10 +418,6 @@ class Output:
     def _send(self, kind: str, content: Content) -> None:
         if not self._silent:
             self._kernel.send_response(self._kernel.iopub_socket, kind, content)
-
-
-async def _ignore(stream: Any, ident: Any, parent: Any) -> None:
-    pass
 
 
 def _no_expression() -> Content:

@@ -1,4 +1,4 @@
-"""Large outputs one after the other: a server of Jupyter drops what comes faster than its limit."""
+"""Large outputs and many messages one after the other: a server of Jupyter drops what comes faster than its limits."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections import deque
 WINDOW = 3.0  # seconds, over which the server counts
 MOST = 2_400_000  # bytes in it; more than a megabyte a second is dropped
 LARGE = 100_000  # bytes: what is less is sent at once
+MANY = 1500  # messages of widgets in the window; more than a thousand a second are dropped
 
 
 class Pace:
@@ -15,12 +16,22 @@ class Pace:
 
     def __init__(self) -> None:
         self._sent: deque[tuple[float, int]] = deque()
+        self._size = 0
 
     def wait(self, size: int) -> None:
         """Until this many bytes more may be sent."""
         if size < LARGE:
             return
-        while self._sent and sum(each for _, each in self._sent) + size > MOST:
-            when, _ = self._sent.popleft()
+        self._make_room(size)
+
+    def message(self, size: int) -> None:
+        """Until one more message may be sent."""
+        self._make_room(size, MANY)
+
+    def _make_room(self, size: int, many: int | None = None) -> None:
+        while self._sent and (self._size + size > MOST or len(self._sent) == many):
+            when, sent = self._sent.popleft()
+            self._size -= sent
             time.sleep(max(0.0, when + WINDOW - time.monotonic()))
         self._sent.append((time.monotonic(), size))
+        self._size += size

@@ -12,12 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .. import _requests
-from .._asks import Asks
-from .._sync.client import Client
-from .._sync.session import Session
-from ..errors import Error
-from ..results import Display, Result
+from .. import Asks, Client, Display, Error, NoSuchSession, Result, Session
 from . import _options
 
 AGAIN = 0.02  # seconds until an interrupt that came before its call is tried again
@@ -48,6 +43,9 @@ class Sandbox:
         """Whether the session knows that it is a notebook's; one that lost its variables does not."""
         self._options = options
         self._client = Client(options.address)
+        # For what nobody waits for: it neither starts a controller nor looks for one that has gone.
+        self._quick = Client(options.address, autostart=False, reconnect_timeout=0)
+        self._epoch: tuple[str, int] | None = None
         self._running: str | None = None
 
     @property
@@ -112,22 +110,42 @@ class Sandbox:
     def names(self) -> list[str]:
         """The variables, which runs no code; none when the session is in use or not open."""
         session = self._idle()
-        if session is None:
-            return []
-        request = _requests.namespace().of(session._target)
-        return [variable.name for variable in self._client._request(request, start=False)]
+        return [] if session is None else [variable.name for variable in self._aside(session).namespace()]
 
     def ask(self, code: str, timeout: float = ASK_TIMEOUT) -> Result | None:
         """Runs code of ours, as one more call; None when the session is in use or not open."""
         session = self._idle()
         return None if session is None else session.run(code, timeout)
 
+    def answer(self, code: str, asks: Asks) -> Result:
+        """Runs code of ours as one more call, however long others take."""
+        return self.opened().run(code, self._options.timeout, tools=asks)
+
+    def put(self, data: bytes) -> str:
+        """Into a file of the sandbox, whose path there is returned."""
+        session = self.opened()
+        name = f".jupyter-{os.urandom(8).hex()}"
+        session.put(data, name)
+        return f"~/{name}" if session.engine == "local" else f"/session/{name}"
+
+    def has_moved(self, result: Result) -> bool:
+        """Whether the variables are not those that the last call left, as far as this notebook knows."""
+        now = str(result.session), result.epoch
+        before, self._epoch = self._epoch, now
+        return before is not None and before != now
+
+    def _aside(self, session: Session) -> Session:
+        """The same session for what nobody waits for; NoSuchSession when another one has its name now."""
+        aside = self._quick.attach(session.name)
+        if aside.instance != session.instance:
+            raise NoSuchSession(f"the session '{session.name}' is another one now")
+        return aside
+
     def _idle(self) -> Session | None:
         """The session, unless a question would have to wait: for a call of somebody else, or for a controller."""
         if self.session is None:
             return None
-        rows = self._client._request(_requests.sessions(), start=False)
-        statuses = [row.status for row in rows if row.session.split("/")[0] == self.name]
+        statuses = [row.status for row in self._quick.sessions() if row.session.split("/")[0] == self.name]
         return self.session if set(statuses) == {"idle"} else None
 
     def interrupt(self) -> None:
@@ -146,7 +164,7 @@ class Sandbox:
     def _has_interrupted(self, run_id: str) -> bool:
         """False when the call has not come to the controller yet, or there is no controller yet."""
         with contextlib.suppress(Error):
-            self._client._request(_requests.interrupt(run_id), start=False)
+            self._quick.interrupt(run_id)
             return True
         return False
 
@@ -154,14 +172,13 @@ class Sandbox:
         """The kernel ends. A session of its own ends with it, or loses its variables for a restart."""
         with contextlib.suppress(Error):
             if not restart and self.own:  # by name: the kernel before a restart may have opened it
-                self._client._request(_requests.close().of({"session": self.name}), start=False)
+                self._quick.close_session(self.name)
             elif restart and self.origin is not None:
                 self.origin.reset()
 
     def _keep_alive(self, session: Session) -> None:
         """An own session ends its ttl after its kernel, not its ttl after the last cell."""
-        request = _requests.namespace().of(session._target)
         while self.origin is session:
             time.sleep((session.options["ttl"] or 0) / 3)
             with contextlib.suppress(Error):
-                self._client._request(request, start=False)
+                self._aside(session).namespace()

@@ -51,6 +51,10 @@ class Tree:
         self._now[session] = node
         return node
 
+    def also(self, session: str, call: int) -> None:
+        """A call that is no cell, such as the callback of a widget, left what is there now."""
+        self._by_call[session, call] = self.now(session)
+
     def branched(self, branch: str, origin: str, call: int | None) -> None:
         """A session begins as another one is, or as a call left that."""
         node = self.now(origin) if call is None else self._by_call.get((origin, call))
