@@ -1,7 +1,5 @@
 #include "host/session/limits.h"
 
-#include "host/session/session.h"
-
 typedef struct Total {
     uint64_t sessions, memory, disk;
 } Total;
