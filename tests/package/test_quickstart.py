@@ -75,7 +75,6 @@ def test_whoever_typed_sudo_needs_it_no_more(machine):
     assert "newgrp limpet" in said
 
 
-@pytest.mark.slow
 def test_a_user_without_a_docker_engine_is_told_before_anything_is_done(machine):
     bare = machine("bookworm")
     copy_tree(bare.directory / "files/home/limpet")
