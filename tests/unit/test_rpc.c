@@ -1,0 +1,353 @@
+/* What goes between processes that do not trust each other: messages, descriptors, questions, and peers that
+ * do what none may. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "host/privilege/rpc.h"
+#include "proto/schema.h"
+
+#define KIND 7u
+
+typedef struct End {
+    Rpc rpc;
+    unsigned messages;
+    uint64_t last_id;
+    char reason[64];
+    size_t descriptors;
+    int kept; /* the first descriptor */
+    int lost;
+    int answer; /* what the message is answered with by its receiver */
+} End;
+
+static Loop *loop;
+static End near, far;
+static int raw; /* where the far end is not a Rpc */
+static unsigned until;
+
+static int on_message(Rpc *rpc, const Message *message, Descriptors *descriptors)
+{
+    End *end = container_of(rpc, End, rpc);
+    MsgTarget body;
+    Problem problem = PROBLEM_NULL;
+
+    assert_int_equal(message->kind, KIND);
+    if (body_decode(&body, MsgTarget, &message->body, &problem) < 0)
+        return -EBADMSG;
+    snprintf(end->reason, sizeof(end->reason), "%.*s", (int)body.session.size, body.session.data);
+    end->last_id = message->id;
+    end->descriptors = descriptors->n;
+    if (end->kept < 0)
+        end->kept = descriptors_take(descriptors, 0);
+    if (++end->messages == until)
+        loop_stop(loop, 0);
+    return end->answer;
+}
+
+static void on_lost(Rpc *rpc, int error)
+{
+    End *end = container_of(rpc, End, rpc);
+
+    end->lost = error;
+    rpc_close(rpc);
+    loop_stop(loop, 0);
+}
+
+static const RpcEvents events = {on_message, on_lost};
+
+static void begin(End *end, int fd)
+{
+    *end = (End){.kept = -1};
+    assert_int_equal(rpc_open(&end->rpc, loop, fd, &events), 0);
+}
+
+static int set_up(void **state)
+{
+    int ends[2];
+
+    until = 0;
+    assert_int_equal(loop_new(&loop), 0);
+    assert_int_equal(rpc_pair(ends), 0);
+    begin(&near, ends[0]);
+    begin(&far, ends[1]);
+    return 0;
+}
+
+static int set_up_raw(void **state)
+{
+    set_up(state);
+    raw = fcntl(far.rpc.file.fd, F_DUPFD_CLOEXEC, 0);
+    rpc_close(&far.rpc);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    rpc_close(&near.rpc);
+    rpc_close(&far.rpc);
+    close_fd(&near.kept);
+    close_fd(&far.kept);
+    loop_free(loop);
+    return 0;
+}
+
+static int tear_down_raw(void **state)
+{
+    close_fd(&raw);
+    return tear_down(state);
+}
+
+static int say(End *end, uint64_t id, const char *reason, const int *fds, size_t n)
+{
+    MsgTarget body = {.session = text_of(reason)};
+
+    return rpc_send(&end->rpc, KIND, id, SCHEMA(MsgTarget), &body, fds, n);
+}
+
+static void test_messages_come_in_order(void **state)
+{
+    for (unsigned i = 1; i <= 1000; i++) /* more than the socket holds */
+        assert_int_equal(say(&near, i, "x", NULL, 0), 0);
+    until = 1000;
+    assert_int_equal(loop_run(loop), 0);
+    assert_int_equal(far.messages, 1000);
+    assert_int_equal(far.last_id, 1000);
+    assert_string_equal(far.reason, "x");
+}
+
+static void test_a_descriptor_is_kept_or_closed(void **state)
+{
+    int pipe_fds[2];
+    char byte;
+
+    assert_int_equal(pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK), 0);
+    assert_int_equal(say(&near, 1, "x", (int[]){pipe_fds[1], pipe_fds[1]}, 2), 0);
+    close(pipe_fds[1]);
+    until = 1;
+    loop_run(loop);
+    assert_int_equal(far.descriptors, 2);
+    assert_int_equal(read(pipe_fds[0], &byte, 1), -1); /* somebody may write still */
+    assert_int_equal(errno, EAGAIN);
+    close_fd(&far.kept);
+    assert_int_equal(read(pipe_fds[0], &byte, 1), 0); /* nobody has the second */
+    close(pipe_fds[0]);
+}
+
+static void test_too_much_is_not_sent(void **state)
+{
+    static char large[RPC_PACKET_MAX];
+    const int fds[RPC_DESCRIPTORS_MAX + 1] = {0};
+
+    memset(large, 'x', sizeof(large) - 1);
+    assert_int_equal(say(&near, 1, large, NULL, 0), -EMSGSIZE);
+    assert_int_equal(say(&near, 1, "x", fds, RPC_DESCRIPTORS_MAX + 1), -E2BIG);
+    assert_int_equal(say(&near, 1, "x", NULL, 0), 0);
+}
+
+static void test_the_end_of_the_peer_is_told(void **state)
+{
+    close_fd(&raw);
+    loop_run(loop);
+    assert_int_equal(near.lost, -EPIPE);
+}
+
+static void test_a_peer_that_does_not_read_is_given_up(void **state)
+{
+    int r = 0;
+
+    for (unsigned i = 0; r == 0 && i < 100000; i++)
+        r = say(&near, i, "x", NULL, 0);
+    assert_int_equal(r, -ENOBUFS);
+    loop_run(loop);
+    assert_int_equal(near.lost, -ENOBUFS);
+}
+
+/* Bytes with up to that many descriptors. */
+static void send_raw(const void *bytes, size_t size, unsigned descriptors)
+{
+    union {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(sizeof(int) * 64)];
+    } control = {0};
+    struct iovec data = {.iov_base = (void *)bytes, .iov_len = size};
+    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
+    int fds[64] = {0};
+
+    if (descriptors > 0) {
+        message.msg_control = &control;
+        message.msg_controllen = CMSG_SPACE(sizeof(int) * descriptors);
+        control.header = (struct cmsghdr){.cmsg_level = SOL_SOCKET,
+                                          .cmsg_type = SCM_RIGHTS,
+                                          .cmsg_len = CMSG_LEN(sizeof(int) * descriptors)};
+        memcpy(CMSG_DATA(&control.header), fds, sizeof(int) * descriptors);
+    }
+    assert_int_equal(sendmsg(raw, &message, 0), size);
+}
+
+static unsigned count_descriptors(void)
+{
+    unsigned n = 0;
+
+    for (int fd = 0; fd < 256; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+static void test_what_is_no_message_ends_it(void **state)
+{
+    send_raw("\x94\x01\x07", 3, 0);
+    loop_run(loop);
+    assert_int_equal(near.lost, -EBADMSG);
+    assert_int_equal(near.messages, 0);
+}
+
+static void test_a_larger_packet_ends_it(void **state)
+{
+    static const char zeros[RPC_PACKET_MAX + 1];
+
+    send_raw(zeros, sizeof(zeros), 0);
+    loop_run(loop);
+    assert_int_equal(near.lost, -EMSGSIZE);
+}
+
+static void test_more_descriptors_end_it_and_are_closed(void **state)
+{
+    unsigned before = count_descriptors();
+
+    send_raw("\x94\x01\x07\x00\x80", 5, RPC_DESCRIPTORS_MAX + 20);
+    loop_run(loop);
+    assert_int_equal(near.lost, -EMSGSIZE);
+    assert_int_equal(count_descriptors(), before - 1); /* that of the Rpc */
+}
+
+static void test_an_empty_packet_ends_it(void **state)
+{
+    send_raw("", 0, 3);
+    loop_run(loop);
+    assert_int_equal(near.lost, -EPIPE);
+}
+
+static void test_what_the_receiver_refuses_ends_it(void **state)
+{
+    far.answer = -EBADMSG;
+    say(&near, 1, "x", NULL, 0);
+    say(&near, 2, "y", NULL, 0);
+    loop_run(loop);
+    assert_int_equal(far.lost, -EBADMSG);
+    assert_int_equal(far.last_id, 1);
+}
+
+/* ---- questions ---- */
+
+typedef struct Question {
+    pthread_t thread;
+    double seconds;
+    int result;
+    char answer[64];
+} Question;
+
+static void *ask(void *userdata)
+{
+    Question *question = userdata;
+    MsgTarget body = {.session = text_of("why")};
+    RpcAnswer answer = RPC_ANSWER_NULL;
+    Problem problem = PROBLEM_NULL;
+
+    question->result =
+        rpc_ask(&near.rpc, KIND, SCHEMA(MsgTarget), &body, NULL, 0, question->seconds, &answer);
+    if (question->result == 0 && body_decode(&body, MsgTarget, &answer.message.body, &problem) == 0)
+        snprintf(question->answer, sizeof(question->answer), "%.*s", (int)body.session.size,
+                 body.session.data);
+    rpc_answer_deinit(&answer);
+    return NULL;
+}
+
+static void start_asking(Question *question, double seconds)
+{
+    question->seconds = seconds;
+    pthread_create(&question->thread, NULL, ask, question);
+    until = 1;
+    loop_run(loop);
+    assert_string_equal(far.reason, "why");
+    assert_int_equal(far.descriptors, 1);
+}
+
+static void test_a_question_is_answered(void **state)
+{
+    Question question = {0};
+    MsgTarget body = {.session = text_of("because")};
+
+    start_asking(&question, 60);
+    assert_int_equal(rpc_answer(take_fd(&far.kept), getpid(), KIND, SCHEMA(MsgTarget), &body, NULL, 0), 0);
+    pthread_join(question.thread, NULL);
+    assert_int_equal(question.result, 0);
+    assert_string_equal(question.answer, "because");
+}
+
+static void test_a_question_that_is_dropped_is_over(void **state)
+{
+    Question question = {0};
+
+    start_asking(&question, 60);
+    close_fd(&far.kept);
+    pthread_join(question.thread, NULL);
+    assert_int_equal(question.result, -EPIPE);
+}
+
+static void test_a_question_that_nobody_answers_is_over(void **state)
+{
+    Question question = {0};
+
+    start_asking(&question, 0.05);
+    pthread_join(question.thread, NULL);
+    assert_int_equal(question.result, -ETIMEDOUT);
+}
+
+/* An answer goes to nobody whom the peer has talked to in our name. */
+static void test_answers_go_to_sockets_of_the_peer_alone(void **state)
+{
+    MsgTarget body = {.session = text_of("because")};
+    int stream[2], null = open("/dev/null", O_RDWR | O_CLOEXEC), ends[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, stream), 0);
+    assert_int_equal(rpc_pair(ends), 0);
+    assert_int_equal(rpc_answer(stream[0], getpid(), KIND, SCHEMA(MsgTarget), &body, NULL, 0), -EBADMSG);
+    assert_int_equal(rpc_answer(null, getpid(), KIND, SCHEMA(MsgTarget), &body, NULL, 0), -EBADMSG);
+    assert_int_equal(rpc_answer(ends[0], getpid() + 1, KIND, SCHEMA(MsgTarget), &body, NULL, 0), -EBADMSG);
+    assert_int_equal(rpc_answer(-1, getpid(), KIND, SCHEMA(MsgTarget), &body, NULL, 0), -EBADMSG);
+    close(stream[1]);
+    close(ends[1]);
+}
+
+#define PAIR(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define RAW(test)  cmocka_unit_test_setup_teardown(test, set_up_raw, tear_down_raw)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        PAIR(test_messages_come_in_order),
+        PAIR(test_a_descriptor_is_kept_or_closed),
+        PAIR(test_too_much_is_not_sent),
+        RAW(test_the_end_of_the_peer_is_told),
+        RAW(test_a_peer_that_does_not_read_is_given_up),
+        RAW(test_what_is_no_message_ends_it),
+        RAW(test_a_larger_packet_ends_it),
+        RAW(test_more_descriptors_end_it_and_are_closed),
+        RAW(test_an_empty_packet_ends_it),
+        PAIR(test_what_the_receiver_refuses_ends_it),
+        PAIR(test_a_question_is_answered),
+        PAIR(test_a_question_that_is_dropped_is_over),
+        PAIR(test_a_question_that_nobody_answers_is_over),
+        PAIR(test_answers_go_to_sockets_of_the_peer_alone),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
