@@ -7,8 +7,7 @@
 
 #include "host/files/acl.h"
 #include "host/files/beneath.h"
-#include "host/files/disk_mount.h"
-#include "host/files/disk_template.h"
+#include "host/files/session_disk.h"
 #include "host/files/sessiondir_parts.h"
 #include "host/files/transfer.h"
 
@@ -117,18 +116,26 @@ static int make_shared(int session, const char *name)
     return take_fd(&fd);
 }
 
-static int make_files(SessionDir *directory, int parent, const char *name)
+static int make_files(int parent, const char *name)
 {
-    directory->files_fd = make_shared(parent, name);
-    if (directory->files_fd < 0)
-        return directory->files_fd;
+    _cleanup_(closep) int files = make_shared(parent, name);
     _cleanup_(closep) int ours =
-        beneath_mkdirs(directory->files_fd, TRANSFER_DIRECTORY, OURS_MODE, NOBODY_ELSE);
+        files < 0 ? files : beneath_mkdirs(files, TRANSFER_DIRECTORY, OURS_MODE, NOBODY_ELSE);
     char path[FD_PATH_SIZE];
 
     if (ours >= 0 && geteuid() != 0) /* the supervisor stores long output there */
         acl_allow(fd_path(path, ours), 0, ACL_READ | ACL_WRITE | ACL_ENTER);
-    return ours < 0 ? ours : 0;
+    return MIN(ours, 0);
+}
+
+int sessiondir_make_writable(int parent, const char *files, const char *work)
+{
+    int r = make_files(parent, files);
+
+    if (r < 0 || !work)
+        return r;
+    _cleanup_(closep) int fd = make_shared(parent, work);
+    return MIN(fd, 0);
 }
 
 /* To what is published in there, whose modes let everybody read it. */
@@ -221,27 +228,6 @@ int sessiondir_make_spare(SessionDir *ret, const char *state_dir, const char *id
 
 /* ---- what sandboxed code writes to ---- */
 
-/* In sessions/ID, or in the file system that is going to be mounted there. */
-static int make_writable(SessionDir *directory, int parent, const char *files, const char *work_name)
-{
-    int r = make_files(directory, parent, files);
-
-    if (r < 0 || !directory->work_path)
-        return r;
-    _cleanup_(closep) int work = make_shared(parent, work_name);
-    return MIN(work, 0);
-}
-
-static int make_mount_points(int session, const DiskPart *parts, size_t n)
-{
-    int r = 0;
-
-    for (size_t i = 0; r >= 0 && i < n; i++) {
-        _cleanup_(closep) int fd = r = beneath_mkdirs(session, parts[i].on, PRIVATE_MODE, NOBODY_ELSE);
-    }
-    return MIN(r, 0);
-}
-
 static int open_files(SessionDir *directory)
 {
     close_fd(&directory->files_fd);
@@ -249,23 +235,11 @@ static int open_files(SessionDir *directory)
     return directory->files_fd < 0 ? -errno : 0;
 }
 
-static int make_on_disk(SessionDir *directory, int session, DiskSize size, Problem *problem)
+static int make_on_disk(const SessionDir *directory, int session, DiskSize size, Problem *problem)
 {
-    static const DiskPart parts[] = {{"session", "files"}, {"work", "work"}}; /* as the container has them */
-    size_t n = directory->work_path ? 2 : 1;
-    int r = disk_template_make(session, DISK_NAME, size, problem);
+    int r = disk_maker_make(session, directory->id, directory->work_path != NULL, size, problem);
 
-    if (r < 0)
-        return r;
-    _cleanup_(closep) int mount = disk_mount(session, DISK_NAME);
-    r = mount < 0 ? mount : make_writable(directory, mount, parts[0].inside, parts[1].inside);
-    if (r == 0)
-        r = make_mount_points(session, parts, n);
-    if (r == 0)
-        r = disk_attach(mount, session, parts, n);
-    if (r == 0)
-        r = open_files(directory);
-    if (r < 0)
+    if (r < 0 && problem->code == ERR_NONE)
         problem_set(problem, ERR_INTERNAL, "cannot mount the disk of the session: %s", strerror(-r));
     return r;
 }
@@ -278,7 +252,9 @@ int sessiondir_fill(SessionDir *directory, const DiskSize *disk, Problem *proble
 
     if (r == 0)
         r = disk ? make_on_disk(directory, session, *disk, problem)
-                 : make_writable(directory, session, "files", "work");
+                 : sessiondir_make_writable(session, "files", directory->work_path ? "work" : NULL);
+    if (r == 0)
+        r = open_files(directory);
     if (r < 0 && problem->code == ERR_NONE)
         say_cannot_make(directory->state_dir, r, problem);
     return r < 0 ? -EPROTO : 0;

@@ -1,12 +1,11 @@
-/* What sessiondir.c (making), sessiondir_remove.c and leftovers.c share. Nobody else includes this. */
+/* What sessiondir.c (making), session_disk.c, sessiondir_remove.c and leftovers.c share. Nobody else includes
+ * this. */
 #pragma once
 
 #include "host/files/sessiondir.h"
 
 #define PRIVATE_MODE 0700
 #define NOBODY_ELSE  (uid_t) - 1, (gid_t)-1 /* owner and group stay ours */
-
-#define DISK_NAME "disk"
 
 /* Everything of sessions/ID that is not published; `sessions/ID` too when that leaves nothing. */
 void sessiondir_discard(const char *state_dir, int state, const char *id, Worker *worker);
@@ -18,3 +17,7 @@ bool sessiondir_set_aside(const char *state_dir, int state, int parent, const ch
 
 /* Directories that nothing was published to: what is not empty stays. */
 void sessiondir_remove_empty(const SessionDir *directory);
+
+/* Makes what sandboxed code writes to in `parent`: that of /session, and that of /work unless `work` is NULL.
+ * 0 or a negative errno. */
+int sessiondir_make_writable(int parent, const char *files, const char *work);

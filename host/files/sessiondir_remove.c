@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 
 #include "host/files/beneath.h"
-#include "host/files/disk_mount.h"
 #include "host/files/remove.h"
+#include "host/files/session_disk.h"
 #include "host/files/sessiondir_parts.h"
 
 #define JOURNAL_NAME     "journal"
@@ -90,7 +90,7 @@ bool sessiondir_set_aside(const char *state_dir, int state, int parent, const ch
 }
 
 /* What is mounted on the session's directories goes with the image it comes from. */
-static void discard_disk(const char *state_dir, int removed, int session, Worker *worker)
+static void discard_disk(const char *state_dir, int removed, int session, const char *id, Worker *worker)
 {
     _cleanup_(closep) int mount = -1;
     char aside[32];
@@ -98,8 +98,7 @@ static void discard_disk(const char *state_dir, int removed, int session, Worker
     if (faccessat(session, DISK_NAME, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
         return;
     mount = openat(session, "files", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    disk_detach(session, "files");
-    disk_detach(session, "work");
+    disk_maker_detach(session, id);
     if (set_aside(session, DISK_NAME, removed, aside))
         remove_later(state_dir, removed, aside, take_fd(&mount), worker);
 }
@@ -112,7 +111,7 @@ void sessiondir_discard(const char *state_dir, int state, const char *id, Worker
 
     if (removed < 0 || session < 0)
         return;
-    discard_disk(state_dir, removed, session, worker);
+    discard_disk(state_dir, removed, session, id, worker);
     discard(state_dir, removed, session, "files", worker);
     discard(state_dir, removed, session, "work", worker);
     discard(state_dir, removed, session, "checkpoints", worker);

@@ -1,0 +1,29 @@
+/* The file system that what a session writes is on: an image in sessions/ID, of which a part is mounted on
+ * each directory that code writes to. Making and unmounting it is for root. */
+#pragma once
+
+#include "host/files/disk_image.h"
+
+#define DISK_NAME "disk"
+
+/* Makes it in `session`, a handle on sessions/ID, with `files`, and with `work` if that is wanted. For a
+ * worker thread. 0, or a negative errno, with the problem set where more is to be said; either way it is to
+ * be ended by session_disk_end() or removed with the session. */
+int session_disk_make(int session, bool work, DiskSize size, Problem *problem);
+
+/* Unmounts whatever is mounted there. What still uses it goes on. */
+void session_disk_detach(int session);
+
+/* Who does both for this process, where it may not itself: by the name below sessions. */
+typedef struct DiskMaker {
+    int (*make)(void *userdata, const char *id, bool work, DiskSize size, Problem *problem);
+    void (*detach)(void *userdata, const char *id);
+    void *userdata;
+} DiskMaker;
+
+/* NULL, as in the beginning: this process. Before there are other threads. */
+void disk_maker_set(const DiskMaker *maker);
+
+/* The same two, by whoever does them. */
+int disk_maker_make(int session, const char *id, bool work, DiskSize size, Problem *problem);
+void disk_maker_detach(int session, const char *id);
