@@ -170,6 +170,17 @@ void cgroups_deinit(Cgroups *cgroups)
     cgroup_deinit(&cgroups->cpuacct);
 }
 
+ContainerGroups cgroups_named(const Cgroups *cgroups)
+{
+    return (ContainerGroups){
+        .memory = cgroups->memory.directory,
+        .time = cgroups->cpuacct.directory,
+        .idle = cgroups->cpu.directory,
+        .memory_unified = cgroups->memory.unified,
+        .time_unified = cgroups->cpuacct.unified,
+    };
+}
+
 bool cgroup_has_process(const char *name, pid_t pid)
 {
     char *groups _cleanup_(freep) = NULL;
@@ -253,17 +264,24 @@ int cgroup_read_time(const Cgroup *cpuacct, uint64_t *ret_nsec)
     return 0;
 }
 
-int cgroup_set_idle(const Cgroup *cpu, bool idle)
+int cgroup_open_idle(const char *directory)
 {
     char path[PATH_MAX];
-    int fd _cleanup_(closep) = -1, r = cpu->directory ? path_in(path, cpu->directory, CPU_IDLE) : -ENOENT;
+    int r = directory ? path_in(path, directory, CPU_IDLE) : -ENOENT;
 
     if (r < 0)
         return r;
-    fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0 || write(fd, idle ? "1" : "0", 1) < 0)
-        return -errno;
-    return 0;
+    r = open(path, O_WRONLY | O_CLOEXEC);
+    return r < 0 ? -errno : r;
+}
+
+int cgroup_set_idle(const Cgroup *cpu, bool idle)
+{
+    int fd _cleanup_(closep) = cgroup_open_idle(cpu->directory);
+
+    if (fd < 0)
+        return fd;
+    return write(fd, idle ? "1" : "0", 1) < 0 ? -errno : 0;
 }
 
 static void remove_directory(const char *directory)

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include "host/engine/engine.h"
 #include "proto/base/base.h"
 
 /* A group in the hierarchy that has some controller. */
@@ -28,6 +29,7 @@ typedef struct Cgroups {
 #define CGROUPS_NULL ((Cgroups){0})
 void cgroups_init(Cgroups *cgroups, pid_t pid);
 void cgroups_deinit(Cgroups *cgroups);
+ContainerGroups cgroups_named(const Cgroups *cgroups);
 
 /* Bytes in use, and how many processes the kernel has killed for want of memory (NULL: not asked). */
 int cgroup_read_memory(const Cgroup *memory, uint64_t *ret_bytes, uint64_t *ret_kills);
@@ -37,6 +39,9 @@ int cgroup_read_time(const Cgroup *cpuacct, uint64_t *ret_nsec);
 
 /* Whether the group is to get a processor only when no other group of those it is among wants it. */
 int cgroup_set_idle(const Cgroup *cpu, bool idle);
+
+/* Opens what that writes to, for writing. A descriptor or a negative errno. */
+int cgroup_open_idle(const char *directory);
 
 /* Whether a process is in the group `name` or one below it, wherever that is. Asked while a pidfd of it is
  * held and has not ended, so that the answer is about that process. */

@@ -119,17 +119,31 @@ static int docker_time(Container *base, uint64_t *ret_nsec)
     return cgroup_read_time(&container_of(base, DockerContainer, container)->cgroups.cpuacct, ret_nsec);
 }
 
-/* Only what is known to be the container's: see docker_attach_data. */
+/* Only what is known to be the container's may be set: see docker_attach_data. */
+static bool owns_group(const DockerContainer *container, const Cgroup *cpu)
+{
+    char scope[SCOPE_SIZE];
+
+    return *container->state.id && (cgroup_is_called(cpu, container->state.id) ||
+                                    cgroup_is_called(cpu, scope_of(&container->state, scope)));
+}
+
 static int docker_set_idle(Container *base, bool idle)
 {
     DockerContainer *container = container_of(base, DockerContainer, container);
     const Cgroup *cpu = &container->cgroups.cpu;
-    char scope[SCOPE_SIZE];
 
-    if (!*container->state.id || (!cgroup_is_called(cpu, container->state.id) &&
-                                  !cgroup_is_called(cpu, scope_of(&container->state, scope))))
-        return -ESRCH;
-    return cgroup_set_idle(cpu, idle);
+    return owns_group(container, cpu) ? cgroup_set_idle(cpu, idle) : -ESRCH;
+}
+
+static ContainerGroups docker_groups(Container *base)
+{
+    DockerContainer *container = container_of(base, DockerContainer, container);
+    ContainerGroups groups = cgroups_named(&container->cgroups);
+
+    if (!owns_group(container, &container->cgroups.cpu))
+        groups.idle = NULL;
+    return groups;
 }
 
 /* Sweeping: what an earlier process left is removed like a container of our own. */
@@ -263,6 +277,7 @@ const EngineOps engine_docker = {
     .memory = docker_memory,
     .time = docker_time,
     .set_idle = docker_set_idle,
+    .groups = docker_groups,
     .default_image = docker_default_image,
     .check = docker_check,
 };

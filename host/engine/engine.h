@@ -46,6 +46,14 @@ typedef struct ContainerEvents {
     void (*removed)(void *userdata);
 } ContainerEvents;
 
+/* Where the kernel counts and governs what a container does: directories of control groups, NULL where they
+ * are not known. They hold as long as the container. */
+typedef struct ContainerGroups {
+    const char *memory, *time; /* of EngineOps.memory and time */
+    const char *idle;          /* of set_idle */
+    bool memory_unified, time_unified;
+} ContainerGroups;
+
 /* What an engine is made with; strings outlive it. */
 typedef struct EngineConfig {
     const char *state_dir;   /* of the controller: images are in state_dir/images/NAME/rootfs */
@@ -111,6 +119,9 @@ struct EngineOps {
     /* Has its processes run only when none of another container wants the processor, or as usual again. What
      * an earlier process has set holds until then. 0, or -errno: it is as it was. */
     int (*set_idle)(Container *container, bool idle);
+
+    /* Of a container that has started: by which another process may do the last three. */
+    ContainerGroups (*groups)(Container *container);
 
     /* The name of the default image, "" when there is known to be none. The text lives until the next call.
      */

@@ -307,6 +307,11 @@ static int local_set_idle(Container *base, bool idle)
     return -EOPNOTSUPP;
 }
 
+static ContainerGroups local_groups(Container *base)
+{
+    return (ContainerGroups){0};
+}
+
 /* Sweeping: guests of this controller's predecessors on the same runtime directory, which is where their link
  * directories are. */
 
@@ -430,6 +435,7 @@ const EngineOps engine_local = {
     .memory = local_memory,
     .time = local_time,
     .set_idle = local_set_idle,
+    .groups = local_groups,
     .default_image = local_default_image,
     .check = local_check,
 };

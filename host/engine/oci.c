@@ -150,6 +150,11 @@ static int oci_set_idle(Container *base, bool idle)
     return cgroup_set_idle(&container_of(base, OciContainer, container)->cgroups.cpu, idle);
 }
 
+static ContainerGroups oci_groups(Container *base)
+{
+    return cgroups_named(&container_of(base, OciContainer, container)->cgroups);
+}
+
 /* Sweeping: what an earlier process left is adopted to be removed. */
 
 static void sweep_one_less(void *userdata)
@@ -275,6 +280,7 @@ const EngineOps engine_oci = {
     .memory = oci_memory,
     .time = oci_time,
     .set_idle = oci_set_idle,
+    .groups = oci_groups,
     .default_image = oci_default_image,
     .check = oci_check,
 };
