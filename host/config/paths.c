@@ -193,5 +193,6 @@ int paths_lock(Paths *paths, Problem *problem)
     if (ftruncate(fd, 0) < 0 || dprintf(fd, "process %d, socket %s\n", getpid(), paths->socket) < 0)
         return problem_set(problem, ERR_INTERNAL, "cannot write %s: %s", path, strerror(errno));
     paths->lock = take_fd(&fd);
+    paths->pid = getpid();
     return 0;
 }

@@ -17,6 +17,7 @@ typedef struct Paths {
     char *guest;       /* the limpet-guest program for the local engine */
     char owner[17];    /* names this state directory on container labels */
     int lock;          /* held as long as the controller lives */
+    pid_t pid;         /* who took it, by which others know this controller */
 } Paths;
 
 #define PATHS_NULL ((Paths){.group = NO_GROUP, .lock = -1})

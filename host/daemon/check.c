@@ -5,6 +5,7 @@
 #include "host/files/beneath.h"
 #include "host/files/disk_mount.h"
 #include "host/pool/memory.h"
+#include "host/privilege/drop.h"
 
 EngineConfig engine_config(const Paths *paths, const Options *options)
 {
@@ -81,6 +82,47 @@ static void check_disks(const Paths *paths)
         });
 }
 
+/* Advice only: what is not kept apart works all the same. */
+static void say_rights(bool good, const char *topic, const char *text, const char *advice)
+{
+    print_finding(&(Tally){0}, &(EngineFinding){
+                                   .level = good ? FINDING_OK : FINDING_WARN,
+                                   .topic = topic,
+                                   .text = text,
+                                   .advice = good ? NULL : advice,
+                               });
+}
+
+static void check_landlock(void)
+{
+    bool supported = landlock_supported();
+
+    say_rights(supported, "landlock",
+               supported ? "its rights over files end at the directories of sessions"
+                         : "its rights over files hold for the whole host",
+               "use Linux 5.19 or newer, with landlock among its security modules");
+}
+
+static void check_rights(const Options *options)
+{
+    Problem problem = PROBLEM_NULL;
+    Account account;
+    char text[256];
+
+    printf("rights\n");
+    if (geteuid() != 0) {
+        say_rights(true, "controller", "one process, with the rights of the user who runs it", NULL);
+    } else if (account_find(options->user, &account, &problem) < 0) {
+        say_rights(false, "controller", problem.text, "make that user, or name another one");
+    } else {
+        snprintf(text, sizeof(text),
+                 "with oci and docker it runs as uid %u, and of root's rights has those over files alone",
+                 account.uid);
+        say_rights(true, "controller", text, NULL);
+        check_landlock();
+    }
+}
+
 /* Advice only: without spares everything works, and slower. */
 static void check_pool(const Options *options)
 {
@@ -140,6 +182,7 @@ int check_host(const Options *options, const Paths *paths)
     unsigned chosen_failures = chosen ? 0 : 1, files = check_files();
 
     check_disks(paths);
+    check_rights(options);
     check_pool(options);
     check_users(options, paths);
     for (size_t i = 0; engines[i]; i++) {

@@ -14,8 +14,8 @@
 #include "host/files/disk_mount.h"
 #include "host/front/front.h"
 #include "host/sandbox/kept.h"
+#include "host/privilege/remote.h"
 #include "host/sandbox/sweep.h"
-#include "host/daemon/scheduling.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -33,6 +33,8 @@
 typedef struct Controller {
     const Options *options;
     Paths *paths;
+    int launcher; /* until it is talked to */
+    Remote *remote;
     Loop *loop;
     LoopSignals signals;
     Sandboxes sandboxes;
@@ -172,12 +174,27 @@ static const SessionsEvents sessions_events = {
 
 /* ---- beginning ---- */
 
+/* The launcher's, which chooses it. */
+static int open_remote(Controller *controller, const EngineConfig *config, Problem *problem)
+{
+    const EngineOps *adopted = adopt_engine(controller->paths);
+    int r = remote_open(&controller->remote, controller->loop, take_fd(&controller->launcher), config,
+                        adopted ? adopted->name : "", problem);
+
+    if (r == 0)
+        controller->sandboxes.engine = remote_engine(controller->remote);
+    return r;
+}
+
 static int open_engine(Controller *controller, Problem *problem)
 {
     EngineConfig config = engine_config(controller->paths, controller->options);
     const char *name = controller->options->engine;
-    const EngineOps *ops = *name ? engine_find(name) : adopt_engine(controller->paths);
+    const EngineOps *ops;
 
+    if (controller->launcher >= 0)
+        return open_remote(controller, &config, problem);
+    ops = *name ? engine_find(name) : adopt_engine(controller->paths);
     if (!ops && !*name)
         ops = engine_choose(&config, problem);
     if (!ops && *name)
@@ -219,15 +236,18 @@ static int watch_signals(Controller *controller)
 }
 
 /* Where they cannot be had sessions are not bounded, and that is said. */
-static void look_for_disks(Sandboxes *all)
+static void look_for_disks(Sandboxes *all, const Remote *remote)
 {
+    const char *reason = remote ? remote_no_disks(remote) : NULL;
     Problem problem = PROBLEM_NULL;
 
     if (!sandboxes_isolate(all))
         return;
-    all->has_disks = disk_check(all->paths->state_dir, &problem) == 0;
-    if (!all->has_disks)
-        log_warn("the size of /session is not limited", "reason=%s consequence=%s", problem.text,
+    if (!remote && disk_check(all->paths->state_dir, &problem) < 0)
+        reason = problem.text;
+    all->has_disks = !reason;
+    if (reason)
+        log_warn("the size of /session is not limited", "reason=%s consequence=%s", reason,
                  "options disk and files have no effect");
 }
 
@@ -306,18 +326,17 @@ static int begin(Controller *controller, Problem *problem)
     int r = check_kernel(problem);
 
     if (r == 0)
-        r = scheduling_claim(controller->options->core, problem);
-    if (r == 0)
         r = begin_loop(controller, problem);
     if (r == 0)
         r = open_engine(controller, problem);
     if (r == 0)
-        r = front_open(&controller->front, controller->loop, problem);
+        r = front_open(&controller->front, controller->loop,
+                       controller->remote ? remote_take_clients(controller->remote) : -1, problem);
     if (r == 0)
         r = begin_pool(controller, problem);
     if (r < 0)
         return r;
-    look_for_disks(&controller->sandboxes);
+    look_for_disks(&controller->sandboxes, controller->remote);
     take_over(controller);
     pool_begin(controller->pool);
     controller->kept = kept_begin(&controller->sandboxes);
@@ -357,13 +376,14 @@ static void end(Controller *controller)
     if (sandboxes->engine)
         sandboxes->engine->ops->close(sandboxes->engine);
     loop_free(controller->loop);
+    close_fd(&controller->launcher);
     remove_directories(controller->paths);
 }
 
-int controller_run(const Options *options, Paths *paths, void (*ready)(void *userdata), void *userdata,
-                   Problem *problem)
+int controller_run(const Options *options, Paths *paths, int launcher, void (*ready)(void *userdata),
+                   void *userdata, Problem *problem)
 {
-    Controller controller = {.options = options, .paths = paths};
+    Controller controller = {.options = options, .paths = paths, .launcher = launcher};
     int r;
 
     sandboxes_init(&controller.sandboxes);
@@ -376,6 +396,8 @@ int controller_run(const Options *options, Paths *paths, void (*ready)(void *use
     if (r == 0) {
         log_info("serving", "socket=%s engine=%s state=%s", paths->socket,
                  sandboxes_engine(&controller.sandboxes), paths->state_dir);
+        if (controller.remote)
+            remote_ready(controller.remote);
         ready(userdata);
         r = loop_run(controller.loop);
     }

@@ -4,7 +4,8 @@
 #include "host/config/options.h"
 #include "host/config/paths.h"
 
-/* Serves until told to stop; `ready` is called once clients can connect. The process's exit status is the
- * return value: 0, or negative with problem filled when it could not begin. */
-int controller_run(const Options *options, Paths *paths, void (*ready)(void *userdata), void *userdata,
-                   Problem *problem);
+/* Serves until told to stop; `ready` is called once clients can connect. `launcher` is a socket to who has
+ * root's rights, the controller's from now on; -1: what they are needed for is done here. The process's exit
+ * status is the return value: 0, or negative with problem filled when it could not begin. */
+int controller_run(const Options *options, Paths *paths, int launcher, void (*ready)(void *userdata),
+                   void *userdata, Problem *problem);

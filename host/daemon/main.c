@@ -11,6 +11,8 @@
 #include "host/daemon/controller.h"
 #include "host/daemon/detach.h"
 #include "host/daemon/notify.h"
+#include "host/daemon/scheduling.h"
+#include "host/daemon/separate.h"
 #include "host/daemon/service.h"
 #include "host/link/unix_socket.h"
 #include "proto/base/clock.h"
@@ -60,6 +62,16 @@ static int lock(Paths *paths, bool detached, Problem *problem)
     return r;
 }
 
+static int control(const Options *options, Paths *paths, int *report, Problem *problem)
+{
+    int r;
+
+    if (separate_is_due(options))
+        return separate_run(options, paths, on_ready, report, problem);
+    r = scheduling_claim(options->core, problem);
+    return r < 0 ? r : controller_run(options, paths, -1, on_ready, report, problem);
+}
+
 /* Serves; with `report` >= 0 whoever detached us is told how it went. */
 static int serve(const Options *options, Paths *paths, int report)
 {
@@ -71,7 +83,7 @@ static int serve(const Options *options, Paths *paths, int report)
         return 0;
     }
     if (r == 0)
-        r = controller_run(options, paths, on_ready, &report, &problem);
+        r = control(options, paths, &report, &problem);
     if (r < 0) {
         complain(&problem);
         detach_report(&report, problem.text);

@@ -112,7 +112,7 @@ static int settle_directory(int handle, mode_t mode, uid_t uid, gid_t gid)
         return 0;
     if (chmod(fd_path(path, handle), mode) < 0)
         return -errno;
-    if (fchownat(handle, "", uid, gid, AT_EMPTY_PATH) < 0)
+    if (fchownat(handle, "", uid, gid, AT_EMPTY_PATH) < 0 && errno != EPERM)
         return -errno;
     return 0;
 }

@@ -31,7 +31,8 @@ int beneath_read(int handle);
 int beneath_open_regular(int dirfd, const char *path, struct stat *ret_stat);
 
 /* Makes the directories of `path` that are missing and returns a handle (O_PATH) on the last one. New ones
- * get exactly `mode`, uid and gid ((uid_t)-1 and (gid_t)-1 leave ours). An empty path is `dirfd` itself. */
+ * get exactly `mode`, uid and gid ((uid_t)-1 and (gid_t)-1 leave ours, as does who may not give them away).
+ * An empty path is `dirfd` itself. */
 int beneath_mkdirs(int dirfd, const char *path, mode_t mode, uid_t uid, gid_t gid);
 
 /* Opens a directory for reading its entries. 0 and a stream to be closed, or a negative errno as above. */

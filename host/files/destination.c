@@ -36,11 +36,12 @@ static int escape_component(char ret[NAME_ESCAPED_SIZE], const char *path, size_
 static int enter(Destination *destination, const char *component, size_t n)
 {
     char name[NAME_ESCAPED_SIZE + sizeof(OTHER_KIND)];
+    struct stat st;
     int r = escape_component(name, component, n);
 
     if (r < 0)
         return r;
-    destination->made += faccessat(destination->directory, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0;
+    destination->made += fstatat(destination->directory, name, &st, AT_SYMLINK_NOFOLLOW) < 0;
     int next = beneath_mkdirs(destination->directory, name, DIRECTORY_MODE, (uid_t)-1, (gid_t)-1);
     if (next == -ENOTDIR) {
         strcat(name, OTHER_KIND);

@@ -93,9 +93,10 @@ bool sessiondir_set_aside(const char *state_dir, int state, int parent, const ch
 static void discard_disk(const char *state_dir, int removed, int session, const char *id, Worker *worker)
 {
     _cleanup_(closep) int mount = -1;
+    struct stat st;
     char aside[32];
 
-    if (faccessat(session, DISK_NAME, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+    if (fstatat(session, DISK_NAME, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return;
     mount = openat(session, "files", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     disk_maker_detach(session, id);

@@ -137,9 +137,9 @@ static int finish_upload(int session_dirfd, int uploads, const char *upload, int
     _cleanup_(closep) int directory = beneath_mkdirs(session_dirfd, parent, DIRECTORY_MODE, uid, gid);
     if (directory < 0)
         return directory;
-    if (fchmod(fd, 0644) < 0 || fchown(fd, uid, gid) < 0 || renameat(uploads, upload, directory, name) < 0)
+    if (fchmod(fd, 0644) < 0 || (fchown(fd, uid, gid) < 0 && errno != EPERM))
         return -errno;
-    return 0;
+    return renameat(uploads, upload, directory, name) < 0 ? -errno : 0;
 }
 
 int transfer_put(int session_dirfd, Text path, uint64_t offset, Text data, bool last, uid_t uid, gid_t gid,

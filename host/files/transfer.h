@@ -12,8 +12,8 @@
 
 /* Writes `data` at `offset` of the upload `key` (any text the caller tells uploads apart by); offset 0 begins
  * it anew, any other must be its size so far. With `last` it becomes the file at `path` atomically: owner
- * uid:gid, mode 0644, parent directories made. *ret_size: bytes so far. `path` is below /session, absolute
- * or relative. 0, or -EPROTO with the problem set. */
+ * uid:gid, or ours where we may not give files away, mode 0644, parent directories made. *ret_size: bytes so
+ * far. `path` is below /session, absolute or relative. 0, or -EPROTO with the problem set. */
 int transfer_put(int session_dirfd, Text path, uint64_t offset, Text data, bool last, uid_t uid, gid_t gid,
                  const char *key, uint64_t *ret_size, Problem *problem);
 

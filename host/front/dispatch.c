@@ -104,7 +104,7 @@ void front_init(Front *front)
 #define CLIENTS_MAX    1024
 
 /* Where code is not isolated it has the rights of who runs us, and so would everybody who may run any. */
-static int share(Front *front)
+static int share(Front *front, bool listens_already)
 {
     if (front->paths->group == NO_GROUP)
         return 0;
@@ -114,10 +114,10 @@ static int share(Front *front)
         return 0;
     }
     front->shared = true;
-    return listener_admit(front->clients, front->paths->group);
+    return listens_already ? 0 : listener_admit(front->clients, front->paths->group);
 }
 
-int front_open(Front *front, Loop *loop, Problem *problem)
+int front_open(Front *front, Loop *loop, int listening, Problem *problem)
 {
     static const ListenerLimits limits = {
         .frame = LIMIT_CLIENT_FRAME,
@@ -125,7 +125,9 @@ int front_open(Front *front, Loop *loop, Problem *problem)
         .peers = CLIENTS_MAX,
     };
     const char *path = front->paths->socket;
-    int r = listener_new(&front->clients, loop, path, &limits, &listener_events, front);
+    int r = listening >= 0
+                ? listener_adopt(&front->clients, loop, listening, path, &limits, &listener_events, front)
+                : listener_new(&front->clients, loop, path, &limits, &listener_events, front);
 
     if (r == -EADDRINUSE)
         return problem_set(problem, ERR_UNAVAILABLE,
@@ -133,6 +135,6 @@ int front_open(Front *front, Loop *loop, Problem *problem)
                            "with --socket",
                            path);
     if (r == 0)
-        r = share(front);
+        r = share(front, listening >= 0);
     return r < 0 ? problem_set(problem, ERR_INTERNAL, "cannot listen on %s: %s", path, strerror(-r)) : 0;
 }

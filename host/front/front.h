@@ -28,5 +28,6 @@ typedef struct Front {
 /* Sets up the lists. The other members are their owner's. */
 void front_init(Front *front);
 
-/* Begins to serve clients. 0, or negative with the problem set. */
-int front_open(Front *front, Loop *loop, Problem *problem);
+/* Begins to serve clients: on a socket that listens already and is its own from now on, or (-1) on one it
+ * makes. 0, or negative with the problem set. */
+int front_open(Front *front, Loop *loop, int listening, Problem *problem);

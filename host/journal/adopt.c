@@ -226,7 +226,7 @@ static bool adopt_one(Adopting *all, const char *id)
     struct stat st;
 
     diary_path(path, sizeof(path), all->sandboxes->paths, id);
-    if (access(path, F_OK) < 0)
+    if (lstat(path, &st) < 0)
         return true;
     journal_read(path, replay_entry, &replay, &replay.size);
     if (stat(path, &st) == 0 && (uint64_t)st.st_size > replay.size)

@@ -65,19 +65,20 @@ static void on_ready(LoopFile *file, uint32_t events)
         ;
 }
 
-int listener_new(Listener **ret, Loop *loop, const char *path, const ListenerLimits *limits,
+/* Takes the socket over. */
+static int serve(Listener **ret, Loop *loop, UnixSocket *unix_socket, const ListenerLimits *limits,
                  const ListenerEvents *events, void *userdata)
 {
     Listener *listener _cleanup_(listener_freep) = calloc(1, sizeof(*listener));
     int r;
 
-    if (!listener)
+    if (!listener) {
+        unix_socket_deinit(unix_socket);
         return -ENOMEM;
-    *listener = (Listener){.loop = loop, .limits = *limits, .events = events, .userdata = userdata};
-    listener->socket = UNIX_SOCKET_NULL;
-    r = unix_socket_listen(&listener->socket, path);
-    if (r == 0)
-        r = loop_file_add(loop, &listener->file, listener->socket.fd, EPOLLIN, on_ready);
+    }
+    *listener = (Listener){
+        .loop = loop, .socket = *unix_socket, .limits = *limits, .events = events, .userdata = userdata};
+    r = loop_file_add(loop, &listener->file, listener->socket.fd, EPOLLIN, on_ready);
     if (r < 0)
         return r;
     *ret = take(listener);
@@ -87,6 +88,24 @@ int listener_new(Listener **ret, Loop *loop, const char *path, const ListenerLim
 int listener_admit(Listener *listener, gid_t group)
 {
     return unix_socket_admit(&listener->socket, group);
+}
+
+int listener_new(Listener **ret, Loop *loop, const char *path, const ListenerLimits *limits,
+                 const ListenerEvents *events, void *userdata)
+{
+    UnixSocket unix_socket = UNIX_SOCKET_NULL;
+    int r = unix_socket_listen(&unix_socket, path);
+
+    return r < 0 ? r : serve(ret, loop, &unix_socket, limits, events, userdata);
+}
+
+int listener_adopt(Listener **ret, Loop *loop, int fd, const char *path, const ListenerLimits *limits,
+                   const ListenerEvents *events, void *userdata)
+{
+    UnixSocket unix_socket = UNIX_SOCKET_NULL;
+    int r = unix_socket_adopt(&unix_socket, fd, path);
+
+    return r < 0 ? r : serve(ret, loop, &unix_socket, limits, events, userdata);
 }
 
 Listener *listener_free(Listener *listener)

@@ -45,6 +45,11 @@ int listener_new(Listener **ret, Loop *loop, const char *path, const ListenerLim
 /* Lets the members of a group connect, too: the socket's mode is 0660 from then on. 0 or a negative errno. */
 int listener_admit(Listener *listener, gid_t group);
 
+/* The same with a socket that listens already and is the Listener's from now on, after a failure too; its
+ * file stays. */
+int listener_adopt(Listener **ret, Loop *loop, int fd, const char *path, const ListenerLimits *limits,
+                   const ListenerEvents *events, void *userdata);
+
 /* Ends all connections, after sending what their peers take at once, and removes the socket's file if that is
  * still its own. */
 Listener *listener_free(Listener *listener);

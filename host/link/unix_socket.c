@@ -78,6 +78,18 @@ int unix_socket_admit(const UnixSocket *unix_socket, gid_t group)
     return lchown(path, (uid_t)-1, group) < 0 || chmod(path, 0660) < 0 ? -errno : 0;
 }
 
+int unix_socket_adopt(UnixSocket *ret, int fd, const char *path)
+{
+    UnixSocket adopted = {.fd = fd, .path = strdup(path)};
+
+    if (!adopted.path) {
+        close(fd);
+        return -ENOMEM;
+    }
+    *ret = adopted;
+    return 0;
+}
+
 void unix_socket_deinit(UnixSocket *unix_socket)
 {
     struct stat st;

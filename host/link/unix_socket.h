@@ -21,6 +21,10 @@ int unix_socket_listen(UnixSocket *ret, const char *path);
 /* The members of a group may connect, too. */
 int unix_socket_admit(const UnixSocket *unix_socket, gid_t group);
 
+/* Takes over one that another process listens on as well, whose file it stays. The descriptor is owned from
+ * now on, after a failure too. 0, or -ENOMEM. */
+int unix_socket_adopt(UnixSocket *ret, int fd, const char *path);
+
 /* Closes it, and removes its file unless that has become another's. */
 void unix_socket_deinit(UnixSocket *unix_socket);
 

@@ -25,6 +25,7 @@ static struct {
     unsigned long dropped; /* lines since the last one that got through */
     char path[PATH_MAX];   /* of log_to_file(); empty: none */
     off_t limit;
+    bool rotated;
 } log_state = {.program = "limpet", .level = LOG_INFO};
 
 void log_setup(const char *program, LogLevel level)
@@ -59,7 +60,27 @@ static void file_rotate(void)
         return;
     snprintf(older, sizeof(older), "%s.1", log_state.path);
     if (rename(log_state.path, older) == 0)
-        file_open(log_state.path);
+        log_state.rotated = file_open(log_state.path) == 0;
+}
+
+bool log_rotate(void)
+{
+    bool rotated;
+
+    file_rotate();
+    rotated = log_state.rotated;
+    log_state.rotated = false;
+    return rotated;
+}
+
+void log_leave_file(void)
+{
+    *log_state.path = '\0';
+}
+
+bool log_has_file(void)
+{
+    return *log_state.path;
 }
 
 int log_to_file(const char *path, size_t limit)

@@ -24,7 +24,7 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
     reply = (MsgHelloReply){
         .protocol = PROTOCOL_VERSION,
         .peer = text_of("limpetd/" LIMPET_VERSION),
-        .pid = (uint64_t)getpid(),
+        .pid = (uint64_t)front->paths->pid,
         .engine = text_of(sandboxes_engine(sandboxes)),
         .image = text_of(sandboxes_image(sandboxes)),
         .features = value_texts(&known),

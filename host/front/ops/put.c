@@ -13,11 +13,11 @@ static void upload_key(char *ret, size_t size, const TransferJob *job)
     snprintf(ret, size, "%" PRIx64 ":%s", job->request->peer, job->path);
 }
 
-/* The file belongs to the interpreter's user, so that code may change it; where that has no uid of its own,
- * or we may not give files away, it is ours, and code may read and replace it. */
+/* The file belongs to the interpreter's user, so that code may change it. Where that has no uid of its own it
+ * is ours, and code may read and replace it. */
 static bool work(TransferJob *job)
 {
-    uid_t owner = job->isolated && geteuid() == 0 ? GUEST_UID : (uid_t)-1;
+    uid_t owner = job->isolated ? GUEST_UID : (uid_t)-1;
     Text path = {job->path, strlen(job->path)};
     Text data = {(const char *)buf_head(&job->data), job->data.size};
     char key[UPLOAD_KEY_SIZE];

@@ -58,7 +58,7 @@ static void answer(const Front *front, Request *request, const Shown *shown)
     const MsgSessions reply = {
         .controller =
             {
-                .pid = (uint64_t)getpid(),
+                .pid = (uint64_t)front->paths->pid,
                 .version = text_of(LIMPET_VERSION),
                 .socket = text_of(front->paths->socket),
                 .engine = text_of(sandboxes_engine(front->sandboxes)),

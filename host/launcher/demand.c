@@ -1,0 +1,218 @@
+#include "host/launcher/demand.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#define INSTANCE_DIGITS 16
+#define PIDS_MAXIMUM    (4u << 20)
+#define CPUS_MAXIMUM    65536.0
+#define BYTES_MAXIMUM   (UINT64_C(1) << 60)
+
+#define DIGITS       "0123456789"
+#define HEXADECIMAL  DIGITS "abcdef"
+#define ALPHANUMERIC DIGITS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+/* ---- texts ---- */
+
+static bool copy(char *ret, size_t size, Text text)
+{
+    if (!text.data || text.size >= size || memchr(text.data, '\0', text.size))
+        return false;
+    memcpy(ret, text.data, text.size);
+    ret[text.size] = '\0';
+    return true;
+}
+
+static bool consists_of(const char *text, const char *characters)
+{
+    return text[strspn(text, characters)] == '\0';
+}
+
+static bool is_printable(const char *text)
+{
+    for (; *text; text++)
+        if (*text < ' ' || *text > '~')
+            return false;
+    return true;
+}
+
+static bool read_container(Demand *ret, Text text, const DemandRules *rules)
+{
+    char prefix[DEMAND_NAME_SIZE];
+    size_t n = (size_t)snprintf(prefix, sizeof(prefix), "limpet-%s-", rules->owner);
+
+    return copy(ret->container, sizeof(ret->container), text) && strncmp(ret->container, prefix, n) == 0 &&
+           strlen(ret->container) == n + INSTANCE_DIGITS && consists_of(ret->container + n, HEXADECIMAL);
+}
+
+static bool read_directory(Demand *ret, Text text)
+{
+    return copy(ret->directory, sizeof(ret->directory), text) && *ret->directory && *ret->directory != '.' &&
+           is_printable(ret->directory) && !strchr(ret->directory, '/');
+}
+
+static bool read_network(Demand *ret, Text text, const DemandRules *rules)
+{
+    size_t size;
+
+    if (!copy(ret->network, sizeof(ret->network), text))
+        return false;
+    if (strcmp(ret->network, "none") == 0)
+        return true;
+    if (strcmp(ret->network, "bridge") != 0 && strcmp(ret->network, "host") != 0)
+        return false;
+    size = strlen(ret->network);
+    for (const char *word = rules->allow_network; *word;
+         word += strcspn(word, ", "), word += strspn(word, ", "))
+        if (strcspn(word, ", ") == size && memcmp(word, ret->network, size) == 0)
+            return true;
+    /* What an earlier configuration allowed runs on. */
+    return ret->kind == SEAM_ADOPT;
+}
+
+/* ---- messages ---- */
+
+static bool read_limits(Demand *ret, const SeamContainer *container)
+{
+    ret->memory = container->memory;
+    ret->pids = (unsigned)MIN(container->pids, UINT32_MAX);
+    ret->largest_file = container->largest_file;
+    ret->cpus = container->cpus;
+    return ret->memory >= MEMORY_MINIMUM && ret->memory <= BYTES_MAXIMUM && ret->pids >= PIDS_MINIMUM &&
+           ret->pids <= PIDS_MAXIMUM && ret->largest_file <= BYTES_MAXIMUM && ret->cpus > 0 &&
+           ret->cpus <= CPUS_MAXIMUM;
+}
+
+static bool read_spec(Demand *ret, const msgpack_object_map *body, const DemandRules *rules, Problem *problem)
+{
+    SeamContainer container;
+
+    if (body_decode(&container, SeamContainer, body, problem) < 0)
+        return false;
+    ret->work = container.work;
+    ret->data = container.data;
+    return read_container(ret, container.container, rules) && read_directory(ret, container.directory) &&
+           copy(ret->link, sizeof(ret->link), container.link) && *ret->link &&
+           consists_of(ret->link, HEXADECIMAL) &&
+           copy(ret->session, sizeof(ret->session), container.session) && *ret->session &&
+           is_printable(ret->session) && copy(ret->image, sizeof(ret->image), container.image) &&
+           consists_of(ret->image, ALPHANUMERIC "._:/@-") && read_network(ret, container.network, rules) &&
+           read_limits(ret, &container);
+}
+
+static bool read_name(Demand *ret, const msgpack_object_map *body, const DemandRules *rules, Problem *problem)
+{
+    SeamName name;
+
+    return body_decode(&name, SeamName, body, problem) == 0 && read_container(ret, name.container, rules);
+}
+
+static bool read_open(Demand *ret, const msgpack_object_map *body, Problem *problem)
+{
+    SeamOpen wanted;
+
+    if (body_decode(&wanted, SeamOpen, body, problem) < 0)
+        return false;
+    ret->user = (uid_t)wanted.user;
+    return copy(ret->path, sizeof(ret->path), wanted.path) && *ret->path == '/';
+}
+
+static bool read_disk(Demand *ret, const msgpack_object_map *body, Problem *problem)
+{
+    SeamDisk disk;
+
+    if (body_decode(&disk, SeamDisk, body, problem) < 0)
+        return false;
+    ret->work = disk.work;
+    ret->disk = (DiskSize){disk.bytes, disk.files};
+    return read_directory(ret, disk.directory) && disk.bytes >= DISK_MINIMUM && disk.bytes <= DISK_MAXIMUM &&
+           disk.files >= FILES_MINIMUM && disk.files <= FILES_MAXIMUM;
+}
+
+static bool read_detach(Demand *ret, const msgpack_object_map *body, Problem *problem)
+{
+    SeamDirectory directory;
+
+    return body_decode(&directory, SeamDirectory, body, problem) == 0 &&
+           read_directory(ret, directory.directory);
+}
+
+static bool read_begin(Demand *ret, const msgpack_object_map *body, Problem *problem)
+{
+    SeamEngine engine;
+
+    return body_decode(&engine, SeamEngine, body, problem) == 0 &&
+           (!engine.engine.data || copy(ret->engine, sizeof(ret->engine), engine.engine)) &&
+           consists_of(ret->engine, ALPHANUMERIC);
+}
+
+static bool read_unable(Demand *ret, const msgpack_object_map *body, Problem *problem)
+{
+    SeamProblem told;
+
+    if (body_decode(&told, SeamProblem, body, problem) < 0)
+        return false;
+    problem_set(&ret->problem, (ErrorCode)told.code, "%.*s", (int)told.text.size, told.text.data);
+    return true;
+}
+
+static bool read_nothing(const msgpack_object_map *body, Problem *problem)
+{
+    SeamNothing nothing;
+
+    return body_decode(&nothing, SeamNothing, body, problem) == 0;
+}
+
+static bool read_body(Demand *ret, const msgpack_object_map *body, const DemandRules *rules)
+{
+    Problem problem = PROBLEM_NULL;
+
+    switch (ret->kind) {
+    case SEAM_BEGIN:
+        return read_begin(ret, body, &problem);
+    case SEAM_UNABLE:
+        return read_unable(ret, body, &problem);
+    case SEAM_CREATE:
+    case SEAM_ADOPT:
+        return read_spec(ret, body, rules, &problem);
+    case SEAM_REMOVE:
+    case SEAM_LEAVE:
+    case SEAM_ATTACH:
+        return read_name(ret, body, rules, &problem);
+    case SEAM_OPEN:
+        return read_open(ret, body, &problem);
+    case SEAM_DISK:
+        return read_disk(ret, body, &problem);
+    case SEAM_DETACH:
+        return read_detach(ret, body, &problem);
+    case SEAM_READY:
+    case SEAM_SWEEP:
+        return read_nothing(body, &problem);
+    default:
+        return false;
+    }
+}
+
+size_t demand_descriptors(const Demand *demand)
+{
+    switch (demand->kind) {
+    case SEAM_CREATE:
+        return demand->data;
+    case SEAM_ATTACH:
+        return 2;
+    case SEAM_BEGIN:
+    case SEAM_DISK:
+    case SEAM_DETACH:
+    case SEAM_OPEN:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+int demand_read(Demand *ret, const Message *message, const DemandRules *rules)
+{
+    *ret = (Demand){.kind = (SeamKind)message->kind};
+    return read_body(ret, &message->body, rules) ? 0 : -EBADMSG;
+}

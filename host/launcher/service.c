@@ -1,0 +1,347 @@
+/* What the launcher does for the controller. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "host/engine/cgroup.h"
+#include "host/files/disk_mount.h"
+#include "host/files/open_as.h"
+#include "host/files/session_disk.h"
+#include "host/launcher/internal.h"
+#include "proto/base/log.h"
+
+/* Disks that are asked for at once. */
+#define DISKS_MAX 1024
+
+static Launcher *launcher_of(Wards *wards)
+{
+    return container_of(wards, Launcher, wards);
+}
+
+/* ---- what it says ---- */
+
+static void say(Launcher *launcher, SeamKind kind, const Schema *schema, const void *body, const int *fds,
+                size_t n)
+{
+    if (launcher->rpc.file.loop)
+        rpc_send(&launcher->rpc, kind, 0, schema, body, fds, n); /* a failure is told as the loss of it */
+}
+
+static void on_started(Wards *wards, const Ward *ward)
+{
+    ContainerGroups groups = wards->engine->ops->groups(ward->container);
+    int idle _cleanup_(closep) = cgroup_open_idle(groups.idle);
+    SeamStarted started = {
+        .container = text_of(ward->name),
+        .first_process = (uint64_t)ward->first_process,
+        .memory = text_of(groups.memory),
+        .time = text_of(groups.time),
+        .memory_unified = groups.memory_unified,
+        .time_unified = groups.time_unified,
+    };
+
+    say(launcher_of(wards), SEAM_STARTED, SCHEMA(SeamStarted), &started, &idle, idle >= 0);
+}
+
+static void say_failed(Wards *wards, SeamKind kind, const char *name, const Problem *problem)
+{
+    SeamFailed failed = {
+        .container = text_of(name), .code = (uint64_t)problem->code, .text = text_of(problem->text)};
+
+    say(launcher_of(wards), kind, SCHEMA(SeamFailed), &failed, NULL, 0);
+}
+
+static void on_failed(Wards *wards, const char *name, const Problem *problem)
+{
+    say_failed(wards, SEAM_FAILED, name, problem);
+}
+
+static void on_gone(Wards *wards, const Ward *ward)
+{
+    say_failed(wards, SEAM_GONE, ward->name, &ward->problem);
+}
+
+static void on_removed(Wards *wards, const char *name)
+{
+    SeamName removed = {.container = text_of(name)};
+
+    say(launcher_of(wards), SEAM_REMOVED, SCHEMA(SeamName), &removed, NULL, 0);
+}
+
+static void on_swept(Wards *wards, unsigned removed)
+{
+    SeamSwept swept = {.removed = removed};
+
+    say(launcher_of(wards), SEAM_SWEPT, SCHEMA(SeamSwept), &swept, NULL, 0);
+}
+
+static const WardsEvents wards_events = {on_started, on_failed, on_gone, on_removed, on_swept};
+
+void launcher_say_log(Launcher *launcher)
+{
+    const int log = STDERR_FILENO;
+    SeamNothing nothing = {0};
+
+    say(launcher, SEAM_LOG, SCHEMA(SeamNothing), &nothing, &log, 1);
+}
+
+static void answer(const Launcher *launcher, int socket, int r, const Problem *problem)
+{
+    SeamProblem refused = {
+        .code = (uint64_t)problem->code, .text = text_of(problem->text), .error = (uint64_t)-r};
+    SeamNothing done = {0};
+
+    if (r < 0)
+        rpc_answer(socket, launcher->child.pid, SEAM_REFUSED, SCHEMA(SeamProblem), &refused, NULL, 0);
+    else
+        rpc_answer(socket, launcher->child.pid, SEAM_DONE, SCHEMA(SeamNothing), &done, NULL, 0);
+}
+
+/* ---- beginning ---- */
+
+/* One that does not isolate would run what the controller chooses with our rights. */
+static const EngineOps *choose_engine(const LauncherConfig *config, const char *adopted, Problem *problem)
+{
+    const char *configured = config->options->engine, *name = *configured ? configured : adopted;
+    const EngineOps *ops = *name ? engine_find(name) : engine_choose(&config->engine, problem);
+
+    if (!ops && *name)
+        problem_set(problem, ERR_BAD_REQUEST,
+                    "there is no engine '%s'; the engines are oci, docker and local", name);
+    if (!ops || ops->isolates)
+        return ops;
+    problem_set(
+        problem, ERR_BAD_REQUEST,
+        "%s has sessions of the engine '%s', which an earlier controller has left: start limpetd with "
+        "--engine %s, and close them",
+        config->paths->state_dir, name, name);
+    return NULL;
+}
+
+static void look_for_disks(Launcher *launcher)
+{
+    Problem problem = PROBLEM_NULL;
+
+    if (disk_check(launcher->config->paths->state_dir, &problem) < 0)
+        snprintf(launcher->no_disks, sizeof(launcher->no_disks), "%s", problem.text);
+}
+
+static int listen_for_clients(Launcher *launcher, Problem *problem)
+{
+    const char *path = launcher->config->paths->socket;
+    int r = unix_socket_listen(&launcher->clients, path);
+
+    if (r == -EADDRINUSE)
+        return problem_set(
+            problem, ERR_UNAVAILABLE,
+            "another controller answers on %s; use it, stop it, or set another socket with --socket", path);
+    if (r == 0 && launcher->config->paths->group != NO_GROUP)
+        r = unix_socket_admit(&launcher->clients, launcher->config->paths->group);
+    return r < 0 ? problem_set(problem, ERR_INTERNAL, "cannot listen on %s: %s", path, strerror(-r)) : 0;
+}
+
+static int open_engine(Launcher *launcher, const char *adopted, Problem *problem)
+{
+    const LauncherConfig *config = launcher->config;
+    const EngineOps *ops = choose_engine(config, adopted, problem);
+    int r = ops ? ops->open(launcher->loop, &config->engine, &launcher->engine, problem) : -EPROTO;
+
+    if (r < 0)
+        return r;
+    launcher->wards = (Wards){
+        .engine = launcher->engine,
+        .owner = config->paths->owner,
+        .sources = &launcher->sources,
+        .events = &wards_events,
+        .most = 2 * (config->options->max_sessions + config->options->pool_limit) + 64,
+    };
+    look_for_disks(launcher);
+    return listen_for_clients(launcher, problem);
+}
+
+static void begin(Launcher *launcher, const Demand *demand, int socket)
+{
+    Problem problem = PROBLEM_NULL;
+    SeamBegun begun;
+    int r = launcher->engine ? 0 : open_engine(launcher, demand->engine, &problem);
+
+    if (r < 0) {
+        answer(launcher, socket, r, &problem);
+        return;
+    }
+    begun = (SeamBegun){
+        .engine = text_of(launcher->engine->ops->name),
+        .isolates = launcher->engine->ops->isolates,
+        .first_process = launcher->engine->ops->peer_is_first_process,
+        .image = text_of(launcher->engine->ops->default_image(launcher->engine)),
+        .no_disks = text_of(*launcher->no_disks ? launcher->no_disks : NULL),
+    };
+    rpc_answer(socket, launcher->child.pid, SEAM_DONE, SCHEMA(SeamBegun), &begun, &launcher->clients.fd, 1);
+}
+
+static void ready(Launcher *launcher)
+{
+    if (!launcher->ready)
+        launcher->config->ready(launcher->config->userdata);
+    launcher->ready = true;
+}
+
+/* ---- disks ---- */
+
+typedef struct DiskJob {
+    WorkerJob job;
+    Launcher *launcher;
+    int session, socket;
+    bool work;
+    DiskSize size;
+    int result;
+    Problem problem;
+} DiskJob;
+
+static void disk_run(WorkerJob *job)
+{
+    DiskJob *disk = container_of(job, DiskJob, job);
+
+    disk->result = session_disk_make(disk->session, disk->work, disk->size, &disk->problem);
+}
+
+static void disk_free(DiskJob *disk)
+{
+    close_fd(&disk->session);
+    free(disk);
+}
+
+static void disk_done(WorkerJob *job)
+{
+    DiskJob *disk = container_of(job, DiskJob, job);
+
+    disk->launcher->making--;
+    answer(disk->launcher, disk->socket, disk->result, &disk->problem);
+    disk_free(disk);
+}
+
+static int begin_disk(Launcher *launcher, const Demand *demand, int socket)
+{
+    DiskJob *disk = launcher->making < DISKS_MAX ? calloc(1, sizeof(*disk)) : NULL;
+    int r;
+
+    if (!disk)
+        return -EAGAIN;
+    *disk = (DiskJob){.launcher = launcher, .socket = socket, .work = demand->work, .size = demand->disk};
+    disk->session = sources_session(&launcher->sources, demand->directory);
+    r = disk->session < 0 ? disk->session : worker_submit(launcher->makers, &disk->job, disk_run, disk_done);
+    if (r < 0)
+        disk_free(disk);
+    else
+        launcher->making++;
+    return r;
+}
+
+static void make_disk(Launcher *launcher, const Demand *demand, int socket)
+{
+    Problem problem = PROBLEM_NULL;
+    int r = begin_disk(launcher, demand, socket);
+
+    if (r == 0)
+        return;
+    problem_set(&problem, ERR_INTERNAL, "the disk of the session cannot be made now: %s", strerror(-r));
+    answer(launcher, socket, r, &problem);
+}
+
+static void detach_disk(Launcher *launcher, const Demand *demand, int socket)
+{
+    int session _cleanup_(closep) = sources_session(&launcher->sources, demand->directory);
+
+    if (session >= 0)
+        session_disk_detach(session);
+    answer(launcher, socket, 0, &PROBLEM_NULL);
+}
+
+/* ---- /data ---- */
+
+static int create(Wards *wards, const Demand *demand, Descriptors *descriptors)
+{
+    int data _cleanup_(closep) = demand->data ? descriptors_take(descriptors, 0) : -1;
+
+    return wards_create(wards, demand, data);
+}
+
+static void attach_data(Launcher *launcher, const Demand *demand, Descriptors *descriptors)
+{
+    Problem problem = PROBLEM_NULL;
+    int data _cleanup_(closep) = descriptors_take(descriptors, 0);
+    int r = wards_attach(&launcher->wards, demand->container, data, &problem);
+
+    answer(launcher, descriptors_take(descriptors, 1), r, &problem);
+}
+
+/* What is a directory of the host and for reading is all that the controller can have opened. */
+static void open_for_user(const Launcher *launcher, const Demand *demand, int socket)
+{
+    int directory _cleanup_(closep) = open_as(demand->user, demand->path, O_RDONLY | O_DIRECTORY);
+    SeamNothing done = {0};
+
+    if (directory < 0)
+        answer(launcher, socket, directory, &PROBLEM_NULL);
+    else
+        rpc_answer(socket, launcher->child.pid, SEAM_DONE, SCHEMA(SeamNothing), &done, &directory, 1);
+}
+
+/* ---- dispatching ---- */
+
+static int serve(Launcher *launcher, const Demand *demand, Descriptors *descriptors)
+{
+    Wards *wards = &launcher->wards;
+
+    switch (demand->kind) {
+    case SEAM_READY:
+        ready(launcher);
+        return 0;
+    case SEAM_CREATE:
+        return create(wards, demand, descriptors);
+    case SEAM_ADOPT:
+        return wards_adopt(wards, demand);
+    case SEAM_REMOVE:
+        return wards_remove(wards, demand->container);
+    case SEAM_LEAVE:
+        return wards_leave(wards, demand->container);
+    case SEAM_SWEEP:
+        return wards_sweep(wards);
+    case SEAM_ATTACH:
+        attach_data(launcher, demand, descriptors);
+        return 0;
+    case SEAM_OPEN:
+        open_for_user(launcher, demand, descriptors_take(descriptors, 0));
+        return 0;
+    case SEAM_DISK:
+        make_disk(launcher, demand, descriptors_take(descriptors, 0));
+        return 0;
+    case SEAM_DETACH:
+        detach_disk(launcher, demand, descriptors_take(descriptors, 0));
+        return 0;
+    default:
+        return -EBADMSG;
+    }
+}
+
+int launcher_on_message(Rpc *rpc, const Message *message, Descriptors *descriptors)
+{
+    Launcher *launcher = container_of(rpc, Launcher, rpc);
+    const DemandRules rules = {launcher->config->paths->owner, launcher->config->options->allow_network};
+    Demand demand;
+
+    if (demand_read(&demand, message, &rules) < 0 || descriptors->n != demand_descriptors(&demand))
+        return -EBADMSG;
+    if (demand.kind == SEAM_UNABLE) {
+        launcher->problem = demand.problem;
+        return 0;
+    }
+    if ((demand.kind == SEAM_BEGIN) == launcher->begun)
+        return -EBADMSG;
+    if (launcher->begun)
+        return launcher->engine ? serve(launcher, &demand, descriptors) : -EBADMSG;
+    launcher->begun = true;
+    begin(launcher, &demand, descriptors_take(descriptors, 0));
+    return 0;
+}

@@ -1,0 +1,304 @@
+#include "host/launcher/wards.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/base/log.h"
+
+static Ward *find(const Wards *wards, const char *name)
+{
+    Ward *ward = NULL;
+
+    HASH_FIND(by_name, wards->by_name, name, strlen(name), ward);
+    return ward;
+}
+
+static void ward_free(Ward *ward)
+{
+    HASH_DELETE(by_name, ward->all->by_name, ward);
+    sources_release(ward->all->sources, ward->name);
+    free(ward);
+}
+
+/* ---- sweeping ---- */
+
+static void begin_sweep(Wards *wards);
+
+static void one_less(Wards *wards)
+{
+    if (--wards->to_sweep > 0)
+        return;
+    wards->sweeping = false;
+    wards->events->swept(wards, wards->swept);
+    if (wards->sweep_again)
+        begin_sweep(wards);
+}
+
+static void on_engine_swept(void *userdata, unsigned removed)
+{
+    Wards *wards = userdata;
+
+    wards->swept += removed;
+    one_less(wards);
+}
+
+static bool is_known(void *userdata, const char *name)
+{
+    return find(userdata, name) != NULL;
+}
+
+static void remove_ward(Ward *ward)
+{
+    if (ward->removing)
+        return;
+    ward->removing = true;
+    ward->all->engine->ops->remove(ward->container);
+}
+
+static void begin_sweep(Wards *wards)
+{
+    Ward *ward, *next;
+
+    wards->sweeping = true;
+    wards->sweep_again = false;
+    wards->swept = 0;
+    wards->to_sweep = 1; /* the engine's own */
+    HASH_ITER (by_name, wards->by_name, ward, next) {
+        if (!ward->orphan || ward->removing)
+            continue;
+        ward->swept = true;
+        wards->swept++;
+        wards->to_sweep++;
+        remove_ward(ward);
+    }
+    sources_sweep(wards->sources, is_known, wards);
+    wards->engine->ops->sweep(wards->engine, on_engine_swept, wards);
+}
+
+int wards_sweep(Wards *wards)
+{
+    if (wards->sweep_again)
+        return -EBADMSG;
+    if (wards->sweeping)
+        wards->sweep_again = true; /* of an earlier controller */
+    else
+        begin_sweep(wards);
+    return 0;
+}
+
+/* ---- what the engine tells ---- */
+
+static void on_started(Container *container, void *userdata, pid_t first_process)
+{
+    Ward *ward = userdata;
+
+    sources_release(ward->all->sources, ward->name);
+    ward->state = WARD_STARTED;
+    ward->first_process = first_process;
+    if (!ward->orphan)
+        ward->all->events->started(ward->all, ward);
+}
+
+static void on_failed(Container *container, void *userdata, const Problem *problem)
+{
+    Ward *ward = userdata;
+
+    sources_release(ward->all->sources, ward->name);
+    ward->state = WARD_FAILED;
+    ward->problem = *problem;
+    if (!ward->orphan)
+        ward->all->events->failed(ward->all, ward->name, problem);
+}
+
+static void on_gone(Container *container, void *userdata, const char *why)
+{
+    Ward *ward = userdata;
+
+    ward->state = WARD_GONE;
+    problem_set(&ward->problem, ERR_ENGINE_ERROR, "%s", why);
+    if (!ward->orphan)
+        ward->all->events->gone(ward->all, ward);
+}
+
+static void on_removed(void *userdata)
+{
+    Ward *ward = userdata;
+    Wards *wards = ward->all;
+    bool swept = ward->swept;
+
+    if (!ward->orphan)
+        wards->events->removed(wards, ward->name);
+    ward_free(ward);
+    if (swept)
+        one_less(wards);
+}
+
+static const ContainerEvents container_events = {on_started, on_failed, on_gone, on_removed};
+
+/* ---- what the controller asks for ---- */
+
+static Ward *ward_new(Wards *wards, const char *name)
+{
+    Ward *ward = calloc(1, sizeof(*ward));
+
+    if (!ward)
+        return NULL;
+    ward->all = wards;
+    snprintf(ward->name, sizeof(ward->name), "%s", name);
+    HASH_ADD(by_name, wards->by_name, name[0], strlen(ward->name), ward);
+    if (!ward->by_name.tbl) {
+        free(ward);
+        return NULL;
+    }
+    return ward;
+}
+
+typedef int Getter(Engine *engine, const ContainerSpec *spec, const ContainerEvents *events, void *userdata,
+                   Container **ret, Problem *problem);
+
+static int get(Wards *wards, const Demand *demand, const SourcePaths *paths, int data, Getter *getter,
+               Problem *problem)
+{
+    Ward *ward = ward_new(wards, demand->container);
+    ContainerSpec spec = {
+        .name = demand->container,
+        .owner = wards->owner,
+        .session = demand->session,
+        .image = demand->image,
+        .memory = demand->memory,
+        .cpus = demand->cpus,
+        .pids = demand->pids,
+        .largest_file = demand->largest_file,
+        .network = demand->network,
+        .session_dir = paths->session,
+        .work_dir = demand->work ? paths->work : NULL,
+        .link_dir = paths->link,
+        .data = data,
+    };
+    int r;
+
+    if (!ward)
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    r = getter(wards->engine, &spec, &container_events, ward, &ward->container, problem);
+    if (r < 0)
+        ward_free(ward);
+    return r;
+}
+
+static int create(Wards *wards, const Demand *demand, int data, Problem *problem)
+{
+    SourcePaths paths;
+    int r;
+
+    if (HASH_CNT(by_name, wards->by_name) >= wards->most)
+        return problem_set(problem, ERR_BUSY, "there are %zu containers already (option max_sessions)",
+                           wards->most);
+    r = sources_make(wards->sources, demand, &paths, problem);
+    if (r < 0)
+        return r;
+    r = get(wards, demand, &paths, data, wards->engine->ops->create, problem);
+    if (r < 0)
+        sources_release(wards->sources, demand->container);
+    return r;
+}
+
+int wards_create(Wards *wards, const Demand *demand, int data)
+{
+    Problem problem = PROBLEM_NULL;
+
+    if (find(wards, demand->container))
+        return -EBADMSG;
+    if (create(wards, demand, data, &problem) < 0)
+        wards->events->failed(wards, demand->container, &problem);
+    return 0;
+}
+
+/* To a controller that has missed it. */
+static void tell(Wards *wards, const Ward *ward)
+{
+    Problem problem = PROBLEM_NULL;
+
+    if (ward->removing)
+        problem_set(&problem, ERR_ENGINE_ERROR, "it is being removed");
+    if (ward->removing)
+        wards->events->failed(wards, ward->name, &problem);
+    else if (ward->state == WARD_STARTED)
+        wards->events->started(wards, ward);
+    else if (ward->state != WARD_STARTING)
+        wards->events->failed(wards, ward->name, &ward->problem);
+}
+
+int wards_adopt(Wards *wards, const Demand *demand)
+{
+    static const SourcePaths none;
+    Problem problem = PROBLEM_NULL;
+    Ward *ward = find(wards, demand->container);
+
+    if (ward && !ward->orphan)
+        return -EBADMSG;
+    if (ward) {
+        ward->orphan = false;
+        tell(wards, ward);
+    } else if (get(wards, demand, &none, -1, wards->engine->ops->adopt, &problem) < 0) {
+        wards->events->failed(wards, demand->container, &problem);
+    }
+    return 0;
+}
+
+/* One that could not even be begun is as good as removed. */
+int wards_remove(Wards *wards, const char *name)
+{
+    Ward *ward = find(wards, name);
+
+    if (ward && !ward->orphan)
+        remove_ward(ward);
+    else
+        wards->events->removed(wards, name);
+    return 0;
+}
+
+/* It is known here as long as we run: the next controller need not look for it. */
+int wards_leave(Wards *wards, const char *name)
+{
+    Ward *ward = find(wards, name);
+
+    if (!ward || ward->orphan)
+        return -EBADMSG;
+    ward->orphan = true;
+    return 0;
+}
+
+int wards_attach(Wards *wards, const char *name, int data, Problem *problem)
+{
+    Ward *ward = find(wards, name);
+
+    if (!ward || ward->orphan || ward->state != WARD_STARTED || ward->removing) {
+        problem_set(problem, ERR_ENGINE_ERROR, "the container has ended");
+        return -ESRCH;
+    }
+    return wards->engine->ops->attach_data(ward->container, data, problem);
+}
+
+void wards_orphan(Wards *wards)
+{
+    Ward *ward, *next;
+
+    HASH_ITER (by_name, wards->by_name, ward, next)
+        ward->orphan = true;
+    wards->sweep_again = false;
+}
+
+bool wards_leave_all(Wards *wards)
+{
+    Ward *ward, *next;
+
+    HASH_ITER (by_name, wards->by_name, ward, next) {
+        if (ward->state != WARD_STARTED || ward->removing)
+            continue;
+        wards->engine->ops->leave(ward->container);
+        HASH_DELETE(by_name, wards->by_name, ward);
+        free(ward);
+    }
+    return !wards->by_name;
+}

@@ -1,0 +1,41 @@
+/* Giving up rights, for good, by a process that root has forked for one purpose. */
+#pragma once
+
+#include <sys/types.h>
+
+#include "proto/base/problem.h"
+
+/* Who runs the controller where no account is made for it. No person or service may have it. */
+#define STANDARD_ACCOUNT "limpet"
+#define STANDARD_UID     20002u
+
+typedef struct Account {
+    uid_t uid;
+    gid_t gid;
+} Account;
+
+/* The account of that name. The standard one need not be there: its fixed uid is taken then. 0, or negative
+ * with the problem set: there is none, or it has more rights than it may. */
+int account_find(const char *name, Account *ret, Problem *problem);
+
+#define PLACES_MAX 16u
+
+typedef struct Remnant {
+    Account account;
+    uint64_t capabilities; /* a bit for each of linux/capability.h */
+    /* Below what it may read, and read, write, make and remove; the lists end with NULL. What is not there is
+     * passed over. Nothing may be executed. */
+    const char *readable[PLACES_MAX], *writable[PLACES_MAX];
+} Remnant;
+
+/* Leaves this process nothing but that, and dead when its parent is, which is to be `parent`. Before there
+ * are threads. 0, or negative with the problem set: the process is to end. */
+int rights_drop(const Remnant *rights, pid_t parent, Problem *problem);
+
+/* What rights_drop is made of. */
+/* Refuses system calls that nobody needs who serves sockets and files. 0 or a negative errno. */
+int filter_install(void);
+/* Confines it to the places. 0; -EOPNOTSUPP where the kernel cannot; or another negative errno. */
+int landlock_confine(const Remnant *rights);
+/* Whether the kernel can. */
+bool landlock_supported(void);

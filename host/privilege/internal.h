@@ -1,0 +1,52 @@
+/* What remote.c (the launcher as it talks) and remote_engine.c (the engine that is made of it) share. */
+#pragma once
+
+#include <uthash.h>
+
+#include "host/engine/cgroup.h"
+#include "host/files/session_disk.h"
+#include "host/privilege/remote.h"
+#include "host/privilege/seam.h"
+
+typedef struct RemoteContainer {
+    Container container;
+    UT_hash_handle by_name;
+    char name[64];
+    bool started, removing;
+    int idle; /* what set_idle writes to, or -1 */
+    Cgroup memory, time;
+} RemoteContainer;
+
+struct Remote {
+    Engine engine;
+    EngineOps ops;
+    Rpc rpc;
+    EngineConfig config;
+    RemoteContainer *by_name;
+    int clients;
+    char name[16], image[256], no_disks[PROBLEM_TEXT_MAX];
+    DiskMaker maker;
+    void (*sweep_done)(void *userdata, unsigned removed);
+    void *sweep_userdata;
+};
+
+static inline Remote *remote_of(Engine *engine)
+{
+    return container_of(engine, Remote, engine);
+}
+
+static inline RemoteContainer *remote_container(Container *container)
+{
+    return container_of(container, RemoteContainer, container);
+}
+
+/* Sends a message; asks for what is answered with no more than that it is done. */
+int remote_say(Remote *remote, SeamKind kind, const Schema *schema, const void *body);
+int remote_ask_for(const Remote *remote, SeamKind kind, const Schema *schema, const void *body,
+                   int descriptor, Problem *problem);
+void remote_free(Remote *remote);
+
+RemoteContainer *remote_find(const Remote *remote, Text name);
+void remote_container_free(RemoteContainer *container);
+/* What the launcher says of the engine. */
+void remote_set_ops(Remote *remote, bool isolates, bool first_process);

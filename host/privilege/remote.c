@@ -1,0 +1,309 @@
+#include "host/privilege/remote.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "host/files/open_as.h"
+#include "host/privilege/internal.h"
+#include "host/privilege/packet.h"
+#include "proto/base/log.h"
+
+/* Whatever the launcher has to do in between: it looks the host over, or makes a disk while others are made.
+ */
+#define ANSWER_SECONDS 120.0
+
+/* Sessions live on, and whoever comes next adopts them: as after a crash of ours. At once, because what is
+ * done next relies on what was asked for. */
+static _Noreturn void end_without_launcher(int error)
+{
+    log_error("launcher lost", "error=%s", strerror(-error));
+    _exit(1);
+}
+
+/* ---- questions ---- */
+
+static int refused(const RpcAnswer *answer, Problem *problem)
+{
+    SeamProblem told;
+
+    if ((SeamKind)answer->message.kind != SEAM_REFUSED ||
+        body_decode(&told, SeamProblem, &answer->message.body, problem) < 0)
+        return problem_set(problem, ERR_INTERNAL, "the launcher's answer makes no sense");
+    problem_set(problem, (ErrorCode)told.code, "%.*s", (int)told.text.size, told.text.data);
+    return -(int)told.error;
+}
+
+/* A descriptor goes along unless it is -1. */
+static int ask(const Remote *remote, SeamKind kind, const Schema *schema, const void *body, int descriptor,
+               RpcAnswer *ret, Problem *problem)
+{
+    int r = rpc_ask(&remote->rpc, kind, schema, body, &descriptor, descriptor >= 0, ANSWER_SECONDS, ret);
+
+    if (r == -EPIPE)
+        end_without_launcher(r);
+    if (r < 0)
+        return problem_set(problem, ERR_INTERNAL, "the launcher does not answer: %s", strerror(-r));
+    return (SeamKind)ret->message.kind == SEAM_DONE ? 0 : refused(ret, problem);
+}
+
+/* One whose answer says no more than that it is done. */
+int remote_ask_for(const Remote *remote, SeamKind kind, const Schema *schema, const void *body,
+                   int descriptor, Problem *problem)
+{
+    RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;
+
+    return ask(remote, kind, schema, body, descriptor, &answer, problem);
+}
+
+int remote_say(Remote *remote, SeamKind kind, const Schema *schema, const void *body)
+{
+    return rpc_send(&remote->rpc, kind, 0, schema, body, NULL, 0);
+}
+
+void remote_free(Remote *remote)
+{
+    disk_maker_set(NULL);
+    open_as_set(NULL, NULL);
+    rpc_close(&remote->rpc);
+    close_fd(&remote->clients);
+    free(remote);
+}
+
+/* ---- what the launcher tells ---- */
+
+static void set_group(Cgroup *cgroup, Text directory, bool unified)
+{
+    *cgroup = (Cgroup){.directory = directory.data ? text_dup(directory) : NULL, .unified = unified};
+}
+
+static int on_started(Remote *remote, const msgpack_object_map *body, Descriptors *descriptors,
+                      Problem *problem)
+{
+    SeamStarted started;
+    RemoteContainer *container;
+
+    if (body_decode(&started, SeamStarted, body, problem) < 0)
+        return -EBADMSG;
+    container = remote_find(remote, started.container);
+    if (!container || container->started)
+        return 0;
+    container->started = true;
+    container->idle = descriptors_take(descriptors, 0);
+    set_group(&container->memory, started.memory, started.memory_unified);
+    set_group(&container->time, started.time, started.time_unified);
+    if (!container->removing)
+        container->container.events.started(&container->container, container->container.userdata,
+                                            (pid_t)started.first_process);
+    return 0;
+}
+
+static int on_failed(Remote *remote, SeamKind kind, const msgpack_object_map *body, Problem *problem)
+{
+    Problem told = PROBLEM_NULL;
+    RemoteContainer *container;
+    Container *base;
+    SeamFailed failed;
+
+    if (body_decode(&failed, SeamFailed, body, problem) < 0)
+        return -EBADMSG;
+    container = remote_find(remote, failed.container);
+    if (!container || container->removing)
+        return 0;
+    base = &container->container;
+    problem_set(&told, (ErrorCode)failed.code, "%.*s", (int)failed.text.size, failed.text.data);
+    if (kind == SEAM_GONE)
+        base->events.gone(base, base->userdata, told.text);
+    else
+        base->events.failed(base, base->userdata, &told);
+    return 0;
+}
+
+static int on_removed(Remote *remote, const msgpack_object_map *body, Problem *problem)
+{
+    void (*removed)(void *userdata);
+    RemoteContainer *container;
+    SeamName name;
+    void *userdata;
+
+    if (body_decode(&name, SeamName, body, problem) < 0)
+        return -EBADMSG;
+    container = remote_find(remote, name.container);
+    if (!container)
+        return 0;
+    removed = container->container.events.removed;
+    userdata = container->container.userdata;
+    remote_container_free(container);
+    removed(userdata);
+    return 0;
+}
+
+static int on_swept(Remote *remote, const msgpack_object_map *body, Problem *problem)
+{
+    void (*done)(void *userdata, unsigned removed) = remote->sweep_done;
+    SeamSwept swept;
+
+    if (body_decode(&swept, SeamSwept, body, problem) < 0)
+        return -EBADMSG;
+    remote->sweep_done = NULL;
+    if (done) /* otherwise it was an earlier controller's */
+        done(remote->sweep_userdata, (unsigned)swept.removed);
+    return 0;
+}
+
+static int on_log(Descriptors *descriptors)
+{
+    int log _cleanup_(closep) = descriptors_take(descriptors, 0);
+
+    return log < 0 || dup2(log, STDERR_FILENO) < 0 ? -EBADMSG : 0;
+}
+
+static int on_message(Rpc *rpc, const Message *message, Descriptors *descriptors)
+{
+    Remote *remote = container_of(rpc, Remote, rpc);
+    Problem problem = PROBLEM_NULL;
+
+    switch ((SeamKind)message->kind) {
+    case SEAM_STARTED:
+        return on_started(remote, &message->body, descriptors, &problem);
+    case SEAM_FAILED:
+    case SEAM_GONE:
+        return on_failed(remote, (SeamKind)message->kind, &message->body, &problem);
+    case SEAM_REMOVED:
+        return on_removed(remote, &message->body, &problem);
+    case SEAM_SWEPT:
+        return on_swept(remote, &message->body, &problem);
+    case SEAM_LOG:
+        return on_log(descriptors);
+    default:
+        return -EBADMSG;
+    }
+}
+
+static void on_lost(Rpc *rpc, int error)
+{
+    end_without_launcher(error);
+}
+
+static const RpcEvents rpc_events = {on_message, on_lost};
+
+/* ---- disks ---- */
+
+static int disk_make(void *userdata, const char *id, bool work, DiskSize size, Problem *problem)
+{
+    SeamDisk disk = {.directory = text_of(id), .work = work, .bytes = size.bytes, .files = size.files};
+
+    return remote_ask_for(userdata, SEAM_DISK, SCHEMA(SeamDisk), &disk, -1, problem);
+}
+
+static void disk_detach(void *userdata, const char *id)
+{
+    SeamDirectory directory = {.directory = text_of(id)};
+    Problem problem = PROBLEM_NULL;
+
+    if (remote_ask_for(userdata, SEAM_DETACH, SCHEMA(SeamDirectory), &directory, -1, &problem) < 0)
+        log_warn("disk not unmounted", "directory=%s reason=%s", id, problem.text);
+}
+
+/* ---- directories of users ---- */
+
+/* For reading alone: nothing else is asked for. */
+static int open_for_user(void *userdata, uid_t user, const char *path)
+{
+    RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;
+    SeamOpen wanted = {.user = user, .path = text_of(path)};
+    Problem problem = PROBLEM_NULL;
+    int r = ask(userdata, SEAM_OPEN, SCHEMA(SeamOpen), &wanted, -1, &answer, &problem);
+
+    if (r < 0)
+        return r;
+    r = descriptors_take(&answer.descriptors, 0);
+    return r < 0 ? -EBADMSG : r;
+}
+
+/* ---- beginning ---- */
+
+static void keep(char *ret, size_t size, Text text)
+{
+    snprintf(ret, size, "%.*s", (int)text.size, text.data ? text.data : "");
+}
+
+static int begin(Remote *remote, const char *engine, Problem *problem)
+{
+    RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;
+    SeamEngine adopted = {.engine = text_of(*engine ? engine : NULL)};
+    SeamBegun begun;
+    int r = ask(remote, SEAM_BEGIN, SCHEMA(SeamEngine), &adopted, -1, &answer, problem);
+
+    if (r == 0)
+        r = body_decode(&begun, SeamBegun, &answer.message.body, problem);
+    if (r < 0)
+        return r;
+    keep(remote->name, sizeof(remote->name), begun.engine);
+    keep(remote->image, sizeof(remote->image), begun.image);
+    keep(remote->no_disks, sizeof(remote->no_disks), begun.no_disks);
+    remote->clients = descriptors_take(&answer.descriptors, 0);
+    remote_set_ops(remote, begun.isolates, begun.first_process);
+    remote->maker = (DiskMaker){disk_make, disk_detach, remote};
+    return 0;
+}
+
+int remote_open(Remote **ret, Loop *loop, int socket, const EngineConfig *config, const char *engine,
+                Problem *problem)
+{
+    Remote *remote = calloc(1, sizeof(*remote));
+    int r;
+
+    if (!remote) {
+        close(socket);
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    }
+    remote->config = *config;
+    remote->clients = -1;
+    r = rpc_open(&remote->rpc, loop, socket, &rpc_events);
+    if (r < 0)
+        problem_set(problem, ERR_INTERNAL, "the launcher cannot be talked to: %s", strerror(-r));
+    else
+        r = begin(remote, engine, problem);
+    if (r < 0) {
+        remote_free(remote);
+        return r;
+    }
+    disk_maker_set(&remote->maker);
+    open_as_set(open_for_user, remote);
+    *ret = remote;
+    return 0;
+}
+
+Engine *remote_engine(Remote *remote)
+{
+    return &remote->engine;
+}
+
+int remote_take_clients(Remote *remote)
+{
+    return take_fd(&remote->clients);
+}
+
+const char *remote_no_disks(const Remote *remote)
+{
+    return *remote->no_disks ? remote->no_disks : NULL;
+}
+
+void remote_ready(Remote *remote)
+{
+    SeamNothing nothing = {0};
+
+    remote_say(remote, SEAM_READY, SCHEMA(SeamNothing), &nothing);
+}
+
+void remote_unable(int socket, const Problem *problem)
+{
+    SeamProblem told = {.code = (uint64_t)problem->code, .text = text_of(problem->text)};
+    int r;
+    _cleanup_(packet_freep) Packet *packet =
+        packet_new(SEAM_UNABLE, 0, SCHEMA(SeamProblem), &told, NULL, 0, &r);
+
+    if (packet)
+        packet_send(socket, packet);
+}

@@ -1,0 +1,29 @@
+/* Remote: the launcher as the controller sees it: an engine whose containers are in the launcher's hands, and
+ * the maker of disks. */
+#pragma once
+
+#include "host/engine/engine.h"
+#include "host/privilege/rpc.h"
+
+typedef struct Remote Remote;
+
+/* Begins over the socket, which is the Remote's from now on. `engine` is the name of what an earlier
+ * controller had, or "". Waits for the launcher, which looks the host over. 0, or negative with the problem
+ * set. From here on the launcher makes the disks of this process. */
+int remote_open(Remote **ret, Loop *loop, int socket, const EngineConfig *config, const char *engine,
+                Problem *problem);
+
+/* What EngineOps.open would have given; closed by its own `close`, and the Remote with it. */
+Engine *remote_engine(Remote *remote);
+
+/* The socket that clients connect to, the caller's from now on; once. */
+int remote_take_clients(Remote *remote);
+
+/* NULL where sessions have disks, or why they have not. */
+const char *remote_no_disks(const Remote *remote);
+
+/* Says that this controller serves. */
+void remote_ready(Remote *remote);
+
+/* Says over the socket why there is going to be no controller. At any time; does not wait. */
+void remote_unable(int socket, const Problem *problem);
