@@ -8,6 +8,8 @@ import time
 import limpet
 import pytest
 
+from tests.support.limpetd import NotStarted
+
 from .killed import wait_for
 from .pooled import CLAIMED, IMPORTS, Pool, pool, settings  # noqa: F401
 from .scripted import GUEST
@@ -137,7 +139,7 @@ def test_modules_that_are_not_there_are_done_without(own_limpetd, settings):
 
 def test_names_that_are_no_modules_are_refused(own_limpetd, settings):
     settings(imports="os; print(1)")
-    with pytest.raises(pytest.fail.Exception, match="not a module name"):
+    with pytest.raises(NotStarted, match="not a module name"):
         own_limpetd.start()
 
 
