@@ -14,6 +14,7 @@ EngineConfig engine_config(const Paths *paths, const Options *options)
         .runtime_dir = paths->runtime_dir,
         .owner = paths->owner,
         .oci_runtime = options->oci_runtime,
+        .userns = options->userns,
         .docker_socket = options->docker_socket,
         .image = options->image,
         .guest_path = paths->guest,

@@ -68,16 +68,6 @@ static void check_core_dumps(const Check *check)
         check_say(check, FINDING_OK, "core dumps", NULL, "crashes start no program on the host");
 }
 
-static void check_user_namespaces(const Check *check)
-{
-    char *maximum _cleanup_(freep) = NULL;
-    bool available = capture_file("/proc/sys/user/max_user_namespaces", SMALL_FILE, &maximum) == 0 &&
-                     strtoul(maximum, NULL, 10) > 0;
-
-    check_say(check, FINDING_OK, "user namespaces", NULL, "%s; sandboxes do not use them",
-              available ? "available" : "not available");
-}
-
 void check_scheduling(const Check *check)
 {
     CgroupSupport support = {0};
@@ -106,5 +96,4 @@ void check_kernel(const Check *check)
         check_say(check, FINDING_FAIL, "seccomp", "use a kernel with CONFIG_SECCOMP_FILTER",
                   "the kernel cannot filter system calls");
     check_core_dumps(check);
-    check_user_namespaces(check);
 }

@@ -16,7 +16,7 @@ void check_say(const Check *check, int level, const char *topic, const char *adv
 /* Whether sessions can step aside for others (EngineOps.set_idle). */
 void check_scheduling(const Check *check);
 
-/* Cgroup controllers, that too, seccomp, core dumps, user namespaces. */
+/* Cgroup controllers, that too, seccomp, core dumps. */
 void check_kernel(const Check *check);
 
 /* Whether the kernel starts a program of the host when a process crashes. */

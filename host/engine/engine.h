@@ -60,6 +60,7 @@ typedef struct EngineConfig {
     const char *runtime_dir; /* small files that need not survive a reboot */
     const char *owner;
     const char *oci_runtime;   /* "runc", "crun", "runsc" or a path */
+    const char *userns;        /* "off": containers of oci have no user namespace of their own */
     const char *docker_socket; /* path */
     const char *image;         /* default image, "" to find the newest built one */
     const char *guest_path;    /* the limpet-guest program, for the local engine */

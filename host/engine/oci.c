@@ -14,6 +14,7 @@
 #include "host/engine/oci_container.h"
 #include "host/engine/oci_spec.h"
 #include "host/engine/profile.h"
+#include "proto/base/log.h"
 
 /* Bundles */
 
@@ -33,9 +34,14 @@ static int write_bundle(OciContainer *container, const ContainerSpec *spec, cons
     OciEngine *oci = oci_engine_of(container);
     char cgroup[PATH_MAX], *config _cleanup_(freep) = NULL;
     bool host_network = strcmp(spec->network, "host") == 0;
+    char image[PATH_MAX], link[PATH_MAX];
+    bool mapped = oci->userns.map >= 0 && userns_path(&oci->userns, rootfs, image) == 0 &&
+                  userns_path(&oci->userns, spec->link_dir, link) == 0;
     OciParams params = {
         .spec = spec,
-        .rootfs = rootfs,
+        .rootfs = mapped ? image : rootfs,
+        .link_dir = mapped ? link : spec->link_dir,
+        .userns = mapped,
         .data_dir = data_dir,
         .cgroup = cgroup,
         .architecture = profile_architecture(),
@@ -226,6 +232,16 @@ static int make_directories(OciEngine *oci, char *root, size_t size, Problem *pr
     return 0;
 }
 
+static void open_userns(OciEngine *oci)
+{
+    Problem problem = PROBLEM_NULL;
+
+    oci->userns = USERNS_NULL;
+    if (strcmp(oci->config.userns, "off") != 0 &&
+        userns_open(&oci->userns, &oci->config, &oci->runtime, &problem) < 0)
+        log_warn("sandboxes have no user namespace of their own", "reason=%s", problem.text);
+}
+
 static int oci_open(Loop *loop, const EngineConfig *config, Engine **ret, Problem *problem)
 {
     OciEngine *oci _cleanup_(freep) = calloc(1, sizeof(*oci));
@@ -245,6 +261,7 @@ static int oci_open(Loop *loop, const EngineConfig *config, Engine **ret, Proble
         r = runtime_init(&oci->runtime, loop, config->oci_runtime, root, problem);
     if (r < 0)
         return r;
+    open_userns(oci);
     *ret = &take(oci)->engine;
     return 0;
 }
@@ -254,6 +271,7 @@ static void oci_close(Engine *engine)
     OciEngine *oci = container_of(engine, OciEngine, engine);
     loop_idle_remove(&oci->sweep.idle);
     runtime_deinit(&oci->runtime);
+    userns_close(&oci->userns);
     free(oci);
 }
 

@@ -1,10 +1,13 @@
 #include "host/engine/oci_check.h"
 
+#include <string.h>
+
 #include "host/engine/check.h"
 #include "host/engine/image.h"
 #include "host/engine/profile.h"
 #include "host/engine/rlimits.h"
 #include "host/engine/runtime.h"
+#include "host/engine/userns.h"
 
 int oci_check_host(bool *ret_swap_limit, Problem *problem)
 {
@@ -30,6 +33,20 @@ int oci_check_host(bool *ret_swap_limit, Problem *problem)
     return rlimits_check(problem);
 }
 
+static void check_userns(const Check *check, const EngineConfig *config, const Runtime *runtime)
+{
+    Problem problem = PROBLEM_NULL;
+
+    if (strcmp(config->userns, "off") == 0)
+        check_say(check, FINDING_OK, "user namespace", NULL, "turned off: sandboxes have none of their own");
+    else if (geteuid() == 0 && userns_check(config, runtime, &problem) < 0)
+        check_say(check, FINDING_WARN, "user namespace", NULL,
+                  "process 1 of a sandbox is uid 0 on the host, too: %s", problem.text);
+    else
+        check_say(check, FINDING_OK, "user namespace", NULL, "process 1 of a sandbox is uid %u on the host",
+                  SUPERVISOR_UID);
+}
+
 static void check_runtime(const Check *check, const EngineConfig *config)
 {
     Problem problem = PROBLEM_NULL;
@@ -48,6 +65,7 @@ static void check_runtime(const Check *check, const EngineConfig *config)
     else
         check_say(check, FINDING_OK, "runtime", NULL, "%s %s (%s)", runtime.name, runtime.version,
                   runtime.path);
+    check_userns(check, config, &runtime);
     runtime_deinit(&runtime);
 }
 

@@ -6,6 +6,7 @@
 #include "host/engine/cgroup.h"
 #include "host/engine/engine.h"
 #include "host/engine/runtime.h"
+#include "host/engine/userns.h"
 
 /* A sweep under way; one at a time. */
 typedef struct OciSweep {
@@ -21,6 +22,7 @@ typedef struct OciEngine {
     EngineConfig config;
     Runtime runtime;
     bool swap_limit;
+    Userns userns;
     char bundles[PATH_MAX]; /* a directory in here exists as long as the runtime may know its container */
     char image[NAME_MAX];
     List containers;

@@ -6,6 +6,7 @@
 #include "host/engine/profile.h"
 #include "host/engine/rlimits.h"
 #include "host/engine/seccomp.h"
+#include "host/engine/userns.h"
 
 #define CPU_PERIOD      100000 /* microseconds */
 #define CPU_QUOTA_LEAST 1000   /* the kernel takes no less */
@@ -44,7 +45,7 @@ static int add_binds(json_t *mounts, const OciParams *params)
     int r = add_mount(mounts, "/session", spec->session_dir, writable_options());
 
     if (r == 0)
-        r = add_mount(mounts, "/run/limpet", spec->link_dir, readonly_options());
+        r = add_mount(mounts, "/run/limpet", params->link_dir, readonly_options());
     if (r == 0 && spec->work_dir)
         r = add_mount(mounts, "/work", spec->work_dir, writable_options());
     if (r == 0 && *params->data_dir)
@@ -110,6 +111,8 @@ static int set_isolation(json_t *config, json_t *linux_part, const OciParams *pa
     if (strcmp(params->spec->network, "host") != 0 &&
         json_array_append_new(json_object_get(linux_part, "namespaces"),
                               json_pack("{s:s}", "type", "network")) < 0)
+        return -ENOMEM;
+    if (params->userns && userns_describe(linux_part) < 0)
         return -ENOMEM;
     return profile_add_env(json_object_get(process, "env"), params->spec->cpus);
 }

@@ -7,6 +7,8 @@ typedef struct OciParams {
     const ContainerSpec *spec;
     const char *rootfs;       /* absolute */
     const char *data_dir;     /* "": none */
+    const char *link_dir;     /* what is mounted for spec->link_dir */
+    bool userns;              /* with a user namespace of its own */
     const char *cgroup;       /* cgroupsPath */
     const char *architecture; /* as Docker names it */
     bool recursive_readonly;  /* the runtime can make a mount read-only with everything below it */

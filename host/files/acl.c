@@ -1,5 +1,6 @@
 #include "host/files/acl.h"
 
+#include <assert.h>
 #include <endian.h>
 #include <errno.h>
 #include <sys/stat.h>
@@ -18,7 +19,7 @@ typedef struct Entry {
 
 typedef struct AclList {
     uint32_t version;
-    Entry entries[5];
+    Entry entries[4 + ACL_USERS_MAX];
 } AclList;
 
 static Entry entry(unsigned tag, unsigned permissions, uint32_t id)
@@ -26,29 +27,37 @@ static Entry entry(unsigned tag, unsigned permissions, uint32_t id)
     return (Entry){htole16((uint16_t)tag), htole16((uint16_t)permissions), htole32(id)};
 }
 
-/* The list that says what `mode` says, and one user more. */
-static int set(const char *path, const char *name, mode_t mode, uid_t uid, unsigned permissions)
+/* The list that says what `mode` says, and some users more. */
+static int set(const char *path, const char *name, mode_t mode, const uid_t *uids, size_t n, unsigned permissions)
 {
     AclList list = {.version = htole32(ACL_VERSION)};
+    Entry *next = list.entries;
 
-    list.entries[0] = entry(TAG_OWNER, (mode >> 6) & 7, NO_ID);
-    list.entries[1] = entry(TAG_USER, permissions, uid);
-    list.entries[2] = entry(TAG_GROUP, (mode >> 3) & 7, NO_ID);
-    list.entries[3] = entry(TAG_MASK, permissions | ((mode >> 3) & 7), NO_ID);
-    list.entries[4] = entry(TAG_OTHER, mode & 7, NO_ID);
-    return setxattr(path, name, &list, sizeof(list), 0) < 0 ? -errno : 0;
+    assert(n <= ACL_USERS_MAX);
+    *next++ = entry(TAG_OWNER, (mode >> 6) & 7, NO_ID);
+    for (size_t i = 0; i < n; i++)
+        *next++ = entry(TAG_USER, permissions, uids[i]);
+    *next++ = entry(TAG_GROUP, (mode >> 3) & 7, NO_ID);
+    *next++ = entry(TAG_MASK, permissions | ((mode >> 3) & 7), NO_ID);
+    *next++ = entry(TAG_OTHER, mode & 7, NO_ID);
+    return setxattr(path, name, &list, (size_t)((char *)next - (char *)&list), 0) < 0 ? -errno : 0;
 }
 
-int acl_allow(const char *path, uid_t uid, unsigned permissions)
+int acl_allow_each(const char *path, const uid_t *uids, size_t n, unsigned permissions)
 {
     struct stat st;
 
     if (stat(path, &st) < 0)
         return -errno;
-    return set(path, "system.posix_acl_access", st.st_mode, uid, permissions);
+    return set(path, "system.posix_acl_access", st.st_mode, uids, n, permissions);
+}
+
+int acl_allow(const char *path, uid_t uid, unsigned permissions)
+{
+    return acl_allow_each(path, &uid, 1, permissions);
 }
 
 int acl_allow_below(const char *path, uid_t uid, unsigned permissions)
 {
-    return set(path, "system.posix_acl_default", 0755, uid, permissions);
+    return set(path, "system.posix_acl_default", 0755, &uid, 1, permissions);
 }

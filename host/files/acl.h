@@ -16,5 +16,9 @@
  * else. 0 or a negative errno: -EOPNOTSUPP where the filesystem has no lists. */
 int acl_allow(const char *path, uid_t uid, unsigned permissions);
 
+/* The same for up to ACL_USERS_MAX users. */
+#define ACL_USERS_MAX 2
+int acl_allow_each(const char *path, const uid_t *uids, size_t n, unsigned permissions);
+
 /* The same for whatever is made below the directory from now on, which is at most 0755 for everybody else. */
 int acl_allow_below(const char *path, uid_t uid, unsigned permissions);

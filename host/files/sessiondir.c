@@ -118,13 +118,15 @@ static int make_shared(int session, const char *name)
 
 static int make_files(int parent, const char *name)
 {
+    static const uid_t supervisors[] = {0, SUPERVISOR_UID};
     _cleanup_(closep) int files = make_shared(parent, name);
     _cleanup_(closep) int ours =
         files < 0 ? files : beneath_mkdirs(files, TRANSFER_DIRECTORY, OURS_MODE, NOBODY_ELSE);
     char path[FD_PATH_SIZE];
 
-    if (ours >= 0 && geteuid() != 0) /* the supervisor stores long output there */
-        acl_allow(fd_path(path, ours), 0, ACL_READ | ACL_WRITE | ACL_ENTER);
+    if (ours >= 0) /* the supervisor stores long output there, with its users mapped or not */
+        acl_allow_each(fd_path(path, ours), supervisors, ARRAY_SIZE(supervisors),
+                       ACL_READ | ACL_WRITE | ACL_ENTER);
     return MIN(ours, 0);
 }
 

@@ -377,6 +377,7 @@ int main(int argc, char **argv)
                    .state_dir = "",
                    .runtime_dir = "",
                    .oci_runtime = "runc",
+                   .userns = "auto",
                    .image = "",
                    .docker_socket = "/nonexistent/docker.sock",
                    .guest_path = ""},

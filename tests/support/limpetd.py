@@ -39,6 +39,7 @@ def make_directory(within=None):
     """One for a controller, with the images. Its name is short: socket paths are limited."""
     directory = tempfile.mkdtemp(prefix="limpet-", dir=within)
     os.mkdir(os.path.join(directory, "state"), 0o700)
+    os.chmod(directory, 0o711)  # so that sandboxes have user namespaces
     os.symlink(IMAGES, os.path.join(directory, "state", "images"))
     return directory
 
@@ -134,6 +135,10 @@ class Limpetd:
     def remove(self):
         for pid in self.leftovers():
             os.kill(pid, signal.SIGKILL)
+        with open("/proc/self/mounts") as mounts:
+            left = [line.split()[1] for line in mounts if f" {self.directory}/" in line]
+        for path in reversed(left):
+            subprocess.run(["umount", "--lazy", path])
         shutil.rmtree(self.directory, ignore_errors=True)
 
 

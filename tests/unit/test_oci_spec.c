@@ -10,6 +10,7 @@
 
 #include "host/engine/profile.h"
 #include "host/engine/seccomp.h"
+#include "proto/limits.h"
 
 static const ContainerSpec spec = {
     .name = "limpet-x",
@@ -30,6 +31,7 @@ static OciParams params_of(const ContainerSpec *of)
     return (OciParams){.spec = of,
                        .rootfs = "/images/tiny/rootfs",
                        .data_dir = "",
+                       .link_dir = of->link_dir,
                        .cgroup = "/limpet-me/limpet-x",
                        .architecture = "amd64",
                        .recursive_readonly = true,
@@ -233,6 +235,37 @@ static void test_network(void **state)
     json_decref(config);
 }
 
+/* Root inside is nobody outside, and there is nobody else but the interpreter. */
+static void test_users(void **state)
+{
+    OciParams params = params_of(&spec);
+    json_t *config = make(&params), *linux_part = json_object_get(config, "linux");
+
+    assert_false(has_namespace(config, "user"));
+    assert_null(json_object_get(linux_part, "uidMappings"));
+    json_decref(config);
+
+    params.userns = true;
+    config = make(&params);
+    linux_part = json_object_get(config, "linux");
+    assert_true(has_namespace(config, "user"));
+    for (int i = 0; i < 2; i++) {
+        json_t *users = json_object_get(linux_part, i == 0 ? "uidMappings" : "gidMappings");
+
+        assert_int_equal(json_array_size(users), 2);
+        for (size_t j = 0; j < 2; j++) {
+            json_t *user = json_array_get(users, j);
+
+            assert_int_equal(json_integer_value(json_object_get(user, "containerID")),
+                             j == 0 ? 0 : GUEST_UID);
+            assert_int_equal(json_integer_value(json_object_get(user, "hostID")),
+                             j == 0 ? SUPERVISOR_UID : GUEST_UID);
+            assert_int_equal(json_integer_value(json_object_get(user, "size")), 1);
+        }
+    }
+    json_decref(config);
+}
+
 static void test_an_unknown_machine_gets_no_container(void **state)
 {
     OciParams params = params_of(&spec);
@@ -382,6 +415,7 @@ int main(void)
         cmocka_unit_test(test_no_data_no_work),
         cmocka_unit_test(test_tmpfs_follows_memory),
         cmocka_unit_test(test_network),
+        cmocka_unit_test(test_users),
         cmocka_unit_test(test_an_unknown_machine_gets_no_container),
         cmocka_unit_test(test_conditions),
         cmocka_unit_test(test_architectures),
