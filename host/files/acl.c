@@ -28,7 +28,8 @@ static Entry entry(unsigned tag, unsigned permissions, uint32_t id)
 }
 
 /* The list that says what `mode` says, and some users more. */
-static int set(const char *path, const char *name, mode_t mode, const uid_t *uids, size_t n, unsigned permissions)
+static int set(const char *path, const char *name, mode_t mode, const uid_t *uids, size_t n,
+               unsigned permissions)
 {
     AclList list = {.version = htole32(ACL_VERSION)};
     Entry *next = list.entries;
