@@ -86,8 +86,9 @@ static int find_log(char ret[static PATH_MAX])
     pid = limpet_controller(client)->pid;
     r = running_path(pid, ret);
     if (r < 0) {
-        fprintf(stderr, "limpet: cannot find the log of the controller (pid %" PRId64 "): %s\n", pid,
-                strerror(-r));
+        fprintf(stderr, "limpet: cannot find the log of the controller (pid %" PRId64 "): %s%s\n", pid,
+                strerror(-r),
+                r == -EACCES ? "; the log of root's controller needs root: sudo limpet logs" : "");
         return EXIT_SANDBOX;
     }
     return *ret == '/' && stat(ret, &status) == 0 && S_ISREG(status.st_mode) ? 0 : explain(pid, ret);
