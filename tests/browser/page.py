@@ -20,21 +20,22 @@ OPTIONS = (
     "--disable-gpu",
     "--disable-background-networking",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    f"--window-size={SIZE[0]},{SIZE[1]}",
 )
 
 
-def browser(directory, size):
+def browser(directory):
     options = webdriver.ChromeOptions()
     options.binary_location = need("chromium", "browser")
-    for option in (*OPTIONS, f"--user-data-dir={directory}", f"--window-size={size[0]},{size[1]}"):
+    for option in (*OPTIONS, f"--user-data-dir={directory}"):
         options.add_argument(option)
     return webdriver.Chrome(options, webdriver.ChromeService(need("chromedriver", "browser")))
 
 
 class Page:
-    def __init__(self, lab, directory, size=SIZE):
+    def __init__(self, lab, directory):
         self._lab = lab
-        self._driver = browser(directory, size)
+        self._driver = browser(directory)
 
     def open(self, notebook):
         self._driver.get(self._lab.url(f"lab/tree/{notebook}"))
@@ -70,7 +71,7 @@ class Page:
         return self._driver.execute_script(f"return {expression}")
 
     def save(self):
-        self.press("save")
+        self.see('.jp-NotebookPanel-toolbar [data-command="docmanager:save"]').click()
 
     def load_again(self):
         self._driver.refresh()
@@ -122,20 +123,8 @@ class Page:
     def _cell(self, number):
         return self._driver.find_elements(By.CSS_SELECTOR, ".jp-NotebookPanel .jp-CodeCell")[number]
 
-    def open_terminal(self):
-        self._driver.get(self._lab.url("lab"))
-        self.see('.jp-LauncherCard[title="Start a new terminal session"]').click()
-        self.see(".jp-Terminal .xterm-helper-textarea", lambda text: text.is_enabled())
-        self.type("PS1='$ '; clear")
-
-    def type(self, command):
-        """At the prompt of the terminal, until there is a new one."""
-        self._driver.switch_to.active_element.send_keys(command, Keys.ENTER)
-        self.see(".jp-Terminal .xterm-rows", lambda rows: rows.text.rstrip().split("\n")[-1].strip() == "$")
-
-    def screenshot(self, selector, file):
-        """Of what is seen of an element."""
-        self.see(selector).screenshot(str(file))
+    def screenshot(self, file):
+        self._driver.save_screenshot(file)
 
     def close(self):
         self._driver.quit()
