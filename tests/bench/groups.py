@@ -12,8 +12,9 @@ import state
 import state_cost
 import state_jupyter
 import streams
+import transfers
 import values
 
 ALL = [module.GROUP for module in
-       (latency, compute, numeric, hardening, load, start, memory, streams, files, values, state, state_cost, state_jupyter,
+       (latency, compute, numeric, hardening, load, start, memory, streams, files, transfers, values, state, state_cost, state_jupyter,
         adapters)]
