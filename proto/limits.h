@@ -40,6 +40,13 @@
 #define LIMIT_WATCHED       4096u /* directories, of all of them together */
 #define WATCH_SECONDS       25.0  /* a question for events waits */
 
+/* Commands and processes. */
+#define LIMIT_PROCESSES  64u          /* that run in a session at once */
+#define LIMIT_COMMAND    (127u << 10) /* a line for bash: the kernel takes no longer argument */
+#define LIMIT_ARGV       4096u        /* arguments of a program */
+#define LIMIT_ARGV_BYTES (1u << 20)   /* all of them together */
+#define LIMIT_STDIN      (4u << 20)   /* standard input in one message */
+
 /* Names. */
 #define LIMIT_SESSION_NAME 64u
 #define LIMIT_SESSION_PATH 128u /* a branch's whole name: its origin's, a slash, its own */

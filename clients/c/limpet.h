@@ -196,7 +196,7 @@ LIMPET_API char *limpet_sessions_json(const LimpetSessions *sessions);
 
 typedef enum LimpetStatus {
     LIMPET_OK,
-    LIMPET_ERROR,       /* a Python exception reached the top */
+    LIMPET_ERROR,       /* a Python exception reached the top; a command's exit code is not 0 */
     LIMPET_TIMEOUT,     /* the call ran into its deadline */
     LIMPET_INTERRUPTED, /* limpet_interrupt() or limpet_interrupt_call() */
     LIMPET_EXITED,      /* the code ended the interpreter: exit_code */
@@ -279,7 +279,7 @@ typedef struct LimpetResult {
     const char *run_id;
     const char *session; /* NULL: a container of its own */
     const char *engine;
-    uint64_t execution_count;
+    uint64_t execution_count; /* 0 of a command */
     LimpetStatus status;
     const char *status_name; /* "ok", "error", ... */
     LimpetState state;
@@ -305,7 +305,7 @@ typedef struct LimpetResult {
     const char *error_name; /* NULL exactly when status is LIMPET_OK, as the next two */
     const char *error_message, *traceback;
     bool has_signal, has_exit_code;
-    int signal, exit_code; /* how the interpreter ended, when it did */
+    int signal, exit_code; /* how the interpreter ended, when it did; or the command */
 
     const LimpetArtifact *artifacts;
     size_t n_artifacts;
@@ -315,6 +315,7 @@ typedef struct LimpetResult {
     double duration;      /* seconds */
     double cpu;           /* seconds */
     uint64_t peak_memory; /* bytes */
+    const char *kind;     /* "python" or "command" */
 } LimpetResult;
 
 typedef struct LimpetRun {
@@ -347,8 +348,35 @@ typedef struct LimpetRun {
  * so that the code never runs twice. *ret is freed with limpet_result_free(). */
 LIMPET_API int limpet_run(LimpetClient *client, const LimpetRun *run, LimpetResult **ret);
 
-/* Interrupts the limpet_run() that is under way on this client, or the next one when none is; the call still
- * returns its record. Async-signal-safe, and safe from any thread while the client exists. */
+/* What is to be run: either a line for `bash -c`, or a program and its arguments. */
+typedef struct LimpetProgram {
+    const char *command;
+    const char *const *argv; /* NULL at the end */
+    const char *cwd;         /* NULL: /session, to which it may be relative */
+    const char *const *env;  /* "NAME=value" strings besides the session's, then NULL; or NULL */
+    const char *stdin_data;  /* NULL: its standard input is empty */
+    size_t stdin_size;
+} LimpetProgram;
+
+typedef struct LimpetExec {
+    const char *session;
+    const char *instance; /* of LimpetOpened: refuses another life of that name; or NULL */
+    LimpetProgram program;
+    const char *run_id; /* 32 lower-case hexadecimal digits; NULL: made at random */
+    double timeout;     /* 0: the session's */
+
+    /* As those of LimpetRun. */
+    void (*on_output)(void *context, int stream, const char *bytes, size_t size);
+    void *context;
+} LimpetExec;
+
+/* Runs a command beside the code of a session, and waits for its record, as limpet_run() does. Its exit code
+ * is in the result: LIMPET_OK is 0, LIMPET_ERROR another one. */
+LIMPET_API int limpet_exec(LimpetClient *client, const LimpetExec *exec, LimpetResult **ret);
+
+/* Interrupts the limpet_run() or limpet_exec() that is under way on this client, or the next one when none
+ * is; the call still returns its record. Async-signal-safe, and safe from any thread while the client exists.
+ */
 LIMPET_API void limpet_interrupt_call(LimpetClient *client);
 
 /* The record of an earlier call, waiting for it at most `timeout` seconds (LIMPET_FOREVER: as long as it

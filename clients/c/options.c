@@ -5,13 +5,18 @@
 
 #include "clients/c/client.h"
 
+int env_check(const char *const *env, Problem *problem)
+{
+    for (size_t i = 0; env && env[i]; i++)
+        if (!strchr(env[i], '=') || env[i][0] == '=')
+            return problem_set(problem, ERR_BAD_REQUEST, "env: '%s' does not have the form NAME=value",
+                               env[i]);
+    return 0;
+}
+
 int options_check(const LimpetOptions *options, Problem *problem)
 {
-    for (size_t i = 0; options && options->env && options->env[i]; i++)
-        if (!strchr(options->env[i], '=') || options->env[i][0] == '=')
-            return problem_set(problem, ERR_BAD_REQUEST, "env: '%s' does not have the form NAME=value",
-                               options->env[i]);
-    return 0;
+    return env_check(options ? options->env : NULL, problem);
 }
 
 /* The last of two settings of a name holds, as in env(1). */
@@ -48,7 +53,7 @@ static double say_seconds(double seconds)
     return seconds == 0 ? NAN : seconds == LIMPET_FOREVER ? 0 : seconds;
 }
 
-static Value say_env(const char *const *env)
+Value env_say(const char *const *env)
 {
     return (Value){.write = env ? write_env : NULL, .source = env};
 }
@@ -60,7 +65,7 @@ static Value say_env(const char *const *env)
 #define SAY_CHOICE(given)    text_of(given)
 #define SAY_TEXT(given)      text_of(given)
 #define SAY_DIRECTORY(given) text_of(given)
-#define SAY_PAIRS(given)     say_env(given)
+#define SAY_PAIRS(given)     env_say(given)
 
 MsgOptions options_say(const LimpetOptions *options)
 {

@@ -95,7 +95,7 @@ static void read_plain(LimpetResult *out, const MsgRecord *record, int status, i
     out->run_id = arena_text(arena, record->run_id);
     out->session = arena_text(arena, record->session);
     out->engine = arena_text(arena, record->engine);
-    out->execution_count = record->execution_count;
+    out->execution_count = uint_or(record->execution_count, 0);
     out->status = (LimpetStatus)status;
     out->status_name = statuses[status];
     out->state = (LimpetState)state;
@@ -115,6 +115,7 @@ static void read_plain(LimpetResult *out, const MsgRecord *record, int status, i
     out->has_exit_code = record->exit_code != NO_INT;
     out->exit_code = out->has_exit_code ? (int)record->exit_code : 0;
     out->duration = record->duration;
+    out->kind = record->kind.data ? arena_text(arena, record->kind) : "python";
 }
 
 static int read_record(LimpetResult *out, const msgpack_object_map *body, Arena *arena, Problem *problem)

@@ -5,19 +5,10 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "clients/c/asks.h"
 #include "clients/c/options.h"
-#include "clients/c/result.h"
+#include "clients/c/run.h"
 
 #define CREDIT_EVERY 16 /* of the LIMIT_CREDIT that may be under way: the stream never stops for us */
-
-typedef struct RunCall {
-    ClientCall call;
-    const LimpetRun *run;
-    uint64_t consumed;     /* output events since the last credit */
-    uint64_t delivered[2]; /* bytes of each stream */
-    SentAnswers answers;
-} RunCall;
 
 static void deliver(RunCall *run_call, int stream, const char *bytes, size_t size)
 {
@@ -69,7 +60,7 @@ static int on_display(RunCall *run_call, const Message *event)
     return 0;
 }
 
-static int on_event(ClientCall *call, const Message *event)
+int run_on_event(ClientCall *call, const Message *event)
 {
     RunCall *run_call = container_of(call, RunCall, call);
 
@@ -92,7 +83,7 @@ static void deliver_rest(RunCall *run_call, int stream, const char *text, size_t
         deliver(run_call, stream, text + before, size - before);
 }
 
-static int make_run_id(char ret[static LIMIT_RUN_ID + 1], Problem *problem)
+int run_make_id(char ret[static LIMIT_RUN_ID + 1], Problem *problem)
 {
     uint8_t random[LIMIT_RUN_ID / 2];
 
@@ -147,7 +138,7 @@ static int begin_run(LimpetClient *client, RunCall *run_call, char run_id[static
     client->problem = PROBLEM_NULL;
     r = check(run, size, &client->problem);
     if (!r && !run->run_id)
-        r = make_run_id(run_id, &client->problem);
+        r = run_make_id(run_id, &client->problem);
     if (r < 0)
         return r;
     said = say_run(run, size, run_call->call.run_id);
@@ -155,28 +146,35 @@ static int begin_run(LimpetClient *client, RunCall *run_call, char run_id[static
     return 0;
 }
 
-int limpet_run(LimpetClient *client, const LimpetRun *run, LimpetResult **ret)
+int run_wait(LimpetClient *client, RunCall *run_call, LimpetResult **ret)
 {
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
+    LimpetResult *result = NULL;
+    int r = client_call(client, &run_call->call, &reply);
+
+    if (!r)
+        r = result_new(&result, &reply, &reply.message.body, &client->problem);
+    sent_answers_deinit(&run_call->answers);
+    if (r < 0)
+        return r;
+    deliver_rest(run_call, 1, result->stdout_text, result->stdout_size);
+    deliver_rest(run_call, 2, result->stderr_text, result->stderr_size);
+    *ret = result;
+    return 0;
+}
+
+int limpet_run(LimpetClient *client, const LimpetRun *run, LimpetResult **ret)
+{
     char run_id[LIMIT_RUN_ID + 1];
     RunCall run_call = {
-        .call = {.repeatable = true, .run_id = run->run_id ? run->run_id : run_id, .on_event = on_event},
+        .call = {.repeatable = true, .run_id = run->run_id ? run->run_id : run_id, .on_event = run_on_event},
         .run = run,
     };
-    LimpetResult *result = NULL;
     int r = begin_run(client, &run_call, run_id);
 
     if (!r)
-        r = client_call(client, &run_call.call, &reply);
-    if (!r)
-        r = result_new(&result, &reply, &reply.message.body, &client->problem);
-    sent_answers_deinit(&run_call.answers);
-    if (!result)
-        return client_result(client, r);
-    deliver_rest(&run_call, 1, result->stdout_text, result->stdout_size);
-    deliver_rest(&run_call, 2, result->stderr_text, result->stderr_size);
-    *ret = result;
-    return client_result(client, 0);
+        r = run_wait(client, &run_call, ret);
+    return client_result(client, r);
 }
 
 int limpet_result(LimpetClient *client, const char *run_id, double timeout, LimpetResult **ret)

@@ -19,14 +19,14 @@ static uint64_t hash_code(Text code)
     return hash;
 }
 
-static Call *call_alloc(Calls *all, uid_t user, Session *session, const char *run_id)
+static Call *call_alloc(Calls *all, const TurnOps *kind, uid_t user, Session *session, const char *run_id)
 {
     Call *call = calloc(1, sizeof(*call));
 
     if (!call)
         return NULL;
     call->all = all;
-    turn_init(&call->turn, &call_turn_ops, session ? session->sandbox : NULL, session);
+    turn_init(&call->turn, kind, session ? session->sandbox : NULL, session);
     call->user = user;
     memcpy(call->run_id, run_id, sizeof(call->run_id));
     list_init(&call->joined);
@@ -42,13 +42,15 @@ static Call *call_alloc(Calls *all, uid_t user, Session *session, const char *ru
     return NULL;
 }
 
-Call *call_new(Calls *all, Session *session, const char *run_id, Text code, double timeout)
+Call *call_new(Calls *all, const TurnOps *kind, Session *session, const char *run_id, Text code,
+               double timeout)
 {
-    char *copy _cleanup_(freep) = text_dup(code);
-    Call *call = copy ? call_alloc(all, session->user, session, run_id) : NULL;
+    char *copy _cleanup_(freep) = malloc(code.size + 1);
+    Call *call = copy ? call_alloc(all, kind, session->user, session, run_id) : NULL;
 
     if (!call)
         return NULL;
+    memcpy(copy, code.data, code.size);
     call->code = take(copy);
     call->code_size = code.size;
     call->code_hash = hash_code(code);
@@ -56,9 +58,9 @@ Call *call_new(Calls *all, Session *session, const char *run_id, Text code, doub
     return call;
 }
 
-Call *call_adopt(Calls *all, Session *session, const char *run_id, uint64_t code_hash)
+Call *call_adopt(Calls *all, const TurnOps *kind, Session *session, const char *run_id, uint64_t code_hash)
 {
-    Call *call = call_alloc(all, session->user, session, run_id);
+    Call *call = call_alloc(all, kind, session->user, session, run_id);
 
     if (!call)
         return NULL;
@@ -82,6 +84,7 @@ void call_free(Call *call)
     forget_stream(call);
     asks_end(&call->asks);
     turn_abandon_work(&call->turn);
+    loop_timer_cancel(&call->stuck);
     list_remove(&call->turn.link);
     list_remove(&call->in_session);
     list_remove(&call->by_age);
@@ -190,6 +193,8 @@ void call_end(Call *call, Buf *record)
     forget_stream(call);
     asks_end(&call->asks);
     turn_abandon_work(&call->turn);
+    loop_timer_cancel(&call->stuck);
+    free(take(call->code));
     store(call);
     list_foreach (request, &call->joined, Request, link)
         request_reply(request, &call->record);
@@ -202,7 +207,7 @@ void call_end(Call *call, Buf *record)
 int call_restore(Calls *all, uid_t user, const char *run_id, uint64_t code_hash, Text record,
                  uint64_t expires)
 {
-    Call *call = call_alloc(all, user, NULL, run_id);
+    Call *call = call_alloc(all, &call_turn_ops, user, NULL, run_id);
     int r = call ? buf_append(&call->record, record.data, record.size) : -ENOMEM;
 
     if (!call)

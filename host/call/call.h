@@ -1,5 +1,5 @@
-/* Call: one run of code, from the request to the stored record. A run_id is executed at most once: asked
- * again while it runs the asker joins, afterwards it gets the same record.
+/* Call: one run of code, or of a command, from the request to the stored record. A run_id is executed at most
+ * once: asked again while it runs the asker joins, afterwards it gets the same record.
  *
  * Records are kept so: the last LIMIT_STORED_RUNS of a session as long as it lives, and for
  * STORED_RUN_SECONDS after its end; all together within a budget of bytes, the oldest going first. */
@@ -53,7 +53,7 @@ struct Call {
             char run_id[LIMIT_RUN_ID + 1];
         };
     };
-    char *code; /* until it has been sent */
+    char *code; /* until it has been sent; of a command its program, encoded, until it is over */
     size_t code_size;
     uint64_t code_hash;      /* to tell when an id is used again for something else */
     double timeout;          /* seconds */
@@ -70,6 +70,7 @@ struct Call {
     List in_session;  /* Session.stored, then Calls.orphans */
     List by_age;      /* Calls.by_age */
     uint64_t expires; /* clock_now() nanoseconds, once the session is gone */
+    LoopTimer stuck;  /* of a command: its supervisor must answer before */
 };
 
 /* Sets up the lists; the loop, and whom to tell, are their owner's. */
@@ -79,9 +80,10 @@ void calls_deinit(Calls *all);
 /* ---- its life ---- */
 
 /* One of a session that does not close. NULL when out of memory. `code` is copied. */
-Call *call_new(Calls *all, Session *session, const char *run_id, Text code, double timeout);
+Call *call_new(Calls *all, const TurnOps *kind, Session *session, const char *run_id, Text code,
+               double timeout);
 /* One that an earlier controller sent: its code is not known, only what it hashes to. */
-Call *call_adopt(Calls *all, Session *session, const char *run_id, uint64_t code_hash);
+Call *call_adopt(Calls *all, const TurnOps *kind, Session *session, const char *run_id, uint64_t code_hash);
 
 /* Stores what an earlier controller's session answered that has ended, until `expires`, which is not before
  * that of those restored already. 0 or -ENOMEM. */
@@ -129,7 +131,8 @@ void call_free(Call *call);
 
 /* ---- its turn ---- */
 
-extern const TurnOps call_turn_ops;
+extern const TurnOps call_turn_ops;    /* of code: one after the other */
+extern const TurnOps command_turn_ops; /* of commands, which run beside these and each other */
 
 /* Queues it; ERR_BUSY when too many wait. */
 int call_queue(Call *call, Problem *problem);

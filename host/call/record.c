@@ -4,11 +4,20 @@
 #include <signal.h>
 #include <stdio.h>
 
+/* What a shell ends with when what it ran was killed. */
+#define EXIT_OF_KILLED (128 + SIGKILL)
+
 /* Where nobody has told of the call. */
 static const MsgProtection unknown_protection = {
     .level = {"none", 4},
     .execution_count = NO_UINT,
     .reason = {"the sandbox did not say", 23},
+};
+
+static const MsgProtection command_protection = {
+    .level = {"none", 4},
+    .execution_count = NO_UINT,
+    .reason = {"a command leaves the variables alone", 36},
 };
 
 int record_decode(MsgExecuted *ret, const msgpack_object_map *body, Problem *problem)
@@ -28,6 +37,8 @@ int record_decode(MsgExecuted *ret, const msgpack_object_map *body, Problem *pro
 
 bool record_was_killed(const MsgExecuted *executed)
 {
+    if (text_equal(executed->status, "error"))
+        return executed->exit_code == EXIT_OF_KILLED;
     return text_equal(executed->status, "crashed") &&
            (executed->signal == NO_INT || executed->signal == SIGKILL);
 }
@@ -108,6 +119,9 @@ static void set_head(MsgRecord *record, const RecordHead *head)
     record->engine = text_of(head->engine);
     record->execution_count = head->execution_count;
     record->epoch = head->epoch;
+    record->kind = text_of(head->kind);
+    if (head->execution_count == NO_UINT)
+        record->state_protection = command_protection;
 }
 
 /* What the supervisor tells of, as it tells it. */
@@ -146,8 +160,14 @@ static void set_error(MsgRecord *record, const char *name, const char *message)
     record->error = (MsgPythonError){text_of(name), text_of(message), {"", 0}};
 }
 
-/* `message` is what the record points to. */
-static void blame_memory(MsgRecord *record, char *message, size_t size)
+static void blame_of_command(char *message, size_t size)
+{
+    snprintf(message, size,
+             "the kernel killed the command, or what it ran, because the session was over its memory limit. "
+             "Use less memory at once, or open the session with more");
+}
+
+static void blame_of_cell(const MsgRecord *record, char *message, size_t size)
 {
     char variables[96] = "are lost";
 
@@ -160,6 +180,15 @@ static void blame_memory(MsgRecord *record, char *message, size_t size)
              "the kernel killed the interpreter because the session exceeded its memory limit; its variables "
              "%s, files in /session are kept. Use less memory at once, or open the session with more",
              variables);
+}
+
+/* `message` is what the record points to. */
+static void blame_memory(MsgRecord *record, char *message, size_t size)
+{
+    if (record->execution_count == NO_UINT)
+        blame_of_command(message, size);
+    else
+        blame_of_cell(record, message, size);
     record->status = text_of("oom");
     set_error(record, "OutOfMemory", message);
 }

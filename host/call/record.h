@@ -9,16 +9,18 @@
 typedef struct RecordHead {
     const char *run_id;
     const char *session; /* NULL for a call in a container of its own */
+    const char *kind;    /* python or command */
     const char *engine;
-    uint64_t execution_count;
+    uint64_t execution_count; /* NO_UINT of a command */
     uint64_t epoch;
 } RecordHead;
 
 /* A call's end as the guest tells it; points into its message. Refuses what no honest supervisor sends. */
 int record_decode(MsgExecuted *ret, const msgpack_object_map *body, Problem *problem);
 
-/* Whether the interpreter may have been killed by the kernel for memory: it ended by SIGKILL, or so slowly
- * that the supervisor only saw that its channel was closed. */
+/* Whether the interpreter or the command may have been killed by the kernel for memory: it ended by SIGKILL,
+ * or so slowly that the supervisor only saw that its channel was closed; or a shell says so of what it ran.
+ */
 bool record_was_killed(const MsgExecuted *executed);
 
 /* The record of a call that ran. With `oom` a killed one becomes `oom`. `artifacts` may be NULL. */

@@ -2,11 +2,8 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "host/call/call.h"
+#include "host/call/internal.h"
 #include "host/call/record.h"
-
-/* The supervisor answers a call by its deadline and three seconds; this much later it counts as stuck. */
-#define WATCHDOG_SLACK 8.0
 
 static Call *of(Turn *turn)
 {
@@ -16,18 +13,19 @@ static Call *of(Turn *turn)
 static RecordHead record_head(const Call *call)
 {
     const Session *session = call->turn.session;
+    bool command = call->turn.ops == &command_turn_ops;
 
     return (RecordHead){
         .run_id = call->run_id,
+        .kind = command ? "command" : "python",
         .session = session->sandbox->ephemeral ? NULL : session->name,
         .engine = sandboxes_engine(session->sandbox->all),
-        .execution_count = session->execution_count,
+        .execution_count = command ? NO_UINT : session->execution_count,
         .epoch = session->epoch,
     };
 }
 
-/* Ends a call that has no more than a reason. */
-static void end_bare(Call *call, const char *status, const char *state, const char *name, const char *message)
+void call_end_bare(Call *call, const char *status, const char *state, const char *name, const char *message)
 {
     RecordHead head = record_head(call);
     Buf record _cleanup_(buf_deinit) = BUF_NULL;
@@ -110,17 +108,25 @@ void call_grant(const Call *call, unsigned count)
                   &(MsgCredit){.count = count});
 }
 
+/* One that the supervisor has. */
+static bool interrupt_sent(Call *call)
+{
+    return sandbox_send(call->turn.sandbox, MSG_INTERRUPT, call->turn.number) == 0;
+}
+
 bool call_interrupt(Call *call)
 {
     Sandbox *sandbox = call->turn.sandbox;
 
+    if (call->turn.ops->beside && call->turn.state != TURN_WAITING)
+        return interrupt_sent(call);
     if (sandbox->running == &call->turn) {
         asks_interrupt(call);
-        return sandbox_send(sandbox, MSG_INTERRUPT, call->turn.number) == 0;
+        return interrupt_sent(call);
     }
     sandbox_take_out(&call->turn);
-    end_bare(call, "interrupted", "kept", "Interrupted",
-             "interrupted before the code started; nothing was run");
+    call_end_bare(call, "interrupted", "kept", "Interrupted",
+                  "interrupted before it started; nothing was run");
     if (sandbox->ephemeral)
         sandbox_close(sandbox, "its call was interrupted");
     return true;
@@ -138,7 +144,7 @@ static int check_event(const Message *message, Problem *problem)
 
 /* Events are passed on as they are, once their form and size are checked: the rest is the cell's own words.
  */
-static int on_event(Call *call, const Message *message, Problem *problem)
+int call_on_event(Call *call, const Message *message, Problem *problem)
 {
     int r = check_event(message, problem);
 
@@ -188,7 +194,7 @@ static int on_message(Turn *turn, const Message *message, Problem *problem)
         return on_executed(call, message, problem);
     case MSG_OUTPUT:
     case MSG_DISPLAY:
-        return on_event(call, message, problem);
+        return call_on_event(call, message, problem);
     case MSG_ASK:
         return asks_question(call, &message->body, problem);
     case MSG_ERROR:
@@ -204,20 +210,31 @@ static int on_message(Turn *turn, const Message *message, Problem *problem)
  * blamed for. In less than this no process fills the least memory a session has. */
 #define FILLING_SECONDS 0.005
 
+/* The turn of a call that may have been freed since. The supervisor of a command need keep its record no
+ * longer. */
+static void turn_over(const Turn *turn)
+{
+    if (!turn->ops->beside) {
+        sandbox_turn_over(turn->sandbox, turn->session);
+        return;
+    }
+    sandbox_send(turn->sandbox, MSG_SETTLED, turn->number);
+    sandbox_beside_over(turn->sandbox, turn->session);
+}
+
 void call_finish_failed(Call *call, const Problem *problem)
 {
-    Session *session = call->turn.session;
-    Sandbox *sandbox = call->turn.sandbox;
+    Turn turn = call->turn;
 
     sandbox_take_out(&call->turn);
     call_fail(call, problem);
-    sandbox_turn_over(sandbox, session);
+    turn_over(&turn);
 }
 
 void call_finish(Call *call, const MsgExecuted *executed, const ArtifactList *artifacts)
 {
-    Session *session = call->turn.session;
-    Sandbox *sandbox = call->turn.sandbox;
+    Turn turn = call->turn;
+    Sandbox *sandbox = turn.sandbox;
     Buf record _cleanup_(buf_deinit) = BUF_NULL;
     Problem problem = PROBLEM_NULL;
     RecordHead head = record_head(call);
@@ -226,22 +243,22 @@ void call_finish(Call *call, const MsgExecuted *executed, const ArtifactList *ar
     if (record_write(&record, &head, executed, record_was_killed(executed) && sandbox_has_killed(sandbox),
                      artifacts) == 0) {
         call_end(call, &record);
-        if (executed->duration > FILLING_SECONDS)
+        if (!turn.ops->beside && executed->duration > FILLING_SECONDS)
             sandbox_has_killed(sandbox);
     } else {
         problem_set(&problem, ERR_INTERNAL, "out of memory");
         call_fail(call, &problem);
     }
-    sandbox_turn_over(sandbox, session);
+    turn_over(&turn);
 }
 
-static void lose(Call *call, bool ran, const char *reason)
+void call_lose(Call *call, bool ran, const char *reason)
 {
     char message[512];
 
     snprintf(message, sizeof(message), "the session ended while the call %s: %s; its variables are lost",
              ran ? "ran" : "waited", reason);
-    end_bare(call, "failed", "lost", "SandboxLost", message);
+    call_end_bare(call, "failed", "lost", "SandboxLost", message);
 }
 
 static void end(Turn *turn, const char *reason)
@@ -254,7 +271,7 @@ static void end(Turn *turn, const char *reason)
     if (ran)
         turn->session->epoch++;
     if (ran || turn->sandbox->ephemeral)
-        lose(call, ran, reason);
+        call_lose(call, ran, reason);
     else
         call_fail(call, &problem);
 }

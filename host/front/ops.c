@@ -1,5 +1,6 @@
 #include "host/front/ops.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "host/sandbox/data.h"
@@ -7,9 +8,9 @@
 #include "host/session/epitaph.h"
 
 static const Op *const ops[] = {
-    &op_hello,  &op_open,   &op_run,    &op_interrupt, &op_reset,      &op_close,       &op_sessions,
-    &op_result, &op_put,    &op_get,    &op_shutdown,  &op_checkpoint, &op_checkpoints, &op_rollback,
-    &op_drop,   &op_branch, &op_commit, &op_namespace, &op_files,
+    &op_hello,    &op_open,   &op_run,    &op_exec,   &op_interrupt, &op_reset,      &op_close,
+    &op_sessions, &op_result, &op_put,    &op_get,    &op_shutdown,  &op_checkpoint, &op_checkpoints,
+    &op_rollback, &op_drop,   &op_branch, &op_commit, &op_namespace, &op_files,
 };
 
 const Op *op_find(MessageKind kind)
@@ -42,6 +43,19 @@ bool op_find_data(Front *front, Request *request, MsgOptions *options, char **re
     }
     options->data = text_of(*ret_path);
     return true;
+}
+
+int op_check_call(Text run_id, double timeout, char ret_run_id[static LIMIT_RUN_ID + 1], Problem *problem)
+{
+    if (!run_id_valid(run_id))
+        return problem_set(problem, ERR_BAD_REQUEST, "run_id must be %u lower-case hexadecimal digits",
+                           LIMIT_RUN_ID);
+    memcpy(ret_run_id, run_id.data, LIMIT_RUN_ID);
+    ret_run_id[LIMIT_RUN_ID] = '\0';
+    if (!isnan(timeout) && !(timeout > 0 && timeout <= TIMEOUT_MAXIMUM))
+        return problem_set(problem, ERR_BAD_REQUEST, "timeout must be above 0 and at most %.0f seconds",
+                           TIMEOUT_MAXIMUM);
+    return 0;
 }
 
 bool op_refuse_ended(Front *front, Request *request, Text name)

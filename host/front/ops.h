@@ -11,8 +11,8 @@ typedef struct Op {
     void (*handle)(Front *front, Request *request, const msgpack_object_map *body);
 } Op;
 
-extern const Op op_hello, op_open, op_run, op_interrupt, op_reset, op_close, op_sessions, op_result, op_put,
-    op_get, op_shutdown, op_checkpoint, op_checkpoints, op_rollback, op_drop, op_branch, op_commit,
+extern const Op op_hello, op_open, op_run, op_exec, op_interrupt, op_reset, op_close, op_sessions, op_result,
+    op_put, op_get, op_shutdown, op_checkpoint, op_checkpoints, op_rollback, op_drop, op_branch, op_commit,
     op_namespace, op_files;
 
 /* NULL when clients may not send this kind. */
@@ -29,6 +29,10 @@ bool op_refuse_ended(Front *front, Request *request, Text name);
 /* Puts the canonical path of the data directory, if one is given, into the options that a request has; the
  * path is to be freed after them. Answers the request and returns false when its user cannot have it. */
 bool op_find_data(Front *front, Request *request, MsgOptions *options, char **ret_path);
+
+/* What every call names: `run_id`, which is copied, and the time it may take (NAN: not given). 0, or -EPROTO
+ * with the problem set. */
+int op_check_call(Text run_id, double timeout, char ret_run_id[static LIMIT_RUN_ID + 1], Problem *problem);
 
 /* The open session of the user that a request names, by `session` and, where given, the life of it by
  * `instance`. Answers the request and returns NULL when there is none. */

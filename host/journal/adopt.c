@@ -151,7 +151,7 @@ static int replay_call(Replay *replay, const JournalEntry *entry)
     if (!session || call_find(replay->all->calls, session->user, run_id))
         return 0;
     if (buf_append(&record, said->record.data, said->record.size) < 0 ||
-        !(call = call_adopt(replay->all->calls, session, run_id, said->code_hash)))
+        !(call = call_adopt(replay->all->calls, &call_turn_ops, session, run_id, said->code_hash)))
         return -ENOMEM;
     call_end(call, &record);
     return 0;

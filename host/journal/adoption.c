@@ -55,11 +55,36 @@ static Call *run_call(Sandbox *sandbox, Session *session, const char *run_id, ui
                       uint64_t number)
 {
     const Adoption *adoption = sandbox->userdata;
-    Call *call = call_adopt(adoption->all->calls, session, run_id, code_hash);
+    Call *call = call_adopt(adoption->all->calls, &call_turn_ops, session, run_id, code_hash);
 
     if (call)
         call_resume(call, number);
     return call;
+}
+
+/* One of a branch that was closed meanwhile is the session's. False when out of memory. */
+static bool take_command(Sandbox *sandbox, const GuestRunning *command)
+{
+    const Adoption *adoption = sandbox->userdata;
+    Session *session = session_find_branch(sandbox->trunk, command->branch);
+    Call *call;
+
+    if (!session)
+        session = sandbox->trunk;
+    if (call_find(adoption->all->calls, session->user, command->run_id))
+        return true;
+    call = call_adopt(adoption->all->calls, &command_turn_ops, session, command->run_id, command->code_hash);
+    if (call)
+        call_resume(call, command->id);
+    return call;
+}
+
+static bool take_commands(Sandbox *sandbox, const GuestHello *hello)
+{
+    for (size_t i = 0; i < hello->command_count; i++)
+        if (!take_command(sandbox, &hello->commands[i]))
+            return false;
+    return true;
 }
 
 /* False when no honest supervisor says so. */
@@ -88,7 +113,9 @@ static void on_hello(Sandbox *sandbox, const GuestHello *hello)
     session_match(sandbox->trunk, hello);
     if (sandbox_is_ending(sandbox))
         return;
-    if (!take_running(sandbox, &hello->running))
+    if (!take_commands(sandbox, hello))
+        sandbox_close(sandbox, "out of memory");
+    else if (!take_running(sandbox, &hello->running))
         sandbox_close(sandbox, "its supervisor reports a call that cannot be running");
     else if (hello->running.id != 0) /* it has nothing older to say */
         sandbox_supervisor_ready(sandbox);

@@ -34,13 +34,43 @@ static int decode_branches(GuestHello *hello, const Value *branches, Problem *pr
     return hello->branch_count > 0 ? 0 : problem_set(problem, ERR_BAD_REQUEST, "branches: none of them");
 }
 
+static int decode_call(GuestRunning *ret, const MsgGuestRunning *running, Problem *problem)
+{
+    if (running->id == 0 || !run_id_valid(running->run_id))
+        return problem_set(problem, ERR_BAD_REQUEST, "running: invalid id or run_id");
+    *ret = (GuestRunning){.id = running->id, .branch = running->branch, .code_hash = running->code_hash};
+    memcpy(ret->run_id, running->run_id.data, LIMIT_RUN_ID);
+    return 0;
+}
+
 static int decode_running(GuestHello *hello, const MsgGuestRunning *running, Problem *problem)
 {
-    if (running->id == 0 || !has_branch(hello, running->branch) || !run_id_valid(running->run_id))
-        return problem_set(problem, ERR_BAD_REQUEST, "running: invalid id, branch or run_id");
-    hello->running =
-        (GuestRunning){.id = running->id, .branch = running->branch, .code_hash = running->code_hash};
-    memcpy(hello->running.run_id, running->run_id.data, LIMIT_RUN_ID);
+    if (!has_branch(hello, running->branch))
+        return problem_set(problem, ERR_BAD_REQUEST, "running: invalid branch");
+    return decode_call(&hello->running, running, problem);
+}
+
+bool guest_hello_has(const GuestHello *hello, uint64_t id)
+{
+    for (size_t i = 0; i < hello->command_count; i++)
+        if (hello->commands[i].id == id)
+            return true;
+    return false;
+}
+
+/* The branch of one may have been closed since. */
+static int decode_commands(GuestHello *hello, const Value *commands, Problem *problem)
+{
+    for (uint32_t i = 0; i < value_count(commands); i++) {
+        MsgGuestRunning said;
+
+        value_row(&said, MsgGuestRunning, commands, i);
+        if (guest_hello_has(hello, said.id))
+            return problem_set(problem, ERR_BAD_REQUEST, "commands: one of them twice");
+        if (decode_call(&hello->commands[hello->command_count], &said, problem) < 0)
+            return -EPROTO;
+        hello->command_count++;
+    }
     return 0;
 }
 
@@ -58,7 +88,8 @@ int guest_hello_decode(GuestClaim *ret, const msgpack_object_map *body, Problem 
     claim.session = hello.session;
     claim.secret = hello.secret;
     if (decode_branches(&claim.hello, &hello.branches, problem) < 0 ||
-        (hello.has_running && decode_running(&claim.hello, &hello.running, problem) < 0))
+        (hello.has_running && decode_running(&claim.hello, &hello.running, problem) < 0) ||
+        decode_commands(&claim.hello, &hello.commands, problem) < 0)
         return -EPROTO;
     *ret = claim;
     return 0;

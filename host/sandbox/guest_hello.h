@@ -3,9 +3,9 @@
 
 #include "proto/schema.h"
 
-/* The call that it runs. */
+/* The call that it runs, or a command. */
 typedef struct GuestRunning {
-    uint64_t id; /* of the execute message; 0: none runs */
+    uint64_t id; /* of the execute or exec message; 0: none runs */
     uint64_t branch;
     uint64_t code_hash;
     char run_id[LIMIT_RUN_ID + 1];
@@ -16,7 +16,12 @@ typedef struct GuestHello {
     size_t branch_count;
     MsgGuestBranch branches[LIMIT_BRANCHES + 1]; /* that of the session itself first */
     GuestRunning running;
+    size_t command_count;
+    GuestRunning commands[LIMIT_PROCESSES]; /* run, or have ended and their records follow */
 } GuestHello;
+
+/* Whether the command of that exec message is among them. */
+bool guest_hello_has(const GuestHello *hello, uint64_t id);
 
 /* Who it claims to be. */
 typedef struct GuestClaim {

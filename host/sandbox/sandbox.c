@@ -63,6 +63,7 @@ Sandbox *sandbox_new(Sandboxes *all, bool ephemeral, SessionOptions *options, co
     courtesy_init(&sandbox->courtesy, &all->courtesies, &courtesy_ops);
     list_init(&sandbox->turns);
     errands_init(&sandbox->errands);
+    list_init(&sandbox->beside);
     return sandbox;
 }
 
@@ -137,6 +138,7 @@ void sandbox_become_ready(Sandbox *sandbox)
     sandbox->owner->ready(sandbox);
     sandbox_next(sandbox);
     errands_resume(sandbox);
+    sandbox_start_beside(sandbox);
 }
 
 void sandbox_supervisor_ready(Sandbox *sandbox)

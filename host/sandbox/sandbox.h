@@ -104,7 +104,8 @@ struct Sandbox {
     uint64_t oom_kills; /* by the kernel, in this container so far */
 
     Turn *running;
-    List turns; /* Turn.link: what waits */
+    List turns;  /* Turn.link: what waits */
+    List beside; /* Turn.link: what goes on beside these */
     Errands errands;
     LoopTimer watchdog; /* the supervisor must answer the running turn before */
     Courtesy courtesy;
@@ -135,6 +136,10 @@ bool sandbox_leave(Sandbox *sandbox);
 
 /* By its owner, when it is gone. */
 void sandbox_free(Sandbox *sandbox);
+
+/* The supervisor refused a request. What has a meaning for clients is passed on; anything else is a fault of
+ * ours. */
+void sandbox_refusal(Problem *ret, const MsgError *said);
 
 /* Sends a message without fields to the supervisor. 0 or a negative errno. */
 int sandbox_send(Sandbox *sandbox, MessageKind kind, uint64_t id);
@@ -172,7 +177,7 @@ void sandbox_abandon(Sandbox *sandbox);
 
 /* ---- turns ---- */
 
-/* Queues one whose session is not closing. */
+/* Queues one whose session is not closing. One that goes beside others starts as soon as it is READY. */
 void sandbox_queue(Sandbox *sandbox, Turn *turn);
 void sandbox_queue_first(Sandbox *sandbox, Turn *turn); /* before all that wait; starts nothing */
 void sandbox_next(Sandbox *sandbox);                    /* starts the next turn when nothing runs */
@@ -182,12 +187,16 @@ void sandbox_resume_turn(Sandbox *sandbox, Turn *turn);
 bool sandbox_take_out(Turn *turn);
 /* One that ran has been taken out: what waits is next. */
 void sandbox_turn_over(Sandbox *sandbox, Session *session);
+/* One that went beside others has been taken out. */
+void sandbox_beside_over(Sandbox *sandbox, Session *session);
+void sandbox_start_beside(Sandbox *sandbox);
 
 /* Ends those of one session. One that runs and outlives it goes on. */
 void sandbox_end_turns(Sandbox *sandbox, const Session *session, const char *reason);
 /* Ends what runs of that session. */
 void sandbox_fail_running(Sandbox *sandbox, const Session *session, const Problem *problem);
 
+size_t sandbox_count_beside(const Sandbox *sandbox, const Session *session);
 size_t sandbox_count_waiting(const Sandbox *sandbox, const Session *session);
 bool sandbox_is_busy(const Sandbox *sandbox); /* something runs or waits */
 /* What runs of that session and is of that kind, or NULL. */

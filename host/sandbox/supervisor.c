@@ -37,6 +37,8 @@ static int deliver(Sandbox *sandbox, const Message *message, Problem *problem)
         return turn->ops->message(turn, message, problem);
     if (errand)
         return errand->ops->answer(errand, message, problem);
+    if (message->kind == MSG_EXECUTED) /* of a command that nobody asks for any more, perhaps */
+        sandbox_send(sandbox, MSG_SETTLED, message->id);
     return sandbox->owner->message ? sandbox->owner->message(sandbox, message, problem) : 0;
 }
 
@@ -51,6 +53,26 @@ static void on_message(void *userdata, const Message *message)
         violation(sandbox, message_name(message->kind));
     else if (deliver(sandbox, message, &problem) < 0)
         violation(sandbox, problem.text);
+}
+
+static ErrorCode error_code(uint64_t number)
+{
+    static const ErrorCode known[] = {
+        ERR_NO_SUCH_CHECKPOINT, ERR_CHECKPOINT_FAILED, ERR_BRANCH_EXISTS, ERR_BUSY,
+        ERR_BAD_REQUEST,        ERR_TOO_LARGE,
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+        if (known[i] == number)
+            return known[i];
+    return ERR_INTERNAL;
+}
+
+void sandbox_refusal(Problem *ret, const MsgError *said)
+{
+    problem_set(ret, error_code(said->number), "%.*s", (int)said->message.size, said->message.data);
+    if (ret->code == ERR_INTERNAL)
+        problem_prefix(ret, "the supervisor of the session");
 }
 
 int sandbox_send(Sandbox *sandbox, MessageKind kind, uint64_t id)
@@ -95,7 +117,7 @@ static void on_hello(void *userdata, const GuestHello *hello)
         sandbox_close(sandbox, "its supervisor cannot be reached");
         return;
     }
-    sandbox_disconnect_turns(sandbox, welcome);
+    sandbox_disconnect_turns(sandbox, welcome, hello);
     errands_disconnect(sandbox, welcome);
     if (!sandbox_is_ending(sandbox) && sandbox->owner->hello)
         sandbox->owner->hello(sandbox, hello);

@@ -1,5 +1,6 @@
 /* Turn: what a sandbox does one at a time, in the order asked for. Each is embedded in what it is about: a
- * call, which runs code, or an order, which is about the variables.
+ * call, which runs code, or an order, which is about the variables. Those that are about commands and
+ * processes go on beside them, and beside each other.
  *
  *   WAITING ── its turn comes ──► PREPARING ── sent ──► SENT ── the supervisor's answer ──► ANSWERED ──► over
  *      └───────────────────── sent before its turn comes ─────►┘
@@ -27,12 +28,14 @@ typedef enum TurnState {
 
 typedef struct TurnOps {
     bool outlives_session; /* goes on when its session is closed while it runs */
+    bool beside;           /* waits for no other, and no other waits for it */
     /* Its turn has come: it runs, until sandbox_take_out(). */
     void (*start)(Turn *turn);
     /* What the supervisor says of it while it is SENT. -EPROTO with the problem set when no honest one does.
      */
     int (*message)(Turn *turn, const Message *message, Problem *problem);
-    /* The connection broke while it was SENT. NULL: the supervisor says again how it ended. */
+    /* The connection broke while it was SENT, and the supervisor does not name it among its commands. NULL:
+     * the supervisor says again how it ended. */
     void (*disconnected)(Turn *turn);
     /* It waits for a sandbox that cannot be had; ends it. */
     void (*fail)(Turn *turn, const Problem *problem);
@@ -47,7 +50,7 @@ typedef struct Work {
 } Work;
 
 struct Turn {
-    List link; /* Sandbox.turns while it waits */
+    List link; /* Sandbox.turns while it waits, or Sandbox.beside */
     const TurnOps *ops;
     Sandbox *sandbox;
     Session *session; /* that it is of: nothing here looks into it. NULL once that is gone */

@@ -3,17 +3,27 @@
 
 bool sandbox_is_busy(const Sandbox *sandbox)
 {
-    return sandbox->running || !list_empty(&sandbox->turns);
+    return sandbox->running || !list_empty(&sandbox->turns) || !list_empty(&sandbox->beside);
 }
 
-size_t sandbox_count_waiting(const Sandbox *sandbox, const Session *session)
+static size_t count_of(const List *turns, const Session *session)
 {
     const Turn *turn;
     size_t n = 0;
 
-    list_foreach (turn, &sandbox->turns, Turn, link)
+    list_foreach (turn, turns, Turn, link)
         n += turn->session == session;
     return n;
+}
+
+size_t sandbox_count_waiting(const Sandbox *sandbox, const Session *session)
+{
+    return count_of(&sandbox->turns, session);
+}
+
+size_t sandbox_count_beside(const Sandbox *sandbox, const Session *session)
+{
+    return count_of(&sandbox->beside, session);
 }
 
 Turn *sandbox_running(const Sandbox *sandbox, const Session *session, const TurnOps *kind)
@@ -23,16 +33,24 @@ Turn *sandbox_running(const Sandbox *sandbox, const Session *session, const Turn
     return turn && turn->session == session && turn->ops == kind ? turn : NULL;
 }
 
+static Turn *find_sent(const List *turns, uint64_t number)
+{
+    Turn *turn;
+
+    list_foreach (turn, (List *)turns, Turn, link)
+        if (turn->state == TURN_SENT && turn->number == number)
+            return turn;
+    return NULL;
+}
+
 Turn *sandbox_find_sent(const Sandbox *sandbox, uint64_t number)
 {
     Turn *turn = sandbox->running;
 
     if (turn && turn->state == TURN_SENT && turn->number == number)
         return turn;
-    list_foreach (turn, &sandbox->turns, Turn, link)
-        if (turn->state == TURN_SENT && turn->number == number)
-            return turn;
-    return NULL;
+    turn = find_sent(&sandbox->turns, number);
+    return turn ? turn : find_sent(&sandbox->beside, number);
 }
 
 /* ---- the watchdog ---- */
@@ -78,8 +96,34 @@ void sandbox_next(Sandbox *sandbox)
     turn->ops->start(turn);
 }
 
+static Turn *first_waiting_beside(const Sandbox *sandbox)
+{
+    Turn *turn;
+
+    list_foreach (turn, (List *)&sandbox->beside, Turn, link)
+        if (turn->state == TURN_WAITING)
+            return turn;
+    return NULL;
+}
+
+/* The start of one may end others, so that each is looked for from the start. */
+void sandbox_start_beside(Sandbox *sandbox)
+{
+    Turn *turn;
+
+    while (sandbox->state == SANDBOX_READY && (turn = first_waiting_beside(sandbox))) {
+        turn->state = TURN_PREPARING;
+        turn->ops->start(turn);
+    }
+}
+
 void sandbox_queue(Sandbox *sandbox, Turn *turn)
 {
+    if (turn->ops->beside) {
+        list_append(&sandbox->beside, &turn->link);
+        sandbox_start_beside(sandbox);
+        return;
+    }
     list_append(&sandbox->turns, &turn->link);
     sandbox_next(sandbox);
 }
@@ -91,7 +135,10 @@ void sandbox_queue_first(Sandbox *sandbox, Turn *turn)
 
 void sandbox_resume_turn(Sandbox *sandbox, Turn *turn)
 {
-    set_running(sandbox, turn);
+    if (turn->ops->beside)
+        list_append(&sandbox->beside, &turn->link);
+    else
+        set_running(sandbox, turn);
 }
 
 bool sandbox_take_out(Turn *turn)
@@ -102,7 +149,7 @@ bool sandbox_take_out(Turn *turn)
         set_running(turn->sandbox, NULL);
     else
         list_remove(&turn->link);
-    return runs;
+    return runs || (turn->ops->beside && turn->state != TURN_WAITING);
 }
 
 void sandbox_turn_over(Sandbox *sandbox, Session *session)
@@ -119,15 +166,37 @@ void sandbox_turn_over(Sandbox *sandbox, Session *session)
     sandbox_next(sandbox);
 }
 
+void sandbox_beside_over(Sandbox *sandbox, Session *session)
+{
+    sandbox->used = clock_now();
+    if (sandbox->state == SANDBOX_READY)
+        sandbox->owner->rested(sandbox, session);
+}
+
 /* ---- turns that do not come to their end ----
  *
  * What one turn's end does may end others, so that each is looked for from the start. */
 
+static Turn *first_listed(const Sandbox *sandbox)
+{
+    const List *turns = list_empty(&sandbox->turns) ? &sandbox->beside : &sandbox->turns;
+
+    return list_empty(turns) ? NULL : list_entry(turns->next, Turn, link);
+}
+
 static Turn *first_turn(const Sandbox *sandbox)
 {
-    return sandbox->running              ? sandbox->running
-           : list_empty(&sandbox->turns) ? NULL
-                                         : list_entry(sandbox->turns.next, Turn, link);
+    return sandbox->running ? sandbox->running : first_listed(sandbox);
+}
+
+static Turn *first_in(const List *turns, const Session *session)
+{
+    Turn *turn;
+
+    list_foreach (turn, (List *)turns, Turn, link)
+        if (turn->session == session)
+            return turn;
+    return NULL;
 }
 
 static Turn *first_turn_of(const Sandbox *sandbox, const Session *session)
@@ -136,10 +205,8 @@ static Turn *first_turn_of(const Sandbox *sandbox, const Session *session)
 
     if (turn && turn->session == session && !turn->ops->outlives_session)
         return turn;
-    list_foreach (turn, &sandbox->turns, Turn, link)
-        if (turn->session == session)
-            return turn;
-    return NULL;
+    turn = first_in(&sandbox->turns, session);
+    return turn ? turn : first_in(&sandbox->beside, session);
 }
 
 void sandbox_end_turns(Sandbox *sandbox, const Session *session, const char *reason)
@@ -176,34 +243,49 @@ void sandbox_fail_running(Sandbox *sandbox, const Session *session, const Proble
 
 void sandbox_fail_waiting(Sandbox *sandbox, const Problem *problem)
 {
-    while (!list_empty(&sandbox->turns)) {
-        Turn *turn = list_entry(list_first(&sandbox->turns), Turn, link);
+    Turn *turn;
 
+    while ((turn = first_listed(sandbox)))
         turn->ops->fail(turn, problem);
-    }
 }
 
-static bool is_cut_off(const Turn *turn, uint64_t number)
+/* What was sent before the message of that number, and `hello` does not tell of. */
+typedef struct Break {
+    uint64_t number;
+    const GuestHello *hello;
+} Break;
+
+static bool is_cut_off(const Turn *turn, Break at)
 {
-    return turn->state == TURN_SENT && turn->number < number && turn->ops->disconnected;
+    return turn->state == TURN_SENT && turn->number < at.number && turn->ops->disconnected &&
+           !guest_hello_has(at.hello, turn->number);
 }
 
-static Turn *first_cut_off(const Sandbox *sandbox, uint64_t number)
+static Turn *first_cut_off_in(const List *turns, Break at)
 {
-    Turn *turn = sandbox->running;
+    Turn *turn;
 
-    if (turn && is_cut_off(turn, number))
-        return turn;
-    list_foreach (turn, &sandbox->turns, Turn, link)
-        if (is_cut_off(turn, number))
+    list_foreach (turn, (List *)turns, Turn, link)
+        if (is_cut_off(turn, at))
             return turn;
     return NULL;
 }
 
-void sandbox_disconnect_turns(Sandbox *sandbox, uint64_t number)
+static Turn *first_cut_off(const Sandbox *sandbox, Break at)
 {
+    Turn *turn = sandbox->running;
+
+    if (turn && is_cut_off(turn, at))
+        return turn;
+    turn = first_cut_off_in(&sandbox->turns, at);
+    return turn ? turn : first_cut_off_in(&sandbox->beside, at);
+}
+
+void sandbox_disconnect_turns(Sandbox *sandbox, uint64_t number, const GuestHello *hello)
+{
+    Break at = {number, hello};
     Turn *turn;
 
-    while ((turn = first_cut_off(sandbox, number)))
+    while ((turn = first_cut_off(sandbox, at)))
         turn->ops->disconnected(turn);
 }

@@ -27,19 +27,6 @@ static void start(Turn *turn)
         order_send(order);
 }
 
-/* Those with a meaning for clients are passed on; anything else is a fault of ours. */
-static ErrorCode error_code(uint64_t number)
-{
-    static const ErrorCode known[] = {
-        ERR_NO_SUCH_CHECKPOINT, ERR_CHECKPOINT_FAILED, ERR_BRANCH_EXISTS, ERR_BUSY, ERR_BAD_REQUEST,
-    };
-
-    for (size_t i = 0; i < ARRAY_SIZE(known); i++)
-        if (known[i] == number)
-            return known[i];
-    return ERR_INTERNAL;
-}
-
 /* It may still have files to see to, and no second answer is for it. */
 static void take_answer(Order *order)
 {
@@ -58,9 +45,7 @@ static int on_refused(Order *order, const Message *message, Problem *problem)
 
     if (r < 0)
         return r;
-    problem_set(&why, error_code(error.number), "%.*s", (int)error.message.size, error.message.data);
-    if (why.code == ERR_INTERNAL)
-        problem_prefix(&why, "the supervisor of the session");
+    sandbox_refusal(&why, &error);
     take_answer(order);
     if (order->ops->refused)
         order->ops->refused(order, &why);

@@ -145,7 +145,7 @@ static void run(Cell *cell, Buf *in)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    CellLimits limits = {.output = 16, .spill = SPILL_NONE};
+    OutputLimits limits = {.output = 16, .spill = SPILL_NONE};
     _cleanup_(buf_deinit) Buf in = BUF_NULL;
     const MsgExecute asked = {.branch = NO_UINT,
                               .code = {"", 0},

@@ -38,6 +38,12 @@ def test_files(example):
     assert "penguins.txt" in said and "refused: '/run/limpet/secret': Permission denied" in said
 
 
+def test_commands(example):
+    said = example("commands.py")
+    assert "exit code 1: FAILED (failures=1)" in said and "timeout, after it printed 'working'" in said
+    assert said.endswith("Python kept its variables: [1, 0]\n")
+
+
 def test_analysis(example, tmp_path):
     said = example("analysis.py")
     page = (tmp_path / "penguins.html").read_text()

@@ -85,7 +85,7 @@ static void end_session(House *house, const char *instance, unsigned first, unsi
         Buf record = BUF_NULL;
 
         run_id_of(run_id, first + i);
-        Call *call = call_adopt(&house->calls, &session, run_id, first + i);
+        Call *call = call_adopt(&house->calls, &call_turn_ops, &session, run_id, first + i);
         assert_non_null(call);
         assert_int_equal(buf_append(&record, run_id, LIMIT_RUN_ID), 0);
         call_end(call, &record);

@@ -1,4 +1,4 @@
-/* guest/supervisor/call/output.h: caps, exact totals, spill files, characters at the cut. */
+/* guest/supervisor/streams/output.h: caps, exact totals, spill files, characters at the cut. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -9,17 +9,12 @@
 
 #include <cmocka.h>
 
-#include "guest/supervisor/call/output.h"
+#include "guest/supervisor/streams/output.h"
 #include "proto/wire.h"
 
 static char root[] = "/tmp/limpet-output-XXXXXX";
 static char inside[64];
 static Spill spill;
-
-static SpillName name_of(const char *stream)
-{
-    return (SpillName){.call = 7, .stream = stream};
-}
 
 static int set_up(void **state)
 {
@@ -72,7 +67,7 @@ static void test_short(void **state)
     _cleanup_(output_deinit) Output output;
     char path[LIMIT_PATH];
 
-    output_init(&output, 10, &spill, name_of("short"));
+    output_init(&output, 10, &spill, "7.short");
     write_text_to(&output, "12345");
     write_text_to(&output, "67890");
     assert_text(&output, "1234567890");
@@ -85,7 +80,7 @@ static void test_long_is_spilled_from_its_beginning(void **state)
 {
     _cleanup_(output_deinit) Output output;
 
-    output_init(&output, 10, &spill, name_of("long"));
+    output_init(&output, 10, &spill, "7.long");
     write_text_to(&output, "12345");
     write_text_to(&output, "6789012345");
     write_text_to(&output, "67890");
@@ -101,7 +96,7 @@ static void test_spill_limit(void **state)
     _cleanup_(output_deinit) Output output;
 
     small.limit = 12;
-    output_init(&output, 4, &small, name_of("limit"));
+    output_init(&output, 4, &small, "7.limit");
     for (int i = 0; i < 10; i++)
         write_text_to(&output, "abcde");
     assert_text(&output, "abcd");
@@ -119,7 +114,7 @@ static void test_no_character_is_cut(void **state)
 
         for (size_t n = 0; n < limit / 4; n++)
             strcat(expected, four);
-        output_init(&output, limit, &spill, name_of("cut"));
+        output_init(&output, limit, &spill, "7.cut");
         for (int i = 0; i < 5; i++)
             write_text_to(&output, four);
         assert_text(&output, expected);
@@ -133,7 +128,7 @@ static void test_character_over_two_writes(void **state)
 {
     _cleanup_(output_deinit) Output output;
 
-    output_init(&output, 10, &spill, name_of("split"));
+    output_init(&output, 10, &spill, "7.split");
     write_text_to(&output, "\xc3");
     write_text_to(&output, "\xa4");
     assert_text(&output, "\xc3\xa4");
@@ -143,7 +138,7 @@ static void test_incomplete_end_without_truncation_is_shown(void **state)
 {
     _cleanup_(output_deinit) Output output;
 
-    output_init(&output, 10, &spill, name_of("incomplete"));
+    output_init(&output, 10, &spill, "7.incomplete");
     write_text_to(&output, "a\xc3");
     assert_text(&output, "a\xef\xbf\xbd");
     assert_false(output.truncated);
@@ -153,7 +148,7 @@ static void test_replacement_that_grows_over_the_limit(void **state)
 {
     _cleanup_(output_deinit) Output output;
 
-    output_init(&output, 7, &spill, name_of("grown"));
+    output_init(&output, 7, &spill, "7.grown");
     write_text_to(&output, "\xff\xff\xff");
     assert_text(&output, "\xef\xbf\xbd\xef\xbf\xbd");
     assert_true(output.truncated);
@@ -170,7 +165,7 @@ static void test_planted_link_is_not_followed(void **state)
     snprintf(link, sizeof(link), "%s/7.planted", inside);
     close(open(victim, O_CREAT | O_WRONLY, 0644));
     assert_int_equal(symlink(victim, link), 0);
-    output_init(&output, 2, &spill, name_of("planted"));
+    output_init(&output, 2, &spill, "7.planted");
     write_text_to(&output, "text");
     assert_text(&output, "te");
     assert_file(&output, "text");
@@ -186,7 +181,7 @@ static void test_file_of_a_branch(void **state)
     _cleanup_(output_deinit) Output output;
     char path[LIMIT_PATH];
 
-    output_init(&output, 2, &spill, (SpillName){.branch = 3, .call = 12, .stream = "stderr"});
+    output_init(&output, 2, &spill, "3-12.stderr");
     write_text_to(&output, "text");
     assert_true(output_file(&output, path, sizeof(path)));
     assert_string_equal(path, "/session/.limpet/3-12.stderr");
@@ -199,7 +194,7 @@ static void test_without_a_place_nothing_is_spilled(void **state)
     _cleanup_(output_deinit) Output output;
     char path[LIMIT_PATH];
 
-    output_init(&output, 2, &none, name_of("none"));
+    output_init(&output, 2, &none, "7.none");
     write_text_to(&output, "text");
     assert_text(&output, "te");
     assert_true(output.truncated);
@@ -212,7 +207,7 @@ static void test_full_disk_leaves_no_half_file(void **state)
     _cleanup_(output_deinit) Output output;
     char path[LIMIT_PATH], name[128];
 
-    output_init(&output, 2, &spill, name_of("full"));
+    output_init(&output, 2, &spill, "7.full");
     write_text_to(&output, "text");
     /* /dev/full in the place of the file: the next write fails as on a full disk. */
     int full = open("/dev/full", O_WRONLY | O_CLOEXEC);

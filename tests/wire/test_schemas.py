@@ -47,6 +47,7 @@ BODIES = {
     "namespace": ["target", "namespace-guest", "nothing", "namespace-reply"],
     "files": ["files", "file-ask"],
     "file_failed": ["file_failed"],
+    "exec": ["exec", "exec-guest"],
     "output": ["output"],
     "display": ["display"],
     "credit": ["credit"],
@@ -63,6 +64,7 @@ BODIES = {
     "claim": ["claim"],
     "prepare": ["prepare"],
     "prepared": ["prepared"],
+    "settled": ["nothing"],
 }
 # Those whose body is told elsewhere on the page.
 ELSEWHERE = {"reply", "open", "executed"}
@@ -274,6 +276,7 @@ def requests():
     from limpet import _file_requests as f
     from limpet import _options
     from limpet import _requests as r
+    from limpet._programs import program
     from limpet._stream import Stream
 
     given = {
@@ -283,12 +286,14 @@ def requests():
     chosen = _options.chosen(given, _options.SESSION_OPTIONS)
     at = {"session": "a", "instance": "i"}
     streaming = Stream(lambda text: None, None, None)
+    command = {**program("x", "d", {}, b""), **program(["x"], None, None, None)}
     run = r.run(at, "1", 1.0, r.new_run_id(), streaming, "rollback", "pause").body
     return {
         "hello": r.HELLO,
         "open": {**r.open_session("a", chosen).body, **r.attach("a").body},
         "options": chosen,
         "run": {**run, "options": chosen},
+        "exec": r.exec_(at, command, 1.0, r.new_run_id(), streaming).body,
         "result": r.result("0" * 32, 1.0).body,
         "interrupt": r.interrupt("0" * 32).of(at).body,
         "put": r.put("p", 0, b"", True).of(at).body,

@@ -33,7 +33,7 @@ typedef struct Command {
 } Command;
 
 extern const Command command_branch, command_checkpoint, command_checkpoints, command_close, command_commit,
-    command_completion, command_drop, command_files, command_get, command_help, command_image,
+    command_completion, command_drop, command_exec, command_files, command_get, command_help, command_image,
     command_interrupt, command_jupyter, command_logs, command_ls, command_open, command_put, command_repl,
     command_reset, command_rollback, command_run, command_shutdown, command_vars, command_version;
 

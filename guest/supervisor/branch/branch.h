@@ -119,12 +119,15 @@ typedef struct BranchEvents {
      * since. Negative with a Problem: it breaks the protocol. */
     int (*message)(Branch *branch, const Message *message, Problem *problem);
     void (*output)(Branch *branch, unsigned stream, const uint8_t *bytes, size_t n);
+    /* A child has ended that is no interpreter and no checkpoint. */
+    void (*reaped)(Branches *set, pid_t pid, int status, const struct rusage *usage);
+    /* Whose processes live on when those of a branch end: a group that they have, or 0; and the leaders of
+     * sessions, at most `most`. Returns how many. */
+    size_t (*spare)(Branches *set, gid_t *ret_mark, pid_t *ret_leaders, size_t most);
     /* A checkpoint is kept from now on. */
     void (*kept)(Branches *set, const Checkpoint *checkpoint);
     /* A checkpoint is out of the tree and about to be freed. `why` is NULL when someone gave it up. */
     void (*gone)(Branches *set, const Checkpoint *checkpoint, const char *why);
-    /* A child that is no branch's and no checkpoint's has perhaps been reaped. */
-    void (*reaped)(Branches *set, pid_t pid);
 } BranchEvents;
 
 /* All branches, that of the session itself first, and what they share. */

@@ -57,8 +57,10 @@ static void on_reaped(void *context, pid_t pid, int status, const struct rusage 
     if (checkpoint)
         checkpoint_reaped(checkpoint);
     list_foreach (branch, &set->all, Branch, link)
-        interpreter_reaped(&branch->interpreter, pid, status, usage);
-    set->events->reaped(set, pid);
+        if (interpreter_reaped(&branch->interpreter, pid, status, usage))
+            return;
+    if (!checkpoint)
+        set->events->reaped(set, pid, status, usage);
 }
 
 void branches_sweep(Branches *set)
@@ -85,7 +87,7 @@ void branches_end_all(Branches *set)
 typedef struct Spared {
     pid_t alone[LIMIT_CHECKPOINTS + LIMIT_BRANCHES +
                 4]; /* checkpoints, the pending ones and that of the birth included, and the bystander */
-    pid_t families[LIMIT_BRANCHES + 1];
+    pid_t families[LIMIT_BRANCHES + 1 + 2 * LIMIT_PROCESSES];
     ProcessesKeep keep;
 } Spared;
 
@@ -103,6 +105,9 @@ static void spared_collect(Spared *spared, Branches *set, const Branch *except)
     list_foreach (branch, &set->all, Branch, link)
         if (branch != except && branch->interpreter.pid > 0)
             spared->families[spared->keep.family_count++] = branch->interpreter.pid;
+    spared->keep.family_count +=
+        set->events->spare(set, &spared->keep.mark, spared->families + spared->keep.family_count,
+                           ARRAY_SIZE(spared->families) - spared->keep.family_count);
 }
 
 void branches_settle_copies(Branches *set, uint64_t limit)

@@ -4,9 +4,9 @@
 #include "guest/supervisor/call/questions.h"
 #include "guest/supervisor/call/displays.h"
 #include "guest/supervisor/call/ladder.h"
-#include "guest/supervisor/link/link.h"
+#include "guest/supervisor/link/attention.h"
 #include "guest/supervisor/call/outcome.h"
-#include "guest/supervisor/call/output.h"
+#include "guest/supervisor/streams/output.h"
 #include "guest/supervisor/streams/streams.h"
 
 typedef struct Branch Branch;
@@ -28,11 +28,9 @@ typedef struct Cell {
     uint64_t code_hash;
     char run_id[LIMIT_RUN_ID + 1];
     double timeout;
-    bool stream;
-    bool attended;  /* a controller takes the stream that was asked for */
-    bool undo;      /* unless the call ends well, nothing of it stays in the variables */
-    bool sheltered; /* a checkpoint was asked for, for the sake of this cell */
-    unsigned credit;
+    Attention attention;
+    bool undo;        /* unless the call ends well, nothing of it stays in the variables */
+    bool sheltered;   /* a checkpoint was asked for, for the sake of this cell */
     Buf request;      /* what the interpreter is sent */
     uint64_t started; /* clock_now() when it began */
     double duration;  /* seconds, once it has ended */
@@ -45,14 +43,9 @@ typedef struct Cell {
     Protection protection;
 } Cell;
 
-typedef struct CellLimits {
-    size_t output; /* bytes of one stream in the record */
-    Spill spill;
-} CellLimits;
-
 /* `id`: of the message that asks for it. `limits` must outlive the cell. NULL when out of memory. */
 Cell *cell_new(Branch *branch, uint64_t id, const MsgExecute *asked, uint64_t execution_count,
-               const CellLimits *limits);
+               const OutputLimits *limits);
 Cell *cell_free(Cell *cell);
 
 /* The cell has written to stream 1 or 2. That is kept, counted, and sent as an event where there is credit.

@@ -14,7 +14,7 @@
 typedef struct Executor {
     Branches *branches;
     Link *link;
-    CellLimits limits;
+    OutputLimits limits;
     Cell *cell; /* NULL: no call runs or waits */
 
     /* The last `executed`. Every new controller gets it, until the next call shows that it has arrived. */

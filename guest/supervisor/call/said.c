@@ -74,7 +74,7 @@ void call_send_questions(Executor *executor)
 
     if (!cell || !questions_unsent(&cell->questions) || !executor->link->accepted || !cell_takes_output(cell))
         return;
-    if (cell->attended)
+    if (cell->attention.paid)
         streams_drain(&cell->branch->interpreter.streams);
     questions_send(&cell->questions, executor->link);
 }

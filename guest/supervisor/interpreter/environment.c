@@ -123,6 +123,42 @@ int environment_init(Environment *ret, const char *home, const msgpack_object_ma
     return 0;
 }
 
+static int extend(Environment *environment, const Environment *of, const msgpack_object_map *set,
+                  Problem *problem)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < of->n; i++) {
+        char *entry = strdup(of->entries[i]);
+
+        r = entry ? 0 : -ENOMEM;
+        if (entry)
+            environment->entries[environment->n++] = entry;
+    }
+    for (uint32_t i = 0; r == 0 && set && i < set->size; i++)
+        r = set_pair(environment, &set->ptr[i], problem);
+    return r;
+}
+
+int environment_extend(Environment *ret, const Environment *of, const msgpack_object_map *set,
+                       Problem *problem)
+{
+    _cleanup_(environment_deinit) Environment environment = {0};
+
+    if (set && set->size > LIMIT_ENV)
+        return problem_set(problem, ERR_TOO_LARGE, "env has more than %u entries", LIMIT_ENV);
+    environment.entries = calloc(of->n + (set ? set->size : 0) + 1, sizeof(char *));
+    if (!environment.entries)
+        return -ENOMEM;
+
+    int r = extend(&environment, of, set, problem);
+    if (r < 0)
+        return r;
+    *ret = environment;
+    environment = (Environment){0};
+    return 0;
+}
+
 static bool has_entry(const Environment *environment, const char *entry)
 {
     for (size_t i = 0; i < environment->n; i++)

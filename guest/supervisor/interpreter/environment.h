@@ -1,4 +1,5 @@
-/* The environment of the interpreter: a fixed base, nothing inherited, and what the session's owner set. */
+/* The environment of the interpreter and of commands: a fixed base, nothing inherited, and what the session's
+ * owner set. */
 #pragma once
 
 #include "proto/wire.h"
@@ -12,6 +13,9 @@ typedef struct Environment {
  * OMP_NUM_THREADS of this process. Entries that no environment can hold are refused. 0, -EPROTO with a
  * Problem, or -ENOMEM. */
 int environment_init(Environment *ret, const char *home, const msgpack_object_map *set, Problem *problem);
+/* The same as `of`, and what `set` has wins over that. */
+int environment_extend(Environment *ret, const Environment *of, const msgpack_object_map *set,
+                       Problem *problem);
 void environment_deinit(Environment *environment);
 
 bool environment_equal(const Environment *one, const Environment *other);

@@ -107,6 +107,12 @@ static bool is_kept(const Purge *purge, const Process *process)
     return false;
 }
 
+/* Only of those that would be killed: one more file to read. */
+static bool is_marked(const Purge *purge, const Process *process)
+{
+    return purge->keep->mark && process_has_group(process->pid, purge->keep->mark);
+}
+
 /* Process 1 answers for everyone in its namespace, another process for its descendants. */
 static bool is_ours(const Purge *purge, const Process *process)
 {
@@ -120,7 +126,11 @@ static void purge_one(Purge *purge, Process *process)
     const Process *earlier = table_find(&purge->before, process->pid);
 
     process->marked = earlier && earlier->marked;
-    if (process->marked || !is_ours(purge, process) || is_kept(purge, process))
+    process->spared = earlier && earlier->spared;
+    if (process->marked || process->spared || !is_ours(purge, process) || is_kept(purge, process))
+        return;
+    process->spared = is_marked(purge, process);
+    if (process->spared)
         return;
     if (kill(process->pid, SIGKILL) < 0)
         return;
@@ -148,9 +158,13 @@ static int purge_round(Purge *purge)
 
 static void wake_kept(const Purge *purge)
 {
-    for (size_t i = 0; i < purge->now.n; i++)
-        if (is_kept(purge, &purge->now.items[i]))
-            kill(purge->now.items[i].pid, SIGCONT);
+    /* Children first: a shell that sees one of its own stand still takes the terminal from it. */
+    for (size_t i = purge->now.n; i > 0; i--) {
+        const Process *process = &purge->now.items[i - 1];
+
+        if (process->spared || is_kept(purge, process))
+            kill(process->pid, SIGCONT);
+    }
 }
 
 int processes_end_others(const ProcessesKeep *keep, pid_t uncounted, uint64_t limit)

@@ -23,6 +23,7 @@ typedef struct ProcessesKeep {
     size_t alone_count;
     const pid_t *families; /* these, what descends from them, and what is in a session that they lead */
     size_t family_count;
+    gid_t mark; /* and those that have this supplementary group; 0: none */
 } ProcessesKeep;
 
 /* Kills every descendant but these. None of them runs any more afterwards; they are reaped later. Process 1

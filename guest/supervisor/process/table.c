@@ -1,6 +1,7 @@
 #include "guest/supervisor/process/table.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "proto/base/proc.h"
 
@@ -18,6 +19,24 @@ int process_read(Process *ret, pid_t pid)
     if (r == 0)
         *ret = (Process){.pid = pid, .parent = stat.parent, .session = stat.session, .dying = stat.dying};
     return r;
+}
+
+bool process_has_group(pid_t pid, gid_t group)
+{
+    char text[1024];
+    const char *at = proc_read(pid, "status", text, sizeof(text)) > 0 ? strstr(text, "\nGroups:") : NULL;
+    char *end;
+
+    for (at = at ? at + strlen("\nGroups:") : ""; *at && *at != '\n'; at = end) {
+        unsigned long number = strtoul(at, &end, 10);
+
+        if (end == at || *at == '\n')
+            break;
+        if (number == group)
+            return true;
+        end += strspn(end, "\t ");
+    }
+    return false;
 }
 
 static int table_add(ProcessTable *table, const Process *process)

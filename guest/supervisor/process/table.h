@@ -7,8 +7,8 @@
 
 typedef struct Process {
     pid_t pid, parent, session;
-    bool dying;  /* its first thread has ended, or is about to because it was killed */
-    bool marked; /* free for whoever reads the table */
+    bool dying;          /* its first thread has ended, or is about to because it was killed */
+    bool marked, spared; /* free for whoever reads the table */
 } Process;
 
 /* All processes, read one after the other: no picture of a single moment. */
@@ -27,6 +27,9 @@ Process *table_find(const ProcessTable *table, pid_t pid);
 
 /* Whether `process` descends from `ancestor`; a process is no descendant of itself. */
 bool table_descends(const ProcessTable *table, const Process *process, pid_t ancestor);
+
+/* Whether it has that supplementary group. */
+bool process_has_group(pid_t pid, gid_t group);
 
 /* Reads one process. 0 or a negative errno. */
 int process_read(Process *ret, pid_t pid);

@@ -59,6 +59,7 @@ static int handle_welcome(Supervisor *supervisor, const Message *message, Proble
     link_accepted(&supervisor->link);
     loop_timer_cancel(&supervisor->orphan);
     executor_tell_again(&supervisor->executor);
+    commands_tell_again(&supervisor->commands);
     warmup_tell(&supervisor->warmup);
     return 0;
 }
@@ -92,14 +93,21 @@ static int handle_execute(Executor *executor, const Message *message, Problem *p
     return executor_execute(executor, message->id, &body, problem);
 }
 
-static int handle_credit(Executor *executor, const Message *message, Problem *problem)
+static int handle_credit(Supervisor *supervisor, const Message *message, Problem *problem)
 {
     MsgCredit body;
     int r = body_decode(&body, MsgCredit, &message->body, problem);
 
-    if (r == 0)
-        executor_credit(executor, message->id, body.count);
+    if (r == 0 && !commands_credit(&supervisor->commands, message->id, body.count))
+        executor_credit(&supervisor->executor, message->id, body.count);
     return r;
+}
+
+static int handle_interrupt(Supervisor *supervisor, const Message *message)
+{
+    if (!commands_interrupt(&supervisor->commands, message->id))
+        executor_interrupt(&supervisor->executor);
+    return 0;
 }
 
 /* A refused answer is logged only: an error would be taken for the end of the call, whose id it has. */
@@ -121,11 +129,15 @@ static int handle_for_session(Supervisor *supervisor, const Message *message, Pr
     switch (message->kind) {
     case MSG_EXECUTE:
         return handle_execute(&supervisor->executor, message, problem);
-    case MSG_INTERRUPT:
-        executor_interrupt(&supervisor->executor);
+    case MSG_EXEC:
+        return commands_exec(&supervisor->commands, message, problem);
+    case MSG_SETTLED:
+        commands_settled(&supervisor->commands, message->id);
         return 0;
+    case MSG_INTERRUPT:
+        return handle_interrupt(supervisor, message);
     case MSG_CREDIT:
-        return handle_credit(&supervisor->executor, message, problem);
+        return handle_credit(supervisor, message, problem);
     case MSG_ANSWER:
         return handle_answer(&supervisor->executor, message);
     case MSG_FILES:
@@ -195,6 +207,7 @@ static void on_open(Link *link)
         .peer = text_of(PEER),
         .branches = {.write = write_branches, .source = &supervisor->branches},
         .has_running = cell,
+        .commands = {.write = commands_write, .source = &supervisor->commands},
     };
 
     if (cell)
@@ -228,6 +241,7 @@ static void on_lost(Link *link)
         log_error("no memory for a timer", "purpose=orphan");
     executor_on_controller_lost(&supervisor->executor);
     files_process_on_controller_lost(&supervisor->files);
+    commands_on_controller_lost(&supervisor->commands);
 }
 
 int controller_connect(Supervisor *supervisor)

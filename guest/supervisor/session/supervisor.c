@@ -117,9 +117,18 @@ static void on_gone(Branches *set, const Checkpoint *checkpoint, const char *why
         warmup_on_birth(&supervisor->warmup);
 }
 
-static void on_reaped(Branches *set, pid_t pid)
+static void on_reaped(Branches *set, pid_t pid, int status, const struct rusage *usage)
 {
     files_process_reaped(&supervisor_of(set)->files, pid);
+    commands_reaped(&supervisor_of(set)->commands, pid, status, usage);
+}
+
+static size_t spare(Branches *set, gid_t *ret_mark, pid_t *ret_leaders, size_t most)
+{
+    const Commands *commands = &supervisor_of(set)->commands;
+
+    *ret_mark = commands->context.mark;
+    return commands_leaders(commands, ret_leaders, most);
 }
 
 static const BranchEvents branch_events = {
@@ -132,9 +141,10 @@ static const BranchEvents branch_events = {
     .ended = on_ended,
     .message = on_message,
     .output = on_output,
+    .reaped = on_reaped,
+    .spare = spare,
     .kept = on_kept,
     .gone = on_gone,
-    .reaped = on_reaped,
 };
 
 /* Settings */
@@ -143,7 +153,7 @@ static const BranchEvents branch_events = {
 static void apply(Supervisor *supervisor, Settings *settings)
 {
     Branches *branches = &supervisor->branches;
-    CellLimits *limits = &supervisor->executor.limits;
+    OutputLimits *limits = &supervisor->executor.limits;
 
     branches_set_environment(branches, &settings->environment);
     branches->mode = settings->checkpoint;
@@ -216,6 +226,8 @@ int supervisor_init(Supervisor *supervisor, Loop *loop, const CommandLine *comma
     tasks_init(&supervisor->tasks, branches, &supervisor->executor, link);
     warmup_init(&supervisor->warmup, branches, link);
     files_process_init(&supervisor->files, loop, command_line, link, &branches->bystander);
+    commands_init(&supervisor->commands, loop, link, command_line, &branches->environment,
+                  &supervisor->executor.limits);
 
     int r = branch_new(branches, 0) ? 0 : -ENOMEM;
     if (r == 0)
@@ -231,6 +243,7 @@ void supervisor_deinit(Supervisor *supervisor)
 {
     branches_end_all(&supervisor->branches);
     files_process_deinit(&supervisor->files);
+    commands_deinit(&supervisor->commands);
     tasks_deinit(&supervisor->tasks);
     warmup_deinit(&supervisor->warmup);
     executor_deinit(&supervisor->executor);

@@ -3,12 +3,14 @@
  *
  *   controller.c (its messages) ──► executor, tasks ──► branches (interpreters, checkpoints)
  *                               ├─► warm-up ───────────┘
- *                               └─► files (its process)
+ *                               ├─► files (its process)
+ *                               └─► commands
  */
 #pragma once
 
 #include "guest/supervisor/branch/branch.h"
 #include "guest/supervisor/call/executor.h"
+#include "guest/supervisor/command/commands.h"
 #include "guest/supervisor/files/files.h"
 #include "guest/supervisor/link/link.h"
 #include "guest/supervisor/command_line.h"
@@ -38,6 +40,7 @@ typedef struct Supervisor {
     Tasks tasks;
     Warmup warmup;
     FilesProcess files;
+    Commands commands;
 
     bool configured; /* at least once */
     Settings settings;

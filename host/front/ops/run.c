@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 
@@ -24,7 +25,7 @@ static void queue(const Front *front, Session *session, Request *request, const 
 {
     double timeout = isnan(run->said.timeout) ? session->sandbox->options.timeout : run->said.timeout;
     Problem problem = PROBLEM_NULL;
-    Call *call = call_new(front->calls, session, run_id, run->said.code, timeout);
+    Call *call = call_new(front->calls, &call_turn_ops, session, run_id, run->said.code, timeout);
 
     if (!call) {
         request_fail_text(request, ERR_INTERNAL, "out of memory");
@@ -58,14 +59,8 @@ static Session *start_ephemeral(Front *front, uid_t user, const RunRequest *run,
 
 static int check(RunRequest *run, char *ret_run_id, Problem *problem)
 {
-    if (!run_id_valid(run->said.run_id))
-        return problem_set(problem, ERR_BAD_REQUEST, "run_id must be %u lower-case hexadecimal digits",
-                           LIMIT_RUN_ID);
-    memcpy(ret_run_id, run->said.run_id.data, LIMIT_RUN_ID);
-    ret_run_id[LIMIT_RUN_ID] = '\0';
-    if (!isnan(run->said.timeout) && !(run->said.timeout > 0 && run->said.timeout <= TIMEOUT_MAXIMUM))
-        return problem_set(problem, ERR_BAD_REQUEST, "timeout must be above 0 and at most %.0f seconds",
-                           TIMEOUT_MAXIMUM);
+    if (op_check_call(run->said.run_id, run->said.timeout, ret_run_id, problem) < 0)
+        return -EPROTO;
     run->ask_mode = ask_mode_parse(run->said.asks);
     if (run->said.session.data && run->said.has_options)
         return problem_set(

@@ -80,6 +80,17 @@ def run(
     return Request(_wire.RUN, body, Result.from_record)
 
 
+def exec_(
+    target: Mapping[str, str], program: Body, timeout: float | None, run_id: str, stream: Stream | None
+) -> Request[Result]:
+    body: Body = {**target, **program, "run_id": run_id}
+    if timeout is not None:
+        body["timeout"] = timeout
+    if stream is not None and stream.wanted:
+        body["stream"] = True
+    return Request(_wire.EXEC, body, Result.from_record)
+
+
 def sessions(all_users: bool = False) -> Request[list[SessionInfo]]:
     body = {"all": True} if all_users else {}
     return Request(

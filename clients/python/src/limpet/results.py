@@ -129,8 +129,8 @@ class Result:
     session: str | None
     """None for a call without a session."""
     engine: str
-    execution_count: int
-    """Number of the call in its session; never decreases."""
+    execution_count: int | None
+    """Number of the call in its session; never decreases. None for a command."""
     status: Status
     state: State
     rolled_back_to: RolledBackTo | None
@@ -159,7 +159,7 @@ class Result:
     error: ErrorInfo | None
     """None if and only if ``status`` is ``ok``."""
     signal: int | None
-    """The signal that ended the interpreter."""
+    """The signal that ended the interpreter or the command."""
     exit_code: int | None
     artifacts: dict[str, str] = field(hash=False)
     """Maps the path in the container to the path on the host, for files that the call created or changed."""
@@ -169,6 +169,8 @@ class Result:
     duration: float
     """Seconds."""
     usage: Usage
+    kind: str = "python"
+    """``python``, or ``command`` for what :meth:`Session.exec` ran."""
 
     @property
     def ok(self) -> bool:
@@ -243,7 +245,7 @@ class Result:
         where = (
             "in a container of its own"
             if self.session is None
-            else f"{self.session} [{self.execution_count}]"
+            else f"{self.session} [{self.execution_count or self.kind}]"
         )
         return f"<Result {where}: {', '.join(parts)}>"
 
@@ -302,9 +304,12 @@ _DISPLAY = shape(
 _RESULT = shape(
     Result,
     {
-        "changed": {}, "state_protection": {},
+        "changed": {}, "state_protection": {}, "kind": "python",
         **dict.fromkeys(
-            ("session", "rolled_back_to", "stdout_file", "stderr_file", "result", "error", "signal", "exit_code")
+            (
+                "session", "execution_count", "rolled_back_to", "stdout_file", "stderr_file", "result", "error",
+                "signal", "exit_code",
+            )
         ),
     },
     error=shape(ErrorInfo, {"message": "", "traceback": ""}),

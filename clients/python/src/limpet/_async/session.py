@@ -19,6 +19,7 @@ from .._wire import FILE_CHUNK
 from ..errors import Error, NoSuchFile, NoSuchSession, SessionClosed, TooLarge
 from ..results import Display, Result
 from ..state import Checkpoint, Committed, Namespace, Rollback
+from .commands import AsyncCommands
 from .connecting import in_thread
 from .files import AsyncFiles, Progress
 from .trees import get_tree, put_tree
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AsyncSession(Opened):
+class AsyncSession(AsyncCommands):
     """A live Python session. Created by :meth:`AsyncClient.open` and :meth:`AsyncSession.branch`.
 
     A session may be used from several tasks: calls queue in order, and :meth:`interrupt` may be called while
@@ -472,10 +473,6 @@ class AsyncSession(Opened):
                     return data
         finally:
             await self.run(_values.cell_that_removes(self, file))
-
-    async def _request(self, request: Request[T]) -> T:
-        self._check()
-        return await self._client._request(request.of(self._target))
 
     async def _close_branches(self, names: Iterable[str]) -> None:
         for name in names:

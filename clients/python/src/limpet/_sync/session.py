@@ -20,6 +20,7 @@ from .._wire import FILE_CHUNK
 from ..errors import Error, NoSuchFile, NoSuchSession, SessionClosed, TooLarge
 from ..results import Display, Result
 from ..state import Checkpoint, Committed, Namespace, Rollback
+from .commands import Commands
 from .connecting import in_thread
 from .files import Files, Progress
 from .trees import get_tree, put_tree
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Session(Opened):
+class Session(Commands):
     """A live Python session. Created by :meth:`Client.open` and :meth:`Session.branch`.
 
     A session may be used from several threads: calls queue in order, and :meth:`interrupt` may be called while
@@ -469,10 +470,6 @@ class Session(Opened):
                     return data
         finally:
             self.run(_values.cell_that_removes(self, file))
-
-    def _request(self, request: Request[T]) -> T:
-        self._check()
-        return self._client._request(request.of(self._target))
 
     def _close_branches(self, names: Iterable[str]) -> None:
         for name in names:

@@ -88,7 +88,7 @@ def state_sentence(result: Result) -> str:
         )
     if not back.execution_count:
         point = "before the first call"
-    elif back.execution_count == result.execution_count - 1:
+    elif back.execution_count == (result.execution_count or 0) - 1:
         point = f"before this call (as call {back.execution_count} left them)"
     else:
         point = f"after call {back.execution_count}; the changes of later calls are lost"

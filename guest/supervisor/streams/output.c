@@ -1,15 +1,13 @@
-#include "guest/supervisor/call/output.h"
+#include "guest/supervisor/streams/output.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "guest/supervisor/command_line.h"
 #include "proto/base/fdio.h"
 #include "proto/base/log.h"
-#include "proto/wire.h"
 
 int spill_open(Spill *spill, const char *session_directory)
 {
@@ -33,37 +31,26 @@ void spill_close(Spill *spill)
     close_fd(&spill->directory);
 }
 
-void output_init(Output *output, size_t limit, const Spill *spill, SpillName name)
+void output_init(Output *output, size_t limit, const Spill *spill, const char *name)
 {
-    *output = (Output){.limit = limit, .spill = spill, .spill_fd = -1, .name = name};
-}
-
-#define FILE_NAME_SIZE 64
-
-static void write_file_name(char ret[FILE_NAME_SIZE], const SpillName *name)
-{
-    if (name->branch > 0)
-        snprintf(ret, FILE_NAME_SIZE, "%" PRIu64 "-%" PRIu64 ".%s", name->branch, name->call, name->stream);
-    else
-        snprintf(ret, FILE_NAME_SIZE, "%" PRIu64 ".%s", name->call, name->stream);
+    *output = (Output){.limit = limit, .spill = spill, .spill_fd = -1};
+    snprintf(output->name, sizeof(output->name), "%s", name);
 }
 
 void output_deinit(Output *output)
 {
     buf_deinit(&output->kept);
+    output->kept = BUF_NULL;
     close_fd(&output->spill_fd);
 }
 
 static void spill_give_up(Output *output)
 {
-    char name[FILE_NAME_SIZE];
-
     output->spill_failed = true;
     if (output->spill_fd < 0)
         return;
     close_fd(&output->spill_fd);
-    write_file_name(name, &output->name);
-    unlinkat(output->spill->directory, name, 0);
+    unlinkat(output->spill->directory, output->name, 0);
 }
 
 static void spill_write(Output *output, const uint8_t *bytes, size_t n)
@@ -79,7 +66,7 @@ static void spill_write(Output *output, const uint8_t *bytes, size_t n)
 /* Creates the spill file and moves what was kept so far into it. */
 static void spill_begin(Output *output)
 {
-    char name[FILE_NAME_SIZE];
+    const char *name = output->name;
 
     if (output->spill_fd >= 0 || output->spill_failed)
         return;
@@ -88,7 +75,6 @@ static void spill_begin(Output *output)
         return;
     }
     /* A file that is already there may be a trap. It goes, and only a new one will do. */
-    write_file_name(name, &output->name);
     unlinkat(output->spill->directory, name, 0);
     output->spill_fd =
         openat(output->spill->directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
@@ -162,11 +148,56 @@ int output_text(Output *output, Buf *text)
 
 bool output_file(const Output *output, char *ret, size_t size)
 {
-    char name[FILE_NAME_SIZE];
-
     if (output->spill_fd < 0)
         return false;
-    write_file_name(name, &output->name);
-    snprintf(ret, size, SESSION_PATH "/.limpet/%s", name);
+    snprintf(ret, size, SESSION_PATH "/.limpet/%s", output->name);
     return true;
+}
+
+/* Both streams of one writer */
+
+void outputs_init(Output outputs[OUTPUTS], const OutputLimits *limits, const char *stem)
+{
+    static const char *const names[OUTPUTS] = {"stdout", "stderr"};
+    char name[SPILL_NAME];
+
+    for (unsigned i = 0; i < OUTPUTS; i++) {
+        snprintf(name, sizeof(name), "%s.%s", stem, names[i]);
+        output_init(&outputs[i], limits->output, &limits->spill, name);
+    }
+}
+
+void outputs_deinit(Output outputs[OUTPUTS])
+{
+    for (unsigned i = 0; i < OUTPUTS; i++)
+        output_deinit(&outputs[i]);
+}
+
+void output_words_deinit(OutputWords *words)
+{
+    for (unsigned i = 0; i < OUTPUTS; i++)
+        buf_deinit(&words->text[i]);
+}
+
+/* The text of a stream, and the path of all of it where it was cut. */
+static int say_stream(Text *ret_text, Text *ret_file, Output *output, Buf *text, char *file)
+{
+    int r = output_text(output, text);
+
+    *ret_text = text->size > 0 ? (Text){(const char *)buf_head(text), text->size} : (Text){"", 0};
+    if (output->truncated && output_file(output, file, SPILL_PATH))
+        *ret_file = text_of(file);
+    return r;
+}
+
+int outputs_say(MsgExecuted *record, Output outputs[OUTPUTS], OutputWords *ret)
+{
+    int r = say_stream(&record->out, &record->stdout_file, &outputs[0], &ret->text[0], ret->file[0]);
+
+    if (r == 0)
+        r = say_stream(&record->err, &record->stderr_file, &outputs[1], &ret->text[1], ret->file[1]);
+    record->stdout_bytes = outputs[0].total;
+    record->stderr_bytes = outputs[1].total;
+    record->truncated = outputs[0].truncated || outputs[1].truncated;
+    return r;
 }

@@ -1,22 +1,28 @@
-/* What a cell writes to one stream: the first bytes for the reply, all of them counted, and the whole of a
- * stream that is too long for the reply in a spill file. */
+/* What a cell or a command writes to one stream: the first bytes for the reply, all of them counted, and the
+ * whole of a stream that is too long for the reply in a spill file. */
 #pragma once
 
 #include "proto/base/base.h"
 #include "proto/base/buf.h"
 #include "proto/limits.h"
+#include "proto/schema.h"
 
-/* Where spill files go; shared by the two streams of a cell. */
+/* Where spill files go. */
 typedef struct Spill {
     int directory;  /* descriptor; -1: nowhere */
     uint64_t limit; /* bytes of one file */
 } Spill;
 
-/* What a spill file is called after. */
-typedef struct SpillName {
-    uint64_t branch, call;
-    const char *stream; /* outlives the output */
-} SpillName;
+/* What is common to all that writes. */
+typedef struct OutputLimits {
+    size_t output; /* bytes of one stream in the record */
+    Spill spill;
+} OutputLimits;
+
+#define OUTPUTS    2
+#define SPILL_STEM 48 /* what a spill file is called after; its name ends with that of the stream */
+#define SPILL_NAME (SPILL_STEM + 8)
+#define SPILL_PATH 96
 
 #define SPILL_NONE ((Spill){.directory = -1, .limit = LIMIT_SPILL})
 
@@ -31,14 +37,14 @@ typedef struct Output {
     uint64_t total; /* bytes written */
     bool truncated; /* known after output_text() */
     const Spill *spill;
-    SpillName name;
+    char name[SPILL_NAME];
     int spill_fd; /* -1: not open */
     uint64_t spilled;
     bool spill_failed;
 } Output;
 
-void output_init(Output *output, size_t limit, const Spill *spill, SpillName name);
-void output_deinit(Output *output);
+void output_init(Output *output, size_t limit, const Spill *spill, const char *name);
+void output_deinit(Output *output); /* may be said twice */
 
 /* Never fails: without memory or disk the text or the file is shorter, the total stays exact. */
 void output_write(Output *output, const uint8_t *bytes, size_t n);
@@ -49,3 +55,16 @@ int output_text(Output *output, Buf *text);
 
 /* Writes the path of the spill file to `ret` (`size` bytes). false when there is none. */
 bool output_file(const Output *output, char *ret, size_t size);
+
+/* Standard output and standard error; `limits` outlives them. */
+void outputs_init(Output outputs[OUTPUTS], const OutputLimits *limits, const char *stem);
+void outputs_deinit(Output outputs[OUTPUTS]);
+
+/* What a record says of both. It points to the memory of `ret`. */
+typedef struct OutputWords {
+    Buf text[OUTPUTS];
+    char file[OUTPUTS][SPILL_PATH];
+} OutputWords;
+
+void output_words_deinit(OutputWords *words);
+int outputs_say(MsgExecuted *record, Output outputs[OUTPUTS], OutputWords *ret);

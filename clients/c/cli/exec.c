@@ -1,0 +1,187 @@
+/* limpet exec */
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "clients/c/cli/cli.h"
+#include "clients/c/cli/show.h"
+#include "clients/c/cli/sigint.h"
+#include "proto/base/buf.h"
+#include "proto/limits.h"
+
+typedef struct ExecValues {
+    const char *session, *line, *cwd;
+    char **env;
+    double timeout;
+    bool json, quiet;
+} ExecValues;
+
+static const Option exec_options[] = {
+    OPTION_ROW('s', "session", OPTION_TEXT, ExecValues, session, "SESSION",
+               "run in this session; it is opened when it is not there", .completes = COMPLETE_SESSION),
+    OPTION_ROW('c', "command", OPTION_TEXT, ExecValues, line, "LINE",
+               "a line for bash, in place of a program"),
+    OPTION_ROW('t', "timeout", OPTION_SECONDS, ExecValues, timeout, "SECONDS", "of this command",
+               .least = OPTION_ABOVE_ZERO, .value = "30"),
+    OPTION_ROW(0, "cwd", OPTION_TEXT, ExecValues, cwd, "DIRECTORY", "where it runs, in the container",
+               .value = "/session", .completes = COMPLETE_NOTHING),
+    OPTION_ROW('e', "env", OPTION_PAIRS, ExecValues, env, "NAME=VALUE",
+               "environment besides the session's; may be given again", .completes = COMPLETE_NOTHING),
+    OPTION_ROW(0, "json", OPTION_FLAG, ExecValues, json, NULL,
+               "print the record of the command as one JSON object"),
+    OPTION_ROW('q', "quiet", OPTION_FLAG, ExecValues, quiet, NULL,
+               "do not list the files that the command made"),
+};
+
+/* What is piped to us, whole. More than the limit is refused by the library. */
+static int read_input(Buf *ret, LimpetProgram *program)
+{
+    ssize_t n;
+
+    if (isatty(STDIN_FILENO))
+        return 0;
+    do
+        n = buf_read_fd(ret, STDIN_FILENO, LIMIT_STDIN + 1 - ret->size);
+    while (n == -EINTR || (n > 0 && ret->size <= LIMIT_STDIN));
+    if (n < 0 && n != -EBADF) {
+        fprintf(stderr, "limpet: standard input: %s\n", strerror((int)-n));
+        return EXIT_USAGE;
+    }
+    program->stdin_data = ret->size > 0 ? (const char *)buf_head(ret) : NULL;
+    program->stdin_size = ret->size;
+    return 0;
+}
+
+static void on_output(void *context, int stream, const char *bytes, size_t size)
+{
+    FILE *file = stream == 1 ? stdout : stderr;
+
+    fwrite(bytes, 1, size, file);
+    fflush(file);
+}
+
+static int exit_status(const LimpetResult *result)
+{
+    switch (result->status) {
+    case LIMPET_TIMEOUT:
+        return EXIT_TIMEOUT;
+    case LIMPET_INTERRUPTED:
+        return EXIT_INTERRUPTED;
+    case LIMPET_OOM:
+        return EXIT_KILLED;
+    case LIMPET_CRASHED:
+        return 128 + result->signal;
+    case LIMPET_FAILED:
+        return EXIT_SANDBOX;
+    default:
+        return result->exit_code;
+    }
+}
+
+/* That its exit code is not 0 is for our own to tell. */
+static int print_result(const LimpetResult *result, const ExecValues *values)
+{
+    int r = 0;
+
+    if (values->json) {
+        r = cli_print_json(limpet_result_json(result));
+    } else {
+        if (result->status != LIMPET_ERROR)
+            show_error(result);
+        if (!values->quiet)
+            show_files(result);
+    }
+    return r ? r : exit_status(result);
+}
+
+/* Without a session the command gets one of its own. */
+static int make_name(char *ret, size_t size)
+{
+    uint64_t random;
+
+    if (getrandom(&random, sizeof(random), 0) != sizeof(random)) {
+        fprintf(stderr, "limpet: no random number: %s\n", strerror(errno));
+        return EXIT_SANDBOX;
+    }
+    snprintf(ret, size, "exec-%016llx", (unsigned long long)random);
+    return 0;
+}
+
+static int exec_in(LimpetClient *client, const ExecValues *values, LimpetExec *exec)
+{
+    _cleanup_(limpet_result_freep) LimpetResult *result = NULL;
+    LimpetOpened opened;
+
+    if (limpet_open(client, exec->session, NULL, &opened))
+        return cli_fail(client);
+    exec->instance = opened.instance;
+    if (!values->json)
+        exec->on_output = on_output;
+    sigint_catch(client, true);
+    if (limpet_exec(client, exec, &result))
+        return cli_fail(client);
+    return print_result(result, values);
+}
+
+static int exec_and_print(const ExecValues *values, LimpetExec *exec)
+{
+    _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
+    char name[32];
+    int r;
+
+    if (!client)
+        return EXIT_SANDBOX;
+    if (exec->session)
+        return exec_in(client, values, exec);
+    r = make_name(name, sizeof(name));
+    if (r)
+        return r;
+    exec->session = name;
+    r = exec_in(client, values, exec);
+    limpet_close(client, name);
+    return r;
+}
+
+static int run(const void *values, char **operands, int n)
+{
+    const ExecValues *given = values;
+    _cleanup_(buf_deinit) Buf input = BUF_NULL;
+    LimpetExec exec = {
+        .session = given->session,
+        .timeout = given->timeout,
+        .program = {.command = given->line,
+                    .cwd = given->cwd,
+                    .env = (const char *const *)given->env,
+                    .argv = n > 0 ? (const char *const *)operands : NULL},
+    };
+    int r;
+
+    if ((given->line != NULL) == (n > 0)) {
+        fprintf(stderr, "limpet: give the command once: PROGRAM and its arguments, or -c LINE\n");
+        return EXIT_USAGE;
+    }
+    r = read_input(&input, &exec.program);
+    return r ? r : exec_and_print(given, &exec);
+}
+
+const Command command_exec = {
+    .name = "exec",
+    .usage = "[OPTIONS] -c LINE | -- PROGRAM [ARGUMENT]...",
+    .summary = "Runs a command in a session, or in a clean container of its own",
+    .details =
+        "\n"
+        "The command runs beside the code of the session. What it writes comes as it is written; the files "
+        "that it\n"
+        "made, as 'container path → host path', go to standard error. What is piped into `limpet exec` is "
+        "the\n"
+        "command's standard input. Ctrl-C interrupts the command; a second one ends only the waiting.\n"
+        "\n"
+        "The exit status is the command's own, or 124 for a timeout, 125 when the sandbox itself failed, "
+        "130 when\n"
+        "interrupted, 137 when memory ran out, and 128 and the number of the signal that ended it.",
+    .options = {exec_options, ARRAY_SIZE(exec_options)},
+    .operands = {COMPLETE_NOTHING},
+    .operands_max = -1,
+    .values_size = sizeof(ExecValues),
+    .run = run,
+};

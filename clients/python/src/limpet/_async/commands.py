@@ -1,0 +1,71 @@
+"""Commands of a session: programs that run beside its Python."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .. import _requests
+from .._opened import Opened
+from .._programs import Command, program
+from .._requests import Request
+from .._stream import stream_of
+from ..results import Result
+
+if TYPE_CHECKING:
+    from .client import AsyncClient
+
+T = TypeVar("T")
+
+
+class AsyncCommands(Opened):
+    """What a session does with programs. They run in its container, as its Python does, and at the same time."""
+
+    _client: AsyncClient
+
+    async def exec(
+        self,
+        command: Command,
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        stdin: str | bytes | None = None,
+        *,
+        on_stdout: Callable[[str], Any] | None = None,
+        on_stderr: Callable[[str], Any] | None = None,
+        run_id: str | None = None,
+    ) -> Result:
+        """Runs a command and returns its result, whatever the command did.
+
+        It has the session's files, environment and limits, and runs beside the code: neither waits for the other. A
+        rollback, a reset or a crash of Python leaves it alone. What it starts and does not wait for goes on when it
+        has ended.
+
+        ``status`` is ``ok`` for exit code 0, and ``error`` for another one, which is in ``exit_code``; 127 says that
+        the program is not there. ``state`` is ``kept``, ``execution_count`` None and ``kind`` ``command``.
+
+        When the task is cancelled, or a callback raises, the command is interrupted; what was raised goes on
+        once its result has come (``limpet_result``), or after 5 seconds. A second cancellation waits no
+        longer.
+
+        Args:
+            command: A line for ``bash -c``, or a list: a program and its arguments.
+            cwd: Where it runs, by default and relative to ``/session``.
+            env: Besides the session's environment.
+            timeout: Seconds, by default the session's. Then its process group gets SIGTERM, and two seconds later
+                SIGKILL.
+            stdin: Its standard input, by default empty; 4 MiB at most.
+            on_stdout: Gets text while the command runs.
+            on_stderr: Likewise.
+            run_id: 32 hexadecimal digits. The same one never runs twice but gets the same result.
+        """
+        self._check()
+        run_id = run_id or _requests.new_run_id()
+        stream = stream_of(on_stdout, on_stderr, None, None)
+        call = _requests.exec_(self._target, program(command, cwd, env, stdin), timeout, run_id, stream)
+        return await self._client._run(call, stream)
+
+    async def _request(self, request: Request[T]) -> T:
+        self._check()
+        return await self._client._request(request.of(self._target))

@@ -1,0 +1,56 @@
+/* Job: a program that runs for somebody: its process, what it reads, what it writes. */
+#pragma once
+
+#include <sys/resource.h>
+
+#include "guest/supervisor/command/feed.h"
+#include "guest/supervisor/command/program.h"
+#include "guest/supervisor/command/tap.h"
+
+#define JOB_STREAMS 2
+
+typedef struct Job Job;
+
+typedef struct JobEvents {
+    void (*output)(Job *job, unsigned stream, const uint8_t *bytes, size_t n); /* 1 or 2 */
+    void (*closed)(Job *job); /* nobody writes to one of its streams any more */
+    void (*ended)(Job *job);  /* its process has, and was reaped; others of it may live on */
+} JobEvents;
+
+struct Job {
+    const JobEvents *events;
+    pid_t pid; /* 0: it has ended */
+    pid_t group;
+    uint64_t began; /* clock_now() */
+    Tap taps[JOB_STREAMS];
+    Feed feed;
+
+    /* Once it has ended: */
+    uint64_t over; /* clock_now() */
+    int status;    /* as from waitpid */
+    double cpu;    /* seconds */
+    uint64_t peak_memory;
+};
+
+void job_init(Job *job, const JobEvents *events);
+
+/* Starts it. Its standard input is empty unless `input`. 0, or -EPROTO with a Problem. */
+int job_begin(Job *job, Loop *loop, const CommandLine *command_line, const Program *program, gid_t mark,
+              bool input, Problem *problem);
+
+/* A child has been reaped. Whether it was the job's. */
+bool job_reaped(Job *job, pid_t pid, int status, const struct rusage *usage);
+
+/* To its process group. */
+void job_signal(const Job *job, int number);
+
+/* What its processes write from now on goes nowhere, or ends them. */
+void job_close(Job *job);
+
+/* Reads what is in its streams at this moment. */
+void job_drain(Job *job);
+
+static inline bool job_is_open(const Job *job)
+{
+    return tap_is_open(&job->taps[0]) || tap_is_open(&job->taps[1]);
+}

@@ -1,0 +1,31 @@
+/* Tap: the end from which is read what a program writes: of a pipe, or of its terminal. */
+#pragma once
+
+#include "proto/base/loop.h"
+
+typedef struct Tap Tap;
+
+struct Tap {
+    unsigned number; /* its owner's */
+    LoopFile file;
+    Loop *loop;
+    int fd; /* -1: closed */
+    bool paused;
+    void (*on_data)(Tap *tap, const uint8_t *bytes, size_t n); /* at most LIMIT_CHUNK */
+    void (*on_end)(Tap *tap);                                  /* nobody writes any more, and it is closed */
+};
+
+/* `fd` is the tap's from now on, also where this fails: 0 or a negative errno. */
+int tap_open(Tap *tap, Loop *loop, int fd);
+void tap_close(Tap *tap);
+
+/* Stops or resumes reading, so that writers wait. 0 or a negative errno. */
+int tap_pause(Tap *tap, bool paused);
+
+/* Reads what is in it at this moment and no more, however fast someone keeps writing. */
+void tap_drain(Tap *tap);
+
+static inline bool tap_is_open(const Tap *tap)
+{
+    return tap->fd >= 0;
+}

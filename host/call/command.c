@@ -1,0 +1,138 @@
+/* A command as a turn beside the others. What is stored of it, who waits for it, and how its artifacts are
+ * published is as with code. */
+#include "host/call/internal.h"
+#include "host/call/record.h"
+#include "proto/base/clock.h"
+
+static Call *of(Turn *turn)
+{
+    return container_of(turn, Call, turn);
+}
+
+static void on_stuck(LoopTimer *timer)
+{
+    const Call *call = container_of(timer, Call, stuck);
+
+    sandbox_close(call->turn.sandbox, "its supervisor did not answer in time");
+}
+
+static int send_exec(Call *call)
+{
+    const Buf program = {.data = (uint8_t *)call->code, .size = call->code_size};
+    Sandbox *sandbox = call->turn.sandbox;
+    const MsgExecOrder order = {
+        .branch = call->turn.session->branch,
+        .run_id = text_of(call->run_id),
+        .code_hash = call->code_hash,
+        .timeout = call->timeout,
+        .stream = call->stream,
+        .program = value_encoded(&program),
+    };
+
+    call->turn.state = TURN_SENT;
+    call->turn.number = sandboxes_next_number(sandbox->all);
+    return guest_say(sandbox->guest, MSG_EXEC, call->turn.number, MsgExecOrder, &order);
+}
+
+static void start(Turn *turn)
+{
+    Call *call = of(turn);
+
+    loop_timer_set(call->all->loop, &call->stuck,
+                   clock_now() + clock_from_seconds(call->timeout + WATCHDOG_SLACK), on_stuck);
+    if (send_exec(call) < 0)
+        sandbox_close(turn->sandbox, "its supervisor cannot be reached");
+}
+
+/* The supervisor never got it: otherwise it would tell of it. */
+static void on_disconnected(Turn *turn)
+{
+    Call *call = of(turn);
+    Problem problem = PROBLEM_NULL;
+
+    if (call->code) {
+        start(turn);
+        return;
+    }
+    problem_set(&problem, ERR_INTERNAL, "the session's supervisor knows nothing of the command any more");
+    call_finish_failed(call, &problem);
+}
+
+static int on_executed(Call *call, const Message *message, Problem *problem)
+{
+    MsgExecuted executed;
+    int r = record_decode(&executed, &message->body, problem);
+
+    if (r < 0)
+        return r;
+    if (!text_equal(executed.run_id, call->run_id))
+        return problem_set(problem, ERR_BAD_REQUEST, "it answers a command with the end of another");
+    call->turn.state = TURN_ANSWERED;
+    loop_timer_cancel(&call->stuck);
+    call_publish(call, message, &executed);
+    return 0;
+}
+
+/* It could not be begun. */
+static int on_refused(Call *call, const Message *message, Problem *problem)
+{
+    Problem why = PROBLEM_NULL;
+    MsgError error;
+    int r = body_decode(&error, MsgError, &message->body, problem);
+
+    if (r < 0)
+        return r;
+    sandbox_refusal(&why, &error);
+    call_finish_failed(call, &why);
+    return 0;
+}
+
+static int on_message(Turn *turn, const Message *message, Problem *problem)
+{
+    Call *call = of(turn);
+
+    switch (message->kind) {
+    case MSG_EXECUTED:
+        return on_executed(call, message, problem);
+    case MSG_OUTPUT:
+        return call_on_event(call, message, problem);
+    case MSG_ERROR:
+        return on_refused(call, message, problem);
+    default:
+        return 0;
+    }
+}
+
+/* The branch that it is of may be closed while the container lives on: then it is interrupted, and nobody
+ * asks for its record. */
+static void end(Turn *turn, const char *reason)
+{
+    Call *call = of(turn);
+    bool ran = sandbox_take_out(turn);
+
+    if (ran && !sandbox_is_ending(turn->sandbox))
+        sandbox_send(turn->sandbox, MSG_INTERRUPT, turn->number);
+    call_lose(call, ran, reason);
+}
+
+static void fail(Turn *turn, const Problem *problem)
+{
+    sandbox_take_out(turn);
+    call_fail(of(turn), problem);
+}
+
+static void leave(Turn *turn)
+{
+    sandbox_take_out(turn);
+    call_forget(of(turn));
+}
+
+const TurnOps command_turn_ops = {
+    .beside = true,
+    .start = start,
+    .message = on_message,
+    .disconnected = on_disconnected,
+    .fail = fail,
+    .end = end,
+    .leave = leave,
+};

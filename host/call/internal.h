@@ -1,0 +1,15 @@
+/* What the files of a call share among themselves. Nobody else includes this. */
+#pragma once
+
+#include "host/call/call.h"
+
+/* The supervisor answers a call by its deadline and three seconds; this much later it counts as stuck. */
+#define WATCHDOG_SLACK 8.0
+
+/* turn.c */
+/* Ends one that has no more than a reason. */
+void call_end_bare(Call *call, const char *status, const char *state, const char *name, const char *message);
+/* Its session ends. */
+void call_lose(Call *call, bool ran, const char *reason);
+/* Output or a display of a call that was SENT. */
+int call_on_event(Call *call, const Message *message, Problem *problem);
