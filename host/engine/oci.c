@@ -34,13 +34,11 @@ static int write_bundle(OciContainer *container, const ContainerSpec *spec, cons
     OciEngine *oci = oci_engine_of(container);
     char cgroup[PATH_MAX], *config _cleanup_(freep) = NULL;
     bool host_network = strcmp(spec->network, "host") == 0;
-    char image[PATH_MAX], link[PATH_MAX];
-    bool mapped = oci->userns.map >= 0 && userns_path(&oci->userns, rootfs, image) == 0 &&
-                  userns_path(&oci->userns, spec->link_dir, link) == 0;
+    char image[PATH_MAX];
+    bool mapped = oci->userns.map >= 0 && userns_path(&oci->userns, rootfs, image) == 0;
     OciParams params = {
         .spec = spec,
         .rootfs = mapped ? image : rootfs,
-        .link_dir = mapped ? link : spec->link_dir,
         .userns = mapped,
         .data_dir = data_dir,
         .cgroup = cgroup,

@@ -45,7 +45,7 @@ static int add_binds(json_t *mounts, const OciParams *params)
     int r = add_mount(mounts, "/session", spec->session_dir, writable_options());
 
     if (r == 0)
-        r = add_mount(mounts, "/run/limpet", params->link_dir, readonly_options());
+        r = add_mount(mounts, "/run/limpet", params->spec->link_dir, readonly_options());
     if (r == 0 && spec->work_dir)
         r = add_mount(mounts, "/work", spec->work_dir, writable_options());
     if (r == 0 && *params->data_dir)

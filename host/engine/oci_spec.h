@@ -7,7 +7,6 @@ typedef struct OciParams {
     const ContainerSpec *spec;
     const char *rootfs;       /* absolute */
     const char *data_dir;     /* "": none */
-    const char *link_dir;     /* what is mounted for spec->link_dir */
     bool userns;              /* with a user namespace of its own */
     const char *cgroup;       /* cgroupsPath */
     const char *architecture; /* as Docker names it */

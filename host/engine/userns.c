@@ -14,6 +14,8 @@
 
 #include "proto/base/fdio.h"
 
+#define IMAGES "images" /* where they are mounted */
+
 /* ---- the namespace ---- */
 
 static int write_map(pid_t pid, const char *name)
@@ -77,32 +79,28 @@ static int clone_mapped(int map, const char *directory)
     return take_fd(&tree);
 }
 
-static int mount_mapped(const Userns *userns, const char *directory, const char *name)
+static int mount_mapped(const Userns *userns, const char *directory)
 {
     int tree _cleanup_(closep) = clone_mapped(userns->map, directory);
     char target[PATH_MAX];
 
     if (tree < 0)
         return tree;
-    snprintf(target, sizeof(target), "%s/%s", userns->directory, name);
+    snprintf(target, sizeof(target), "%s/" IMAGES, userns->directory);
     if ((mkdir(target, 0700) < 0 && errno != EEXIST) ||
         move_mount(tree, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return -errno;
     return 0;
 }
 
-static void remove_mounts(const Userns *userns)
+static void remove_mount(const Userns *userns)
 {
-    static const char *const names[] = {"run", "images"};
+    char path[PATH_MAX];
 
-    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-        char path[PATH_MAX];
-
-        snprintf(path, sizeof(path), "%s/%s", userns->directory, names[i]);
-        while (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) == 0)
-            ;
-        rmdir(path);
-    }
+    snprintf(path, sizeof(path), "%s/" IMAGES, userns->directory);
+    while (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) == 0)
+        ;
+    rmdir(path);
     rmdir(userns->directory);
 }
 
@@ -161,8 +159,6 @@ static int check_all(int map, const EngineConfig *config, Problem *problem)
                            strerror(-map));
     snprintf(images, sizeof(images), "%s/images", config->state_dir);
     r = check_mapping(map, images, problem);
-    if (r == 0)
-        r = check_mapping(map, config->runtime_dir, problem);
     return r < 0 ? r : check_way(config->runtime_dir, problem);
 }
 
@@ -188,18 +184,15 @@ int userns_open(Userns *ret, const EngineConfig *config, const Runtime *runtime,
     if (r < 0)
         return r;
     snprintf(userns.directory, sizeof(userns.directory), "%s/mapped", config->runtime_dir);
-    remove_mounts(&userns);
+    remove_mount(&userns);
     userns.map = make_map();
     r = userns.map < 0 ? userns.map : 0;
     if (r == 0 && (mkdir(userns.directory, 0700) < 0 || chown(userns.directory, 0, SUPERVISOR_UID) < 0 ||
                    chmod(userns.directory, 0710) < 0))
         r = -errno;
-    if (r == 0)
-        r = mount_mapped(&userns, config->runtime_dir, "run");
     if (r < 0) {
         userns_close(&userns);
-        return problem_set(problem, ERR_ENGINE_ERROR, "cannot mount in %s: %s", userns.directory,
-                           strerror(-r));
+        return problem_set(problem, ERR_ENGINE_ERROR, "cannot create %s: %s", userns.directory, strerror(-r));
     }
     *ret = userns;
     return 0;
@@ -209,7 +202,7 @@ void userns_close(Userns *userns)
 {
     if (userns->map < 0)
         return;
-    remove_mounts(userns);
+    remove_mount(userns);
     close_fd(&userns->map);
 }
 
@@ -232,7 +225,7 @@ static int mount_images(Userns *userns)
     snprintf(path, sizeof(path), "%s/images", userns->config->state_dir);
     if (!realpath(path, real))
         return -errno;
-    r = mount_mapped(userns, real, "images");
+    r = mount_mapped(userns, real);
     if (r == 0)
         strcpy(userns->images, real);
     return r;
@@ -240,18 +233,14 @@ static int mount_images(Userns *userns)
 
 int userns_path(Userns *userns, const char *path, char ret[static PATH_MAX])
 {
-    const char *rest = below(path, userns->config->runtime_dir), *name = "run";
-    int r = rest ? 0 : mount_images(userns);
+    int r = mount_images(userns);
+    const char *rest = r < 0 ? NULL : below(path, userns->images);
 
     if (r < 0)
         return r;
-    if (!rest) {
-        rest = below(path, userns->images);
-        name = "images";
-    }
     if (!rest)
         return -EXDEV;
-    return snprintf(ret, PATH_MAX, "%s/%s%s", userns->directory, name, rest) < PATH_MAX ? 0 : -ENAMETOOLONG;
+    return snprintf(ret, PATH_MAX, "%s/" IMAGES "%s", userns->directory, rest) < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
 static json_t *users(void)

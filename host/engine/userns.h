@@ -1,10 +1,9 @@
 /* User namespaces of containers: what is uid 0 inside is nobody on the host.
  *
  * A container has two users. Its uid 0, the supervisor, is SUPERVISOR_UID on the host. The interpreter's uid
- * is the same on both sides, as what it writes is on the disk of its session. The image and the directory of
- * the link belong to the host's root: containers get them from mounts that show root's files as
- * SUPERVISOR_UID's (idmapped mounts), read-only, in a directory that only root and SUPERVISOR_UID may enter.
- */
+ * is the same on both sides, as what it writes is on the disk of its session. Images belong to the host's
+ * root: containers get them from a mount that shows root's files as SUPERVISOR_UID's (an idmapped mount),
+ * read-only, in a directory that only root and SUPERVISOR_UID may enter. */
 #pragma once
 
 #include <jansson.h>
@@ -17,7 +16,7 @@
 typedef struct Userns {
     int map; /* a user namespace with these users; -1: containers have none of their own */
     const EngineConfig *config;
-    char directory[PATH_MAX - 32]; /* of the mounts */
+    char directory[PATH_MAX - 32]; /* of the mount */
     char images[PATH_MAX];         /* what is mounted there; "": not yet */
 } Userns;
 
@@ -30,7 +29,7 @@ int userns_check(const EngineConfig *config, const Runtime *runtime, Problem *pr
 int userns_open(Userns *ret, const EngineConfig *config, const Runtime *runtime, Problem *problem);
 void userns_close(Userns *userns);
 
-/* Where containers get what is at `path` on the host: an image or a link directory. 0 or a negative errno. */
+/* Where containers get the image at `path` on the host. 0 or a negative errno. */
 int userns_path(Userns *userns, const char *path, char ret[static PATH_MAX]);
 
 /* Adds the namespace and its users to the member `linux` of a config.json. 0 or -ENOMEM. */

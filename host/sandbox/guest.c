@@ -10,6 +10,7 @@
 
 #include "host/files/acl.h"
 #include "proto/base/log.h"
+#include "proto/limits.h"
 
 static int write_file(const char *directory, const char *name, const void *bytes, size_t size)
 {
@@ -58,17 +59,19 @@ static int make_directory(Guest *guest)
     return r;
 }
 
-/* The supervisor is uid 0 of its container. Where we are not, the directory says that it may enter; where the
- * filesystem cannot say so, its connection fails and the session with it. */
+/* The supervisor is uid 0 of its container, which is SUPERVISOR_UID here if the users of the container are
+ * mapped. Where we are neither, the directory says that it may enter; where the filesystem cannot say so, its
+ * connection fails and the session with it. */
 static void let_supervisor_in(const Guest *guest)
 {
     static const char *const files[] = {"session", "secret", "sock"};
+    static const uid_t supervisors[] = {0, SUPERVISOR_UID};
     char path[PATH_MAX];
 
-    acl_allow(guest->directory, 0, ACL_READ | ACL_ENTER);
+    acl_allow_each(guest->directory, supervisors, ARRAY_SIZE(supervisors), ACL_READ | ACL_ENTER);
     for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
         snprintf(path, sizeof(path), "%s/%s", guest->directory, files[i]);
-        acl_allow(path, 0, ACL_READ | ACL_WRITE);
+        acl_allow_each(path, supervisors, ARRAY_SIZE(supervisors), ACL_READ | ACL_WRITE);
     }
 }
 

@@ -233,7 +233,7 @@ def test_as_process_1(make_guest, root, user):
     guest.controller.welcome()
     status = execute(guest, command="grep -E '^(Uid|Gid|Groups|CapEff|CapPrm|CapAmb|NoNewPrivs)' /proc/self/status")["stdout"]
     fields = {line.split(":")[0]: line.split(":")[1].split() for line in status.splitlines()}
-    assert set(fields["Uid"] + fields["Gid"]) == {"47113"} and fields["Groups"] == ["47114"]
+    assert set(fields["Uid"] + fields["Gid"]) == {"47113"} and fields["Groups"] == ["47113"]
     assert {int(fields[name][0], 16) for name in ("CapEff", "CapPrm", "CapAmb")} == {0} and fields["NoNewPrivs"] == ["1"]
     execute(guest, command="setsid -f sleep 4711")
     guest.controller.run("import os; os._exit(3)")

@@ -31,7 +31,6 @@ static OciParams params_of(const ContainerSpec *of)
     return (OciParams){.spec = of,
                        .rootfs = "/images/tiny/rootfs",
                        .data_dir = "",
-                       .link_dir = of->link_dir,
                        .cgroup = "/limpet-me/limpet-x",
                        .architecture = "amd64",
                        .recursive_readonly = true,

@@ -168,7 +168,7 @@ void commands_init(Commands *all, Loop *loop, Link *link, const CommandLine *com
                                   .command_line = command_line,
                                   .environment = environment,
                                   .limits = limits,
-                                  .mark = command_line->same_user ? 0 : (gid_t)command_line->uid + 1,
+                                  .mark = command_line->same_user ? 0 : (gid_t)command_line->uid,
                                   .changed = on_changed}};
     list_init(&all->execs);
 }
