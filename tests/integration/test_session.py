@@ -241,10 +241,14 @@ def test_files_that_cannot_be_got(session):
     for path in ("missing", "link", "fifo", "dir", "missing/x"):
         with pytest.raises(limpet.NoSuchFile):
             session.get(path, io.BytesIO())
-    for path in ("../x", "/etc/passwd", "", "a/../../x"):
-        with pytest.raises((limpet.NoSuchFile, limpet.BadRequest)):
+    for path in ("../x", "/none", "", "a/../../x"):
+        with pytest.raises((limpet.NoSuchFile, limpet.BadRequest, limpet.FileFailed)):
             session.get(path, io.BytesIO())
-        with pytest.raises((limpet.NoSuchFile, limpet.BadRequest)):
+
+
+def test_files_that_cannot_be_put(session):
+    for path in ("/proc/x", ""):
+        with pytest.raises((limpet.BadRequest, limpet.FileFailed)):
             session.put(b"x", path)
 
 

@@ -38,7 +38,7 @@ def test_process_1_is_nobody_on_the_host(oci):
         session = client.open("a")
         assert seen(session) == OWN
         assert owner_of_first_process(oci, "a") == 20000
-        assert session.run("import os; [os.stat(path).st_uid for path in ('/usr', '/run/limpet')]").result == "[0, 0]"
+        assert session.run("import os; os.stat('/usr').st_uid").result == "0"
         assert oci.stop() == 0
     assert mounts(oci) == []
 
@@ -54,10 +54,9 @@ def test_what_a_call_stores_and_publishes(oci):
 def test_what_is_mounted_is_not_for_writing(oci):
     with oci.start().client() as client:
         client.open("a")
-        assert len(mounts(oci)) == 2
-        for path in mounts(oci):
-            with pytest.raises(OSError, match="Read-only"):
-                Path(path, "new").write_text("")
+        (images,) = [path for path in mounts(oci) if "/mapped/" in path]
+        with pytest.raises(OSError, match="Read-only"):
+            Path(images, "new").write_text("")
 
 
 def test_data_of_a_spare_container(oci, tmp_path, monkeypatch):

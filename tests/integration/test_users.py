@@ -127,6 +127,7 @@ def test_two_users_have_sessions_of_one_name(shared):
 
 OPERATIONS = {
     "run": {"code": "1", "run_id": "0" * 32},
+    "exec": {"command": "true", "run_id": "1" * 32},
     "interrupt": {},
     "reset": {},
     "namespace": {},
