@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 
 #include "proto/base/fdio.h"
 
@@ -127,6 +128,15 @@ static int check_mapping(int map, const char *directory, Problem *problem)
                        directory, strerror(-tree));
 }
 
+/* By them the supervisor is let in to where it connects and stores output. */
+static int check_lists(const char *directory, Problem *problem)
+{
+    if (getxattr(directory, "system.posix_acl_access", NULL, 0) >= 0 || errno != EOPNOTSUPP)
+        return 0;
+    return problem_set(problem, ERR_ENGINE_ERROR, "the file system of %s has no access control lists",
+                       directory);
+}
+
 /* The runtime goes there as SUPERVISOR_UID. The directory of this controller and the one above are ours to
  * open; what is in them has its own rights. */
 static int check_way(const char *directory, Problem *problem)
@@ -159,6 +169,10 @@ static int check_all(int map, const EngineConfig *config, Problem *problem)
                            strerror(-map));
     snprintf(images, sizeof(images), "%s/images", config->state_dir);
     r = check_mapping(map, images, problem);
+    if (r == 0)
+        r = check_lists(config->runtime_dir, problem);
+    if (r == 0)
+        r = check_lists(config->state_dir, problem);
     return r < 0 ? r : check_way(config->runtime_dir, problem);
 }
 
