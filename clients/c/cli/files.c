@@ -172,7 +172,7 @@ static int run(const void *values, char **operands, int n)
     }
     if ((verbs[verb].run == files_mv) != (n > 2)) {
         fprintf(stderr, "limpet: files %s takes %s\n", operands[0],
-                n > 2 ? "one path" : "SESSION:PATH and a new path");
+                n > 2 ? "one path, as SESSION:PATH" : "SESSION:PATH and a new path");
         return EXIT_USAGE;
     }
     status = cli_split(operands[1], &task.session, &task.path);
