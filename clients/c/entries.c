@@ -21,7 +21,6 @@ EntryList *entry_list_free(EntryList *list)
         return NULL;
     if (list->zone)
         msgpack_zone_free(list->zone);
-    buf_deinit(&list->rows);
     free(list->space);
     free(list);
     return NULL;
@@ -52,20 +51,18 @@ static const char *name_of(const char *path)
 int entry_list_add(EntryList *list, const MsgFileEntry *said)
 {
     Arena arena = {.zone = list->zone};
-    int r = make_room(list);
     LimpetEntry *entry;
 
-    if (r == 0)
-        r = body_encode(&list->rows, MsgFileEntry, said);
-    if (r < 0)
-        return r;
+    if (make_room(list) < 0)
+        return -ENOMEM;
     entry = &list->space[list->entries.n_entries++];
     *entry = (LimpetEntry){.path = arena_text(&arena, said->path),
                            .type = arena_text(&arena, said->type),
                            .size = uint_or(said->size, 0),
                            .mode = (unsigned)uint_or(said->mode, 0),
                            .modified = said->modified,
-                           .target = arena_text(&arena, said->target)};
+                           .target = arena_text(&arena, said->target),
+                           .unreadable = said->unreadable};
     if (arena.failed)
         return -ENOMEM;
     entry->name = name_of(entry->path);
@@ -91,19 +88,38 @@ void limpet_entries_free(LimpetEntries *entries)
         entry_list_free(container_of(entries, EntryList, entries));
 }
 
+static int encode(Buf *to, const LimpetEntry *entry)
+{
+    MsgFileEntry row;
+
+    body_clear(&row, MsgFileEntry);
+    row.path = text_of(entry->path);
+    row.type = text_of(entry->type);
+    row.size = entry->size;
+    row.mode = entry->mode;
+    row.modified = entry->modified;
+    if (entry->target)
+        row.target = text_of(entry->target);
+    row.unreadable = entry->unreadable;
+    return body_encode(to, MsgFileEntry, &row);
+}
+
 char *limpet_entries_json(const LimpetEntries *entries)
 {
-    const EntryList *list = container_of(entries, const EntryList, entries);
+    Buf rows _cleanup_(buf_deinit) = BUF_NULL;
     Buf body _cleanup_(buf_deinit) = BUF_NULL, json _cleanup_(buf_deinit) = BUF_NULL;
     msgpack_unpacked all;
     char *text = NULL;
     Writer w;
 
+    for (size_t i = 0; i < entries->n_entries; i++)
+        if (encode(&rows, &entries->entries[i]) < 0)
+            return NULL;
     writer_init(&w, &body);
     write_map(&w, 1);
     write_key(&w, "entries");
     write_array(&w, entries->n_entries);
-    write_encoded(&w, &list->rows);
+    write_encoded(&w, &rows);
     if (writer_finish(&w) < 0)
         return NULL;
     msgpack_unpacked_init(&all);

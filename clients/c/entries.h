@@ -7,7 +7,6 @@ typedef struct EntryList {
     LimpetEntries entries; /* what the caller sees */
     LimpetEntry *space;
     size_t capacity;
-    Buf rows; /* the same, encoded */
     msgpack_zone *zone;
 } EntryList;
 

@@ -20,6 +20,7 @@ typedef struct LimpetEntry {
     unsigned mode;      /* permissions */
     double modified;    /* Unix seconds */
     const char *target; /* of a symlink; or NULL */
+    int unreadable;     /* a directory that cannot be looked into */
 } LimpetEntry;
 
 typedef struct LimpetEntries {

@@ -148,6 +148,8 @@ class Guest:
                 if self.last:
                     self.peer.send("executed", *self.last)
                 continue
+            if kind == "settled":
+                continue
             self.received.append([kind, {key: value for key, value in body.items() if key != "code"}])
             if kind == "execute":
                 self.execute(id, body)

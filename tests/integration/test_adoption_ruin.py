@@ -11,6 +11,8 @@ import subprocess
 import limpet
 import pytest
 
+from tests.support.limpetd import NotStarted
+
 from .killed import COUNT, HOLD, PATIENCE, Asking, children, go, host, supervisor, times_executed, wait_for  # noqa: F401
 from .slow_engine import SlowEngine
 
@@ -107,7 +109,12 @@ def test_the_engine_is_that_of_the_sessions(host):
     with host.client.open("a") as session:
         session.run("x = 1")
         host.limpetd.kill()
-        host.limpetd.start("--engine", "")
+        if host.limpetd.isolates or os.geteuid() != 0:
+            host.limpetd.start("--engine", "")
+        else:  # a journal does not decide that code runs with root's rights
+            with pytest.raises(NotStarted, match="start limpetd with --engine local"):
+                host.limpetd.start("--engine", "")
+            host.limpetd.start()
         assert session.run("x").result == "1"
 
 

@@ -10,6 +10,7 @@ import pytest
 from limpet import _recovery, _requests, _wire
 
 from tests.python import both
+from tests.support.limpetd import controllers
 
 SEGFAULT = "import ctypes; ctypes.string_at(0)"
 
@@ -238,14 +239,13 @@ def started(own_limpetd, monkeypatch):
 
 
 def kill_controller():
-    """SIGKILL; returns when it is dead."""
+    """SIGKILL; returns when it is dead, with what root's has for clients."""
     with limpet.Client(autostart=False) as client:
         pid = client._request(_requests.Request(_wire.SESSIONS, {}, lambda body: body["controller"]["pid"]))
-    process = os.pidfd_open(pid)
-    try:
-        os.kill(pid, signal.SIGKILL)
+    processes = [os.pidfd_open(one) for one in (pid, *controllers(pid))]
+    os.kill(pid, signal.SIGKILL)
+    for process in processes:
         select.select([process], [], [])
-    finally:
         os.close(process)
 
 
@@ -379,14 +379,14 @@ def test_a_session_that_ended_with_its_container(starting, started, name):
 def test_a_controller_that_is_stopped_is_unavailable(own_limpetd, monkeypatch, kind):
     monkeypatch.setattr(_recovery, "HANDSHAKE_TIMEOUT", 0.2)
     own_limpetd.start()
-    own_limpetd.process.send_signal(signal.SIGSTOP)
+    own_limpetd.send_signal(signal.SIGSTOP)
     try:
         for _ in range(3):
             with both.client(kind, own_limpetd.socket, autostart=False) as client:
                 with pytest.raises(limpet.Unavailable):
                     client.sessions()
     finally:
-        own_limpetd.process.send_signal(signal.SIGCONT)
+        own_limpetd.send_signal(signal.SIGCONT)
     with both.client(kind, own_limpetd.socket, autostart=False, reconnect_timeout=0) as client:
         monkeypatch.undo()
         assert client.sessions() == []

@@ -7,6 +7,8 @@ LIMPETD is the path of limpetd (LIMPET_BUILD a directory that has it); the other
 import contextlib
 import ctypes
 import os
+import pathlib
+import select
 import shutil
 import signal
 import subprocess
@@ -115,9 +117,18 @@ class Limpetd:
 
     def kill(self):
         """Ends it as a crash does: its sessions are left to the next one."""
+        controllers = [os.pidfd_open(pid) for pid in controllers(self.process.pid)]
         self.process.kill()
         self.process.wait()
         self.process = None
+        for fd in controllers:  # each ends with its launcher
+            select.select([fd], [], [], STOP)
+            os.close(fd)
+
+    def send_signal(self, number):
+        """To all of its processes."""
+        for pid in [self.process.pid, *controllers(self.process.pid)]:
+            os.kill(pid, number)
 
     def leftovers(self):
         """Processes of this machine that were started with our directory."""
@@ -140,6 +151,16 @@ class Limpetd:
         for path in reversed(left):
             subprocess.run(["umount", "--lazy", path])
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def controllers(pid):
+    """Processes that root's limpetd has for what clients and sandboxes say."""
+    found = []
+    for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        with contextlib.suppress(OSError):
+            if pathlib.Path(f"/proc/{child}/comm").read_text() == "limpetd\n":
+                found.append(int(child))
+    return found
 
 
 @contextlib.contextmanager
