@@ -67,7 +67,7 @@ answer()
     for _ in range(16):
         controller.asked()
     error = controller.record()["error"]
-    assert (error["name"], error["message"]) == ("EOFError", "too many questions wait for an answer at once")
+    assert (error["name"], error["message"]) == ("EOFError", "too many questions wait for an answer")
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ def test_hello(guest):
         "peer": "limpet-guest/0.1.0",
         "branches": [{"branch": 0, "epoch": 1, "execution_count": 0}],
         "running": None,
+        "commands": [],
     }
 
 
