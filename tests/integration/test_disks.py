@@ -37,7 +37,7 @@ FULL = ("ENOSPC", "EDQUOT")
 
 def disks(limpetd):
     """What there is of disks on this machine that is of this controller: mounts, devices, images."""
-    mounts = [line.split()[1] for line in open("/proc/mounts") if limpetd.directory + "/" in line]
+    mounts = [line.split()[1] for line in open("/proc/mounts") if limpetd.directory + "/" in line and "/mapped/images " not in line]
     devices = subprocess.run(["losetup", "--list", "--noheadings", "--output", "BACK-FILE"], capture_output=True, text=True, check=True).stdout
     images = [os.path.join(at, "disk") for at, _, names in os.walk(os.path.join(limpetd.directory, "state")) if "disk" in names]
     return mounts + [line for line in devices.splitlines() if limpetd.directory + "/" in line] + images
