@@ -117,11 +117,11 @@ class Limpetd:
 
     def kill(self):
         """Ends it as a crash does: its sessions are left to the next one."""
-        controllers = [os.pidfd_open(pid) for pid in controllers(self.process.pid)]
+        others = [os.pidfd_open(pid) for pid in controllers(self.process.pid)]
         self.process.kill()
         self.process.wait()
         self.process = None
-        for fd in controllers:  # each ends with its launcher
+        for fd in others:  # each ends with its launcher
             select.select([fd], [], [], STOP)
             os.close(fd)
 
