@@ -155,7 +155,7 @@ int run_wait(LimpetClient *client, RunCall *run_call, LimpetResult **ret)
     if (!r)
         r = result_new(&result, &reply, &reply.message.body, &client->problem);
     sent_answers_deinit(&run_call->answers);
-    if (r < 0)
+    if (!result)
         return r;
     deliver_rest(run_call, 1, result->stdout_text, result->stdout_size);
     deliver_rest(run_call, 2, result->stderr_text, result->stderr_size);

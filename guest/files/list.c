@@ -88,7 +88,7 @@ static int take_entry(DirectoryWalk *listing, const char *name)
 {
     const WalkLevel *level = &listing->levels[listing->depth - 1];
     int directory = dirfd(level->stream);
-    MsgFileEntry entry;
+    MsgFileEntry entry = {0};
     Path shown, target;
     int r = path_join(shown, listing->shown, name);
 
@@ -195,8 +195,8 @@ int files_list(Files *files, uint64_t id, const MsgFileList *ask)
         listing = take_kept(files, ask->next);
     else
         r = begin(&listing, ask);
-    if (r == 0 && !listing)
-        r = -ESTALE;
+    if (!listing)
+        return r < 0 ? r : -ESTALE;
     if (r == 0 && (r = fill_page(listing)) < 0)
         files_blame(files, listing->shown, r);
     if (r < 0)

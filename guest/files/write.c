@@ -117,7 +117,7 @@ static int begin_file(Upload *upload, const MsgFileWrite *ask)
         r = set_name(upload, name);
     if (r == 0 && ask->parents)
         r = path_make(above);
-    if (r < 0)
+    if (r != 0)
         return r;
     directory = open(above, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0)
@@ -196,8 +196,8 @@ int files_write(Files *files, uint64_t id, const MsgFileWrite *ask)
         upload = take_kept(files, ask->upload);
     else
         r = begin(&upload, ask);
-    if (r == 0 && !upload)
-        r = -ESTALE;
+    if (!upload)
+        return r < 0 ? r : -ESTALE;
     if (r == 0 && (r = add_piece(upload, ask)) < 0)
         files_blame(files, upload->path, r);
     if (r < 0)

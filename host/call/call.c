@@ -95,9 +95,11 @@ void call_free(Call *call)
 
 Call *call_find(const Calls *all, uid_t user, const char *run_id)
 {
-    CallKey key = {.user = user};
+    CallKey key;
     Call *call = NULL;
 
+    memset(&key, 0, sizeof(key));
+    key.user = user;
     memcpy(key.run_id, run_id, LIMIT_RUN_ID);
     HASH_FIND(by_id, all->by_id, &key, KEY_SIZE, call);
     return call;

@@ -232,7 +232,7 @@ static int begin(Remote *remote, const char *engine, Problem *problem)
 {
     RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;
     SeamEngine adopted = {.engine = text_of(*engine ? engine : NULL)};
-    SeamBegun begun;
+    SeamBegun begun = {0};
     int r = ask(remote, SEAM_BEGIN, SCHEMA(SeamEngine), &adopted, -1, &answer, problem);
 
     if (r == 0)

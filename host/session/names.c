@@ -22,11 +22,13 @@ bool session_path_valid(Text path)
 
 Session *sessions_holder(const Sessions *all, uid_t user, Text name)
 {
-    SessionKey key = {.user = user};
+    SessionKey key;
     Session *session = NULL;
 
     if (!name.data || name.size > LIMIT_SESSION_PATH)
         return NULL;
+    memset(&key, 0, sizeof(key));
+    key.user = user;
     memcpy(key.name, name.data, name.size);
     HASH_FIND(by_name, all->by_name, &key, KEY_SIZE(name.size), session);
     return session;

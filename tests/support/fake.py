@@ -44,6 +44,7 @@ def record(**fields):
         "artifacts": {},
         "artifact_info": {},
         "skipped": {},
+        "kind": "python",
         "duration": 0.001,
         "usage": {"cpu": 0.0, "peak_memory": 0},
     }

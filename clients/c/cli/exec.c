@@ -139,6 +139,7 @@ static int exec_and_print(const ExecValues *values, LimpetExec *exec)
     exec->session = name;
     r = exec_in(client, values, exec);
     limpet_close(client, name);
+    exec->session = NULL;
     return r;
 }
 

@@ -47,7 +47,7 @@ static int check_argv(const msgpack_object_array *argv, Problem *problem)
 
 static char *copy(Text text)
 {
-    return strndup(text.data, text.size);
+    return strndup(text.data ? text.data : "", text.size);
 }
 
 static int set_argv(Program *program, const msgpack_object_array *argv, Problem *problem)
