@@ -47,7 +47,7 @@ static void test_at_once(void **state)
     questions_init(&questions, ASK_PAUSE);
     for (uint64_t i = 0; i < LIMIT_ASKS; i++)
         ask(&questions, i, NULL);
-    ask(&questions, LIMIT_ASKS, "too many questions wait for an answer at once");
+    ask(&questions, LIMIT_ASKS, "too many questions wait for an answer");
     assert_true(questions_take(&questions, 3));
     ask(&questions, 4, "a question of that number waits already");
     ask(&questions, LIMIT_ASKS, NULL);

@@ -159,6 +159,7 @@ static const struct {
     {"close-reply", "nothing"},
     {"drop", "rollback"},
     {"drop-reply", "nothing"},
+    {"exec-reply", "record"},
     {"frozen", "nothing"},
     {"interrupt-guest", "nothing"},
     {"namespace", "target"},
