@@ -12,9 +12,7 @@
 /* Process 1 of a container that was killed waits for all the others, and until then no end of it is told. */
 bool spare_is_alive(const Spare *spare)
 {
-    ProcStat process;
-
-    return proc_stat(&process, spare->sandbox->guest->credentials.pid) == 0 && !process.dying;
+    return proc_is_alive(spare->sandbox->guest->credentials.pid);
 }
 
 bool spare_is_outdated(const Spare *spare)

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -70,6 +71,27 @@ int proc_stat(ProcStat *ret, pid_t pid)
 
     const char *name_end = strrchr(text, ')');
     return name_end ? parse_stat(ret, name_end + 1) : -EBADMSG;
+}
+
+static const char *find(const char *status, const char *field)
+{
+    const char *at = strstr(status, field);
+
+    return at ? at + strlen(field) : "";
+}
+
+/* A signal that kills the whole process stays among those it shares until it is gone, unlike in what `stat`
+ * tells: there the thread has none any more shortly before its flags say so. Line ends in its name are
+ * escaped. */
+bool proc_is_alive(pid_t pid)
+{
+    char status[8192], state;
+    uint64_t waiting;
+
+    return proc_read(pid, "status", status, sizeof(status)) > 0 &&
+           sscanf(find(status, "\nState:"), " %c", &state) == 1 && state != 'Z' && state != 'X' &&
+           sscanf(find(status, "\nShdPnd:"), "%" SCNx64, &waiting) == 1 &&
+           !(waiting & UINT64_C(1) << (SIGKILL - 1));
 }
 
 int proc_memory(ProcMemory *ret, pid_t pid)

@@ -11,11 +11,16 @@ ssize_t proc_read(pid_t pid, const char *name, char *to, size_t size);
 
 typedef struct ProcStat {
     pid_t parent, session;
-    bool dying; /* its first thread has ended, or is about to because it was killed */
+    bool dying; /* its first thread has ended, or is about to; for some microseconds after a signal it may
+                   seem alive */
 } ProcStat;
 
 /* 0 or a negative errno: there is no such process. */
 int proc_stat(ProcStat *ret, pid_t pid);
+
+/* There is such a process, its first thread has not ended, and nobody has killed it: not from the signal on.
+ */
+bool proc_is_alive(pid_t pid);
 
 /* Bytes in RAM, and what of them belongs to files or is shared memory. 0 or a negative errno. */
 typedef struct ProcMemory {

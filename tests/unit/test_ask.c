@@ -49,7 +49,7 @@ static void test_at_once(void **state)
         ask(&questions, i, NULL);
     ask(&questions, LIMIT_ASKS, "too many questions wait for an answer");
     assert_true(questions_take(&questions, 3));
-    ask(&questions, 4, "a question of that number waits already");
+    ask(&questions, 4, "a question with this number is already waiting");
     ask(&questions, LIMIT_ASKS, NULL);
     assert_true(questions_unsent(&questions));
     questions_deinit(&questions);

@@ -12,13 +12,6 @@
 
 #include "proto/base/proc.h"
 
-static bool is_alive(pid_t pid)
-{
-    ProcStat stat;
-
-    return proc_stat(&stat, pid) == 0 && !stat.dying;
-}
-
 static pid_t start(const char *name)
 {
     pid_t pid = fork();
@@ -34,15 +27,15 @@ static pid_t start(const char *name)
 
 static void test_until_it_ends(void **state)
 {
-    pid_t pid = start("a) Z 1 (b");
+    pid_t pid = start("a) Z 1\nState:\tZ");
 
-    assert_true(is_alive(getpid()));
-    assert_true(is_alive(pid));
+    assert_true(proc_is_alive(getpid()));
+    assert_true(proc_is_alive(pid));
     kill(pid, SIGKILL);
     assert_int_equal(waitid(P_PID, (id_t)pid, &(siginfo_t){0}, WEXITED | WNOWAIT), 0);
-    assert_false(is_alive(pid)); /* nobody has waited for it */
+    assert_false(proc_is_alive(pid)); /* nobody has waited for it */
     waitpid(pid, NULL, 0);
-    assert_false(is_alive(pid));
+    assert_false(proc_is_alive(pid));
 }
 
 /* From the signal on, not from its end on. */
@@ -52,7 +45,7 @@ static void test_told_to_end(void **state)
         pid_t pid = start("short");
 
         kill(pid, SIGKILL);
-        assert_false(is_alive(pid));
+        assert_false(proc_is_alive(pid));
         waitpid(pid, NULL, 0);
     }
 }

@@ -171,6 +171,7 @@ static const struct {
     {"run-reply-lost", "record"},
     {"run-reply-rolled-back", "record"},
     {"sessions", "nothing"},
+    {"settled", "nothing"},
     {"stop", "nothing"},
 };
 
