@@ -8,7 +8,6 @@ import contextlib
 import ctypes
 import os
 import pathlib
-import select
 import shutil
 import signal
 import subprocess
@@ -117,13 +116,13 @@ class Limpetd:
 
     def kill(self):
         """Ends it as a crash does: its sessions are left to the next one."""
-        others = [os.pidfd_open(pid) for pid in controllers(self.process.pid)]
+        others = controllers(self.process.pid)
         self.process.kill()
         self.process.wait()
         self.process = None
-        for fd in others:  # each ends with its launcher
-            select.select([fd], [], [], STOP)
-            os.close(fd)
+        end = time.monotonic() + STOP
+        while any(map(is_limpetd, others)) and time.monotonic() < end:  # each ends with its launcher
+            time.sleep(0.005)
 
     def send_signal(self, number):
         """To all of its processes."""
@@ -153,14 +152,16 @@ class Limpetd:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
+def is_limpetd(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/comm").read_text() == "limpetd\n"
+    except OSError:
+        return False
+
+
 def controllers(pid):
-    """Processes that root's limpetd has for what clients and sandboxes say."""
-    found = []
-    for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        with contextlib.suppress(OSError):
-            if pathlib.Path(f"/proc/{child}/comm").read_text() == "limpetd\n":
-                found.append(int(child))
-    return found
+    """Processes that root's limpetd has for what clients and sandboxes say, and for a moment what it is about to start."""
+    return [int(pid) for pid in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split() if is_limpetd(pid)]
 
 
 @contextlib.contextmanager
