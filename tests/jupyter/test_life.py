@@ -103,7 +103,11 @@ def test_a_loss_is_told(install, own_notebook):
 
 
 def restarted(notebook, now):
+    """With new channels: by what the old kernel has said last, the ones it had seem to be connected to the new one."""
+    notebook.client.stop_channels()
     notebook.manager.restart_kernel(now=now)
+    notebook.client = notebook.manager.client()
+    notebook.client.start_channels()
     notebook.client.wait_for_ready(timeout=WAIT)
     return notebook
 

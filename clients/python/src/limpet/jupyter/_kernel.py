@@ -29,6 +29,12 @@ BEFORE = 0  # in place of a cell's number: before the first one
 RESULTS = re.compile(r"\b(?:In|Out|_\d+)\b")
 
 
+def number_of(result: Result) -> int:
+    """Of a cell's call: only commands have none."""
+    assert result.execution_count is not None
+    return result.execution_count
+
+
 class LimpetKernel(Kernel):  # type: ignore[misc]
     options: argparse.Namespace
     """Those of _options.py."""
@@ -174,7 +180,7 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
         finally:
             while self.sandbox.notes:
                 show.note(self.sandbox.notes.pop(0))
-        self._counts.setdefault(str(result.session), {})[result.execution_count] = self.execution_count
+        self._counts.setdefault(str(result.session), {})[number_of(result)] = self.execution_count
         self._grow(result, source)
         self.artifacts.update(result.artifacts)
         if result.result is not None:
@@ -196,7 +202,7 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
     def _grow(self, result: Result, source: str) -> None:
         """The tree of %limpet history."""
         session, label = str(result.session), f"In [{self.execution_count}]"
-        self.tree.ran(session, result.execution_count, label, source, result.error is not None)
+        self.tree.ran(session, number_of(result), label, source, result.error is not None)
         if result.warning:
             back = result.rolled_back_to
             self.went_back(session, back.execution_count if back else 0)
@@ -311,12 +317,12 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
         self._begin(code)
         result = self._call(code, show, self.silent_asks)
         session = str(result.session)
-        self._counts.setdefault(session, {})[result.execution_count] = self.execution_count
+        self._counts.setdefault(session, {})[number_of(result)] = self.execution_count
         if result.warning:
             back = result.rolled_back_to
             self.went_back(session, back.execution_count if back else 0)
         else:
-            self.tree.also(session, result.execution_count)
+            self.tree.also(session, number_of(result))
         if result.error is not None:
             show.error(_errors.of_python(result.error, self.place))
         self._warn(result, show)
