@@ -71,7 +71,7 @@ def test_whoever_typed_sudo_needs_it_no_more(machine):
         "SUDO_USER=alice scripts/quickstart\n"
         f"runuser -u alice -- sh -eux <<'END'\n{AS_A_MEMBER}END\n"
         "limpet ls --all | grep -w alice | grep -qw b\n"
-        "limpet ls --json | grep -q '\"sessions\":\\[\\]'\n"
+        "limpet ls --json | grep -q '\"sessions\": \\[\\]'\n"
         "limpet shutdown"
     )
     assert "newgrp limpet" in said
