@@ -1,27 +1,27 @@
 """A JupyterLab on loopback with the limpet kernel, and a browser that looks at it.
 
 Needs limpet[jupyter], JupyterLab and Selenium in this Python, Debian's chromium and chromium-driver, and the image of
-the engine: oci, unless LIMPET_TEST_ENGINE names another one. `--screenshot FILE` keeps what is seen.
+the engine: oci, unless LIMPET_TEST_ENGINE names another one.
 """
-
-import os
 
 import pytest
 
 from tests.support.jupyter import install_kernel, jupyter_in
 from tests.support.limpetd import running
 
+from .figures import ENGINE
 from .lab import Lab
 from .page import Page
 
 
-def pytest_addoption(parser):
-    parser.addoption("--screenshot", metavar="FILE", help="write a PNG of the notebook there")
+@pytest.fixture
+def engine():
+    return ENGINE
 
 
 @pytest.fixture
-def limpetd():
-    with running(os.environ.get("LIMPET_TEST_ENGINE", "oci")) as controller:
+def limpetd(engine):
+    with running(engine) as controller:
         yield controller
 
 

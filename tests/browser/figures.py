@@ -4,4 +4,12 @@ import os
 
 from tests.support.jupyter import FIGURES
 
-FIND = f"import sys; sys.path.insert(1, {str(FIGURES)!r})\n" if os.environ.get("LIMPET_TEST_ENGINE") == "local" else ""
+ENGINE = os.environ.get("LIMPET_TEST_ENGINE", "oci")
+
+
+def find(engine):
+    """The code that does so, before a cell."""
+    return f"import sys; sys.path.insert(1, {str(FIGURES)!r})\n" if engine == "local" else ""
+
+
+FIND = find(ENGINE)

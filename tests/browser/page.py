@@ -20,22 +20,21 @@ OPTIONS = (
     "--disable-gpu",
     "--disable-background-networking",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-    f"--window-size={SIZE[0]},{SIZE[1]}",
 )
 
 
-def browser(directory):
+def browser(directory, size):
     options = webdriver.ChromeOptions()
     options.binary_location = need("chromium", "browser")
-    for option in (*OPTIONS, f"--user-data-dir={directory}"):
+    for option in (*OPTIONS, f"--user-data-dir={directory}", f"--window-size={size[0]},{size[1]}"):
         options.add_argument(option)
     return webdriver.Chrome(options, webdriver.ChromeService(need("chromedriver", "browser")))
 
 
 class Page:
-    def __init__(self, lab, directory):
+    def __init__(self, lab, directory, size=SIZE):
         self._lab = lab
-        self._driver = browser(directory)
+        self._driver = browser(directory, size)
 
     def open(self, notebook):
         self._driver.get(self._lab.url(f"lab/tree/{notebook}"))
@@ -123,8 +122,9 @@ class Page:
     def _cell(self, number):
         return self._driver.find_elements(By.CSS_SELECTOR, ".jp-NotebookPanel .jp-CodeCell")[number]
 
-    def screenshot(self, file):
-        self._driver.save_screenshot(file)
+    def screenshot(self, selector, file):
+        """Of what is seen of an element."""
+        self.see(selector).screenshot(str(file))
 
     def close(self):
         self._driver.quit()

@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from .figures import FIND
+from .figures import FIND, find
 from .listener import Listener
 
 PLOTLY = FIND + "import plotly.graph_objects as go\nfigure = go.Figure(go.Bar(y=[1, 3, 2]))\nfigure"
@@ -40,9 +40,9 @@ def test_figures_of_plotly_are_drawn(lab, page):
         page.see("iframe", lambda frame: frame.size["height"] > 400, cell)
 
 
-@pytest.mark.skipif(not FIND, reason="the image has neither bokeh nor altair")
+@pytest.mark.parametrize("engine", ["local"])  # the image has neither
 def test_figures_of_bokeh_and_altair_are_drawn(lab, page):
-    page.open(lab.write("others.ipynb", FIND + BOKEH, ALTAIR))
+    page.open(lab.write("others.ipynb", find("local") + BOKEH, ALTAIR))
     page.run(0, 1)
     with page.frame(0):
         page.until("return document.querySelector('[data-root-id] > *')?.shadowRoot?.childElementCount > 0")
@@ -50,6 +50,18 @@ def test_figures_of_bokeh_and_altair_are_drawn(lab, page):
     with page.frame(1):
         page.see(".vega-embed canvas, .vega-embed svg")
     page.see("iframe", lambda frame: 200 <= frame.size["height"] < 400, 0)
+
+
+@pytest.mark.parametrize("engine", ["local"])  # the image has no anywidget
+def test_a_figure_widget_is_shown_as_it_is_now(lab, page):
+    widget = "import plotly.graph_objects as go\nfigure = go.FigureWidget(go.Bar(y=[1, 3, 2]))\nfigure"
+    changed = "import ipywidgets as w\nfigure.data[0].y = [1, 3]\nfigure.add_bar(y=[4])\ndisplay(figure)\nw.VBox([figure])"
+    page.open(lab.write("figurewidget.ipynb", find("local") + widget, changed))
+    for cell in (0, 1):
+        page.run(cell, cell + 1)
+        with page.frame(cell):
+            page.until("return document.querySelectorAll('.plotly .bars .point').length === 3")
+    page.see(".widget-html-content", lambda said: "of anywidget is not shown" in said.text, 1)
 
 
 def test_scripts_styles_and_errors_are_seen(lab, page):

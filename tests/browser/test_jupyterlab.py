@@ -1,5 +1,7 @@
 """A notebook in JupyterLab from its first cell to a restart, seen in a browser."""
 
+from .figures import FIND
+
 TITLE = "# A session of Limpet\nThe cells of this notebook run in a container without network."
 TABLE = """\
 import numpy as np, pandas as pd
@@ -22,8 +24,8 @@ INPUT = "name = input('Your name? ')\nname.upper()"
 TABLE_CELL, FIGURE_CELL, ENDLESS_CELL, KEPT_CELL, INPUT_CELL = range(5)
 
 
-def test_a_notebook(lab, page, request):
-    page.open(lab.write("sales.ipynb", TITLE, TABLE, FIGURE, ENDLESS, KEPT, INPUT))
+def test_a_notebook(lab, page):
+    page.open(lab.write("sales.ipynb", TITLE, FIND + TABLE, FIGURE, ENDLESS, KEPT, INPUT))
 
     page.run(TABLE_CELL, 1)
     assert page.see("table.dataframe", cell=TABLE_CELL).text.startswith("day units")
@@ -46,8 +48,6 @@ def test_a_notebook(lab, page, request):
     page.answer("Ada")
     page.ends(INPUT_CELL, 5)
     assert "'ADA'" in page.shown(INPUT_CELL)
-    if request.config.getoption("--screenshot"):
-        page.screenshot(request.config.getoption("--screenshot"))
 
     page.press("restart-kernel")
     page.accept()
