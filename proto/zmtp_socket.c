@@ -2,6 +2,8 @@
 
 #include <errno.h>
 
+#include "proto/base/passing.h"
+
 /* As much as a unix socket holds: whole messages, several where they follow each other. */
 #define READ_SIZE         ((size_t)256 << 10)
 #define MESSAGES_PER_TURN 64
@@ -173,4 +175,17 @@ int zmtp_socket_send(ZmtpSocket *socket, const void *bytes, size_t size)
     int r = zmtp_socket_begin(socket, &mark);
 
     return r < 0 ? r : zmtp_socket_end(socket, mark, buf_append(&socket->out, bytes, size));
+}
+
+int zmtp_socket_pass(ZmtpSocket *socket, int fd)
+{
+    ssize_t n;
+
+    if (socket->error < 0)
+        return -ENOTCONN;
+    n = send_passing(socket->fd, buf_head(&socket->out), socket->out.size, fd);
+    if (n < 0)
+        return (int)n;
+    buf_consume(&socket->out, (size_t)n);
+    return 0;
 }

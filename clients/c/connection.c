@@ -7,6 +7,7 @@
 #include <sys/un.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/passing.h"
 #include "proto/limits.h"
 
 /* A whole output message with what is around it. */
@@ -15,6 +16,7 @@
 void connection_close(ClientConnection *connection)
 {
     close_fd(&connection->fd);
+    close_fd(&connection->passed);
     buf_deinit(&connection->in);
     buf_deinit(&connection->out);
     *connection = CONNECTION_NULL;
@@ -32,15 +34,20 @@ bool connection_is_stale(const ClientConnection *connection)
 static int fill(ClientConnection *connection)
 {
     uint8_t *space = buf_reserve(&connection->in, READ_SIZE);
+    int passed = -1;
     ssize_t n;
 
     if (!space)
         return -ENOMEM;
-    n = recv(connection->fd, space, READ_SIZE, MSG_DONTWAIT);
-    if (n == 0 || (n < 0 && errno == ECONNRESET))
+    n = receive_passed(connection->fd, space, READ_SIZE, &passed);
+    if (passed >= 0) {
+        close_fd(&connection->passed);
+        connection->passed = passed;
+    }
+    if (n == 0)
         return -ECONNRESET;
     if (n < 0)
-        return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+        return n == -EAGAIN || n == -EINTR ? 0 : (int)n;
     buf_commit(&connection->in, (size_t)n);
     return 0;
 }
@@ -180,4 +187,9 @@ int connection_take_frame(ClientConnection *connection, Buf *ret)
     connection->used = 0;
     *ret = taken;
     return 0;
+}
+
+int connection_take_passed(ClientConnection *connection)
+{
+    return take_fd(&connection->passed);
 }

@@ -11,9 +11,10 @@ typedef struct ClientConnection {
     Buf in;
     Buf out;
     size_t used; /* bytes of `in` that the frame last received takes */
+    int passed;  /* the last descriptor that came; -1: none */
 } ClientConnection;
 
-#define CONNECTION_NULL ((ClientConnection){.fd = -1})
+#define CONNECTION_NULL ((ClientConnection){.fd = -1, .passed = -1})
 
 /* Connects and shakes hands. 0, -ENOENT or -ECONNREFUSED when nothing listens there, or as
  * connection_receive(). */
@@ -35,3 +36,6 @@ int connection_receive(ClientConnection *connection, int wake_fd, uint64_t deadl
 
 /* Moves the memory the last frame points into to *ret. */
 int connection_take_frame(ClientConnection *connection, Buf *ret);
+
+/* The descriptor that came last, which is the caller's; -1 when none did since it was asked. */
+int connection_take_passed(ClientConnection *connection);

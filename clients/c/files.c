@@ -1,8 +1,10 @@
-/* limpet_put() and limpet_get(): a file in chunks. */
+/* limpet_put() and limpet_get(): a file through a descriptor of the controller's, or in chunks. */
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "clients/c/client.h"
+#include "clients/c/copying.h"
 #include "proto/base/fdio.h"
 
 /* Reads until the buffer has `size` bytes or the file ends. */
@@ -25,6 +27,34 @@ static int check_path(LimpetClient *client, const char *path)
     return problem_set(&client->problem, ERR_BAD_REQUEST, "the path is not valid UTF-8");
 }
 
+/* Whether the controller passes descriptors. */
+static int passes_descriptors(LimpetClient *client, bool *ret)
+{
+    int r = client_connect(client, false);
+
+    *ret = false;
+    for (size_t i = 0; !r && i < client->controller.n_features; i++)
+        *ret = *ret || strcmp(client->controller.features[i], "descriptors") == 0;
+    return r;
+}
+
+/* Asks for a descriptor. *ret_fd stays -1 where none comes. */
+#define ask_descriptor(client, call, kind, type, from, ret_fd)                                               \
+    ask_descriptor_with(client, call, kind, SCHEMA(type), (const type *){from}, ret_fd)
+static int ask_descriptor_with(LimpetClient *client, ClientCall *call, MessageKind kind, const Schema *schema,
+                               const void *body, int *ret_fd)
+{
+    _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
+    _cleanup_(closep) int earlier = connection_take_passed(&client->connection);
+    int r;
+
+    client_begin_with(client, call, kind, schema, body);
+    r = client_call(client, call, &reply);
+    if (!r)
+        *ret_fd = connection_take_passed(&client->connection);
+    return r;
+}
+
 static int put_chunk(LimpetClient *client, const char *session, const char *path, uint64_t offset,
                      const uint8_t *bytes, size_t size, bool last)
 {
@@ -40,14 +70,56 @@ static int put_chunk(LimpetClient *client, const char *session, const char *path
     return client_call(client, &call, &reply);
 }
 
+static bool is_large(int fd)
+{
+    off_t at = lseek(fd, 0, SEEK_CUR);
+    struct stat st;
+
+    return at >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size - at > LIMIT_FILE_CHUNK;
+}
+
+/* What has been copied so far makes room again. */
+static int give_up(LimpetClient *client, const char *session, const char *path, int error)
+{
+    put_chunk(client, session, path, 0, (const uint8_t *)"", 0, false);
+    if (error == -ENOSPC || error == -EDQUOT)
+        return problem_set(&client->problem, ERR_FILE_FAILED,
+                           "'%s': %s; remove files, or open the session with more `disk`", path,
+                           strerror(-error));
+    return problem_set(&client->problem, ERR_BAD_REQUEST, "cannot copy the file: %s", strerror(-error));
+}
+
+/* *ret_done: the controller has passed a descriptor. */
+static int put_directly(LimpetClient *client, const char *session, const char *path, int fd, bool *ret_done)
+{
+    const MsgPut put = {
+        .session = text_of(session), .path = text_of(path), .data = text_of(""), .descriptor = true};
+    _cleanup_(closep) int to = -1;
+    ClientCall call = {0};
+    int r = ask_descriptor(client, &call, MSG_PUT, MsgPut, &put, &to);
+
+    *ret_done = to >= 0;
+    if (r || to < 0)
+        return r;
+    r = copy_rest(fd, to);
+    if (r < 0)
+        return give_up(client, session, path, r);
+    return put_chunk(client, session, path, (uint64_t)lseek(to, 0, SEEK_CUR), (const uint8_t *)"", 0, true);
+}
+
 int limpet_put(LimpetClient *client, const char *session, const char *path, int fd)
 {
     _cleanup_(freep) uint8_t *bytes = malloc(LIMIT_FILE_CHUNK);
     uint64_t offset = 0;
     size_t size = LIMIT_FILE_CHUNK;
+    bool direct = false, done = false;
     int r = bytes ? check_path(client, path) : -ENOMEM;
 
-    while (!r && size == LIMIT_FILE_CHUNK) {
+    if (!r && is_large(fd))
+        r = passes_descriptors(client, &direct);
+    if (!r && direct)
+        r = put_directly(client, session, path, fd, &done);
+    while (!r && !done && size == LIMIT_FILE_CHUNK) {
         r = read_chunk(fd, bytes, LIMIT_FILE_CHUNK, &size, &client->problem);
         if (!r)
             r = put_chunk(client, session, path, offset, bytes, size, size < LIMIT_FILE_CHUNK);
@@ -80,13 +152,33 @@ static int get_chunk(LimpetClient *client, const char *session, const char *path
     return 0;
 }
 
+/* *ret_done: the controller has passed a descriptor. */
+static int get_directly(LimpetClient *client, const char *session, const char *path, int fd, bool *ret_done)
+{
+    const MsgGet get = {.session = text_of(session), .path = text_of(path), .size = 0, .descriptor = true};
+    _cleanup_(closep) int from = -1;
+    ClientCall call = {.repeatable = true};
+    int r = ask_descriptor(client, &call, MSG_GET, MsgGet, &get, &from);
+
+    *ret_done = from >= 0;
+    if (r || from < 0)
+        return r;
+    r = copy_rest(from, fd);
+    return r < 0 ? problem_set(&client->problem, ERR_INTERNAL, "cannot copy the file: %s", strerror(-r)) : 0;
+}
+
 int limpet_get(LimpetClient *client, const char *session, const char *path, int fd)
 {
+    bool direct = false, done = false;
     uint64_t offset = 0;
     size_t size = 1;
     int r = check_path(client, path);
 
-    while (!r && size > 0) {
+    if (!r)
+        r = passes_descriptors(client, &direct);
+    if (!r && direct)
+        r = get_directly(client, session, path, fd, &done);
+    while (!r && !done && size > 0) {
         r = get_chunk(client, session, path, offset, fd, &size);
         offset += size;
     }

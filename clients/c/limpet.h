@@ -474,10 +474,10 @@ LIMPET_API char *limpet_namespace_json(const LimpetNamespace *names);
 /* ---- Files ---- */
 
 /* Copies everything that can be read from `fd` to a file of the session, which it replaces as a whole. `path`
- * is under /session, relative or absolute. */
+ * is under /session, relative or absolute. A large regular file is copied by the kernel, holes as holes. */
 LIMPET_API int limpet_put(LimpetClient *client, const char *session, const char *path, int fd);
 
-/* Writes a file of the session to `fd`. */
+/* Writes a file of the session to `fd`, with its holes where `fd` can have some. */
 LIMPET_API int limpet_get(LimpetClient *client, const char *session, const char *path, int fd);
 
 #ifdef __cplusplus

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "clients/c/copying.h"
 #include "clients/c/entries.h"
 #include "proto/base/fdio.h"
 
@@ -85,27 +86,6 @@ int limpet_files_list(LimpetClient *client, const char *session, const char *pat
 
 /* ---- contents ---- */
 
-/* Writes zeros where the descriptor cannot have a hole. */
-static int skip(int fd, uint64_t size)
-{
-    static const uint8_t zeros[4096];
-    int r = 0;
-
-    if (lseek(fd, (off_t)size, SEEK_CUR) >= 0)
-        return 0;
-    for (; r == 0 && size > 0; size -= MIN(size, sizeof(zeros)))
-        r = write_all(fd, zeros, (size_t)MIN(size, sizeof(zeros)));
-    return r;
-}
-
-/* A hole at the end of a file has nothing behind it that would make the file as long as it is. */
-static int set_end(int fd)
-{
-    off_t at = lseek(fd, 0, SEEK_CUR);
-
-    return at < 0 || ftruncate(fd, at) == 0 || errno == EINVAL ? 0 : -errno;
-}
-
 /* *at: where the next piece begins. 1: that was the last one. */
 static int read_piece(LimpetClient *client, const char *session, MsgFileRead *piece, int fd)
 {
@@ -120,7 +100,7 @@ static int read_piece(LimpetClient *client, const char *session, MsgFileRead *pi
         return problem_set(&client->problem, ERR_PROTOCOL_MISMATCH,
                            "the controller answered with another piece");
     if (said.offset > piece->offset)
-        r = skip(fd, said.offset - piece->offset);
+        r = skip_bytes(fd, said.offset - piece->offset);
     if (r == 0)
         r = write_all(fd, said.data.data, said.data.size);
     if (r < 0)

@@ -142,36 +142,56 @@ static int finish_upload(int session_dirfd, int uploads, const char *upload, int
     return renameat(uploads, upload, directory, name) < 0 ? -errno : 0;
 }
 
+/* Where an upload goes, and its temporary file meanwhile. */
+typedef struct PutPlace {
+    SessionPath to;
+    char name[sizeof(UPLOAD_PREFIX) + NAME_ESCAPED_SIZE];
+} PutPlace;
+
+/* Returns a handle on the directory of temporary files. */
+static int find_uploads(PutPlace *ret, int session_dirfd, Text path, const char *key, Problem *problem)
+{
+    if (parse_path(&ret->to, path, problem) < 0)
+        return -EPROTO;
+    if (is_ours(ret->to.path))
+        return bad_path(problem, "'" TRANSFER_DIRECTORY "' belongs to the controller");
+    strcpy(ret->name, UPLOAD_PREFIX);
+    int r = name_escape(ret->name + strlen(UPLOAD_PREFIX), key);
+    if (r == 0)
+        r = beneath_open(session_dirfd, TRANSFER_DIRECTORY, O_PATH | O_DIRECTORY, 0);
+    return r < 0 ? put_failed(problem, &ret->to, r) : r;
+}
+
+int transfer_begin_upload(int session_dirfd, Text path, const char *key, Problem *problem)
+{
+    PutPlace upload;
+    _cleanup_(closep) int uploads = find_uploads(&upload, session_dirfd, path, key, problem);
+    int fd = uploads < 0 ? uploads : open_upload(uploads, upload.name, 0);
+
+    return fd < 0 && fd != -EPROTO ? put_failed(problem, &upload.to, fd) : fd;
+}
+
 int transfer_put(int session_dirfd, Text path, uint64_t offset, Text data, bool last, uid_t uid, gid_t gid,
                  const char *key, uint64_t *ret_size, Problem *problem)
 {
-    char upload[sizeof(UPLOAD_PREFIX) + NAME_ESCAPED_SIZE] = UPLOAD_PREFIX;
-    SessionPath to;
+    PutPlace upload;
 
-    if (parse_path(&to, path, problem) < 0)
-        return -EPROTO;
-    if (is_ours(to.path))
-        return bad_path(problem, "'" TRANSFER_DIRECTORY "' belongs to the controller");
     if (data.size > LIMIT_FILE_CHUNK)
         return problem_set(problem, ERR_TOO_LARGE, "data: more than %u bytes in one message",
                            LIMIT_FILE_CHUNK);
-    int r = name_escape(upload + strlen(UPLOAD_PREFIX), key);
-    if (r < 0)
-        return put_failed(problem, &to, r);
-
-    _cleanup_(closep) int uploads = beneath_open(session_dirfd, TRANSFER_DIRECTORY, O_PATH | O_DIRECTORY, 0);
+    _cleanup_(closep) int uploads = find_uploads(&upload, session_dirfd, path, key, problem);
     if (uploads < 0)
-        return put_failed(problem, &to, uploads);
-    _cleanup_(closep) int fd = open_upload(uploads, upload, offset);
+        return uploads;
+    _cleanup_(closep) int fd = open_upload(uploads, upload.name, offset);
     if (fd == -ESPIPE)
         return problem_set(problem, ERR_BAD_REQUEST, "offset: %llu is not the end of the previous chunk",
                            (unsigned long long)offset);
-    r = fd < 0 ? fd : write_all(fd, data.data, data.size);
+    int r = fd < 0 ? fd : write_all(fd, data.data, data.size);
     if (r == 0 && last)
-        r = finish_upload(session_dirfd, uploads, upload, fd, &to, uid, gid);
+        r = finish_upload(session_dirfd, uploads, upload.name, fd, &upload.to, uid, gid);
     if (r < 0) {
-        unlinkat(uploads, upload, 0);
-        return put_failed(problem, &to, r);
+        unlinkat(uploads, upload.name, 0);
+        return put_failed(problem, &upload.to, r);
     }
     *ret_size = offset + data.size;
     return 0;
@@ -236,23 +256,38 @@ static int read_chunk(int fd, uint64_t offset, size_t size, Buf *out)
     return 0;
 }
 
+static int open_regular(SessionPath *ret, int session_dirfd, Text path, uint64_t *ret_size, Problem *problem)
+{
+    struct stat st;
+    int fd;
+
+    if (parse_path(ret, path, problem) < 0)
+        return -EPROTO;
+    fd = beneath_open_regular(session_dirfd, ret->path, &st);
+    if (fd < 0)
+        return get_failed(problem, ret, fd);
+    *ret_size = (uint64_t)st.st_size;
+    return fd;
+}
+
+int transfer_open(int session_dirfd, Text path, uint64_t *ret_size, Problem *problem)
+{
+    SessionPath from;
+
+    return open_regular(&from, session_dirfd, path, ret_size, problem);
+}
+
 int transfer_get(int session_dirfd, Text path, uint64_t offset, uint64_t size, Buf *out, uint64_t *ret_size,
                  Problem *problem)
 {
     SessionPath from;
-    struct stat st;
+    _cleanup_(closep) int fd = open_regular(&from, session_dirfd, path, ret_size, problem);
 
-    if (parse_path(&from, path, problem) < 0)
-        return -EPROTO;
-    _cleanup_(closep) int fd = beneath_open_regular(session_dirfd, from.path, &st);
     if (fd < 0)
-        return get_failed(problem, &from, fd);
-
-    uint64_t left = offset < (uint64_t)st.st_size ? (uint64_t)st.st_size - offset : 0;
+        return fd;
+    uint64_t left = offset < *ret_size ? *ret_size - offset : 0;
     size_t n = (size_t)MIN(MIN(size, left), (uint64_t)LIMIT_FILE_CHUNK);
     int r = n > 0 ? read_chunk(fd, offset, n, out) : 0;
-    if (r < 0)
-        return get_failed(problem, &from, r);
-    *ret_size = (uint64_t)st.st_size;
-    return 0;
+
+    return r < 0 ? get_failed(problem, &from, r) : 0;
 }

@@ -17,6 +17,11 @@
 int transfer_put(int session_dirfd, Text path, uint64_t offset, Text data, bool last, uid_t uid, gid_t gid,
                  const char *key, uint64_t *ret_size, Problem *problem);
 
+/* Begins the upload `key` of a file at `path`, as transfer_put() at offset 0 does. Returns a descriptor to
+ * write its data through; transfer_put() at the end of them, without any and with `last`, then finishes it.
+ * -EPROTO with the problem set. */
+int transfer_begin_upload(int session_dirfd, Text path, const char *key, Problem *problem);
+
 /* Removes uploads that were broken off. When none is under way. */
 void transfer_clean(int session_dirfd);
 
@@ -24,3 +29,6 @@ void transfer_clean(int session_dirfd);
  * *ret_size: bytes of the whole file. Regular files only. 0, or -EPROTO with the problem set. */
 int transfer_get(int session_dirfd, Text path, uint64_t offset, uint64_t size, Buf *out, uint64_t *ret_size,
                  Problem *problem);
+
+/* Opens a regular file for reading. *ret_size: its bytes. The descriptor, or -EPROTO with the problem set. */
+int transfer_open(int session_dirfd, Text path, uint64_t *ret_size, Problem *problem);

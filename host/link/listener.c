@@ -167,6 +167,13 @@ int listener_send(Listener *listener, Peer peer, const void *bytes, size_t size)
     return r < 0 ? r : listener_end(&frame, buf_append(frame.out, bytes, size));
 }
 
+int listener_pass(Listener *listener, Peer peer, int fd)
+{
+    Connection *connection = find(listener, peer);
+
+    return connection ? zmtp_socket_pass(&connection->socket, fd) : -EHOSTUNREACH;
+}
+
 void listener_drop(Listener *listener, Peer peer)
 {
     Connection *connection = find(listener, peer);

@@ -69,5 +69,9 @@ typedef struct PeerFrame {
 int listener_begin(Listener *listener, Peer peer, PeerFrame *ret);
 int listener_end(PeerFrame *frame, int error);
 
+/* Passes a copy of a descriptor to a peer, beside what waits to be sent to it. 0, or a negative errno; then
+ * it gets none. */
+int listener_pass(Listener *listener, Peer peer, int fd);
+
 /* Ends a connection once nothing else happens in this turn of the loop; on_gone follows. */
 void listener_drop(Listener *listener, Peer peer);

@@ -58,6 +58,18 @@ void request_reply(Request *request, const Buf *body)
     request_forget(request);
 }
 
+void request_reply_passing(Request *request, const Buf *body, int fd)
+{
+    Listener *listener = request->listener;
+    Peer peer = request->peer;
+    int r;
+
+    request_reply(request, body);
+    r = listener_pass(listener, peer, fd);
+    if (r < 0)
+        log_debug("descriptor not passed", "error=%d", -r);
+}
+
 void request_reply_empty(Request *request)
 {
     request_answer(request, MsgNothing, &(MsgNothing){0});

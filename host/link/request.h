@@ -21,6 +21,8 @@ Request *request_new(Listener *listener, Peer peer, uid_t user, uint64_t id);
 
 /* `body` is one encoded map; empty, for there was no memory for it: the request fails. */
 void request_reply(Request *request, const Buf *body);
+/* The same with a copy of a descriptor beside it; without, where the peer does not take it at once. */
+void request_reply_passing(Request *request, const Buf *body, int fd);
 void request_reply_empty(Request *request);
 /* The reply is a `type`. Where there is no memory for it the request fails. */
 #define request_answer(request, type, from) request_reply_with(request, SCHEMA(type), (const type *){from})

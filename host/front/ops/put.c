@@ -24,8 +24,12 @@ static bool work(TransferJob *job)
     MsgPutReply reply = {0};
 
     upload_key(key, sizeof(key), job);
-    if (transfer_put(job->dirfd, path, job->offset, data, job->last, owner, owner, key, &reply.size,
-                     &job->problem) < 0)
+    if (job->descriptor)
+        job->passed = transfer_begin_upload(job->dirfd, path, key, &job->problem);
+    else
+        transfer_put(job->dirfd, path, job->offset, data, job->last, owner, owner, key, &reply.size,
+                     &job->problem);
+    if (job->problem.code != ERR_NONE)
         return false;
     return body_encode(&job->reply, MsgPutReply, &reply) == 0;
 }
@@ -38,6 +42,10 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
 
     if (!op_decode(request, &put, MsgPut, body))
         return;
+    if (put.descriptor && (put.offset > 0 || put.data.size > 0 || put.last)) {
+        request_fail_text(request, ERR_BAD_REQUEST, "descriptor: is asked for before there is any data");
+        return;
+    }
     session = op_session(front, request, put.session, put.instance);
     if (!session)
         return;
@@ -47,6 +55,7 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
     }
     job.offset = put.offset;
     job.last = put.last;
+    job.descriptor = put.descriptor;
     transfer_begin(front, session, &job, put.path);
 }
 

@@ -7,6 +7,7 @@
 static void job_free(TransferJob *job)
 {
     close_fd(&job->dirfd);
+    close_fd(&job->passed);
     buf_deinit(&job->data);
     buf_deinit(&job->reply);
     free(job->path);
@@ -25,10 +26,12 @@ static void done(WorkerJob *worker_job)
 {
     TransferJob *job = container_of(worker_job, TransferJob, job);
 
-    if (job->problem.code == ERR_NONE)
-        request_reply(job->request, &job->reply);
-    else
+    if (job->problem.code != ERR_NONE)
         request_fail(job->request, &job->problem);
+    else if (job->passed >= 0)
+        request_reply_passing(job->request, &job->reply, job->passed);
+    else
+        request_reply(job->request, &job->reply);
     job_free(job);
 }
 
@@ -42,6 +45,7 @@ void transfer_begin(Front *front, Session *session, const TransferJob *given, Te
         return;
     }
     *job = *given;
+    job->passed = -1;
     job->path = text_dup(path);
     job->dirfd = fcntl(session->sandbox->directory.files_fd, F_DUPFD_CLOEXEC, 3);
     job->isolated = sandboxes_isolate(front->sandboxes);

@@ -17,6 +17,8 @@ struct TransferJob {
     uint64_t offset, size;
     Buf data; /* what goes in or came out */
     bool last;
+    bool descriptor; /* one is wanted */
+    int passed;      /* it; or -1 */
     Buf reply;
     Problem problem;
 };

@@ -122,6 +122,17 @@ def put(path: str | bytes, offset: int, data: bytes, last: bool) -> Request[None
     return Request(_wire.PUT, {"path": path, "offset": offset, "data": data, "last": last}, _nothing)
 
 
+def put_through(path: str | bytes) -> Request[None]:
+    """Asks for a descriptor to write a new file through; put() at its end then finishes it."""
+    body = {"path": path, "offset": 0, "data": b"", "descriptor": True}
+    return Request(_wire.PUT, body, _nothing)
+
+
+def get_through(path: str | bytes) -> Request[None]:
+    """Asks for a descriptor to read a file through."""
+    return Request(_wire.GET, {"path": path, "descriptor": True}, _nothing)
+
+
 def get(path: str | bytes, offset: int, end: int | None = None) -> Request[tuple[bytes, int]]:
     """A piece of the file, and the size of all of it."""
     size = _wire.FILE_CHUNK if end is None else min(max(end - offset, 0), _wire.FILE_CHUNK)

@@ -21,6 +21,7 @@ from ..results import Display, Result
 from ..state import Checkpoint, Committed, Namespace, Rollback
 from .commands import AsyncCommands
 from .connecting import in_thread
+from .direct import get_file, put_file
 from .files import AsyncFiles, Progress
 from .trees import get_tree, put_tree
 
@@ -339,15 +340,19 @@ class AsyncSession(AsyncCommands):
             with _files.readable(local) as file:
                 await self.files.write(path, file, on_progress=on_progress)
             return
+        remote, offset = _files.remote_path(path), 0
+        if _files.is_path(local) and await put_file(self, os.fspath(local), remote, on_progress):
+            return
         with _files.source(local) as read:
-            remote, offset = _files.remote_path(path), 0
             chunk = await in_thread(read, FILE_CHUNK)
             while True:
                 following = await in_thread(read, FILE_CHUNK)
                 await self._request(_requests.put(remote, offset, chunk, last=not following))
+                offset, chunk = offset + len(chunk), following
+                if on_progress is not None:
+                    on_progress(offset, offset + len(chunk))
                 if not following:
                     return
-                offset, chunk = offset + len(chunk), following
 
     @overload
     async def get(
@@ -406,6 +411,14 @@ class AsyncSession(AsyncCommands):
                     if write is not None or not _files.is_path(local) or not await self._is_directory(path):
                         raise
                     await get_tree(self, path, os.fspath(local), on_progress)
+                    return None
+                if (
+                    len(chunk) < whole
+                    and offset == 0
+                    and end is None
+                    and _files.is_path(local)
+                    and await get_file(self, remote, os.fspath(local), on_progress)
+                ):
                     return None
                 write = write or stack.enter_context(_files.target(target))
                 await in_thread(write, chunk)

@@ -22,6 +22,7 @@ from ..results import Display, Result
 from ..state import Checkpoint, Committed, Namespace, Rollback
 from .commands import Commands
 from .connecting import in_thread
+from .direct import get_file, put_file
 from .files import Files, Progress
 from .trees import get_tree, put_tree
 
@@ -336,15 +337,19 @@ class Session(Commands):
             with _files.readable(local) as file:
                 self.files.write(path, file, on_progress=on_progress)
             return
+        remote, offset = _files.remote_path(path), 0
+        if _files.is_path(local) and put_file(self, os.fspath(local), remote, on_progress):
+            return
         with _files.source(local) as read:
-            remote, offset = _files.remote_path(path), 0
             chunk = in_thread(read, FILE_CHUNK)
             while True:
                 following = in_thread(read, FILE_CHUNK)
                 self._request(_requests.put(remote, offset, chunk, last=not following))
+                offset, chunk = offset + len(chunk), following
+                if on_progress is not None:
+                    on_progress(offset, offset + len(chunk))
                 if not following:
                     return
-                offset, chunk = offset + len(chunk), following
 
     @overload
     def get(
@@ -403,6 +408,14 @@ class Session(Commands):
                     if write is not None or not _files.is_path(local) or not self._is_directory(path):
                         raise
                     get_tree(self, path, os.fspath(local), on_progress)
+                    return None
+                if (
+                    len(chunk) < whole
+                    and offset == 0
+                    and end is None
+                    and _files.is_path(local)
+                    and get_file(self, remote, os.fspath(local), on_progress)
+                ):
                     return None
                 write = write or stack.enter_context(_files.target(target))
                 in_thread(write, chunk)

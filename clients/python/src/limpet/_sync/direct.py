@@ -1,0 +1,82 @@
+# Generated from limpet/_async/direct.py by scripts/generate-blocking: change that file.
+"""put() and get() of large files by what the controller has opened."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .. import _passing, _requests
+from .._recovery import ConnectionLost
+from ..errors import Unavailable
+from .connecting import in_thread
+
+if TYPE_CHECKING:
+    from .session import Session
+
+Progress = Callable[[int, int], Any]
+
+
+def put_file(session: Session, local: str, path: str | bytes, on_progress: Progress | None) -> bool:
+    """Whether it has copied the file; otherwise it is to go in pieces."""
+    target = session._target
+    with contextlib.ExitStack() as stack:
+        source = in_thread(_passing.large, local)
+        if source is None:
+            return False
+        passing = in_thread(_passing.connect, session._client.address)
+        if passing is None:
+            return False
+        stack.callback(passing.close)
+        with contextlib.suppress(ConnectionLost, ConnectionError):
+            file = in_thread(passing.descriptor, _requests.put_through(path), target)
+            if file is None:
+                return False
+            size = _copy_up(passing, session, source, file, path, on_progress)
+            in_thread(passing.ask, _requests.put(path, size, b"", last=True), target)
+            return True
+        raise Unavailable("the controller went away; it is unknown whether put() was carried out")
+
+
+def get_file(session: Session, path: str | bytes, local: str, on_progress: Progress | None) -> bool:
+    """Whether it has copied the file; otherwise it is to come in pieces."""
+    with contextlib.ExitStack() as stack:
+        passing = in_thread(_passing.connect, session._client.address)
+        if passing is None or not in_thread(_passing.is_plain, local):
+            return False
+        stack.callback(passing.close)
+        try:
+            file = in_thread(passing.descriptor, _requests.get_through(path), session._target)
+        except (ConnectionLost, ConnectionError):
+            return False
+        if file is None:
+            return False
+        _copy(file, in_thread(_passing.emptied, local), on_progress)
+        return True
+
+
+def _copy_up(
+    passing: _passing.Passing,
+    session: Session,
+    source: _passing.Held,
+    file: _passing.Held,
+    path: str | bytes,
+    on_progress: Progress | None,
+) -> int:
+    """How large the file has become. Where it cannot be copied, what there is of it makes room again."""
+    try:
+        _copy(source, file, on_progress)
+        return file.size()
+    except BaseException as error:
+        passing.give_up(_requests.put(path, 0, b"", last=False), session._target)
+        if isinstance(error, OSError):
+            _passing.refuse(error, path)
+        raise
+
+
+def _copy(source: _passing.Held, target: _passing.Held, on_progress: Progress | None) -> None:
+    size, steps = source.size(), _passing.copied(source, target)
+    while (done := in_thread(next, steps, None)) is not None:
+        if on_progress is not None:
+            on_progress(done, size)
