@@ -16,6 +16,15 @@ static void on_stuck(LoopTimer *timer)
     sandbox_close(call->turn.sandbox, "its supervisor did not answer in time");
 }
 
+/* Many commands may follow a cell. Its record goes from those that are stored then, and the supervisor may
+ * not tell the next controller of it as if it had just ended. */
+static void settle_cell(Sandbox *sandbox)
+{
+    if (sandbox->unsettled != 0)
+        sandbox_send(sandbox, MSG_SETTLED, sandbox->unsettled);
+    sandbox->unsettled = 0;
+}
+
 static int send_exec(Call *call)
 {
     const Buf program = {.data = (uint8_t *)call->code, .size = call->code_size};
@@ -29,6 +38,7 @@ static int send_exec(Call *call)
         .program = value_encoded(&program),
     };
 
+    settle_cell(sandbox);
     call->turn.state = TURN_SENT;
     call->turn.number = sandboxes_next_number(sandbox->all);
     return guest_say(sandbox->guest, MSG_EXEC, call->turn.number, MsgExecOrder, &order);

@@ -211,10 +211,11 @@ static int on_message(Turn *turn, const Message *message, Problem *problem)
 #define FILLING_SECONDS 0.005
 
 /* The turn of a call that may have been freed since. The supervisor of a command need keep its record no
- * longer. */
+ * longer; that of a cell learns so from the next cell, or before the next command. */
 static void turn_over(const Turn *turn)
 {
     if (!turn->ops->beside) {
+        turn->sandbox->unsettled = turn->number;
         sandbox_turn_over(turn->sandbox, turn->session);
         return;
     }

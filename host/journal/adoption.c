@@ -148,7 +148,10 @@ static int on_executed(Sandbox *sandbox, const Message *message, Problem *proble
     if (r < 0)
         return r;
     call = find_ended(sandbox, &executed, message->id);
-    return call ? call->turn.ops->message(&call->turn, message, problem) : 0;
+    if (call)
+        return call->turn.ops->message(&call->turn, message, problem);
+    sandbox_send(sandbox, MSG_SETTLED, message->id); /* it is stored, or nobody asks for it any more */
+    return 0;
 }
 
 /* With an error instead of checkpoints nothing is known of their files. */

@@ -87,6 +87,7 @@ struct Sandbox {
     char instance[INSTANCE_SIZE];      /* names this life of it */
     double created;                    /* Unix seconds: when it became somebody's */
     uint64_t used;                     /* clock_now() when it was last known to do something */
+    uint64_t unsettled;                /* the last cell's message: its supervisor keeps the record; 0: none */
     bool ephemeral;                    /* for one call */
     SessionOptions options;
     Value imports; /* what the interpreter of a spare imports */

@@ -37,9 +37,11 @@ static int deliver(Sandbox *sandbox, const Message *message, Problem *problem)
         return turn->ops->message(turn, message, problem);
     if (errand)
         return errand->ops->answer(errand, message, problem);
-    if (message->kind == MSG_EXECUTED) /* of a command that nobody asks for any more, perhaps */
+    if (sandbox->owner->message)
+        return sandbox->owner->message(sandbox, message, problem);
+    if (message->kind == MSG_EXECUTED) /* nobody asks for it any more */
         sandbox_send(sandbox, MSG_SETTLED, message->id);
-    return sandbox->owner->message ? sandbox->owner->message(sandbox, message, problem) : 0;
+    return 0;
 }
 
 static void on_message(void *userdata, const Message *message)

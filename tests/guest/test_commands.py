@@ -209,6 +209,22 @@ def test_another_controller_is_told(fake):
     assert fake.controller.record(8)["stdout"] == "first\nsecond\n"
 
 
+def test_a_cell_that_is_settled_is_told_of_no_more(guest):
+    guest.controller.start("41", id=3)
+    assert guest.controller.record(3)["status"] == "ok"
+    for settled in (2, 3):  # that of another call changes nothing
+        guest.controller.close()
+        guest.controller = Controller(guest.link)
+        guest.controller.welcome()
+        assert guest.controller.record(3)["status"] == "ok"
+        guest.controller.send(SETTLED, {}, settled)
+    assert execute(guest, 4, command="echo after")["stdout"] == "after\n"  # now it has been read
+    guest.controller.close()
+    guest.controller = Controller(guest.link)
+    guest.controller.welcome()
+    assert execute(guest, 5, command="echo on")["stdout"] == "on\n"  # and nothing came before that
+
+
 def test_a_lost_interpreter_leaves_commands_alone(guest):
     os.mkfifo(guest.directory / "go")
     start(guest, 8, command="sleep 0.1; echo lived; read line < go", timeout=60.0, stream=True)

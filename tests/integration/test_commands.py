@@ -161,6 +161,27 @@ def test_the_controller_dies(own_limpetd, name):
         assert session.run("x + 1").result == "42"
 
 
+def test_an_old_cell_does_not_take_what_a_command_has_made(own_limpetd, name):
+    limpetd = own_limpetd.start()
+    with limpetd.client() as client:
+        session = client.open(name)
+        session.run("x = 41")
+        for _ in range(64):  # with so many later ones its record is no longer stored
+            session.exec(["true"])
+        begun = threading.Event()
+        running = Asking(
+            session.exec, f"echo > {artifact(limpetd, 'a')}; echo begun; until [ -e go ]; do sleep 0.05; done", timeout=300,
+            on_stdout=lambda text: begun.set(),
+        )  # fmt: skip
+        assert begun.wait(60)
+        limpetd.kill()
+        files = os.path.join(limpetd.directory, "state", "sessions", name, "files")
+        with open(os.path.join(files, "go"), "wb"):
+            pass
+        limpetd.start()
+        assert set(running.result().artifacts) == {"/session/artifacts/a"}
+
+
 def test_it_ends_while_no_controller_is_there(own_limpetd, name):
     limpetd = own_limpetd.start()
     with limpetd.client() as client:

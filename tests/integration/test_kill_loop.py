@@ -13,7 +13,6 @@ import time
 from .killed import children, read, wait_for
 
 KILLS = int(os.environ.get("LIMPET_KILLS", "8"))
-SESSIONS = 3
 
 
 class Counter(threading.Thread):
@@ -55,6 +54,19 @@ class Counter(threading.Thread):
         self.count = count
 
 
+class Commander(Counter):
+    """The same with commands, which run beside each other; what one has done is in a file."""
+
+    def step(self, session):
+        count = self.count + 1
+        line = f"echo {count} >> log; sleep 0.02; wc -l < log; echo {count} > artifacts/{count}.txt"
+        result = session.exec(line)
+        assert (result.status, result.state, result.stdout.strip()) == ("ok", "kept", str(count)), result
+        assert set(result.artifacts) == {f"/session/artifacts/{count}.txt"}, result
+        assert session.exec(line, run_id=result.run_id).stdout == result.stdout
+        self.count = count
+
+
 def kill_controller(limpetd):
     """Where it is a process of its own; the launcher may just be starting it."""
     for pid in children(limpetd.process.pid):
@@ -70,9 +82,12 @@ def kill(limpetd, turn):
     limpetd.start()
 
 
+KINDS = (Counter, Counter, Commander)
+
+
 def test_nothing_is_lost_or_done_twice(own_limpetd, name):
     own_limpetd.start()
-    counters = [Counter(own_limpetd, f"{name}-{i}") for i in range(SESSIONS)]
+    counters = [kind(own_limpetd, f"{name}-{i}") for i, kind in enumerate(KINDS)]
     for counter in counters:
         counter.start()
     seed = random.randrange(1 << 32)

@@ -54,6 +54,7 @@ static void make_record(Executor *executor, Cell *cell, const Fate *fate)
 {
     int r = cell_record(cell, fate, cell->branch->epoch, &executor->record);
 
+    executor->record_id = cell->id;
     if (r == 0)
         call_send_record(executor);
     else

@@ -148,6 +148,12 @@ void executor_credit(Executor *executor, uint64_t id, uint64_t count)
     call_update_flow(executor, executor->cell->branch);
 }
 
+void executor_settled(Executor *executor, uint64_t id)
+{
+    if (executor->record_id == id)
+        buf_consume(&executor->record, executor->record.size);
+}
+
 void executor_tell_again(Executor *executor)
 {
     call_send_record(executor);

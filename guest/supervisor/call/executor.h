@@ -17,8 +17,10 @@ typedef struct Executor {
     OutputLimits limits;
     Cell *cell; /* NULL: no call runs or waits */
 
-    /* The last `executed`. Every new controller gets it, until the next call shows that it has arrived. */
+    /* The last `executed`. Every new controller gets it, until the next call, or `settled`, shows that it has
+     * arrived. */
     Buf record;
+    uint64_t record_id; /* of the call */
 } Executor;
 
 /* `branches` and `link` outlive it. */
@@ -31,6 +33,8 @@ void executor_deinit(Executor *executor);
 int executor_execute(Executor *executor, uint64_t id, const MsgExecute *asked, Problem *problem);
 void executor_interrupt(Executor *executor);
 void executor_credit(Executor *executor, uint64_t id, uint64_t count);
+/* The controller has the record of that call. */
+void executor_settled(Executor *executor, uint64_t id);
 /* -EPROTO with a Problem: the message is no answer. An answer that nobody waits for is ignored. */
 int executor_answer(Executor *executor, const Message *message, Problem *problem);
 

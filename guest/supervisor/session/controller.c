@@ -133,6 +133,7 @@ static int handle_for_session(Supervisor *supervisor, const Message *message, Pr
         return commands_exec(&supervisor->commands, message, problem);
     case MSG_SETTLED:
         commands_settled(&supervisor->commands, message->id);
+        executor_settled(&supervisor->executor, message->id);
         return 0;
     case MSG_INTERRUPT:
         return handle_interrupt(supervisor, message);
