@@ -1,5 +1,6 @@
 """All that a run consists of, in its order."""
 import adapters
+import commands
 import compute
 import files
 import hardening
@@ -16,5 +17,5 @@ import transfers
 import values
 
 ALL = [module.GROUP for module in
-       (latency, compute, numeric, hardening, load, start, memory, streams, files, transfers, values, state, state_cost, state_jupyter,
+       (latency, commands, compute, numeric, hardening, load, start, memory, streams, files, transfers, values, state, state_cost, state_jupyter,
         adapters)]
