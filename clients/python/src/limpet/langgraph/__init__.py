@@ -18,8 +18,9 @@ except ImportError as error:
         name=error.name,
     ) from error
 
+from ._exec_tool import exec_tool
 from ._file_tools import file_tools
 from ._rewind import Rewind, RewindState
 from ._tool import CodeSandbox, code_sandbox
 
-__all__ = ["CodeSandbox", "Rewind", "RewindState", "code_sandbox", "file_tools"]
+__all__ = ["CodeSandbox", "Rewind", "RewindState", "code_sandbox", "exec_tool", "file_tools"]

@@ -105,7 +105,7 @@ def readable(text: str) -> str:
 
 def _heading(result: Result) -> str:
     how = f"{result.status}, {result.duration:.2f} s"
-    if result.session is None:
+    if result.session is None or result.execution_count is None:
         return f"[{how}]"
     new = " of a new session" if result.execution_count == 1 else ""
     return f"[call {result.execution_count}{new}: {how}]"

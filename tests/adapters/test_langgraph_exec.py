@@ -1,0 +1,62 @@
+"""exec beside code_sandbox, as an agent's tool node calls it."""
+
+import asyncio
+
+import pytest
+from limpet.langgraph import code_sandbox, exec_tool
+
+
+@pytest.fixture
+def tools(client, name):
+    sandbox = code_sandbox(client, packages=False)
+    yield {tool.name: tool for tool in [sandbox, exec_tool(sandbox, max_timeout=60)]}
+    for row in client.sessions():
+        if row.session == name:
+            client.close_session(name)
+
+
+@pytest.fixture(params=["blocking", "asyncio"])
+def call(request, tools, name):
+    def call(tool, thread=name, **args):
+        given = {"name": tool, "args": args, "id": "call-1", "type": "tool_call"}
+        config = {"configurable": {"thread_id": thread}} if thread else {}
+        if request.param == "blocking":
+            return tools[tool].invoke(given, config)
+        return asyncio.run(tools[tool].ainvoke(given, config))
+
+    return call
+
+
+def test_commands_and_code_see_the_same_files(call):
+    call("code_sandbox", code="x = 41; open('f', 'w').write('text')")
+    message = call("exec", command="cat f; echo from the command > artifacts/made.txt")
+    assert message.status == "success" and message.content.startswith("[ok, ")
+    assert "stdout:\ntext" in message.content and "/session/artifacts/made.txt (text/plain, 17 bytes)" in message.content
+    assert "value:\n42" in call("code_sandbox", code="x + 1").text
+    assert call("exec", command="basename $PWD", cwd="artifacts").content.endswith("stdout:\nartifacts")
+
+
+def test_what_fails_is_an_error_that_tells_all(call):
+    message = call("exec", command="echo out; echo err >&2; exit 3")
+    assert message.status == "error"
+    assert "stdout:\nout" in message.content and "stderr:\nerr" in message.content and "exit code 3" in message.content
+    message = call("exec", command="echo begun; sleep 1000", timeout=0.3)
+    assert message.status == "error" and "stdout:\nbegun" in message.content and "did not end within 0.3 s" in message.content
+
+
+def test_long_output_is_cut(call):
+    text = call("exec", command="yes | head -c 3000000; echo the end").content
+    assert len(text) < 9000 and "3000008 bytes in total" in text and text.rstrip().endswith("the end")
+
+
+def test_without_a_session_nothing_runs(call):
+    message = call("exec", thread=None, command="true")
+    assert message.status == "error" and "only in a session" in message.content
+
+
+def test_what_the_model_is_offered(client):
+    sandbox = code_sandbox(client, name="lab", packages=False)
+    assert exec_tool(sandbox).name == "lab_exec" and set(exec_tool(sandbox).args) == {"command", "cwd"}
+    assert exec_tool(sandbox, max_timeout=5).args["timeout"]["anyOf"][0]["maximum"] == 5
+    with pytest.raises(ValueError, match="above 0"):
+        exec_tool(sandbox, max_timeout=0)
