@@ -45,7 +45,8 @@ def exec_true(bench):
 @GROUP.case(
     Row("commands.docker_exec", "`exec` of /bin/true through the Python client to `docker exec` of it in a running "
         "container, medians.", at_most(1 / 30)),
-    Row("commands.runc_exec", "The same to `runc exec`, medians.", at_most(1 / 15)),
+    Row("commands.runc_exec", "`exec` of /bin/true through the Python client to `runc exec` of it in a running "
+        "container, medians.", at_most(1 / 15)),
 )
 def against_engine(bench):
     names = {"docker": "commands.docker_exec", "oci": "commands.runc_exec"}
