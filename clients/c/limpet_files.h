@@ -56,6 +56,19 @@ LIMPET_API int limpet_files_move(LimpetClient *client, const char *session, cons
 LIMPET_API int limpet_files_remove(LimpetClient *client, const char *session, const char *path,
                                    bool recursive);
 
+/* How many bytes of how many have been copied. It must not use the client. */
+typedef void LimpetOnProgress(void *context, uint64_t done, uint64_t whole);
+
+/* Copies a local directory into one of the sandbox, and the other way round; what is there stays, but for
+ * files and links of the same name. Each file takes its place as a whole. Names may have any bytes; modes and
+ * holes are kept where they can be. A tree with links that lead out of it, or with what is neither file,
+ * directory nor link, is refused before anything is copied. No link is followed, and none of a hostile tree
+ * reaches anything outside. `on_progress` may be NULL. */
+LIMPET_API int limpet_files_put_tree(LimpetClient *client, const char *session, const char *local,
+                                     const char *path, LimpetOnProgress *on_progress, void *context);
+LIMPET_API int limpet_files_get_tree(LimpetClient *client, const char *session, const char *path,
+                                     const char *local, LimpetOnProgress *on_progress, void *context);
+
 /* `kind` is "created", "modified", "removed" or "moved". False ends it. It must not use the client. */
 typedef bool LimpetOnEvent(void *context, const char *kind, const char *path);
 

@@ -5,13 +5,11 @@
 
 #include "clients/c/copying.h"
 #include "clients/c/entries.h"
+#include "clients/c/sandbox_files.h"
 #include "proto/base/fdio.h"
 
-/* Asks one thing, and decodes the reply into *ret, a `type`, which points into `reply`. */
-#define ask(client, session, what, once, reply, ret, type)                                                   \
-    ask_with(client, session, what, once, reply, (type *){ret}, SCHEMA(type))
-static int ask_with(LimpetClient *client, const char *session, const MsgFileAsk *what, bool once,
-                    Reply *reply, void *ret, const Schema *schema)
+int files_ask_with(LimpetClient *client, const char *session, const MsgFileAsk *what, bool once, Reply *reply,
+                   void *ret, const Schema *schema)
 {
     const MsgFiles body = {.session = text_of(session), .has_ask = true, .ask = *what};
     ClientCall call = {.repeatable = !once};
@@ -27,7 +25,7 @@ static int ask_for_nothing(LimpetClient *client, const char *session, const MsgF
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
     MsgNothing nothing;
 
-    return ask(client, session, what, once, &reply, &nothing, MsgNothing);
+    return files_ask(client, session, what, once, &reply, &nothing, MsgNothing);
 }
 
 /* ---- what is there ---- */
@@ -38,7 +36,7 @@ int limpet_files_stat(LimpetClient *client, const char *session, const char *pat
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
     const MsgFileAsk what = {.has_stat = true, .stat.path = text_of(path)};
     MsgFileStatReply said;
-    int r = list ? ask(client, session, &what, false, &reply, &said, MsgFileStatReply) : -ENOMEM;
+    int r = list ? files_ask(client, session, &what, false, &reply, &said, MsgFileStatReply) : -ENOMEM;
 
     if (!r)
         r = entry_list_add(list, &said.entry);
@@ -54,7 +52,7 @@ static int list_page(LimpetClient *client, const char *session, const MsgFileLis
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
     const MsgFileAsk what = {.has_list = true, .list = *page};
     MsgFileListReply said;
-    int r = ask(client, session, &what, page->next != NO_UINT, &reply, &said, MsgFileListReply);
+    int r = files_ask(client, session, &what, page->next != NO_UINT, &reply, &said, MsgFileListReply);
 
     for (uint32_t i = 0; !r && i < value_count(&said.entries); i++) {
         MsgFileEntry entry;
@@ -92,7 +90,7 @@ static int read_piece(LimpetClient *client, const char *session, MsgFileRead *pi
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
     const MsgFileAsk what = {.has_read = true, .read = *piece};
     MsgFileReadReply said;
-    int r = ask(client, session, &what, false, &reply, &said, MsgFileReadReply);
+    int r = files_ask(client, session, &what, false, &reply, &said, MsgFileReadReply);
 
     if (r)
         return r;
@@ -128,7 +126,7 @@ static int write_piece(LimpetClient *client, const char *session, MsgFileWrite *
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
     const MsgFileAsk what = {.has_write = true, .write = *piece};
     MsgFileWriteReply said;
-    int r = ask(client, session, &what, piece->upload != NO_UINT, &reply, &said, MsgFileWriteReply);
+    int r = files_ask(client, session, &what, piece->upload != NO_UINT, &reply, &said, MsgFileWriteReply);
 
     if (!r)
         *piece = (MsgFileWrite){.upload = said.upload, .offset = said.size, .mode = NO_UINT};
@@ -184,7 +182,7 @@ int limpet_files_remove(LimpetClient *client, const char *session, const char *p
     while (!r && said.more) {
         _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
 
-        r = ask(client, session, &what, true, &reply, &said, MsgFileRemoveReply);
+        r = files_ask(client, session, &what, true, &reply, &said, MsgFileRemoveReply);
     }
     return client_result(client, r);
 }
@@ -198,7 +196,7 @@ static int hear_events(LimpetClient *client, const char *session, uint64_t watch
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
     const MsgFileAsk what = {.has_events = true, .events = {.watch = watch, .timeout = NAN}};
     MsgFileEventsReply said;
-    int r = ask(client, session, &what, true, &reply, &said, MsgFileEventsReply);
+    int r = files_ask(client, session, &what, true, &reply, &said, MsgFileEventsReply);
 
     for (uint32_t i = 0; !r && i < value_count(&said.events); i++) {
         MsgFileEvent event;
@@ -218,7 +216,7 @@ int limpet_files_watch(LimpetClient *client, const char *session, const char *pa
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
     const MsgFileAsk what = {.has_watch = true, .watch = {.path = text_of(path), .recursive = recursive}};
     MsgFileWatchReply said;
-    int r = ask(client, session, &what, false, &reply, &said, MsgFileWatchReply);
+    int r = files_ask(client, session, &what, false, &reply, &said, MsgFileWatchReply);
 
     while (!r)
         r = hear_events(client, session, said.watch, on_event, context);

@@ -106,12 +106,17 @@ class Files:
         content = self.files[body["path"]]
         request.reply(data=content[body["offset"]:][:body["size"]], size=len(content))
 
+    def ask(self, request):
+        """Whether it is a directory: none is here."""
+        path = request.body["ask"]["stat"]["path"]
+        request.reply(entry={"path": b"/session/" + path, "type": "file"})
+
 
 @pytest.mark.parametrize("size", [0, 1, 1 << 20, (5 << 20) // 2])
 def test_put_and_get(limpet, size):
     files, content = Files(), os.urandom(size)
     (limpet.directory / "local").write_bytes(content)
-    with FakeController(limpet.socket, put=files.put, get=files.get):
+    with FakeController(limpet.socket, put=files.put, get=files.get, files=files.ask):
         assert limpet("put", "local", "a:d/remote").returncode == 0
         assert files.files == {"d/remote": content}
         assert limpet("get", "a:d/remote", "back").returncode == 0
@@ -135,7 +140,7 @@ def test_get_into_a_directory_with_the_mode_of_a_new_file(limpet):
     files = Files()
     files.files = {"d/remote": b"x"}
     (limpet.directory / "here").mkdir()
-    with FakeController(limpet.socket, get=files.get):
+    with FakeController(limpet.socket, get=files.get, files=files.ask):
         assert limpet("get", "a:d/remote", "here", umask=0o027).returncode == 0
     assert [path.name for path in (limpet.directory / "here").iterdir()] == ["remote"]
     assert stat.S_IMODE((limpet.directory / "here/remote").stat().st_mode) == 0o640
@@ -143,7 +148,7 @@ def test_get_into_a_directory_with_the_mode_of_a_new_file(limpet):
 
 def test_get_that_fails_keeps_what_is_there(limpet):
     (limpet.directory / "local").write_bytes(b"precious")
-    with FakeController(limpet.socket, get=Files().get):
+    with FakeController(limpet.socket, get=Files().get, files=Files().ask):
         result = limpet("get", "a:missing", "local")
         assert limpet("get", "a:missing", "/dev/null").returncode == 125
     assert result.returncode == 125

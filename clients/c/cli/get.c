@@ -17,10 +17,10 @@ static int run(const void *values, char **operands, int n)
 const Command command_get = {
     .name = "get",
     .usage = "SESSION:PATH LOCAL",
-    .summary = "Copies a file out of a session",
+    .summary = "Copies a file or a directory out of a session",
     .details = "\nPATH is relative to /session. LOCAL '-' is standard output. If LOCAL is a directory, the "
-               "file keeps its\n"
-               "name.",
+               "file or directory\n"
+               "keeps its name there.",
     .operands = {COMPLETE_SESSION_PATH, COMPLETE_FILE},
     .operands_min = 2,
     .operands_max = 2,

@@ -25,10 +25,10 @@ static int run(const void *values, char **operands, int n)
 const Command command_put = {
     .name = "put",
     .usage = "LOCAL SESSION:PATH",
-    .summary = "Copies a file into a session",
+    .summary = "Copies a file or a directory into a session",
     .details = "\nPATH is relative to /session. LOCAL '-' is standard input. If PATH is empty or ends in a "
-               "slash, the file\n"
-               "keeps its name.",
+               "slash, the file or\n"
+               "directory keeps its name. A directory is merged into one that is there.",
     .operands = {COMPLETE_FILE, COMPLETE_SESSION_PATH},
     .operands_min = 2,
     .operands_max = 2,

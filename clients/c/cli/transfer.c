@@ -6,12 +6,66 @@
 #include <sys/stat.h>
 
 #include "clients/c/cli/cli.h"
+#include "clients/c/limpet_files.h"
 
 static int complain(const char *path)
 {
     fprintf(stderr, "limpet: %s: %s\n", path, strerror(errno));
     return EXIT_USAGE;
 }
+
+/* ---- directories ---- */
+
+typedef struct ProgressLine {
+    int percent; /* that the terminal shows; -1: none yet */
+} ProgressLine;
+
+static void show_progress(void *context, uint64_t done, uint64_t whole)
+{
+    ProgressLine *line = context;
+    int percent = whole > 0 ? (int)(100 * (double)done / (double)whole) : 100;
+    char size[16], of[16];
+
+    if (percent == line->percent)
+        return;
+    line->percent = percent;
+    fprintf(stderr, "\r%3d %% of %s, %s ", percent, cli_size(of, sizeof(of), whole),
+            cli_size(size, sizeof(size), done));
+}
+
+/* Whether there is one to be asked about; what is wrong otherwise the copy will say. */
+static bool is_directory(LimpetClient *client, const char *session, const char *path)
+{
+    LimpetEntries *found = NULL;
+    bool is =
+        !limpet_files_stat(client, session, path, &found) && strcmp(found->entries[0].type, "directory") == 0;
+
+    limpet_entries_free(found);
+    return is;
+}
+
+static bool is_local_directory(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+typedef int CopyTree(LimpetClient *client, const char *session, const char *from, const char *to,
+                     LimpetOnProgress *on_progress, void *context);
+
+static int copy_tree(LimpetClient *client, CopyTree *copy, const char *session, const char *from,
+                     const char *to)
+{
+    ProgressLine line = {.percent = -1};
+    int r = copy(client, session, from, to, isatty(STDERR_FILENO) ? show_progress : NULL, &line);
+
+    if (line.percent >= 0)
+        fputs("\r\033[K", stderr);
+    return r ? cli_fail(client) : 0;
+}
+
+/* ---- files ---- */
 
 /* Gets the file under a temporary name, so that a failure does not cost the one that is there. */
 static int get_replacing(LimpetClient *client, const char *session, const char *path, const char *local)
@@ -50,43 +104,61 @@ static int get_to(LimpetClient *client, const char *session, const char *path, c
 {
     struct stat status;
 
+    if (is_directory(client, session, path))
+        return copy_tree(client, limpet_files_get_tree, session, path, local);
     if (stat(local, &status) == 0 && !S_ISREG(status.st_mode))
         return get_special(client, session, path, local);
     return get_replacing(client, session, path, local);
 }
 
+/* The last name of `path` in a directory, to be freed; NULL with errno set. */
+static char *named(const char *directory, const char *path)
+{
+    _cleanup_(freep) char *copy = strdup(path);
+    size_t n = strlen(directory);
+    char *joined;
+
+    if (!copy)
+        return NULL;
+    for (size_t end = strlen(copy); end > 1 && copy[end - 1] == '/';)
+        copy[--end] = '\0';
+    if (asprintf(&joined, "%s%s%s", directory, n > 0 && directory[n - 1] != '/' ? "/" : "", basename(copy)) <
+        0)
+        return NULL;
+    return joined;
+}
+
 int cli_get(LimpetClient *client, const char *session, const char *path, const char *local)
 {
     _cleanup_(freep) char *inside = NULL;
-    struct stat status;
 
     if (strcmp(local, "-") == 0)
         return limpet_get(client, session, path, STDOUT_FILENO) ? cli_fail(client) : 0;
-    if (stat(local, &status) < 0 || !S_ISDIR(status.st_mode))
+    if (!is_local_directory(local))
         return get_to(client, session, path, local);
-    if (asprintf(&inside, "%s/%s", local, basename(path)) < 0) {
-        inside = NULL;
+    inside = named(local, path);
+    if (!inside)
         return complain(local);
-    }
     return get_to(client, session, path, inside);
 }
 
 int cli_put(LimpetClient *client, const char *local, const char *session, const char *path)
 {
     _cleanup_(closep) int file = -1;
-    _cleanup_(freep) char *named = NULL;
+    _cleanup_(freep) char *inside = NULL;
     int fd = STDIN_FILENO;
 
+    if (!*path || path[strlen(path) - 1] == '/') {
+        inside = named(path, local);
+        if (!inside)
+            return complain(local);
+        path = inside;
+    }
+    if (is_local_directory(local))
+        return copy_tree(client, limpet_files_put_tree, session, local, path);
     if (strcmp(local, "-") != 0)
         fd = file = open(local, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return complain(local);
-    if (!*path || path[strlen(path) - 1] == '/') {
-        if (asprintf(&named, "%s%s", path, basename(local)) < 0) {
-            named = NULL;
-            return complain(local);
-        }
-        path = named;
-    }
     return limpet_put(client, session, path, fd) ? cli_fail(client) : 0;
 }

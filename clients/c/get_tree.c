@@ -1,0 +1,276 @@
+/* limpet_files_get_tree(): a directory of the sandbox to this machine. */
+#include <errno.h>
+#include <string.h>
+
+#include "clients/c/landing.h"
+#include "clients/c/sandbox_files.h"
+#include "clients/c/tree.h"
+#include "proto/base/fdio.h"
+
+typedef struct GetTree {
+    LimpetClient *client;
+    const char *session, *local;
+    const char *top; /* absolute */
+    size_t skipped;  /* bytes of a path before what is below the top */
+    TreeProgress progress;
+    Landing landing;
+} GetTree;
+
+static const char *below(const GetTree *get, const LimpetEntry *entry)
+{
+    return entry->path + get->skipped;
+}
+
+static bool is_a(const LimpetEntry *entry, const char *type)
+{
+    return strcmp(entry->type, type) == 0;
+}
+
+/* ---- what the sandbox says is there: hostile code may have chosen every name of it ---- */
+
+static bool is_beneath(const GetTree *get, const char *path)
+{
+    if (strlen(path) <= get->skipped || strncmp(path, get->top, strlen(get->top)) != 0 ||
+        path[get->skipped - 1] != '/')
+        return false;
+    for (const char *at = path + get->skipped;; at++) {
+        size_t n = strcspn(at, "/");
+
+        if (n == 0 || (n == 1 && at[0] == '.') || (n == 2 && at[0] == '.' && at[1] == '.'))
+            return false;
+        at += n;
+        if (!*at)
+            return true;
+    }
+}
+
+static size_t levels(const char *path)
+{
+    size_t n = 1;
+
+    while ((path = strchr(path, '/'))) {
+        path++;
+        n++;
+    }
+    return n;
+}
+
+static int check_entry(const GetTree *get, const LimpetEntry *entry, TreeRefused *refused)
+{
+    Problem *problem = &get->client->problem;
+
+    if (!is_beneath(get, entry->path))
+        return problem_set(problem, ERR_PROTOCOL_MISMATCH, "the sandbox listed '%s' in '%s'", entry->path,
+                           get->top);
+    if (entry->unreadable)
+        return problem_set(problem, ERR_FILE_FAILED, "'%s': it may not be read", entry->path);
+    if (is_a(entry, "directory") && levels(below(get, entry)) >= LIMIT_FILE_DEPTH)
+        return problem_set(problem, ERR_FILE_FAILED, "'%s' lies too deep to be copied", entry->path);
+    if (is_a(entry, "other") || (entry->target && tree_leads_out(below(get, entry), entry->target)))
+        return tree_refuse(refused, below(get, entry));
+    return 0;
+}
+
+static int check(GetTree *get, const LimpetEntries *list)
+{
+    TreeRefused refused = {0};
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < list->n_entries; i++) {
+        r = check_entry(get, &list->entries[i], &refused);
+        if (is_a(&list->entries[i], "file"))
+            get->progress.whole += list->entries[i].size;
+    }
+    if (r == 0)
+        return tree_refused_end(&refused, get->top, &get->client->problem);
+    buf_deinit(&refused.names);
+    return r;
+}
+
+/* ---- where it goes ---- */
+
+static int cannot_write(const GetTree *get, const LimpetEntry *entry, int r)
+{
+    return problem_set(&get->client->problem, ERR_BAD_REQUEST, "cannot write '%s/%s': %s", get->local,
+                       below(get, entry), strerror(-r));
+}
+
+static int land_data(GetTree *get, const LimpetEntry *entry, const Text *data)
+{
+    LandingFile file;
+    int r = landing_file(&get->landing, below(get, entry), entry->mode, &file);
+
+    if (r == 0)
+        r = landing_file_end(&file, write_all(file.fd, data->data, data->size));
+    return r < 0 ? cannot_write(get, entry, r) : 0;
+}
+
+static int read_large(GetTree *get, const LimpetEntry *entry)
+{
+    LandingFile file;
+    int r = landing_file(&get->landing, below(get, entry), entry->mode, &file), failed;
+
+    if (r < 0)
+        return cannot_write(get, entry, r);
+    failed = limpet_files_read(get->client, get->session, entry->path, file.fd);
+    r = landing_file_end(&file, failed ? -EPROTO : 0);
+    if (failed)
+        return r;
+    tree_progress(&get->progress, entry->size);
+    return r < 0 ? cannot_write(get, entry, r) : 0;
+}
+
+/* ---- small ones, many in a message ---- */
+
+static int land_row(GetTree *get, const LimpetEntry *entry, const MsgFileEntry *row)
+{
+    int r;
+
+    if (row->error != NO_UINT)
+        return problem_set(&get->client->problem, ERR_FILE_FAILED, "'%s': %s", entry->path,
+                           strerror((int)row->error));
+    if (!row->data.data) /* it has grown */
+        return read_large(get, entry);
+    r = land_data(get, entry, &row->data);
+    if (r == 0)
+        tree_progress(&get->progress, entry->size);
+    return r;
+}
+
+/* Asks for the files from *at to `end`, and moves *at behind those that have come. */
+static int fetch(GetTree *get, const LimpetEntry *const *files, size_t *at, size_t end)
+{
+    _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
+    _cleanup_(buf_deinit) Buf names = BUF_NULL;
+    MsgFileAsk what = {.has_fetch = true, .fetch.path = text_of(get->top)};
+    MsgFileFetchReply said;
+    Writer w;
+    int r;
+
+    writer_init(&w, &names);
+    write_array(&w, end - *at);
+    for (size_t i = *at; i < end; i++)
+        body_write(&w, MsgFileName, &((MsgFileName){text_of(below(get, files[i]))}));
+    r = writer_finish(&w);
+    if (r < 0)
+        return r;
+    what.fetch.files = value_encoded(&names);
+    r = files_ask(get->client, get->session, &what, false, &reply, &said, MsgFileFetchReply);
+    if (r)
+        return r;
+    if (value_count(&said.files) == 0 || value_count(&said.files) > end - *at)
+        return problem_set(&get->client->problem, ERR_PROTOCOL_MISMATCH,
+                           "the sandbox answered for other files");
+    for (uint32_t i = 0; r == 0 && i < value_count(&said.files); i++) {
+        MsgFileEntry row;
+
+        value_row(&row, MsgFileEntry, &said.files, i);
+        r = land_row(get, files[(*at)++], &row);
+    }
+    return r;
+}
+
+/* As many as fit into one reply. */
+static size_t batch_end(const LimpetEntry *const *files, size_t at, size_t n)
+{
+    uint64_t bytes = 0;
+    size_t end = at;
+
+    while (end < n && end - at < LIMIT_FILE_ENTRIES &&
+           (end == at || bytes + files[end]->size <= LIMIT_FILE_CHUNK))
+        bytes += files[end++]->size;
+    return end;
+}
+
+static int fetch_small(GetTree *get, const LimpetEntries *list)
+{
+    _cleanup_(freep) const LimpetEntry **files =
+        calloc(MAX(list->n_entries, (size_t)1), sizeof(LimpetEntry *));
+    size_t n = 0;
+    int r = files ? 0 : -ENOMEM;
+
+    for (size_t i = 0; files && i < list->n_entries; i++)
+        if (is_a(&list->entries[i], "file") && list->entries[i].size <= TREE_SMALL)
+            files[n++] = &list->entries[i];
+    for (size_t at = 0; r == 0 && at < n;)
+        r = fetch(get, files, &at, batch_end(files, at, n));
+    return r;
+}
+
+/* ---- all of it ---- */
+
+static int land_directory(GetTree *get, const LimpetEntry *entry)
+{
+    int r = is_a(entry, "directory") ? landing_directory(&get->landing, below(get, entry)) : 0;
+
+    return r < 0 ? cannot_write(get, entry, r) : 0;
+}
+
+static int land_large(GetTree *get, const LimpetEntry *entry)
+{
+    return is_a(entry, "file") && entry->size > TREE_SMALL ? read_large(get, entry) : 0;
+}
+
+static int land_symlink(GetTree *get, const LimpetEntry *entry)
+{
+    int r = entry->target ? landing_symlink(&get->landing, below(get, entry), entry->target) : 0;
+
+    return r < 0 ? cannot_write(get, entry, r) : 0;
+}
+
+static int each(GetTree *get, const LimpetEntries *list, int (*land)(GetTree *get, const LimpetEntry *entry))
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < list->n_entries; i++)
+        r = land(get, &list->entries[i]);
+    return r;
+}
+
+static int copy(GetTree *get, const LimpetEntries *list)
+{
+    int r = check(get, list);
+
+    if (r < 0)
+        return r;
+    r = landing_init(&get->landing, get->local);
+    if (r < 0)
+        return problem_set(&get->client->problem, ERR_BAD_REQUEST, "cannot write '%s': %s", get->local,
+                           strerror(-r));
+    r = each(get, list, land_directory);
+    if (r == 0)
+        r = fetch_small(get, list);
+    if (r == 0)
+        r = each(get, list, land_large);
+    return r == 0 ? each(get, list, land_symlink) : r;
+}
+
+static void free_entries(LimpetEntries **entries)
+{
+    limpet_entries_free(*entries);
+}
+
+int limpet_files_get_tree(LimpetClient *client, const char *session, const char *path, const char *local,
+                          LimpetOnProgress *on_progress, void *context)
+{
+    _cleanup_(free_entries) LimpetEntries *top = NULL, *list = NULL;
+    GetTree get = {
+        .client = client,
+        .session = session,
+        .local = local,
+        .progress = {.tell = on_progress, .context = context},
+        .landing = LANDING_NULL,
+    };
+    int r = limpet_files_stat(client, session, path, &top);
+
+    if (r)
+        return r;
+    get.top = top->entries[0].path;
+    get.skipped = strlen(get.top) + (strcmp(get.top, "/") != 0);
+    r = limpet_files_list(client, session, get.top, LIMIT_FILE_DEPTH, &list);
+    if (r)
+        return r;
+    r = copy(&get, list);
+    landing_deinit(&get.landing);
+    return client_result(client, r);
+}

@@ -1,0 +1,11 @@
+/* The inside of limpet_files_...(). */
+#pragma once
+
+#include "clients/c/client.h"
+
+/* Asks one thing, and decodes the reply into *ret, a `type`, which points into `reply`. `once`: not again
+ * when the controller went away. */
+#define files_ask(client, session, what, once, reply, ret, type)                                             \
+    files_ask_with(client, session, what, once, reply, (type *){ret}, SCHEMA(type))
+int files_ask_with(LimpetClient *client, const char *session, const MsgFileAsk *what, bool once, Reply *reply,
+                   void *ret, const Schema *schema);
