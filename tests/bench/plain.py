@@ -32,6 +32,10 @@ class PlainRunc:
         description = next(controller.runtime.glob(f"*/bundles/{container}/config.json"))
         self.config = json.loads(description.read_text())
         self.config["process"]["args"] = SLEEP
+        for number, mount in enumerate(each for each in self.config["mounts"] if each["type"] == "bind"):
+            own = self.directory / "sources" / str(number)  # what the session's were made from is gone
+            own.mkdir(parents=True, exist_ok=True)
+            mount["source"] = str(own)
         # Beside the session's.
         self.cgroup = os.path.dirname(self.config["linux"]["cgroupsPath"])
 
