@@ -12,6 +12,7 @@ EVERYTHING_IS_THERE = (
     ". /limpet/tests/package/tour.sh\n"
     "python /limpet/tests/package/tour.py\n"
     "python examples/langgraph_agent.py\n"
+    "limpet shutdown\n"  # what would be killed with the machine would leave its control groups to this one
 )
 
 
