@@ -138,7 +138,7 @@ static int land_row(GetTree *get, const LimpetEntry *entry, const MsgFileEntry *
 }
 
 /* Asks for the files from *at to `end`, and moves *at behind those that have come. */
-static int fetch(GetTree *get, const LimpetEntry *const *files, size_t *at, size_t end)
+static int fetch(GetTree *get, const LimpetEntry *files, size_t *at, size_t end)
 {
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
     _cleanup_(buf_deinit) Buf names = BUF_NULL;
@@ -150,7 +150,7 @@ static int fetch(GetTree *get, const LimpetEntry *const *files, size_t *at, size
     writer_init(&w, &names);
     write_array(&w, end - *at);
     for (size_t i = *at; i < end; i++)
-        body_write(&w, MsgFileName, &((MsgFileName){text_of(below(get, files[i]))}));
+        body_write(&w, MsgFileName, &((MsgFileName){text_of(below(get, &files[i]))}));
     r = writer_finish(&w);
     if (r < 0)
         return r;
@@ -165,33 +165,32 @@ static int fetch(GetTree *get, const LimpetEntry *const *files, size_t *at, size
         MsgFileEntry row;
 
         value_row(&row, MsgFileEntry, &said.files, i);
-        r = land_row(get, files[(*at)++], &row);
+        r = land_row(get, &files[(*at)++], &row);
     }
     return r;
 }
 
 /* As many as fit into one reply. */
-static size_t batch_end(const LimpetEntry *const *files, size_t at, size_t n)
+static size_t batch_end(const LimpetEntry *files, size_t at, size_t n)
 {
     uint64_t bytes = 0;
     size_t end = at;
 
     while (end < n && end - at < LIMIT_FILE_ENTRIES &&
-           (end == at || bytes + files[end]->size <= LIMIT_FILE_CHUNK))
-        bytes += files[end++]->size;
+           (end == at || bytes + files[end].size <= LIMIT_FILE_CHUNK))
+        bytes += files[end++].size;
     return end;
 }
 
 static int fetch_small(GetTree *get, const LimpetEntries *list)
 {
-    _cleanup_(freep) const LimpetEntry **files =
-        calloc(MAX(list->n_entries, (size_t)1), sizeof(LimpetEntry *));
+    _cleanup_(freep) LimpetEntry *files = calloc(MAX(list->n_entries, (size_t)1), sizeof(LimpetEntry));
     size_t n = 0;
     int r = files ? 0 : -ENOMEM;
 
     for (size_t i = 0; files && i < list->n_entries; i++)
         if (is_a(&list->entries[i], "file") && list->entries[i].size <= TREE_SMALL)
-            files[n++] = &list->entries[i];
+            files[n++] = list->entries[i];
     for (size_t at = 0; r == 0 && at < n;)
         r = fetch(get, files, &at, batch_end(files, at, n));
     return r;
