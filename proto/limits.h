@@ -41,11 +41,18 @@
 #define WATCH_SECONDS       25.0  /* a question for events waits */
 
 /* Commands and processes. */
-#define LIMIT_PROCESSES  64u          /* that run in a session at once */
-#define LIMIT_COMMAND    (127u << 10) /* a line for bash: the kernel takes no longer argument */
-#define LIMIT_ARGV       4096u        /* arguments of a program */
-#define LIMIT_ARGV_BYTES (1u << 20)   /* all of them together */
-#define LIMIT_STDIN      (4u << 20)   /* standard input in one message */
+#define LIMIT_PROCESSES    64u          /* that run in a session at once */
+#define LIMIT_COMMAND      (127u << 10) /* a line for bash: the kernel takes no longer argument */
+#define LIMIT_ARGV         4096u        /* arguments of a program */
+#define LIMIT_ARGV_BYTES   (1u << 20)   /* all of them together */
+#define LIMIT_STDIN        (4u << 20)   /* standard input in one message */
+#define LIMIT_ENDED        16u          /* processes in the background that have ended and are still known */
+#define LIMIT_ORPHANS      256u         /* processes of nobody that are listed */
+#define LIMIT_PROCESS_NAME 64u
+#define LIMIT_TAIL         (1u << 20)   /* of the output of each that can be asked for */
+#define LIMIT_PIECES       1024u        /* changes from one stream to the other within that */
+#define LIMIT_OUTPUT_REPLY (256u << 10) /* of it in one reply */
+#define OUTPUT_SECONDS     25.0         /* a question for output waits */
 
 /* Names. */
 #define LIMIT_SESSION_NAME 64u

@@ -31,6 +31,7 @@ static Call *call_alloc(Calls *all, const TurnOps *kind, uid_t user, Session *se
     memcpy(call->run_id, run_id, sizeof(call->run_id));
     list_init(&call->joined);
     list_init(&call->asked);
+    list_init(&call->starting);
     list_init(&call->in_session);
     list_init(&call->by_age);
     list_init(&call->in_streams);
@@ -135,6 +136,28 @@ static void answer_asked(const Call *call, Request *request)
     request_answer(request, MsgResultReply, &reply);
 }
 
+static void answer_started(const Call *call, Request *request)
+{
+    request_answer(request, MsgStartReply, &(MsgStartReply){.run_id = text_of(call->run_id)});
+}
+
+void call_await_start(Call *call, Request *request)
+{
+    if (call->started || call_is_over(call))
+        answer_started(call, request);
+    else
+        list_append(&call->starting, &request->link);
+}
+
+void call_note_started(Call *call)
+{
+    Request *request;
+
+    call->started = true;
+    list_foreach (request, &call->starting, Request, link)
+        answer_started(call, request);
+}
+
 static void on_ask_due(LoopTimer *timer)
 {
     Request *request = container_of(timer, Request, timer);
@@ -198,6 +221,7 @@ void call_end(Call *call, Buf *record)
     loop_timer_cancel(&call->stuck);
     free(take(call->code));
     store(call);
+    call_note_started(call);
     list_foreach (request, &call->joined, Request, link)
         request_reply(request, &call->record);
     list_foreach (request, &call->asked, Request, link)
@@ -231,6 +255,8 @@ void call_fail(Call *call, const Problem *problem)
 {
     Request *request;
 
+    list_foreach (request, &call->starting, Request, link)
+        request_fail(request, problem);
     list_foreach (request, &call->joined, Request, link)
         request_fail(request, problem);
     list_foreach (request, &call->asked, Request, link)
@@ -242,6 +268,8 @@ void call_forget(Call *call)
 {
     Request *request;
 
+    list_foreach (request, &call->starting, Request, link)
+        request_forget(request);
     list_foreach (request, &call->joined, Request, link)
         request_forget(request);
     list_foreach (request, &call->asked, Request, link)

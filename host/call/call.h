@@ -60,6 +60,8 @@ struct Call {
     bool rolls_back;         /* when it does not end `ok` */
     bool adopted;            /* an earlier controller sent it */
     List joined;             /* Requests to be answered with the record */
+    List starting;           /* Requests of `start`, to be answered once it runs in the background */
+    bool started;            /* it does, or has */
     List asked;              /* Requests of `result`, to be answered with {run_id, record} */
     Asks asks;               /* questions of the cell */
     Request *stream;         /* the one of `joined` that wants output as it comes, or NULL */
@@ -101,6 +103,9 @@ static inline bool call_is_over(const Call *call)
  * questions unless `asks` is ASK_NOBODY. */
 void call_join(Call *call, Request *request, bool stream, AskMode asks);
 void call_ask(Call *call, Request *request, double timeout);
+/* The request is answered once the call has started, or has failed to. */
+void call_await_start(Call *call, Request *request);
+void call_note_started(Call *call);
 
 /* The record, encoded; stores the call under its session's list `stored`, answers everybody, and has it
  * written down: the answers leave when the loop turns, and so what a client has been told no other controller
@@ -133,6 +138,7 @@ void call_free(Call *call);
 
 extern const TurnOps call_turn_ops;    /* of code: one after the other */
 extern const TurnOps command_turn_ops; /* of commands, which run beside these and each other */
+extern const TurnOps process_turn_ops; /* the same, in the background: until they end by themselves */
 
 /* Queues it; ERR_BUSY when too many wait. */
 int call_queue(Call *call, Problem *problem);

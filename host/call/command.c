@@ -1,5 +1,7 @@
-/* A command as a turn beside the others. What is stored of it, who waits for it, and how its artifacts are
- * published is as with code. */
+/* A command, or a process in the background, as a turn beside the others. What is stored of it, who waits for
+ * it, and how its artifacts are published is as with code. */
+#include <math.h>
+
 #include "host/call/internal.h"
 #include "host/call/record.h"
 #include "proto/base/clock.h"
@@ -7,6 +9,11 @@
 static Call *of(Turn *turn)
 {
     return container_of(turn, Call, turn);
+}
+
+static bool in_background(const Call *call)
+{
+    return call->turn.ops == &process_turn_ops;
 }
 
 static void on_stuck(LoopTimer *timer)
@@ -33,7 +40,7 @@ static int send_exec(Call *call)
         .branch = call->turn.session->branch,
         .run_id = text_of(call->run_id),
         .code_hash = call->code_hash,
-        .timeout = call->timeout,
+        .timeout = in_background(call) ? NAN : call->timeout,
         .stream = call->stream,
         .program = value_encoded(&program),
     };
@@ -48,8 +55,9 @@ static void start(Turn *turn)
 {
     Call *call = of(turn);
 
-    loop_timer_set(call->all->loop, &call->stuck,
-                   clock_now() + clock_from_seconds(call->timeout + WATCHDOG_SLACK), on_stuck);
+    if (!in_background(call))
+        loop_timer_set(call->all->loop, &call->stuck,
+                       clock_now() + clock_from_seconds(call->timeout + WATCHDOG_SLACK), on_stuck);
     if (send_exec(call) < 0)
         sandbox_close(turn->sandbox, "its supervisor cannot be reached");
 }
@@ -106,6 +114,9 @@ static int on_message(Turn *turn, const Message *message, Problem *problem)
         return on_executed(call, message, problem);
     case MSG_OUTPUT:
         return call_on_event(call, message, problem);
+    case MSG_REPLY:
+        call_note_started(call);
+        return 0;
     case MSG_ERROR:
         return on_refused(call, message, problem);
     default:
@@ -139,6 +150,25 @@ static void leave(Turn *turn)
 
 const TurnOps command_turn_ops = {
     .beside = true,
+    .start = start,
+    .message = on_message,
+    .disconnected = on_disconnected,
+    .fail = fail,
+    .end = end,
+    .leave = leave,
+};
+
+/* Nobody waits for it. */
+static bool is_idle(const Turn *turn)
+{
+    const Call *call = of((Turn *)turn);
+
+    return call->started && list_empty(&call->asked) && list_empty(&call->joined);
+}
+
+const TurnOps process_turn_ops = {
+    .beside = true,
+    .is_idle = is_idle,
     .start = start,
     .message = on_message,
     .disconnected = on_disconnected,

@@ -13,7 +13,7 @@ static Call *of(Turn *turn)
 static RecordHead record_head(const Call *call)
 {
     const Session *session = call->turn.session;
-    bool command = call->turn.ops == &command_turn_ops;
+    bool command = call->turn.ops->beside;
 
     return (RecordHead){
         .run_id = call->run_id,

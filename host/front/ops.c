@@ -8,9 +8,10 @@
 #include "host/session/epitaph.h"
 
 static const Op *const ops[] = {
-    &op_hello,    &op_open,   &op_run,    &op_exec,   &op_interrupt, &op_reset,      &op_close,
-    &op_sessions, &op_result, &op_put,    &op_get,    &op_shutdown,  &op_checkpoint, &op_checkpoints,
-    &op_rollback, &op_drop,   &op_branch, &op_commit, &op_namespace, &op_files,
+    &op_hello,      &op_open,        &op_run,      &op_exec,      &op_interrupt, &op_reset,
+    &op_close,      &op_sessions,    &op_result,   &op_put,       &op_get,       &op_shutdown,
+    &op_checkpoint, &op_checkpoints, &op_rollback, &op_drop,      &op_branch,    &op_commit,
+    &op_namespace,  &op_files,       &op_start,    &op_processes, &op_process,
 };
 
 const Op *op_find(MessageKind kind)
@@ -56,6 +57,15 @@ int op_check_call(Text run_id, double timeout, char ret_run_id[static LIMIT_RUN_
         return problem_set(problem, ERR_BAD_REQUEST, "timeout must be above 0 and at most %.0f seconds",
                            TIMEOUT_MAXIMUM);
     return 0;
+}
+
+int op_check_beside(const Session *session, Problem *problem)
+{
+    if (sandbox_count_beside(session->sandbox) < LIMIT_PROCESSES)
+        return 0;
+    return problem_set(problem, ERR_BUSY,
+                       "%u commands and processes run in the session '%s' already; end one of them first",
+                       LIMIT_PROCESSES, session->name);
 }
 
 bool op_refuse_ended(Front *front, Request *request, Text name)

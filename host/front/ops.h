@@ -13,7 +13,7 @@ typedef struct Op {
 
 extern const Op op_hello, op_open, op_run, op_exec, op_interrupt, op_reset, op_close, op_sessions, op_result,
     op_put, op_get, op_shutdown, op_checkpoint, op_checkpoints, op_rollback, op_drop, op_branch, op_commit,
-    op_namespace, op_files;
+    op_namespace, op_files, op_start, op_processes, op_process;
 
 /* NULL when clients may not send this kind. */
 const Op *op_find(MessageKind kind);
@@ -33,6 +33,9 @@ bool op_find_data(Front *front, Request *request, MsgOptions *options, char **re
 /* What every call names: `run_id`, which is copied, and the time it may take (NAN: not given). 0, or -EPROTO
  * with the problem set. */
 int op_check_call(Text run_id, double timeout, char ret_run_id[static LIMIT_RUN_ID + 1], Problem *problem);
+
+/* Whether one more command or process may run in the session. 0, or -EPROTO with the problem set. */
+int op_check_beside(const Session *session, Problem *problem);
 
 /* The open session of the user that a request names, by `session` and, where given, the life of it by
  * `instance`. Answers the request and returns NULL when there is none. */

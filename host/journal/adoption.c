@@ -73,10 +73,13 @@ static bool take_command(Sandbox *sandbox, const GuestRunning *command)
         session = sandbox->trunk;
     if (call_find(adoption->all->calls, session->user, command->run_id))
         return true;
-    call = call_adopt(adoption->all->calls, &command_turn_ops, session, command->run_id, command->code_hash);
-    if (call)
-        call_resume(call, command->id);
-    return call;
+    call = call_adopt(adoption->all->calls, command->background ? &process_turn_ops : &command_turn_ops,
+                      session, command->run_id, command->code_hash);
+    if (!call)
+        return false;
+    call->started = true;
+    call_resume(call, command->id);
+    return true;
 }
 
 static bool take_commands(Sandbox *sandbox, const GuestHello *hello)

@@ -18,30 +18,41 @@ typedef struct ErrandOps {
     void (*failed)(Errand *errand, const Problem *problem);
 } ErrandOps;
 
+/* Those of one kind wait for each other, so that none that takes long holds up another kind. */
+typedef enum ErrandLane {
+    ERRAND_SHORT,
+    ERRAND_WATCH,   /* for what happens to files */
+    ERRAND_PROCESS, /* for what a process writes or reads */
+    ERRAND_LANES,
+} ErrandLane;
+
 struct Errand {
     List link; /* Errands.waiting or .sent */
     const ErrandOps *ops;
     Sandbox *sandbox;
     MessageKind kind;
-    Buf body;        /* an encoded map: what the supervisor is sent */
-    bool aside;      /* it takes long, and holds up no other */
+    Buf body; /* an encoded map: what the supervisor is sent */
+    ErrandLane lane;
     uint64_t number; /* of its message to the supervisor, once it is sent */
 };
 
 /* Those of a sandbox. */
 typedef struct Errands {
     List waiting, sent;
-    size_t waiting_count, sent_count, aside_count;
+    size_t waiting_count, sent_count[ERRAND_LANES];
 } Errands;
 
 void errands_init(Errands *errands);
 
-/* Sends it, now or when it can be. `ops`, `kind`, `body` and `aside` are set, and it is in no list. -EBUSY,
+/* Sends it, now or when it can be. `ops`, `kind`, `body` and `lane` are set, and it is in no list. -EBUSY,
  * and nothing done, when too many wait. */
 int errand_begin(Errand *errand, Sandbox *sandbox);
 
 /* It has been answered, or has failed: forgets it, and sends the next one. Its owner frees it. */
 void errand_over(Errand *errand);
+
+/* Whether somebody waits for a process, and so uses the sandbox. */
+bool errands_wait_for_processes(const Errands *errands);
 
 /* The sandbox is ready. */
 void errands_resume(Sandbox *sandbox);

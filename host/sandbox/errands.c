@@ -27,7 +27,18 @@ static void fail(Errand *errand, ErrorCode code, const char *text)
 
 static bool has_place(const Errands *errands, const Errand *errand)
 {
-    return errand->aside ? errands->aside_count < LIMIT_WATCHES : errands->sent_count < LIMIT_FILE_REQUESTS;
+    static const size_t places[ERRAND_LANES] = {
+        [ERRAND_SHORT] = LIMIT_FILE_REQUESTS,
+        [ERRAND_WATCH] = LIMIT_WATCHES,
+        [ERRAND_PROCESS] = 2 * LIMIT_PROCESSES, /* one writes to it while another reads */
+    };
+
+    return errands->sent_count[errand->lane] < places[errand->lane];
+}
+
+bool errands_wait_for_processes(const Errands *errands)
+{
+    return errands->sent_count[ERRAND_PROCESS] > 0;
 }
 
 static void dispatch(Errand *errand)
@@ -40,7 +51,7 @@ static void dispatch(Errand *errand)
     list_remove(&errand->link);
     errands->waiting_count--;
     list_append(&errands->sent, &errand->link);
-    *(errand->aside ? &errands->aside_count : &errands->sent_count) += 1;
+    errands->sent_count[errand->lane]++;
     errand->number = sandboxes_next_number(sandbox->all);
     r = envelope_write(&message, errand->kind, errand->number, encoded_text(&errand->body));
     buf_deinit(&errand->body);
@@ -89,7 +100,8 @@ static void note_use(const Errand *errand)
     Sandbox *sandbox = errand->sandbox;
 
     sandbox->used = clock_now();
-    if (!errand->aside && sandbox->state == SANDBOX_READY && sandbox->trunk && !sandbox_is_busy(sandbox))
+    if (errand->lane != ERRAND_WATCH && sandbox->state == SANDBOX_READY && sandbox->trunk &&
+        !sandbox_is_busy(sandbox))
         sandbox->owner->rested(sandbox, sandbox->trunk);
 }
 
@@ -101,7 +113,7 @@ void errand_over(Errand *errand)
     if (errand->number == 0)
         errands->waiting_count--;
     else
-        *(errand->aside ? &errands->aside_count : &errands->sent_count) -= 1;
+        errands->sent_count[errand->lane]--;
     buf_deinit(&errand->body);
     note_use(errand);
     errands_resume(errand->sandbox);

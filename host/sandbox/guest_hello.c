@@ -38,7 +38,10 @@ static int decode_call(GuestRunning *ret, const MsgGuestRunning *running, Proble
 {
     if (running->id == 0 || !run_id_valid(running->run_id))
         return problem_set(problem, ERR_BAD_REQUEST, "running: invalid id or run_id");
-    *ret = (GuestRunning){.id = running->id, .branch = running->branch, .code_hash = running->code_hash};
+    *ret = (GuestRunning){.id = running->id,
+                          .branch = running->branch,
+                          .code_hash = running->code_hash,
+                          .background = running->background};
     memcpy(ret->run_id, running->run_id.data, LIMIT_RUN_ID);
     return 0;
 }

@@ -9,6 +9,7 @@ typedef struct GuestRunning {
     uint64_t branch;
     uint64_t code_hash;
     char run_id[LIMIT_RUN_ID + 1];
+    bool background; /* it is a process of `start` */
 } GuestRunning;
 
 /* How the session stands; no branch is named twice, and the one that runs is among them. */

@@ -197,7 +197,9 @@ void sandbox_end_turns(Sandbox *sandbox, const Session *session, const char *rea
 /* Ends what runs of that session. */
 void sandbox_fail_running(Sandbox *sandbox, const Session *session, const Problem *problem);
 
-size_t sandbox_count_beside(const Sandbox *sandbox, const Session *session);
+size_t sandbox_count_beside(const Sandbox *sandbox);
+/* Whether something is in use that runs beside the others: of that session, or of any (NULL). */
+bool sandbox_is_used_beside(const Sandbox *sandbox, const Session *session);
 size_t sandbox_count_waiting(const Sandbox *sandbox, const Session *session);
 bool sandbox_is_busy(const Sandbox *sandbox); /* something runs or waits */
 /* What runs of that session and is of that kind, or NULL. */

@@ -29,6 +29,8 @@ typedef enum TurnState {
 typedef struct TurnOps {
     bool outlives_session; /* goes on when its session is closed while it runs */
     bool beside;           /* waits for no other, and no other waits for it */
+    /* Whether its session may end for idleness although it goes on; NULL: it may not. */
+    bool (*is_idle)(const Turn *turn);
     /* Its turn has come: it runs, until sandbox_take_out(). */
     void (*start)(Turn *turn);
     /* What the supervisor says of it while it is SENT. -EPROTO with the problem set when no honest one does.

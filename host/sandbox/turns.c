@@ -3,27 +3,37 @@
 
 bool sandbox_is_busy(const Sandbox *sandbox)
 {
-    return sandbox->running || !list_empty(&sandbox->turns) || !list_empty(&sandbox->beside);
-}
-
-static size_t count_of(const List *turns, const Session *session)
-{
-    const Turn *turn;
-    size_t n = 0;
-
-    list_foreach (turn, turns, Turn, link)
-        n += turn->session == session;
-    return n;
+    return sandbox->running || !list_empty(&sandbox->turns) || sandbox_is_used_beside(sandbox, NULL) ||
+           errands_wait_for_processes(&sandbox->errands);
 }
 
 size_t sandbox_count_waiting(const Sandbox *sandbox, const Session *session)
 {
-    return count_of(&sandbox->turns, session);
+    const Turn *turn;
+    size_t n = 0;
+
+    list_foreach (turn, (List *)&sandbox->turns, Turn, link)
+        n += turn->session == session;
+    return n;
 }
 
-size_t sandbox_count_beside(const Sandbox *sandbox, const Session *session)
+size_t sandbox_count_beside(const Sandbox *sandbox)
 {
-    return count_of(&sandbox->beside, session);
+    size_t n = 0;
+
+    for (const List *at = sandbox->beside.next; at != &sandbox->beside; at = at->next)
+        n++;
+    return n;
+}
+
+bool sandbox_is_used_beside(const Sandbox *sandbox, const Session *session)
+{
+    const Turn *turn;
+
+    list_foreach (turn, (List *)&sandbox->beside, Turn, link)
+        if ((!session || turn->session == session) && !(turn->ops->is_idle && turn->ops->is_idle(turn)))
+            return true;
+    return false;
 }
 
 Turn *sandbox_running(const Sandbox *sandbox, const Session *session, const TurnOps *kind)

@@ -261,7 +261,7 @@ bool session_is_busy(const Session *session)
 {
     const Sandbox *sandbox = session->sandbox;
 
-    return sandbox_count_waiting(sandbox, session) > 0 || sandbox_count_beside(sandbox, session) > 0 ||
+    return sandbox_count_waiting(sandbox, session) > 0 || sandbox_is_used_beside(sandbox, session) ||
            (sandbox->running && sandbox->running->session == session);
 }
 

@@ -1,6 +1,8 @@
 #include "guest/supervisor/command/commands.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <math.h>
 
 /* Commands that have ended and left behind somebody who may still write: with one more the oldest pipes are
  * closed. */
@@ -16,21 +18,47 @@ static Exec *find(const Commands *all, uint64_t id)
     return NULL;
 }
 
+/* The newest of that name, and one that runs rather than one that has ended. */
+Exec *commands_find(const Commands *all, Text process)
+{
+    Exec *exec, *found = NULL;
+
+    list_foreach (exec, (List *)&all->execs, Exec, link) {
+        if (text_equal(process, exec->run_id))
+            return exec;
+        if (text_equal(process, exec->background.name) && (!found || !exec_is_over(exec)))
+            found = exec;
+    }
+    return found;
+}
+
 /* ---- their ends ---- */
+
+/* Of a process in the background that has ended it can still be asked how, and what it wrote. */
+static bool is_known(const Exec *exec)
+{
+    return exec->settled && exec_in_background(exec);
+}
 
 static void on_wake(LoopIdle *idle)
 {
     Commands *all = container_of(idle, Commands, wake);
     Exec *exec;
-    size_t left = 0;
+    size_t left = 0, known = 0;
 
-    list_foreach (exec, &all->execs, Exec, link)
+    list_foreach (exec, &all->execs, Exec, link) {
         left += exec->settled;
-    list_foreach (exec, &all->execs, Exec, link)
-        if (exec->settled && (!job_is_open(&exec->job) || left > LEFT_MAXIMUM)) {
-            exec_free(exec);
-            left--;
-        }
+        known += is_known(exec);
+    }
+    list_foreach (exec, &all->execs, Exec, link) {
+        bool kept = !exec->settled || (is_known(exec) && known <= LIMIT_ENDED) || job_is_open(&exec->job);
+
+        known -= is_known(exec) && known > LIMIT_ENDED;
+        if (kept && !(exec->settled && left > LEFT_MAXIMUM))
+            continue;
+        exec_free(exec);
+        left--;
+    }
 }
 
 static void on_changed(ExecContext *context)
@@ -65,6 +93,33 @@ void commands_settled(Commands *all, uint64_t id)
 
 /* ---- from the controller ---- */
 
+static bool is_number(Text text)
+{
+    for (size_t i = 0; i < text.size; i++)
+        if (!isdigit((unsigned char)text.data[i]))
+            return false;
+    return true;
+}
+
+/* Of what is begun in the background. A number would be taken for that of a process. */
+static int check_name(const Commands *all, const MsgExecOrder *asked, Problem *problem)
+{
+    MsgLaunch said;
+    const Exec *exec;
+    int r = body_decode(&said, MsgLaunch, asked->program.map, problem);
+
+    if (r < 0 || !said.name.data)
+        return r;
+    if (is_number(said.name))
+        return problem_set(problem, ERR_BAD_REQUEST, "`name` is not empty, and no number");
+    exec = commands_find(all, said.name);
+    if (!exec || exec_is_over(exec))
+        return 0;
+    return problem_set(problem, ERR_BAD_REQUEST,
+                       "a process called '%.*s' runs already; choose another name, or end it first",
+                       (int)said.name.size, said.name.data);
+}
+
 int commands_exec(Commands *all, const Message *message, Problem *problem)
 {
     MsgExecOrder asked;
@@ -73,16 +128,21 @@ int commands_exec(Commands *all, const Message *message, Problem *problem)
 
     if (r < 0)
         return r;
-    if (asked.timeout <= 0 || asked.timeout > TIMEOUT_MAXIMUM)
+    if (!isnan(asked.timeout) && (asked.timeout <= 0 || asked.timeout > TIMEOUT_MAXIMUM))
         return problem_set(problem, ERR_BAD_REQUEST, "`timeout` is out of range");
     if (count(all) >= LIMIT_PROCESSES)
         return problem_set(problem, ERR_BUSY,
                            "%u commands and processes run in the session already; end one of them first",
                            LIMIT_PROCESSES);
+    r = isnan(asked.timeout) ? check_name(all, &asked, problem) : 0;
+    if (r < 0)
+        return r;
     exec = exec_new(&all->context, message->id, &asked, problem);
     if (!exec)
         return -EPROTO;
     list_append(&all->execs, &exec->link);
+    if (exec_in_background(exec))
+        exec_say_started(exec);
     return 0;
 }
 
@@ -108,9 +168,12 @@ void commands_tell_again(const Commands *all)
 {
     const Exec *exec;
 
-    list_foreach (exec, (List *)&all->execs, Exec, link)
+    list_foreach (exec, (List *)&all->execs, Exec, link) {
+        if (exec_in_background(exec) && !exec->settled)
+            exec_say_started(exec);
         if (exec->record.size > 0)
             exec_send_record(exec);
+    }
 }
 
 void commands_on_controller_lost(Commands *all)
@@ -133,7 +196,8 @@ void commands_write(Writer *w, const void *source)
                        (&(MsgGuestRunning){.id = exec->id,
                                            .branch = exec->branch,
                                            .run_id = text_of(exec->run_id),
-                                           .code_hash = exec->code_hash}));
+                                           .code_hash = exec->code_hash,
+                                           .background = exec_in_background(exec)}));
 }
 
 /* ---- from the processes ---- */

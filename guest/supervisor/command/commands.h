@@ -1,7 +1,8 @@
 /* Commands: the programs that the controller has run beside the cells. What ends an interpreter leaves them
  * alone.
  *
- *   exec.c     a command, from its message to its record
+ *   exec.c     a command, from its message to its record; background.c, what a process has more
+ *   ask.c      what is asked about a process; list.c, all of them; orphans.c, what somebody left behind
  *   program.c  what is to be run; spawn.c: its process
  *   job.c      a program that runs: tap.c, what it writes; feed.c, what it reads */
 #pragma once
@@ -23,6 +24,14 @@ void commands_deinit(Commands *all); /* their processes have been ended before *
 
 /* 0: a record with the message's id follows. -EPROTO with a Problem: it is refused. */
 int commands_exec(Commands *all, const Message *message, Problem *problem);
+/* A question about one process, or for all of them: answered now, or when it can be. -EPROTO with a Problem:
+ * it is refused. */
+int commands_process(Commands *all, const Message *message, Problem *problem);
+int commands_list(const Commands *all, const Message *message, Problem *problem);
+
+/* The one of that run_id or name, or NULL. */
+Exec *commands_find(const Commands *all, Text process);
+
 /* The controller has the record. */
 void commands_settled(Commands *all, uint64_t id);
 /* Whether that id is a command's. */

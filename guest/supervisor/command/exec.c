@@ -92,6 +92,11 @@ void exec_send_record(const Exec *exec)
     link_send(exec->context->link, &exec->record);
 }
 
+void exec_say_started(const Exec *exec)
+{
+    link_reply(exec->context->link, exec->id, MsgNothing, &(MsgNothing){0});
+}
+
 /* ---- while it runs ---- */
 
 static Exec *of(Job *job)
@@ -116,6 +121,8 @@ static void on_output(Job *job, unsigned stream, const uint8_t *bytes, size_t n)
     if (exec->record.size > 0 || exec->settled)
         return;
     output_write(&exec->output[stream - 1], bytes, n);
+    if (exec_in_background(exec))
+        background_output(&exec->background, stream, bytes, n);
     attention_output(&exec->attention, exec->context->link, exec->id, stream, bytes, n);
     if (!exec_is_over(exec))
         update_flow(exec);
@@ -143,6 +150,8 @@ static void on_ended(Job *job)
     r = make_record(exec);
     outputs_deinit(exec->output);
     update_flow(exec);
+    if (exec_in_background(exec))
+        background_ended(&exec->background);
     if (r == 0) {
         exec_send_record(exec);
         return;
@@ -202,28 +211,81 @@ void exec_unattended(Exec *exec)
 {
     attention_lost(&exec->attention);
     update_flow(exec);
+    if (exec_in_background(exec))
+        background_unattended(&exec->background);
 }
 
 /* ---- its life ---- */
 
-static int begin(Exec *exec, const MsgExecOrder *asked, Problem *problem)
+static void on_taken(Feed *feed)
+{
+    Exec *exec = container_of(feed, Exec, job.feed);
+
+    background_taken(&exec->background, feed);
+}
+
+/* What is there to be read first. */
+static void feed_first(Exec *exec, Text input)
+{
+    Feed *feed = &exec->job.feed;
+
+    if (input.size > 0)
+        feed_write(feed, input.data, input.size); /* one that does not read all of it is no failure */
+    if (exec_in_background(exec))
+        feed->on_taken = on_taken;
+    else if (input.data)
+        feed_end(feed);
+}
+
+static int start(Exec *exec, const MsgProgram *said, const MsgTerminal *terminal, Problem *problem)
 {
     const ExecContext *context = exec->context;
     Program program _cleanup_(program_deinit) = {0};
-    MsgProgram said;
-    int r = body_decode(&said, MsgProgram, asked->program.map, problem);
+    const JobPlan plan = {
+        .command_line = context->command_line,
+        .program = &program,
+        .mark = context->mark,
+        .input = said->stdin.data || exec_in_background(exec),
+        .terminal = terminal,
+    };
+    int r = program_init(&program, said, context->command_line, context->environment, problem);
 
     if (r == 0)
-        r = program_init(&program, &said, context->command_line, context->environment, problem);
-    if (r == 0)
-        r = job_begin(&exec->job, context->loop, context->command_line, &program, context->mark,
-                      said.stdin.data, problem);
-    if (r < 0 || !said.stdin.data)
+        r = job_begin(&exec->job, context->loop, &plan, problem);
+    if (r < 0)
         return r;
-    /* One that does not read all of it is no failure. */
-    feed_write(&exec->job.feed, said.stdin.data, said.stdin.size);
-    feed_end(&exec->job.feed);
+    program_describe(&program, exec->line, sizeof(exec->line));
+    feed_first(exec, said->stdin);
     return 0;
+}
+
+static int begin_command(Exec *exec, const msgpack_object_map *program, Problem *problem)
+{
+    MsgProgram said;
+    int r = body_decode(&said, MsgProgram, program, problem);
+
+    if (r == 0)
+        r = start(exec, &said, NULL, problem);
+    if (r == 0)
+        set_limit(exec, exec->timeout);
+    return r;
+}
+
+static int begin_process(Exec *exec, const msgpack_object_map *program, Problem *problem)
+{
+    MsgLaunch said;
+    int r = body_decode(&said, MsgLaunch, program, problem);
+
+    if (r < 0)
+        return r;
+    background_init(&exec->background, exec->context->loop, exec->context->link, said.name);
+    return start(exec, &said.program, said.has_terminal ? &said.terminal : NULL, problem);
+}
+
+static int begin(Exec *exec, const MsgExecOrder *asked, Problem *problem)
+{
+    return exec_in_background(exec) ? begin_process(exec, asked->program.map, problem)
+                                    : begin_command(exec, asked->program.map, problem);
 }
 
 Exec *exec_new(ExecContext *context, uint64_t id, const MsgExecOrder *asked, Problem *problem)
@@ -236,6 +298,7 @@ Exec *exec_new(ExecContext *context, uint64_t id, const MsgExecOrder *asked, Pro
         return NULL;
     }
     list_init(&exec->link);
+    list_init(&exec->background.questions);
     exec->context = context;
     exec->id = id;
     exec->branch = asked->branch;
@@ -248,7 +311,6 @@ Exec *exec_new(ExecContext *context, uint64_t id, const MsgExecOrder *asked, Pro
     job_init(&exec->job, &job_events);
     if (begin(exec, asked, problem) < 0)
         return exec_free(exec);
-    set_limit(exec, exec->timeout);
     return exec;
 }
 
@@ -257,6 +319,7 @@ Exec *exec_free(Exec *exec)
     list_remove(&exec->link);
     loop_timer_cancel(&exec->limit);
     job_close(&exec->job);
+    background_deinit(&exec->background);
     outputs_deinit(exec->output);
     buf_deinit(&exec->record);
     free(exec);

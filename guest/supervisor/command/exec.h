@@ -1,6 +1,10 @@
-/* Exec: one command, from its `exec` to its record. Commands run beside the calls, and beside each other. */
+/* Exec: one command, or one process in the background, from its `exec` to its record. They run beside the
+ * calls, and beside each other. */
 #pragma once
 
+#include <math.h>
+
+#include "guest/supervisor/command/background.h"
 #include "guest/supervisor/command/job.h"
 #include "guest/supervisor/link/attention.h"
 #include "guest/supervisor/streams/output.h"
@@ -30,7 +34,9 @@ typedef struct Exec {
     uint64_t branch;
     uint64_t code_hash;
     char run_id[LIMIT_RUN_ID + 1];
-    double timeout;
+    double timeout;            /* seconds; NAN: it runs in the background */
+    char line[LIMIT_NOTE + 1]; /* what it runs, for people */
+    Background background;
     Attention attention;
     Job job;
     Output output[OUTPUTS];
@@ -45,6 +51,11 @@ typedef struct Exec {
 Exec *exec_new(ExecContext *context, uint64_t id, const MsgExecOrder *asked, Problem *problem);
 Exec *exec_free(Exec *exec);
 
+static inline bool exec_in_background(const Exec *exec)
+{
+    return isnan(exec->timeout);
+}
+
 static inline bool exec_is_over(const Exec *exec)
 {
     return exec->job.pid == 0;
@@ -54,3 +65,4 @@ void exec_interrupt(Exec *exec);
 void exec_credit(Exec *exec, uint64_t count);
 void exec_unattended(Exec *exec); /* the controller is gone */
 void exec_send_record(const Exec *exec);
+void exec_say_started(const Exec *exec); /* of one in the background */

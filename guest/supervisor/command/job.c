@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "guest/supervisor/command/spawn.h"
+#include "guest/supervisor/command/terminal.h"
 #include "proto/base/clock.h"
 
 /* The job's own ends of its pipes, and the program's. */
@@ -34,7 +35,26 @@ static int open_pipe(JobEnds *ends, int number)
     return 0;
 }
 
-static int open_ends(JobEnds *ends, bool input)
+static int copy_fd(int *ret, int fd)
+{
+    *ret = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    return *ret < 0 ? -errno : 0;
+}
+
+/* The one that is fed is the one that is read, and the program has it three times. */
+static int open_terminal(JobEnds *ends, const JobPlan *plan)
+{
+    int r = terminal_open(plan->command_line, plan->terminal, &ends->own[STDOUT_FILENO],
+                          &ends->program[STDIN_FILENO]);
+
+    if (r == 0)
+        r = copy_fd(&ends->own[STDIN_FILENO], ends->own[STDOUT_FILENO]);
+    for (int i = STDOUT_FILENO; r == 0 && i <= STDERR_FILENO; i++)
+        r = copy_fd(&ends->program[i], ends->program[STDIN_FILENO]);
+    return r;
+}
+
+static int open_pipes(JobEnds *ends, bool input)
 {
     int r = 0;
 
@@ -45,6 +65,11 @@ static int open_ends(JobEnds *ends, bool input)
     for (int i = STDOUT_FILENO; r == 0 && i <= STDERR_FILENO; i++)
         r = open_pipe(ends, i);
     return r;
+}
+
+static int open_ends(JobEnds *ends, const JobPlan *plan)
+{
+    return plan->terminal ? open_terminal(ends, plan) : open_pipes(ends, plan->input);
 }
 
 /* ---- what it writes ---- */
@@ -97,7 +122,8 @@ static int watch(Job *job, Loop *loop, JobEnds *ends)
     int r = 0;
 
     for (unsigned i = 0; r == 0 && i < JOB_STREAMS; i++)
-        r = tap_open(&job->taps[i], loop, take_fd(&ends->own[i + 1]));
+        if (ends->own[i + 1] >= 0)
+            r = tap_open(&job->taps[i], loop, take_fd(&ends->own[i + 1]));
     if (r == 0 && ends->own[0] >= 0)
         r = feed_open(&job->feed, loop, take_fd(&ends->own[0]));
     return r;
@@ -112,27 +138,28 @@ static int refuse(int error, Problem *problem)
     return problem_set(problem, ERR_INTERNAL, "no process can be made: %s", strerror(error));
 }
 
-int job_begin(Job *job, Loop *loop, const CommandLine *command_line, const Program *program, gid_t mark,
-              bool input, Problem *problem)
+int job_begin(Job *job, Loop *loop, const JobPlan *plan, Problem *problem)
 {
     _cleanup_(ends_close) JobEnds ends = JOB_ENDS_NULL;
-    ProgramPlan plan = {.command_line = command_line,
-                        .argv = program->argv,
-                        .environment = program->environment.entries,
-                        .directory = program->directory,
-                        .mark = mark};
-    int r = open_ends(&ends, input);
+    ProgramPlan program = {.command_line = plan->command_line,
+                           .argv = plan->program->argv,
+                           .environment = plan->program->environment.entries,
+                           .directory = plan->program->directory,
+                           .mark = plan->mark,
+                           .terminal = plan->terminal};
+    int r = open_ends(&ends, plan);
     pid_t pid;
 
+    job->taps[0].terminal = plan->terminal;
     if (r == 0)
         r = watch(job, loop, &ends);
     if (r < 0) {
         job_close(job);
         return refuse(-r, problem);
     }
-    memcpy(plan.fds, ends.program, sizeof(plan.fds));
+    memcpy(program.fds, ends.program, sizeof(program.fds));
     job->began = clock_now();
-    pid = spawn_program(&plan);
+    pid = spawn_program(&program);
     if (pid < 0) {
         job_close(job);
         return refuse((int)-pid, problem);
@@ -164,4 +191,11 @@ void job_signal(const Job *job, int number)
 {
     if (kill(-job->group, number) < 0 && job->pid > 0)
         kill(job->pid, number);
+}
+
+int job_resize(const Job *job, const MsgTerminal *size)
+{
+    if (!job->taps[0].terminal)
+        return -ENOTTY;
+    return job->taps[0].fd < 0 ? -EBADF : terminal_resize(job->taps[0].fd, size);
 }

@@ -34,15 +34,26 @@ struct Job {
 
 void job_init(Job *job, const JobEvents *events);
 
-/* Starts it. Its standard input is empty unless `input`. 0, or -EPROTO with a Problem. */
-int job_begin(Job *job, Loop *loop, const CommandLine *command_line, const Program *program, gid_t mark,
-              bool input, Problem *problem);
+/* How it is started. */
+typedef struct JobPlan {
+    const CommandLine *command_line;
+    const Program *program;
+    gid_t mark;                  /* as ProgramPlan has it */
+    bool input;                  /* its standard input is fed; otherwise it is empty */
+    const MsgTerminal *terminal; /* all three are a terminal of that size; NULL: pipes */
+} JobPlan;
+
+/* 0, or -EPROTO with a Problem. */
+int job_begin(Job *job, Loop *loop, const JobPlan *plan, Problem *problem);
 
 /* A child has been reaped. Whether it was the job's. */
 bool job_reaped(Job *job, pid_t pid, int status, const struct rusage *usage);
 
 /* To its process group. */
 void job_signal(const Job *job, int number);
+
+/* 0, or -ENOTTY where it has no terminal, or another negative errno. */
+int job_resize(const Job *job, const MsgTerminal *size);
 
 /* What its processes write from now on goes nowhere, or ends them. */
 void job_close(Job *job);

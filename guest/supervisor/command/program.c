@@ -129,6 +129,32 @@ int program_init(Program *ret, const MsgProgram *said, const CommandLine *comman
     return 0;
 }
 
+/* A line for a shell is the last argument. */
+static char **first_told(const Program *program)
+{
+    bool line = strcmp(program->argv[0], SHELL) == 0 && program->argv[1] &&
+                strcmp(program->argv[1], "-c") == 0 && program->argv[2];
+
+    return program->argv + (line ? 2 : 0);
+}
+
+void program_describe(const Program *program, char *ret, size_t size)
+{
+    Buf text _cleanup_(buf_deinit) = BUF_NULL;
+    size_t n;
+
+    for (char **argument = first_told(program); *argument && text.size < size; argument++)
+        if ((text.size > 0 && buf_append(&text, " ", 1) < 0) ||
+            utf8_append_replaced(&text, *argument, strnlen(*argument, size)) < 0)
+            break;
+    n = MIN(text.size, size - 1);
+    while (n > 0 && n < text.size && (buf_head(&text)[n] & 0xc0) == 0x80)
+        n--; /* no character is cut in two */
+    if (n > 0)
+        memcpy(ret, buf_head(&text), n);
+    ret[n] = '\0';
+}
+
 void program_deinit(Program *program)
 {
     for (char **argument = program->argv; argument && *argument; argument++)

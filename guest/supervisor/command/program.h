@@ -16,3 +16,7 @@ typedef struct Program {
 int program_init(Program *ret, const MsgProgram *said, const CommandLine *command_line,
                  const Environment *environment, Problem *problem);
 void program_deinit(Program *program);
+
+/* Its line, or its arguments with spaces between, as text: `size` bytes at most, and cut short where that is
+ * less. */
+void program_describe(const Program *program, char *ret, size_t size);

@@ -9,6 +9,9 @@
 /* Reads in a turn of the loop. */
 #define READS_PER_TURN 4
 
+/* More than the kernel keeps of what is written to a terminal. */
+#define TERMINAL_HOLDS (128 << 10)
+
 /* One thread, one read at a time: all taps share the space. */
 static uint8_t space[LIMIT_CHUNK];
 
@@ -77,9 +80,9 @@ int tap_pause(Tap *tap, bool paused)
 
 void tap_drain(Tap *tap)
 {
-    int waiting = 0;
+    int waiting = TERMINAL_HOLDS;
 
-    if (tap->fd < 0 || ioctl(tap->fd, FIONREAD, &waiting) < 0)
+    if (tap->fd < 0 || (!tap->terminal && ioctl(tap->fd, FIONREAD, &waiting) < 0))
         return;
     while (waiting > 0 && tap->fd >= 0) {
         size_t n = read_once(tap, (size_t)waiting);

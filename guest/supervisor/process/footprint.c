@@ -4,9 +4,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <time.h>
 
+#include "guest/supervisor/process/act.h"
 #include "proto/base/proc.h"
 
 /* The bytes of a line such as `VmHWM:     1234 kB`. */
@@ -33,26 +33,7 @@ void footprint_used(pid_t pid, double *ret_cpu, uint64_t *ret_peak_memory)
         find_bytes(text, "\nVmHWM:", ret_peak_memory);
 }
 
-/* Makes `uid` the effective user and group, as the kernel shows a process's maps to its own user. Nobody of
- * that user can reach the supervisor meanwhile: for signals, limits and tracing the real and saved ids count.
- */
-static int act_as(uid_t uid)
-{
-    if (uid == geteuid())
-        return 0;
-    if (setresgid((gid_t)-1, uid, (gid_t)-1) < 0 || setresuid((uid_t)-1, uid, (uid_t)-1) < 0)
-        return -errno;
-    return 0;
-}
-
-static void act_as_self(void)
-{
-    if (setresuid((uid_t)-1, getuid(), (uid_t)-1) < 0 || setresgid((gid_t)-1, getgid(), (gid_t)-1) < 0)
-        abort(); /* it may always go back to what it really is */
-    /* A change of ids may undo it. */
-    prctl(PR_SET_DUMPABLE, 0);
-}
-
+/* The kernel shows a process's maps to its own user. */
 static int read_rollup(pid_t pid, uid_t uid, char *to, size_t size)
 {
     ssize_t n = act_as(uid);

@@ -131,6 +131,10 @@ static int handle_for_session(Supervisor *supervisor, const Message *message, Pr
         return handle_execute(&supervisor->executor, message, problem);
     case MSG_EXEC:
         return commands_exec(&supervisor->commands, message, problem);
+    case MSG_PROCESS:
+        return commands_process(&supervisor->commands, message, problem);
+    case MSG_PROCESSES:
+        return commands_list(&supervisor->commands, message, problem);
     case MSG_SETTLED:
         commands_settled(&supervisor->commands, message->id);
         executor_settled(&supervisor->executor, message->id);

@@ -14,15 +14,6 @@ static void join(Call *call, Request *request, Text program, bool stream)
                           call->run_id);
 }
 
-static int check_room(const Session *session, Problem *problem)
-{
-    if (sandbox_count_beside(session->sandbox, session) < LIMIT_PROCESSES)
-        return 0;
-    return problem_set(problem, ERR_BUSY,
-                       "%u commands run in the session '%s' already; wait for one of them to end",
-                       LIMIT_PROCESSES, session->name);
-}
-
 static void begin(const Front *front, Session *session, Request *request, const MsgExec *said,
                   const char *run_id, Text program)
 {
@@ -30,7 +21,7 @@ static void begin(const Front *front, Session *session, Request *request, const 
     Problem problem = PROBLEM_NULL;
     Call *call;
 
-    if (check_room(session, &problem) < 0) {
+    if (op_check_beside(session, &problem) < 0) {
         request_fail(request, &problem);
         return;
     }

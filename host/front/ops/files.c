@@ -132,7 +132,7 @@ static void begin(Request *request, Session *session, const MsgFileAsk *ask, Fil
     }
     files->errand.ops = &errand_ops;
     files->errand.kind = MSG_FILES;
-    files->errand.aside = op == FILE_EVENTS;
+    files->errand.lane = op == FILE_EVENTS ? ERRAND_WATCH : ERRAND_SHORT;
     files->op = op;
     files->request = request;
     if (errand_begin(&files->errand, session->sandbox) == 0)

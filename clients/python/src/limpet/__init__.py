@@ -10,11 +10,13 @@ with limpet.Client() as client, client.open("demo") as session:
 from ._asks import Approve, Asks, OnInput, ToolCall, ToolTime
 from ._async.client import AsyncClient
 from ._async.files import AsyncFiles, AsyncWatch
+from ._async.processes import AsyncProcess
 from ._async.session import AsyncSession
 from ._options import CheckpointPolicy, ContainerOptions, Network, SessionOptions
 from ._requests import OnError
 from ._sync.client import Client
 from ._sync.files import Files, Watch
+from ._sync.processes import Process
 from ._sync.session import Session
 from ._tools import Tools
 from ._version import VERSION as __version__
@@ -45,6 +47,7 @@ from .errors import (
     Unavailable,
 )
 from .files import Entry, Event
+from .processes import Output, ProcessInfo
 from .results import (
     ArtifactInfo,
     Display,
@@ -68,6 +71,7 @@ __all__ = [
     "Asks",
     "AsyncClient",
     "AsyncFiles",
+    "AsyncProcess",
     "AsyncSession",
     "AsyncWatch",
     "BadRequest",
@@ -106,6 +110,9 @@ __all__ = [
     "OnError",
     "OnInput",
     "OptionsDiffer",
+    "Output",
+    "Process",
+    "ProcessInfo",
     "Protection",
     "ProtocolMismatch",
     "Result",

@@ -6,12 +6,14 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .. import _requests
+from .. import _process_requests, _requests
 from .._opened import Opened
 from .._programs import Command, program
 from .._requests import Request
 from .._stream import stream_of
+from ..processes import ProcessInfo
 from ..results import Result
+from .processes import AsyncProcess
 
 if TYPE_CHECKING:
     from .client import AsyncClient
@@ -65,6 +67,49 @@ class AsyncCommands(Opened):
         stream = stream_of(on_stdout, on_stderr, None, None)
         call = _requests.exec_(self._target, program(command, cwd, env, stdin), timeout, run_id, stream)
         return await self._client._run(call, stream)
+
+    async def start(
+        self,
+        command: Command,
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: str | bytes | None = None,
+        *,
+        pty: bool | tuple[int, int] | None = None,
+        name: str | None = None,
+        run_id: str | None = None,
+    ) -> AsyncProcess:
+        """Starts a program in the background and returns at once.
+
+        It runs as that of :meth:`exec` does, but without a time limit: until it ends by itself, by a signal, or with
+        the session. A session that nobody uses ends after its ``ttl``, whatever runs in it: waiting for the process or
+        following its output is using it. 64 commands and processes run at once.
+
+        Args:
+            command: A line for ``bash -c``, or a list: a program and its arguments.
+            cwd: Where it runs, by default and relative to ``/session``.
+            env: Besides the session's environment.
+            stdin: What it reads first, 4 MiB at most. Its standard input stays open for :meth:`AsyncProcess.send`.
+            pty: Gives it a terminal of its own: True, or its size as rows and columns.
+            name: What people may call it; no other process of that name may be running.
+            run_id: 32 hexadecimal digits. The same one is never started twice.
+
+        Raises:
+            Busy: Too many run already.
+            BadRequest: The name is in use.
+        """
+        self._check()
+        run_id = run_id or _requests.new_run_id()
+        said = program(command, cwd, env, stdin)
+        return AsyncProcess(self, await self._request(_process_requests.start(said, name, pty, run_id)))
+
+    def process(self, which: str) -> AsyncProcess:
+        """Returns the process of an id, or of a name, that any client has started. Does not ask whether it is there."""
+        return AsyncProcess(self, which)
+
+    async def processes(self) -> list[ProcessInfo]:
+        """Lists the commands and processes that run, processes that ended lately, and what these left behind."""
+        return await self._request(_process_requests.processes())
 
     async def _request(self, request: Request[T]) -> T:
         self._check()

@@ -1,0 +1,61 @@
+"""Every request about processes: its body and how its reply is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import _wire
+from ._requests import Body, Request, field, given, new_run_id
+from .processes import Output, ProcessInfo
+
+Size = tuple[int, int]
+
+_DEFAULT_SIZE = (24, 80)
+_TERMINAL = "xterm-256color"
+
+
+def start(program: Body, name: str | None, pty: bool | Size | None, run_id: str) -> Request[str]:
+    size = _DEFAULT_SIZE if pty is True else pty or None
+    if size is not None:
+        program = {
+            **program,
+            "env": {"TERM": _TERMINAL, **program.get("env", {})},
+            "terminal": terminal(*size),
+        }
+    body = {**program, **given(name=name), "run_id": run_id}
+    return Request(_wire.START, body, lambda body: str(field(body, "run_id")))
+
+
+def terminal(rows: int, columns: int) -> Body:
+    return {"rows": rows, "columns": columns}
+
+
+def processes() -> Request[list[ProcessInfo]]:
+    return Request(
+        _wire.PROCESSES, {}, lambda body: [ProcessInfo.from_wire(row) for row in field(body, "processes")]
+    )
+
+
+def output(process: str, since: int, timeout: float | None) -> Request[Output]:
+    return _ask(process, "output", given(since=since, timeout=timeout), Output.from_wire)
+
+
+def send(process: str, data: bytes, end: bool) -> Request[None]:
+    """What is sent has a key: asked again, it is not sent twice."""
+    return _ask(process, "send", {"key": new_run_id(), "data": data, "end": end}, _nothing)
+
+
+def signal(process: str, number: int, alone: bool) -> Request[None]:
+    return _ask(process, "signal", {"number": number, "alone": alone}, _nothing, once="signal")
+
+
+def resize(process: str, rows: int, columns: int) -> Request[None]:
+    return _ask(process, "resize", terminal(rows, columns), _nothing)
+
+
+def _ask(process: str, what: str, body: Body, read: Any, once: str | None = None) -> Request[Any]:
+    return Request(_wire.PROCESS, {"ask": {"process": process, what: body}}, read, once)
+
+
+def _nothing(body: Body) -> None:
+    return None

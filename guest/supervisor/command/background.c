@@ -1,0 +1,233 @@
+#include "guest/supervisor/command/background.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "proto/base/clock.h"
+
+/* What a terminal takes for the end of input. */
+#define TERMINAL_END "\x04"
+
+/* One for output behind `since`, which is answered once there is some. */
+typedef struct Question {
+    List link; /* Background.questions */
+    Background *background;
+    uint64_t id;
+    uint64_t since;
+    LoopTimer due;
+} Question;
+
+/* ---- what it has written ---- */
+
+/* As much as goes into a reply. */
+typedef struct Excerpt {
+    const Tail *tail;
+    uint64_t from, to;
+    uint32_t runs;
+} Excerpt;
+
+static Excerpt excerpt_of(const Tail *tail, uint64_t since)
+{
+    uint64_t from = MAX(MIN(since, tail->total), tail_begin(tail));
+    Excerpt excerpt = {tail, from, from, 0};
+    TailRun run;
+
+    while ((run = tail_run(tail, excerpt.to, LIMIT_OUTPUT_REPLY - (size_t)(excerpt.to - from))).n > 0) {
+        excerpt.to += run.n;
+        excerpt.runs++;
+    }
+    return excerpt;
+}
+
+static void write_pieces(Writer *w, const void *source)
+{
+    const Excerpt *excerpt = source;
+
+    write_array(w, excerpt->runs);
+    for (uint64_t at = excerpt->from; at < excerpt->to;) {
+        TailRun run = tail_run(excerpt->tail, at, (size_t)(excerpt->to - at));
+
+        body_write(w, MsgPiece,
+                   (&(MsgPiece){.stream = run.stream, .data = {(const char *)run.bytes, run.n}}));
+        at += run.n;
+    }
+}
+
+static void tell(const Background *background, uint64_t id, uint64_t since)
+{
+    Excerpt excerpt = excerpt_of(&background->tail, since);
+    const MsgProcessOutputReply reply = {
+        .since = excerpt.from,
+        .next = excerpt.to,
+        .ended = background->ended && excerpt.to == background->tail.total,
+        .pieces = {.write = write_pieces, .source = &excerpt},
+    };
+
+    link_reply(background->link, id, MsgProcessOutputReply, &reply);
+}
+
+static void forget(Question *question)
+{
+    list_remove(&question->link);
+    loop_timer_cancel(&question->due);
+    free(question);
+}
+
+static void on_due(LoopTimer *timer)
+{
+    Question *question = container_of(timer, Question, due);
+
+    tell(question->background, question->id, question->since);
+    forget(question);
+}
+
+static void tell_all(Background *background)
+{
+    Question *question;
+
+    list_foreach (question, &background->questions, Question, link) {
+        tell(background, question->id, question->since);
+        forget(question);
+    }
+}
+
+static int wait_for_more(Background *background, uint64_t id, uint64_t since, double seconds,
+                         Problem *problem)
+{
+    Question *question = calloc(1, sizeof(*question));
+
+    if (!question || loop_timer_set(background->loop, &question->due,
+                                    clock_now() + clock_from_seconds(seconds), on_due) < 0) {
+        free(question);
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    }
+    question->background = background;
+    question->id = id;
+    question->since = since;
+    list_append(&background->questions, &question->link);
+    return 0;
+}
+
+int background_tell(Background *background, uint64_t id, const MsgProcessOutput *asked, Problem *problem)
+{
+    double seconds = isnan(asked->timeout) ? OUTPUT_SECONDS : MIN(asked->timeout, OUTPUT_SECONDS);
+    uint64_t since = uint_or(asked->since, 0);
+
+    if (since < background->tail.total || background->ended || seconds <= 0) {
+        tell(background, id, since);
+        return 0;
+    }
+    return wait_for_more(background, id, since, seconds, problem);
+}
+
+void background_output(Background *background, unsigned stream, const uint8_t *bytes, size_t n)
+{
+    tail_write(&background->tail, stream, bytes, n);
+    tell_all(background);
+}
+
+/* ---- what it reads ---- */
+
+static int refuse_input(Problem *problem)
+{
+    return problem_set(problem, ERR_BAD_REQUEST,
+                       "nothing can be sent to it: its standard input is closed, or it has ended");
+}
+
+static void answer_sending(Background *background, bool taken)
+{
+    uint64_t id = background->sending;
+    Problem problem = PROBLEM_NULL;
+
+    background->sending = 0;
+    if (taken) {
+        link_reply(background->link, id, MsgNothing, &(MsgNothing){0});
+        return;
+    }
+    refuse_input(&problem);
+    link_refuse_problem(background->link, id, &problem);
+}
+
+void background_taken(Background *background, const Feed *feed)
+{
+    if (background->sending && (feed->waiting.size == 0 || feed->fd < 0))
+        answer_sending(background, feed->fd >= 0 || feed->ends);
+}
+
+static int feed_all(Feed *feed, bool terminal, const MsgProcessSend *asked)
+{
+    int r = asked->data.size > 0 ? feed_write(feed, asked->data.data, asked->data.size) : 0;
+
+    if (r == 0 && asked->end && terminal)
+        r = feed_write(feed, TERMINAL_END, 1);
+    else if (r == 0 && asked->end)
+        feed_end(feed);
+    return r;
+}
+
+/* Asked again: whoever asked before is not there any more. */
+static bool is_sent(const Background *background, const MsgProcessSend *asked)
+{
+    return asked->key.size > 0 && text_equal(asked->key, background->sent);
+}
+
+int background_send(Background *background, Feed *feed, bool terminal, uint64_t id,
+                    const MsgProcessSend *asked, Problem *problem)
+{
+    bool again = is_sent(background, asked);
+    int r;
+
+    if (!again && background->sending)
+        return problem_set(problem, ERR_BUSY,
+                           "it has not read yet what was sent to it before; wait for that");
+    if (!again && !feed_is_open(feed))
+        return refuse_input(problem);
+    background->sending = id;
+    r = again ? 0 : feed_all(feed, terminal, asked);
+    if (r < 0) {
+        background->sending = 0;
+        return r == -EPIPE ? refuse_input(problem) : problem_set(problem, ERR_INTERNAL, "%s", strerror(-r));
+    }
+    memset(background->sent, 0, sizeof(background->sent));
+    if (asked->key.data)
+        memcpy(background->sent, asked->key.data, MIN(asked->key.size, LIMIT_RUN_ID));
+    if (again && feed->waiting.size == 0)
+        answer_sending(background, true);
+    else
+        background_taken(background, feed);
+    return 0;
+}
+
+/* ---- its life ---- */
+
+void background_init(Background *background, Loop *loop, Link *link, Text name)
+{
+    *background = (Background){.loop = loop, .link = link};
+    list_init(&background->questions);
+    if (name.data)
+        memcpy(background->name, name.data, MIN(name.size, LIMIT_PROCESS_NAME));
+}
+
+void background_ended(Background *background)
+{
+    background->ended = true;
+    tell_all(background);
+    if (background->sending)
+        answer_sending(background, false);
+}
+
+void background_unattended(Background *background)
+{
+    Question *question;
+
+    background->sending = 0;
+    list_foreach (question, &background->questions, Question, link)
+        forget(question);
+}
+
+void background_deinit(Background *background)
+{
+    background_unattended(background);
+    tail_deinit(&background->tail);
+}

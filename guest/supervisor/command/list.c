@@ -1,0 +1,105 @@
+/* The list of processes. */
+#include <string.h>
+#include <sys/wait.h>
+
+#include "guest/supervisor/command/commands.h"
+#include "guest/supervisor/command/orphans.h"
+#include "proto/base/clock.h"
+#include "proto/base/proc.h"
+
+typedef struct Listing {
+    const Commands *all;
+    Orphans orphans;
+} Listing;
+
+/* A command that has ended is the business of whoever asked for it. */
+static bool is_listed(const Exec *exec)
+{
+    return exec_in_background(exec) || !exec_is_over(exec);
+}
+
+static void write_exec(Writer *w, const Exec *exec)
+{
+    bool over = exec_is_over(exec);
+    bool signaled = over && WIFSIGNALED(exec->job.status);
+    const char *name = exec->background.name;
+    const MsgProcessRow row = {
+        .run_id = text_of(exec->run_id),
+        .name = text_of(*name ? name : NULL),
+        .kind = text_of(exec_in_background(exec) ? "process" : "command"),
+        .pid = (uint64_t)exec->job.group,
+        .command = text_of(exec->line),
+        .running = !over,
+        .terminal = exec->job.taps[0].terminal,
+        .age = (double)(clock_now() - exec->job.began) / NSEC_PER_SEC,
+        .exit_code = over && !signaled ? WEXITSTATUS(exec->job.status) : NO_INT,
+        .signal = signaled ? WTERMSIG(exec->job.status) : NO_INT,
+        .output = exec_in_background(exec) ? exec->background.tail.total : NO_UINT,
+    };
+
+    body_write(w, MsgProcessRow, &row);
+}
+
+/* Its arguments, each of which ends in a NUL, or its name where it has none. */
+static size_t read_command(pid_t pid, char *to, size_t size)
+{
+    ssize_t n = proc_read(pid, "cmdline", to, size);
+
+    if (n <= 0)
+        n = proc_read(pid, "comm", to, size);
+    while (n > 0 && (to[n - 1] == '\0' || to[n - 1] == '\n'))
+        n--;
+    for (ssize_t i = 0; i < n; i++)
+        if (to[i] == '\0' || to[i] == '\n')
+            to[i] = ' ';
+    return (size_t)MAX(n, (ssize_t)0);
+}
+
+static void write_orphan(Writer *w, pid_t pid)
+{
+    Buf text _cleanup_(buf_deinit) = BUF_NULL;
+    char command[LIMIT_NOTE / 3]; /* what is no text grows to three bytes */
+    MsgProcessRow row = {
+        .kind = text_of("orphan"),
+        .pid = (uint64_t)pid,
+        .command = text_of(""),
+        .running = true,
+        .age = NAN,
+        .exit_code = NO_INT,
+        .signal = NO_INT,
+        .output = NO_UINT,
+    };
+
+    if (utf8_append_replaced(&text, command, read_command(pid, command, sizeof(command))) == 0 &&
+        text.size > 0)
+        row.command = (Text){(const char *)buf_head(&text), text.size};
+    body_write(w, MsgProcessRow, &row);
+}
+
+static void write_rows(Writer *w, const void *source)
+{
+    const Listing *listing = source;
+    const Exec *exec;
+    size_t n = listing->orphans.n;
+
+    list_foreach (exec, (List *)&listing->all->execs, Exec, link)
+        n += is_listed(exec);
+    write_array(w, n);
+    list_foreach (exec, (List *)&listing->all->execs, Exec, link)
+        if (is_listed(exec))
+            write_exec(w, exec);
+    for (size_t i = 0; i < listing->orphans.n; i++)
+        write_orphan(w, listing->orphans.pids[i]);
+}
+
+int commands_list(const Commands *all, const Message *message, Problem *problem)
+{
+    Listing listing = {.all = all};
+    const MsgProcessesReply reply = {.processes = {.write = write_rows, .source = &listing}};
+    int r = orphans_read(&listing.orphans, all);
+
+    if (r < 0)
+        return problem_set(problem, ERR_INTERNAL, "the processes cannot be read: %s", strerror(-r));
+    link_reply(all->context.link, message->id, MsgProcessesReply, &reply);
+    return 0;
+}
