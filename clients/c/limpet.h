@@ -485,5 +485,6 @@ LIMPET_API int limpet_get(LimpetClient *client, const char *session, const char 
 #endif
 
 #include "limpet_files.h"
+#include "limpet_processes.h"
 
 #endif

@@ -6,6 +6,7 @@
 
 LimpetClient *cli_connect(void)
 {
+    static bool warned;
     LimpetClient *client = limpet_new();
 
     if (!client) {
@@ -17,8 +18,9 @@ LimpetClient *cli_connect(void)
         limpet_free(client);
         return NULL;
     }
-    if (limpet_controller(client)->warning)
+    if (limpet_controller(client)->warning && !warned)
         fprintf(stderr, "limpet: warning: %s\n", limpet_controller(client)->warning);
+    warned = true;
     return client;
 }
 

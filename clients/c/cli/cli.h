@@ -32,17 +32,19 @@ typedef struct Command {
     int (*run)(const void *values, char **operands, int n);
 } Command;
 
-extern const Command command_branch, command_checkpoint, command_checkpoints, command_close, command_commit,
-    command_completion, command_drop, command_exec, command_files, command_get, command_help, command_image,
-    command_interrupt, command_jupyter, command_logs, command_ls, command_open, command_put, command_repl,
-    command_reset, command_rollback, command_run, command_shutdown, command_vars, command_version;
+extern const Command command_attach, command_branch, command_checkpoint, command_checkpoints, command_close,
+    command_commit, command_completion, command_drop, command_exec, command_files, command_get, command_help,
+    command_image, command_interrupt, command_jupyter, command_kill, command_logs, command_ls, command_open,
+    command_ps, command_put, command_repl, command_reset, command_rollback, command_run, command_shell,
+    command_shutdown, command_start, command_vars, command_version;
 
 /* All of them, in the order of the help; NULL at the end. */
 extern const Command *const commands[];
 const Command *command_find(const char *name);
 void command_help_print(FILE *file, const Command *command);
 
-/* Connects, and shows the controller's warning if it has one. NULL after a message on standard error. */
+/* Connects, and shows the controller's warning, the first time, if it has one. NULL after a message on
+ * standard error. */
 LimpetClient *cli_connect(void);
 
 /* "limpet: NoSuchSession: ..." on standard error; EXIT_SANDBOX. */

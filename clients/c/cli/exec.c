@@ -3,7 +3,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "clients/c/cli/cli.h"
+#include "clients/c/cli/processes.h"
 #include "clients/c/cli/show.h"
 #include "clients/c/cli/sigint.h"
 #include "proto/base/buf.h"
@@ -60,24 +60,6 @@ static void on_output(void *context, int stream, const char *bytes, size_t size)
     fflush(file);
 }
 
-static int exit_status(const LimpetResult *result)
-{
-    switch (result->status) {
-    case LIMPET_TIMEOUT:
-        return EXIT_TIMEOUT;
-    case LIMPET_INTERRUPTED:
-        return EXIT_INTERRUPTED;
-    case LIMPET_OOM:
-        return EXIT_KILLED;
-    case LIMPET_CRASHED:
-        return 128 + result->signal;
-    case LIMPET_FAILED:
-        return EXIT_SANDBOX;
-    default:
-        return result->exit_code;
-    }
-}
-
 /* That its exit code is not 0 is for our own to tell. */
 static int print_result(const LimpetResult *result, const ExecValues *values)
 {
@@ -91,7 +73,7 @@ static int print_result(const LimpetResult *result, const ExecValues *values)
         if (!values->quiet)
             show_files(result);
     }
-    return r ? r : exit_status(result);
+    return r ? r : process_exit_status(result);
 }
 
 /* Without a session the command gets one of its own. */

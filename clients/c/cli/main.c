@@ -32,7 +32,7 @@ static int command_run_with(const Command *command, void *values, int argc, char
     return command->run(values, argv + first, argc - first);
 }
 
-static int command_start(const Command *command, int argc, char **argv)
+static int start_command(const Command *command, int argc, char **argv)
 {
     void *values = calloc(1, command->values_size + 1);
     int status;
@@ -65,7 +65,7 @@ static int start(int argc, char **argv)
     if (argc > 1)
         argv++, argc--;
     argv[0] = (char *)"limpet";
-    return command_start(command, argc, argv);
+    return start_command(command, argc, argv);
 }
 
 int main(int argc, char **argv)

@@ -29,7 +29,7 @@ static int reply_nothing(const Commands *all, uint64_t id)
 
 static int check_signal(const MsgProcessSignal *asked, Problem *problem)
 {
-    if (asked->number >= 1 && asked->number < (uint64_t)SIGRTMAX)
+    if (asked->number >= 1 && asked->number <= (uint64_t)SIGRTMAX)
         return 0;
     return problem_set(problem, ERR_BAD_REQUEST, "there is no signal of that number");
 }
