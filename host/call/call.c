@@ -35,6 +35,7 @@ static Call *call_alloc(Calls *all, const TurnOps *kind, uid_t user, Session *se
     list_init(&call->in_session);
     list_init(&call->by_age);
     list_init(&call->in_streams);
+    list_init(&call->in_waited);
     asks_begin(&call->asks);
     HASH_ADD(by_id, all->by_id, key, KEY_SIZE, call);
     if (call->by_id.tbl)
@@ -83,6 +84,7 @@ void call_free(Call *call)
         call->all->bytes -= call->record.size;
     HASH_DELETE(by_id, call->all->by_id, call);
     forget_stream(call);
+    list_remove(&call->in_waited);
     asks_end(&call->asks);
     turn_abandon_work(&call->turn);
     loop_timer_cancel(&call->stuck);
@@ -149,6 +151,15 @@ void call_await_start(Call *call, Request *request)
         list_append(&call->starting, &request->link);
 }
 
+/* One in the background goes on, but nobody uses its session any more through it. */
+static void note_rest(Call *call)
+{
+    if (call->turn.ops != &process_turn_ops || call_is_over(call) || !list_empty(&call->asked))
+        return;
+    list_remove(&call->in_waited);
+    sandbox_beside_over(call->turn.sandbox, call->turn.session);
+}
+
 void call_note_started(Call *call)
 {
     Request *request;
@@ -156,13 +167,16 @@ void call_note_started(Call *call)
     call->started = true;
     list_foreach (request, &call->starting, Request, link)
         answer_started(call, request);
+    note_rest(call);
 }
 
 static void on_ask_due(LoopTimer *timer)
 {
     Request *request = container_of(timer, Request, timer);
+    Call *call = request->owner;
 
-    answer_asked(request->owner, request);
+    answer_asked(call, request);
+    note_rest(call);
 }
 
 void call_ask(Call *call, Request *request, double timeout)
@@ -172,6 +186,10 @@ void call_ask(Call *call, Request *request, double timeout)
         return;
     }
     list_append(&call->asked, &request->link);
+    if (call->turn.ops == &process_turn_ops) {
+        list_remove(&call->in_waited);
+        list_append(&call->all->waited, &call->in_waited);
+    }
     request->owner = call;
     if (timeout > 0)
         loop_timer_set(call->all->loop, &request->timer, clock_now() + clock_from_seconds(timeout),
@@ -216,6 +234,7 @@ void call_end(Call *call, Buf *record)
     call->record = *record;
     *record = BUF_NULL;
     forget_stream(call);
+    list_remove(&call->in_waited);
     asks_end(&call->asks);
     turn_abandon_work(&call->turn);
     loop_timer_cancel(&call->stuck);
@@ -285,10 +304,22 @@ static void end_stream(Call *call)
     call->unacknowledged = 0;
 }
 
+static void forget_waiting(Call *call, Peer peer)
+{
+    Request *request;
+
+    list_foreach (request, &call->asked, Request, link)
+        if (request->peer == peer)
+            request_forget(request);
+    note_rest(call);
+}
+
 void calls_client_gone(Calls *all, Peer peer)
 {
     Call *call;
 
+    list_foreach (call, &all->waited, Call, in_waited)
+        forget_waiting(call, peer);
     list_foreach (call, &all->streams, Call, in_streams)
         if (call->stream->peer == peer)
             end_stream(call);
@@ -366,6 +397,7 @@ void calls_init(Calls *all)
     list_init(&all->orphans);
     list_init(&all->streams);
     list_init(&all->asking);
+    list_init(&all->waited);
 }
 
 void calls_deinit(Calls *all)

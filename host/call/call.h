@@ -32,6 +32,7 @@ typedef struct Calls {
     List orphans; /* stored ones whose session is gone, in the order they expire */
     List streams; /* those with a stream */
     List asking;  /* those whose questions somebody has joined to answer */
+    List waited;  /* those in the background that somebody waits for */
     size_t bytes; /* of all stored records */
     LoopTimer timer;
     void (*ended)(const Call *call); /* one has; before anybody is told. May be NULL */
@@ -67,6 +68,7 @@ struct Call {
     Request *stream;         /* the one of `joined` that wants output as it comes, or NULL */
     uint64_t unacknowledged; /* output events the stream has not returned credit for */
     List in_streams;         /* Calls.streams */
+    List in_waited;          /* Calls.waited */
     Buf record;              /* the encoded map, once it is over */
     UT_hash_handle by_id;
     List in_session;  /* Session.stored, then Calls.orphans */
