@@ -52,6 +52,7 @@
 #define LIMIT_TAIL         (1u << 20)   /* of the output of each that can be asked for */
 #define LIMIT_PIECES       1024u        /* changes from one stream to the other within that */
 #define LIMIT_OUTPUT_REPLY (256u << 10) /* of it in one reply */
+#define LIMIT_DIALS        64u          /* connections to ports that are being made in a session at once */
 #define OUTPUT_SECONDS     25.0         /* a question for output waits */
 
 /* Names. */

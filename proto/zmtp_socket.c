@@ -1,6 +1,8 @@
 #include "proto/zmtp_socket.h"
 
 #include <errno.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "proto/base/passing.h"
 
@@ -35,6 +37,8 @@ void zmtp_socket_close(ZmtpSocket *socket)
     loop_file_remove(&socket->file);
     loop_idle_remove(&socket->turn);
     close_fd(&socket->fd);
+    while (socket->n_passed > 0)
+        close_fd(&socket->passed[--socket->n_passed]);
     buf_deinit(&socket->in);
     buf_deinit(&socket->out);
     *socket = ZMTP_SOCKET_NULL;
@@ -100,11 +104,45 @@ static void on_turn(LoopIdle *idle)
         lose(socket, r);
 }
 
+/* More than ours ever passes is an attack. */
+static int keep_passed(ZmtpSocket *socket, int fd)
+{
+    if (socket->n_passed == ZMTP_PASSED) {
+        close(fd);
+        return -EPROTO;
+    }
+    socket->passed[socket->n_passed++] = fd;
+    return 0;
+}
+
+static ssize_t read_and_take(ZmtpSocket *socket)
+{
+    uint8_t *to = buf_reserve(&socket->in, READ_SIZE);
+    int fd = -1, r = 0;
+    ssize_t n = to ? receive_passed(socket->fd, to, READ_SIZE, &fd) : -ENOMEM;
+
+    if (fd >= 0)
+        r = keep_passed(socket, fd);
+    if (n > 0)
+        buf_commit(&socket->in, (size_t)n);
+    return r < 0 ? r : n;
+}
+
+int zmtp_socket_take_passed(ZmtpSocket *socket)
+{
+    int fd = socket->n_passed > 0 ? socket->passed[0] : -1;
+
+    if (fd >= 0)
+        memmove(socket->passed, socket->passed + 1, --socket->n_passed * sizeof(int));
+    return fd;
+}
+
 static int read_in(ZmtpSocket *socket)
 {
-    ssize_t n = buf_read_fd(&socket->in, socket->fd, READ_SIZE);
+    ssize_t n =
+        socket->takes_passed ? read_and_take(socket) : buf_read_fd(&socket->in, socket->fd, READ_SIZE);
 
-    if (n == -EAGAIN)
+    if (n == -EAGAIN || n == -EINTR)
         return 0;
     if (n <= 0)
         return n < 0 ? (int)n : -ECONNRESET;

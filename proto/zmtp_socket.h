@@ -17,6 +17,9 @@ typedef struct ZmtpSocketEvents {
     void (*lost)(ZmtpSocket *socket, int error);
 } ZmtpSocketEvents;
 
+/* Descriptors that a peer may have passed before the first of them is taken. */
+#define ZMTP_PASSED 8
+
 struct ZmtpSocket {
     const ZmtpSocketEvents *events;
     int fd; /* -1: closed */
@@ -24,8 +27,11 @@ struct ZmtpSocket {
     Buf in, out;
     LoopFile file;
     LoopIdle turn;
-    bool unread;  /* more messages have come than one turn takes */
-    int error;    /* the connection ends with it before the loop waits again */
+    bool unread;             /* more messages have come than one turn takes */
+    int error;               /* the connection ends with it before the loop waits again */
+    bool takes_passed;       /* descriptors are taken; otherwise the kernel closes them */
+    int passed[ZMTP_PASSED]; /* not taken yet, the oldest first */
+    unsigned n_passed;
     bool *closed; /* set when the socket is closed while it hands out messages */
 };
 
@@ -54,3 +60,6 @@ int zmtp_socket_send(ZmtpSocket *socket, const void *bytes, size_t size);
 /* Sends what waits now, with a copy of a descriptor beside its first byte: the peer has it before it has the
  * last message whole. 0 or a negative errno; then nothing has been sent. */
 int zmtp_socket_pass(ZmtpSocket *socket, int fd);
+
+/* The oldest descriptor that has been passed and not been taken, which is the caller's; or -1. */
+int zmtp_socket_take_passed(ZmtpSocket *socket);

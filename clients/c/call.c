@@ -331,3 +331,17 @@ int client_call(LimpetClient *client, ClientCall *call, Reply *ret)
     *ret = reply;
     return 0;
 }
+
+int client_ask_descriptor_with(LimpetClient *client, ClientCall *call, MessageKind kind, const Schema *schema,
+                               const void *body, int *ret_fd)
+{
+    _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
+    _cleanup_(closep) int earlier = connection_take_passed(&client->connection);
+    int r;
+
+    client_begin_with(client, call, kind, schema, body);
+    r = client_call(client, call, &reply);
+    if (!r)
+        *ret_fd = connection_take_passed(&client->connection);
+    return r;
+}

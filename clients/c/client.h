@@ -75,6 +75,12 @@ void client_begin_with(LimpetClient *client, ClientCall *call, MessageKind kind,
 /* Sends it, and waits for the answer. */
 int client_call(LimpetClient *client, ClientCall *call, Reply *ret);
 
+/* Asks for a descriptor, which is the caller's in *ret_fd. That stays as it is where none comes. */
+#define client_ask_descriptor(client, call, kind, type, from, ret_fd)                                        \
+    client_ask_descriptor_with(client, call, kind, SCHEMA(type), (const type *){from}, ret_fd)
+int client_ask_descriptor_with(LimpetClient *client, ClientCall *call, MessageKind kind, const Schema *schema,
+                               const void *body, int *ret_fd);
+
 /* Sends a message that has no answer of its own. */
 #define client_say(client, kind, id, type, from)                                                             \
     client_say_with(client, kind, id, SCHEMA(type), (const type *){from})

@@ -38,23 +38,6 @@ static int passes_descriptors(LimpetClient *client, bool *ret)
     return r;
 }
 
-/* Asks for a descriptor. *ret_fd stays -1 where none comes. */
-#define ask_descriptor(client, call, kind, type, from, ret_fd)                                               \
-    ask_descriptor_with(client, call, kind, SCHEMA(type), (const type *){from}, ret_fd)
-static int ask_descriptor_with(LimpetClient *client, ClientCall *call, MessageKind kind, const Schema *schema,
-                               const void *body, int *ret_fd)
-{
-    _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
-    _cleanup_(closep) int earlier = connection_take_passed(&client->connection);
-    int r;
-
-    client_begin_with(client, call, kind, schema, body);
-    r = client_call(client, call, &reply);
-    if (!r)
-        *ret_fd = connection_take_passed(&client->connection);
-    return r;
-}
-
 static int put_chunk(LimpetClient *client, const char *session, const char *path, uint64_t offset,
                      const uint8_t *bytes, size_t size, bool last)
 {
@@ -96,7 +79,7 @@ static int put_directly(LimpetClient *client, const char *session, const char *p
         .session = text_of(session), .path = text_of(path), .data = text_of(""), .descriptor = true};
     _cleanup_(closep) int to = -1;
     ClientCall call = {0};
-    int r = ask_descriptor(client, &call, MSG_PUT, MsgPut, &put, &to);
+    int r = client_ask_descriptor(client, &call, MSG_PUT, MsgPut, &put, &to);
 
     *ret_done = to >= 0;
     if (r || to < 0)
@@ -158,7 +141,7 @@ static int get_directly(LimpetClient *client, const char *session, const char *p
     const MsgGet get = {.session = text_of(session), .path = text_of(path), .size = 0, .descriptor = true};
     _cleanup_(closep) int from = -1;
     ClientCall call = {.repeatable = true};
-    int r = ask_descriptor(client, &call, MSG_GET, MsgGet, &get, &from);
+    int r = client_ask_descriptor(client, &call, MSG_GET, MsgGet, &get, &from);
 
     *ret_done = from >= 0;
     if (r || from < 0)

@@ -63,6 +63,7 @@ typedef enum LimpetErrorNumber {
     LIMPET_BRANCH_EXISTS = 1109,      /* an open branch has this name */
     LIMPET_LIMIT_REACHED = 1110,      /* a limit of this user, which the message names */
     LIMPET_FILE_FAILED = 1120,        /* an operation on a file in the sandbox failed */
+    LIMPET_NOT_LISTENING = 1121,      /* nothing in the session takes connections on this port */
     LIMPET_IMAGE_MISSING = 1201,      /* the image does not exist */
     LIMPET_ENGINE_ERROR = 1202,       /* the message contains the error of the engine */
     LIMPET_UNAVAILABLE = 1203,        /* the controller cannot be reached or is shutting down */

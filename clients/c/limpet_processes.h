@@ -92,6 +92,10 @@ LIMPET_API int limpet_process_output(LimpetClient *client, const char *session, 
                                      uint64_t since, double timeout, LimpetOutput **ret);
 LIMPET_API void limpet_output_free(LimpetOutput *output);
 
+/* Connects to a port of TCP on which something in the session listens, at 127.0.0.1 or ::1 of its own. What
+ * goes through *ret_fd, which is the caller's, passes neither the controller nor the client. */
+LIMPET_API int limpet_connect_port(LimpetClient *client, const char *session, unsigned port, int *ret_fd);
+
 #ifdef __cplusplus
 }
 #endif

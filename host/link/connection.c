@@ -81,6 +81,8 @@ static int begin(Connection *connection, int fd)
     if (r == 0)
         r = zmtp_socket_open(&connection->socket, listener->loop, fd, ZMTP_ROUTER, listener->limits.frame,
                              listener->limits.queue, &socket_events);
+    if (r == 0)
+        connection->socket.takes_passed = listener->limits.passes;
     return r;
 }
 

@@ -174,6 +174,13 @@ int listener_pass(Listener *listener, Peer peer, int fd)
     return connection ? zmtp_socket_pass(&connection->socket, fd) : -EHOSTUNREACH;
 }
 
+int listener_take_passed(const Listener *listener, Peer peer)
+{
+    Connection *connection = find(listener, peer);
+
+    return connection ? zmtp_socket_take_passed(&connection->socket) : -1;
+}
+
 void listener_drop(Listener *listener, Peer peer)
 {
     Connection *connection = find(listener, peer);

@@ -32,6 +32,7 @@ typedef struct ListenerLimits {
     size_t frame;       /* bytes of a message that comes in; a peer that announces a larger one is dropped */
     size_t queue;       /* bytes that wait to be sent to one peer; as much as one message at least */
     size_t peers;       /* at once; one more is turned away */
+    bool passes;        /* peers may pass descriptors: see listener_take_passed() */
     uint64_t handshake; /* nanoseconds in which a peer has shaken hands, or is dropped; 0: five seconds */
 } ListenerLimits;
 
@@ -72,6 +73,9 @@ int listener_end(PeerFrame *frame, int error);
 /* Passes a copy of a descriptor to a peer, beside what waits to be sent to it. 0, or a negative errno; then
  * it gets none. */
 int listener_pass(Listener *listener, Peer peer, int fd);
+
+/* The oldest descriptor that the peer has passed and nobody has taken, which is the caller's; or -1. */
+int listener_take_passed(const Listener *listener, Peer peer);
 
 /* Ends a connection once nothing else happens in this turn of the loop; on_gone follows. */
 void listener_drop(Listener *listener, Peer peer);

@@ -22,7 +22,7 @@ typedef struct ErrandOps {
 typedef enum ErrandLane {
     ERRAND_SHORT,
     ERRAND_WATCH,   /* for what happens to files */
-    ERRAND_PROCESS, /* for what a process writes or reads */
+    ERRAND_PROCESS, /* for what a process writes or reads, or for a port */
     ERRAND_LANES,
 } ErrandLane;
 

@@ -88,6 +88,7 @@ static int start_listening(Guest *guest)
         .frame = LIMIT_GUEST_FRAME,
         .queue = UNREAD_CALLS * LIMIT_CLIENT_FRAME,
         .peers = CONNECTIONS_MAX,
+        .passes = true,
     };
     int r = listener_new(&guest->listener, guest->all->loop, guest->socket, &limits, &listener_events, guest);
 
@@ -232,6 +233,11 @@ int guest_write(Guest *guest, MessageKind kind, uint64_t id, const Schema *schem
     int r = message_append(&message, kind, id, schema, body);
 
     return r < 0 ? r : guest_send(guest, &message);
+}
+
+int guest_take_passed(const Guest *guest)
+{
+    return guest->peer ? listener_take_passed(guest->listener, guest->peer) : -1;
 }
 
 /* Compares in a time that does not depend on where the difference is. */

@@ -61,3 +61,7 @@ int guest_send(Guest *guest, const Buf *message);
 #define guest_say(guest, kind, id, type, from)                                                               \
     guest_write(guest, kind, id, SCHEMA(type), (const type *){from})
 int guest_write(Guest *guest, MessageKind kind, uint64_t id, const Schema *schema, const void *body);
+
+/* The oldest descriptor that the supervisor has passed and nobody has taken, which is the caller's; or -1.
+ * What it is is for the caller to find out. */
+int guest_take_passed(const Guest *guest);

@@ -151,6 +151,16 @@ int link_write(Link *link, MessageKind kind, uint64_t id, const Schema *schema, 
     return zmtp_socket_end(&link->socket, mark, message_append(&link->socket.out, kind, id, schema, body));
 }
 
+void link_reply_passing(Link *link, uint64_t id, int fd)
+{
+    int r = link_reply(link, id, MsgNothing, &(MsgNothing){0});
+
+    if (r == 0)
+        r = zmtp_socket_pass(&link->socket, fd);
+    if (r < 0)
+        log_info("descriptor not passed", "error=%s", strerror(-r));
+}
+
 void link_refuse_problem(Link *link, uint64_t id, const Problem *problem)
 {
     const MsgError error = {.number = problem->code,

@@ -43,6 +43,10 @@ int link_write(Link *link, MessageKind kind, uint64_t id, const Schema *schema, 
 /* Sends a reply that is a `type`. 0, or as link_say(). */
 #define link_reply(link, id, type, from) link_say(link, MSG_REPLY, id, type, from)
 
+/* Sends a reply that has nothing but a copy of a descriptor. Where that cannot be passed the reply goes
+ * alone. */
+void link_reply_passing(Link *link, uint64_t id, int fd);
+
 /* Sends an error in place of the reply: `what` went wrong, and `why`. */
 void link_refuse(Link *link, uint64_t id, ErrorCode code, const char *what, const char *why);
 void link_refuse_problem(Link *link, uint64_t id, const Problem *problem);

@@ -135,6 +135,8 @@ static int handle_for_session(Supervisor *supervisor, const Message *message, Pr
         return commands_process(&supervisor->commands, message, problem);
     case MSG_PROCESSES:
         return commands_list(&supervisor->commands, message, problem);
+    case MSG_CONNECT:
+        return dials_begin(&supervisor->dials, message, problem);
     case MSG_SETTLED:
         commands_settled(&supervisor->commands, message->id);
         executor_settled(&supervisor->executor, message->id);
@@ -247,6 +249,7 @@ static void on_lost(Link *link)
     executor_on_controller_lost(&supervisor->executor);
     files_process_on_controller_lost(&supervisor->files);
     commands_on_controller_lost(&supervisor->commands);
+    dials_on_controller_lost(&supervisor->dials);
 }
 
 int controller_connect(Supervisor *supervisor)

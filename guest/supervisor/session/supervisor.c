@@ -228,6 +228,7 @@ int supervisor_init(Supervisor *supervisor, Loop *loop, const CommandLine *comma
     files_process_init(&supervisor->files, loop, command_line, link, &branches->bystander);
     commands_init(&supervisor->commands, loop, link, command_line, &branches->environment,
                   &supervisor->executor.limits);
+    dials_init(&supervisor->dials, loop, link);
 
     int r = branch_new(branches, 0) ? 0 : -ENOMEM;
     if (r == 0)
@@ -244,6 +245,7 @@ void supervisor_deinit(Supervisor *supervisor)
     branches_end_all(&supervisor->branches);
     files_process_deinit(&supervisor->files);
     commands_deinit(&supervisor->commands);
+    dials_deinit(&supervisor->dials);
     tasks_deinit(&supervisor->tasks);
     warmup_deinit(&supervisor->warmup);
     executor_deinit(&supervisor->executor);

@@ -4,7 +4,8 @@
  *   controller.c (its messages) ──► executor, tasks ──► branches (interpreters, checkpoints)
  *                               ├─► warm-up ───────────┘
  *                               ├─► files (its process)
- *                               └─► commands
+ *                               ├─► commands
+ *                               └─► dials
  */
 #pragma once
 
@@ -13,6 +14,7 @@
 #include "guest/supervisor/command/commands.h"
 #include "guest/supervisor/files/files.h"
 #include "guest/supervisor/link/link.h"
+#include "guest/supervisor/port/dials.h"
 #include "guest/supervisor/command_line.h"
 #include "guest/supervisor/task/task.h"
 #include "guest/supervisor/session/warmup.h"
@@ -41,6 +43,7 @@ typedef struct Supervisor {
     Warmup warmup;
     FilesProcess files;
     Commands commands;
+    Dials dials;
 
     bool configured; /* at least once */
     Settings settings;

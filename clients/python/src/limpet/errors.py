@@ -161,6 +161,12 @@ class FileFailed(Error, OSError):
         return file_failed, (self.message, *self._given)
 
 
+class NotListening(Error, ConnectionRefusedError):
+    """Nothing in the session takes connections on this port."""
+
+    number = 1121
+
+
 class ImageMissing(Error, LookupError):
     """The image does not exist; the message names the command that builds it."""
 

@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .. import _process_requests, _requests
+from .. import _ports, _process_requests, _requests
 from .._opened import Opened
 from .._programs import Command, program
 from .._requests import Request
 from .._stream import stream_of
 from ..processes import ProcessInfo
 from ..results import Result
+from .connecting import in_thread
 from .processes import Process
 
 if TYPE_CHECKING:
@@ -111,6 +113,40 @@ class Commands(Opened):
     def processes(self) -> list[ProcessInfo]:
         """Lists the commands and processes that run, processes that ended lately, and what these left behind."""
         return self._request(_process_requests.processes())
+
+    def connect(self, port: int) -> socket.socket:
+        """Connects to a port of the sandbox's loopback, on which something in the session listens.
+
+        The socket is a real one: what goes through it passes neither the controller nor this client, and a new
+        controller changes nothing about it. It blocks; ``asyncio.open_connection(sock=...)`` takes it.
+
+        Args:
+            port: Port of TCP, at 127.0.0.1 or ::1.
+
+        Raises:
+            NotListening: Nothing takes connections there. Also a ConnectionRefusedError.
+            Unavailable: There is no controller on this machine that passes connections on.
+        """
+        self._check()
+        self._client.features()  # finds or starts a controller
+        return in_thread(_ports.connected, self._client.address, self._target, port)
+
+    def forward(self, port: int, to: int | str | os.PathLike[str] = 0) -> _ports.Forwarding:
+        """Gives a port of the sandbox's loopback an address of this machine, for programs of any kind.
+
+        Whoever may use the address may use the port: at 127.0.0.1 all users of this machine, at the path of a socket
+        this user alone.
+
+        Args:
+            port: Port of TCP in the session. Nothing needs to listen there yet.
+            to: Port of 127.0.0.1, where 0 is any that is free, or the path of a unix socket to make.
+
+        Returns:
+            A context manager whose value is the address: host and port, or the path. It ends with the block, or by
+            ``close()``.
+        """
+        self._check()
+        return _ports.Forwarding(lambda: _ports.connected(self._client.address, self._target, port), to)
 
     def _request(self, request: Request[T]) -> T:
         self._check()

@@ -1,0 +1,165 @@
+#include "guest/supervisor/port/dials.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "proto/base/clock.h"
+
+/* A loopback answers at once, but a server whose queue is full does not. */
+#define DIAL_LIMIT (10 * NSEC_PER_SEC)
+
+typedef struct Dial {
+    List link; /* Dials.all */
+    Dials *all;
+    uint64_t id; /* of the message */
+    uint16_t port;
+    int family;
+    int fd;
+    LoopFile file;
+    LoopTimer limit;
+} Dial;
+
+static void stop(Dial *dial)
+{
+    if (dial->file.loop)
+        loop_file_remove(&dial->file);
+    close_fd(&dial->fd);
+}
+
+static void dial_free(Dial *dial)
+{
+    stop(dial);
+    loop_timer_cancel(&dial->limit);
+    list_remove(&dial->link);
+    dial->all->n--;
+    free(dial);
+}
+
+static void refuse(Dial *dial, int error)
+{
+    Problem problem = PROBLEM_NULL;
+
+    problem_set(&problem, ERR_NOT_LISTENING, "nothing takes connections on port %u of the session: %s",
+                dial->port, strerror(error));
+    link_refuse_problem(dial->all->link, dial->id, &problem);
+    dial_free(dial);
+}
+
+static void hand_over(Dial *dial)
+{
+    link_reply_passing(dial->all->link, dial->id, dial->fd);
+    dial_free(dial);
+}
+
+static socklen_t set_address(const Dial *dial, struct sockaddr_storage *ret)
+{
+    struct sockaddr_in *four = (struct sockaddr_in *)ret;
+    struct sockaddr_in6 *six = (struct sockaddr_in6 *)ret;
+
+    *ret = (struct sockaddr_storage){.ss_family = (sa_family_t)dial->family};
+    if (dial->family == AF_INET) {
+        four->sin_port = htons(dial->port);
+        four->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        return sizeof(*four);
+    }
+    six->sin6_port = htons(dial->port);
+    six->sin6_addr = in6addr_loopback;
+    return sizeof(*six);
+}
+
+static void on_ready(LoopFile *file, uint32_t events);
+
+/* 0, and on_ready() tells what came of it; or a negative errno. */
+static int try(Dial *dial, int family)
+{
+    struct sockaddr_storage address;
+    socklen_t size;
+
+    stop(dial);
+    dial->family = family;
+    size = set_address(dial, &address);
+    dial->fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (dial->fd < 0 || (connect(dial->fd, (struct sockaddr *)&address, size) < 0 && errno != EINPROGRESS))
+        return -errno;
+    return loop_file_add(dial->all->loop, &dial->file, dial->fd, EPOLLOUT, on_ready);
+}
+
+/* A server may listen on one of the two addresses alone. */
+static void on_failed(Dial *dial, int error)
+{
+    int r = dial->family == AF_INET ? try(dial, AF_INET6) : -error;
+
+    if (r < 0)
+        refuse(dial, error);
+}
+
+static void on_ready(LoopFile *file, uint32_t events)
+{
+    Dial *dial = container_of(file, Dial, file);
+    int error = 0;
+    socklen_t size = sizeof(error);
+
+    if (getsockopt(dial->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
+        error = errno;
+    if (error)
+        on_failed(dial, error);
+    else
+        hand_over(dial);
+}
+
+static void on_limit(LoopTimer *timer)
+{
+    refuse(container_of(timer, Dial, limit), ETIMEDOUT);
+}
+
+int dials_begin(Dials *all, const Message *message, Problem *problem)
+{
+    MsgConnectOrder asked;
+    Dial *dial;
+    int r = body_decode(&asked, MsgConnectOrder, &message->body, problem);
+
+    if (r < 0)
+        return r;
+    if (asked.port == 0)
+        return problem_set(problem, ERR_BAD_REQUEST, "`port` is 1 to 65535");
+    if (all->n >= LIMIT_DIALS)
+        return problem_set(problem, ERR_BUSY, "%u connections are being made in the session already",
+                           LIMIT_DIALS);
+    dial = calloc(1, sizeof(*dial));
+    if (!dial || loop_timer_set(all->loop, &dial->limit, clock_now() + DIAL_LIMIT, on_limit) < 0) {
+        free(dial);
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    }
+    dial->all = all;
+    dial->id = message->id;
+    dial->port = (uint16_t)asked.port;
+    dial->fd = -1;
+    list_append(&all->all, &dial->link);
+    all->n++;
+    r = try(dial, AF_INET);
+    if (r < 0)
+        on_failed(dial, -r);
+    return 0;
+}
+
+void dials_on_controller_lost(Dials *all)
+{
+    Dial *dial;
+
+    list_foreach (dial, &all->all, Dial, link)
+        dial_free(dial);
+}
+
+void dials_init(Dials *all, Loop *loop, Link *link)
+{
+    *all = (Dials){.loop = loop, .link = link};
+    list_init(&all->all);
+}
+
+void dials_deinit(Dials *all)
+{
+    dials_on_controller_lost(all);
+}
