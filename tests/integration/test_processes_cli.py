@@ -98,7 +98,7 @@ def test_shell(terminal, session, name, limpet):
     fcntl.ioctl(shell.master, termios.TIOCSWINSZ, struct.pack("HHHH", 31, 101, 0, 0))
     shell.enter("until [[ $(stty size) = '31 101' ]]; do :; done; echo res''ized")
     shell.expect("resized")
-    shell.enter("echo rea''dy; sleep 1000")
+    shell.enter("sh -c 'echo rea''dy; exec sleep 1000'")
     shell.expect("ready")
     shell.type("\x03")
     shell.expect(r"[$#] ")

@@ -10,13 +10,13 @@
 #define TERMINAL_END "\x04"
 
 /* One for output behind `since`, which is answered once there is some. */
-typedef struct Question {
+typedef struct OutputQuestion {
     List link; /* Background.questions */
     Background *background;
     uint64_t id;
     uint64_t since;
     LoopTimer due;
-} Question;
+} OutputQuestion;
 
 /* ---- what it has written ---- */
 
@@ -67,7 +67,7 @@ static void tell(const Background *background, uint64_t id, uint64_t since)
     link_reply(background->link, id, MsgProcessOutputReply, &reply);
 }
 
-static void forget(Question *question)
+static void forget(OutputQuestion *question)
 {
     list_remove(&question->link);
     loop_timer_cancel(&question->due);
@@ -76,7 +76,7 @@ static void forget(Question *question)
 
 static void on_due(LoopTimer *timer)
 {
-    Question *question = container_of(timer, Question, due);
+    OutputQuestion *question = container_of(timer, OutputQuestion, due);
 
     tell(question->background, question->id, question->since);
     forget(question);
@@ -84,9 +84,9 @@ static void on_due(LoopTimer *timer)
 
 static void tell_all(Background *background)
 {
-    Question *question;
+    OutputQuestion *question;
 
-    list_foreach (question, &background->questions, Question, link) {
+    list_foreach (question, &background->questions, OutputQuestion, link) {
         tell(background, question->id, question->since);
         forget(question);
     }
@@ -95,7 +95,7 @@ static void tell_all(Background *background)
 static int wait_for_more(Background *background, uint64_t id, uint64_t since, double seconds,
                          Problem *problem)
 {
-    Question *question = calloc(1, sizeof(*question));
+    OutputQuestion *question = calloc(1, sizeof(*question));
 
     if (!question || loop_timer_set(background->loop, &question->due,
                                     clock_now() + clock_from_seconds(seconds), on_due) < 0) {
@@ -219,10 +219,10 @@ void background_ended(Background *background)
 
 void background_unattended(Background *background)
 {
-    Question *question;
+    OutputQuestion *question;
 
     background->sending = 0;
-    list_foreach (question, &background->questions, Question, link)
+    list_foreach (question, &background->questions, OutputQuestion, link)
         forget(question);
 }
 

@@ -7,10 +7,10 @@
 #include "proto/base/clock.h"
 #include "proto/base/proc.h"
 
-typedef struct Listing {
+typedef struct ProcessListing {
     const Commands *all;
     Orphans orphans;
-} Listing;
+} ProcessListing;
 
 /* A command that has ended is the business of whoever asked for it. */
 static bool is_listed(const Exec *exec)
@@ -78,7 +78,7 @@ static void write_orphan(Writer *w, pid_t pid)
 
 static void write_rows(Writer *w, const void *source)
 {
-    const Listing *listing = source;
+    const ProcessListing *listing = source;
     const Exec *exec;
     size_t n = listing->orphans.n;
 
@@ -94,7 +94,7 @@ static void write_rows(Writer *w, const void *source)
 
 int commands_list(const Commands *all, const Message *message, Problem *problem)
 {
-    Listing listing = {.all = all};
+    ProcessListing listing = {.all = all};
     const MsgProcessesReply reply = {.processes = {.write = write_rows, .source = &listing}};
     int r = orphans_read(&listing.orphans, all);
 

@@ -47,8 +47,9 @@ class Forwarding:
 
     def __init__(self, connect: Callable[[], socket.socket], to: int | str | os.PathLike[str]) -> None:
         self._connect = connect
-        self._path = None if isinstance(to, int) else os.fspath(to)
-        self._listener = _listen(to if self._path is None else self._path)
+        where = to if isinstance(to, int) else os.fspath(to)
+        self._path = None if isinstance(where, int) else where
+        self._listener = _listen(where)
         self.address = self._listener.getsockname() if self._path is None else self._path
         self._thread = threading.Thread(target=self._accept, name="limpet-forward", daemon=True)
         self._thread.start()
