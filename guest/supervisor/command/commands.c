@@ -26,7 +26,8 @@ Exec *commands_find(const Commands *all, Text process)
     list_foreach (exec, (List *)&all->execs, Exec, link) {
         if (text_equal(process, exec->run_id))
             return exec;
-        if (text_equal(process, exec->background.name) && (!found || !exec_is_over(exec)))
+        if (text_equal(process, exec->background.name) &&
+            (!found || exec_is_over(found) || !exec_is_over(exec)))
             found = exec;
     }
     return found;

@@ -1,0 +1,316 @@
+"""Processes of a session that run in the background: start(), processes(), and what a Process does."""
+
+import asyncio
+import os
+import signal
+
+import limpet
+import pytest
+
+from .killed import Asking, wait_for
+
+
+def text_of(process, since=0):
+    return "".join(output.text for output in process.follow(since))
+
+
+def shown(process, wanted):
+    """What it has written by the time that it has written this."""
+    text = ""
+    for output in process.follow():
+        text += output.text
+        if wanted in text:
+            return text
+    raise AssertionError(f"{wanted!r} did not come: {text!r}")
+
+
+def test_from_start_to_end(session):
+    process = session.start("echo out; read line; echo got $line; echo err >&2; exit 3", stdin="fir")
+    assert shown(process, "out\n") == "out\n"
+    process.send("st\n")
+    assert text_of(process) == "out\ngot first\nerr\n"
+    result = process.wait()
+    assert (result.status, result.exit_code, result.kind, result.state) == ("error", 3, "command", "kept")
+    assert (result.stdout, result.stderr, result.execution_count) == ("out\ngot first\n", "err\n", None)
+    assert process.wait(0) == result and session._client.result(process.id) == result
+
+
+def test_streams_keep_their_order(session):
+    line = "import os\nfor i in range(50):\n    os.write(1 + i % 2, b'%d ' % i)"
+    process = session.start(["python3", "-c", line])
+    pieces = [piece for output in process.follow() for piece in output.pieces]
+    assert {stream for stream, _ in pieces} == {1, 2}
+    for stream in (1, 2):
+        said = b"".join(data for each, data in pieces if each == stream)
+        assert said.split() == [b"%d" % i for i in range(50) if i % 2 == stream - 1]
+
+
+def test_output_from_any_place(session):
+    process = session.start("printf 0123456789")
+    process.wait()
+    assert process.output(7).text == "789" and process.output(10).ended
+    later = process.output(99)
+    assert (later.text, later.since, later.next, later.ended) == ("", 10, 10, True)
+
+
+def test_only_the_last_of_much_output_is_kept(session):
+    process = session.start("seq 1000000; echo end")
+    result = process.wait()
+    output = process.output()
+    assert output.since > 0 and not output.ended
+    text = output.text + text_of(process, output.next)
+    assert text.endswith("\n1000000\nend\n") and len(text) == 1 << 20
+    assert result.truncated and result.stdout.startswith("1\n2\n")
+    assert session.get(result.stdout_file).endswith(b"\nend\n")
+
+
+def test_input_waits_for_who_reads_it(session):
+    process = session.start("until [ -e go ]; do sleep 0.05; done; wc -c")
+    sending = Asking(process.send, b"x" * (3 << 20))
+    assert session.exec("echo beside").stdout == "beside\n" and session.run("1").ok
+    with pytest.raises(limpet.Busy):
+        while True:
+            process.send("y")
+    session.exec("touch go")
+    sending.result()
+    process.close_stdin()
+    assert int(process.wait().stdout) >= 3 << 20
+
+
+def test_input_that_nobody_takes(session):
+    process = session.start("exec <&-; echo closed; sleep 1000")
+    shown(process, "closed")
+    with pytest.raises(limpet.BadRequest):
+        while True:
+            process.send("x")
+    process.send_signal(signal.SIGKILL)
+    assert process.wait().signal == signal.SIGKILL
+    for ask in (lambda: process.send("x"), process.close_stdin, process.send_signal):
+        with pytest.raises(limpet.NoSuchRun):
+            ask()
+
+
+def test_signals(session):
+    line = "trap 'echo parent' USR1; sh -c \"trap 'echo child' USR1; echo ready; while :; do sleep 0.01; done\" & "
+    process = session.start(line + "while :; do sleep 0.01; done")
+    shown(process, "ready")
+    process.send_signal(signal.SIGUSR1, alone=True)
+    shown(process, "parent")
+    assert "child" not in process.output().text
+    process.send_signal(signal.SIGUSR1)
+    shown(process, "child")
+    with pytest.raises(limpet.BadRequest):
+        process.send_signal(0)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait().status == "crashed"
+
+
+def test_an_interrupt(client, session):
+    process = session.start("sleep 1000")
+    assert not session.interrupt()  # that means the running cell
+    assert client.interrupt(process.id)
+    assert process.wait().status == "interrupted"
+
+
+def test_a_terminal(session):
+    process = session.start(["bash", "--norc"], pty=(30, 90), env={"PS1": "> "})
+    shown(process, "> ")
+    process.send("tty; stty size; echo $TERM; python3 -c 'import sys; print(sys.stdin.isatty())'\n")
+    text = shown(process, "True")
+    assert "/dev/pts/" in text and "30 90" in text and "xterm-256color" in text
+    process.send("trap 'stty size' WINCH; echo trap''ped\n")
+    shown(process, "trapped")
+    process.resize(40, 100)
+    process.send("\n")
+    shown(process, "40 100")
+    process.send("sh -c 'echo beg''un; exec sleep 1000'\n")
+    shown(process, "begun")
+    process.send("\x1a")
+    shown(process, "Stopped")
+    process.send("fg\n")
+    shown(process, "fg\r\n")
+    process.send("\x03")
+    process.send("\necho status $((100 + 30)) $?\n")
+    shown(process, "status 130 130")
+    process.close_stdin()
+    assert process.wait().status in ("ok", "error")
+
+
+def test_what_is_written_to_a_terminal_at_the_end(session):
+    for size in (1, 4000, 60000):
+        process = session.start(["python3", "-c", f"print('x' * {size} + 'end')"], pty=True)
+        assert process.wait().stdout == "x" * size + "end\r\n"
+        assert text_of(process) == "x" * size + "end\r\n"
+
+
+def test_only_what_has_a_terminal_is_resized(session):
+    process = session.start("sleep 1000")
+    with pytest.raises(limpet.BadRequest, match="no terminal"):
+        process.resize(10, 10)
+
+
+def test_names(session):
+    process = session.start("sleep 1000", name="web")
+    with pytest.raises(limpet.BadRequest, match="runs already"):
+        session.start("true", name="web")
+    session.process("web").send_signal(signal.SIGKILL)
+    process.wait()
+    again = session.start("echo again", name="web")
+    assert text_of(session.process("web")) == "again\n" and again.id != process.id
+    for bad in ("", "123", "x" * 65):
+        with pytest.raises((limpet.BadRequest, limpet.TooLarge)):
+            session.start("true", name=bad)
+    with pytest.raises(limpet.NoSuchRun):
+        session.process("nobody").output()
+
+
+def test_what_is_listed(session):
+    process = session.start("sleep 1000", name="sleeper")
+    pty = session.start(["sleep", "1000"], pty=True)
+    ended = session.start("exit 7")
+    ended.wait()
+    rows = {row.id: row for row in session.processes()}
+    assert (rows[process.id].name, rows[process.id].kind, rows[process.id].running) == ("sleeper", "process", True)
+    assert rows[process.id].command == rows[pty.id].command == "sleep 1000"
+    assert rows[pty.id].terminal and not rows[process.id].terminal and rows[process.id].age >= 0
+    assert (rows[ended.id].running, rows[ended.id].exit_code) == (False, 7)
+    begun = Asking(session.exec, "touch begun; until [ -e go ]; do sleep 0.05; done")
+    wait_for(lambda: session.files.exists("begun"))
+    assert [row.kind for row in session.processes()].count("command") == 1
+    session.exec("touch go")
+    begun.result()
+    assert "command" not in [row.kind for row in session.processes()]
+
+
+def test_what_is_left_behind(session):
+    session.start("sleep 1000 & echo $!").wait()
+    [orphan] = [row for row in session.processes() if row.kind == "orphan"]
+    assert "sleep 1000" in orphan.command and orphan.id is None
+    session.process(str(orphan.pid)).send_signal(signal.SIGKILL)
+    wait_for(lambda: "orphan" not in [row.kind for row in session.processes()])
+    with pytest.raises(limpet.NoSuchRun):
+        session.process("1").send_signal(signal.SIGKILL)
+
+
+def test_as_many_as_there_may_be(session):
+    processes = [session.start("sleep 1000") for _ in range(64)]
+    for one_more in (lambda: session.start("true"), lambda: session.exec("true")):
+        with pytest.raises(limpet.Busy, match="64"):
+            one_more()
+    for process in processes:
+        process.send_signal(signal.SIGKILL)
+    for process in processes:
+        process.wait()
+    wait_for(lambda: [row.running for row in session.processes()] == [False] * 16)
+    with pytest.raises(limpet.NoSuchRun):
+        processes[0].output()
+    assert processes[-1].output().ended
+
+
+def test_started_once(session):
+    run_id = os.urandom(16).hex()
+    first = session.start("echo once >> log; sleep 1000", run_id=run_id)
+    assert session.start("echo once >> log; sleep 1000", run_id=run_id).id == first.id == run_id
+    wait_for(lambda: session.files.exists("log"))
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    session.start("echo once >> log; sleep 1000", run_id=run_id)
+    assert session.exec("cat log").stdout == "once\n"
+    with pytest.raises(limpet.BadRequest, match="used for something else"):
+        session.start("echo other", run_id=run_id)
+
+
+def test_python_and_branches_come_and_go_beside_it(session):
+    session.run("x = 1")
+    branch = session.branch("try")
+    process = branch.start("echo begun; read line; echo lived")
+    shown(process, "begun")
+    branch.close()
+    session.rollback(session.checkpoint())
+    session.reset()
+    assert session.run("import os; os._exit(7)").status == "exited"
+    session.process(process.id).send("\n")
+    assert text_of(session.process(process.id)) == "begun\nlived\n"
+
+
+def test_it_ends_with_its_session(client, name):
+    session = client.open(name)
+    process = session.start("echo begun; sleep 1000")
+    shown(process, "begun")
+    waiting = Asking(client.result, process.id)
+    following = Asking(list, process.follow(6))
+    session.close()
+    result = waiting.result()
+    assert (result.status, result.error.name) == ("failed", "SandboxLost")
+    with pytest.raises(limpet.Error):
+        following.result()
+
+
+def test_a_session_ends_for_idleness_unless_somebody_waits(client, name):
+    with client.open(f"{name}-left", ttl=0.5) as left, client.open(f"{name}-used", ttl=0.5) as used:
+        left.start("sleep 1000")
+        process = used.start("sleep 1000")
+        waiting = Asking(client.result, process.id)
+        wait_for(lambda: f"{name}-left" not in [info.session for info in client.sessions()])
+        assert used.run("1").ok
+        process.send_signal(signal.SIGKILL)
+        assert waiting.result().signal == signal.SIGKILL
+
+
+def test_artifacts_are_published_at_its_end(limpetd, session):
+    path = "/session/artifacts/a" if limpetd.isolates else "artifacts/a"
+    process = session.start(f"mkdir -p artifacts; echo data > {path}")
+    assert set(process.wait().artifacts) == {"/session/artifacts/a"}
+
+
+def test_it_goes_on_while_controllers_come_and_go(own_limpetd, name):
+    limpetd = own_limpetd.start()
+    with limpetd.client() as client:
+        session = client.open(name)
+        session.run("x = 41")
+        run_id = os.urandom(16).hex()
+        line = "echo begun; while read line; do echo got $line; done; echo end"
+        process = session.start(line, run_id=run_id, name="reader")
+        shown(process, "begun")
+        following = Asking(text_of, process)
+        waiting = Asking(process.wait)
+        limpetd.kill()
+        limpetd.start()
+        assert session.start(line, run_id=run_id, name="reader").id == run_id
+        process.send("one\n")
+        limpetd.kill()
+        limpetd.start()
+        process.send("two\n")
+        assert [row.name for row in session.processes()] == ["reader"]
+        process.close_stdin()
+        assert following.result() == "begun\ngot one\ngot two\nend\n"
+        assert waiting.result().stdout == "begun\ngot one\ngot two\nend\n"
+        assert process.output().ended and session.run("x + 1").result == "42"
+
+
+def test_it_ends_while_no_controller_is_there(own_limpetd, name):
+    limpetd = own_limpetd.start()
+    with limpetd.client() as client:
+        session = client.open(name)
+        process = session.start("until [ -e go ]; do sleep 0.05; done; echo over > over; echo ended")
+        waiting = Asking(process.wait)
+        limpetd.kill()
+        files = os.path.join(limpetd.directory, "state", "sessions", name, "files")
+        with open(os.path.join(files, "go"), "wb"):
+            pass
+        wait_for(lambda: os.path.exists(os.path.join(files, "over")))
+        limpetd.start()
+        assert waiting.result().stdout == "ended\n" and text_of(process) == "ended\n"
+
+
+def test_asyncio(limpetd, name):
+    async def run():
+        async with limpet.AsyncClient(limpetd.socket) as client, await client.open(name) as session:
+            process = await session.start("read line; echo got $line", name="reader")
+            follower = asyncio.ensure_future(anext(process.follow()))
+            await process.send("one\n")
+            assert (await follower).text == "got one\n"
+            assert (await process.wait()).ok
+            assert [row.name for row in await session.processes()] == ["reader"]
+
+    asyncio.run(run())
