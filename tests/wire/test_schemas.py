@@ -48,6 +48,10 @@ BODIES = {
     "files": ["files", "file-ask"],
     "file_failed": ["file_failed"],
     "exec": ["exec", "exec-guest"],
+    "start": ["start"],
+    "processes": ["target", "nothing"],
+    "process": ["process", "process-ask"],
+    "connect": ["connect", "connect-guest"],
     "output": ["output"],
     "display": ["display"],
     "credit": ["credit"],
@@ -104,6 +108,7 @@ def test_bodies(message):
         ("### The record", "record"),
         ("`checkpoints` replies with `checkpoints`", "checkpoint-row"),
         ("A variable is a map of", "variable"),
+        ("### processes", "process-row"),
     ],
 )
 def test_tables(heading, schema):
@@ -245,6 +250,7 @@ def test_the_options_of_the_python_client(client):
         ("results", "Usage", "usage", set()),
         ("results", "RolledBackTo", "rolled_back_to", set()),
         ("results", "SessionInfo", "session-row", set()),
+        ("processes", "Output", "process-output-reply", set()),
         ("state", "Variable", "variable", set()),
         ("state", "Changed", "changed", set()),
         ("state", "Checkpoint", "checkpoint-row", {"dropped"}),
