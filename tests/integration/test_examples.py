@@ -44,6 +44,13 @@ def test_commands(example):
     assert said.endswith("Python kept its variables: [1, 0]\n")
 
 
+def test_processes(example):
+    said = example("processes.py")
+    assert "it serves: <h1>from the sandbox</h1>" in said and "in its terminal: 24 80" in said
+    assert "'sh': exit code 7" in said and "http.server --bi': running" in said
+    assert said.endswith("ended by signal 15\n")
+
+
 def test_analysis(example, tmp_path):
     said = example("analysis.py")
     page = (tmp_path / "penguins.html").read_text()

@@ -165,6 +165,7 @@ static const struct {
     {"namespace", "target"},
     {"namespace-interpreter", "nothing"},
     {"namespace-interpreter-names", "namespace-reply"},
+    {"processes", "target"},
     {"reset", "target"},
     {"run-reply", "record"},
     {"run-reply-full", "record"},
