@@ -11,6 +11,7 @@ import zmq
 from ipykernel.kernelapp import IPKernelApp
 from traitlets import Type
 
+from .._adapters.arguments import WrongOption
 from . import _options
 from ._kernel import LimpetKernel
 
@@ -89,7 +90,7 @@ def run(arguments: list[str]) -> None:
     problem = ""
     try:
         options, rest = _options.read(arguments)
-    except _options.WrongOption as error:
+    except WrongOption as error:
         problem = str(error)
         rest = _options.connection_file(arguments)
         options, _ = _options.read(rest)

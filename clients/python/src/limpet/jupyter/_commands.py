@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from .. import BranchExists, Display, Session, Variable
+from .._adapters.arguments import Parser, WrongOption
 from . import _tree
 from ._cell import Refused
-from ._options import Parser, WrongOption
 
 if TYPE_CHECKING:
     from ._kernel import LimpetKernel

@@ -12,15 +12,16 @@ from typing import Any
 from ipykernel._version import kernel_protocol_version
 from jupyter_client.kernelspec import KernelSpecManager
 
+from .._adapters.arguments import Parser, WrongOption, environment
 from . import _options
 
 
 def install(arguments: list[str]) -> int:
     try:
         options = _parser().parse_args(arguments)
-        _options.environment(options)
+        environment(options)
         where = _write(options)
-    except _options.WrongOption as error:
+    except WrongOption as error:
         print(f"limpet jupyter install: {error}\nTry 'limpet jupyter install --help'.", file=sys.stderr)
         return 2
     except (OSError, ValueError) as error:
@@ -31,7 +32,7 @@ def install(arguments: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _options.Parser(
+    parser = Parser(
         prog="limpet jupyter install", description="Installs the Jupyter kernel.", allow_abbrev=False
     )
     place = parser.add_mutually_exclusive_group()

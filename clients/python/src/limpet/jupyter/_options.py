@@ -4,26 +4,13 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import Any, NoReturn, get_args, get_type_hints
+from typing import Any
 
-from .. import SessionOptions
+from .._adapters.arguments import HINTS, Parser, WrongOption, add, chosen, environment
 
-# Those that have an option of their own here are left out.
-SESSION_OPTIONS = {
-    name: hint for name, hint in get_type_hints(SessionOptions).items() if name not in ("timeout", "env")
-}
 LONGEST = 86400.0
 # What Jupyter and its frontends give a kernel: its connection file, and traits as --Class.trait=value.
 JUPYTERS = re.compile(r"--[A-Z]\w*\.\w+=")
-
-
-class WrongOption(Exception):
-    pass
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise WrongOption(message)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -41,17 +28,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show HTML, SVG and scripts from the sandbox as they are: they can act as you in the browser",
     )
-    for name, hint in SESSION_OPTIONS.items():
-        kinds = {int, float}.intersection(get_args(hint)) if str not in get_args(hint) else ()
-        parser.add_argument(
-            f"--{name}",
-            metavar="N" if kinds else "TEXT",
-            type=next(iter(kinds), str),
-            help="of the session",
-        )
-    parser.add_argument(
-        "--env", metavar="NAME=VALUE", action="append", default=[], help="of the session; may be repeated"
-    )
+    add(parser)
 
 
 def to_arguments(options: argparse.Namespace) -> list[str]:
@@ -59,7 +36,7 @@ def to_arguments(options: argparse.Namespace) -> list[str]:
     given = [("session", options.session), ("address", options.address)]
     if options.timeout != LONGEST:
         given.append(("timeout", options.timeout))
-    given += [(name, getattr(options, name)) for name in SESSION_OPTIONS]
+    given += [(name, getattr(options, name)) for name in HINTS]
     given += [("env", pair) for pair in options.env]
     arguments = [f"--{name}={value}" for name, value in given if value is not None]
     return arguments + ["--trust-output"] * options.trust_output
@@ -78,13 +55,6 @@ def read(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     return options, ["-f", options.connection_file, *rest]
 
 
-def environment(options: argparse.Namespace) -> dict[str, str]:
-    wrong = [pair for pair in options.env if "=" not in pair]
-    if wrong:
-        raise WrongOption(f"argument --env: '{wrong[0]}' is not NAME=VALUE")
-    return dict(pair.split("=", 1) for pair in options.env)
-
-
 def connection_file(arguments: list[str]) -> list[str]:
     """Of arguments that are wrong otherwise: enough to start, and to say so in a cell."""
     parser = Parser(add_help=False, allow_abbrev=False)
@@ -95,5 +65,4 @@ def connection_file(arguments: list[str]) -> list[str]:
 
 def of_session(options: argparse.Namespace) -> dict[str, Any]:
     """Those for Client.open()."""
-    chosen = {name: getattr(options, name) for name in SESSION_OPTIONS}
-    return {**chosen, "env": environment(options) or None}
+    return chosen(options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from .. import Result
-from ._content import readable
+from .._adapters.telling import readable
 
 Artifact = Literal["small", "full"]
 

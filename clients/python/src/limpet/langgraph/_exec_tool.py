@@ -10,6 +10,7 @@ from langchain_core.tools import BaseTool, ToolException
 from pydantic import BaseModel, Field, PrivateAttr, create_model
 
 from .. import Error, Result
+from .._adapters import telling
 from . import _content, _ctrl_c
 from ._both import AnyClient, finish, settled
 from ._tool import CodeSandbox, _tails
@@ -45,7 +46,7 @@ class ExecTool(BaseTool):
                 result: Result = await settled(session.exec(**arguments, run_id=run_id))
             content = _content.of_result(result, limits, await _tails(session, result, limits.chars))
         except Error as error:
-            if not _content.is_for_model(error, ""):
+            if not telling.is_for_model(error, ""):
                 raise
             raise ToolException(f"{error.name}: {error.message}") from None
         if not result.ok:

@@ -10,11 +10,10 @@ from langchain_core.tools import BaseTool, ToolException
 from pydantic import BaseModel, Field, PrivateAttr
 
 from .. import Error, FileFailed
-from . import _content
+from .._adapters import telling
 from ._both import AnyClient, finish, settled
 from ._tool import CodeSandbox
 
-ENTRIES = 500  # of a list that the model is shown
 NO_SESSION = "files are kept only in a session, and this call has none: use code that reads and writes them in one call"
 
 Work = Callable[..., Awaitable[str]]
@@ -58,27 +57,16 @@ class FileTool(BaseTool):
             session = await self._sandbox._open(client, name, config)
             return await self._work(session.files, self._sandbox._limits.chars, **arguments)
         except Error as error:
-            if not isinstance(error, FileFailed) and not _content.is_for_model(error, ""):
+            if not isinstance(error, FileFailed) and not telling.is_for_model(error, ""):
                 raise
             raise ToolException(f"{error.name}: {error.message}") from None
 
 
 async def _read(files: Any, chars: int, path: str, offset: int = 0, limit: int = 1000) -> str:
     data: bytes = await settled(files.read(path))
-    if b"\0" in data[:8192]:
+    if telling.is_binary(data):
         return f"{path} is no text: {len(data)} bytes. Use code to look into it."
-    lines = data.decode("utf-8", "replace").splitlines(keepends=True)
-    text = "".join(lines[offset : offset + limit])
-    if len(text) > chars:
-        text = text[:chars]
-        shown = text.count("\n")
-    else:
-        shown = len(lines[offset : offset + limit])
-    if offset + shown < len(lines):
-        text += (
-            f"\n[lines {offset} to {offset + shown} of {len(lines)}; read on with offset={offset + shown}]"
-        )
-    return text
+    return telling.page_of(data, offset, limit, chars)
 
 
 async def _write(files: Any, chars: int, path: str, content: str) -> str:
@@ -87,15 +75,7 @@ async def _write(files: Any, chars: int, path: str, content: str) -> str:
 
 
 async def _list(files: Any, chars: int, path: str = "/session", depth: int = 1) -> str:
-    entries = await settled(files.list(path, depth))
-    marks = {"directory": "/", "symlink": "@", "other": "?"}
-    lines = [
-        entry.path + marks[entry.type] if entry.type in marks else f"{entry.path}  {entry.size}"
-        for entry in entries[:ENTRIES]
-    ]
-    if len(entries) > ENTRIES:
-        lines.append(f"[{len(entries) - ENTRIES} more]")
-    return "\n".join(lines) or f"{path} is empty"
+    return telling.listing_of(path, await settled(files.list(path, depth)))
 
 
 _TOOLS: dict[str, tuple[str, type[BaseModel], Work]] = {

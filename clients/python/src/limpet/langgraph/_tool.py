@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field, PrivateAttr, create_model
 from typing_extensions import Unpack
 
 from .. import Approve, Asks, Display, Error, Result, SessionOptions, Tools
+from .._adapters import telling
 from . import _approval, _content, _ctrl_c, _places
 from ._artifact import Artifact, artifact_of
 from ._both import AnyClient, Clients, finish, settled
@@ -43,7 +44,7 @@ class CodeSandbox(BaseTool):
     _kinds: tuple[Kind, ...] = PrivateAttr()
     _prefix: str = PrivateAttr(default="")
     _options: SessionOptions = PrivateAttr()
-    _limits: _content.Limits = PrivateAttr()
+    _limits: telling.Limits = PrivateAttr()
     _artifact: Artifact = PrivateAttr(default="small")
     _asks: Asks = PrivateAttr(default_factory=Asks)
 
@@ -110,9 +111,9 @@ class CodeSandbox(BaseTool):
                 else:
                     content, artifact = await self._run_pinned(client, name, code, timeout, how, config)
         except Error as error:
-            if self.raise_errors or not _content.is_for_model(error, code):
+            if self.raise_errors or not telling.is_for_model(error, code):
                 raise
-            content = _content.of_failure(error)
+            content = telling.of_failure(error)
             failure = {"name": error.name, "message": error.message, "traceback": ""}
             artifact = {"session": name, "status": "failed", "error": failure, "artifacts": {}}
         if artifact["status"] == "ok" or tool_call_id is None:
@@ -286,7 +287,7 @@ def code_sandbox(
     tool._kinds = kinds
     tool._prefix = session_prefix if session_prefix is not None else "" if name == NAME else f"{name}-"
     tool._options = session_options
-    tool._limits = _content.Limits(max_chars, max_images)
+    tool._limits = telling.Limits(max_chars, max_images)
     tool._artifact = artifact
     tool._asks = asks
     return tool

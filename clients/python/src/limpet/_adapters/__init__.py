@@ -1,0 +1,1 @@
+"""What the adapters share, made of what the package exports."""
