@@ -11,7 +11,7 @@ PATHS = [
     *sorted((ROOT / "docs").glob("*.md")),
 ]  # fmt: skip
 RUNS = ("sh", "console", "python")  # these languages are run
-SHOWN = ("text", "ini", "pyi", "hex")  # and these only shown
+SHOWN = ("text", "ini", "json", "pyi", "hex")  # and these only shown
 NOT_RUN = re.compile(r"^\*Not run by the tests[^:]*: .+\*$")
 
 

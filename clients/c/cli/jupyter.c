@@ -1,28 +1,10 @@
 /* limpet jupyter: the Python package does the work, and this calls it. */
-#include <errno.h>
-#include <string.h>
-
 #include "clients/c/cli/cli.h"
+#include "clients/c/cli/python.h"
 
 static int run(const void *values, char **operands, int n)
 {
-    const char *given = getenv("LIMPET_PYTHON");
-    char *python = given && *given ? (char *)given : (char *)"python3";
-    char **arguments = calloc((size_t)n + 4, sizeof(*arguments));
-
-    if (!arguments) {
-        fprintf(stderr, "limpet: out of memory\n");
-        return EXIT_SANDBOX;
-    }
-    arguments[0] = python;
-    arguments[1] = (char *)"-m";
-    arguments[2] = (char *)"limpet.jupyter";
-    memcpy(arguments + 3, operands, (size_t)n * sizeof(*arguments));
-    execvp(python, arguments);
-    fprintf(stderr, "limpet: %s: %s; set LIMPET_PYTHON to a Python that has limpet[jupyter]\n", python,
-            strerror(errno));
-    free(arguments);
-    return EXIT_SANDBOX;
+    return become_python("limpet.jupyter", "jupyter", operands, n);
 }
 
 const Command command_jupyter = {

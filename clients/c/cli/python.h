@@ -1,0 +1,9 @@
+/* Commands whose work the Python package does. */
+#ifndef LIMPET_CLI_PYTHON_H
+#define LIMPET_CLI_PYTHON_H
+
+/* Becomes `python3 -m MODULE OPERANDS...`, or the Python that LIMPET_PYTHON names. Returns an exit status
+ * where there is none; `extra` is the one of the package that the module needs. */
+int become_python(const char *module, const char *extra, char **operands, int n);
+
+#endif

@@ -1,0 +1,113 @@
+"""The tools that run code and commands."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import mcp_types as types
+from pydantic import BaseModel, ConfigDict, Field
+
+from .. import Leave
+from . import _results
+from ._calls import Call
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+Branch = Annotated[Name | None, Field(description="run in this branch, which the tool 'branch' opened")]
+Seconds = Annotated[float | None, Field(gt=0, description="time limit; by default that of the session")]
+OnError = Annotated[
+    Literal["keep", "rollback"],
+    Field(description="'rollback': code that fails leaves nothing behind in the variables"),
+]
+CANDIDATES = 16
+
+
+class Arguments(BaseModel):
+    """Of a tool. One that there is not is an error that the model is told."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class RunPython(Arguments):
+    code: str = Field(description="Python source code")
+    timeout: Seconds = None
+    on_error: OnError = "keep"
+    branch: Branch = None
+
+
+class Exec(Arguments):
+    command: str = Field(description="a line for bash")
+    cwd: str | None = Field(default=None, description="where it runs, relative to /session")
+    timeout: Seconds = None
+
+
+class TryEach(Arguments):
+    codes: list[str] = Field(description="Python source codes", min_length=1, max_length=CANDIDATES)
+    timeout: Seconds = Field(default=None, description="time limit of each")
+    on_error: OnError = "keep"
+
+
+async def run_python(call: Call, given: RunPython) -> types.CallToolResult | types.InputRequiredResult:
+    questions = call.questions()
+    asks = questions.asks(call.tools, call.allowed)
+
+    async def work() -> types.CallToolResult:
+        session = await call.place.session(given.branch)
+        result = await session.run(
+            given.code,
+            given.timeout,
+            run_id=questions.run_id,
+            on_error=given.on_error,
+            tools=asks,
+            **call.live(),
+        )
+        return await _results.of_run(session, result, call.limits)
+
+    try:
+        return await call.place.call(work())
+    except Leave:
+        return questions.unanswered()
+
+
+async def exec_(call: Call, given: Exec) -> types.CallToolResult:
+    async def work() -> types.CallToolResult:
+        session = await call.place.session()
+        result = await session.exec(given.command, given.cwd, timeout=given.timeout, **call.live())
+        return await _results.of_run(session, result, call.limits)
+
+    return await call.place.call(work())
+
+
+async def try_each(call: Call, given: TryEach) -> types.CallToolResult:
+    async def work() -> types.CallToolResult:
+        session = await call.place.session()
+        results = await session.try_each(given.codes, given.timeout, on_error=given.on_error)
+        content: list[types.ContentBlock] = []
+        tried: list[dict[str, Any]] = []
+        for number, result in enumerate(results):
+            told = await _results.of_run(session, result, call.limits)
+            content += [
+                types.TextContent(text=f"candidate {number}, branch {_short(result.session)}:"),
+                *told.content,
+            ]
+            tried.append({"branch": _short(result.session), **(told.structured_content or {})})
+        content.append(types.TextContent(text=NOW_CHOOSE))
+        return types.CallToolResult(content=content, structured_content={"candidates": tried})
+
+    return await call.place.call(work())
+
+
+NOW_CHOOSE = (
+    "The variables of the session are as before. The tool 'branch' with action=\"commit\" and the name of a branch "
+    "makes its variables those of the session and ends the others; the next try_each ends them all."
+)
+
+
+def _short(branch: str | None) -> str:
+    return (branch or "").rpartition("/")[2]
+
+
+TRIED: dict[str, Any] = {
+    "type": "object",
+    "properties": {"candidates": {"type": "array", "items": _results.RECORD}},
+    "required": ["candidates"],
+}

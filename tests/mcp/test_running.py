@@ -1,0 +1,194 @@
+"""Tools that run something: results, figures, artifacts, and what is said of the variables."""
+
+import base64
+import pathlib
+
+import pytest
+from mcp import MCPError
+
+pytestmark = pytest.mark.anyio
+
+TOOLS = "run_python exec read_file write_file list_files checkpoint rollback branch try_each".split()
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+FIGURE = f"class Figure:\n    def _repr_png_(self): return {PNG!r}\nFigure()"
+
+
+async def test_tools_are_listed_with_schemas(connected, mode):
+    async with connected(mode=mode) as server:
+        listed = (await server.client.list_tools()).tools
+        assert [tool.name for tool in listed] == TOOLS
+        for tool in listed:
+            assert tool.input_schema["type"] == "object" and tool.input_schema["additionalProperties"] is False
+        assert [tool.name for tool in listed if tool.annotations.read_only_hint] == ["read_file", "list_files"]
+
+
+async def test_variables_stay(connected, mode):
+    async with connected(mode=mode) as server:
+        first = await server.run("x = 6 * 7\nprint('hello')\nx")
+        assert not first.failed and "hello" in first.text and "42" in first.text
+        assert (first.data["stdout"], first.data["result"], first.data["state"]) == ("hello\n", "42", "kept")
+        assert (await server.run("x + 1")).data["result"] == "43"
+
+
+async def test_an_exception_is_an_error_of_the_tool(connected):
+    async with connected() as server:
+        failed = await server.run("y = 1\n1/0")
+        assert failed.failed and "ZeroDivisionError" in failed.text
+        assert (failed.data["status"], failed.data["error"]["name"]) == ("error", "ZeroDivisionError")
+        assert (await server.run("y")).data["result"] == "1"
+
+
+async def test_figures_are_images(connected, mode):
+    async with connected(mode=mode) as server:
+        (image,) = (await server.run(FIGURE)).of("image")
+        assert (image.mime_type, base64.b64decode(image.data)) == ("image/png", PNG)
+
+
+async def test_no_more_figures_than_allowed(connected):
+    async with connected("--max-images", "0") as server:
+        shown = await server.run(FIGURE)
+        assert not shown.of("image") and "1 more figure is not shown" in shown.text
+
+
+async def test_artifacts_are_links(connected, mode):
+    async with connected(mode=mode) as server:
+        made = await server.run("open('artifacts/a b.txt', 'w').write('hello')")
+        (link,) = made.of("resource_link")
+        assert (link.name, link.uri, link.size) == ("a b.txt", "limpet://artifacts/a%20b.txt", 5)
+        (artifact,) = made.data["artifacts"]
+        assert pathlib.Path(artifact["host_path"]).read_text() == "hello"
+        (content,) = (await server.client.read_resource(link.uri)).contents
+        assert content.text == "hello"
+
+
+async def test_a_crash_says_where_the_variables_are(connected):
+    async with connected("--checkpoint", "always") as server:
+        await server.run("x = 1")
+        crashed = await server.run("x = 2\nimport os; os.abort()")
+        assert crashed.failed and "STATE ROLLED BACK" in crashed.text
+        assert (crashed.data["status"], crashed.data["state"]) == ("crashed", "rolled_back")
+        assert crashed.data["note"] in crashed.text
+        assert (await server.run("x")).data["result"] == "1"
+
+
+async def test_a_crash_without_checkpoints_says_that_they_are_lost(connected):
+    async with connected("--checkpoint", "off") as server:
+        await server.run("x = 1")
+        crashed = await server.run("import os; os._exit(3)")
+        assert crashed.failed and "STATE LOST" in crashed.text
+        assert (crashed.data["state"], crashed.data["exit_code"]) == ("lost", 3)
+        assert (await server.run("x")).data["error"]["name"] == "NameError"
+
+
+async def test_a_time_limit(connected):
+    async with connected("--timeout", "60") as server:
+        late = await server.run("while True: pass", timeout=0.3)
+        assert late.failed and late.data["status"] == "timeout"
+        assert (await server.run("1")).data["result"] == "1"
+
+
+async def test_on_error_rollback(connected):
+    async with connected() as server:
+        await server.run("x = 1")
+        assert (await server.run("x = 2\n1/0", on_error="rollback")).data["state"] == "rolled_back"
+        assert (await server.run("x")).data["result"] == "1"
+
+
+async def test_commands(connected, mode):
+    async with connected(mode=mode) as server:
+        done = await server.call("exec", command="echo out; echo err >&2; exit 3")
+        assert done.failed and (done.data["stdout"], done.data["stderr"], done.data["exit_code"]) == ("out\n", "err\n", 3)
+        assert (await server.call("exec", command="true")).failed is False
+
+
+async def test_checkpoint_and_rollback(connected, mode):
+    async with connected(mode=mode) as server:
+        await server.run("x = 1")
+        taken = await server.call("checkpoint", name="here")
+        assert taken.data["name"] == "here" and taken.data["execution_count"] == 1
+        await server.run("x = 2")
+        back = await server.call("rollback", checkpoint="here")
+        assert back.data["state"] == "rolled_back" and "call 1" in back.text and "not rolled back" in back.text
+        assert (await server.run("x")).data["result"] == "1"
+        wrong = await server.call("rollback", checkpoint="nowhere")
+        assert wrong.failed and "NoSuchCheckpoint" in wrong.text
+
+
+async def test_branches(connected):
+    async with connected() as server:
+        await server.run("x = 1")
+        await server.call("branch", name="try")
+        assert (await server.run("x = 2; x", branch="try")).data["result"] == "2"
+        assert (await server.run("x")).data["result"] == "1"
+        assert not (await server.call("branch", name="try", action="commit")).failed
+        assert (await server.run("x")).data["result"] == "2"
+        await server.call("branch", name="other")
+        assert not (await server.call("branch", name="other", action="close")).failed
+        missing = await server.run("x", branch="other")
+        assert missing.failed and "there is no branch 'other'" in missing.text
+        assert (await server.run("x")).data["result"] == "2"  # the session is still the same
+
+
+async def test_try_each(connected):
+    async with connected() as server:
+        await server.run("x = 1")
+        tried = await server.call("try_each", codes=["x += 1; x", "1/0"])
+        first, second = tried.data["candidates"]
+        assert (first["result"], second["error"]["name"]) == ("2", "ZeroDivisionError")
+        assert (await server.run("x")).data["result"] == "1"
+        await server.call("branch", name=first["branch"], action="commit")
+        assert (await server.run("x")).data["result"] == "2"
+
+
+async def test_huge_output_is_bounded(connected):
+    async with connected("--max-chars", "1000") as server:
+        huge = await server.run("print('begin', 'x' * 50_000_000, 'end')")
+        assert not huge.failed and huge.data["truncated"] and huge.data["stdout_file"]
+        assert len(huge.text) < 3000 and "begin" in huge.text and "end" in huge.text
+        assert len(huge.data["stdout"]) < 1200
+        value = await server.run("'y' * 100_000")
+        assert len(value.text) < 3000 and len(value.data["result"]) < 1200
+
+
+async def test_many_artifacts_are_bounded(connected):
+    async with connected() as server:
+        many = await server.run("for i in range(100): open(f'artifacts/{i}', 'w').close()")
+        assert len(many.of("resource_link")) == len(many.data["artifacts"]) == 40 and "and 60 more" in many.text
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("run_python", {}, "code: Field required"),
+        ("run_python", {"code": 1}, "code: Input should be a valid string"),
+        ("run_python", {"code": "1", "cod": "2"}, "cod: Extra inputs are not permitted"),
+        ("run_python", {"code": "1", "timeout": -1}, "timeout"),
+        ("run_python", {"code": "1", "branch": "../other"}, "branch"),
+        ("try_each", {"codes": []}, "codes"),
+        ("read_file", {"path": "x", "offset": -1}, "offset"),
+        ("branch", {"name": "a/b"}, "name"),
+    ],
+)
+async def test_wrong_arguments_are_told(connected, tool, arguments, said):
+    async with connected() as server:
+        wrong = await server.client.call_tool(tool, arguments)
+        assert wrong.is_error and said in wrong.content[0].text
+
+
+async def test_an_unknown_tool(connected, mode):
+    async with connected(mode=mode) as server:
+        with pytest.raises(MCPError, match="Unknown tool: rm; there are run_python"):
+            await server.call("rm")
+
+
+async def test_progress_is_the_live_output(connected, mode):
+    seen = []
+
+    async def progress(count, total, message):
+        seen.append((count, message))
+
+    async with connected(mode=mode) as server:
+        code = "import time\nfor i in range(3):\n    print('line', i, flush=True); time.sleep(0.05)"
+        await server.call("run_python", code=code, progress_callback=progress)
+    assert "".join(message for _, message in seen) == "line 0\nline 1\nline 2\n"
+    assert [count for count, _ in seen] == sorted({count for count, _ in seen}) and seen[-1][0] == 21
