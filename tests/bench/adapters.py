@@ -1,4 +1,4 @@
-"""What the adapters to other programs add: a notebook cell, and a tool call of an agent."""
+"""What the adapters to other programs add: a notebook cell, and tool calls of agents."""
 import os
 import subprocess
 import tempfile
@@ -15,6 +15,7 @@ HERE = Path(__file__).resolve().parent
 SOURCES = HERE.parent.parent / "clients" / "python" / "src"
 JUPYTER = ("msgpack", "nh3")
 LANGCHAIN = ("msgpack", "langchain", "langgraph")
+MCP = ("msgpack", "mcp")
 
 
 class Driver:
@@ -83,3 +84,11 @@ def cell(bench):
 )
 def tool(bench):
     return {"adapters.tool": medians(bench, "tool", LANGCHAIN, "run", "tool")}
+
+
+@GROUP.case(
+    Row("adapters.mcp", "A call of the MCP tool run_python with `x = 1` over standard input and output, to a tool that does "
+        "nothing of a server made with the official SDK.", at_most(1.3)),
+)
+def mcp(bench):
+    return {"adapters.mcp": medians(bench, "mcp", MCP, "noop", "run_python")}

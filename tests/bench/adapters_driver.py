@@ -1,14 +1,16 @@
 """Holds an adapter and what it is held against; answers each line `WHICH COUNT` with the seconds of that many calls.
 
-usage: adapters_driver.py kernels|tool|values SOCKET
+usage: adapters_driver.py kernels|tool|mcp|values SOCKET
 
     kernels   limpet, ipykernel: a notebook cell from the request until the reply and the idle that follows it
     tool      tool, run: code_sandbox as an agent calls it, Session.run of the same session
+    mcp       run_python, noop: tools of two MCP servers over stdio, `limpet mcp` and one made with the SDK
     values    set, value: a NumPy array of 100 MB into a session, and out of it
 
 Its first line is "ready".
 """
 import contextlib
+import os
 import subprocess
 import sys
 import time
@@ -17,6 +19,14 @@ import limpet
 
 LINE = "x = 1"
 NAME = "bench-tool"
+NOOP = """
+from mcp.server.mcpserver import MCPServer
+server = MCPServer("noop")
+@server.tool()
+def noop(code: str) -> str:
+    return ""
+server.run()
+"""
 
 
 def timed(work):
@@ -60,6 +70,29 @@ def tool(socket):
 
 
 @contextlib.contextmanager
+def mcp(socket):
+    """Both in the way of the newest protocol, from one client of the SDK, which holds them in an event loop of its own."""
+    from anyio.from_thread import start_blocking_portal
+    from mcp import Client, StdioServerParameters, stdio_client
+
+    async def call(client, tool):
+        start = time.perf_counter()
+        result = await client.call_tool(tool, {"code": LINE})
+        assert not result.is_error
+        return time.perf_counter() - start
+
+    def connected(*command):
+        server = StdioServerParameters(command=sys.executable, args=["-W", "ignore", *command], env=dict(os.environ))
+        return portal.wrap_async_context_manager(Client(stdio_client(server)))
+
+    with (start_blocking_portal() as portal, connected("-m", "limpet.mcp", "--address", socket) as ours,
+          connected("-c", NOOP) as theirs):
+        for client in (ours, theirs):
+            portal.call(client.list_tools)
+        yield {"run_python": lambda: portal.call(call, ours, "run_python"), "noop": lambda: portal.call(call, theirs, "noop")}
+
+
+@contextlib.contextmanager
 def values(socket):
     import numpy
 
@@ -72,7 +105,7 @@ def values(socket):
 
 def main():
     kind, socket = sys.argv[1:]
-    with {"kernels": kernels, "tool": tool, "values": values}[kind](socket) as calls:
+    with {"kernels": kernels, "tool": tool, "mcp": mcp, "values": values}[kind](socket) as calls:
         print("ready", flush=True)
         for line in sys.stdin:
             which, count = line.split()
