@@ -59,17 +59,16 @@ static void on_work_published(void *userdata, ArtifactList *list)
 }
 
 /* Whether there is something, and it is being published. */
-static bool publish(Publication *publication, Artifacts *artifacts, ArtifactsDone done)
+static bool publish(Publication *publication, FilesPlace place, FilesPublished *done)
 {
-    Worker *worker = publication->work.turn->sandbox->all->worker;
+    SessionFiles *files = &publication->work.turn->sandbox->files;
 
-    return artifacts && artifacts_dirty(artifacts) &&
-           artifacts_publish(artifacts, worker, done, publication) == 0;
+    return session_files_dirty(files, place) && session_files_publish(files, place, done, publication) == 0;
 }
 
 static void publish_work(Publication *publication)
 {
-    if (!publish(publication, publication->work.turn->sandbox->work_artifacts, on_work_published))
+    if (!publish(publication, FILES_WORK, on_work_published))
         finish(publication);
 }
 
@@ -81,8 +80,8 @@ static void on_published(void *userdata, ArtifactList *list)
 
 static bool leaves_artifacts(const Sandbox *sandbox)
 {
-    return artifacts_dirty(sandbox->artifacts) ||
-           (sandbox->work_artifacts && artifacts_dirty(sandbox->work_artifacts));
+    return session_files_dirty(&sandbox->files, FILES_SESSION) ||
+           (sandbox->ephemeral && session_files_dirty(&sandbox->files, FILES_WORK));
 }
 
 static Publication *publication_new(Call *call, const Message *message)
@@ -113,7 +112,7 @@ void call_publish(Call *call, const Message *message, const MsgExecuted *execute
     if (!publication) {
         problem_set(&problem, ERR_INTERNAL, "out of memory");
         call_finish_failed(call, &problem);
-    } else if (!publish(publication, sandbox->artifacts, on_published)) {
+    } else if (!publish(publication, FILES_SESSION, on_published)) {
         publish_work(publication);
     }
 }

@@ -2,7 +2,7 @@
  * field, and from what only the host knows: names, artifacts, whether the kernel killed for memory. */
 #pragma once
 
-#include "host/files/artifacts.h"
+#include "host/files/artifact_list.h"
 #include "proto/schema.h"
 
 /* What the host says of a call, whatever the guest says. */

@@ -19,12 +19,6 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
-/* For copying and hashing artifacts: the disk, not the number of processors, is what they wait for. */
-#define WORKER_THREADS 2
-#define WORKER_NICE    5
-/* For making the disks of sessions, which is mostly waiting, too. */
-#define MAKER_THREADS 2
-#define MAKER_NICE    0
 /* Containers that are not gone by then are left to the next start. */
 #define SHUTDOWN_SECONDS 20
 /* What an engine was still making when the last controller was killed is there by then. */
@@ -213,9 +207,10 @@ static void on_sweep_due(LoopTimer *timer)
 /* What an earlier controller on this state directory left is taken over; what nobody can use is removed. */
 static void take_over(Controller *controller)
 {
+    Problem problem = PROBLEM_NULL;
     bool complete;
 
-    sessiondir_sweep_removed(controller->paths->state_dir, controller->sandboxes.worker);
+    keeper_call(controller->sandboxes.keeper, JOB_SWEEP_REMOVED, &(JobNothing){0}, NULL, NULL, &problem);
     complete = !adopt_all(&controller->adopting);
     ended_load(&controller->ended);
     if (!complete)
@@ -251,11 +246,13 @@ static void look_for_disks(Sandboxes *all, const Remote *remote)
                  "options disk and files have no effect");
 }
 
-static int begin_workers(Sandboxes *all)
+static int begin_keeper(Sandboxes *all, const Remote *remote, Problem *problem)
 {
-    int r = worker_new(&all->worker, all->loop, WORKER_THREADS, WORKER_NICE);
+    int r;
 
-    return r < 0 ? r : worker_new(&all->makers, all->loop, MAKER_THREADS, MAKER_NICE);
+    look_for_disks(all, remote);
+    r = keeper_client_new(&all->keeper, all->loop, all->paths->state_dir, all->has_disks);
+    return r < 0 ? problem_set(problem, ERR_INTERNAL, "cannot keep files: %s", strerror(-r)) : 0;
 }
 
 static int check_kernel(Problem *problem)
@@ -303,12 +300,9 @@ static int begin_loop(Controller *controller, Problem *problem)
 
     controller->sandboxes.loop = controller->sessions.loop = controller->loop;
     controller->sandboxes.courtesies.loop = controller->loop;
-    controller->sandboxes.courtesies.loop = controller->loop;
     controller->calls.loop = controller->ended.loop = controller->loop;
     if (r == 0)
         r = watch_signals(controller);
-    if (r == 0)
-        r = begin_workers(&controller->sandboxes);
     return r < 0 ? problem_set(problem, ERR_INTERNAL, "cannot start: %s", strerror(-r)) : 0;
 }
 
@@ -330,13 +324,14 @@ static int begin(Controller *controller, Problem *problem)
     if (r == 0)
         r = open_engine(controller, problem);
     if (r == 0)
+        r = begin_keeper(&controller->sandboxes, controller->remote, problem);
+    if (r == 0)
         r = front_open(&controller->front, controller->loop,
                        controller->remote ? remote_take_clients(controller->remote) : -1, problem);
     if (r == 0)
         r = begin_pool(controller, problem);
     if (r < 0)
         return r;
-    look_for_disks(&controller->sandboxes, controller->remote);
     take_over(controller);
     pool_begin(controller->pool);
     controller->kept = kept_begin(&controller->sandboxes);
@@ -365,8 +360,7 @@ static void end(Controller *controller)
     if (controller->signals.file.loop)
         loop_signals_remove(&controller->signals);
     /* What the threads still do may end in a reply: they go before the sockets. */
-    worker_free(sandboxes->makers);
-    worker_free(sandboxes->worker);
+    keeper_client_free(sandboxes->keeper);
     kept_end(controller->kept);
     pool_free(controller->pool);
     calls_deinit(&controller->calls);

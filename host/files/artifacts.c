@@ -124,6 +124,12 @@ bool artifacts_dirty(const Artifacts *artifacts)
     return is_busy(artifacts) || finder_pending(&artifacts->finder);
 }
 
+int artifacts_watch(const Artifacts *artifacts, unsigned *ret_number)
+{
+    *ret_number = artifacts->finder.watches;
+    return artifacts->finder.watch.fd;
+}
+
 void artifacts_look(Artifacts *artifacts)
 {
     if (!is_busy(artifacts))

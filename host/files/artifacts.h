@@ -42,6 +42,10 @@ void artifacts_set_room(Artifacts *artifacts, uint64_t bytes, uint64_t files);
 /* Whether there may be something to publish. */
 bool artifacts_dirty(const Artifacts *artifacts);
 
+/* What waits for events of the directory, for who is to ask that instead; -1 while nothing does. Another one
+ * when the number is another than it was. Not while a publication is under way. */
+int artifacts_watch(const Artifacts *artifacts, unsigned *ret_number);
+
 /* Finds, on this thread, for a directory that no cell can have filled yet: a call that leaves nothing there
  * is then not dirty, though it be the first. */
 void artifacts_look(Artifacts *artifacts);

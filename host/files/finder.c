@@ -244,6 +244,7 @@ void finder_collect(Finder *finder)
         return;
 
     watch_close(&finder->watch);
+    finder->watches++;
     if (watch)
         watch_open(&finder->watch, finder->limits->directories);
     look_at_everything(finder);

@@ -21,6 +21,7 @@ typedef struct Finder {
     const FinderLimits *limits;
     Index index;
     Watch watch;
+    unsigned watches; /* that there were so far, none among them */
     bool scan;        /* the next collection looks at everything */
     bool unwatchable; /* it has more directories than can be watched */
     bool linked;      /* it has files with several names */

@@ -99,16 +99,21 @@ int watch_add(Watch *watch, int dirfd, const char *path)
     return directory ? directory_rename(directory, path) : directory_add(watch, wd, path);
 }
 
-static size_t queued_bytes(const Watch *watch)
+static size_t queued_bytes(int fd)
 {
     int bytes = 0;
 
-    return ioctl(watch->fd, FIONREAD, &bytes) == 0 && bytes > 0 ? (size_t)bytes : 0;
+    return ioctl(fd, FIONREAD, &bytes) == 0 && bytes > 0 ? (size_t)bytes : 0;
+}
+
+bool watch_fd_pending(int fd)
+{
+    return queued_bytes(fd) > 0;
 }
 
 bool watch_pending(const Watch *watch)
 {
-    return queued_bytes(watch) > 0;
+    return watch_fd_pending(watch->fd);
 }
 
 static void forget(Watch *watch, WatchedDirectory *directory)
@@ -149,7 +154,7 @@ static int dispatch(Watch *watch, const struct inotify_event *event, const Watch
 int watch_read(Watch *watch, const WatchEvents *events, void *userdata)
 {
     _Alignas(struct inotify_event) char buffer[16384];
-    size_t left = queued_bytes(watch); /* what comes later belongs to the next time */
+    size_t left = queued_bytes(watch->fd); /* what comes later belongs to the next time */
 
     while (left > 0) {
         ssize_t n = read(watch->fd, buffer, sizeof(buffer));

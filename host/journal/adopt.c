@@ -159,8 +159,7 @@ static int replay_call(Replay *replay, const JournalEntry *entry)
 
 static int replay_files(Replay *replay, const JournalEntry *entry)
 {
-    if (replay->sandbox->artifacts)
-        artifacts_read_baseline(replay->sandbox->artifacts, entry->files);
+    session_files_reported(&replay->sandbox->files, entry->files);
     return 0;
 }
 
@@ -204,9 +203,9 @@ static void begin(Replay *replay)
 
     if (!open)
         hide(sandbox->trunk);
-    if (sandbox->directory.id)
+    if (sandbox->files.id)
         diary_go_on(sandbox, replay->size);
-    if (!sandbox->guest || !sandbox->directory.id)
+    if (!sandbox->guest || !sandbox->files.id)
         adoption_abandon(sandbox, &replay->problem);
     else if (sandbox_restore_container(sandbox, &problem) < 0)
         adoption_abandon(sandbox, &problem);

@@ -19,7 +19,7 @@ static int write_session(Buf *batch, const Sandbox *sandbox)
         .name = text_of(sandbox->name),
         .user = sandbox->user,
         .instance = text_of(sandbox->instance),
-        .directory = text_of(sandbox->directory.id),
+        .directory = text_of(sandbox->files.id),
         .ephemeral = sandbox->ephemeral,
         .engine = text_of(sandboxes_engine(sandbox->all)),
         .container = text_of(sandbox->container_name),
@@ -140,7 +140,7 @@ static int put_all_calls(Journal *journal, const Session *trunk)
 /* While artifacts are being published nobody knows which are. */
 static int snapshot(Journal *journal, void *userdata)
 {
-    const Sandbox *sandbox = userdata;
+    Sandbox *sandbox = userdata;
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
     int r = journal_batch(&batch);
 
@@ -150,8 +150,8 @@ static int snapshot(Journal *journal, void *userdata)
         r = journal_put(journal, &batch);
     if (r == 0 && sandbox->trunk)
         r = put_all_calls(journal, sandbox->trunk);
-    if (r == 0 && sandbox->artifacts && !sandbox->ephemeral)
-        r = artifacts_write_baseline(sandbox->artifacts, true, put_files, journal);
+    if (r == 0)
+        r = session_files_baseline(&sandbox->files, true, put_files, journal);
     return r;
 }
 
@@ -174,7 +174,7 @@ void diary_begin(Sandbox *sandbox)
     Diary *diary = diary_new(sandbox);
     char path[PATH_MAX];
 
-    diary_path(path, sizeof(path), sandbox->all->paths, sandbox->directory.id);
+    diary_path(path, sizeof(path), sandbox->all->paths, sandbox->files.id);
     if (diary)
         journal_open(&diary->journal, path, snapshot, sandbox);
 }
@@ -184,7 +184,7 @@ void diary_go_on(Sandbox *sandbox, uint64_t size)
     Diary *diary = diary_new(sandbox);
     char path[PATH_MAX];
 
-    diary_path(path, sizeof(path), sandbox->all->paths, sandbox->directory.id);
+    diary_path(path, sizeof(path), sandbox->all->paths, sandbox->files.id);
     if (diary)
         journal_resume(&diary->journal, path, size, snapshot, sandbox);
 }
@@ -269,7 +269,7 @@ void diary_call(const Call *call)
     r = journal_batch(&batch);
     if (r == 0)
         r = diary_add_call(&batch, call);
-    if (r == 0 && sandbox->artifacts && !sandbox->ephemeral)
-        r = artifacts_write_baseline(sandbox->artifacts, false, add_files, &batch);
-    append(sandbox, &batch, r == -EBUSY ? 0 : r);
+    if (r == 0)
+        r = session_files_baseline(&sandbox->files, false, add_files, &batch);
+    append(sandbox, &batch, r);
 }

@@ -58,18 +58,6 @@ void request_reply(Request *request, const Buf *body)
     request_forget(request);
 }
 
-void request_reply_passing(Request *request, const Buf *body, int fd)
-{
-    Listener *listener = request->listener;
-    Peer peer = request->peer;
-    int r;
-
-    request_reply(request, body);
-    r = listener_pass(listener, peer, fd);
-    if (r < 0)
-        log_debug("descriptor not passed", "error=%d", -r);
-}
-
 void request_reply_empty(Request *request)
 {
     request_answer(request, MsgNothing, &(MsgNothing){0});
@@ -84,6 +72,18 @@ void request_reply_with(Request *request, const Schema *schema, const void *body
         request_reply(request, &encoded);
     else
         request_fail_text(request, ERR_INTERNAL, "cannot write the answer: %s", strerror(-r));
+}
+
+void request_reply_passing(Request *request, const Schema *schema, const void *body, int fd)
+{
+    Listener *listener = request->listener;
+    Peer peer = request->peer;
+    int r;
+
+    request_reply_with(request, schema, body);
+    r = fd < 0 ? 0 : listener_pass(listener, peer, fd);
+    if (r < 0)
+        log_debug("descriptor not passed", "error=%d", -r);
 }
 
 /* What the error carries besides is in `error`. */

@@ -21,12 +21,15 @@ Request *request_new(Listener *listener, Peer peer, uid_t user, uint64_t id);
 
 /* `body` is one encoded map; empty, for there was no memory for it: the request fails. */
 void request_reply(Request *request, const Buf *body);
-/* The same with a copy of a descriptor beside it; without, where the peer does not take it at once. */
-void request_reply_passing(Request *request, const Buf *body, int fd);
 void request_reply_empty(Request *request);
 /* The reply is a `type`. Where there is no memory for it the request fails. */
 #define request_answer(request, type, from) request_reply_with(request, SCHEMA(type), (const type *){from})
 void request_reply_with(Request *request, const Schema *schema, const void *body);
+/* The same with a copy of a descriptor beside it: without, where there is none (-1) or the peer does not take
+ * it at once. */
+#define request_answer_passing(request, type, from, fd)                                                      \
+    request_reply_passing(request, SCHEMA(type), (const type *){from}, fd)
+void request_reply_passing(Request *request, const Schema *schema, const void *body, int fd);
 void request_fail(Request *request, const Problem *problem);
 void request_fail_text(Request *request, ErrorCode code, const char *format, ...) _printf_(3, 4);
 

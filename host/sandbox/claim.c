@@ -29,27 +29,6 @@ static int send_claim(Sandbox *sandbox, const SessionOptions *options)
     return guest_say(sandbox->guest, MSG_CLAIM, sandboxes_next_number(sandbox->all), MsgClaim, &claim);
 }
 
-static void look_at_artifacts(Sandbox *sandbox)
-{
-    artifacts_look(sandbox->artifacts);
-    if (sandbox->work_artifacts)
-        artifacts_look(sandbox->work_artifacts);
-}
-
-static int take_directories(Sandbox *sandbox, const char *name, Problem *problem)
-{
-    int r = sandbox_claim_published(sandbox, name, problem);
-
-    if (r == 0) {
-        r = sandbox_watch_artifacts(sandbox, problem);
-        if (r < 0)
-            sessiondir_disclaim(&sandbox->directory);
-        else
-            look_at_artifacts(sandbox);
-    }
-    return r;
-}
-
 /* From here on it cannot fail. All of it is written down before anyone is told. */
 static void become_claimed(Sandbox *sandbox, const char *name, SessionOptions *options)
 {
@@ -85,7 +64,7 @@ int sandbox_claim(Sandbox *sandbox, uid_t user, const char *name, const char *ou
     if (r < 0)
         return problem_set(problem, ERR_INTERNAL, "its supervisor cannot be reached");
     sandbox->user = user;
-    r = take_directories(sandbox, output_id ? output_id : name, problem);
+    r = sandbox_claim_published(sandbox, output_id ? output_id : name, problem);
     if (r == 0)
         become_claimed(sandbox, name, options);
     return r;

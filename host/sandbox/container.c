@@ -99,8 +99,8 @@ static ContainerSpec container_spec(const Sandbox *sandbox)
         .pids = (unsigned)options->pids,
         .largest_file = largest_file(sandbox),
         .network = options->network,
-        .session_dir = sandbox->directory.files_path,
-        .work_dir = sandbox->directory.work_path,
+        .session_dir = sandbox->files.files_path,
+        .work_dir = sandbox->files.work_path,
         .link_dir = sandbox->guest->directory,
         .data = -1,
     };

@@ -22,10 +22,11 @@ void sandbox_note_kills(Sandbox *sandbox);   /* those that were before now count
 int sandbox_make_places(Sandbox *sandbox, const char *output_id,
                         void (*made)(Sandbox *sandbox, const Problem *failure), Problem *problem);
 int sandbox_watch_artifacts(Sandbox *sandbox, Problem *problem);
+FilesRoom sandbox_room(const SessionOptions *options);
 /* Where what it publishes lies: `name` of its user. */
 #define PUBLISHED_ID_SIZE (LIMIT_SESSION_NAME + 16)
 void sandbox_published_id(char ret[static PUBLISHED_ID_SIZE], const Sandbox *sandbox, const char *name);
-/* Settles that. As sessiondir_claim. */
+/* Settles that, and watches. As session_files_claim. */
 int sandbox_claim_published(Sandbox *sandbox, const char *name, Problem *problem);
 
 /* container.c */

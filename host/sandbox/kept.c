@@ -1,7 +1,5 @@
 #include "host/sandbox/kept.h"
 
-#include "host/files/retention.h"
-#include "host/sandbox/sweep.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -13,73 +11,25 @@
 
 struct Kept {
     const Sandboxes *all;
-    WorkerJob job;
     LoopTimer timer;
     bool looking;
-    bool again; /* a session has ended meanwhile */
-    Leftovers found;
-    int result;
-    uint64_t took, pause; /* nanoseconds */
+    bool again;            /* a session has ended meanwhile */
+    uint64_t began, pause; /* nanoseconds */
 };
 
 static void set_timer(Kept *kept, uint64_t after);
 
-/* They neither go nor count. */
-static void leave_out_open(Kept *kept)
+static void on_reviewed(void *userdata, KeeperAnswer *answer)
 {
-    Leftovers *found = &kept->found;
-    size_t n = 0;
-
-    for (size_t i = 0; i < found->n; i++) {
-        if (sandboxes_use(kept->all, found->entries[i].id))
-            free(found->entries[i].id);
-        else
-            found->entries[n++] = found->entries[i];
-    }
-    found->n = n;
-}
-
-static void remove_chosen(Kept *kept)
-{
-    const Sandboxes *all = kept->all;
-    Retention retention = {all->options->keep_for, all->options->keep_size};
-    size_t chosen = retention_choose(&kept->found, &retention, clock_unix()), removed = 0;
-    uint64_t bytes = 0;
-
-    for (size_t i = 0; i < chosen; i++) {
-        const Leftover *leftover = &kept->found.entries[i];
-
-        if (!leftover_remove(leftover, all->paths->state_dir, all->worker))
-            continue;
-        bytes += leftover->bytes;
-        removed++;
-    }
-    if (removed > 0)
-        log_info("removed files of ended sessions", "sessions=%zu bytes=%llu", removed,
-                 (unsigned long long)bytes);
-}
-
-static void look_run(WorkerJob *job)
-{
-    Kept *kept = container_of(job, Kept, job);
-
-    uint64_t began = clock_now();
-
-    kept->result = leftovers_find(&kept->found, kept->all->paths->state_dir);
-    kept->took = clock_now() - began;
-}
-
-static void look_done(WorkerJob *job)
-{
-    Kept *kept = container_of(job, Kept, job);
+    Kept *kept = userdata;
+    uint64_t took = clock_now() - kept->began;
 
     kept->looking = false;
-    kept->pause = MAX(SHARE * kept->took, SOON_NSEC);
-    if (kept->result == 0) {
-        leave_out_open(kept);
-        remove_chosen(kept);
-    }
-    leftovers_deinit(&kept->found);
+    kept->pause = MAX(SHARE * took, SOON_NSEC);
+    if (answer->body && answer->body->as_REVIEW.sessions > 0)
+        log_info("removed files of ended sessions", "sessions=%llu bytes=%llu",
+                 (unsigned long long)answer->body->as_REVIEW.sessions,
+                 (unsigned long long)answer->body->as_REVIEW.bytes);
     set_timer(kept, kept->again ? kept->pause : REVIEW_NSEC);
     kept->again = false;
 }
@@ -88,7 +38,11 @@ static void on_due(LoopTimer *timer)
 {
     Kept *kept = container_of(timer, Kept, timer);
 
-    kept->looking = worker_submit(kept->all->worker, &kept->job, look_run, look_done) == 0;
+    const Options *options = kept->all->options;
+    const JobReview review = {.keep_for = options->keep_for, .keep_size = options->keep_size};
+
+    kept->began = clock_now();
+    kept->looking = keeper_ask(kept->all->keeper, JOB_REVIEW, &review, on_reviewed, kept) == 0;
     if (!kept->looking)
         set_timer(kept, REVIEW_NSEC);
 }

@@ -1,7 +1,6 @@
 /* How a sandbox is taken over from an earlier controller. */
 #include <stdio.h>
 
-#include "host/files/snapshot.h"
 #include "host/sandbox/internal.h"
 
 Sandbox *sandbox_restore(Sandboxes *all, uid_t user, const char *name, const char *instance, bool ephemeral,
@@ -27,11 +26,8 @@ int sandbox_restore_places(Sandbox *sandbox, const char *id, const char *link, c
     int r, s;
 
     sandbox_published_id(published_id, sandbox, sandbox->ephemeral ? sandbox->name + 1 : sandbox->name);
-    r = sessiondir_adopt(&sandbox->directory, sandbox->all->paths->state_dir, id, published_id,
-                         sandbox->ephemeral, problem);
-
-    if (r == 0)
-        snapshot_recover(sandbox->directory.files_fd);
+    r = session_files_adopt(&sandbox->files, sandbox->all->paths->state_dir, id, published_id,
+                            sandbox->ephemeral, problem);
     s = guest_adopt(&sandbox->guest, sandbox->all, id, link, secret, &sandbox_guest_events, sandbox, problem);
     if (r == 0)
         r = sandbox_watch_artifacts(sandbox, problem);

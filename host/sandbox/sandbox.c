@@ -58,7 +58,7 @@ Sandbox *sandbox_new(Sandboxes *all, bool ephemeral, SessionOptions *options, co
     sandbox->awaits = AWAITS_CONTAINER | AWAITS_SUPERVISOR;
     sandbox->created = clock_unix();
     sandbox->used = clock_now();
-    sandbox->directory = SESSIONDIR_NULL;
+    session_files_init(&sandbox->files, all->keeper);
     list_append(&all->list, &sandbox->link);
     courtesy_init(&sandbox->courtesy, &all->courtesies, &courtesy_ops);
     list_init(&sandbox->turns);
@@ -73,11 +73,9 @@ void sandbox_free(Sandbox *sandbox)
     courtesy_deinit(&sandbox->courtesy);
     loop_timer_cancel(&sandbox->start_timer);
     loop_timer_cancel(&sandbox->watchdog);
-    artifacts_free(sandbox->artifacts);
-    artifacts_free(sandbox->work_artifacts);
     guest_free(sandbox->guest);
     sandbox->all->events->over(sandbox);
-    sessiondir_remove(&sandbox->directory, sandbox->all->worker);
+    session_files_remove(&sandbox->files);
     session_options_deinit(&sandbox->options);
     free(sandbox);
 }
@@ -176,7 +174,7 @@ bool sandbox_leave(Sandbox *sandbox)
     fail_errands(sandbox, ERR_UNAVAILABLE, "the controller is shutting down");
     sandbox->all->engine->ops->leave(sandbox->container);
     guest_leave(take(sandbox->guest));
-    sessiondir_deinit(&sandbox->directory);
+    session_files_leave(&sandbox->files);
     sandbox_end(sandbox);
     return true;
 }

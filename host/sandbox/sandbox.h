@@ -8,8 +8,7 @@
  * Any state before CLOSING may become that. */
 #pragma once
 
-#include "host/files/artifacts.h"
-#include "host/files/sessiondir.h"
+#include "host/keeper/client/session_files.h"
 #include "host/sandbox/errand.h"
 #include "host/sandbox/guest.h"
 #include "host/sandbox/sandboxes.h"
@@ -54,14 +53,10 @@ typedef struct SandboxOwner {
     void (*gone)(Sandbox *sandbox);
 } SandboxOwner;
 
-/* The making of its directories, as far as a thread does it; see places.c. */
+/* The making of its directories, as far as it takes time; see places.c. */
 typedef struct SandboxPlaces {
-    Sandbox *sandbox;
-    WorkerJob job;
     bool making;
     void (*made)(Sandbox *sandbox, const Problem *failure);
-    int result;
-    Problem problem;
 } SandboxPlaces;
 
 /* What a name begins with that is no user's: of a sandbox for one call, and of a spare. */
@@ -92,10 +87,8 @@ struct Sandbox {
     SessionOptions options;
     Value imports; /* what the interpreter of a spare imports */
 
-    SessionDir directory;
+    SessionFiles files;
     SandboxPlaces places;
-    Artifacts *artifacts;      /* of /session/artifacts */
-    Artifacts *work_artifacts; /* of /work/artifacts, ephemeral ones only */
 
     Container *container;
     char container_name[64];

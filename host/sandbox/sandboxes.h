@@ -3,7 +3,7 @@
 
 #include "host/sandbox/courtesy.h"
 #include "host/engine/engine.h"
-#include "host/files/worker.h"
+#include "host/keeper/client/keeper_client.h"
 #include "host/config/options.h"
 #include "host/config/paths.h"
 
@@ -26,10 +26,9 @@ typedef struct Sandboxes {
     const Paths *paths;
     Loop *loop;
     Engine *engine;
-    Worker *worker;
-    Worker *makers; /* of disks: somebody waits for them */
-    bool has_disks; /* what a session writes has a file system of its own */
-    List list;      /* Sandbox.link: all that are not freed */
+    KeeperClient *keeper; /* of their files */
+    bool has_disks;       /* what a session writes has a file system of its own */
+    List list;            /* Sandbox.link: all that are not freed */
     uint64_t last_number;
     Courtesies courtesies;
     const SandboxesEvents *events;

@@ -9,16 +9,6 @@
 #include "host/sandbox/sandbox.h"
 #include "proto/base/log.h"
 
-bool sandboxes_use(const Sandboxes *all, const char *id)
-{
-    const Sandbox *sandbox;
-
-    list_foreach (sandbox, &all->list, Sandbox, link)
-        if (sessiondir_uses(&sandbox->directory, id))
-            return true;
-    return false;
-}
-
 static bool has_link(const Sandboxes *all, const char *name)
 {
     const Sandbox *sandbox;
@@ -45,16 +35,13 @@ void sweep_links(const Sandboxes *all)
     rmdir(path);
 }
 
-static bool has_directory(void *userdata, const char *id)
-{
-    return sandboxes_use(userdata, id);
-}
-
 static void on_swept(void *userdata, unsigned removed)
 {
     Sandboxes *all = userdata;
+    Problem problem = PROBLEM_NULL;
 
-    sessiondir_sweep(all->paths->state_dir, all->worker, has_directory, all);
+    if (keeper_call(all->keeper, JOB_SWEEP, &(JobNothing){0}, NULL, NULL, &problem) < 0)
+        log_warn("files of an earlier controller stay", "reason=%s", problem.text);
     if (removed > 0)
         log_info("removed containers of an earlier controller", "count=%u", removed);
 }

@@ -3,9 +3,6 @@
 
 #include "host/sandbox/sandboxes.h"
 
-/* Whether the session directory `id` is that of one of them. */
-bool sandboxes_use(const Sandboxes *all, const char *id);
-
 /* The directories in which supervisors connect. */
 void sweep_links(const Sandboxes *all);
 

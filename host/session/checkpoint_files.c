@@ -1,137 +1,179 @@
 #include "host/session/checkpoint_files.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/file.h>
 
 #include "host/session/session.h"
+#include "proto/base/log.h"
 
-FilesJob *files_job_free(FilesJob *job)
+/* ---- what takes time ---- */
+
+typedef struct FilesWork {
+    Work work; /* of the order */
+    bool takes;
+    FilesThen *then;
+} FilesWork;
+
+static void work_free(FilesWork *work)
 {
-    if (!job)
-        return NULL;
-    work_end(&job->work);
-    closep(&job->store);
-    closep(&job->files);
-    free(job);
-    return NULL;
+    work_end(&work->work);
+    free(work);
 }
 
-FilesJob *files_job_new(Order *order, bool make_store, Problem *problem)
+static void on_done(void *userdata, KeeperAnswer *answer)
+{
+    FilesWork *work = userdata;
+    Turn *turn = work->work.turn;
+    FilesThen *then = work->then;
+    uint64_t bytes = work->takes && answer->body ? answer->body->as_TAKE.bytes : 0;
+
+    work_free(work);
+    if (turn)
+        then(container_of(turn, Order, turn), answer->problem, bytes);
+}
+
+static int begin(Order *order, JobKind kind, const void *request, FilesThen *then, Problem *problem)
+{
+    FilesWork *work = calloc(1, sizeof(*work));
+
+    if (!work)
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    work_begin(&work->work, &order->turn);
+    work->takes = kind == JOB_TAKE;
+    work->then = then;
+    if (keeper_ask(order->turn.sandbox->all->keeper, kind, request, on_done, work) == 0)
+        return 0;
+    work_free(work);
+    return problem_set(problem, ERR_INTERNAL, "files cannot be copied now: out of memory");
+}
+
+static Text id_of(const Sandbox *sandbox)
+{
+    return text_of(sandbox->files.id);
+}
+
+int checkpoint_files_take(Order *order, FilesThen *then, Problem *problem)
 {
     const Sandbox *sandbox = order->turn.sandbox;
-    FilesJob *job = calloc(1, sizeof(*job));
+    const JobTake take = {.id = id_of(sandbox), .budget = sandbox->all->options->files_budget};
 
-    if (!job) {
-        problem_set(problem, ERR_INTERNAL, "out of memory");
-        return NULL;
-    }
-    work_begin(&job->work, &order->turn);
-    job->budget = sandbox->all->options->files_budget;
-    job->store = snapshot_store(&sandbox->directory, make_store);
-    job->files = fcntl(sandbox->directory.files_fd, F_DUPFD_CLOEXEC, 3);
-    if (job->store >= 0 && job->files >= 0)
-        return job;
-    problem_set(problem, ERR_INTERNAL, "cannot keep files with checkpoints: %s",
-                strerror(job->store < 0 ? -job->store : errno));
-    return files_job_free(job);
+    return begin(order, JOB_TAKE, &take, then, problem);
 }
 
-static void run(WorkerJob *worker_job)
+int checkpoint_files_stage(Order *order, const char *checkpoint, FilesThen *then, Problem *problem)
 {
-    FilesJob *job = container_of(worker_job, FilesJob, job);
+    const JobCheckpoint stage = {.id = id_of(order->turn.sandbox), .checkpoint = text_of(checkpoint)};
 
-    while (flock(job->store, LOCK_EX) < 0 && errno == EINTR)
-        ;
-    job->run(job);
-    flock(job->store, LOCK_UN);
+    return begin(order, JOB_STAGE, &stage, then, problem);
 }
 
-static void done(WorkerJob *worker_job)
+static int begin_plain(Order *order, JobKind kind, FilesThen *then, Problem *problem)
 {
-    FilesJob *job = container_of(worker_job, FilesJob, job);
-
-    if (job->work.turn)
-        job->then(container_of(job->work.turn, Order, turn), job);
-    else
-        files_job_free(job);
+    return begin(order, kind, &(JobOf){.id = id_of(order->turn.sandbox)}, then, problem);
 }
 
-int files_job_begin(FilesJob *job, void (*run_job)(FilesJob *job), void (*then)(Order *order, FilesJob *job),
-                    Problem *problem)
+int checkpoint_files_restore(Order *order, FilesThen *then, Problem *problem)
 {
-    const Sandbox *sandbox = job->work.turn->sandbox;
-    int r;
-
-    job->run = run_job;
-    job->then = then;
-    r = worker_submit(sandbox->all->worker, &job->job, run, done);
-    if (r == 0)
-        return 0;
-    files_job_free(job);
-    return problem_set(problem, ERR_INTERNAL, "cannot copy files: %s", strerror(-r));
+    return begin_plain(order, JOB_RESTORE, then, problem);
 }
 
-/* Texts of ids and names fit, or are none of those. */
-static bool terminated(char ret[LIMIT_SESSION_NAME + 1], Text text)
+int checkpoint_files_unstage(Order *order, FilesThen *then, Problem *problem)
 {
-    if (!text.data || text.size == 0 || text.size > LIMIT_SESSION_NAME)
-        return false;
-    memcpy(ret, text.data, text.size);
-    ret[text.size] = '\0';
-    return true;
+    return begin_plain(order, JOB_UNSTAGE, then, problem);
 }
 
-bool checkpoint_files_find(const Sandbox *sandbox, Text checkpoint, char ret_entry[SNAPSHOT_ENTRY_SIZE])
-{
-    int store _cleanup_(closep) = snapshot_store(&sandbox->directory, false);
-    char name[LIMIT_SESSION_NAME + 1];
+/* ---- what does not ---- */
 
-    return store >= 0 && terminated(name, checkpoint) && snapshot_find(store, name, ret_entry);
+/* Where a failure leaves a copy that nobody asks for any more. */
+static void call(const Sandbox *sandbox, JobKind kind, const void *request)
+{
+    Problem problem = PROBLEM_NULL;
+
+    if (keeper_call(sandbox->all->keeper, kind, request, NULL, NULL, &problem) < 0)
+        log_warn("copy of /session stays", "session=%s reason=%s", sandbox->name, problem.text);
 }
 
-void checkpoint_files_drop(Sandbox *sandbox, Text checkpoint)
+int checkpoint_files_keep(Sandbox *sandbox, Text checkpoint, Text name, uint64_t bytes, Problem *problem)
 {
-    int store _cleanup_(closep) = snapshot_store(&sandbox->directory, false);
-    char name[LIMIT_SESSION_NAME + 1];
+    const JobKeep keep = {.id = id_of(sandbox), .checkpoint = checkpoint, .name = name, .bytes = bytes};
 
-    if (store >= 0 && terminated(name, checkpoint))
-        snapshot_drop(store, name, sandbox->all->worker);
+    return keeper_call(sandbox->all->keeper, JOB_KEEP, &keep, NULL, NULL, problem);
 }
 
-typedef struct Prune {
-    Sandbox *sandbox;
-    int store;
-    const Value *checkpoints;
-} Prune;
-
-static void prune_one(void *userdata, const char *id)
+void checkpoint_files_give_up(Sandbox *sandbox)
 {
-    const Prune *prune = userdata;
+    call(sandbox, JOB_GIVE_UP, &(JobOf){.id = id_of(sandbox)});
+}
+
+static void on_found(void *userdata, KeeperAnswer *answer)
+{
+    const Text found = answer->body->as_FIND.checkpoint;
+    char *id = userdata;
+
+    memcpy(id, found.data ? found.data : "", found.size);
+    id[found.size] = '\0';
+}
+
+bool checkpoint_files_find(const Sandbox *sandbox, Text checkpoint, char ret_id[LIMIT_SESSION_NAME + 1])
+{
+    const JobCheckpoint find = {.id = id_of(sandbox), .checkpoint = checkpoint};
+    Problem problem = PROBLEM_NULL;
+
+    ret_id[0] = '\0';
+    return keeper_call(sandbox->all->keeper, JOB_FIND, &find, on_found, ret_id, &problem) == 0 && *ret_id;
+}
+
+void checkpoint_files_drop(const Sandbox *sandbox, Text checkpoint)
+{
+    call(sandbox, JOB_DROP, &(JobCheckpoint){.id = id_of(sandbox), .checkpoint = checkpoint});
+}
+
+static void write_ids(Writer *w, const void *source)
+{
+    const Value *checkpoints = source;
     MsgGuestCheckpoint checkpoint;
 
-    for (uint32_t i = 0; i < value_count(prune->checkpoints); i++) {
-        value_row(&checkpoint, MsgGuestCheckpoint, prune->checkpoints, i);
-        if (text_equal(checkpoint.id, id))
-            return;
+    write_array(w, value_count(checkpoints));
+    for (uint32_t i = 0; i < value_count(checkpoints); i++) {
+        value_row(&checkpoint, MsgGuestCheckpoint, checkpoints, i);
+        write_text_n(w, checkpoint.id.data, checkpoint.id.size);
     }
-    snapshot_drop(prune->store, id, prune->sandbox->all->worker);
 }
 
-void checkpoint_files_prune(Sandbox *sandbox, const Value *checkpoints)
+static void on_pruned(void *userdata, KeeperAnswer *answer)
 {
-    int store _cleanup_(closep) = snapshot_store(&sandbox->directory, false);
+    const Value *ids = &answer->body->as_PRUNE.checkpoints;
+    CheckpointsKept *kept = userdata;
 
-    if (store >= 0)
-        snapshot_each(store, prune_one, &(Prune){sandbox, store, checkpoints});
+    if (!kept || !(kept->ids = calloc(value_count(ids) + 1, sizeof(*kept->ids))))
+        return;
+    for (; kept->n < value_count(ids); kept->n++) {
+        Text id = value_text(ids, (uint32_t)kept->n);
+
+        memcpy(kept->ids[kept->n], id.data, id.size);
+    }
 }
 
-MsgCheckpoint checkpoint_say(const Session *trunk, const MsgGuestCheckpoint *said,
+void checkpoint_files_prune(const Sandbox *sandbox, const Value *checkpoints, CheckpointsKept *ret)
+{
+    const JobPrune prune = {.id = id_of(sandbox), .checkpoints = {.write = write_ids, .source = checkpoints}};
+    Problem problem = PROBLEM_NULL;
+
+    if (ret)
+        *ret = (CheckpointsKept){0};
+    keeper_call(sandbox->all->keeper, JOB_PRUNE, &prune, on_pruned, ret, &problem);
+}
+
+bool checkpoints_kept_has(const CheckpointsKept *kept, Text id)
+{
+    for (size_t i = 0; i < kept->n; i++)
+        if (text_equal(id, kept->ids[i]))
+            return true;
+    return false;
+}
+
+MsgCheckpoint checkpoint_say(const Session *trunk, const MsgGuestCheckpoint *said, bool files,
                              char name[static BRANCH_NAME_SIZE])
 {
-    char entry[SNAPSHOT_ENTRY_SIZE];
-
     return (MsgCheckpoint){
         .id = said->id,
         .name = said->name,
@@ -139,7 +181,7 @@ MsgCheckpoint checkpoint_say(const Session *trunk, const MsgGuestCheckpoint *sai
         .execution_count = said->execution_count,
         .created = said->created,
         .automatic = said->automatic,
-        .files = checkpoint_files_find(trunk->sandbox, said->id, entry),
+        .files = files,
         .private_bytes = said->private_bytes,
         .parent = said->parent,
     };

@@ -1,41 +1,40 @@
 /* What orders do with the files of a sandbox: the copies of /session that are kept with checkpoints. The
- * copying is done on a worker thread, while the order has its turn and nothing else runs. Jobs of one sandbox
- * are done one after the other, also when an order has abandoned its own and the next one has begun another.
- */
+ * keeper of files copies them, while the order has its turn and nothing else runs. */
 #pragma once
 
-#include "host/files/snapshot.h"
 #include "host/session/order.h"
+#include "host/session/session.h"
 
-typedef struct FilesJob FilesJob;
+/* What an order waits for is done, and the copy takes that many bytes; or it is not, and `problem` is not
+ * NULL. Nobody is told once the order has abandoned it. */
+typedef void FilesThen(Order *order, const Problem *problem, uint64_t bytes);
 
-struct FilesJob {
-    Work work; /* of the order */
-    WorkerJob job;
-    int store; /* handles of its own */
-    int files;
-    uint64_t budget;
-    uint64_t bytes;
-    char entry[SNAPSHOT_ENTRY_SIZE];
-    Problem problem;
-    void (*run)(FilesJob *job);                /* on the worker thread */
-    void (*then)(Order *order, FilesJob *job); /* on the loop thread, unless abandoned; owns the job */
-};
+/* Begins to copy, for the checkpoint that is taken next; to bring the copy of a checkpoint beside /session;
+ * to have it change places with what is there; to remove it again. 0, or negative with the problem set. */
+int checkpoint_files_take(Order *order, FilesThen *then, Problem *problem);
+int checkpoint_files_stage(Order *order, const char *checkpoint, FilesThen *then, Problem *problem);
+int checkpoint_files_restore(Order *order, FilesThen *then, Problem *problem);
+int checkpoint_files_unstage(Order *order, FilesThen *then, Problem *problem);
 
-/* NULL, with the problem set, when there is no store of checkpoints' files or no memory. */
-FilesJob *files_job_new(Order *order, bool make_store, Problem *problem);
-FilesJob *files_job_free(FilesJob *job);
+/* The copy that was taken last is that of a checkpoint, or nobody's. */
+int checkpoint_files_keep(Sandbox *sandbox, Text checkpoint, Text name, uint64_t bytes, Problem *problem);
+void checkpoint_files_give_up(Sandbox *sandbox);
 
-/* 0, or negative with the problem set and the job freed. */
-int files_job_begin(FilesJob *job, void (*run)(FilesJob *job), void (*then)(Order *order, FilesJob *job),
-                    Problem *problem);
+/* Whether a checkpoint, by its id or name, has a copy. Its id goes to ret. */
+bool checkpoint_files_find(const Sandbox *sandbox, Text checkpoint, char ret_id[LIMIT_SESSION_NAME + 1]);
+void checkpoint_files_drop(const Sandbox *sandbox, Text checkpoint);
 
-/* The snapshot of a checkpoint, by id or name. */
-bool checkpoint_files_find(const Sandbox *sandbox, Text checkpoint, char ret_entry[SNAPSHOT_ENTRY_SIZE]);
-void checkpoint_files_drop(Sandbox *sandbox, Text checkpoint);
-/* Removes those whose checkpoint is not among these, which are as the supervisor lists them. */
-void checkpoint_files_prune(Sandbox *sandbox, const Value *checkpoints);
+/* Ids of checkpoints that have a copy. */
+typedef struct CheckpointsKept {
+    char (*ids)[LIMIT_SESSION_NAME + 1];
+    size_t n;
+} CheckpointsKept;
+
+/* Removes the copies whose checkpoint is not among these, which are as the supervisor lists them; says which
+ * are left, where `ret` is not NULL, to be freed. */
+void checkpoint_files_prune(const Sandbox *sandbox, const Value *checkpoints, CheckpointsKept *ret);
+bool checkpoints_kept_has(const CheckpointsKept *kept, Text id);
 
 /* A checkpoint as clients are told of it: `name`, which it may point to, stands for its branch. */
-MsgCheckpoint checkpoint_say(const Session *trunk, const MsgGuestCheckpoint *said,
+MsgCheckpoint checkpoint_say(const Session *trunk, const MsgGuestCheckpoint *said, bool files,
                              char name[static BRANCH_NAME_SIZE]);

@@ -1,4 +1,3 @@
-#include <stdio.h>
 #include <string.h>
 
 #include "host/front/ops.h"
@@ -13,49 +12,34 @@ typedef struct TakeOrder {
 } TakeOrder;
 
 /* The files come first: when they cannot be kept no checkpoint is taken. */
-static void copy_files(FilesJob *job)
-{
-    snapshot_take(job->store, job->files, job->budget, &job->bytes, &job->problem);
-}
-
-static void on_copied(Order *order, FilesJob *job)
+static void on_copied(Order *order, const Problem *problem, uint64_t bytes)
 {
     TakeOrder *checkpoint = container_of(order, TakeOrder, order);
-    Problem problem = job->problem;
 
-    checkpoint->copied = problem.code == ERR_NONE;
-    checkpoint->bytes = job->bytes;
-    files_job_free(job);
+    checkpoint->copied = !problem;
+    checkpoint->bytes = bytes;
     if (checkpoint->copied)
         order_send(order);
     else
-        order_fail(order, &problem);
+        order_fail(order, problem);
 }
 
 static void start(Order *order)
 {
     TakeOrder *checkpoint = container_of(order, TakeOrder, order);
     Problem problem = PROBLEM_NULL;
-    FilesJob *job;
 
-    if (!checkpoint->files) {
+    if (!checkpoint->files)
         order_send(order);
-        return;
-    }
-    job = files_job_new(order, true, &problem);
-    if (!job || files_job_begin(job, copy_files, on_copied, &problem) < 0)
+    else if (checkpoint_files_take(order, on_copied, &problem) < 0)
         order_fail(order, &problem);
 }
 
-static int keep_files(TakeOrder *checkpoint, const MsgGuestCheckpoint *said)
+static int keep_files(TakeOrder *checkpoint, const MsgGuestCheckpoint *said, Problem *problem)
 {
-    const Sandbox *sandbox = checkpoint->order.turn.sandbox;
-    int store _cleanup_(closep) = snapshot_store(&sandbox->directory, false);
-    char id[LIMIT_SESSION_NAME + 1];
-    int r;
+    Text name = *checkpoint->name ? text_of(checkpoint->name) : (Text){0};
+    int r = checkpoint_files_keep(checkpoint->order.turn.sandbox, said->id, name, checkpoint->bytes, problem);
 
-    snprintf(id, sizeof(id), "%.*s", (int)said->id.size, said->id.data);
-    r = store < 0 ? store : snapshot_keep(store, id, checkpoint->name, checkpoint->bytes);
     if (r == 0)
         checkpoint->copied = false;
     return r;
@@ -69,7 +53,8 @@ static void reply_to_client(Order *order, const MsgTakenOrder *said)
 
     for (uint32_t i = 0; i < value_count(&said->dropped); i++)
         checkpoint_files_drop(sandbox, value_text(&said->dropped, i));
-    taken.checkpoint = checkpoint_say(sandbox->trunk, &said->checkpoint, name);
+    taken.checkpoint =
+        checkpoint_say(sandbox->trunk, &said->checkpoint, container_of(order, TakeOrder, order)->files, name);
     order_answer(order, MsgTaken, &taken);
 }
 
@@ -81,11 +66,11 @@ static int answer(Order *order, const msgpack_object_map *reply, Problem *proble
 
     if (r < 0)
         return r;
-    if (checkpoint->copied && (r = keep_files(checkpoint, &said.checkpoint)) < 0) {
+    if (checkpoint->copied && keep_files(checkpoint, &said.checkpoint, problem) < 0) {
         Text id = said.checkpoint.id;
 
-        problem_set(problem, ERR_INTERNAL, "the checkpoint %.*s was taken, but without the files: %s",
-                    (int)id.size, id.data, strerror(-r));
+        problem_prefix(problem, "the checkpoint %.*s was taken, but without the files", (int)id.size,
+                       id.data);
         order_fail(order, problem);
         return 0;
     }
@@ -95,12 +80,8 @@ static int answer(Order *order, const msgpack_object_map *reply, Problem *proble
 
 static void over(Order *order, const Problem *problem)
 {
-    TakeOrder *checkpoint = container_of(order, TakeOrder, order);
-    const Sandbox *sandbox = order->turn.sandbox;
-    int store _cleanup_(closep) = checkpoint->copied ? snapshot_store(&sandbox->directory, false) : -1;
-
-    if (store >= 0)
-        snapshot_give_up(store, sandbox->all->worker);
+    if (container_of(order, TakeOrder, order)->copied)
+        checkpoint_files_give_up(order->turn.sandbox);
 }
 
 static const OrderOps checkpoint_ops = {

@@ -4,6 +4,7 @@
 /* What the supervisor said, in its sandbox. */
 typedef struct CheckpointList {
     const Session *trunk;
+    CheckpointsKept kept;
     const Value *said;
 } CheckpointList;
 
@@ -17,7 +18,7 @@ static void write_rows(Writer *w, const void *source)
     write_array(w, value_count(listed->said));
     for (uint32_t i = 0; i < value_count(listed->said); i++) {
         value_row(&said, MsgGuestCheckpoint, listed->said, i);
-        checkpoint = checkpoint_say(listed->trunk, &said, name);
+        checkpoint = checkpoint_say(listed->trunk, &said, checkpoints_kept_has(&listed->kept, said.id), name);
         body_write(w, MsgCheckpoint, &checkpoint);
     }
 }
@@ -26,14 +27,15 @@ static int answer(Order *order, const msgpack_object_map *reply, Problem *proble
 {
     Sandbox *sandbox = order->turn.sandbox;
     MsgGuestCheckpoints said;
-    CheckpointList listed = {sandbox->trunk, &said.checkpoints};
+    CheckpointList listed = {.trunk = sandbox->trunk, .said = &said.checkpoints};
     MsgCheckpoints body = {.checkpoints = {.write = write_rows, .source = &listed}};
     int r = body_decode(&said, MsgGuestCheckpoints, reply, problem);
 
     if (r < 0)
         return r;
-    checkpoint_files_prune(sandbox, &said.checkpoints);
+    checkpoint_files_prune(sandbox, &said.checkpoints, &listed.kept);
     order_answer(order, MsgCheckpoints, &body);
+    free(listed.kept.ids);
     return 0;
 }
 

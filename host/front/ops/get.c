@@ -1,27 +1,21 @@
-#include <string.h>
+#include "host/front/ops.h"
 
-#include "host/link/envelope.h"
-#include "host/front/ops/transfer.h"
-
-static bool work(TransferJob *job)
+static void on_got(void *userdata, KeeperAnswer *answer)
 {
-    Text path = {job->path, strlen(job->path)};
-    MsgGetReply reply = {0};
+    Request *request = userdata;
 
-    if (job->descriptor)
-        job->passed = transfer_open(job->dirfd, path, &reply.size, &job->problem);
-    else
-        transfer_get(job->dirfd, path, job->offset, job->size, &job->data, &reply.size, &job->problem);
-    if (job->problem.code != ERR_NONE)
-        return false;
-    reply.data = job->data.size > 0 ? encoded_text(&job->data) : (Text){"", 0};
-    return body_encode(&job->reply, MsgGetReply, &reply) == 0;
+    if (answer->problem) {
+        request_fail(request, answer->problem);
+        return;
+    }
+    const MsgGetReply reply = {.data = answer->body->as_GET.data, .size = answer->body->as_GET.size};
+
+    request_answer_passing(request, MsgGetReply, &reply, answer->descriptors[0]);
 }
 
 static void handle(Front *front, Request *request, const msgpack_object_map *body)
 {
     MsgGet get;
-    TransferJob job = {.request = request, .work = work};
     Session *session;
 
     if (!op_decode(request, &get, MsgGet, body))
@@ -29,10 +23,15 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
     session = op_session(front, request, get.session, get.instance);
     if (!session)
         return;
-    job.offset = uint_or(get.offset, 0);
-    job.descriptor = get.descriptor;
-    job.size = MIN(get.size, LIMIT_FILE_CHUNK);
-    transfer_begin(front, session, &job, get.path);
+    const JobGet job = {
+        .id = text_of(session->sandbox->files.id),
+        .path = get.path,
+        .offset = uint_or(get.offset, 0),
+        .size = MIN(get.size, LIMIT_FILE_CHUNK),
+        .descriptor = get.descriptor,
+    };
+    if (keeper_ask(front->sandboxes->keeper, JOB_GET, &job, on_got, request) < 0)
+        request_fail_text(request, ERR_INTERNAL, "the file cannot be moved now: out of memory");
 }
 
 const Op op_get = {.kind = MSG_GET, .handle = handle};

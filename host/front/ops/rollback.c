@@ -5,10 +5,10 @@
 
 typedef struct RollbackOrder {
     CheckpointOrder target;
-    char entry[SNAPSHOT_ENTRY_SIZE]; /* of its files; "" when it has none */
-    bool staged;                     /* a copy of these is ready */
-    Buf reply;                       /* what the client gets */
-    Problem problem;                 /* or this */
+    char files[LIMIT_SESSION_NAME + 1]; /* id of the one whose files are copied; "" when it has none */
+    bool staged;                        /* a copy of these is ready */
+    Buf reply;                          /* what the client gets */
+    Problem problem;                    /* or this */
 } RollbackOrder;
 
 static void write_reply(Buf *ret, const MsgRolledBackOrder *said, bool restored)
@@ -24,18 +24,6 @@ static void write_reply(Buf *ret, const MsgRolledBackOrder *said, bool restored)
     body_encode(ret, MsgRollbackReply, &reply);
 }
 
-static void begin_job(RollbackOrder *rollback, void (*run)(FilesJob *job),
-                      void (*then)(Order *order, FilesJob *job))
-{
-    Problem problem = PROBLEM_NULL;
-    FilesJob *job = files_job_new(&rollback->target.order, false, &problem);
-
-    if (job)
-        strcpy(job->entry, rollback->entry);
-    if (!job || files_job_begin(job, run, then, &problem) < 0)
-        order_fail(&rollback->target.order, &problem);
-}
-
 static void answer_client(RollbackOrder *rollback)
 {
     Buf body _cleanup_(buf_deinit) = rollback->reply;
@@ -46,92 +34,100 @@ static void answer_client(RollbackOrder *rollback)
 
 /* First a copy of the files, which can fail and changes nothing; */
 
-static void stage(FilesJob *job)
-{
-    snapshot_stage(job->store, job->entry, job->files, &job->problem);
-}
-
-static void on_staged(Order *order, FilesJob *job)
+static void on_staged(Order *order, const Problem *problem, uint64_t bytes)
 {
     RollbackOrder *rollback = container_of(order, RollbackOrder, target.order);
-    Problem problem = job->problem;
 
-    files_job_free(job);
-    rollback->staged = problem.code == ERR_NONE;
+    rollback->staged = !problem;
     if (rollback->staged)
         order_send(order);
     else
-        order_fail(order, &problem);
+        order_fail(order, problem);
 }
 
 static void start(Order *order)
 {
     RollbackOrder *rollback = container_of(order, RollbackOrder, target.order);
+    Problem problem = PROBLEM_NULL;
 
-    if (checkpoint_files_find(order->turn.sandbox, text_of(rollback->target.checkpoint), rollback->entry))
-        begin_job(rollback, stage, on_staged);
-    else
+    if (!checkpoint_files_find(order->turn.sandbox, text_of(rollback->target.checkpoint), rollback->files))
         order_send(order);
+    else if (checkpoint_files_stage(order, rollback->files, on_staged, &problem) < 0)
+        order_fail(order, &problem);
 }
 
 /* then the variables; then the files change places, and what is in artifacts is nothing new. */
 
-static void restore(FilesJob *job)
-{
-    snapshot_restore(job->files, &job->problem);
-}
+typedef struct Acceptance {
+    Work work; /* of the order */
+} Acceptance;
 
 static void on_accepted(void *userdata, ArtifactList *none)
 {
-    FilesJob *job = userdata;
-    Turn *turn = job->work.turn;
+    Acceptance *acceptance = userdata;
+    Turn *turn = acceptance->work.turn;
 
-    files_job_free(job);
+    work_end(&acceptance->work);
+    free(acceptance);
     if (turn)
         answer_client(container_of(turn, RollbackOrder, target.order.turn));
 }
 
-static void on_restored(Order *order, FilesJob *job)
+/* Where it cannot be, what is in artifacts is published by the next call. */
+static void accept_files(RollbackOrder *rollback)
+{
+    Turn *turn = &rollback->target.order.turn;
+    Acceptance *acceptance = calloc(1, sizeof(*acceptance));
+
+    if (acceptance)
+        work_begin(&acceptance->work, turn);
+    if (acceptance && session_files_accept(&turn->sandbox->files, on_accepted, acceptance) == 0)
+        return;
+    if (acceptance)
+        work_end(&acceptance->work);
+    free(acceptance);
+    answer_client(rollback);
+}
+
+static void on_restored(Order *order, const Problem *problem, uint64_t bytes)
 {
     RollbackOrder *rollback = container_of(order, RollbackOrder, target.order);
-    Sandbox *sandbox = order->turn.sandbox;
-    Problem problem = job->problem;
+    Problem failure;
 
     rollback->staged = false;
-    if (problem.code != ERR_NONE) {
-        files_job_free(job);
-        problem_prefix(&problem,
-                       "the variables were rolled back, but the files in /session were not restored");
-        order_fail(order, &problem);
-    } else if (artifacts_accept(sandbox->artifacts, sandbox->all->worker, on_accepted, job) < 0) {
-        files_job_free(job);
-        answer_client(rollback);
+    if (!problem) {
+        accept_files(rollback);
+        return;
     }
+    failure = *problem;
+    problem_prefix(&failure, "the variables were rolled back, but the files in /session were not restored");
+    order_fail(order, &failure);
 }
 
 /* Whether what is staged belongs to the checkpoint that was restored. */
 static bool staged_is(const RollbackOrder *rollback, Text checkpoint)
 {
-    return rollback->staged && strncmp(rollback->entry, checkpoint.data, checkpoint.size) == 0 &&
-           rollback->entry[checkpoint.size] == '@';
+    return rollback->staged && text_equal(checkpoint, rollback->files);
 }
 
 /* or, when the variables could not be, the copy is not needed. */
 
-static void unstage(FilesJob *job)
-{
-    snapshot_unstage(job->files);
-}
-
-static void on_unstaged(Order *order, FilesJob *job)
+static void on_unstaged(Order *order, const Problem *problem, uint64_t bytes)
 {
     RollbackOrder *rollback = container_of(order, RollbackOrder, target.order);
 
-    files_job_free(job);
     if (rollback->problem.code == ERR_NONE)
         answer_client(rollback);
     else
         order_fail(order, &rollback->problem);
+}
+
+static void begin(RollbackOrder *rollback, int (*what)(Order *, FilesThen *, Problem *), FilesThen *then)
+{
+    Problem problem = PROBLEM_NULL;
+
+    if (what(&rollback->target.order, then, &problem) < 0)
+        order_fail(&rollback->target.order, &problem);
 }
 
 static int answer(Order *order, const msgpack_object_map *reply, Problem *problem)
@@ -148,9 +144,9 @@ static int answer(Order *order, const msgpack_object_map *reply, Problem *proble
     matches = staged_is(rollback, said.checkpoint);
     write_reply(&rollback->reply, &said, matches);
     if (matches)
-        begin_job(rollback, restore, on_restored);
+        begin(rollback, checkpoint_files_restore, on_restored);
     else if (rollback->staged)
-        begin_job(rollback, unstage, on_unstaged);
+        begin(rollback, checkpoint_files_unstage, on_unstaged);
     else
         answer_client(rollback);
     return 0;
@@ -162,7 +158,7 @@ static void refused(Order *order, const Problem *problem)
 
     rollback->problem = *problem;
     if (rollback->staged)
-        begin_job(rollback, unstage, on_unstaged);
+        begin(rollback, checkpoint_files_unstage, on_unstaged);
     else
         order_fail(order, problem);
 }
@@ -171,7 +167,7 @@ static void over(Order *order, const Problem *problem)
 {
     RollbackOrder *rollback = container_of(order, RollbackOrder, target.order);
 
-    if (problem && problem->code == ERR_NO_SUCH_CHECKPOINT && *rollback->entry)
+    if (problem && problem->code == ERR_NO_SUCH_CHECKPOINT && *rollback->files)
         op_checkpoint_gone(&rollback->target);
     buf_deinit(&rollback->reply);
 }

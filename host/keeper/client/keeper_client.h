@@ -1,0 +1,32 @@
+/* KeeperClient: how the controller asks the keeper of files. */
+#pragma once
+
+#include "host/keeper/jobs.h"
+#include "proto/base/loop.h"
+
+typedef struct KeeperClient KeeperClient;
+
+/* What came of a request. */
+typedef struct KeeperAnswer {
+    const Problem *problem;           /* NULL when it was done */
+    const JobAnswer *body;            /* NULL when it was not; valid until the callee returns */
+    int descriptors[JOB_DESCRIPTORS]; /* -1 where there is none; the callee takes out what it keeps */
+} KeeperAnswer;
+
+typedef void KeeperDone(void *userdata, KeeperAnswer *answer);
+
+/* With a keeper in this process, on threads. 0 or a negative errno. */
+int keeper_client_new(KeeperClient **ret, Loop *loop, const char *state_dir, bool has_disks);
+
+/* Waits for what is under way. */
+KeeperClient *keeper_client_free(KeeperClient *client);
+DEFINE_CLEANUP(KeeperClient *, keeper_client_free);
+
+/* Asks for a slow job; `done` is told on the loop, also of what went wrong, unless this returns a negative
+ * errno. */
+int keeper_ask(KeeperClient *client, JobKind kind, const void *request, KeeperDone *done, void *userdata);
+
+/* Asks for one of the others and waits: `done`, if there is one, has been told before this returns, unless it
+ * was not done: then it returns -EPROTO with the problem set. */
+int keeper_call(KeeperClient *client, JobKind kind, const void *request, KeeperDone *done, void *userdata,
+                Problem *problem);

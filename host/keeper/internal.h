@@ -1,0 +1,98 @@
+/* What the files of the keeper share among themselves. Nobody else includes this. */
+#pragma once
+
+#include <uthash.h>
+
+#include "host/files/artifacts.h"
+#include "host/files/leftovers.h"
+#include "host/files/sessiondir.h"
+#include "host/keeper/keeper.h"
+
+typedef enum ArtifactsPlace {
+    PLACE_SESSION, /* /session/artifacts */
+    PLACE_WORK,    /* /work/artifacts, of an ephemeral one */
+    PLACES,
+} ArtifactsPlace;
+
+/* A session whose files are here. */
+typedef struct Tenant {
+    Keeper *keeper;
+    SessionDir directory;
+    Artifacts *artifacts[PLACES]; /* NULL while they are not watched */
+    unsigned told[PLACES];        /* number of the watch whose descriptor the asker has */
+    bool filling;                 /* a thread makes its directories: nothing else is done meanwhile */
+    unsigned jobs;                /* that go on without it when it is gone */
+    bool gone;
+    UT_hash_handle by_id;
+} Tenant;
+
+struct Keeper {
+    KeeperConfig config;
+    char *state_dir;
+    Worker *worker;
+    Worker *makers; /* of disks: somebody waits for them */
+    Tenant *tenants;
+    size_t jobs; /* under way */
+};
+
+/* One request, until it is answered. */
+typedef struct KeeperJob {
+    WorkerJob work;
+    Keeper *keeper;
+    uint64_t id;
+    JobKind kind;
+    Buf bytes; /* what `message` points into */
+    Message message;
+    JobRequest request;
+    Tenant *tenant; /* that it is of, if of any */
+    int store;      /* handles of its own, or -1 */
+    int files;
+    int passed; /* what goes with the answer, or -1 */
+    Buf data;
+    uint64_t size;
+    Leftovers leftovers;
+    Problem problem;
+} KeeperJob;
+
+/* ---- answering: each ends the job ---- */
+
+#define job_done(job, type, body) job_answer(job, SCHEMA(type), (const type *){body}, NULL)
+#define job_done_with(job, type, body, descriptors)                                                          \
+    job_answer(job, SCHEMA(type), (const type *){body}, descriptors)
+/* The descriptors are taken over; NULL: none. */
+void job_answer(KeeperJob *job, const Schema *schema, const void *body, int *descriptors);
+void job_end(KeeperJob *job); /* JobNothing, or its problem if it has one */
+void job_fail(KeeperJob *job);
+void job_fail_errno(KeeperJob *job, const char *what, int error);
+
+/* Whether an id from within a request can be that of a directory; otherwise the problem is set. NULL: there
+ * is no memory for it. */
+bool job_may_use(KeeperJob *job, const char *id);
+
+/* ---- tenants ---- */
+
+Tenant *tenant_find(Keeper *keeper, const char *id);
+/* NULL when there is one already, or no memory. Takes `directory` over. */
+Tenant *tenant_add(Keeper *keeper, SessionDir *directory);
+/* With what is there of it, or forgetting it. */
+void tenant_remove(Tenant *tenant, bool discard);
+/* Whether something of that id belongs to a session that is open. */
+bool tenants_use(void *keeper, const char *id);
+/* A job that holds on to it, and lets it go. */
+void tenant_hold(KeeperJob *job);
+void tenant_release(KeeperJob *job);
+
+/* ---- what is done: each function ends its job, now or later ---- */
+
+typedef void JobHandler(KeeperJob *job);
+
+/* places.c */
+JobHandler do_make, do_fill, do_fill_disk, do_adopt, do_remove, do_leave, do_sweep_removed, do_sweep;
+/* publications.c */
+JobHandler do_watch, do_claim, do_reported, do_baseline, do_publish, do_accept;
+/* transfers.c */
+JobHandler do_put, do_get;
+/* snapshots.c */
+JobHandler do_take, do_keep, do_give_up, do_find, do_drop, do_prune, do_stage, do_unstage, do_restore;
+/* review.c */
+JobHandler do_review;

@@ -1,0 +1,16 @@
+#include "host/keeper/jobs.h"
+
+#define SCHEMA_FILE "host/keeper/jobs.def"
+#include "proto/schema/as_tables.h"
+
+static const JobType types[JOB_KINDS] = {
+#define JOB(kind, request, answer, slow)                                                                     \
+    [JOB_##kind] = {#kind, schema_of_##request, schema_of_##answer, slow},
+    JOBS(JOB)
+#undef JOB
+};
+
+const JobType *job_type(JobKind kind)
+{
+    return kind < JOB_KINDS && types[kind].name ? &types[kind] : NULL;
+}

@@ -1,0 +1,213 @@
+#include "host/keeper/keeper.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "host/keeper/internal.h"
+
+/* For copying and hashing: the disk, not the number of processors, is what they wait for. */
+#define WORKER_THREADS 2
+#define WORKER_NICE    5
+/* For making disks, which is mostly waiting, too. */
+#define MAKER_THREADS 2
+#define MAKER_NICE    0
+
+/* ---- answering ---- */
+
+static void job_free(KeeperJob *job)
+{
+    tenant_release(job);
+    job->keeper->jobs--;
+    message_deinit(&job->message);
+    buf_deinit(&job->bytes);
+    buf_deinit(&job->data);
+    closep(&job->store);
+    closep(&job->files);
+    closep(&job->passed);
+    free(job);
+}
+
+static void answer(KeeperJob *job, JobKind kind, const Schema *schema, const void *body, int *descriptors)
+{
+    const KeeperConfig *config = &job->keeper->config;
+    int none[JOB_DESCRIPTORS] = {-1, -1};
+    uint64_t id = job->id;
+    Buf bytes = BUF_NULL;
+
+    message_append(&bytes, (MessageKind)kind, id, schema, body);
+    job_free(job);
+    config->answer(config->userdata, id, &bytes, descriptors ? descriptors : none);
+}
+
+void job_answer(KeeperJob *job, const Schema *schema, const void *body, int *descriptors)
+{
+    answer(job, JOB_DONE, schema, body, descriptors);
+}
+
+void job_fail(KeeperJob *job)
+{
+    const JobFailed failed = {.code = job->problem.code, .text = text_of(job->problem.text)};
+
+    answer(job, JOB_FAILED, SCHEMA(JobFailed), &failed, NULL);
+}
+
+void job_fail_errno(KeeperJob *job, const char *what, int error)
+{
+    problem_set(&job->problem, ERR_INTERNAL, "%s: %s", what, strerror(-error));
+    job_fail(job);
+}
+
+void job_end(KeeperJob *job)
+{
+    if (job->problem.code == ERR_NONE)
+        job_done(job, JobNothing, &(JobNothing){0});
+    else
+        job_fail(job);
+}
+
+/* ---- asking ---- */
+
+typedef enum Needs {
+    NEEDS_NOTHING,
+    NEEDS_ID,     /* the request begins with one */
+    NEEDS_TENANT, /* and there is a session of that id */
+} Needs;
+
+static const struct {
+    JobHandler *handler;
+    Needs needs;
+} handlers[JOB_KINDS] = {
+    [JOB_MAKE] = {do_make, NEEDS_ID},
+    [JOB_FILL] = {do_fill, NEEDS_TENANT},
+    [JOB_FILL_DISK] = {do_fill_disk, NEEDS_TENANT},
+    [JOB_WATCH] = {do_watch, NEEDS_TENANT},
+    [JOB_CLAIM] = {do_claim, NEEDS_TENANT},
+    [JOB_ADOPT] = {do_adopt, NEEDS_ID},
+    [JOB_REPORTED] = {do_reported, NEEDS_TENANT},
+    [JOB_BASELINE] = {do_baseline, NEEDS_TENANT},
+    [JOB_PUBLISH] = {do_publish, NEEDS_TENANT},
+    [JOB_ACCEPT] = {do_accept, NEEDS_TENANT},
+    [JOB_PUT] = {do_put, NEEDS_TENANT},
+    [JOB_GET] = {do_get, NEEDS_TENANT},
+    [JOB_TAKE] = {do_take, NEEDS_TENANT},
+    [JOB_KEEP] = {do_keep, NEEDS_TENANT},
+    [JOB_GIVE_UP] = {do_give_up, NEEDS_TENANT},
+    [JOB_FIND] = {do_find, NEEDS_TENANT},
+    [JOB_DROP] = {do_drop, NEEDS_TENANT},
+    [JOB_PRUNE] = {do_prune, NEEDS_TENANT},
+    [JOB_STAGE] = {do_stage, NEEDS_TENANT},
+    [JOB_UNSTAGE] = {do_unstage, NEEDS_TENANT},
+    [JOB_RESTORE] = {do_restore, NEEDS_TENANT},
+    [JOB_REMOVE] = {do_remove, NEEDS_TENANT},
+    [JOB_LEAVE] = {do_leave, NEEDS_TENANT},
+    [JOB_SWEEP_REMOVED] = {do_sweep_removed, NEEDS_NOTHING},
+    [JOB_SWEEP] = {do_sweep, NEEDS_NOTHING},
+    [JOB_REVIEW] = {do_review, NEEDS_NOTHING},
+};
+
+/* One plain component of a path. A '\0' in the text ended it before. */
+bool job_may_use(KeeperJob *job, const char *id)
+{
+    if (!id)
+        problem_set(&job->problem, ERR_INTERNAL, "out of memory");
+    else if (*id == '\0' || *id == '.' || strchr(id, '/'))
+        problem_set(&job->problem, ERR_BAD_REQUEST, "the id of a session must be one plain name");
+    return job->problem.code == ERR_NONE;
+}
+
+/* Sets the tenant. -EPROTO with the problem set. */
+static int find_tenant(KeeperJob *job)
+{
+    Needs needs = handlers[job->kind].needs;
+    /* Every request that is about a session begins as this one does. */
+    _cleanup_(freep) char *id = needs == NEEDS_NOTHING ? NULL : text_dup(job->request.as_LEAVE.id);
+
+    if (needs == NEEDS_NOTHING)
+        return 0;
+    if (!job_may_use(job, id))
+        return -EPROTO;
+    if (needs == NEEDS_ID)
+        return 0;
+    job->tenant = tenant_find(job->keeper, id);
+    if (!job->tenant)
+        return problem_set(&job->problem, ERR_BAD_REQUEST, "nothing is kept of the session '%s'", id);
+    if (job->tenant->filling) {
+        job->tenant = NULL;
+        return problem_set(&job->problem, ERR_BUSY, "the disk of the session '%s' is being made", id);
+    }
+    tenant_hold(job);
+    return 0;
+}
+
+/* -EPROTO with the problem set. */
+static int decode(KeeperJob *job)
+{
+    const JobType *type = job_type((JobKind)job->message.kind);
+
+    if (!type)
+        return problem_set(&job->problem, ERR_BAD_REQUEST, "there is no job of the kind %u",
+                           (unsigned)job->message.kind);
+    job->kind = (JobKind)job->message.kind;
+    return schema_decode(&job->request, type->request(), &job->message.body, &job->problem);
+}
+
+int keeper_take(Keeper *keeper, Buf *request, Problem *problem)
+{
+    KeeperJob *job = calloc(1, sizeof(*job));
+
+    if (!job) {
+        buf_deinit(request);
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    }
+    *job = (KeeperJob){
+        .keeper = keeper, .bytes = *request, .store = -1, .files = -1, .passed = -1, .problem = PROBLEM_NULL};
+    *request = BUF_NULL;
+    keeper->jobs++;
+    if (message_decode(&job->message, buf_head(&job->bytes), job->bytes.size, problem) < 0) {
+        job_free(job);
+        return -EPROTO;
+    }
+    job->id = job->message.id;
+    if (decode(job) < 0 || find_tenant(job) < 0)
+        job_fail(job);
+    else
+        handlers[job->kind].handler(job);
+    return 0;
+}
+
+/* ---- its life ---- */
+
+int keeper_new(Keeper **ret, Loop *loop, const KeeperConfig *config)
+{
+    Keeper *keeper _cleanup_(keeper_freep) = calloc(1, sizeof(*keeper));
+    int r;
+
+    if (!keeper)
+        return -ENOMEM;
+    keeper->config = *config;
+    keeper->state_dir = strdup(config->state_dir);
+    if (!keeper->state_dir)
+        return -ENOMEM;
+    keeper->config.state_dir = keeper->state_dir;
+    r = worker_new(&keeper->worker, loop, WORKER_THREADS, WORKER_NICE);
+    if (r == 0)
+        r = worker_new(&keeper->makers, loop, MAKER_THREADS, MAKER_NICE);
+    if (r == 0)
+        *ret = take(keeper);
+    return r;
+}
+
+Keeper *keeper_free(Keeper *keeper)
+{
+    Tenant *tenant, *next;
+
+    if (!keeper)
+        return NULL;
+    worker_free(keeper->makers);
+    worker_free(keeper->worker);
+    HASH_ITER (by_id, keeper->tenants, tenant, next)
+        tenant_remove(tenant, false);
+    free(keeper->state_dir);
+    free(keeper);
+    return NULL;
+}

@@ -1,0 +1,30 @@
+/* Keeper: keeps the files of sessions. Whatever opens a directory that sandboxed code writes to happens here,
+ * in answer to a request (jobs.h); the directories, what is known of their files and what watches them stay
+ * here, under the ids of the sessions. Who asks is believed no more than a client is: an id is one plain
+ * name, a path leads nowhere but below its session's directory, and a number is within its limits. */
+#pragma once
+
+#include "host/keeper/jobs.h"
+#include "proto/base/buf.h"
+#include "proto/base/loop.h"
+
+typedef struct Keeper Keeper;
+
+typedef struct KeeperConfig {
+    const char *state_dir;
+    bool has_disks; /* it may mount them */
+    /* The answer to the request of that number, which is taken over with its descriptors, -1 where there is
+     * none; empty when there was no memory for it. May be called before keeper_take() returns. */
+    void (*answer)(void *userdata, uint64_t id, Buf *answer, int descriptors[static JOB_DESCRIPTORS]);
+    void *userdata;
+} KeeperConfig;
+
+int keeper_new(Keeper **ret, Loop *loop, const KeeperConfig *config);
+
+/* Waits for what is under way, answering it, and forgets everything; all stays where it is. */
+Keeper *keeper_free(Keeper *keeper);
+DEFINE_CLEANUP(Keeper *, keeper_free);
+
+/* Does what an encoded request asks for, which is taken over. 0, and it is answered now or later; or -EPROTO
+ * with the problem set for bytes that are no message, which has no number to be answered by. */
+int keeper_take(Keeper *keeper, Buf *request, Problem *problem);

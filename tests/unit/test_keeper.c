@@ -1,0 +1,268 @@
+/* The keeper of files, asked by somebody who means harm, and by somebody who does not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "host/files/remove.h"
+#include "host/files/watch.h"
+#include "host/keeper/keeper.h"
+#include "tests/unit/keeper_asks.h"
+
+static char state_dir[64];
+static Loop *loop;
+static Keeper *keeper;
+
+/* The last answer. */
+static struct {
+    uint64_t id;
+    Buf bytes;
+    int descriptors[JOB_DESCRIPTORS];
+    size_t n;
+} answered;
+
+static void forget_answer(void)
+{
+    buf_deinit(&answered.bytes);
+    for (size_t i = 0; answered.n > 0 && i < JOB_DESCRIPTORS; i++)
+        close_fd(&answered.descriptors[i]);
+    answered.n = 0;
+}
+
+static void on_answer(void *userdata, uint64_t id, Buf *bytes, int descriptors[static JOB_DESCRIPTORS])
+{
+    forget_answer();
+    answered.id = id;
+    answered.bytes = *bytes;
+    memcpy(answered.descriptors, descriptors, sizeof(answered.descriptors));
+    answered.n++;
+    loop_stop(loop, 1);
+}
+
+static int set_up(void **state)
+{
+    const KeeperConfig config = {.state_dir = state_dir, .answer = on_answer};
+
+    umask(022);
+    strcpy(state_dir, "/tmp/limpet-test-XXXXXX");
+    assert_non_null(mkdtemp(state_dir));
+    assert_int_equal(loop_new(&loop), 0);
+    assert_int_equal(keeper_new(&keeper, loop, &config), 0);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    keeper_free(keeper);
+    forget_answer();
+    loop_free(loop);
+    assert_int_equal(remove_path(state_dir), 0);
+    return 0;
+}
+
+/* Waits for the answer: ERR_NONE when it was done. */
+static ErrorCode ask(JobKind kind, const void *request)
+{
+    static uint64_t id;
+    Problem problem = PROBLEM_NULL;
+    Message message _cleanup_(message_deinit) = MESSAGE_NULL;
+    Buf bytes = keeper_request(kind, ++id, request);
+
+    answered.n = 0;
+    assert_int_equal(keeper_take(keeper, &bytes, &problem), 0);
+    while (answered.n == 0)
+        loop_run(loop);
+    assert_int_equal(answered.n, 1);
+    assert_int_equal(answered.id, id);
+    assert_int_equal(message_decode(&message, buf_head(&answered.bytes), answered.bytes.size, &problem), 0);
+    return keeper_answer_error(&message);
+}
+
+#define ASK(kind, ...) ask(JOB_##kind, &(KEEPER_REQUEST(kind)){__VA_ARGS__})
+
+static void make_session(const char *id)
+{
+    assert_int_equal(ASK(MAKE, .id = text_of(id), .published = true), ERR_NONE);
+    assert_int_equal(ASK(FILL, .id = text_of(id), .bytes = NO_UINT, .files = NO_UINT), ERR_NONE);
+    assert_int_equal(ASK(WATCH, .id = text_of(id), .bytes = 1 << 20, .files = 1000), ERR_NONE);
+}
+
+static const char *path_of(const char *name)
+{
+    static char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/%s", state_dir, name);
+    return path;
+}
+
+static void write_file(const char *name, const char *text)
+{
+    int fd = open(path_of(name), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    close(fd);
+}
+
+static bool exists(const char *name)
+{
+    return access(path_of(name), F_OK) == 0;
+}
+
+static void test_a_life(void **state)
+{
+    Text one = text_of("one");
+
+    make_session("one");
+    assert_true(exists("sessions/one/files/artifacts"));
+    assert_int_equal(ASK(PUBLISH, .id = one), ERR_NONE);
+    assert_true(answered.descriptors[0] >= 0); /* from now on this says that there is something */
+    int watch = dup(answered.descriptors[0]);
+    assert_false(watch_fd_pending(watch));
+    write_file("sessions/one/files/artifacts/a", "text");
+    assert_true(watch_fd_pending(watch));
+    close(watch);
+    assert_int_equal(ASK(PUBLISH, .id = one), ERR_NONE);
+    assert_true(exists("sessions/one/artifacts/a"));
+    assert_int_equal(ASK(PUT, .id = one, .path = text_of("x"), .data = text_of("yz"), .last = true),
+                     ERR_NONE);
+    assert_true(exists("sessions/one/files/x"));
+    assert_int_equal(ASK(TAKE, .id = one, .budget = 1 << 20), ERR_NONE);
+    assert_int_equal(ASK(KEEP, .id = one, .checkpoint = text_of("c1"), .bytes = 4096), ERR_NONE);
+    assert_int_equal(ASK(STAGE, .id = one, .checkpoint = text_of("c1")), ERR_NONE);
+    assert_int_equal(ASK(RESTORE, .id = one), ERR_NONE);
+    assert_int_equal(ASK(PRUNE, .id = one, .checkpoints = {.source = NULL}), ERR_NONE);
+    assert_int_equal(ASK(STAGE, .id = one, .checkpoint = text_of("c1")), ERR_NO_SUCH_CHECKPOINT);
+    assert_int_equal(ASK(REMOVE, .id = one), ERR_NONE);
+    assert_false(exists("sessions/one/files"));
+    assert_true(exists("sessions/one/artifacts/a"));
+}
+
+static void test_ids_lead_nowhere(void **state)
+{
+    static const char *const ids[] = {"..", ".", "", "../elsewhere", "a/b", "/etc", ".hidden"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
+        assert_int_equal(ASK(MAKE, .id = text_of(ids[i]), .published = true), ERR_BAD_REQUEST);
+        assert_int_equal(ASK(ADOPT, .id = text_of(ids[i]), .as = text_of("x")), ERR_BAD_REQUEST);
+        assert_int_equal(ASK(REMOVE, .id = text_of(ids[i])), ERR_BAD_REQUEST);
+    }
+    assert_int_equal(ASK(MAKE, .id = text_of("~spare")), ERR_NONE);
+    assert_int_equal(ASK(FILL, .id = text_of("~spare"), .bytes = NO_UINT, .files = NO_UINT), ERR_NONE);
+    for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
+        assert_int_equal(ASK(CLAIM, .id = text_of("~spare"), .as = text_of(ids[i]), .reader = NO_UINT,
+                             .bytes = 1 << 20, .files = 100),
+                         ERR_BAD_REQUEST);
+    assert_int_equal(ASK(REMOVE, .id = text_of("~spare")), ERR_NONE);
+}
+
+static void test_what_is_not_there(void **state)
+{
+    Text none = text_of("none");
+
+    assert_int_equal(ASK(PUBLISH, .id = none), ERR_BAD_REQUEST);
+    assert_int_equal(ASK(GET, .id = none, .path = text_of("x"), .size = 1), ERR_BAD_REQUEST);
+    assert_int_equal(ASK(RESTORE, .id = none), ERR_BAD_REQUEST);
+    assert_int_equal(ASK(REMOVE, .id = none), ERR_BAD_REQUEST);
+    assert_int_equal(ASK(MAKE, .id = none), ERR_NONE); /* it has neither files nor a place to publish yet */
+    assert_int_equal(ASK(PUBLISH, .id = none), ERR_INTERNAL);
+    assert_int_equal(ASK(WATCH, .id = none, .bytes = 1, .files = 1), ERR_INTERNAL);
+    assert_int_equal(ASK(GET, .id = none, .path = text_of("x"), .size = 1), ERR_INTERNAL);
+    assert_int_equal(ASK(TAKE, .id = none, .budget = 1), ERR_INTERNAL);
+    assert_int_equal(ASK(STAGE, .id = none, .checkpoint = text_of("c1")), ERR_INTERNAL);
+}
+
+static void test_nothing_twice(void **state)
+{
+    Text one = text_of("one");
+
+    make_session("one");
+    assert_int_equal(ASK(MAKE, .id = one, .published = true), ERR_BUSY);
+    assert_int_equal(ASK(ADOPT, .id = one, .as = one), ERR_BUSY);
+    assert_int_equal(ASK(FILL, .id = one, .bytes = NO_UINT, .files = NO_UINT), ERR_BAD_REQUEST);
+    assert_int_equal(ASK(WATCH, .id = one, .bytes = 1, .files = 1), ERR_INTERNAL);
+    assert_int_equal(ASK(CLAIM, .id = one, .as = one, .reader = NO_UINT, .bytes = 1, .files = 1),
+                     ERR_BAD_REQUEST);
+}
+
+static void test_paths_stay_below(void **state)
+{
+    static const char *const paths[] = {"../x", "/etc/passwd", "a/../../x", "link/x", ".limpet/x"};
+    Text one = text_of("one");
+
+    make_session("one");
+    assert_int_equal(symlink(state_dir, path_of("sessions/one/files/link")), 0);
+    for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+        assert_int_not_equal(
+            ASK(PUT, .id = one, .path = text_of(paths[i]), .data = text_of("z"), .last = true), ERR_NONE);
+    assert_false(exists("x"));
+    write_file("secret", "s");
+    assert_int_equal(ASK(GET, .id = one, .path = text_of("link/secret"), .size = 1), ERR_NO_SUCH_FILE);
+    assert_int_equal(mkfifo(path_of("sessions/one/files/pipe"), 0666), 0);
+    assert_int_equal(ASK(GET, .id = one, .path = text_of("pipe"), .size = 1), ERR_NO_SUCH_FILE);
+}
+
+static void test_numbers(void **state)
+{
+    Text one = text_of("one");
+
+    make_session("one");
+    assert_int_equal(ASK(MAKE, .id = text_of("two"), .published = true), ERR_NONE);
+    assert_int_equal(ASK(WATCH, .id = text_of("two"), .bytes = UINT64_MAX - 1, .files = 1), ERR_BAD_REQUEST);
+    assert_int_equal(ASK(FILL_DISK, .id = text_of("two"), .bytes = UINT64_MAX - 1, .files = 1),
+                     ERR_BAD_REQUEST);
+    assert_int_equal(ASK(FILL_DISK, .id = text_of("two"), .bytes = 8 << 20, .files = 1000), ERR_BAD_REQUEST);
+    assert_int_equal(ASK(GET, .id = one, .path = text_of("x"), .size = UINT64_MAX - 1), ERR_BAD_REQUEST);
+    assert_int_not_equal(
+        ASK(PUT, .id = one, .path = text_of("x"), .offset = UINT64_MAX - 1, .data = text_of("z")), ERR_NONE);
+    write_file("sessions/one/files/x", "text");
+    assert_int_equal(
+        ASK(GET, .id = one, .path = text_of("x"), .offset = UINT64_MAX - 1, .size = LIMIT_FILE_CHUNK),
+        ERR_NONE);
+    assert_int_equal(ASK(TAKE, .id = one, .budget = 0), ERR_TOO_LARGE);
+    assert_int_equal(ASK(KEEP, .id = one, .checkpoint = text_of("a/b"), .bytes = 1), ERR_BAD_REQUEST);
+    assert_int_equal(ASK(KEEP, .id = one, .checkpoint = text_of(".."), .bytes = 1), ERR_BAD_REQUEST);
+}
+
+/* A message of a kind that there is none of, and bytes that are no message at all. */
+static void test_what_is_no_request(void **state)
+{
+    Problem problem = PROBLEM_NULL;
+    Buf bytes = BUF_NULL;
+
+    for (unsigned kind = 0; kind < 200; kind += kind == 1 ? JOB_KINDS - 1 : 1) {
+        answered.n = 0;
+        assert_int_equal(message_encode(&bytes, (MessageKind)kind, 7, JobOf, (&(JobOf){.id = text_of("x")})),
+                         0);
+        assert_int_equal(keeper_take(keeper, &bytes, &problem), 0);
+        assert_int_equal(answered.n, 1);
+        assert_int_equal(answered.id, 7);
+    }
+    answered.n = 0;
+    assert_int_equal(buf_append(&bytes, "\x93\x01\x02\x03", 4), 0);
+    assert_true(keeper_take(keeper, &bytes, &problem) < 0);
+    assert_int_equal(keeper_take(keeper, &bytes, &problem), -EPROTO); /* none at all */
+    assert_int_equal(answered.n, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_life, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_ids_lead_nowhere, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_is_not_there, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_nothing_twice, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_paths_stay_below, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_numbers, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_is_no_request, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
