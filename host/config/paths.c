@@ -136,6 +136,15 @@ static int settle_users(Paths *paths, const Options *options, const char *runtim
     return r < 0 ? r : admit(runtime_base, "", paths->group, problem);
 }
 
+static int name_parts(Paths *paths)
+{
+    return asprintf(&paths->journals, "%s/journals", paths->state_dir) < 0 ||
+                   asprintf(&paths->ended, "%s/ended", paths->state_dir) < 0 ||
+                   asprintf(&paths->links, "%s/guests", paths->runtime_dir) < 0
+               ? -ENOMEM
+               : 0;
+}
+
 int paths_init(Paths *paths, const Options *options, Problem *problem)
 {
     char *base _cleanup_(freep) = NULL;
@@ -149,7 +158,7 @@ int paths_init(Paths *paths, const Options *options, Problem *problem)
     r = settle_directory(&base, options->runtime_dir, standard_runtime_dir, problem);
     if (r < 0)
         return r;
-    if (asprintf(&paths->runtime_dir, "%s/%s", base, paths->owner) < 0)
+    if (asprintf(&paths->runtime_dir, "%s/%s", base, paths->owner) < 0 || name_parts(paths) < 0)
         return -ENOMEM;
     r = make_directory(paths->runtime_dir, problem);
     if (r == 0)
@@ -168,6 +177,9 @@ void paths_deinit(Paths *paths)
 {
     free(paths->state_dir);
     free(paths->runtime_dir);
+    free(paths->journals);
+    free(paths->ended);
+    free(paths->links);
     free(paths->socket);
     free(paths->guest);
     close_fd(&paths->lock);

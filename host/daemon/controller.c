@@ -27,7 +27,7 @@
 typedef struct Controller {
     const Options *options;
     Paths *paths;
-    int launcher; /* until it is talked to */
+    ControllerPeers peers; /* until they are talked to */
     Remote *remote;
     Loop *loop;
     LoopSignals signals;
@@ -172,7 +172,7 @@ static const SessionsEvents sessions_events = {
 static int open_remote(Controller *controller, const EngineConfig *config, Problem *problem)
 {
     const EngineOps *adopted = adopt_engine(controller->paths);
-    int r = remote_open(&controller->remote, controller->loop, take_fd(&controller->launcher), config,
+    int r = remote_open(&controller->remote, controller->loop, take_fd(&controller->peers.launcher), config,
                         adopted ? adopted->name : "", problem);
 
     if (r == 0)
@@ -186,7 +186,7 @@ static int open_engine(Controller *controller, Problem *problem)
     const char *name = controller->options->engine;
     const EngineOps *ops;
 
-    if (controller->launcher >= 0)
+    if (controller->peers.launcher >= 0)
         return open_remote(controller, &config, problem);
     ops = *name ? engine_find(name) : adopt_engine(controller->paths);
     if (!ops && !*name)
@@ -246,12 +246,16 @@ static void look_for_disks(Sandboxes *all, const Remote *remote)
                  "options disk and files have no effect");
 }
 
-static int begin_keeper(Sandboxes *all, const Remote *remote, Problem *problem)
+static int begin_keeper(Controller *controller, Problem *problem)
 {
+    Sandboxes *all = &controller->sandboxes;
     int r;
 
-    look_for_disks(all, remote);
-    r = keeper_client_new(&all->keeper, all->loop, all->paths->state_dir, all->has_disks);
+    look_for_disks(all, controller->remote);
+    if (controller->peers.files_worker >= 0)
+        r = keeper_client_connect(&all->keeper, all->loop, take_fd(&controller->peers.files_worker));
+    else
+        r = keeper_client_new(&all->keeper, all->loop, all->paths->state_dir, all->has_disks);
     return r < 0 ? problem_set(problem, ERR_INTERNAL, "cannot keep files: %s", strerror(-r)) : 0;
 }
 
@@ -324,7 +328,7 @@ static int begin(Controller *controller, Problem *problem)
     if (r == 0)
         r = open_engine(controller, problem);
     if (r == 0)
-        r = begin_keeper(&controller->sandboxes, controller->remote, problem);
+        r = begin_keeper(controller, problem);
     if (r == 0)
         r = front_open(&controller->front, controller->loop,
                        controller->remote ? remote_take_clients(controller->remote) : -1, problem);
@@ -343,10 +347,7 @@ static int begin(Controller *controller, Problem *problem)
 /* Those that are empty: what is in them belongs to sessions that live on. */
 static void remove_directories(const Paths *paths)
 {
-    char path[PATH_MAX];
-
-    snprintf(path, sizeof(path), "%s/guests", paths->runtime_dir);
-    rmdir(path);
+    rmdir(paths->links);
     rmdir(paths->runtime_dir);
 }
 
@@ -370,14 +371,16 @@ static void end(Controller *controller)
     if (sandboxes->engine)
         sandboxes->engine->ops->close(sandboxes->engine);
     loop_free(controller->loop);
-    close_fd(&controller->launcher);
+    close_fd(&controller->peers.launcher);
+    close_fd(&controller->peers.files_worker);
     remove_directories(controller->paths);
 }
 
-int controller_run(const Options *options, Paths *paths, int launcher, void (*ready)(void *userdata),
-                   void *userdata, Problem *problem)
+int controller_run(const Options *options, Paths *paths, const ControllerPeers *peers,
+                   void (*ready)(void *userdata), void *userdata, Problem *problem)
 {
-    Controller controller = {.options = options, .paths = paths, .launcher = launcher};
+    Controller controller = {
+        .options = options, .paths = paths, .peers = peers ? *peers : CONTROLLER_PEERS_NULL};
     int r;
 
     sandboxes_init(&controller.sandboxes);

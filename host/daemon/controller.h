@@ -4,8 +4,15 @@
 #include "host/config/options.h"
 #include "host/config/paths.h"
 
-/* Serves until told to stop; `ready` is called once clients can connect. `launcher` is a socket to who has
- * root's rights, the controller's from now on; -1: what they are needed for is done here. The process's exit
+/* Sockets, the controller's from now on. */
+typedef struct ControllerPeers {
+    int launcher, files_worker;
+} ControllerPeers;
+
+#define CONTROLLER_PEERS_NULL ((ControllerPeers){-1, -1})
+
+/* Serves until told to stop; `ready` is called once clients can connect. `peers` are the processes
+ * that have the rights it lacks; NULL: what they are needed for is done here. The process's exit
  * status is the return value: 0, or negative with problem filled when it could not begin. */
-int controller_run(const Options *options, Paths *paths, int launcher, void (*ready)(void *userdata),
-                   void *userdata, Problem *problem);
+int controller_run(const Options *options, Paths *paths, const ControllerPeers *peers,
+                   void (*ready)(void *userdata), void *userdata, Problem *problem);

@@ -69,7 +69,7 @@ static int control(const Options *options, Paths *paths, int *report, Problem *p
     if (separate_is_due(options))
         return separate_run(options, paths, on_ready, report, problem);
     r = scheduling_claim(options->core, problem);
-    return r < 0 ? r : controller_run(options, paths, -1, on_ready, report, problem);
+    return r < 0 ? r : controller_run(options, paths, NULL, on_ready, report, problem);
 }
 
 /* Serves; with `report` >= 0 whoever detached us is told how it went. */

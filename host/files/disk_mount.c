@@ -51,11 +51,10 @@ static int make_device(int image, char path[32])
  * session: so nothing waits for the host's disk. */
 static const char *const flags[] = {"discard", "nobarrier", "noinit_itable"};
 
-int disk_mount(int directory, const char *name)
+int disk_mount(int image)
 {
-    _cleanup_(closep) int image = openat(directory, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     char path[32];
-    _cleanup_(closep) int device = image < 0 ? -errno : make_device(image, path);
+    _cleanup_(closep) int device = make_device(image, path);
     _cleanup_(closep) int context = device < 0 ? -1 : fsopen("ext4", FSOPEN_CLOEXEC);
     int mount;
 
@@ -78,14 +77,16 @@ int disk_check(const char *state_dir, Problem *problem)
 {
     _cleanup_(closep) int state = open(state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     DiskSize size = {DISK_MINIMUM, FILES_MINIMUM};
-    int mount, r;
+    int mount;
 
     if (geteuid() != 0)
         return problem_set(problem, ERR_ENGINE_ERROR, "mounting file systems needs root");
-    r = state < 0 ? -errno : disk_template_make(state, TRIAL, size, problem);
-    if (r < 0)
-        return problem->code == ERR_NONE ? problem_set(problem, ERR_INTERNAL, "%s", strerror(-r)) : r;
-    mount = disk_mount(state, TRIAL);
+    if (state < 0)
+        return problem_set(problem, ERR_INTERNAL, "%s", strerror(errno));
+    _cleanup_(closep) int image = disk_template_make(state, TRIAL, size, problem);
+    if (image < 0)
+        return image;
+    mount = disk_mount(image);
     unlinkat(state, TRIAL, 0);
     if (mount < 0)
         return problem_set(problem, ERR_ENGINE_ERROR, "cannot mount an ext4 file system on a loop device: %s",

@@ -8,9 +8,9 @@
  * or -EPROTO with the problem saying what is missing. */
 int disk_check(const char *state_dir, Problem *problem);
 
-/* Mounts the image `name` of `directory` nowhere yet: returns a descriptor of the mount, which nothing has
+/* Mounts an image, open for writing, nowhere yet: returns a descriptor of the mount, which nothing has
  * but who has that, or a negative errno. For a worker thread. */
-int disk_mount(int directory, const char *name);
+int disk_mount(int image);
 
 /* A directory of a mounted file system, and the one it is mounted on. */
 typedef struct DiskPart {

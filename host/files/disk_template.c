@@ -169,5 +169,5 @@ int disk_template_make(int directory, const char *name, DiskSize size, Problem *
         r = copy_template(size, file, problem);
     if (r < 0)
         unlinkat(directory, name, 0);
-    return r;
+    return r < 0 ? r : take_fd(&file);
 }

@@ -13,8 +13,8 @@
 #define DISK_TEMPLATES_MAX 8u
 
 /* Makes the file `name` in `directory`, sparse, with an empty file system of that size. What has that name is
- * replaced. For worker threads, any number at once: may run mke2fs. 0, or -EPROTO with the problem set and no
- * such file. */
+ * replaced. For worker threads, any number at once: may run mke2fs. A descriptor of the file, by which it is
+ * to be mounted, as others may write to the directory; or -EPROTO with the problem set and no such file. */
 int disk_template_make(int directory, const char *name, DiskSize size, Problem *problem);
 
 /* Forgets all of them: for tests. */

@@ -21,11 +21,12 @@ static int make_mount_points(int session, size_t n)
 int session_disk_make(int session, bool work, DiskSize size, Problem *problem)
 {
     size_t n = work ? 2 : 1;
-    int r = disk_template_make(session, DISK_NAME, size, problem);
+    _cleanup_(closep) int image = disk_template_make(session, DISK_NAME, size, problem);
+    int r;
 
-    if (r < 0)
-        return r;
-    _cleanup_(closep) int mount = disk_mount(session, DISK_NAME);
+    if (image < 0)
+        return image;
+    _cleanup_(closep) int mount = disk_mount(image);
     r = mount < 0 ? mount : sessiondir_make_writable(mount, parts[0].inside, work ? parts[1].inside : NULL);
     if (r == 0)
         r = make_mount_points(session, n);

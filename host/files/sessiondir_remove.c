@@ -11,9 +11,6 @@
 #include "host/files/session_disk.h"
 #include "host/files/sessiondir_parts.h"
 
-#define JOURNAL_NAME     "journal"
-#define JOURNAL_NEW_NAME "journal.new"
-
 typedef struct SessiondirRemoval {
     WorkerJob job;
     char *path; /* of the directory of what is being removed */
@@ -116,8 +113,6 @@ void sessiondir_discard(const char *state_dir, int state, const char *id, Worker
     discard(state_dir, removed, session, "files", worker);
     discard(state_dir, removed, session, "work", worker);
     discard(state_dir, removed, session, "checkpoints", worker);
-    unlinkat(session, JOURNAL_NAME, 0);
-    unlinkat(session, JOURNAL_NEW_NAME, 0);
     unlinkat(session, "artifacts", AT_REMOVEDIR);
     unlinkat(sessions, id, AT_REMOVEDIR);
 }

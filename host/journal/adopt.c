@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "host/journal/diary.h"
 #include "host/journal/journal.h"
@@ -231,10 +232,12 @@ static bool adopt_one(Adopting *all, const char *id)
     if (stat(path, &st) == 0 && (uint64_t)st.st_size > replay.size)
         log_warn("journal truncated", "path=%s bytes=%llu of=%lld", path, (unsigned long long)replay.size,
                  (long long)st.st_size);
+    if (!replay.sandbox)
+        log_error("journal unusable", "path=%s consequence=%s", path, "the rest of its session is removed");
+    if (!replay.sandbox || !replay.sandbox->files.id)
+        unlink(path);
     if (replay.sandbox)
         begin(&replay);
-    else
-        log_error("journal unusable", "path=%s consequence=%s", path, "the rest of its session is removed");
     return replay.ready;
 }
 
@@ -251,37 +254,74 @@ static int take_engine(void *userdata, const void *bytes, size_t size)
     return -ECANCELED; /* the first entry is enough */
 }
 
+/* Calls `on_journal` with the ids of all journals, until it returns true. What was being written when a
+ * controller was killed goes. */
+static void for_each_journal(const Paths *paths, bool (*on_journal)(void *userdata, const char *id),
+                             void *userdata)
+{
+    struct dirent *entry;
+    bool done = false;
+    DIR *journals;
+
+    mkdir(paths->journals, 0700);
+    journals = opendir(paths->journals);
+    while (!done && journals && (entry = readdir(journals))) {
+        size_t n = strlen(entry->d_name), suffix = strlen(JOURNAL_SUFFIX);
+
+        if (entry->d_name[0] == '.')
+            continue;
+        if (n <= suffix || strcmp(entry->d_name + n - suffix, JOURNAL_SUFFIX) != 0) {
+            unlinkat(dirfd(journals), entry->d_name, 0);
+            continue;
+        }
+        entry->d_name[n - suffix] = '\0';
+        done = on_journal(userdata, entry->d_name);
+    }
+    if (journals)
+        closedir(journals);
+}
+
+typedef struct AdoptedEngine {
+    const Paths *paths;
+    char name[ENGINE_NAME_SIZE];
+} AdoptedEngine;
+
+static bool find_engine(void *userdata, const char *id)
+{
+    AdoptedEngine *engine = userdata;
+    char path[PATH_MAX];
+    uint64_t size;
+
+    diary_path(path, sizeof(path), engine->paths, id);
+    journal_read(path, take_engine, engine->name, &size);
+    return *engine->name;
+}
+
 const EngineOps *adopt_engine(const Paths *paths)
 {
-    char name[ENGINE_NAME_SIZE] = "", path[PATH_MAX];
-    struct dirent *entry;
-    uint64_t size;
-    DIR *sessions;
+    AdoptedEngine engine = {.paths = paths};
 
-    snprintf(path, sizeof(path), "%s/sessions", paths->state_dir);
-    sessions = opendir(path);
-    while (!*name && sessions && (entry = readdir(sessions))) {
-        diary_path(path, sizeof(path), paths, entry->d_name);
-        journal_read(path, take_engine, name, &size);
-    }
-    if (sessions)
-        closedir(sessions);
-    return *name ? engine_find(name) : NULL;
+    for_each_journal(paths, find_engine, &engine);
+    return *engine.name ? engine_find(engine.name) : NULL;
+}
+
+typedef struct AdoptAll {
+    Adopting *all;
+    bool complete;
+} AdoptAll;
+
+static bool adopt_next(void *userdata, const char *id)
+{
+    AdoptAll *adopt = userdata;
+
+    adopt->complete &= adopt_one(adopt->all, id);
+    return false;
 }
 
 bool adopt_all(Adopting *all)
 {
-    char path[PATH_MAX];
-    struct dirent *entry;
-    bool complete = true;
-    DIR *sessions;
+    AdoptAll adopt = {all, true};
 
-    snprintf(path, sizeof(path), "%s/sessions", all->sandboxes->paths->state_dir);
-    sessions = opendir(path);
-    while (sessions && (entry = readdir(sessions)))
-        if (entry->d_name[0] != '.')
-            complete &= adopt_one(all, entry->d_name);
-    if (sessions)
-        closedir(sessions);
-    return !complete;
+    for_each_journal(all->sandboxes->paths, adopt_next, &adopt);
+    return !adopt.complete;
 }

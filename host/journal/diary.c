@@ -157,7 +157,7 @@ static int snapshot(Journal *journal, void *userdata)
 
 void diary_path(char *ret, size_t size, const Paths *paths, const char *id)
 {
-    snprintf(ret, size, "%s/sessions/%s/journal", paths->state_dir, id);
+    snprintf(ret, size, "%s/%s" JOURNAL_SUFFIX, paths->journals, id);
 }
 
 static Diary *diary_new(Sandbox *sandbox)
@@ -193,8 +193,10 @@ void diary_end(Sandbox *sandbox)
 {
     Diary *diary = take(sandbox->diary);
 
-    if (diary)
+    if (diary && sandbox->state == SANDBOX_LEFT)
         journal_leave(&diary->journal);
+    else if (diary)
+        journal_remove(&diary->journal);
     free(diary);
 }
 

@@ -9,8 +9,12 @@
 void diary_begin(Sandbox *sandbox);
 /* The same for an adopted one, whose journal has `size` bytes that make sense. */
 void diary_go_on(Sandbox *sandbox, uint64_t size);
-/* Nothing more. What is written is its directory's, and may be the next controller's. */
+/* Nothing more. What is written of one that is left is the next controller's; otherwise it goes. */
 void diary_end(Sandbox *sandbox);
+
+/* Journals are in a directory of their own, as ID.journal each: the controller need not have the right to
+ * enter those of sessions. */
+#define JOURNAL_SUFFIX ".journal"
 
 /* Where the journal of the session directory `id` is. */
 void diary_path(char *ret, size_t size, const Paths *paths, const char *id);

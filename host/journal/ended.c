@@ -25,7 +25,7 @@ typedef struct EndedFile {
 
 static void path_of(char *ret, size_t size, const Ended *ended, const char *name)
 {
-    snprintf(ret, size, "%s/ended/%s", ended->paths->state_dir, name);
+    snprintf(ret, size, "%s/%s", ended->paths->ended, name);
 }
 
 static void forget(Ended *ended, EndedFile *file)

@@ -65,9 +65,9 @@ void job_end(KeeperJob *job); /* JobNothing, or its problem if it has one */
 void job_fail(KeeperJob *job);
 void job_fail_errno(KeeperJob *job, const char *what, int error);
 
-/* Whether an id from within a request can be that of a directory; otherwise the problem is set. NULL: there
- * is no memory for it. */
-bool job_may_use(KeeperJob *job, const char *id);
+/* A copy of an id from within a request, which can be that of a directory. Otherwise NULL, and the problem is
+ * set. */
+char *job_id(KeeperJob *job, Text id);
 
 /* ---- tenants ---- */
 

@@ -105,14 +105,16 @@ static const struct {
     [JOB_REVIEW] = {do_review, NEEDS_NOTHING},
 };
 
-/* One plain component of a path. A '\0' in the text ended it before. */
-bool job_may_use(KeeperJob *job, const char *id)
+/* One plain component of a path. */
+char *job_id(KeeperJob *job, Text id)
 {
-    if (!id)
+    _cleanup_(freep) char *copy = text_dup(id);
+
+    if (!copy)
         problem_set(&job->problem, ERR_INTERNAL, "out of memory");
-    else if (*id == '\0' || *id == '.' || strchr(id, '/'))
+    else if (strlen(copy) != id.size || *copy == '\0' || *copy == '.' || strchr(copy, '/'))
         problem_set(&job->problem, ERR_BAD_REQUEST, "the id of a session must be one plain name");
-    return job->problem.code == ERR_NONE;
+    return job->problem.code == ERR_NONE ? take(copy) : NULL;
 }
 
 /* Sets the tenant. -EPROTO with the problem set. */
@@ -120,11 +122,11 @@ static int find_tenant(KeeperJob *job)
 {
     Needs needs = handlers[job->kind].needs;
     /* Every request that is about a session begins as this one does. */
-    _cleanup_(freep) char *id = needs == NEEDS_NOTHING ? NULL : text_dup(job->request.as_LEAVE.id);
+    _cleanup_(freep) char *id = needs == NEEDS_NOTHING ? NULL : job_id(job, job->request.as_LEAVE.id);
 
     if (needs == NEEDS_NOTHING)
         return 0;
-    if (!job_may_use(job, id))
+    if (!id)
         return -EPROTO;
     if (needs == NEEDS_ID)
         return 0;
@@ -176,6 +178,11 @@ int keeper_take(Keeper *keeper, Buf *request, Problem *problem)
 }
 
 /* ---- its life ---- */
+
+size_t keeper_jobs(const Keeper *keeper)
+{
+    return keeper->jobs;
+}
 
 int keeper_new(Keeper **ret, Loop *loop, const KeeperConfig *config)
 {

@@ -25,6 +25,9 @@ int keeper_new(Keeper **ret, Loop *loop, const KeeperConfig *config);
 Keeper *keeper_free(Keeper *keeper);
 DEFINE_CLEANUP(Keeper *, keeper_free);
 
+/* How many requests it is working on. */
+size_t keeper_jobs(const Keeper *keeper);
+
 /* Does what an encoded request asks for, which is taken over. 0, and it is answered now or later; or -EPROTO
  * with the problem set for bytes that are no message, which has no number to be answered by. */
 int keeper_take(Keeper *keeper, Buf *request, Problem *problem);

@@ -88,11 +88,11 @@ void do_fill_disk(KeeperJob *job)
 void do_adopt(KeeperJob *job)
 {
     const JobAdopt *adopt = &job->request.as_ADOPT;
-    _cleanup_(freep) char *id = text_dup(adopt->id), *as = text_dup(adopt->as);
+    _cleanup_(freep) char *id = text_dup(adopt->id), *as = job_id(job, adopt->as);
     SessionDir directory = SESSIONDIR_NULL;
     int r;
 
-    if (!is_free(job, id) || !job_may_use(job, as)) {
+    if (!as || !is_free(job, id)) {
         job_fail(job);
         return;
     }

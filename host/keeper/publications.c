@@ -77,7 +77,7 @@ static WatchState look_out(Tenant *tenant, ArtifactsPlace place)
 static void answer_watched(KeeperJob *job)
 {
     WatchState session = look_out(job->tenant, PLACE_SESSION), work = look_out(job->tenant, PLACE_WORK);
-    int descriptors[JOB_DESCRIPTORS] = {session.fd, work.fd};
+    int descriptors[JOB_DESCRIPTORS] = {session.fd < 0 ? work.fd : session.fd, session.fd < 0 ? -1 : work.fd};
     const JobWatched watched = {
         .pending = session.pending,
         .watched = session.fd >= 0,
@@ -101,11 +101,11 @@ void do_watch(KeeperJob *job)
 void do_claim(KeeperJob *job)
 {
     const JobClaim *claim = &job->request.as_CLAIM;
-    _cleanup_(freep) char *as = text_dup(claim->as);
+    _cleanup_(freep) char *as = job_id(job, claim->as);
     const uid_t reader = claim->reader == NO_UINT ? NO_READER : (uid_t)claim->reader;
     Tenant *tenant = job->tenant;
 
-    if (!job_may_use(job, as)) {
+    if (!as) {
         job_fail(job);
         return;
     }

@@ -26,7 +26,9 @@ typedef struct Launcher {
 
     Rpc rpc; /* to the controller */
     LoopChild child;
-    int status;      /* of its end */
+    int status; /* of its end */
+    Rpc files;  /* to the files worker */
+    LoopChild files_worker;
     bool begun;      /* it has said so: the first of all that it says */
     bool ready;      /* one was */
     bool stopping;   /* the launcher was told to end */
@@ -35,7 +37,16 @@ typedef struct Launcher {
     uint64_t counted_since;
 } Launcher;
 
-/* Tells the controller what its standard error is from now on. */
+/* directories.c: makes what the two processes work in. What an earlier limpetd of one process has left there
+ * is given away with it. 0 or a negative errno. */
+int launcher_make_directories(const Launcher *launcher);
+
+/* Tells both processes what their standard error is from now on. */
 void launcher_say_log(Launcher *launcher);
 
 int launcher_on_message(Rpc *rpc, const Message *message, Descriptors *descriptors);
+/* disks.c: of the files worker. */
+int launcher_on_files_message(Rpc *rpc, const Message *message, Descriptors *descriptors);
+
+/* Answers a question of that process with no more than that it is done, or why it is not. */
+void launcher_answer(pid_t asker, int socket, int r, const Problem *problem);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -20,7 +21,7 @@
 /* How often it is looked whether the log has become too large. */
 #define LOG_SECONDS 10
 
-static int begin_controller(Launcher *launcher, Problem *problem);
+static int begin_processes(Launcher *launcher, Problem *problem);
 
 /* ---- the end of a controller ---- */
 
@@ -55,7 +56,7 @@ static void begin_again(Launcher *launcher, const char *why)
     worker_wait(launcher->makers);
     if (launcher->engine)
         wards_orphan(&launcher->wards);
-    if (begin_controller(launcher, &launcher->problem) < 0)
+    if (begin_processes(launcher, &launcher->problem) < 0)
         end(launcher, -EPROTO);
 }
 
@@ -84,18 +85,48 @@ static void judge(Launcher *launcher)
         begin_again(launcher, why);
 }
 
-/* It is over when the process has ended and all that it said has been read. */
+/* It is over when both processes have ended and all that they said has been read. */
 static void judge_if_over(Launcher *launcher)
 {
-    if (!launcher->rpc.file.loop && !launcher->child.file.loop)
+    if (!launcher->rpc.file.loop && !launcher->child.file.loop && !launcher->files.file.loop &&
+        !launcher->files_worker.file.loop)
         judge(launcher);
 }
 
+static void end_process(LoopChild *child)
+{
+    if (child->file.loop)
+        kill(child->pid, SIGKILL);
+}
+
+/* Neither is of use without the other. Where one ends in order so does the other. */
 static void on_exit_of_controller(LoopChild *child, int status)
 {
     Launcher *launcher = container_of(child, Launcher, child);
 
     launcher->status = status;
+    if (status != 0)
+        end_process(&launcher->files_worker);
+    judge_if_over(launcher);
+}
+
+static void on_exit_of_files_worker(LoopChild *child, int status)
+{
+    Launcher *launcher = container_of(child, Launcher, files_worker);
+
+    if (status != 0)
+        end_process(&launcher->child);
+    judge_if_over(launcher);
+}
+
+static void lose(Launcher *launcher, Rpc *rpc, LoopChild *child, const char *name, int error)
+{
+    if (error != -EPIPE)
+        log_error("process killed", "name=%s reason=it sent what none may, or did not read: %s", name,
+                  strerror(-error));
+    rpc_close(rpc);
+    if (error != -EPIPE)
+        end_process(child);
     judge_if_over(launcher);
 }
 
@@ -103,23 +134,29 @@ static void on_lost(Rpc *rpc, int error)
 {
     Launcher *launcher = container_of(rpc, Launcher, rpc);
 
-    if (error != -EPIPE)
-        log_error("controller killed", "reason=it sent what none may, or did not read: %s", strerror(-error));
-    rpc_close(rpc);
-    if (launcher->child.file.loop)
-        kill(launcher->child.pid, SIGKILL);
-    judge_if_over(launcher);
+    end_process(&launcher->child); /* afterwards there may be another */
+    lose(launcher, rpc, &launcher->child, "controller", error);
+}
+
+static void on_files_lost(Rpc *rpc, int error)
+{
+    Launcher *launcher = container_of(rpc, Launcher, files);
+
+    lose(launcher, rpc, &launcher->files_worker, "files worker", error);
 }
 
 static const RpcEvents rpc_events = {launcher_on_message, on_lost};
+static const RpcEvents files_events = {launcher_on_files_message, on_files_lost};
 
-/* ---- its beginning ---- */
+/* ---- their beginning ---- */
+
+typedef int ProcessMain(void *userdata, int launcher, int other);
 
 /* Nothing of the launcher's is left to it but the lock: as long as it lives nobody else may begin. */
-static _Noreturn void become_controller(const Launcher *launcher, int socket, pid_t parent)
+static _Noreturn void become(const Launcher *launcher, ProcessMain *main, int ours, int other, pid_t parent)
 {
     const LauncherConfig *config = launcher->config;
-    int fds[] = {socket, config->paths->lock}, first = STDERR_FILENO + 1;
+    int fds[] = {ours, other, config->paths->lock}, first = STDERR_FILENO + 1;
     sigset_t none;
 
     for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
@@ -135,34 +172,60 @@ static _Noreturn void become_controller(const Launcher *launcher, int socket, pi
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1);
-    _exit(config->controller(config->userdata, first));
+    _exit(main(config->userdata, first, first + 1));
 }
 
-static int begin_controller(Launcher *launcher, Problem *problem)
+/* `other` is its end of what leads to the other process. 0 or a negative errno, with no process. */
+static int begin_process(Launcher *launcher, ProcessMain *main, int other, LoopChild *child,
+                         void (*on_exit)(LoopChild *child, int status), Rpc *rpc, const RpcEvents *events)
 {
     pid_t parent = getpid(), pid;
     int ends[2], r = rpc_pair(ends);
 
     if (r < 0)
-        return problem_set(problem, ERR_INTERNAL, "no socket for the controller: %s", strerror(-r));
+        return r;
     pid = fork();
     if (pid == 0)
-        become_controller(launcher, ends[1], parent);
-    r = -errno;
+        become(launcher, main, ends[1], other, parent);
+    r = pid < 0 ? -errno : 0;
     close(ends[1]);
-    if (pid < 0) {
-        close(ends[0]);
-        return problem_set(problem, ERR_INTERNAL, "no process for the controller: %s", strerror(-r));
-    }
-    launcher->begun = false;
-    r = rpc_open(&launcher->rpc, launcher->loop, ends[0], &rpc_events);
-    if (r == 0)
-        r = loop_child_add(launcher->loop, &launcher->child, pid, on_exit_of_controller);
     if (r < 0) {
-        kill(pid, SIGKILL);
-        return problem_set(problem, ERR_INTERNAL, "the controller cannot be looked after: %s", strerror(-r));
+        close(ends[0]);
+        return r;
     }
-    return 0;
+    r = rpc_open(rpc, launcher->loop, ends[0], events);
+    if (r == 0)
+        r = loop_child_add(launcher->loop, child, pid, on_exit);
+    if (r < 0)
+        kill(pid, SIGKILL);
+    return r;
+}
+
+static int begin_both(Launcher *launcher)
+{
+    int between[2];
+    int r = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, between) < 0 ? -errno : 0;
+
+    if (r < 0)
+        return r;
+    r = begin_process(launcher, launcher->config->files_worker, between[0], &launcher->files_worker,
+                      on_exit_of_files_worker, &launcher->files, &files_events);
+    if (r == 0)
+        r = begin_process(launcher, launcher->config->controller, between[1], &launcher->child,
+                          on_exit_of_controller, &launcher->rpc, &rpc_events);
+    close(between[0]);
+    close(between[1]);
+    return r;
+}
+
+static int begin_processes(Launcher *launcher, Problem *problem)
+{
+    int r;
+
+    launcher->begun = false;
+    r = begin_both(launcher);
+    return r < 0 ? problem_set(problem, ERR_INTERNAL, "the controller cannot be started: %s", strerror(-r))
+                 : 0;
 }
 
 /* ---- the launcher's own ---- */
@@ -206,31 +269,6 @@ static int watch_signals(Launcher *launcher)
     return loop_signals_add(launcher->loop, &launcher->signals, &set, on_signal);
 }
 
-/* What the controller works in; above them it makes nothing. */
-static int make_directory(const LauncherConfig *config, int parent, const char *name)
-{
-    struct stat st;
-
-    if ((mkdirat(parent, name, 0700) < 0 && errno != EEXIST) ||
-        fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return -errno;
-    if (!S_ISDIR(st.st_mode))
-        return -ENOTDIR;
-    if (st.st_uid == config->user)
-        return 0;
-    return fchownat(parent, name, config->user, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
-}
-
-static int make_directories(const Launcher *launcher)
-{
-    static const char *const names[] = {"sessions", "outputs", "removed", "ended"};
-    int r = make_directory(launcher->config, launcher->sources.runtime, SEAM_LINKS);
-
-    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(names); i++)
-        r = make_directory(launcher->config, launcher->sources.state, names[i]);
-    return r;
-}
-
 static int begin(Launcher *launcher, Problem *problem)
 {
     const Paths *paths = launcher->config->paths;
@@ -245,10 +283,10 @@ static int begin(Launcher *launcher, Problem *problem)
     if (r == 0)
         r = sources_open(&launcher->sources, paths->state_dir, paths->runtime_dir);
     if (r == 0)
-        r = make_directories(launcher);
+        r = launcher_make_directories(launcher);
     if (r < 0)
         return problem_set(problem, ERR_INTERNAL, "cannot begin: %s", strerror(-r));
-    return begin_controller(launcher, problem);
+    return begin_processes(launcher, problem);
 }
 
 static void finish(Launcher *launcher)
@@ -257,6 +295,7 @@ static void finish(Launcher *launcher)
     char path[PATH_MAX];
 
     rpc_close(&launcher->rpc);
+    rpc_close(&launcher->files);
     loop_timer_cancel(&launcher->log_timer);
     worker_free(launcher->makers);
     if (launcher->engine && wards_leave_all(&launcher->wards))

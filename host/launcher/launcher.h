@@ -1,6 +1,7 @@
 /* Launcher: the part of limpetd that keeps root's rights. It makes and removes containers, mounts, and the
- * process that does all the rest, the controller, which it starts again when that dies. It reads nothing that
- * a client or a guest has written, and what the controller asks for only as demand.h has it. */
+ * processes that do all the rest, the controller and the files worker, which it starts again when one of them
+ * dies. It reads nothing that a client or a guest has written, and what they ask for only as demand.h has it.
+ */
 #pragma once
 
 #include <sys/types.h>
@@ -13,9 +14,10 @@ typedef struct LauncherConfig {
     const Paths *paths;
     EngineConfig engine;
     uid_t user; /* of the controller */
-    /* The controller, in a process of its own: gives up its rights, serves what it has to ask the launcher
-     * for over the socket, and returns the exit status. */
-    int (*controller)(void *userdata, int socket);
+    /* Each in a process of its own: gives up its rights, asks the launcher for what it may over the first
+     * socket, and the other of the two over the second, and returns the exit status. */
+    int (*controller)(void *userdata, int launcher, int files_worker);
+    int (*files_worker)(void *userdata, int launcher, int controller);
     void (*ready)(void *userdata); /* it serves, for the first time */
     void *userdata;
 } LauncherConfig;

@@ -7,12 +7,8 @@
 #include "host/engine/cgroup.h"
 #include "host/files/disk_mount.h"
 #include "host/files/open_as.h"
-#include "host/files/session_disk.h"
 #include "host/launcher/internal.h"
 #include "proto/base/log.h"
-
-/* Disks that are asked for at once. */
-#define DISKS_MAX 1024
 
 static Launcher *launcher_of(Wards *wards)
 {
@@ -84,18 +80,20 @@ void launcher_say_log(Launcher *launcher)
     SeamNothing nothing = {0};
 
     say(launcher, SEAM_LOG, SCHEMA(SeamNothing), &nothing, &log, 1);
+    if (launcher->files.file.loop)
+        rpc_send(&launcher->files, SEAM_LOG, 0, SCHEMA(SeamNothing), &nothing, &log, 1);
 }
 
-static void answer(const Launcher *launcher, int socket, int r, const Problem *problem)
+void launcher_answer(pid_t asker, int socket, int r, const Problem *problem)
 {
     SeamProblem refused = {
         .code = (uint64_t)problem->code, .text = text_of(problem->text), .error = (uint64_t)-r};
     SeamNothing done = {0};
 
     if (r < 0)
-        rpc_answer(socket, launcher->child.pid, SEAM_REFUSED, SCHEMA(SeamProblem), &refused, NULL, 0);
+        rpc_answer(socket, asker, SEAM_REFUSED, SCHEMA(SeamProblem), &refused, NULL, 0);
     else
-        rpc_answer(socket, launcher->child.pid, SEAM_DONE, SCHEMA(SeamNothing), &done, NULL, 0);
+        rpc_answer(socket, asker, SEAM_DONE, SCHEMA(SeamNothing), &done, NULL, 0);
 }
 
 /* ---- beginning ---- */
@@ -167,7 +165,7 @@ static void begin(Launcher *launcher, const Demand *demand, int socket)
     int r = launcher->engine ? 0 : open_engine(launcher, demand->engine, &problem);
 
     if (r < 0) {
-        answer(launcher, socket, r, &problem);
+        launcher_answer(launcher->child.pid, socket, r, &problem);
         return;
     }
     begun = (SeamBegun){
@@ -187,77 +185,6 @@ static void ready(Launcher *launcher)
     launcher->ready = true;
 }
 
-/* ---- disks ---- */
-
-typedef struct DiskJob {
-    WorkerJob job;
-    Launcher *launcher;
-    int session, socket;
-    bool work;
-    DiskSize size;
-    int result;
-    Problem problem;
-} DiskJob;
-
-static void disk_run(WorkerJob *job)
-{
-    DiskJob *disk = container_of(job, DiskJob, job);
-
-    disk->result = session_disk_make(disk->session, disk->work, disk->size, &disk->problem);
-}
-
-static void disk_free(DiskJob *disk)
-{
-    close_fd(&disk->session);
-    free(disk);
-}
-
-static void disk_done(WorkerJob *job)
-{
-    DiskJob *disk = container_of(job, DiskJob, job);
-
-    disk->launcher->making--;
-    answer(disk->launcher, disk->socket, disk->result, &disk->problem);
-    disk_free(disk);
-}
-
-static int begin_disk(Launcher *launcher, const Demand *demand, int socket)
-{
-    DiskJob *disk = launcher->making < DISKS_MAX ? calloc(1, sizeof(*disk)) : NULL;
-    int r;
-
-    if (!disk)
-        return -EAGAIN;
-    *disk = (DiskJob){.launcher = launcher, .socket = socket, .work = demand->work, .size = demand->disk};
-    disk->session = sources_session(&launcher->sources, demand->directory);
-    r = disk->session < 0 ? disk->session : worker_submit(launcher->makers, &disk->job, disk_run, disk_done);
-    if (r < 0)
-        disk_free(disk);
-    else
-        launcher->making++;
-    return r;
-}
-
-static void make_disk(Launcher *launcher, const Demand *demand, int socket)
-{
-    Problem problem = PROBLEM_NULL;
-    int r = begin_disk(launcher, demand, socket);
-
-    if (r == 0)
-        return;
-    problem_set(&problem, ERR_INTERNAL, "the disk of the session cannot be made now: %s", strerror(-r));
-    answer(launcher, socket, r, &problem);
-}
-
-static void detach_disk(Launcher *launcher, const Demand *demand, int socket)
-{
-    int session _cleanup_(closep) = sources_session(&launcher->sources, demand->directory);
-
-    if (session >= 0)
-        session_disk_detach(session);
-    answer(launcher, socket, 0, &PROBLEM_NULL);
-}
-
 /* ---- /data ---- */
 
 static int create(Wards *wards, const Demand *demand, Descriptors *descriptors)
@@ -273,7 +200,7 @@ static void attach_data(Launcher *launcher, const Demand *demand, Descriptors *d
     int data _cleanup_(closep) = descriptors_take(descriptors, 0);
     int r = wards_attach(&launcher->wards, demand->container, data, &problem);
 
-    answer(launcher, descriptors_take(descriptors, 1), r, &problem);
+    launcher_answer(launcher->child.pid, descriptors_take(descriptors, 1), r, &problem);
 }
 
 /* What is a directory of the host and for reading is all that the controller can have opened. */
@@ -283,7 +210,7 @@ static void open_for_user(const Launcher *launcher, const Demand *demand, int so
     SeamNothing done = {0};
 
     if (directory < 0)
-        answer(launcher, socket, directory, &PROBLEM_NULL);
+        launcher_answer(launcher->child.pid, socket, directory, &PROBLEM_NULL);
     else
         rpc_answer(socket, launcher->child.pid, SEAM_DONE, SCHEMA(SeamNothing), &done, &directory, 1);
 }
@@ -313,12 +240,6 @@ static int serve(Launcher *launcher, const Demand *demand, Descriptors *descript
         return 0;
     case SEAM_OPEN:
         open_for_user(launcher, demand, descriptors_take(descriptors, 0));
-        return 0;
-    case SEAM_DISK:
-        make_disk(launcher, demand, descriptors_take(descriptors, 0));
-        return 0;
-    case SEAM_DETACH:
-        detach_disk(launcher, demand, descriptors_take(descriptors, 0));
         return 0;
     default:
         return -EBADMSG;

@@ -4,7 +4,6 @@
 #include <uthash.h>
 
 #include "host/engine/cgroup.h"
-#include "host/files/session_disk.h"
 #include "host/privilege/remote.h"
 #include "host/privilege/seam.h"
 
@@ -25,7 +24,6 @@ struct Remote {
     RemoteContainer *by_name;
     int clients;
     char name[16], image[256], no_disks[PROBLEM_TEXT_MAX];
-    DiskMaker maker;
     void (*sweep_done)(void *userdata, unsigned removed);
     void *sweep_userdata;
 };

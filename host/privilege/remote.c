@@ -63,7 +63,6 @@ int remote_say(Remote *remote, SeamKind kind, const Schema *schema, const void *
 
 void remote_free(Remote *remote)
 {
-    disk_maker_set(NULL);
     open_as_set(NULL, NULL);
     rpc_close(&remote->rpc);
     close_fd(&remote->clients);
@@ -187,24 +186,6 @@ static void on_lost(Rpc *rpc, int error)
 
 static const RpcEvents rpc_events = {on_message, on_lost};
 
-/* ---- disks ---- */
-
-static int disk_make(void *userdata, const char *id, bool work, DiskSize size, Problem *problem)
-{
-    SeamDisk disk = {.directory = text_of(id), .work = work, .bytes = size.bytes, .files = size.files};
-
-    return remote_ask_for(userdata, SEAM_DISK, SCHEMA(SeamDisk), &disk, -1, problem);
-}
-
-static void disk_detach(void *userdata, const char *id)
-{
-    SeamDirectory directory = {.directory = text_of(id)};
-    Problem problem = PROBLEM_NULL;
-
-    if (remote_ask_for(userdata, SEAM_DETACH, SCHEMA(SeamDirectory), &directory, -1, &problem) < 0)
-        log_warn("disk not unmounted", "directory=%s reason=%s", id, problem.text);
-}
-
 /* ---- directories of users ---- */
 
 /* For reading alone: nothing else is asked for. */
@@ -244,7 +225,6 @@ static int begin(Remote *remote, const char *engine, Problem *problem)
     keep(remote->no_disks, sizeof(remote->no_disks), begun.no_disks);
     remote->clients = descriptors_take(&answer.descriptors, 0);
     remote_set_ops(remote, begun.isolates, begun.first_process);
-    remote->maker = (DiskMaker){disk_make, disk_detach, remote};
     return 0;
 }
 
@@ -269,7 +249,6 @@ int remote_open(Remote **ret, Loop *loop, int socket, const EngineConfig *config
         remote_free(remote);
         return r;
     }
-    disk_maker_set(&remote->maker);
     open_as_set(open_for_user, remote);
     *ret = remote;
     return 0;

@@ -67,7 +67,7 @@ static int get(Engine *engine, SeamKind kind, const ContainerSpec *spec, const C
         .container = text_of(spec->name),
         .session = text_of(spec->session),
         .directory = part(spec->session_dir, remote->config.state_dir, "/sessions/", "/files"),
-        .link = part(spec->link_dir, remote->config.runtime_dir, "/" SEAM_LINKS "/", ""),
+        .link = text_of(strrchr(spec->link_dir, '/') + 1),
         .image = text_of(spec->image),
         .network = text_of(spec->network),
         .data = kind == SEAM_CREATE && spec->data >= 0,

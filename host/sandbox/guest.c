@@ -28,9 +28,7 @@ static int write_file(const char *directory, const char *name, const void *bytes
 
 static int set_paths(Guest *guest, const char *name)
 {
-    const char *base = guest->all->paths->runtime_dir;
-
-    if (asprintf(&guest->directory, "%s/guests/%s", base, name) < 0) {
+    if (asprintf(&guest->directory, "%s/%s", guest->all->paths->links, name) < 0) {
         guest->directory = NULL;
         return -ENOMEM;
     }
@@ -129,20 +127,16 @@ int guest_new(Guest **ret, Sandboxes *all, const char *session, const GuestEvent
               Problem *problem)
 {
     Guest *guest _cleanup_(guest_freep) = guest_alloc(all, session, events, userdata);
-    char parent[PATH_MAX];
     int r;
 
     if (!guest)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
-    snprintf(parent, sizeof(parent), "%s/guests", all->paths->runtime_dir);
-    if (mkdir(parent, 0700) < 0 && errno != EEXIST)
-        return problem_set(problem, ERR_INTERNAL, "%s: %s", parent, strerror(errno));
-    r = make_directory(guest);
+    r = mkdir(all->paths->links, 0700) < 0 && errno != EEXIST ? -errno : make_directory(guest);
     if (r == 0)
         r = fill_directory(guest);
     if (r < 0)
-        return problem_set(problem, ERR_INTERNAL, "cannot listen for the guest in %s: %s", parent,
-                           strerror(-r));
+        return problem_set(problem, ERR_INTERNAL, "cannot listen for the guest in %s: %s",
+                           all->paths->runtime_dir, strerror(-r));
     *ret = take(guest);
     return 0;
 }
@@ -162,8 +156,8 @@ int guest_adopt(Guest **ret, Sandboxes *all, const char *session, const char *na
     *ret = guest;
     r = start_listening(guest);
     if (r < 0)
-        return problem_set(problem, ERR_INTERNAL, "the socket of the supervisor is gone: %s: %s",
-                           guest->socket, strerror(-r));
+        return problem_set(problem, ERR_INTERNAL, "the socket of the supervisor is gone: %s: %s", name,
+                           strerror(-r));
     return 0;
 }
 

@@ -168,8 +168,8 @@ bool sandbox_leave(Sandbox *sandbox)
     if (sandbox->state != SANDBOX_READY && sandbox->state != SANDBOX_ADOPTING)
         return false;
     log_info("session left", "session=%s container=%s", sandbox->name, sandbox->container_name);
-    sandbox->all->events->over(sandbox);
     sandbox->state = SANDBOX_LEFT;
+    sandbox->all->events->over(sandbox);
     sandbox_leave_turns(sandbox);
     fail_errands(sandbox, ERR_UNAVAILABLE, "the controller is shutting down");
     sandbox->all->engine->ops->leave(sandbox->container);

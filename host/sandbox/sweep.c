@@ -1,8 +1,6 @@
 #include "host/sandbox/sweep.h"
 
 #include <dirent.h>
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "host/files/remove.h"
@@ -21,18 +19,15 @@ static bool has_link(const Sandboxes *all, const char *name)
 
 void sweep_links(const Sandboxes *all)
 {
-    char path[PATH_MAX];
+    DIR *directory = opendir(all->paths->links);
     struct dirent *entry;
-    DIR *directory;
 
-    snprintf(path, sizeof(path), "%s/guests", all->paths->runtime_dir);
-    directory = opendir(path);
     while (directory && (entry = readdir(directory)))
         if (entry->d_name[0] != '.' && !has_link(all, entry->d_name))
             remove_tree(dirfd(directory), entry->d_name, NULL);
     if (directory)
         closedir(directory);
-    rmdir(path);
+    rmdir(all->paths->links);
 }
 
 static void on_swept(void *userdata, unsigned removed)

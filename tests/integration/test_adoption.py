@@ -199,7 +199,7 @@ def test_killed_while_it_publishes(host):
 
 def test_killed_while_a_session_starts(host):
     opening = Asking(host.client.open, "a")
-    wait_for(lambda: os.path.exists(host.path("sessions", "a", "journal")))
+    wait_for(lambda: os.path.exists(host.path("journals", "a.journal")))
     host.again()
     with opening.result() as session:
         assert session.run("6 * 7").result == "42"
@@ -209,7 +209,7 @@ def test_killed_while_a_session_starts(host):
 def test_killed_while_a_session_closes(host):
     def is_closing():
         try:
-            with open(host.path("sessions", "a", "journal"), "rb") as journal:
+            with open(host.path("journals", "a.journal"), "rb") as journal:
                 return b"closing" in journal.read()
         except FileNotFoundError:
             return True
@@ -278,7 +278,7 @@ def test_keep_leaves_sessions_to_the_next_controller(host):
 
 def test_a_branch_that_makes_the_journal_be_written_anew(host):
     """It is in the new one, for which there is no room left in the old one."""
-    path, limit, room = host.path("sessions", "a", "journal"), 4 << 20, 60
+    path, limit, room = host.path("journals", "a.journal"), 4 << 20, 60
 
     def left_after(session, characters):
         assert session.run(f"print('x' * {characters})").ok

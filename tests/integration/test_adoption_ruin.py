@@ -163,7 +163,7 @@ def test_a_journal_that_ends_badly(host, how):
         run_id = secrets.token_hex(16)
         result = session.run("x = 41; x + 1", run_id=run_id)
         host.limpetd.kill()
-        spoil(host.path("sessions", "a", "journal"), how)
+        spoil(host.path("journals", "a.journal"), how)
         host.limpetd.start()
         assert session.run("x").result == "41"
         assert host.client.result(run_id).result == result.result
@@ -177,7 +177,7 @@ def test_a_journal_of_no_use(host, how):
     with host.client.open("b") as other:
         other.run("x = 1")
         host.limpetd.kill()
-        spoil(host.path("sessions", "a", "journal"), how)
+        spoil(host.path("journals", "a.journal"), how)
         host.limpetd.start()
         assert other.run("x").result == "1"
         with pytest.raises(limpet.NoSuchSession):

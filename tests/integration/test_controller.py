@@ -117,18 +117,18 @@ def shut_down(own_limpetd):
 
 def test_it_serves_though_whoever_started_it_has_gone(own_limpetd):
     """It is held up at a journal that does not open, while its parent is killed."""
-    held = os.path.join(own_limpetd.directory, "state", "sessions", "held")
-    os.makedirs(held)
-    os.mkfifo(os.path.join(held, "journal"))
+    held = os.path.join(own_limpetd.directory, "state", "journals", "held.journal")
+    os.makedirs(os.path.dirname(held))
+    os.mkfifo(held)
     parent = subprocess.Popen(own_limpetd.command("--detach"), stdin=subprocess.DEVNULL)
     try:
         wait_for(lambda: children(parent.pid))
     finally:
         parent.kill()
         parent.wait()
-    open(os.path.join(held, "journal"), "w").close()
+    open(held, "w").close()
     with contextlib.suppress(FileNotFoundError):  # an empty one is nobody's, and is removed
-        os.unlink(os.path.join(held, "journal"))
+        os.unlink(held)
     wait_for(lambda: os.path.exists(own_limpetd.socket))
     with own_limpetd.client() as client:
         assert client.run("6 * 7").result == "42"

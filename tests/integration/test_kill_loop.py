@@ -1,5 +1,5 @@
-"""The controller is killed again and again at random moments, under load: by itself, where a launcher starts it again,
-and together with the launcher.
+"""The controller is killed again and again at random moments, under load: by itself or its files worker, where a launcher
+starts both again, and together with the launcher.
 
 LIMPET_KILLS is how often (default 8 on each engine).
 """
@@ -67,16 +67,16 @@ class Commander(Counter):
         self.count = count
 
 
-def kill_controller(limpetd):
+def kill_process(limpetd, name):
     """Where it is a process of its own; the launcher may just be starting it."""
     for pid in children(limpetd.process.pid):
-        if read(f"/proc/{pid}/comm") == "limpetd\n":
+        if read(f"/proc/{pid}/comm") == f"{name}\n":
             os.kill(int(pid), signal.SIGKILL)
 
 
 def kill(limpetd, turn):
-    if limpetd.isolates and turn % 2:
-        kill_controller(limpetd)
+    if limpetd.isolates and turn % 3:
+        kill_process(limpetd, ("limpetd", "limpet-files")[turn % 3 - 1])
         return
     limpetd.kill()
     limpetd.start()

@@ -154,7 +154,7 @@ class Limpetd:
 
 def is_limpetd(pid):
     try:
-        return pathlib.Path(f"/proc/{pid}/comm").read_text() == "limpetd\n"
+        return pathlib.Path(f"/proc/{pid}/comm").read_text() in ("limpetd\n", "limpet-files\n")
     except OSError:
         return False
 

@@ -35,7 +35,11 @@ static int make(const char *name, DiskSize size)
 {
     Problem problem = PROBLEM_NULL;
 
-    return disk_template_make(directory_fd, name, size, &problem);
+    int file = disk_template_make(directory_fd, name, size, &problem);
+
+    if (file >= 0)
+        close(file);
+    return file < 0 ? file : 0;
 }
 
 /* That it is a file system without a fault, of that size, and sparse. */

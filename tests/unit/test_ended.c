@@ -16,7 +16,7 @@
 #include "host/files/remove.h"
 #include "proto/base/clock.h"
 
-static char state_dir[64];
+static char state_dir[64], ended_dir[80];
 static Paths paths;
 
 /* What a controller has of them. */
@@ -55,7 +55,8 @@ static int set_up(void **state)
 {
     strcpy(state_dir, "/tmp/limpet-test-XXXXXX");
     assert_non_null(mkdtemp(state_dir));
-    paths = (Paths){.state_dir = state_dir};
+    snprintf(ended_dir, sizeof(ended_dir), "%s/ended", state_dir);
+    paths = (Paths){.ended = ended_dir};
     *state = house_new();
     return 0;
 }

@@ -203,8 +203,6 @@ static void test_adopt(void **state)
     snprintf(path, sizeof(path), "%s/.limpet", directory.files_path);
     make_file(path, "put-1");
     make_file(path, "stdout-1");
-    snprintf(path, sizeof(path), "%s/sessions/0123", state_dir);
-    make_file(path, "journal");
     snprintf(path, sizeof(path), "%s/sessions/0123/checkpoints", state_dir);
     assert_int_equal(mkdir(path, 0700), 0);
     make_file(path, "kept");

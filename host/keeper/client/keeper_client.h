@@ -18,6 +18,11 @@ typedef void KeeperDone(void *userdata, KeeperAnswer *answer);
 /* With a keeper in this process, on threads. 0 or a negative errno. */
 int keeper_client_new(KeeperClient **ret, Loop *loop, const char *state_dir, bool has_disks);
 
+/* With one in another process, which serves the other end of a stream socket. The descriptor is the client's
+ * from now on. When that process ends so does this one: the next controller takes the sessions over. 0 or a
+ * negative errno. */
+int keeper_client_connect(KeeperClient **ret, Loop *loop, int fd);
+
 /* Waits for what is under way. */
 KeeperClient *keeper_client_free(KeeperClient *client);
 DEFINE_CLEANUP(KeeperClient *, keeper_client_free);

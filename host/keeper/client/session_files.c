@@ -92,9 +92,11 @@ static void on_watched(void *userdata, KeeperAnswer *answer)
     const JobWatched *watched = &answer->body->as_WATCH;
 
     files->lookouts[FILES_SESSION].pending = watched->pending;
-    files->lookouts[FILES_SESSION].fd = take_fd(&answer->descriptors[FILES_SESSION]);
+    if (watched->watched)
+        files->lookouts[FILES_SESSION].fd = take_fd(&answer->descriptors[0]);
     files->lookouts[FILES_WORK].pending = watched->work_pending;
-    files->lookouts[FILES_WORK].fd = take_fd(&answer->descriptors[FILES_WORK]);
+    if (watched->work_watched)
+        files->lookouts[FILES_WORK].fd = take_fd(&answer->descriptors[watched->watched]);
 }
 
 int session_files_watch(SessionFiles *files, FilesRoom room, Problem *problem)

@@ -1,0 +1,46 @@
+/* What the files worker reads of the controller: whatever comes, each request has one answer, and nothing
+ * outside the state directory changes. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "host/keeper/keeper.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static Loop *loop;
+static Keeper *keeper;
+
+static void on_answer(void *userdata, uint64_t id, Buf *answer, int descriptors[static JOB_DESCRIPTORS])
+{
+    if (answer->size == 0)
+        abort();
+    buf_deinit(answer);
+    for (size_t i = 0; i < JOB_DESCRIPTORS; i++)
+        close_fd(&descriptors[i]);
+    loop_stop(loop, 0);
+}
+
+static void begin(void)
+{
+    static char state_dir[] = "/tmp/limpet-fuzz-XXXXXX";
+    const KeeperConfig config = {.state_dir = state_dir, .answer = on_answer};
+
+    if (!mkdtemp(state_dir) || loop_new(&loop) < 0 || keeper_new(&keeper, loop, &config) < 0)
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    Problem problem = PROBLEM_NULL;
+    Buf request = BUF_NULL;
+
+    if (!keeper)
+        begin();
+    if (buf_append(&request, data, size) < 0)
+        abort();
+    keeper_take(keeper, &request, &problem);
+    while (keeper_jobs(keeper) > 0)
+        loop_run(loop);
+    return 0;
+}

@@ -1,0 +1,29 @@
+"""What the processes of root's limpetd may do, read from the kernel."""
+
+import pytest
+
+from .killed import children, read
+
+FILES = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 3  # CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER
+
+
+def statuses(limpetd):
+    """By name: what /proc says of each process besides the launcher."""
+    found = {}
+    for pid in children(limpetd.process.pid):
+        lines = (line.split(":", 1) for line in read(f"/proc/{pid}/status").splitlines())
+        status = {name: value.strip() for name, value in lines}
+        found[status["Name"]] = status
+    return found
+
+
+@pytest.mark.parametrize(("name", "capabilities"), [("limpetd", 0), ("limpet-files", FILES)])
+def test_a_process_has_only_the_rights_it_needs(own_limpetd, name, capabilities):
+    own_limpetd.start()
+    if not own_limpetd.isolates:
+        pytest.skip("one process, with the rights of its user")
+    status = statuses(own_limpetd)[name]
+    assert [int(status[which], 16) for which in ("CapEff", "CapPrm")] == [capabilities] * 2
+    assert [int(status[which], 16) for which in ("CapInh", "CapBnd", "CapAmb")] == [0] * 3
+    assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+    assert set(status["Uid"].split()) == {"20002"}
