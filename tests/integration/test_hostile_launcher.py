@@ -1,0 +1,277 @@
+"""Somebody has taken over the controller, or the files worker, and demands of the launcher what nobody may have: other containers,
+options beside the set, directories of the host, devices. Nothing gets through, and nothing falls over."""
+
+import os
+import socket
+import stat
+
+import pytest
+
+from tests.support.limpetd import IMAGES
+
+from .puppets import MIB, SEAM, make_session, message, opened_for, pending, resident, send, still_works
+from .puppets import puppets  # noqa: F401
+
+BIG = (1 << 64) - 2
+
+
+def nothing():
+    return os.open("/dev/null", os.O_RDONLY)
+
+
+def container(puppets, **more):
+    return {
+        "container": puppets.container(), "session": "mine", "directory": "mine", "link": "0" * 12, "image": "", "network": "none",
+        "data": False, "work": False, "memory": 256 * MIB, "pids": 64, "largest_file": 0, "cpus": 1.0,
+    } | more  # fmt: skip
+
+
+def spec(**more):
+    return lambda puppets, puppet, fd: puppet.say("CREATE", container(puppets, **more))
+
+
+def question(kind, body, fds=0):
+    def say(puppets, puppet, fd):
+        ours, theirs = puppet.pair()
+        with ours, theirs:
+            puppet.say(kind, body, [*([fd] * fds), theirs.fileno()])
+
+    return say
+
+
+def packet(data, fds=0):
+    return lambda puppets, puppet, fd: send(puppet.launcher, data, [fd] * fds)
+
+
+DEMANDS = {
+    "another's container": spec(container="limpet-deadbeef-" + "0" * 16),
+    "any container": spec(container="registry"),
+    "a container above": spec(container="../x"),
+    "a directory above": spec(directory=".."),
+    "a directory of the host": spec(directory="/etc"),
+    "a directory below": spec(directory="mine/files"),
+    "a directory with an end": spec(directory="mine\0x"),
+    "a link above": spec(link=".."),
+    "a link of the host": spec(link="/etc"),
+    "an image with a space": spec(image="x --privileged"),
+    "an image with an end": spec(image="x\0y"),
+    "a network that is not allowed": spec(network="host"),
+    "a bridge": spec(network="bridge"),
+    "a network of a container": spec(network="cont:1"),
+    "all memory": spec(memory=BIG),
+    "no memory": spec(memory=0),
+    "all processes": spec(pids=BIG),
+    "no processors": spec(cpus=0.0),
+    "processors that are no number": spec(cpus=float("nan")),
+    "files of any size": spec(largest_file=BIG),
+    "a label with an escape": spec(session="\x1b[2J"),
+    "privileges": spec(privileged=True),
+    "mounts": spec(mounts=["/:/host"]),
+    "data without a descriptor": spec(data=True),
+    "a type": spec(memory="256m"),
+    "a field that is missing": lambda puppets, puppet, fd: puppet.say("CREATE", {"container": puppets.container()}),
+    "a descriptor for nothing": lambda puppets, puppet, fd: puppet.say("CREATE", container(puppets), [fd]),
+    "eight descriptors": lambda puppets, puppet, fd: puppet.say("CREATE", container(puppets, data=True), [fd] * 8),
+    "a hundred descriptors": lambda puppets, puppet, fd: puppet.say("CREATE", container(puppets, data=True), [fd] * 100),
+    "adopts another's": lambda puppets, puppet, fd: puppet.say("ADOPT", container(puppets, container="limpet-deadbeef-" + "0" * 16)),
+    "removes another's": lambda puppets, puppet, fd: puppet.say("REMOVE", {"container": "limpet-deadbeef-" + "0" * 16}),
+    "leaves what is not there": lambda puppets, puppet, fd: puppet.say("LEAVE", {"container": puppets.container()}),
+    "a disk": question("DISK", {"directory": "mine", "work": False, "bytes": 64 * MIB, "files": 10000}),
+    "a disk away": question("DETACH", {"directory": "mine"}),
+    "begins twice": question("BEGIN", {}),
+    "a relative path": question("OPEN", {"user": 0, "path": "etc"}),
+    "a user beyond": question("OPEN", {"user": 1 << 33, "path": "/etc"}),
+    "opens with no answer": lambda puppets, puppet, fd: puppet.say("OPEN", {"user": 0, "path": "/etc"}),
+    "opens with two": question("OPEN", {"user": 0, "path": "/etc"}, fds=1),
+    "what the launcher says": lambda puppets, puppet, fd: puppet.say("STARTED", {"container": puppets.container()}),
+    "no kind": packet(message(0, {})),
+    "a kind beyond": packet(message(4711, {})),
+    "no message": packet(b"\xc1"),
+    "half a message": packet(message(SEAM["SWEEP"], {})[:-1]),
+    "two messages": packet(message(SEAM["SWEEP"], {}) * 2),
+    "deep": packet(b"\x91" * 1000),
+    "a large packet": packet(b"x" * 70000),
+    "descriptors alone": packet(message(SEAM["SWEEP"], {}), 3),
+    "nothing": packet(b""),
+}
+
+
+@pytest.mark.parametrize("demand", DEMANDS.values(), ids=DEMANDS)
+def test_who_demands_what_nobody_may_is_ended(puppets, demand):
+    puppet = puppets.controller()
+    make_session(puppet)
+    launcher = puppets.process.pid
+    fd = nothing()
+    demand(puppets, puppet, fd)
+    os.close(fd)
+    puppet = puppets.after()
+    assert puppets.process.pid == launcher
+    puppet.say("SWEEP")
+    assert puppet.told()[0] == "SWEPT"
+    still_works(puppets, puppet)
+
+
+def test_before_it_has_begun(puppets):
+    [puppet] = puppets.begin()
+    puppets.serve(puppet)
+    puppet.say("STARTED")
+    puppets.ended()
+    for kind in ("READY", "SWEEP", "CREATE", "OPEN"):
+        puppet = puppets.next()
+        puppet.say(kind, container(puppets) if kind == "CREATE" else {})
+        puppets.ended()
+    puppet = puppets.next()
+    puppets.serve(puppet)
+    still_works(puppets, puppet)
+
+
+def failed(puppet, body, fds=()):
+    """It is told to be none."""
+    puppet.say("CREATE", body, fds)
+    kind, told, _ = puppet.told()
+    assert kind == "FAILED", told
+    return told["text"]
+
+
+def test_containers_of_what_is_not_there(puppets):
+    puppet = puppets.controller()
+    make_session(puppet)
+    sessions = puppets.path("state", "sessions")
+    (sessions / "linked").symlink_to("/")
+    (sessions / "within").mkdir()
+    (sessions / "within" / "files").symlink_to("/etc")
+    (puppets.path("run", os.listdir(puppets.path("run"))[0], "guests") / ("f" * 12)).symlink_to("/etc")
+    for more in (
+        {"directory": "none"}, {"directory": "linked"}, {"directory": "within"}, {"work": True}, {"link": "e" * 12}, {"link": "f" * 12},
+        {"image": "../../../../etc"}, {"image": "/etc"}, {"image": ".cache"}, {"image": "none"}, {"image": "."},
+    ):  # fmt: skip
+        assert failed(puppet, container(puppets, **more)), more
+    (sessions / "linked").unlink()
+    still_works(puppets, puppet)
+
+
+def make_link(puppets, name="0" * 12):
+    """A directory for the socket of a supervisor, as the controller makes it."""
+    directory = puppets.path("run", os.listdir(puppets.path("run"))[0], "guests", name)
+    directory.mkdir()
+    os.chown(directory, 20002, -1)
+
+
+@pytest.mark.parametrize("what", ["/dev/null", "/dev/zero", "secret", "pipe", "socket"])
+def test_data_that_is_no_directory(puppets, what):
+    puppet = puppets.controller()
+    make_session(puppet)
+    make_link(puppets)
+    if what == "pipe":
+        fd, other = os.pipe()
+    elif what == "socket":
+        fd, other = (end.detach() for end in socket.socketpair())
+    else:
+        fd, other = os.open(puppets.path(what), os.O_RDONLY), -1
+    puppet.say("CREATE", container(puppets, data=True), [fd])
+    assert puppet.told()[0] == "FAILED"
+    assert puppet.ask_launcher("ATTACH", {"container": puppets.container()}, [fd])[0] == "REFUSED"
+    os.close(fd)
+    if other >= 0:
+        os.close(other)
+    puppet.say("REMOVE", {"container": puppets.container()})
+    assert puppet.told()[0] == "REMOVED"
+    still_works(puppets, puppet)
+
+
+def test_what_it_has_opened_are_directories_that_the_user_may_read(puppets):
+    puppet = puppets.controller()
+    for user, path in (
+        (65534, "/root"), (65534, puppets.path("state")), (65534, puppets.path("secret")), (0, "/dev/null"), (0, puppets.path("secret")),
+        (0, "/proc/self/root"), (0, f"/proc/{puppets.process.pid}/root"), (0, f"/proc/{puppets.process.pid}/cwd"), (0, "/none"),
+    ):  # fmt: skip
+        kind, told, fds = puppet.ask_launcher("OPEN", {"user": user, "path": str(path)})
+        assert (kind, fds) == ("REFUSED", []), path
+    kind, _, [fd] = puppet.ask_launcher("OPEN", {"user": 65534, "path": "/usr"})
+    assert kind == "DONE" and opened_for(fd) == os.O_RDONLY and stat.S_ISDIR(os.fstat(fd).st_mode)
+    os.close(fd)
+    still_works(puppets, puppet)
+
+
+def test_answers_go_to_nobody_else(puppets):
+    """The launcher speaks for root: not into a socket that is connected to somebody who asks who speaks."""
+    puppet = puppets.controller()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    stream, other = socket.socketpair()
+    pipe = os.pipe()
+    body = {"user": 65534, "path": "/usr"}
+    for fd in (theirs.fileno(), other.fileno(), pipe[1], nothing()):
+        puppet.say("OPEN", body, [fd])
+    assert puppet.ask_launcher("OPEN", body)[0] == "DONE"  # so that the others have been dealt with
+    assert not any(map(pending, (ours, stream, pipe[0])))
+    for end in (ours, theirs, stream, other):
+        end.close()
+    os.close(pipe[0])
+    os.close(pipe[1])
+    still_works(puppets, puppet)
+
+
+def test_who_floods_and_does_not_read_is_ended(puppets):
+    puppet = puppets.controller()
+    name = {"container": puppets.container()}
+    data = message(SEAM["REMOVE"], name)
+    try:
+        while True:
+            puppet.launcher.send(data)
+    except (BrokenPipeError, ConnectionResetError):
+        pass
+    assert resident(puppets.process.pid) < 1 << 30
+    still_works(puppets, puppets.after())
+
+
+def test_more_containers_than_there_may_be(puppets):
+    puppet = puppets.controller()
+    for i in range(2000):
+        puppet.say("CREATE", container(puppets, container=puppets.container(f"{i:016x}"), directory="none"))
+        assert puppet.told()[0] == "FAILED"
+    assert not list(puppets.path("run").glob("*/sources/*"))
+    still_works(puppets, puppet)
+
+
+# ---- the files worker as the launcher has it
+
+
+WORKERS = {
+    "a container": lambda puppets, puppet: puppet.say("CREATE", container(puppets)),
+    "an opened directory": lambda puppets, puppet: puppet.say("OPEN", {"user": 0, "path": "/etc"}, [puppet.launcher.fileno()]),
+    "begins": lambda puppets, puppet: puppet.say("BEGIN", {}, [puppet.launcher.fileno()]),
+    "a disk above": lambda puppets, puppet: puppet.say("DISK", disk(directory=".."), [puppet.launcher.fileno()]),
+    "a disk of the host": lambda puppets, puppet: puppet.say("DISK", disk(directory="/etc"), [puppet.launcher.fileno()]),
+    "a disk too large": lambda puppets, puppet: puppet.say("DISK", disk(bytes=BIG), [puppet.launcher.fileno()]),
+    "a disk too small": lambda puppets, puppet: puppet.say("DISK", disk(bytes=1), [puppet.launcher.fileno()]),
+    "a disk away above": lambda puppets, puppet: puppet.say("DETACH", {"directory": "../.."}, [puppet.launcher.fileno()]),
+    "no message": lambda puppets, puppet: send(puppet.launcher, b"\xc1"),
+}
+
+
+def disk(**more):
+    return {"directory": "mine", "work": False, "bytes": 64 * MIB, "files": 10000} | more
+
+
+@pytest.mark.parametrize("demand", WORKERS.values(), ids=WORKERS)
+def test_a_files_worker_that_demands_what_it_may_not_is_ended(puppets, demand):
+    both = {puppet.name: puppet for puppet in puppets.begin(2)}
+    puppets.serve(both["controller"])
+    demand(puppets, both["files worker"])
+    puppets.ended()
+    assert {puppets.next().name, puppets.next().name} == {"controller", "files worker"}
+
+
+def test_disks_of_what_is_no_session(puppets):
+    both = {puppet.name: puppet for puppet in puppets.begin(2)}
+    puppets.serve(both["controller"])
+    worker, sessions = both["files worker"], puppets.path("state", "sessions")
+    (sessions / "linked").symlink_to(puppets.directory)
+    (sessions / "within").mkdir()
+    (sessions / "within" / "files").symlink_to(puppets.directory)
+    for name in ("none", "linked", "within"):
+        assert worker.ask_launcher("DISK", disk(directory=name))[0] == "REFUSED", name
+        assert worker.ask_launcher("DETACH", {"directory": name})[0] == "DONE", name
+    assert not puppets.path("disk").exists() and sorted(os.listdir(puppets.path())) == ["limpet.sock", "log", "run", "secret", "state"]
+    assert worker.open("/etc/shadow") != 0 and worker.open(puppets.path("secret")) != 0 and worker.open(IMAGES) != 0
+    (sessions / "linked").unlink()
