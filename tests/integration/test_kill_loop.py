@@ -1,14 +1,18 @@
-"""The controller is killed again and again at random moments, under load: by itself or its files worker, where a launcher
-starts both again, and together with the launcher.
+"""The controller is killed again and again at random moments, under load, by calls, commands, copies and opens: by
+itself or its files worker, where a launcher starts both again, and together with the launcher.
 
 LIMPET_KILLS is how often (default 8 on each engine).
 """
 
+import array
 import os
 import random
 import signal
+import tempfile
 import threading
 import time
+
+import limpet
 
 from .killed import children, read, wait_for
 
@@ -67,6 +71,51 @@ class Commander(Counter):
         self.count = count
 
 
+class Copier(Counter):
+    """The same with a file that is copied there and back, over the one from before. Of a put that was broken off nobody knows
+    whether it was done, but the file is the one from before or the new one, and whole."""
+
+    SIZE = 3 << 20
+
+    def step(self, session):
+        count = self.count + 1
+        with tempfile.TemporaryDirectory() as directory:
+            there, back = os.path.join(directory, "there"), os.path.join(directory, "back")
+            with open(there, "wb") as file:
+                file.write(count.to_bytes(4, "big") * (self.SIZE // 4))
+            while not self.put(session, there):
+                assert self.count == 0 or self.copied(session, back) in ([count], [self.count])
+            assert self.copied(session, back) == [count]
+        self.count = count
+
+    def put(self, session, path):
+        try:
+            session.put(path, "copy")
+        except limpet.Unavailable:
+            return False
+        return True
+
+    def copied(self, session, path):
+        """The counts that are in the file."""
+        session.get("copy", path)
+        with open(path, "rb") as file:
+            numbers = array.array("I", file.read())
+        assert len(numbers) == self.SIZE // 4
+        numbers.byteswap()
+        return sorted(set(numbers))
+
+
+class Opener(Counter):
+    """The same with one session after the other, each with files of its own."""
+
+    def step(self, session):
+        count = self.count + 1
+        with self.controller.client() as client, client.open(f"{self.name_of_session}-{count}", disk="32m") as other:
+            assert other.run(f"open('x', 'w').write('{count}'); {count}").result == str(count)
+            assert other.get("x") == str(count).encode()
+        self.count = count
+
+
 def kill_process(limpetd, name):
     """Where it is a process of its own; the launcher may just be starting it."""
     for pid in children(limpetd.process.pid):
@@ -82,7 +131,7 @@ def kill(limpetd, turn):
     limpetd.start()
 
 
-KINDS = (Counter, Counter, Commander)
+KINDS = (Counter, Commander, Copier, Opener)
 
 
 def test_nothing_is_lost_or_done_twice(own_limpetd, name):
@@ -106,3 +155,5 @@ def test_nothing_is_lost_or_done_twice(own_limpetd, name):
         assert client.sessions() == []
     assert own_limpetd.stop() == 0
     assert own_limpetd.leftovers() == {}
+    removed = os.path.join(own_limpetd.directory, "state", "removed")
+    assert not os.path.isdir(removed) or os.listdir(removed) == []
