@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "host/files/remove.h"
 #include "host/keeper/keeper.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -21,13 +22,22 @@ static void on_answer(void *userdata, uint64_t id, Buf *answer, int descriptors[
     loop_stop(loop, 0);
 }
 
+static char state_dir[] = "/tmp/limpet-fuzz-XXXXXX";
+
+static void end(void)
+{
+    keeper_free(keeper);
+    loop_free(loop);
+    remove_path(state_dir);
+}
+
 static void begin(void)
 {
-    static char state_dir[] = "/tmp/limpet-fuzz-XXXXXX";
     const KeeperConfig config = {.state_dir = state_dir, .answer = on_answer};
 
     if (!mkdtemp(state_dir) || loop_new(&loop) < 0 || keeper_new(&keeper, loop, &config) < 0)
         abort();
+    atexit(end);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
