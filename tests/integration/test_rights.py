@@ -1,5 +1,8 @@
 """What the processes of root's limpetd may do, read from the kernel."""
 
+import os
+import pathlib
+
 import pytest
 
 from .killed import children, read
@@ -27,3 +30,20 @@ def test_a_process_has_only_the_rights_it_needs(own_limpetd, name, capabilities)
     assert [int(status[which], 16) for which in ("CapInh", "CapBnd", "CapAmb")] == [0] * 3
     assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
     assert set(status["Uid"].split()) == {"20002"}
+
+
+def test_what_a_limpetd_of_one_process_left_is_given_away(own_limpetd):
+    """But not what root has elsewhere, and somebody has linked to."""
+    if not own_limpetd.isolates or os.geteuid() != 0:
+        pytest.skip("one process, with the rights of its user")
+    secret = pathlib.Path(own_limpetd.directory, "secret")
+    ended = pathlib.Path(own_limpetd.directory, "state", "ended")
+    ended.mkdir()
+    for path in (ended / "left", secret):
+        path.touch(0o600)
+    os.link(secret, ended / "linked")
+    left = os.open(ended / "left", os.O_RDONLY)
+    own_limpetd.start()
+    assert os.fstat(left).st_uid == 20002
+    assert secret.stat().st_uid == 0
+    os.close(left)
