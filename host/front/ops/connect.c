@@ -51,7 +51,6 @@ static bool is_tcp(int fd)
 
 static int on_reply(ConnectErrand *connecting, Problem *problem)
 {
-    _cleanup_(buf_deinit) Buf nothing = BUF_NULL;
     Problem why = PROBLEM_NULL;
     _cleanup_(closep) int fd = guest_take_passed(connecting->errand.sandbox->guest);
 
@@ -62,8 +61,7 @@ static int on_reply(ConnectErrand *connecting, Problem *problem)
     }
     if (!is_tcp(fd))
         return problem_set(problem, ERR_BAD_REQUEST, "what it passes is no connection");
-    body_encode(&nothing, MsgNothing, &(MsgNothing){0}); /* empty where it fails: so does the request */
-    request_reply_passing(finish(connecting), &nothing, fd);
+    request_reply_passing(finish(connecting), SCHEMA(MsgNothing), &(MsgNothing){0}, fd);
     return 0;
 }
 
