@@ -140,6 +140,10 @@ OPERATIONS = {
     "put": {"path": "f", "offset": 0, "data": b"theirs", "last": True},
     "get": {"path": "f", "offset": 0, "size": 10},
     "files": {"ask": {"stat": {"path": b"f"}}},
+    "start": {"command": "true", "run_id": "2" * 32},
+    "processes": {},
+    "process": {"ask": {"process": "web", "output": {}}},
+    "connect": {"port": 80},
     "close": {},
     "open": {"attach": True},
 }

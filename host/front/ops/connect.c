@@ -61,7 +61,7 @@ static int on_reply(ConnectErrand *connecting, Problem *problem)
     }
     if (!is_tcp(fd))
         return problem_set(problem, ERR_BAD_REQUEST, "what it passes is no connection");
-    request_reply_passing(finish(connecting), SCHEMA(MsgNothing), &(MsgNothing){0}, fd);
+    request_answer_passing(finish(connecting), MsgNothing, &(MsgNothing){0}, fd);
     return 0;
 }
 
