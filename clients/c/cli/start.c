@@ -21,18 +21,19 @@ static const Option start_options[] = {
                "environment besides the session's; may be given again", .completes = COMPLETE_NOTHING),
 };
 
-static int start(LimpetStart *said)
+static int start(const LimpetStart *given)
 {
     _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
+    LimpetStart said = *given;
     char run_id[LIMPET_RUN_ID_SIZE];
     LimpetOpened opened;
 
     if (!client)
         return EXIT_SANDBOX;
-    if (limpet_open(client, said->session, NULL, &opened))
+    if (limpet_open(client, said.session, NULL, &opened))
         return cli_fail(client);
-    said->instance = opened.instance;
-    if (limpet_start(client, said, run_id))
+    said.instance = opened.instance;
+    if (limpet_start(client, &said, run_id))
         return cli_fail(client);
     puts(run_id);
     return 0;
@@ -42,7 +43,7 @@ static int run(const void *values, char **operands, int n)
 {
     const StartValues *given = values;
     const LimpetTerminalSize size = {24, 80};
-    LimpetStart said = {
+    const LimpetStart said = {
         .session = given->session,
         .program = {.command = given->line,
                     .cwd = given->cwd,

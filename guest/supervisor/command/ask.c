@@ -110,10 +110,13 @@ int commands_process(Commands *all, const Message *message, Problem *problem)
     if (r < 0)
         return r;
     exec = commands_find(all, ask.process);
-    if (!exec && !ask.has_signal)
-        return refuse_unknown(ask.process, problem);
-    if (ask.has_send || ask.has_output)
+    if (ask.has_signal)
+        r = ask_signal(all, exec, &ask, problem);
+    else if (!exec)
+        r = refuse_unknown(ask.process, problem);
+    else if (ask.has_resize)
+        r = ask_resize(exec, &ask, problem);
+    else
         return ask_background(exec, &ask, message->id, problem);
-    r = ask.has_signal ? ask_signal(all, exec, &ask, problem) : ask_resize(exec, &ask, problem);
     return r < 0 ? r : reply_nothing(all, message->id);
 }
