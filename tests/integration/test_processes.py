@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import time
 
 import limpet
 import pytest
@@ -12,6 +13,23 @@ from .killed import Asking, wait_for
 
 def text_of(process, since=0):
     return "".join(output.text for output in process.follow(since))
+
+
+def patiently(ask, *args):
+    """A controller that is not there when it is first asked is not waited for."""
+    while True:
+        try:
+            return ask(*args)
+        except limpet.Unavailable:
+            time.sleep(0.01)
+
+
+def patient_text_of(process):
+    text, output = "", None
+    while output is None or not output.ended:
+        output = patiently(process.output, output.next if output else 0, None)
+        text += output.text
+    return text
 
 
 def shown(process, wanted):
@@ -272,8 +290,8 @@ def test_it_goes_on_while_controllers_come_and_go(own_limpetd, name):
         line = "echo begun; while read line; do echo got $line; done; echo end"
         process = session.start(line, run_id=run_id, name="reader")
         shown(process, "begun")
-        following = Asking(text_of, process)
-        waiting = Asking(process.wait)
+        following = Asking(patient_text_of, process)
+        waiting = Asking(patiently, process.wait)
         limpetd.kill()
         limpetd.start()
         assert session.start(line, run_id=run_id, name="reader").id == run_id
@@ -293,7 +311,7 @@ def test_it_ends_while_no_controller_is_there(own_limpetd, name):
     with limpetd.client() as client:
         session = client.open(name)
         process = session.start("until [ -e go ]; do sleep 0.05; done; echo over > over; echo ended")
-        waiting = Asking(process.wait)
+        waiting = Asking(patiently, process.wait)
         limpetd.kill()
         files = os.path.join(limpetd.directory, "state", "sessions", name, "files")
         with open(os.path.join(files, "go"), "wb"):
