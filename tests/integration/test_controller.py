@@ -115,6 +115,12 @@ def shut_down(own_limpetd):
     os.close(process)
 
 
+def listens(path):
+    """Between the two calls that make a socket it is there, and nobody listens at it."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(path) == 0
+
+
 def test_it_serves_though_whoever_started_it_has_gone(own_limpetd):
     """It is held up at a journal that does not open, while its parent is killed."""
     held = os.path.join(own_limpetd.directory, "state", "journals", "held.journal")
@@ -129,7 +135,7 @@ def test_it_serves_though_whoever_started_it_has_gone(own_limpetd):
     open(held, "w").close()
     with contextlib.suppress(FileNotFoundError):  # an empty one is nobody's, and is removed
         os.unlink(held)
-    wait_for(lambda: os.path.exists(own_limpetd.socket))
+    wait_for(lambda: listens(own_limpetd.socket))
     with own_limpetd.client() as client:
         assert client.run("6 * 7").result == "42"
     shut_down(own_limpetd)
