@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Room for one descriptor: more of them the kernel closes. */
 typedef union Passed {
     struct cmsghdr header;
     char bytes[CMSG_SPACE(sizeof(int))];
@@ -30,8 +29,9 @@ ssize_t receive_passed(int socket, void *to, size_t size, int *ret_fd)
 {
     Passed passed = {0};
     struct iovec data = {.iov_base = to, .iov_len = size};
+    /* Room for one descriptor: more of them the kernel closes. What pads the space would hold a second. */
     struct msghdr message = {
-        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &passed, .msg_controllen = sizeof(passed)};
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &passed, .msg_controllen = CMSG_LEN(sizeof(int))};
     ssize_t n = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     const struct cmsghdr *part = n < 0 ? NULL : CMSG_FIRSTHDR(&message);
 
