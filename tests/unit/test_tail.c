@@ -1,0 +1,210 @@
+/* guest/supervisor/command/tail.h against a list of all that was ever written, byte by byte. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "guest/supervisor/command/tail.h"
+#include "proto/base/base.h"
+
+#define MODEL_MAXIMUM ((size_t)8 << 20)
+
+/* What each byte is, and of which stream. */
+static struct {
+    uint8_t *bytes;
+    uint8_t *streams;
+    size_t total;
+    Tail tail;
+} t;
+
+static int set_up(void **state)
+{
+    memset(&t, 0, sizeof(t));
+    t.bytes = malloc(MODEL_MAXIMUM);
+    t.streams = malloc(MODEL_MAXIMUM);
+    return t.bytes && t.streams ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    tail_deinit(&t.tail);
+    free(t.bytes);
+    free(t.streams);
+    return 0;
+}
+
+/* Always the same numbers. */
+static uint32_t any(uint32_t below)
+{
+    static uint64_t seed = 1;
+
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(seed >> 33) % below;
+}
+
+static void put(unsigned stream, size_t n)
+{
+    assert_true(t.total + n <= MODEL_MAXIMUM);
+    for (size_t i = t.total; i < t.total + n; i++) {
+        t.bytes[i] = (uint8_t)any(256);
+        t.streams[i] = (uint8_t)stream;
+    }
+    tail_write(&t.tail, stream, t.bytes + t.total, n);
+    t.total += n;
+}
+
+static size_t change_after(size_t at)
+{
+    size_t end = at + 1;
+
+    while (end < t.total && t.streams[end] == t.streams[at])
+        end++;
+    return end;
+}
+
+/* Where a tail of all the model's bytes begins. */
+static size_t first_kept(void)
+{
+    size_t at = t.total, pieces = 0, oldest = t.total - MIN(t.total, (size_t)LIMIT_TAIL);
+
+    while (at > oldest) {
+        if ((at == t.total || t.streams[at - 1] != t.streams[at]) && ++pieces > LIMIT_PIECES)
+            break;
+        at--;
+    }
+    return at;
+}
+
+static void assert_run(size_t from, size_t most)
+{
+    TailRun run = tail_run(&t.tail, from, most);
+    size_t n = from < t.total ? MIN(change_after(from) - from, most) : 0;
+
+    assert_int_equal(run.n, n);
+    if (n > 0) {
+        assert_int_equal(run.stream, t.streams[from]);
+        assert_memory_equal(run.bytes, t.bytes + from, n);
+    }
+}
+
+/* From `from` to the end, in runs of `most` bytes at most. */
+static void assert_all(size_t from, size_t most)
+{
+    while (from < t.total) {
+        assert_run(from, most);
+        from += tail_run(&t.tail, from, most).n;
+    }
+    assert_int_equal(from, t.total);
+    assert_run(t.total, most);
+}
+
+static void assert_same(void)
+{
+    size_t begin = tail_begin(&t.tail);
+
+    assert_int_equal(t.tail.total, t.total);
+    assert_true(t.tail.pieces.size <= LIMIT_PIECES * sizeof(TailPiece));
+    assert_run(begin, SIZE_MAX);
+    assert_run(begin, 0);
+    assert_run(t.total, SIZE_MAX);
+    if (begin < t.total)
+        assert_run(begin + any((uint32_t)(t.total - begin)), 1 + any(5000));
+}
+
+static void nothing(void **state)
+{
+    assert_same();
+    assert_int_equal(tail_begin(&t.tail), 0);
+}
+
+static void every_offset_and_most(void **state)
+{
+    for (unsigned i = 0; i < 12; i++)
+        put(1 + i % 2, 1 + any(6));
+    for (size_t from = 0; from <= t.total; from++)
+        for (size_t most = 0; most <= t.total + 1; most++)
+            assert_run(from, most);
+    for (size_t most = 1; most <= t.total; most++)
+        assert_all(0, most);
+}
+
+static void one_stream_is_one_run(void **state)
+{
+    for (unsigned i = 0; i < 3000; i++)
+        put(2, 1 + any(20));
+    assert_int_equal(tail_begin(&t.tail), 0);
+    assert_int_equal(tail_run(&t.tail, 0, SIZE_MAX).n, t.total);
+    assert_all(0, SIZE_MAX);
+}
+
+static void at_most_so_many_bytes(void **state)
+{
+    put(1, LIMIT_TAIL - 1);
+    put(2, 1);
+    assert_int_equal(tail_begin(&t.tail), 0);
+    put(2, 1);
+    assert_int_equal(tail_begin(&t.tail), 1);
+    assert_all(1, SIZE_MAX);
+    put(1, LIMIT_TAIL); /* nothing is left of what was before */
+    assert_int_equal(tail_begin(&t.tail), first_kept());
+    assert_all(first_kept(), 4096);
+    put(2, LIMIT_TAIL + 5); /* not even all of it fits */
+    assert_int_equal(t.total - tail_begin(&t.tail), LIMIT_TAIL);
+    assert_all(first_kept(), SIZE_MAX);
+    assert_same();
+}
+
+static void at_most_so_many_pieces(void **state)
+{
+    for (unsigned i = 0; i < LIMIT_PIECES; i++)
+        put(1 + i % 2, 3);
+    assert_int_equal(tail_begin(&t.tail), 0);
+    put(1 + LIMIT_PIECES % 2, 3);
+    assert_int_equal(tail_begin(&t.tail), 3);
+    put(1 + LIMIT_PIECES % 2, 3); /* no further piece */
+    assert_int_equal(tail_begin(&t.tail), 3);
+    assert_all(3, 2);
+    for (unsigned i = 0; i < 3 * LIMIT_PIECES; i++) {
+        put(1 + i % 2, 1 + any(9));
+        assert_int_equal(tail_begin(&t.tail), first_kept());
+    }
+    assert_all(first_kept(), SIZE_MAX);
+}
+
+/* Sizes from nothing to more than all that is kept. */
+static void at_random(void **state)
+{
+    size_t largest = 1;
+
+    while (t.total < MODEL_MAXIMUM - 4 * LIMIT_TAIL) {
+        largest = any(40) ? largest : (size_t)1 << any(22);
+        put(1 + any(2), 1 + any((uint32_t)largest));
+        assert_same();
+        assert_true(tail_begin(&t.tail) >= t.total - MIN(t.total, (size_t)LIMIT_TAIL));
+    }
+    assert_all(tail_begin(&t.tail), 1 + any(100000));
+    for (unsigned i = 0; i < 4; i++)
+        put(1 + i % 2, LIMIT_TAIL / 4);
+    assert_int_equal(tail_begin(&t.tail), t.total - LIMIT_TAIL); /* what was lost is not lost for ever */
+    assert_all(tail_begin(&t.tail), SIZE_MAX);
+}
+
+#define TAIL_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TAIL_TEST(nothing),
+        TAIL_TEST(every_offset_and_most),
+        TAIL_TEST(one_stream_is_one_run),
+        TAIL_TEST(at_most_so_many_bytes),
+        TAIL_TEST(at_most_so_many_pieces),
+        TAIL_TEST(at_random),
+    };
+
+    return cmocka_run_group_tests_name("tail", tests, NULL, NULL);
+}
