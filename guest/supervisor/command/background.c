@@ -149,10 +149,21 @@ static void answer_sending(Background *background, bool taken)
     link_refuse_problem(background->link, id, &problem);
 }
 
+static void forget_key(Background *background)
+{
+    memset(background->sent, 0, sizeof(background->sent));
+}
+
 void background_taken(Background *background, const Feed *feed)
 {
-    if (background->sending && (feed->waiting.size == 0 || feed->fd < 0))
-        answer_sending(background, feed->fd >= 0 || feed->ends);
+    bool taken = feed->fd >= 0 || feed->ends;
+
+    if (feed->waiting.size > 0)
+        return;
+    if (!taken)
+        forget_key(background); /* also where whoever sent it is not there to be told */
+    if (background->sending)
+        answer_sending(background, taken);
 }
 
 static int feed_all(Feed *feed, bool terminal, const MsgProcessSend *asked)
@@ -166,10 +177,31 @@ static int feed_all(Feed *feed, bool terminal, const MsgProcessSend *asked)
     return r;
 }
 
-/* Asked again: whoever asked before is not there any more. */
+/* The message before asked for the same, and has not been answered yet. */
+static void refuse_former(Background *background)
+{
+    Problem problem = PROBLEM_NULL;
+
+    problem_set(&problem, ERR_BUSY, "it has been asked again, and that is answered");
+    link_refuse_problem(background->link, background->sending, &problem);
+}
+
+static void keep_key(Background *background, Text key)
+{
+    forget_key(background);
+    if (key.data)
+        memcpy(background->sent, key.data, MIN(key.size, LIMIT_RUN_ID));
+}
+
 static bool is_sent(const Background *background, const MsgProcessSend *asked)
 {
     return asked->key.size > 0 && text_equal(asked->key, background->sent);
+}
+
+/* Also what nobody waits for any more, and may be asked again. */
+static bool is_busy(const Background *background, const Feed *feed)
+{
+    return background->sending || (*background->sent && feed->waiting.size > 0);
 }
 
 int background_send(Background *background, Feed *feed, bool terminal, uint64_t id,
@@ -178,20 +210,20 @@ int background_send(Background *background, Feed *feed, bool terminal, uint64_t 
     bool again = is_sent(background, asked);
     int r;
 
-    if (!again && background->sending)
+    if (!again && is_busy(background, feed))
         return problem_set(problem, ERR_BUSY,
                            "it has not read yet what was sent to it before; wait for that");
     if (!again && !feed_is_open(feed))
         return refuse_input(problem);
+    if (background->sending)
+        refuse_former(background);
     background->sending = id;
     r = again ? 0 : feed_all(feed, terminal, asked);
     if (r < 0) {
         background->sending = 0;
         return r == -EPIPE ? refuse_input(problem) : problem_set(problem, ERR_INTERNAL, "%s", strerror(-r));
     }
-    memset(background->sent, 0, sizeof(background->sent));
-    if (asked->key.data)
-        memcpy(background->sent, asked->key.data, MIN(asked->key.size, LIMIT_RUN_ID));
+    keep_key(background, asked->key);
     if (again && feed->waiting.size == 0)
         answer_sending(background, true);
     else

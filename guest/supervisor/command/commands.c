@@ -18,7 +18,7 @@ static Exec *find(const Commands *all, uint64_t id)
     return NULL;
 }
 
-/* The newest of that name, and one that runs rather than one that has ended. */
+/* The newest of that name, and one that runs rather than one that has ended. Most have none: "" is nobody. */
 Exec *commands_find(const Commands *all, Text process)
 {
     Exec *exec, *found = NULL;
@@ -26,7 +26,7 @@ Exec *commands_find(const Commands *all, Text process)
     list_foreach (exec, (List *)&all->execs, Exec, link) {
         if (text_equal(process, exec->run_id))
             return exec;
-        if (text_equal(process, exec->background.name) &&
+        if (process.size > 0 && text_equal(process, exec->background.name) &&
             (!found || exec_is_over(found) || !exec_is_over(exec)))
             found = exec;
     }
