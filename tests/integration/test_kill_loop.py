@@ -1,4 +1,4 @@
-"""The controller is killed again and again at random moments, under load, by calls, commands, copies and opens: by
+"""The controller is killed again and again at random moments, under load, by calls, commands, processes, copies and opens: by
 itself or its files worker, where a launcher starts both again, and together with the launcher.
 
 LIMPET_KILLS is how often (default 8 on each engine).
@@ -71,6 +71,27 @@ class Commander(Counter):
         self.count = count
 
 
+class Starter(Counter):
+    """The same with processes in the background, each of which outlives the asking for it; what they wrote is complete from
+    any place, and each has one record."""
+
+    def step(self, session):
+        count = self.count + 1
+        line = f"echo {count} >> started; for i in 1 2 3 4; do echo {count}.$i; sleep 0.05; done; wc -l < started"
+        process = session.start(line)
+        again = session.start(line, run_id=process.id)
+        assert again.id == process.id
+        said = "".join(f"{count}.{i}\n" for i in range(1, 5)) + f"{count}\n"
+        assert "".join(output.text for output in process.follow()) == said
+        since = len(said) // 2
+        assert "".join(output.text for output in again.follow(since)) == said[since:]
+        result = process.wait()
+        assert (result.status, result.state, result.stdout) == ("ok", "kept", said), result
+        assert again.wait() == result
+        assert [row.output for row in session.processes() if row.id == process.id] == [len(said)]
+        self.count = count
+
+
 class Copier(Counter):
     """The same with a file that is copied there and back, over the one from before. Of a put that was broken off nobody knows
     whether it was done, but the file is the one from before or the new one, and whole."""
@@ -131,7 +152,7 @@ def kill(limpetd, turn):
     limpetd.start()
 
 
-KINDS = (Counter, Commander, Copier, Opener)
+KINDS = (Counter, Commander, Starter, Copier, Opener)
 
 
 def test_nothing_is_lost_or_done_twice(own_limpetd, name):
