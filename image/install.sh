@@ -2,6 +2,7 @@
 # What happens inside the image while it is made, as root: the same in limpet-image's chroot and in the Dockerfile.
 #
 #   install.sh packages LIST...     installs the packages of the lists
+#   install.sh part LIST...         likewise, on top of a finished base
 #   install.sh finish               makes the base of the image out of a Debian root file system
 #   install.sh compile SOURCE OUT   builds the guest and installs it below OUT
 #   install.sh pip REQUIREMENTS     installs Python packages below /usr/local
@@ -30,10 +31,21 @@ warm_font_cache() {
     chmod -R a+rX "$LIBRARY/mpl"
 }
 
+# Some packages make links to the manual pages that they do not get, and fail without their directory.
+part() {
+    mkdir -p /usr/share/man/man1
+    packages "$@"
+    clean
+}
+
 finish() {
     add_sandbox_user
     mkdir -p /session /data /work /run/limpet /home/user
     warm_font_cache
+    clean
+}
+
+clean() {
     rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/lib/dpkg/*-old /root/.cache
     find /var/log /tmp /var/tmp -xdev -mindepth 1 ! -path '/tmp/limpet*' -delete
     find / -xdev -perm /6000 -exec chmod ug-s {} +
@@ -60,7 +72,7 @@ pip_install() {
 command=$1
 shift
 case $command in
-packages | finish | compile) "$command" "$@" ;;
+packages | part | finish | compile) "$command" "$@" ;;
 pip) pip_install "$@" ;;
 *)
     echo "install.sh: unknown command $command" >&2

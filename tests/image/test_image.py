@@ -16,7 +16,10 @@ import urllib.parse
 import zipfile
 from pathlib import Path
 
+import limpet
 import pytest
+
+from tests.support.limpetd import running
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = ROOT / "image" / "build"
@@ -91,6 +94,8 @@ def test_every_module_of_an_entry_is_one_word():
         (["build", "--packages", "/nonexistent"], "cannot read /nonexistent"),
         (["build", "--name", "../up"], "an alias consists of"),
         (["build", "--engine", "frob"], "unknown engine frob"),
+        (["build", "--with", "cobol"], "no language cobol can be added; there are c cpp go java javascript"),
+        (["build", "--with", ""], "--with needs the names of languages"),
         (["rm"], "no image given"),
     ],
 )
@@ -335,6 +340,29 @@ def test_a_variant_with_a_python_package(state, tmp_path):
     assert os.stat(rootfs / "usr/bin/python3.13").st_nlink > 1
     assert "Removed" in run("rm", "probe", state=state)
     assert not list(state.glob("images/[a-z]*"))
+
+
+@needs_root
+def test_a_variant_with_languages(state, monkeypatch):
+    output = run("build", "--engine", "oci", "--with", "ruby,c", "--name", "probe", state=state)
+    assert "installing the added packages" in output or "is ready" in output
+    assert "bootstrapping" not in output
+    rootfs = state / "images" / "probe" / "rootfs"
+    assert subprocess.check_output(["chroot", rootfs, "ruby", "-e", "puts 6 * 7"], text=True) == "42\n"
+    assert not (rootfs / "limpet").exists() and not (rootfs / "etc/dpkg/dpkg.cfg.d/limpet-part").exists()
+    assert not list((rootfs / "usr/share/man").glob("man1/ruby*"))
+    assert subprocess.run(["chroot", rootfs, "dpkg", "--audit"], capture_output=True, text=True).stdout == ""
+    assert os.stat(rootfs / "usr/bin/python3.13").st_nlink > 1
+    (row,) = json.loads(run("ls", "--json", state=state))
+    assert row["manifest"]["languages"] == "bash c python ruby" and "bash c python ruby" in run("ls", state=state)
+    monkeypatch.setattr("tests.support.limpetd.IMAGES", str(state / "images"))
+    with running("oci") as limpetd, limpetd.client() as client, client.open(image="probe") as session:
+        assert session.run("x = 6\nx * 7", language="ruby").result == "42"
+        program = '#include <stdio.h>\nint main(void) { puts("hello"); }'
+        assert session.run(program, language="c").stdout == "hello\n"
+        with pytest.raises(limpet.BadRequest, match="this image has no javascript.+it has python, bash, c, ruby"):
+            session.context(language="js")
+    assert "Removed" in run("rm", "probe", state=state)
 
 
 def fake_image(state, name):
