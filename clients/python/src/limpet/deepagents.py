@@ -1,0 +1,127 @@
+"""A session as the backend of a deep agent.
+
+from deepagents import create_deep_agent
+from limpet.deepagents import LimpetSandbox
+
+with limpet.Client() as client, client.open("conv-1") as session:
+    agent = create_deep_agent(model, backend=LimpetSandbox(session))
+
+Needs deepagents, which the extra ``deepagents`` of the package brings.
+"""
+
+from __future__ import annotations
+
+import errno
+
+try:
+    from deepagents.backends.protocol import ExecuteResponse, FileDownloadResponse, FileUploadResponse
+    from deepagents.backends.sandbox import BaseSandbox
+except ImportError as error:
+    raise ImportError(
+        f"limpet.deepagents needs deepagents ({error}): pip install 'limpet[deepagents]'", name=error.name
+    ) from error
+
+from . import BadRequest, Client, FileFailed, NoSuchSession, Result, Session
+
+__all__ = ["LimpetSandbox"]
+
+# Standard error goes where standard output does, so that the model sees them in their order.
+ARGV = ["bash", "-c", 'exec bash -c "$1" 2>&1', "bash"]
+
+ERRORS = {
+    errno.ENOENT: "file_not_found",
+    errno.EACCES: "permission_denied",
+    errno.EPERM: "permission_denied",
+    errno.EROFS: "permission_denied",
+    errno.EISDIR: "is_directory",
+    errno.ENOTDIR: "invalid_path",
+    errno.EINVAL: "invalid_path",
+    errno.ENAMETOOLONG: "invalid_path",
+}
+TIMED_OUT, SIGNALLED = 124, 128  # exit codes as shells have them
+KILLED = SIGNALLED + 9
+
+
+class LimpetSandbox(BaseSandbox):
+    """The commands and files of a session. Its variables are untouched, and live on beside them.
+
+    One session may have several of these, and be used in other ways at the same time. It is not closed by this.
+    """
+
+    def __init__(self, session: Session) -> None:
+        """``session``: a session that is open, such as ``client.open("conv-1")``."""
+        self._session = session
+
+    @classmethod
+    def attach(cls, id: str, client: Client | None = None) -> LimpetSandbox:
+        """The sandbox that has this ``id``, from another program or a time before.
+
+        Args:
+            id: What :attr:`id` was.
+            client: By default one of its own.
+
+        Raises:
+            NoSuchSession: It has ended. Another session that has its name since is not taken for it.
+        """
+        name, _, instance = id.partition("@")
+        session = (client or Client()).attach(name)
+        if session.instance != instance:
+            raise NoSuchSession(f"the session of {id} has ended; another one has its name since")
+        return cls(session)
+
+    @property
+    def id(self) -> str:
+        """Name and instance of the session."""
+        return f"{self._session.name}@{self._session.instance}"
+
+    def execute(self, command: str, *, timeout: int | None = None) -> ExecuteResponse:
+        """Runs a line of bash in ``/session``, beside the code.
+
+        Args:
+            command: The line.
+            timeout: Seconds; by default, and for 0, those of the session.
+        """
+        pieces: list[str] = []
+        result = self._session.exec([*ARGV, command], timeout=timeout or None, on_stdout=pieces.append)
+        return ExecuteResponse(output="".join(pieces), exit_code=_exit_code(result))
+
+    def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
+        """Writes files; directories are made. What fails says so, and the others are written."""
+        return [FileUploadResponse(path=path, error=self._write(path, content)) for path, content in files]
+
+    def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
+        """Reads files. What fails says so, and the others are read."""
+        return [self._read(path) for path in paths]
+
+    def _write(self, path: str, content: bytes) -> str | None:
+        if not path.startswith("/"):
+            return "invalid_path"
+        try:
+            self._session.files.write(path, content)
+        except (FileFailed, BadRequest) as error:
+            return _named(error)
+        return None
+
+    def _read(self, path: str) -> FileDownloadResponse:
+        if not path.startswith("/"):
+            return FileDownloadResponse(path=path, error="invalid_path")
+        try:
+            return FileDownloadResponse(path=path, content=self._session.files.read(path))
+        except (FileFailed, BadRequest) as error:
+            return FileDownloadResponse(path=path, error=_named(error))
+
+
+def _named(error: FileFailed | BadRequest) -> str:
+    if isinstance(error, FileFailed):
+        return ERRORS.get(error.errno or 0, str(error))
+    return "invalid_path"
+
+
+def _exit_code(result: Result) -> int | None:
+    if result.exit_code is not None:
+        return result.exit_code
+    if result.status == "timeout":
+        return TIMED_OUT
+    if result.status == "oom":
+        return KILLED
+    return SIGNALLED + result.signal if result.signal else None
