@@ -9,7 +9,10 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 
 
 class Scripted(BaseChatModel):
-    """``turns(question)`` is what it does about a question: lists of code to run side by side, then a text."""
+    """``turns(question)`` is what it does about a question: lists of code to run side by side, then a text.
+
+    In place of code there may be the arguments of the tool, or, as a pair, the name of another tool and its arguments.
+    """
 
     turns: Callable[[str], list[Any]]
 
@@ -30,10 +33,10 @@ class Scripted(BaseChatModel):
 def _message(turn):
     if isinstance(turn, str):
         return AIMessage(turn)
-    calls = [code if isinstance(code, dict) else {"code": code} for code in turn]
-    return AIMessage(
-        "",
-        tool_calls=[
-            {"name": "code_sandbox", "args": args, "id": f"call-{uuid.uuid4().hex}"} for args in calls
-        ],
-    )
+    return AIMessage("", tool_calls=[_call(code) for code in turn])
+
+
+def _call(code):
+    name, args = code if isinstance(code, tuple) else ("code_sandbox", code)
+    args = args if isinstance(args, dict) else {"code": args}
+    return {"name": name, "args": args, "id": f"call-{uuid.uuid4().hex}"}

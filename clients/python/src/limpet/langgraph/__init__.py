@@ -20,7 +20,18 @@ except ImportError as error:
 
 from ._exec_tool import exec_tool
 from ._file_tools import file_tools
+from ._language_tool import language_tool
+from ._process_tools import process_tools
 from ._rewind import Rewind, RewindState
 from ._tool import CodeSandbox, code_sandbox
 
-__all__ = ["CodeSandbox", "Rewind", "RewindState", "code_sandbox", "exec_tool", "file_tools"]
+__all__ = [
+    "CodeSandbox",
+    "Rewind",
+    "RewindState",
+    "code_sandbox",
+    "exec_tool",
+    "file_tools",
+    "language_tool",
+    "process_tools",
+]

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
-from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import BaseTool, ToolException
-from pydantic import BaseModel, Field, PrivateAttr
+from langchain_core.tools import BaseTool
+from pydantic import BaseModel, Field
 
-from .. import Error, FileFailed
 from .._adapters import telling
-from ._both import AnyClient, finish, settled
+from ._both import settled
+from ._session_tool import Work, tools_of
 from ._tool import CodeSandbox
 
 NO_SESSION = "files are kept only in a session, and this call has none: use code that reads and writes them in one call"
-
-Work = Callable[..., Awaitable[str]]
 
 
 class ReadFile(BaseModel):
@@ -35,47 +31,20 @@ class ListFiles(BaseModel):
     depth: int = Field(default=1, ge=1, le=16, description="levels")
 
 
-class FileTool(BaseTool):
-    """One of what :func:`file_tools` makes."""
-
-    handle_tool_error: bool = True
-
-    _sandbox: CodeSandbox = PrivateAttr()
-    _work: Work = PrivateAttr()
-
-    def _run(self, *, config: RunnableConfig, **arguments: Any) -> str:
-        return finish(self._call(self._sandbox._clients.blocking(), arguments, config))
-
-    async def _arun(self, *, config: RunnableConfig, **arguments: Any) -> str:
-        return await self._call(await self._sandbox._clients.of_this_loop(), arguments, config)
-
-    async def _call(self, client: AnyClient, arguments: dict[str, Any], config: RunnableConfig) -> str:
-        name = self._sandbox.session_name(config)
-        if name is None:
-            raise ToolException(NO_SESSION)
-        try:
-            session = await self._sandbox._open(client, name, config)
-            return await self._work(session.files, self._sandbox._limits.chars, **arguments)
-        except Error as error:
-            if not isinstance(error, FileFailed) and not telling.is_for_model(error, ""):
-                raise
-            raise ToolException(f"{error.name}: {error.message}") from None
-
-
-async def _read(files: Any, chars: int, path: str, offset: int = 0, limit: int = 1000) -> str:
-    data: bytes = await settled(files.read(path))
+async def _read(session: Any, chars: int, path: str, offset: int = 0, limit: int = 1000) -> str:
+    data: bytes = await settled(session.files.read(path))
     if telling.is_binary(data):
         return f"{path} is no text: {len(data)} bytes. Use code to look into it."
     return telling.page_of(data, offset, limit, chars)
 
 
-async def _write(files: Any, chars: int, path: str, content: str) -> str:
-    await settled(files.write(path, content))
+async def _write(session: Any, chars: int, path: str, content: str) -> str:
+    await settled(session.files.write(path, content))
     return f"{path}: {len(content.encode())} bytes written"
 
 
-async def _list(files: Any, chars: int, path: str = "/session", depth: int = 1) -> str:
-    return telling.listing_of(path, await settled(files.list(path, depth)))
+async def _list(session: Any, chars: int, path: str = "/session", depth: int = 1) -> str:
+    return telling.listing_of(path, await settled(session.files.list(path, depth)))
 
 
 _TOOLS: dict[str, tuple[str, type[BaseModel], Work]] = {
@@ -99,10 +68,4 @@ def file_tools(sandbox: CodeSandbox) -> list[BaseTool]:
     Returns:
         The tools, for the list of an agent beside the sandbox. What the sandbox refuses is told to the model.
     """
-    prefix = "" if sandbox.name == "code_sandbox" else f"{sandbox.name}_"
-    tools: list[BaseTool] = []
-    for name, (description, arguments, work) in _TOOLS.items():
-        tool = FileTool(name=f"{prefix}{name}", description=description, args_schema=arguments)
-        tool._sandbox, tool._work = sandbox, work
-        tools.append(tool)
-    return tools
+    return tools_of(sandbox, _TOOLS, NO_SESSION)
