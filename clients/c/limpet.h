@@ -449,6 +449,14 @@ LIMPET_API int limpet_drop(LimpetClient *client, const char *session, const char
 LIMPET_API int limpet_branch(LimpetClient *client, const char *session, const char *name,
                              const char *checkpoint, LimpetOpened *opened);
 
+/* Makes the session SESSION/NAME with nothing in it, or attaches to it: a context, whose code is in
+ * `language`, NULL for Python, and begins in the directory `cwd`, NULL for /session. `name` NULL is that of
+ * the language. It shares the container and the files, and is used and closed as a session.
+ * LIMPET_BAD_REQUEST when the image does not have the language, LIMPET_OPTIONS_DIFFER when it is there with
+ * another one. `opened` may be NULL. */
+LIMPET_API int limpet_context(LimpetClient *client, const char *session, const char *name,
+                              const char *language, const char *cwd, LimpetOpened *opened);
+
 /* Makes the state of a branch, NAME or SESSION/NAME, that of the session itself; the branch ends. Both
  * numbers, the session's new ones, may be NULL. */
 LIMPET_API int limpet_commit(LimpetClient *client, const char *session, const char *branch,

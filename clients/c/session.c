@@ -83,6 +83,19 @@ int limpet_branch(LimpetClient *client, const char *session, const char *name, c
     return client_result(client, call_open(client, &call, opened));
 }
 
+int limpet_context(LimpetClient *client, const char *session, const char *name, const char *language,
+                   const char *cwd, LimpetOpened *opened)
+{
+    const MsgContext context = {.session = text_of(session),
+                                .name = text_of(name),
+                                .language = text_of(language),
+                                .cwd = text_of(cwd)};
+    ClientCall call = {.repeatable = true};
+
+    client_begin(client, &call, MSG_CONTEXT, MsgContext, &context);
+    return client_result(client, call_open(client, &call, opened));
+}
+
 /* A request with nothing but the session. */
 static int call_session(LimpetClient *client, MessageKind kind, const char *session, Reply *ret)
 {

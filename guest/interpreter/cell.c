@@ -10,6 +10,7 @@
 #include "guest/interpreter/error.h"
 #include "guest/interpreter/figures.h"
 #include "guest/interpreter/guard.h"
+#include "guest/interpreter/language.h"
 #include "guest/interpreter/result.h"
 #include "guest/interpreter/run.h"
 #include "guest/interpreter/runtime.h"
@@ -78,20 +79,30 @@ static PyObject *run_compiled(const Compiled *compiled)
     return PyEval_EvalCode(compiled->tail, runtime.main_dict, runtime.main_dict);
 }
 
-static PyObject *run_cell(const CellRequest *cell)
+static PyObject *run_python(const CellRequest *cell, PyObject *source)
 {
-    _pyref_ PyObject *source = decode_source(cell->code);
     _pyref_ PyObject *filename =
         PyUnicode_FromFormat("<cell %llu>", (unsigned long long)cell->execution_count);
     Compiled compiled _cleanup_(compiled_deinit) = {0};
 
-    if (!source || !filename || source_register(filename, source) < 0 ||
-        compile_cell(source, filename, &compiled) < 0)
+    if (!filename || source_register(filename, source) < 0 || compile_cell(source, filename, &compiled) < 0)
         return NULL;
     allowance_begin_cell();
     PyObject *value = run_compiled(&compiled);
     allowance_end_cell();
     return value;
+}
+
+static PyObject *run_cell(const CellRequest *cell)
+{
+    _pyref_ PyObject *source = decode_source(cell->code);
+
+    if (!source)
+        return NULL;
+    if (!language_function())
+        return run_python(cell, source);
+    return PyObject_CallFunction(language_function(), "OK", source,
+                                 (unsigned long long)cell->execution_count);
 }
 
 /* A fork that came back here instead of ending: it must not answer in its parent's name. */

@@ -1,6 +1,7 @@
 #include "guest/interpreter/module.h"
 
 #include "guest/interpreter/asks/ask.h"
+#include "guest/interpreter/language.h"
 #include "guest/interpreter/reply.h"
 #include "guest/interpreter/result.h"
 #include "guest/interpreter/run.h"
@@ -34,6 +35,13 @@ static PyObject *tell_results(PyObject *module, PyObject *function)
     Py_RETURN_NONE;
 }
 
+/* set_language(function), see language.h. */
+static PyObject *set_language(PyObject *module, PyObject *function)
+{
+    language_set(function);
+    Py_RETURN_NONE;
+}
+
 /* cell() → int: the number of the cell that runs, or ran last. */
 static PyObject *cell_number(PyObject *module, PyObject *unused)
 {
@@ -44,6 +52,7 @@ static PyMethodDef methods[] = {
     {"send_display", send_display, METH_VARARGS, NULL},
     {"safe_repr", safe_repr, METH_O, NULL},
     {"tell_results", tell_results, METH_O, NULL},
+    {"set_language", set_language, METH_O, NULL},
     {"cell", cell_number, METH_NOARGS, NULL},
     {"is_answered", ask_is_answered, METH_NOARGS, NULL},
     {"ask", ask_ask, METH_VARARGS, NULL},

@@ -66,13 +66,13 @@ static PyObject *describe_failure(void)
 }
 
 /* What an import prints has no cell to belong to. */
-static PyObject *prepare_quietly(PyObject *env, PyObject *imports)
+static PyObject *prepare_quietly(PyObject *env, PyObject *imports, PyObject *language, PyObject *cwd)
 {
     guard_begin_runtime();
     descriptors_mute();
     if (env != Py_None)
         clearenv();
-    PyObject *failed = PyObject_CallFunctionObjArgs(runtime.prepare, env, imports, NULL);
+    PyObject *failed = PyObject_CallFunctionObjArgs(runtime.prepare, env, imports, language, cwd, NULL);
     if (getpid() != run.process)
         _exit(EXIT_FAILURE); /* a fork that came back here instead of ending */
     if (!failed || !PyList_CheckExact(failed)) {
@@ -86,14 +86,23 @@ static PyObject *prepare_quietly(PyObject *env, PyObject *imports)
     return failed;
 }
 
-int prepare(uint64_t id, const msgpack_object_map *env, const msgpack_object_array *imports)
+static PyObject *text_or_none(Text text)
 {
-    _pyref_ PyObject *variables = env ? decode_env(env) : Py_NewRef(Py_None);
-    _pyref_ PyObject *names = imports ? decode_imports(imports) : Py_NewRef(Py_None);
+    return text.data ? PyUnicode_DecodeUTF8(text.data, (Py_ssize_t)text.size, "surrogateescape")
+                     : Py_NewRef(Py_None);
+}
 
-    if (run.number > 0 || !variables || !names)
+int prepare(uint64_t id, const MsgPrepare *asked)
+{
+    const msgpack_object_array *imports = asked->imports.array;
+    _pyref_ PyObject *variables = asked->env.map ? decode_env(asked->env.map) : Py_NewRef(Py_None);
+    _pyref_ PyObject *names = imports ? decode_imports(imports) : Py_NewRef(Py_None);
+    _pyref_ PyObject *language = text_or_none(asked->language);
+    _pyref_ PyObject *cwd = text_or_none(asked->cwd);
+
+    if (run.number > 0 || !variables || !names || !language || !cwd)
         return -EPROTO;
-    _pyref_ PyObject *failed = prepare_quietly(variables, names);
+    _pyref_ PyObject *failed = prepare_quietly(variables, names, language, cwd);
     if (imports)
         rehearsal_run();
     return failed ? reply_prepared(id, failed) : -ENOMEM;

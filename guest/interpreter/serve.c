@@ -48,7 +48,7 @@ static int handle_prepare(const Message *message, int fds[CHANNEL_FDS])
     Problem problem = PROBLEM_NULL;
     int r = body_decode(&request, MsgPrepare, &message->body, &problem);
 
-    return r < 0 ? r : prepare(message->id, request.env.map, request.imports.array);
+    return r < 0 ? r : prepare(message->id, &request);
 }
 
 /* Its question has been given up. */

@@ -9,7 +9,7 @@
 typedef struct RecordHead {
     const char *run_id;
     const char *session; /* NULL for a call in a container of its own */
-    const char *kind;    /* python or command */
+    const char *kind;    /* command, or the language of the code */
     const char *engine;
     uint64_t execution_count; /* NO_UINT of a command */
     uint64_t epoch;

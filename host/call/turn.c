@@ -17,7 +17,9 @@ static RecordHead record_head(const Call *call)
 
     return (RecordHead){
         .run_id = call->run_id,
-        .kind = command ? "command" : "python",
+        .kind = command                ? "command"
+                : session->language[0] ? session->language
+                                       : "python",
         .session = session->sandbox->ephemeral ? NULL : session->name,
         .engine = sandboxes_engine(session->sandbox->all),
         .execution_count = command ? NO_UINT : session->execution_count,

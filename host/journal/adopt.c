@@ -121,6 +121,8 @@ static int replay_branch(Replay *replay, const JournalEntry *entry)
     branch = session_restore_branch(trunk, said->branch, name);
     if (!branch)
         return -ENOMEM;
+    if (session_set_place(branch, said->language, said->cwd) < 0)
+        return -ENOMEM;
     copy_text(branch->instance, sizeof(branch->instance), said->instance);
     branch->created = said->created;
     branch->announced = true;

@@ -36,10 +36,13 @@ static int write_session(Buf *batch, const Sandbox *sandbox)
 
 static int write_branch(Buf *batch, const Session *branch)
 {
-    return journal_write_branch(batch, &(JournalBranch){.branch = branch->branch,
-                                                        .name = text_of(branch->name),
-                                                        .instance = text_of(branch->instance),
-                                                        .created = branch->created});
+    return journal_write_branch(
+        batch, &(JournalBranch){.branch = branch->branch,
+                                .name = text_of(branch->name),
+                                .instance = text_of(branch->instance),
+                                .created = branch->created,
+                                .language = text_of(branch->language[0] ? branch->language : NULL),
+                                .cwd = text_of(branch->cwd)});
 }
 
 /* Clients were told of it: now, or by an earlier controller. */

@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -45,6 +46,30 @@ int session_start_branch(Session **ret, Session *origin, Text name, Problem *pro
     branch->execution_count = origin->execution_count;
     *ret = branch;
     return 0;
+}
+
+int session_set_place(Session *session, Text language, Text cwd)
+{
+    snprintf(session->language, sizeof(session->language), "%.*s", (int)language.size,
+             language.data ? language.data : "");
+    session->cwd = text_dup(cwd);
+    return cwd.data && !session->cwd ? -ENOMEM : 0;
+}
+
+int session_start_context(Session **ret, Session *origin, Text name, Text language, Text cwd,
+                          Problem *problem)
+{
+    Problem closed = PROBLEM_NULL;
+    int r = session_start_branch(ret, origin, name, problem);
+
+    if (r < 0)
+        return r;
+    (*ret)->execution_count = 0;
+    if (session_set_place(*ret, language, cwd) == 0)
+        return 0;
+    problem_set(&closed, ERR_INTERNAL, "out of memory");
+    session_end_branch(*ret, &closed);
+    return problem_set(problem, ERR_INTERNAL, "out of memory");
 }
 
 Session *session_restore_branch(Session *trunk, uint64_t branch, const char *name)

@@ -20,6 +20,7 @@ static void answer_open(Session *session, Request *request)
         .engine = text_of(sandboxes_engine(session->all->sandboxes)),
         .has_options = true,
         .options = session_options_say(&session->sandbox->options),
+        .language = text_of(session->language[0] ? session->language : NULL),
     };
 
     session->announced = true;
@@ -82,6 +83,7 @@ Session *session_free(Session *session)
     loop_timer_cancel(&session->idle_timer);
     list_remove(&session->in_family);
     former_deinit(session);
+    free(session->cwd);
     free(session);
     return NULL;
 }

@@ -36,6 +36,8 @@ struct Session {
     bool announced;  /* someone has been told that it was created */
     bool hidden;     /* an earlier controller had told nobody of it, or nobody needs it: it only ends */
     uint64_t branch; /* its number to the guest; 0: the trunk */
+    char language[LIMIT_LANGUAGE + 1]; /* of a context; empty: Python */
+    char *cwd;                         /* of a context: where it began; NULL: /session */
 
     List family; /* Session.in_family: of a trunk, itself first and then its branches */
     List in_family;
@@ -125,6 +127,12 @@ int session_check_queue(const Session *session, Problem *problem);
 /* Begins a branch of `origin`, whose own name is `name`; it is in the table from now on, STARTING until it
  * becomes ready or ends. */
 int session_start_branch(Session **ret, Session *origin, Text name, Problem *problem);
+
+/* Likewise a context of that language, absent for Python, which begins in `cwd`, absent for /session. */
+int session_start_context(Session **ret, Session *origin, Text name, Text language, Text cwd,
+                          Problem *problem);
+/* 0 or -ENOMEM. */
+int session_set_place(Session *session, Text language, Text cwd);
 
 /* The supervisor has made it. */
 void session_branch_made(Session *branch, uint64_t execution_count, uint64_t epoch);

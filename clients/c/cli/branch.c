@@ -1,8 +1,6 @@
 /* limpet branch */
-#include <string.h>
-
 #include "clients/c/cli/cli.h"
-#include "clients/c/json.h"
+#include "clients/c/cli/opened.h"
 
 typedef struct BranchValues {
     const char *at;
@@ -16,25 +14,6 @@ static const Option branch_options[] = {
     OPTION_ROW(0, "json", OPTION_FLAG, BranchValues, json, NULL, "print the branch as JSON"),
 };
 
-static void print_text(const char *key, const char *text)
-{
-    const msgpack_object object = {.type = MSGPACK_OBJECT_STR,
-                                   .via.str = {.ptr = text, .size = (uint32_t)strlen(text)}};
-    _cleanup_(buf_deinit) Buf json = BUF_NULL;
-
-    if (json_write(&json, &object, JSON_PATH) == 0)
-        printf("\"%s\": %.*s, ", key, (int)json.size, (const char *)buf_head(&json));
-}
-
-static void print_json(const LimpetOpened *opened)
-{
-    putchar('{');
-    print_text("session", opened->session);
-    print_text("instance", opened->instance);
-    print_text("engine", opened->engine);
-    printf("\"created\": %s}\n", opened->created ? "true" : "false");
-}
-
 static int run(const void *values, char **operands, int n)
 {
     const BranchValues *given = values;
@@ -45,10 +24,7 @@ static int run(const void *values, char **operands, int n)
         return EXIT_SANDBOX;
     if (limpet_branch(client, operands[0], operands[1], given->at, &opened))
         return cli_fail(client);
-    if (given->json)
-        print_json(&opened);
-    else
-        printf("opened %s (%s)\n", opened.session, opened.engine);
+    opened_print(&opened, given->json);
     return 0;
 }
 

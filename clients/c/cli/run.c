@@ -11,7 +11,7 @@
 #include "proto/limits.h"
 
 typedef struct RunValues {
-    const char *session, *code, *on_error;
+    const char *session, *code, *on_error, *language;
     double timeout;
     bool json, quiet;
     LimpetOptions options;
@@ -23,6 +23,8 @@ static const Option run_options[] = {
     OPTION_ROW('c', "code", OPTION_TEXT, RunValues, code, "CODE", "code to run"),
     OPTION_ROW('t', "timeout", OPTION_SECONDS, RunValues, timeout, "SECONDS", "time limit of this call",
                .least = OPTION_ABOVE_ZERO, .value = "30"),
+    OPTION_ROW('l', "language", OPTION_TEXT, RunValues, language, "LANGUAGE",
+               "run it in the context of that language, such as bash; needs a session"),
     OPTION_ROW(0, "on-error", OPTION_TEXT, RunValues, on_error, "WHAT",
                "what happens to the variables when the code fails: keep or rollback", .value = "keep",
                .completes = COMPLETE_CHOICE, .choices = "keep|rollback"),
@@ -126,6 +128,16 @@ static int exit_status(LimpetStatus status)
     return statuses[status];
 }
 
+/* The call runs in the context of that language. */
+static int enter(LimpetClient *client, const char *language, LimpetRun *run, LimpetOpened *opened)
+{
+    if (limpet_context(client, opened->session, NULL, language, NULL, opened))
+        return cli_fail(client);
+    run->session = opened->session;
+    run->instance = opened->instance;
+    return 0;
+}
+
 /* Opens or attaches to the session of the call; without one its options belong to the call itself. */
 static int prepare(LimpetClient *client, const LimpetOptions *options, LimpetRun *run, LimpetOpened *opened)
 {
@@ -139,17 +151,20 @@ static int prepare(LimpetClient *client, const LimpetOptions *options, LimpetRun
     return 0;
 }
 
-static int run_and_print(const RunValues *values, const LimpetOptions *options, LimpetRun *run)
+/* `run` refers to `opened` afterwards. */
+static int run_and_print(const RunValues *values, const LimpetOptions *options, LimpetRun *run,
+                         LimpetOpened *opened)
 {
     _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
     _cleanup_(limpet_result_freep) LimpetResult *result = NULL;
     RunOutput output = {0};
-    LimpetOpened opened;
     int r;
 
     if (!client)
         return EXIT_SANDBOX;
-    r = prepare(client, options, run, &opened);
+    r = prepare(client, options, run, opened);
+    if (!r && values->language)
+        r = enter(client, values->language, run, opened);
     if (r)
         return r;
     if (!values->json)
@@ -169,6 +184,7 @@ static int run(const void *values, char **operands, int n)
 {
     const RunValues *given = values;
     LimpetOptions options = given->options;
+    LimpetOpened opened;
     LimpetRun request = {.session = given->session,
                          .timeout = given->timeout,
                          .on_error = given->on_error,
@@ -177,12 +193,16 @@ static int run(const void *values, char **operands, int n)
     _cleanup_(freep) char *data = NULL;
     int r = find_code(given, operands, n, &code, &request);
 
+    if (!r && given->language && !given->session) {
+        fprintf(stderr, "limpet: --language needs a session: add -s SESSION\n");
+        r = EXIT_USAGE;
+    }
     if (!r)
         r = cli_absolute(options.data, &data);
     if (r)
         return r;
     options.data = data;
-    return run_and_print(given, &options, &request);
+    return run_and_print(given, &options, &request, &opened);
 }
 
 const Command command_run = {
@@ -197,7 +217,8 @@ const Command command_run = {
         "code; a second Ctrl-C stops waiting for it. If the variables were rolled back or lost, a line on\n"
         "standard error says so.\n"
         "\n"
-        "Exit status: 0 success, 1 Python error, 124 timeout, 125 failure of the sandbox, 130 interrupted,\n"
+        "Exit status: 0 success, 1 error in the code, 124 timeout, 125 failure of the sandbox, 130 "
+        "interrupted,\n"
         "137 interpreter lost (out of memory, killed, crashed, or ended by the code itself).",
     .options = {run_options, ARRAY_SIZE(run_options)},
     .operands = {COMPLETE_FILE},

@@ -1,5 +1,6 @@
 /* limpet shell */
 #include <signal.h>
+#include <time.h>
 
 #include "clients/c/cli/attached.h"
 
@@ -33,13 +34,18 @@ static int begin(const char *session, const char *const *argv, const LimpetTermi
     return limpet_start(client, &start, ret) ? cli_fail(client) : 0;
 }
 
-/* Whoever typed is gone: as where a terminal is closed. */
+/* Whoever typed is gone: as where a terminal is closed. bash notes the signal when it is about to read a
+ * line, and ends with the line or with a second signal; of a real terminal it would find that nothing more
+ * can be read. */
 static void hang_up(const AttachTarget *what)
 {
+    static const struct timespec moment = {.tv_nsec = 100 * 1000 * 1000};
     _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
 
-    if (client)
-        limpet_process_signal(client, what->session, what->process, SIGHUP, false);
+    if (!client || limpet_process_signal(client, what->session, what->process, SIGHUP, false))
+        return;
+    nanosleep(&moment, NULL);
+    limpet_process_signal(client, what->session, what->process, SIGHUP, false);
 }
 
 static int run(const void *values, char **operands, int n)

@@ -57,6 +57,8 @@ Branch *branch_new_from(const Branch *from, uint64_t number)
         return NULL;
     branch->newborn = true;
     branch->execution_count = from->execution_count;
+    if (branch_set_place(branch, (Text){0}, text_of(from->place.cwd)) < 0)
+        return branch_free(branch);
     return branch;
 }
 
@@ -68,6 +70,7 @@ Branch *branch_free(Branch *branch)
     policy_deinit(branch);
     interpreter_deinit(&branch->interpreter);
     fate_deinit(&branch->untold);
+    free(branch->place.cwd);
     list_remove(&branch->link);
     branch->set->count--;
     free(branch);
@@ -85,6 +88,26 @@ void branch_end(Branch *branch)
 bool branch_is_ready(const Branch *branch)
 {
     return branch->interpreter.step == INTERPRETER_READY && !branch->interpreter.closing;
+}
+
+int branch_set_place(Branch *branch, Text language, Text cwd)
+{
+    if (language.size > 0)
+        memcpy(branch->place.language, language.data, language.size);
+    if (!cwd.data)
+        return 0;
+    branch->place.cwd = text_dup(cwd);
+    return branch->place.cwd ? 0 : -ENOMEM;
+}
+
+static bool has_place(const Branch *branch)
+{
+    return branch->place.language[0] || branch->place.cwd;
+}
+
+bool branch_is_foreign(const Branch *branch)
+{
+    return branch->place.language[0];
 }
 
 bool branch_is_recovering(const Branch *branch)
@@ -188,6 +211,7 @@ int branch_spawn(Branch *branch)
     int r = await_ready(branch, clock_now() + START_LIMIT);
 
     branch->outdated = false;
+    branch->unplaced = has_place(branch);
     if (r == 0)
         r = interpreter_start(&branch->interpreter, set->command_line, &set->environment, set->memory);
     if (r == 0)
@@ -212,6 +236,7 @@ int branch_copy(Branch *branch, Checkpoint *checkpoint)
     int r = await_ready(branch, MIN(clock_now() + COPY_LIMIT, branch->recovery.end));
 
     branch->outdated = birth && branch->set->environment_changed;
+    branch->unplaced = birth && has_place(branch);
     branch->recovery.restore = ++checkpoint->restores;
     if (r == 0)
         r = interpreter_copy(&branch->interpreter, checkpoint->channel, checkpoint->restores,

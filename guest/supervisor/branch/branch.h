@@ -62,6 +62,12 @@ typedef struct Recovery {
     uint64_t calls;           /* calls between `from` and the state of the copy */
 } Recovery;
 
+/* Where the cells of a context run, and in what. Whoever starts anew starts there. */
+typedef struct ContextPlace {
+    char language[LIMIT_LANGUAGE + 1]; /* empty: Python */
+    char *cwd;                         /* NULL: /session */
+} ContextPlace;
+
 /* What the next turn of the loop does to the interpreter. */
 typedef enum Doom {
     DOOM_NONE,
@@ -92,6 +98,9 @@ struct Branch {
     Reason fault;         /* what the interpreter did, with DOOM_FAULT */
     bool newborn;         /* the branch has no state yet: its first copy is to be made */
     bool outdated;        /* the interpreter has yet to be told of the session's environment */
+    ContextPlace place;   /* of a context */
+    bool unplaced;        /* the interpreter has yet to be told of it */
+    Reason misplaced;     /* why it could not do as it was told; empty: it has, or has yet to answer */
     bool occupied;        /* a call runs on it, or has ended and waits for what becomes of the variables */
     unsigned idle_losses; /* how often the interpreter was lost since a call ended by itself */
     Fate untold;          /* what became of the variables since the last record */
@@ -178,6 +187,11 @@ Branch *branch_free(Branch *branch);
 void branch_end(Branch *branch);
 
 bool branch_is_ready(const Branch *branch);
+
+/* Before it starts; a language has at most LIMIT_LANGUAGE bytes. 0 or -ENOMEM. */
+int branch_set_place(Branch *branch, Text language, Text cwd);
+/* Its variables are in a program beside the interpreter, of which there are no checkpoints. */
+bool branch_is_foreign(const Branch *branch);
 bool branch_is_recovering(const Branch *branch);
 
 /* Whether `base` is a checkpoint, perhaps a pending one, of exactly the live state. */
@@ -211,6 +225,7 @@ int branch_freeze(Branch *branch, CheckpointKind kind, const char *name, Reason 
 
 /* policy.c */
 
+CheckpointMode policy_mode(const Branch *branch);
 /* A call has ended, or the interpreter is ready. A checkpoint may be worth while once the branch is quiet. */
 void policy_on_quiet(Branch *branch, uint64_t now);
 /* Writes why the newest state has no checkpoint; nothing when there was no time for one. */

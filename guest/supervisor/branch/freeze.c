@@ -22,9 +22,13 @@ static void enter_tree(Branch *branch, Checkpoint *checkpoint)
 int branch_freeze(Branch *branch, CheckpointKind kind, const char *name, Reason why)
 {
     Checkpoint *checkpoint;
-    int end = -1;
-    int r = checkpoint_new(&checkpoint, &branch->set->checkpoints, kind, &end);
+    int end = -1, r;
 
+    if (branch_is_foreign(branch)) {
+        policy_why_none(branch, why);
+        return -EOPNOTSUPP;
+    }
+    r = checkpoint_new(&checkpoint, &branch->set->checkpoints, kind, &end);
     if (r < 0) {
         reason_set(why, "%s", strerror(-r));
         return r;

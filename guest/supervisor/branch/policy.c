@@ -27,15 +27,15 @@
 #define PAUSE_MINIMUM NSEC_PER_SEC
 #define PAUSE_MAXIMUM (60 * NSEC_PER_SEC)
 
-static CheckpointMode mode_of(const Branch *branch)
+CheckpointMode policy_mode(const Branch *branch)
 {
-    return branch->set->mode;
+    return branch_is_foreign(branch) ? CHECKPOINT_OFF : branch->set->mode;
 }
 
 /* Whether a checkpoint would be worth while and could be had. */
 static bool may_take(const Branch *branch, uint64_t now)
 {
-    return mode_of(branch) != CHECKPOINT_OFF && branch_is_ready(branch) && !branch_is_exact(branch) &&
+    return policy_mode(branch) != CHECKPOINT_OFF && branch_is_ready(branch) && !branch_is_exact(branch) &&
            !branch->interpreter.asked && now >= branch->policy.retry;
 }
 
@@ -77,7 +77,7 @@ void policy_on_quiet(Branch *branch, uint64_t now)
     Policy *policy = &branch->policy;
 
     policy->last_end = now;
-    if (mode_of(branch) == CHECKPOINT_AUTO && !policy->quiet.set)
+    if (policy_mode(branch) == CHECKPOINT_AUTO && !policy->quiet.set)
         alarm_set(&policy->quiet, now + QUIET);
 }
 
@@ -108,7 +108,7 @@ static bool is_bound_reached(const Branch *branch)
 void policy_on_run(Branch *branch, uint64_t now)
 {
     /* Without a base there is nothing to go back to, however short the time. */
-    bool due = mode_of(branch) == CHECKPOINT_ALWAYS || !branch->base || branch->policy.exposed ||
+    bool due = policy_mode(branch) == CHECKPOINT_ALWAYS || !branch->base || branch->policy.exposed ||
                is_bound_reached(branch) || is_worth_its_cost(branch);
 
     if (due && may_take(branch, now))
@@ -150,7 +150,10 @@ void policy_forget(Branch *branch)
 
 void policy_why_none(const Branch *branch, Reason ret)
 {
-    bool off = mode_of(branch) == CHECKPOINT_OFF && !branch->policy.trouble[0];
+    bool off = policy_mode(branch) == CHECKPOINT_OFF && !branch->policy.trouble[0];
 
-    reason_set(ret, "%s", off ? "checkpoints are off" : branch->policy.trouble);
+    if (branch_is_foreign(branch))
+        reason_set(ret, "there are no checkpoints of %s", branch->place.language);
+    else
+        reason_set(ret, "%s", off ? "checkpoints are off" : branch->policy.trouble);
 }

@@ -89,9 +89,9 @@ void recovery_note_processes(const Branch *branch, EncodedNotes *notes)
 
 void branch_stand_on_birth(Branch *branch)
 {
-    const Branches *set = branch->set;
+    bool off = policy_mode(branch) == CHECKPOINT_OFF;
 
-    branch->base = set->mode == CHECKPOINT_OFF ? NULL : checkpoints_birth(&set->checkpoints);
+    branch->base = off ? NULL : checkpoints_birth(&branch->set->checkpoints);
     branch->calls = 0;
     policy_forget(branch);
 }

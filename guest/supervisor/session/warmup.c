@@ -69,13 +69,16 @@ static void write_environment(Writer *w, const void *source)
     }
 }
 
-/* Either may be NULL. */
+/* Either may be NULL. Where the branch has a place the interpreter is told of that too. */
 static int send_prepare(Branch *branch, const Environment *environment, const Buf *imports)
 {
     Interpreter *interpreter = &branch->interpreter;
     Buf frame _cleanup_(buf_deinit) = BUF_NULL;
-    MsgPrepare prepare = {0};
+    MsgPrepare prepare = {.cwd = text_of(branch->place.cwd)};
     int r;
+
+    if (branch_is_foreign(branch))
+        prepare.language = text_of(branch->place.language);
 
     if (environment)
         prepare.env = (Value){.write = write_environment, .source = environment};
@@ -88,16 +91,27 @@ static int send_prepare(Branch *branch, const Environment *environment, const Bu
     return interpreter_send(interpreter, &frame);
 }
 
-static void tell_environment(Branch *branch)
+/* What a new interpreter does not know yet. */
+static void tell_news(Branch *branch)
 {
+    const Environment *environment = branch->outdated ? &branch->set->environment : NULL;
     int r;
 
-    if (!branch->outdated || !branch_is_ready(branch))
+    if ((!branch->outdated && !branch->unplaced) || !branch_is_ready(branch))
         return;
-    branch->outdated = false;
-    r = send_prepare(branch, &branch->set->environment, NULL);
+    branch->outdated = branch->unplaced = false;
+    r = send_prepare(branch, environment, NULL);
     if (r < 0)
         branch_doom(branch, strerror(-r));
+}
+
+/* The first thing that could not be done stands for all. */
+static void note_failure(Branch *branch, const Value *failed)
+{
+    Text text = value_count(failed) > 0 ? value_text(failed, 0) : (Text){0};
+
+    reason_set(branch->misplaced, "%.*s", (int)text.size, text.data ? text.data : "");
+    branches_changed(branch->set);
 }
 
 /* To the controller */
@@ -187,7 +201,7 @@ static void import(Warmup *warmup, Branch *branch)
 void warmup_on_ready(Warmup *warmup, Branch *branch)
 {
     if (!warmup_is_spare(warmup))
-        tell_environment(branch);
+        tell_news(branch);
     else if (!branch->interpreter.copied)
         import(warmup, branch);
     else if (warmup->step == WARMUP_WARMS) /* a copy of the birth checkpoint has all */
@@ -203,6 +217,8 @@ int warmup_on_prepared(Warmup *warmup, Branch *branch, const Message *message, P
         return r;
     if (!inquiries_answered(&branch->interpreter.preparations, message->id))
         return problem_set(problem, ERR_BAD_REQUEST, "`prepared` that answers nothing");
+    if (!warmup_is_spare(warmup))
+        note_failure(branch, &said.failed);
     if (warmup->step == WARMUP_WARMS)
         become_ready(warmup);
     if (warmup->step != WARMUP_IMPORTS)
@@ -252,7 +268,7 @@ void warmup_become_session(Warmup *warmup, bool anew)
         return;
     }
     branch->outdated = branch->set->environment_changed;
-    tell_environment(branch);
+    tell_news(branch);
     if (!branch_is_recovering(branch))
         branch_stand_on_birth(branch);
     policy_on_quiet(branch, clock_now());

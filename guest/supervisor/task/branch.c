@@ -70,11 +70,8 @@ int task_branch(Tasks *tasks, const Message *message, Problem *problem)
 
     if (r == 0)
         r = task_find_branch(&from, tasks, body.from, problem);
-    if (r == 0 && branches_find(tasks->branches, body.branch))
-        r = problem_set(problem, ERR_BRANCH_EXISTS, "branch %" PRIu64 " exists", body.branch);
-    if (r == 0 && tasks->branches->count > LIMIT_BRANCHES)
-        r = problem_set(problem, ERR_TOO_LARGE, "a session may have at most %u branches; close one first",
-                        LIMIT_BRANCHES);
+    if (r == 0)
+        r = task_check_new(tasks, body.branch, problem);
     if (r == 0 && body.checkpoint.data)
         r = task_find_checkpoint(&checkpoint, tasks, body.checkpoint, problem);
     if (r == 0)
@@ -115,6 +112,8 @@ int task_commit(Tasks *tasks, const Message *message, Problem *problem)
         r = task_find_branch(&from, tasks, body.from, problem);
     if (r == 0 && (from == into || from->number == 0))
         r = problem_set(problem, ERR_BAD_REQUEST, "only a branch is committed, and to another one");
+    if (r == 0 && (branch_is_foreign(from) || branch_is_foreign(into)))
+        r = problem_set(problem, ERR_BAD_REQUEST, "a context of another language is not committed");
     if (r == 0)
         r = task_begin(tasks, message, from, problem);
     if (r < 0)

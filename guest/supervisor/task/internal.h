@@ -24,6 +24,8 @@ void task_cancel(Tasks *tasks, const char *why);
 #define task_answer(tasks, id, type, from) link_reply((tasks)->link, id, type, from)
 
 int task_find_branch(Branch **ret, const Tasks *tasks, uint64_t number, Problem *problem);
+/* Whether there may be a new branch of that number. */
+int task_check_new(const Tasks *tasks, uint64_t number, Problem *problem);
 int task_find_checkpoint(Checkpoint **ret, const Tasks *tasks, Text id_or_name, Problem *problem);
 
 /* One of each kind */
@@ -33,6 +35,7 @@ int task_checkpoints(Tasks *tasks, const Message *message, Problem *problem);
 int task_drop(Tasks *tasks, const Message *message, Problem *problem);
 int task_rollback(Tasks *tasks, const Message *message, Problem *problem);
 int task_branch(Tasks *tasks, const Message *message, Problem *problem);
+int task_context(Tasks *tasks, const Message *message, Problem *problem);
 int task_commit(Tasks *tasks, const Message *message, Problem *problem);
 int task_close(Tasks *tasks, const Message *message, Problem *problem);
 int task_reset(Tasks *tasks, const Message *message, Problem *problem);

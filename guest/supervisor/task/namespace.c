@@ -46,6 +46,9 @@ int task_namespace(Tasks *tasks, const Message *message, Problem *problem)
 
     if (r == 0)
         r = task_find_branch(&branch, tasks, body.branch, problem);
+    if (r == 0 && branch_is_foreign(branch))
+        r = problem_set(problem, ERR_BAD_REQUEST, "the variables of a context of %s are not listed",
+                        branch->place.language);
     if (r == 0)
         r = task_begin(tasks, message, branch, problem);
     if (r == 0)

@@ -21,6 +21,7 @@ TaskHandler task_handler(MessageKind kind)
         {MSG_DROP, task_drop},
         {MSG_ROLLBACK, task_rollback},
         {MSG_BRANCH, task_branch},
+        {MSG_CONTEXT, task_context},
         {MSG_COMMIT, task_commit},
         {MSG_NAMESPACE, task_namespace},
     };
@@ -40,6 +41,16 @@ int task_find_branch(Branch **ret, const Tasks *tasks, uint64_t number, Problem 
     if (!branch || branch == tasks->task.made)
         return problem_set(problem, ERR_NO_SUCH_SESSION, "there is no branch %" PRIu64, number);
     *ret = branch;
+    return 0;
+}
+
+int task_check_new(const Tasks *tasks, uint64_t number, Problem *problem)
+{
+    if (branches_find(tasks->branches, number))
+        return problem_set(problem, ERR_BRANCH_EXISTS, "branch %" PRIu64 " exists", number);
+    if (tasks->branches->count > LIMIT_BRANCHES)
+        return problem_set(problem, ERR_TOO_LARGE, "a session may have at most %u branches; close one first",
+                           LIMIT_BRANCHES);
     return 0;
 }
 
@@ -160,6 +171,17 @@ static bool can_be_answered(Tasks *tasks)
     return false; /* the answer is a message */
 }
 
+static bool has_place(Tasks *tasks)
+{
+    const Branch *branch = tasks->task.branch;
+    const Inquiries *preparations = &branch->interpreter.preparations;
+
+    if (branch_is_ready(branch) && branch->epoch == tasks->task.epoch)
+        return preparations->answered == preparations->asked;
+    task_refuse(tasks, ERR_INTERNAL, "the interpreter was lost before the context was ready");
+    return false;
+}
+
 static bool is_there(Tasks *tasks)
 {
     const Task *task = &tasks->task;
@@ -173,6 +195,8 @@ static bool is_there(Tasks *tasks)
         return has_interpreter(tasks) && !task->branch->interpreter.asked;
     case AWAITS_CHECKPOINT:
         return has_checkpoint(tasks);
+    case AWAITS_PLACE:
+        return has_place(tasks);
     case AWAITS_BRANCH:
         return !branch_is_recovering(task->branch);
     case AWAITS_ANSWER:

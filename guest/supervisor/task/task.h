@@ -4,6 +4,7 @@
  *   task.c       what they have in common
  *   checkpoint.c  checkpoint, checkpoints, drop, rollback
  *   branch.c      branch, commit
+ *   context.c     context
  *   reset.c       close, reset
  *   namespace.c   namespace */
 #pragma once
@@ -19,6 +20,7 @@ typedef enum TaskAwaits {
     AWAITS_INTERPRETER, /* the branch has a ready interpreter; one is started if there is none */
     AWAITS_LISTENER,    /* likewise, and nobody waits for a checkpoint of it */
     AWAITS_CHECKPOINT,  /* `checkpoint` is kept */
+    AWAITS_PLACE,       /* the interpreter is in the place of its branch, or has said why not */
     AWAITS_BRANCH,      /* the branch is where it goes back to */
     AWAITS_ANSWER,      /* the interpreter has answered */
 } TaskAwaits;

@@ -16,6 +16,8 @@ static void write_session(Writer *w, const Session *session)
         .epoch = session->epoch,
     };
 
+    if (session->language[0])
+        said.language = text_of(session->language);
     if (sandbox_memory(sandbox, &said.memory) < 0)
         said.memory = NO_UINT;
     body_write(w, MsgSession, &said);

@@ -23,6 +23,8 @@ class Opened:
     """``oci``, ``docker`` or ``local``."""
     options: SessionOptions
     """All options with their values."""
+    language: str
+    """Language of the code that it runs: ``python``, or that of a context."""
 
     def __init__(self, opened: Mapping[str, Any], asks: Asks) -> None:
         self.name = field(opened, "session")
@@ -30,6 +32,7 @@ class Opened:
         self.created = bool(field(opened, "created"))
         self.engine = field(opened, "engine")
         self.options = field(opened, "options")
+        self.language = opened.get("language") or "python"
         # The instance, because a session that was closed and opened again has other variables.
         self._target = {"session": self.name, "instance": self.instance}
         self._asks = asks
@@ -43,6 +46,11 @@ class Opened:
     def _check(self) -> None:
         if self._closed:
             raise SessionClosed(f"the session '{self.name}' is closed")
+
+    def _check_python(self, what: str) -> None:
+        self._check()
+        if self.language != "python":
+            raise BadRequest(f"{what} is for Python, and '{self.name}' is a context of {self.language}")
 
     def _branch_name(self, branch: Opened | str | int) -> str:
         if isinstance(branch, Opened):

@@ -164,6 +164,10 @@ def branch(name: str, at: Checkpoint | str | None) -> Request[Opening]:
     )
 
 
+def context(name: str | None, language: str | None, cwd: str | None) -> Request[Opening]:
+    return Request(_wire.CONTEXT, given(name=name, language=language, cwd=cwd), _body)
+
+
 def commit(name: str) -> Request[Committed]:
     return Request(_wire.COMMIT, {"branch": name}, Committed.from_wire)
 

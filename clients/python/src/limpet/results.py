@@ -114,6 +114,8 @@ class SessionInfo:
     """Bytes in use."""
     user: int | None = None
     """The uid of whose it is."""
+    language: str | None = None
+    """Language of a context; None for Python."""
 
     @classmethod
     def from_wire(cls, row: Mapping[str, Any]) -> SessionInfo:
@@ -296,7 +298,7 @@ def _short(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-_SESSION_INFO = shape(SessionInfo, {"container": None, "user": None})
+_SESSION_INFO = shape(SessionInfo, {"container": None, "user": None, "language": None})
 _DISPLAY = shape(
     Display, {"metadata": {}, "display_id": None, "is_result": False, "update": False},
     data=dict, metadata=dict, is_result=bool, update=bool,

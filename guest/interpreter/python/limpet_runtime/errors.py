@@ -9,6 +9,7 @@ from limpet_runtime import library
 OURS = (
     os.path.dirname((lambda: None).__code__.co_filename) + os.sep,  # also where there are no files of it
     os.path.join(sys.path[-1], "limpet_magics") + os.sep,
+    os.path.join(sys.path[-1], "limpet_languages") + os.sep,
 )
 CELL = "<cell "
 
@@ -93,8 +94,14 @@ def text_of(error):
         return "<exception str() failed>"
 
 
+class Foreign(Exception):
+    """What a cell in another language ended with: name, message and traceback, as that language has them."""
+
+
 def describe(error):
     """(name, message, traceback)"""
+    if type(error) is Foreign:
+        return error.args
     name = type(error).__name__
     message = text_of(error)
     try:

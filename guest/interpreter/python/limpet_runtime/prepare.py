@@ -1,11 +1,11 @@
-"""What an interpreter does before it has a session: gets its environment, and imports what cells will."""
+"""What an interpreter does before its first cell: gets its environment, imports what cells will, takes its place."""
 
 import gc
 import os
 import sys
 import time
 
-from limpet_runtime import errors, figures
+from limpet_runtime import errors, figures, library
 
 
 def set_environment(env):
@@ -26,16 +26,41 @@ def import_all(names):
     return failed
 
 
-def prepare(env, imports):
-    """Notes of what could not be imported. With `imports`, if only an empty list, nobody waits for it yet."""
+def move(cwd):
+    """Notes of what could not be done."""
+    try:
+        os.chdir(cwd)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        return [f"cwd: cannot begin in {cwd!r}: {reason}"]
+    return []
+
+
+def speak(language):
+    """Notes of what could not be done."""
+    with library.Library():
+        import limpet_languages
+
+        try:
+            limpet_languages.take_up(language)
+        except limpet_languages.Unknown as error:
+            return [str(error)]
+    return []
+
+
+def prepare(env, imports, language, cwd):
+    """Notes of what could not be done. With `imports`, if only an empty list, nobody waits for it yet."""
     if env is not None:
         set_environment(env)
+    failed = move(cwd) if cwd is not None else []
+    if language is not None:
+        failed += speak(language)
     if imports is None:
-        return []
+        return failed
     from limpet_runtime import warmup
 
     argv = list(sys.argv)
-    failed = import_all(imports)
+    failed += import_all(imports)
     warmup.use_all()
     sys.argv = argv
     # Collections after a fork would write to, and so copy, every object there is.

@@ -20,8 +20,8 @@ from .._wire import FILE_CHUNK
 from ..errors import Error, NoSuchFile, NoSuchSession, SessionClosed, TooLarge
 from ..results import Display, Result
 from ..state import Checkpoint, Committed, Namespace, Rollback
-from .commands import Commands
 from .connecting import in_thread
+from .contexts import Contexts
 from .direct import get_file, put_file
 from .files import Files, Progress
 from .trees import get_tree, put_tree
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Session(Commands):
+class Session(Contexts):
     """A live Python session. Created by :meth:`Client.open` and :meth:`Session.branch`.
 
     A session may be used from several threads: calls queue in order, and :meth:`interrupt` may be called while
@@ -45,8 +45,7 @@ class Session(Commands):
     """
 
     def __init__(self, client: Client, opened: Mapping[str, Any], asks: Asks = NO_ASKS) -> None:
-        super().__init__(opened, asks)
-        self._client = client
+        super().__init__(client, opened, asks)
         self.files = Files(self)
 
     def run(
@@ -63,6 +62,7 @@ class Session(Commands):
         on_input: OnInput | None = None,
         approve: Approve | None = None,
         tool_time: ToolTime | None = None,
+        language: str | None = None,
     ) -> Result:
         """Runs code and returns its result. Python errors, timeouts and crashes are results, not exceptions.
 
@@ -102,13 +102,26 @@ class Session(Commands):
                 ``call.with_arguments(...)`` allows it with other arguments. False, a text with the reason, or an
                 exception denies the call, which then raises PermissionError in the code.
             tool_time: ``"pause"`` stops the time limit while the code waits for an answer; ``"count"`` does not.
+            language: Runs the code in the context of that language, see :meth:`context`. Defaults to the language of
+                this session.
 
         Raises:
+            BadRequest: The image does not have the language; the message lists those that it has.
             NoSuchSession: The session has ended.
             Unavailable: No controller was found within ``reconnect_timeout`` seconds.
             Error: The sandbox failed in another way.
         """
         self._check()
+        if language is not None:
+            place = self._in(language)
+            try:
+                return place.run(
+                    code, timeout, on_stdout=on_stdout, on_stderr=on_stderr, on_display=on_display, run_id=run_id,
+                    on_error=on_error, tools=tools, on_input=on_input, approve=approve, tool_time=tool_time,
+                )  # fmt: skip
+            except (NoSuchSession, SessionClosed):
+                self._languages.pop(language, None)
+                raise
         asks = self._asks.but(tools, on_input, approve, tool_time)
         run_id = run_id or _requests.new_run_id()
         asking = asks.mode and self._client._asking(asks, run_id, self.name)
@@ -130,7 +143,7 @@ class Session(Commands):
             TypeError: The value, or a part of it, has another type.
             CallFailed: The sandbox could not read the value; the message gives the reason.
         """
-        self._check()
+        self._check_python("set()")
         _values.check_name(name)
         parts = in_thread(_codec.dump, value)
         file = _values.new_file()
@@ -160,7 +173,7 @@ class Session(Commands):
             TooLarge: The value is larger than ``limit``.
             ImportError: The value needs NumPy, pandas or PyArrow, which this process does not have.
         """
-        self._check()
+        self._check_python("value()")
         file = _values.new_file()
         result = self.run(_values.cell_that_gives(self, expression, file), timeout)
         data = _values.sent(result)
@@ -223,24 +236,6 @@ class Session(Commands):
         if name in self._candidates:
             self._close_branches(other for other in self._take_candidates() if other != name)
         return committed
-
-    def branch(self, name: str, at: Checkpoint | str | None = None) -> Session:
-        """Opens the branch ``SESSION/NAME`` with the current variables, or those of a checkpoint.
-
-        The branch has its own variables and shares the container, the files and the artifacts of this session. Calls
-        of one container run one at a time.
-
-        Args:
-            name: Name of the branch, with the same rules as the name of a session.
-            at: A checkpoint, its id or its name. Defaults to the current state.
-
-        Returns:
-            The branch, a session.
-
-        Raises:
-            BranchExists: An open branch has this name.
-        """
-        return Session(self._client, self._request(_requests.branch(name, at)), self._asks)
 
     def checkpoint(self, name: str | None = None, files: bool = False) -> Checkpoint:
         """Takes a checkpoint of the variables. It is kept until it is dropped or its memory is needed for newer ones.

@@ -1,0 +1,78 @@
+"""Cells in other languages than Python. A language is a description, a file of JSON in the folder `languages` beside
+this package's:
+
+    name       of the language
+    aliases    what people also call it
+    programs   without which there is no such language here
+    packages   of Debian, in which they are
+    driver     "bash", or argv of a program that runs cells one after the other (live.py says how they talk)
+    compile    argv, where each cell is a program of its own; optional
+    run        argv of such a program
+    file       what the program's source is called
+
+In an argv `{here}` is that folder, `{file}` the source, `{program}` where the compiled program is to be.
+"""
+
+import json
+import os
+
+import _limpet
+from limpet_languages import bash, live, programs
+
+HERE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "languages")
+
+
+class Unknown(Exception):
+    """A language that the image does not have; the message says which there are."""
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def is_program(name):
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return any(os.access(os.path.join(folder, name), os.X_OK) for folder in folders)
+
+
+def is_here(language):
+    return all(map(is_program, language["programs"]))
+
+
+def all_described():
+    for name in sorted(os.listdir(HERE)):
+        if name.endswith(".json"):
+            yield read(os.path.join(HERE, name))
+
+
+def find(name):
+    described = [language for language in all_described() if "run" in language or "driver" in language]
+    for language in described:
+        if name.lower() in (language["name"], *language["aliases"]):
+            if is_here(language):
+                return language
+            packages = " ".join(language["packages"])
+            raise Unknown(
+                f"this image has no {language['name']}: build one with the Debian packages {packages}, as "
+                f"`limpet image build --with {language['name']}` does; it has {here(described)}"
+            )
+    raise Unknown(f"there is no language {name!r}; this image has {here(described)}")
+
+
+def here(described):
+    return ", ".join(["python", *(language["name"] for language in described if is_here(language))])
+
+
+def driver_of(language):
+    driver = language.get("driver")
+    if driver == "bash":
+        return bash.Bash()
+    if driver:
+        return live.Live([word.format(here=HERE) for word in driver])
+    return programs.Programs(language)
+
+
+def take_up(name):
+    """From now on cells are in that language. Unknown where it is not to be had."""
+    _limpet.set_language(driver_of(find(name)).run)

@@ -1,0 +1,72 @@
+"""bash: one shell for all cells, which keeps variables, functions, options and the working directory."""
+
+import os
+import tempfile
+
+from limpet_languages.child import CELL, Child, end_like
+from limpet_runtime import library
+from limpet_runtime.errors import Foreign
+
+# A shell that takes commands from a pipe as it does from a person: an interrupt ends what runs, and not the shell.
+ARGV = ["bash", "--noprofile", "--norc", "--noediting", "-i"]
+BEGIN = "PS1= PS2=; unset HISTFILE; set +m +o history +o histexpand"
+
+
+def nowhere(data):
+    """What it says of having no terminal."""
+
+
+class Bash:
+    def __init__(self):
+        self.child = None
+        self.file = None
+
+    def start(self):
+        commands, self.commands = os.pipe()
+        self.answers, answers = os.pipe()
+        try:
+            with library.Library():
+                child = Child(ARGV, (nowhere, nowhere), stdin=commands, pass_fds=(answers,))
+        finally:
+            os.close(commands)
+            os.close(answers)
+        child.watch(self.answers)
+        self.tell = f"\nprintf '%s\\n' $? >&{answers}\n"
+        with child:
+            self.ask(child, BEGIN)
+        child.takers = dict(zip(child.takers, CELL))
+        self.child = child
+
+    def ask(self, child, command):
+        """The status of a command."""
+        self.send((command + self.tell).encode("utf-8", "surrogateescape"))
+        answer = os.read(self.answers, 64) if child.wait() else b""
+        if not answer:
+            end_like(child.process)
+        return answer.decode("ascii", "replace").strip()
+
+    def send(self, data):
+        while data:
+            data = data[os.write(self.commands, data) :]
+
+    def write(self, code):
+        """The shell reads all of a file before it runs any of it: one file does for all cells."""
+        if self.file is None or os.fstat(self.file).st_nlink == 0:
+            with library.Library():
+                self.file, self.path = tempfile.mkstemp(prefix="cell-")
+        data = code.encode("utf-8", "surrogateescape")
+        os.ftruncate(self.file, 0)
+        at = 0
+        while at < len(data):
+            at += os.pwrite(self.file, data[at:], at)
+
+    def run(self, code, number):
+        if self.child is None:
+            self.start()
+        self.child.drain()
+        self.write(code)
+        with self.child:
+            status = self.ask(self.child, f". {self.path} </dev/null")
+        if status != "0":
+            message = f"the last command ended with exit code {status}"
+            raise Foreign("ExitStatus", message, f"ExitStatus: {message}\n")

@@ -1,0 +1,76 @@
+"""A language whose variables stay: one program runs all cells, and is asked line by line.
+
+The program gets two descriptors as its last arguments. On the first it reads lines of JSON, {"code", "number"}; on the
+second it answers with lines of JSON: any number of {"display": data} while the cell runs, MIME types with text, in
+base64 where the form is binary, and then one {"result": text or null, "data": data or null} or {"error": [name,
+message, traceback]}. SIGINT is to end the cell, which then answers as it does otherwise.
+"""
+
+import json
+import os
+
+from limpet_languages.child import CELL, Child, end_like
+from limpet_runtime import display, library
+from limpet_runtime.errors import Foreign
+
+
+class Value:
+    """What the last expression of a cell gave, as its language writes it."""
+
+    def __init__(self, text, data):
+        self.text, self.data = text, data
+
+    def __repr__(self):
+        return self.text
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        return self.data or None
+
+
+class Live:
+    def __init__(self, argv):
+        self.argv = argv
+        self.child = None
+
+    def start(self):
+        asks, self.asks = os.pipe()
+        self.answers, answers = os.pipe()
+        self.lines = b""
+        argv = [*self.argv, str(asks), str(answers)]
+        try:
+            with library.Library():
+                child = Child(argv, CELL, pass_fds=(asks, answers))
+        finally:
+            os.close(asks)
+            os.close(answers)
+        child.watch(self.answers)
+        self.child = child
+
+    def send(self, data):
+        while data:
+            data = data[os.write(self.asks, data) :]
+
+    def answer(self):
+        while b"\n" not in self.lines:
+            data = os.read(self.answers, 1 << 16) if self.child.wait() else b""
+            if not data:
+                end_like(self.child.process)
+            self.lines += data
+        line, _, self.lines = self.lines.partition(b"\n")
+        return json.loads(line)
+
+    def run(self, code, number):
+        if self.child is None:
+            self.start()
+        self.child.drain()
+        with self.child:
+            self.send(json.dumps({"code": code, "number": number}).encode("ascii") + b"\n")
+            answer = self.answer()
+            while "display" in answer:
+                display.send(answer["display"], {})
+                answer = self.answer()
+        if "error" in answer:
+            raise Foreign(*map(str, answer["error"]))
+        if answer.get("result") is not None:
+            return Value(str(answer["result"]), answer.get("data"))
+        return None

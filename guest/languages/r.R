@@ -1,0 +1,64 @@
+# Runs cells of R one after the other; limpet_languages/live.py says how it is asked.
+local({
+  fds <- commandArgs(TRUE)
+  asks <- file(paste0("/dev/fd/", fds[1]), "r", blocking = TRUE, raw = TRUE)
+  answers <- file(paste0("/dev/fd/", fds[2]), "w", raw = TRUE)
+  folder <- tempfile("limpet-plots-")
+  dir.create(folder)
+  options(warn = 1, device = function() {
+    png(file.path(folder, "%03d.png"), width = 960, height = 720, res = 144)
+  })
+
+  answer <- function(...) {
+    writeLines(jsonlite::toJSON(list(...), auto_unbox = TRUE, null = "null"), answers)
+    flush(answers)
+  }
+
+  show_plots <- function() {
+    graphics.off()
+    for (path in sort(list.files(folder, full.names = TRUE))) {
+      bytes <- readBin(path, "raw", file.size(path))
+      unlink(path)
+      answer(display = list("image/png" = gsub("\n", "", jsonlite::base64_enc(bytes))))
+    }
+  }
+
+  # The text of the last value, where it is visible; those before are printed, as at R's own prompt.
+  evaluate <- function(code, number) {
+    result <- NULL
+    source <- srcfilecopy(paste("cell", number), strsplit(code, "\n")[[1]])
+    for (expression in parse(text = code, srcfile = source, keep.source = TRUE)) {
+      if (!is.null(result)) cat(result, sep = "\n")
+      result <- NULL
+      value <- withVisible(eval(expression, globalenv()))
+      if (value$visible) result <- utils::capture.output(print(value$value))
+    }
+    if (is.null(result)) NULL else paste(result, collapse = "\n")
+  }
+
+  described <- function(condition) {
+    call <- conditionCall(condition)
+    own <- is.null(call) || deparse(call[[1]])[1] %in% c("eval", "parse")
+    place <- if (own) "Error: " else paste0("Error in ", deparse(call)[1], ": ")
+    name <- sub("^simpleError$", "Error", class(condition)[1])
+    list(name, conditionMessage(condition), paste0(place, conditionMessage(condition), "\n"))
+  }
+
+  run <- function(asked) {
+    tryCatch(
+      list(result = evaluate(asked$code, asked$number)),
+      error = function(condition) list(error = described(condition)),
+      interrupt = function(condition) list(error = list("Interrupt", "", ""))
+    )
+  }
+
+  repeat {
+    line <- tryCatch(readLines(asks, 1), interrupt = function(condition) NULL)
+    if (is.null(line)) next
+    if (length(line) == 0) break
+    done <- run(jsonlite::fromJSON(line))
+    show_plots()
+    flush(stdout())
+    do.call(answer, done)
+  }
+})

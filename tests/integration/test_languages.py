@@ -1,0 +1,175 @@
+"""Languages besides Python and bash, where this machine has them."""
+
+import os
+
+import limpet
+import pytest
+
+from .killed import wait_for
+
+LIVE = {
+    "javascript": {
+        "set": "let x = 41",
+        "get": "x + 1",
+        "print": "console.log('out'); console.error('err')",
+        "fail": "function f() {\n  throw new TypeError('no good')\n}\nf()",
+        "error": ("TypeError", "no good", "cell 4:2"),
+        "loop": "while (true) {}",
+        "wait": "await new Promise((resolve) => setTimeout(resolve, 100000))",
+        "syntax": "let = = 3",
+        "end": "process.exit(3)",
+        "show": "display({'text/html': '<b>hi</b>'})",
+    },
+    "typescript": {
+        "set": "let x: number = 41",
+        "get": "(x as number) + 1",
+        "print": "console.log('out'); console.error('err')",
+        "fail": "function f(): never { throw new TypeError('no good') }\nf()",
+        "error": ("TypeError", "no good", "cell 4"),
+        "loop": "while (true) {}",
+        "wait": "await new Promise<void>((resolve) => setTimeout(resolve, 100000))",
+        "syntax": "let = = 3",
+        "end": "process.exit(3)",
+        "show": "display({'text/html': '<b>hi</b>'})",
+    },
+    "ruby": {
+        "set": "x = 41",
+        "get": "x + 1",
+        "print": "puts 'out'; warn 'err'",
+        "fail": "def f\n  raise TypeError, 'no good'\nend\nf",
+        "error": ("TypeError", "no good", "cell 4:2"),
+        "loop": "loop {}",
+        "wait": "sleep",
+        "syntax": "def (",
+        "end": "exit!(3)",
+        "show": "Limpet.display('text/html' => '<b>hi</b>')",
+    },
+}
+
+PROGRAMS = {
+    "c": ('#include <stdio.h>\nint main(void) { puts("out"); fputs("err\\n", stderr); return 3; }', "int main(void) { return y; }",
+          "int main(void) { for (;;) {} }", "int main(void) { *(volatile int *)0 = 1; }"),
+    "cpp": ('#include <iostream>\nint main() { std::cout << "out\\n"; std::cerr << "err\\n"; return 3; }', "int main() { return y; }",
+            "int main() { for (volatile int i = 0;; i = i) {} }", "#include <cstdlib>\nint main() { *(volatile int *)0 = 1; }"),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def of_this_machine(limpetd):
+    if limpetd.isolates:
+        pytest.skip("the default image has Python and bash")
+
+
+@pytest.fixture(params=LIVE)
+def live(request, session):
+    context = session.context(language=request.param)
+    context.words = LIVE[request.param]
+    return context
+
+
+@pytest.fixture(params=PROGRAMS)
+def program(request, session):
+    context = session.context(language=request.param)
+    context.words = PROGRAMS[request.param]
+    return context
+
+
+def test_variables_stay(live):
+    live.run(live.words["set"])
+    result = live.run(live.words["get"])
+    assert (result.result, result.kind, result.state) == ("42", live.language, "kept")
+
+
+def test_streams(live):
+    result = live.run(live.words["print"])
+    assert (result.stdout, result.stderr, result.result) == ("out\n", "err\n", None)
+
+
+def test_errors(live):
+    name, message, place = live.words["error"]
+    live.run(live.words["set"])
+    live.run(live.words["get"])
+    live.run("1")
+    result = live.run(live.words["fail"])
+    assert (result.status, result.error.name, result.error.message) == ("error", name, message)
+    assert place in result.error.traceback and "limpet" not in result.error.traceback
+    result = live.run(live.words["syntax"])
+    assert result.status == "error" and "yntax" in result.error.traceback + result.error.name
+    assert live.run(live.words["get"]).result == "42"
+
+
+@pytest.mark.parametrize("how", ["loop", "wait"])
+def test_interrupts_keep_the_variables(live, how):
+    live.run(live.words["set"])
+    result = live.run(live.words[how], timeout=0.5)
+    assert (result.status, result.state) == ("timeout", "kept")
+    assert live.run(live.words["get"]).result == "42"
+
+
+def test_its_end(live):
+    live.run(live.words["set"])
+    result = live.run(live.words["end"])
+    assert (result.status, result.state, result.exit_code) == ("exited", "lost", 3)
+    assert live.run(live.words["get"]).status == "error"
+
+
+def test_displays(live):
+    assert live.run(live.words["show"]).displays[0].data == {"text/html": "<b>hi</b>"}
+
+
+def test_rich_values_of_javascript(session):
+    png = "Buffer.from('89504e470d0a1a0a', 'hex')"
+    assert session.run(png, language="js").displays[0].data["image/png"] == bytes.fromhex("89504e470d0a1a0a")
+    shown = session.run("({[Symbol.for('Jupyter.display')]: () => ({'text/html': '<i>a</i>'})})", language="js")
+    assert shown.displays[0].data["text/html"] == "<i>a</i>"
+
+
+def test_what_javascript_does_later(session):
+    session.run("setTimeout(() => { require('fs').writeFileSync('late', ''); throw new Error('late') }, 100); 1", language="js")
+    wait_for(lambda: session.files.exists("late"))
+    assert "late" in session.run("await 1; 2", language="js").stderr
+    result = session.run("Promise.reject(new Error('nobody')); await new Promise((r) => setTimeout(r, 100000))", language="js")
+    assert (result.error.message, result.state) == ("nobody", "kept")
+    assert session.run("3", language="js").result == "3"
+
+
+def test_types_are_taken_away_not_checked_and_wrong_ones_are_told(session):
+    assert session.run("const x: string = 5 as any; x", language="ts").result == "5"
+    result = session.run("let x: = 3", language="ts")
+    assert result.error.name == "SyntaxError" and "Unexpected" in result.error.message
+
+
+def test_a_program(program):
+    result = program.run(program.words[0])
+    assert (result.status, result.stdout, result.stderr) == ("error", "out\n", "err\n")
+    assert (result.error.name, result.error.message) == ("ExitStatus", "the program ended with exit code 3")
+
+
+def test_a_program_that_does_not_compile(program):
+    result = program.run(program.words[1])
+    assert result.error.name == "CompileError" and result.error.message.startswith("main.c") and "‘y’" in result.error.message
+    assert "error:" in result.error.traceback
+
+
+def test_a_program_is_interrupted(program):
+    result = program.run(program.words[2], timeout=3)
+    assert (result.status, result.state) == ("timeout", "kept")
+
+
+def test_a_program_that_crashes(program):
+    assert "SIGSEGV" in program.run(program.words[3]).error.message
+
+
+def test_programs_have_the_files_of_the_session_and_leave_none(client, name, tmp_path):
+    session = client.open(name, env={"TMPDIR": str(tmp_path)})
+    session.files.write("in.txt", "hello")
+    code = '#include <stdio.h>\nint main(void) { char b[9] = ""; FILE *f = fopen("in.txt", "r"); fgets(b, 9, f); puts(b); fopen("out.txt", "w"); }'
+    assert session.run(code, language="c").stdout == "hello\n"
+    assert session.files.exists("out.txt")
+    assert os.listdir(tmp_path) == []
+    session.close()
+
+
+def test_what_is_missing_is_named(session):
+    with pytest.raises(limpet.BadRequest, match="this image has no go: build one with the Debian packages golang-go"):
+        session.context(language="golang")
