@@ -1,11 +1,11 @@
-"""A command on a live session: one program, from the request to its record."""
+"""A command on a live session: one program, from the request to its record; and a line for the shell that stays."""
 import time
 from contextlib import ExitStack
 
 from figures import Row, at_most, percentile
 from latency import Commands, Sum
 from plain import plain, running
-from programs import at, echo, interleaved
+from programs import PythonCalls, at, echo, interleaved
 from runner import Group, LeftOut
 from sessions import HERE, Helper
 from spawn import TRUE
@@ -60,3 +60,15 @@ def against_engine(bench):
             (percentile(execs.block(20), 0.5), percentile(peer.block(4), 0.5)) for _ in range(bench.costly_rounds)
         ]
     return figures
+
+
+@GROUP.case(
+    Row("commands.bash", "`x=1` in the bash context of a session through the Python client, median, to `x = 1` in its "
+        "Python.", at_most(1.5)),
+)
+def bash_context(bench):
+    with bench.main.session("bench-command") as session:
+        shell = session.context(language="bash")
+        python, bash = PythonCalls(session, "x = 1"), PythonCalls(shell, "x=1")
+        bash.block(10)
+        return {"commands.bash": at(0.5, interleaved(python, bash, bench.rounds, CALLS))}

@@ -131,9 +131,10 @@ static int state(LimpetClient *client, LimpetResult **ret)
     request.on_error = "rollback";
     if (limpet_checkpoint(client, "a", "n", true, &taken) || limpet_checkpoints(client, "a", &list) ||
         limpet_rollback(client, "a", "n", &back) || limpet_drop(client, "a", "n") ||
-        limpet_branch(client, "a", "b", NULL, &opened) || limpet_commit(client, "a", "b", &count, &epoch) ||
-        limpet_commit(client, "a", "b", NULL, NULL) || limpet_namespace(client, "a", &names) ||
-        limpet_run(client, &request, ret))
+        limpet_branch(client, "a", "b", NULL, &opened) ||
+        limpet_context(client, "a", "js", "javascript", NULL, NULL) ||
+        limpet_commit(client, "a", "b", &count, &epoch) || limpet_commit(client, "a", "b", NULL, NULL) ||
+        limpet_namespace(client, "a", &names) || limpet_run(client, &request, ret))
         return limpet_error(client)->number;
     print_checkpoint(&taken->checkpoint);
     print_texts("dropped", taken->dropped, taken->n_dropped);

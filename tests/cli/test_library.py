@@ -120,6 +120,7 @@ def test_state(program, tmp_path):
         checkpoint=dict(checkpoint=checkpoint, dropped=["c0", "c00"]), checkpoints=dict(checkpoints=[first]),
         rollback=dict(checkpoint="c2", execution_count=7, epoch=2, files="restored", not_restored=["thread 't'"]),
         drop={}, branch=dict(session="a/b", instance="i", created=True, engine="local", options={}),
+        context=dict(session="a/js", instance="i", created=True, engine="local", options={}, language="javascript"),
         commit=dict(execution_count=9, epoch=3), namespace=dict(names=[X, ZERO, I], more=5),
         run=record(session="a", status="error", state="rolled_back", not_restored=["thread 't'"],
                    rolled_back_to={"checkpoint": "c2", "execution_count": 7}, result="1",
@@ -142,6 +143,7 @@ def test_state(program, tmp_path):
     assert sent["checkpoint"] == {"session": "a", "name": "n", "files": True}
     assert sent["rollback"] == sent["drop"] == {"session": "a", "checkpoint": "n"}
     assert sent["branch"] == {"session": "a", "name": "b", "checkpoint": None}
+    assert sent["context"] == {"session": "a", "name": "js", "language": "javascript"}
     assert sent["commit"] == {"session": "a", "branch": "b"}
     assert sent["checkpoints"] == sent["namespace"] == {"session": "a"}
     assert sent["run"]["on_error"] == "rollback"

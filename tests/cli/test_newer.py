@@ -24,6 +24,7 @@ def test_the_library(program, tmp_path):  # noqa: F811
         checkpoint=dict(checkpoint=CHECKPOINT, dropped=["c0"]), checkpoints=dict(checkpoints=[CHECKPOINT]),
         rollback=dict(checkpoint="c2", execution_count=7, epoch=2, files="restored", not_restored=[]),
         drop={}, branch=dict(session="a/b", instance="i", created=True, engine="local", options={}),
+        context=dict(session="a/js", instance="i", created=True, engine="local", options={}, language="javascript"),
         commit=dict(execution_count=9, epoch=3), namespace=dict(names=[X, ZERO, I], more=5),
         run=record(session="a", status="error", state="rolled_back", result="1", changed=CHANGED,
                    rolled_back_to={"checkpoint": "c2", "execution_count": 7},

@@ -51,6 +51,12 @@ def test_processes(example):
     assert said.endswith("ended by signal 15\n")
 
 
+def test_languages(example):
+    said = example("languages.py")
+    assert "bash says: hello, there are 10 numbers\nerror: the last command ended with exit code 2\nstill: hello\n" in said
+    assert "its own end: exited, variables are lost, epoch 2\n" in said and said.endswith("is a context of bash\n")
+
+
 def test_analysis(example, tmp_path):
     said = example("analysis.py")
     page = (tmp_path / "penguins.html").read_text()

@@ -1,4 +1,4 @@
-"""The controller is killed again and again at random moments, under load, by calls, commands, processes, copies and opens: by
+"""The controller is killed again and again at random moments, under load, by calls in Python and bash, commands, processes, copies and opens: by
 itself or its files worker, where a launcher starts both again, and together with the launcher.
 
 LIMPET_KILLS is how often (default 8 on each engine).
@@ -55,6 +55,20 @@ class Counter(threading.Thread):
         assert set(result.artifacts) == {f"/session/artifacts/{count}.txt"}, result.artifacts
         again = session.run(code, run_id=result.run_id)
         assert (again.result, again.execution_count) == (result.result, result.execution_count)
+        self.count = count
+
+
+class Speaker(Counter):
+    """The same in the context of another language, which is opened anew each time and is the same one."""
+
+    def step(self, session):
+        count = self.count + 1
+        line = 'n=$((n + 1)); echo "call $n"; echo $n > artifacts/$n.txt'
+        result = session.context(language="bash").run(line)
+        assert (result.status, result.state, result.epoch) == ("ok", "kept", 1), result
+        assert (result.stdout, result.execution_count) == (f"call {count}\n", count), result
+        assert set(result.artifacts) == {f"/session/artifacts/{count}.txt"}, result
+        assert session.run(line, language="sh", run_id=result.run_id).stdout == result.stdout
         self.count = count
 
 
@@ -117,8 +131,13 @@ class Copier(Counter):
         return True
 
     def copied(self, session, path):
-        """The counts that are in the file."""
-        session.get("copy", path)
+        """The counts that are in the file. A controller that is not there when it is first asked is not waited for."""
+        while True:
+            try:
+                session.get("copy", path)
+                break
+            except limpet.Unavailable:
+                time.sleep(0.01)
         with open(path, "rb") as file:
             numbers = array.array("I", file.read())
         assert len(numbers) == self.SIZE // 4
@@ -152,7 +171,7 @@ def kill(limpetd, turn):
     limpetd.start()
 
 
-KINDS = (Counter, Commander, Starter, Copier, Opener)
+KINDS = (Counter, Speaker, Commander, Starter, Copier, Opener)
 
 
 def test_nothing_is_lost_or_done_twice(own_limpetd, name):

@@ -258,12 +258,13 @@ def test_as_many_as_there_may_be(session):
 
 def test_started_once(session):
     run_id = os.urandom(16).hex()
-    first = session.start("echo once >> log; sleep 1000", run_id=run_id)
-    assert session.start("echo once >> log; sleep 1000", run_id=run_id).id == first.id == run_id
-    wait_for(lambda: session.files.exists("log"))
+    command = "echo once >> log; echo written; sleep 1000"
+    first = session.start(command, run_id=run_id)
+    assert session.start(command, run_id=run_id).id == first.id == run_id
+    shown(first, "written")
     first.send_signal(signal.SIGKILL)
     first.wait()
-    session.start("echo once >> log; sleep 1000", run_id=run_id)
+    session.start(command, run_id=run_id)
     assert session.exec("cat log").stdout == "once\n"
     with pytest.raises(limpet.BadRequest, match="used for something else"):
         session.start("echo other", run_id=run_id)

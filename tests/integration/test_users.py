@@ -136,6 +136,7 @@ OPERATIONS = {
     "rollback": {"checkpoint": "mark"},
     "drop": {"checkpoint": "mark"},
     "branch": {"name": "theirs"},
+    "context": {"language": "bash"},
     "commit": {"branch": "try"},
     "put": {"path": "f", "offset": 0, "data": b"theirs", "last": True},
     "get": {"path": "f", "offset": 0, "size": 10},
