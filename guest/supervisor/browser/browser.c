@@ -96,14 +96,12 @@ static void on_limit(LoopTimer *timer)
 static int open_ends(Browser *browser, ProgramPlan *plan)
 {
     int pair[2];
-    int r;
 
     plan->fds[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (plan->fds[0] < 0 || pipe2(pair, O_CLOEXEC) < 0)
         return -errno;
     plan->fds[1] = plan->fds[2] = pair[1];
-    r = tap_open(&browser->said, browser->loop, pair[0]);
-    return r;
+    return tap_open(&browser->said, browser->loop, pair[0]);
 }
 
 static void close_ends(ProgramPlan *plan)
@@ -212,10 +210,10 @@ static int listen_at(const char *path)
     return take_fd(&fd);
 }
 
-int browser_init(Browser *browser, Loop *loop, const CommandLine *command_line,
-                 const Environment *environment)
+void browser_init(Browser *browser, Loop *loop, const CommandLine *command_line,
+                  const Environment *environment)
 {
-    int r = 0;
+    int r;
 
     *browser = (Browser){.loop = loop,
                          .command_line = command_line,
@@ -223,16 +221,15 @@ int browser_init(Browser *browser, Loop *loop, const CommandLine *command_line,
                          .listener = -1,
                          .said = {.fd = -1, .on_data = on_data, .on_end = on_end}};
     if (!command_line->browser_socket)
-        return 0;
-    browser->listener = listen_at(command_line->browser_socket);
-    if (browser->listener < 0)
-        r = browser->listener;
-    if (r == 0)
+        return;
+    r = listen_at(command_line->browser_socket);
+    if (r >= 0) {
+        browser->listener = r;
         r = loop_file_add(loop, &browser->file, browser->listener, EPOLLIN, on_asked);
+    }
     if (r < 0)
         log_error("nobody can ask for a browser", "socket=%s error=%s", command_line->browser_socket,
                   strerror(-r));
-    return r;
 }
 
 void browser_deinit(Browser *browser)

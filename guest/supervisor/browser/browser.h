@@ -31,9 +31,9 @@ typedef struct Browser {
     char url[BROWSER_LINE];  /* "": it is not ready */
 } Browser;
 
-/* All that is given outlives it. 0 or a negative errno, logged. */
-int browser_init(Browser *browser, Loop *loop, const CommandLine *command_line,
-                 const Environment *environment);
+/* All that is given outlives it. Where its socket cannot be, the session has no browser. */
+void browser_init(Browser *browser, Loop *loop, const CommandLine *command_line,
+                  const Environment *environment);
 void browser_deinit(Browser *browser); /* the process has been ended before */
 
 /* A child has been reaped. */

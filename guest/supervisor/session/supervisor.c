@@ -239,10 +239,9 @@ int supervisor_init(Supervisor *supervisor, Loop *loop, const CommandLine *comma
     commands_init(&supervisor->commands, loop, link, command_line, &branches->environment,
                   &supervisor->executor.limits);
     dials_init(&supervisor->dials, loop, link);
-    int r = browser_init(&supervisor->browser, loop, command_line, &branches->environment);
+    browser_init(&supervisor->browser, loop, command_line, &branches->environment);
 
-    if (r == 0)
-        r = branch_new(branches, 0) ? 0 : -ENOMEM;
+    int r = branch_new(branches, 0) ? 0 : -ENOMEM;
     if (r == 0)
         r = spill_open(&supervisor->executor.limits.spill, command_line->directory);
     if (r == 0)
