@@ -64,6 +64,7 @@
 #define LIMIT_IMPORTS      64u
 #define GUEST_SECRET_SIZE  32u
 #define GUEST_UID          20001u /* of the interpreter in a container, and its group */
+#define BROWSER_UID        20009u /* of the browser in a container; its group is the interpreter's */
 #define SUPERVISOR_UID     20000u /* of process 1 of a container on the host, where that has a user namespace */
 
 /* A session. */

@@ -9,8 +9,8 @@
 
 /* What the command line says. Its texts live as long as the program. */
 static struct {
-    char *link, *directory, *interpreter;
-    uint64_t uid;
+    char *link, *directory, *interpreter, *browser, *browser_socket;
+    uint64_t uid, browser_uid;
     bool same_user, version;
     double orphan_timeout;
 } given;
@@ -39,6 +39,14 @@ static const Option rows[] = {
      .argument = "N",
      .value = "20001",
      .help = "user and group of the interpreter"},
+    {.name = "browser-uid",
+     .type = OPTION_COUNT,
+     .offset = AT(browser_uid),
+     .least = 1,
+     .most = UINT32_MAX - 1,
+     .argument = "N",
+     .value = "20009",
+     .help = "user of the browser"},
     {.name = "same-user",
      .type = OPTION_FLAG,
      .offset = AT(same_user),
@@ -48,6 +56,16 @@ static const Option rows[] = {
      .offset = AT(interpreter),
      .argument = "PATH",
      .help = "path of the interpreter; if not set, limpet-interpreter next to this program"},
+    {.name = "browser",
+     .type = OPTION_TEXT,
+     .offset = AT(browser),
+     .argument = "PATH",
+     .help = "program that runs the browser; if not set, limpet-browser next to this program"},
+    {.name = "browser-socket",
+     .type = OPTION_TEXT,
+     .offset = AT(browser_socket),
+     .argument = "PATH",
+     .help = "where code asks for the browser; if not set, /run/limpet-browser, or nowhere with --same-user"},
     {.name = "orphan-timeout",
      .type = OPTION_SECONDS,
      .offset = AT(orphan_timeout),
@@ -80,17 +98,27 @@ static void print_help(void)
     print_row(stdout, "--help", "show this help");
 }
 
-/* The interpreter is installed beside the supervisor. */
-static int find_interpreter(CommandLine *command_line)
+/* The other programs are installed beside the supervisor. */
+static int find_beside(char path[static LIMIT_PATH], const char *name)
 {
-    static const char name[] = "limpet-interpreter";
-    ssize_t n = readlink("/proc/self/exe", command_line->interpreter,
-                         sizeof(command_line->interpreter) - sizeof(name));
-    char *slash = n > 0 ? memrchr(command_line->interpreter, '/', (size_t)n) : NULL;
+    ssize_t n = readlink("/proc/self/exe", path, LIMIT_PATH - strlen(name) - 1);
+    char *slash = n > 0 ? memrchr(path, '/', (size_t)n) : NULL;
 
     if (!slash)
-        return refuse("cannot find the path of this program; use --interpreter");
+        return refuse("cannot find the path of this program; use --interpreter and --browser");
     strcpy(slash + 1, name);
+    return 0;
+}
+
+static int take_program(char path[static LIMIT_PATH], const char *chosen, const char *name)
+{
+    if (!chosen)
+        return find_beside(path, name);
+    if (chosen[0] != '/')
+        return refuse("--interpreter and --browser must be absolute paths");
+    if (strlen(chosen) >= LIMIT_PATH)
+        return refuse("the path of --interpreter or --browser is too long");
+    strcpy(path, chosen);
     return 0;
 }
 
@@ -101,14 +129,11 @@ static int take_paths(CommandLine *ret)
         return refuse("--directory must be an absolute path");
     ret->link = given.link;
     ret->directory = given.directory;
-    if (!given.interpreter)
-        return find_interpreter(ret);
-    if (given.interpreter[0] != '/')
-        return refuse("--interpreter must be an absolute path");
-    if (strlen(given.interpreter) >= sizeof(ret->interpreter))
-        return refuse("the path of --interpreter is too long");
-    strcpy(ret->interpreter, given.interpreter);
-    return 0;
+    ret->browser_socket = given.browser_socket;
+    if (!ret->browser_socket && !given.same_user)
+        ret->browser_socket = "/run/limpet-browser";
+    int r = take_program(ret->interpreter, given.interpreter, "limpet-interpreter");
+    return r < 0 ? r : take_program(ret->browser, given.browser, "limpet-browser");
 }
 
 int command_line_parse(CommandLine *ret, int argc, char **argv)
@@ -134,6 +159,7 @@ int command_line_parse(CommandLine *ret, int argc, char **argv)
         return -EINVAL;
     }
     command_line.uid = (uid_t)given.uid;
+    command_line.browser_uid = (uid_t)given.browser_uid;
     command_line.same_user = given.same_user;
     command_line.orphan_timeout = given.orphan_timeout;
     r = take_paths(&command_line);

@@ -14,7 +14,10 @@ typedef struct CommandLine {
     const char *link;      /* the session's directory of the host: sock, session, secret */
     const char *directory; /* where cells run: /session */
     char interpreter[LIMIT_PATH];
-    uid_t uid;             /* user and group of the interpreter */
+    char browser[LIMIT_PATH];
+    const char *browser_socket; /* where it is asked for; NULL: nowhere */
+    uid_t uid;                  /* user and group of the interpreter */
+    uid_t browser_uid;          /* user of the browser, whose group is the interpreter's */
     bool same_user;        /* the interpreter keeps the supervisor's uid */
     double orphan_timeout; /* seconds without a controller until the supervisor ends itself */
 } CommandLine;

@@ -257,10 +257,21 @@ int userns_path(Userns *userns, const char *path, char ret[static PATH_MAX])
     return snprintf(ret, PATH_MAX, "%s/" IMAGES "%s", userns->directory, rest) < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
+static json_t *mapped(unsigned inside, unsigned outside)
+{
+    return json_pack("{s:i, s:i, s:i}", "containerID", (int)inside, "hostID", (int)outside, "size", 1);
+}
+
+/* The browser has the interpreter's group. */
+static json_t *groups(void)
+{
+    return json_pack("[o, o]", mapped(0, SUPERVISOR_UID), mapped(GUEST_UID, GUEST_UID));
+}
+
 static json_t *users(void)
 {
-    return json_pack("[{s:i, s:i, s:i}, {s:i, s:i, s:i}]", "containerID", 0, "hostID", (int)SUPERVISOR_UID,
-                     "size", 1, "containerID", (int)GUEST_UID, "hostID", (int)GUEST_UID, "size", 1);
+    return json_pack("[o, o, o]", mapped(0, SUPERVISOR_UID), mapped(GUEST_UID, GUEST_UID),
+                     mapped(BROWSER_UID, BROWSER_UID));
 }
 
 int userns_describe(json_t *linux_part)
@@ -268,7 +279,7 @@ int userns_describe(json_t *linux_part)
     if (json_array_append_new(json_object_get(linux_part, "namespaces"), json_pack("{s:s}", "type", "user")) <
             0 ||
         json_object_set_new(linux_part, "uidMappings", users()) < 0 ||
-        json_object_set_new(linux_part, "gidMappings", users()) < 0)
+        json_object_set_new(linux_part, "gidMappings", groups()) < 0)
         return -ENOMEM;
     return 0;
 }

@@ -207,6 +207,8 @@ class Guest:
             str(self.directory),
             "--interpreter",
             str(interpreter),
+            "--browser-socket",
+            str(root / "browser"),
             *(arguments or ["--same-user"]),
         ]
         self.process = None

@@ -56,7 +56,7 @@ PROGRAMS = {
 
 @pytest.fixture(autouse=True)
 def of_this_machine(limpetd):
-    if limpetd.isolates:
+    if limpetd.isolates and "LIMPET_IMAGE" not in os.environ:
         pytest.skip("the default image has Python and bash")
 
 

@@ -133,6 +133,8 @@ typedef struct BranchEvents {
     /* Whose processes live on when those of a branch end: a group that they have, or 0; and the leaders of
      * sessions, at most `most`. Returns how many. */
     size_t (*spare)(Branches *set, gid_t *ret_mark, pid_t *ret_leaders, size_t most);
+    /* What runs on beside all branches, and is not brought back with them: a note. NULL: nothing. */
+    const char *(*beside)(const Branches *set);
     /* A checkpoint is kept from now on. */
     void (*kept)(Branches *set, const Checkpoint *checkpoint);
     /* A checkpoint is out of the tree and about to be freed. `why` is NULL when someone gave it up. */

@@ -87,7 +87,7 @@ void branches_end_all(Branches *set)
 typedef struct Spared {
     pid_t alone[LIMIT_CHECKPOINTS + LIMIT_BRANCHES +
                 4]; /* checkpoints, the pending ones and that of the birth included, and the bystander */
-    pid_t families[LIMIT_BRANCHES + 1 + 2 * LIMIT_PROCESSES];
+    pid_t families[LIMIT_BRANCHES + 2 + 2 * LIMIT_PROCESSES];
     ProcessesKeep keep;
 } Spared;
 

@@ -106,6 +106,7 @@ static void finish_fresh(Branch *branch)
 void recovery_ready(Branch *branch, EncodedNotes *notes)
 {
     const Recovery *recovery = &branch->recovery;
+    const char *beside = branch->set->events->beside(branch->set);
     Fate fate _cleanup_(fate_deinit) = {.state = STATE_ROLLED_BACK,
                                         .checkpoint = recovery->number,
                                         .execution_count = recovery->execution_count,
@@ -118,6 +119,8 @@ void recovery_ready(Branch *branch, EncodedNotes *notes)
     explain(branch, fate.reason);
     fate.not_restored = *notes;
     *notes = NOTES_NULL;
+    if (beside)
+        notes_add(&fate.not_restored, text_of(beside));
     branch->base = recovery->from;
     branch->calls = recovery->calls;
     branch->state_count = recovery->execution_count;

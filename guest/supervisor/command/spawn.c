@@ -52,6 +52,7 @@ static void volunteer(void)
 static _Noreturn void run(const ProgramPlan *plan, pid_t parent)
 {
     const CommandLine *command_line = plan->command_line;
+    uid_t uid = plan->uid ? plan->uid : command_line->uid;
     int r = arrange(plan->fds);
 
     if (r < 0)
@@ -61,7 +62,7 @@ static _Noreturn void run(const ProgramPlan *plan, pid_t parent)
         fail("cannot have the terminal", errno, EXIT_CANNOT);
     volunteer();
     umask(022);
-    r = command_line->same_user ? 0 : child_drop_powers(command_line->uid, plan->mark);
+    r = command_line->same_user ? 0 : child_drop_powers(uid, command_line->uid, plan->mark);
     if (r < 0)
         fail("cannot give up the supervisor's powers", -r, EXIT_CANNOT);
     /* After the change of ids, which clears the setting. */

@@ -9,6 +9,7 @@ typedef struct ProgramPlan {
     char **argv;
     char **environment;
     const char *directory;
+    uid_t uid;     /* its user, where that is not the session's; otherwise 0 */
     gid_t mark;    /* a group that all its descendants have, whatever they do; 0: none */
     int fds[3];    /* standard input, output and error; the caller's to close */
     bool terminal; /* these are a terminal, which becomes its controlling one */

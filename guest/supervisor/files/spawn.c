@@ -34,7 +34,7 @@ static _Noreturn void run(const CommandLine *command_line, const char *program, 
         _exit(127);
     setsid(); /* a new child leads no group: this cannot fail */
     umask(022);
-    if (!command_line->same_user && child_drop_powers(command_line->uid, 0) < 0)
+    if (!command_line->same_user && child_drop_powers(command_line->uid, command_line->uid, 0) < 0)
         _exit(127);
     /* After the change of ids, which clears the setting. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -91,7 +91,7 @@ static _Noreturn void child_run(const SpawnPlan *plan, pid_t parent)
         child_fail("cannot arrange descriptors", "", -r);
     setsid(); /* a new child leads no group: this cannot fail */
     umask(022);
-    r = command_line->same_user ? 0 : child_drop_powers(command_line->uid, 0);
+    r = command_line->same_user ? 0 : child_drop_powers(command_line->uid, command_line->uid, 0);
     if (r < 0)
         child_fail("cannot give up the supervisor's powers", "", -r);
     /* After the change of ids, which clears the setting. */

@@ -33,7 +33,7 @@ static int capabilities_verify(void)
     return 0;
 }
 
-static int ids_verify(uid_t uid, gid_t mark)
+static int ids_verify(uid_t uid, gid_t gid, gid_t mark)
 {
     uid_t users[3];
     gid_t groups[3], more[2];
@@ -41,23 +41,23 @@ static int ids_verify(uid_t uid, gid_t mark)
     if (getresuid(&users[0], &users[1], &users[2]) < 0 || getresgid(&groups[0], &groups[1], &groups[2]) < 0)
         return -errno;
     for (size_t i = 0; i < 3; i++)
-        if (users[i] != uid || groups[i] != uid)
+        if (users[i] != uid || groups[i] != gid)
             return -EPERM;
     int n = getgroups(ARRAY_SIZE(more), more);
     return n == (mark ? 1 : 0) && (n == 0 || more[0] == mark) ? 0 : -EPERM;
 }
 
-int child_drop_powers(uid_t uid, gid_t mark)
+int child_drop_powers(uid_t uid, gid_t gid, gid_t mark)
 {
     int r;
 
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return -errno;
-    if (setgroups(mark ? 1 : 0, &mark) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0)
+    if (setgroups(mark ? 1 : 0, &mark) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
         return -errno;
     r = capabilities_clear();
     if (r == 0)
-        r = ids_verify(uid, mark);
+        r = ids_verify(uid, gid, mark);
     if (r == 0)
         r = capabilities_verify();
     return r;

@@ -5,10 +5,10 @@
 
 #include "proto/base/base.h"
 
-/* Drops every capability and every way to gain one; `uid` becomes every user and group id, `mark` (0: none)
- * the only supplementary group, which nobody without powers loses again. All is verified afterwards. 0 or a
- * negative errno. */
-int child_drop_powers(uid_t uid, gid_t mark);
+/* Drops every capability and every way to gain one; `uid` becomes every user id and `gid` every group id,
+ * `mark` (0: none) the only supplementary group, which nobody without powers loses again. All is verified
+ * afterwards. 0 or a negative errno. */
+int child_drop_powers(uid_t uid, gid_t gid, gid_t mark);
 
 /* Signals are as a program expects them: none is blocked, ignored or handled. */
 void child_reset_signals(void);

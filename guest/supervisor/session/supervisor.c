@@ -121,14 +121,23 @@ static void on_reaped(Branches *set, pid_t pid, int status, const struct rusage 
 {
     files_process_reaped(&supervisor_of(set)->files, pid);
     commands_reaped(&supervisor_of(set)->commands, pid, status, usage);
+    browser_reaped(&supervisor_of(set)->browser, pid, status);
 }
 
 static size_t spare(Branches *set, gid_t *ret_mark, pid_t *ret_leaders, size_t most)
 {
-    const Commands *commands = &supervisor_of(set)->commands;
+    const Supervisor *supervisor = supervisor_of(set);
+    size_t n = commands_leaders(&supervisor->commands, ret_leaders, most);
 
-    *ret_mark = commands->context.mark;
-    return commands_leaders(commands, ret_leaders, most);
+    *ret_mark = supervisor->commands.context.mark;
+    if (supervisor->browser.pid && n < most)
+        ret_leaders[n++] = supervisor->browser.pid;
+    return n;
+}
+
+static const char *beside(const Branches *set)
+{
+    return supervisor_of(set)->browser.pid ? "the browser: its pages are left as they are" : NULL;
 }
 
 static const BranchEvents branch_events = {
@@ -143,6 +152,7 @@ static const BranchEvents branch_events = {
     .output = on_output,
     .reaped = on_reaped,
     .spare = spare,
+    .beside = beside,
     .kept = on_kept,
     .gone = on_gone,
 };
@@ -229,6 +239,7 @@ int supervisor_init(Supervisor *supervisor, Loop *loop, const CommandLine *comma
     commands_init(&supervisor->commands, loop, link, command_line, &branches->environment,
                   &supervisor->executor.limits);
     dials_init(&supervisor->dials, loop, link);
+    browser_init(&supervisor->browser, loop, command_line, &branches->environment);
 
     int r = branch_new(branches, 0) ? 0 : -ENOMEM;
     if (r == 0)
@@ -246,6 +257,7 @@ void supervisor_deinit(Supervisor *supervisor)
     files_process_deinit(&supervisor->files);
     commands_deinit(&supervisor->commands);
     dials_deinit(&supervisor->dials);
+    browser_deinit(&supervisor->browser);
     tasks_deinit(&supervisor->tasks);
     warmup_deinit(&supervisor->warmup);
     executor_deinit(&supervisor->executor);

@@ -6,10 +6,12 @@
  *                               ├─► files (its process)
  *                               ├─► commands
  *                               └─► dials
+ * and the browser, which code asks for.
  */
 #pragma once
 
 #include "guest/supervisor/branch/branch.h"
+#include "guest/supervisor/browser/browser.h"
 #include "guest/supervisor/call/executor.h"
 #include "guest/supervisor/command/commands.h"
 #include "guest/supervisor/files/files.h"
@@ -44,6 +46,7 @@ typedef struct Supervisor {
     FilesProcess files;
     Commands commands;
     Dials dials;
+    Browser browser;
 
     bool configured; /* at least once */
     Settings settings;

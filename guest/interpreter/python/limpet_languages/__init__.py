@@ -4,7 +4,8 @@ this package's:
     name       of the language
     aliases    what people also call it
     programs   without which there is no such language here
-    packages   of Debian, in which they are
+    packages   of Debian, in which they are; npm: of npm
+    files      without which there is no such language either; optional
     driver     "bash", or argv of a program that runs cells one after the other (live.py says how they talk)
     compile    argv, where each cell is a program of its own; optional
     run        argv of such a program
@@ -37,7 +38,7 @@ def is_program(name):
 
 
 def is_here(language):
-    return all(map(is_program, language["programs"]))
+    return all(map(is_program, language["programs"])) and all(map(os.path.exists, language.get("files", [])))
 
 
 def all_described():
