@@ -66,6 +66,10 @@
 #define GUEST_UID          20001u /* of the interpreter in a container, and its group */
 #define SUPERVISOR_UID     20000u /* of process 1 of a container on the host, where that has a user namespace */
 
+/* Templates. */
+#define LIMIT_TEMPLATES 64u   /* of one user */
+#define SETUP_SECONDS   300.0 /* the setup code of a template */
+
 /* A session. */
 #define LIMIT_QUEUE        64u /* calls waiting on one session; one more is Busy */
 #define LIMIT_STORED_RUNS  64u
