@@ -36,8 +36,8 @@ typedef struct LimpetTemplateSource {
 } LimpetTemplateSource;
 
 /* Makes a template and tries it once: returns when a sandbox of it is ready. LIMPET_TEMPLATE_FAILED when its
- * code does not end well; *traceback (may be NULL) is then that of the code, to be freed with free(), and is NULL
- * otherwise. */
+ * code does not end well; *traceback (may be NULL) is then that of the code, to be freed with free(), and is
+ * NULL otherwise. */
 LIMPET_API int limpet_template(LimpetClient *client, const LimpetTemplateSource *source, char **traceback);
 
 /* The caller's templates, and those of the controller's user. */

@@ -35,9 +35,9 @@ int template_files_take(int store, const char *id, int files, uint64_t budget, u
         return problem_set(problem, ERR_INTERNAL, "cannot keep the files of the template: %s",
                            strerror(errno));
     _cleanup_(closep) int to = openat(store, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    r = to < 0 ? problem_set(problem, ERR_INTERNAL, "cannot keep the files of the template: %s",
-                             strerror(errno))
-               : treecopy(files, to, ".limpet", budget, ret_bytes, problem);
+    r = to < 0
+            ? problem_set(problem, ERR_INTERNAL, "cannot keep the files of the template: %s", strerror(errno))
+            : treecopy(files, to, ".limpet", budget, ret_bytes, problem);
     if (r < 0)
         remove_tree(store, id, NULL);
     if (problem->code == ERR_TOO_LARGE)

@@ -1,5 +1,5 @@
-/* What a template puts into /session: a copy of that of a session, one directory each in the controller's state
- * directory:
+/* What a template puts into /session: a copy of that of a session, one directory each in the controller's
+ * state directory:
  *
  *   template-files/ID   the copy, also while it is being made: nobody knows of its id then
  *

@@ -9,11 +9,12 @@ typedef struct FromTemplate {
     msgpack_unpacked pairs;
 } FromTemplate;
 
-/* Finds the template that the options name, if they name one, and adds what it has where they say nothing. Answers
- * the request and returns false when there is none of that name. */
+/* Finds the template that the options name, if they name one, and adds what it has where they say nothing.
+ * Answers the request and returns false when there is none of that name. */
 bool from_template_find(FromTemplate *ret, const Front *front, Request *request, MsgOptions *options);
 /* The same of a session that is there, for what differs. A template that is gone adds nothing. */
-void from_template_compare(FromTemplate *ret, const Front *front, const Request *request, MsgOptions *options);
+void from_template_compare(FromTemplate *ret, const Front *front, const Request *request,
+                           MsgOptions *options);
 void from_template_deinit(FromTemplate *from);
 
 /* The request is handled again when a spare is ready, and fails when none can be had. */

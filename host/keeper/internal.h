@@ -48,7 +48,7 @@ typedef struct KeeperJob {
     int store;      /* handles of its own, or -1 */
     int files;
     char *entry; /* name of a directory, or NULL */
-    int passed; /* what goes with the answer, or -1 */
+    int passed;  /* what goes with the answer, or -1 */
     Buf data;
     uint64_t size;
     Leftovers leftovers;

@@ -101,6 +101,7 @@ void do_sweep_templates(KeeperJob *job)
 {
     if (!open_store(job))
         return;
-    template_files_sweep(job->store, job->keeper->worker, is_kept, &job->request.as_SWEEP_TEMPLATES.templates);
+    template_files_sweep(job->store, job->keeper->worker, is_kept,
+                         &job->request.as_SWEEP_TEMPLATES.templates);
     job_end(job);
 }

@@ -9,7 +9,7 @@ struct Pool {
     size_t spares; /* all there are, those that are closing included */
     List kinds;    /* PoolKind, in the order they were first used */
     size_t limit;  /* of a target */
-    bool off;     /* there are spares only of templates, and those when they are asked for */
+    bool off;      /* there are spares only of templates, and those when they are asked for */
     bool stopped;
     LoopTimer timer, serving;
     uint64_t wanting;  /* clock_now() since when one is to be made; 0: none is */
@@ -38,7 +38,7 @@ typedef struct PoolKind {
 typedef struct Spare {
     List in_kind; /* PoolKind.spares */
     Pool *pool;
-    PoolKind *kind; /* that wants it; NULL once given up */
+    PoolKind *kind;     /* that wants it; NULL once given up */
     Template *template; /* as the kind's: its sandbox points into it */
     Sandbox *sandbox;
     uint64_t ready;  /* clock_now() when it was; 0 until then */

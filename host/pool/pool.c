@@ -195,7 +195,8 @@ static PoolFailure failure_of(const Spare *spare, const char *reason)
     PoolFailure failure = {.problem = spare->failure, .traceback = text_of(spare->traceback)};
 
     if (failure.problem.code == ERR_NONE)
-        problem_set(&failure.problem, ERR_TEMPLATE_FAILED, "no sandbox can be made of the template: %s", reason);
+        problem_set(&failure.problem, ERR_TEMPLATE_FAILED, "no sandbox can be made of the template: %s",
+                    reason);
     return failure;
 }
 

@@ -7,8 +7,8 @@
  * Each kind that is in use has a target. It doubles when a session finds none although one was there before,
  * and goes back in minutes without sessions. Spares are made one at a time, when nothing runs.
  *
- * A spare of a template has its files, environment and imports, and its setup code has run: such a kind is of one
- * version of one template. A session of it always comes from a spare, for which it may have to wait. */
+ * A spare of a template has its files, environment and imports, and its setup code has run: such a kind is of
+ * one version of one template. A session of it always comes from a spare, for which it may have to wait. */
 #pragma once
 
 #include "host/sandbox/sandbox.h"
@@ -41,13 +41,13 @@ void pool_begin(Pool *pool);
 void pool_stop(Pool *pool);
 
 /* A spare of a template (NULL: of none) becomes READY for that user, and whoever owns it now. 0: *ret is NULL
- * when there is none, and the options are as they were; otherwise they are taken over. Negative with the problem
- * set when no spare of the template will do. `output_id` as in sandbox_start. */
+ * when there is none, and the options are as they were; otherwise they are taken over. Negative with the
+ * problem set when no spare of the template will do. `output_id` as in sandbox_start. */
 int pool_claim(Sandbox **ret, Pool *pool, Template *tmpl, uid_t user, const char *name, const char *output_id,
                SessionOptions *options, const SandboxOwner *owner, Problem *problem);
 
-/* Has a spare of the template made, for options that are settled, unless one is ready. 0; or negative with the
- * problem set, and the waiter is not told. */
+/* Has a spare of the template made, for options that are settled, unless one is ready. 0; or negative with
+ * the problem set, and the waiter is not told. */
 int pool_wait(Pool *pool, Template *tmpl, const SessionOptions *options, bool ephemeral, PoolWaiter *waiter,
               Problem *problem);
 /* There is no such template any more: its spares are closed, and who waits for one is told. */

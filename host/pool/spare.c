@@ -34,8 +34,8 @@ static void note_setup(Spare *spare, const MsgPythonError *error)
 {
     problem_set(&spare->failure, ERR_TEMPLATE_FAILED,
                 "the setup code of the template '%s' did not end well: %.*s: %.*s",
-                spare->template ? spare->template->name : "", (int)MIN(error->name.size, 128), error->name.data,
-                (int)MIN(error->message.size, 640), error->message.data);
+                spare->template ? spare->template->name : "", (int)MIN(error->name.size, 128),
+                error->name.data, (int)MIN(error->message.size, 640), error->message.data);
     spare->traceback = text_dup(error->traceback);
 }
 
@@ -113,8 +113,8 @@ static int begin(Spare *spare, Problem *problem)
 
     if (session_options_copy_container(&options, &kind->options) < 0)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
-    birth = (SandboxBirth){
-        .imports = imports_value(options.memory >= IMPORTS_MEMORY ? all->options->imports : "")};
+    birth = (SandboxBirth){.imports =
+                               imports_value(options.memory >= IMPORTS_MEMORY ? all->options->imports : "")};
     if (take_template(&birth, &options, spare->template) < 0)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     return sandbox_start_spare(&spare->sandbox, all, kind->ephemeral, &options, &birth, &spare_owner, spare,

@@ -137,7 +137,8 @@ void pool_forget(Pool *pool, const Template *tmpl)
 
     if (pool->stopped)
         return; /* its kinds are gone, or about to be */
-    problem_set(&failure.problem, ERR_NO_SUCH_TEMPLATE, "the template '%s' was removed or replaced", tmpl->name);
+    problem_set(&failure.problem, ERR_NO_SUCH_TEMPLATE, "the template '%s' was removed or replaced",
+                tmpl->name);
     list_foreach (kind, &pool->kinds, PoolKind, link) {
         if (kind->template != tmpl)
             continue;

@@ -84,9 +84,8 @@ int checkpoint_files_unstage(Order *order, FilesThen *then, Problem *problem)
 int checkpoint_files_take_template(Order *order, const char *template, FilesThen *then, Problem *problem)
 {
     const Sandbox *sandbox = order->turn.sandbox;
-    const JobTemplate take_one = {.id = id_of(sandbox),
-                                  .template = text_of(template),
-                                  .budget = sandbox->all->options->files_budget};
+    const JobTemplate take_one = {
+        .id = id_of(sandbox), .template = text_of(template), .budget = sandbox->all->options->files_budget};
 
     return begin(order, JOB_TAKE_TEMPLATE, &take_one, then, problem);
 }

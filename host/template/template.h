@@ -1,5 +1,5 @@
-/* Template: what a session may begin from: files, an environment, and code that has run. It never changes; another
- * version of that name is another Template. */
+/* Template: what a session may begin from: files, an environment, and code that has run. It never changes;
+ * another version of that name is another Template. */
 #pragma once
 
 #include <sys/types.h>
@@ -10,16 +10,16 @@
 #define TEMPLATE_ID_SIZE 17
 
 typedef struct Template {
-    List link;                            /* Templates.all */
+    List link; /* Templates.all */
     unsigned references;
-    uid_t user;                           /* whose it is */
+    uid_t user; /* whose it is */
     char name[LIMIT_SESSION_NAME + 1];
-    char id[TEMPLATE_ID_SIZE];            /* random digits: names this version, and the directory of its files */
-    char *image;                          /* "": the default */
-    Buf env;                              /* an encoded map of text to text */
-    char *setup;                          /* NULL: none */
-    uint64_t files;                       /* bytes; NO_UINT: it has none */
-    double created;                       /* Unix seconds */
+    char id[TEMPLATE_ID_SIZE]; /* random digits: names this version, and the directory of its files */
+    char *image;               /* "": the default */
+    Buf env;                   /* an encoded map of text to text */
+    char *setup;               /* NULL: none */
+    uint64_t files;            /* bytes; NO_UINT: it has none */
+    double created;            /* Unix seconds */
 } Template;
 
 /* One that nobody can find yet, without files. `image`, `env` and `setup` may be absent. 0, or negative with

@@ -130,8 +130,8 @@ void warmup_tell(Warmup *warmup)
                             .has_error = warmup->step == WARMUP_FAILED};
 
     if (prepared.has_error)
-        prepared.error = (MsgPythonError){text_of(warmup->error[0]), text_of(warmup->error[1]),
-                                          text_of(warmup->error[2])};
+        prepared.error =
+            (MsgPythonError){text_of(warmup->error[0]), text_of(warmup->error[1]), text_of(warmup->error[2])};
     if (warmup->step >= WARMUP_READY && warmup->link->accepted)
         link_say(warmup->link, MSG_PREPARED, 0, MsgPrepared, &prepared);
 }
@@ -194,7 +194,8 @@ static void on_setup_due(LoopTimer *timer)
     Warmup *warmup = container_of(timer, Warmup, limit);
     char message[96];
 
-    snprintf(message, sizeof(message), "the setup code took longer than %.0f s, and was ended", SETUP_SECONDS);
+    snprintf(message, sizeof(message), "the setup code took longer than %.0f s, and was ended",
+             SETUP_SECONDS);
     fail(warmup, text_of("TimeoutKilled"), text_of(message), text_of(""));
     branch_lose(first_branch(warmup), "its setup code took too long");
 }

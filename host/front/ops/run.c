@@ -39,8 +39,9 @@ static void queue(const Front *front, Session *session, Request *request, const 
 }
 
 /* A clean container for this call alone. Its name cannot be one of a user's. */
-static int start_ephemeral(Session **ret, SessionOptions *options, Front *front, uid_t user, const char *run_id,
-                           const MsgOptions *given, const FromTemplate *from, Problem *problem)
+static int start_ephemeral(Session **ret, SessionOptions *options, Front *front, uid_t user,
+                           const char *run_id, const MsgOptions *given, const FromTemplate *from,
+                           Problem *problem)
 {
     char name[LIMIT_SESSION_NAME + 1];
     int r = session_options_settle(options, given, front->options, problem);

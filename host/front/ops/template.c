@@ -54,8 +54,8 @@ static int check_name(const Front *front, uid_t user, Text name, bool replace, P
                                      (int)name.size, name.data);
     if (templates_count(front->templates, user) < LIMIT_TEMPLATES)
         return 0;
-    return problem_set(problem, ERR_LIMIT_REACHED, "you have %u templates, which is the limit; remove one first",
-                       LIMIT_TEMPLATES);
+    return problem_set(problem, ERR_LIMIT_REACHED,
+                       "you have %u templates, which is the limit; remove one first", LIMIT_TEMPLATES);
 }
 
 static void on_tried(PoolWaiter *waiter, const PoolFailure *failure)
