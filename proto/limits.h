@@ -67,6 +67,10 @@
 #define BROWSER_UID        20009u /* of the browser in a container; its group is the interpreter's */
 #define SUPERVISOR_UID     20000u /* of process 1 of a container on the host, where that has a user namespace */
 
+/* Templates. */
+#define LIMIT_TEMPLATES 64u   /* of one user */
+#define SETUP_SECONDS   300.0 /* the setup code of a template */
+
 /* A session. */
 #define LIMIT_QUEUE        64u /* calls waiting on one session; one more is Busy */
 #define LIMIT_STORED_RUNS  64u

@@ -13,8 +13,9 @@
 #define ASK_MAX     5 /* a controller that this very request brings down is not asked for ever */
 
 /* Makes the controller's error ours. An error this library has no name for keeps its own in the text. */
-static int take_error(const Message *message, Problem *problem)
+static int take_error(LimpetClient *client, const Message *message)
 {
+    Problem *problem = &client->problem;
     MsgError body;
     int r = reply_decode(&body, MsgError, &message->body, problem);
 
@@ -27,6 +28,8 @@ static int take_error(const Message *message, Problem *problem)
                 (int)MIN(body.message.size, (size_t)PROBLEM_TEXT_MAX), body.message.data);
     if (!text_equal(body.name, error_name(problem->code)))
         problem_prefix(problem, "%.*s", (int)MIN(body.name.size, (size_t)64), body.name.data);
+    free(client->traceback);
+    client->traceback = body.traceback.data ? text_dup(body.traceback) : NULL;
     return 0;
 }
 
@@ -45,7 +48,7 @@ static int dispatch(ClientCall *call, const ZmtpFrame *frame, Reply *ret)
     if (message.id != call->id)
         return 0; /* belongs to an earlier call, or to an interrupt */
     if (message.kind == MSG_ERROR) {
-        r = take_error(&message, &client->problem);
+        r = take_error(client, &message);
         return r < 0 ? r : 1;
     }
     if (message.kind == MSG_REPLY) {

@@ -40,6 +40,7 @@ void limpet_free(LimpetClient *client)
     address_deinit(&client->address);
     reply_deinit(&client->hello);
     buf_deinit(&client->request);
+    free(client->traceback);
     close(client->wake_fd);
     free(client);
 }

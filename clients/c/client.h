@@ -50,6 +50,7 @@ struct LimpetClient {
     LimpetController controller; /* inside hello */
     Problem problem;             /* of the last call; the code may be one that only the controller knows */
     LimpetError error;           /* the same, for the user */
+    char *traceback;             /* that came with it; or NULL */
 };
 
 typedef struct ClientCall ClientCall;

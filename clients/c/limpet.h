@@ -64,6 +64,9 @@ typedef enum LimpetErrorNumber {
     LIMPET_LIMIT_REACHED = 1110,      /* a limit of this user, which the message names */
     LIMPET_FILE_FAILED = 1120,        /* an operation on a file in the sandbox failed */
     LIMPET_NOT_LISTENING = 1121,      /* nothing in the session takes connections on this port */
+    LIMPET_NO_SUCH_TEMPLATE = 1140,   /* no template has this name */
+    LIMPET_TEMPLATE_EXISTS = 1141,    /* a template has this name */
+    LIMPET_TEMPLATE_FAILED = 1142,    /* no sandbox could be made of it; the message gives the reason */
     LIMPET_IMAGE_MISSING = 1201,      /* the image does not exist */
     LIMPET_ENGINE_ERROR = 1202,       /* the message contains the error of the engine */
     LIMPET_UNAVAILABLE = 1203,        /* the controller cannot be reached or is shutting down */
@@ -138,6 +141,11 @@ typedef struct LimpetOptions {
     const char *network;    /* "none", "bridge" or "host" */
     const char *image;
     const char *checkpoint; /* "auto", "always" or "off": when checkpoints are taken by themselves */
+#ifdef __cplusplus
+    const char *template_; /* the next, whose name is a word of C++ */
+#else
+    const char *template; /* what the session begins from, see limpet_templates.h */
+#endif
 } LimpetOptions;
 
 typedef struct LimpetOpened {
@@ -390,96 +398,6 @@ LIMPET_API void limpet_result_free(LimpetResult *result);
  * with free(); NULL when out of memory. */
 LIMPET_API char *limpet_result_json(const LimpetResult *result);
 
-/* ---- State ---- */
-
-/* A frozen copy of an interpreter. */
-typedef struct LimpetCheckpoint {
-    const char *id;
-    const char *name;         /* or NULL */
-    const char *session;      /* the session or branch it was taken of */
-    uint64_t execution_count; /* the last call whose effects are in it */
-    double created;
-    bool automatic;
-    bool files;             /* /session is kept with it */
-    uint64_t private_bytes; /* memory that it alone holds, as last measured */
-    const char *parent;     /* id of the checkpoint from which its state came; or NULL */
-} LimpetCheckpoint;
-
-typedef struct LimpetTaken {
-    LimpetCheckpoint checkpoint;
-    const char *const *dropped; /* ids of checkpoints that had to go for it */
-    size_t n_dropped;
-} LimpetTaken;
-
-/* Takes a checkpoint, which is kept until it is dropped or the memory for checkpoints is needed. `name` may
- * be NULL; `files`: keep a copy of /session with it. *ret is freed with limpet_taken_free(). */
-LIMPET_API int limpet_checkpoint(LimpetClient *client, const char *session, const char *name, bool files,
-                                 LimpetTaken **ret);
-LIMPET_API void limpet_taken_free(LimpetTaken *taken);
-
-typedef struct LimpetCheckpoints {
-    const LimpetCheckpoint *checkpoints; /* oldest first */
-    size_t n_checkpoints;
-} LimpetCheckpoints;
-
-/* Those of a session and all its branches. */
-LIMPET_API int limpet_checkpoints(LimpetClient *client, const char *session, LimpetCheckpoints **ret);
-LIMPET_API void limpet_checkpoints_free(LimpetCheckpoints *checkpoints);
-
-typedef struct LimpetRollback {
-    const char *checkpoint;          /* its id */
-    uint64_t execution_count;        /* the last call whose effects are in the variables */
-    uint64_t epoch;                  /* the new one */
-    bool files_restored;             /* /session too is as it was */
-    const char *const *not_restored; /* what a copy of memory does not bring back, such as a thread */
-    size_t n_not_restored;
-} LimpetRollback;
-
-/* Goes back to a checkpoint, an id or a name, of the session or any of its branches; it is kept. */
-LIMPET_API int limpet_rollback(LimpetClient *client, const char *session, const char *checkpoint,
-                               LimpetRollback **ret);
-LIMPET_API void limpet_rollback_free(LimpetRollback *rollback);
-
-/* Gives a checkpoint up. */
-LIMPET_API int limpet_drop(LimpetClient *client, const char *session, const char *checkpoint);
-
-/* Makes the session SESSION/NAME with the variables of a checkpoint, or with those of this moment where
- * `checkpoint` is NULL. It shares the container and the files, and is used and closed as a session. `opened`
- * may be NULL. */
-LIMPET_API int limpet_branch(LimpetClient *client, const char *session, const char *name,
-                             const char *checkpoint, LimpetOpened *opened);
-
-/* Makes the session SESSION/NAME with nothing in it, or attaches to it: a context, whose code is in
- * `language`, NULL for Python, and begins in the directory `cwd`, NULL for /session. `name` NULL is that of
- * the language. It shares the container and the files, and is used and closed as a session.
- * LIMPET_BAD_REQUEST when the image does not have the language, LIMPET_OPTIONS_DIFFER when it is there with
- * another one. `opened` may be NULL. */
-LIMPET_API int limpet_context(LimpetClient *client, const char *session, const char *name,
-                              const char *language, const char *cwd, LimpetOpened *opened);
-
-/* Makes the state of a branch, NAME or SESSION/NAME, that of the session itself; the branch ends. Both
- * numbers, the session's new ones, may be NULL. */
-LIMPET_API int limpet_commit(LimpetClient *client, const char *session, const char *branch,
-                             uint64_t *execution_count, uint64_t *epoch);
-
-typedef struct LimpetNamespace {
-    const LimpetVariable
-        *variables; /* in the order they were bound, without those with an underscore first */
-    size_t n_variables;
-    uint64_t more; /* variables that were left out */
-} LimpetNamespace;
-
-/* What the session's variables are. */
-LIMPET_API int limpet_namespace(LimpetClient *client, const char *session, LimpetNamespace **ret);
-LIMPET_API void limpet_namespace_free(LimpetNamespace *names);
-
-/* Each as the controller's reply, field by field as in proto/PROTOCOL.md, in one JSON object to be freed with
- * free(); NULL when out of memory. */
-LIMPET_API char *limpet_taken_json(const LimpetTaken *taken);
-LIMPET_API char *limpet_checkpoints_json(const LimpetCheckpoints *checkpoints);
-LIMPET_API char *limpet_rollback_json(const LimpetRollback *rollback);
-LIMPET_API char *limpet_namespace_json(const LimpetNamespace *names);
-
 /* ---- Files ---- */
 
 /* Copies everything that can be read from `fd` to a file of the session, which it replaces as a whole. `path`
@@ -495,5 +413,7 @@ LIMPET_API int limpet_get(LimpetClient *client, const char *session, const char 
 
 #include "limpet_files.h"
 #include "limpet_processes.h"
+#include "limpet_state.h"
+#include "limpet_templates.h"
 
 #endif

@@ -7,6 +7,7 @@
 #include "guest/interpreter/allowance.h"
 #include "guest/interpreter/asks/waiters.h"
 #include "guest/interpreter/compile.h"
+#include "guest/interpreter/descriptors.h"
 #include "guest/interpreter/error.h"
 #include "guest/interpreter/figures.h"
 #include "guest/interpreter/guard.h"
@@ -173,4 +174,23 @@ void cell_run(const CellRequest *cell, CellOutcome *ret)
         Py_CLEAR(ret->result);
     end_run();
     ret->cpu = usage_now(&ret->peak_memory) - cpu;
+}
+
+PyObject *cell_set_up(Text code)
+{
+    CellOutcome outcome = {0};
+
+    guard_begin_cell();
+    descriptors_mute();
+    _pyref_ PyObject *value = run_cell(&(CellRequest){.code = code});
+    if (getpid() != run.process)
+        end_child(!value);
+    if (!value)
+        outcome.error = error_take();
+    report_figures(&outcome);
+    guard_flush_replaced();
+    fflush(stdout);
+    stream_forget_dropped();
+    guard_begin_cell();
+    return outcome.error;
 }

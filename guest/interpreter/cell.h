@@ -14,3 +14,7 @@ typedef struct CellRequest {
 /* Runs the cell; whatever it does ends in an outcome, except where it ends the process. Everything it wrote
  * has left the process when this returns. */
 void cell_run(const CellRequest *cell, CellOutcome *ret);
+
+/* Runs code before the first cell, for nobody: what it prints and shows goes nowhere. As (name, message,
+ * traceback) what it ended with, or NULL when it ended well. */
+PyObject *cell_set_up(Text code);

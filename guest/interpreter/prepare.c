@@ -4,10 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "guest/interpreter/cell.h"
 #include "guest/interpreter/checkpoint/rehearsal.h"
 #include "guest/interpreter/descriptors.h"
 #include "guest/interpreter/error.h"
 #include "guest/interpreter/guard.h"
+#include "guest/interpreter/namespace/changed.h"
 #include "guest/interpreter/reply.h"
 #include "guest/interpreter/run.h"
 #include "guest/interpreter/runtime.h"
@@ -92,6 +94,33 @@ static PyObject *text_or_none(Text text)
                      : Py_NewRef(Py_None);
 }
 
+/* To the first cell what the code bound was always there. */
+static void forget_changes(void)
+{
+    Changes changes;
+
+    changes_collect(&changes);
+    changes_release(&changes);
+}
+
+/* A function of prepare.py. */
+static void call(const char *name)
+{
+    _pyref_ PyObject *module = PyImport_ImportModule("limpet_runtime.prepare");
+
+    Py_XDECREF(module ? PyObject_CallMethod(module, name, NULL) : NULL);
+    PyErr_Clear();
+}
+
+static PyObject *set_up(Text code)
+{
+    call("begin_setup");
+    PyObject *error = cell_set_up(code);
+    forget_changes();
+    call("end_setup");
+    return error;
+}
+
 int prepare(uint64_t id, const MsgPrepare *asked)
 {
     const msgpack_object_array *imports = asked->imports.array;
@@ -103,7 +132,8 @@ int prepare(uint64_t id, const MsgPrepare *asked)
     if (run.number > 0 || !variables || !names || !language || !cwd)
         return -EPROTO;
     _pyref_ PyObject *failed = prepare_quietly(variables, names, language, cwd);
+    _pyref_ PyObject *error = asked->setup.data ? set_up(asked->setup) : NULL;
     if (imports)
         rehearsal_run();
-    return failed ? reply_prepared(id, failed) : -ENOMEM;
+    return failed ? reply_prepared(id, failed, error) : -ENOMEM;
 }

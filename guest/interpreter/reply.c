@@ -129,10 +129,13 @@ static void write_failed(Writer *w, const void *source)
         write_label_of(w, PyList_GET_ITEM(failed, i));
 }
 
-int reply_prepared(uint64_t id, PyObject *failed)
+int reply_prepared(uint64_t id, PyObject *failed, PyObject *error)
 {
-    const MsgPrepared prepared = {.failed = {.write = write_failed, .source = failed}};
+    OutcomeTexts texts _cleanup_(outcome_texts_deinit) = {0};
+    MsgPrepared prepared = {.failed = {.write = write_failed, .source = failed}, .has_error = error};
 
+    if (error)
+        take_error(&prepared.error, &texts, error);
     return say(MSG_PREPARED, id, MsgPrepared, &prepared);
 }
 

@@ -18,7 +18,8 @@ void outcome_deinit(CellOutcome *outcome);
 int reply_ready(uint64_t id, const Notes *not_restored);
 int reply_executed(uint64_t id, const CellOutcome *outcome);
 int reply_namespace(uint64_t id);
-int reply_prepared(uint64_t id, PyObject *failed); /* a list of str */
+/* A list of str; and as CellOutcome.error what the setup code ended with, or NULL. */
+int reply_prepared(uint64_t id, PyObject *failed, PyObject *error);
 
 typedef struct Question {
     uint64_t ask;

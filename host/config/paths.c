@@ -140,6 +140,7 @@ static int name_parts(Paths *paths)
 {
     return asprintf(&paths->journals, "%s/journals", paths->state_dir) < 0 ||
                    asprintf(&paths->ended, "%s/ended", paths->state_dir) < 0 ||
+                   asprintf(&paths->templates, "%s/templates", paths->state_dir) < 0 ||
                    asprintf(&paths->links, "%s/guests", paths->runtime_dir) < 0
                ? -ENOMEM
                : 0;
@@ -179,6 +180,7 @@ void paths_deinit(Paths *paths)
     free(paths->runtime_dir);
     free(paths->journals);
     free(paths->ended);
+    free(paths->templates);
     free(paths->links);
     free(paths->socket);
     free(paths->guest);

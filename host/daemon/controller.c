@@ -38,6 +38,7 @@ typedef struct Controller {
     Ended ended;       /* sessions, of which records are stored */
     Adopting adopting; /* sessions of an earlier controller */
     Kept *kept;        /* what ended sessions left */
+    Templates templates;
     Front front;
     LoopTimer shutdown_timer;
     LoopTimer sweep_timer;
@@ -211,6 +212,7 @@ static void take_over(Controller *controller)
     bool complete;
 
     keeper_call(controller->sandboxes.keeper, JOB_SWEEP_REMOVED, &(JobNothing){0}, NULL, NULL, &problem);
+    templates_load(&controller->templates, controller->paths, controller->sandboxes.keeper);
     complete = !adopt_all(&controller->adopting);
     ended_load(&controller->ended);
     if (!complete)
@@ -293,6 +295,7 @@ static void introduce(Controller *controller)
     controller->front.sandboxes = sandboxes;
     controller->front.sessions = sessions;
     controller->front.calls = calls;
+    controller->front.templates = &controller->templates;
     controller->front.adopting = &controller->adopting;
     controller->front.shutdown = shut_down;
     controller->front.userdata = controller;
@@ -364,6 +367,7 @@ static void end(Controller *controller)
     keeper_client_free(sandboxes->keeper);
     kept_end(controller->kept);
     pool_free(controller->pool);
+    templates_deinit(&controller->templates);
     calls_deinit(&controller->calls);
     ended_deinit(&controller->ended);
     epitaphs_deinit(&controller->sessions.epitaphs);

@@ -67,6 +67,8 @@ static int become_controller(const Separation *separation, Problem *problem)
     if (r == 0)
         r = hold(&paths->ended);
     if (r == 0)
+        r = hold(&paths->templates);
+    if (r == 0)
         r = hold(&paths->links);
     if (r < 0)
         return problem_set(problem, ERR_INTERNAL, "the controller's directories cannot be opened: %s",
@@ -74,7 +76,7 @@ static int become_controller(const Separation *separation, Problem *problem)
     const Remnant rights = {
         .account = separation->account,
         .readable = {READABLE},
-        .writable = {paths->journals, paths->ended, paths->links},
+        .writable = {paths->journals, paths->ended, paths->templates, paths->links},
     };
 
     return rights_drop(&rights, separation->launcher, problem);
@@ -82,7 +84,7 @@ static int become_controller(const Separation *separation, Problem *problem)
 
 static int become_files_worker(const Separation *separation, Problem *problem)
 {
-    static const char *const parts[] = {"sessions", "outputs", "removed"};
+    static const char *const parts[] = {"sessions", "outputs", "removed", "template-files"};
     char writable[ARRAY_SIZE(parts)][PATH_MAX];
     Remnant rights = {.account = separation->account, .capabilities = CAPABILITIES, .readable = {READABLE}};
 

@@ -10,13 +10,13 @@
 #define BUFFER_SIZE (64u << 10)
 #define SEALS       (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-typedef struct Template {
+typedef struct DiskTemplate {
     DiskSize size;
     int file;
     uint64_t used; /* when it was asked for last, counted in such questions; 0: there is none here */
-} Template;
+} DiskTemplate;
 
-static Template templates[DISK_TEMPLATES_MAX];
+static DiskTemplate templates[DISK_TEMPLATES_MAX];
 static uint64_t questions;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -38,7 +38,7 @@ static int make(DiskSize size, Problem *problem)
     return take_fd(&file);
 }
 
-static Template *find(DiskSize size)
+static DiskTemplate *find(DiskSize size)
 {
     for (size_t i = 0; i < ARRAY_SIZE(templates); i++)
         if (templates[i].used && templates[i].size.bytes == size.bytes &&
@@ -47,17 +47,17 @@ static Template *find(DiskSize size)
     return NULL;
 }
 
-static void forget(Template *template)
+static void forget(DiskTemplate *template)
 {
     if (template->used)
         close(template->file);
-    *template = (Template){0};
+    *template = (DiskTemplate){0};
 }
 
 /* Room for one more. */
-static Template *make_room(void)
+static DiskTemplate *make_room(void)
 {
-    Template *oldest = &templates[0];
+    DiskTemplate *oldest = &templates[0];
 
     for (size_t i = 1; i < ARRAY_SIZE(templates); i++)
         if (templates[i].used < oldest->used)
@@ -66,9 +66,9 @@ static Template *make_room(void)
     return oldest;
 }
 
-static int find_or_make(Template **ret, DiskSize size, Problem *problem)
+static int find_or_make(DiskTemplate **ret, DiskSize size, Problem *problem)
 {
-    Template *template = find(size);
+    DiskTemplate *template = find(size);
 
     if (!template) {
         int file = make(size, problem);
@@ -76,7 +76,7 @@ static int find_or_make(Template **ret, DiskSize size, Problem *problem)
         if (file < 0)
             return file;
         template = make_room();
-        *template = (Template){.size = size, .file = file};
+        *template = (DiskTemplate){.size = size, .file = file};
     }
     template->used = ++questions;
     *ret = template;
@@ -87,7 +87,7 @@ static int find_or_make(Template **ret, DiskSize size, Problem *problem)
  * for one that is not there yet wait for the first of them to make it. */
 static int borrow(DiskSize size, Problem *problem)
 {
-    Template *template;
+    DiskTemplate *template;
     int r;
 
     pthread_mutex_lock(&lock);

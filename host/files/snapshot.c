@@ -171,7 +171,7 @@ static void removal_done(WorkerJob *job)
 }
 
 /* A name of its own for what is being removed; it goes now when no thread can take it. */
-static void set_aside(int store, const char *entry, Worker *worker)
+void snapshot_set_aside(int store, const char *entry, Worker *worker)
 {
     static unsigned counter;
     SnapshotRemoval *removal = calloc(1, sizeof(*removal));
@@ -199,10 +199,10 @@ void snapshot_drop(int store, const char *checkpoint, Worker *worker)
     char entry[SNAPSHOT_ENTRY_SIZE];
 
     if (snapshot_find(store, checkpoint, entry))
-        set_aside(store, entry, worker);
+        snapshot_set_aside(store, entry, worker);
 }
 
 void snapshot_give_up(int store, Worker *worker)
 {
-    set_aside(store, NEW, worker);
+    snapshot_set_aside(store, NEW, worker);
 }

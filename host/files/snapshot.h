@@ -44,6 +44,10 @@ void snapshot_drop(int store, const char *checkpoint, Worker *worker);
 /* The one that has no name yet. */
 void snapshot_give_up(int store, Worker *worker);
 
+/* Out of the way at once, for good on a worker thread: an entry of a directory of such. Does not block long.
+ */
+void snapshot_set_aside(int store, const char *entry, Worker *worker);
+
 /* The first step of restoring. Negative with the problem set, and nothing changed. */
 int snapshot_stage(int store, const char *entry, int files, Problem *problem);
 void snapshot_unstage(int files);

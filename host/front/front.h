@@ -6,6 +6,7 @@
 #include "host/call/call.h"
 #include "host/pool/pool.h"
 #include "host/session/session.h"
+#include "host/template/templates.h"
 
 typedef struct Front {
     const Options *options;
@@ -15,7 +16,8 @@ typedef struct Front {
     Sessions *sessions;
     Calls *calls;
     Adopting *adopting;
-    const Pool *pool;
+    Pool *pool;
+    Templates *templates;
     bool shared;           /* the members of a group are let in, too */
     bool closing;          /* nothing is begun any more */
     List shutdown_waiters; /* Requests */

@@ -47,7 +47,8 @@ typedef struct KeeperJob {
     Tenant *tenant; /* that it is of, if of any */
     int store;      /* handles of its own, or -1 */
     int files;
-    int passed; /* what goes with the answer, or -1 */
+    char *entry; /* name of a directory, or NULL */
+    int passed;  /* what goes with the answer, or -1 */
     Buf data;
     uint64_t size;
     Leftovers leftovers;
@@ -94,5 +95,7 @@ JobHandler do_watch, do_claim, do_reported, do_baseline, do_publish, do_accept;
 JobHandler do_put, do_get;
 /* snapshots.c */
 JobHandler do_take, do_keep, do_give_up, do_find, do_drop, do_prune, do_stage, do_unstage, do_restore;
+/* templates.c */
+JobHandler do_take_template, do_put_template, do_drop_template, do_sweep_templates;
 /* review.c */
 JobHandler do_review;

@@ -34,6 +34,10 @@
     JOB(STAGE, JobCheckpoint, JobNothing, true)                                                              \
     JOB(UNSTAGE, JobOf, JobNothing, true)                                                                    \
     JOB(RESTORE, JobOf, JobNothing, true)                                                                    \
+    JOB(TAKE_TEMPLATE, JobTemplate, JobTaken, true)                                                          \
+    JOB(PUT_TEMPLATE, JobTemplate, JobNothing, true)                                                         \
+    JOB(DROP_TEMPLATE, JobTemplateGone, JobNothing, false)                                                   \
+    JOB(SWEEP_TEMPLATES, JobTemplates, JobNothing, false)                                                    \
     JOB(REMOVE, JobOf, JobNothing, false)                                                                    \
     JOB(LEAVE, JobOf, JobNothing, false)                                                                     \
     JOB(SWEEP_REMOVED, JobNothing, JobNothing, false)                                                        \

@@ -24,6 +24,7 @@ static void job_free(KeeperJob *job)
     closep(&job->store);
     closep(&job->files);
     closep(&job->passed);
+    free(job->entry);
     free(job);
 }
 
@@ -98,6 +99,10 @@ static const struct {
     [JOB_STAGE] = {do_stage, NEEDS_TENANT},
     [JOB_UNSTAGE] = {do_unstage, NEEDS_TENANT},
     [JOB_RESTORE] = {do_restore, NEEDS_TENANT},
+    [JOB_TAKE_TEMPLATE] = {do_take_template, NEEDS_TENANT},
+    [JOB_PUT_TEMPLATE] = {do_put_template, NEEDS_TENANT},
+    [JOB_DROP_TEMPLATE] = {do_drop_template, NEEDS_NOTHING},
+    [JOB_SWEEP_TEMPLATES] = {do_sweep_templates, NEEDS_NOTHING},
     [JOB_REMOVE] = {do_remove, NEEDS_TENANT},
     [JOB_LEAVE] = {do_leave, NEEDS_TENANT},
     [JOB_SWEEP_REMOVED] = {do_sweep_removed, NEEDS_NOTHING},

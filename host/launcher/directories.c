@@ -52,8 +52,8 @@ static int give_files_away(int parent, const char *directory, uid_t owner)
 /* Root's are those that the controller cannot enter. It has handles on its own. */
 int launcher_make_directories(const Launcher *launcher)
 {
-    static const char *const of_controller[] = {"journals", "ended"};
-    static const char *const of_files_worker[] = {"sessions", "outputs", "removed"};
+    static const char *const of_controller[] = {"journals", "ended", "templates"};
+    static const char *const of_files_worker[] = {"sessions", "outputs", "removed", "template-files"};
     const uid_t user = launcher->config->user;
     int state = launcher->sources.state, r;
 

@@ -1,5 +1,5 @@
 /* What the files of the pool share: pool.c (when spares are made and claimed), kinds.c (which there
- * are), spare.c (one of them) and imports.c. Nobody else includes this. */
+ * are), spare.c (one of them), waiters.c (who waits for one) and imports.c. Nobody else includes this. */
 #pragma once
 
 #include "host/pool/pool.h"
@@ -9,8 +9,9 @@ struct Pool {
     size_t spares; /* all there are, those that are closing included */
     List kinds;    /* PoolKind, in the order they were first used */
     size_t limit;  /* of a target */
+    bool off;      /* there are spares only of templates, and those when they are asked for */
     bool stopped;
-    LoopTimer timer;
+    LoopTimer timer, serving;
     uint64_t wanting;  /* clock_now() since when one is to be made; 0: none is */
     uint64_t reviewed; /* clock_now() */
     bool told;         /* what could not be imported */
@@ -22,6 +23,8 @@ typedef struct PoolKind {
     bool ephemeral;
     bool standard;          /* of sessions that ask for nothing */
     SessionOptions options; /* of its spares */
+    Template *template;     /* what they are made of; NULL: nothing. Its own reference */
+    List waiters;           /* PoolWaiter, the first first */
     List spares;            /* Spare, the oldest first */
     size_t target, base;    /* how many there are to be, now and in the long run */
     bool filled;            /* one was ready, some time */
@@ -35,23 +38,29 @@ typedef struct PoolKind {
 typedef struct Spare {
     List in_kind; /* PoolKind.spares */
     Pool *pool;
-    PoolKind *kind; /* that wants it; NULL once given up */
+    PoolKind *kind;     /* that wants it; NULL once given up */
+    Template *template; /* as the kind's: its sandbox points into it */
     Sandbox *sandbox;
     uint64_t ready;  /* clock_now() when it was; 0 until then */
     char image[256]; /* what the default was at its birth */
+    Problem failure; /* why it is of no use, where that is known */
+    char *traceback; /* of its setup code; or NULL */
 } Spare;
 
 /* The kind of such a session, new where it is the first; NULL when out of memory. */
-PoolKind *kind_of(Pool *pool, const SessionOptions *options, bool ephemeral);
+PoolKind *kind_of(Pool *pool, const SessionOptions *options, bool ephemeral, Template *tmpl);
 /* The one of the controller's defaults. 0, or negative with the problem set. */
 int kind_add_standard(Pool *pool, Problem *problem);
-/* Its spares are closed. */
+/* Its spares are closed, and who waits is told that the controller ends. */
 void kind_free(PoolKind *kind);
 
 /* How many there are, ready or not. */
 size_t kind_count(const PoolKind *kind);
+size_t kind_count_warming(const PoolKind *kind); /* not ready */
 /* Closes the oldest until no more than so many are left. */
 void kind_trim(PoolKind *kind, size_t count);
+/* One that can still be used, or NULL; what cannot is closed. */
+Spare *kind_find_ready(PoolKind *kind);
 /* It is not the kind's any more. */
 void kind_give_up(Spare *spare);
 
@@ -70,6 +79,15 @@ void spare_forget(Spare *spare);
 bool spare_is_alive(const Spare *spare);
 /* Its sandbox's default image is not that of its birth any more. */
 bool spare_is_outdated(const Spare *spare);
+
+/* waiters.c */
+size_t kind_count_waiters(const PoolKind *kind);
+/* As many are being made as somebody waits for, within the limit. */
+void kind_feed(PoolKind *kind);
+/* Whoever waits is served soon: a spare is ready. */
+void kind_serve(PoolKind *kind);
+/* The first who waits, if anybody does, gets that instead. The kind may be gone afterwards. */
+void kind_disappoint(PoolKind *kind, const PoolFailure *failure);
 
 /* pool.c: what becomes of a spare */
 void pool_spare_ready(Spare *spare);

@@ -78,12 +78,25 @@ static bool has_memory(PoolKind *kind, uint64_t now)
     return false;
 }
 
+/* Whether one of the same sort is being made. The setup code of a template may take minutes, for which the
+ * others do not wait. */
+static bool is_occupied(const Pool *pool, bool of_template)
+{
+    const PoolKind *kind;
+
+    list_foreach (kind, &pool->kinds, PoolKind, link)
+        if ((kind->template != NULL) == of_template && kind_count_warming(kind) > 0)
+            return true;
+    return false;
+}
+
 static PoolKind *wanted(const Pool *pool, uint64_t now)
 {
+    const bool occupied[] = {is_occupied(pool, false), is_occupied(pool, true)};
     PoolKind *kind;
 
     list_foreach (kind, &pool->kinds, PoolKind, link)
-        if (kind_count(kind) < kind->target && kind->not_before <= now)
+        if (kind_count(kind) < kind->target && kind->not_before <= now && !occupied[kind->template != NULL])
             return kind;
     return NULL;
 }
@@ -98,7 +111,7 @@ static void make_if_wanted(Pool *pool, uint64_t now)
     }
     if (pool->wanting == 0)
         pool->wanting = now;
-    if (count(pool, SANDBOX_WARMING) > 0 || (!is_quiet(pool, now) && now - pool->wanting < PATIENCE_NSEC))
+    if (!is_quiet(pool, now) && now - pool->wanting < PATIENCE_NSEC)
         return;
     pool->wanting = 0;
     if (has_memory(kind, now))
@@ -119,8 +132,8 @@ static void review(PoolKind *kind, uint64_t now)
         log_info("spare containers ended", "reason=%s", "the host is short of memory");
         kind->not_before = now + YIELD_NSEC;
     }
-    kind_trim(kind, short_of_memory ? 0 : kind->target);
-    if (!kind->standard && now - kind->claimed >= KIND_NSEC)
+    kind_trim(kind, MAX(short_of_memory ? 0 : kind->target, kind_count_waiters(kind)));
+    if (!kind->standard && list_empty(&kind->waiters) && now - kind->claimed >= KIND_NSEC)
         kind_free(kind);
 }
 
@@ -172,11 +185,24 @@ void pool_spare_ready(Spare *spare)
     if (kind->failures > 0)
         log_info("spare containers work again", "container=%s", spare->sandbox->container_name);
     kind->filled = true;
+    kind_serve(kind);
     wake(kind->pool);
+}
+
+/* What those are told who wait for it. */
+static PoolFailure failure_of(const Spare *spare, const char *reason)
+{
+    PoolFailure failure = {.problem = spare->failure, .traceback = text_of(spare->traceback)};
+
+    if (failure.problem.code == ERR_NONE)
+        problem_set(&failure.problem, ERR_TEMPLATE_FAILED, "no sandbox can be made of the template: %s",
+                    reason);
+    return failure;
 }
 
 void pool_spare_lost(Spare *spare, const char *reason)
 {
+    PoolFailure failure = failure_of(spare, reason);
     PoolKind *kind = spare->kind;
 
     if (!kind)
@@ -185,6 +211,10 @@ void pool_spare_lost(Spare *spare, const char *reason)
         kind->failures = 0;
     kind_give_up(spare);
     note_failure(kind, reason);
+    if (spare->ready == 0)
+        kind_disappoint(kind, &failure);
+    else
+        kind_feed(kind); /* it was counted on */
 }
 
 void pool_not_imported(Pool *pool, const Value *failed)
@@ -207,58 +237,46 @@ static void raise_target(PoolKind *kind)
         kind->target = MIN(MAX(1, 2 * kind->target), kind->pool->limit);
 }
 
-/* One that can still be used; what cannot is closed. */
-static Spare *find_ready(PoolKind *kind)
-{
-    Spare *spare;
-
-    list_foreach (spare, &kind->spares, Spare, in_kind) {
-        bool outdated = !*kind->options.image && spare_is_outdated(spare);
-
-        if (spare->ready == 0)
-            continue;
-        if (!outdated && spare_is_alive(spare))
-            return spare;
-        if (outdated)
-            kind_give_up(spare);
-        sandbox_close(spare->sandbox, outdated ? "there is a newer image" : "its process 1 has ended");
-    }
-    return NULL;
-}
-
-static Sandbox *claim(Spare *spare, uid_t user, const char *name, const char *output_id,
-                      SessionOptions *options, const SandboxOwner *owner)
+/* Without data it would be another session: one of a template cannot do without the spare. */
+static int claim(Sandbox **ret, Spare *spare, uid_t user, const char *name, const char *output_id,
+                 SessionOptions *options, const SandboxOwner *owner, Problem *problem)
 {
     Sandbox *sandbox = spare->sandbox;
-    Problem problem = PROBLEM_NULL;
-    int r = sandbox_claim(sandbox, user, name, output_id, options, &problem);
+    int r = sandbox_claim(sandbox, user, name, output_id, options, problem);
 
+    if (r == -EOPNOTSUPP && spare->template)
+        return r;
     if (r < 0) {
         if (r != -EOPNOTSUPP)
-            sandbox_close(sandbox, problem.text);
-        return NULL;
+            sandbox_close(sandbox, problem->text);
+        *problem = PROBLEM_NULL;
+        return 0;
     }
     spare->kind->failures = 0;
+    kind_feed(spare->kind);
     spare_forget(spare);
     sandbox->owner = owner;
     sandbox->userdata = NULL;
-    return sandbox;
+    *ret = sandbox;
+    return 0;
 }
 
-Sandbox *pool_claim(Pool *pool, uid_t user, const char *name, const char *output_id, SessionOptions *options,
-                    const SandboxOwner *owner)
+int pool_claim(Sandbox **ret, Pool *pool, Template *tmpl, uid_t user, const char *name, const char *output_id,
+               SessionOptions *options, const SandboxOwner *owner, Problem *problem)
 {
-    PoolKind *kind = pool->stopped ? NULL : kind_of(pool, options, output_id != NULL);
-    Spare *spare = kind ? find_ready(kind) : NULL;
+    bool none = pool->stopped || (pool->off && !tmpl);
+    PoolKind *kind = none ? NULL : kind_of(pool, options, output_id != NULL, tmpl);
+    Spare *spare = kind ? kind_find_ready(kind) : NULL;
 
+    *ret = NULL;
     if (!kind)
-        return NULL;
+        return 0;
     kind->claimed = clock_now();
     wake(pool);
     if (spare)
-        return claim(spare, user, name, output_id, options, owner);
+        return claim(ret, spare, user, name, output_id, options, owner, problem);
     raise_target(kind);
-    return NULL;
+    return 0;
 }
 
 /* ---- as a whole ---- */
@@ -275,7 +293,7 @@ bool pool_yield(Pool *pool)
 
     list_foreach (kind, &pool->kinds, PoolKind, link) {
         kind->not_before = clock_now() + YIELD_NSEC;
-        kind_trim(kind, 0);
+        kind_trim(kind, kind_count_waiters(kind));
     }
     return any;
 }
@@ -297,6 +315,7 @@ void pool_stop(Pool *pool)
 
     pool->stopped = true;
     loop_timer_cancel(&pool->timer);
+    loop_timer_cancel(&pool->serving);
     list_foreach (kind, &pool->kinds, PoolKind, link)
         kind_free(kind);
 }
@@ -311,11 +330,11 @@ int pool_new(Pool **ret, Sandboxes *sandboxes, Problem *problem)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     pool->sandboxes = sandboxes;
     pool->limit = MAX(options->pool, options->pool_limit);
-    pool->stopped = options->pool == 0;
+    pool->off = options->pool == 0;
     pool->reviewed = clock_now();
     list_init(&pool->kinds);
     r = imports_check(options->imports, problem);
-    if (r == 0 && !pool->stopped)
+    if (r == 0 && !pool->off)
         r = kind_add_standard(pool, problem);
     if (r < 0) {
         pool_free(pool);

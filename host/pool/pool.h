@@ -5,12 +5,30 @@
  * rest is settled then.
  *
  * Each kind that is in use has a target. It doubles when a session finds none although one was there before,
- * and goes back in minutes without sessions. Spares are made one at a time, when nothing runs. */
+ * and goes back in minutes without sessions. Spares are made one at a time, when nothing runs.
+ *
+ * A spare of a template has its files, environment and imports, and its setup code has run: such a kind is of
+ * one version of one template. A session of it always comes from a spare, for which it may have to wait. */
 #pragma once
 
 #include "host/sandbox/sandbox.h"
+#include "host/template/template.h"
 
 typedef struct Pool Pool;
+
+/* Why no spare of a template can be had. */
+typedef struct PoolFailure {
+    Problem problem;
+    Text traceback; /* of its setup code; or absent */
+} PoolFailure;
+
+/* Someone who waits for a spare of a template. `done` is told once: there is one (NULL), which somebody else
+ * may be the first to claim, or there cannot be. */
+typedef struct PoolWaiter PoolWaiter;
+struct PoolWaiter {
+    List link;
+    void (*done)(PoolWaiter *waiter, const PoolFailure *failure);
+};
 
 /* The pool as the options say, not yet filled. 0, or negative with the problem set. */
 int pool_new(Pool **ret, Sandboxes *sandboxes, Problem *problem);
@@ -22,10 +40,18 @@ void pool_begin(Pool *pool);
 /* No spare is made any more; those that there are remain to be closed. */
 void pool_stop(Pool *pool);
 
-/* A spare becomes READY for that user, and whoever owns it now; NULL when there is none, and the options are
- * as they were. Otherwise they are taken over. `output_id` as in sandbox_start. */
-Sandbox *pool_claim(Pool *pool, uid_t user, const char *name, const char *output_id, SessionOptions *options,
-                    const SandboxOwner *owner);
+/* A spare of a template (NULL: of none) becomes READY for that user, and whoever owns it now. 0: *ret is NULL
+ * when there is none, and the options are as they were; otherwise they are taken over. Negative with the
+ * problem set when no spare of the template will do. `output_id` as in sandbox_start. */
+int pool_claim(Sandbox **ret, Pool *pool, Template *tmpl, uid_t user, const char *name, const char *output_id,
+               SessionOptions *options, const SandboxOwner *owner, Problem *problem);
+
+/* Has a spare of the template made, for options that are settled, unless one is ready. 0; or negative with
+ * the problem set, and the waiter is not told. */
+int pool_wait(Pool *pool, Template *tmpl, const SessionOptions *options, bool ephemeral, PoolWaiter *waiter,
+              Problem *problem);
+/* There is no such template any more: its spares are closed, and who waits for one is told. */
+void pool_forget(Pool *pool, const Template *tmpl);
 
 /* How many spares are ready. */
 size_t pool_ready(const Pool *pool);

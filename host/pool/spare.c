@@ -24,13 +24,25 @@ void spare_forget(Spare *spare)
 {
     list_remove(&spare->in_kind);
     spare->pool->spares--;
+    template_unref(spare->template);
+    free(spare->traceback);
     free(spare);
 }
 
-/* Its interpreter has imported what it could. */
+/* It ends with its traceback told. */
+static void note_setup(Spare *spare, const MsgPythonError *error)
+{
+    problem_set(&spare->failure, ERR_TEMPLATE_FAILED,
+                "the setup code of the template '%s' did not end well: %.*s: %.*s",
+                spare->template ? spare->template->name : "", (int)MIN(error->name.size, 128),
+                error->name.data, (int)MIN(error->message.size, 640), error->message.data);
+    spare->traceback = text_dup(error->traceback);
+}
+
+/* Its interpreter has imported what it could, and run the setup code. */
 static int on_message(Sandbox *sandbox, const Message *message, Problem *problem)
 {
-    const Spare *spare = sandbox->userdata;
+    Spare *spare = sandbox->userdata;
     MsgPrepared prepared;
 
     if (message->kind != MSG_PREPARED)
@@ -38,8 +50,21 @@ static int on_message(Sandbox *sandbox, const Message *message, Problem *problem
     if (body_decode(&prepared, MsgPrepared, &message->body, problem) < 0)
         return -EPROTO;
     pool_not_imported(spare->pool, &prepared.failed);
-    sandbox_supervisor_ready(sandbox);
+    if (!prepared.has_error) {
+        sandbox_supervisor_ready(sandbox);
+        return 0;
+    }
+    note_setup(spare, &prepared.error);
+    sandbox_close(sandbox, "its setup code did not end well");
     return 0;
+}
+
+/* The container could not be had. */
+static void on_failed(Sandbox *sandbox, const Problem *problem)
+{
+    Spare *spare = sandbox->userdata;
+
+    spare->failure = *problem;
 }
 
 static void on_ready(Sandbox *sandbox)
@@ -63,22 +88,37 @@ static void on_gone(Sandbox *sandbox)
 static const SandboxOwner spare_owner = {
     .message = on_message,
     .ready = on_ready,
+    .failed = on_failed,
     .closing = on_closing,
     .gone = on_gone,
 };
+
+/* The environment is the spare's own: whoever claims it brings one. */
+static int take_template(SandboxBirth *birth, SessionOptions *options, const Template *tmpl)
+{
+    if (!tmpl)
+        return 0;
+    birth->setup = text_of(tmpl->setup);
+    birth->template = tmpl->files == NO_UINT ? NULL : tmpl->id;
+    buf_clear(&options->env);
+    return template_env(&options->env, tmpl, NULL);
+}
 
 static int begin(Spare *spare, Problem *problem)
 {
     const PoolKind *kind = spare->kind;
     Sandboxes *all = spare->pool->sandboxes;
     SessionOptions options _cleanup_(session_options_deinit) = {0};
-    const char *imports;
+    SandboxBirth birth;
 
     if (session_options_copy_container(&options, &kind->options) < 0)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
-    imports = options.memory >= IMPORTS_MEMORY ? all->options->imports : "";
-    return sandbox_start_spare(&spare->sandbox, all, kind->ephemeral, &options, imports_value(imports),
-                               &spare_owner, spare, problem);
+    birth = (SandboxBirth){.imports =
+                               imports_value(options.memory >= IMPORTS_MEMORY ? all->options->imports : "")};
+    if (take_template(&birth, &options, spare->template) < 0)
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    return sandbox_start_spare(&spare->sandbox, all, kind->ephemeral, &options, &birth, &spare_owner, spare,
+                               problem);
 }
 
 int spare_start(PoolKind *kind, Problem *problem)
@@ -90,6 +130,7 @@ int spare_start(PoolKind *kind, Problem *problem)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     spare->pool = kind->pool;
     spare->kind = kind;
+    spare->template = template_ref(kind->template);
     snprintf(spare->image, sizeof(spare->image), "%s", sandboxes_image(kind->pool->sandboxes));
     list_append(&kind->spares, &spare->in_kind);
     kind->pool->spares++;

@@ -5,8 +5,9 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
-int sandbox_start_spare(Sandbox **ret, Sandboxes *all, bool ephemeral, SessionOptions *options, Value imports,
-                        const SandboxOwner *owner, void *userdata, Problem *problem)
+int sandbox_start_spare(Sandbox **ret, Sandboxes *all, bool ephemeral, SessionOptions *options,
+                        const SandboxBirth *birth, const SandboxOwner *owner, void *userdata,
+                        Problem *problem)
 {
     Sandbox *sandbox = sandbox_new(all, ephemeral, options, owner, userdata);
     int r;
@@ -14,7 +15,7 @@ int sandbox_start_spare(Sandbox **ret, Sandboxes *all, bool ephemeral, SessionOp
     if (!sandbox)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     sandbox->state = SANDBOX_WARMING;
-    sandbox->imports = imports;
+    sandbox->birth = *birth;
     snprintf(sandbox->name, sizeof(sandbox->name), PRIVATE_MARK "%s", sandbox->instance);
     r = sandbox_begin(sandbox, NULL, problem);
     if (r == 0)
@@ -39,6 +40,7 @@ static void become_claimed(Sandbox *sandbox, const char *name, SessionOptions *o
     sandbox->options = *options;
     *options = (SessionOptions){0};
     sandbox->state = SANDBOX_READY;
+    sandbox->birth = (SandboxBirth){0};
     sandbox_note_kills(sandbox);
     sandbox->all->events->claimed(sandbox);
     log_info("session ready", "session=%s image=%s container=%s", name, sandbox->options.image,

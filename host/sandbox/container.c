@@ -108,7 +108,7 @@ static ContainerSpec container_spec(const Sandbox *sandbox)
 
 static void wait_for_start(Sandbox *sandbox)
 {
-    double seconds = sandbox->all->options->start_timeout;
+    double seconds = sandbox->all->options->start_timeout + (sandbox->birth.setup.data ? SETUP_SECONDS : 0);
 
     loop_timer_set(sandbox->all->loop, &sandbox->start_timer, clock_now() + clock_from_seconds(seconds),
                    on_start_due);

@@ -70,21 +70,55 @@ static int finish(Sandbox *sandbox, Problem *problem)
     return sandbox->state == SANDBOX_WARMING ? 0 : sandbox_watch_artifacts(sandbox, problem);
 }
 
-static void on_filled(void *userdata, KeeperAnswer *answer)
+/* A step that took a moment is done. Whether there is more to do. */
+static bool go_on(Sandbox *sandbox, const KeeperAnswer *answer)
 {
-    Sandbox *sandbox = userdata;
-    Problem problem = PROBLEM_NULL;
-
     sandbox->places.making = false;
     if (sandbox_is_ending(sandbox))
         sandbox_end(sandbox);
     else if (answer->problem)
         sandbox->places.made(sandbox, answer->problem);
     else
-        sandbox->places.made(sandbox, finish(sandbox, &problem) < 0 ? &problem : NULL);
+        return true;
+    return false;
 }
 
-/* At once, or on a disk, which takes a moment. */
+static void finish_later(Sandbox *sandbox)
+{
+    Problem problem = PROBLEM_NULL;
+
+    sandbox->places.made(sandbox, finish(sandbox, &problem) < 0 ? &problem : NULL);
+}
+
+static void on_template_put(void *userdata, KeeperAnswer *answer)
+{
+    if (go_on(userdata, answer))
+        finish_later(userdata);
+}
+
+static int put_template(Sandbox *sandbox, Problem *problem)
+{
+    int r = session_files_put_template(&sandbox->files, sandbox->birth.template, on_template_put, sandbox,
+                                       problem);
+
+    sandbox->places.making = r == 0;
+    return r;
+}
+
+static void on_filled(void *userdata, KeeperAnswer *answer)
+{
+    Sandbox *sandbox = userdata;
+    Problem problem = PROBLEM_NULL;
+
+    if (!go_on(sandbox, answer))
+        return;
+    if (!sandbox->birth.template)
+        finish_later(sandbox);
+    else if (put_template(sandbox, &problem) < 0)
+        sandbox->places.made(sandbox, &problem);
+}
+
+/* At once, or on a disk or with the files of a template, which takes a moment. */
 static int fill(Sandbox *sandbox, Problem *problem)
 {
     int r;
@@ -96,7 +130,9 @@ static int fill(Sandbox *sandbox, Problem *problem)
         return r;
     }
     r = session_files_fill(&sandbox->files, problem);
-    return r < 0 ? r : finish(sandbox, problem);
+    if (r < 0)
+        return r;
+    return sandbox->birth.template ? put_template(sandbox, problem) : finish(sandbox, problem);
 }
 
 int sandbox_make_places(Sandbox *sandbox, const char *output_id,

@@ -17,6 +17,13 @@
 
 typedef struct Diary Diary;
 
+/* What a spare has before anybody claims it; all of it is its owner's. */
+typedef struct SandboxBirth {
+    Value imports;        /* the array that its interpreter is told */
+    Text setup;           /* code that this runs then; absent: none */
+    const char *template; /* id of the files of a template that are put into /session; NULL: none */
+} SandboxBirth;
+
 typedef enum SandboxState {
     SANDBOX_STARTING, /* its container and its supervisor are waited for */
     SANDBOX_WARMING,  /* the same, for nobody yet */
@@ -85,7 +92,7 @@ struct Sandbox {
     uint64_t unsettled;                /* the last cell's message: its supervisor keeps the record; 0: none */
     bool ephemeral;                    /* for one call */
     SessionOptions options;
-    Value imports; /* what the interpreter of a spare imports */
+    SandboxBirth birth; /* of a spare */
 
     SessionFiles files;
     SandboxPlaces places;
@@ -145,9 +152,10 @@ bool sandbox_has_killed(Sandbox *sandbox);
 
 /* ---- spares ---- */
 
-/* Begins one for nobody, WARMING; `imports` is the array that its interpreter is told. As sandbox_start. */
-int sandbox_start_spare(Sandbox **ret, Sandboxes *all, bool ephemeral, SessionOptions *options, Value imports,
-                        const SandboxOwner *owner, void *userdata, Problem *problem);
+/* Begins one for nobody, WARMING. As sandbox_start. */
+int sandbox_start_spare(Sandbox **ret, Sandboxes *all, bool ephemeral, SessionOptions *options,
+                        const SandboxBirth *birth, const SandboxOwner *owner, void *userdata,
+                        Problem *problem);
 
 /* A SPARE becomes READY for the user who gives it that name; its owner is to be changed. `options` is taken
  * over. 0; -EOPNOTSUPP when it cannot have the data, and is as it was; or negative with the problem set: it

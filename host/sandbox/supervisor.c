@@ -95,8 +95,10 @@ static int send_welcome(Sandbox *sandbox, uint64_t number)
         .orphan_timeout = MAX(sandbox->all->options->orphan_timeout, 1), /* it is never 0 */
     };
 
-    if (sandbox->state == SANDBOX_WARMING || sandbox->state == SANDBOX_SPARE)
-        welcome.imports = sandbox->imports;
+    if (sandbox->state == SANDBOX_WARMING || sandbox->state == SANDBOX_SPARE) {
+        welcome.imports = sandbox->birth.imports;
+        welcome.setup = sandbox->birth.setup;
+    }
     return guest_say(sandbox->guest, MSG_GUEST_WELCOME, number, MsgGuestWelcome, &welcome);
 }
 

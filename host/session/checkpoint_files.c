@@ -24,7 +24,7 @@ static void on_done(void *userdata, KeeperAnswer *answer)
     FilesWork *work = userdata;
     Turn *turn = work->work.turn;
     FilesThen *then = work->then;
-    uint64_t bytes = work->takes && answer->body ? answer->body->as_TAKE.bytes : 0;
+    uint64_t bytes = work->takes && answer->body ? answer->body->as_TAKE.bytes : 0; /* of both */
 
     work_free(work);
     if (turn)
@@ -38,7 +38,7 @@ static int begin(Order *order, JobKind kind, const void *request, FilesThen *the
     if (!work)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     work_begin(&work->work, &order->turn);
-    work->takes = kind == JOB_TAKE;
+    work->takes = kind == JOB_TAKE || kind == JOB_TAKE_TEMPLATE;
     work->then = then;
     if (keeper_ask(order->turn.sandbox->all->keeper, kind, request, on_done, work) == 0)
         return 0;
@@ -79,6 +79,48 @@ int checkpoint_files_restore(Order *order, FilesThen *then, Problem *problem)
 int checkpoint_files_unstage(Order *order, FilesThen *then, Problem *problem)
 {
     return begin_plain(order, JOB_UNSTAGE, then, problem);
+}
+
+int checkpoint_files_take_template(Order *order, const char *template, FilesThen *then, Problem *problem)
+{
+    const Sandbox *sandbox = order->turn.sandbox;
+    const JobTemplate take_one = {
+        .id = id_of(sandbox), .template = text_of(template), .budget = sandbox->all->options->files_budget};
+
+    return begin(order, JOB_TAKE_TEMPLATE, &take_one, then, problem);
+}
+
+typedef struct Acceptance {
+    Work work; /* of the order */
+    void (*then)(Order *order);
+} Acceptance;
+
+static void on_accepted(void *userdata, ArtifactList *none)
+{
+    Acceptance *acceptance = userdata;
+    void (*then)(Order *) = acceptance->then;
+    Turn *turn = acceptance->work.turn;
+
+    work_end(&acceptance->work);
+    free(acceptance);
+    if (turn)
+        then(container_of(turn, Order, turn));
+}
+
+void checkpoint_files_accept(Order *order, void (*then)(Order *order))
+{
+    Acceptance *acceptance = calloc(1, sizeof(*acceptance));
+
+    if (acceptance) {
+        work_begin(&acceptance->work, &order->turn);
+        acceptance->then = then;
+    }
+    if (acceptance && session_files_accept(&order->turn.sandbox->files, on_accepted, acceptance) == 0)
+        return;
+    if (acceptance)
+        work_end(&acceptance->work);
+    free(acceptance);
+    then(order);
 }
 
 /* ---- what does not ---- */

@@ -16,6 +16,13 @@ int checkpoint_files_stage(Order *order, const char *checkpoint, FilesThen *then
 int checkpoint_files_restore(Order *order, FilesThen *then, Problem *problem);
 int checkpoint_files_unstage(Order *order, FilesThen *then, Problem *problem);
 
+/* Takes what is in artifacts now for reported; `then` is told in any case, unless the order has abandoned it.
+ * Where it cannot be, the next call reports it. */
+void checkpoint_files_accept(Order *order, void (*then)(Order *order));
+
+/* Begins to copy /session for a template, whose id is `template`. As the others. */
+int checkpoint_files_take_template(Order *order, const char *template, FilesThen *then, Problem *problem);
+
 /* The copy that was taken last is that of a checkpoint, or nobody's. */
 int checkpoint_files_keep(Sandbox *sandbox, Text checkpoint, Text name, uint64_t bytes, Problem *problem);
 void checkpoint_files_give_up(Sandbox *sandbox);

@@ -19,6 +19,10 @@ void farewell_init(Farewell *farewell);
 void farewell_tell(Farewell *farewell);
 void session_end(Session *session, Farewell *farewell); /* frees it */
 
+/* accept.c */
+/* What a template has left in artifacts is no call's: none runs before that is settled. */
+void session_accept_files(Session *trunk);
+
 /* branch.c */
 void session_close_branch(Session *branch, const char *reason);
 /* Has the supervisor end a branch that no session stands for, or one that is CLOSING. */

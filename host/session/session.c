@@ -98,15 +98,18 @@ void session_move_in(Session *session, Sandbox *sandbox)
 }
 
 /* In a spare where there is one, otherwise in a container that is made for it. */
-static int find_sandbox(Session *session, const char *output_id, SessionOptions *options, Problem *problem)
+static int find_sandbox(Session *session, Template *tmpl, const char *output_id, SessionOptions *options,
+                        Problem *problem)
 {
     Sessions *all = session->all;
-    Sandbox *sandbox =
-        pool_claim(all->pool, session->user, session->name, output_id, options, &session_owner);
+    Sandbox *sandbox;
+    int r = pool_claim(&sandbox, all->pool, tmpl, session->user, session->name, output_id, options,
+                       &session_owner, problem);
     bool claimed = sandbox;
-    int r = 0;
 
-    if (!claimed)
+    if (r == 0 && !claimed && tmpl)
+        return -EAGAIN;
+    if (r == 0 && !claimed)
         r = sandbox_start(&sandbox, all->sandboxes, session->user, session->name, output_id, options,
                           &session_owner, problem);
     if (r < 0)
@@ -114,11 +117,13 @@ static int find_sandbox(Session *session, const char *output_id, SessionOptions 
     session_move_in(session, sandbox);
     if (claimed)
         session_become_ready(session);
+    if (tmpl)
+        session_accept_files(session);
     return 0;
 }
 
-int session_start(Session **ret, Sessions *all, uid_t user, const char *name, const char *output_id,
-                  SessionOptions *options, Problem *problem)
+int session_start(Session **ret, Sessions *all, uid_t user, const char *name, Template *tmpl,
+                  const char *output_id, SessionOptions *options, Problem *problem)
 {
     Session *session;
     int r;
@@ -133,7 +138,7 @@ int session_start(Session **ret, Sessions *all, uid_t user, const char *name, co
     if (!session || sessions_add(session) < 0)
         r = problem_set(problem, ERR_INTERNAL, "out of memory");
     else
-        r = find_sandbox(session, output_id, options, problem);
+        r = find_sandbox(session, tmpl, output_id, options, problem);
     if (r < 0) {
         session_free(session);
         return r;

@@ -74,10 +74,11 @@ bool session_path_valid(Text path);
 
 /* ---- its life ---- */
 
-/* Begins a session of a user in a sandbox of its own; it is in the table from now on, STARTING. `options` is
- * taken over. */
-int session_start(Session **ret, Sessions *all, uid_t user, const char *name, const char *output_id,
-                  SessionOptions *options, Problem *problem);
+/* Begins a session of a user in a sandbox of its own; it is in the table from now on, STARTING, or READY
+ * where it has a spare. `options` is taken over. -EAGAIN, and no problem, when it is to be one of a template
+ * (NULL: of none) and no spare of that is ready: there may be after pool_wait(). */
+int session_start(Session **ret, Sessions *all, uid_t user, const char *name, Template *tmpl,
+                  const char *output_id, SessionOptions *options, Problem *problem);
 
 /* One in no table and no sandbox yet. NULL when out of memory. */
 Session *session_new(Sessions *all, uid_t user, const char *name);

@@ -174,6 +174,7 @@ static const struct {
     {"sessions", "nothing"},
     {"settled", "nothing"},
     {"stop", "nothing"},
+    {"templates", "nothing"},
 };
 
 static bool begins_with(const char *vector, const char *schema)

@@ -53,6 +53,9 @@ BODIES = {
     "processes": ["target", "nothing"],
     "process": ["process", "process-ask"],
     "connect": ["connect", "connect-guest"],
+    "template": ["template"],
+    "templates": ["nothing"],
+    "remove_template": ["remove_template"],
     "output": ["output"],
     "display": ["display"],
     "credit": ["credit"],
@@ -108,6 +111,7 @@ def test_bodies(message):
         ("and any of the options:", "options"),
         ("### The record", "record"),
         ("`checkpoints` replies with `checkpoints`", "checkpoint-row"),
+        ("Reply: `template`, a row of", "template-row"),
         ("A variable is a map of", "variable"),
         ("### processes", "process-row"),
     ],
@@ -212,6 +216,7 @@ def test_the_defaults_on_the_page():
 def test_the_options_of_the_c_client():
     header = (ROOT / "clients/c/limpet.h").read_text()
     inside = re.search(r"typedef struct LimpetOptions \{\n(.*?)\n\} LimpetOptions;", header, re.S)[1]
+    inside = re.sub(r"#ifdef __cplusplus\n.*?#else\n(.*?)\n#endif", r"\1", inside, flags=re.S)
     members = re.findall(r"^    (\S.*?) ?(\w+);", inside, re.M)
     assert [(kind.replace("* ", "*"), name) for kind, name in members] == [
         (MEMBERS[option.kind], name) for name, option in OPTIONS.items()
@@ -257,6 +262,7 @@ def test_the_options_of_the_python_client(client):
         ("state", "Checkpoint", "checkpoint-row", {"dropped"}),
         ("state", "Rollback", "rollback-reply", set()),
         ("state", "Committed", "commit-reply", set()),
+        ("templates", "Template", "template-row", set()),
     ],
 )
 def test_what_the_python_client_reads(module, cls, schema, besides):
@@ -283,12 +289,13 @@ def requests():
     from limpet import _file_requests as f
     from limpet import _options
     from limpet import _requests as r
+    from limpet import _template_requests as t
     from limpet._programs import program
     from limpet._stream import Stream
 
     given = {
         "timeout": 1.0, "memory": "1g", "cpus": 1.0, "pids": 1, "disk": "1g", "files": 1, "data": "/", "env": {},
-        "ttl": 1.0, "network": "none", "image": "i", "checkpoint": "off",
+        "ttl": 1.0, "network": "none", "image": "i", "checkpoint": "off", "template": "t",
     }  # fmt: skip
     chosen = _options.chosen(given, _options.SESSION_OPTIONS)
     at = {"session": "a", "instance": "i"}
@@ -311,6 +318,8 @@ def requests():
         "context": r.context("b", "js", "d").of(at).body,
         "commit": r.commit("b").of(at).body,
         "target": r.namespace().of(at).body,
+        "template": t.template("n", at, "i", {}, "1", True).body,
+        "remove_template": t.remove_template("n").body,
         "files": f.stat("p").of(at).body,
         **{f"file-{name}": body for name, body in file_requests(f).items()},
     }

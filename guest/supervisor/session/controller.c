@@ -51,7 +51,8 @@ static int handle_welcome(Supervisor *supervisor, const Message *message, Proble
     if (r == 0)
         r = decode_welcome(&settings, supervisor, &said, problem);
     if (r == 0)
-        r = supervisor_configure(supervisor, &settings, said.imports.array ? &said.imports : NULL, problem);
+        r = supervisor_configure(supervisor, &settings, said.imports.array ? &said.imports : NULL, said.setup,
+                                 problem);
     if (r < 0) {
         environment_deinit(&settings.environment);
         return r;

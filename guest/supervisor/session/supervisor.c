@@ -70,6 +70,7 @@ static void on_start_failed(Branch *branch, const char *why)
 
 static void on_lost(Branch *branch, const char *fault)
 {
+    warmup_on_lost(&supervisor_of(branch->set)->warmup, branch);
     executor_on_lost(&supervisor_of(branch->set)->executor, branch, fault);
 }
 
@@ -176,17 +177,20 @@ static void apply(Supervisor *supervisor, Settings *settings)
 
 static void become_session(Supervisor *supervisor, Settings *settings)
 {
-    bool anew = environment_needs_start(&supervisor->branches.environment, &settings->environment);
+    /* What a template set up is worth more than a variable that is only read at the start. */
+    bool anew = !supervisor->warmup.setup &&
+                environment_needs_start(&supervisor->branches.environment, &settings->environment);
 
     apply(supervisor, settings);
     warmup_become_session(&supervisor->warmup, anew);
 }
 
-int supervisor_configure(Supervisor *supervisor, Settings *settings, const Value *imports, Problem *problem)
+int supervisor_configure(Supervisor *supervisor, Settings *settings, const Value *imports, Text setup,
+                         Problem *problem)
 {
     Warmup *warmup = &supervisor->warmup;
     bool first = !supervisor->configured;
-    int r = first && imports ? warmup_begin(warmup, imports, problem) : 0;
+    int r = first && imports ? warmup_begin(warmup, imports, setup, problem) : 0;
 
     if (r < 0)
         return r;

@@ -60,9 +60,10 @@ int supervisor_init(Supervisor *supervisor, Loop *loop, const CommandLine *comma
 void supervisor_deinit(Supervisor *supervisor);
 
 /* Takes the settings of a welcome; the first welcome starts the interpreter. With `imports` (NULL: none) the
- * guest is a spare, unless it is a session already. The environment is taken. 0, or -EPROTO with a Problem.
- */
-int supervisor_configure(Supervisor *supervisor, Settings *settings, const Value *imports, Problem *problem);
+ * guest is a spare, unless it is a session already; `setup` is the code of its template, or absent. The
+ * environment is taken. 0, or -EPROTO with a Problem. */
+int supervisor_configure(Supervisor *supervisor, Settings *settings, const Value *imports, Text setup,
+                         Problem *problem);
 
 /* Makes a spare the session that has this environment, which is taken, and these checkpoints. */
 void supervisor_claim(Supervisor *supervisor, Environment *environment, CheckpointMode checkpoint);

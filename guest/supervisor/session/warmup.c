@@ -1,7 +1,9 @@
 #include "guest/supervisor/session/warmup.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "guest/channel.h"
 #include "proto/base/clock.h"
@@ -25,6 +27,12 @@ void warmup_deinit(Warmup *warmup)
     loop_timer_cancel(&warmup->limit);
     buf_deinit(&warmup->imports);
     buf_deinit(&warmup->failed);
+    free(warmup->setup);
+    warmup->setup = NULL;
+    for (size_t i = 0; i < ARRAY_SIZE(warmup->error); i++) {
+        free(warmup->error[i]);
+        warmup->error[i] = NULL;
+    }
     warmup->step = WARMUP_NONE;
 }
 
@@ -69,12 +77,12 @@ static void write_environment(Writer *w, const void *source)
     }
 }
 
-/* Either may be NULL. Where the branch has a place the interpreter is told of that too. */
-static int send_prepare(Branch *branch, const Environment *environment, const Buf *imports)
+/* Each may be NULL. Where the branch has a place the interpreter is told of that too. */
+static int send_prepare(Branch *branch, const Environment *environment, const Buf *imports, const char *setup)
 {
     Interpreter *interpreter = &branch->interpreter;
     Buf frame _cleanup_(buf_deinit) = BUF_NULL;
-    MsgPrepare prepare = {.cwd = text_of(branch->place.cwd)};
+    MsgPrepare prepare = {.cwd = text_of(branch->place.cwd), .setup = text_of(setup)};
     int r;
 
     if (branch_is_foreign(branch))
@@ -100,7 +108,7 @@ static void tell_news(Branch *branch)
     if ((!branch->outdated && !branch->unplaced) || !branch_is_ready(branch))
         return;
     branch->outdated = branch->unplaced = false;
-    r = send_prepare(branch, environment, NULL);
+    r = send_prepare(branch, environment, NULL, NULL);
     if (r < 0)
         branch_doom(branch, strerror(-r));
 }
@@ -118,17 +126,23 @@ static void note_failure(Branch *branch, const Value *failed)
 
 void warmup_tell(Warmup *warmup)
 {
-    const MsgPrepared prepared = {.failed = value_encoded(&warmup->failed)};
+    MsgPrepared prepared = {.failed = value_encoded(&warmup->failed),
+                            .has_error = warmup->step == WARMUP_FAILED};
 
-    if (warmup->step == WARMUP_READY && warmup->link->accepted)
+    if (prepared.has_error)
+        prepared.error =
+            (MsgPythonError){text_of(warmup->error[0]), text_of(warmup->error[1]), text_of(warmup->error[2])};
+    if (warmup->step >= WARMUP_READY && warmup->link->accepted)
         link_say(warmup->link, MSG_PREPARED, 0, MsgPrepared, &prepared);
 }
 
 /* From step to step */
 
-int warmup_begin(Warmup *warmup, const Value *imports, Problem *problem)
+int warmup_begin(Warmup *warmup, const Value *imports, Text setup, Problem *problem)
 {
-    if (keep_names(&warmup->imports, imports) < 0 || keep_names(&warmup->failed, NULL) < 0)
+    warmup->setup = setup.data ? text_dup(setup) : NULL;
+    if ((setup.data && !warmup->setup) || keep_names(&warmup->imports, imports) < 0 ||
+        keep_names(&warmup->failed, NULL) < 0)
         return problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM));
     warmup->step = WARMUP_STARTS;
     return 0;
@@ -138,6 +152,21 @@ static void become_ready(Warmup *warmup)
 {
     loop_timer_cancel(&warmup->limit);
     warmup->step = WARMUP_READY;
+    warmup_tell(warmup);
+}
+
+/* What fails to be kept of it is empty. */
+static void fail(Warmup *warmup, Text name, Text message, Text traceback)
+{
+    const Text said[] = {name, message, traceback};
+
+    loop_timer_cancel(&warmup->limit);
+    warmup->step = WARMUP_FAILED;
+    for (size_t i = 0; i < ARRAY_SIZE(said); i++) {
+        warmup->error[i] = text_dup(said[i]);
+        if (!warmup->error[i])
+            warmup->error[i] = strdup("");
+    }
     warmup_tell(warmup);
 }
 
@@ -160,9 +189,25 @@ static void on_import_due(LoopTimer *timer)
     branch_lose(first_branch(container_of(timer, Warmup, limit)), "it did not import its modules in time");
 }
 
+static void on_setup_due(LoopTimer *timer)
+{
+    Warmup *warmup = container_of(timer, Warmup, limit);
+    char message[96];
+
+    snprintf(message, sizeof(message), "the setup code took longer than %.0f s, and was ended",
+             SETUP_SECONDS);
+    fail(warmup, text_of("TimeoutKilled"), text_of(message), text_of(""));
+    branch_lose(first_branch(warmup), "its setup code took too long");
+}
+
 static int limit_imports(Warmup *warmup)
 {
-    return loop_timer_set(warmup->branches->loop, &warmup->limit, clock_now() + IMPORT_LIMIT, on_import_due);
+    uint64_t time = IMPORT_LIMIT;
+
+    if (warmup->setup && warmup->step == WARMUP_IMPORTS)
+        time += clock_from_seconds(SETUP_SECONDS);
+    return loop_timer_set(warmup->branches->loop, &warmup->limit, clock_now() + time,
+                          time > IMPORT_LIMIT ? on_setup_due : on_import_due);
 }
 
 /* Does once, for nobody, what a session does first. Since the checkpoint each page costs whoever writes to it
@@ -173,7 +218,7 @@ static void warm_up(Warmup *warmup, Branch *branch)
 
     warmup->step = WARMUP_WARMS;
     if (!branch_is_ready(branch) || keep_names(&nothing, NULL) < 0 || limit_imports(warmup) < 0 ||
-        send_prepare(branch, &warmup->branches->environment, &nothing) < 0)
+        send_prepare(branch, &warmup->branches->environment, &nothing, NULL) < 0)
         become_ready(warmup);
 }
 
@@ -188,7 +233,7 @@ static void import(Warmup *warmup, Branch *branch)
         r = buf_append(&warmup->failed, buf_head(&warmup->imports), warmup->imports.size);
     } else {
         warmup->step = WARMUP_IMPORTS;
-        r = send_prepare(branch, NULL, &warmup->imports);
+        r = send_prepare(branch, NULL, &warmup->imports, warmup->setup);
     }
     if (r == 0 && !again)
         r = limit_imports(warmup);
@@ -202,6 +247,8 @@ void warmup_on_ready(Warmup *warmup, Branch *branch)
 {
     if (!warmup_is_spare(warmup))
         tell_news(branch);
+    else if (warmup->step == WARMUP_FAILED)
+        return;
     else if (!branch->interpreter.copied)
         import(warmup, branch);
     else if (warmup->step == WARMUP_WARMS) /* a copy of the birth checkpoint has all */
@@ -223,6 +270,10 @@ int warmup_on_prepared(Warmup *warmup, Branch *branch, const Message *message, P
         become_ready(warmup);
     if (warmup->step != WARMUP_IMPORTS)
         return 0;
+    if (said.has_error) {
+        fail(warmup, said.error.name, said.error.message, said.error.traceback);
+        return 0;
+    }
     if (keep_names(&warmup->failed, &said.failed) < 0)
         return problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM));
     take_birth(warmup, branch);
@@ -240,6 +291,23 @@ void warmup_on_start_failed(Warmup *warmup)
 {
     if (warmup_is_spare(warmup))
         loop_stop(warmup->branches->loop, 1);
+}
+
+/* Of an interpreter that ends over its imports alone nothing is said: the next one does without. */
+void warmup_on_lost(Warmup *warmup, const Branch *branch)
+{
+    int status = branch->interpreter.status;
+    char message[128];
+
+    if (warmup->step != WARMUP_IMPORTS || !warmup->setup)
+        return;
+    if (WIFSIGNALED(status))
+        snprintf(message, sizeof(message), "signal %d ended the interpreter while it ran the setup code%s",
+                 WTERMSIG(status), WTERMSIG(status) == SIGKILL ? "; it may have needed more memory" : "");
+    else
+        snprintf(message, sizeof(message), "the setup code ended its interpreter with exit code %d",
+                 WEXITSTATUS(status));
+    fail(warmup, text_of(WIFSIGNALED(status) ? "Crashed" : "Exited"), text_of(message), text_of(""));
 }
 
 /* The claim */

@@ -4,7 +4,8 @@
  *   warmup_begin() ──► interpreter ready ── `prepare` ──► `prepared` ── checkpoint
  *     ──► `prepare` ──► `prepared` ──► READY ── `claim` ──► a session
  *
- * Each step goes on without what fails in it. */
+ * Each step goes on without what fails in it, but for the setup code of a template: a spare in which that
+ * fails is FAILED, and of no use. */
 #pragma once
 
 #include "guest/supervisor/branch/branch.h"
@@ -17,6 +18,7 @@ typedef enum WarmupStep {
     WARMUP_FREEZES, /* the checkpoint is being made */
     WARMUP_WARMS,   /* the interpreter answers another `prepare` */
     WARMUP_READY,   /* the controller has been told, or will be */
+    WARMUP_FAILED,  /* likewise of the setup code, which did not end well */
 } WarmupStep;
 
 typedef struct Warmup {
@@ -24,6 +26,8 @@ typedef struct Warmup {
     Link *link;
     WarmupStep step;
     Buf imports, failed; /* arrays of text, encoded */
+    char *setup;         /* code of a template; NULL: none */
+    char *error[3];      /* what that ended with: name, message and traceback */
     LoopTimer limit;
 } Warmup;
 
@@ -32,10 +36,11 @@ void warmup_init(Warmup *warmup, Branches *branches, Link *link);
 void warmup_deinit(Warmup *warmup);
 bool warmup_is_spare(const Warmup *warmup); /* or a session by now */
 
-/* With the first welcome, before its interpreter is started. 0, or -EPROTO with a Problem. */
-int warmup_begin(Warmup *warmup, const Value *imports, Problem *problem);
+/* With the first welcome, before its interpreter is started. `setup` may be absent. 0, or -EPROTO with a
+ * Problem. */
+int warmup_begin(Warmup *warmup, const Value *imports, Text setup, Problem *problem);
 
-/* Tells a new controller that the spare is ready, if it is. */
+/* Tells a new controller that the spare is ready, or of no use, if it is. */
 void warmup_tell(Warmup *warmup);
 
 /* The spare becomes the session, whose settings the branches have. `anew`: with a new process. */
@@ -47,3 +52,4 @@ void warmup_on_ready(Warmup *warmup, Branch *branch);
 int warmup_on_prepared(Warmup *warmup, Branch *branch, const Message *message, Problem *problem);
 void warmup_on_birth(Warmup *warmup); /* the checkpoint of its birth is kept, or gone */
 void warmup_on_start_failed(Warmup *warmup);
+void warmup_on_lost(Warmup *warmup, const Branch *branch);

@@ -1,11 +1,26 @@
+#include <errno.h>
+
 #include "host/link/envelope.h"
+#include "host/front/from_template.h"
 #include "host/front/ops.h"
 
+static size_t differ(const Front *front, const Request *request, const Session *session, MsgOptions given,
+                     const char *ret[static SESSION_OPTION_COUNT])
+{
+    FromTemplate from;
+    size_t n;
+
+    from_template_compare(&from, front, request, &given);
+    n = session_options_differ(&session->sandbox->options, &given, ret);
+    from_template_deinit(&from);
+    return n;
+}
+
 /* Attaches when nothing that was asked for differs; otherwise says what does. */
-static void attach(Session *session, Request *request, const MsgOptions *given)
+static void attach(const Front *front, Session *session, Request *request, const MsgOptions *given)
 {
     const char *names[SESSION_OPTION_COUNT];
-    size_t n = session_options_differ(&session->sandbox->options, given, names);
+    size_t n = differ(front, request, session, *given, names);
     Problem problem = PROBLEM_NULL;
     char list[128] = "";
 
@@ -21,19 +36,34 @@ static void attach(Session *session, Request *request, const MsgOptions *given)
     request_fail_options(request, &problem, names, n);
 }
 
-static void open_new(Front *front, Request *request, const char *name, const MsgOptions *given)
+static void begin_new(Front *front, Request *request, const char *name, const MsgOptions *given,
+                      const FromTemplate *from, const msgpack_object_map *body)
 {
     SessionOptions options = {0};
     Problem problem = PROBLEM_NULL;
     Session *session;
+    int r = session_options_settle(&options, given, front->options, &problem);
 
-    if (session_options_settle(&options, given, front->options, &problem) < 0 ||
-        session_start(&session, front->sessions, request->user, name, NULL, &options, &problem) < 0) {
-        session_options_deinit(&options);
+    if (r == 0)
+        r = session_start(&session, front->sessions, request->user, name, from->template, NULL, &options,
+                          &problem);
+    if (r == 0)
+        session_wait_open(session, request);
+    else if (r == -EAGAIN)
+        from_template_wait(front, request, MSG_OPEN, body, from, &options, false);
+    else
         request_fail(request, &problem);
-        return;
-    }
-    session_wait_open(session, request);
+    session_options_deinit(&options);
+}
+
+static void open_new(Front *front, Request *request, const char *name, MsgOptions given,
+                     const msgpack_object_map *body)
+{
+    FromTemplate from;
+
+    if (from_template_find(&from, front, request, &given))
+        begin_new(front, request, name, &given, &from, body);
+    from_template_deinit(&from);
 }
 
 static void handle(Front *front, Request *request, const msgpack_object_map *body);
@@ -84,7 +114,7 @@ static void open_branch(Front *front, Request *request, Text path, const MsgOpti
     Session *session = sessions_find(front->sessions, request->user, path);
 
     if (session)
-        attach(session, request, given);
+        attach(front, session, request, given);
     else if (!op_refuse_ended(front, request, path))
         request_fail_text(request, ERR_NO_SUCH_SESSION, "no branch '%.*s' is open; open one with `branch`",
                           (int)path.size, path.data);
@@ -98,11 +128,11 @@ static void open_session(Front *front, Request *request, Text name, const MsgOpt
 
     snprintf(terminated, sizeof(terminated), "%.*s", (int)name.size, name.data);
     if (!session)
-        open_new(front, request, terminated, given);
+        open_new(front, request, terminated, *given, body);
     else if (session->state == SESSION_CLOSING)
         open_later(front, request, body, session);
     else
-        attach(session, request, given);
+        attach(front, session, request, given);
 }
 
 static void attach_only(Front *front, Request *request, Text name, const MsgOptions *given)
@@ -110,7 +140,7 @@ static void attach_only(Front *front, Request *request, Text name, const MsgOpti
     Session *session = op_session(front, request, name, (Text){0});
 
     if (session)
-        attach(session, request, given);
+        attach(front, session, request, given);
 }
 
 static void handle(Front *front, Request *request, const msgpack_object_map *body)

@@ -58,35 +58,9 @@ static void start(Order *order)
 
 /* then the variables; then the files change places, and what is in artifacts is nothing new. */
 
-typedef struct Acceptance {
-    Work work; /* of the order */
-} Acceptance;
-
-static void on_accepted(void *userdata, ArtifactList *none)
+static void on_accepted(Order *order)
 {
-    Acceptance *acceptance = userdata;
-    Turn *turn = acceptance->work.turn;
-
-    work_end(&acceptance->work);
-    free(acceptance);
-    if (turn)
-        answer_client(container_of(turn, RollbackOrder, target.order.turn));
-}
-
-/* Where it cannot be, what is in artifacts is published by the next call. */
-static void accept_files(RollbackOrder *rollback)
-{
-    Turn *turn = &rollback->target.order.turn;
-    Acceptance *acceptance = calloc(1, sizeof(*acceptance));
-
-    if (acceptance)
-        work_begin(&acceptance->work, turn);
-    if (acceptance && session_files_accept(&turn->sandbox->files, on_accepted, acceptance) == 0)
-        return;
-    if (acceptance)
-        work_end(&acceptance->work);
-    free(acceptance);
-    answer_client(rollback);
+    answer_client(container_of(order, RollbackOrder, target.order));
 }
 
 static void on_restored(Order *order, const Problem *problem, uint64_t bytes)
@@ -96,7 +70,7 @@ static void on_restored(Order *order, const Problem *problem, uint64_t bytes)
 
     rollback->staged = false;
     if (!problem) {
-        accept_files(rollback);
+        checkpoint_files_accept(order, on_accepted);
         return;
     }
     failure = *problem;

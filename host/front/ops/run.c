@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "host/front/from_template.h"
 #include "host/front/ops.h"
 
 typedef struct RunRequest {
@@ -38,23 +39,44 @@ static void queue(const Front *front, Session *session, Request *request, const 
 }
 
 /* A clean container for this call alone. Its name cannot be one of a user's. */
-static Session *start_ephemeral(Front *front, uid_t user, const RunRequest *run, const char *run_id,
-                                Problem *problem)
+static int start_ephemeral(Session **ret, SessionOptions *options, Front *front, uid_t user,
+                           const char *run_id, const MsgOptions *given, const FromTemplate *from,
+                           Problem *problem)
+{
+    char name[LIMIT_SESSION_NAME + 1];
+    int r = session_options_settle(options, given, front->options, problem);
+
+    snprintf(name, sizeof(name), "~%s", run_id);
+    if (r < 0)
+        return r;
+    return session_start(ret, front->sessions, user, name, from->template, run_id, options, problem);
+}
+
+static void run_ephemeral(Front *front, Request *request, const RunRequest *run, const char *run_id,
+                          const msgpack_object_map *body)
 {
     MsgOptions given = run->said.options;
     SessionOptions options = {0};
-    Session *session = NULL;
-    char name[LIMIT_SESSION_NAME + 1];
+    Problem problem = PROBLEM_NULL;
+    FromTemplate from;
+    Session *session;
+    int r;
 
-    snprintf(name, sizeof(name), "~%s", run_id);
     if (!run->said.has_options)
         body_clear(&given, MsgOptions);
     if (!given.checkpoint.data)
         given.checkpoint = (Text){"off", 3}; /* there is no later call that would go on from one */
-    if (session_options_settle(&options, &given, front->options, problem) == 0)
-        session_start(&session, front->sessions, user, name, run_id, &options, problem);
+    if (from_template_find(&from, front, request, &given)) {
+        r = start_ephemeral(&session, &options, front, request->user, run_id, &given, &from, &problem);
+        if (r == 0)
+            queue(front, session, request, run, run_id);
+        else if (r == -EAGAIN)
+            from_template_wait(front, request, MSG_RUN, body, &from, &options, true);
+        else
+            request_fail(request, &problem);
+    }
     session_options_deinit(&options);
-    return session;
+    from_template_deinit(&from);
 }
 
 static int check(RunRequest *run, char *ret_run_id, Problem *problem)
@@ -91,13 +113,11 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
     }
     if (run.said.has_options && !op_find_data(front, request, &run.said.options, &data))
         return;
-    if (run.said.session.data) {
-        session = op_session(front, request, run.said.session, run.said.instance);
-    } else {
-        session = start_ephemeral(front, request->user, &run, run_id, &problem);
-        if (!session)
-            request_fail(request, &problem);
+    if (!run.said.session.data) {
+        run_ephemeral(front, request, &run, run_id, body);
+        return;
     }
+    session = op_session(front, request, run.said.session, run.said.instance);
     if (session)
         queue(front, session, request, &run, run_id);
 }

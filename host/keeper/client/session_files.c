@@ -84,6 +84,16 @@ int session_files_fill_disk(SessionFiles *files, FilesRoom size, KeeperDone *don
     return 0;
 }
 
+int session_files_put_template(SessionFiles *files, const char *template, KeeperDone *done, void *userdata,
+                               Problem *problem)
+{
+    const JobTemplate put = {.id = text_of(files->id), .template = text_of(template), .budget = NO_UINT};
+
+    if (keeper_ask(files->keeper, JOB_PUT_TEMPLATE, &put, done, userdata) < 0)
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    return 0;
+}
+
 /* ---- watching ---- */
 
 static void on_watched(void *userdata, KeeperAnswer *answer)

@@ -49,6 +49,10 @@ int session_files_fill(SessionFiles *files, Problem *problem);
 int session_files_fill_disk(SessionFiles *files, FilesRoom size, KeeperDone *done, void *userdata,
                             Problem *problem);
 
+/* Puts the files of a template there; it may be removed only when `done` has been told. */
+int session_files_put_template(SessionFiles *files, const char *template, KeeperDone *done, void *userdata,
+                               Problem *problem);
+
 /* Begins to watch what is left in artifacts. */
 int session_files_watch(SessionFiles *files, FilesRoom room, Problem *problem);
 

@@ -40,10 +40,13 @@ from .errors import (
     NoSuchFile,
     NoSuchRun,
     NoSuchSession,
+    NoSuchTemplate,
     NotListening,
     OptionsDiffer,
     ProtocolMismatch,
     SessionClosed,
+    TemplateExists,
+    TemplateFailed,
     TooLarge,
     Unavailable,
 )
@@ -64,6 +67,7 @@ from .results import (
     Usage,
 )
 from .state import Changed, Checkpoint, Committed, Namespace, Rollback, Variable
+from .templates import Template
 
 __all__ = [
     "__version__",
@@ -108,6 +112,7 @@ __all__ = [
     "NoSuchFile",
     "NoSuchRun",
     "NoSuchSession",
+    "NoSuchTemplate",
     "NotListening",
     "OnError",
     "OnInput",
@@ -127,6 +132,9 @@ __all__ = [
     "SessionStatus",
     "State",
     "Status",
+    "Template",
+    "TemplateExists",
+    "TemplateFailed",
     "TooLarge",
     "ToolCall",
     "Tools",

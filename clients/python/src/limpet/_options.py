@@ -33,6 +33,8 @@ class ContainerOptions(TypedDict, total=False):
     """``"none"``, or another network that the controller allows."""
     image: str | None
     """Name of the image. Defaults to the image ``default``."""
+    template: str | None
+    """Template that the session begins from. Its image and environment hold where none are given."""
 
 
 class SessionOptions(ContainerOptions, total=False):

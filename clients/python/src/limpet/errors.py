@@ -167,6 +167,31 @@ class NotListening(Error, ConnectionRefusedError):
     number = 1121
 
 
+class NoSuchTemplate(Error, LookupError):
+    """No template has this name."""
+
+    number = 1140
+
+
+class TemplateExists(Error, ValueError):
+    """A template has this name."""
+
+    number = 1141
+
+
+class TemplateFailed(Error, RuntimeError):
+    """No sandbox could be made from the template; ``traceback`` is that of its setup code, or empty."""
+
+    number = 1142
+
+    def __init__(self, message: str = "", traceback: str = "") -> None:
+        super().__init__(message)
+        self.traceback = traceback
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.message, self.traceback)
+
+
 class ImageMissing(Error, LookupError):
     """The image does not exist; the message names the command that builds it."""
 
@@ -263,6 +288,8 @@ def from_wire(body: Mapping[str, Any]) -> Error:
         return OptionsDiffer(message, tuple(body.get("options") or ()))
     if cls is FileFailed:
         return file_failed(message, str(body.get("errno") or "EIO"), body.get("path"))
+    if cls is TemplateFailed:
+        return TemplateFailed(message, str(body.get("traceback") or ""))
     if cls is not None:
         return cls(message)
     error = Error(message)

@@ -8,8 +8,34 @@ import time
 from limpet_runtime import errors, figures, library
 
 
+# The environment before the setup code of a template, and what that has made of it: None where it took one away.
+found, made = {}, {}
+
+
+def begin_setup():
+    found.update(os.environ)
+
+
+def end_setup():
+    for name in found.keys() | os.environ.keys():
+        if os.environ.get(name) != found.get(name):
+            made[name] = os.environ.get(name)
+    freeze_objects()
+
+
+def freeze_objects():
+    """Collections after a fork would write to, and so copy, every object there is."""
+    gc.collect()
+    gc.freeze()
+
+
 def set_environment(env):
-    """Of Python. The C side has emptied that of the process."""
+    """Of Python. The C side has emptied that of the process. What setup code has set stays, unless `env` says more."""
+    env = dict(env)
+    for name, value in made.items():
+        if env.get(name) == found.get(name):
+            env.pop(name, None)
+            env.update({name: value} if value is not None else {})
     os.environ.clear()
     os.environ.update(env)
     time.tzset()
@@ -63,7 +89,5 @@ def prepare(env, imports, language, cwd):
     failed += import_all(imports)
     warmup.use_all()
     sys.argv = argv
-    # Collections after a fork would write to, and so copy, every object there is.
-    gc.collect()
-    gc.freeze()
+    freeze_objects()
     return failed

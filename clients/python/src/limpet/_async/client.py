@@ -20,9 +20,10 @@ from .._stream import Stream, stream_of
 from .._tools import Tools
 from ..errors import Error, SessionClosed, Unavailable, from_wire, is_leave
 from ..results import Display, Result, SessionInfo
-from .connecting import Connecting, leaving, sleep
+from .connecting import leaving, sleep
 from .link import deliver
 from .session import AsyncSession
+from .templates import AsyncTemplates
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AsyncClient(Connecting):
+class AsyncClient(AsyncTemplates):
     """A client of one controller. Connects with the first request.
 
     As an async context manager, the client closes its connections at the end of the block; sessions stay open.

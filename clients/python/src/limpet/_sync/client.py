@@ -17,9 +17,10 @@ from .._stream import Stream, stream_of
 from .._tools import Tools
 from ..errors import Error, SessionClosed, Unavailable, from_wire, is_leave
 from ..results import Display, Result, SessionInfo
-from .connecting import Connecting, leaving, sleep
+from .connecting import leaving, sleep
 from .connection import deliver
 from .session import Session
+from .templates import Templates
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Client(Connecting):
+class Client(Templates):
     """A client of one controller. Connects with the first request.
 
     As a context manager, the client closes its connections at the end of the block; sessions stay open.

@@ -1,0 +1,232 @@
+/* limpet template */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "clients/c/cli/cli.h"
+#include "clients/c/cli/colour.h"
+#include "clients/c/cli/table.h"
+#include "clients/c/cli/transfer.h"
+#include "proto/base/buf.h"
+#include "proto/limits.h"
+
+/* How long a sandbox for files outlives a command that is killed while it fills it. */
+#define HOLDER_TTL 600
+
+typedef struct TemplateValues {
+    const char *from, *files, *image, *setup;
+    const char *const *env;
+    bool replace, json;
+} TemplateValues;
+
+static const Option template_options[] = {
+    OPTION_ROW(0, "from", OPTION_TEXT, TemplateValues, from, "SESSION",
+               "create: take /session of it, and its image and environment where none are given",
+               .completes = COMPLETE_SESSION),
+    OPTION_ROW(0, "files", OPTION_TEXT, TemplateValues, files, "DIRECTORY",
+               "create: take the contents of a local directory for /session",
+               .completes = COMPLETE_DIRECTORY),
+    OPTION_ROW(0, "setup", OPTION_TEXT, TemplateValues, setup, "FILE",
+               "create: Python code to run in each session; - is standard input", .completes = COMPLETE_FILE),
+    OPTION_ROW(0, "image", OPTION_TEXT, TemplateValues, image, "IMAGE", "create: image of the sessions"),
+    OPTION_ROW(0, "env", OPTION_PAIRS, TemplateValues, env, "NAME=VALUE",
+               "create: environment variable for the code; may be repeated"),
+    OPTION_ROW(0, "replace", OPTION_FLAG, TemplateValues, replace, NULL,
+               "create: replace a template of that name"),
+    OPTION_ROW(0, "json", OPTION_FLAG, TemplateValues, json, NULL, "ls: print the list as JSON"),
+};
+
+/* ---- create ---- */
+
+static int complain(const char *path, int error)
+{
+    fprintf(stderr, "limpet: %s: %s\n", path, strerror(error));
+    return EXIT_USAGE;
+}
+
+/* Terminated; no more than tells that it is too long. */
+static int read_setup(const char *file, Buf *ret)
+{
+    _cleanup_(closep) int opened = -1;
+    int fd = STDIN_FILENO;
+    ssize_t n;
+
+    if (strcmp(file, "-") != 0)
+        fd = opened = open(file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return complain(file, errno);
+    do
+        n = buf_read_fd(ret, fd, LIMIT_CODE + 1 - ret->size);
+    while (n == -EINTR || (n > 0 && ret->size <= LIMIT_CODE));
+    if (n >= 0)
+        n = buf_append(ret, "", 1);
+    if (n < 0)
+        return complain(file, (int)-n);
+    if (strlen((const char *)buf_head(ret)) + 1 == ret->size)
+        return 0;
+    fprintf(stderr, "limpet: %s: the code has a null character\n", file);
+    return EXIT_USAGE;
+}
+
+static int make(LimpetClient *client, const LimpetTemplateSource *source)
+{
+    _cleanup_(freep) char *traceback = NULL;
+
+    if (limpet_template(client, source, &traceback) == 0)
+        return 0;
+    if (traceback && *traceback)
+        colour_traceback(stderr, traceback);
+    return cli_fail(client);
+}
+
+static int check_directory(const char *path)
+{
+    struct stat st;
+
+    if (stat(path, &st) < 0)
+        return complain(path, errno);
+    return S_ISDIR(st.st_mode) ? 0 : complain(path, ENOTDIR);
+}
+
+/* A session of its own holds the files until the template has them. */
+static int make_with_files(LimpetClient *client, const char *files, LimpetTemplateSource *source)
+{
+    const LimpetOptions options = {.image = source->image, .ttl = HOLDER_TTL, .checkpoint = "off"};
+    uint64_t random;
+    char name[40];
+    int r;
+
+    if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+        return complain(files, EIO);
+    snprintf(name, sizeof(name), "template-%016" PRIx64, random);
+    if (limpet_open(client, name, &options, NULL))
+        return cli_fail(client);
+    source->session = name;
+    r = cli_put(client, files, name, "/session");
+    if (!r)
+        r = make(client, source);
+    limpet_close(client, name);
+    return r;
+}
+
+static int template_create(const TemplateValues *values, const char *name)
+{
+    _cleanup_(limpet_freep) LimpetClient *client = NULL;
+    _cleanup_(buf_deinit) Buf setup = BUF_NULL;
+    LimpetTemplateSource source = {.name = name,
+                                   .session = values->from,
+                                   .image = values->image,
+                                   .env = values->env,
+                                   .replace = values->replace};
+    int r = values->setup ? read_setup(values->setup, &setup) : 0;
+
+    if (!r && values->files)
+        r = check_directory(values->files);
+    if (!r && values->files && values->from) {
+        fprintf(stderr,
+                "limpet: a template has its files from a directory or from a session, not from both\n");
+        r = EXIT_USAGE;
+    }
+    if (r)
+        return r;
+    source.setup = values->setup ? (const char *)buf_head(&setup) : NULL;
+    client = cli_connect();
+    if (!client)
+        return EXIT_SANDBOX;
+    r = values->files ? make_with_files(client, values->files, &source) : make(client, &source);
+    if (!r)
+        printf("created %s\n", name);
+    return r;
+}
+
+/* ---- ls and rm ---- */
+
+static void add_row(Table *table, const LimpetTemplate *tmpl)
+{
+    time_t seconds = (time_t)tmpl->created;
+    char size[16], when[24] = "";
+    struct tm local;
+
+    if (localtime_r(&seconds, &local))
+        strftime(when, sizeof(when), "%Y-%m-%d %H:%M", &local);
+    table_add(table, "%s", tmpl->name);
+    table_add(table, "%s", tmpl->image ? tmpl->image : "default");
+    table_add(table, "%s", tmpl->has_files ? cli_size(size, sizeof(size), tmpl->files) : "-");
+    table_add(table, "%s", tmpl->has_setup ? cli_size(size, sizeof(size), tmpl->setup) : "-");
+    table_add(table, "%zu", tmpl->n_env);
+    table_add(table, "%s", when);
+}
+
+static int show(const LimpetTemplates *list)
+{
+    static const Column columns[] = {
+        {"TEMPLATE", false}, {"IMAGE", false}, {"FILES", true},
+        {"SETUP", true},     {"ENV", true},    {"CREATED", false},
+    };
+    Table table = {.columns = columns, .n_columns = ARRAY_SIZE(columns)};
+
+    for (size_t i = 0; i < list->n_templates; i++)
+        add_row(&table, &list->templates[i]);
+    return table_print(&table);
+}
+
+static int template_ls(const TemplateValues *values)
+{
+    _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
+    LimpetTemplates *list = NULL;
+    int r;
+
+    if (!client)
+        return EXIT_SANDBOX;
+    if (limpet_templates(client, &list))
+        return cli_fail(client);
+    r = values->json ? cli_print_json(limpet_templates_json(list)) : show(list);
+    limpet_templates_free(list);
+    return r;
+}
+
+static int template_rm(const char *name)
+{
+    _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
+
+    if (!client)
+        return EXIT_SANDBOX;
+    return limpet_remove_template(client, name) ? cli_fail(client) : 0;
+}
+
+static int run(const void *values, char **operands, int n)
+{
+    bool lists = strcmp(operands[0], "ls") == 0;
+
+    if (lists && n == 1)
+        return template_ls(values);
+    if (strcmp(operands[0], "create") == 0 && n == 2)
+        return template_create(values, operands[1]);
+    if (strcmp(operands[0], "rm") == 0 && n == 2)
+        return template_rm(operands[1]);
+    fprintf(stderr,
+            "limpet: write: limpet template create NAME, limpet template ls, or limpet template rm NAME\n");
+    return EXIT_USAGE;
+}
+
+const Command command_template = {
+    .name = "template",
+    .usage = "[OPTIONS] create|ls|rm [NAME]",
+    .summary = "Makes, lists and removes templates, which sessions begin from",
+    .details =
+        "\n`limpet open --template NAME` opens a session in which the files are in /session, the environment "
+        "is\n"
+        "set, and the setup code has run. `create` tries the template once and keeps it if that goes well.\n"
+        "`rm` leaves sessions alone that began from it.",
+    .options = {template_options, ARRAY_SIZE(template_options)},
+    .operands = {COMPLETE_CHOICE, COMPLETE_NOTHING},
+    .choices = "create|ls|rm",
+    .operands_min = 1,
+    .operands_max = 2,
+    .values_size = sizeof(TemplateValues),
+    .run = run,
+};

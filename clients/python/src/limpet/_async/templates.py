@@ -1,0 +1,97 @@
+"""Templates: what a client does with them. The blocking one is generated from this file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+from .. import _template_requests as _ask
+from .._files import Path
+from .._opened import Opened
+from ..errors import BadRequest
+from ..templates import Template
+from .connecting import Connecting
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .._options import SessionOptions
+    from .._requests import Request
+    from .session import AsyncSession
+
+    T = TypeVar("T")
+
+
+class AsyncTemplates(Connecting):
+    """How a client makes, lists and removes templates."""
+
+    if TYPE_CHECKING:
+
+        async def open(self, name: str | None = None, **options: Unpack[SessionOptions]) -> AsyncSession: ...
+
+        async def _request(self, request: Request[T]) -> T: ...
+
+    async def template(
+        self,
+        name: str,
+        image: str | None = None,
+        files: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        setup: str | None = None,
+        replace: bool = False,
+        *,
+        session: Opened | str | None = None,
+    ) -> Template:
+        """Makes a template, from which ``open(template=name)`` opens sessions.
+
+        The template is tried once: the call returns when a sandbox of it is ready. If that fails, nothing is kept.
+
+        Args:
+            name: Name of the template, with the same rules as the name of a session.
+            image: Image of its sessions. Defaults to the image ``default``.
+            files: Local directory whose contents are put into ``/session``. Links that lead out of it are refused.
+            env: Environment variables of the setup code and of the sessions.
+            setup: Python code that has run in each session, in ``/session``, before its first call.
+            replace: Whether a template of this name is replaced. Sessions of the old one stay as they are.
+            session: Session, or its name, whose ``/session`` the template gets instead of ``files``, and whose image
+                and environment it gets where none are given. Its variables are not copied.
+
+        Raises:
+            TemplateExists: A template has this name, and ``replace`` is False.
+            TemplateFailed: The setup code failed; ``traceback`` has its traceback.
+            ImageMissing: The image does not exist.
+        """
+        if files is None:
+            return await self._request(_ask.template(name, _target(session), image, env, setup, replace))
+        if session is not None:
+            raise BadRequest("a template has its files from a directory or from a session, not from both")
+        holder = await self.open(image=image, ttl=_ask.PUTTING_TTL, checkpoint="off")
+        try:
+            if not os.path.isdir(files):
+                raise NotADirectoryError(f"files is not a directory: {os.fspath(files)!r}")
+            await holder.put(files, "/session")
+            return await self._request(_ask.template(name, holder._target, image, env, setup, replace))
+        finally:
+            await holder.close()
+
+    async def templates(self) -> list[Template]:
+        """Lists this user's templates, and those of the controller's user, which everybody may use."""
+        return await self._request(_ask.templates())
+
+    async def remove_template(self, name: str) -> None:
+        """Removes a template. Sessions that began from it stay as they are.
+
+        Args:
+            name: Name of the template.
+
+        Raises:
+            NoSuchTemplate: No template has this name.
+        """
+        await self._request(_ask.remove_template(name))
+
+
+def _target(session: Opened | str | None) -> Mapping[str, str]:
+    if isinstance(session, Opened):
+        return session._target
+    return {} if session is None else {"session": session}

@@ -1,0 +1,230 @@
+/* A template is made, tried once, and kept when that went well. */
+#include <errno.h>
+
+#include "host/front/ops.h"
+#include "host/session/checkpoint_files.h"
+
+/* One that is being made. */
+typedef struct Making {
+    PoolWaiter waiter;
+    Front *front;
+    Request *request;
+    Template *template;
+    bool replace;
+} Making;
+
+static void making_free(Making *making)
+{
+    template_unref(making->template);
+    free(making);
+}
+
+/* Nothing of it is kept. */
+static void fail(Making *making, const Problem *problem, Text traceback)
+{
+    pool_forget(making->front->pool, making->template);
+    request_fail_traceback(making->request, problem, traceback);
+    templates_discard(making->front->templates, take(making->template));
+    making_free(making);
+}
+
+static void fail_plain(Making *making, const Problem *problem)
+{
+    fail(making, problem, (Text){0});
+}
+
+/* ---- the end: it is tried ---- */
+
+static void reply(Making *making)
+{
+    TemplateNames names;
+    const MsgTemplateMade made = {.template = template_say(making->template, &names)};
+
+    request_answer(making->request, MsgTemplateMade, &made);
+    template_names_deinit(&names);
+}
+
+static int check_name(const Front *front, uid_t user, Text name, bool replace, Problem *problem)
+{
+    if (templates_find(front->templates, user, name, false))
+        return replace ? 0
+                       : problem_set(problem, ERR_TEMPLATE_EXISTS,
+                                     "there is a template '%.*s' already; choose another name, remove it, or "
+                                     "replace it",
+                                     (int)name.size, name.data);
+    if (templates_count(front->templates, user) < LIMIT_TEMPLATES)
+        return 0;
+    return problem_set(problem, ERR_LIMIT_REACHED,
+                       "you have %u templates, which is the limit; remove one first", LIMIT_TEMPLATES);
+}
+
+static void on_tried(PoolWaiter *waiter, const PoolFailure *failure)
+{
+    Making *making = container_of(waiter, Making, waiter);
+    Templates *templates = making->front->templates;
+    Template *tmpl = making->template, *old;
+    Problem problem = PROBLEM_NULL;
+
+    if (failure) {
+        fail(making, &failure->problem, failure->traceback);
+        return;
+    }
+    if (check_name(making->front, tmpl->user, text_of(tmpl->name), making->replace, &problem) < 0 ||
+        templates_keep(templates, tmpl, &old, &problem) < 0) {
+        fail_plain(making, &problem);
+        return;
+    }
+    template_ref(tmpl); /* theirs */
+    if (old) {
+        pool_forget(making->front->pool, old);
+        templates_discard(templates, old);
+    }
+    reply(making);
+    making_free(making);
+}
+
+static void try_it(Making *making)
+{
+    const Template *tmpl = making->template;
+    SessionOptions options _cleanup_(session_options_deinit) = {0};
+    Problem problem = PROBLEM_NULL;
+    MsgOptions given;
+
+    body_clear(&given, MsgOptions);
+    given.template = text_of(tmpl->name);
+    given.image = text_of(*tmpl->image ? tmpl->image : NULL);
+    if (session_options_settle(&options, &given, making->front->options, &problem) < 0 ||
+        pool_wait(making->front->pool, making->template, &options, false, &making->waiter, &problem) < 0)
+        fail_plain(making, &problem);
+}
+
+/* ---- its files ---- */
+
+/* In the session's turn, so that nothing runs there meanwhile. */
+typedef struct CopyOrder {
+    Order order;
+    Making *making; /* NULL once that has gone on */
+    bool copied;
+} CopyOrder;
+
+static void on_copied(Order *order, const Problem *problem, uint64_t bytes)
+{
+    CopyOrder *copy = container_of(order, CopyOrder, order);
+
+    copy->making->template->files = bytes;
+    if (problem)
+        order_fail(order, problem);
+    else
+        order_reply(order, NULL);
+}
+
+/* From here on there may be something to be removed. */
+static void start(Order *order)
+{
+    Template *tmpl = container_of(order, CopyOrder, order)->making->template;
+    Problem problem = PROBLEM_NULL;
+
+    tmpl->files = 0;
+    if (checkpoint_files_take_template(order, tmpl->id, on_copied, &problem) < 0)
+        order_fail(order, &problem);
+}
+
+static void over(Order *order, const Problem *problem)
+{
+    Making *making = take(container_of(order, CopyOrder, order)->making);
+
+    if (problem)
+        fail_plain(making, problem);
+    else
+        try_it(making);
+}
+
+static const OrderOps copy_ops = {.start = start, .over = over};
+
+static void copy_files(Making *making, Session *session)
+{
+    CopyOrder *copy = order_new(sizeof(*copy), &copy_ops, session, NULL);
+    Problem problem = PROBLEM_NULL;
+
+    if (!copy) {
+        problem_set(&problem, ERR_INTERNAL, "out of memory");
+        fail_plain(making, &problem);
+        return;
+    }
+    copy->making = making;
+    order_queue(&copy->order);
+}
+
+/* ---- the beginning ---- */
+
+static Making *making_new(Front *front, Request *request, Template *tmpl, bool replace)
+{
+    Making *making = calloc(1, sizeof(*making));
+
+    if (making)
+        *making = (Making){.waiter.done = on_tried,
+                           .front = front,
+                           .request = request,
+                           .template = tmpl,
+                           .replace = replace};
+    return making;
+}
+
+/* What was not said is as in the session, where there is one. */
+static int define(Template **ret, const Front *front, uid_t user, const MsgTemplateMake *asked,
+                  const Session *session, Problem *problem)
+{
+    SessionOptions options _cleanup_(session_options_deinit) = {0};
+    const SessionOptions *of = session ? &session->sandbox->options : NULL;
+    Text image = asked->image;
+    MsgOptions given;
+
+    if (!image.data && of && *of->image)
+        image = text_of(of->image);
+    body_clear(&given, MsgOptions);
+    given.image = image;
+    given.env = asked->env;
+    if (session_options_settle(&options, &given, front->options, problem) < 0)
+        return -EPROTO;
+    return template_new(ret, user, asked->name, image, asked->env.map || !of ? &options.env : &of->env,
+                        asked->setup, problem);
+}
+
+static void make(Front *front, Request *request, const MsgTemplateMake *asked, Session *session)
+{
+    Problem problem = PROBLEM_NULL;
+    Template *tmpl = NULL;
+    Making *making = NULL;
+
+    if (check_name(front, request->user, asked->name, asked->replace, &problem) == 0 &&
+        define(&tmpl, front, request->user, asked, session, &problem) == 0) {
+        making = making_new(front, request, tmpl, asked->replace);
+        if (!making)
+            problem_set(&problem, ERR_INTERNAL, "out of memory");
+    }
+    if (!making) {
+        template_unref(tmpl);
+        request_fail(request, &problem);
+    } else if (session) {
+        copy_files(making, session);
+    } else {
+        try_it(making);
+    }
+}
+
+static void handle(Front *front, Request *request, const msgpack_object_map *body)
+{
+    Session *session = NULL;
+    MsgTemplateMake asked;
+
+    if (!op_decode(request, &asked, MsgTemplateMake, body))
+        return;
+    if (asked.session.data) {
+        session = op_session(front, request, asked.session, asked.instance);
+        if (!session)
+            return;
+    }
+    make(front, request, &asked, session);
+}
+
+const Op op_template = {.kind = MSG_TEMPLATE, .handle = handle};

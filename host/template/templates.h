@@ -1,0 +1,35 @@
+/* Templates: all that a controller has, and what is written down of them:
+ *
+ *   templates/USER@NAME    what is said of one, a StoredTemplate; a template is there when this file is
+ *   template-files/ID      its files, which the keeper of files has
+ *
+ * Each user has names of their own, and may use those of the controller's user as well. */
+#pragma once
+
+#include "host/config/paths.h"
+#include "host/keeper/client/keeper_client.h"
+#include "host/template/template.h"
+
+typedef struct Templates {
+    const Paths *paths;
+    KeeperClient *keeper;
+    List all; /* Template.link */
+} Templates;
+
+/* Reads those that an earlier controller had, and has the files removed that are of none. */
+void templates_load(Templates *templates, const Paths *paths, KeeperClient *keeper);
+void templates_deinit(Templates *templates);
+
+/* That of this user. Where `shared`, otherwise that of the controller's user. NULL: there is none. */
+Template *templates_find(const Templates *templates, uid_t user, Text name, bool shared);
+size_t templates_count(const Templates *templates, uid_t user);
+
+/* It can be found from now on, also by the next controller; *ret_old, to be given up, is what had the name,
+ * or NULL. 0, or negative with the problem set and nothing changed. */
+int templates_keep(Templates *templates, Template *tmpl, Template **ret_old, Problem *problem);
+
+/* Nobody finds it any more. 0, or negative with the problem set. */
+int templates_forget(Templates *templates, Template *tmpl, Problem *problem);
+
+/* The files go of one that nobody can find, and it is unreferenced. */
+void templates_discard(Templates *templates, Template *tmpl);
