@@ -39,7 +39,7 @@ except ImportError as error:
 
 from . import BadRequest, Client, Error, Result, Session
 from ._adapters import dockerfiles, references
-from ._adapters.exits import exit_code, exit_code_of_code
+from ._adapters.exits import check_ran, exit_code, exit_code_of_code
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -198,6 +198,7 @@ class SandboxSession:
             result = session.run(
                 code, timeout or self._timeout, on_stdout=out, on_stderr=err, language=self._language()
             )
+            check_ran(result)
         _check_time(result, timeout or self._timeout)
         for line in _trailer(result):
             err(line)
@@ -229,6 +230,7 @@ class SandboxSession:
         with _told():
             where = _inside(workdir or self.workdir)
             result = session.exec(command, where, timeout=self._timeout, on_stdout=out, on_stderr=err)
+            check_ran(result)
         _check_time(result, self._timeout)
         code = exit_code(result)
         return ConsoleOutput(1 if code is None else code, err.text, out.text)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from .. import Result
+from .. import EngineError, Result, SessionClosed
 
 TIMED_OUT, SIGNALLED = 124, 128
 KILLED = SIGNALLED + 9
+
+
+def check_ran(result: Result) -> None:
+    """Raises SessionClosed where the session has ended meanwhile, and EngineError where its sandbox failed otherwise."""
+    if result.status == "failed" and result.error is not None:
+        kind = SessionClosed if result.error.name == "SandboxLost" else EngineError
+        raise kind(result.error.message)
 
 
 def exit_code(result: Result) -> int | None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from .. import AsyncSession, Error, Result
+from .exits import check_ran
 
 FOREVER = 86400.0  # the longest time limit there is
 STDIN = 4 << 20  # what fits into one request
@@ -44,7 +45,8 @@ async def run(
     timeout: float | None = None,
     limit: int | None = None,
 ) -> Ran:
-    """Runs a program; ``timeout`` None is for ever. Raises OutputLimit after ``limit`` characters of a stream."""
+    """Runs a program; ``timeout`` None is for ever. Raises OutputLimit after ``limit`` characters of a stream, and
+    SessionClosed where the session ends meanwhile."""
     stdout, stderr = _Pieces(limit), _Pieces(limit)
     async with _prepared(session, list(argv), stdin) as (command, data):
         try:
@@ -53,6 +55,7 @@ async def run(
             )
         except _Full:
             raise OutputLimit(stdout.text, stderr.text) from None
+    check_ran(result)
     return Ran(result, stdout.text, stderr.text)
 
 
