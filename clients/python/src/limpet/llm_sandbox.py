@@ -38,7 +38,7 @@ except ImportError as error:
     ) from error
 
 from . import BadRequest, Client, Error, Result, Session
-from ._adapters import dockerfiles, references
+from ._adapters import dockerfiles, installing, references
 from ._adapters.exits import check_ran, exit_code, exit_code_of_code
 
 if TYPE_CHECKING:
@@ -290,14 +290,8 @@ class SandboxSession:
         session = self._opened()
         if self._language() is not None:
             raise LibraryInstallationNotSupportedError(self.lang)
-        install = getattr(session, "install", None)
-        if install is None:
-            raise ContainerError(
-                "this version of Limpet cannot install into a session: build an image that has "
-                f"{', '.join(libraries)} (limpet image build --pip FILE --name NAME), and give image=NAME"
-            )
         with _told():
-            install(list(libraries))
+            installing.install(session, libraries)
 
     def __enter__(self) -> Self:
         self.open()
