@@ -21,7 +21,9 @@ except ImportError as error:
         f"limpet.deepagents needs deepagents ({error}): pip install 'limpet[deepagents]'", name=error.name
     ) from error
 
-from . import BadRequest, Client, FileFailed, NoSuchSession, Result, Session
+from . import BadRequest, Client, FileFailed, Session
+from ._adapters import references
+from ._adapters.exits import exit_code
 
 __all__ = ["LimpetSandbox"]
 
@@ -38,8 +40,6 @@ ERRORS = {
     errno.EINVAL: "invalid_path",
     errno.ENAMETOOLONG: "invalid_path",
 }
-TIMED_OUT, SIGNALLED = 124, 128  # exit codes as shells have them
-KILLED = SIGNALLED + 9
 
 
 class LimpetSandbox(BaseSandbox):
@@ -63,16 +63,12 @@ class LimpetSandbox(BaseSandbox):
         Raises:
             NoSuchSession: It has ended. Another session that has its name since is not taken for it.
         """
-        name, _, instance = id.partition("@")
-        session = (client or Client()).attach(name)
-        if session.instance != instance:
-            raise NoSuchSession(f"the session of {id} has ended; another one has its name since")
-        return cls(session)
+        return cls(references.attach(client or Client(), id))
 
     @property
     def id(self) -> str:
         """Name and instance of the session."""
-        return f"{self._session.name}@{self._session.instance}"
+        return references.reference(self._session)
 
     def execute(self, command: str, *, timeout: int | None = None) -> ExecuteResponse:
         """Runs a line of bash in ``/session``, beside the code.
@@ -83,7 +79,7 @@ class LimpetSandbox(BaseSandbox):
         """
         pieces: list[str] = []
         result = self._session.exec([*ARGV, command], timeout=timeout or None, on_stdout=pieces.append)
-        return ExecuteResponse(output="".join(pieces), exit_code=_exit_code(result))
+        return ExecuteResponse(output="".join(pieces), exit_code=exit_code(result))
 
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
         """Writes files; directories are made. What fails says so, and the others are written."""
@@ -115,13 +111,3 @@ def _named(error: FileFailed | BadRequest) -> str:
     if isinstance(error, FileFailed):
         return ERRORS.get(error.errno or 0, str(error))
     return "invalid_path"
-
-
-def _exit_code(result: Result) -> int | None:
-    if result.exit_code is not None:
-        return result.exit_code
-    if result.status == "timeout":
-        return TIMED_OUT
-    if result.status == "oom":
-        return KILLED
-    return SIGNALLED + result.signal if result.signal else None
