@@ -1,5 +1,6 @@
 """All that a run consists of, in its order."""
 import adapters
+import browser
 import commands
 import compute
 import files
@@ -18,4 +19,4 @@ import values
 
 ALL = [module.GROUP for module in
        (latency, commands, compute, numeric, hardening, load, start, memory, streams, files, transfers, values, state, state_cost, state_jupyter,
-        adapters)]
+        adapters, browser)]

@@ -18,6 +18,7 @@ except ImportError as error:
         name=error.name,
     ) from error
 
+from ._browser_tools import browser_tools
 from ._exec_tool import exec_tool
 from ._file_tools import file_tools
 from ._language_tool import language_tool
@@ -29,6 +30,7 @@ __all__ = [
     "CodeSandbox",
     "Rewind",
     "RewindState",
+    "browser_tools",
     "code_sandbox",
     "exec_tool",
     "file_tools",

@@ -12,9 +12,10 @@ from pydantic import BaseModel, PrivateAttr
 from .. import BadRequest, Error, FileFailed, NoSuchRun
 from .._adapters import telling
 from ._both import AnyClient, finish
+from ._content import Content
 from ._tool import CodeSandbox
 
-Work = Callable[..., Awaitable[str]]
+Work = Callable[..., Awaitable[Content]]
 """Called with a session, the most characters that the model gets, and the arguments of the model."""
 
 # What the model can do otherwise, where it is about its own request.
@@ -30,13 +31,13 @@ class SessionTool(BaseTool):
     _work: Work = PrivateAttr()
     _no_session: str = PrivateAttr()
 
-    def _run(self, *, config: RunnableConfig, **arguments: Any) -> str:
+    def _run(self, *, config: RunnableConfig, **arguments: Any) -> Content:
         return finish(self._call(self._sandbox._clients.blocking(), arguments, config))
 
-    async def _arun(self, *, config: RunnableConfig, **arguments: Any) -> str:
+    async def _arun(self, *, config: RunnableConfig, **arguments: Any) -> Content:
         return await self._call(await self._sandbox._clients.of_this_loop(), arguments, config)
 
-    async def _call(self, client: AnyClient, arguments: dict[str, Any], config: RunnableConfig) -> str:
+    async def _call(self, client: AnyClient, arguments: dict[str, Any], config: RunnableConfig) -> Content:
         name = self._sandbox.session_name(config)
         if name is None:
             raise ToolException(self._no_session)
