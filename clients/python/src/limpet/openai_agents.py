@@ -58,7 +58,7 @@ __all__ = ["LimpetSandboxClient", "LimpetSandboxClientOptions", "LimpetSandboxSe
 BACKEND: Literal["limpet"] = "limpet"
 THEIR_ROOT = Manifest.model_fields["root"].default  # which stands for where our commands start
 INTERRUPTED = SIGNALLED + 2
-OURS = ".limpet"  # of /session, which the code cannot remove
+OURS, ARTIFACTS = ".limpet", "artifacts"  # directories of /session that the code cannot remove
 HELPERS = f"{RESOLVE_WORKSPACE_PATH_HELPER.install_path.parent}/"  # scripts of the SDK, for sh
 
 
@@ -187,8 +187,11 @@ class LimpetSandboxSession(BaseSandboxSession):  # type: ignore[misc, unused-ign
             raise WorkspaceArchiveWriteError(path=root, cause=failed) from failed
 
     async def _remove_workspace_entry_on_resume(self, path: Path) -> None:
-        if path.as_posix() != f"{self.state.manifest.root}/{OURS}":
+        if path.parent.as_posix() != self.state.manifest.root or path.name not in (OURS, ARTIFACTS):
             await super()._remove_workspace_entry_on_resume(path)
+        elif path.name == ARTIFACTS:
+            for entry in await self.limpet.files.list(path):
+                await self.limpet.files.remove(entry.path, recursive=True)
 
     async def _resolve_exposed_port(self, port: int) -> ExposedPortEndpoint:
         try:
