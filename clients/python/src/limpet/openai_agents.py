@@ -182,7 +182,7 @@ class LimpetSandboxSession(BaseSandboxSession):  # type: ignore[misc, unused-ign
                 validate_tarfile(tar, allow_external_symlink_targets=False)
             async with self._archive() as path:
                 await self.limpet.files.write(path, archive, mode=0o600)
-                await self._tar(root, "-xf", path)
+                await self._tar(root, "-xf", path, "--no-overwrite-dir", "--no-same-owner")
         except (Error, OSError, tarfile.TarError, UnsafeTarMemberError) as failed:
             raise WorkspaceArchiveWriteError(path=root, cause=failed) from failed
 
