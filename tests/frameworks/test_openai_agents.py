@@ -110,10 +110,12 @@ async def test_a_snapshot_has_the_files_of_one_that_has_ended(sandboxes, tmp_pat
     first = await sandboxes.create(snapshot=spec)
     async with first:
         await first.write(Path("a/b"), io.BytesIO(b"kept"))
+        await first.exec("echo too >artifacts/c; touch -- '--help' 'a b'")
     payload = sandboxes.serialize_session_state(first.state)
     async with await sandboxes.resume(sandboxes.deserialize_session_state(payload)) as again:
         assert (await again.read(Path("a/b"))).read() == b"kept"
-        assert (await again.exec("ls -A | grep archive")).stdout == b""
+        assert (await again.exec("cat artifacts/c")).stdout == b"too\n"
+        assert (await again.exec("LC_ALL=C ls -A")).stdout.split(b"\n") == [b"--help", b".limpet", b"a", b"a b", b"artifacts", b""]
         assert again.state.reference != payload["reference"]
 
 

@@ -165,10 +165,12 @@ class LimpetSandboxSession(BaseSandboxSession):  # type: ignore[misc, unused-ign
         """The workspace as a tar archive."""
         root = self._workspace_root_path()
         skipped = sorted(path.as_posix() for path in self._persist_workspace_skip_relpaths())
-        excluded = [f"--exclude=./{path}" for path in (*skipped, OURS, f"{OURS}-archive-*")]
+        excluded = [f"--exclude=./{path}" for path in skipped]
         try:
+            names = b"".join(os.fsencode(name) + b"\0" for name in await self._names(root))
             async with self._archive() as path:
-                await self._tar(root, "-cf", path, "--anchored", "--wildcards", *excluded, ".")
+                taken = ["--null", "--verbatim-files-from", "-T", "-"]
+                await self._tar(root, "-cf", path, "--anchored", "--no-wildcards", *excluded, *taken, stdin=names)
                 return io.BytesIO(await self.limpet.files.read(path))
         except (Error, OSError) as failed:
             raise WorkspaceArchiveReadError(path=root, cause=failed) from failed
@@ -182,7 +184,7 @@ class LimpetSandboxSession(BaseSandboxSession):  # type: ignore[misc, unused-ign
                 validate_tarfile(tar, allow_external_symlink_targets=False)
             async with self._archive() as path:
                 await self.limpet.files.write(path, archive, mode=0o600)
-                await self._tar(root, "-xf", path, "--no-overwrite-dir", "--no-same-owner")
+                await self._tar(root, "-xf", path, "--no-same-owner")
         except (Error, OSError, tarfile.TarError, UnsafeTarMemberError) as failed:
             raise WorkspaceArchiveWriteError(path=root, cause=failed) from failed
 
@@ -211,6 +213,16 @@ class LimpetSandboxSession(BaseSandboxSession):  # type: ignore[misc, unused-ign
         with contextlib.suppress(NoSuchSession):
             await self.limpet.close()
 
+    async def _names(self, root: Path) -> list[str]:
+        """What an archive has: all but Limpet's own directories, which another session has as well."""
+        names: list[str] = []
+        for entry in await self.limpet.files.list(root):
+            if entry.name == ARTIFACTS:
+                names += [f"./{ARTIFACTS}/{each.name}" for each in await self.limpet.files.list(entry.path)]
+            elif entry.name != OURS:
+                names.append(f"./{entry.name}")
+        return names
+
     @contextlib.asynccontextmanager
     async def _archive(self) -> AsyncIterator[str]:
         """Path of an archive in the sandbox, for a moment."""
@@ -221,8 +233,8 @@ class LimpetSandboxSession(BaseSandboxSession):  # type: ignore[misc, unused-ign
             with contextlib.suppress(Error):
                 await self.limpet.files.remove(path)
 
-    async def _tar(self, root: Path, *arguments: str) -> None:
-        ran = await run(self.limpet, ["tar", "-C", root.as_posix(), *arguments])
+    async def _tar(self, root: Path, *arguments: str, stdin: bytes | None = None) -> None:
+        ran = await run(self.limpet, ["tar", "-C", root.as_posix(), *arguments], stdin=stdin)
         if not ran.result.ok:
             raise OSError(f"tar failed in the sandbox: {ran.stderr.strip()[-2000:]}")
 
