@@ -56,7 +56,7 @@ def test_an_agent(client):
     with agent:
         assert agent.run("How warm is it?", additional_args={"extra": 0.5}) == 31.0
     assert "[21.5, 9.0]" in model.shown[1]
-    assert "Timeout" in model.shown[2]
+    assert "time limit" in model.shown[2]
 
 
 def test_state_stays(executor):

@@ -184,6 +184,8 @@ def _failure(result: Result) -> str:
     error = result.error
     assert error is not None
     last = "" if error.name in error.traceback else f"{error.name}: {error.message}"
+    if result.status == "timeout":
+        last = "The code reached its time limit."
     parts = [
         result.stdout.rstrip(),
         "Executing code yielded an error:",
