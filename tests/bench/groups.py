@@ -14,9 +14,10 @@ import state
 import state_cost
 import state_jupyter
 import streams
+import templates
 import transfers
 import values
 
 ALL = [module.GROUP for module in
-       (latency, commands, compute, numeric, hardening, load, start, memory, streams, files, transfers, values, state, state_cost, state_jupyter,
+       (latency, commands, compute, numeric, hardening, load, start, templates, memory, streams, files, transfers, values, state, state_cost, state_jupyter,
         adapters, browser)]

@@ -57,6 +57,12 @@ def test_languages(example):
     assert "its own end: exited, variables are lost, epoch 2\n" in said and said.endswith("is a context of bash\n")
 
 
+def test_templates(example):
+    said = example("templates.py")
+    assert "first opened in " in said and "exited, rolled_back to call 0: 344 rows\n" in said
+    assert "own: 344 rows\n" in said and said.endswith("not kept: NameError: name 'pd' is not defined\n")
+
+
 def test_analysis(example, tmp_path):
     said = example("analysis.py")
     page = (tmp_path / "penguins.html").read_text()
