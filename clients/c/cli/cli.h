@@ -38,6 +38,7 @@ extern const Command command_attach, command_branch, command_checkpoint, command
     command_kill, command_logs, command_ls, command_mcp, command_open, command_ps, command_put, command_repl,
     command_reset, command_rollback, command_run, command_shell, command_shutdown, command_start,
     command_vars, command_version;
+extern const Command command_key, command_serve;
 
 /* All of them, in the order of the help; NULL at the end. */
 extern const Command *const commands[];

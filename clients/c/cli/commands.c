@@ -12,7 +12,7 @@ const Command *const commands[] = {
     &command_rollback, &command_drop,  &command_branch,     &command_commit,
     &command_context,  &command_logs,  &command_shutdown,   &command_image,
     &command_jupyter,  &command_mcp,   &command_completion, &command_version,
-    &command_help,     NULL,
+    &command_serve,    &command_key,   &command_help,       NULL,
 };
 
 const Command *command_find(const char *name)
