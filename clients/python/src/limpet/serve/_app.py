@@ -28,7 +28,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-_DOORS = ("limpet.serve._rest", "limpet.serve._web")
+_DOORS = ("limpet.serve.e2b", "limpet.serve._rest", "limpet.serve._web")
 
 
 @dataclass(frozen=True)

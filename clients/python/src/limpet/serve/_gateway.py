@@ -54,6 +54,10 @@ class Gateway:
         self._rates.count(owner.id)
         return owner
 
+    def count(self, owner: Owner) -> None:
+        """A request of somebody who has shown something else than a key counts in the rate too. Raises Problem: 429."""
+        self._rates.count(owner.id)
+
     def inner(self, owner: Owner, name: str) -> str:
         """What the controller calls the session, or the branch, of this name. Raises NoSuchSession."""
         base, slash, branch = name.partition("/")
@@ -68,12 +72,18 @@ class Gateway:
 
     # Sessions
 
-    async def open(self, owner: Owner, name: str | None, options: Mapping[str, Any]) -> AsyncSession:
-        """Opens a session of this owner, or attaches to it: AsyncClient.open() within the owner's limits."""
+    async def open(
+        self, owner: Owner, name: str | None, options: Mapping[str, Any], own: Mapping[str, Any] | None = None
+    ) -> AsyncSession:
+        """Opens a session of this owner, or attaches to it: AsyncClient.open() within the owner's limits.
+
+        Options of ``own`` are those of a door, and not of the owner's choice.
+        """
         given = self._within_limits({key: value for key, value in options.items() if value is not None})
         name = new_name() if name is None else name
         if not _NAME.match(name) or len(name) > _MOST_NAME:
             raise BadRequest(f"'{name}' is no name for a session: 1 to {_MOST_NAME} characters of A-Z a-z 0-9 . _ -")
+        given.update(own or {})
         inner = self.inner(owner, name)
         async with self._creating.setdefault(owner.id, asyncio.Lock()):
             session = await self._open(owner, inner, given)

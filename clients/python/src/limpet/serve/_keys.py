@@ -63,6 +63,11 @@ class KeyStore:
         self._look()
         return self._owners.get(_hash(key))
 
+    def is_there(self, owner: str) -> bool:
+        """Whether somebody of this id has a key."""
+        self._look()
+        return any(each.id == owner for each in self._owners.values())
+
     @property
     def are_there(self) -> bool:
         """Whether anybody has a key."""

@@ -32,6 +32,7 @@ class Settings:
     rate_limit_window_ms: int = 60_000
     rate_limit_max: int = 3000
     session_ttl_s: float = 600.0
+    sandbox_timeout_s: float = 86_400.0
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ SETTINGS = (
     Setting("rate_limit_window_ms", "RATE_LIMIT_WINDOW_MS", _count, "MS", "time in which requests are counted"),
     Setting("rate_limit_max", "RATE_LIMIT_MAX", _count, "N", "requests of one key in that time"),
     Setting("session_ttl_s", "SESSION_TTL_S", _seconds, "SECONDS", "a session that is idle for so long ends"),
+    Setting("sandbox_timeout_s", "SANDBOX_TIMEOUT_S", _seconds, "SECONDS", "longest time that an E2B sandbox may have"),
 )
 
 

@@ -1,0 +1,205 @@
+"""E2B's ``/files``: contents of files, up and down, also by signed addresses."""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+import tempfile
+import zlib
+from collections.abc import AsyncIterator
+from email.message import Message
+from typing import IO, Any
+from urllib.parse import quote
+
+from python_multipart import MultipartParser
+from python_multipart.exceptions import MultipartParseError
+
+from ... import AsyncSession, FileFailed
+from ._filesystem import path_of
+from ._http import Receive, Refused, Scope, Send, answer, header, pieces_of, query, refuse
+from ._records import Record
+from ._sandboxes import Sandboxes
+
+_IN_MEMORY = 1 << 20
+_PIECE = 256 << 10
+_MOST = 1 << 30
+"""Bytes of one upload; what the sandbox has room for is for itself to say."""
+_MOST_FILES = 1000
+
+
+class Files:
+    """Reads and writes."""
+
+    def __init__(self, sandboxes: Sandboxes) -> None:
+        self._all = sandboxes
+
+    async def __call__(self, record: Record, scope: Scope, receive: Receive, send: Send) -> tuple[str, int]:
+        """Answers; returns the operation and the status."""
+        if scope["method"] in ("GET", "HEAD"):
+            await self._download(record, scope, send)
+            return "download", 200
+        if scope["method"] == "POST":
+            await self._upload(record, scope, receive, send)
+            return "upload", 200
+        await refuse(send, Refused(405, "/files takes GET and POST"))
+        return "files", 405
+
+    async def _download(self, record: Record, scope: Scope, send: Send) -> None:
+        session, path = await self._all.session(record), path_of(record, query(scope).get("path"))
+        with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
+            try:
+                await session.files.read(path, file)
+            except IsADirectoryError:
+                raise Refused(400, f"path '{path}' is a directory") from None
+            size = file.tell()
+            file.seek(0)
+            name = quote(posixpath.basename(path), errors="replace")
+            headers = [
+                (b"content-type", b"application/octet-stream"), (b"content-length", str(size).encode()),
+                (b"content-disposition", f"inline; filename*=UTF-8''{name}".encode()), (b"x-content-type-options", b"nosniff"),
+                (b"content-security-policy", b"sandbox"),
+            ]  # fmt: skip
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            while scope["method"] == "GET" and (piece := file.read(_PIECE)):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _upload(self, record: Record, scope: Scope, receive: Receive, send: Send) -> None:
+        session, path = await self._all.session(record), query(scope).get("path")
+        kind = Message()
+        kind["content-type"] = header(scope, b"content-type") or "application/octet-stream"
+        with contextlib.ExitStack() as stack:
+            if kind.get_content_type() == "multipart/form-data":
+                boundary = kind.get_boundary()
+                if not boundary:
+                    raise Refused(400, "the body has no boundary between its parts")
+                parts = _Parts(boundary.encode("latin-1", "replace"), stack)
+                await parts.read(pieces_of(receive))
+                files = parts.files
+            else:
+                file = stack.enter_context(tempfile.SpooledTemporaryFile(_IN_MEMORY))
+                async for piece in _plain(pieces_of(receive), header(scope, b"content-encoding")):
+                    _write(file, piece)
+                files = [("", file)]
+            written = await self._write(record, session, path, files)
+        await answer(send, 200, written)
+
+    async def _write(
+        self, record: Record, session: AsyncSession, path: str | None, files: list[tuple[str, IO[bytes]]]
+    ) -> list[dict[str, Any]]:
+        if not files:
+            raise Refused(400, "there is no file in the request")
+        if path is None and any(not name for name, _ in files):
+            raise Refused(400, "'path' is missing")
+        if path is not None and len(files) > 1:
+            raise Refused(400, "'path' is for one file, and there are several")
+        written = []
+        for name, file in files:
+            place = path_of(record, path if path is not None else name)
+            file.seek(0)
+            await _replaced(session, place, file)
+            written.append({"name": posixpath.basename(place), "type": "file", "path": place})
+        return written
+
+
+async def _replaced(session: AsyncSession, place: str, file: IO[bytes]) -> None:
+    try:
+        await session.files.write(place, file)
+    except FileFailed as error:
+        if isinstance(error, IsADirectoryError):
+            raise Refused(400, f"path '{place}' is a directory") from None
+        raise
+
+
+class _Parts:
+    """The parts of a form that are files."""
+
+    def __init__(self, boundary: bytes, stack: contextlib.ExitStack) -> None:
+        self.files: list[tuple[str, IO[bytes]]] = []
+        self._stack = stack
+        self._name = self._value = b""
+        self._headers: dict[bytes, bytes] = {}
+        self._file: IO[bytes] | None = None
+        self._size = 0
+        self._parser = MultipartParser(
+            boundary,
+            {
+                "on_part_begin": self._begin, "on_header_field": self._field, "on_header_value": self._said,
+                "on_header_end": self._header, "on_headers_finished": self._part, "on_part_data": self._data,
+            },
+        )  # fmt: skip
+
+    async def read(self, pieces: AsyncIterator[bytes]) -> None:
+        """All of it. Raises Refused."""
+        try:
+            async for piece in pieces:
+                self._size += len(piece)
+                if self._size > _MOST:
+                    raise Refused(413, f"an upload has {_MOST} bytes at most")
+                self._parser.write(piece)
+            self._parser.finalize()
+        except MultipartParseError as error:
+            raise Refused(400, f"the form cannot be read: {error}") from None
+
+    def _begin(self) -> None:
+        self._headers, self._file = {}, None
+
+    def _field(self, data: bytes, start: int, end: int) -> None:
+        self._name += data[start:end]
+
+    def _said(self, data: bytes, start: int, end: int) -> None:
+        self._value += data[start:end]
+        if len(self._value) + len(self._name) > 16 << 10:
+            raise Refused(400, "a part of the form has too long a header")
+
+    def _header(self) -> None:
+        self._headers[self._name.lower()] = self._value
+        self._name = self._value = b""
+
+    def _part(self) -> None:
+        name = filename(self._headers.get(b"content-disposition", b""))
+        if name is None:
+            return
+        if len(self.files) >= _MOST_FILES:
+            raise Refused(400, f"a request has {_MOST_FILES} files at most")
+        self._file = self._stack.enter_context(tempfile.SpooledTemporaryFile(_IN_MEMORY))
+        self.files.append((name, self._file))
+
+    def _data(self, data: bytes, start: int, end: int) -> None:
+        if self._file is not None:
+            self._file.write(data[start:end])
+
+
+def filename(disposition: bytes) -> str | None:
+    """Of a part that is a file; also a path, as E2B's SDKs write it there."""
+    said = Message()
+    said["content-disposition"] = disposition.decode("utf-8", "surrogateescape").replace("\n", "")
+    name = said.get_filename()
+    return None if name is None else name.replace("%22", '"').replace("%0A", "\n").replace("%0D", "\r")
+
+
+def _write(file: IO[bytes], piece: bytes) -> None:
+    if file.tell() + len(piece) > _MOST:
+        raise Refused(413, f"an upload has {_MOST} bytes at most")
+    file.write(piece)
+
+
+async def _plain(pieces: AsyncIterator[bytes], encoding: str | None) -> AsyncIterator[bytes]:
+    """What a body says, however it is encoded. Raises Refused."""
+    if encoding in (None, "", "identity"):
+        async for piece in pieces:
+            yield piece
+        return
+    if encoding not in ("gzip", "deflate"):
+        raise Refused(415, f"content-encoding {encoding} is not known; gzip is")
+    unpacking = zlib.decompressobj(zlib.MAX_WBITS | 32)
+    try:
+        async for piece in pieces:
+            while piece:
+                yield unpacking.decompress(piece, _PIECE)
+                piece = unpacking.unconsumed_tail
+        yield unpacking.flush()
+    except zlib.error:
+        raise Refused(400, f"the body is no {encoding}") from None
+    if not unpacking.eof:
+        raise Refused(400, "the body ends too early")

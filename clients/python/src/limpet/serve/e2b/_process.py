@@ -1,0 +1,230 @@
+"""E2B's ``process.Process``: commands and terminals, as processes of the session."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import signal
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from ... import AsyncSession, NoSuchRun, Result
+from ..._async.processes import AsyncProcess
+from ...processes import ProcessInfo
+from ._frames import Failed, frame
+from ._records import Record
+from ._sandboxes import Sandboxes
+
+_SIGNALS = {"SIGNAL_SIGTERM": signal.SIGTERM, "SIGNAL_SIGKILL": signal.SIGKILL, 15: signal.SIGTERM, 9: signal.SIGKILL}
+_KEEPALIVE = 20.0  # seconds; what asks for another time asks for more
+_KNOWN = 256  # processes whose configuration is remembered
+
+
+class Processes:
+    """Procedures by name: unary ones return an answer, streams yield frames."""
+
+    def __init__(self, sandboxes: Sandboxes) -> None:
+        self._all = sandboxes
+        self.unary = {
+            "List": self._list, "Update": self._update, "SendInput": self._send_input, "SendSignal": self._send_signal,
+            "CloseStdin": self._close_stdin,
+        }  # fmt: skip
+        self.streams = {"Start": self._start, "Connect": self._connect}
+
+    async def stream_input(self, record: Record, messages: AsyncIterator[dict[str, Any]]) -> dict[str, Any]:
+        """A client's stream: which process it is for, then input in its order."""
+        process: AsyncProcess | None = None
+        async for message in messages:
+            start, data = message.get("start"), message.get("data")
+            if isinstance(start, dict):
+                process = await self._selected(record, start)
+            elif isinstance(data, dict):
+                if process is None:
+                    raise Failed("invalid_argument", "the stream begins with the process it is for")
+                await process.send(_input(data))
+        return {}
+
+    # Streams
+
+    async def _start(self, record: Record, asked: dict[str, Any], timeout: float | None) -> AsyncIterator[bytes]:
+        config, session = _object(asked, "process"), await self._all.session(record)
+        command = [_text(config, "cmd"), *_texts(config.get("args"))]
+        self._all.gateway.check_input(" ".join(command))
+        envs = {str(name): str(value) for name, value in (config.get("envs") or {}).items()}
+        process = await session.start(
+            command,
+            _directory(record, config.get("cwd")),
+            {"HOME": record.home, "USER": "user", **envs},
+            pty=_size(asked.get("pty")),
+            name=asked.get("tag") or None,
+        )
+        if asked.get("stdin") is False:
+            await process.close_stdin()
+        live = self._all.live(record)
+        if len(live.configs) >= _KNOWN:
+            live.configs.clear()
+        live.configs[process.id] = config
+        if timeout is not None:
+            live.hold(_killed_after(process, timeout))
+        pid = await _pid(session, process)
+        async for piece in self._follow(process, pid, 0, asked.get("pty") is not None, timeout):
+            yield piece
+
+    async def _connect(self, record: Record, asked: dict[str, Any], timeout: float | None) -> AsyncIterator[bytes]:
+        session = await self._all.session(record)
+        info = await self._info(session, asked)
+        process = session.process(info.id or "")
+        async for piece in self._follow(process, info.pid, info.output or 0, info.terminal, timeout):
+            yield piece
+
+    async def _follow(
+        self, process: AsyncProcess, pid: int, since: int, terminal: bool, timeout: float | None
+    ) -> AsyncIterator[bytes]:
+        """A process from now on, to its end or until the time is over."""
+        yield frame({"event": {"start": {"pid": pid}}})
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            wait = _KEEPALIVE if deadline is None else min(_KEEPALIVE, deadline - time.monotonic())
+            output = await process.output(since, max(wait, 0))
+            since = output.next
+            for stream, data in output.pieces:
+                name = "pty" if terminal else "stdout" if stream == 1 else "stderr"
+                yield frame({"event": {"data": {name: base64.b64encode(data).decode()}}})
+            if output.ended:
+                break
+            if deadline is not None and time.monotonic() >= deadline:
+                raise Failed("deadline_exceeded", f"the process ran for longer than {timeout:g} seconds")
+            if not output.pieces:
+                yield frame({"event": {"keepalive": {}}})
+        result = await process.wait()
+        yield frame({"event": {"end": _end(result)}})
+
+    # Single ones
+
+    async def _list(self, record: Record, asked: dict[str, Any]) -> dict[str, Any]:
+        configs = self._all.live(record).configs
+        session = await self._all.session(record)
+        rows = []
+        for info in await session.processes():
+            if info.running and info.kind != "orphan":
+                config = configs.get(info.id or "", {"cmd": info.command})
+                rows.append({"config": config, "pid": info.pid, **({"tag": info.name} if info.name else {})})
+        return {"processes": rows}
+
+    async def _update(self, record: Record, asked: dict[str, Any]) -> dict[str, Any]:
+        size = _size(asked.get("pty"))
+        if size is not None:
+            await (await self._of(record, asked)).resize(*size)
+        return {}
+
+    async def _send_input(self, record: Record, asked: dict[str, Any]) -> dict[str, Any]:
+        await (await self._of(record, asked)).send(_input(asked))
+        return {}
+
+    async def _send_signal(self, record: Record, asked: dict[str, Any]) -> dict[str, Any]:
+        number = _SIGNALS.get(asked.get("signal", ""))
+        if number is None:
+            raise Failed("invalid_argument", "signal must be SIGNAL_SIGTERM or SIGNAL_SIGKILL")
+        await (await self._of(record, asked)).send_signal(number)
+        return {}
+
+    async def _close_stdin(self, record: Record, asked: dict[str, Any]) -> dict[str, Any]:
+        await (await self._of(record, asked)).close_stdin()
+        return {}
+
+    # Finding
+
+    async def _of(self, record: Record, asked: dict[str, Any]) -> AsyncProcess:
+        return await self._selected(record, asked)
+
+    async def _selected(self, record: Record, asked: dict[str, Any]) -> AsyncProcess:
+        session = await self._all.session(record)
+        return session.process((await self._info(session, asked)).id or "")
+
+    async def _info(self, session: AsyncSession, asked: dict[str, Any]) -> ProcessInfo:
+        """The running process that a message means."""
+        selector = _object(asked, "process")
+        pid, tag = selector.get("pid"), selector.get("tag")
+        for info in await session.processes():
+            if info.running and info.kind == "process" and (info.pid == pid if tag is None else info.name == tag):
+                return info
+        raise Failed("not_found", f"process with {'pid' if tag is None else 'tag'} {pid if tag is None else tag} not found")
+
+
+async def _pid(session: AsyncSession, process: AsyncProcess) -> int:
+    for info in await session.processes():
+        if info.id == process.id:
+            return info.pid
+    return 0  # it has ended, and others after it
+
+
+async def _killed_after(process: AsyncProcess, timeout: float) -> None:
+    """Whoever started it may be gone by then."""
+    await asyncio.sleep(timeout)
+    try:
+        await process.send_signal(signal.SIGKILL)
+    except NoSuchRun:
+        pass  # it has ended by itself
+
+
+def _end(result: Result | None) -> dict[str, Any]:
+    if result is None or result.signal is not None:
+        name = signal.Signals(result.signal).name if result and result.signal in iter(signal.Signals) else "unknown"
+        said = f"signal: {_WORDS.get(name, name)}"
+        return {"exitCode": -1, "exited": False, "status": said, "error": said}
+    code = result.exit_code or 0
+    end: dict[str, Any] = {"exitCode": code, "exited": True, "status": f"exit status {code}"}
+    if code:
+        end["error"] = f"exit status {code}"
+    return end
+
+
+_WORDS = {"SIGKILL": "killed", "SIGTERM": "terminated", "SIGINT": "interrupt", "SIGSEGV": "segmentation fault"}
+
+
+def _input(asked: dict[str, Any]) -> bytes:
+    given = _object(asked, "input")
+    data = given.get("stdin", given.get("pty", ""))
+    try:
+        return base64.b64decode(data, validate=True)
+    except (TypeError, ValueError, binascii.Error):
+        raise Failed("invalid_argument", "input must be base64") from None
+
+
+def _size(pty: Any) -> tuple[int, int] | None:
+    """Rows and columns of a terminal."""
+    if pty is None:
+        return None
+    size = _object(pty, "size") if isinstance(pty, dict) else {}
+    rows, columns = size.get("rows", 24), size.get("cols", 80)
+    if not all(isinstance(each, int) and 0 < each < 65536 for each in (rows, columns)):
+        raise Failed("invalid_argument", "the size of a terminal is 1 to 65535 rows and cols")
+    return rows, columns
+
+
+def _directory(record: Record, cwd: Any) -> str:
+    """Where a process runs; relative to the home."""
+    given = cwd if isinstance(cwd, str) else ""
+    return given if given.startswith("/") else f"{record.home}/{given}".rstrip("/")
+
+
+def _object(value: dict[str, Any], name: str) -> dict[str, Any]:
+    given = value.get(name)
+    if not isinstance(given, dict):
+        raise Failed("invalid_argument", f"'{name}' is missing, or no object")
+    return given
+
+
+def _text(value: dict[str, Any], name: str) -> str:
+    given = value.get(name)
+    if not isinstance(given, str) or not given:
+        raise Failed("invalid_argument", f"'{name}' is missing, or no text")
+    return given
+
+
+def _texts(value: Any) -> list[str]:
+    if not all(isinstance(each, str) for each in value or []):
+        raise Failed("invalid_argument", "'args' must be texts")
+    return list(value or [])
