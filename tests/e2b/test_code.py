@@ -85,7 +85,7 @@ def test_environment_of_one_call(shared):
 def test_code_and_commands_and_files_share_a_home(sandbox):
     sandbox.run_code("open('note.txt', 'w').write('from code')")
     assert sandbox.files.read("note.txt") == "from code"
-    assert sandbox.commands.run("cat note.txt; pwd; echo ~").stdout.split()[:2] == ["from", "code"]
+    assert sandbox.commands.run("cat note.txt").stdout == "from code"
     where = sandbox.run_code("import os; os.getcwd(), os.path.expanduser('~')").text
     assert where == repr((sandbox.commands.run("pwd").stdout.strip(),) * 2)
 
@@ -120,7 +120,7 @@ def test_the_first_context_is_listed_and_can_be_restarted(sandbox):
 
 @pytest.mark.parametrize("language", ["bash", "javascript", "js"])
 def test_other_languages(shared, language):
-    code = "y=3; echo $y" if language == "bash" else "let y = 3; console.log(y)"
+    code = "y=3; echo $y" if language == "bash" else "var y = 3; console.log(y)"
     execution = shared.run_code(code, language=language)
     assert execution.error is None, execution.error
     assert "".join(execution.logs.stdout) == "3\n"
@@ -158,6 +158,7 @@ def test_who_leaves_interrupts_the_code(shared):
 @pytest.mark.parametrize("code", ["import os; os._exit(3)", "import ctypes; ctypes.string_at(0)"])
 def test_a_rolled_back_state_is_told_after_what_the_code_did(sandbox, code):
     sandbox.run_code("kept = 7")
+    sandbox.create_snapshot()
     errors = []
     execution = sandbox.run_code(f"print('before', flush=True)\n{code}", on_error=errors.append)
     assert "".join(execution.logs.stdout) == "before\n"

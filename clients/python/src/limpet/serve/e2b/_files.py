@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import posixpath
 import tempfile
 import zlib
@@ -15,6 +16,7 @@ from python_multipart import MultipartParser
 from python_multipart.exceptions import MultipartParseError
 
 from ... import AsyncSession, FileFailed
+from ._frames import Failed, failed
 from ._filesystem import path_of
 from ._http import Receive, Refused, Scope, Send, answer, header, pieces_of, query, refuse
 from ._records import Record
@@ -35,22 +37,23 @@ class Files:
 
     async def __call__(self, record: Record, scope: Scope, receive: Receive, send: Send) -> tuple[str, int]:
         """Answers; returns the operation and the status."""
-        if scope["method"] in ("GET", "HEAD"):
-            await self._download(record, scope, send)
-            return "download", 200
-        if scope["method"] == "POST":
-            await self._upload(record, scope, receive, send)
-            return "upload", 200
+        try:
+            if scope["method"] in ("GET", "HEAD"):
+                await self._download(record, scope, send)
+                return "download", 200
+            if scope["method"] == "POST":
+                await self._upload(record, scope, receive, send)
+                return "upload", 200
+        except (Failed, FileFailed) as error:
+            full = isinstance(error, FileFailed) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+            raise Refused(507 if full else failed(error).status, str(error)) from None
         await refuse(send, Refused(405, "/files takes GET and POST"))
         return "files", 405
 
     async def _download(self, record: Record, scope: Scope, send: Send) -> None:
         session, path = await self._all.session(record), path_of(record, query(scope).get("path"))
         with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
-            try:
-                await session.files.read(path, file)
-            except IsADirectoryError:
-                raise Refused(400, f"path '{path}' is a directory") from None
+            await session.files.read(path, file)
             size = file.tell()
             file.seek(0)
             name = quote(posixpath.basename(path), errors="replace")
@@ -97,18 +100,9 @@ class Files:
         for name, file in files:
             place = path_of(record, path if path is not None else name)
             file.seek(0)
-            await _replaced(session, place, file)
+            await session.files.write(place, file)
             written.append({"name": posixpath.basename(place), "type": "file", "path": place})
         return written
-
-
-async def _replaced(session: AsyncSession, place: str, file: IO[bytes]) -> None:
-    try:
-        await session.files.write(place, file)
-    except FileFailed as error:
-        if isinstance(error, IsADirectoryError):
-            raise Refused(400, f"path '{place}' is a directory") from None
-        raise
 
 
 class _Parts:

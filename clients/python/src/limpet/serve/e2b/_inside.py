@@ -6,6 +6,7 @@ and ``e2b/data``.
 
 from __future__ import annotations
 
+import ast
 import importlib.resources
 
 from ... import AsyncSession, Result
@@ -18,17 +19,18 @@ RESTORE = "__import__('sys').modules['limpet_e2b'].restore_environment()"
 
 
 def cell(directory: str, home: str) -> str:
-    """A cell that leaves no names behind."""
+    """A cell that leaves no names behind, and whose value is where Python is then."""
     return (
         "(lambda module: (__import__('sys').modules.__setitem__('limpet_e2b', module), "
-        f"exec({_SCRIPT!r}, module.__dict__), module.begin({directory!r}, {home!r})))"
-        "(type(__import__('sys'))('limpet_e2b'));"
+        f"exec({_SCRIPT!r}, module.__dict__), module.begin({directory!r}, {home!r}))[2])"
+        "(type(__import__('sys'))('limpet_e2b'))"
     )
 
 
-async def prepare(session: AsyncSession, directory: str, home: str) -> Result:
-    """Prepares a fresh interpreter. It counts as a call."""
-    return await session.run(cell(directory, home), _TIME)
+async def prepare(session: AsyncSession, directory: str, home: str) -> tuple[Result, str]:
+    """Prepares a fresh interpreter, which counts as a call. Returns where it is then, too."""
+    result = await session.run(cell(directory, home), _TIME)
+    return result, str(ast.literal_eval(result.result)) if result.ok and result.result else directory
 
 
 async def with_environment(session: AsyncSession, env: dict[str, str]) -> None:

@@ -8,14 +8,16 @@ before = {}  # variables of the environment, as they were
 
 
 def begin(directory, home):
-    os.environ["HOME"] = home
+    """Where it is then: there, unless that is not to be had, as without a container."""
     try:
         os.chdir(directory)
     except OSError:
-        pass  # it was removed; the call that needs it says so
+        directory = home = os.getcwd()
+    os.environ["HOME"] = home
     if directory not in sys.path:
         sys.path.insert(0, directory)
     show_more()
+    return directory
 
 
 def set_environment(values):

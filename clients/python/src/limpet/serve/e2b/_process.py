@@ -7,18 +7,19 @@ import base64
 import binascii
 import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from ... import AsyncSession, NoSuchRun, Result
 from ..._async.processes import AsyncProcess
-from ...processes import ProcessInfo
+from ...processes import Output, ProcessInfo
 from ._frames import Failed, frame
 from ._records import Record
 from ._sandboxes import Sandboxes
 
 _SIGNALS = {"SIGNAL_SIGTERM": signal.SIGTERM, "SIGNAL_SIGKILL": signal.SIGKILL, 15: signal.SIGTERM, 9: signal.SIGKILL}
 _KEEPALIVE = 20.0  # seconds; what asks for another time asks for more
+_PIECE = 256 << 10
 _KNOWN = 256  # processes whose configuration is remembered
 
 
@@ -53,9 +54,12 @@ class Processes:
         command = [_text(config, "cmd"), *_texts(config.get("args"))]
         self._all.gateway.check_input(" ".join(command))
         envs = {str(name): str(value) for name, value in (config.get("envs") or {}).items()}
+        directory = _directory(record, config.get("cwd"))
+        if config.get("cwd"):
+            await _check_directory(session, directory)
         process = await session.start(
             command,
-            _directory(record, config.get("cwd")),
+            directory,
             {"HOME": record.home, "USER": "user", **envs},
             pty=_size(asked.get("pty")),
             name=asked.get("tag") or None,
@@ -68,30 +72,28 @@ class Processes:
         live.configs[process.id] = config
         if timeout is not None:
             live.hold(_killed_after(process, timeout))
-        pid = await _pid(session, process)
-        async for piece in self._follow(process, pid, 0, asked.get("pty") is not None, timeout):
+        told = _Told(await _pid(session, process), 0, asked.get("pty") is not None)
+        async for piece in self._follow(session, process, told, timeout):
             yield piece
 
     async def _connect(self, record: Record, asked: dict[str, Any], timeout: float | None) -> AsyncIterator[bytes]:
         session = await self._all.session(record)
         info = await self._info(session, asked)
-        process = session.process(info.id or "")
-        async for piece in self._follow(process, info.pid, info.output or 0, info.terminal, timeout):
+        told = _Told(info.pid, info.output or 0, info.terminal)
+        async for piece in self._follow(session, session.process(info.id or ""), told, timeout):
             yield piece
 
     async def _follow(
-        self, process: AsyncProcess, pid: int, since: int, terminal: bool, timeout: float | None
+        self, session: AsyncSession, process: AsyncProcess, told: _Told, timeout: float | None
     ) -> AsyncIterator[bytes]:
         """A process from now on, to its end or until the time is over."""
-        yield frame({"event": {"start": {"pid": pid}}})
+        yield frame({"event": {"start": {"pid": told.pid}}})
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             wait = _KEEPALIVE if deadline is None else min(_KEEPALIVE, deadline - time.monotonic())
-            output = await process.output(since, max(wait, 0))
-            since = output.next
-            for stream, data in output.pieces:
-                name = "pty" if terminal else "stdout" if stream == 1 else "stderr"
-                yield frame({"event": {"data": {name: base64.b64encode(data).decode()}}})
+            output = await process.output(told.since, max(wait, 0))
+            for piece in told.pieces(output):
+                yield piece
             if output.ended:
                 break
             if deadline is not None and time.monotonic() >= deadline:
@@ -99,6 +101,9 @@ class Processes:
             if not output.pieces:
                 yield frame({"event": {"keepalive": {}}})
         result = await process.wait()
+        if told.is_behind and result is not None:
+            async for piece in told.rest(session, result):
+                yield piece
         yield frame({"event": {"end": _end(result)}})
 
     # Single ones
@@ -151,6 +156,64 @@ class Processes:
             if info.running and info.kind == "process" and (info.pid == pid if tag is None else info.name == tag):
                 return info
         raise Failed("not_found", f"process with {'pid' if tag is None else 'tag'} {pid if tag is None else tag} not found")
+
+
+class _Told:
+    """What a client has been told of the output of a process.
+
+    Args:
+        pid: Of the process.
+        since: The byte of its output from which on the client hears of it.
+        terminal: Whether it has one.
+    """
+
+    def __init__(self, pid: int, since: int, terminal: bool) -> None:
+        self.pid, self.since = pid, since
+        self.is_behind = False
+        """Whether output has come faster than it was taken, and is not kept any more: its files still have it."""
+        self._from_start = since == 0
+        self._names = {1: "pty" if terminal else "stdout", 2: "stderr"}
+        self._sizes = {1: 0, 2: 0}
+
+    def pieces(self, output: Output) -> Iterator[bytes]:
+        """Frames of what is new."""
+        missing = output.since - self.since
+        self.since = output.next
+        if missing > 0 and self._from_start and self._names[1] != "pty":
+            self.is_behind = True
+        elif missing > 0:
+            yield self._frame(1, f"\r\n[limpet: {missing} bytes were written too fast to be shown]\r\n".encode())
+        if self.is_behind:
+            return
+        for stream, data in output.pieces:
+            self._sizes[stream] += len(data)
+            yield self._frame(stream, data)
+
+    async def rest(self, session: AsyncSession, result: Result) -> AsyncIterator[bytes]:
+        """Frames of what the client is behind with."""
+        for stream, path, size in ((1, result.stdout_file, result.stdout_bytes), (2, result.stderr_file, result.stderr_bytes)):
+            at = self._sizes[stream]
+            if path is None:
+                text = result.stdout if stream == 1 else result.stderr
+                yield self._frame(stream, text.encode()[at:])
+                continue
+            while data := await session.get(path, offset=at, size=_PIECE):
+                at += len(data)
+                yield self._frame(stream, data)
+            if at < size:
+                yield self._frame(stream, f"\n[limpet: {size - at} more bytes are not kept]\n".encode())
+
+    def _frame(self, stream: int, data: bytes) -> bytes:
+        return frame({"event": {"data": {self._names[stream]: base64.b64encode(data).decode()}}})
+
+
+async def _check_directory(session: AsyncSession, directory: str) -> None:
+    try:
+        if (await session.files.stat(directory)).type != "file":
+            return
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    raise Failed("invalid_argument", f"cwd '{directory}' does not exist, or is no directory")
 
 
 async def _pid(session: AsyncSession, process: AsyncProcess) -> int:

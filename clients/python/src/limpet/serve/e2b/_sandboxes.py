@@ -19,7 +19,6 @@ from ._tokens import Tokens
 
 USER = "user"
 _HOME = "/home/user"
-_SESSION = "/session"
 _DEFAULT = ("base", "code-interpreter-v1")
 
 
@@ -113,13 +112,12 @@ class Sandboxes:
         session = await self._open(owner, id, wanted)
         now = time.time()
         record = Record(
-            id, owner.id, owner.name, id, wanted.template, now, now + wanted.timeout, wanted.timeout, _SESSION,
+            id, owner.id, owner.name, id, wanted.template, now, now + wanted.timeout, wanted.timeout, _HOME,
             metadata=wanted.metadata, env=wanted.env, auto_pause=wanted.auto_pause, auto_resume=wanted.auto_resume,
             public=wanted.public,
         )  # fmt: skip
         try:
-            record.home = await self._home(session)
-            await self.prepared(record, session)
+            record.home = await self.prepared(record, session)
         except BaseException:
             await self.gateway.close(owner, id)
             raise
@@ -137,21 +135,17 @@ class Sandboxes:
         except ImageMissing as error:
             raise Refused(404, f"template '{wanted.template}' was not found: {error.message}") from None
 
-    async def _home(self, session: AsyncSession) -> str:
-        """Where E2B's user is at home, unless the engine has no such place."""
-        try:
-            entry = await session.files.stat(_HOME)
-        except (FileNotFoundError, NotADirectoryError):
-            return _SESSION
-        return _HOME if entry.type == "directory" else _SESSION
+    async def prepared(self, record: Record, session: AsyncSession, directory: str | None = None) -> str:
+        """Makes a fresh interpreter of it what E2B's is, and returns where that is.
 
-    async def prepared(self, record: Record, session: AsyncSession, directory: str | None = None) -> None:
-        """Makes a fresh interpreter of it what E2B's is; in its own, that call is none of its owner's."""
-        result = await _inside.prepare(session, directory or record.home, record.home)
+        In its own one, where no directory is given, that call is none of its owner's.
+        """
+        result, where = await _inside.prepare(session, directory or record.home, record.home)
         if not result.ok:
             raise Refused(500, f"the interpreter could not be prepared: {result.error and result.error.message}")
         if directory is None:
             record.uncounted = result.execution_count or 0
+        return where
 
     async def settle(self, record: Record, session: AsyncSession, result: Result, directory: str | None = None) -> None:
         """After a call that did not keep the variables: what has to be there again is made again."""
