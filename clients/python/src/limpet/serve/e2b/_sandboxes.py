@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import time
 from collections.abc import Coroutine
 from typing import Any
@@ -19,6 +20,7 @@ from ._tokens import Tokens
 
 USER = "user"
 _HOME = "/home/user"
+_SNAPSHOT = re.compile(r"s[a-z0-9]{19}\Z")
 _DEFAULT = ("base", "code-interpreter-v1")
 
 
@@ -109,6 +111,8 @@ class Sandboxes:
         snapshot = self.snapshots.get(wanted.template)
         if snapshot is not None and snapshot.owner == owner.id:
             return await self._create_from(owner, id, wanted, snapshot)
+        if _SNAPSHOT.match(wanted.template):
+            raise Refused(404, f"template '{wanted.template}' was not found: there is no snapshot of this id (any more)")
         session = await self._open(owner, id, wanted)
         now = time.time()
         record = Record(
@@ -161,20 +165,26 @@ class Sandboxes:
 
     async def fork(self, record: Record, timeout: float, count: int) -> list[Record | Exception]:
         """Branches of its variables, as sandboxes in the same container."""
-        session, made = await self.session(record), []
-        for _ in range(count):
-            id = self.tokens.id(record.owner, None)
-            try:
-                await session.branch(id)
-                made.append(self._branched(record, id, record.template, timeout))
-            except Error as error:
-                made.append(error)
+        session, base = await self.session(record), await self.base(record)
+        made: list[Record | Exception] = []
+        checkpoint = await session.checkpoint()  # all of them have the same variables, and none hangs on another one
+        try:
+            for _ in range(count):
+                id = self.tokens.id(record.owner, None)
+                try:
+                    branch = await base.branch(id, at=checkpoint)
+                    made.append(self._branched(record, branch, id, record.template, timeout))
+                except Error as error:
+                    made.append(error)
+        finally:
+            with contextlib.suppress(Error):
+                await session.drop(checkpoint)
         return made
 
     async def _create_from(self, owner: Owner, id: str, wanted: Wanted, snapshot: Snapshot) -> Record:
         try:
             session = await self.gateway.session(owner, snapshot.base)
-            await session.branch(id, at=snapshot.id)
+            branch = await session.branch(id, at=snapshot.id)
         except NoSuchSession:
             self.snapshots.remove(snapshot.id)
             raise Refused(404, f"template '{snapshot.id}' was not found: the snapshot's container has ended") from None
@@ -183,12 +193,12 @@ class Sandboxes:
             env=wanted.env, auto_pause=wanted.auto_pause, auto_resume=wanted.auto_resume, public=wanted.public,
             uncounted=snapshot.uncounted,
         )  # fmt: skip
-        return self._branched(like, id, snapshot.id, wanted.timeout)
+        return self._branched(like, branch, id, snapshot.id, wanted.timeout)
 
-    def _branched(self, like: Record, id: str, template: str, timeout: float) -> Record:
-        now = time.time()
+    def _branched(self, like: Record, branch: AsyncSession, id: str, template: str, timeout: float) -> Record:
+        now, place = time.time(), self.gateway.name(owner_of(like), branch.name) or ""
         record = Record(
-            id, like.owner, like.owner_name, f"{like.base}/{id}", template, now, now + timeout, timeout, like.home,
+            id, like.owner, like.owner_name, place, template, now, now + timeout, timeout, like.home,
             metadata=dict(like.metadata), env=like.env, auto_pause=like.auto_pause, auto_resume=like.auto_resume,
             public=like.public, uncounted=like.uncounted,
         )  # fmt: skip
