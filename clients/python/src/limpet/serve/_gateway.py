@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from .. import AsyncClient, AsyncSession, BadRequest, Error, NoSuchSession, OptionsDiffer, SessionClosed, SessionInfo
+from .._options import CONTAINER_OPTIONS
 from .._requests import new_name
 from . import _uploads
 from ._keys import KeyStore, Owner
@@ -25,7 +26,8 @@ OPTIONS = ("timeout", "ttl", "memory", "cpus", "pids", "disk", "files", "env", "
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 _MOST_NAME = 54  # characters, so that the owner's id fits before it
 _REMEMBERED = 4096  # session objects
-_SWEEP_EVERY = 60.0  # seconds
+_SWEEP_EVERY = 15.0  # seconds
+_STREAMS = 64  # of events, of one owner
 
 
 class Gateway:
@@ -43,6 +45,7 @@ class Gateway:
         """Set when the gateway is told to end: streams that would go on for ever end."""
         self._rates = Rates(settings.rate_limit_window_ms, settings.rate_limit_max)
         self._sessions: dict[str, AsyncSession] = {}
+        self._streams: dict[str, int] = {}
         self._creating: dict[str, asyncio.Lock] = {}
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -79,7 +82,7 @@ class Gateway:
 
         Options of ``own`` are those of a door, and not of the owner's choice.
         """
-        given = self._within_limits({key: value for key, value in options.items() if value is not None})
+        given = self.within_limits({key: value for key, value in options.items() if value is not None})
         name = new_name() if name is None else name
         if not _NAME.match(name) or len(name) > _MOST_NAME:
             raise BadRequest(f"'{name}' is no name for a session: 1 to {_MOST_NAME} characters of A-Z a-z 0-9 . _ -")
@@ -95,15 +98,9 @@ class Gateway:
                 return await self.client.attach(inner)
         elif inner in (row.session for row in await self.client.sessions()):
             return await self._attach_with(inner, given)
-        await self._check_count(owner)
-        fresh = {**self._defaults(), **given, **self.uploads.option(inner)}
-        try:
-            return await self.client.open(inner, **fresh)
-        except Error as error:
-            if not (isinstance(error, BadRequest) and "data" in fresh and "local" in error.message):
-                raise
-            del fresh["data"]  # the engine local has none
-            return await self.client.open(inner, **fresh)
+        await self.check_count(owner)
+        fresh = {**self.defaults(), **given, **self.uploads.option(inner)}
+        return await self.client.open(inner, **fresh)
 
     async def _attach_with(self, inner: str, given: dict[str, Any]) -> AsyncSession:
         """Options that were not given are as they are, also those that new sessions get from the gateway."""
@@ -167,6 +164,8 @@ class Gateway:
                 self.uploads.sweep(there)
                 for inner in self._sessions.keys() - there:
                     del self._sessions[inner]
+                for inner in self.runs.watched() - there:
+                    self.runs.forget(inner)
             await asyncio.sleep(_SWEEP_EVERY)
 
     # Limits
@@ -177,11 +176,32 @@ class Gateway:
         if most and len(text) > most:
             raise Problem(422, "TooLarge", f"{len(text)} characters are too many; MAX_INPUT_CHARS is {most}")
 
-    def _defaults(self) -> dict[str, Any]:
+    def defaults(self) -> dict[str, Any]:
+        """Options of sessions that are opened without them."""
         wanted = {"ttl": self.settings.session_ttl_s, "memory": self.settings.session_memory}
         return {name: value for name, value in wanted.items() if value}
 
-    def _within_limits(self, given: dict[str, Any]) -> dict[str, Any]:
+    def container_defaults(self) -> dict[str, Any]:
+        """Those of a call without a session."""
+        return {name: value for name, value in self.defaults().items() if name in CONTAINER_OPTIONS}
+
+    async def streaming(self, owner: Owner, frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """A stream of events, which counts while it is open."""
+        if self._streams.get(owner.id, 0) >= _STREAMS:
+            yield b"event: problem\ndata: " + Problem(429, "LimitReached", f"{_STREAMS} streams are open").body + b"\n\n"
+            return
+        self._streams[owner.id] = self._streams.get(owner.id, 0) + 1
+        self.watch.streams.inc()
+        try:
+            async with contextlib.aclosing(frames) as each:  # type: ignore[type-var]
+                async for frame in each:
+                    yield frame
+        finally:
+            self.watch.streams.dec()
+            self._streams[owner.id] -= 1
+
+    def within_limits(self, given: dict[str, Any]) -> dict[str, Any]:
+        """These options, if they are. Raises BadRequest and Problem."""
         unknown = sorted(given.keys() - set(OPTIONS))
         if unknown:
             raise BadRequest(f"unknown option {', '.join(unknown)}; the options are {', '.join(OPTIONS)}")
@@ -191,9 +211,10 @@ class Gateway:
                 raise Problem(422, "LimitReached", f"{name} is at most {most:g}")
         return given
 
-    async def _check_count(self, owner: Owner) -> None:
+    async def check_count(self, owner: Owner) -> None:
+        """Whether there may be one more. Raises Problem."""
         most = self.settings.max_sessions
-        have = sum("/" not in name for name, _ in await self.sessions(owner)) if most else 0
+        have = sum("/" not in name for name, _ in await self.sessions(owner)) + self.runs.alone(owner) if most else 0
         if have >= most > 0:
             raise Problem(
                 429, "LimitReached", f"{have} sessions are open, and {most} are allowed; close one first", 60

@@ -31,11 +31,14 @@ class Questions:
         self._last = 0
 
     def asks(self, takes_input: bool, tools: Iterable[str]) -> Asks | None:
-        """For ``run()``."""
+        """For ``run()``. Raises BadRequest."""
         functions = {name: self._tool(name) for name in tools}
         if not functions and not takes_input:
             return None
-        return Asks(functions or None, self._line if takes_input else None)
+        try:
+            return Asks(functions or None, self._line if takes_input else None)
+        except ValueError as error:
+            raise BadRequest(str(error)) from None
 
     def answer(self, number: int, given: dict[str, Any]) -> None:
         """Brings the answer. Raises BadRequest where nobody waits for it, or where it does not fit."""

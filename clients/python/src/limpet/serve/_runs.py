@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from .. import AsyncClient, Asks, BadRequest, Display, Error, Result
+from .. import AsyncClient, BadRequest, Display, Error, Result
 from ._keys import Owner
 from ._log import Log
 from ._plain import encode
@@ -118,6 +118,15 @@ class Runs:
             self._feeds[base] = Log(_FEED)
         return self._feeds[base]
 
+    def watched(self) -> set[str]:
+        """The sessions whose events are remembered."""
+        return set(self._feeds)
+
+    def alone(self, owner: Owner) -> int:
+        """How many calls without a session run."""
+        running = (run for run in self._runs.values() if not run.done.done())
+        return sum(run.place is None and run.owner == owner for run in running)
+
     def changed(self, inner: str, what: str, **more: Any) -> None:
         """Tells those who look at the session that something else than a call has changed it."""
         self.feed(inner).append("changed", encode({"what": what, **more}))
@@ -133,7 +142,7 @@ class Runs:
         place: str | None,
         said: Any,
         begin: Callable[[Run], Awaitable[Result]],
-        show: Callable[[Result], Any],
+        show: Callable[[Result], bytes],
     ) -> Run:
         """Begins a call, or joins the one of this id.
 
@@ -141,12 +150,14 @@ class Runs:
             owner: Whose it is.
             run_id: Of the call.
             place: What the controller calls its session; None without one.
-            said: What was asked for: the same id with something else is a mistake.
+            said: What was asked for: the same id with something else is a mistake. None where somebody looks for a
+                call that this gateway has not begun.
             begin: Asks the controller.
-            show: What the owner gets to see of the result.
+            show: The record, as the owner sees it.
         """
         known = self.known(owner, run_id)
-        if known is not None and not (known.problem is not None and known.problem.status >= 500):
+        found_only = known is not None and known.said is None and said is not None
+        if known is not None and known.problem is None and not found_only:
             if (known.place, known.said) != (place, said):
                 raise BadRequest("this run_id belongs to another call")
             return known
@@ -157,12 +168,6 @@ class Runs:
         task.add_done_callback(_ENDING.discard)
         return run
 
-    def adopt(self, owner: Owner, run_id: str, result: Result, show: Callable[[Result], Any]) -> Run:
-        """A call that an earlier gateway began, or another client, and whose record the controller has."""
-        run = Run(run_id, owner, result.session, None, None)
-        run.end(result, encode(show(result)))
-        return run
-
     def forget(self, inner: str) -> None:
         """The session was closed: those who look at it are told, and leave."""
         feed = self._feeds.pop(inner, None)
@@ -170,11 +175,11 @@ class Runs:
             feed.append("closed", b"{}")
             feed.close()
 
-    async def _run(self, run: Run, begin: Callable[[Run], Awaitable[Result]], show: Callable[[Result], Any]) -> None:
+    async def _run(self, run: Run, begin: Callable[[Run], Awaitable[Result]], show: Callable[[Result], bytes]) -> None:
         self._watch.running.inc()
         try:
             result = await begin(run)
-            run.end(result, encode(show(result)))
+            run.end(result, show(result))
             self._watch.ran(result.kind, result.status, result.state)
         except Exception as error:
             if not isinstance(error, (Error, Problem)):
@@ -192,8 +197,3 @@ class Runs:
                 break
             if self._runs[key].done.done() and self._runs[key] is not run:
                 self._size -= self._runs.pop(key).size
-
-
-def asks_of(run: Run, takes_input: bool, tools: Iterable[str]) -> Asks | None:
-    """For ``run()`` of the client."""
-    return run.questions.asks(takes_input, tools)

@@ -65,6 +65,15 @@ class Uploads:
                 os.unlink(partial)
         return size
 
+    def list(self, inner: str) -> dict[str, int]:
+        """Files by their names in /data, with their sizes."""
+        base = self._of(inner)
+        return {
+            os.path.relpath(os.path.join(folder, name), base): os.lstat(os.path.join(folder, name)).st_size
+            for folder, _, names in sorted(os.walk(base))
+            for name in sorted(names)
+        }
+
     def remove(self, inner: str) -> None:
         """The session has ended."""
         shutil.rmtree(self._of(inner), ignore_errors=True)

@@ -36,12 +36,12 @@ class Answer:
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)
 
 
-def events(frames: AsyncIterator[bytes]) -> Answer:
-    """A stream of server-sent events."""
+def events(call: Call, frames: AsyncIterator[bytes]) -> Answer:
+    """A stream of server-sent events. Raises Problem where the owner has too many open."""
     headers = [
         (b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"),
     ]  # fmt: skip
-    return Answer(frames, 200, headers)
+    return Answer(call.gateway.streaming(call.owner, frames), 200, headers)
 
 
 class Call:
@@ -87,6 +87,14 @@ class Call:
         if not 0 <= number < 1e15:
             raise BadRequest(f"{name}: {text!r} is no number that is not negative")
         return number
+
+    def flag(self, name: str) -> bool:
+        """A parameter of the query that is yes or no."""
+        return self.query.get(name, "").lower() in ("1", "true", "yes")
+
+    def json(self, value: Any, status: int) -> Answer:
+        """An answer with a status of its own."""
+        return Answer(encode(value), status, [_JSON])
 
     async def session(self) -> AsyncSession:
         """The one that the path names."""
@@ -176,7 +184,7 @@ async def _given(call: Call) -> Answer:
 async def _send(given: Answer, send: Send, head: bool) -> None:
     body, headers = given.body, given.headers
     if isinstance(body, bytes):
-        if given.status not in (204, 304):
+        if given.status != 204:
             headers = [*headers, (b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": given.status, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if head else body})

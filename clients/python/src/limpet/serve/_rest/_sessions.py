@@ -8,7 +8,7 @@ import msgspec
 
 from ... import AsyncSession, SessionInfo
 from .._gateway import OPTIONS
-from ._call import Answer, Call, encode
+from ._call import Call
 from ._operations import PREFIX, operation
 
 
@@ -54,7 +54,7 @@ async def open_session(call: Call) -> Any:
     name = call.gateway.name(call.owner, session.name) or ""
     call.noted["session"] = name
     said = shown(name, session, session.created)
-    return Answer(encode(said), 201 if session.created else 200, [(b"content-type", b"application/json")])
+    return call.json(said, 201 if session.created else 200)
 
 
 @operation("GET", PREFIX + "/sessions", gives=dict[str, list[SessionInfo]])

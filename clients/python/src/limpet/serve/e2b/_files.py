@@ -8,12 +8,11 @@ import posixpath
 import tempfile
 import zlib
 from collections.abc import AsyncIterator
-from email.message import Message
 from typing import IO, Any
 from urllib.parse import quote
 
-from python_multipart import MultipartParser
-from python_multipart.exceptions import MultipartParseError
+from starlette.datastructures import Headers, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
 
 from ... import AsyncSession, FileFailed
 from ._frames import Failed, failed
@@ -69,16 +68,10 @@ class Files:
 
     async def _upload(self, record: Record, scope: Scope, receive: Receive, send: Send) -> None:
         session, path = await self._all.session(record), query(scope).get("path")
-        kind = Message()
-        kind["content-type"] = header(scope, b"content-type") or "application/octet-stream"
-        with contextlib.ExitStack() as stack:
-            if kind.get_content_type() == "multipart/form-data":
-                boundary = kind.get_boundary()
-                if not boundary:
-                    raise Refused(400, "the body has no boundary between its parts")
-                parts = _Parts(boundary.encode("latin-1", "replace"), stack)
-                await parts.read(pieces_of(receive))
-                files = parts.files
+        form = (header(scope, b"content-type") or "").partition(";")[0].strip().lower() == "multipart/form-data"
+        async with contextlib.AsyncExitStack() as stack:
+            if form:
+                files = await _parts(scope, pieces_of(receive), stack)
             else:
                 file = stack.enter_context(tempfile.SpooledTemporaryFile(_IN_MEMORY))
                 async for piece in _plain(pieces_of(receive), header(scope, b"content-encoding")):
@@ -88,6 +81,45 @@ class Files:
         await answer(send, 200, written)
 
     async def _write(
+        self, record: Record, session: AsyncSession, path: str | None, files: list[tuple[str, IO[bytes]]]
+    ) -> list[dict[str, Any]]:
+        if not files:
+            raise Refused(400, "there is no file in the request")
+        if path is None and any(not name for name, _ in files):
+            raise Refused(400, "'path' is missing")
+        if path is not None and len(files) > 1:
+            raise Refused(400, "'path' is for one file, and there are several")
+        written = []
+        for name, file in files:
+            place = path_of(record, path if path is not None else name)
+            file.seek(0)
+            await session.files.write(place, file)
+            written.append({"name": posixpath.basename(place), "type": "file", "path": place})
+        return written
+
+
+async def _parts(scope: Scope, pieces: AsyncIterator[bytes], stack: contextlib.AsyncExitStack) -> list[tuple[str, IO[bytes]]]:
+    """The files of a form, each with the name that it has there: a path, as E2B's SDKs write it. Raises Refused."""
+
+    async def bounded() -> AsyncIterator[bytes]:
+        size = 0
+        async for piece in pieces:
+            size += len(piece)
+            if size > _MOST:
+                raise Refused(413, f"an upload has {_MOST} bytes at most")
+            yield piece
+
+    parser = MultiPartParser(Headers(scope=scope), bounded(), max_files=_MOST_FILES, max_fields=_MOST_FILES)  # type: ignore[arg-type]
+    try:
+        form = await parser.parse()
+    except (MultiPartException, KeyError) as error:
+        raise Refused(400, f"the form cannot be read: {getattr(error, 'message', error)}") from None
+    stack.push_async_callback(form.close)
+    items = [item for _, item in form.multi_items() if isinstance(item, UploadFile)]
+    return [((item.filename or "").replace("%22", '"'), item.file) for item in items]
+
+
+def _write(
         self, record: Record, session: AsyncSession, path: str | None, files: list[tuple[str, IO[bytes]]]
     ) -> list[dict[str, Any]]:
         if not files:
