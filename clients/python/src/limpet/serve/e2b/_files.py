@@ -25,7 +25,7 @@ _IN_MEMORY = 1 << 20
 _PIECE = 256 << 10
 _MOST = 1 << 30
 """Bytes of one upload; what the sandbox has room for is for itself to say."""
-_MOST_FILES = 1000
+_MOST_FILES = 1000  # of one upload
 
 
 class Files:
@@ -98,7 +98,9 @@ class Files:
         return written
 
 
-async def _parts(scope: Scope, pieces: AsyncIterator[bytes], stack: contextlib.AsyncExitStack) -> list[tuple[str, IO[bytes]]]:
+async def _parts(
+    scope: Scope, pieces: AsyncIterator[bytes], stack: contextlib.AsyncExitStack
+) -> list[tuple[str, IO[bytes]]]:
     """The files of a form, each with the name that it has there: a path, as E2B's SDKs write it. Raises Refused."""
 
     async def bounded() -> AsyncIterator[bytes]:
@@ -117,91 +119,6 @@ async def _parts(scope: Scope, pieces: AsyncIterator[bytes], stack: contextlib.A
     stack.push_async_callback(form.close)
     items = [item for _, item in form.multi_items() if isinstance(item, UploadFile)]
     return [((item.filename or "").replace("%22", '"'), item.file) for item in items]
-
-
-def _write(
-        self, record: Record, session: AsyncSession, path: str | None, files: list[tuple[str, IO[bytes]]]
-    ) -> list[dict[str, Any]]:
-        if not files:
-            raise Refused(400, "there is no file in the request")
-        if path is None and any(not name for name, _ in files):
-            raise Refused(400, "'path' is missing")
-        if path is not None and len(files) > 1:
-            raise Refused(400, "'path' is for one file, and there are several")
-        written = []
-        for name, file in files:
-            place = path_of(record, path if path is not None else name)
-            file.seek(0)
-            await session.files.write(place, file)
-            written.append({"name": posixpath.basename(place), "type": "file", "path": place})
-        return written
-
-
-class _Parts:
-    """The parts of a form that are files."""
-
-    def __init__(self, boundary: bytes, stack: contextlib.ExitStack) -> None:
-        self.files: list[tuple[str, IO[bytes]]] = []
-        self._stack = stack
-        self._name = self._value = b""
-        self._headers: dict[bytes, bytes] = {}
-        self._file: IO[bytes] | None = None
-        self._size = 0
-        self._parser = MultipartParser(
-            boundary,
-            {
-                "on_part_begin": self._begin, "on_header_field": self._field, "on_header_value": self._said,
-                "on_header_end": self._header, "on_headers_finished": self._part, "on_part_data": self._data,
-            },
-        )  # fmt: skip
-
-    async def read(self, pieces: AsyncIterator[bytes]) -> None:
-        """All of it. Raises Refused."""
-        try:
-            async for piece in pieces:
-                self._size += len(piece)
-                if self._size > _MOST:
-                    raise Refused(413, f"an upload has {_MOST} bytes at most")
-                self._parser.write(piece)
-            self._parser.finalize()
-        except MultipartParseError as error:
-            raise Refused(400, f"the form cannot be read: {error}") from None
-
-    def _begin(self) -> None:
-        self._headers, self._file = {}, None
-
-    def _field(self, data: bytes, start: int, end: int) -> None:
-        self._name += data[start:end]
-
-    def _said(self, data: bytes, start: int, end: int) -> None:
-        self._value += data[start:end]
-        if len(self._value) + len(self._name) > 16 << 10:
-            raise Refused(400, "a part of the form has too long a header")
-
-    def _header(self) -> None:
-        self._headers[self._name.lower()] = self._value
-        self._name = self._value = b""
-
-    def _part(self) -> None:
-        name = filename(self._headers.get(b"content-disposition", b""))
-        if name is None:
-            return
-        if len(self.files) >= _MOST_FILES:
-            raise Refused(400, f"a request has {_MOST_FILES} files at most")
-        self._file = self._stack.enter_context(tempfile.SpooledTemporaryFile(_IN_MEMORY))
-        self.files.append((name, self._file))
-
-    def _data(self, data: bytes, start: int, end: int) -> None:
-        if self._file is not None:
-            self._file.write(data[start:end])
-
-
-def filename(disposition: bytes) -> str | None:
-    """Of a part that is a file; also a path, as E2B's SDKs write it there."""
-    said = Message()
-    said["content-disposition"] = disposition.decode("utf-8", "surrogateescape").replace("\n", "")
-    name = said.get_filename()
-    return None if name is None else name.replace("%22", '"').replace("%0A", "\n").replace("%0D", "\r")
 
 
 def _write(file: IO[bytes], piece: bytes) -> None:
