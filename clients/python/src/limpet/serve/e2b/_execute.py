@@ -92,6 +92,7 @@ class Interpreter:
 
     async def _after(self, record: Record, place: _Place, result: Result, env: dict[str, str]) -> None:
         """Before the answer ends, so that the next call finds everything in its place."""
+        self._all.live(record).state = result.state
         if result.state != "kept" and place.language == _PYTHON:
             await self._all.settle(record, place.session, result, place.cwd)
         elif env:

@@ -39,7 +39,7 @@ _OF_ERRNO = {
 _OF_ERROR: dict[type[Error], str] = {
     errors.BadRequest: "invalid_argument",
     errors.Denied: "permission_denied",
-    errors.TooLarge: "resource_exhausted",
+    errors.TooLarge: "invalid_argument",
     errors.Busy: "resource_exhausted",
     errors.LimitReached: "resource_exhausted",
     errors.NoSuchRun: "not_found",

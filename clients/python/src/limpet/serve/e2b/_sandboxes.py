@@ -153,7 +153,6 @@ class Sandboxes:
 
     async def settle(self, record: Record, session: AsyncSession, result: Result, directory: str | None = None) -> None:
         """After a call that did not keep the variables: what has to be there again is made again."""
-        self.live(record).state = result.state
         back = result.rolled_back_to
         if result.state == "lost" or (result.state == "rolled_back" and (back is None or not back.execution_count)):
             before = record.uncounted
