@@ -21,7 +21,7 @@ const tests = {
         assert.ok((await sandbox.listCodeContexts()).some((each) => each.id === context.id));
         await sandbox.restartCodeContext(context);
         await sandbox.removeCodeContext(context);
-        const said = await sandbox.runCode('console.log([1, 2].length)', { language: 'js' });
+        const said = await sandbox.runCode('echo $((1 + 1))', { language: 'bash' });
         assert.equal(said.logs.stdout.join(''), '2\n');
     },
 

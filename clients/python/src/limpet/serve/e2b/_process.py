@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
 import signal
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -65,7 +66,8 @@ class Processes:
             name=asked.get("tag") or None,
         )
         if asked.get("stdin") is False:
-            await process.close_stdin()
+            with contextlib.suppress(NoSuchRun):  # it has ended already
+                await process.close_stdin()
         live = self._all.live(record)
         if len(live.configs) >= _KNOWN:
             live.configs.clear()
@@ -226,10 +228,8 @@ async def _pid(session: AsyncSession, process: AsyncProcess) -> int:
 async def _killed_after(process: AsyncProcess, timeout: float) -> None:
     """Whoever started it may be gone by then."""
     await asyncio.sleep(timeout)
-    try:
+    with contextlib.suppress(NoSuchRun):  # it has ended by itself
         await process.send_signal(signal.SIGKILL)
-    except NoSuchRun:
-        pass  # it has ended by itself
 
 
 def _end(result: Result | None) -> dict[str, Any]:
