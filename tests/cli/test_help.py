@@ -7,7 +7,7 @@ def test_help(limpet):
     overview = limpet()
     assert overview.returncode == 0
     for command in ("run repl open ls vars close reset interrupt put get files checkpoint checkpoints rollback drop branch context "
-                    "commit logs shutdown image jupyter mcp completion version help").split():
+                    "commit logs shutdown image jupyter mcp serve key completion version help").split():
         assert re.search(rf"^  {command} ", overview.out, re.M)
         assert limpet("help", command).out.startswith(f"Usage: limpet {command}")
     assert limpet("help").out == limpet("--help").out == overview.out

@@ -1,0 +1,242 @@
+"""What all doors share: the client, the owners and their sessions, the limits."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from .. import AsyncClient, AsyncSession, BadRequest, Error, NoSuchSession, OptionsDiffer, SessionClosed, SessionInfo
+from .._options import CONTAINER_OPTIONS
+from .._requests import new_name
+from . import _uploads
+from ._keys import KeyStore, Owner
+from ._problems import Problem
+from ._rates import Rates
+from ._runs import Runs
+from ._settings import Settings
+from ._watch import Watch
+from ._who import Doorkeeper, Scope, is_loopback
+
+OPTIONS = ("timeout", "ttl", "memory", "cpus", "pids", "disk", "files", "env", "network", "image", "checkpoint")
+"""Of a session, as its owner may choose them. ``data`` is a directory of the host, and the gateway's alone."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
+_MOST_NAME = 54  # characters, so that the owner's id fits before it
+_REMEMBERED = 4096  # session objects
+_SWEEP_EVERY = 15.0  # seconds
+_STREAMS = 64  # of events, of one owner
+
+
+class Gateway:
+    """One for all doors. A session is known to its owner by ``name``; what the controller calls it is ``inner``."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.keys = KeyStore(settings.state_dir)
+        self.doorkeeper = Doorkeeper(self.keys, is_loopback(settings.host))
+        self.watch = Watch(settings.audit_log)
+        self.client = AsyncClient(settings.address)
+        self.runs = Runs(self.client, self.watch)
+        self.uploads = _uploads.Uploads(settings.state_dir, settings.session_max_bytes)
+        self.ending = asyncio.Event()
+        """Set when the gateway is told to end: streams that would go on for ever end."""
+        self._rates = Rates(settings.rate_limit_window_ms, settings.rate_limit_max)
+        self._sessions: dict[str, AsyncSession] = {}
+        self._streams: dict[str, int] = {}
+        self._creating: dict[str, asyncio.Lock] = {}
+        self._sweeper: asyncio.Task[None] | None = None
+
+    # Who
+
+    def admit(self, scope: Scope) -> Owner:
+        """Whose request it is, which counts in the rate. Raises Problem: 401, 403, 429."""
+        owner = self.doorkeeper.admit(scope)
+        self._rates.count(owner.id)
+        return owner
+
+    def count(self, owner: Owner) -> None:
+        """A request of somebody who has shown something else than a key counts in the rate too. Raises Problem: 429."""
+        self._rates.count(owner.id)
+
+    def inner(self, owner: Owner, name: str) -> str:
+        """What the controller calls the session, or the branch, of this name. Raises NoSuchSession."""
+        base, slash, branch = name.partition("/")
+        if not _NAME.match(base) or len(base) > (64 if owner.is_anonymous else _MOST_NAME):
+            raise NoSuchSession(f"there is no session '{name}'")
+        return f"{_prefix(owner)}{base}{slash}{branch}"
+
+    def name(self, owner: Owner, inner: str) -> str | None:
+        """What its owner calls a session; None if it is somebody else's."""
+        prefix = _prefix(owner)
+        return inner[len(prefix) :] if inner.startswith(prefix) else None
+
+    # Sessions
+
+    async def open(
+        self, owner: Owner, name: str | None, options: Mapping[str, Any], own: Mapping[str, Any] | None = None
+    ) -> AsyncSession:
+        """Opens a session of this owner, or attaches to it: AsyncClient.open() within the owner's limits.
+
+        Options of ``own`` are those of a door, and not of the owner's choice.
+        """
+        given = self.within_limits({key: value for key, value in options.items() if value is not None})
+        name = new_name() if name is None else name
+        if not _NAME.match(name) or len(name) > _MOST_NAME:
+            raise BadRequest(f"'{name}' is no name for a session: 1 to {_MOST_NAME} characters of A-Z a-z 0-9 . _ -")
+        given.update(own or {})
+        inner = self.inner(owner, name)
+        async with self._creating.setdefault(owner.id, asyncio.Lock()):
+            session = await self._open(owner, inner, given)
+        return self._remember(inner, session)
+
+    async def _open(self, owner: Owner, inner: str, given: dict[str, Any]) -> AsyncSession:
+        if not given:
+            with contextlib.suppress(NoSuchSession):
+                return await self.client.attach(inner)
+        elif inner in (row.session for row in await self.client.sessions()):
+            return await self._attach_with(inner, given)
+        await self.check_count(owner)
+        fresh = {**self.defaults(), **given, **self.uploads.option(inner)}
+        return await self.client.open(inner, **fresh)
+
+    async def _attach_with(self, inner: str, given: dict[str, Any]) -> AsyncSession:
+        """Options that were not given are as they are, also those that new sessions get from the gateway."""
+        try:
+            return await self.client.open(inner, **given)
+        except OptionsDiffer as error:
+            told = tuple(name for name in error.options if name in given)
+            raise OptionsDiffer(error.message, told or error.options) from None
+
+    async def session(self, owner: Owner, name: str) -> AsyncSession:
+        """The open session, or branch, of that name. Raises NoSuchSession, also where it is somebody else's."""
+        inner = self.inner(owner, name)
+        known = self._sessions.get(inner)
+        if known is not None and not known._closed:
+            return known
+        try:
+            return self._remember(inner, await self.client.attach(inner))
+        except NoSuchSession:
+            raise NoSuchSession(f"there is no session '{name}'") from None
+
+    def forget(self, owner: Owner, name: str) -> None:
+        """The session was found to have ended; the next request looks again."""
+        self._sessions.pop(self.inner(owner, name), None)
+
+    async def sessions(self, owner: Owner) -> list[tuple[str, SessionInfo]]:
+        """The owner's, branches and contexts as well, each with the owner's name of it."""
+        named = [(self.name(owner, row.session), row) for row in await self.client.sessions()]
+        return [(name, row) for name, row in named if name is not None]
+
+    async def close(self, owner: Owner, name: str) -> None:
+        """Ends a session or branch. Raises NoSuchSession."""
+        session = await self.session(owner, name)
+        inner = self.inner(owner, name)
+        try:
+            await self.client.close_session(session.name)
+        except (NoSuchSession, SessionClosed):
+            raise NoSuchSession(f"there is no session '{name}'") from None
+        finally:
+            self._sessions.pop(inner, None)
+        if "/" not in inner:
+            self.runs.forget(inner)
+            self.uploads.remove(inner)
+
+    # Its life
+
+    async def start(self) -> None:
+        """With the event loop."""
+        self._sweeper = asyncio.ensure_future(self._sweep())
+
+    async def stop(self) -> None:
+        """Leaves calls that run to the controller: whoever asks the next gateway for them gets them."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        await self.client.close()
+
+    async def _sweep(self) -> None:
+        """Uploads of sessions that have ended are removed."""
+        while True:
+            with contextlib.suppress(Error, OSError):
+                there = {row.session for row in await self.client.sessions()}
+                self.uploads.sweep(there)
+                for inner in self._sessions.keys() - there:
+                    del self._sessions[inner]
+                for inner in self.runs.watched() - there:
+                    self.runs.forget(inner)
+            await asyncio.sleep(_SWEEP_EVERY)
+
+    # Limits
+
+    def check_input(self, text: str) -> None:
+        """Of code and commands. Raises Problem."""
+        most = self.settings.max_input_chars
+        if most and len(text) > most:
+            raise Problem(422, "TooLarge", f"{len(text)} characters are too many; MAX_INPUT_CHARS is {most}")
+
+    def defaults(self) -> dict[str, Any]:
+        """Options of sessions that are opened without them."""
+        wanted = {"ttl": self.settings.session_ttl_s, "memory": self.settings.session_memory}
+        return {name: value for name, value in wanted.items() if value}
+
+    def container_defaults(self) -> dict[str, Any]:
+        """Those of a call without a session."""
+        return {name: value for name, value in self.defaults().items() if name in CONTAINER_OPTIONS}
+
+    async def streaming(self, owner: Owner, frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """A stream of events, which counts while it is open."""
+        if self._streams.get(owner.id, 0) >= _STREAMS:
+            yield b"event: problem\ndata: " + Problem(429, "LimitReached", f"{_STREAMS} streams are open").body + b"\n\n"
+            return
+        self._streams[owner.id] = self._streams.get(owner.id, 0) + 1
+        self.watch.streams.inc()
+        try:
+            async with contextlib.aclosing(frames) as each:  # type: ignore[type-var]
+                async for frame in each:
+                    yield frame
+        finally:
+            self.watch.streams.dec()
+            self._streams[owner.id] -= 1
+
+    def within_limits(self, given: dict[str, Any]) -> dict[str, Any]:
+        """These options, if they are. Raises BadRequest and Problem."""
+        unknown = sorted(given.keys() - set(OPTIONS))
+        if unknown:
+            raise BadRequest(f"unknown option {', '.join(unknown)}; the options are {', '.join(OPTIONS)}")
+        limits = {"memory": self.settings.session_memory, "ttl": self.settings.session_ttl_s}
+        for name, most in limits.items():
+            if most and name in given and not 0 < _number(name, given[name]) <= most:
+                raise Problem(422, "LimitReached", f"{name} is at most {most:g}")
+        return given
+
+    async def check_count(self, owner: Owner) -> None:
+        """Whether there may be one more. Raises Problem."""
+        most = self.settings.max_sessions
+        have = sum("/" not in name for name, _ in await self.sessions(owner)) + self.runs.alone(owner) if most else 0
+        if have >= most > 0:
+            raise Problem(
+                429, "LimitReached", f"{have} sessions are open, and {most} are allowed; close one first", 60
+            )
+
+    def _remember(self, inner: str, session: AsyncSession) -> AsyncSession:
+        if len(self._sessions) >= _REMEMBERED:
+            self._sessions.clear()
+        self._sessions[inner] = session
+        return session
+
+
+def _prefix(owner: Owner) -> str:
+    return f"k{owner.id}." if owner.id else ""
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    units = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+    found = re.fullmatch(r"(\d+)([kmg]?)b?", str(value).strip().lower())
+    if not found:
+        raise BadRequest(f"{name}: {value!r} is no number of bytes, such as 536870912 or 512m")
+    return int(found[1]) * units.get(found[2], 1)
+

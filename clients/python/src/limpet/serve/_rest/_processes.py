@@ -1,0 +1,171 @@
+"""Processes in the background."""
+
+from __future__ import annotations
+
+import base64
+import signal as signals
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from ... import BadRequest, NoSuchRun
+from ..._async.processes import AsyncProcess
+from ...processes import ProcessInfo
+from .._plain import encode
+from ._call import Call, events
+from ._operations import PREFIX, Query, operation
+from ._records import checked_run_id
+
+_OF = PREFIX + "/sessions/{session}/processes"
+_SINCE = Query("since", int, "Bytes that are known already: `next` of the output before.")
+
+
+class StartRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """A program to start: a line for bash, or a program and its arguments."""
+
+    command: str | list[str]
+    cwd: str | None = None
+    env: dict[str, str] | None = None
+    stdin: str | None = None
+    pty: bool | tuple[int, int] | None = None
+    """A terminal of its own: true, or its rows and columns."""
+    name: str | None = None
+    run_id: str | None = None
+
+
+class Started(msgspec.Struct):
+    """A process."""
+
+    id: str
+
+
+class Piece(msgspec.Struct):
+    """What a process wrote: 1 is standard output, 2 standard error."""
+
+    stream: int
+    data: bytes
+    """base64"""
+
+
+class Written(msgspec.Struct):
+    """Part of what a process has written."""
+
+    since: int
+    next: int
+    ended: bool
+    pieces: list[Piece]
+
+
+class InputRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """What is typed."""
+
+    text: str = ""
+    data: bytes = b""
+    """base64, for what is not text"""
+    close: bool = False
+    """Whether nothing follows."""
+
+
+class SignalRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """A signal by its name or number."""
+
+    signal: str | int = "TERM"
+
+
+class Size(msgspec.Struct, forbid_unknown_fields=True):
+    """Of a terminal, in characters."""
+
+    rows: int
+    columns: int
+
+
+@operation("POST", _OF, takes=StartRequest, gives=Started, status=201)
+async def start_process(call: Call) -> Any:
+    """Starts a program in the background."""
+    body: StartRequest = call.body
+    call.gateway.check_input(body.command if isinstance(body.command, str) else " ".join(body.command))
+    process = await (await call.session()).start(
+        body.command, body.cwd, body.env, body.stdin, pty=body.pty, name=body.name, run_id=checked_run_id(body.run_id)
+    )
+    call.gateway.runs.changed(call.inner, "processes")
+    return call.json(Started(process.id), 201)
+
+
+@operation("GET", _OF, gives=dict[str, list[ProcessInfo]])
+async def list_processes(call: Call) -> Any:
+    """Lists the commands and processes that run, and processes that ended lately."""
+    return {"processes": await (await call.session()).processes()}
+
+
+@operation(
+    "GET", _OF + "/{process}/output", gives=Written, streams="accepted",
+    query=(_SINCE, Query("timeout", float, "Seconds to wait for more when there is none.")),
+)  # fmt: skip
+async def process_output(call: Call) -> Any:
+    """What a process has written, from a place on; as events, until its end."""
+    process = await _process(call)
+    if call.wants_events:
+        last = call.last_event_id or ""
+        return events(call, _follow(call, process, int(last) if last.isdigit() else int(call.number("since", 0))))
+    output = await process.output(int(call.number("since", 0)), call.number("timeout", 0))
+    pieces = [Piece(stream, data) for stream, data in output.pieces]
+    return Written(output.since, output.next, output.ended, pieces)
+
+
+@operation("POST", _OF + "/{process}/input", takes=InputRequest)
+async def send_input(call: Call) -> None:
+    """Writes to the standard input of a process, or types into its terminal."""
+    process, body = await _process(call), call.body
+    data = body.text.encode("utf-8", "surrogatepass") + body.data
+    if data:
+        await process.send(data)
+    if body.close:
+        await process.close_stdin()
+
+
+@operation("POST", _OF + "/{process}/signal", takes=SignalRequest)
+async def send_signal(call: Call) -> None:
+    """Sends a signal to a process and what it has started."""
+    await (await _process(call)).send_signal(_number(call.body.signal))
+    call.gateway.runs.changed(call.inner, "processes")
+
+
+@operation("POST", _OF + "/{process}/resize", takes=Size)
+async def resize(call: Call) -> None:
+    """Gives the terminal of a process another size."""
+    await (await _process(call)).resize(call.body.rows, call.body.columns)
+
+
+async def _process(call: Call) -> AsyncProcess:
+    """The one that the path names by id or name, if it is one of this session."""
+    session, which = await call.session(), call.params["process"]
+    if not which.isprintable():
+        raise NoSuchRun("there is no such process")
+    return session.process(which)
+
+
+async def _follow(call: Call, process: AsyncProcess, since: int) -> AsyncIterator[bytes]:
+    """Events `output`, with how far they go as their id, and `end`. At times an empty comment."""
+    while not call.gateway.ending.is_set():
+        output = await process.output(since, 15)
+        since = output.next
+        for number, (stream, data) in enumerate(output.pieces, 1):
+            said = encode({"stream": stream, "data": base64.b64encode(data).decode(), "next": since})
+            mark = b"id: %d\n" % since if number == len(output.pieces) else b""
+            yield b"%sevent: output\ndata: %s\n\n" % (mark, said)
+        if output.ended:
+            yield b"event: end\ndata: {}\n\n"
+            return
+        if not output.pieces:
+            yield b":\n\n"
+
+
+def _number(given: str | int) -> int:
+    if isinstance(given, str):
+        name = given.upper().removeprefix("SIG")
+        found = getattr(signals, f"SIG{name}", None)
+        given = int(found) if isinstance(found, signals.Signals) else 0
+    if not 1 <= given <= 64:
+        raise BadRequest("signal: a name such as INT, or a number of 1 to 64")
+    return given

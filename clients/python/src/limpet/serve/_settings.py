@@ -1,0 +1,172 @@
+"""What can be set: each an option, a key of the configuration file and an environment variable."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .._adapters.arguments import WrongOption
+
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The gateway's, with their defaults. 0 is no limit."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    address: str | None = None
+    state_dir: str = ""
+    certificate: str | None = None
+    certificate_key: str | None = None
+    audit_log: str | None = None
+    max_sessions: int = 20
+    session_memory: int = 0
+    session_max_bytes: int = 5 << 20
+    max_input_chars: int = 256 << 10
+    rate_limit_window_ms: int = 60_000
+    rate_limit_max: int = 3000
+    session_ttl_s: float = 600.0
+    sandbox_timeout_s: float = 86_400.0
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One of them: its name in Settings and in the configuration file, its variable, and how its text is read."""
+
+    name: str
+    variable: str
+    read: Callable[[str], Any]
+    shown: str
+    help: str
+
+    @property
+    def option(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+
+def _size(text: str) -> int:
+    digits = text.strip().lower().rstrip("bkmgt")
+    unit = text.strip().lower()[len(digits) :]
+    if not digits.isdigit() or unit not in _UNITS:
+        raise ValueError("it must be a number of bytes, such as 5242880 or 5m")
+    return int(digits) * _UNITS[unit]
+
+
+def _count(text: str) -> int:
+    if not text.strip().isdigit():
+        raise ValueError("it must be a number that is not negative")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1
+    if not 0 <= seconds <= 1e9:
+        raise ValueError("it must be a number of seconds")
+    return seconds
+
+
+def _port(text: str) -> int:
+    if not text.strip().isdigit() or int(text) > 65535:
+        raise ValueError("it must be a port, 0 to 65535")
+    return int(text)
+
+
+SETTINGS = (
+    Setting("host", "LIMPET_SERVE_HOST", str, "ADDRESS", "listen there; others than loopback need a key"),
+    Setting("port", "LIMPET_SERVE_PORT", _port, "PORT", "listen on this one; 0 is any that is free"),
+    Setting("address", "LIMPET_SOCKET", str, "PATH", "socket of the controller"),
+    Setting("state_dir", "LIMPET_SERVE_STATE_DIR", str, "DIR", "keys, and files that were uploaded for /data"),
+    Setting("certificate", "LIMPET_SERVE_CERTIFICATE", str, "FILE", "PEM file: speak TLS with this certificate"),
+    Setting("certificate_key", "LIMPET_SERVE_CERTIFICATE_KEY", str, "FILE", "PEM file with the certificate's key"),
+    Setting("audit_log", "LIMPET_SERVE_AUDIT_LOG", str, "FILE", "a line for each operation; by default standard error"),
+    Setting("max_sessions", "MAX_SESSIONS", _count, "N", "sessions of one key at a time"),
+    Setting("session_memory", "SESSION_MEMORY", _size, "BYTES", "memory of a session; what one has and may ask for"),
+    Setting("session_max_bytes", "SESSION_MAX_BYTES", _size, "BYTES", "files uploaded into one session's /data"),
+    Setting("max_input_chars", "MAX_INPUT_CHARS", _count, "N", "characters of code, or of a command, in one call"),
+    Setting("rate_limit_window_ms", "RATE_LIMIT_WINDOW_MS", _count, "MS", "time in which requests are counted"),
+    Setting("rate_limit_max", "RATE_LIMIT_MAX", _count, "N", "requests of one key in that time"),
+    Setting("session_ttl_s", "SESSION_TTL_S", _seconds, "SECONDS", "a session that is idle for so long ends"),
+    Setting("sandbox_timeout_s", "SANDBOX_TIMEOUT_S", _seconds, "SECONDS", "longest time that an E2B sandbox may have"),
+)
+
+
+def add(parser: argparse.ArgumentParser, names: tuple[str, ...] = ()) -> None:
+    """An option for each of these, by default for all."""
+    defaults = Settings()
+    for setting in SETTINGS:
+        if names and setting.name not in names:
+            continue
+        default = getattr(defaults, setting.name)
+        said = f"{setting.help} (${setting.variable})"
+        if default not in (None, ""):
+            said += f"; by default {default:g}" if isinstance(default, float) else f"; by default {default}"
+        parser.add_argument(setting.option, metavar=setting.shown, help=said)
+    parser.add_argument("--config", metavar="FILE", help="file with lines `name = value`; by default limpet/serve.conf "
+                        "in /etc for root, in the XDG configuration directory for others")  # fmt: skip
+
+
+def of(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> Settings:
+    """An option wins over the variable, which wins over the file. Raises WrongOption."""
+    texts = {name: (text, f"{name} in the configuration file") for name, text in _file(options.config).items()}
+    for setting in SETTINGS:
+        if environment.get(setting.variable):
+            texts[setting.name] = environment[setting.variable], f"${setting.variable}"
+        given = getattr(options, setting.name, None)
+        if given is not None:
+            texts[setting.name] = given, f"argument {setting.option}"
+    known = {setting.name: setting for setting in SETTINGS}
+    values = {}
+    for name, (text, where) in texts.items():
+        try:
+            values[name] = known[name].read(text)
+        except ValueError as error:
+            raise WrongOption(f"{where}: {text!r}: {error}") from None
+    settings = Settings(**values)
+    return dataclasses.replace(settings, state_dir=os.path.abspath(settings.state_dir or _standard_state_dir()))
+
+
+def _file(given: str | None) -> dict[str, str]:
+    path = given or _standard_file()
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except FileNotFoundError:
+        if given is None:
+            return {}
+        raise WrongOption(f"argument --config: there is no file {path}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise WrongOption(f"argument --config: {path} cannot be read: {error}") from None
+    names = {setting.name for setting in SETTINGS}
+    found = {}
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if not text or text[0] in "#;":
+            continue
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or name not in names:
+            raise WrongOption(f"{path}:{number}: '{name}' is no setting; they are {', '.join(sorted(names))}")
+        found[name] = value
+    return found
+
+
+def _standard_file() -> str:
+    if os.geteuid() == 0:
+        return "/etc/limpet/serve.conf"
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return os.path.join(base, "limpet", "serve.conf")
+
+
+def _standard_state_dir() -> str:
+    if os.geteuid() == 0:
+        return "/var/lib/limpet-serve"
+    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return os.path.join(base, "limpet", "serve")

@@ -1,0 +1,188 @@
+"""Requests and answers, as ASGI has them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+from urllib.parse import parse_qs
+
+import msgspec
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Headers = Iterable[tuple[bytes, bytes]]
+
+MOST_JSON = 16 << 20
+"""Bytes of a request that is JSON."""
+
+
+class Refused(Exception):
+    """An answer that is an error, in the words of E2B: ``{"code", "message"}``.
+
+    Args:
+        status: Of HTTP.
+        message: A sentence for people.
+        retry_after: Seconds after which it may go better.
+        more: Further members.
+    """
+
+    def __init__(self, status: int, message: str, retry_after: float | None = None, **more: Any) -> None:
+        super().__init__(message)
+        self.status, self.message, self.retry_after, self.more = status, message, retry_after, more
+
+
+class Gone(Exception):
+    """The client has left."""
+
+
+async def refuse(send: Send, refused: Refused) -> None:
+    """Answers with an error."""
+    headers = []
+    if refused.retry_after is not None:
+        headers.append((b"retry-after", str(max(1, round(refused.retry_after + 0.5))).encode()))
+    body = {"code": refused.status, "message": refused.message, **refused.more}
+    await answer(send, refused.status, body, headers)
+
+
+async def answer(send: Send, status: int, value: Any = None, headers: Headers = ()) -> None:
+    """Answers with JSON; with nothing where there is no value."""
+    if value is None:
+        await raw(send, status, b"", headers)
+    else:
+        await raw(send, status, msgspec.json.encode(value), [(b"content-type", b"application/json"), *headers])
+
+
+async def raw(send: Send, status: int, body: bytes, headers: Headers = ()) -> None:
+    """Answers with bytes."""
+    length = [] if status == 204 else [(b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": [*length, *headers]})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def pieces_of(receive: Receive) -> AsyncIterator[bytes]:
+    """The body of a request, as it comes. Raises Gone."""
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Gone
+        more = message.get("more_body", False)
+        if message.get("body"):
+            yield message["body"]
+
+
+async def body_of(receive: Receive, most: int = MOST_JSON) -> bytes:
+    """The body of a request. Raises Refused where it is too large."""
+    body = bytearray()
+    async for piece in pieces_of(receive):
+        body += piece
+        if len(body) > most:
+            raise Refused(413, f"the request is larger than {most} bytes")
+    return bytes(body)
+
+
+async def object_of(receive: Receive) -> dict[str, Any]:
+    """A request that is a JSON object; nothing is an empty one. Raises Refused."""
+    return parsed(await body_of(receive))
+
+
+def parsed(body: bytes) -> dict[str, Any]:
+    """As a JSON object. Raises Refused."""
+    try:
+        value = msgspec.json.decode(body) if body.strip() else {}
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Refused(400, f"the request is no JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise Refused(400, "the request is no JSON object")
+    return value
+
+
+_MISSING: Any = object()
+_NAMES = {str: "a text", int: "a whole number", bool: "true or false", dict: "an object", list: "a list"}
+
+
+def member(value: dict[str, Any], name: str, kind: type, default: Any = _MISSING) -> Any:
+    """Of a request; null counts as missing. Raises Refused."""
+    given = value.get(name)
+    if given is None:
+        if default is _MISSING:
+            raise Refused(400, f"'{name}' is missing")
+        return default
+    if not isinstance(given, kind) or (kind is int and isinstance(given, bool)):
+        raise Refused(400, f"'{name}' must be {_NAMES[kind]}")
+    return given
+
+
+def texts(value: dict[str, Any], name: str) -> dict[str, str]:
+    """A member that is an object of texts."""
+    given = member(value, name, dict, {})
+    if not all(isinstance(each, str) for each in given.values()):
+        raise Refused(400, f"the values of '{name}' must be texts")
+    return dict(given)
+
+
+def header(scope: Scope, name: bytes) -> str | None:
+    """The first of that name (in lower case)."""
+    return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), None)
+
+
+def query(scope: Scope) -> dict[str, str]:
+    """The parameters of the address; of those that come twice the last."""
+    return {name: given[-1] for name, given in queries(scope).items()}
+
+
+def queries(scope: Scope) -> dict[str, list[str]]:
+    """All parameters of the address."""
+    try:
+        return parse_qs(
+            scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=100, errors="surrogateescape"
+        )
+    except ValueError:
+        raise Refused(400, "the address has too many parameters") from None
+
+
+@contextlib.asynccontextmanager
+async def while_there(receive: Receive) -> AsyncIterator[asyncio.Future[None]]:
+    """A future that ends when the client leaves; the whole request has been received."""
+    leaving = asyncio.ensure_future(_left(receive))
+    try:
+        yield leaving
+    finally:
+        leaving.cancel()
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def ended(task: asyncio.Future[Any]) -> None:
+    """Cancels, and waits until that is done."""
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError, Exception):
+        await task
+
+
+async def stream(receive: Receive, send: Send, kind: bytes, pieces: AsyncIterator[bytes], headers: Headers = ()) -> None:
+    """Sends pieces as they come, and stops with them when the client leaves."""
+    head = [(b"content-type", kind), (b"cache-control", b"no-store"), *headers]
+    await send({"type": "http.response.start", "status": 200, "headers": head})
+    async with while_there(receive) as leaving:
+        sending = asyncio.ensure_future(_send_all(send, pieces))
+        try:
+            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not sending.done():
+                await ended(sending)
+            await pieces.aclose()  # type: ignore[attr-defined]
+    if not sending.cancelled() and (error := sending.exception()) is not None:
+        raise error
+
+
+async def _send_all(send: Send, pieces: AsyncIterator[bytes]) -> None:
+    async for piece in pieces:
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})

@@ -1,0 +1,77 @@
+"""What a call gave, as lines of E2B's code interpreter."""
+
+from __future__ import annotations
+
+import base64
+import time
+from typing import Any
+
+import msgspec
+
+from ... import Display, Result
+
+_NAMES = {
+    "text/plain": "text", "text/html": "html", "text/markdown": "markdown", "image/svg+xml": "svg",
+    "image/png": "png", "image/jpeg": "jpeg", "application/pdf": "pdf", "text/latex": "latex",
+    "application/json": "json", "application/javascript": "javascript", "e2b/data": "data", "e2b/chart": "chart",
+}  # fmt: skip
+
+
+def line(kind: str, **members: Any) -> bytes:
+    """One event."""
+    return msgspec.json.encode({"type": kind, **members}) + b"\n"
+
+
+def output(stream: str, text: str) -> bytes:
+    """Something was written to ``stdout`` or ``stderr``."""
+    return line(stream, text=text, timestamp=time.time_ns())
+
+
+def display(shown: Display) -> bytes:
+    """Something was shown."""
+    members: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
+    for mime, value in shown.data.items():
+        if isinstance(value, bytes):
+            value = base64.b64encode(value).decode()
+        name = _NAMES.get(mime)
+        if name is None:
+            extra[mime] = value
+        else:
+            members[name] = _unquoted(value) if name == "text" else value
+    if extra:
+        members["extra"] = extra
+    return line("result", is_main_result=shown.is_result, **members)
+
+
+def value(text: str) -> bytes:
+    """The value of the last expression, where it has no form but its text."""
+    return line("result", text=_unquoted(text), is_main_result=True)
+
+
+def ending(result: Result, uncounted: int, shown_value: bool) -> list[bytes]:
+    """What a call ends with: its value, its number, its error, and what became of the variables."""
+    lines = []
+    if result.result is not None and not shown_value:
+        lines.append(value(result.result))
+    if result.execution_count is not None:
+        lines.append(line("number_of_executions", execution_count=max(result.execution_count - uncounted, 0)))
+    if result.error is not None:
+        lines.append(error(result.error.name, result.error.message, result.error.traceback))
+    if result.state != "kept":
+        name = "StateRolledBack" if result.state == "rolled_back" else "StateLost"
+        before = f"{result.error.name}: {result.error.message}. " if result.error is not None else ""
+        lines.append(error(name, before + (result.warning or "the variables are not as this call left them"), ""))
+    return lines
+
+
+def error(name: str, message: str, traceback: str) -> bytes:
+    """Something went wrong."""
+    return line("error", name=name, value=message, traceback=traceback)
+
+
+def _unquoted(text: Any) -> Any:
+    """The text of a text has no quotes, as E2B's users know it."""
+    if isinstance(text, str) and len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"":
+        return text[1:-1]
+    return text

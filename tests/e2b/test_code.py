@@ -1,0 +1,184 @@
+"""run_code(), with the code interpreter's own client."""
+
+import asyncio
+import threading
+
+import pytest
+from e2b_code_interpreter import AsyncSandbox, NotFoundException, Sandbox
+
+from .conftest import until
+
+
+def test_variables_stay_and_the_last_value_is_the_text(sandbox):
+    assert sandbox.run_code("x = 41").text is None
+    execution = sandbox.run_code("x += 1; x")
+    assert execution.text == "42"
+    assert execution.execution_count == 2
+    assert execution.error is None
+
+
+def test_a_text_has_no_quotes(shared):
+    assert shared.run_code("'it is'").text == "it is"
+
+
+def test_output_streams_while_the_code_runs(shared):
+    seen = []
+    code = "import sys, time\nprint('one', flush=True)\nprint('err', file=sys.stderr, flush=True)\nprint('two')\n3"
+    execution = shared.run_code(
+        code,
+        on_stdout=lambda message: seen.append(("out", message.line)),
+        on_stderr=lambda message: seen.append(("err", message.line)),
+        on_result=lambda result: seen.append(("result", result.text)),
+    )
+    assert "".join(execution.logs.stdout) == "one\ntwo\n"
+    assert "".join(execution.logs.stderr) == "err\n"
+    assert seen[0] == ("out", "one\n") and seen[-1] == ("result", "3")
+
+
+def test_output_comes_before_the_end(shared):
+    first = threading.Event()
+    shared.run_code("import threading; gate = threading.Event()")
+    running = threading.Thread(
+        target=shared.run_code,
+        args=("import os, time\nprint('begun', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.02)",),
+        kwargs={"on_stdout": lambda message: first.set()},
+    )
+    running.start()
+    assert first.wait(60)
+    shared.files.write("go", "")
+    running.join(60)
+    assert not running.is_alive()
+    shared.files.remove("go")
+
+
+def test_errors_have_name_value_and_traceback(shared):
+    errors = []
+    execution = shared.run_code("def f():\n    1 / 0\nf()", on_error=errors.append)
+    assert execution.error.name == "ZeroDivisionError"
+    assert execution.error.value == "division by zero"
+    assert "1 / 0" in execution.error.traceback
+    assert errors == [execution.error]
+
+
+def test_displays_are_results_and_the_value_is_the_main_one(shared):
+    code = """
+class Rich:
+    def _repr_html_(self): return '<b>rich</b>'
+    def _repr_mimebundle_(self, **kwargs): return {'application/x-mine': 'm', 'image/png': b'\\x89PNG'}
+display(Rich())
+Rich()
+"""
+    execution = shared.run_code("from IPython.display import display" + code)
+    shown, value = execution.results
+    assert shown.html == value.html == "<b>rich</b>"
+    assert (shown.is_main_result, value.is_main_result) == (False, True)
+    assert value.png == "iVBORw==" and value.extra == {"application/x-mine": "m"}
+    assert "Rich object" in value.text
+
+
+def test_environment_of_one_call(shared):
+    code = "import os; os.environ.get('COLOUR')"
+    assert shared.run_code(code, envs={"COLOUR": "blue"}).text == "blue"
+    assert shared.run_code(code).text in (None, "None")
+
+
+def test_code_and_commands_and_files_share_a_home(sandbox):
+    sandbox.run_code("open('note.txt', 'w').write('from code')")
+    assert sandbox.files.read("note.txt") == "from code"
+    assert sandbox.commands.run("cat note.txt").stdout == "from code"
+    where = sandbox.run_code("import os; os.getcwd(), os.path.expanduser('~')").text
+    assert where == repr((sandbox.commands.run("pwd").stdout.strip(),) * 2)
+
+
+def test_contexts_have_variables_of_their_own(sandbox):
+    sandbox.run_code("x = 1")
+    sandbox.files.make_dir("work")
+    context = sandbox.create_code_context(cwd="work")
+    assert (context.language, context.cwd.rpartition("/")[2]) == ("python", "work")
+    assert sandbox.run_code("x", context=context).error.name == "NameError"
+    execution = sandbox.run_code("x = 2; import os; os.getcwd()", context=context)
+    assert execution.text.endswith("/work") and execution.execution_count == 2
+    assert sandbox.run_code("x").text == "1"
+    assert context.id in [each.id for each in sandbox.list_code_contexts()]
+    sandbox.restart_code_context(context)
+    assert sandbox.run_code("x", context=context).error.name == "NameError"
+    sandbox.remove_code_context(context)
+    assert context.id not in [each.id for each in sandbox.list_code_contexts()]
+    with pytest.raises(NotFoundException, match="not found"):
+        sandbox.run_code("1", context=context)
+
+
+def test_the_first_context_is_listed_and_can_be_restarted(sandbox):
+    sandbox.run_code("x = 1")
+    python = next(each for each in sandbox.list_code_contexts() if each.language == "python")
+    assert sandbox.run_code("x", context=python).text == "1"
+    sandbox.restart_code_context(python)
+    execution = sandbox.run_code("import os; os.getcwd()", context=python)
+    assert execution.text == python.cwd
+    assert sandbox.run_code("x").error.name == "NameError"
+
+
+@pytest.mark.parametrize("language", ["bash", "javascript", "js"])
+def test_other_languages(shared, language, isolates):
+    if language != "bash" and isolates:
+        pytest.skip("the default image has no JavaScript")
+    code = "y=3; echo $y" if language == "bash" else "var y = 3; console.log(y)"
+    execution = shared.run_code(code, language=language)
+    assert execution.error is None, execution.error
+    assert "".join(execution.logs.stdout) == "3\n"
+    again = "echo $y$y" if language == "bash" else "console.log(`${y}${y}`)"
+    assert "".join(shared.run_code(again, language=language).logs.stdout) == "33\n"
+
+
+def test_javascript_is_there_from_the_start_where_the_image_has_it(shared, isolates):
+    wanted = {"python"} if isolates else {"python", "javascript"}
+    assert wanted <= {each.language for each in shared.list_code_contexts()}
+
+
+def test_an_unknown_language_is_told(shared):
+    with pytest.raises(Exception, match="(?s)cobol.*python"):
+        shared.run_code("1", language="cobol")
+
+
+def test_who_leaves_interrupts_the_code(shared):
+    async def leave():
+        where = shared.connection_config
+        sandbox = await AsyncSandbox.connect(
+            shared.sandbox_id, api_key=where.api_key, api_url=where.api_url, sandbox_url=where._sandbox_url
+        )
+        begun = asyncio.Event()
+        code = "left = False\nimport time\nprint('on', flush=True)\ntry:\n    time.sleep(600)\nfinally:\n    left = True"
+        running = asyncio.ensure_future(sandbox.run_code(code, on_stdout=lambda message: begun.set()))
+        await asyncio.wait_for(begun.wait(), 60)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(leave())
+    assert until(lambda: shared.run_code("left").text) == "True"
+
+
+@pytest.mark.parametrize("code", ["import os; os._exit(3)", "import ctypes; ctypes.string_at(0)"])
+def test_a_rolled_back_state_is_told_after_what_the_code_did(sandbox, code):
+    sandbox.run_code("kept = 7")
+    sandbox.create_snapshot()
+    errors = []
+    execution = sandbox.run_code(f"print('before', flush=True)\n{code}", on_error=errors.append)
+    assert "".join(execution.logs.stdout) == "before\n"
+    assert [error.name for error in errors][0] in ("Exited", "Crashed")
+    assert [error.name for error in errors][-1] == "StateRolledBack"
+    assert execution.error.name == "StateRolledBack"
+    assert sandbox.run_code("kept").text == "7"
+    assert sandbox.run_code("import os; os.getcwd()").text == sandbox.commands.run("pwd").stdout.strip()
+    assert sandbox.get_info().state.value == "running"
+
+
+def test_sync_and_async_clients_share_a_sandbox(shared, where):
+    async def both():
+        sandbox = await AsyncSandbox.connect(shared.sandbox_id, **where)
+        first = await sandbox.run_code("shared_value = 5")
+        assert first.error is None
+        return await asyncio.gather(*(sandbox.run_code(f"shared_value + {number}") for number in range(5)))
+
+    assert [each.text for each in asyncio.run(both())] == ["5", "6", "7", "8", "9"]
+    assert Sandbox.connect(shared.sandbox_id, **where).run_code("shared_value").text == "5"

@@ -1,0 +1,23 @@
+"""E2B's clients for JavaScript, as npm has them. LIMPET_E2B_NODE is a directory with their node_modules."""
+
+import os
+import pathlib
+import subprocess
+
+from tests.support import ROOT
+from tests.support.needs import need
+
+SCRIPT = pathlib.Path(__file__).with_name("clients.cjs")
+PARTS = ["code", "contexts", "lost", "commands", "terminal", "files", "watch", "life", "ended"]
+
+
+def test_the_clients_for_javascript(gateway):
+    need("node", "network")
+    modules = pathlib.Path(os.environ.get("LIMPET_E2B_NODE", ROOT / "build" / "e2b-npm")) / "node_modules"
+    assert (modules / "e2b").is_dir(), f"{modules} has no e2b; scripts/test installs it"
+    environment = {
+        "PATH": os.environ["PATH"], "NODE_PATH": str(modules), "E2B_API_KEY": gateway.ada, "E2B_API_URL": gateway.url,
+        "E2B_SANDBOX_URL": gateway.url,
+    }  # fmt: skip
+    done = subprocess.run(["node", str(SCRIPT)], env=environment, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout.split()) == (0, PARTS), done.stdout + done.stderr

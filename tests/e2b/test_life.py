@@ -1,0 +1,246 @@
+"""How sandboxes begin, go on and end, with E2B's own client."""
+
+import asyncio
+import datetime
+import os
+
+import pytest
+from e2b import AsyncSandbox, NotFoundException, SandboxException, SandboxQuery, SandboxState, TimeoutException
+from e2b.exceptions import AuthenticationException, SandboxNotFoundException
+from e2b_code_interpreter import Sandbox
+
+from .conftest import made, options, until
+
+
+def items(where, **query):
+    paginator, found = Sandbox.list(**query, **where), []
+    while paginator.has_next:
+        found += paginator.next_items()
+    return found
+
+
+def test_a_sandbox_knows_what_it_is(where):
+    with made(Sandbox, where, metadata={"who": "Ada & co"}, timeout=120, envs={"COLOUR": "green"}) as sandbox:
+        info = sandbox.get_info()
+        assert (info.sandbox_id, info.template_id, info.metadata) == (
+            sandbox.sandbox_id, "code-interpreter-v1", {"who": "Ada & co"},
+        )  # fmt: skip
+        assert info.state == SandboxState.RUNNING
+        assert abs((info.end_at - info.started_at).total_seconds() - 120) < 60
+        assert sandbox.is_running()
+        assert sandbox.run_code("import os; os.environ['COLOUR']").text == "green"
+        assert sandbox.commands.run("echo $COLOUR").stdout == "green\n"
+        assert sandbox.get_metrics() == []
+
+
+def test_lists_are_filtered_and_have_pages(where):
+    with (
+        made(Sandbox, where, metadata={"n": "1", "of": "list"}) as one,
+        made(Sandbox, where, metadata={"n": "2", "of": "list"}) as two,
+    ):
+        ids = [one.sandbox_id, two.sandbox_id]
+        found = items(where, query=SandboxQuery(metadata={"of": "list"}), order="asc", limit=1)
+        assert [each.sandbox_id for each in found] == ids
+        found = items(where, query=SandboxQuery(metadata={"n": "2", "of": "list"}))
+        assert [each.sandbox_id for each in found] == ids[1:]
+        two.pause()
+        found = items(where, query=SandboxQuery(metadata={"of": "list"}, state=[SandboxState.PAUSED]))
+        assert [each.sandbox_id for each in found] == ids[1:]
+        future = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=1)
+        assert items(where, query=SandboxQuery(started_after=future)) == []
+
+
+def test_an_ended_sandbox_is_told(where):
+    sandbox = Sandbox.create(**where)
+    assert sandbox.kill() is True
+    assert sandbox.kill() is False
+    assert not sandbox.is_running()
+    with pytest.raises(TimeoutException, match="was not found"):
+        sandbox.commands.run("true")
+    with pytest.raises(TimeoutException, match="was not found"):
+        sandbox.run_code("1")
+    with pytest.raises(TimeoutException, match="was not found"):
+        sandbox.files.read("x")
+    with pytest.raises(SandboxNotFoundException):
+        Sandbox.connect(sandbox.sandbox_id, **where)
+    with pytest.raises(SandboxNotFoundException):
+        sandbox.get_info()
+
+
+def test_what_runs_when_a_sandbox_ends_ends_with_it(where):
+    sandbox = Sandbox.create(**where)
+    handle = sandbox.commands.run("sleep 600", background=True, timeout=0)
+    sandbox.kill()
+    with pytest.raises(TimeoutException, match="(?i)not found|killed"):
+        handle.wait()
+
+
+def test_time_runs_out(where):
+    with made(Sandbox, where, timeout=600) as sandbox:
+        before = sandbox.get_info().end_at
+        sandbox.set_timeout(1200)
+        assert sandbox.get_info().end_at > before
+        sandbox.set_timeout(1)
+        until(lambda: not sandbox.is_running())
+        assert sandbox.sandbox_id not in [each.sandbox_id for each in items(where)]
+        with pytest.raises(SandboxNotFoundException):
+            sandbox.set_timeout(10)
+    with pytest.raises(SandboxException, match="SANDBOX_TIMEOUT_S"):
+        Sandbox.create(**where, timeout=1_000_000)
+
+
+def test_a_pause_keeps_variables_processes_and_files(where):
+    with made(Sandbox, where) as sandbox:
+        sandbox.run_code("x = [1, 2]")
+        handle = sandbox.commands.run("cat", background=True, stdin=True, timeout=0)
+        assert sandbox.pause() is True
+        assert sandbox.pause() is False
+        assert sandbox.get_info().state == SandboxState.PAUSED
+        assert not sandbox.is_running()
+        with pytest.raises(TimeoutException, match="paused"):
+            sandbox.run_code("x")
+        again = Sandbox.connect(sandbox.sandbox_id, **where)
+        assert again.run_code("x.append(3); x").text == "[1, 2, 3]"
+        again.commands.send_stdin(handle.pid, "still")
+        again.commands.close_stdin(handle.pid)
+        assert handle.wait().stdout == "still"
+
+
+def test_a_pause_without_memory_begins_anew(where):
+    with made(Sandbox, where) as sandbox:
+        sandbox.run_code("x = 1; open('kept', 'w').write('file')")
+        sandbox.pause(keep_memory=False)
+        again = sandbox.connect(**where)
+        assert again.run_code("x").error.name == "NameError"
+        assert again.run_code("open('kept').read()").text == "file"
+
+
+def test_a_sandbox_is_paused_when_its_time_is_over_and_comes_back_by_itself(where):
+    lifecycle = {"on_timeout": "pause", "auto_resume": True}
+    with made(Sandbox, where, timeout=600, lifecycle=lifecycle) as sandbox:
+        sandbox.run_code("x = 5")
+        sandbox.set_timeout(1)
+        until(lambda: sandbox.get_info().state == SandboxState.PAUSED)
+        assert sandbox.run_code("x").text == "5"
+        assert sandbox.get_info().state == SandboxState.RUNNING
+
+
+def test_forks_have_variables_of_their_own_and_the_same_files(where):
+    with made(Sandbox, where) as sandbox:
+        sandbox.run_code("x = [1]")
+        first, second = sandbox.fork(count=2)
+        try:
+            assert first.run_code("x.append('first'); x").text == "[1, 'first']"
+            assert second.run_code("x.append('second'); x").text == "[1, 'second']"
+            assert sandbox.run_code("x").text == "[1]"
+            first.files.write("seen", "by all")
+            assert second.files.read("seen") == sandbox.files.read("seen") == "by all"
+            context = first.create_code_context()
+            assert context.id not in [each.id for each in sandbox.list_code_contexts()]
+            assert first.run_code("'own'", context=context).text == "own"
+            sandbox.kill()
+            assert not sandbox.is_running()
+            assert first.run_code("x").text == "[1, 'first']"
+            third = first.fork()[0]
+            first.kill()
+            assert third.run_code("x").text == "[1, 'first']"
+            assert third.kill()
+        finally:
+            assert second.kill()
+        assert not second.is_running()
+
+
+def test_forks_that_there_is_no_room_for_are_told_one_by_one(where):
+    with made(Sandbox, where) as sandbox:
+        forks = sandbox.fork(count=20)
+        failed = [each for each in forks if isinstance(each, Exception)]
+        assert 0 < len(failed) < 20 and all("16" in str(each) for each in failed)
+        for each in forks:
+            if each not in failed:
+                each.kill()
+        assert sandbox.run_code("1").text == "1"
+
+
+def test_snapshots_are_what_sandboxes_are_made_from(where):
+    with made(Sandbox, where) as sandbox:
+        sandbox.run_code("x = 'before'")
+        snapshot = sandbox.create_snapshot(name="mine")
+        sandbox.run_code("x = 'after'")
+        with made(Sandbox, where, template=snapshot.snapshot_id) as again:
+            assert again.run_code("x").text == "before"
+            assert again.get_info().template_id == snapshot.snapshot_id
+        assert sandbox.run_code("x").text == "after"
+        listed = Sandbox.list_snapshots(**where, sandbox_id=sandbox.sandbox_id).next_items()
+        assert [(each.snapshot_id, each.names) for each in listed] == [(snapshot.snapshot_id, ["mine"])]
+        assert Sandbox.delete_snapshot(snapshot.snapshot_id, **where) is True
+        assert Sandbox.delete_snapshot(snapshot.snapshot_id, **where) is False
+        with pytest.raises(SandboxException, match="not found"):
+            Sandbox.create(snapshot.snapshot_id, **where)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"allow_internet_access": True}, "no access to the internet"),
+        ({"network": {"allow_out": ["example.com"]}}, "no access to a network"),
+        ({"mcp": {"browserbase": {"apiKey": "x"}}, "template": "base"}, "'mcp' is not available"),
+        ({"template": "no-such-template"}, "no-such-template"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_in_a_sentence(where, asked, told, isolates):
+    if told == "no-such-template" and not isolates:
+        pytest.skip("the engine local has no images")
+    with pytest.raises((SandboxException, NotFoundException), match=told):
+        Sandbox.create(**where, **asked)
+
+
+def test_less_network_than_none_is_fine(where):
+    with made(Sandbox, where, allow_internet_access=False, network={"deny_out": ["0.0.0.0/0"]}) as sandbox:
+        sandbox.update_network({"allow_internet_access": False})
+        with pytest.raises(SandboxException, match="no access"):
+            sandbox.update_network({"allow_internet_access": True})
+
+
+def test_the_same_idempotency_key_is_the_same_sandbox(where):
+    key = os.urandom(8).hex()
+    with made(Sandbox, where, idempotency_key=key) as sandbox:
+        assert Sandbox.create(**where, idempotency_key=key).sandbox_id == sandbox.sandbox_id
+
+
+def test_wrong_keys_are_refused(gateway, where):
+    for key in ("e2b_" + "0" * 40, "", "none"):
+        with pytest.raises(AuthenticationException):
+            Sandbox.create(**where | {"api_key": key} if key else where | {"api_key": "x"})
+
+
+def test_other_peoples_sandboxes_are_not_there(gateway, where, sandbox):
+    bob = options(gateway, gateway.bob)
+    snapshot = sandbox.create_snapshot()
+    assert sandbox.sandbox_id not in [each.sandbox_id for each in items(bob)]
+    assert Sandbox.list_snapshots(**bob).next_items() == []
+    with pytest.raises(SandboxNotFoundException):
+        Sandbox.connect(sandbox.sandbox_id, **bob)
+    with pytest.raises(SandboxNotFoundException):
+        Sandbox.get_info(sandbox.sandbox_id, **bob)
+    with pytest.raises(SandboxNotFoundException):
+        Sandbox.pause(sandbox.sandbox_id, **bob)
+    assert Sandbox.kill(sandbox.sandbox_id, **bob) is False
+    assert Sandbox.delete_snapshot(snapshot.snapshot_id, **bob) is False
+    with pytest.raises((SandboxException, NotFoundException)):
+        Sandbox.create(snapshot.snapshot_id, **bob)
+    assert sandbox.run_code("1").text == "1"
+
+
+def test_many_at_once(where):
+    async def one(number):
+        sandbox = await AsyncSandbox.create(**where)
+        try:
+            result = await sandbox.commands.run(f"echo {number}")
+            return result.stdout
+        finally:
+            await sandbox.kill()
+
+    async def all_of_them():
+        return await asyncio.gather(*map(one, range(5)))
+
+    assert asyncio.run(all_of_them()) == [f"{number}\n" for number in range(5)]

@@ -1,0 +1,60 @@
+"""What a gateway that is killed leaves behind, the next one goes on with."""
+
+import pytest
+from e2b import SandboxState
+from e2b_code_interpreter import Sandbox
+
+from .conftest import Gateway, options, until
+
+
+@pytest.fixture
+def own(limpetd, tmp_path):
+    gateway = Gateway(limpetd, tmp_path)
+    gateway.ada = gateway.key("ada")
+    gateway.start()
+    try:
+        yield gateway
+    finally:
+        gateway.stop()
+
+
+def test_sandboxes_go_on_with_the_next_gateway(own):
+    where = options(own)
+    sandbox, paused = Sandbox.create(**where), Sandbox.create(**where, metadata={"a": "b"})
+    sandbox.run_code("x = 3")
+    context = sandbox.create_code_context()
+    sandbox.run_code("y = 4", context=context)
+    handle = sandbox.commands.run("cat", background=True, stdin=True, timeout=0)
+    snapshot = sandbox.create_snapshot()
+    address = sandbox.upload_url("f")
+    paused.pause()
+    own.kill()
+    own.start()
+    assert sandbox.run_code("x").text == "3"
+    assert sandbox.run_code("y", context=context).text == "4"
+    again = sandbox.commands.connect(handle.pid)
+    sandbox.commands.send_stdin(handle.pid, "after")
+    sandbox.commands.close_stdin(handle.pid)
+    assert again.wait().stdout == "after"
+    assert address == sandbox.upload_url("f")
+    assert paused.get_info().state == SandboxState.PAUSED and paused.get_info().metadata == {"a": "b"}
+    assert Sandbox.create(snapshot.snapshot_id, **where).run_code("x").text == "3"
+    sandbox.set_timeout(1)
+    own.kill()
+    own.start()
+    until(lambda: not sandbox.is_running())
+
+
+def test_a_revoked_key_opens_nothing_any_more(own):
+    sandbox = Sandbox.create(**options(own))
+    own.key("other")
+    import subprocess
+    import sys
+
+    from .conftest import environment
+
+    command = [sys.executable, "-m", "limpet.serve", "key", "revoke", "ada", "--state-dir", str(own.directory)]
+    subprocess.run(command, env=environment(), check=True)
+    until(lambda: not sandbox.is_running())
+    with pytest.raises(Exception, match="(?i)not found|unauthorized"):
+        sandbox.run_code("1")

@@ -1,0 +1,122 @@
+"""Gateways, each a process with a directory of its own, and what HTTP clients of tests share."""
+
+import json
+import os
+import pathlib
+import re
+import select
+import subprocess
+import sys
+import time
+
+import httpx
+import pytest
+
+from . import CLIENT
+from .limpetd import end_with_parent
+
+START = STOP = 60  # seconds
+
+
+class Gateway:
+    """`limpet serve` for the controller behind a socket; `options` are its own, `environment` is added to ours."""
+
+    def __init__(self, socket, directory, *options, environment=None):
+        self.directory = pathlib.Path(directory)
+        self.state = self.directory / "gateway"
+        self.audit = self.directory / "audit"
+        self.log = self.directory / "log"
+        self.environment = {
+            **os.environ, "PYTHONPATH": str(CLIENT), "LIMPET_AUTOSTART": "0", "LIMPET_SOCKET": socket,
+            "LIMPET_SERVE_STATE_DIR": str(self.state), "PYTHONDONTWRITEBYTECODE": "1", **(environment or {}),
+        }  # fmt: skip
+        self.options = options
+        self.process = None
+        self.port = 0
+
+    def start(self, port=0):
+        command = [
+            sys.executable, "-W", "ignore", "-m", "limpet.serve", "--port", str(port), "--audit-log", str(self.audit), *self.options,
+        ]  # fmt: skip
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                command, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
+                preexec_fn=end_with_parent,
+            )  # fmt: skip
+        ready, _, _ = select.select([self.process.stdout], [], [], START)
+        line = self.process.stdout.readline().decode() if ready else ""
+        found = re.search(r"listening on (https?)://\S+:(\d+)", line)
+        if not found:
+            self.stop()
+            pytest.fail(f"limpet serve did not start: {line}{self.said()}")
+        self.scheme, self.port = found[1], int(found[2])
+        return self
+
+    @property
+    def url(self):
+        return f"{self.scheme}://127.0.0.1:{self.port}"
+
+    def client(self, key=None, **options):
+        headers = {"X-API-Key": key} if key else {}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=httpx.Timeout(120), trust_env=False, **options)
+
+    def async_client(self, key=None, **options):
+        headers = {"X-API-Key": key} if key else {}
+        limits = httpx.Limits(max_connections=200)
+        return httpx.AsyncClient(
+            base_url=self.url, headers=headers, timeout=httpx.Timeout(120), trust_env=False, limits=limits, **options
+        )
+
+    def key(self, *arguments):
+        """`limpet key`; what it prints."""
+        command = [sys.executable, "-m", "limpet.serve", "key", *arguments]
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def lines(self):
+        """Of the audit log."""
+        return [json.loads(line) for line in self.audit.read_text().splitlines() if line.startswith("{")]
+
+    def said(self):
+        return self.log.read_text(errors="replace")[-4000:]
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        """Ends it in order; returns its exit status."""
+        if self.process is None or self.process.poll() is not None:
+            return self.process and self.process.returncode
+        self.process.terminate()
+        try:
+            return self.process.wait(STOP)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            self.process.stdout.close()
+
+
+def events(response):
+    """Of a stream: (id, name, data), as they come."""
+    fields = {}
+    for line in response.iter_lines():
+        if not line:
+            if "data" in fields:
+                yield fields.get("id"), fields.get("event", "message"), json.loads(fields["data"])
+            fields = {}
+        elif not line.startswith(":"):
+            name, _, value = line.partition(": ")
+            fields[name] = value
+
+
+def until(condition, what, seconds=60):
+    """What the condition returns, once that is true."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.02)
+    pytest.fail(f"not within {seconds} s: {what}")
