@@ -12,7 +12,7 @@ from ._async.client import AsyncClient
 from ._async.files import AsyncFiles, AsyncWatch
 from ._async.processes import AsyncProcess
 from ._async.session import AsyncSession
-from ._options import CheckpointPolicy, ContainerOptions, Network, SessionOptions
+from ._options import Binding, CheckpointPolicy, ContainerOptions, Network, NetworkRules, SessionOptions
 from ._requests import OnError
 from ._sync.client import Client
 from ._sync.files import Files, Watch
@@ -76,6 +76,7 @@ __all__ = [
     "AsyncSession",
     "AsyncWatch",
     "BadRequest",
+    "Binding",
     "BranchExists",
     "Busy",
     "Changed",
@@ -104,6 +105,7 @@ __all__ = [
     "LimpetWarning",
     "Namespace",
     "Network",
+    "NetworkRules",
     "NoSuchCheckpoint",
     "NoSuchFile",
     "NoSuchRun",
