@@ -95,6 +95,7 @@ static int send_welcome(Sandbox *sandbox, uint64_t number)
         .orphan_timeout = MAX(sandbox->all->options->orphan_timeout, 1), /* it is never 0 */
     };
 
+    welcome.proxied = sandbox_is_proxied(sandbox);
     if (sandbox->state == SANDBOX_WARMING || sandbox->state == SANDBOX_SPARE) {
         welcome.imports = sandbox->birth.imports;
         welcome.setup = sandbox->birth.setup;

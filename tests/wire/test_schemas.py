@@ -56,6 +56,7 @@ BODIES = {
     "template": ["template"],
     "templates": ["nothing"],
     "remove_template": ["remove_template"],
+    "set_network": ["set_network", "nothing"],
     "output": ["output"],
     "display": ["display"],
     "credit": ["credit"],
@@ -193,6 +194,7 @@ OPTIONS = {option.name: option for option in schemas.session_options()}
 MEMBERS = {
     "SECONDS": "double", "NUMBER": "double", "COUNT": "uint64_t", "SIZE": "const char *", "CHOICE": "const char *",
     "TEXT": "const char *", "DIRECTORY": "const char *", "PAIRS": "const char *const *",
+    "LIST": "const char *const *", "BINDINGS": "const LimpetBinding *",
 }  # fmt: skip
 
 
@@ -228,16 +230,20 @@ def test_the_options_of_the_python_client(client):
     import limpet
 
     def hint(option):
+        if option.name == "network":  # with `allow`
+            return limpet.Network
         if option.kind == "CHOICE":
             return Literal[tuple(option.argument.split("|"))]
         return hints.get(option.kind, str)
 
     hints = {
         "SECONDS": float, "NUMBER": float, "COUNT": int, "SIZE": Union[int, str], "PAIRS": Mapping[str, str],
-        "DIRECTORY": Union[str, os.PathLike[str]],
+        "DIRECTORY": Union[str, os.PathLike[str]], "BINDINGS": Mapping[str, limpet.Binding],
     }  # fmt: skip
-    assert get_type_hints(limpet.SessionOptions) == {name: Optional[hint(option)] for name, option in OPTIONS.items()}
-    assert limpet.ContainerOptions.__optional_keys__ == OPTIONS.keys() - {"timeout", "ttl", "checkpoint"}
+    assert get_type_hints(limpet.SessionOptions) == {
+        name: Optional[hint(option)] for name, option in OPTIONS.items() if name != "allow"
+    }
+    assert limpet.ContainerOptions.__optional_keys__ == OPTIONS.keys() - {"allow","timeout", "ttl", "checkpoint"}
     cls = getattr(limpet, client)
     assert {inspect.signature(cls.open).parameters["options"].annotation} == {"Unpack[SessionOptions]"}
     assert {inspect.signature(cls.run).parameters["options"].annotation} == {"Unpack[ContainerOptions]"}
@@ -287,6 +293,7 @@ def test_the_table_of_files():
 
 def requests():
     from limpet import _file_requests as f
+    from limpet import _network as network
     from limpet import _options
     from limpet import _requests as r
     from limpet import _template_requests as t
@@ -295,7 +302,7 @@ def requests():
 
     given = {
         "timeout": 1.0, "memory": "1g", "cpus": 1.0, "pids": 1, "disk": "1g", "files": 1, "data": "/", "env": {},
-        "ttl": 1.0, "network": "none", "image": "i", "checkpoint": "off", "template": "t",
+        "ttl": 1.0, "network": {"allow": ["h"]}, "bindings": {}, "image": "i", "checkpoint": "off", "template": "t",
     }  # fmt: skip
     chosen = _options.chosen(given, _options.SESSION_OPTIONS)
     at = {"session": "a", "instance": "i"}
@@ -317,6 +324,7 @@ def requests():
         "branch": r.branch("b", "c1").of(at).body,
         "context": r.context("b", "js", "d").of(at).body,
         "commit": r.commit("b").of(at).body,
+        "set_network": network.change("none", {}).of(at).body,
         "target": r.namespace().of(at).body,
         "template": t.template("n", at, "i", {}, "1", True).body,
         "remove_template": t.remove_template("n").body,
