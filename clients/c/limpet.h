@@ -64,6 +64,9 @@ typedef enum LimpetErrorNumber {
     LIMPET_LIMIT_REACHED = 1110,      /* a limit of this user, which the message names */
     LIMPET_FILE_FAILED = 1120,        /* an operation on a file in the sandbox failed */
     LIMPET_NOT_LISTENING = 1121,      /* nothing in the session takes connections on this port */
+    LIMPET_SAVE_FAILED = 1150,        /* the session could not be saved */
+    LIMPET_RESTORE_FAILED = 1151,     /* the saved session is damaged, or could not be restored */
+    LIMPET_SESSION_EXISTS = 1152,     /* a session of this name is open */
     LIMPET_IMAGE_MISSING = 1201,      /* the image does not exist */
     LIMPET_ENGINE_ERROR = 1202,       /* the message contains the error of the engine */
     LIMPET_UNAVAILABLE = 1203,        /* the controller cannot be reached or is shutting down */
@@ -317,6 +320,9 @@ typedef struct LimpetResult {
     double cpu;           /* seconds */
     uint64_t peak_memory; /* bytes */
     const char *kind;     /* "python" or "command" */
+
+    const char *const *restored; /* of the first call after a restore: what is not as it was; otherwise NULL */
+    size_t n_restored;
 } LimpetResult;
 
 typedef struct LimpetRun {

@@ -19,6 +19,8 @@ int reply_ready(uint64_t id, const Notes *not_restored);
 int reply_executed(uint64_t id, const CellOutcome *outcome);
 int reply_namespace(uint64_t id);
 int reply_prepared(uint64_t id, PyObject *failed); /* a list of str */
+/* To `save` or `load`: a str, or NULL where it was done; a list of at most LIMIT_RESTORED str. */
+int reply_moved(MessageKind kind, uint64_t id, PyObject *error, PyObject *missing);
 
 typedef struct Question {
     uint64_t ask;

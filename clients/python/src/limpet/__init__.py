@@ -43,7 +43,10 @@ from .errors import (
     NotListening,
     OptionsDiffer,
     ProtocolMismatch,
+    RestoreFailed,
+    SaveFailed,
     SessionClosed,
+    SessionExists,
     TooLarge,
     Unavailable,
 )
@@ -63,6 +66,7 @@ from .results import (
     Status,
     Usage,
 )
+from .saved import Saved
 from .state import Changed, Checkpoint, Committed, Namespace, Rollback, Variable
 
 __all__ = [
@@ -117,11 +121,15 @@ __all__ = [
     "ProcessInfo",
     "Protection",
     "ProtocolMismatch",
+    "RestoreFailed",
     "Result",
     "Rollback",
     "RolledBackTo",
+    "Saved",
+    "SaveFailed",
     "Session",
     "SessionClosed",
+    "SessionExists",
     "SessionInfo",
     "SessionOptions",
     "SessionStatus",
