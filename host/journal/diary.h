@@ -25,6 +25,10 @@ void diary_closing(Sandbox *sandbox);
 void diary_branch(const Session *branch);
 void diary_branch_closed(const Session *branch);
 
+/* Its variables are those after that call from now on, or those of that branch. */
+void diary_back(const Session *session, uint64_t execution_count);
+void diary_committed(const Session *session, uint64_t from);
+
 /* It has ended, and its record is stored. */
 void diary_call(const Call *call);
 

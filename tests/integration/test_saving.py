@@ -1,11 +1,8 @@
 """save() and open(restore=), with real sessions: what comes back, what is said of the rest, and what touches nothing."""
 
 import asyncio
-import json
 import os
-import shutil
 import stat
-import subprocess
 import tarfile
 
 import limpet
@@ -133,11 +130,13 @@ def test_what_cannot_be_unpickled_costs_what_shares_it_alone(session, path, rest
 def test_open_files_by_path_and_position(session, path, restored):
     session.run("import pathlib; pathlib.Path('read').write_text('one\\ntwo\\n'); reader = open('read'); reader.readline()").check()
     session.run("writer = open('written', 'w'); _ = writer.write('abc'); adder = open('added', 'ab'); _ = adder.write(b'1')").check()
+    session.run("with open('read') as done: pass").check()
     session.run("import socket; wire = socket.socket(); pipe = open(__import__('os').pipe()[0])").check()
     saved = session.save(path)
-    assert set(saved.lost) == {"wire", "pipe"} and "no name" in saved.lost["pipe"]
+    assert set(saved.lost) == {"wire", "pipe"} and "without a name" in saved.lost["pipe"]
     assert session.run("_ = writer.write('d'); writer.flush(); open('written').read()").result == "'abcd'"
     back = restored()
+    assert back.run("import os; done.closed, done.name == os.path.abspath('read')").result == "(True, True)"
     assert back.run("reader.readline(), writer.write('xy'), writer.flush(), open('written').read()").result == repr(("two\n", 2, None, "abcxy"))
     assert back.run("_ = adder.write(b'2'); adder.flush(); open('added').read()").result == "'12'"
 

@@ -101,7 +101,7 @@ class Writer:
         self.path = os.path.abspath(path)
         self._temporary = f"{self.path}.limpet-{os.urandom(8).hex()}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self._file = open(os.open(self._temporary, flags, 0o600), "wb")
+        self._file = os.fdopen(os.open(self._temporary, flags, 0o600), "wb")
         self._hash = hashlib.sha256()
         self._left = self._size = 0
 
@@ -169,7 +169,7 @@ class Reader:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._file: IO[bytes] = open(path, "rb")
+        self._file: IO[bytes] = os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC), "rb")
         try:
             self._end = os.fstat(self._file.fileno()).st_size - _END
             self._check()

@@ -91,7 +91,7 @@ def items(rows: Iterable[Mapping[str, Any]], skipped: list[str]) -> list[Member]
     for row in rows:
         entry = Entry.from_wire(row)
         path = entry.path[len(TOP) + 1 :]
-        if not entry.path.startswith(f"{TOP}/") or not _plain(path):
+        if not entry.path.startswith(f"{TOP}/") or not is_plain(path):
             raise ProtocolMismatch(f"the sandbox listed {entry.path!r} in {TOP!r}")
         if path.startswith(OWN) or entry.type == "other":
             continue  # of those of another kind the sandbox tells itself
@@ -103,7 +103,7 @@ def items(rows: Iterable[Mapping[str, Any]], skipped: list[str]) -> list[Member]
     return found
 
 
-def _plain(path: str) -> bool:
+def is_plain(path: str) -> bool:
     return "\0" not in path and all(part not in ("", ".", "..") for part in path.split("/"))
 
 
@@ -165,7 +165,7 @@ class Unpacking:
         if name in (_archive.PICKLES, _archive.INDEX):
             return f"{self._inside}/{name}"
         top, _, path = name.rstrip("/").partition("/")
-        if top != _archive.FILES or not _plain(path) or path.startswith(OWN):
+        if top != _archive.FILES or not is_plain(path) or path.startswith(OWN):
             raise RestoreFailed(f"'{self._archive.path}' is malformed: it has {name!r}; nothing was restored")
         return path
 

@@ -33,11 +33,11 @@ def position(file, flushed):
 
 def reduced(file, flushed):
     """What makes the file anew, as __reduce__ says it."""
-    if file.closed:
-        raise NotSaved("it is a closed file")
     path = file.name
     if not isinstance(path, (str, bytes)) or not os.path.isfile(path):
-        raise NotSaved("it is open, and has no name by which it could be opened again")
+        raise NotSaved("it is a file without a name by which it could be opened again")
+    if file.closed:
+        return closed, (told(path), isinstance(file, io.TextIOWrapper))
     mode = file.mode if isinstance(file.mode, str) else "rb"
     mode = mode.replace("w", "r+").replace("x", "r+") if "+" not in mode else mode.replace("w", "r").replace("x", "r")
     text = (file.encoding, file.errors) if isinstance(file, io.TextIOWrapper) else ()
@@ -45,6 +45,12 @@ def reduced(file, flushed):
         mode = mode.replace("b", "")
     raw = isinstance(file, io.FileIO)
     return reopened, (told(path), mode, position(file, flushed), raw, *text)
+
+
+def closed(path, is_text):
+    file = open(found(path), "r" if is_text else "rb")
+    file.close()
+    return file
 
 
 def reopened(path, mode, offset, raw, encoding=None, errors=None):

@@ -21,8 +21,8 @@ from ..results import Display, Result
 from ..state import Checkpoint, Committed, Namespace, Rollback
 from .connecting import in_thread
 from .direct import get_file, put_file
+from .exporting import AsyncExporting
 from .files import AsyncFiles, Progress
-from .saving import AsyncSaving
 from .trees import get_tree, put_tree
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AsyncSession(AsyncSaving):
+class AsyncSession(AsyncExporting):
     """A live Python session. Created by :meth:`AsyncClient.open` and :meth:`AsyncSession.branch`.
 
     A session may be used from several tasks: calls queue in order, and :meth:`interrupt` may be called while

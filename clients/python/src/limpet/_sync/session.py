@@ -22,8 +22,8 @@ from ..results import Display, Result
 from ..state import Checkpoint, Committed, Namespace, Rollback
 from .connecting import in_thread
 from .direct import get_file, put_file
+from .exporting import Exporting
 from .files import Files, Progress
-from .saving import Saving
 from .trees import get_tree, put_tree
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Session(Saving):
+class Session(Exporting):
     """A live Python session. Created by :meth:`Client.open` and :meth:`Session.branch`.
 
     A session may be used from several threads: calls queue in order, and :meth:`interrupt` may be called while
