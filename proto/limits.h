@@ -72,7 +72,7 @@
 #define LIMIT_STORED_RUNS  64u
 #define STORED_RUN_SECONDS 600u
 #define SAVE_SECONDS       300u /* that saving or loading the variables may take */
-#define LIMIT_LANGUAGE     32u /* bytes of the name of a language */
+#define LIMIT_LANGUAGE     32u  /* bytes of the name of a language */
 #define LIMIT_BRANCHES     16u
 #define LIMIT_CHECKPOINTS  64u /* of a session and its branches; with one more the oldest goes */
 #define MEMORY_MINIMUM     (64u << 20)

@@ -22,8 +22,8 @@ static PyObject *failed(void)
 {
     _pyref_ PyObject *error = error_take();
 
-    return Py_BuildValue("(N[])", PyUnicode_FromFormat("%U: %U", PyTuple_GET_ITEM(error, 0),
-                                                       PyTuple_GET_ITEM(error, 1)));
+    return Py_BuildValue(
+        "(N[])", PyUnicode_FromFormat("%U: %U", PyTuple_GET_ITEM(error, 0), PyTuple_GET_ITEM(error, 1)));
 }
 
 static PyObject *move_quietly(PyObject *function, PyObject *path)

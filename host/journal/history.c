@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "host/journal/diary.h"
+#include "host/journal/journal.h"
 #include "proto/base/fdio.h"
 
 #define HISTORY_BYTES   (32u << 20)

@@ -1,11 +1,11 @@
 /* History: the calls of a sandbox in the order they ended, with their code, for `export`. It lies beside the
- * journal in a file of its own, to which is only appended, and goes with the session. Nothing here fails: what
- * could not be written is missing.
+ * journal in a file of its own, to which is only appended, and goes with the session. Nothing here fails:
+ * what could not be written is missing.
  *
  *   entry    size (4 bytes, big endian), then one msgpack map (MsgHistory)
  *
- * It is bounded: from HISTORY_RECORDS bytes on entries come without their records, and at HISTORY_BYTES it ends
- * with one that says so. */
+ * It is bounded: from HISTORY_RECORDS bytes on entries come without their records, and at HISTORY_BYTES it
+ * ends with one that says so. */
 #pragma once
 
 #include "host/call/call.h"
@@ -32,8 +32,8 @@ void history_back(History *history, uint64_t branch, uint64_t count);
 /* or those of another branch. */
 void history_committed(History *history, uint64_t branch, uint64_t from);
 
-/* Appends entries from offset *at on to `ret`, as many as fit into `most` bytes and one at least; *at is where
- * the next begins. Returns how many. */
+/* Appends entries from offset *at on to `ret`, as many as fit into `most` bytes and one at least; *at is
+ * where the next begins. Returns how many. */
 uint32_t history_read(const Sandbox *sandbox, uint64_t *at, size_t most, Buf *ret);
 
 /* Removes those of sessions that there are none of any more. */

@@ -109,7 +109,8 @@ static void loaded(Tasks *tasks, const MsgSavedCell *said)
     branch->is_restored = true;
     branch_call_ended(branch, 0, clock_now());
     notes_take(&branch->restored, &said->missing);
-    task_answer(tasks, task->id, MsgLoaded, (&(MsgLoaded){.missing = notes_say(&branch->restored), .execution_count = task->number}));
+    task_answer(tasks, task->id, MsgLoaded,
+                (&(MsgLoaded){.missing = notes_say(&branch->restored), .execution_count = task->number}));
 }
 
 /* An answer that comes too late is nobody's. */
@@ -122,7 +123,8 @@ int tasks_on_moved(Tasks *tasks, Branch *branch, const Message *message, Problem
     int r;
 
     if (!inquiries_answered(moves, message->id))
-        return problem_set(problem, ERR_BAD_REQUEST, "`%s` that answers nothing", message_name(message->kind));
+        return problem_set(problem, ERR_BAD_REQUEST, "`%s` that answers nothing",
+                           message_name(message->kind));
     r = body_decode(&said, MsgSavedCell, &message->body, problem);
     if (r < 0 || !awaited)
         return r;

@@ -28,13 +28,13 @@ typedef enum TaskAwaits {
 
 typedef struct Task {
     TaskAwaits awaits;
-    void (*next)(Tasks *tasks);  /* the step that follows */
-    uint64_t id;                 /* the id of its message */
-    Branch *branch;              /* the branch that is waited for */
-    Branch *into;                /* commit: the branch whose place it takes */
-    Branch *made;                /* a branch made by this task, which ends should the task fail */
-    uint64_t number;             /* of the branch to be, of the checkpoint to go back to, or of the call that is loaded */
-    uint64_t epoch;              /* of the branch when its interpreter was asked */
+    void (*next)(Tasks *tasks); /* the step that follows */
+    uint64_t id;                /* the id of its message */
+    Branch *branch;             /* the branch that is waited for */
+    Branch *into;               /* commit: the branch whose place it takes */
+    Branch *made;               /* a branch made by this task, which ends should the task fail */
+    uint64_t number; /* of the branch to be, of the checkpoint to go back to, or of the call that is loaded */
+    uint64_t epoch;  /* of the branch when its interpreter was asked */
     Checkpoint *checkpoint;      /* the checkpoint it uses or takes; NULL again when that is gone */
     bool started;                /* an interpreter was started, as there was none */
     CheckpointKind kind;         /* of the checkpoint that it takes */
@@ -44,7 +44,7 @@ typedef struct Task {
     bool moves, loads; /* it is `save` or `load`; which */
     bool occupies;     /* the branch is occupied by it, as by a call */
     char *path;        /* of the directory, until the interpreter has been asked */
-    Reason trouble; /* why the checkpoint is gone */
+    Reason trouble;    /* why the checkpoint is gone */
     LoopTimer limit;
 } Task;
 

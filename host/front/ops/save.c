@@ -1,5 +1,5 @@
-/* save and load: the variables of a session to a directory of its sandbox, and from there. What becomes of that
- * directory is the client's business, which moves it by `files`. */
+/* save and load: the variables of a session to a directory of its sandbox, and from there. What becomes of
+ * that directory is the client's business, which moves it by `files`. */
 #include "host/front/ops.h"
 
 /* The supervisor sees to the time itself. */

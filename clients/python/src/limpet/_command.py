@@ -64,7 +64,7 @@ def _say(text: str) -> None:
 
 def main(arguments: list[str]) -> int:
     """Returns the exit status."""
-    warnings.showwarning = lambda message, *_: _say(str(message))  # type: ignore[assignment]
+    warnings.showwarning = lambda message, *_: _say(str(message))
     commands: dict[str, Any] = {"save": save, "restore": restore, "export": export}
     try:
         with Client() as client:

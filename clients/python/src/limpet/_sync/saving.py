@@ -197,9 +197,11 @@ class _Packing:
     def _extents(self, path: str) -> tuple[list[_archive.Extent], int, int]:
         """Where a file has data, how large it is, and what tells it from another."""
         extents: list[_archive.Extent] = []
-        at, file, size = 0, None, 1
+        at, size = 0, 1
+        file: int | None = None
         while at < size:
-            found, data, size, file = self._session._request(_ask.read(path, at, 1, file))
+            found, data, size, same = self._session._request(_ask.read(path, at, 1, file))
+            file = same
             if not data or found >= size:
                 break
             end = min(found + FILE_CHUNK, size)
