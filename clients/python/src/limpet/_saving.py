@@ -24,6 +24,7 @@ from .saved import SAVED
 
 TOP = "/session"
 OWN = ".limpet"  # what begins so in it is Limpet's own
+ARTIFACTS = "artifacts"  # a directory that every session has, and that is not its own
 
 Rows = list[dict[str, Any]]
 
@@ -93,7 +94,7 @@ def items(rows: Iterable[Mapping[str, Any]], skipped: list[str]) -> list[Member]
         path = entry.path[len(TOP) + 1 :]
         if not entry.path.startswith(f"{TOP}/") or not is_plain(path):
             raise ProtocolMismatch(f"the sandbox listed {entry.path!r} in {TOP!r}")
-        if path.startswith(OWN) or entry.type == "other":
+        if path.startswith(OWN) or path == ARTIFACTS or entry.type == "other":
             continue  # of those of another kind the sandbox tells itself
         if row.get("unreadable"):
             skipped.append(f"{entry.path}: it may not be read")
