@@ -23,6 +23,7 @@
 #define LIMIT_NAMESPACE     1000u       /* names of a reply to `namespace` */
 #define LIMIT_DIMENSIONS    64u         /* of an array, as many as NumPy has */
 #define LIMIT_NOT_RESTORED  32u
+#define LIMIT_RESTORED      100u        /* notes of what a restore could not bring back */
 #define LIMIT_NOTE          256u        /* bytes of a name, a type or a note of these */
 #define LIMIT_CHUNK         (64u << 10) /* one OUTPUT message */
 #define LIMIT_CREDIT        64u         /* OUTPUT messages under way to one client */
@@ -75,7 +76,8 @@
 #define LIMIT_QUEUE        64u /* calls waiting on one session; one more is Busy */
 #define LIMIT_STORED_RUNS  64u
 #define STORED_RUN_SECONDS 600u
-#define LIMIT_LANGUAGE     32u /* bytes of the name of a language */
+#define SAVE_SECONDS       300u /* that saving or loading the variables may take */
+#define LIMIT_LANGUAGE     32u  /* bytes of the name of a language */
 #define LIMIT_BRANCHES     16u
 #define LIMIT_CHECKPOINTS  64u /* of a session and its branches; with one more the oldest goes */
 #define MEMORY_MINIMUM     (64u << 20)

@@ -73,6 +73,7 @@ static int read_state(LimpetResult *out, const MsgRecord *record, Arena *arena, 
         out->rolled_back_to_count = record->rolled_back_to.execution_count;
     }
     texts_read(&out->not_restored, &out->n_not_restored, &record->not_restored, arena);
+    texts_read(&out->restored, &out->n_restored, &record->restored, arena);
     if (record->has_changed)
         out->changed = changed_read(&record->changed, arena);
     return read_protection(&out->state_protection, &record->state_protection, arena, problem);

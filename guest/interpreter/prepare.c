@@ -1,19 +1,16 @@
 #include "guest/interpreter/prepare.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "guest/interpreter/cell.h"
 #include "guest/interpreter/checkpoint/rehearsal.h"
-#include "guest/interpreter/descriptors.h"
 #include "guest/interpreter/error.h"
-#include "guest/interpreter/guard.h"
 #include "guest/interpreter/namespace/changed.h"
+#include "guest/interpreter/quietly.h"
 #include "guest/interpreter/reply.h"
 #include "guest/interpreter/run.h"
 #include "guest/interpreter/runtime.h"
-#include "guest/interpreter/stream.h"
 
 static PyObject *decode_text(const msgpack_object *object)
 {
@@ -67,25 +64,18 @@ static PyObject *describe_failure(void)
     return note ? Py_BuildValue("[O]", note) : PyList_New(0);
 }
 
-/* What an import prints has no cell to belong to. */
 static PyObject *prepare_quietly(PyObject *env, PyObject *added, PyObject *imports, PyObject *language,
                                  PyObject *cwd)
 {
-    guard_begin_runtime();
-    descriptors_mute();
     if (env != Py_None)
         clearenv();
+    quietly_begin();
     PyObject *failed = PyObject_CallFunctionObjArgs(runtime.prepare, env, added, imports, language, cwd, NULL);
-    if (getpid() != run.process)
-        _exit(EXIT_FAILURE); /* a fork that came back here instead of ending */
     if (!failed || !PyList_CheckExact(failed)) {
         Py_XDECREF(failed);
         failed = describe_failure();
     }
-    fflush(stdout);
-    fflush(stderr);
-    stream_forget_dropped();
-    guard_begin_cell();
+    quietly_end();
     return failed;
 }
 

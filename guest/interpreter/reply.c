@@ -139,6 +139,18 @@ int reply_prepared(uint64_t id, PyObject *failed, PyObject *error)
     return say(MSG_PREPARED, id, MsgPrepared, &prepared);
 }
 
+int reply_moved(MessageKind kind, uint64_t id, PyObject *error, PyObject *missing)
+{
+    Label label;
+    MsgSavedCell moved = {.missing = {.write = write_failed, .source = missing}};
+
+    label_init(&label);
+    if (error)
+        label_add_str(&label, error);
+    moved.error = label_text(&label);
+    return say(kind, id, MsgSavedCell, &moved);
+}
+
 static void write_or_note(Writer *w, PyObject *value, ValueBudget *budget)
 {
     size_t mark = w->buf->size;

@@ -20,6 +20,8 @@ int reply_executed(uint64_t id, const CellOutcome *outcome);
 int reply_namespace(uint64_t id);
 /* A list of str; and as CellOutcome.error what the setup code ended with, or NULL. */
 int reply_prepared(uint64_t id, PyObject *failed, PyObject *error);
+/* To `save` or `load`: a str, or NULL where it was done; a list of at most LIMIT_RESTORED str. */
+int reply_moved(MessageKind kind, uint64_t id, PyObject *error, PyObject *missing);
 
 typedef struct Question {
     uint64_t ask;

@@ -9,6 +9,8 @@ static const struct {
     {"sys", "modules", &runtime.modules},
     {"linecache", "cache", &runtime.linecache},
     {"limpet_runtime.prepare", "prepare", &runtime.prepare},
+    {"limpet_runtime.saving", "save", &runtime.save},
+    {"limpet_runtime.saving", "load", &runtime.load},
     {"limpet_runtime.cells", "compile_cell", &runtime.compile_cell},
     {"limpet_runtime.aio", "run", &runtime.run_async},
     {"limpet_runtime.aio", "restored", &runtime.restored},

@@ -11,6 +11,8 @@ typedef struct RuntimeObjects {
 
     /* limpet_runtime */
     PyObject *prepare;
+    PyObject *save;
+    PyObject *load;
     PyObject *compile_cell;
     PyObject *run_async;
     PyObject *restored;

@@ -7,6 +7,7 @@
 #include "guest/interpreter/descriptors.h"
 #include "guest/interpreter/inbox.h"
 #include "guest/interpreter/prepare.h"
+#include "guest/interpreter/variables.h"
 
 /* New standard output and standard error may come with it. */
 static int handle_execute(const Message *message, int fds[CHANNEL_FDS])
@@ -51,6 +52,15 @@ static int handle_prepare(const Message *message, int fds[CHANNEL_FDS])
     return r < 0 ? r : prepare(message->id, &request);
 }
 
+static int handle_save(const Message *message, int fds[CHANNEL_FDS])
+{
+    MsgSaveCell request;
+    Problem problem = PROBLEM_NULL;
+    int r = body_decode(&request, MsgSaveCell, &message->body, &problem);
+
+    return r < 0 ? r : variables_move(message->kind, message->id, request.path);
+}
+
 /* Its question has been given up. */
 static int handle_answer(const Message *message, int fds[CHANNEL_FDS])
 {
@@ -63,7 +73,8 @@ static const struct {
     int (*handle)(const Message *message, int fds[CHANNEL_FDS]);
 } handlers[] = {
     {MSG_EXECUTE, handle_execute}, {MSG_CHECKPOINT, handle_checkpoint}, {MSG_NAMESPACE, handle_namespace},
-    {MSG_ANSWER, handle_answer},   {MSG_PREPARE, handle_prepare},
+    {MSG_ANSWER, handle_answer},   {MSG_PREPARE, handle_prepare},       {MSG_SAVE, handle_save},
+    {MSG_LOAD, handle_save},
 };
 
 static int serve_frame(const ChannelFrame *frame, int fds[CHANNEL_FDS])

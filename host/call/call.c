@@ -238,7 +238,6 @@ void call_end(Call *call, Buf *record)
     asks_end(&call->asks);
     turn_abandon_work(&call->turn);
     loop_timer_cancel(&call->stuck);
-    free(take(call->code));
     store(call);
     call_note_started(call);
     list_foreach (request, &call->joined, Request, link)
@@ -247,6 +246,7 @@ void call_end(Call *call, Buf *record)
         answer_asked(call, request);
     if (call->all->ended)
         call->all->ended(call);
+    free(take(call->code));
 }
 
 int call_restore(Calls *all, uid_t user, const char *run_id, uint64_t code_hash, Text record,

@@ -54,7 +54,7 @@ struct Call {
             char run_id[LIMIT_RUN_ID + 1];
         };
     };
-    char *code; /* until it has been sent; of a command its program, encoded, until it is over */
+    char *code; /* until it is over; of a command its program, encoded */
     size_t code_size;
     uint64_t code_hash;      /* to tell when an id is used again for something else */
     double timeout;          /* seconds */

@@ -133,6 +133,7 @@ static MsgRecord record_of(const MsgExecuted *executed)
         .has_rolled_back_to = executed->has_rolled_back_to,
         .rolled_back_to = executed->rolled_back_to,
         .not_restored = executed->not_restored,
+        .restored = executed->restored,
         .state_protection = executed->has_state_protection ? executed->state_protection : unknown_protection,
         .has_changed = executed->has_changed,
         .changed = executed->changed,

@@ -90,8 +90,6 @@ static void start(Turn *turn)
     call_watch(call);
     if (send_execute(call) < 0)
         sandbox_close(turn->sandbox, "its supervisor cannot be reached");
-    else
-        free(take(call->code));
 }
 
 /* ---- while it runs ---- */

@@ -167,6 +167,8 @@ static void on_session_gone(Session *session)
 static const SessionsEvents sessions_events = {
     .ready = on_session_ready,
     .branched = on_session_branched,
+    .back = diary_back,
+    .committed = diary_committed,
     .gone = on_session_gone,
 };
 

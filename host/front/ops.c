@@ -15,7 +15,7 @@ static const Op *const ops[] = {
     &op_branch,      &op_context,     &op_commit,    &op_namespace,
     &op_files,       &op_start,       &op_processes, &op_process,
     &op_connect,     &op_template,    &op_templates, &op_remove_template,
-    &op_set_network,
+    &op_set_network, &op_save,        &op_load,      &op_export,
 };
 
 const Op *op_find(MessageKind kind)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "host/journal/diary.h"
+#include "host/journal/history.h"
 #include "host/journal/journal.h"
 #include "host/journal/entry.h"
 #include "proto/base/log.h"
@@ -325,5 +326,6 @@ bool adopt_all(Adopting *all)
     AdoptAll adopt = {all, true};
 
     for_each_journal(all->sandboxes->paths, adopt_next, &adopt);
+    history_sweep(all->sandboxes->paths);
     return !adopt.complete;
 }

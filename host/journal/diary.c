@@ -4,12 +4,14 @@
 #include <limits.h>
 #include <stdio.h>
 
+#include "host/journal/history.h"
 #include "host/journal/journal.h"
 #include "host/journal/entry.h"
 #include "host/session/session.h"
 
 struct Diary {
     Journal journal;
+    History history;
 };
 
 static int write_session(Buf *batch, const Sandbox *sandbox)
@@ -168,7 +170,7 @@ static Diary *diary_new(Sandbox *sandbox)
     Diary *diary = calloc(1, sizeof(*diary));
 
     if (diary)
-        diary->journal = JOURNAL_NULL;
+        *diary = (Diary){.journal = JOURNAL_NULL, .history = HISTORY_NULL};
     return sandbox->diary = diary;
 }
 
@@ -178,8 +180,10 @@ void diary_begin(Sandbox *sandbox)
     char path[PATH_MAX];
 
     diary_path(path, sizeof(path), sandbox->all->paths, sandbox->files.id);
-    if (diary)
-        journal_open(&diary->journal, path, snapshot, sandbox);
+    if (!diary)
+        return;
+    journal_open(&diary->journal, path, snapshot, sandbox);
+    history_begin(&diary->history, sandbox);
 }
 
 void diary_go_on(Sandbox *sandbox, uint64_t size)
@@ -188,14 +192,18 @@ void diary_go_on(Sandbox *sandbox, uint64_t size)
     char path[PATH_MAX];
 
     diary_path(path, sizeof(path), sandbox->all->paths, sandbox->files.id);
-    if (diary)
-        journal_resume(&diary->journal, path, size, snapshot, sandbox);
+    if (!diary)
+        return;
+    journal_resume(&diary->journal, path, size, snapshot, sandbox);
+    history_go_on(&diary->history, sandbox);
 }
 
 void diary_end(Sandbox *sandbox)
 {
     Diary *diary = take(sandbox->diary);
 
+    if (diary)
+        history_end(&diary->history, sandbox, sandbox->state == SANDBOX_LEFT);
     if (diary && sandbox->state == SANDBOX_LEFT)
         journal_leave(&diary->journal);
     else if (diary)
@@ -277,4 +285,17 @@ void diary_call(const Call *call)
     if (r == 0)
         r = session_files_baseline(&sandbox->files, false, add_files, &batch);
     append(sandbox, &batch, r);
+    history_call(&sandbox->diary->history, call);
+}
+
+void diary_back(const Session *session, uint64_t execution_count)
+{
+    if (session->sandbox->diary)
+        history_back(&session->sandbox->diary->history, session->branch, execution_count);
+}
+
+void diary_committed(const Session *session, uint64_t from)
+{
+    if (session->sandbox->diary)
+        history_committed(&session->sandbox->diary->history, session->branch, from);
 }

@@ -13,10 +13,7 @@ void diary_go_on(Sandbox *sandbox, uint64_t size);
 void diary_end(Sandbox *sandbox);
 
 /* Journals are in a directory of their own, as ID.journal each: the controller need not have the right to
- * enter those of sessions. */
-#define JOURNAL_SUFFIX ".journal"
-
-/* Where the journal of the session directory `id` is. */
+ * enter those of sessions. Where the journal of the session directory `id` is. */
 void diary_path(char *ret, size_t size, const Paths *paths, const char *id);
 
 void diary_rewrite(Sandbox *sandbox); /* it is another session's than it was */
@@ -24,6 +21,10 @@ void diary_ready(Sandbox *sandbox);
 void diary_closing(Sandbox *sandbox);
 void diary_branch(const Session *branch);
 void diary_branch_closed(const Session *branch);
+
+/* Its variables are those after that call from now on, or those of that branch. */
+void diary_back(const Session *session, uint64_t execution_count);
+void diary_committed(const Session *session, uint64_t from);
 
 /* It has ended, and its record is stored. */
 void diary_call(const Call *call);

@@ -15,6 +15,9 @@
 #include "proto/base/base.h"
 #include "proto/base/buf.h"
 
+/* What the names of journals end with. */
+#define JOURNAL_SUFFIX ".journal"
+
 typedef struct Journal Journal;
 
 /* Writes everything that is live with journal_put. 0 or a negative errno: it cannot be done now. */

@@ -60,8 +60,8 @@ static void on_message(void *userdata, const Message *message)
 static ErrorCode error_code(uint64_t number)
 {
     static const ErrorCode known[] = {
-        ERR_NO_SUCH_CHECKPOINT, ERR_CHECKPOINT_FAILED, ERR_BRANCH_EXISTS, ERR_BUSY,
-        ERR_BAD_REQUEST,        ERR_TOO_LARGE,         ERR_NO_SUCH_RUN,   ERR_NOT_LISTENING,
+        ERR_NO_SUCH_CHECKPOINT, ERR_CHECKPOINT_FAILED, ERR_BRANCH_EXISTS, ERR_BUSY,        ERR_BAD_REQUEST,
+        ERR_TOO_LARGE,          ERR_NO_SUCH_RUN,       ERR_NOT_LISTENING, ERR_SAVE_FAILED, ERR_RESTORE_FAILED,
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(known); i++)

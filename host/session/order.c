@@ -20,7 +20,7 @@ static void start(Turn *turn)
     Order *order = of(turn);
 
     if (turn->state == TURN_SENT)
-        sandbox_watch(turn->sandbox, SENT_SECONDS);
+        sandbox_watch(turn->sandbox, MAX(SENT_SECONDS, of(turn)->ops->seconds));
     else if (order->ops->start)
         order->ops->start(order);
     else
@@ -171,7 +171,7 @@ void order_send(Order *order)
     if (r < 0)
         sandbox_close(sandbox, "its supervisor cannot be reached");
     else if (sandbox->running == turn)
-        sandbox_watch(sandbox, ORDER_SECONDS);
+        sandbox_watch(sandbox, MAX(ORDER_SECONDS, order->ops->seconds));
 }
 
 /* What it leaves is in order before anybody hears of it. */

@@ -11,6 +11,7 @@ typedef struct Order Order;
 
 typedef struct OrderOps {
     MessageKind kind;
+    double seconds; /* within which the supervisor answers; 0: as most do */
     /* Its turn has come: ends in order_send() or order_fail(), now or later. NULL: order_send(). */
     void (*start)(Order *order);
     /* The supervisor's reply: ends in order_reply() or order_fail(), now or later. Negative with the problem

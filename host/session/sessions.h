@@ -11,6 +11,10 @@ typedef struct Session Session;
 typedef struct SessionsEvents {
     void (*ready)(Session *trunk); /* it is about to be: nobody was told yet */
     void (*branched)(Session *branch);
+    /* A client has brought it back to what it was after that call (0: nothing), or given it those of a
+     * branch. */
+    void (*back)(const Session *session, uint64_t execution_count);
+    void (*committed)(const Session *session, uint64_t from);
     /* It is about to be freed. Its Session.stored are somebody else's from then on. */
     void (*gone)(Session *session);
 } SessionsEvents;

@@ -76,3 +76,9 @@ def test_analysis(example, tmp_path):
 
 def test_quickstart(example):
     assert "2 artifacts, each found on this machine and read back" in example("quickstart.py")
+
+
+def test_saving(example):
+    said = example("saving.py")
+    assert "restored: ({'a': 2}, True, 'kept as well')" in said and "exported 1 cell: add('a')" in said
+    assert "missing: [\"lock: it was not saved: TypeError" in said

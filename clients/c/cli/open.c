@@ -1,13 +1,18 @@
 /* limpet open */
 #include "clients/c/cli/cli.h"
+#include "clients/c/cli/restore.h"
 
 typedef struct OpenValues {
     LimpetOptions options;
+    const char *restore; /* a file; or NULL */
 } OpenValues;
 
 static const Option open_options[] = {
     OPTION_ROW('t', "timeout", OPTION_SECONDS, OpenValues, options.timeout, "SECONDS",
                "time limit of a call that sets none", .least = OPTION_ABOVE_ZERO, .value = "30"),
+    OPTION_ROW(0, "restore", OPTION_TEXT, OpenValues, restore, "FILE",
+               "make the session of a file of 'limpet save'; it gets those of its options that are not given",
+               .completes = COMPLETE_FILE),
 #define VALUES OpenValues
 #include "clients/c/cli/container.def"
 };
@@ -23,6 +28,8 @@ static int run(const void *values, char **operands, int n)
     if (r)
         return r;
     options.data = data;
+    if (((const OpenValues *)values)->restore)
+        return restore(((const OpenValues *)values)->restore, operands[0], &options);
     client = cli_connect();
     if (!client)
         return EXIT_SANDBOX;

@@ -20,8 +20,8 @@ int become_python(const char *module, const char *extra, char **operands, int n)
     arguments[2] = (char *)module;
     memcpy(arguments + 3, operands, (size_t)n * sizeof(*arguments));
     execvp(python, arguments);
-    fprintf(stderr, "limpet: %s: %s; set LIMPET_PYTHON to a Python that has limpet[%s]\n", python,
-            strerror(errno), extra);
+    fprintf(stderr, "limpet: %s: %s; set LIMPET_PYTHON to a Python that has limpet%s%s%s\n", python,
+            strerror(errno), extra ? "[" : "", extra ? extra : "", extra ? "]" : "");
     free(arguments);
     return EXIT_SANDBOX;
 }

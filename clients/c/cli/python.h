@@ -3,7 +3,7 @@
 #define LIMPET_CLI_PYTHON_H
 
 /* Becomes `python3 -m MODULE OPERANDS...`, or the Python that LIMPET_PYTHON names. Returns an exit status
- * where there is none; `extra` is the one of the package that the module needs. */
+ * where there is none; `extra` is the one of the package that the module needs, or NULL. */
 int become_python(const char *module, const char *extra, char **operands, int n);
 
 #endif

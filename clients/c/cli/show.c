@@ -128,6 +128,7 @@ void show_state(const LimpetResult *result)
     if (result->state == LIMPET_LOST && !told)
         fprintf(stderr, "limpet: lost: the variables are gone; a new interpreter was started\n");
     cli_print_notes("not restored", result->not_restored, result->n_not_restored);
+    cli_print_notes("not as it was saved", result->restored, result->n_restored);
 }
 
 void show_files(const LimpetResult *result)

@@ -70,6 +70,7 @@ Branch *branch_free(Branch *branch)
     policy_deinit(branch);
     interpreter_deinit(&branch->interpreter);
     fate_deinit(&branch->untold);
+    notes_deinit(&branch->restored);
     free(branch->place.cwd);
     list_remove(&branch->link);
     branch->set->count--;

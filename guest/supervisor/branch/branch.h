@@ -105,6 +105,8 @@ struct Branch {
     bool occupied;        /* a call runs on it, or has ended and waits for what becomes of the variables */
     unsigned idle_losses; /* how often the interpreter was lost since a call ended by itself */
     Fate untold;          /* what became of the variables since the last record */
+    bool is_restored;     /* they were loaded since the last record; `restored` has what is not as it was */
+    EncodedNotes restored;
 };
 
 /* What others hear of branches, and do for them. */

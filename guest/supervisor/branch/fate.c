@@ -108,16 +108,27 @@ void notes_deinit(EncodedNotes *notes)
     *notes = NOTES_NULL;
 }
 
-void notes_add(EncodedNotes *notes, Text text)
+static void encode_note(EncodedNotes *notes, Text text)
 {
     Writer w;
 
-    if (notes->n >= LIMIT_NOT_RESTORED)
-        return;
     writer_init(&w, &notes->encoded);
     write_text_n(&w, text.data, text.size);
     if (writer_finish(&w) == 0)
         notes->n++;
+}
+
+void notes_add(EncodedNotes *notes, Text text)
+{
+    if (notes->n < LIMIT_NOT_RESTORED)
+        encode_note(notes, text);
+}
+
+void notes_take(EncodedNotes *notes, const Value *texts)
+{
+    notes_deinit(notes);
+    for (uint32_t i = 0; i < value_count(texts); i++)
+        encode_note(notes, value_text(texts, i));
 }
 
 void notes_add_all(EncodedNotes *notes, const Value *texts)

@@ -65,5 +65,8 @@ void notes_add(EncodedNotes *notes, Text text);
 /* Adds the texts of an array that was received. */
 void notes_add_all(EncodedNotes *notes, const Value *texts);
 
+/* The texts of an array that was received take the place of all notes. */
+void notes_take(EncodedNotes *notes, const Value *texts);
+
 /* The notes as an array of text. */
 Value notes_say(const EncodedNotes *notes);

@@ -54,6 +54,8 @@ static void make_record(Executor *executor, Cell *cell, const Fate *fate)
 {
     int r = cell_record(cell, fate, cell->branch->epoch, &executor->record);
 
+    cell->branch->is_restored = false;
+    notes_deinit(&cell->branch->restored);
     executor->record_id = cell->id;
     if (r == 0)
         call_send_record(executor);

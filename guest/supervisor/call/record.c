@@ -1,6 +1,7 @@
 /* The record of a call as the controller gets it. */
 #include <string.h>
 
+#include "guest/supervisor/branch/branch.h"
 #include "guest/supervisor/call/cell.h"
 #include "guest/supervisor/checkpoint/checkpoint.h"
 
@@ -59,6 +60,8 @@ int cell_record(Cell *cell, const Fate *fate, uint64_t epoch, Buf *ret)
     set_fate(&record, fate, id);
     set_protection(&record, &cell->protection);
     set_outcome(&record, &cell->outcome);
+    if (cell->branch->is_restored)
+        record.restored = notes_say(&cell->branch->restored);
     r = outputs_say(&record, cell->output, &words);
     return r < 0 ? r : message_encode(ret, MSG_EXECUTED, cell->id, MsgExecuted, &record);
 }

@@ -37,6 +37,7 @@ struct Interpreter {
     bool reaped;            /* the process has ended by itself */
     bool asked;             /* a checkpoint was asked for, and `checkpointed` has yet to come */
     Inquiries listings;     /* `namespace` */
+    Inquiries moves;        /* `save` and `load` */
     Inquiries preparations; /* `prepare` */
     bool divided;           /* the first message of `out` has been sent in part */
     bool spawned;           /* the last cell started processes that may still hold the pipes */

@@ -92,6 +92,9 @@ static int on_message(Branch *branch, const Message *message, Problem *problem)
     switch (message->kind) {
     case MSG_NAMESPACE:
         return tasks_on_namespace(&supervisor->tasks, branch, message, problem);
+    case MSG_SAVE:
+    case MSG_LOAD:
+        return tasks_on_moved(&supervisor->tasks, branch, message, problem);
     case MSG_PREPARED:
         return warmup_on_prepared(&supervisor->warmup, branch, message, problem);
     default:

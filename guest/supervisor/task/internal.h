@@ -39,4 +39,5 @@ int task_context(Tasks *tasks, const Message *message, Problem *problem);
 int task_commit(Tasks *tasks, const Message *message, Problem *problem);
 int task_close(Tasks *tasks, const Message *message, Problem *problem);
 int task_reset(Tasks *tasks, const Message *message, Problem *problem);
+int task_move(Tasks *tasks, const Message *message, Problem *problem);
 int task_namespace(Tasks *tasks, const Message *message, Problem *problem);

@@ -24,6 +24,8 @@ TaskHandler task_handler(MessageKind kind)
         {MSG_CONTEXT, task_context},
         {MSG_COMMIT, task_commit},
         {MSG_NAMESPACE, task_namespace},
+        {MSG_SAVE, task_move},
+        {MSG_LOAD, task_move},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(handlers); i++)
@@ -91,8 +93,14 @@ int task_begin(Tasks *tasks, const Message *message, Branch *branch, Problem *pr
 
 void task_done(Tasks *tasks)
 {
-    loop_timer_cancel(&tasks->task.limit);
-    tasks->task.awaits = AWAITS_NOTHING;
+    Task *task = &tasks->task;
+
+    loop_timer_cancel(&task->limit);
+    if (task->occupies)
+        branch_vacate(task->branch);
+    task->occupies = false;
+    free(take(task->path));
+    task->awaits = AWAITS_NOTHING;
 }
 
 void task_refuse(Tasks *tasks, ErrorCode code, const char *format, ...)
@@ -167,7 +175,7 @@ static bool can_be_answered(Tasks *tasks)
     const Branch *branch = tasks->task.branch;
 
     if (!branch_is_ready(branch) || branch->epoch != tasks->task.epoch)
-        task_refuse(tasks, ERR_INTERNAL, "the interpreter was lost before it listed its variables");
+        task_refuse(tasks, ERR_INTERNAL, "the interpreter was lost before it answered");
     return false; /* the answer is a message */
 }
 

@@ -6,7 +6,8 @@
  *   branch.c      branch, commit
  *   context.c     context
  *   reset.c       close, reset
- *   namespace.c   namespace */
+ *   namespace.c   namespace
+ *   saving.c      save, load */
 #pragma once
 
 #include "guest/supervisor/branch/branch.h"
@@ -27,20 +28,23 @@ typedef enum TaskAwaits {
 
 typedef struct Task {
     TaskAwaits awaits;
-    void (*next)(Tasks *tasks);  /* the step that follows */
-    uint64_t id;                 /* the id of its message */
-    Branch *branch;              /* the branch that is waited for */
-    Branch *into;                /* commit: the branch whose place it takes */
-    Branch *made;                /* a branch made by this task, which ends should the task fail */
-    uint64_t number;             /* the number of the branch to be, or of the checkpoint to go back to */
-    uint64_t epoch;              /* of the branch when its interpreter was asked */
+    void (*next)(Tasks *tasks); /* the step that follows */
+    uint64_t id;                /* the id of its message */
+    Branch *branch;             /* the branch that is waited for */
+    Branch *into;               /* commit: the branch whose place it takes */
+    Branch *made;               /* a branch made by this task, which ends should the task fail */
+    uint64_t number; /* of the branch to be, of the checkpoint to go back to, or of the call that is loaded */
+    uint64_t epoch;  /* of the branch when its interpreter was asked */
     Checkpoint *checkpoint;      /* the checkpoint it uses or takes; NULL again when that is gone */
     bool started;                /* an interpreter was started, as there was none */
     CheckpointKind kind;         /* of the checkpoint that it takes */
     bool implicit;               /* the checkpoint was taken for this task only */
     void (*taken)(Tasks *tasks); /* the step that follows when it is kept */
     char name[LIMIT_SESSION_NAME + 1];
-    Reason trouble; /* why the checkpoint is gone */
+    bool moves, loads; /* it is `save` or `load`; which */
+    bool occupies;     /* the branch is occupied by it, as by a call */
+    char *path;        /* of the directory, until the interpreter has been asked */
+    Reason trouble;    /* why the checkpoint is gone */
     LoopTimer limit;
 } Task;
 
@@ -76,5 +80,6 @@ bool tasks_are_active(const Tasks *tasks);
 void tasks_advance(Tasks *tasks); /* the task goes on, if what it awaits is there */
 void tasks_on_gone(Tasks *tasks, const Checkpoint *checkpoint, const char *why);
 int tasks_on_namespace(Tasks *tasks, Branch *branch, const Message *message, Problem *problem);
+int tasks_on_moved(Tasks *tasks, Branch *branch, const Message *message, Problem *problem);
 /* The branch has an interpreter, or will have none. A reset that waits for it is answered. */
 void tasks_on_started(Tasks *tasks, Branch *branch);

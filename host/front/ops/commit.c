@@ -31,6 +31,7 @@ static int answer(Order *order, const msgpack_object_map *reply, Problem *proble
     if (r < 0)
         return r;
     session_note(session, said.execution_count, said.epoch);
+    session->all->events->committed(session, container_of(order, CommitOrder, order)->from);
     said = (MsgCommitReply){.execution_count = session->execution_count, .epoch = session->epoch};
     order_answer(order, MsgCommitReply, &said);
     return 0;

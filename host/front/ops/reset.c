@@ -9,6 +9,7 @@ static int answer(Order *order, const msgpack_object_map *reply, Problem *proble
     if (r < 0)
         return r;
     session_note(session, session->execution_count, said.epoch);
+    session->all->events->back(session, 0);
     said.epoch = session->epoch;
     order_answer(order, MsgEpoch, &said);
     return 0;

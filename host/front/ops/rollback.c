@@ -115,6 +115,7 @@ static int answer(Order *order, const msgpack_object_map *reply, Problem *proble
     if (r < 0)
         return r;
     session_note(session, session->execution_count, said.epoch);
+    session->all->events->back(session, said.execution_count);
     matches = staged_is(rollback, said.checkpoint);
     write_reply(&rollback->reply, &said, matches);
     if (matches)

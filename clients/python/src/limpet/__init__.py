@@ -44,9 +44,12 @@ from .errors import (
     NotListening,
     OptionsDiffer,
     ProtocolMismatch,
+    RestoreFailed,
+    SaveFailed,
     SessionClosed,
     TemplateExists,
     TemplateFailed,
+    SessionExists,
     TooLarge,
     Unavailable,
 )
@@ -66,6 +69,7 @@ from .results import (
     Status,
     Usage,
 )
+from .saved import Saved
 from .state import Changed, Checkpoint, Committed, Namespace, Rollback, Variable
 from .templates import Template
 
@@ -124,11 +128,15 @@ __all__ = [
     "ProcessInfo",
     "Protection",
     "ProtocolMismatch",
+    "RestoreFailed",
     "Result",
     "Rollback",
     "RolledBackTo",
+    "Saved",
+    "SaveFailed",
     "Session",
     "SessionClosed",
+    "SessionExists",
     "SessionInfo",
     "SessionOptions",
     "SessionStatus",

@@ -275,6 +275,24 @@ def is_stale(error: FileFailed) -> bool:
     return error.errno == errno.ESTALE
 
 
+class SaveFailed(Error, RuntimeError):
+    """The session could not be saved; the message gives the reason."""
+
+    number = 1150
+
+
+class RestoreFailed(Error, ValueError):
+    """The saved session is damaged, or could not be restored; the message gives the reason."""
+
+    number = 1151
+
+
+class SessionExists(Error, ValueError):
+    """A session of this name is open. Close it first, or restore under another name."""
+
+    number = 1152
+
+
 BY_NUMBER: dict[int, type[Error]] = {cls.number: cls for cls in Error.__subclasses__() if cls.number}
 
 

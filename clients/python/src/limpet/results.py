@@ -173,6 +173,8 @@ class Result:
     usage: Usage
     kind: str = "python"
     """``python``, or ``command`` for what :meth:`Session.exec` ran."""
+    restored: list[str] | None = field(default=None, hash=False)
+    """Of the first call after ``open(restore=)``: what is not as it was saved. Otherwise None."""
 
     @property
     def ok(self) -> bool:
@@ -225,6 +227,8 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Returns plain data, the same as ``limpet run --json`` prints. Binary values are base64 text."""
         plain = {name: _plain(getattr(self, name)) for name in _ORDER}
+        if self.restored is None:
+            del plain["restored"]
         plain["displays"] = [display.to_dict() for display in self.displays]
         for name in ("changed", "state_protection"):
             plain[name] = plain[name] if getattr(self, name) else None
@@ -310,7 +314,7 @@ _RESULT = shape(
         **dict.fromkeys(
             (
                 "session", "execution_count", "rolled_back_to", "stdout_file", "stderr_file", "result", "error",
-                "signal", "exit_code",
+                "signal", "exit_code", "restored",
             )
         ),
     },
@@ -318,6 +322,7 @@ _RESULT = shape(
     usage=shape(Usage),
     rolled_back_to=shape(RolledBackTo, {"checkpoint": None}),
     not_restored=list,
+    restored=list,
     state_protection=_protection,
     changed=CHANGED,
     displays=[_DISPLAY],

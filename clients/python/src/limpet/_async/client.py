@@ -7,12 +7,14 @@ is threads and plain calls there.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .. import _requests, _wire
+from .. import _archive, _requests, _saving, _wire
 from .._asks import NO_ASKS, Approve, Asks, OnInput, ToolTime
+from .._files import Path
 from .._options import CONTAINER_OPTIONS, SESSION_OPTIONS, ContainerOptions, SessionOptions, chosen
 from .._recovery import Attempts, ConnectionLost
 from .._requests import Body, Request
@@ -20,8 +22,9 @@ from .._stream import Stream, stream_of
 from .._tools import Tools
 from ..errors import Error, SessionClosed, Unavailable, from_wire, is_leave
 from ..results import Display, Result, SessionInfo
-from .connecting import leaving, sleep
+from .connecting import in_thread, leaving, sleep
 from .link import deliver
+from .saving import restored
 from .session import AsyncSession
 from .templates import AsyncTemplates
 
@@ -48,6 +51,7 @@ class AsyncClient(AsyncTemplates):
         self,
         name: str | None = None,
         *,
+        restore: Path | None = None,
         tools: Tools | None = None,
         on_input: OnInput | None = None,
         approve: Approve | None = None,
@@ -61,6 +65,9 @@ class AsyncClient(AsyncTemplates):
 
         Args:
             name: 1 to 64 characters of ``A-Z a-z 0-9 . _ -``. Defaults to a random name.
+            restore: Path of a file that :meth:`AsyncSession.save` wrote. The session gets its variables, its files, and
+                those of its options that are not given. ``restored`` of the session, and of the first result, lists
+                what is not as it was.
             tools: Default for calls of this object, see :meth:`AsyncSession.run`.
             on_input: Default for calls of this object.
             approve: Default for calls of this object.
@@ -70,15 +77,23 @@ class AsyncClient(AsyncTemplates):
 
         Raises:
             OptionsDiffer: The session exists with other options.
+            SessionExists: With ``restore``: there is a session of this name.
+            RestoreFailed: The file is damaged, or the session could not be restored; there is no session then.
         """
         asks = Asks(tools, on_input, approve, tool_time)
-        request = _requests.open_session(
-            _requests.new_name() if name is None else name, chosen(options, SESSION_OPTIONS)
-        )
+        given = chosen(options, SESSION_OPTIONS)
+        if restore is not None:
+            return await self._restored(os.fsdecode(restore), name or _requests.new_name(), asks, given)
+        request = _requests.open_session(_requests.new_name() if name is None else name, given)
         opened = await self._request(request)
         if name is None:
             opened = {**opened, "created": True}  # also where the reply was lost and this asked again
         return AsyncSession(self, opened, asks)
+
+    async def _restored(self, path: str, name: str, asks: Asks, given: Body) -> AsyncSession:
+        archive = await in_thread(_archive.Reader, path)
+        with archive:
+            return await restored(self, archive, name, asks, _saving.options_of(archive.manifest, given))
 
     async def attach(
         self,

@@ -20,8 +20,8 @@ from ..errors import Error, NoSuchFile, NoSuchSession, SessionClosed, TooLarge
 from ..results import Display, Result
 from ..state import Checkpoint, Committed, Namespace, Rollback
 from .connecting import in_thread
-from .contexts import AsyncContexts
 from .direct import get_file, put_file
+from .exporting import AsyncExporting
 from .files import AsyncFiles, Progress
 from .network import AsyncNetworking
 from .trees import get_tree, put_tree
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AsyncSession(AsyncContexts, AsyncNetworking):
+class AsyncSession(AsyncExporting, AsyncNetworking):
     """A live Python session. Created by :meth:`AsyncClient.open` and :meth:`AsyncSession.branch`.
 
     A session may be used from several tasks: calls queue in order, and :meth:`interrupt` may be called while

@@ -21,8 +21,8 @@ from ..errors import Error, NoSuchFile, NoSuchSession, SessionClosed, TooLarge
 from ..results import Display, Result
 from ..state import Checkpoint, Committed, Namespace, Rollback
 from .connecting import in_thread
-from .contexts import Contexts
 from .direct import get_file, put_file
+from .exporting import Exporting
 from .files import Files, Progress
 from .network import Networking
 from .trees import get_tree, put_tree
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Session(Contexts, Networking):
+class Session(Exporting, Networking):
     """A live Python session. Created by :meth:`Client.open` and :meth:`Session.branch`.
 
     A session may be used from several threads: calls queue in order, and :meth:`interrupt` may be called while

@@ -1,0 +1,267 @@
+"""Sessions on disk: saved to an archive, and restored from one. The blocking one is generated from this file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .. import _archive, _requests, _saving, _trees
+from .. import _file_requests as _ask
+from .._archive import Member
+from .._asks import Asks
+from .._files import Path
+from .._wire import FILE_CHUNK
+from ..errors import (
+    Error,
+    FileFailed,
+    NoSuchSession,
+    ProtocolMismatch,
+    RestoreFailed,
+    SessionExists,
+    is_stale,
+)
+from ..saved import Saved
+from .connecting import in_thread
+from .contexts import AsyncContexts
+from .files import AsyncFiles
+from .trees import Told
+
+if TYPE_CHECKING:
+    from .client import AsyncClient
+    from .session import AsyncSession
+
+Progress = Callable[[int, int], Any]
+
+_ATTEMPTS = 3  # at a file that changes while it is read
+
+
+class AsyncSaving(AsyncContexts):
+    """How a session goes to disk."""
+
+    files: AsyncFiles
+    restored: list[str] | None = None
+    """What is not as it was saved, where ``open(restore=)`` made this session; otherwise None."""
+
+    async def save(self, path: Path, *, on_progress: Progress | None = None) -> Saved:
+        """Saves the session to a file: its variables, ``/session`` and its options.
+
+        The session goes on as before. Variables are pickled in a copy of its interpreter, so that nothing that happens
+        there touches it: those that cannot be pickled are named with the reason, and do not spoil the others.
+        :meth:`AsyncClient.open` with ``restore`` makes a session of the file, on this machine or another one.
+
+        The file is a tar, which has everything the session had: treat it like the session itself. It takes the place
+        of a file that is there once it is whole.
+
+        Args:
+            path: Local path of the file, such as ``"conv.limpet"``.
+            on_progress: Called with the number of bytes of files copied and the total.
+
+        Returns:
+            What was saved, and what was not.
+
+        Raises:
+            SaveFailed: The session could not be saved; the message gives the reason.
+        """
+        self._check_python("save()")
+        place = _saving.new_place()
+        try:
+            await self._request(_saving.save(place))
+            return await _Packing(self, place).pack(os.fspath(path), on_progress)
+        finally:
+            await _remove(self, place)
+
+
+class _Packing:
+    """One session on its way to an archive."""
+
+    def __init__(self, session: AsyncSaving, place: str) -> None:
+        self._session = session
+        self._place = place
+        self._skipped: list[str] = []
+
+    async def pack(self, path: str | bytes, on_progress: Progress | None) -> Saved:
+        session = self._session
+        said = await self._bounded(f"{self._place}/{_archive.INDEX}")
+        index = _saving.Index(said)
+        self._skipped = index.skipped
+        members = _saving.items(await session.files._rows(_saving.TOP, _trees.DEPTH), self._skipped)
+        told = Told(sum(member.size for member in members if member.kind == "file"), on_progress)
+        count = await self._execution_count()
+        manifest = _saving.manifest(session.name, session.engine, session.options, count, index)
+        archive = await in_thread(_archive.Writer, os.fsdecode(path))
+        try:
+            await in_thread(archive.add, _archive.MANIFEST, manifest)
+            await in_thread(archive.add, _archive.INDEX, said, 0o600)
+            pickles = f"{self._place}/{_archive.PICKLES}"
+            size = (await session.files.stat(pickles)).size
+            await self._large(archive, pickles, Member(_archive.PICKLES, "file", 0o600, size))
+            await self._all(archive, members, told)
+            size = await in_thread(archive.finish)
+        finally:
+            await in_thread(archive.close)
+        return Saved(archive.path, size, index.variables, self._skipped)
+
+    async def _execution_count(self) -> int:
+        rows = await self._session._client.sessions()
+        return next((row.execution_count for row in rows if row.session == self._session.name), 0)
+
+    async def _bounded(self, path: str) -> bytes:
+        """A file that the sandbox has just written; it is not to fill the memory here."""
+        data = bytearray()
+        while True:
+            _, piece, size, _ = await self._session._request(_ask.read(path, len(data), FILE_CHUNK, None))
+            data += piece
+            if size > _archive.MANIFEST_MAX or len(data) > _archive.MANIFEST_MAX:
+                raise ProtocolMismatch(
+                    f"the sandbox says more than {_archive.MANIFEST_MAX} bytes of its variables"
+                )
+            if not piece or len(data) >= size:
+                return bytes(data)
+
+    async def _all(self, archive: _archive.Writer, members: list[Member], told: Told) -> None:
+        files = []
+        for member in members:
+            if member.kind == "file":
+                files.append(member)
+            else:
+                await in_thread(archive.begin, _saving.in_archive(member))
+        large = [member for member in files if member.size > _trees.SMALL]
+        for batch in _saving.batches(member for member in files if member.size <= _trees.SMALL):
+            large += await self._small(archive, batch, told)
+        for member in large:
+            path = f"{_saving.TOP}/{member.name}"
+            try:
+                await self._large(archive, path, _saving.in_archive(member))
+            except FileFailed as error:
+                self._note(path, error)
+            told.add(member.size)
+
+    def _note(self, path: str, error: FileFailed) -> None:
+        """What has gone meanwhile is not missed."""
+        if not isinstance(error, FileNotFoundError):
+            self._skipped.append(f"{path}: {error.strerror}")
+
+    async def _small(self, archive: _archive.Writer, batch: list[Member], told: Told) -> list[Member]:
+        """Those of a batch that have grown so large that they are to be read in pieces."""
+        large = []
+        while batch:
+            rows = await self._session._request(_ask.fetch(_saving.TOP, [member.name for member in batch]))
+            for member, row in zip(batch, rows, strict=False):
+                data = row.get("data")
+                if row.get("error"):
+                    item = _trees.Item(member.name, member.kind, member.mode)
+                    self._note(
+                        f"{_saving.TOP}/{member.name}", _trees.failure(_saving.TOP, item, row["error"])
+                    )
+                elif data is None:
+                    large.append(member)
+                else:
+                    whole = ((0, len(data)),)
+                    await in_thread(
+                        archive.whole, _saving.in_archive(member, size=len(data), data=whole), data
+                    )
+                    told.add(member.size)
+            batch = batch[len(rows) :]
+        return large
+
+    async def _large(self, archive: _archive.Writer, path: str, member: Member) -> None:
+        """A file in pieces, its holes left out. Begun anew where another takes its place."""
+        mark = await in_thread(archive.mark)
+        for attempt in range(_ATTEMPTS):
+            try:
+                await self._pieces(archive, path, member)
+                return
+            except FileFailed as error:
+                await in_thread(archive.back, mark)
+                if not is_stale(error) or attempt == _ATTEMPTS - 1:
+                    raise
+
+    async def _pieces(self, archive: _archive.Writer, path: str, member: Member) -> None:
+        extents, size, file = await self._extents(path)
+        await in_thread(archive.begin, _saving.resized(member, size, tuple(extents)))
+        for start, length in extents:
+            at, end = start, start + length
+            while at < end:
+                found, data, _, _ = await self._session._request(
+                    _ask.read(path, at, min(end - at, FILE_CHUNK), file)
+                )
+                if found > at or not data:  # it has become another hole, or shorter
+                    data = bytes(
+                        min(end - at, FILE_CHUNK) if not data else min(found - at, end - at, FILE_CHUNK)
+                    )
+                await in_thread(archive.write, data)
+                at += len(data)
+        await in_thread(archive.end)
+
+    async def _extents(self, path: str) -> tuple[list[_archive.Extent], int, int]:
+        """Where a file has data, how large it is, and what tells it from another."""
+        extents: list[_archive.Extent] = []
+        at, size = 0, 1
+        file: int | None = None
+        while at < size:
+            found, data, size, same = await self._session._request(_ask.read(path, at, 1, file))
+            file = same
+            if not data or found >= size:
+                break
+            end = min(found + FILE_CHUNK, size)
+            if extents and sum(extents[-1]) == found:
+                extents[-1] = (extents[-1][0], end - extents[-1][0])
+            else:
+                extents.append((found, end - found))
+            at = end
+        return extents, size, file or 0
+
+
+async def restored(
+    client: AsyncClient, archive: _archive.Reader, name: str, asks: Asks, options: Mapping[str, Any]
+) -> AsyncSession:
+    """A session made of an archive: all of it or none."""
+    from .session import AsyncSession
+
+    try:
+        await client._request(_requests.attach(name))
+    except NoSuchSession:
+        pass
+    else:
+        raise SessionExists(f"the session '{name}' is open; close it first, or restore under another name")
+    opened = await client._request(_requests.open_session(name, dict(options)))
+    # It is ours, also where the reply was lost and this asked again.
+    session = AsyncSession(client, {**opened, "created": True}, asks)
+    try:
+        session.restored = await _unpack(session, archive)
+    except BaseException as error:
+        with contextlib.suppress(Error):
+            await session.close()
+        if isinstance(error, FileFailed):
+            raise RestoreFailed(f"'{archive.path}' could not be restored: {error}") from error
+        raise
+    return session
+
+
+async def _unpack(session: AsyncSession, archive: _archive.Reader) -> list[str]:
+    place = _saving.new_place()
+    steps = _saving.Unpacking(archive, place).steps()
+    while (step := await in_thread(next, steps, None)) is not None:
+        if isinstance(step, list):
+            await session._request(_ask.store(_saving.TOP, step))
+        else:
+            await _write(session, archive, f"{_saving.TOP}/{step[0]}", step[1])
+    missing = await session._request(_saving.load(place, archive.manifest["execution_count"]))
+    await _remove(session, place)
+    return missing
+
+
+async def _write(session: AsyncSession, archive: _archive.Reader, path: str, member: Member) -> None:
+    """A large file in pieces; what lies between them is a hole."""
+    upload = await session._request(_ask.write(path, b"", False, member.mode, True))
+    pieces = archive.data(member)
+    while (found := await in_thread(next, pieces, None)) is not None:
+        await session._request(_ask.write_more(upload or 0, found[0], found[1], False))
+    await session._request(_ask.write_more(upload or 0, member.size, b"", True))
+
+
+async def _remove(session: AsyncSaving, place: str) -> None:
+    with contextlib.suppress(Error):
+        await session.files.remove(place, recursive=True)

@@ -1,0 +1,182 @@
+"""What a saved session has, on its way between a sandbox and an archive.
+
+What either says is believed by nobody: names and sizes are checked here, and pickles are bytes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from . import _archive, _trees
+from ._archive import Member
+from ._options import SESSION_OPTIONS
+from ._requests import Request, field
+from ._version import VERSION
+from ._wire import FILE_CHUNK, LOAD, SAVE
+from .errors import ProtocolMismatch, RestoreFailed
+from .files import Entry
+from .saved import SAVED
+
+TOP = "/session"
+OWN = ".limpet"  # what begins so in it is Limpet's own
+ARTIFACTS = "artifacts"  # a directory that every session has, and that is not its own
+
+Rows = list[dict[str, Any]]
+
+
+def new_place() -> str:
+    """A directory of the sandbox for variables on their way."""
+    return f"{TOP}/{OWN}-saved-{os.urandom(8).hex()}"
+
+
+def save(place: str) -> Request[None]:
+    return Request(SAVE, {"path": place}, lambda body: None)
+
+
+def load(place: str, execution_count: int) -> Request[list[str]]:
+    """What is not as it was."""
+    body = {"path": place, "execution_count": execution_count}
+    return Request(LOAD, body, lambda body: [str(note) for note in field(body, "missing")])
+
+
+class Index:
+    """What the sandbox says of the variables that it has saved."""
+
+    def __init__(self, data: bytes) -> None:
+        try:
+            said = json.loads(data)
+            self.variables = {
+                str(row["name"]): str(row["why"]) if "why" in row else SAVED for row in said["variables"]
+            }
+            self.python = str(said["python"])
+            self.packages = {str(name): str(version) for name, version in said["packages"].items()}
+            self.skipped = [str(note) for note in said["skipped"]]
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+            raise ProtocolMismatch(
+                f"the sandbox says what cannot be read of its variables: {error!r}"
+            ) from error
+
+
+def manifest(name: str, engine: str, options: Mapping[str, Any], count: int, index: Index) -> bytes:
+    said = {
+        "format": _archive.FORMAT,
+        "version": _archive.VERSION,
+        "limpet": VERSION,
+        "created": time.time(),
+        "session": name,
+        "engine": engine,
+        "execution_count": count,
+        "options": dict(options),
+        "python": index.python,
+        "packages": dict(sorted(index.packages.items())),
+        "variables": index.variables,
+        "skipped": index.skipped,
+    }
+    return json.dumps(said, indent=1).encode() + b"\n"
+
+
+def options_of(said: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a session that is restored: those that are given win."""
+    options = {name: value for name, value in said["options"].items() if name in SESSION_OPTIONS}
+    return {**options, **{name: value for name, value in given.items() if value is not None}}
+
+
+def items(rows: Iterable[Mapping[str, Any]], skipped: list[str]) -> list[Member]:
+    """What is in /session, without what is Limpet's own. What cannot be saved is noted."""
+    found = []
+    for row in rows:
+        entry = Entry.from_wire(row)
+        path = entry.path[len(TOP) + 1 :]
+        if not entry.path.startswith(f"{TOP}/") or not is_plain(path):
+            raise ProtocolMismatch(f"the sandbox listed {entry.path!r} in {TOP!r}")
+        if path.startswith(OWN) or path == ARTIFACTS or entry.type == "other":
+            continue  # of those of another kind the sandbox tells itself
+        if row.get("unreadable"):
+            skipped.append(f"{entry.path}: it may not be read")
+        elif entry.type == "directory" and path.count("/") >= _trees.DEPTH - 1:
+            skipped.append(f"{entry.path}: it lies too deep")
+        found.append(Member(path, entry.type, entry.mode, entry.size, entry.target, modified=entry.modified))
+    return found
+
+
+def is_plain(path: str) -> bool:
+    return "\0" not in path and all(part not in ("", ".", "..") for part in path.split("/"))
+
+
+def in_archive(member: Member, **but: Any) -> Member:
+    """The same as it is called there."""
+    return dataclasses.replace(member, name=f"{_archive.FILES}/{member.name}", **but)
+
+
+def resized(member: Member, size: int, data: tuple[_archive.Extent, ...]) -> Member:
+    return dataclasses.replace(member, size=size, data=data)
+
+
+def batches(members: Iterable[Member]) -> Iterator[list[Member]]:
+    """Small files that fit into one reply, again and again."""
+    batch: list[Member] = []
+    size = 0
+    for member in members:
+        if batch and (len(batch) == _trees.BATCH or size + member.size > FILE_CHUNK):
+            yield batch
+            batch, size = [], 0
+        batch.append(member)
+        size += member.size
+    if batch:
+        yield batch
+
+
+def _row(path: str, member: Member, mode: int, data: bytes | None = None) -> dict[str, Any]:
+    return _trees.Item(path, member.kind, mode, 0, member.target).row(data)
+
+
+class Unpacking:
+    """What is to be sent for an archive: rows of what is small, and large files one by one."""
+
+    def __init__(self, archive: _archive.Reader, place: str) -> None:
+        self._archive = archive
+        self._inside = place[len(TOP) + 1 :]
+        self._closed: Rows = []  # directories that nothing could be put into any more
+
+    def steps(self) -> Iterator[Rows | tuple[str, Member]]:
+        """Rows below /session, or the path of a large file, whose data is to be read before the next step."""
+        rows: Rows = []
+        size = 0
+        for member in self._archive.members():
+            path = self._path(member.name)
+            if member.kind == "file" and member.size > _trees.SMALL:
+                yield path, member
+                continue
+            if len(rows) == _trees.BATCH or size + member.size > FILE_CHUNK:
+                yield rows
+                rows, size = [], 0
+            rows.append(self._small(path, member))
+            size += member.size
+        if rows:
+            yield rows
+        for at in range(0, len(self._closed), _trees.BATCH):
+            yield self._closed[::-1][at : at + _trees.BATCH]
+
+    def _path(self, name: str) -> str:
+        if name in (_archive.PICKLES, _archive.INDEX):
+            return f"{self._inside}/{name}"
+        top, _, path = name.rstrip("/").partition("/")
+        if top != _archive.FILES or not is_plain(path) or path.startswith(OWN):
+            raise RestoreFailed(f"'{self._archive.path}' is malformed: it has {name!r}; nothing was restored")
+        return path
+
+    def _small(self, path: str, member: Member) -> dict[str, Any]:
+        data = None
+        if member.kind == "file":
+            whole = bytearray(member.size)
+            for start, piece in self._archive.data(member):
+                whole[start : start + len(piece)] = piece
+            data = bytes(whole)
+        if member.kind == "directory" and member.mode & 0o300 != 0o300:
+            self._closed.append(_row(path, member, member.mode))
+        return _row(path, member, member.mode | 0o700 if member.kind == "directory" else member.mode, data)

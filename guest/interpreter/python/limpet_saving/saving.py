@@ -1,0 +1,126 @@
+"""Saves the variables, without touching them: a copy of this process pickles, and may come to harm."""
+
+import os
+import select
+import shutil
+import signal
+import sys
+import time
+import warnings
+
+import limpet_saving
+from limpet_saving import files, pickling
+
+EACH = 20.0  # seconds for a variable
+ALL = 240.0  # and for all of them, those included that were tried in vain
+PLACE = 4  # bytes by which the copy says which variable is next
+OLD = 3600.0  # after so many seconds nobody wants what was left behind any more
+LEFT_BEHIND = ".limpet-saved-"
+
+
+def names_of(namespace):
+    return [
+        name
+        for name in list(namespace)
+        if type(name) is str and not (name.startswith("__") and name.endswith("__"))
+    ]
+
+
+def clear(directory):
+    """Makes it anew, and takes away what others left beside it."""
+    above = os.path.dirname(directory)
+    for name in os.listdir(above):
+        path = os.path.join(above, name)
+        if name.startswith(LEFT_BEHIND) and time.time() - os.lstat(path).st_mtime > OLD:
+            shutil.rmtree(path, ignore_errors=True)
+    shutil.rmtree(directory, ignore_errors=True)
+    os.mkdir(directory, 0o700)
+
+
+def copy_main(tell, *work):
+    """In the copy. Whatever memory there is too little of, the kernel is to take from here."""
+    status = 1
+    try:
+        try:
+            with open("/proc/self/oom_score_adj", "w") as file:
+                file.write("1000")
+        except OSError:
+            pass
+        pickling.write(*work, lambda place: os.write(tell, place.to_bytes(PLACE, "big")))
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def ended(pid):
+    """How a process ended: None, or a phrase."""
+    _, status = os.waitpid(pid, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code == -signal.SIGKILL:
+        return "its pickling was killed, as there was not enough memory for it"
+    if code < 0:
+        return f"its pickling crashed ({signal.Signals(-code).name})"
+    return None if code == 0 else "its pickling ended the process"
+
+
+def killed(pid, why):
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return why
+
+
+def watch(pid, heard, end):
+    """The place of the variable that was under way, and how it ended; None when all is well."""
+    place, limit = 0, EACH
+    while True:
+        begun = time.monotonic()
+        if not select.select([heard], [], [], max(0.0, min(limit, end - begun)))[0]:
+            return place, killed(pid, f"its pickling took longer than {EACH:.0f} seconds")
+        data = os.read(heard, 4096)
+        if not data:
+            return place, ended(pid)
+        place = int.from_bytes(data[-PLACE:], "big")
+
+
+def attempt(end, *work):
+    heard, tell = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pid = os.fork()
+    if pid == 0:
+        os.close(heard)
+        copy_main(tell, *work)
+    os.close(tell)
+    try:
+        return watch(pid, heard, end)
+    finally:
+        os.close(heard)
+
+
+def save_all(directory, namespace):
+    names = names_of(namespace)
+    flushed = files.written_out([namespace[name] for name in names])
+    left_out = {}
+    end = time.monotonic() + ALL
+    while True:
+        place, why = attempt(end, directory, names, namespace, left_out, flushed)
+        if why is None:
+            return None
+        if place >= len(names):
+            return "what was saved could not be written down"
+        if time.monotonic() >= end:
+            return f"the variables could not be pickled in {ALL:.0f} seconds; {names[place]!r} was under way"
+        left_out[names[place]] = why
+
+
+def save(directory):
+    """Why it could not be done, or None. A variable that cannot be saved is no reason."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    limpet_saving.top = os.path.dirname(directory)
+    try:
+        clear(directory)
+        return save_all(directory, sys.modules["__main__"].__dict__)
+    except OSError as error:
+        return f"{error.filename or directory}: {error.strerror}"
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

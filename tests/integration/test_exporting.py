@@ -1,0 +1,120 @@
+"""export(): a notebook of the calls that runs again, artifacts with their sums, and what they were made with."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+
+import limpet
+import pytest
+
+
+def exported(session, tmp_path):
+    made = session.export(tmp_path / "out")
+    with open(made["notebook"]) as file:
+        notebook = json.load(file)
+    with open(made["lock"]) as file:
+        return notebook["cells"], made, json.load(file)
+
+
+def sources(cells, kind="code"):
+    return [cell["source"] for cell in cells if cell["cell_type"] == kind]
+
+
+def test_the_calls_with_their_outputs(session, tmp_path):
+    session.run("import sys\nx = 1\nprint('ü'); print('err', file=sys.stderr)").check()
+    session.run("x + 1").check()
+    session.run("display({'a': 1}); 1 / 0")
+    session.run("from IPython.display import HTML; HTML('<b>x</b>')").check()
+    cells, made, lock = exported(session, tmp_path)
+    assert [cell["execution_count"] for cell in cells] == [1, 2, 3, 4] and len({cell["id"] for cell in cells}) == 4
+    assert cells[0]["outputs"] == [{"output_type": "stream", "name": "stdout", "text": "ü\n"}, {"output_type": "stream", "name": "stderr", "text": "err\n"}]
+    assert cells[1]["outputs"] == [{"output_type": "execute_result", "data": {"text/plain": "2"}, "metadata": {}, "execution_count": 2}]
+    assert [output["output_type"] for output in cells[2]["outputs"]] == ["display_data", "error"]
+    assert cells[2]["metadata"]["tags"] == ["raises-exception"] and cells[2]["outputs"][1]["ename"] == "ZeroDivisionError"
+    assert cells[3]["outputs"][0]["data"]["text/html"] == "<b>x</b>"
+    assert lock["session"] == session.name and lock["python"].startswith("3.") and "cloudpickle" in lock["packages"]
+    assert made["artifacts"] == [] and os.listdir(tmp_path / "out" / "artifacts") == []
+
+
+def test_code_cells_run_again(client, name, tmp_path):
+    with client.open(name, checkpoint="always") as session:
+        check_code_cells_run_again(session, tmp_path)
+
+
+def check_code_cells_run_again(session, tmp_path):
+    session.run("x = [1]").check()
+    session.run("import os; os._exit(3)")
+    session.run("x.append(2)").check()
+    session.run("1 / 0")
+    session.run("import time; time.sleep(60)", timeout=0.2)
+    session.exec("echo y > file").check()
+    result = session.run("x, open('file').read()").check().result
+    cells, _, _ = exported(session, tmp_path)
+    assert sources(cells, "raw") == ["import os; os._exit(3)", "import time; time.sleep(60)"]
+    assert sources(cells)[3] == "!echo y > file"
+    program = ["import os, subprocess"]
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            source = f"subprocess.run({cell['source'][1:]!r}, shell=True, check=True)" if cell["source"].startswith("!") else cell["source"]
+            program.append(f"try:\n    {source}\nexcept ZeroDivisionError:\n    pass" if "raises-exception" in cell["metadata"].get("tags", ()) else source)
+    done = subprocess.run([sys.executable, "-c", "\n".join(program[:-1] + [f"print(repr(({program[-1]})))"])], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == result
+
+
+def test_what_was_undone_is_not_run_again(session, tmp_path):
+    session.run("x = 1").check()
+    kept = session.checkpoint()
+    session.run("x = 2").check()
+    session.rollback(kept)
+    session.run("x").check()
+    first, _ = session.try_each(["y = 'a'", "y = 'b'"])
+    assert first.ok
+    session.commit(1)
+    session.run("x, y").check()
+    session.run("z = 1", on_error="rollback").check()
+    session.run("z = 2; 1 / 0", on_error="rollback")
+    cells, _, _ = exported(session, tmp_path)
+    assert sources(cells) == ["x = 1", "x", "y = 'b'", "x, y", "z = 1"]
+    assert sources(cells, "raw") == ["x = 2", "z = 2; 1 / 0"]
+    session.reset()
+    session.run("new = 1").check()
+    cells, _, _ = exported(session, tmp_path)
+    assert sources(cells) == ["new = 1"]
+
+
+def test_artifacts_are_as_the_last_call_made_them(session, tmp_path):
+    session.run("import os; os.makedirs('artifacts/d'); open('artifacts/d/a', 'w').write('1'); open('artifacts/b', 'w').write('2')").check()
+    second = session.run("open('artifacts/b', 'w').write('33')").check()
+    cells, made, lock = exported(session, tmp_path)
+    b, a = made["artifacts"]
+    assert (b["path"], b["size"], b["execution_count"], b["run_id"]) == ("/session/artifacts/b", 2, 2, second.run_id)
+    assert (a["path"], a["execution_count"]) == ("/session/artifacts/d/a", 1)
+    for artifact, text in ((a, "1"), (b, "33")):
+        with open(artifact["file"]) as file:
+            assert file.read() == text
+        assert artifact["sha256"] == hashlib.sha256(text.encode()).hexdigest()
+    assert cells[0]["metadata"]["limpet"]["artifacts"] == ["/session/artifacts/b", "/session/artifacts/d/a"]
+    assert lock["artifacts"] == made["artifacts"]
+
+
+def test_a_branch_has_no_notebook_of_its_own(session, tmp_path):
+    session.run("x = 1")
+    with pytest.raises(limpet.BadRequest, match="its session"):
+        session.branch("b").export(tmp_path)
+
+
+def test_a_new_controller_knows_the_calls(own_limpetd, name, tmp_path):
+    own_limpetd.start()
+    with own_limpetd.client(reconnect_timeout=60) as client:
+        session = client.open(name)
+        session.run("x = 1").check()
+        own_limpetd.kill()
+        own_limpetd.start()
+        session.run("x + 1").check()
+        cells, _, _ = exported(session, tmp_path)
+        assert sources(cells) == ["x = 1", "x + 1"]
+        session.close()
+        state = os.path.join(own_limpetd.directory, "state", "journals")
+        assert [each for each in os.listdir(state) if name in each] == []

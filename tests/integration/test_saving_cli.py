@@ -1,0 +1,52 @@
+"""`limpet save`, `limpet open --restore` and `limpet export`, on a real controller."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+LIMPET = os.path.join(os.environ.get("LIMPET_BUILD", "build/bin"), "limpet")
+
+
+@pytest.fixture
+def limpet(limpetd):
+    def run(*words, status=0):
+        """Standard output and error."""
+        environment = os.environ | {"LIMPET_SOCKET": limpetd.socket, "LIMPET_AUTOSTART": "0", "LIMPET_PYTHON": sys.executable}
+        done = subprocess.run([LIMPET, *words], capture_output=True, text=True, env=environment, timeout=100)
+        assert done.returncode == status, done.stderr
+        return done.stdout, done.stderr
+
+    return run
+
+
+def test_there_and_back(limpet, session, name, client, tmp_path):
+    path = str(tmp_path / "a.limpet")
+    session.run("import threading; x, lock = 1, threading.Lock()").check()
+    out, err = limpet("save", name, path)
+    assert out.startswith(f"saved {name}: 2 variables, /session") and err.endswith("limpet: not saved: lock: TypeError: cannot pickle '_thread.lock' object\n")
+    out, err = limpet("open", "--restore", path, "--timeout", "7", "--env", "A=b=c", "--env", "D=", f"{name}-back")
+    assert out.startswith(f"opened {name}-back (") and "limpet: not as it was saved: lock: " in err
+    with client.attach(f"{name}-back") as back:
+        assert back.options["timeout"] == 7 and back.options["env"] == {"A": "b=c", "D": ""}
+        out, err = limpet("run", "-s", back.name, "-c", "x")
+        assert out == "1\n" and "not as it was saved: lock: " in err
+        back.close()
+
+
+def test_what_cannot_be_done(limpet, session, name, tmp_path):
+    path = tmp_path / "a.limpet"
+    assert "NoSuchSession" in limpet("save", f"{name}-other", str(path), status=125)[1]
+    path.write_text("no archive")
+    assert "RestoreFailed" in limpet("open", "--restore", str(path), f"{name}-back", status=125)[1]
+    assert "FileNotFoundError" in limpet("open", "--restore", str(tmp_path / "none"), f"{name}-back", status=125)[1]
+    limpet("save", name, status=2)
+
+
+def test_export(limpet, session, name, tmp_path):
+    session.run("6 * 7").check()
+    out, _ = limpet("export", name, str(tmp_path / "out"))
+    with open(out.strip()) as file:
+        assert [cell["source"] for cell in json.load(file)["cells"]] == ["6 * 7"]
