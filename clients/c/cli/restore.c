@@ -48,20 +48,22 @@ static void add_text(Arguments *arguments, const char *name, const char *value)
         add(arguments, "%s=%s", name, value);
 }
 
-static void add_pairs(Arguments *arguments, const char *name, const char *const *values)
+static void add_list(Arguments *arguments, const char *name, const char *const *values)
 {
     for (size_t i = 0; values && values[i]; i++)
         add(arguments, "%s=%s", name, values[i]);
 }
 
-#define ADD_SECONDS   add_number
-#define ADD_NUMBER    add_number
-#define ADD_COUNT     add_count
-#define ADD_SIZE      add_text
-#define ADD_CHOICE    add_text
-#define ADD_TEXT      add_text
-#define ADD_DIRECTORY add_text
-#define ADD_PAIRS     add_pairs
+#define ADD_SECONDS       add_number
+#define ADD_NUMBER        add_number
+#define ADD_COUNT         add_count
+#define ADD_SIZE          add_text
+#define ADD_CHOICE        add_text
+#define ADD_TEXT          add_text
+#define ADD_DIRECTORY     add_text
+#define ADD_PAIRS         add_list
+#define ADD_LIST          add_list
+#define ADD_BINDINGS(...) /* the command has no option for them */
 
 int restore(const char *file, const char *session, const LimpetOptions *options)
 {

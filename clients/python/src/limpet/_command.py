@@ -41,13 +41,15 @@ def export(client: Client, session: str, directory: str) -> None:
 
 
 def options(given: tuple[str, ...]) -> Any:
-    """Of ``NAME=VALUE`` each; those of the environment come one by one."""
+    """Of ``NAME=VALUE`` each; variables of the environment and allowed destinations come one by one."""
     found: dict[str, Any] = {}
     for option in given:
         name, _, value = option.partition("=")
         if name == "env":
             variable, _, text = value.partition("=")
             found.setdefault("env", {})[variable] = text
+        elif name == "allow":
+            found.setdefault("network", {"allow": []})["allow"].append(value)
         else:
             found[name] = _NUMBERS.get(name, str)(value)
     return found

@@ -81,9 +81,16 @@ def manifest(name: str, engine: str, options: Mapping[str, Any], count: int, ind
 
 
 def options_of(said: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a session that is restored: those that are given win."""
-    options = {name: value for name, value in said["options"].items() if name in SESSION_OPTIONS}
+    """The options of a session that is restored: those that are given win. What came of a template is saved itself."""
+    kept = set(SESSION_OPTIONS) - {"bindings", "template"}
+    options = {name: value for name, value in said["options"].items() if name in kept}
     return {**options, **{name: value for name, value in given.items() if value is not None}}
+
+
+def without_headers(said: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
+    """The bindings that are not there again: nothing is saved of their secrets."""
+    lost = set(said["options"].get("bindings") or ()) - set(options.get("bindings") or ())
+    return [f"the binding {name!r}: its headers are not saved; give `bindings` to have it again" for name in sorted(lost)]
 
 
 def items(rows: Iterable[Mapping[str, Any]], skipped: list[str]) -> list[Member]:

@@ -230,7 +230,8 @@ async def restored(
     # It is ours, also where the reply was lost and this asked again.
     session = AsyncSession(client, {**opened, "created": True}, asks)
     try:
-        session.restored = await _unpack(session, archive)
+        missing = await _unpack(session, archive)
+        session.restored = _saving.without_headers(archive.manifest, options) + missing
     except BaseException as error:
         with contextlib.suppress(Error):
             await session.close()

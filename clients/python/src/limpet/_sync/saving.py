@@ -229,7 +229,8 @@ def restored(
     # It is ours, also where the reply was lost and this asked again.
     session = Session(client, {**opened, "created": True}, asks)
     try:
-        session.restored = _unpack(session, archive)
+        missing = _unpack(session, archive)
+        session.restored = _saving.without_headers(archive.manifest, options) + missing
     except BaseException as error:
         with contextlib.suppress(Error):
             session.close()
