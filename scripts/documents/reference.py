@@ -42,7 +42,21 @@ def exports(init):
 
 def definitions(package, module, names):
     """The classes and functions among these names, in the order of the module."""
-    return [node for node in body(package, module) if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name in names]
+    found = [node for node in body(package, module) if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name in names]
+    for node in found:
+        inherit(package, module, node)
+    return found
+
+
+def inherit(package, module, node):
+    """A client and a session are made of several classes of their folder: to a reader they are one."""
+    folder = module.rpartition(".")[0]
+    for base in getattr(node, "bases", ()) if folder == "_sync" else ():
+        for path in sorted((package / folder).glob("*.py")):
+            for other in ast.parse(path.read_text()).body:
+                if isinstance(other, ast.ClassDef) and other.name == ast.unparse(base):
+                    inherit(package, f"{folder}.{path.stem}", other)
+                    node.body += [member for member in other.body if isinstance(member, ast.FunctionDef)]
 
 
 def body(package, module):

@@ -156,6 +156,34 @@ class Opener(Counter):
         self.count = count
 
 
+class Saver(Counter):
+    """The same with a session that is saved and comes back from there: as it was, or there is none, and it is said."""
+
+    LOST = (limpet.Unavailable, limpet.Internal, limpet.FileFailed, limpet.SaveFailed, limpet.RestoreFailed, limpet.NoSuchSession, limpet.SessionClosed)
+
+    def step(self, session):
+        count = self.count + 1
+        result = session.run(f"n, files = {count}, open('file', 'w').write('{count}' * 500_000)")
+        assert (result.status, result.state, result.epoch) == ("ok", "kept", 1), result
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "saved")
+            self.until_done(lambda: session.save(path))
+            assert os.listdir(directory) == ["saved"]
+            self.until_done(lambda: self.restored(path, count))
+        self.count = count
+
+    def until_done(self, do):
+        while True:
+            try:
+                return do()
+            except self.LOST:
+                time.sleep(0.01)
+
+    def restored(self, path, count):
+        with self.controller.client() as client, client.open(f"{self.name_of_session}-{count}", restore=path) as back:
+            assert back.run(f"n, open('file').read() == '{count}' * 500_000").result == f"({count}, True)"
+
+
 def kill_process(limpetd, name):
     """Where it is a process of its own; the launcher may just be starting it."""
     for pid in children(limpetd.process.pid):
@@ -171,7 +199,7 @@ def kill(limpetd, turn):
     limpetd.start()
 
 
-KINDS = (Counter, Speaker, Commander, Starter, Copier, Opener)
+KINDS = (Counter, Speaker, Commander, Starter, Copier, Opener, Saver)
 
 
 def test_nothing_is_lost_or_done_twice(own_limpetd, name):

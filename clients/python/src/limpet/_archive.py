@@ -220,8 +220,9 @@ class Reader:
         member = self._member()
         if member.name != MANIFEST or member.kind != "file" or member.size > MANIFEST_MAX:
             raise _damaged(self.path, "has no manifest")
+        data = b"".join(piece for _, piece in self.data(member))
         try:
-            manifest = json.loads(b"".join(piece for _, piece in self.data(member)))
+            manifest = json.loads(data)
             known = manifest["format"] == FORMAT and isinstance(manifest["options"], dict)
             version = int(manifest["version"])
             count = manifest["execution_count"]
