@@ -23,14 +23,32 @@ local({
     }
   }
 
+  trace <- NULL # where the code that runs has come to when an error was raised, the outermost first
+
+  place <- function(call, source) {
+    if (!inherits(source, "srcref")) return(NULL)
+    name <- attr(source, "srcfile")$filename
+    if (startsWith(name, "cell ")) paste0("  ", name, ":", source[1], ": ", deparse(call)[1], "\n")
+  }
+
+  note <- function(expression, source) {
+    calls <- sys.calls()
+    trace <<- c(place(expression, source), unlist(lapply(calls, function(call) place(call, attr(call, "srcref")))))
+  }
+
   # The text of the last value, where it is visible; those before are printed, as at R's own prompt.
   evaluate <- function(code, number) {
     result <- NULL
+    trace <<- NULL
     source <- srcfilecopy(paste("cell", number), strsplit(code, "\n")[[1]])
-    for (expression in parse(text = code, srcfile = source, keep.source = TRUE)) {
+    expressions <- parse(text = code, srcfile = source, keep.source = TRUE)
+    for (i in seq_along(expressions)) {
       if (!is.null(result)) cat(result, sep = "\n")
       result <- NULL
-      value <- withVisible(eval(expression, globalenv()))
+      value <- withCallingHandlers(
+        withVisible(eval(expressions[[i]], globalenv())),
+        error = function(condition) note(expressions[[i]], attr(expressions, "srcref")[[i]])
+      )
       if (value$visible) result <- utils::capture.output(print(value$value))
     }
     if (is.null(result)) NULL else paste(result, collapse = "\n")
@@ -39,9 +57,9 @@ local({
   described <- function(condition) {
     call <- conditionCall(condition)
     own <- is.null(call) || deparse(call[[1]])[1] %in% c("eval", "parse")
-    place <- if (own) "Error: " else paste0("Error in ", deparse(call)[1], ": ")
+    origin <- if (own) "Error: " else paste0("Error in ", deparse(call)[1], ": ")
     name <- sub("^simpleError$", "Error", class(condition)[1])
-    list(name, conditionMessage(condition), paste0(place, conditionMessage(condition), "\n"))
+    list(name, conditionMessage(condition), paste0(c(origin, conditionMessage(condition), "\n", trace), collapse = ""))
   }
 
   run <- function(asked) {

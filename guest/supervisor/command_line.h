@@ -18,8 +18,8 @@ typedef struct CommandLine {
     const char *browser_socket; /* where it is asked for; NULL: nowhere */
     uid_t uid;                  /* user and group of the interpreter */
     uid_t browser_uid;          /* user of the browser, whose group is the interpreter's */
-    bool same_user;        /* the interpreter keeps the supervisor's uid */
-    double orphan_timeout; /* seconds without a controller until the supervisor ends itself */
+    bool same_user;             /* the interpreter keeps the supervisor's uid */
+    double orphan_timeout;      /* seconds without a controller until the supervisor ends itself */
 } CommandLine;
 
 /* 0; 1 after --help or --version; -EINVAL after a message on standard error. */

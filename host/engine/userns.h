@@ -1,9 +1,10 @@
 /* User namespaces of containers: what is uid 0 inside is nobody on the host.
  *
- * A container has three users. Its uid 0, the supervisor, is SUPERVISOR_UID on the host. The interpreter's uid
- * is the same on both sides, as what it writes is on the disk of its session, and so is the browser's. Images belong to the host's
- * root: containers get them from a mount that shows root's files as SUPERVISOR_UID's (an idmapped mount),
- * read-only, in a directory that only root and SUPERVISOR_UID may enter. */
+ * A container has three users. Its uid 0, the supervisor, is SUPERVISOR_UID on the host. The interpreter's
+ * uid is the same on both sides, as what it writes is on the disk of its session, and so is the browser's.
+ * Images belong to the host's root: containers get them from a mount that shows root's files as
+ * SUPERVISOR_UID's (an idmapped mount), read-only, in a directory that only root and SUPERVISOR_UID may
+ * enter. */
 #pragma once
 
 #include <jansson.h>

@@ -94,7 +94,7 @@ def test_every_module_of_an_entry_is_one_word():
         (["build", "--packages", "/nonexistent"], "cannot read /nonexistent"),
         (["build", "--name", "../up"], "an alias consists of"),
         (["build", "--engine", "frob"], "unknown engine frob"),
-        (["build", "--with", "cobol"], "no language cobol can be added; there are c cpp go java javascript"),
+        (["build", "--with", "cobol"], "no part cobol can be added; there are browser c cpp go java javascript pyodide r ruby rust typescript"),
         (["build", "--with", ""], "--with needs the names of languages"),
         (["rm"], "no image given"),
     ],

@@ -60,6 +60,32 @@ def of_this_machine(limpetd):
         pytest.skip("the default image has Python and bash")
 
 
+@pytest.fixture
+def r(session):
+    try:
+        return session.context(language="r")
+    except limpet.BadRequest as error:
+        pytest.skip(str(error))
+
+
+def test_r(r):
+    r.run("x <- 41")
+    assert r.run("x + 1").result == "[1] 42"
+    assert r.run("cat('out\n'); message('err')").stdout == "out\n"
+    plots = r.run("plot(1:3); hist(c(1, 2, 2)); invisible(3)")
+    assert [display.data["image/png"][1:4] for display in plots.displays] == [b"PNG"] * 2 and plots.result is None
+    for code in "while (TRUE) {}", "Sys.sleep(1000)":
+        assert (r.run(code, timeout=0.5).status, r.run("x").result) == ("timeout", "[1] 41")
+    assert r.run("quit(status = 3)").state == "lost"
+
+
+def test_where_r_has_failed(r):
+    r.run("f <- function(x) {\n  stop('no good')\n}\ng <- function() f(1)")
+    traceback = r.run("1\ng()").error.traceback
+    assert traceback == "Error in f(1): no good\n  cell 2:2: g()\n  cell 1:4: f(1)\n  cell 1:2: stop(\"no good\")\n"
+    assert r.run("let = = 3").error.traceback.startswith("Error: cell 3:1:7: unexpected '='")
+
+
 @pytest.fixture(params=LIVE)
 def live(request, session):
     context = session.context(language=request.param)

@@ -27,7 +27,8 @@ static void watch_askers(Browser *browser)
         loop_file_change(&browser->file, browser->asking < BROWSER_ASKERS ? EPOLLIN : 0);
 }
 
-/* The line fits into the buffer of a socket that nobody has written to: one who does not read it misses it. */
+/* The line fits into the buffer of a socket that nobody has written to: one who does not read it misses it.
+ */
 static void tell(int asker, const char *word, const char *what)
 {
     char line[2 * BROWSER_LINE];
@@ -187,8 +188,8 @@ static void on_asked(LoopFile *file, uint32_t events)
     }
     r = browser->pid ? 0 : start(browser);
     if (r < 0) {
-        tell(asker, "failed", r == -EAGAIN ? "the session has as many processes as its option `pids` allows"
-                                           : strerror(-r));
+        tell(asker, "failed",
+             r == -EAGAIN ? "the session has as many processes as its option `pids` allows" : strerror(-r));
         return;
     }
     browser->askers[browser->asking++] = asker;

@@ -1,6 +1,6 @@
-/* Browser: the one program beside the interpreters that all code of the session may ask for, at a socket of the
- * sandbox. It is started when somebody asks first, as a user of its own, and what ends an interpreter leaves it
- * alone; when it ends, the next who asks gets another one.
+/* Browser: the one program beside the interpreters that all code of the session may ask for, at a socket of
+ * the sandbox. It is started when somebody asks first, as a user of its own, and what ends an interpreter
+ * leaves it alone; when it ends, the next who asks gets another one.
  *
  * Whoever connects is told one line, once it is known: `at URL`, where the browser is controlled (the Chrome
  * DevTools Protocol, on the container's loopback), or `failed REASON`. */

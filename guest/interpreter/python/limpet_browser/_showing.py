@@ -7,6 +7,7 @@ import os
 ARTIFACTS = "/session/artifacts"
 
 _adapted = set()
+_used = {}  # numbers of files, by what comes before and behind: the largest that was given
 _saving = 0  # downloads on their way to the artifacts
 
 
@@ -22,10 +23,11 @@ class Shown(bytes):
 def free_path(stem, suffix):
     """Of a file that is not there: stem.suffix, stem-1.suffix …"""
     os.makedirs(ARTIFACTS, exist_ok=True)
-    number = 0
+    number = _used.get((stem, suffix), -1) + 1
     while True:
         path = os.path.join(ARTIFACTS, f"{stem}-{number}{suffix}" if number else stem + suffix)
         if not os.path.lexists(path):
+            _used[stem, suffix] = number
             return path
         number += 1
 
