@@ -84,6 +84,7 @@ def _write_wheel(directory, files, tag="py3-none-any", pure=True):
     files[f"{info}/WHEEL"] = (
         f"Wheel-Version: 1.0\nGenerator: limpet\nRoot-Is-Purelib: {str(pure).lower()}\nTag: {tag}\n".encode()
     )
+    files[f"{info}/entry_points.txt"] = _entry_points(project)
     files[f"{info}/licenses/{_LICENSE}"] = _license()
     files[f"{info}/RECORD"] = _record(files, f"{info}/RECORD")
     name = f"{base}-{tag}.whl"
@@ -133,6 +134,13 @@ def _metadata(project):
         "Description-Content-Type: text/markdown",
     ]
     return "\n".join(lines).encode() + b"\n\n" + _read(project["readme"])
+
+
+def _entry_points(project):
+    groups = project.get("entry-points", {}).items()
+    return "\n".join(
+        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in points.items()) for group, points in groups
+    ).encode()
 
 
 def _extras(extras):

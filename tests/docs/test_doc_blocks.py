@@ -11,6 +11,7 @@ from tests.docs.shell import run_console, run_sh
 from tests.support.needs import WITHOUT
 
 CONTAINER = re.compile(r"/session|/data|pandas|--disk|penguins")
+MORE = ("inspect_ai", "llm_sandbox", "pydantic_ai", "smolagents")  # frameworks of build/frameworks
 DOCUMENTS = [path for path in PATHS if any(block.language in RUNS and not block.not_run for block in blocks(path))]
 
 
@@ -30,6 +31,8 @@ def test_the_blocks_run(path, place):
         if "network" in WITHOUT:
             pytest.skip("without network")
         pytest.fail("no LangChain in this Python; LIMPET_PYTHON names another one, as build/adapters/bin/python")
+    if missing := [name for name in MORE if f"from limpet.{name} " in text and not importlib.util.find_spec(name)]:
+        pytest.skip(f"without {missing[0]}: the suite frameworks-oci has this document")
     wrong = [each for block in runnable for each in run(place, block)]
     assert not wrong, "\n\n".join(wrong)
 

@@ -3,6 +3,7 @@
 import base64
 import inspect
 
+import limpet
 import pytest
 from limpet.llm_sandbox import SandboxSession
 from llm_sandbox import SupportedLanguage
@@ -202,9 +203,14 @@ def test_a_dockerfile(limpetd, client, tmp_path, monkeypatch):
     assert (tmp_path / "said").read_text().splitlines() == [build, build, f"image rm limpet:{image}"]
 
 
-def test_libraries(client):
-    if hasattr(type(client.open()), "install"):
-        pytest.skip("tests/integration has installing itself")
+def test_libraries(client, monkeypatch):
+    installed = []
+    monkeypatch.setattr(limpet.Session, "install", lambda session, packages: installed.append(packages), raising=False)
+    with SandboxSession(client=client, libraries=["polars"]) as sandbox:
+        sandbox.run("1", libraries=["rich==13.*", "attrs"])
+        sandbox.install(["idna"])
+    assert installed == [["polars"], ["rich==13.*", "attrs"], ["idna"]]
+    monkeypatch.setattr(limpet.Session, "install", None)
     with pytest.raises(ContainerError, match="limpet image build --pip"):
         SandboxSession(client=client, libraries=["polars"]).open()
 

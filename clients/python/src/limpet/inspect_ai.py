@@ -71,7 +71,7 @@ class LimpetConfig(BaseModel, frozen=True):
 
 @sandboxenv(name="limpet")
 class LimpetSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc, unused-ignore]
-    """A session for each sample. :attr:`session` has its Python, checkpoints and branches, for solvers that use them."""
+    """A session for each sample. :attr:`session` has its Python, checkpoints and branches, for solvers to use."""
 
     def __init__(self, client: AsyncClient, session: AsyncSession) -> None:
         super().__init__()
@@ -129,9 +129,8 @@ class LimpetSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc, unused
         timeout_retry: bool = True,
         concurrency: bool = True,
     ) -> ExecResult[str]:
-        """Runs a program. One that reached its time limit is not tried again: it was started, and may have done things."""
-        if user is not None and user not in USERS:
-            raise SandboxUserUnsupportedError(f"a Limpet sandbox has one user, {USERS[0]}; there is no {user}")
+        """Runs a program. One that reached its time limit is not tried again: it may have done things already."""
+        _check_user(user)
         limits = SandboxEnvironmentLimits
         try:
             with _available():
@@ -140,7 +139,9 @@ class LimpetSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc, unused
                     limit=limits.MAX_EXEC_OUTPUT_SIZE,
                 )  # fmt: skip
         except OutputLimit as over:
-            raise OutputLimitExceededError(limits.MAX_EXEC_OUTPUT_SIZE_STR, over.stdout or over.stderr) from None
+            raise OutputLimitExceededError(
+                limits.MAX_EXEC_OUTPUT_SIZE_STR, over.stdout or over.stderr
+            ) from None
         return _result(ran, cmd)
 
     async def write_file(self, file: str, contents: str | bytes) -> None:
@@ -165,12 +166,16 @@ class LimpetSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc, unused
     async def connection(self, *, user: str | None = None) -> SandboxConnection:
         """How a person gets a shell there."""
         name = self.session.name
-        if user is not None and user not in USERS:
-            raise SandboxUserUnsupportedError(f"a Limpet sandbox has one user, {USERS[0]}; there is no {user}")
+        _check_user(user)
         shell = f"limpet attach {name} $(limpet start -t -s {name} -c bash)"
         return SandboxConnection(
             type="limpet", command=f"sh -c {shlex.quote(shell)}", container=references.reference(self.session)
         )
+
+
+def _check_user(user: str | None) -> None:
+    if user is not None and user not in USERS:
+        raise SandboxUserUnsupportedError(f"a sandbox of Limpet has one user, {USERS[0]}; there is no {user}")
 
 
 def _config(config: BaseModel | str | None) -> LimpetConfig:
@@ -178,7 +183,9 @@ def _config(config: BaseModel | str | None) -> LimpetConfig:
         return LimpetConfig(image=config)
     if config is None or isinstance(config, LimpetConfig):
         return config or LimpetConfig()
-    raise TypeError(f"the sandbox limpet takes a LimpetConfig or the name of an image, not {type(config).__name__}")
+    raise TypeError(
+        f"the sandbox limpet takes a LimpetConfig or the name of an image, not {type(config).__name__}"
+    )
 
 
 def _result(ran: Ran, cmd: list[str]) -> ExecResult[str]:

@@ -388,7 +388,9 @@ def _runtime(configs: Mapping[str, Any]) -> dict[str, Any]:
 def _check_time(result: Result, limit: float) -> None:
     if result.status == "timeout":
         said = f". {result.warning}" if result.warning else ""
-        raise SandboxTimeoutError(f"Operation timed out after {limit:g} seconds{said}", timeout_duration=limit)
+        raise SandboxTimeoutError(
+            f"Operation timed out after {limit:g} seconds{said}", timeout_duration=limit
+        )
 
 
 def _trailer(result: Result) -> Iterator[str]:

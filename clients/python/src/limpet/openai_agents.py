@@ -44,7 +44,8 @@ try:
     from agents.sandbox.util.tar_utils import UnsafeTarMemberError, validate_tarfile
 except ImportError as error:
     raise ImportError(
-        f"limpet.openai_agents needs openai-agents ({error}): pip install 'limpet[openai-agents]'", name=error.name
+        f"limpet.openai_agents needs openai-agents ({error}): pip install 'limpet[openai-agents]'",
+        name=error.name,
     ) from error
 
 from . import AsyncClient, AsyncSession, Error, NoSuchSession
@@ -53,7 +54,12 @@ from ._adapters.exits import SIGNALLED, exit_code
 from ._adapters.running import run
 from ._ports import Forwarding
 
-__all__ = ["LimpetSandboxClient", "LimpetSandboxClientOptions", "LimpetSandboxSession", "LimpetSandboxSessionState"]
+__all__ = [
+    "LimpetSandboxClient",
+    "LimpetSandboxClientOptions",
+    "LimpetSandboxSession",
+    "LimpetSandboxSessionState",
+]
 
 BACKEND: Literal["limpet"] = "limpet"
 THEIR_ROOT = Manifest.model_fields["root"].default  # which stands for where our commands start
@@ -114,7 +120,9 @@ class LimpetSandboxSession(BaseSandboxSession):  # type: ignore[misc, unused-ign
             raise ExecTimeoutError(command=words, timeout_s=timeout)
         code = exit_code(ran.result)
         return ExecResult(
-            stdout=ran.stdout.encode(), stderr=ran.stderr.encode(), exit_code=INTERRUPTED if code is None else code
+            stdout=ran.stdout.encode(),
+            stderr=ran.stderr.encode(),
+            exit_code=INTERRUPTED if code is None else code,
         )
 
     def _prepare_exec_command(
@@ -170,7 +178,9 @@ class LimpetSandboxSession(BaseSandboxSession):  # type: ignore[misc, unused-ign
             names = b"".join(os.fsencode(name) + b"\0" for name in await self._names(root))
             async with self._archive() as path:
                 taken = ["--null", "--verbatim-files-from", "-T", "-"]
-                await self._tar(root, "-cf", path, "--anchored", "--no-wildcards", *excluded, *taken, stdin=names)
+                await self._tar(
+                    root, "-cf", path, "--anchored", "--no-wildcards", *excluded, *taken, stdin=names
+                )
                 return io.BytesIO(await self.limpet.files.read(path))
         except (Error, OSError) as failed:
             raise WorkspaceArchiveReadError(path=root, cause=failed) from failed
@@ -203,8 +213,9 @@ class LimpetSandboxSession(BaseSandboxSession):  # type: ignore[misc, unused-ign
             raise ExposedPortUnavailableError(
                 port=port, exposed_ports=self.state.exposed_ports, reason="backend_unavailable", cause=failed
             ) from failed
-        host, number = self._forwardings[port].address
-        return ExposedPortEndpoint(host=host, port=int(number))
+        address = self._forwardings[port].address
+        assert not isinstance(address, str)
+        return ExposedPortEndpoint(host=address[0], port=address[1])
 
     async def _shutdown_backend(self) -> None:
         forwardings, self._forwardings = self._forwardings, {}

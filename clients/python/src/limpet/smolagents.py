@@ -60,7 +60,7 @@ def {FINAL}(*args, **kwargs):
 
 
 class LimpetExecutor(PythonExecutor):  # type: ignore[misc, unused-ignore]
-    """Runs the code of a ``CodeAgent`` in a session. A crash or a time limit takes nothing of the earlier steps away."""
+    """Runs the code of a ``CodeAgent`` in a session. A crash or a time limit takes no earlier step away."""
 
     def __init__(
         self,

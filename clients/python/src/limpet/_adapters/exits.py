@@ -9,7 +9,7 @@ KILLED = SIGNALLED + 9
 
 
 def check_ran(result: Result) -> None:
-    """Raises SessionClosed where the session has ended meanwhile, and EngineError where its sandbox failed otherwise."""
+    """Raises SessionClosed where the session has ended meanwhile, EngineError where its sandbox failed otherwise."""
     if result.status == "failed" and result.error is not None:
         kind = SessionClosed if result.error.name == "SandboxLost" else EngineError
         raise kind(result.error.message)

@@ -46,7 +46,8 @@ async def run(
     limit: int | None = None,
 ) -> Ran:
     """Runs a program; ``timeout`` None is for ever. Raises OutputLimit after ``limit`` characters of a stream, and
-    SessionClosed where the session ends meanwhile."""
+    SessionClosed where the session ends meanwhile.
+    """
     stdout, stderr = _Pieces(limit), _Pieces(limit)
     async with _prepared(session, list(argv), stdin) as (command, data):
         try:
@@ -67,9 +68,9 @@ async def _prepared(
     data = stdin.encode() if isinstance(stdin, str) else stdin
     files: list[str] = []
     try:
-        words = [os.fsencode(word) for word in argv]
-        if sum(map(len, words)) > ARGV:
-            argv = ["bash", "-c", WITH_ARGV, await _file(session, files, b"".join(word + b"\0" for word in words))]
+        words = b"".join(os.fsencode(word) + b"\0" for word in argv)
+        if len(words) > ARGV:
+            argv = ["bash", "-c", WITH_ARGV, await _file(session, files, words)]
         if data is not None and len(data) > STDIN:
             argv = ["bash", "-c", WITH_STDIN, await _file(session, files, data), *argv]
             data = None

@@ -1,4 +1,4 @@
-"""Code mode: the model writes Python that calls the agent's tools, in a session where nothing is lost by a time limit."""
+"""Code mode: the model writes Python that calls the agent's tools. A time limit takes nothing but its snippet."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import keyword
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Annotated, Any, Generic, Literal
+from typing import Annotated, Any, Generic, Literal, cast
 
 from pydantic import Field, TypeAdapter
 from pydantic_ai import AbstractToolset, RunContext, ToolDefinition, ToolReturn, WrapperToolset
@@ -16,7 +16,7 @@ from pydantic_ai.function_signature import FunctionSignature
 from pydantic_ai.messages import BinaryContent, ToolCallPart
 from pydantic_ai.tool_manager import ToolManager
 from pydantic_ai.tools import AgentDepsT, ToolDenied, ToolSelector, matches_tool_selector
-from pydantic_ai.toolsets.abstract import ToolsetTool
+from pydantic_ai.toolsets.abstract import SchemaValidatorProt, ToolsetTool
 from pydantic_core import to_jsonable_python
 from typing_extensions import NotRequired, TypedDict
 
@@ -34,8 +34,8 @@ HEAD = """Runs Python in a sandbox, as a cell of a notebook: variables, imports 
 The Python is the full language, with the libraries that the sandbox has. Print what you want to see; the value of the
 last expression is shown as well. Figures are shown as images. Files are in /session."""
 ROLLBACK = """
-A call that raises, or takes longer than {timeout:g} seconds, leaves nothing behind in the variables: they are as before it,
-so correct the code and call again. Files, and what functions below have done, are not taken back."""
+A call that raises, or takes longer than {timeout:g} seconds, leaves nothing behind in the variables: they are as before
+it, so correct the code and call again. Files, and what functions below have done, are not taken back."""
 FUNCTIONS = """
 These functions are there already. They are called without await and by keyword only, and return plain data:
 
@@ -117,13 +117,15 @@ class CodeModeToolset(WrapperToolset[AgentDepsT]):
             toolset=self,
             tool_def=ToolDefinition(
                 name=RUN_CODE,
-                description=self._description({code: behind[name].tool_def for code, name in functions.items()}),
+                description=self._description(
+                    {code: behind[name].tool_def for code, name in functions.items()}
+                ),
                 parameters_json_schema=ARGS.json_schema(),
                 metadata={"code_arg_name": "code", "code_arg_language": "python"},
                 sequential=True,
             ),
             max_retries=1,
-            args_validator=ARGS.validator,
+            args_validator=cast(SchemaValidatorProt, ARGS.validator),
             functions=functions,
             behind=behind,
         )
@@ -231,7 +233,9 @@ class _Calls(Generic[AgentDepsT]):
         try:
             value = await self._manager.handle_call(call, approved=approved, wrap_validation_errors=False)
         except (ApprovalRequired, CallDeferred) as error:
-            raise PermissionError(f"{name} needs an approval that code cannot wait for; see CodeMode.approve") from error
+            raise PermissionError(
+                f"{name} needs an approval that code cannot wait for; see CodeMode.approve"
+            ) from error
         if isinstance(value, ToolDenied):
             raise PermissionError(value.message)
         return to_jsonable_python(value.return_value if isinstance(value, ToolReturn) else value)
@@ -245,7 +249,9 @@ def _names(tools: Mapping[str, Any]) -> dict[str, str]:
         code = f"{code}_" if keyword.iskeyword(code) else code
         code = code if code[:1].isalpha() else f"tool_{code.lstrip('_')}"
         if code in names:
-            raise UserError(f"the tools '{names[code]}' and '{name}' have the same name in code, {code}; rename one")
+            raise UserError(
+                f"the tools '{names[code]}' and '{name}' have the same name in code, {code}; rename one"
+            )
         names[code] = name
     return names
 

@@ -82,7 +82,8 @@ class LimpetWorkspace(WorkspaceBackend, SupportsCommands, SupportsFilesystem, Su
         if self._opening is None or self._opening.done() or self._opening.get_loop() is not _loop():
             self._opening = _loop().create_task(self._open())
         with _available():
-            return await asyncio.shield(self._opening)  # whoever is cancelled here leaves it to be found by its ref
+            # Whoever is cancelled here leaves it, to be found by its ref.
+            return await asyncio.shield(self._opening)
 
     async def working_dir(self) -> str:
         """Where commands start."""
@@ -112,7 +113,10 @@ class LimpetWorkspace(WorkspaceBackend, SupportsCommands, SupportsFilesystem, Su
                 ran = await run(session, argv, env=env, timeout=timeout, limit=OUTPUT)
         except OutputLimit as over:
             raise WorkspaceOutputLimitError(
-                f"the command wrote more than {OUTPUT} characters", limit=OUTPUT, stdout=over.stdout, stderr=over.stderr
+                f"the command wrote more than {OUTPUT} characters",
+                limit=OUTPUT,
+                stdout=over.stdout,
+                stderr=over.stderr,
             ) from None
         return _result(ran, timeout)
 
@@ -148,7 +152,9 @@ class LimpetWorkspace(WorkspaceBackend, SupportsCommands, SupportsFilesystem, Su
             said = (await run(session, ["sh", "-c", DIRECTORIES, "sh", *links])).stdout if links else ""
         leading = {link for link, is_dir in zip(links, said, strict=True) if is_dir == "1"}
         return [
-            _entry(entry, posixpath.join(path, entry.name), entry.type == "directory" or entry.path in leading)
+            _entry(
+                entry, posixpath.join(path, entry.name), entry.type == "directory" or entry.path in leading
+            )
             for entry in entries
         ]
 
@@ -216,7 +222,9 @@ def _result(ran: Ran, timeout: float | None) -> CommandResult:
             f"command timed out after {timeout or 0:g}s and was ended", stdout=ran.stdout, stderr=ran.stderr
         )
     code = exit_code(ran.result)
-    return CommandResult(exit_code=INTERRUPTED if code is None else code, stdout=ran.stdout, stderr=ran.stderr)
+    return CommandResult(
+        exit_code=INTERRUPTED if code is None else code, stdout=ran.stdout, stderr=ran.stderr
+    )
 
 
 def _entry(entry: Entry, path: str, is_dir: bool) -> FileEntry:
