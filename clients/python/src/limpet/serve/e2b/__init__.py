@@ -127,6 +127,8 @@ class _E2B:
         """Whether who asks may. Raises Refused."""
         tokens = self._all.tokens
         envd = is_token(header(scope, b"x-access-token"), tokens.envd(record.id))
+        if envd and target.port == _routing.INTERPRETER:
+            return
         if target.port == _routing.ENVD:
             if scope["path"] == "/health" or envd or (scope["path"] == "/files" and self._is_signed(record, scope)):
                 check_user(_user(scope))

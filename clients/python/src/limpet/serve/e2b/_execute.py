@@ -13,6 +13,7 @@ from ._records import Record
 from ._sandboxes import Sandboxes
 
 _KEEPALIVE = 5.0  # seconds
+_SHORT = 0.01  # seconds
 _LINES = b"application/x-ndjson"
 _PYTHON = "python"
 _ALIASES = {"py": "python", "python3": "python", "js": "javascript", "ts": "typescript", "sh": "bash", "shell": "bash", "c++": "cpp"}
@@ -54,19 +55,24 @@ class Interpreter:
         if env and place.language != _PYTHON:
             raise Refused(400, f"env_vars are for Python; in {place.language} set them in the code")
         answering = _Answer(send)
+        running = asyncio.ensure_future(self._run(record, place, code, env, answering))
+        try:
+            await asyncio.wait({running}, timeout=_SHORT)  # most code has ended before anybody can have left
+            if running.done() or await self._attended(running, receive, answering):
+                running.result()
+        finally:
+            if not running.done():
+                await ended(running)  # which interrupts the code
+
+    async def _attended(self, running: asyncio.Future[None], receive: Receive, answering: _Answer) -> bool:
+        """Waits for the end of code that takes its time; whether its client was there until then."""
         async with while_there(receive) as leaving:
-            running = asyncio.ensure_future(self._run(record, place, code, env, answering))
-            waited = {running, leaving}
-            try:
-                while not running.done() and not leaving.done():
-                    done, _ = await asyncio.wait(waited, timeout=_KEEPALIVE, return_when=asyncio.FIRST_COMPLETED)
-                    if not done:
-                        await answering.write(_results.line("keepalive"))
-            finally:
-                if not running.done():
-                    await ended(running)  # which interrupts the code
-        if not leaving.done():
-            running.result()
+            while not running.done() and not leaving.done():
+                waited = {running, leaving}
+                done, _ = await asyncio.wait(waited, timeout=_KEEPALIVE, return_when=asyncio.FIRST_COMPLETED)
+                if not done:
+                    await answering.write(_results.line("keepalive"))
+            return running.done()
 
     async def _run(self, record: Record, place: _Place, code: str, env: dict[str, str], answering: _Answer) -> None:
         session = place.session
