@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from typing import Any, TypeVar
 
 from .. import AsyncClient, AsyncSession, BadRequest, Error, NoSuchSession, OptionsDiffer, SessionClosed, SessionInfo
 from .._options import CONTAINER_OPTIONS
@@ -22,6 +22,8 @@ from ._who import Doorkeeper, Scope, is_loopback
 
 OPTIONS = ("timeout", "ttl", "memory", "cpus", "pids", "disk", "files", "env", "network", "image", "checkpoint")
 """Of a session, as its owner may choose them. ``data`` is a directory of the host, and the gateway's alone."""
+
+T = TypeVar("T")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 _MOST_NAME = 54  # characters, so that the owner's id fits before it
@@ -170,6 +172,16 @@ class Gateway:
         """Options of sessions that are opened without them."""
         wanted = {"ttl": self.settings.session_ttl_s, "memory": self.settings.session_memory}
         return {name: value for name, value in wanted.items() if value}
+
+    async def unless_ending(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """Waits for it; None if the gateway is told to end before."""
+        task, end = asyncio.ensure_future(work), asyncio.ensure_future(self.ending.wait())
+        try:
+            await asyncio.wait((task, end), return_when=asyncio.FIRST_COMPLETED)
+            return await task if task.done() else None
+        finally:
+            task.cancel()
+            end.cancel()
 
     def container_defaults(self) -> dict[str, Any]:
         """Those of a call without a session."""

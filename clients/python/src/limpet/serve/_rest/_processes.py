@@ -18,6 +18,7 @@ from ._operations import PREFIX, Query, operation
 from ._records import checked_run_id
 
 _OF = PREFIX + "/sessions/{session}/processes"
+_BEAT = 15.0  # seconds after which a reader hears that there is nothing new
 _SINCE = Query("since", int, "Bytes that are known already: `next` of the output before.")
 
 
@@ -147,8 +148,10 @@ async def _process(call: Call) -> AsyncProcess:
 
 async def _follow(call: Call, process: AsyncProcess, since: int) -> AsyncIterator[bytes]:
     """Events `output`, with how far they go as their id, and `end`. At times an empty comment."""
-    while not call.gateway.ending.is_set():
-        output = await process.output(since, 15)
+    while True:
+        output = await call.gateway.unless_ending(process.output(since, _BEAT))
+        if output is None:
+            return
         since = output.next
         for number, (stream, data) in enumerate(output.pieces, 1):
             said = encode({"stream": stream, "data": base64.b64encode(data).decode(), "next": since})
