@@ -71,8 +71,8 @@ def test_tables_figures_errors_and_colours(page, session):
     assert page.see(".a-red", "red") and "<b>not bold</b>" in page.see(".stdout", "red").text
     page.run("from IPython.display import SVG\nSVG('<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"9\" height=\"9\"/>')")
     page.see("img.figure[src^='data:image/svg']")
-    page.run("from IPython.display import clear_output\nprint('old')\nclear_output()\nprint('new')")
-    assert page.see(".cell:last-of-type .stdout").text == "new"
+    page.run("from IPython.display import clear_output\ndisplay('old')\nclear_output()\ndisplay('new')")
+    assert [each.text for each in page.driver.find_elements(By.CSS_SELECTOR, ".cell:last-of-type .display")] == ["'new'"]
 
 
 def test_what_has_scripts_runs_without_rights(page, session):

@@ -8,7 +8,16 @@ import re
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from typing import Any, TypeVar
 
-from .. import AsyncClient, AsyncSession, BadRequest, Error, NoSuchSession, OptionsDiffer, SessionClosed, SessionInfo
+from .. import (
+    AsyncClient,
+    AsyncSession,
+    BadRequest,
+    Error,
+    NoSuchSession,
+    OptionsDiffer,
+    SessionClosed,
+    SessionInfo,
+)
 from .._options import CONTAINER_OPTIONS
 from .._requests import new_name
 from . import _uploads
@@ -20,7 +29,19 @@ from ._settings import Settings
 from ._watch import Watch
 from ._who import Doorkeeper, Scope, is_loopback
 
-OPTIONS = ("timeout", "ttl", "memory", "cpus", "pids", "disk", "files", "env", "network", "image", "checkpoint")
+OPTIONS = (
+    "timeout",
+    "ttl",
+    "memory",
+    "cpus",
+    "pids",
+    "disk",
+    "files",
+    "env",
+    "network",
+    "image",
+    "checkpoint",
+)
 """Of a session, as its owner may choose them. ``data`` is a directory of the host, and the gateway's alone."""
 
 T = TypeVar("T")
@@ -78,7 +99,9 @@ class Gateway:
         given = self.within_limits({key: value for key, value in options.items() if value is not None})
         name = new_name() if name is None else name
         if not _NAME.match(name) or len(name) > _MOST_NAME:
-            raise BadRequest(f"'{name}' is no name for a session: 1 to {_MOST_NAME} characters of A-Z a-z 0-9 . _ -")
+            raise BadRequest(
+                f"'{name}' is no name for a session: 1 to {_MOST_NAME} characters of A-Z a-z 0-9 . _ -"
+            )
         inner = self.inner(owner, name)
         async with self._creating.setdefault(owner.id, asyncio.Lock()):
             session = await self._open(owner, inner, given)
@@ -190,7 +213,11 @@ class Gateway:
     async def streaming(self, owner: Owner, frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """A stream of events, which counts while it is open."""
         if self._streams.get(owner.id, 0) >= _STREAMS:
-            yield b"event: problem\ndata: " + Problem(429, "LimitReached", f"{_STREAMS} streams are open").body + b"\n\n"
+            yield (
+                b"event: problem\ndata: "
+                + Problem(429, "LimitReached", f"{_STREAMS} streams are open").body
+                + b"\n\n"
+            )
             return
         self._streams[owner.id] = self._streams.get(owner.id, 0) + 1
         self.watch.streams.inc()
@@ -216,7 +243,11 @@ class Gateway:
     async def check_count(self, owner: Owner) -> None:
         """Whether there may be one more. Raises Problem."""
         most = self.settings.max_sessions
-        have = sum("/" not in name for name, _ in await self.sessions(owner)) + self.runs.alone(owner) if most else 0
+        have = (
+            sum("/" not in name for name, _ in await self.sessions(owner)) + self.runs.alone(owner)
+            if most
+            else 0
+        )
         if have >= most > 0:
             raise Problem(
                 429, "LimitReached", f"{have} sessions are open, and {most} are allowed; close one first", 60
@@ -241,4 +272,3 @@ def _number(name: str, value: Any) -> float:
     if not found:
         raise BadRequest(f"{name}: {value!r} is no number of bytes, such as 536870912 or 512m")
     return int(found[1]) * units.get(found[2], 1)
-

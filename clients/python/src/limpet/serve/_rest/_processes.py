@@ -87,7 +87,13 @@ async def start_process(call: Call) -> Any:
     body: StartRequest = call.body
     call.gateway.check_input(body.command if isinstance(body.command, str) else " ".join(body.command))
     process = await (await call.session()).start(
-        body.command, body.cwd, body.env, body.stdin, pty=body.pty, name=body.name, run_id=checked_run_id(body.run_id)
+        body.command,
+        body.cwd,
+        body.env,
+        body.stdin,
+        pty=body.pty,
+        name=body.name,
+        run_id=checked_run_id(body.run_id),
     )
     call.gateway.runs.changed(call.inner, "processes")
     return call.json(Started(process.id), 201)
@@ -108,7 +114,9 @@ async def process_output(call: Call) -> Any:
     process = await _process(call)
     if call.wants_events:
         last = call.last_event_id or ""
-        return events(call, _follow(call, process, int(last) if last.isdigit() else int(call.number("since", 0))))
+        return events(
+            call, _follow(call, process, int(last) if last.isdigit() else int(call.number("since", 0)))
+        )
     output = await process.output(int(call.number("since", 0)), call.number("timeout", 0))
     pieces = [Piece(stream, data) for stream, data in output.pieces]
     return Written(output.since, output.next, output.ended, pieces)

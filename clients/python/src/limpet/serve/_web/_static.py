@@ -15,15 +15,18 @@ _TYPES = {
 }  # fmt: skip
 _PAGE = "; ".join(
     [
-        "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data: blob:", "connect-src 'self'",
+        "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data: blob:",
+        "connect-src 'self'",
         "frame-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'",
     ]
 )  # fmt: skip
 # The frame in which scripts of a cell run: an origin of its own, and no network.
 _FRAME = "; ".join(
     [
-        "sandbox allow-scripts", "default-src 'none'", "script-src 'unsafe-inline' 'unsafe-eval' blob:", "worker-src blob:",
-        "style-src 'unsafe-inline'", "img-src data: blob:", "font-src data:", "media-src data: blob:", "frame-src 'none'",
+        "sandbox allow-scripts", "default-src 'none'", "script-src 'unsafe-inline' 'unsafe-eval' blob:",
+        "worker-src blob:",
+        "style-src 'unsafe-inline'", "img-src data: blob:", "font-src data:", "media-src data: blob:",
+        "frame-src 'none'",
         "form-action 'none'", "base-uri 'none'", "frame-ancestors 'self'", "webrtc 'block'",
     ]
 )  # fmt: skip
@@ -34,8 +37,13 @@ class Static:
 
     def __init__(self) -> None:
         folder = importlib.resources.files(__package__).joinpath("static")
-        self._files = {f"/{file.name}": _File(file.name, file.read_bytes()) for file in folder.iterdir() if file.is_file()}
+        self._files = {
+            f"/{file.name}": _File(file.name, file.read_bytes())
+            for file in folder.iterdir()
+            if file.is_file()
+        }
         self._files["/"] = self._files["/index.html"]
+        self._files["/favicon.ico"] = self._files["/icon.svg"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """As ASGI has it."""
@@ -50,7 +58,11 @@ class Static:
         body = b"" if known or scope["method"] == "HEAD" else file.data
         length = [] if known else [(b"content-length", str(len(file.data)).encode())]
         await send(
-            {"type": "http.response.start", "status": 304 if known else 200, "headers": [*file.headers, *length]}
+            {
+                "type": "http.response.start",
+                "status": 304 if known else 200,
+                "headers": [*file.headers, *length],
+            }
         )
         await send({"type": "http.response.body", "body": body})
 
