@@ -119,7 +119,7 @@ SETTINGS = (
     ),
     Setting("rate_limit_max", "RATE_LIMIT_MAX", _count, "N", "requests of one key in that time"),
     Setting("session_ttl_s", "SESSION_TTL_S", _seconds, "SECONDS", "a session that is idle for so long ends"),
-    Setting("sandbox_timeout_s", "SANDBOX_TIMEOUT_S", _seconds, "SECONDS", "longest time that an E2B sandbox may have"),
+    Setting("sandbox_timeout_s", "SANDBOX_TIMEOUT_S", _seconds, "SECONDS", "longest time of an E2B sandbox"),
 )
 
 

@@ -8,7 +8,21 @@ from typing import Any
 
 from ... import AsyncSession, BadRequest, Display, Error, NoSuchSession, OptionsDiffer, Result, SessionClosed
 from . import _inside, _results
-from ._http import Receive, Refused, Scope, Send, answer, body_of, ended, member, object_of, parsed, raw, texts, while_there
+from ._http import (
+    Receive,
+    Refused,
+    Scope,
+    Send,
+    answer,
+    body_of,
+    ended,
+    member,
+    object_of,
+    parsed,
+    raw,
+    texts,
+    while_there,
+)
 from ._records import Record
 from ._sandboxes import Sandboxes
 
@@ -16,7 +30,15 @@ _KEEPALIVE = 5.0  # seconds
 _SHORT = 0.01  # seconds
 _LINES = b"application/x-ndjson"
 _PYTHON = "python"
-_ALIASES = {"py": "python", "python3": "python", "js": "javascript", "ts": "typescript", "sh": "bash", "shell": "bash", "c++": "cpp"}
+_ALIASES = {
+    "py": "python",
+    "python3": "python",
+    "js": "javascript",
+    "ts": "typescript",
+    "sh": "bash",
+    "shell": "bash",
+    "c++": "cpp",
+}
 _FROM_THE_START = ("python", "javascript")
 
 
@@ -39,7 +61,12 @@ class Interpreter:
                 return "execute", 200
             return await self._contexts(record, method, path, receive, send)
         except Refused as refused:  # E2B answers here with text
-            await raw(send, refused.status, refused.message.encode(), [(b"content-type", b"text/plain; charset=utf-8")])
+            await raw(
+                send,
+                refused.status,
+                refused.message.encode(),
+                [(b"content-type", b"text/plain; charset=utf-8")],
+            )
             return "execute" if path == "/execute" else "contexts", refused.status
 
     # Running
@@ -74,7 +101,9 @@ class Interpreter:
                     await answering.write(_results.line("keepalive"))
             return running.done()
 
-    async def _run(self, record: Record, place: _Place, code: str, env: dict[str, str], answering: _Answer) -> None:
+    async def _run(
+        self, record: Record, place: _Place, code: str, env: dict[str, str], answering: _Answer
+    ) -> None:
         session = place.session
         try:
             if env:
@@ -86,7 +115,11 @@ class Interpreter:
                 on_stdout=answering.stdout, on_stderr=answering.stderr, on_display=answering.display,
             )  # fmt: skip
         except (NoSuchSession, SessionClosed):
-            ended_ = ("UnexpectedEndOfExecution", "the sandbox ended while the code ran, and its variables with it", "")
+            ended_ = (
+                "UnexpectedEndOfExecution",
+                "the sandbox ended while the code ran, and its variables with it",
+                "",
+            )
             await answering.end([_results.error(*ended_), _results.error("StateLost", ended_[1], "")])
             return
         except Error as error:
@@ -107,7 +140,9 @@ class Interpreter:
 
     # Contexts
 
-    async def _contexts(self, record: Record, method: str, path: str, receive: Receive, send: Send) -> tuple[str, int]:
+    async def _contexts(
+        self, record: Record, method: str, path: str, receive: Receive, send: Send
+    ) -> tuple[str, int]:
         _, first, *rest = path.split("/") if path.count("/") else ("", "")
         if first != "contexts" or len(rest) > 2 or (len(rest) == 2 and rest[1] != "restart"):
             raise Refused(404, f"there is nothing at {path}")
@@ -161,7 +196,9 @@ class Interpreter:
 
     async def _remove(self, record: Record, id: str) -> None:
         if id == _PYTHON:
-            raise Refused(400, "the first context of a sandbox stays as long as the sandbox; it can be restarted")
+            raise Refused(
+                400, "the first context of a sandbox stays as long as the sandbox; it can be restarted"
+            )
         place = await self._place(record, id)
         await place.session.close()
         del record.contexts[id]

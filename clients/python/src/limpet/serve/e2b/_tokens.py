@@ -45,7 +45,9 @@ class Tokens:
         return "i" + "".join(_LETTERS[number // 36**place % 36] for place in range(19))
 
     def _made(self, purpose: str, of: str) -> str:
-        return hmac.new(self._secret, f"{purpose}:{of}".encode("utf-8", "surrogateescape"), hashlib.sha256).hexdigest()
+        return hmac.new(
+            self._secret, f"{purpose}:{of}".encode("utf-8", "surrogateescape"), hashlib.sha256
+        ).hexdigest()
 
 
 def is_token(given: str | None, token: str) -> bool:
