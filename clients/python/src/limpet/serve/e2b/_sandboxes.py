@@ -30,6 +30,8 @@ class Live:
     def __init__(self) -> None:
         self.state = "kept"
         """Of the variables, as the last call that changed it has told."""
+        self.uncounted: dict[str, int] = {}
+        """Calls of contexts that their user did not make, by id."""
         self.configs: dict[str, dict[str, Any]] = {}
         """How processes were started, by id."""
         self.watchers: dict[str, Any] = {}
@@ -64,6 +66,10 @@ class Sandboxes:
         self._work: set[asyncio.Future[Any]] = set()
 
     # Finding
+
+    def __contains__(self, id: str) -> bool:
+        """Whether it has not been ended."""
+        return self.records.get(id) is not None
 
     def live(self, record: Record) -> Live:
         """What is known of it."""
