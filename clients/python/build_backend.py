@@ -168,7 +168,7 @@ def _sources():
     files = {
         name: _read(os.path.join(folder, name))
         for name in _files(folder)
-        if name.startswith("limpet/") and name.endswith((".py", ".typed"))
+        if name.startswith("limpet/") and name.endswith((".py", ".typed", ".html", ".css", ".js", ".svg"))
     }
     files[_VERSION] = f'"""The version."""\n\nVERSION = "{_project()["version"]}"\n'.encode()
     return files

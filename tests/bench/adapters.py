@@ -16,6 +16,8 @@ SOURCES = HERE.parent.parent / "clients" / "python" / "src"
 JUPYTER = ("msgpack", "nh3")
 LANGCHAIN = ("msgpack", "langchain", "langgraph")
 MCP = ("msgpack", "mcp")
+E2B = ("msgpack", "e2b-code-interpreter", "h11", "httptools", "msgspec", "prometheus-client", "python-multipart", "starlette",
+       "uvicorn", "websockets")
 
 
 class Driver:
@@ -92,3 +94,11 @@ def tool(bench):
 )
 def mcp(bench):
     return {"adapters.mcp": medians(bench, "mcp", MCP, "noop", "run_python")}
+
+
+@GROUP.case(
+    Row("adapters.e2b", "A call of `run_code(\"x = 1\")` of E2B's Python client through `limpet serve`, to the same call where "
+        "a server of the same kind answers with a fixed line.", at_most(2.0)),
+)
+def e2b(bench):
+    return {"adapters.e2b": medians(bench, "e2b", E2B, "hello", "run_code")}

@@ -1,10 +1,11 @@
 """Holds an adapter and what it is held against; answers each line `WHICH COUNT` with the seconds of that many calls.
 
-usage: adapters_driver.py kernels|tool|mcp|values SOCKET
+usage: adapters_driver.py kernels|tool|mcp|e2b|values SOCKET
 
     kernels   limpet, ipykernel: a notebook cell from the request until the reply and the idle that follows it
     tool      tool, run: code_sandbox as an agent calls it, Session.run of the same session
     mcp       run_python, noop: tools of two MCP servers over stdio, `limpet mcp` and one made with the SDK
+    e2b       run_code, hello: E2B's client at `limpet serve`, and at a server that says the same whatever it is asked
     values    set, value: a NumPy array of 100 MB into a session, and out of it
 
 Its first line is "ready".
@@ -26,6 +27,23 @@ server = MCPServer("noop")
 def noop(code: str) -> str:
     return ""
 server.run()
+"""
+
+HELLO = """
+import asyncio, socket, uvicorn
+LINE = b'{"type":"number_of_executions","execution_count":1}\\n'
+HEADERS = [(b"content-type", b"application/x-ndjson"), (b"content-length", str(len(LINE)).encode())]
+async def app(scope, receive, send):
+    while (await receive()).get("more_body"):
+        pass
+    await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+    await send({"type": "http.response.body", "body": LINE})
+listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+listening.bind(("127.0.0.1", 0))
+listening.listen()
+print(f"listening on http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
+config = uvicorn.Config(app, http="httptools", log_config=None, access_log=False, timeout_keep_alive=75, lifespan="off")
+asyncio.run(uvicorn.Server(config).serve([listening]))
 """
 
 
@@ -93,6 +111,40 @@ def mcp(socket):
 
 
 @contextlib.contextmanager
+def listening(*command):
+    """A server, as its address."""
+    environment = os.environ | {"RATE_LIMIT_MAX": "0"}
+    server = subprocess.Popen([sys.executable, "-W", "ignore", *command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              text=True, env=environment)
+    try:
+        yield server.stdout.readline().split()[-1]
+    finally:
+        server.terminate()
+        server.wait()
+        server.stdout.close()
+
+
+@contextlib.contextmanager
+def e2b(socket):
+    """One connection each, which is kept."""
+    import tempfile
+
+    from e2b_code_interpreter import Sandbox
+
+    with (tempfile.TemporaryDirectory() as state,
+          listening("-m", "limpet.serve", "--port", "0", "--address", socket, "--state-dir", state) as ours,
+          listening("-c", HELLO) as theirs):
+        made = Sandbox.create(api_key="none", api_url=ours, sandbox_url=ours)
+        told = type(made.connection_config)(api_key="none", api_url=theirs, sandbox_url=theirs)
+        hello = Sandbox(sandbox_id=made.sandbox_id, envd_version=made._envd_version, envd_access_token=made._envd_access_token,
+                        sandbox_domain=None, connection_config=told)
+        try:
+            yield {"run_code": lambda: timed(lambda: made.run_code(LINE)), "hello": lambda: timed(lambda: hello.run_code(LINE))}
+        finally:
+            made.kill()
+
+
+@contextlib.contextmanager
 def values(socket):
     import numpy
 
@@ -105,7 +157,7 @@ def values(socket):
 
 def main():
     kind, socket = sys.argv[1:]
-    with {"kernels": kernels, "tool": tool, "mcp": mcp, "values": values}[kind](socket) as calls:
+    with {"kernels": kernels, "tool": tool, "mcp": mcp, "e2b": e2b, "values": values}[kind](socket) as calls:
         print("ready", flush=True)
         for line in sys.stdin:
             which, count = line.split()

@@ -4,7 +4,7 @@ import asyncio
 import threading
 
 import pytest
-from e2b_code_interpreter import AsyncSandbox, NotFoundException, Sandbox
+from e2b_code_interpreter import AsyncSandbox, NotFoundException, Sandbox, TimeoutException
 
 from .conftest import until
 
@@ -76,10 +76,47 @@ Rich()
     assert "Rich object" in value.text
 
 
-def test_environment_of_one_call(shared):
-    code = "import os; os.environ.get('COLOUR')"
-    assert shared.run_code(code, envs={"COLOUR": "blue"}).text == "blue"
-    assert shared.run_code(code).text in (None, "None")
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        ("python", "import os; print(os.environ.get('COLOUR'), os.environ.get('OLD'))"),
+        ("bash", "echo ${COLOUR-None} ${OLD-None}"),
+        ("javascript", "console.log(process.env.COLOUR ?? 'None', process.env.OLD ?? 'None')"),
+    ],
+)
+def test_environment_of_one_call(sandbox, language, code, isolates):
+    if language == "javascript" and isolates:
+        pytest.skip("the default image has no JavaScript")
+    first = sandbox.run_code(code, language=language, envs={"COLOUR": "b'l\"ue $x", "OLD": "new"})
+    assert "".join(first.logs.stdout) == "b'l\"ue $x new\n"
+    again = sandbox.run_code(code, language=language)
+    assert "".join(again.logs.stdout) == "None None\n"
+    assert again.execution_count == first.execution_count + 1
+
+
+def test_names_of_variables_are_names(shared):
+    with pytest.raises(Exception, match="no name of a variable"):
+        shared.run_code("echo", language="bash", envs={"A; touch x; B": "1"})
+
+
+def test_code_may_be_indented(shared):
+    execution = shared.run_code("\n    if True:\n        y = 6\n    y * 7\n    ")
+    assert (execution.error, execution.text) == (None, "42")
+
+
+@pytest.mark.parametrize("says", ["", "print('on', flush=True); "])
+def test_code_whose_sandbox_is_killed_breaks_off(where, says):
+    sandbox = Sandbox.create(**where)
+
+    def kill():
+        until(lambda: sandbox.files.exists("begun"))
+        sandbox.kill()
+
+    killing = threading.Thread(target=kill)
+    killing.start()
+    with pytest.raises(TimeoutException, match="sandbox was killed while the request was in progress"):
+        sandbox.run_code(f"import time; {says}open('begun', 'w').close(); time.sleep(600)")
+    killing.join()
 
 
 def test_code_and_commands_and_files_share_a_home(sandbox):

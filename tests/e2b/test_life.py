@@ -3,11 +3,15 @@
 import asyncio
 import datetime
 import os
+import subprocess
+import sys
 
 import pytest
 from e2b import AsyncSandbox, NotFoundException, SandboxException, SandboxQuery, SandboxState, TimeoutException
 from e2b.exceptions import AuthenticationException, SandboxNotFoundException
 from e2b_code_interpreter import Sandbox
+
+from tests.support import ROOT
 
 from .conftest import made, options, until
 
@@ -244,3 +248,13 @@ def test_many_at_once(where):
         return await asyncio.gather(*map(one, range(5)))
 
     assert asyncio.run(all_of_them()) == [f"{number}\n" for number in range(5)]
+
+
+def test_the_example(gateway):
+    environment = {
+        **os.environ, "E2B_API_URL": gateway.url, "E2B_SANDBOX_URL": gateway.url, "E2B_API_KEY": gateway.ada,
+    }  # fmt: skip
+    command = [sys.executable, str(ROOT / "examples" / "e2b_sandboxes.py")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "penguins still: 344" in done.stdout

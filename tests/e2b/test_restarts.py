@@ -4,18 +4,18 @@ import pytest
 from e2b import SandboxState
 from e2b_code_interpreter import Sandbox
 
-from .conftest import Gateway, options, until
+from tests.support.gateway import Gateway
+
+from .conftest import UNLIMITED, options, until
 
 
 @pytest.fixture
 def own(limpetd, tmp_path):
-    gateway = Gateway(limpetd, tmp_path)
-    gateway.ada = gateway.key("ada")
+    gateway = Gateway(limpetd.socket, tmp_path, *UNLIMITED)
+    gateway.ada = gateway.key("create", "ada")
     gateway.start()
-    try:
-        yield gateway
-    finally:
-        gateway.stop()
+    yield gateway
+    gateway.stop()
 
 
 def test_sandboxes_go_on_with_the_next_gateway(own):
@@ -29,7 +29,7 @@ def test_sandboxes_go_on_with_the_next_gateway(own):
     address = sandbox.upload_url("f")
     paused.pause()
     own.kill()
-    own.start()
+    own.start(own.port)
     assert sandbox.run_code("x").text == "3"
     assert sandbox.run_code("y", context=context).text == "4"
     again = sandbox.commands.connect(handle.pid)
@@ -41,20 +41,14 @@ def test_sandboxes_go_on_with_the_next_gateway(own):
     assert Sandbox.create(snapshot.snapshot_id, **where).run_code("x").text == "3"
     sandbox.set_timeout(1)
     own.kill()
-    own.start()
+    own.start(own.port)
     until(lambda: not sandbox.is_running())
 
 
 def test_a_revoked_key_opens_nothing_any_more(own):
     sandbox = Sandbox.create(**options(own))
-    own.key("other")
-    import subprocess
-    import sys
-
-    from .conftest import environment
-
-    command = [sys.executable, "-m", "limpet.serve", "key", "revoke", "ada", "--state-dir", str(own.directory)]
-    subprocess.run(command, env=environment(), check=True)
+    own.key("create", "other")
+    own.key("revoke", "ada")
     until(lambda: not sandbox.is_running())
     with pytest.raises(Exception, match="(?i)not found|unauthorized"):
         sandbox.run_code("1")

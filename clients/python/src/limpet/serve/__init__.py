@@ -9,7 +9,10 @@ sessions that were made with it, and sees no others.
 
 from __future__ import annotations
 
-INSTALL = "pip install 'starlette>=0.45' 'uvicorn>=0.34' 'httptools>=0.6' 'msgspec>=0.19' 'prometheus-client>=0.21'"
+INSTALL = (
+    "pip install 'starlette>=0.45' 'uvicorn>=0.34' 'httptools>=0.6' 'msgspec>=0.19' 'prometheus-client>=0.21' "
+    "'python-multipart>=0.0.18'"
+)
 
 
 def require() -> None:
@@ -18,7 +21,10 @@ def require() -> None:
         import httptools  # noqa: F401
         import msgspec  # noqa: F401
         import prometheus_client  # noqa: F401
+        import python_multipart  # noqa: F401
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
-        raise ImportError(f"limpet.serve needs more packages ({error}): {INSTALL}", name="limpet.serve") from error
+        raise ImportError(
+            f"limpet.serve needs more packages ({error}): {INSTALL}", name="limpet.serve"
+        ) from error

@@ -5,10 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from typing import Any, TypeVar
 
-from .. import AsyncClient, AsyncSession, BadRequest, Error, NoSuchSession, OptionsDiffer, SessionClosed, SessionInfo
+from .. import (
+    AsyncClient,
+    AsyncSession,
+    BadRequest,
+    Error,
+    NoSuchSession,
+    OptionsDiffer,
+    SessionClosed,
+    SessionInfo,
+)
 from .._options import CONTAINER_OPTIONS
 from .._requests import new_name
 from . import _uploads
@@ -20,8 +29,22 @@ from ._settings import Settings
 from ._watch import Watch
 from ._who import Doorkeeper, Scope, is_loopback
 
-OPTIONS = ("timeout", "ttl", "memory", "cpus", "pids", "disk", "files", "env", "network", "image", "checkpoint")
+OPTIONS = (
+    "timeout",
+    "ttl",
+    "memory",
+    "cpus",
+    "pids",
+    "disk",
+    "files",
+    "env",
+    "network",
+    "image",
+    "checkpoint",
+)
 """Of a session, as its owner may choose them. ``data`` is a directory of the host, and the gateway's alone."""
+
+T = TypeVar("T")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 _MOST_NAME = 54  # characters, so that the owner's id fits before it
@@ -85,7 +108,9 @@ class Gateway:
         given = self.within_limits({key: value for key, value in options.items() if value is not None})
         name = new_name() if name is None else name
         if not _NAME.match(name) or len(name) > _MOST_NAME:
-            raise BadRequest(f"'{name}' is no name for a session: 1 to {_MOST_NAME} characters of A-Z a-z 0-9 . _ -")
+            raise BadRequest(
+                f"'{name}' is no name for a session: 1 to {_MOST_NAME} characters of A-Z a-z 0-9 . _ -"
+            )
         given.update(own or {})
         inner = self.inner(owner, name)
         async with self._creating.setdefault(owner.id, asyncio.Lock()):
@@ -181,6 +206,16 @@ class Gateway:
         wanted = {"ttl": self.settings.session_ttl_s, "memory": self.settings.session_memory}
         return {name: value for name, value in wanted.items() if value}
 
+    async def unless_ending(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """Waits for it; None if the gateway is told to end before."""
+        task, end = asyncio.ensure_future(work), asyncio.ensure_future(self.ending.wait())
+        try:
+            await asyncio.wait((task, end), return_when=asyncio.FIRST_COMPLETED)
+            return await task if task.done() else None
+        finally:
+            task.cancel()
+            end.cancel()
+
     def container_defaults(self) -> dict[str, Any]:
         """Those of a call without a session."""
         return {name: value for name, value in self.defaults().items() if name in CONTAINER_OPTIONS}
@@ -188,7 +223,11 @@ class Gateway:
     async def streaming(self, owner: Owner, frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """A stream of events, which counts while it is open."""
         if self._streams.get(owner.id, 0) >= _STREAMS:
-            yield b"event: problem\ndata: " + Problem(429, "LimitReached", f"{_STREAMS} streams are open").body + b"\n\n"
+            yield (
+                b"event: problem\ndata: "
+                + Problem(429, "LimitReached", f"{_STREAMS} streams are open").body
+                + b"\n\n"
+            )
             return
         self._streams[owner.id] = self._streams.get(owner.id, 0) + 1
         self.watch.streams.inc()
@@ -214,7 +253,11 @@ class Gateway:
     async def check_count(self, owner: Owner) -> None:
         """Whether there may be one more. Raises Problem."""
         most = self.settings.max_sessions
-        have = sum("/" not in name for name, _ in await self.sessions(owner)) + self.runs.alone(owner) if most else 0
+        have = (
+            sum("/" not in name for name, _ in await self.sessions(owner)) + self.runs.alone(owner)
+            if most
+            else 0
+        )
         if have >= most > 0:
             raise Problem(
                 429, "LimitReached", f"{have} sessions are open, and {most} are allowed; close one first", 60
@@ -239,4 +282,3 @@ def _number(name: str, value: Any) -> float:
     if not found:
         raise BadRequest(f"{name}: {value!r} is no number of bytes, such as 536870912 or 512m")
     return int(found[1]) * units.get(found[2], 1)
-

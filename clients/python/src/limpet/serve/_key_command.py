@@ -48,7 +48,7 @@ def _parser() -> Parser:
 
 
 def _list(store: KeyStore, as_json: bool) -> None:
-    keys = store.list()
+    keys = store.all()
     if as_json:
         print(json.dumps([{"name": key.name, "owner": key.owner, "created": key.created} for key in keys]))
         return

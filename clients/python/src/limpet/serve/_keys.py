@@ -74,7 +74,7 @@ class KeyStore:
         self._look()
         return bool(self._owners)
 
-    def list(self) -> list[Key]:
+    def all(self) -> list[Key]:
         """All, in the order in which they were created."""
         try:
             with open(self._path, encoding="utf-8") as file:
@@ -90,7 +90,7 @@ class KeyStore:
             raise KeyFailed(f"'{name}' is no name for a key: 1 to 64 characters of A-Z a-z 0-9 . _ @ -")
         key = f"e2b_{secrets.token_hex(20)}"
         with self._changing():
-            keys = self.list()
+            keys = self.all()
             if any(each.name == name for each in keys):
                 raise KeyFailed(f"there is a key '{name}' already; `limpet key revoke {name}` ends it")
             self._write([*keys, Key(name, secrets.token_hex(4), _hash(key), time.time())])
@@ -99,7 +99,7 @@ class KeyStore:
     def revoke(self, name: str) -> None:
         """Ends a key. The sessions of its owner end when they have been idle for their ttl."""
         with self._changing():
-            keys = self.list()
+            keys = self.all()
             left = [each for each in keys if each.name != name]
             if len(left) == len(keys):
                 raise KeyFailed(f"there is no key '{name}'; `limpet key ls` lists them")
@@ -116,7 +116,7 @@ class KeyStore:
         except OSError:
             stamp = None
         if stamp != self._stamp:
-            self._owners = {each.sha256: Owner(each.owner, each.name) for each in self.list()}
+            self._owners = {each.sha256: Owner(each.owner, each.name) for each in self.all()}
             self._stamp = stamp
 
     @contextlib.contextmanager

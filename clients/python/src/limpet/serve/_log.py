@@ -7,6 +7,7 @@ import contextlib
 import os
 from collections import deque
 from collections.abc import AsyncIterator
+from typing import Any
 
 Event = tuple[str, bytes]
 """Its name, and its data as JSON."""
@@ -63,7 +64,10 @@ class Log:
                 frames = []
                 for number in range(at, self._first + len(self._events)):
                     name, data = self._events[number - self._first]
-                    frames.append(b"id: %s-%d\nevent: %s\ndata: %s\n\n" % (self.mark.encode(), number, name.encode(), data))
+                    frames.append(
+                        b"id: %s-%d\nevent: %s\ndata: %s\n\n"
+                        % (self.mark.encode(), number, name.encode(), data)
+                    )
                     after = number
                 yield b"".join(frames)
             elif self.closed or (ending is not None and ending.is_set()):
@@ -77,7 +81,7 @@ class Log:
         self._waiting.add(news)
         end = None if ending is None else asyncio.ensure_future(ending.wait())
         try:
-            waited = [news] if end is None else [news, end]
+            waited: list[asyncio.Future[Any]] = [news] if end is None else [news, end]
             done, _ = await asyncio.wait(waited, timeout=_BEAT, return_when=asyncio.FIRST_COMPLETED)
             return bool(done)
         finally:

@@ -58,10 +58,14 @@ async def _serve(settings: Settings) -> None:
     try:
         os.makedirs(settings.state_dir, 0o700, exist_ok=True)
     except OSError as error:
-        raise _Refused(f"{settings.state_dir} cannot be made: {error.strerror}; --state-dir names another") from None
+        raise _Refused(
+            f"{settings.state_dir} cannot be made: {error.strerror}; --state-dir names another"
+        ) from None
     gateway = Gateway(settings)
     if not is_loopback(settings.host) and not gateway.keys.are_there:
-        raise _Refused(f"there are no keys, so it does not listen on {settings.host}; 'limpet key create NAME' makes one")
+        raise _Refused(
+            f"there are no keys, so it does not listen on {settings.host}; 'limpet key create NAME' makes one"
+        )
     listening = _listen(settings)
     config = uvicorn.Config(
         App(gateway), http="httptools", ws="auto", lifespan="on", log_config=None, access_log=False,
@@ -83,12 +87,15 @@ async def _serve(settings: Settings) -> None:
 def _listen(settings: Settings) -> socket.socket:
     try:
         family = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0][0]
-        listening = socket.socket(family, socket.SOCK_STREAM)
+        # With its protocol named: without it asyncio sets no TCP_NODELAY.
+        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((settings.host, settings.port))
         listening.listen(1024)
     except OSError as error:
-        raise _Refused(f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}") from None
+        raise _Refused(
+            f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}"
+        ) from None
     return listening
 
 

@@ -90,4 +90,5 @@ def _error(said: Any) -> Exception:
     """An exception of that name, which the code in the sandbox then sees."""
     known = said if isinstance(said, dict) else {"message": said}
     name, message = str(known.get("name") or "RuntimeError"), str(known.get("message") or "")
-    return type(name if _ERROR.match(name) else "RuntimeError", (Exception,), {})(message)
+    kind: type[Exception] = type(name if _ERROR.match(name) else "RuntimeError", (Exception,), {})
+    return kind(message)

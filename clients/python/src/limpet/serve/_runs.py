@@ -175,7 +175,9 @@ class Runs:
             feed.append("closed", b"{}")
             feed.close()
 
-    async def _run(self, run: Run, begin: Callable[[Run], Awaitable[Result]], show: Callable[[Result], bytes]) -> None:
+    async def _run(
+        self, run: Run, begin: Callable[[Run], Awaitable[Result]], show: Callable[[Result], bytes]
+    ) -> None:
         self._watch.running.inc()
         try:
             result = await begin(run)

@@ -84,18 +84,42 @@ SETTINGS = (
     Setting("host", "LIMPET_SERVE_HOST", str, "ADDRESS", "listen there; others than loopback need a key"),
     Setting("port", "LIMPET_SERVE_PORT", _port, "PORT", "listen on this one; 0 is any that is free"),
     Setting("address", "LIMPET_SOCKET", str, "PATH", "socket of the controller"),
-    Setting("state_dir", "LIMPET_SERVE_STATE_DIR", str, "DIR", "keys, and files that were uploaded for /data"),
-    Setting("certificate", "LIMPET_SERVE_CERTIFICATE", str, "FILE", "PEM file: speak TLS with this certificate"),
-    Setting("certificate_key", "LIMPET_SERVE_CERTIFICATE_KEY", str, "FILE", "PEM file with the certificate's key"),
-    Setting("audit_log", "LIMPET_SERVE_AUDIT_LOG", str, "FILE", "a line for each operation; by default standard error"),
+    Setting(
+        "state_dir", "LIMPET_SERVE_STATE_DIR", str, "DIR", "keys, and files that were uploaded for /data"
+    ),
+    Setting(
+        "certificate", "LIMPET_SERVE_CERTIFICATE", str, "FILE", "PEM file: speak TLS with this certificate"
+    ),
+    Setting(
+        "certificate_key", "LIMPET_SERVE_CERTIFICATE_KEY", str, "FILE", "PEM file with the certificate's key"
+    ),
+    Setting(
+        "audit_log",
+        "LIMPET_SERVE_AUDIT_LOG",
+        str,
+        "FILE",
+        "a line for each operation; by default standard error",
+    ),
     Setting("max_sessions", "MAX_SESSIONS", _count, "N", "sessions of one key at a time"),
-    Setting("session_memory", "SESSION_MEMORY", _size, "BYTES", "memory of a session; what one has and may ask for"),
-    Setting("session_max_bytes", "SESSION_MAX_BYTES", _size, "BYTES", "files uploaded into one session's /data"),
-    Setting("max_input_chars", "MAX_INPUT_CHARS", _count, "N", "characters of code, or of a command, in one call"),
-    Setting("rate_limit_window_ms", "RATE_LIMIT_WINDOW_MS", _count, "MS", "time in which requests are counted"),
+    Setting(
+        "session_memory",
+        "SESSION_MEMORY",
+        _size,
+        "BYTES",
+        "memory of a session; what one has and may ask for",
+    ),
+    Setting(
+        "session_max_bytes", "SESSION_MAX_BYTES", _size, "BYTES", "files uploaded into one session's /data"
+    ),
+    Setting(
+        "max_input_chars", "MAX_INPUT_CHARS", _count, "N", "characters of code, or of a command, in one call"
+    ),
+    Setting(
+        "rate_limit_window_ms", "RATE_LIMIT_WINDOW_MS", _count, "MS", "time in which requests are counted"
+    ),
     Setting("rate_limit_max", "RATE_LIMIT_MAX", _count, "N", "requests of one key in that time"),
     Setting("session_ttl_s", "SESSION_TTL_S", _seconds, "SECONDS", "a session that is idle for so long ends"),
-    Setting("sandbox_timeout_s", "SANDBOX_TIMEOUT_S", _seconds, "SECONDS", "longest time that an E2B sandbox may have"),
+    Setting("sandbox_timeout_s", "SANDBOX_TIMEOUT_S", _seconds, "SECONDS", "longest time of an E2B sandbox"),
 )
 
 
@@ -116,7 +140,9 @@ def add(parser: argparse.ArgumentParser, names: tuple[str, ...] = ()) -> None:
 
 def of(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> Settings:
     """An option wins over the variable, which wins over the file. Raises WrongOption."""
-    texts = {name: (text, f"{name} in the configuration file") for name, text in _file(options.config).items()}
+    texts = {
+        name: (text, f"{name} in the configuration file") for name, text in _file(options.config).items()
+    }
     for setting in SETTINGS:
         if environment.get(setting.variable):
             texts[setting.name] = environment[setting.variable], f"${setting.variable}"
@@ -131,7 +157,9 @@ def of(options: argparse.Namespace, environment: Mapping[str, str] = os.environ)
         except ValueError as error:
             raise WrongOption(f"{where}: {text!r}: {error}") from None
     settings = Settings(**values)
-    return dataclasses.replace(settings, state_dir=os.path.abspath(settings.state_dir or _standard_state_dir()))
+    return dataclasses.replace(
+        settings, state_dir=os.path.abspath(settings.state_dir or _standard_state_dir())
+    )
 
 
 def _file(given: str | None) -> dict[str, str]:

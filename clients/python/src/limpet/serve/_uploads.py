@@ -37,7 +37,7 @@ class Uploads:
 
     def is_of(self, inner: str, data: object) -> bool:
         """Whether a session with that option sees what is uploaded."""
-        return bool(data) and os.fspath(data) == self._of(inner)  # type: ignore[call-overload, no-any-return]
+        return bool(data) and os.fspath(data) == self._of(inner)  # type: ignore[call-overload]
 
     async def write(self, inner: str, name: str, pieces: AsyncIterator[bytes]) -> int:
         """Writes a file, as a whole or not at all. Returns its size. Raises BadRequest and Problem (413)."""

@@ -27,7 +27,9 @@ class Watch:
             "limpet_serve_request_seconds", "Time until they were answered", ["door", "operation"],
             registry=self.registry, buckets=_SECONDS,
         )  # fmt: skip
-        self._runs = Counter("limpet_serve_runs", "Calls ended", ["kind", "status", "state"], registry=self.registry)
+        self._runs = Counter(
+            "limpet_serve_runs", "Calls ended", ["kind", "status", "state"], registry=self.registry
+        )
         self.streams = Gauge("limpet_serve_streams", "Event streams that are open", registry=self.registry)
         self.running = Gauge("limpet_serve_running", "Calls that are running", registry=self.registry)
         handler = logging.FileHandler(audit_log) if audit_log else logging.StreamHandler(sys.stderr)

@@ -71,13 +71,15 @@ def is_loopback(host: str) -> bool:
 
 
 def _refuse_other_sites(headers: Mapping[bytes, bytes]) -> None:
-    """Without keys a browser would do what any page that it shows asks of this address, or of a name that leads here."""
+    """Without keys a browser would do what any page asks of this address, or of a name that leads here."""
     host = headers.get(b"host", b"").decode("latin-1").lower()
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     origin = headers.get(b"origin")
     other = origin is not None and origin.decode("latin-1").lower().partition("://")[2] != host
     site = headers.get(b"sec-fetch-site", b"none")
     if not is_loopback(name.strip("[]")) and not name.endswith(".localhost"):
-        raise Problem(403, "Denied", f"'{name}' is no name of this machine; without keys only those are served")
+        raise Problem(
+            403, "Denied", f"'{name}' is no name of this machine; without keys only those are served"
+        )
     if other or site not in (b"none", b"same-origin"):
         raise Problem(403, "Denied", "a page of another site may not use this gateway; with a key it may")

@@ -47,7 +47,9 @@ def events(call: Call, frames: AsyncIterator[bytes]) -> Answer:
 class Call:
     """A request. ``params`` are those of the path, ``body`` what the operation takes."""
 
-    def __init__(self, gateway: Gateway, operation: Operation, params: dict[str, str], scope: Scope, receive: Receive) -> None:
+    def __init__(
+        self, gateway: Gateway, operation: Operation, params: dict[str, str], scope: Scope, receive: Receive
+    ) -> None:
         self.gateway = gateway
         self.operation = operation
         self.params = params
@@ -144,7 +146,9 @@ def _decoded(takes: Any, data: bytes, content_type: bytes) -> Any:
         raise BadRequest(f"the body is no JSON: {error}") from None
 
 
-async def answer(gateway: Gateway, operation: Operation, params: dict[str, str], scope: Scope, receive: Receive, send: Send) -> None:
+async def answer(
+    gateway: Gateway, operation: Operation, params: dict[str, str], scope: Scope, receive: Receive, send: Send
+) -> None:
     """Does an operation, answers, and writes the line for it down."""
     started = time.monotonic()
     call = Call(gateway, operation, params, scope, receive)
@@ -155,7 +159,9 @@ async def answer(gateway: Gateway, operation: Operation, params: dict[str, str],
         await _send(given, send, scope["method"] == "HEAD")
     finally:
         session = {"session": params["session"]} if "session" in params else {}
-        gateway.watch.request("rest", operation.name, call.owner.name, status, started, **session, **call.noted)
+        gateway.watch.request(
+            "rest", operation.name, call.owner.name, status, started, **session, **call.noted
+        )
 
 
 async def _given(call: Call) -> Answer:

@@ -8,6 +8,7 @@ import os
 import re
 import urllib.parse
 from collections.abc import AsyncIterator
+from typing import BinaryIO
 
 from ... import AsyncSession, _file_requests
 from ..._async.connecting import in_thread
@@ -66,7 +67,7 @@ async def content(call: Call, source: Content) -> Answer:
 async def host_content(call: Call, host_path: str, path: str) -> Answer:
     """The answer for a file that the controller has published on this machine."""
     try:
-        file = await in_thread(open, host_path, "rb")
+        file: BinaryIO = await in_thread(open, host_path, "rb")
     except OSError as error:
         status = 404 if error.errno == errno.ENOENT else 403
         raise Problem(status, "NoSuchFile", "the artifact is not there for the gateway (any more)") from None

@@ -15,7 +15,9 @@ from ._multipart import files_of
 from ._operations import PREFIX, Query, operation
 from ._running import find
 
-_FILES, _DATA, _ARTIFACTS = (PREFIX + "/sessions/{session}/" + name for name in ("files", "data", "artifacts"))
+_FILES, _DATA, _ARTIFACTS = (
+    PREFIX + "/sessions/{session}/" + name for name in ("files", "data", "artifacts")
+)
 _BELOW = "/session/artifacts"
 
 
@@ -37,17 +39,22 @@ class Move(msgspec.Struct, forbid_unknown_fields=True):
     to: str
 
 
-@operation("GET", _FILES, gives=Entries, query=(Query("depth", int, "Levels that are listed, 1 by default."),))
+@operation(
+    "GET", _FILES, gives=Entries, query=(Query("depth", int, "Levels that are listed, 1 by default."),)
+)
 async def list_files(call: Call) -> Any:
     """Lists /session."""
     return Entries(await (await call.session()).files.list("/session", int(call.number("depth", 1))))
 
 
 @operation(
-    "GET", _FILES + "/{path:path}", gives=bytes, query=(Query("depth", int, "Of a directory: levels that are listed."),)
+    "GET",
+    _FILES + "/{path:path}",
+    gives=bytes,
+    query=(Query("depth", int, "Of a directory: levels that are listed."),),
 )
 async def get_file(call: Call) -> Any:
-    """A file of the sandbox, or a part of it (Range), relative to /session; of a directory, the list of what is in it."""
+    """A file of the sandbox, or a part of it (Range), relative to /session; of a directory, what is in it."""
     session, path = await call.session(), call.params["path"]
     entry = await session.files.stat(path)
     if entry.type == "directory":
@@ -81,7 +88,9 @@ async def move_file(call: Call) -> None:
 
 
 @operation(
-    "DELETE", _FILES + "/{path:path}", query=(Query("recursive", bool, "Whether a directory goes with what is in it."),)
+    "DELETE",
+    _FILES + "/{path:path}",
+    query=(Query("recursive", bool, "Whether a directory goes with what is in it."),),
 )
 async def delete_file(call: Call) -> None:
     """Removes a file, a link or a directory."""
@@ -98,7 +107,9 @@ async def upload_data(call: Call) -> Any:
     session = await call.session()
     has_none = session.engine == "local"
     if has_none or not call.gateway.uploads.is_of(session.name, session.options.get("data")):
-        raise BadRequest("this session has no /data: open sessions by this gateway; the engine local has none at all")
+        raise BadRequest(
+            "this session has no /data: open sessions by this gateway; the engine local has none at all"
+        )
     uploaded = {}
     if call.headers.get(b"content-type", b"").startswith(b"multipart/form-data"):
         async for name, pieces in files_of(call, call.gateway.settings.session_max_bytes):
@@ -134,7 +145,9 @@ async def get_artifact(call: Call) -> Any:
     """A file below /session/artifacts, or a part of it (Range)."""
     path = call.params["path"]
     if ".." in path.split("/") or path.startswith("/"):
-        raise Problem(404, "NoSuchFile", "an artifact is named by its path below /session/artifacts, without '..'")
+        raise Problem(
+            404, "NoSuchFile", "an artifact is named by its path below /session/artifacts, without '..'"
+        )
     return await content(call, Content(await call.session(), f"{_BELOW}/{path}"))
 
 

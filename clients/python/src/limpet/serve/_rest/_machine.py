@@ -31,4 +31,6 @@ async def metrics(call: Call) -> Any:
     peer = (call._scope.get("client") or ("",))[0]
     if not is_loopback(peer):
         call.gateway.doorkeeper.admit(call._scope)
-    return Answer(call.gateway.watch.text(), 200, [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")])
+    return Answer(
+        call.gateway.watch.text(), 200, [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
+    )

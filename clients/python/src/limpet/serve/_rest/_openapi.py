@@ -41,7 +41,9 @@ def encoded() -> bytes:
 
 def document() -> dict[str, Any]:
     """OpenAPI 3.1."""
-    kinds = {kind for each in table.all for kind in (each.takes, each.gives) if kind not in (None, bytes, str)}
+    kinds = {
+        kind for each in table.all for kind in (each.takes, each.gives) if kind not in (None, bytes, str)
+    }
     ordered = [*sorted(kinds, key=str), ProblemDocument]
     schemas, components = msgspec.json.schema_components(ordered, ref_template=_REF)
     for name in ("changed", "state_protection"):
@@ -75,7 +77,8 @@ def _operation(each: Operation, of: dict[Any, Any]) -> dict[str, Any]:
     summary = (inspect.getdoc(each.handler) or "").partition("\n")[0]
     said: dict[str, Any] = {"operationId": each.name, "summary": summary, "responses": _responses(each, of)}
     parameters = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in each.parameters
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in each.parameters
     ]
     parameters += [_query(query) for query in each.query]
     if parameters:

@@ -18,6 +18,7 @@ from ._operations import PREFIX, Query, operation
 from ._records import checked_run_id
 
 _OF = PREFIX + "/sessions/{session}/processes"
+_BEAT = 15.0  # seconds after which a reader hears that there is nothing new
 _SINCE = Query("since", int, "Bytes that are known already: `next` of the output before.")
 
 
@@ -86,7 +87,13 @@ async def start_process(call: Call) -> Any:
     body: StartRequest = call.body
     call.gateway.check_input(body.command if isinstance(body.command, str) else " ".join(body.command))
     process = await (await call.session()).start(
-        body.command, body.cwd, body.env, body.stdin, pty=body.pty, name=body.name, run_id=checked_run_id(body.run_id)
+        body.command,
+        body.cwd,
+        body.env,
+        body.stdin,
+        pty=body.pty,
+        name=body.name,
+        run_id=checked_run_id(body.run_id),
     )
     call.gateway.runs.changed(call.inner, "processes")
     return call.json(Started(process.id), 201)
@@ -107,7 +114,9 @@ async def process_output(call: Call) -> Any:
     process = await _process(call)
     if call.wants_events:
         last = call.last_event_id or ""
-        return events(call, _follow(call, process, int(last) if last.isdigit() else int(call.number("since", 0))))
+        return events(
+            call, _follow(call, process, int(last) if last.isdigit() else int(call.number("since", 0)))
+        )
     output = await process.output(int(call.number("since", 0)), call.number("timeout", 0))
     pieces = [Piece(stream, data) for stream, data in output.pieces]
     return Written(output.since, output.next, output.ended, pieces)
@@ -147,8 +156,10 @@ async def _process(call: Call) -> AsyncProcess:
 
 async def _follow(call: Call, process: AsyncProcess, since: int) -> AsyncIterator[bytes]:
     """Events `output`, with how far they go as their id, and `end`. At times an empty comment."""
-    while not call.gateway.ending.is_set():
-        output = await process.output(since, 15)
+    while True:
+        output = await call.gateway.unless_ending(process.output(since, _BEAT))
+        if output is None:
+            return
         since = output.next
         for number, (stream, data) in enumerate(output.pieces, 1):
             said = encode({"stream": stream, "data": base64.b64encode(data).decode(), "next": since})

@@ -50,7 +50,7 @@ def artifact_url(session: str | None, run_id: str, path: str) -> str:
     """Where an artifact is for users."""
     if session is not None and path.startswith(_ARTIFACTS):
         base = session.partition("/")[0]
-        return f"{PREFIX}/sessions/{base}/artifacts/{quoted(path[len(_ARTIFACTS):])}"
+        return f"{PREFIX}/sessions/{base}/artifacts/{quoted(path[len(_ARTIFACTS) :])}"
     return f"{PREFIX}/runs/{run_id}/artifacts/{quoted(path.lstrip('/'))}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from typing import Any, Literal
 
 import msgspec
@@ -217,7 +218,6 @@ async def find(call: Call, run_id: str) -> Run:
     known = call.gateway.runs.known(call.owner, checked_run_id(run_id))
     if known is not None:
         return known
-    unknown = NoSuchRun(f"no running or stored call of yours has the id {run_id}")
     for asked in dict.fromkeys((run_id, inner_run_id(call.owner, run_id))):
         try:
             result = await call.gateway.client.result(asked, 0)
@@ -226,14 +226,21 @@ async def find(call: Call, run_id: str) -> Run:
         if result is not None and not _is_own(call, asked, run_id, result):
             continue
 
-        async def begin(run: Run, asked: str = asked) -> Result:
-            waited = result if result is not None else await call.gateway.client.result(asked)
-            if waited is None or not _is_own(call, asked, run_id, waited):
-                raise unknown
-            return waited
+        return _start(
+            call,
+            run_id,
+            None if result is None else result.session,
+            functools.partial(_found, call, asked, result),
+        )
+    raise NoSuchRun(f"no running or stored call of yours has the id {run_id}")
 
-        return _start(call, run_id, None if result is None else result.session, begin)
-    raise unknown
+
+async def _found(call: Call, asked: str, result: Result | None, run: Run) -> Result:
+    """The record of a call that somebody else has begun."""
+    waited = result if result is not None else await call.gateway.client.result(asked)
+    if waited is None or not _is_own(call, asked, run.run_id, waited):
+        raise NoSuchRun(f"no running or stored call of yours has the id {run.run_id}")
+    return waited
 
 
 def _is_own(call: Call, asked: str, run_id: str, result: Result) -> bool:
@@ -246,7 +253,12 @@ def _is_own(call: Call, asked: str, run_id: str, result: Result) -> bool:
 def _start(call: Call, run_id: str, place: str | None, begin: Any) -> Run:
     gateway, owner = call.gateway, call.owner
     return gateway.runs.start(
-        owner, run_id, place, call.body if call.operation.takes else None, begin, lambda result: show(gateway, owner, run_id, result)
+        owner,
+        run_id,
+        place,
+        call.body if call.operation.takes else None,
+        begin,
+        lambda result: show(gateway, owner, run_id, result),
     )
 
 

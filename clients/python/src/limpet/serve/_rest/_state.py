@@ -49,7 +49,9 @@ class Names(msgspec.Struct):
     more: int
 
 
-@operation("POST", PREFIX + "/sessions/{session}/checkpoints", takes=CheckpointRequest, gives=Checkpoint, status=201)
+@operation(
+    "POST", PREFIX + "/sessions/{session}/checkpoints", takes=CheckpointRequest, gives=Checkpoint, status=201
+)
 async def checkpoint(call: Call) -> Any:
     """Takes a checkpoint of the variables."""
     made = await (await call.session()).checkpoint(call.body.name, call.body.files)

@@ -1,4 +1,4 @@
-"""The web page at /."""
+"""The web page at /: static files, which use the REST interface as any other client does."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from ._static import Static
 
 def door(gateway: Gateway) -> Door:
     """All that nobody else claims."""
-    return Door(lambda scope: scope["type"] == "http", Static(gateway))
+    return Door(lambda scope: scope["type"] == "http", Static())

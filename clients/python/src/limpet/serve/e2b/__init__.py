@@ -11,7 +11,8 @@ import binascii
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, MutableMapping
+from typing import Any
 
 from ... import Error
 from .._app import Door, Receive, Scope, Send
@@ -63,7 +64,7 @@ class _E2B:
         started, begun = time.monotonic(), False
         operation, status, who = "refused", 500, "-"
 
-        async def sending(message: dict[str, object]) -> None:  # type: ignore[misc]
+        async def sending(message: MutableMapping[str, Any]) -> None:
             nonlocal begun
             begun = True
             await send(message)
@@ -92,7 +93,8 @@ class _E2B:
         """The sandbox, and where in it. Raises Refused."""
         record = self._signed(scope) if target is None else self._all.records.get(target.sandbox)
         known = record is not None and (
-            self._all.gateway.keys.is_there(record.owner) or (not record.owner and self._all.gateway.doorkeeper.is_open)
+            self._all.gateway.keys.is_there(record.owner)
+            or (not record.owner and self._all.gateway.doorkeeper.is_open)
         )
         if record is None or not known:
             sandbox = "" if target is None else target.sandbox
@@ -106,7 +108,9 @@ class _E2B:
                 return record
         raise Refused(401, "the signature is of no sandbox that is here")
 
-    async def _at(self, record: Record, target: Target, scope: Scope, receive: Receive, send: Send) -> tuple[str, int]:
+    async def _at(
+        self, record: Record, target: Target, scope: Scope, receive: Receive, send: Send
+    ) -> tuple[str, int]:
         gateway = self._all.gateway
         gateway.count(self._all.owner(record))
         self._check(record, target, scope)
@@ -127,13 +131,26 @@ class _E2B:
         """Whether who asks may. Raises Refused."""
         tokens = self._all.tokens
         envd = is_token(header(scope, b"x-access-token"), tokens.envd(record.id))
+        if envd and target.port == _routing.INTERPRETER:
+            return
         if target.port == _routing.ENVD:
-            if scope["path"] == "/health" or envd or (scope["path"] == "/files" and self._is_signed(record, scope)):
+            if (
+                scope["path"] == "/health"
+                or envd
+                or (scope["path"] == "/files" and self._is_signed(record, scope))
+            ):
                 check_user(_user(scope))
                 return
-            raise Refused(401, "this needs the sandbox's X-Access-Token, or a signature that is good and in time")
+            raise Refused(
+                401, "this needs the sandbox's X-Access-Token, or a signature that is good and in time"
+            )
         traffic = is_token(header(scope, b"e2b-traffic-access-token"), tokens.traffic(record.id))
-        if envd or traffic or (record.public and target.port != _routing.INTERPRETER) or self._has_key(record, scope):
+        if (
+            envd
+            or traffic
+            or (record.public and target.port != _routing.INTERPRETER)
+            or self._has_key(record, scope)
+        ):
             return
         if target.port == _routing.INTERPRETER and scope["path"] == "/health":
             return

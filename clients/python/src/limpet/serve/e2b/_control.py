@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-
 from .._keys import Owner
 from .._problems import Problem, problem_of
 from ._http import Headers, Receive, Refused, Scope, Send, answer, header, member, object_of, queries, query
@@ -51,10 +50,15 @@ class Control:
 
     async def list(self, asked: _Asked) -> Answer:
         given = queries(asked.scope)
-        wanted = [state for each in given.get("state", []) for state in each.split(",")] or ["running", "paused"]
+        wanted = [state for each in given.get("state", []) for state in each.split(",")] or [
+            "running",
+            "paused",
+        ]
         if asked.scope["path"] == "/sandboxes":
             wanted = ["running"]
-        metadata = {unquote(name): unquote(value) for name, value in parse_qsl(given.get("metadata", [""])[-1])}
+        metadata = {
+            unquote(name): unquote(value) for name, value in parse_qsl(given.get("metadata", [""])[-1])
+        }
         found = [
             record
             for record in self._all.records
@@ -66,7 +70,9 @@ class Control:
         ]
         open_ones = {name for name, _ in await self._all.gateway.sessions(asked.owner)}
         found = [record for record in found if record.place in open_ones]
-        found.sort(key=lambda record: (record.started, record.id), reverse=given.get("order", ["desc"])[-1] != "asc")
+        found.sort(
+            key=lambda record: (record.started, record.id), reverse=given.get("order", ["desc"])[-1] != "asc"
+        )
         page, headers = _page([self._row(record) for record in found], query(asked.scope))
         running = sum(_state_of(record) == "running" for record in found)
         return 200, page, [*headers, (b"x-total-running", str(running).encode())]
@@ -79,7 +85,10 @@ class Control:
             "domain": domain_of(asked.scope),
             "allowInternetAccess": False,
             "network": {"allowPublicTraffic": record.public},
-            "lifecycle": {"autoResume": record.auto_resume, "onTimeout": "pause" if record.auto_pause else "kill"},
+            "lifecycle": {
+                "autoResume": record.auto_resume,
+                "onTimeout": "pause" if record.auto_pause else "kill",
+            },
         }
         return 200, detail, self._state(record)
 
@@ -123,7 +132,9 @@ class Control:
 
     async def network(self, asked: _Asked) -> Answer:
         body = await object_of(asked.receive)
-        if member(body, "allow_internet_access", bool, False) or member(body, "allowInternetAccess", bool, False):
+        if member(body, "allow_internet_access", bool, False) or member(
+            body, "allowInternetAccess", bool, False
+        ):
             raise Refused(400, "sandboxes here have no access to the internet")
         check_network(body)
         await self._running(asked)
@@ -142,7 +153,9 @@ class Control:
         record = await self._running(asked)
         made = await self._all.fork(record, timeout, count)
         shown = [
-            {"sandbox": self._shown(each, asked.scope)} if isinstance(each, Record) else {"error": _failure(each)}
+            {"sandbox": self._shown(each, asked.scope)}
+            if isinstance(each, Record)
+            else {"error": _failure(each)}
             for each in made
         ]
         return 201, shown, self._state(record)
@@ -152,7 +165,9 @@ class Control:
     async def snapshot(self, asked: _Asked) -> Answer:
         name = member(await object_of(asked.receive), "name", str, None)
         if name is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/:-]{0,127}", name):
-            raise Refused(400, f"{name!r} is no name for a snapshot: 1 to 128 characters of A-Z a-z 0-9 . _ / : -")
+            raise Refused(
+                400, f"{name!r} is no name for a snapshot: 1 to 128 characters of A-Z a-z 0-9 . _ / : -"
+            )
         record = await self._running(asked)
         return 201, _snapshot(await self._all.snapshot(record, name)), self._state(record)
 
@@ -178,7 +193,8 @@ class Control:
 
     async def elsewhere(self, asked: _Asked) -> Answer:
         raise Refused(
-            501, f"{asked.scope['path']} is not served here: images and templates are made with the command limpet"
+            501,
+            f"{asked.scope['path']} is not served here: images and templates are made with the command limpet",
         )
 
     # What is shown
@@ -268,7 +284,6 @@ def refused(problem: Problem) -> Refused:
 
 def _failure(error: Exception) -> dict[str, Any]:
 
-
     problem = problem_of(error)
     return {"code": problem.status, "message": problem.detail}
 
@@ -293,12 +308,12 @@ def _seconds_of(text: str) -> float:
         raise Refused(400, f"startedAfter: {text!r} is no time") from None
 
 
-def _page(rows: list[dict[str, Any]], given: dict[str, str]) -> tuple[list[dict[str, Any]], list[tuple[bytes, bytes]]]:
+def _page(
+    rows: list[dict[str, Any]], given: dict[str, str]
+) -> tuple[list[dict[str, Any]], list[tuple[bytes, bytes]]]:
     """A page, and where the next one begins."""
     limit, at = given.get("limit", str(_PAGE)), given.get("nextToken", "0")
     if not limit.isdigit() or not at.isdigit() or not 1 <= int(limit[:5]) <= _PAGE:
         raise Refused(400, f"limit is 1 to {_PAGE}, and nextToken what X-Next-Token was")
     start, end = int(at[:9]), int(at[:9]) + int(limit)
     return rows[start:end], [(b"x-next-token", str(end).encode())] if end < len(rows) else []
-
-

@@ -23,7 +23,10 @@ class Daemon:
         self._all = sandboxes
         self._files = Files(sandboxes)
         self._processes = Processes(sandboxes)
-        self._services = {"process.Process": self._processes, "filesystem.Filesystem": Filesystem(sandboxes)}
+        self._services: dict[str, Processes | Filesystem] = {
+            "process.Process": self._processes,
+            "filesystem.Filesystem": Filesystem(sandboxes),
+        }
 
     async def __call__(self, record: Record, scope: Scope, receive: Receive, send: Send) -> tuple[str, int]:
         """Answers; returns the operation and the status."""
@@ -70,8 +73,12 @@ class Daemon:
             await self._take(record, receive, send)
             return operation, 200
         if procedure in served.unary or procedure in served.streams or procedure == "StreamInput":
-            raise Refused(415, f"{path_of(service, procedure)} takes {UNARY.decode()}, or {STREAM.decode()} for streams")
-        await answer(send, 404, Failed("unimplemented", f"there is no procedure {path_of(service, procedure)}").body)
+            raise Refused(
+                415, f"{path_of(service, procedure)} takes {UNARY.decode()}, or {STREAM.decode()} for streams"
+            )
+        await answer(
+            send, 404, Failed("unimplemented", f"there is no procedure {path_of(service, procedure)}").body
+        )
         return f"{service.partition('.')[0]}.unknown", 404
 
     async def _unary(self, record: Record, act: Any, receive: Receive, send: Send) -> int:
@@ -83,7 +90,9 @@ class Daemon:
         await answer(send, status, value)
         return status
 
-    async def _stream(self, record: Record, act: Any, timeout: float | None, body: bytes) -> AsyncIterator[bytes]:
+    async def _stream(
+        self, record: Record, act: Any, timeout: float | None, body: bytes
+    ) -> AsyncIterator[bytes]:
         """Frames, also of what goes wrong: a stream has begun by then."""
         try:
             acting = act(record, only_message(body), timeout)

@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
 
-from ... import AsyncSession, BadRequest, Display, Error, NoSuchSession, OptionsDiffer, Result, SessionClosed
+from ... import Display, Error, NoSuchSession, Result, SessionClosed
 from . import _inside, _results
-from ._http import Receive, Refused, Scope, Send, answer, body_of, ended, member, object_of, parsed, raw, texts, while_there
+from ._contexts import PYTHON, Contexts, Place, named
+from ._http import (
+    Gone,
+    Receive,
+    Refused,
+    Scope,
+    Send,
+    answer,
+    body_of,
+    ended,
+    member,
+    object_of,
+    parsed,
+    raw,
+    texts,
+    while_there,
+)
 from ._records import Record
 from ._sandboxes import Sandboxes
 
 _KEEPALIVE = 5.0  # seconds
+_SHORT = 0.01  # seconds
 _LINES = b"application/x-ndjson"
-_PYTHON = "python"
-_ALIASES = {"py": "python", "python3": "python", "js": "javascript", "ts": "typescript", "sh": "bash", "shell": "bash", "c++": "cpp"}
-_FROM_THE_START = ("python", "javascript")
+_TEXT = b"text/plain; charset=utf-8"
 
 
 class Interpreter:
@@ -24,6 +38,7 @@ class Interpreter:
 
     def __init__(self, sandboxes: Sandboxes) -> None:
         self._all = sandboxes
+        self._contexts = Contexts(sandboxes)
 
     async def __call__(self, record: Record, scope: Scope, receive: Receive, send: Send) -> tuple[str, int]:
         """Answers; returns the operation and the status."""
@@ -32,16 +47,35 @@ class Interpreter:
             await self._all.session(record)
             await raw(send, 200, b'"OK"', [(b"content-type", b"application/json")])
             return "health", 200
+        operation = "execute" if path == "/execute" else "contexts"
         try:
             if (method, path) == ("POST", "/execute"):
                 await self._execute(record, receive, send)
-                return "execute", 200
-            return await self._contexts(record, method, path, receive, send)
+            else:
+                await self._about(record, method, path, receive, send)
         except Refused as refused:  # E2B answers here with text
-            await raw(send, refused.status, refused.message.encode(), [(b"content-type", b"text/plain; charset=utf-8")])
-            return "execute" if path == "/execute" else "contexts", refused.status
+            await raw(send, refused.status, refused.message.encode(), [(b"content-type", _TEXT)])
+            return operation, refused.status
+        return operation, 200
 
-    # Running
+    async def _about(self, record: Record, method: str, path: str, receive: Receive, send: Send) -> None:
+        """What is asked about contexts."""
+        first, *rest = path.strip("/").split("/")
+        state = [(b"limpet-state", self._all.live(record).state.encode())]
+        if first != "contexts" or len(rest) > 2 or (len(rest) == 2 and rest[1] != "restart"):
+            raise Refused(404, f"there is nothing at {path}")
+        if not rest and method == "GET":
+            await answer(send, 200, await self._contexts.list(record), state)
+        elif not rest and method == "POST":
+            await answer(send, 200, await self._contexts.create(record, await object_of(receive)), state)
+        elif len(rest) == 1 and method == "DELETE":
+            await self._contexts.remove(record, rest[0])
+            await raw(send, 200, b"", state)
+        elif len(rest) == 2 and method == "POST":
+            await self._contexts.restart(record, rest[0])
+            await raw(send, 200, b"", [(b"limpet-state", b"lost")])
+        else:
+            raise Refused(405, f"{method} is not for {path}")
 
     async def _execute(self, record: Record, receive: Receive, send: Send) -> None:
         body = parsed(await body_of(receive))
@@ -50,161 +84,76 @@ class Interpreter:
         context_id, language = member(body, "context_id", str, None), member(body, "language", str, None)
         if context_id is not None and language is not None:
             raise Refused(400, "Only one of context_id or language can be provided")
-        place = await self._place(record, context_id or _language(language))
-        if env and place.language != _PYTHON:
-            raise Refused(400, f"env_vars are for Python; in {place.language} set them in the code")
-        answering = _Answer(send)
-        async with while_there(receive) as leaving:
-            running = asyncio.ensure_future(self._run(record, place, code, env, answering))
-            waited = {running, leaving}
-            try:
-                while not running.done() and not leaving.done():
-                    done, _ = await asyncio.wait(waited, timeout=_KEEPALIVE, return_when=asyncio.FIRST_COMPLETED)
-                    if not done:
-                        await answering.write(_results.line("keepalive"))
-            finally:
-                if not running.done():
-                    await ended(running)  # which interrupts the code
-        if not leaving.done():
-            running.result()
+        place = await self._contexts.place(record, context_id or named(language))
+        if env:
+            _inside.check_environment(place.language, env)
+        call = _Call(self._all, self._contexts, record, place, _Answer(send))
+        running = asyncio.ensure_future(call.run(code, env))
+        try:
+            await asyncio.wait({running}, timeout=_SHORT)  # most code has ended before anybody can have left
+            if running.done() or await self._attended(running, receive, call.answering):
+                running.result()
+        finally:
+            if not running.done():
+                await ended(running)  # which interrupts the code
 
-    async def _run(self, record: Record, place: _Place, code: str, env: dict[str, str], answering: _Answer) -> None:
-        session = place.session
+    async def _attended(self, running: asyncio.Future[None], receive: Receive, answering: _Answer) -> bool:
+        """Waits for the end of code that takes its time; whether its client was there until then."""
+        async with while_there(receive) as leaving:
+            while not running.done() and not leaving.done():
+                waited = {running, leaving}
+                done, _ = await asyncio.wait(waited, timeout=_KEEPALIVE, return_when=asyncio.FIRST_COMPLETED)
+                if not done:
+                    await answering.write(_results.line("keepalive"))
+            return running.done()
+
+
+class _Call:
+    """One run of code, until its answer has been given."""
+
+    def __init__(
+        self, sandboxes: Sandboxes, contexts: Contexts, record: Record, place: Place, answering: _Answer
+    ) -> None:
+        self._all, self._contexts = sandboxes, contexts
+        self._record, self._place, self.answering = record, place, answering
+
+    async def run(self, code: str, env: dict[str, str]) -> None:
+        """Runs it and answers. Raises Gone where the sandbox has ended."""
         try:
             if env:
-                await _inside.with_environment(session, env)
-                place.counts(self._all, record, 1)
-            result = await session.run(
-                code,
-                max(record.end - time.time(), 1.0),
-                on_stdout=answering.stdout, on_stderr=answering.stderr, on_display=answering.display,
-            )  # fmt: skip
+                await self._run_own(_inside.with_environment(self._place.language, env))
+            result = await self._place.session.run(
+                _inside.dedented(code) if self._place.language == PYTHON else code,
+                max(self._record.end - time.time(), 1.0),
+                on_stdout=self.answering.stdout,
+                on_stderr=self.answering.stderr,
+                on_display=self.answering.display,
+            )
+            if result.status == "failed" and self._record.id not in self._all:
+                raise NoSuchSession
+            uncounted = self._contexts.uncounted(self._record, self._place)
+            await self._settle(result, env)
         except (NoSuchSession, SessionClosed):
-            ended_ = ("UnexpectedEndOfExecution", "the sandbox ended while the code ran, and its variables with it", "")
-            await answering.end([_results.error(*ended_), _results.error("StateLost", ended_[1], "")])
-            return
+            # E2B's clients know it from a connection that breaks off: they ask whether the sandbox is there.
+            await self.answering.begin()
+            raise Gone from None
         except Error as error:
-            await answering.end([_results.error(error.name, error.message, "")])
+            await self.answering.end([_results.error(error.name, error.message, "")])
             return
-        lines = _results.ending(result, place.uncounted(record), answering.has_value)
-        await self._after(record, place, result, env)
-        await answering.end(lines)
+        await self.answering.end(_results.ending(result, uncounted, self.answering.has_value))
 
-    async def _after(self, record: Record, place: _Place, result: Result, env: dict[str, str]) -> None:
+    async def _settle(self, result: Result, env: dict[str, str]) -> None:
         """Before the answer ends, so that the next call finds everything in its place."""
-        self._all.live(record).state = result.state
-        if result.state != "kept" and place.language == _PYTHON:
-            await self._all.settle(record, place.session, result, place.cwd)
-        elif env:
-            await _inside.without_environment(place.session)
-            place.counts(self._all, record, 1)
+        self._all.live(self._record).state = result.state
+        if result.state != "kept" and self._place.language == PYTHON:
+            await self._all.settle(self._record, self._place.session, result, self._place.cwd)
+        if env and result.state != "lost":
+            await self._run_own(_inside.without_environment(self._place.language, env))
 
-    # Contexts
-
-    async def _contexts(self, record: Record, method: str, path: str, receive: Receive, send: Send) -> tuple[str, int]:
-        _, first, *rest = path.split("/") if path.count("/") else ("", "")
-        if first != "contexts" or len(rest) > 2 or (len(rest) == 2 and rest[1] != "restart"):
-            raise Refused(404, f"there is nothing at {path}")
-        if not rest and method == "GET":
-            await answer(send, 200, await self._list(record), self._state(record))
-        elif not rest and method == "POST":
-            await answer(send, 200, await self._create(record, await object_of(receive)), self._state(record))
-        elif len(rest) == 1 and method == "DELETE":
-            await self._remove(record, rest[0])
-            await raw(send, 200, b"", self._state(record))
-        elif len(rest) == 2 and method == "POST":
-            await self._restart(record, rest[0])
-            await raw(send, 200, b"", self._state(record))
-        else:
-            raise Refused(405, f"{method} is not for {path}")
-        return "contexts", 200
-
-    def _state(self, record: Record) -> list[tuple[bytes, bytes]]:
-        return [(b"limpet-state", self._all.live(record).state.encode())]
-
-    async def _list(self, record: Record) -> list[dict[str, str]]:
-        shown = [{"id": _PYTHON, "language": _PYTHON, "cwd": record.home}]
-        for language in _FROM_THE_START[1:]:
-            try:
-                await self._place(record, language)
-                shown.append({"id": language, "language": language, "cwd": record.home})
-            except Refused:
-                pass  # the image does not have it
-        shown += [{"id": id, **of} for id, of in record.contexts.items() if id not in _FROM_THE_START]
-        return shown
-
-    async def _create(self, record: Record, body: dict[str, Any]) -> dict[str, str]:
-        language = _language(member(body, "language", str, _PYTHON))
-        cwd = member(body, "cwd", str, record.home)
-        id = f"c{self._all.tokens.id(record.owner, None)[1:13]}"
-        await self._make(record, id, language, cwd if cwd.startswith("/") else f"{record.home}/{cwd}")
-        return {"id": id, **record.contexts[id]}
-
-    async def _make(self, record: Record, id: str, language: str, cwd: str) -> AsyncSession:
-        """A context that is not there yet."""
-        base = await self._all.base(record)
-        try:
-            made = await base.context(_name(record, id), language, cwd)
-        except (BadRequest, OptionsDiffer) as error:
-            raise Refused(400, error.message) from None
-        if language == _PYTHON:
-            await self._all.prepared(record, made, cwd)
-        record.contexts[id] = {"language": language, "cwd": cwd}
-        self._all.records.put(record)
-        return made
-
-    async def _remove(self, record: Record, id: str) -> None:
-        if id == _PYTHON:
-            raise Refused(400, "the first context of a sandbox stays as long as the sandbox; it can be restarted")
-        place = await self._place(record, id)
-        await place.session.close()
-        del record.contexts[id]
-        self._all.records.put(record)
-
-    async def _restart(self, record: Record, id: str) -> None:
-        place = await self._place(record, id)
-        await place.session.reset()
-        if place.language == _PYTHON:
-            await self._all.prepared(record, place.session, place.cwd)
-        self._all.live(record).state = "lost"
-
-    async def _place(self, record: Record, id: str) -> _Place:
-        """A context by its id; one of a language is made when it is used first. Raises Refused."""
-        if id == _PYTHON:
-            return _Place(await self._all.session(record), _PYTHON, None)
-        known = record.contexts.get(id)
-        if known is None and not id.isalpha():
-            raise Refused(404, f"Context {id} not found")
-        async with self._all.live(record).opening:
-            known = record.contexts.get(id)
-            if known is None:
-                return _Place(await self._make(record, id, id, record.home), id, record.home)
-            base = await self._all.base(record)
-            name = f"{record.base}/{_name(record, id)}"
-            try:
-                session = await self._all.gateway.session(self._all.owner(record), name)
-            except NoSuchSession:  # it was idle for too long
-                session = await base.context(_name(record, id), known["language"], known["cwd"])
-            return _Place(session, known["language"], known["cwd"])
-
-
-class _Place:
-    """Where code runs. ``cwd`` is None in the sandbox's own Python."""
-
-    def __init__(self, session: AsyncSession, language: str, cwd: str | None) -> None:
-        self.session, self.language, self.cwd = session, language, cwd
-
-    def uncounted(self, record: Record) -> int:
-        """Calls that its user did not make."""
-        if self.language != _PYTHON:
-            return 0
-        return record.uncounted if self.cwd is None else 1
-
-    def counts(self, sandboxes: Sandboxes, record: Record, calls: int) -> None:
-        """So many more."""
-        if self.cwd is None:
-            record.uncounted += calls
-            sandboxes.records.put(record)
+    async def _run_own(self, code: str) -> None:
+        """A call that its user did not make."""
+        await self._place.session.run(code, _inside.TIME)
+        self._contexts.not_counted(self._record, self._place)
 
 
 class _Answer:
@@ -212,7 +161,7 @@ class _Answer:
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self._begun = False
+        self.begun = False
         self.has_value = False
 
     async def stdout(self, text: str) -> None:
@@ -227,26 +176,19 @@ class _Answer:
         self.has_value = self.has_value or shown.is_result
         await self.write(_results.display(shown))
 
-    async def write(self, line: bytes) -> None:
-        if not self._begun:
-            self._begun = True
+    async def begin(self) -> None:
+        if not self.begun:
+            self.begun = True
             headers = [(b"content-type", _LINES), (b"cache-control", b"no-store")]
             await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+
+    async def write(self, line: bytes) -> None:
+        await self.begin()
         await self._send({"type": "http.response.body", "body": line, "more_body": True})
 
     async def end(self, lines: list[bytes]) -> None:
         body = b"".join(lines)
-        if self._begun:
+        if self.begun:
             await self._send({"type": "http.response.body", "body": body})
         else:
             await raw(self._send, 200, body, [(b"content-type", _LINES), (b"cache-control", b"no-store")])
-
-
-def _language(given: str | None) -> str:
-    name = (given or _PYTHON).strip().lower()
-    return _ALIASES.get(name, name)
-
-
-def _name(record: Record, id: str) -> str:
-    """Of a context in the container, which forks share."""
-    return f"{record.id}.{id}" if record.is_fork else f"e2b.{id}"

@@ -15,8 +15,8 @@ from starlette.datastructures import Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from ... import AsyncSession, FileFailed
-from ._frames import Failed, failed
 from ._filesystem import path_of
+from ._frames import Failed, failed
 from ._http import Receive, Refused, Scope, Send, answer, header, pieces_of, query, refuse
 from ._records import Record
 from ._sandboxes import Sandboxes
@@ -57,10 +57,12 @@ class Files:
             file.seek(0)
             name = quote(posixpath.basename(path), errors="replace")
             headers = [
-                (b"content-type", b"application/octet-stream"), (b"content-length", str(size).encode()),
-                (b"content-disposition", f"inline; filename*=UTF-8''{name}".encode()), (b"x-content-type-options", b"nosniff"),
+                (b"content-type", b"application/octet-stream"),
+                (b"content-length", str(size).encode()),
+                (b"content-disposition", f"inline; filename*=UTF-8''{name}".encode()),
+                (b"x-content-type-options", b"nosniff"),
                 (b"content-security-policy", b"sandbox"),
-            ]  # fmt: skip
+            ]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             while scope["method"] == "GET" and (piece := file.read(_PIECE)):
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
@@ -68,12 +70,14 @@ class Files:
 
     async def _upload(self, record: Record, scope: Scope, receive: Receive, send: Send) -> None:
         session, path = await self._all.session(record), query(scope).get("path")
-        form = (header(scope, b"content-type") or "").partition(";")[0].strip().lower() == "multipart/form-data"
+        form = (header(scope, b"content-type") or "").partition(";")[
+            0
+        ].strip().lower() == "multipart/form-data"
         async with contextlib.AsyncExitStack() as stack:
             if form:
                 files = await _parts(scope, pieces_of(receive), stack)
             else:
-                file = stack.enter_context(tempfile.SpooledTemporaryFile(_IN_MEMORY))
+                file: IO[bytes] = stack.enter_context(tempfile.SpooledTemporaryFile(_IN_MEMORY))  # noqa: SIM115
                 async for piece in _plain(pieces_of(receive), header(scope, b"content-encoding")):
                     _write(file, piece)
                 files = [("", file)]

@@ -51,7 +51,8 @@ class Filesystem:
         if await session.files.exists(path):
             kind = (await session.files.stat(path)).type
             raise Failed(
-                "already_exists" if kind == "directory" else "invalid_argument", f"path already exists: {path} ({kind})"
+                "already_exists" if kind == "directory" else "invalid_argument",
+                f"path already exists: {path} ({kind})",
             )
         await session.files.mkdir(path)
         return {"entry": shown(await session.files.stat(path))}
@@ -69,7 +70,11 @@ class Filesystem:
         if not isinstance(depth, int) or not 0 < depth <= 128:
             raise Failed("invalid_argument", "depth must be 1 to 128")
         session, path = await self._all.session(record), path_of(record, asked.get("path"))
-        return {"entries": [shown(entry) for entry in await session.files.list(path, depth) if entry.type in _TYPES]}
+        return {
+            "entries": [
+                shown(entry) for entry in await session.files.list(path, depth) if entry.type in _TYPES
+            ]
+        }
 
     async def _remove(self, record: Record, asked: dict[str, Any]) -> dict[str, Any]:
         session = await self._all.session(record)
@@ -79,7 +84,9 @@ class Filesystem:
 
     # Watching
 
-    async def _watch(self, record: Record, asked: dict[str, Any], timeout: float | None) -> AsyncIterator[bytes]:
+    async def _watch(
+        self, record: Record, asked: dict[str, Any], timeout: float | None
+    ) -> AsyncIterator[bytes]:
         session, path, watch = await self._watched(record, asked)
         queue: asyncio.Queue[Event | None] = asyncio.Queue(_EVENTS)
         collecting = self._all.live(record).hold(_collect(watch, queue))
@@ -91,13 +98,17 @@ class Filesystem:
                 if until is not None and now >= until:
                     raise Failed("deadline_exceeded", f"the directory was watched for {timeout:g} seconds")
                 try:
-                    event = await asyncio.wait_for(queue.get(), _KEEPALIVE if until is None else min(_KEEPALIVE, until - now))
+                    event = await asyncio.wait_for(
+                        queue.get(), _KEEPALIVE if until is None else min(_KEEPALIVE, until - now)
+                    )
                 except asyncio.TimeoutError:
                     yield frame({"keepalive": {}})
                     continue
                 if event is None:
                     return
-                yield frame({"filesystem": await _event(session, path, event, bool(asked.get("includeEntry")))})
+                yield frame(
+                    {"filesystem": await _event(session, path, event, bool(asked.get("includeEntry")))}
+                )
         finally:
             collecting.cancel()
             await watch.close()
@@ -123,7 +134,9 @@ class Filesystem:
     def _watcher(self, record: Record, asked: dict[str, Any]) -> _Watcher:
         watcher = self._all.live(record).watchers.get(str(asked.get("watcherId")))
         if not isinstance(watcher, _Watcher):
-            raise Failed("not_found", f"watcher {asked.get('watcherId')} not found; it may be of an earlier gateway")
+            raise Failed(
+                "not_found", f"watcher {asked.get('watcherId')} not found; it may be of an earlier gateway"
+            )
         return watcher
 
     async def _watched(self, record: Record, asked: dict[str, Any]) -> tuple[AsyncSession, str, AsyncWatch]:
@@ -192,12 +205,20 @@ def path_of(record: Record, path: Any) -> str:
 def shown(entry: Entry) -> dict[str, Any]:
     """An entry as E2B has it."""
     told = {
-        "name": entry.name, "path": entry.path, "type": _TYPES.get(entry.type, "FILE_TYPE_UNSPECIFIED"), "size": str(entry.size),
-        "mode": entry.mode, "permissions": _LETTERS.get(entry.type, "-") + stat.filemode(entry.mode)[1:], "owner": USER,
-        "group": USER, "modifiedTime": _time(entry.modified),
-    }  # fmt: skip
+        "name": entry.name,
+        "path": entry.path,
+        "type": _TYPES.get(entry.type, "FILE_TYPE_UNSPECIFIED"),
+        "size": str(entry.size),
+        "mode": entry.mode,
+        "permissions": _LETTERS.get(entry.type, "-") + stat.filemode(entry.mode)[1:],
+        "owner": USER,
+        "group": USER,
+        "modifiedTime": _time(entry.modified),
+    }
     if entry.target is not None:
-        told["symlinkTarget"] = posixpath.normpath(posixpath.join(posixpath.dirname(entry.path), entry.target))
+        told["symlinkTarget"] = posixpath.normpath(
+            posixpath.join(posixpath.dirname(entry.path), entry.target)
+        )
     return {name: _plain(value) for name, value in told.items()}
 
 

@@ -27,8 +27,8 @@ _STATUS = {
 }  # fmt: skip
 _OF_STATUS = {
     400: "invalid_argument", 401: "unauthenticated", 403: "permission_denied", 404: "not_found",
-    409: "already_exists", 413: "resource_exhausted", 422: "invalid_argument", 429: "resource_exhausted", 502: "unavailable",
-    503: "unavailable",
+    409: "already_exists", 413: "resource_exhausted", 422: "invalid_argument", 429: "resource_exhausted",
+    502: "unavailable", 503: "unavailable",
 }  # fmt: skip
 _OF_ERRNO = {
     errno.ENOENT: "not_found", errno.EEXIST: "already_exists", errno.ENOTDIR: "invalid_argument",

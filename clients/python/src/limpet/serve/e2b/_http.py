@@ -52,7 +52,9 @@ async def answer(send: Send, status: int, value: Any = None, headers: Headers = 
     if value is None:
         await raw(send, status, b"", headers)
     else:
-        await raw(send, status, msgspec.json.encode(value), [(b"content-type", b"application/json"), *headers])
+        await raw(
+            send, status, msgspec.json.encode(value), [(b"content-type", b"application/json"), *headers]
+        )
 
 
 async def raw(send: Send, status: int, body: bytes, headers: Headers = ()) -> None:
@@ -138,7 +140,10 @@ def queries(scope: Scope) -> dict[str, list[str]]:
     """All parameters of the address."""
     try:
         return parse_qs(
-            scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=100, errors="surrogateescape"
+            scope["query_string"].decode("latin-1"),
+            keep_blank_values=True,
+            max_num_fields=100,
+            errors="surrogateescape",
         )
     except ValueError:
         raise Refused(400, "the address has too many parameters") from None
@@ -166,7 +171,9 @@ async def ended(task: asyncio.Future[Any]) -> None:
         await task
 
 
-async def stream(receive: Receive, send: Send, kind: bytes, pieces: AsyncIterator[bytes], headers: Headers = ()) -> None:
+async def stream(
+    receive: Receive, send: Send, kind: bytes, pieces: AsyncIterator[bytes], headers: Headers = ()
+) -> None:
     """Sends pieces as they come, and stops with them when the client leaves."""
     head = [(b"content-type", kind), (b"cache-control", b"no-store"), *headers]
     await send({"type": "http.response.start", "status": 200, "headers": head})

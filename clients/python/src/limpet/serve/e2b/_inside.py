@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import ast
 import importlib.resources
+import json
+import re
+import shlex
+from collections.abc import Callable
 
 from ... import AsyncSession, Result
+from ._http import Refused
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
 
 _SCRIPT = importlib.resources.files(__package__).joinpath("_prepare.py").read_text(encoding="utf-8")
-_TIME = 60.0
-
-SET = "__import__('sys').modules['limpet_e2b'].set_environment({!r})"
-RESTORE = "__import__('sys').modules['limpet_e2b'].restore_environment()"
+TIME = 60.0
+"""Seconds that a call of ours may take."""
 
 
 def cell(directory: str, home: str) -> str:
@@ -29,15 +34,74 @@ def cell(directory: str, home: str) -> str:
 
 async def prepare(session: AsyncSession, directory: str, home: str) -> tuple[Result, str]:
     """Prepares a fresh interpreter, which counts as a call. Returns where it is then, too."""
-    result = await session.run(cell(directory, home), _TIME)
+    result = await session.run(cell(directory, home), TIME)
     return result, str(ast.literal_eval(result.result)) if result.ok and result.result else directory
 
 
-async def with_environment(session: AsyncSession, env: dict[str, str]) -> None:
-    """For the call that follows, until without_environment(). Each of them counts as a call."""
-    await session.run(SET.format(env) + ";", _TIME)
+def check_environment(language: str, env: dict[str, str]) -> None:
+    """Whether the call of a context can have an environment. Raises Refused."""
+    if language not in _WITH:
+        raise Refused(400, f"env_vars are for {', '.join(_WITH)}; in {language} set them in the code")
+    for name, value in env.items():
+        if not _NAME.match(name) or "\0" in value:
+            raise Refused(400, f"env_vars: {name!r} is no name of a variable, or its value has a null byte")
 
 
-async def without_environment(session: AsyncSession) -> None:
-    """Ends with_environment()."""
-    await session.run(RESTORE + ";", _TIME)
+def with_environment(language: str, env: dict[str, str]) -> str:
+    """Code that sets variables of the environment for the call that follows."""
+    return _WITH[language](env)
+
+
+def without_environment(language: str, env: dict[str, str]) -> str:
+    """Code that sets them as they were before with_environment()."""
+    return _WITHOUT[language](env)
+
+
+def dedented(code: str) -> str:
+    """Code without the indentation of its first line, as notebooks take it."""
+    lines = code.split("\n")
+    first = next((line for line in lines if line.strip()), "")
+    indent = first[: len(first) - len(first.lstrip(" \t"))]
+    if not indent:
+        return code
+    return "\n".join(line[len(indent) :] if line.startswith(indent) else line for line in lines)
+
+
+def _set_in_bash(env: dict[str, str]) -> str:
+    kept = "".join(f"__limpet_{name}=${{{name}-}} __limpet_had_{name}=${{{name}+x}}\n" for name in env)
+    return kept + "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())
+
+
+def _restored_in_bash(env: dict[str, str]) -> str:
+    return "".join(
+        f'if [ -n "$__limpet_had_{name}" ]; then export {name}="$__limpet_{name}"; else unset {name}; fi\n'
+        f"unset __limpet_{name} __limpet_had_{name}\n"
+        for name in env
+    )
+
+
+def _set_in_javascript(env: dict[str, str]) -> str:
+    values = json.dumps(env)
+    return (
+        f"globalThis.__limpetBefore = Object.keys({values}).map((name) => [name, process.env[name]]); "
+        f"Object.assign(process.env, {values}); undefined"
+    )
+
+
+_RESTORED_IN_JAVASCRIPT = (
+    "for (const [name, value] of globalThis.__limpetBefore) "
+    "if (value === undefined) delete process.env[name]; else process.env[name] = value; undefined"
+)
+_MODULE = "__import__('sys').modules['limpet_e2b']"
+_WITH: dict[str, Callable[[dict[str, str]], str]] = {
+    "python": lambda env: f"{_MODULE}.set_environment({env!r});",
+    "bash": _set_in_bash,
+    "javascript": _set_in_javascript,
+    "typescript": _set_in_javascript,
+}
+_WITHOUT: dict[str, Callable[[dict[str, str]], str]] = {
+    "python": lambda env: f"{_MODULE}.restore_environment();",
+    "bash": _restored_in_bash,
+    "javascript": lambda env: _RESTORED_IN_JAVASCRIPT,
+    "typescript": lambda env: _RESTORED_IN_JAVASCRIPT,
+}

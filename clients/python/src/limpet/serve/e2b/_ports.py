@@ -23,7 +23,8 @@ _MOST_MESSAGE = 16 << 20
 # What is between two hops, and what opens the gateway: neither is for the sandbox.
 _OURS = {
     b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer", b"upgrade",
-    b"proxy-connection", b"e2b-traffic-access-token", b"e2b-sandbox-id", b"e2b-sandbox-port", b"x-api-key", b"x-access-token",
+    b"proxy-connection", b"e2b-traffic-access-token", b"e2b-sandbox-id", b"e2b-sandbox-port", b"x-api-key",
+    b"x-access-token",
 }  # fmt: skip
 _OF_HANDSHAKE = {
     b"sec-websocket-key", b"sec-websocket-version", b"sec-websocket-extensions", b"sec-websocket-protocol", b"host",
@@ -48,7 +49,9 @@ class Ports:
         except (h11.RemoteProtocolError, OSError) as error:
             if link.begun:
                 raise Gone from error
-            raise Refused(502, f"what listens on port {port} does not answer in HTTP: {error}", port=port) from None
+            raise Refused(
+                502, f"what listens on port {port} does not answer in HTTP: {error}", port=port
+            ) from None
         finally:
             if uploading is not None:
                 await ended(uploading)
@@ -63,13 +66,17 @@ class Ports:
         except NotListening:
             await send({"type": "websocket.close", "code": 1013, "reason": f"port {port} is not open"})
             return
-        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in _handed_on(scope, _OF_HANDSHAKE)]
+        headers = [
+            (name.decode("latin-1"), value.decode("latin-1"))
+            for name, value in _handed_on(scope, _OF_HANDSHAKE)
+        ]
         path = (scope.get("raw_path") or b"/").decode("latin-1").partition("?")[0]
         query = scope["query_string"].decode("latin-1")
         try:
             far = await connect(
                 f"ws://localhost:{port}{path}{'?' + query if query else ''}",
-                sock=sock, additional_headers=headers, subprotocols=[Subprotocol(each) for each in scope["subprotocols"]] or None,
+                sock=sock, additional_headers=headers,
+                subprotocols=[Subprotocol(each) for each in scope["subprotocols"]] or None,
                 user_agent_header=None, max_size=_MOST_MESSAGE, proxy=None, open_timeout=30,
             )  # fmt: skip
         except (InvalidHandshake, OSError, asyncio.TimeoutError, EOFError) as error:
@@ -82,7 +89,9 @@ class Ports:
     async def _session(self, record: Record, port: int) -> AsyncSession:
         return await self._all.base(record)
 
-    async def _connected(self, record: Record, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connected(
+        self, record: Record, port: int
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         session = await self._session(record, port)
         try:
             return await asyncio.open_connection(sock=await session.connect(port))
@@ -130,7 +139,11 @@ class _Link:
                 return status
             if isinstance(event, h11.Response):
                 self.begun, status = True, event.status_code
-                headers = [(name, value) for name, value in event.headers if name not in (b"connection", b"keep-alive", b"transfer-encoding")]
+                headers = [
+                    (name, value)
+                    for name, value in event.headers
+                    if name not in (b"connection", b"keep-alive", b"transfer-encoding")
+                ]
                 await send({"type": "http.response.start", "status": status, "headers": headers})
             else:
                 await send(event)
@@ -159,7 +172,9 @@ def _request(scope: Scope, port: int) -> h11.Request:
     path = (scope.get("raw_path") or b"/").partition(b"?")[0]
     query = scope["query_string"]
     try:
-        return h11.Request(method=scope["method"], target=path + (b"?" + query if query else b""), headers=headers)
+        return h11.Request(
+            method=scope["method"], target=path + (b"?" + query if query else b""), headers=headers
+        )
     except h11.LocalProtocolError as error:
         raise Refused(400, f"this request cannot be handed on: {error}") from None
 
@@ -167,7 +182,11 @@ def _request(scope: Scope, port: int) -> h11.Request:
 def _handed_on(scope: Scope, beside: set[bytes] = frozenset()) -> Headers:  # type: ignore[assignment]
     """The headers that are for the server in the sandbox."""
     for name, value in scope["headers"]:
-        if name in _OURS or name in beside or (name == b"authorization" and value[:11].lower() == b"bearer e2b_"):
+        if (
+            name in _OURS
+            or name in beside
+            or (name == b"authorization" and value[:11].lower() == b"bearer e2b_")
+        ):
             continue
         yield name, value
 
@@ -197,5 +216,11 @@ async def _outwards(far: ClientConnection, send: Send) -> None:
     with contextlib.suppress(ConnectionClosed):
         async for message in far:
             await send({"type": "websocket.send", "text" if isinstance(message, str) else "bytes": message})
-    code = far.close_code if far.close_code not in (None, 1005, 1006) else 1011 if far.close_code == 1006 else 1000
+    code = (
+        far.close_code
+        if far.close_code not in (None, 1005, 1006)
+        else 1011
+        if far.close_code == 1006
+        else 1000
+    )
     await send({"type": "websocket.close", "code": code, "reason": far.close_reason or ""})

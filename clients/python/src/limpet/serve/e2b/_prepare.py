@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Runs in the sandbox, as the module limpet_e2b: E2B's working directory, and its forms of figures and tables."""
 
 import datetime
@@ -80,7 +81,11 @@ def chart(figure):
         return {"type": "unknown", "title": None, "elements": []}
     if len(charts) == 1:
         return charts[0]
-    return {"type": "superchart", "title": figure._suptitle.get_text() if figure._suptitle else None, "elements": charts}
+    return {
+        "type": "superchart",
+        "title": figure._suptitle.get_text() if figure._suptitle else None,
+        "elements": charts,
+    }
 
 
 def axes_chart(axes):
@@ -93,7 +98,12 @@ def axes_chart(axes):
         ("line", lines(axes)),
     ):
         if elements:
-            return {"type": kind, "title": title, "elements": elements, **({} if kind == "pie" else plane(axes, kind))}
+            return {
+                "type": kind,
+                "title": title,
+                "elements": elements,
+                **({} if kind == "pie" else plane(axes, kind)),
+            }
     return {"type": "unknown", "title": title, "elements": []}
 
 
@@ -106,7 +116,10 @@ def plane(axes, kind):
     }
     if kind in ("line", "scatter"):
         for name, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
-            is_date = "Date" in type(axis.get_converter() if hasattr(axis, "get_converter") else axis.converter).__name__
+            is_date = (
+                "Date"
+                in type(axis.get_converter() if hasattr(axis, "get_converter") else axis.converter).__name__
+            )
             said[f"{name}_ticks"] = [float(tick) for tick in axis.get_ticklocs()]
             said[f"{name}_tick_labels"] = [label.get_text() for label in axis.get_ticklabels()]
             said[f"{name}_scale"] = "datetime" if is_date else axis.get_scale()
@@ -131,7 +144,9 @@ def lines(axes):
     found = []
     for line in axes.get_lines():
         xs, ys = line.get_xdata(orig=True), line.get_ydata(orig=True)
-        found.append({"label": label_of(line), "points": [[plain(x), plain(y)] for x, y in zip(xs, ys)]})
+        found.append(
+            {"label": label_of(line), "points": [[plain(x), plain(y)] for x, y in zip(xs, ys, strict=False)]}
+        )
     return found
 
 
@@ -151,13 +166,18 @@ def bars(axes):
             continue
         lying = container.orientation == "horizontal"
         axis = axes.yaxis if lying else axes.xaxis
-        names = {float(at): text.get_text() for at, text in zip(axis.get_ticklocs(), axis.get_ticklabels())}
+        names = {
+            float(at): text.get_text()
+            for at, text in zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=False)
+        }
         for bar in container:
             middle = bar.get_y() + bar.get_height() / 2 if lying else bar.get_x() + bar.get_width() / 2
             nearest = min(names, key=lambda at: abs(at - middle), default=None)
             name = names[nearest] if nearest is not None and abs(nearest - middle) < 0.5 else ""
             value = bar.get_width() if lying else bar.get_height()
-            found.append({"label": name or f"{middle:g}", "group": label_of(container), "value": plain(value)})
+            found.append(
+                {"label": name or f"{middle:g}", "group": label_of(container), "value": plain(value)}
+            )
     return found
 
 
@@ -179,7 +199,7 @@ def boxes(axes):
     if not rest or len(rest) % each or (each == 7 and any(len(line.get_xdata()) != 5 for line in rest[::7])):
         return []
     if not outlines:
-        outlines = [list(zip(line.get_xdata(), line.get_ydata())) for line in rest[::7]]
+        outlines = [list(zip(line.get_xdata(), line.get_ydata(), strict=False)) for line in rest[::7]]
         rest = [line for index, line in enumerate(rest) if index % 7]
     if len(outlines) * 6 != len(rest):
         return []

@@ -18,7 +18,12 @@ from ._frames import Failed, frame
 from ._records import Record
 from ._sandboxes import Sandboxes
 
-_SIGNALS = {"SIGNAL_SIGTERM": signal.SIGTERM, "SIGNAL_SIGKILL": signal.SIGKILL, 15: signal.SIGTERM, 9: signal.SIGKILL}
+_SIGNALS = {
+    "SIGNAL_SIGTERM": signal.SIGTERM,
+    "SIGNAL_SIGKILL": signal.SIGKILL,
+    15: signal.SIGTERM,
+    9: signal.SIGKILL,
+}
 _KEEPALIVE = 20.0  # seconds; what asks for another time asks for more
 _PIECE = 256 << 10
 _KNOWN = 256  # processes whose configuration is remembered
@@ -50,7 +55,9 @@ class Processes:
 
     # Streams
 
-    async def _start(self, record: Record, asked: dict[str, Any], timeout: float | None) -> AsyncIterator[bytes]:
+    async def _start(
+        self, record: Record, asked: dict[str, Any], timeout: float | None
+    ) -> AsyncIterator[bytes]:
         config, session = _object(asked, "process"), await self._all.session(record)
         command = [_text(config, "cmd"), *_texts(config.get("args"))]
         self._all.gateway.check_input(" ".join(command))
@@ -78,7 +85,9 @@ class Processes:
         async for piece in self._follow(session, process, told, timeout):
             yield piece
 
-    async def _connect(self, record: Record, asked: dict[str, Any], timeout: float | None) -> AsyncIterator[bytes]:
+    async def _connect(
+        self, record: Record, asked: dict[str, Any], timeout: float | None
+    ) -> AsyncIterator[bytes]:
         session = await self._all.session(record)
         info = await self._info(session, asked)
         told = _Told(info.pid, info.output or 0, info.terminal)
@@ -155,9 +164,16 @@ class Processes:
         selector = _object(asked, "process")
         pid, tag = selector.get("pid"), selector.get("tag")
         for info in await session.processes():
-            if info.running and info.kind == "process" and (info.pid == pid if tag is None else info.name == tag):
+            if (
+                info.running
+                and info.kind == "process"
+                and (info.pid == pid if tag is None else info.name == tag)
+            ):
                 return info
-        raise Failed("not_found", f"process with {'pid' if tag is None else 'tag'} {pid if tag is None else tag} not found")
+        raise Failed(
+            "not_found",
+            f"process with {'pid' if tag is None else 'tag'} {pid if tag is None else tag} not found",
+        )
 
 
 class _Told:
@@ -184,7 +200,9 @@ class _Told:
         if missing > 0 and self._from_start and self._names[1] != "pty":
             self.is_behind = True
         elif missing > 0:
-            yield self._frame(1, f"\r\n[limpet: {missing} bytes were written too fast to be shown]\r\n".encode())
+            yield self._frame(
+                1, f"\r\n[limpet: {missing} bytes were written too fast to be shown]\r\n".encode()
+            )
         if self.is_behind:
             return
         for stream, data in output.pieces:
@@ -193,7 +211,10 @@ class _Told:
 
     async def rest(self, session: AsyncSession, result: Result) -> AsyncIterator[bytes]:
         """Frames of what the client is behind with."""
-        for stream, path, size in ((1, result.stdout_file, result.stdout_bytes), (2, result.stderr_file, result.stderr_bytes)):
+        for stream, path, size in (
+            (1, result.stdout_file, result.stdout_bytes),
+            (2, result.stderr_file, result.stderr_bytes),
+        ):
             at = self._sizes[stream]
             if path is None:
                 text = result.stdout if stream == 1 else result.stderr
@@ -233,18 +254,17 @@ async def _killed_after(process: AsyncProcess, timeout: float) -> None:
 
 
 def _end(result: Result | None) -> dict[str, Any]:
+    """How a process has ended, in Go's words."""
     if result is None or result.signal is not None:
-        name = signal.Signals(result.signal).name if result and result.signal in iter(signal.Signals) else "unknown"
-        said = f"signal: {_WORDS.get(name, name)}"
+        number = 0 if result is None else result.signal or 0
+        said = f"signal: {_WORDS.get(number, number)}"
         return {"exitCode": -1, "exited": False, "status": said, "error": said}
     code = result.exit_code or 0
-    end: dict[str, Any] = {"exitCode": code, "exited": True, "status": f"exit status {code}"}
-    if code:
-        end["error"] = f"exit status {code}"
-    return end
+    said = f"exit status {code}"
+    return {"exitCode": code, "exited": True, "status": said, **({"error": said} if code else {})}
 
 
-_WORDS = {"SIGKILL": "killed", "SIGTERM": "terminated", "SIGINT": "interrupt", "SIGSEGV": "segmentation fault"}
+_WORDS = {2: "interrupt", 6: "aborted", 9: "killed", 11: "segmentation fault", 15: "terminated"}
 
 
 def _input(asked: dict[str, Any]) -> bytes:

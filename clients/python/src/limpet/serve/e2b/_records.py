@@ -123,4 +123,9 @@ def _privately(path: str, flags: int) -> int:
 
 def shown(record: Record) -> dict[str, Any]:
     """What an owner may see of it, beside its tokens."""
-    return {"templateID": record.template, "sandboxID": record.id, "clientID": "limpet", "metadata": record.metadata}
+    return {
+        "templateID": record.template,
+        "sandboxID": record.id,
+        "clientID": "limpet",
+        "metadata": record.metadata,
+    }

@@ -8,7 +8,6 @@ from typing import Any
 from ._http import Refused, member, texts
 
 
-
 @dataclass(frozen=True)
 class Wanted:
     """A sandbox as somebody wants it."""
@@ -28,7 +27,9 @@ def wanted_of(body: dict[str, Any], longest: float) -> Wanted:
         if body.get(name):
             raise Refused(400, f"'{name}' is not available here; leave it out")
     if member(body, "allow_internet_access", bool, False):
-        raise Refused(400, "sandboxes here have no access to the internet; leave allow_internet_access out, or False")
+        raise Refused(
+            400, "sandboxes here have no access to the internet; leave allow_internet_access out, or False"
+        )
     network = member(body, "network", dict, {})
     check_network(network)
     resume = member(body, "autoResume", dict, {})

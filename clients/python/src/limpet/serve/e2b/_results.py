@@ -61,7 +61,9 @@ def ending(result: Result, uncounted: int, shown_value: bool) -> list[bytes]:
     if result.state != "kept":
         name = "StateRolledBack" if result.state == "rolled_back" else "StateLost"
         before = f"{result.error.name}: {result.error.message}. " if result.error is not None else ""
-        lines.append(error(name, before + (result.warning or "the variables are not as this call left them"), ""))
+        lines.append(
+            error(name, before + (result.warning or "the variables are not as this call left them"), "")
+        )
     return lines
 
 

@@ -30,6 +30,8 @@ class Live:
     def __init__(self) -> None:
         self.state = "kept"
         """Of the variables, as the last call that changed it has told."""
+        self.uncounted: dict[str, int] = {}
+        """Calls of contexts that their user did not make, by id."""
         self.configs: dict[str, dict[str, Any]] = {}
         """How processes were started, by id."""
         self.watchers: dict[str, Any] = {}
@@ -64,6 +66,10 @@ class Sandboxes:
         self._work: set[asyncio.Future[Any]] = set()
 
     # Finding
+
+    def __contains__(self, id: str) -> bool:
+        """Whether it has not been ended."""
+        return self.records.get(id) is not None
 
     def live(self, record: Record) -> Live:
         """What is known of it."""
@@ -112,7 +118,9 @@ class Sandboxes:
         if snapshot is not None and snapshot.owner == owner.id:
             return await self._create_from(owner, id, wanted, snapshot)
         if _SNAPSHOT.match(wanted.template):
-            raise Refused(404, f"template '{wanted.template}' was not found: there is no snapshot of this id (any more)")
+            raise Refused(
+                404, f"template '{wanted.template}' was not found: there is no snapshot of this id (any more)"
+            )
         session = await self._open(owner, id, wanted)
         now = time.time()
         record = Record(
@@ -146,15 +154,21 @@ class Sandboxes:
         """
         result, where = await _inside.prepare(session, directory or record.home, record.home)
         if not result.ok:
-            raise Refused(500, f"the interpreter could not be prepared: {result.error and result.error.message}")
+            raise Refused(
+                500, f"the interpreter could not be prepared: {result.error and result.error.message}"
+            )
         if directory is None:
             record.uncounted = result.execution_count or 0
         return where
 
-    async def settle(self, record: Record, session: AsyncSession, result: Result, directory: str | None = None) -> None:
+    async def settle(
+        self, record: Record, session: AsyncSession, result: Result, directory: str | None = None
+    ) -> None:
         """After a call that did not keep the variables: what has to be there again is made again."""
         back = result.rolled_back_to
-        if result.state == "lost" or (result.state == "rolled_back" and (back is None or not back.execution_count)):
+        if result.state == "lost" or (
+            result.state == "rolled_back" and (back is None or not back.execution_count)
+        ):
             before = record.uncounted
             with contextlib.suppress(Error, Refused):
                 await self.prepared(record, session, directory)
@@ -166,7 +180,9 @@ class Sandboxes:
         """Branches of its variables, as sandboxes in the same container."""
         session, base = await self.session(record), await self.base(record)
         made: list[Record | Exception] = []
-        checkpoint = await session.checkpoint()  # all of them have the same variables, and none hangs on another one
+        checkpoint = (
+            await session.checkpoint()
+        )  # all of them have the same variables, and none hangs on another one
         try:
             for _ in range(count):
                 id = self.tokens.id(record.owner, None)
@@ -186,7 +202,9 @@ class Sandboxes:
             branch = await session.branch(id, at=snapshot.id)
         except NoSuchSession:
             self.snapshots.remove(snapshot.id)
-            raise Refused(404, f"template '{snapshot.id}' was not found: the snapshot's container has ended") from None
+            raise Refused(
+                404, f"template '{snapshot.id}' was not found: the snapshot's container has ended"
+            ) from None
         like = Record(
             id, owner.id, owner.name, snapshot.base, snapshot.id, 0, 0, 0, snapshot.home, metadata=wanted.metadata,
             env=wanted.env, auto_pause=wanted.auto_pause, auto_resume=wanted.auto_resume, public=wanted.public,
@@ -277,7 +295,9 @@ class Sandboxes:
         if live.timer is not None:
             live.timer.cancel()
         left = record.end - time.time()
-        live.timer = None if record.paused else asyncio.get_running_loop().call_later(max(left, 0), self._due, record)
+        live.timer = (
+            None if record.paused else asyncio.get_running_loop().call_later(max(left, 0), self._due, record)
+        )
 
     def _due(self, record: Record) -> None:
         task = asyncio.ensure_future(self._end(record))
@@ -325,4 +345,6 @@ def owner_of(of: Record | Snapshot) -> Owner:
 def check_user(name: str | None) -> None:
     """There is one user in a sandbox, whom E2B calls ``user``. Raises BadRequest."""
     if name not in (None, "", USER):
-        raise BadRequest(f"user '{name}' is not there: a sandbox has one user, '{USER}', and nobody in it is root")
+        raise BadRequest(
+            f"user '{name}' is not there: a sandbox has one user, '{USER}', and nobody in it is root"
+        )

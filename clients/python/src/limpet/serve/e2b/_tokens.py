@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import hmac
 import os
@@ -11,6 +12,7 @@ import string
 import time
 from typing import Literal
 
+_REMEMBERED = 4096
 _LETTERS = string.ascii_lowercase + string.digits
 
 Operation = Literal["read", "write"]
@@ -25,6 +27,7 @@ class Tokens:
 
     def __init__(self, directory: str) -> None:
         self._secret = _secret(os.path.join(directory, "secret"))
+        self._of = functools.lru_cache(_REMEMBERED)(self._made)
 
     def envd(self, sandbox: str) -> str:
         """``X-Access-Token`` for processes, files and code."""
@@ -41,8 +44,10 @@ class Tokens:
         number = int(self._of("id", f"{owner}:{key}"), 16)
         return "i" + "".join(_LETTERS[number // 36**place % 36] for place in range(19))
 
-    def _of(self, purpose: str, of: str) -> str:
-        return hmac.new(self._secret, f"{purpose}:{of}".encode("utf-8", "surrogateescape"), hashlib.sha256).hexdigest()
+    def _made(self, purpose: str, of: str) -> str:
+        return hmac.new(
+            self._secret, f"{purpose}:{of}".encode("utf-8", "surrogateescape"), hashlib.sha256
+        ).hexdigest()
 
 
 def is_token(given: str | None, token: str) -> bool:

@@ -1,0 +1,107 @@
+"""What is beside the console: variables, files, states, processes and the terminal."""
+
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select
+
+from tests.support.gateway import until
+
+
+def tab(page, name):
+    page.click(".tabs button", name)
+
+
+def test_variables(page, session):
+    page.run("alpha = [1, 2, 3]; beta = 'text'")
+    row = page.see(".variables tr", "alpha")
+    assert "list" in row.text and "3" in row.text
+    page.see(".filter").send_keys("bet")
+    page.see(".variables tr", "'text'")
+    assert len(page.driver.find_elements(By.CSS_SELECTOR, ".variables tr")) == 1
+
+
+def test_files(page, session, http, tmp_path):
+    (tmp_path / "up.csv").write_text("a,b\n1,2\n")
+    tab(page, "Files")
+    page.driver.find_element(By.CSS_SELECTOR, ".files input[type=file]").send_keys(str(tmp_path / "up.csv"))
+    page.see(".entry", "up.csv")
+    assert http.get(f"{session}/files/up.csv").content == b"a,b\n1,2\n"
+    page.click(".chips button", "Data")
+    page.see(".crumbs", "data")
+    drop = """
+        const files = new DataTransfer(); files.items.add(new File(["dropped"], "dropped.txt"))
+        document.querySelector(".files").dispatchEvent(new DragEvent("drop", {dataTransfer: files, bubbles: true}))
+    """
+    page.driver.execute_script(drop)
+    page.see(".entry", "dropped.txt")
+    assert "dropped" in page.run("open('/data/dropped.txt').read()").text
+    page.click(".chips button", "Session")
+    page.click("[aria-label='New directory']")
+    page.answer("sub", "OK")
+    page.click(".entry", "sub")
+    page.see(".panel .hint", "Nothing here")
+    page.click(".crumbs button", "session")
+    page.click("[aria-label='Remove up.csv']")
+    page.click("dialog button", "Remove")
+    until(lambda: http.get(f"{session}/files/up.csv").status_code == 404, "the file is removed")
+
+
+def test_artifacts_are_downloaded(page, session, tmp_path):
+    page.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    page.run("open('artifacts/report.txt', 'w').write('made inside')")
+    page.click(".artifact", "report.txt")
+    until(lambda: (tmp_path / "report.txt").exists() and (tmp_path / "report.txt").read_text() == "made inside", "the download")
+
+
+def test_checkpoint_rollback_branch_compare_commit(page, session, name):
+    page.run("x = 1")
+    tab(page, "History")
+    page.click(".panel .bar button", "Checkpoint")
+    page.answer("first", "Checkpoint")
+    page.see(".tree .name", "first")
+    page.run("x = 2")
+    page.click("[aria-label='Go back to first']")
+    page.click("dialog button", "Go back")
+    page.see(".mark", "Went back")
+    assert "1" in page.run("x").text.split("\n")
+    page.click("[aria-label='Branch from first']")
+    page.answer("try", "Branch")
+    page.see(".top .branch", "try")
+    page.run("x = 50")
+    tab(page, "History")
+    page.click("[aria-label^='Compare']")
+    assert "50" in page.see(".compared tr", "x").text
+    page.click(".node button", "Commit")
+    page.click("dialog .actions button", "Commit")
+    page.gone(".top .branch")
+    assert "50" in page.run("x").text
+
+
+def test_processes_and_the_terminal(page, session):
+    tab(page, "Processes")
+    page.see(".panel input").send_keys("echo from the background; sleep 300", Keys.ENTER)
+    page.click(".about", "echo from")
+    page.see(".screen", "from the background")
+    page.click("[aria-label^='End it']")
+    page.see(".node.ended", "signal 15")
+    page.click("[aria-label^='Hide the terminal']")
+    page.click("[title^='Terminal (']")
+    page.see(".screen", "$")
+    page.type("echo $((6 * 7)) | tee n; stty size; printf '\\033[1;31mred\\033[0m\\n'\n")
+    page.see(".screen", "42")
+    page.see(".screen .a-red", "red")
+    page.type("seq 1 200; printf '\\033[H\\033[2Jcleared'\n")
+    page.see(".screen", "cleared")
+    page.type(Keys.CONTROL, "d", Keys.NULL)
+    page.see(".screen", "[ended]")
+
+
+def test_another_language(page, session):
+    Select(page.see("select[title=Language]")).select_by_visible_text("bash")
+    assert "bash says 42" in page.run("echo bash says $((6 * 7))").text
+
+
+def test_a_session_that_ends_says_so(page, session, http):
+    page.run("1")
+    http.delete(session)
+    page.see(".prompt", "has ended")
