@@ -165,6 +165,21 @@ LIMPET_API int limpet_open(LimpetClient *client, const char *session, const Limp
 /* Attaches to a session or branch that is open: LIMPET_NO_SUCH_SESSION when there is none. */
 LIMPET_API int limpet_attach(LimpetClient *client, const char *session, LimpetOpened *opened);
 
+typedef struct LimpetNetwork {
+    const char *const *allow;
+    size_t n_allow;
+    const LimpetBinding *bindings; /* without headers, which nobody is told */
+    size_t n_bindings;
+} LimpetNetwork;
+
+/* Changes what a session may reach of the network, at once; what is NULL stays as it is. *ret (may be NULL): as
+ * it is then. */
+LIMPET_API int limpet_set_network(LimpetClient *client, const char *session, const char *const *allow,
+                                  const LimpetBinding *bindings, LimpetNetwork **ret);
+LIMPET_API void limpet_network_free(LimpetNetwork *network);
+/* As `limpet network --json` prints it, to be freed with free(); NULL when out of memory. */
+LIMPET_API char *limpet_network_json(const LimpetNetwork *network);
+
 /* Interrupts the running call of a session, from any client; *interrupted (may be NULL): whether there was
  * one. */
 LIMPET_API int limpet_interrupt(LimpetClient *client, const char *session, bool *interrupted);

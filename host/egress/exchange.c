@@ -131,6 +131,13 @@ void exchange_take_body(Caller *caller)
     }
 }
 
+/* There is room for more of it. */
+static void ask_for_more(Caller *caller)
+{
+    if (caller->file.loop && exchange_wants(caller) && !caller->in_ended && caller->in.size < ROOM)
+        loop_file_change(&caller->file, caller->file.events | EPOLLIN);
+}
+
 static size_t on_read(char *to, size_t size, size_t count, void *userdata)
 {
     Exchange *exchange = userdata;
@@ -139,6 +146,7 @@ static size_t on_read(char *to, size_t size, size_t count, void *userdata)
     if (n > 0) {
         memcpy(to, buf_head(&exchange->body), n);
         buf_consume(&exchange->body, n);
+        ask_for_more(exchange->caller);
         return n;
     }
     if (body_ended(exchange))
