@@ -11,7 +11,8 @@ static int check(const LimpetBinding *binding, Problem *problem)
     for (size_t i = 0; binding->headers && binding->headers[i]; i++)
         if (!strchr(binding->headers[i], ':'))
             return problem_set(problem, ERR_BAD_REQUEST,
-                               "bindings: a header of %s does not have the form 'Name: value'", binding->name);
+                               "bindings: a header of %s does not have the form 'Name: value'",
+                               binding->name);
     return 0;
 }
 

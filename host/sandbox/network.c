@@ -1,5 +1,5 @@
-/* What a sandbox reaches of the network: its options say it, the egress process holds to it, and a port of the
- * loopback of its container leads there. */
+/* What a sandbox reaches of the network: its options say it, the egress process holds to it, and a port of
+ * the loopback of its container leads there. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -16,7 +16,8 @@ int sandbox_serve_network(Sandbox *sandbox, const char *name, const SessionOptio
     int r;
 
     snprintf(path, sizeof(path), "%s/" GUEST_EGRESS, sandbox->guest->directory);
-    /* One that an earlier controller served has programs that ask, and are told that nothing is allowed any more. */
+    /* One that an earlier controller served has programs that ask, and are told that nothing is allowed any
+     * more. */
     if (!session_options_reach(options) && !sandbox_is_proxied(sandbox) && access(path, F_OK) < 0)
         return 0;
     r = egress_serve(all->egress, &sandbox->egress, path, &rules);

@@ -1,4 +1,5 @@
-/* Bindings as the command line says them: --binding NAME=URL, and --header NAME='Header: value' for each header. */
+/* Bindings as the command line says them: --binding NAME=URL, and --header NAME='Header: value' for each
+ * header. */
 #pragma once
 
 #include "clients/c/cli/cli.h"
