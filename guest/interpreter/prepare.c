@@ -70,7 +70,8 @@ static PyObject *prepare_quietly(PyObject *env, PyObject *added, PyObject *impor
     if (env != Py_None)
         clearenv();
     quietly_begin();
-    PyObject *failed = PyObject_CallFunctionObjArgs(runtime.prepare, env, added, imports, language, cwd, NULL);
+    PyObject *failed =
+        PyObject_CallFunctionObjArgs(runtime.prepare, env, added, imports, language, cwd, NULL);
     if (!failed || !PyList_CheckExact(failed)) {
         Py_XDECREF(failed);
         failed = describe_failure();

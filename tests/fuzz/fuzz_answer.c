@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     Buf out _cleanup_(buf_deinit) = BUF_NULL;
-    Answer answer _cleanup_(answer_deinit) = {0};
+    HttpAnswer answer _cleanup_(answer_deinit) = {0};
     const char *text = (const char *)data, *end = text + size;
 
     answer_init(&answer, size & 1, size & 2, true);

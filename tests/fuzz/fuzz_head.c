@@ -1,5 +1,5 @@
-/* A request to the proxy and its body: whatever is taken is whole, within bounds, and names a host that is plain; read
- * in one piece and in many it is the same. */
+/* A request to the proxy and its body: whatever is taken is whole, within bounds, and names a host that is
+ * plain; read in one piece and in many it is the same. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static void require(bool good)
         abort();
 }
 
-static void check_head(const Head *head)
+static void check_head(const HttpHead *head)
 {
     char again[HOST_SIZE];
 
@@ -63,11 +63,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     Problem problem = PROBLEM_NULL;
     unsigned status = 0;
-    Head head;
+    HttpHead head;
     ssize_t n = head_parse(&head, data, size, &status, &problem);
 
     if (n > 0) {
-        Head again;
+        HttpHead again;
 
         check_head(&head);
         require(head_parse(&again, data, (size_t)n, &status, &problem) == n);

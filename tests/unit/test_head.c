@@ -14,7 +14,7 @@
 static Problem problem;
 static unsigned status;
 
-static ssize_t parse(Head *ret, const char *text)
+static ssize_t parse(HttpHead *ret, const char *text)
 {
     status = 0;
     problem = PROBLEM_NULL;
@@ -24,8 +24,9 @@ static ssize_t parse(Head *ret, const char *text)
 static void test_requests(void **state)
 {
     static const char tunnel[] = "CONNECT Example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\nrest";
-    static const char plain[] = "POST http://a.b:81/x?y#z HTTP/1.0\r\nContent-Length: 12\r\nProxy-Connection: keep-alive\r\n\r\n";
-    Head head;
+    static const char plain[] =
+        "POST http://a.b:81/x?y#z HTTP/1.0\r\nContent-Length: 12\r\nProxy-Connection: keep-alive\r\n\r\n";
+    HttpHead head;
 
     assert_int_equal(parse(&head, tunnel), sizeof(tunnel) - 1 - 4);
     assert_true(head.connect && head.keeps && head.chunks);
@@ -41,7 +42,9 @@ static void test_requests(void **state)
     assert_int_equal(head.length, 12);
     assert_true(head_field_is_ours(&head, &head.fields[0]));
 
-    assert_int_equal(parse(&head, "GET http://[::1]/ HTTP/1.1\r\nConnection: X-Mine, close\r\nX-Mine: 1\r\nA: b\r\n\r\n"), 74);
+    assert_int_equal(
+        parse(&head, "GET http://[::1]/ HTTP/1.1\r\nConnection: X-Mine, close\r\nX-Mine: 1\r\nA: b\r\n\r\n"),
+        74);
     assert_string_equal(head.host, "::1");
     assert_int_equal(head.port, 80);
     assert_false(head.keeps);
@@ -53,7 +56,7 @@ static void test_requests(void **state)
 static void test_piece_by_piece(void **state)
 {
     static const char text[] = "GET http://a/ HTTP/1.1\r\nA: b\r\n\r\n";
-    Head head;
+    HttpHead head;
 
     for (size_t n = 0; n < sizeof(text) - 1; n++)
         assert_int_equal(head_parse(&head, (const uint8_t *)text, n, &status, &problem), 0);
@@ -99,7 +102,7 @@ static void test_what_is_refused(void **state)
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        Head head;
+        HttpHead head;
 
         if (parse(&head, cases[i].text) >= 0)
             fail_msg("taken: %s", cases[i].text);
@@ -113,7 +116,7 @@ static void test_what_is_too_large(void **state)
 {
     uint8_t *large = malloc(HEAD_MAX);
     Buf many = BUF_NULL;
-    Head head;
+    HttpHead head;
 
     memset(large, 'a', HEAD_MAX);
     assert_true(head_parse(&head, large, HEAD_MAX, &status, &problem) < 0);
@@ -163,8 +166,9 @@ static void test_chunks(void **state)
 static void test_malformed_chunks(void **state)
 {
     static const char *const wrong[] = {
-        "\r\n", "x\r\n", "5\nhello", "5\r\nhelloX\r\n", "5\r\nhello\rX", "-1\r\n", "0x5\r\n", "1 \r\n",
-        "fffffffffffffffff\r\n", "5\r\nhello\n", "0\r\n\n",
+        "\r\n",    "x\r\n",   "5\nhello", "5\r\nhelloX\r\n",       "5\r\nhello\rX",
+        "-1\r\n",  "0x5\r\n", "1 \r\n",   "fffffffffffffffff\r\n", "5\r\nhello\n",
+        "0\r\n\n",
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
@@ -179,7 +183,7 @@ static void test_malformed_chunks(void **state)
 /* ---- answers ---- */
 
 typedef struct Told {
-    Answer answer;
+    HttpAnswer answer;
     Buf out;
 } Told;
 
@@ -204,12 +208,13 @@ static void test_answers(void **state)
     Told told = {.out = BUF_NULL};
 
     answer_init(&told.answer, false, true, true);
-    SAY(&told, "HTTP/1.1 100 Continue\r\n", "\r\n", "HTTP/2 200 \r\n", "Content-Type: a\r\n", "Connection: X\r\n",
-        "Transfer-Encoding: chunked\r\n", "\r\n");
+    SAY(&told, "HTTP/1.1 100 Continue\r\n", "\r\n", "HTTP/2 200 \r\n", "Content-Type: a\r\n",
+        "Connection: X\r\n", "Transfer-Encoding: chunked\r\n", "\r\n");
     assert_int_equal(answer_body(&told.answer, "hello", 5, &told.out), 0);
     assert_int_equal(answer_end(&told.answer, &told.out), 0);
-    expect(&told, "HTTP/1.1 200 \r\nContent-Type: a\r\nTransfer-Encoding: chunked\r\nConnection: keep-alive\r\n\r\n"
-                  "5\r\nhello\r\n0\r\n\r\n");
+    expect(&told,
+           "HTTP/1.1 200 \r\nContent-Type: a\r\nTransfer-Encoding: chunked\r\nConnection: keep-alive\r\n\r\n"
+           "5\r\nhello\r\n0\r\n\r\n");
 
     answer_init(&told.answer, false, true, true);
     SAY(&told, "HTTP/1.1 404 Not Found\r\n", "Content-Length: 2\r\n", "\r\n");
@@ -247,15 +252,16 @@ static void test_where_it_leads(void **state)
         snprintf(line, sizeof(line), "Location: %s\r\n", places[i][0]);
         SAY(&told, "HTTP/1.1 302 Found\r\n", line, "Content-Length: 0\r\n", "\r\n");
         snprintf(text, sizeof(text),
-                 "HTTP/1.1 302 Found\r\nLocation: %s\r\nContent-Length: 0\r\nConnection: keep-alive\r\n\r\n", places[i][1]);
+                 "HTTP/1.1 302 Found\r\nLocation: %s\r\nContent-Length: 0\r\nConnection: keep-alive\r\n\r\n",
+                 places[i][1]);
         expect(&told, text);
     }
 }
 
 static void test_malformed_answers(void **state)
 {
-    static const char *const wrong[] = {"hello\r\n", "HTTP/1.1\r\n", "HTTP/1.1 20\r\n", "HTTP/1.1 abc\r\n", "\r\n",
-                                        "HTTP/1.1 200 a\x01\r\n"};
+    static const char *const wrong[] = {"hello\r\n",        "HTTP/1.1\r\n", "HTTP/1.1 20\r\n",
+                                        "HTTP/1.1 abc\r\n", "\r\n",         "HTTP/1.1 200 a\x01\r\n"};
 
     for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
         Told told = {.out = BUF_NULL};

@@ -11,11 +11,11 @@
 #include "host/network/network.h"
 #include "host/network/say.h"
 
-static Address parse(const char *text)
+static IpAddress parse(const char *text)
 {
-    Address address;
+    IpAddress address;
 
-    if (!address_parse(&address, text))
+    if (!ip_parse(&address, text))
         fail_msg("%s is no address", text);
     return address;
 }
@@ -23,20 +23,64 @@ static Address parse(const char *text)
 static void test_what_is_not_public(void **state)
 {
     static const char *const refused[] = {
-        "0.0.0.0", "0.1.2.3", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.100.100.200", "100.127.255.255",
-        "127.0.0.1", "127.255.255.254", "169.254.169.254", "169.254.170.2", "172.16.0.1", "172.31.255.255",
-        "192.0.0.192", "192.0.2.1", "192.88.99.1", "192.168.0.1", "198.18.0.1", "198.19.255.255", "198.51.100.7",
-        "203.0.113.9", "224.0.0.1", "239.255.255.250", "240.0.0.1", "255.255.255.255", "168.63.129.16", "::", "::1",
-        "::2", "::127.0.0.1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254", "::ffff:0:127.0.0.1",
-        "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::1", "100::1", "2001::1", "2001:10::1", "2001:db8::1",
-        "2002:7f00:1::", "2002:a9fe:a9fe::1", "3fff::1", "5f00::1", "fc00::1", "fd00:ec2::254", "fe80::1", "fec0::1",
-        "ff02::1", "ff0e::1", "4000::1",
+        "0.0.0.0",
+        "0.1.2.3",
+        "10.0.0.1",
+        "10.255.255.255",
+        "100.64.0.1",
+        "100.100.100.200",
+        "100.127.255.255",
+        "127.0.0.1",
+        "127.255.255.254",
+        "169.254.169.254",
+        "169.254.170.2",
+        "172.16.0.1",
+        "172.31.255.255",
+        "192.0.0.192",
+        "192.0.2.1",
+        "192.88.99.1",
+        "192.168.0.1",
+        "198.18.0.1",
+        "198.19.255.255",
+        "198.51.100.7",
+        "203.0.113.9",
+        "224.0.0.1",
+        "239.255.255.250",
+        "240.0.0.1",
+        "255.255.255.255",
+        "168.63.129.16",
+        "::",
+        "::1",
+        "::2",
+        "::127.0.0.1",
+        "::ffff:127.0.0.1",
+        "::ffff:10.0.0.1",
+        "::ffff:169.254.169.254",
+        "::ffff:0:127.0.0.1",
+        "64:ff9b::7f00:1",
+        "64:ff9b::a9fe:a9fe",
+        "64:ff9b:1::1",
+        "100::1",
+        "2001::1",
+        "2001:10::1",
+        "2001:db8::1",
+        "2002:7f00:1::",
+        "2002:a9fe:a9fe::1",
+        "3fff::1",
+        "5f00::1",
+        "fc00::1",
+        "fd00:ec2::254",
+        "fe80::1",
+        "fec0::1",
+        "ff02::1",
+        "ff0e::1",
+        "4000::1",
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
-        Address address = parse(refused[i]);
+        IpAddress address = parse(refused[i]);
 
-        if (address_is_public(&address))
+        if (ip_is_public(&address))
             fail_msg("%s is taken for public", refused[i]);
     }
 }
@@ -44,16 +88,20 @@ static void test_what_is_not_public(void **state)
 static void test_what_is_public(void **state)
 {
     static const char *const allowed[] = {
-        "1.1.1.1", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255", "128.0.0.0",
-        "169.253.0.1", "169.255.0.1", "172.15.255.255", "172.32.0.0", "192.0.1.0", "192.167.255.255", "192.169.0.0",
-        "198.17.255.255", "198.20.0.0", "223.255.255.255", "168.63.129.15", "::ffff:8.8.8.8", "2001:200::1",
-        "2001:4860:4860::8888", "2606:4700::1111", "2a00::1",
+        "1.1.1.1",         "9.255.255.255",   "11.0.0.0",
+        "100.63.255.255",  "100.128.0.0",     "126.255.255.255",
+        "128.0.0.0",       "169.253.0.1",     "169.255.0.1",
+        "172.15.255.255",  "172.32.0.0",      "192.0.1.0",
+        "192.167.255.255", "192.169.0.0",     "198.17.255.255",
+        "198.20.0.0",      "223.255.255.255", "168.63.129.15",
+        "::ffff:8.8.8.8",  "2001:200::1",     "2001:4860:4860::8888",
+        "2606:4700::1111", "2a00::1",
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(allowed); i++) {
-        Address address = parse(allowed[i]);
+        IpAddress address = parse(allowed[i]);
 
-        if (!address_is_public(&address))
+        if (!ip_is_public(&address))
             fail_msg("%s is not taken for public", allowed[i]);
     }
 }
@@ -71,8 +119,9 @@ typedef struct Read {
 
 static void finish(Read *read, bool bindings)
 {
-    assert_int_equal(msgpack_unpack_next(&read->unpacked, (const char *)buf_head(&read->buf), read->buf.size, NULL),
-                     MSGPACK_UNPACK_SUCCESS);
+    assert_int_equal(
+        msgpack_unpack_next(&read->unpacked, (const char *)buf_head(&read->buf), read->buf.size, NULL),
+        MSGPACK_UNPACK_SUCCESS);
     if (bindings)
         read->bindings.map = &read->unpacked.data.via.map;
     else
@@ -132,7 +181,8 @@ static void test_rules(void **state)
 {
     Read read;
 
-    read_rules(&read, RULES("API.example.com.", "*.Example.org:8443", "10.0.0.5:80", "[2606:4700::1]:443", "localhost:3"));
+    read_rules(&read, RULES("API.example.com.", "*.Example.org:8443", "10.0.0.5:80", "[2606:4700::1]:443",
+                            "localhost:3"));
     assert_int_equal(read.r, 0);
     assert_true(network_allows(&read.network, "api.example.com", 443));
     assert_false(network_allows(&read.network, "api.example.com", 80));
@@ -162,8 +212,11 @@ static void test_any_name_is_no_address(void **state)
 static void test_malformed_rules(void **state)
 {
     static const char *const wrong[] = {
-        "", ":443", "a:", "a:0", "a:65536", "a:1x", "a b", "a/b", "http://a", "*.", "*a", "a.*.b", "a..b", ".a",
-        "*.10.0.0.1:80", "::1", "[::1", "[::1]x:3", "a:80:80", "ex\xc3\xa4mple.com", "a@b",
+        "",     ":443",  "a:",       "a:0",      "a:65536",
+        "a:1x", "a b",   "a/b",      "http://a", "*.",
+        "*a",   "a.*.b", "a..b",     ".a",       "*.10.0.0.1:80",
+        "::1",  "[::1",  "[::1]x:3", "a:80:80",  "ex\xc3\xa4mple.com",
+        "a@b",
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
@@ -180,9 +233,9 @@ static void test_malformed_rules(void **state)
 /* Whatever name led there, and however the address is written. */
 static void test_addresses(void **state)
 {
-    Address public = parse("8.8.8.8"), private = parse("10.0.0.5"), mapped = parse("::ffff:10.0.0.5");
-    Address loopback = parse("127.0.0.1"), other = parse("127.0.0.2"), six = parse("::1");
-    Address metadata = parse("169.254.169.254");
+    IpAddress public = parse("8.8.8.8"), private = parse("10.0.0.5"), mapped = parse("::ffff:10.0.0.5");
+    IpAddress loopback = parse("127.0.0.1"), other = parse("127.0.0.2"), six = parse("::1");
+    IpAddress metadata = parse("169.254.169.254");
     Read read;
 
     read_rules(&read, RULES("*:443", "10.0.0.5:80", "localhost:8080", "127.0.0.2:443"));
@@ -205,7 +258,7 @@ static void test_addresses(void **state)
 static void test_a_binding(void **state)
 {
     const NetworkBinding *binding;
-    Address public = parse("8.8.8.8"), loopback = parse("127.0.0.1");
+    IpAddress public = parse("8.8.8.8"), loopback = parse("127.0.0.1");
     Read read;
 
     read_binding(&read, "openai", "https://API.example.com/v1/", "Authorization", "Bearer secret");
@@ -233,14 +286,22 @@ static void test_a_binding(void **state)
 static void test_malformed_bindings(void **state)
 {
     static const char *const wrong[][4] = {
-        {"", "https://a", "A", "1"},           {"Open", "https://a", "A", "1"},
-        {"a.b", "https://a", "A", "1"},        {"-a", "https://a", "A", "1"},
-        {"a", "ftp://a", "A", "1"},            {"a", "a", "A", "1"},
-        {"a", "https://", "A", "1"},           {"a", "https://u:top-secret@a/", "A", "1"},
-        {"a", "https://a/?top-secret", "A", "1"}, {"a", "https://a/x y", "A", "1"},
-        {"a", "https://a:99999/", "A", "1"},   {"a", "https://a", "A b", "1"},
-        {"a", "https://a", "A", "top-secret\r\nB: 2"}, {"a", "https://a", "Host", "top-secret"},
-        {"a", "https://a", "Content-Length", "1"}, {"a", "https://a", "Proxy-Authorization", "top-secret"},
+        {"", "https://a", "A", "1"},
+        {"Open", "https://a", "A", "1"},
+        {"a.b", "https://a", "A", "1"},
+        {"-a", "https://a", "A", "1"},
+        {"a", "ftp://a", "A", "1"},
+        {"a", "a", "A", "1"},
+        {"a", "https://", "A", "1"},
+        {"a", "https://u:top-secret@a/", "A", "1"},
+        {"a", "https://a/?top-secret", "A", "1"},
+        {"a", "https://a/x y", "A", "1"},
+        {"a", "https://a:99999/", "A", "1"},
+        {"a", "https://a", "A b", "1"},
+        {"a", "https://a", "A", "top-secret\r\nB: 2"},
+        {"a", "https://a", "Host", "top-secret"},
+        {"a", "https://a", "Content-Length", "1"},
+        {"a", "https://a", "Proxy-Authorization", "top-secret"},
         {"a", "https://a", "A:", "1"},
     };
 

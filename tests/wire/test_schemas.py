@@ -197,7 +197,7 @@ OPTIONS = {option.name: option for option in schemas.session_options()}
 MEMBERS = {
     "SECONDS": "double", "NUMBER": "double", "COUNT": "uint64_t", "SIZE": "const char *", "CHOICE": "const char *",
     "TEXT": "const char *", "DIRECTORY": "const char *", "PAIRS": "const char *const *",
-    "LIST": "const char *const *", "BINDINGS": "const LimpetBinding *",
+    "LIST": "const char *const *", "BINDINGS": "const struct LimpetBinding *",
 }  # fmt: skip
 
 

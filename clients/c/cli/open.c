@@ -1,10 +1,11 @@
 /* limpet open */
-#include "clients/c/cli/cli.h"
+#include "clients/c/cli/bindings.h"
 #include "clients/c/cli/restore.h"
 
 typedef struct OpenValues {
     LimpetOptions options;
     const char *restore; /* a file; or NULL */
+    const char *const *bindings, *const *headers;
 } OpenValues;
 
 static const Option open_options[] = {
@@ -15,11 +16,14 @@ static const Option open_options[] = {
                .completes = COMPLETE_FILE),
 #define VALUES OpenValues
 #include "clients/c/cli/container.def"
+    BINDING_ROWS(OpenValues),
 };
 
 static int run(const void *values, char **operands, int n)
 {
-    LimpetOptions options = ((const OpenValues *)values)->options;
+    const OpenValues *given = values;
+    LimpetOptions options = given->options;
+    _cleanup_(bindings_freep) LimpetBinding *bindings = NULL;
     _cleanup_(limpet_freep) LimpetClient *client = NULL;
     _cleanup_(freep) char *data = NULL;
     LimpetOpened opened;
@@ -27,9 +31,19 @@ static int run(const void *values, char **operands, int n)
 
     if (r)
         return r;
+    r = bindings_read(given->bindings, given->headers, &bindings);
+    if (r)
+        return r;
     options.data = data;
-    if (((const OpenValues *)values)->restore)
-        return restore(((const OpenValues *)values)->restore, operands[0], &options);
+    options.bindings = bindings;
+    if (given->restore && bindings) {
+        fputs("limpet: open: --restore goes without --binding; 'limpet network' gives the session its "
+              "bindings\n",
+              stderr);
+        return EXIT_USAGE;
+    }
+    if (given->restore)
+        return restore(given->restore, operands[0], &options);
     client = cli_connect();
     if (!client)
         return EXIT_SANDBOX;

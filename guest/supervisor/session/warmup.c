@@ -95,7 +95,8 @@ static void write_proxies(Writer *w, const void *source)
     }
 }
 
-/* Each may be NULL. Where the branch has a place the interpreter is told of that too, while it has run nothing. */
+/* Each may be NULL. Where the branch has a place the interpreter is told of that too, while it has run
+ * nothing. */
 static int send_prepare(Branch *branch, const Environment *environment, const Buf *imports, const char *setup)
 {
     Interpreter *interpreter = &branch->interpreter;
