@@ -39,12 +39,30 @@ static void note_setup(Spare *spare, const MsgPythonError *error)
     spare->traceback = text_dup(error->traceback);
 }
 
+/* Nothing was sent but the welcome, which an older one does not know all of. */
+static int refused(Spare *spare, const Message *message, Problem *problem)
+{
+    const char *image = spare->sandbox->options.image;
+    MsgError error;
+    int r = body_decode(&error, MsgError, &message->body, problem);
+
+    if (r < 0)
+        return r;
+    problem_set(&spare->failure, ERR_TEMPLATE_FAILED,
+                "the image '%s' is of an older version; build it again with `limpet image build`: %.*s",
+                *image ? image : "default", (int)MIN(error.message.size, 512), error.message.data);
+    sandbox_close(spare->sandbox, "its supervisor refused the welcome");
+    return 0;
+}
+
 /* Its interpreter has imported what it could, and run the setup code. */
 static int on_message(Sandbox *sandbox, const Message *message, Problem *problem)
 {
     Spare *spare = sandbox->userdata;
     MsgPrepared prepared;
 
+    if (message->kind == MSG_ERROR)
+        return refused(spare, message, problem);
     if (message->kind != MSG_PREPARED)
         return 0;
     if (body_decode(&prepared, MsgPrepared, &message->body, problem) < 0)

@@ -1,4 +1,4 @@
-"""The controller is killed again and again at random moments, under load, by calls in Python and bash, commands, processes, copies and opens: by
+"""The controller is killed again and again at random moments, under load, by calls in Python and bash, commands, processes, copies, opens and templates: by
 itself or its files worker, where a launcher starts both again, and together with the launcher.
 
 LIMPET_KILLS is how often (default 8 on each engine).
@@ -184,6 +184,33 @@ class Saver(Counter):
             assert back.run(f"n, open('file').read() == '{count}' * 500_000").result == f"({count}, True)"
 
 
+class Beginner(Counter):
+    """The same with one version of a template after the other, and a session of each. Of a version that was broken off nobody
+    knows whether it was made, but a session begins from the one before or from the new one, and a whole one."""
+
+    version = 0
+
+    def step(self, session):
+        count = self.count + 1
+        with self.controller.client() as client:
+            while not (made := self.make(client, session, count)) and count == 1:
+                pass
+            with client.open(f"{self.name_of_session}-{count}", template=self.name_of_session) as other:
+                found = other.run("n, open('n').read()").result
+        before, self.version = self.version, int(found.strip("(").partition(",")[0])
+        assert self.version == count or (not made and self.version == before), (found, count, before)
+        assert found == f"({self.version}, '{self.version}')"
+        self.count = count
+
+    def make(self, client, session, count):
+        try:
+            session.run(f"open('n', 'w').write('{count}')")
+            client.template(self.name_of_session, session=session, setup=f"n = {count}", replace=True)
+        except limpet.Unavailable:
+            return False
+        return True
+
+
 def kill_process(limpetd, name):
     """Where it is a process of its own; the launcher may just be starting it."""
     for pid in children(limpetd.process.pid):
@@ -199,7 +226,7 @@ def kill(limpetd, turn):
     limpetd.start()
 
 
-KINDS = (Counter, Speaker, Commander, Starter, Copier, Opener, Saver)
+KINDS = (Counter, Speaker, Commander, Starter, Copier, Opener, Beginner, Saver)
 
 
 def test_nothing_is_lost_or_done_twice(own_limpetd, name):
