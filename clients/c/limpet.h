@@ -20,9 +20,8 @@
  * the function named there; the strings inside live as long as it does. What the caller passes in is only
  * read during the call. The free functions accept NULL.
  *
- * Names and units. A branch is "a/try", its origin, a slash and its own name. Times are seconds, sizes bytes,
- * points in time Unix seconds. Text is UTF-8 and terminated; where it may contain a zero byte its size is
- * given as well. Paths are bytes as the kernel has them.
+ * Names and units. A branch is named as "a/try", after its origin. Times are seconds, points in time Unix
+ * seconds, sizes bytes. Text is UTF-8 and terminated, with its size where a zero byte may be in it.
  *
  * Threads. A client, and what it returned, is used by one thread at a time; different clients are
  * independent. Only limpet_interrupt_call() may come from any thread, and from a signal handler. The library

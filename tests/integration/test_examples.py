@@ -63,6 +63,13 @@ def test_templates(example):
     assert "own: 344 rows\n" in said and "\nnot kept: NameError: name 'pd' is not defined" in said
 
 
+def test_network(example):
+    said = example("network.py")
+    assert "by the binding: 'HELLO!'\nthe key is inside: False\n" in said
+    assert "another place: '403: 198.51.100.7:80 is not allowed in this session;" in said
+    assert said.endswith("by a rule: 'who are you?'\n")
+
+
 def test_analysis(example, tmp_path):
     said = example("analysis.py")
     page = (tmp_path / "penguins.html").read_text()
