@@ -14,7 +14,7 @@ static void check_record(Cell *cell, Fate *fate)
     Problem problem = PROBLEM_NULL;
 
     outcome_settle(&cell->outcome, fate);
-    if (cell_record(cell, fate, 1, &record) < 0 || record.size > LIMIT_GUEST_FRAME ||
+    if (cell_record(cell, fate, 1, NULL, &record) < 0 || record.size > LIMIT_GUEST_FRAME ||
         message_decode(&message, buf_head(&record), record.size, &problem) < 0)
         abort();
     message_deinit(&message);
@@ -100,6 +100,7 @@ static bool take_message(Cell *cell, const Message *message)
     EncodedNotes notes _cleanup_(notes_deinit) = NOTES_NULL;
     MsgNamespace namespace;
     MsgPrepared prepared;
+    MsgSavedCell moved;
     MsgReady ready;
     MsgDisplay display;
 
@@ -117,6 +118,11 @@ static bool take_message(Cell *cell, const Message *message)
         return take_question(cell, message);
     case MSG_ANSWER:
         return take_answer(cell, message);
+    case MSG_SAVE:
+    case MSG_LOAD:
+        if (body_decode(&moved, MsgSavedCell, &message->body, &problem) == 0)
+            notes_take(&notes, &moved.missing);
+        return true;
     case MSG_PREPARED:
         return body_decode(&prepared, MsgPrepared, &message->body, &problem) == 0;
     case MSG_NAMESPACE:

@@ -27,11 +27,13 @@ from tests.support.wire import (  # noqa: E402, F401
     EXECUTE,
     EXECUTED,
     FROZEN,
+    LOAD,
     NAMESPACE,
     PREPARE,
     PREPARED,
     READY,
     RESTORE,
+    SAVE,
 )  # fmt: skip
 
 SUPERVISOR = os.getppid()

@@ -67,4 +67,4 @@ bool cell_takes_output(const Cell *cell);
 
 /* Encodes `executed` into `ret`, which is empty before. The cell's outcome is settled. 0, -ENOBUFS or
  * -ENOMEM. */
-int cell_record(Cell *cell, const Fate *fate, uint64_t epoch, Buf *ret);
+int cell_record(Cell *cell, const Fate *fate, uint64_t epoch, const EncodedNotes *restored, Buf *ret);

@@ -52,10 +52,12 @@ static void correct_protection(Protection *protection, const Fate *fate)
 
 static void make_record(Executor *executor, Cell *cell, const Fate *fate)
 {
-    int r = cell_record(cell, fate, cell->branch->epoch, &executor->record);
+    Branch *branch = cell->branch;
+    int r = cell_record(cell, fate, branch->epoch, branch->is_restored ? &branch->restored : NULL,
+                        &executor->record);
 
-    cell->branch->is_restored = false;
-    notes_deinit(&cell->branch->restored);
+    branch->is_restored = false;
+    notes_deinit(&branch->restored);
     executor->record_id = cell->id;
     if (r == 0)
         call_send_record(executor);

@@ -1,7 +1,6 @@
 /* The record of a call as the controller gets it. */
 #include <string.h>
 
-#include "guest/supervisor/branch/branch.h"
 #include "guest/supervisor/call/cell.h"
 #include "guest/supervisor/checkpoint/checkpoint.h"
 
@@ -49,7 +48,7 @@ static void set_outcome(MsgExecuted *record, const Outcome *outcome)
     record->usage = (MsgUsage){.cpu = outcome->cpu, .peak_memory = outcome->peak_memory};
 }
 
-int cell_record(Cell *cell, const Fate *fate, uint64_t epoch, Buf *ret)
+int cell_record(Cell *cell, const Fate *fate, uint64_t epoch, const EncodedNotes *restored, Buf *ret)
 {
     OutputWords words _cleanup_(output_words_deinit) = {0};
     CheckpointId id;
@@ -60,8 +59,8 @@ int cell_record(Cell *cell, const Fate *fate, uint64_t epoch, Buf *ret)
     set_fate(&record, fate, id);
     set_protection(&record, &cell->protection);
     set_outcome(&record, &cell->outcome);
-    if (cell->branch->is_restored)
-        record.restored = notes_say(&cell->branch->restored);
+    if (restored)
+        record.restored = notes_say(restored);
     r = outputs_say(&record, cell->output, &words);
     return r < 0 ? r : message_encode(ret, MSG_EXECUTED, cell->id, MsgExecuted, &record);
 }

@@ -95,7 +95,7 @@ int task_move(Tasks *tasks, const Message *message, Problem *problem)
     MsgSaveOrder body;
     int r = body_decode(&body, MsgSaveOrder, &message->body, problem);
 
-    if (r == 0 && tasks->task.awaits == AWAITS_ANSWER && tasks->task.moves)
+    if (r == 0 && tasks_are_active(tasks) && tasks->task.moves)
         task_cancel(tasks, "it was asked for again");
     return r < 0 ? r : begin(tasks, message, &body, problem);
 }

@@ -1,0 +1,126 @@
+"""save and load, as the supervisor does them: with an interpreter that says what it likes, and with the real one."""
+
+import json
+import os
+
+import pytest
+
+from tests.support.wire import LOAD, SAVE
+
+from .guest_harness import FAKE, REAL, needs_real
+from .test_state_hostile import replace
+
+PLACE = "/session/.limpet-saved-0"
+
+
+@pytest.fixture
+def controller(keep):
+    controller = keep(FAKE, "off").controller
+    controller.run("x = 1")
+    return controller
+
+
+def test_what_is_passed_on(controller):
+    controller.run(replace("SAVE", "global asked; asked = body['path']; send(SAVE, {'error': None}, id)"))
+    assert controller.ask(SAVE, branch=0, path=PLACE) == {}
+    directory = controller.run("print(os.getcwd())")["stdout"].strip()
+    assert controller.run("print(asked)")["stdout"].strip() == f"{directory}/.limpet-saved-0"
+    controller.run(replace("LOAD", "send(LOAD, {'error': None, 'missing': ['a: gone']}, id)"))
+    loaded = controller.ask(LOAD, branch=0, path="/elsewhere", execution_count=40)
+    assert loaded == {"missing": ["a: gone"], "execution_count": 40}
+    first, second = controller.run("print(x)"), controller.run("print(x)")
+    assert (first["restored"], first["execution_count"], first["state"]) == (["a: gone"], 41, "kept")
+    assert second.get("restored") is None and second["execution_count"] == 42
+    assert controller.ask(LOAD, branch=0, path="/elsewhere", execution_count=1)["execution_count"] == 42
+
+
+def test_what_cannot_be_done(controller):
+    for kind, name in ((SAVE, "SaveFailed"), (LOAD, "RestoreFailed")):
+        controller.run(replace("SAVE" if kind == SAVE else "LOAD", f"send({kind}, {{'error': 'no room'}}, id)"))
+        assert controller.ask(kind, branch=0, path=PLACE) == (name, "no room")
+        record = controller.run("print(x)")
+        assert (record["stdout"], record["state"], record.get("restored")) == ("1\n", "kept", None)
+        assert controller.ask(kind, branch=9, path=PLACE)[0] == "NoSuchSession"
+        assert controller.ask(kind, branch=0)[0] == "BadRequest"
+        assert controller.ask(kind, branch=0, path=PLACE, evil=1)[0] == "BadRequest"
+
+
+FAULTS = {
+    "nobody asked": "send(SAVE, {'error': None}, 1)",
+    "nobody asked for that": "send(LOAD, {'error': None, 'missing': []}, 1)",
+}
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_faults(controller, case):
+    controller.checkpoint(name="a")
+    record = controller.run(f"{FAULTS[case]}; time.sleep(60)")
+    assert (record["status"], record["state"]) == ("crashed", "rolled_back")
+    assert "broke the protocol" in record["error"]["message"]
+
+
+ANSWERS = [
+    "{'error': 5}",
+    "{'error': 'x' * 257}",
+    "{'error': None, 'missing': 1}",
+    "{'error': None, 'missing': ['x'] * 101}",
+    "{'error': None, 'missing': ['x' * 257]}",
+    "{'error': None, 'evil': 1}",
+]
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_answers_that_are_none(controller, answer):
+    controller.checkpoint()
+    controller.run(replace("LOAD", f"send(LOAD, {answer}, id)"))
+    name, text = controller.ask(LOAD, branch=0, path=PLACE)
+    assert name == "Internal" and "lost" in text
+    record = controller.run("print(x)")
+    assert (record["stdout"], record["state"], record.get("restored")) == ("1\n", "rolled_back", None)
+
+
+def test_an_interpreter_that_ends(controller):
+    controller.checkpoint()
+    controller.run(replace("SAVE", "os._exit(1)"))
+    name, text = controller.ask(SAVE, branch=0, path=PLACE)
+    assert name == "Internal" and "lost" in text
+    assert controller.run("print(x)")["state"] == "rolled_back"
+
+
+def test_asked_again_while_it_is_under_way(controller):
+    """By a controller that knows nothing of the first, whether or not that has been answered meanwhile."""
+    controller.run(replace("SAVE", "time.sleep(0.2); send(SAVE, {'error': None}, id)"))
+    for id in (700, 701, 702):
+        controller.send(SAVE, {"branch": 0, "path": PLACE}, id)
+    answers = {id: body for _, id, body in (controller.receive() for _ in range(3))}
+    assert answers[702] == {}
+    assert all(answers[id] == {} or "again" in answers[id]["message"] for id in (700, 701))
+    assert controller.run("print(x)")["stdout"] == "1\n"
+
+
+@needs_real
+def test_there_and_back(keep):
+    controller = keep(REAL, "always").controller
+    controller.run("import threading; x, lock = [1], threading.Lock()")
+    assert controller.ask(SAVE, branch=0, path=PLACE) == {}
+    directory = controller.run("import os; print(os.getcwd())")["stdout"].strip()
+    with open(os.path.join(directory, ".limpet-saved-0", "variables.json")) as file:
+        index = json.load(file)
+    assert [(row["name"], "why" in row) for row in index["variables"]] == [("threading", False), ("x", False), ("lock", True)]
+    controller.run("x = 'other'; del lock")
+    loaded = controller.ask(LOAD, branch=0, path=PLACE, execution_count=9)
+    assert loaded["execution_count"] == 9 and [note.partition(":")[0] for note in loaded["missing"]] == ["lock"]
+    record = controller.run("x.append(2); print(x); os._exit(1)")
+    assert (record["stdout"], record["state"], record["rolled_back_to"]["execution_count"]) == ("[1, 2]\n", "rolled_back", 9)
+    assert controller.run("print(x)")["stdout"] == "[1]\n"
+
+
+@needs_real
+def test_no_such_directory(keep):
+    controller = keep(REAL, "always").controller
+    controller.run("x = 1")
+    name, text = controller.ask(LOAD, branch=0, path="/session/none")
+    assert name == "RestoreFailed" and "FileNotFoundError" in text
+    name, text = controller.ask(SAVE, branch=0, path="/none/at/all")
+    assert name == "SaveFailed" and "No such file" in text
+    assert controller.run("print(x)")["stdout"] == "1\n"
