@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 INSIDE = "open('/proc/self/uid_map').read().split()"
-OWN = ["0", "20000", "1", "20001", "20001", "1"]
+OWN = ["0", "20000", "1", "20001", "20001", "1", "20009", "20009", "1"]
 HOSTS = ["0", "0", "4294967295"]
 
 

@@ -251,14 +251,14 @@ static void test_users(void **state)
     for (int i = 0; i < 2; i++) {
         json_t *users = json_object_get(linux_part, i == 0 ? "uidMappings" : "gidMappings");
 
-        assert_int_equal(json_array_size(users), 2);
-        for (size_t j = 0; j < 2; j++) {
+        assert_int_equal(json_array_size(users), i == 0 ? 3 : 2);
+        for (size_t j = 0; j < json_array_size(users); j++) {
+            static const unsigned inside[] = {0, GUEST_UID, BROWSER_UID};
             json_t *user = json_array_get(users, j);
 
-            assert_int_equal(json_integer_value(json_object_get(user, "containerID")),
-                             j == 0 ? 0 : GUEST_UID);
+            assert_int_equal(json_integer_value(json_object_get(user, "containerID")), inside[j]);
             assert_int_equal(json_integer_value(json_object_get(user, "hostID")),
-                             j == 0 ? SUPERVISOR_UID : GUEST_UID);
+                             j == 0 ? SUPERVISOR_UID : inside[j]);
             assert_int_equal(json_integer_value(json_object_get(user, "size")), 1);
         }
     }
