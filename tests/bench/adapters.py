@@ -16,6 +16,7 @@ SOURCES = HERE.parent.parent / "clients" / "python" / "src"
 JUPYTER = ("msgpack", "nh3")
 LANGCHAIN = ("msgpack", "langchain", "langgraph")
 MCP = ("msgpack", "mcp")
+SERVE = ("msgpack", "httptools", "msgspec", "prometheus-client", "python-multipart", "starlette", "uvicorn")
 
 
 class Driver:
@@ -92,3 +93,19 @@ def tool(bench):
 )
 def mcp(bench):
     return {"adapters.mcp": medians(bench, "mcp", MCP, "noop", "run_python")}
+
+
+@GROUP.case(
+    Row("adapters.rest", "POST /v1/sessions/SESSION/run with `x = 1` at `limpet serve`, over a connection that stays, to "
+        "Session.run of that code and a GET /health there.", at_most(1.3)),
+)
+def rest(bench):
+    return {"adapters.rest": medians(bench, "rest", SERVE, "both", "run")}
+
+
+@GROUP.case(
+    Row("adapters.sse", "Until what a cell prints comes as the first event of that request, to until it comes to on_stdout "
+        "of the Python client.", at_most(2.0)),
+)
+def sse(bench):
+    return {"adapters.sse": medians(bench, "rest", SERVE, "stdout", "sse")}

@@ -65,7 +65,7 @@ class Gateway:
         self.runs = Runs(self.client, self.watch)
         self.uploads = _uploads.Uploads(settings.state_dir, settings.session_max_bytes)
         self.ending = asyncio.Event()
-        """Set when the gateway is told to end: streams that would go on for ever end."""
+        """Set when the gateway is told to end."""
         self._rates = Rates(settings.rate_limit_window_ms, settings.rate_limit_max)
         self._sessions: dict[str, AsyncSession] = {}
         self._streams: dict[str, int] = {}
@@ -164,6 +164,11 @@ class Gateway:
     async def start(self) -> None:
         """With the event loop."""
         self._sweeper = asyncio.ensure_future(self._sweep())
+
+    def end(self) -> None:
+        """The gateway is told to end: streams that would go on for ever end, and no new ones begin."""
+        self.ending.set()
+        self.runs.end()
 
     async def stop(self) -> None:
         """Leaves calls that run to the controller: whoever asks the next gateway for them gets them."""
