@@ -69,6 +69,8 @@ class Gateway:
         self._rates = Rates(settings.rate_limit_window_ms, settings.rate_limit_max)
         self._sessions: dict[str, AsyncSession] = {}
         self._streams: dict[str, int] = {}
+        self._opening: set[str] = set()  # sessions that are being opened
+        self._touched: set[str] = set()  # and those that were, or were found, since the last sweep began
         self._creating: dict[str, asyncio.Lock] = {}
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -104,8 +106,12 @@ class Gateway:
             )
         inner = self.inner(owner, name)
         async with self._creating.setdefault(owner.id, asyncio.Lock()):
-            session = await self._open(owner, inner, given)
-        return self._remember(inner, session)
+            self._opening.add(inner)
+            self._touched.add(inner)
+            try:
+                return self._remember(inner, await self._open(owner, inner, given))
+            finally:
+                self._opening.discard(inner)
 
     async def _open(self, owner: Owner, inner: str, given: dict[str, Any]) -> AsyncSession:
         if not given:
@@ -177,16 +183,23 @@ class Gateway:
         await self.client.close()
 
     async def _sweep(self) -> None:
-        """Uploads of sessions that have ended are removed."""
         while True:
             with contextlib.suppress(Error, OSError):
-                there = {row.session for row in await self.client.sessions()}
-                self.uploads.sweep(there)
-                for inner in self._sessions.keys() - there:
-                    del self._sessions[inner]
-                for inner in self.runs.watched() - there:
-                    self.runs.forget(inner)
+                await self.sweep()
             await asyncio.sleep(_SWEEP_EVERY)
+
+    async def sweep(self) -> None:
+        """Forgets sessions that have ended, and removes what was uploaded for them.
+
+        A session that is opened, or found, while the controller is asked may be missing in its answer.
+        """
+        self._touched = set(self._opening)
+        there = {row.session for row in await self.client.sessions()} | self._touched
+        self.uploads.sweep(there)
+        for inner in self._sessions.keys() - there:
+            del self._sessions[inner]
+        for inner in self.runs.watched() - there:
+            self.runs.forget(inner)
 
     # Limits
 
@@ -262,6 +275,7 @@ class Gateway:
         if len(self._sessions) >= _REMEMBERED:
             self._sessions.clear()
         self._sessions[inner] = session
+        self._touched |= {inner, inner.partition("/")[0]}
         return session
 
 

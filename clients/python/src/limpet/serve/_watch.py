@@ -35,7 +35,7 @@ class Watch:
         self.streams = Gauge("limpet_serve_streams", "Event streams that are open", registry=self.registry)
         self.running = Gauge("limpet_serve_running", "Calls that are running", registry=self.registry)
         self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
-        self._file = open(audit_log, "ab", buffering=0) if audit_log else None
+        self._file = open(audit_log, "ab", buffering=0) if audit_log else None  # noqa: SIM115  kept open
 
     def request(
         self, door: str, operation: str, who: str, status: int, started: float, **more: object
