@@ -105,6 +105,7 @@ def e2b(bench):
     return {"adapters.e2b": medians(bench, "e2b", E2B, "hello", "run_code")}
 
 
+@GROUP.case(
     Row("adapters.rest", "POST /v1/sessions/SESSION/run with `x = 1` at `limpet serve`, over a connection that stays, to "
         "Session.run of that code and a GET /health there.", at_most(1.3)),
 )
