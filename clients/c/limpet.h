@@ -63,6 +63,7 @@ typedef enum LimpetErrorNumber {
     LIMPET_BRANCH_EXISTS = 1109,      /* an open branch has this name */
     LIMPET_LIMIT_REACHED = 1110,      /* a limit of this user, which the message names */
     LIMPET_FILE_FAILED = 1120,        /* an operation on a file in the sandbox failed */
+    LIMPET_INSTALL_FAILED = 1130,     /* packages could not be installed; the text gives the reason */
     LIMPET_NOT_LISTENING = 1121,      /* nothing in the session takes connections on this port */
     LIMPET_IMAGE_MISSING = 1201,      /* the image does not exist */
     LIMPET_ENGINE_ERROR = 1202,       /* the message contains the error of the engine */
@@ -138,6 +139,7 @@ typedef struct LimpetOptions {
     const char *network;    /* "none", "bridge" or "host" */
     const char *image;
     const char *checkpoint; /* "auto", "always" or "off": when checkpoints are taken by themselves */
+    const char *packages;   /* to be installed before it opens: requirements, one a line */
 } LimpetOptions;
 
 typedef struct LimpetOpened {
@@ -494,6 +496,7 @@ LIMPET_API int limpet_get(LimpetClient *client, const char *session, const char 
 #endif
 
 #include "limpet_files.h"
+#include "limpet_packages.h"
 #include "limpet_processes.h"
 
 #endif

@@ -13,6 +13,7 @@
 #include "host/files/beneath.h"
 #include "host/files/disk_mount.h"
 #include "host/front/front.h"
+#include "host/front/prepare.h"
 #include "host/sandbox/kept.h"
 #include "host/privilege/remote.h"
 #include "host/sandbox/sweep.h"
@@ -35,6 +36,7 @@ typedef struct Controller {
     Pool *pool;
     Sessions sessions;
     Calls calls;
+    Installs installs;
     Ended ended;       /* sessions, of which records are stored */
     Adopting adopting; /* sessions of an earlier controller */
     Kept *kept;        /* what ended sessions left */
@@ -160,8 +162,16 @@ static void on_session_gone(Session *session)
     calls_orphan(&controller->calls, &session->stored);
 }
 
+static void on_session_prepare(Session *trunk)
+{
+    Controller *controller = trunk->all->userdata;
+
+    prepare_session(&controller->front, trunk);
+}
+
 static const SessionsEvents sessions_events = {
     .ready = on_session_ready,
+    .prepare = on_session_prepare,
     .branched = on_session_branched,
     .gone = on_session_gone,
 };
@@ -290,7 +300,9 @@ static void introduce(Controller *controller)
                                       .calls = calls,
                                       .events = &defer_events,
                                       .userdata = &controller->front};
-    controller->front.sandboxes = sandboxes;
+    controller->front.sandboxes = controller->installs.sandboxes = sandboxes;
+    controller->installs.installed = diary_packages;
+    controller->front.installs = &controller->installs;
     controller->front.sessions = sessions;
     controller->front.calls = calls;
     controller->front.adopting = &controller->adopting;
@@ -362,6 +374,7 @@ static void end(Controller *controller)
         loop_signals_remove(&controller->signals);
     /* What the threads still do may end in a reply: they go before the sockets. */
     keeper_client_free(sandboxes->keeper);
+    installs_deinit(&controller->installs);
     kept_end(controller->kept);
     pool_free(controller->pool);
     calls_deinit(&controller->calls);
@@ -386,6 +399,7 @@ int controller_run(const Options *options, Paths *paths, const ControllerPeers *
     sandboxes_init(&controller.sandboxes);
     epitaphs_init(&controller.sessions.epitaphs);
     calls_init(&controller.calls);
+    installs_init(&controller.installs);
     ended_init(&controller.ended);
     front_init(&controller.front);
     introduce(&controller);

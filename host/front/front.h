@@ -4,6 +4,7 @@
 
 #include "host/journal/adoption.h"
 #include "host/call/call.h"
+#include "host/install/installs.h"
 #include "host/pool/pool.h"
 #include "host/session/session.h"
 
@@ -16,6 +17,7 @@ typedef struct Front {
     Calls *calls;
     Adopting *adopting;
     const Pool *pool;
+    Installs *installs;
     bool shared;           /* the members of a group are let in, too */
     bool closing;          /* nothing is begun any more */
     List shutdown_waiters; /* Requests */

@@ -5,6 +5,7 @@
 
 #include "host/files/artifacts.h"
 #include "host/files/leftovers.h"
+#include "host/files/package_store.h"
 #include "host/files/sessiondir.h"
 #include "host/keeper/keeper.h"
 
@@ -51,6 +52,7 @@ typedef struct KeeperJob {
     Buf data;
     uint64_t size;
     Leftovers leftovers;
+    PackageSet packages;
     Problem problem;
 } KeeperJob;
 
@@ -96,3 +98,5 @@ JobHandler do_put, do_get;
 JobHandler do_take, do_keep, do_give_up, do_find, do_drop, do_prune, do_stage, do_unstage, do_restore;
 /* review.c */
 JobHandler do_review;
+/* packages.c */
+JobHandler do_packages_take, do_packages_find, do_packages_trim;

@@ -121,6 +121,11 @@ void request_fail_file(Request *request, const Problem *problem, const char *sym
     fail_with(request, problem, (MsgError){.symbol = text_of(symbol), .path = path});
 }
 
+void request_fail_log(Request *request, const Problem *problem, Text log)
+{
+    fail_with(request, problem, (MsgError){.log = log.size > 0 ? log : (Text){0}});
+}
+
 void request_fail_text(Request *request, ErrorCode code, const char *format, ...)
 {
     Problem problem = {.code = code};

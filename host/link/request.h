@@ -39,6 +39,9 @@ void request_forget(Request *request);
 /* FileFailed carries the error as the kernel calls it, such as ENOENT, and the path (absent: none). */
 void request_fail_file(Request *request, const Problem *problem, const char *symbol, Text path);
 
+/* InstallFailed carries what the installer wrote. */
+void request_fail_log(Request *request, const Problem *problem, Text log);
+
 /* OptionsDiffer carries the names of the options, n of them. */
 void request_fail_options(Request *request, const Problem *problem, const char *const *names, size_t n);
 

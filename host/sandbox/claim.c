@@ -22,6 +22,12 @@ int sandbox_start_spare(Sandbox **ret, Sandboxes *all, bool ephemeral, SessionOp
     return r;
 }
 
+void sandbox_employ(Sandbox *sandbox)
+{
+    sandbox->state = SANDBOX_READY;
+    sandbox_note_kills(sandbox);
+}
+
 static int send_claim(Sandbox *sandbox, const SessionOptions *options)
 {
     const MsgClaim claim = {.env = value_encoded(&options->env), .checkpoint = text_of(options->checkpoint)};

@@ -113,7 +113,7 @@ static int find_sandbox(Session *session, const char *output_id, SessionOptions 
         return r;
     session_move_in(session, sandbox);
     if (claimed)
-        session_become_ready(session);
+        session_prepare(session);
     return 0;
 }
 
@@ -368,10 +368,24 @@ void session_all_ready(Session *trunk)
         session_become_ready(session);
 }
 
+void session_prepare(Session *trunk)
+{
+    if (*trunk->sandbox->options.packages && !*trunk->sandbox->packages)
+        trunk->all->events->prepare(trunk);
+    else
+        session_all_ready(trunk);
+}
+
+void session_fail(Session *trunk, const Problem *problem)
+{
+    session_fail_openers(trunk, problem);
+    session_close(trunk, NULL, problem->text);
+}
+
 static void on_ready(Sandbox *sandbox)
 {
     sandbox->trunk->all->events->ready(sandbox->trunk);
-    session_all_ready(sandbox->trunk);
+    session_prepare(sandbox->trunk);
 }
 
 static void on_failed(Sandbox *sandbox, const Problem *problem)

@@ -11,6 +11,9 @@ typedef struct Session Session;
 typedef struct SessionsEvents {
     void (*ready)(Session *trunk); /* it is about to be: nobody was told yet */
     void (*branched)(Session *branch);
+    /* It is to have packages before anyone is told that it is open: ends in session_all_ready() or
+     * session_fail(), not before this returns. */
+    void (*prepare)(Session *trunk);
     /* It is about to be freed. Its Session.stored are somebody else's from then on. */
     void (*gone)(Session *session);
 } SessionsEvents;

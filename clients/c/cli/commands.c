@@ -10,7 +10,7 @@ const Command *const commands[] = {
     &command_close,    &command_reset, &command_interrupt,  &command_put,
     &command_get,      &command_files, &command_checkpoint, &command_checkpoints,
     &command_rollback, &command_drop,  &command_branch,     &command_commit,
-    &command_context,  &command_logs,  &command_shutdown,   &command_image,
+    &command_context,  &command_install, &command_logs,  &command_shutdown,   &command_image,
     &command_jupyter,  &command_mcp,   &command_completion, &command_version,
     &command_help,     NULL,
 };

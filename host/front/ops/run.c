@@ -51,7 +51,9 @@ static Session *start_ephemeral(Front *front, uid_t user, const RunRequest *run,
         body_clear(&given, MsgOptions);
     if (!given.checkpoint.data)
         given.checkpoint = (Text){"off", 3}; /* there is no later call that would go on from one */
-    if (session_options_settle(&options, &given, front->options, problem) == 0)
+    if (given.packages.size > 0)
+        problem_set(problem, ERR_BAD_REQUEST, "packages are for sessions; open one");
+    else if (session_options_settle(&options, &given, front->options, problem) == 0)
         session_start(&session, front->sessions, user, name, run_id, &options, problem);
     session_options_deinit(&options);
     return session;

@@ -32,6 +32,7 @@ from .errors import (
     Error,
     FileFailed,
     ImageMissing,
+    InstallFailed,
     Internal,
     Leave,
     LimitReached,
@@ -48,6 +49,7 @@ from .errors import (
     Unavailable,
 )
 from .files import Entry, Event
+from .packages import Installed
 from .processes import Output, ProcessInfo
 from .results import (
     ArtifactInfo,
@@ -98,6 +100,8 @@ __all__ = [
     "Files",
     "Image",
     "ImageMissing",
+    "Installed",
+    "InstallFailed",
     "Internal",
     "Leave",
     "LimitReached",

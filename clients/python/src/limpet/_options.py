@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypedDict
 
 from ._files import Path
+from .packages import Requirements, as_text
 
 CheckpointPolicy = Literal["auto", "always", "off"]
 Network = Literal["none", "bridge", "host"]
@@ -45,6 +46,8 @@ class SessionOptions(ContainerOptions, total=False):
     checkpoint: CheckpointPolicy | None
     """When automatic checkpoints are taken, to restore after a crash: ``"auto"`` when the session is idle, ``"always"``
     before each call, ``"off"`` never."""
+    packages: Requirements | None
+    """Python packages to install before the session opens: a list, or the path of a requirements file."""
 
 
 CONTAINER_OPTIONS = ContainerOptions.__optional_keys__
@@ -57,6 +60,16 @@ def chosen(options: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
     if unknown:
         raise TypeError(f"unknown option {', '.join(unknown)}; the options are {', '.join(sorted(known))}")
     body = {name: value for name, value in options.items() if value is not None}
+    if "packages" in body:
+        body["packages"] = as_text(body["packages"])
     if "data" in body:
         body["data"] = os.path.abspath(os.fspath(body["data"]))
     return body
+
+
+def said(options: Mapping[str, Any]) -> SessionOptions:
+    """What the protocol says of a session, as `open()` takes it."""
+    told = dict(options)
+    if isinstance(told.get("packages"), str):
+        told["packages"] = told["packages"].splitlines()
+    return told  # type: ignore[return-value]

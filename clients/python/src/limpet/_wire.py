@@ -20,6 +20,7 @@ BRANCH, COMMIT, NAMESPACE, CONTEXT = 24, 25, 26, 27
 EXEC, START, PROCESSES, PROCESS, CONNECT = 30, 31, 32, 33, 34
 FILES = 39
 OUTPUT, DISPLAY, CREDIT, ASK, ANSWER = 40, 41, 42, 43, 44
+INSTALL = 50
 
 MAX_REQUEST = 8 << 20  # bytes of a message to the controller
 MAX_REPLY = 64 << 20  # of one from it: a guest's message of 32 MiB and what the controller adds

@@ -24,6 +24,7 @@ from .connecting import in_thread
 from .contexts import Contexts
 from .direct import get_file, put_file
 from .files import Files, Progress
+from .packages import Packages
 from .trees import get_tree, put_tree
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Session(Contexts):
+class Session(Packages, Contexts):
     """A live Python session. Created by :meth:`Client.open` and :meth:`Session.branch`.
 
     A session may be used from several threads: calls queue in order, and :meth:`interrupt` may be called while
