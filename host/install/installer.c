@@ -163,6 +163,20 @@ static int on_output(Installer *installer, const Message *message, Problem *prob
     return 0;
 }
 
+/* It could not be begun. */
+static int on_refused(Installer *installer, const Message *message, Problem *problem)
+{
+    MsgError error;
+    char reason[PROBLEM_TEXT_MAX];
+
+    if (body_decode(&error, MsgError, &message->body, problem) < 0)
+        return -EPROTO;
+    snprintf(reason, sizeof(reason), "pip could not be started: %.*s", (int)MIN(error.message.size, 400),
+             error.message.data);
+    sandbox_close(installer->sandbox, reason);
+    return 0;
+}
+
 static int on_message(Turn *turn, const Message *message, Problem *problem)
 {
     switch (message->kind) {
@@ -171,8 +185,7 @@ static int on_message(Turn *turn, const Message *message, Problem *problem)
     case MSG_OUTPUT:
         return on_output(of(turn), message, problem);
     case MSG_ERROR:
-        sandbox_close(turn->sandbox, "pip could not be started");
-        return 0;
+        return on_refused(of(turn), message, problem);
     default:
         return 0;
     }
@@ -267,7 +280,10 @@ static void on_ready(Sandbox *sandbox)
         return;
     }
     turn_init(&installer->turn, &turn_ops, sandbox, NULL);
-    sandbox_employ(sandbox);
+    if (sandbox_employ(sandbox) < 0) {
+        sandbox_close(sandbox, "its supervisor cannot be reached");
+        return;
+    }
     sandbox_queue(sandbox, &installer->turn);
 }
 
