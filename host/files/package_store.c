@@ -44,6 +44,27 @@ static int open_store(const char *state_dir)
     return store < 0 ? -errno : store;
 }
 
+/* The name of the link for a question. */
+static int key_name(char ret[KEY_SIZE], const PackageQuestion *question)
+{
+    Sha256 sha _cleanup_(sha256_deinit) = SHA256_NULL;
+    uint8_t digest[SHA256_SIZE];
+    char key[SHA256_HEX_SIZE];
+    int r = sha256_start(&sha);
+
+    if (r == 0)
+        r = sha256_update(&sha, question->before, strlen(question->before) + 1);
+    if (r == 0)
+        r = sha256_update(&sha, question->request, strlen(question->request));
+    if (r == 0)
+        r = sha256_finish(&sha, digest);
+    if (r < 0)
+        return r;
+    hex_encode(key, digest, SHA256_SIZE);
+    snprintf(ret, KEY_SIZE, "%s" SUFFIX, key);
+    return 0;
+}
+
 /* ---- what is known of a set ---- */
 
 static int write_file(int directory, const char *name, const char *text)
@@ -131,16 +152,27 @@ static int fill(int new, int files, uint64_t budget, PackageSet *ret, Problem *p
     return r < 0 ? failed(problem, "the installer left no lock", r) : 0;
 }
 
-static int remember(int store, const char *id, const char *key, const char *hash)
+static int remember_one(int store, const char *id, const PackageQuestion *question, const char *hash)
 {
     char name[KEY_SIZE], new[NAME_MAX];
+    int r = key_name(name, question);
 
-    snprintf(name, sizeof(name), "%s" SUFFIX, key);
+    if (r < 0)
+        return r;
     snprintf(new, sizeof(new), ".%s" SUFFIX, id);
     unlinkat(store, new, 0);
     if (symlinkat(hash, store, new) < 0 || renameat(store, new, store, name) < 0)
         return -errno;
     return 0;
+}
+
+/* Who asks once more, with all of it, gets the same. */
+static int remember(int store, const char *id, const PackageQuestion *question, const char *hash)
+{
+    const PackageQuestion again = {hash, question->request};
+    int r = remember_one(store, id, question, hash);
+
+    return r < 0 ? r : remember_one(store, id, &again, hash);
 }
 
 /* The same may have been there for long, or have come meanwhile. */
@@ -163,8 +195,8 @@ static int make(int store, const char *new, int *ret)
     return *ret < 0 ? -errno : 0;
 }
 
-int package_store_take(PackageSet *ret, const char *state_dir, int files, const char *id, const char *key,
-                       uint64_t budget, Problem *problem)
+int package_store_take(PackageSet *ret, const char *state_dir, int files, const char *id,
+                       const PackageQuestion *question, uint64_t budget, Problem *problem)
 {
     int store _cleanup_(closep) = open_store(state_dir);
     int directory _cleanup_(closep) = -1;
@@ -177,7 +209,7 @@ int package_store_take(PackageSet *ret, const char *state_dir, int files, const 
         return failed(problem, "packages cannot be kept", r);
     r = fill(directory, files, budget, ret, problem);
     if (r == 0 && (fchmod(directory, 0755) < 0 || (r = settle(store, new, ret->hash)) < 0 ||
-                   (r = remember(store, id, key, ret->hash)) < 0))
+                   (r = remember(store, id, question, ret->hash)) < 0))
         r = failed(problem, "packages cannot be kept", r < 0 ? r : -errno);
     if (r < 0) {
         remove_tree(store, new, NULL);
@@ -193,15 +225,14 @@ static bool is_recent(const struct timespec *time, double seconds)
     return clock_unix() - (double)time->tv_sec <= seconds;
 }
 
-static int find(PackageSet *ret, int store, const char *key, double max_age)
+static int find(PackageSet *ret, int store, const PackageQuestion *question, double max_age)
 {
     char name[KEY_SIZE];
     struct stat st;
     ssize_t n;
     int set _cleanup_(closep) = -1;
 
-    snprintf(name, sizeof(name), "%s" SUFFIX, key);
-    if (fstatat(store, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+    if (key_name(name, question) < 0 || fstatat(store, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return -errno;
     n = readlinkat(store, name, ret->hash, sizeof(ret->hash) - 1);
     if (n < 0 || !is_recent(&st.st_mtim, max_age))
@@ -214,11 +245,11 @@ static int find(PackageSet *ret, int store, const char *key, double max_age)
     return describe(ret, set);
 }
 
-int package_store_find(PackageSet *ret, const char *state_dir, const char *key, double max_age,
+int package_store_find(PackageSet *ret, const char *state_dir, const PackageQuestion *question, double max_age,
                        Problem *problem)
 {
     int store _cleanup_(closep) = open_store(state_dir);
-    int r = store < 0 ? store : find(ret, store, key, max_age);
+    int r = store < 0 ? store : find(ret, store, question, max_age);
 
     if (r < 0)
         package_set_deinit(ret);

@@ -4,7 +4,7 @@
  *   packages/HASH/base     what sessions get: the layout of a Python user base
  *   packages/HASH/lock     the versions and hashes of the packages, a requirements file
  *   packages/HASH/bytes    what the set takes, in digits
- *   packages/KEY.asked     a link to the set that was resolved from what KEY stands for
+ *   packages/KEY.asked     a link to the set that answers a question
  *
  * Hashes and keys are 64 hexadecimal digits. A set never changes; its directory has the time of its last use.
  * Beginning with a dot: being made or removed. All of it is for a worker thread. */
@@ -25,19 +25,25 @@ static inline void package_set_deinit(PackageSet *set)
     buf_deinit(&set->lock);
 }
 
-/* Whether the text can name a set, or a key. */
+/* What packages are resolved from. */
+typedef struct PackageQuestion {
+    const char *before;  /* the set that is there already; "" for none */
+    const char *request; /* all else that decides, hashed */
+} PackageQuestion;
+
+/* Whether the text can name a set, or be a request. */
 bool package_name_valid(const char *name);
 
-/* Keeps what an installer left in the directory `packages` of `files`, which is hostile, and that the key
- * stands for it. Links, and all that is neither file nor directory, are left out; nobody may write to what is
+/* Keeps what an installer left in the directory `packages` of `files`, which is hostile, and that it answers the
+ * question, as it does where it is there already. Links, and all that is neither file nor directory, are left out; nobody may write to what is
  * kept. At most `budget` bytes. `id` tells takes that go on at once apart. 0, or negative with the problem
  * set and nothing kept. */
-int package_store_take(PackageSet *ret, const char *state_dir, int files, const char *id, const char *key,
-                       uint64_t budget, Problem *problem);
+int package_store_take(PackageSet *ret, const char *state_dir, int files, const char *id,
+                       const PackageQuestion *question, uint64_t budget, Problem *problem);
 
-/* The set that the key stands for, where that was said no longer than max_age seconds ago. It counts as used
+/* The set that answers the question, where that was said no longer than max_age seconds ago. It counts as used
  * now. 0, -ENOENT, or negative with the problem set. */
-int package_store_find(PackageSet *ret, const char *state_dir, const char *key, double max_age,
+int package_store_find(PackageSet *ret, const char *state_dir, const PackageQuestion *question, double max_age,
                        Problem *problem);
 
 /* Removes the sets used longest ago until the others take at most `budget` bytes (0: any number), and what

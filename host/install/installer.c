@@ -78,7 +78,8 @@ static void take_packages(Installer *installer)
 {
     Sandboxes *all = installer->sandboxes;
     const JobTakePackages take = {.id = text_of(installer->sandbox->files.id),
-                                  .key = text_of(installer->key),
+                                  .before = text_of(installer->before),
+                                  .request = text_of(installer->request),
                                   .budget = all->options->packages_disk};
 
     installer->taking = keeper_ask(all->keeper, JOB_PACKAGES_TAKE, &take, on_taken, installer) == 0;
@@ -412,7 +413,7 @@ int installer_begin(Installer **ret, Sandboxes *sandboxes, const InstallerOrder 
     installer->sandboxes = sandboxes;
     installer->events = events;
     installer->userdata = userdata;
-    snprintf(installer->key, sizeof(installer->key), "%s", order->key);
+    snprintf(installer->request, sizeof(installer->request), "%s", order->request);
     snprintf(installer->before, sizeof(installer->before), "%s", order->before);
     r = begin(installer, order, problem);
     if (r < 0) {

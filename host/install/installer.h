@@ -9,9 +9,9 @@ typedef struct Installer Installer;
 
 /* What is wanted of one. */
 typedef struct InstallerOrder {
-    const char *key;    /* what it stands for, to the store */
-    const char *image;  /* of the session */
-    const char *before; /* the set that the session has, "" for none */
+    const char *request; /* hashed: what the store knows it by */
+    const char *image;   /* of the session */
+    const char *before;  /* the set that the session has, "" for none */
     Text requirements;
 } InstallerOrder;
 
@@ -32,7 +32,7 @@ struct Installer {
     void *userdata; /* of whoever handles the events */
     Sandbox *sandbox;
     Turn turn; /* pip */
-    char key[PACKAGES_NAME_SIZE], before[PACKAGES_NAME_SIZE];
+    char request[PACKAGES_NAME_SIZE], before[PACKAGES_NAME_SIZE];
     Buf input;   /* of the program: the requirements, and certificates */
     bool told;   /* stored, or failed */
     bool taking; /* the keeper is asked */

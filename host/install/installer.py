@@ -107,7 +107,7 @@ def command(report):
     return [
         sys.executable, "-m", "pip", "install", "--user", "--break-system-packages", "--only-binary", ":all:",
         "--no-compile", "--no-input", "--no-cache-dir", "--no-warn-script-location", "--disable-pip-version-check",
-        "--progress-bar", "off", "--retries", "1", "--timeout", str(SECONDS), "--index-url", INDEX, "--report", report,
+        "--progress-bar", "off", "--root-user-action", "ignore", "--retries", "1", "--timeout", str(SECONDS), "--index-url", INDEX, "--report", report,
         *trusted(), "--requirement", os.path.join(TEMPORARY, "requirements.txt"),
     ]  # fmt: skip
 

@@ -27,7 +27,7 @@ typedef struct Install {
     bool missed; /* the store does not have it */
     Installer *installer;
     char instance[INSTANCE_SIZE]; /* of the session's sandbox */
-    char key[PACKAGES_NAME_SIZE], before[PACKAGES_NAME_SIZE];
+    char request[PACKAGES_NAME_SIZE], before[PACKAGES_NAME_SIZE];
     Buf requirements;
     uint64_t began;
     LoopTimer timer;
@@ -221,7 +221,7 @@ static Installer *find_installer(Install *install, const char *image, Problem *p
 {
     Installs *all = install->all;
     const InstallerOrder order = {
-        .key = install->key,
+        .request = install->request,
         .image = image,
         .before = install->before,
         .requirements = {(const char *)buf_head(&install->requirements), install->requirements.size},
@@ -230,7 +230,8 @@ static Installer *find_installer(Install *install, const char *image, Problem *p
     size_t n = 0;
 
     list_foreach (installer, &all->installers, Installer, link) {
-        if (!installer->told && strcmp(installer->key, install->key) == 0)
+        if (!installer->told && strcmp(installer->request, install->request) == 0 &&
+            strcmp(installer->before, install->before) == 0)
             return installer;
         n++;
     }
@@ -281,8 +282,8 @@ static void on_found(void *userdata, KeeperAnswer *answer)
     finish(install, name, packages->lock, true);
 }
 
-/* What decides about what comes out. */
-static int make_key(Install *install, const Sandbox *sandbox)
+/* What decides about what comes out, besides what is there already. */
+static int make_request(Install *install, const Sandbox *sandbox)
 {
     const Sandboxes *all = install->all->sandboxes;
     IndexUrl index = package_index_url(all->options);
@@ -293,7 +294,6 @@ static int make_key(Install *install, const Sandbox *sandbox)
     } parts[] = {
         {sandboxes_engine(all), strlen(sandboxes_engine(all)) + 1},
         {image, strlen(image) + 1},
-        {install->before, sizeof(install->before)},
         {index.text, index.size},
         {"", 1},
         {buf_head(&install->requirements), install->requirements.size},
@@ -307,14 +307,16 @@ static int make_key(Install *install, const Sandbox *sandbox)
     if (r == 0)
         r = sha256_finish(&sha, digest);
     if (r == 0)
-        hex_encode(install->key, digest, SHA256_SIZE);
+        hex_encode(install->request, digest, SHA256_SIZE);
     return r;
 }
 
 static int ask_store(Install *install)
 {
     const Sandboxes *all = install->all->sandboxes;
-    const JobFindPackages find = {.key = text_of(install->key), .max_age = all->options->packages_age};
+    const JobFindPackages find = {.before = text_of(install->before),
+                                  .request = text_of(install->request),
+                                  .max_age = all->options->packages_age};
 
     install->state = INSTALL_ASKING;
     return keeper_ask(all->keeper, JOB_PACKAGES_FIND, &find, on_found, install);
@@ -330,7 +332,7 @@ static void start(Install *install)
         return;
     }
     memcpy(install->before, sandbox->packages, sizeof(install->before));
-    if (make_key(install, sandbox) == 0 && ask_store(install) == 0)
+    if (make_request(install, sandbox) == 0 && ask_store(install) == 0)
         return;
     install->state = INSTALL_WAITING;
     problem_set(&problem, ERR_INTERNAL, "out of memory");

@@ -6,13 +6,19 @@
 
 #include "host/keeper/internal.h"
 
-/* A copy that is terminated; false, with the problem set, where it is not made of digits as it should be. */
-static bool key_of(KeeperJob *job, Text key, char ret[static SHA256_HEX_SIZE])
+typedef struct Question {
+    char before[SHA256_HEX_SIZE], request[SHA256_HEX_SIZE];
+} Question;
+
+/* False, with the problem set, where it is not made of digits as it should be. */
+static bool read_question(KeeperJob *job, Text before, Text request, Question *ret, PackageQuestion *ret_question)
 {
-    snprintf(ret, SHA256_HEX_SIZE, "%.*s", (int)key.size, key.data);
-    if (package_name_valid(ret))
+    snprintf(ret->before, sizeof(ret->before), "%.*s", (int)before.size, before.data);
+    snprintf(ret->request, sizeof(ret->request), "%.*s", (int)request.size, request.data);
+    *ret_question = (PackageQuestion){ret->before, ret->request};
+    if (package_name_valid(ret->request) && (!*ret->before || package_name_valid(ret->before)))
         return true;
-    problem_set(&job->problem, ERR_BAD_REQUEST, "a key is %u hexadecimal digits", 2 * SHA256_SIZE);
+    problem_set(&job->problem, ERR_BAD_REQUEST, "packages are named by %u hexadecimal digits", 2 * SHA256_SIZE);
     return false;
 }
 
@@ -45,12 +51,14 @@ static void take_run(WorkerJob *work)
 {
     KeeperJob *job = container_of(work, KeeperJob, work);
     const JobTakePackages *take = &job->request.as_PACKAGES_TAKE;
-    char key[SHA256_HEX_SIZE], id[NAME_MAX];
+    PackageQuestion question;
+    Question copy;
+    char id[NAME_MAX];
 
-    if (!key_of(job, take->key, key))
+    if (!read_question(job, take->before, take->request, &copy, &question))
         return;
     snprintf(id, sizeof(id), "%.*s", (int)take->id.size, take->id.data);
-    package_store_take(&job->packages, job->keeper->state_dir, job->files, id, key, take->budget,
+    package_store_take(&job->packages, job->keeper->state_dir, job->files, id, &question, take->budget,
                        &job->problem);
 }
 
@@ -67,10 +75,11 @@ static void find_run(WorkerJob *work)
 {
     KeeperJob *job = container_of(work, KeeperJob, work);
     const JobFindPackages *find = &job->request.as_PACKAGES_FIND;
-    char key[SHA256_HEX_SIZE];
+    PackageQuestion question;
+    Question copy;
 
-    if (key_of(job, find->key, key) &&
-        package_store_find(&job->packages, job->keeper->state_dir, key, find->max_age, &job->problem) < 0)
+    if (read_question(job, find->before, find->request, &copy, &question) &&
+        package_store_find(&job->packages, job->keeper->state_dir, &question, find->max_age, &job->problem) < 0)
         *job->packages.hash = '\0';
 }
 
