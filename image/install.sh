@@ -23,12 +23,6 @@ add_sandbox_user() {
     echo "sandbox:x:$SANDBOX_ID:" >>/etc/group
 }
 
-# Where packages are mounted that are installed into a session that runs: a user base of Python's, still empty.
-make_packages() {
-    version=$(python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
-    mkdir -p "/opt/limpet/packages/lib/$version/site-packages"
-}
-
 # The list of fonts, which matplotlib would otherwise make at the first figure of every container.
 warm_font_cache() {
     python3 -c 'import matplotlib' 2>/dev/null || return 0
@@ -47,7 +41,6 @@ part() {
 finish() {
     add_sandbox_user
     mkdir -p /session /data /work /run/limpet /home/user
-    make_packages
     warm_font_cache
     clean
 }
