@@ -140,6 +140,7 @@ typedef struct LimpetOptions {
     const char *image;
     const char *checkpoint; /* "auto", "always" or "off": when checkpoints are taken by themselves */
     const char *packages;   /* to be installed before it opens: requirements, one a line */
+    const char *pip;        /* what pip may do inside: "refuse", "allow", or names with commas */
 } LimpetOptions;
 
 typedef struct LimpetOpened {

@@ -13,6 +13,7 @@
 #include "host/files/beneath.h"
 #include "host/files/disk_mount.h"
 #include "host/front/front.h"
+#include "host/front/pip.h"
 #include "host/front/prepare.h"
 #include "host/sandbox/kept.h"
 #include "host/privilege/remote.h"
@@ -116,6 +117,13 @@ static void on_sandbox_gone(void *userdata)
     stop_if_empty(controller);
 }
 
+static void on_sandbox_asked(Sandbox *sandbox, uint64_t id, Text packages)
+{
+    Controller *controller = sandbox->all->userdata;
+
+    pip_asked(&controller->front, sandbox, id, packages);
+}
+
 static bool make_room(void *userdata)
 {
     const Controller *controller = userdata;
@@ -135,6 +143,7 @@ static const SandboxesEvents sandboxes_events = {
     .claimed = diary_rewrite,
     .closing = diary_closing,
     .over = diary_end,
+    .asked = on_sandbox_asked,
     .gone = on_sandbox_gone,
     .make_room = make_room,
     .has_room = has_room,

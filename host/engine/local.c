@@ -174,10 +174,11 @@ static void on_started_idle(LoopIdle *idle)
 static int start_guest(LocalContainer *container, const ContainerSpec *spec)
 {
     LocalEngine *local = engine_of(container);
-    char threads[64], packages[PATH_MAX + 32];
+    char threads[64], packages[PATH_MAX + 32], asks[PATH_MAX + 32];
     const char *const argv[] = {"/usr/bin/env",
                                 threads,
                                 packages,
+                                asks,
                                 local->config.guest_path,
                                 "--link",
                                 spec->link_dir,
@@ -189,6 +190,7 @@ static int start_guest(LocalContainer *container, const ContainerSpec *spec)
     int r;
 
     snprintf(packages, sizeof(packages), "PYTHONUSERBASE=%s", container->packages);
+    snprintf(asks, sizeof(asks), "LIMPET_PIP=%s/pip", spec->link_dir);
     profile_threads_text(threads, sizeof(threads), spec->cpus);
     r = spawn(argv, -1, &pid);
     if (r < 0)

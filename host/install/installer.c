@@ -158,7 +158,7 @@ static int on_output(Installer *installer, const Message *message, Problem *prob
     if (body_decode(&output, MsgOutput, &message->body, problem) < 0)
         return -EPROTO;
     if (!installer->told && output.stream == 2)
-        installer->events->output(installer, message->encoded);
+        installer->events->output(installer, &output, message->encoded);
     guest_say(installer->sandbox->guest, MSG_CREDIT, installer->turn.number, MsgCredit,
               &(MsgCredit){.count = 1});
     return 0;

@@ -16,8 +16,8 @@ typedef struct InstallerOrder {
 } InstallerOrder;
 
 typedef struct InstallerEvents {
-    /* A piece of what it writes: the body of an `output` message. */
-    void (*output)(Installer *installer, Text body);
+    /* A piece of what it writes, and the same as the body of an `output` message. */
+    void (*output)(Installer *installer, const MsgOutput *output, Text body);
     /* Its packages are in the store, or it failed, and `log` is what it wrote. Once. */
     void (*stored)(Installer *installer, const char *name, Text lock);
     void (*failed)(Installer *installer, const Problem *problem, Text log);

@@ -83,9 +83,17 @@ def version_of(link):
     return tuple(map(int, re.search(r"/pip-([0-9.]+)-py3", link)[1].split(".")))
 
 
+def has_pip():
+    """A sandbox has a program of that name that only asks; pip itself has metadata."""
+    try:
+        return bool(importlib.metadata.version("pip"))
+    except importlib.metadata.PackageNotFoundError:
+        return False
+
+
 def pip():
     """How pip is run: that of this Python, or the newest of the index."""
-    if importlib.util.find_spec("pip"):
+    if has_pip():
         return {}
     wheels = [link for link in page_of("pip") or () if re.search(r"/pip-[0-9.]+-py3-none-any\.whl(#|$)", link)]
     if not wheels:

@@ -171,14 +171,14 @@ static Install *first_of(const Installer *installer)
     return NULL;
 }
 
-static void on_output(Installer *installer, Text body)
+static void on_output(Installer *installer, const MsgOutput *output, Text body)
 {
     Installs *all = installer->userdata;
     const Install *install;
 
     list_foreach (install, &all->wanted, Install, link)
         if (install->installer == installer && install->events->output)
-            install->events->output(install->userdata, body);
+            install->events->output(install->userdata, output, body);
 }
 
 static void set_trim(Installs *all);

@@ -27,7 +27,8 @@ typedef struct Installed {
 
 /* One of `done` and `failed` is told, once, and not before install_begin() has returned. */
 typedef struct InstallEvents {
-    void (*output)(void *userdata, Text body); /* NULL: nobody listens */
+    /* NULL: nobody listens. `body` is the same, encoded */
+    void (*output)(void *userdata, const MsgOutput *output, Text body);
     void (*done)(void *userdata, const Installed *installed);
     void (*failed)(void *userdata, const Problem *problem, Text log);
 } InstallEvents;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "guest/supervisor/command_line.h"
+
 static const char *const base[] = {
     "LANG=C.UTF-8",
     "MPLBACKEND=Agg",
@@ -98,6 +100,16 @@ static int set_threads(Environment *environment)
     return r;
 }
 
+/* Where pip asks, likewise. */
+static int set_pip(Environment *environment)
+{
+    const char *path = getenv(PIP_VARIABLE);
+
+    if (!path)
+        path = PIP_SOCKET;
+    return set_entry(environment, entry_format(PIP_VARIABLE, strlen(PIP_VARIABLE), path, strlen(path)));
+}
+
 /* Their programs come first, as those of the same name in the image may be older. */
 static int set_packages(Environment *environment)
 {
@@ -121,6 +133,8 @@ static int fill(Environment *environment, const char *home, const msgpack_object
     if (r == 0)
         r = set_packages(environment);
     if (r == 0)
+        r = set_pip(environment);
+    if (r == 0)
         r = set_threads(environment);
     for (uint32_t i = 0; r == 0 && set && i < set->size; i++)
         r = set_pair(environment, &set->ptr[i], problem);
@@ -134,7 +148,7 @@ int environment_init(Environment *ret, const char *home, const msgpack_object_ma
     if (set && set->size > LIMIT_ENV)
         return problem_set(problem, ERR_TOO_LARGE, "env has more than %u entries", LIMIT_ENV);
     environment.entries =
-        calloc(3 + ARRAY_SIZE(base) + ARRAY_SIZE(threads) + (set ? set->size : 0) + 1, sizeof(char *));
+        calloc(4 + ARRAY_SIZE(base) + ARRAY_SIZE(threads) + (set ? set->size : 0) + 1, sizeof(char *));
     if (!environment.entries)
         return -ENOMEM;
 

@@ -229,6 +229,7 @@ int supervisor_init(Supervisor *supervisor, Loop *loop, const CommandLine *comma
     commands_init(&supervisor->commands, loop, link, command_line, &branches->environment,
                   &supervisor->executor.limits);
     dials_init(&supervisor->dials, loop, link);
+    pip_init(&supervisor->pip, loop, link);
 
     int r = branch_new(branches, 0) ? 0 : -ENOMEM;
     if (r == 0)
@@ -246,6 +247,7 @@ void supervisor_deinit(Supervisor *supervisor)
     files_process_deinit(&supervisor->files);
     commands_deinit(&supervisor->commands);
     dials_deinit(&supervisor->dials);
+    pip_deinit(&supervisor->pip);
     tasks_deinit(&supervisor->tasks);
     warmup_deinit(&supervisor->warmup);
     executor_deinit(&supervisor->executor);

@@ -5,7 +5,8 @@
  *                               ├─► warm-up ───────────┘
  *                               ├─► files (its process)
  *                               ├─► commands
- *                               └─► dials
+ *                               ├─► dials
+ *                               └─► pip
  */
 #pragma once
 
@@ -15,6 +16,7 @@
 #include "guest/supervisor/files/files.h"
 #include "guest/supervisor/link/link.h"
 #include "guest/supervisor/port/dials.h"
+#include "guest/supervisor/pip/pip.h"
 #include "guest/supervisor/command_line.h"
 #include "guest/supervisor/task/task.h"
 #include "guest/supervisor/session/warmup.h"
@@ -44,6 +46,7 @@ typedef struct Supervisor {
     FilesProcess files;
     Commands commands;
     Dials dials;
+    Pip pip;
 
     bool configured; /* at least once */
     Settings settings;

@@ -4,7 +4,7 @@
 #include "host/install/lock.h"
 
 /* Nobody gets events any more who cannot be reached; what was begun goes on. */
-static void on_output(void *userdata, Text body)
+static void on_output(void *userdata, const MsgOutput *output, Text body)
 {
     request_event(userdata, MSG_OUTPUT, body);
 }

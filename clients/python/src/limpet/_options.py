@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 from ._files import Path
@@ -48,6 +48,8 @@ class SessionOptions(ContainerOptions, total=False):
     before each call, ``"off"`` never."""
     packages: Requirements | None
     """Python packages to install before the session opens: a list, or the path of a requirements file."""
+    pip: Literal["refuse", "allow"] | Sequence[str] | None
+    """What ``pip install`` in the session may do: ``"refuse"``, ``"allow"``, or a list of the packages it may install."""
 
 
 CONTAINER_OPTIONS = ContainerOptions.__optional_keys__
@@ -62,6 +64,8 @@ def chosen(options: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
     body = {name: value for name, value in options.items() if value is not None}
     if "packages" in body:
         body["packages"] = as_text(body["packages"])
+    if not isinstance(body.get("pip", ""), str):
+        body["pip"] = ",".join(body["pip"])
     if "data" in body:
         body["data"] = os.path.abspath(os.fspath(body["data"]))
     return body
@@ -72,4 +76,6 @@ def said(options: Mapping[str, Any]) -> SessionOptions:
     told = dict(options)
     if isinstance(told.get("packages"), str):
         told["packages"] = told["packages"].splitlines()
+    if told.get("pip") not in ("refuse", "allow", None):
+        told["pip"] = told["pip"].split(",")
     return told  # type: ignore[return-value]
