@@ -89,6 +89,15 @@
 #define FILES_MAXIMUM      100000000u
 #define TIMEOUT_MAXIMUM    86400.0
 
+/* What a session may reach of the network. */
+#define LIMIT_RULES           128u
+#define LIMIT_RULE            300u         /* bytes of one: a name and a port */
+#define LIMIT_BINDINGS        32u
+#define LIMIT_BINDING_HEADERS 32u          /* of one */
+#define LIMIT_BINDING_HEADER  8192u        /* bytes of its value */
+#define LIMIT_NETWORK         (56u << 10)  /* all of it, encoded */
+#define NETWORK_FORWARDER     3128u        /* the port of the loopback of a sandbox that leads there */
+
 /* The ladder at a deadline or interrupt, after the first SIGINT. */
 #define LADDER_SECOND_SIGINT 0.5
 #define LADDER_KILL          2.0

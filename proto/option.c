@@ -208,7 +208,10 @@ static int store(const Option *option, void *values, const char *text)
     case OPTION_SIZE:
         return set_size(option, at, text);
     case OPTION_PAIRS:
+    case OPTION_LIST:
         return append_text(at, text);
+    case OPTION_BINDINGS:
+        break;
     }
     return -EINVAL;
 }
@@ -327,6 +330,7 @@ void option_table_clear(const OptionTable *table, void *values)
             *(char **)at = NULL;
             break;
         case OPTION_PAIRS:
+        case OPTION_LIST:
             clear_pairs(*(char ***)at);
             *(char ***)at = NULL;
             break;

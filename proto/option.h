@@ -18,6 +18,8 @@ typedef enum OptionType {
     OPTION_COUNT,     /* uint64_t */
     OPTION_SIZE,      /* uint64_t: bytes, or as "512m" */
     OPTION_PAIRS,     /* char **, NULL at the end: NAME=VALUE as often as it is given */
+    OPTION_LIST,      /* char **, NULL at the end: text as often as it is given */
+    OPTION_BINDINGS,  /* of sessions: no text says it */
 } OptionType;
 
 /* The least number above 0, as a bound that leaves 0 out. */

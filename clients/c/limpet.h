@@ -126,6 +126,13 @@ LIMPET_API int limpet_shutdown(LimpetClient *client, bool keep);
 #define LIMPET_FOREVER (-1.0)
 
 /* A member that is zero or NULL is not given: the controller's default holds, or what the session has. */
+/* A name of the session's network, http://NAME.limpet/, behind which the host adds headers. */
+typedef struct LimpetBinding {
+    const char *name;
+    const char *url;            /* "https://host/path" */
+    const char *const *headers; /* "Name: value" strings, then NULL; or NULL */
+} LimpetBinding;
+
 typedef struct LimpetOptions {
     double timeout;         /* of a call that names none */
     const char *memory;     /* of the container: bytes, or as "512m" */
@@ -137,6 +144,8 @@ typedef struct LimpetOptions {
     const char *const *env; /* "NAME=value" strings, then NULL */
     double ttl;             /* an idle session ends after it; LIMPET_FOREVER: never */
     const char *network;    /* "none", "bridge" or "host" */
+    const char *const *allow;      /* "host:port" strings, then NULL: what it may connect to */
+    const LimpetBinding *bindings; /* then one whose name is NULL */
     const char *image;
     const char *checkpoint; /* "auto", "always" or "off": when checkpoints are taken by themselves */
     const char *packages;   /* to be installed before it opens: requirements, one a line */

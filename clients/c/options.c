@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "clients/c/client.h"
+#include "clients/c/network.h"
 
 int env_check(const char *const *env, Problem *problem)
 {
@@ -16,7 +17,9 @@ int env_check(const char *const *env, Problem *problem)
 
 int options_check(const LimpetOptions *options, Problem *problem)
 {
-    return env_check(options ? options->env : NULL, problem);
+    int r = env_check(options ? options->env : NULL, problem);
+
+    return r < 0 || !options ? r : bindings_check(options->bindings, problem);
 }
 
 /* The last of two settings of a name holds, as in env(1). */
@@ -58,6 +61,8 @@ Value env_say(const char *const *env)
     return (Value){.write = env ? write_env : NULL, .source = env};
 }
 
+#define SAY_LIST(given)      texts_say(given)
+#define SAY_BINDINGS(given)  bindings_say(given)
 #define SAY_SECONDS(given)   say_seconds(given)
 #define SAY_NUMBER(given)    ((given) == 0 ? NAN : (given))
 #define SAY_COUNT(given)     ((given) == 0 ? NO_UINT : (given))

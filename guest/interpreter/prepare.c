@@ -66,13 +66,14 @@ static PyObject *describe_failure(void)
 }
 
 /* What an import prints has no cell to belong to. */
-static PyObject *prepare_quietly(PyObject *env, PyObject *imports, PyObject *language, PyObject *cwd)
+static PyObject *prepare_quietly(PyObject *env, PyObject *added, PyObject *imports, PyObject *language,
+                                 PyObject *cwd)
 {
     guard_begin_runtime();
     descriptors_mute();
     if (env != Py_None)
         clearenv();
-    PyObject *failed = PyObject_CallFunctionObjArgs(runtime.prepare, env, imports, language, cwd, NULL);
+    PyObject *failed = PyObject_CallFunctionObjArgs(runtime.prepare, env, added, imports, language, cwd, NULL);
     if (getpid() != run.process)
         _exit(EXIT_FAILURE); /* a fork that came back here instead of ending */
     if (!failed || !PyList_CheckExact(failed)) {
@@ -96,13 +97,16 @@ int prepare(uint64_t id, const MsgPrepare *asked)
 {
     const msgpack_object_array *imports = asked->imports.array;
     _pyref_ PyObject *variables = asked->env.map ? decode_env(asked->env.map) : Py_NewRef(Py_None);
+    _pyref_ PyObject *added = asked->added.map ? decode_env(asked->added.map) : Py_NewRef(Py_None);
     _pyref_ PyObject *names = imports ? decode_imports(imports) : Py_NewRef(Py_None);
     _pyref_ PyObject *language = text_or_none(asked->language);
     _pyref_ PyObject *cwd = text_or_none(asked->cwd);
 
-    if (run.number > 0 || !variables || !names || !language || !cwd)
+    bool first = asked->env.map || imports || asked->language.data || asked->cwd.data;
+
+    if ((run.number > 0 && first) || !variables || !added || !names || !language || !cwd)
         return -EPROTO;
-    _pyref_ PyObject *failed = prepare_quietly(variables, names, language, cwd);
+    _pyref_ PyObject *failed = prepare_quietly(variables, added, names, language, cwd);
     if (imports)
         rehearsal_run();
     return failed ? reply_prepared(id, failed) : -ENOMEM;

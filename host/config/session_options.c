@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "host/network/network.h"
+#include "host/network/say.h"
 #include "proto/option.h"
 
 typedef enum OptionPart { PART_CONTAINER, PART_SESSION, PART_CALL } OptionPart;
@@ -92,6 +94,29 @@ static int take_pairs(SessionOptions *ret, const OptionEntry *e, const msgpack_o
     return writer_finish(&w) < 0 ? out_of_memory(problem) : 0;
 }
 
+static int take_list(Buf *ret, const Value *given, Problem *problem)
+{
+    Writer w;
+
+    writer_init(&w, ret);
+    write_array(&w, value_count(given));
+    for (uint32_t i = 0; i < value_count(given); i++)
+        write_text_n(&w, value_text(given, i).data, value_text(given, i).size);
+    return writer_finish(&w) < 0 ? out_of_memory(problem) : 0;
+}
+
+static int take_map(Buf *ret, const Value *given, Problem *problem)
+{
+    msgpack_object map = {.type = MSGPACK_OBJECT_MAP};
+    Writer w;
+
+    if (given->map)
+        map.via.map = *given->map;
+    writer_init(&w, ret);
+    write_object(&w, &map);
+    return writer_finish(&w) < 0 ? out_of_memory(problem) : 0;
+}
+
 /* What was not given is as in `defaults`. Without those, or where they do not have it, a number has no bound
  * but its own, text is what the table says, and there is no directory. */
 static int take_entry(SessionOptions *ret, const OptionEntry *e, const MsgOptions *given,
@@ -114,6 +139,10 @@ static int take_entry(SessionOptions *ret, const OptionEntry *e, const MsgOption
         return 0;
     case OPTION_PAIRS:
         return take_pairs(ret, e, GIVEN(Value, given, e)->map, problem);
+    case OPTION_LIST:
+        return take_list(OWN(Buf, ret, e), GIVEN(Value, given, e), problem);
+    case OPTION_BINDINGS:
+        return take_map(OWN(Buf, ret, e), GIVEN(Value, given, e), problem);
     case OPTION_DIRECTORY:
         r = take_text(OWN(char *, ret, e), *GIVEN(Text, given, e), NULL);
         break;
@@ -147,6 +176,22 @@ static bool in_list(const char *list, const char *name)
     return false;
 }
 
+/* Of one that has a network of its own anyway nothing would be refused. */
+static int check_rules(const SessionOptions *options, const Value *allow, const Value *bindings, Problem *problem)
+{
+    Network network _cleanup_(network_deinit) = {0};
+    int r = network_read(&network, allow, bindings, problem);
+
+    if (r < 0)
+        return r;
+    if (options->allow.size + options->bindings.size > LIMIT_NETWORK)
+        return problem_set(problem, ERR_TOO_LARGE, "allow and bindings may have %u bytes at most", LIMIT_NETWORK);
+    if (network_is_empty(&network) || strcmp(options->network, "none") == 0)
+        return 0;
+    return problem_set(problem, ERR_BAD_REQUEST,
+                       "allow and bindings are for sessions with the network 'none', not '%s'", options->network);
+}
+
 static int check_network(const SessionOptions *options, const Options *defaults, Problem *problem)
 {
     if (strcmp(options->network, "none") == 0 || in_list(defaults->allow_network, options->network))
@@ -173,7 +218,8 @@ int session_options_settle(SessionOptions *ret, const MsgOptions *given, const O
         if (settle(ret, e, given, defaults, problem) < 0)
             return -EINVAL;
     }
-    if (check_network(ret, defaults, problem) < 0)
+    if (check_network(ret, defaults, problem) < 0 ||
+        check_rules(ret, &given->allow, &given->bindings, problem) < 0)
         return -EINVAL;
     return check_image(ret, problem);
 }
@@ -199,13 +245,26 @@ static bool is_text(const OptionEntry *e)
            e->option.type == OPTION_DIRECTORY;
 }
 
+static bool is_encoded(const OptionEntry *e)
+{
+    return e->option.type == OPTION_PAIRS || e->option.type == OPTION_LIST || e->option.type == OPTION_BINDINGS;
+}
+
+/* Something in it may be secret. */
+static void forget(Buf *buf)
+{
+    if (buf->data)
+        explicit_bzero(buf->data, buf->capacity);
+    buf_deinit(buf);
+}
+
 void session_options_deinit(SessionOptions *options)
 {
     for (const OptionEntry *e = entries; e < ENTRIES_END; e++) {
         if (is_text(e))
             free(*OWN(char *, options, e));
-        else if (e->option.type == OPTION_PAIRS)
-            buf_deinit(OWN(Buf, options, e));
+        else if (is_encoded(e))
+            forget(OWN(Buf, options, e));
     }
     *options = (SessionOptions){0};
 }
@@ -218,6 +277,8 @@ void session_options_deinit(SessionOptions *options)
 #define SAY_TEXT(value)      text_of(value)
 #define SAY_DIRECTORY(value) text_of(value)
 #define SAY_PAIRS(value)     value_encoded(&(value))
+#define SAY_LIST(value)      value_encoded(&(value))
+#define SAY_BINDINGS(value)  value_encoded(&(value))
 
 MsgOptions session_options_say(const SessionOptions *options)
 {
@@ -227,18 +288,102 @@ MsgOptions session_options_say(const SessionOptions *options)
     };
 }
 
+static bool unpack(msgpack_unpacked *ret, const Buf *own, msgpack_object_type type)
+{
+    msgpack_unpacked_init(ret);
+    return msgpack_unpack_next(ret, (const char *)buf_head(own), own->size, NULL) == MSGPACK_UNPACK_SUCCESS &&
+           ret->data.type == type;
+}
+
+static void write_public(Writer *w, const void *source)
+{
+    msgpack_unpacked bindings;
+
+    if (unpack(&bindings, source, MSGPACK_OBJECT_MAP))
+        network_write_public(w, &bindings.data.via.map);
+    else
+        write_map(w, 0);
+    msgpack_unpacked_destroy(&bindings);
+}
+
+MsgOptions session_options_tell(const SessionOptions *options)
+{
+    MsgOptions told = session_options_say(options);
+
+    told.bindings = (Value){.write = write_public, .source = &options->bindings};
+    return told;
+}
+
+/* ---- the network ---- */
+
+bool session_options_reach(const SessionOptions *options)
+{
+    /* What is encoded and empty is one byte. */
+    return options->allow.size > 1 || options->bindings.size > 1;
+}
+
+static int change_network(SessionOptions *changed, const SessionOptions *options, const MsgSetNetwork *given,
+                          Problem *problem)
+{
+    msgpack_unpacked allow, bindings;
+    Value allowed = given->allow, bound = given->bindings;
+    int r = 0;
+
+    if (unpack(&allow, &options->allow, MSGPACK_OBJECT_ARRAY) && !allowed.array)
+        allowed.array = &allow.data.via.array;
+    if (unpack(&bindings, &options->bindings, MSGPACK_OBJECT_MAP) && !bound.map)
+        bound.map = &bindings.data.via.map;
+    r = take_list(&changed->allow, &allowed, problem);
+    if (r == 0)
+        r = take_map(&changed->bindings, &bound, problem);
+    if (r == 0)
+        r = check_rules(changed, &allowed, &bound, problem);
+    msgpack_unpacked_destroy(&allow);
+    msgpack_unpacked_destroy(&bindings);
+    return r;
+}
+
+int session_options_set_network(SessionOptions *options, const MsgSetNetwork *given, Problem *problem)
+{
+    SessionOptions changed = {.network = options->network};
+    int r = change_network(&changed, options, given, problem);
+
+    if (r == 0) {
+        Buf before[] = {options->allow, options->bindings};
+
+        options->allow = changed.allow;
+        options->bindings = changed.bindings;
+        changed.allow = before[0];
+        changed.bindings = before[1];
+    }
+    forget(&changed.allow);
+    forget(&changed.bindings);
+    return r;
+}
+
 /* ---- comparing ---- */
 
-/* Users write pairs in any order. */
+/* Users write lists and pairs in any order. */
+static bool list_differs(const Buf *own, const msgpack_object_array *given)
+{
+    msgpack_unpacked current;
+    bool differs = !unpack(&current, own, MSGPACK_OBJECT_ARRAY) || current.data.via.array.size != given->size;
+
+    for (uint32_t i = 0; !differs && i < given->size; i++) {
+        bool found = false;
+        for (uint32_t k = 0; !found && k < given->size; k++)
+            found = msgpack_object_equal(current.data.via.array.ptr[k], given->ptr[i]);
+        differs = !found;
+    }
+    msgpack_unpacked_destroy(&current);
+    return differs;
+}
+
 static bool pairs_differ(const Buf *own, const msgpack_object_map *given)
 {
     msgpack_unpacked current;
-    bool differs;
+    bool differs = !unpack(&current, own, MSGPACK_OBJECT_MAP) || current.data.via.map.size != given->size;
 
-    msgpack_unpacked_init(&current);
-    differs = msgpack_unpack_next(&current, (const char *)buf_head(own), own->size, NULL) !=
-                  MSGPACK_UNPACK_SUCCESS ||
-              current.data.type != MSGPACK_OBJECT_MAP || current.data.via.map.size != given->size;
     for (uint32_t i = 0; !differs && i < given->size; i++) {
         const msgpack_object_kv *pairs = current.data.via.map.ptr;
         bool found = false;
@@ -266,7 +411,10 @@ static bool differs(const SessionOptions *options, const OptionEntry *e, const M
     case OPTION_SIZE:
         whole = *OWN(uint64_t, options, e);
         return uint_or(*GIVEN(uint64_t, given, e), whole) != whole;
+    case OPTION_LIST:
+        return GIVEN(Value, given, e)->array && list_differs(OWN(Buf, options, e), GIVEN(Value, given, e)->array);
     case OPTION_PAIRS:
+    case OPTION_BINDINGS:
         return GIVEN(Value, given, e)->map && pairs_differ(OWN(Buf, options, e), GIVEN(Value, given, e)->map);
     case OPTION_DIRECTORY:
         return text->data && (!*OWN(char *, options, e) || !text_equal(*text, *OWN(char *, options, e)));

@@ -13,6 +13,8 @@ typedef char *SessionCHOICE;    /* one of those that its argument lists */
 typedef char *SessionTEXT;      /* "" of the image: the engine's default */
 typedef char *SessionDIRECTORY; /* canonical host path, or NULL */
 typedef Buf SessionPAIRS;       /* an encoded map of text to text */
+typedef Buf SessionLIST;        /* an encoded array of text */
+typedef Buf SessionBINDINGS;    /* an encoded map of MsgBinding */
 
 /* As they hold for a session; owns its strings. */
 typedef struct SessionOptions {
@@ -43,5 +45,12 @@ size_t session_options_differ(const SessionOptions *options, const MsgOptions *g
 int session_options_copy_container(SessionOptions *ret, const SessionOptions *from);
 bool session_options_same_container(const SessionOptions *a, const SessionOptions *b);
 
-/* As clients and the journal are told; points into `options`. */
+/* As the journal is told; points into `options`. */
 MsgOptions session_options_say(const SessionOptions *options);
+/* As clients are told, without what is secret; likewise. */
+MsgOptions session_options_tell(const SessionOptions *options);
+
+/* Whether there is something that it may reach by `allow` or `bindings`. */
+bool session_options_reach(const SessionOptions *options);
+/* Changes `allow` and `bindings`, as far as they are given. 0, or negative with the problem set and nothing changed. */
+int session_options_set_network(SessionOptions *options, const MsgSetNetwork *given, Problem *problem);

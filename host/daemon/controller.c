@@ -7,6 +7,7 @@
 
 #include "host/journal/adopt.h"
 #include "host/daemon/check.h"
+#include "host/daemon/egress.h"
 #include "host/front/defer.h"
 #include "host/journal/diary.h"
 #include "host/journal/ended.h"
@@ -31,6 +32,7 @@ typedef struct Controller {
     Paths *paths;
     ControllerPeers peers; /* until they are talked to */
     Remote *remote;
+    EgressChild egress; /* where there is no launcher to start it */
     Loop *loop;
     LoopSignals signals;
     Sandboxes sandboxes;
@@ -141,6 +143,7 @@ static bool has_room(void *userdata)
 static const SandboxesEvents sandboxes_events = {
     .begins = diary_begin,
     .claimed = diary_rewrite,
+    .changed = diary_rewrite,
     .closing = diary_closing,
     .over = diary_end,
     .asked = on_sandbox_asked,
@@ -278,6 +281,32 @@ static int begin_keeper(Controller *controller, Problem *problem)
     return r < 0 ? problem_set(problem, ERR_INTERNAL, "cannot keep files: %s", strerror(-r)) : 0;
 }
 
+static int start_egress(void *userdata, int *ret_socket)
+{
+    return remote_start_egress(userdata, ret_socket);
+}
+
+static void on_log_moved(void *userdata)
+{
+    egress_client_say_log(userdata);
+}
+
+/* None runs before a session needs it. */
+static int begin_egress(Controller *controller, Problem *problem)
+{
+    EgressClient **ret = &controller->sandboxes.egress;
+    int r;
+
+    controller->egress = (EgressChild){.options = controller->options, .loop = controller->loop};
+    if (controller->remote)
+        r = egress_client_new(ret, controller->loop, start_egress, controller->remote);
+    else
+        r = egress_client_new(ret, controller->loop, egress_child_start, &controller->egress);
+    if (r == 0 && controller->remote)
+        remote_on_log(controller->remote, on_log_moved, *ret);
+    return r < 0 ? problem_set(problem, ERR_INTERNAL, "out of memory") : 0;
+}
+
 static int check_kernel(Problem *problem)
 {
     if (beneath_supported())
@@ -351,6 +380,8 @@ static int begin(Controller *controller, Problem *problem)
     if (r == 0)
         r = begin_keeper(controller, problem);
     if (r == 0)
+        r = begin_egress(controller, problem);
+    if (r == 0)
         r = front_open(&controller->front, controller->loop,
                        controller->remote ? remote_take_clients(controller->remote) : -1, problem);
     if (r == 0)
@@ -379,6 +410,8 @@ static void end(Controller *controller)
     loop_timer_cancel(&controller->shutdown_timer);
     loop_timer_cancel(&controller->sweep_timer);
     sandboxes_deinit(sandboxes);
+    egress_client_free(sandboxes->egress);
+    egress_child_end(&controller->egress);
     if (controller->signals.file.loop)
         loop_signals_remove(&controller->signals);
     /* What the threads still do may end in a reply: they go before the sockets. */

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -15,6 +16,7 @@
 #include "host/daemon/scheduling.h"
 #include "host/daemon/separate.h"
 #include "host/daemon/service.h"
+#include "host/egress/process.h"
 #include "host/link/unix_socket.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
@@ -137,6 +139,8 @@ int main(int argc, char **argv)
     Problem problem = PROBLEM_NULL;
     Action action;
 
+    if (argc > 0 && strcmp(argv[0], EGRESS_PROGRAM) == 0)
+        return egress_main(argc, argv);
     /* Whoever started it may be gone before he is told how that went. */
     if (open_standard_descriptors() < 0 || signal(SIGPIPE, SIG_IGN) == SIG_ERR)
         return 1;

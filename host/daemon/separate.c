@@ -157,8 +157,14 @@ int separate_run(const Options *options, Paths *paths, void (*ready)(void *userd
     };
     int r = account_find(options->user, &separation.account, problem);
 
+    if (r == 0)
+        r = account_find(options->egress_user, &config.egress, problem);
     if (r < 0)
         return r;
+    if (config.egress.uid == separation.account.uid)
+        return problem_set(problem, ERR_BAD_REQUEST,
+                           "user and egress_user are both '%s': each process has an account of its own",
+                           options->user);
     config.user = separation.account.uid;
     return launcher_run(&config, problem);
 }

@@ -1,22 +1,18 @@
 #include "host/engine/docker_http.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/socket.h>
 
-#include "proto/base/clock.h"
+#include "host/http/multi.h"
 
 #define BODY_LIMIT      (4u << 20)
 #define URL_SIZE        1024
 #define CONNECT_SECONDS 5L
 
 struct DockerHttp {
-    Loop *loop;
-    CURLM *multi;
-    LoopTimer timer;
+    Multi multi;
     char *socket;
     struct curl_slist *headers;
     List calls;
@@ -39,12 +35,6 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *userdata)
     return buf_append(userdata, bytes, size * count) < 0 ? 0 : size * count;
 }
 
-/* libcurl does not make its sockets close-on-exec. */
-static curl_socket_t open_socket(void *userdata, curlsocktype purpose, struct curl_sockaddr *address)
-{
-    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-}
-
 static int make_request(const char *socket_path, const char *path, double seconds, Buf *answer, CURL **ret)
 {
     char url[URL_SIZE];
@@ -59,7 +49,7 @@ static int make_request(const char *socket_path, const char *path, double second
         return -ENOMEM;
     curl_easy_setopt(easy, CURLOPT_URL, url);
     curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, socket_path);
-    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, multi_open_socket);
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http");
     curl_easy_setopt(easy, CURLOPT_PROXY, "");
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
@@ -75,7 +65,7 @@ static void call_free(DockerCall *call)
 {
     list_remove(&call->link);
     if (call->easy)
-        curl_multi_remove_handle(call->http->multi, call->easy);
+        curl_multi_remove_handle(call->http->multi.handle, call->easy);
     curl_easy_cleanup(call->easy);
     buf_deinit(&call->answer);
     free(call);
@@ -112,7 +102,7 @@ int docker_http_start(DockerHttp *http, const char *method, const char *path, co
     r = make_request(http->socket, path, seconds, &call->answer, &call->easy);
     if (r == 0) {
         set_method(call, method, body);
-        r = curl_multi_add_handle(http->multi, call->easy) == CURLM_OK ? 0 : -ENOMEM;
+        r = curl_multi_add_handle(http->multi.handle, call->easy) == CURLM_OK ? 0 : -ENOMEM;
     }
     if (r < 0) {
         call_free(call);
@@ -124,10 +114,13 @@ int docker_http_start(DockerHttp *http, const char *method, const char *path, co
 
 /* Answers */
 
-static void finish(DockerCall *call, CURLcode code)
+static void finish(CURL *easy, CURLcode code)
 {
-    DockerReply reply = {.body = (const char *)buf_head(&call->answer), .size = call->answer.size};
+    DockerCall *call;
+    DockerReply reply;
 
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&call);
+    reply = (DockerReply){.body = (const char *)buf_head(&call->answer), .size = call->answer.size};
     if (code == CURLE_OK)
         curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &reply.status);
     else
@@ -138,122 +131,22 @@ static void finish(DockerCall *call, CURLcode code)
     call_free(call);
 }
 
-static void finish_ended(DockerHttp *http)
-{
-    CURLMsg *message;
-    int left;
-
-    while ((message = curl_multi_info_read(http->multi, &left))) {
-        DockerCall *call;
-        CURLcode code = message->data.result;
-
-        if (message->msg != CURLMSG_DONE)
-            continue;
-        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&call);
-        finish(call, code);
-    }
-}
-
-/* libcurl on the loop: it says which sockets and which timer it wants watched. */
-
-typedef struct Watched {
-    LoopFile file;
-    DockerHttp *http;
-} Watched;
-
-static void on_socket_ready(LoopFile *file, uint32_t events)
-{
-    DockerHttp *http = container_of(file, Watched, file)->http;
-    int action = (events & EPOLLIN ? CURL_CSELECT_IN : 0) | (events & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
-                 (events & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0);
-    int running;
-
-    curl_multi_socket_action(http->multi, file->fd, action, &running);
-    finish_ended(http);
-}
-
-static void unwatch(DockerHttp *http, Watched *watched, curl_socket_t socket)
-{
-    if (!watched)
-        return;
-    loop_file_remove(&watched->file);
-    free(watched);
-    curl_multi_assign(http->multi, socket, NULL);
-}
-
-static int watch(DockerHttp *http, curl_socket_t socket, uint32_t events)
-{
-    Watched *watched = calloc(1, sizeof(*watched));
-
-    if (!watched)
-        return -1;
-    watched->http = http;
-    if (loop_file_add(http->loop, &watched->file, socket, events, on_socket_ready) < 0) {
-        free(watched);
-        return -1;
-    }
-    curl_multi_assign(http->multi, socket, watched);
-    return 0;
-}
-
-static int on_socket_wanted(CURL *easy, curl_socket_t socket, int what, void *userdata, void *socketdata)
-{
-    Watched *watched = socketdata;
-    uint32_t events = (what & CURL_POLL_IN ? EPOLLIN : 0) | (what & CURL_POLL_OUT ? EPOLLOUT : 0);
-
-    if (what == CURL_POLL_REMOVE) {
-        unwatch(userdata, watched, socket);
-        return 0;
-    }
-    if (watched)
-        return loop_file_change(&watched->file, events) < 0 ? -1 : 0;
-    return watch(userdata, socket, events);
-}
-
-static void on_timer_due(LoopTimer *timer)
-{
-    DockerHttp *http = container_of(timer, DockerHttp, timer);
-    int running;
-
-    curl_multi_socket_action(http->multi, CURL_SOCKET_TIMEOUT, 0, &running);
-    finish_ended(http);
-}
-
-static int on_timer_wanted(CURLM *multi, long milliseconds, void *userdata)
-{
-    DockerHttp *http = userdata;
-
-    if (milliseconds < 0) {
-        loop_timer_cancel(&http->timer);
-        return 0;
-    }
-    return loop_timer_set(http->loop, &http->timer, clock_now() + (uint64_t)milliseconds * NSEC_PER_MSEC,
-                          on_timer_due) < 0
-               ? -1
-               : 0;
-}
-
 int docker_http_new(Loop *loop, const char *socket, DockerHttp **ret)
 {
     DockerHttp *http = calloc(1, sizeof(*http));
+    int r;
 
     if (!http)
         return -ENOMEM;
-    http->loop = loop;
     list_init(&http->calls);
-    curl_global_init(CURL_GLOBAL_DEFAULT);
+    r = multi_init(&http->multi, loop, finish);
     http->socket = strdup(socket);
-    http->multi = curl_multi_init();
     /* An empty Expect: libcurl would wait for a "continue" before it sends a larger body. */
     http->headers = curl_slist_append(NULL, "Content-Type: application/json");
-    if (!http->socket || !http->multi || !http->headers || !curl_slist_append(http->headers, "Expect:")) {
+    if (r < 0 || !http->socket || !http->headers || !curl_slist_append(http->headers, "Expect:")) {
         docker_http_free(http);
         return -ENOMEM;
     }
-    curl_multi_setopt(http->multi, CURLMOPT_SOCKETFUNCTION, on_socket_wanted);
-    curl_multi_setopt(http->multi, CURLMOPT_SOCKETDATA, http);
-    curl_multi_setopt(http->multi, CURLMOPT_TIMERFUNCTION, on_timer_wanted);
-    curl_multi_setopt(http->multi, CURLMOPT_TIMERDATA, http);
     *ret = http;
     return 0;
 }
@@ -266,10 +159,8 @@ DockerHttp *docker_http_free(DockerHttp *http)
         return NULL;
     while ((link = list_first(&http->calls)))
         call_free(list_entry(link, DockerCall, link));
-    curl_multi_cleanup(http->multi);
-    loop_timer_cancel(&http->timer);
+    multi_deinit(&http->multi);
     curl_slist_free_all(http->headers);
-    curl_global_cleanup();
     free(http->socket);
     free(http);
     return NULL;

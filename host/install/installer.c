@@ -372,9 +372,43 @@ static int write_input(Installer *installer, Text requirements, Problem *problem
     return add_certificates(&installer->input, installer->sandboxes->options->package_certificates, problem);
 }
 
+/* An array of text, of the words between commas. */
+static void write_words(Buf *ret, const char *words)
+{
+    size_t n = 1;
+    Writer w;
+
+    for (const char *at = words; *at; at++)
+        n += *at == ',';
+    writer_init(&w, ret);
+    write_array(&w, n);
+    for (; n > 0; n--) {
+        size_t size = strcspn(words, ",");
+
+        write_text_n(&w, words, size);
+        words += size + (words[size] == ',');
+    }
+    if (writer_finish(&w) < 0)
+        buf_clear(ret);
+}
+
+/* The index, and nothing else; where nothing is isolated there is nothing to be opened. 0, or negative with the
+ * problem set. */
+static int read_hosts(msgpack_unpacked *hosts, const Buf *encoded, MsgOptions *wanted, Problem *problem)
+{
+    if (msgpack_unpack_next(hosts, (const char *)buf_head(encoded), encoded->size, NULL) != MSGPACK_UNPACK_SUCCESS)
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    wanted->allow.array = &hosts->data.via.array;
+    return 0;
+}
+
 static int settle_options(SessionOptions *ret, const Sandboxes *all, const char *image, Problem *problem)
 {
+    char *words _cleanup_(freep) = package_index_hosts(all->options);
+    Buf encoded _cleanup_(buf_deinit) = BUF_NULL;
+    msgpack_unpacked hosts;
     MsgOptions wanted;
+    int r;
 
     body_clear(&wanted, MsgOptions);
     wanted.image = text_of(image);
@@ -382,7 +416,13 @@ static int settle_options(SessionOptions *ret, const Sandboxes *all, const char 
     wanted.disk.bytes = 2 * all->options->packages_disk;
     wanted.files = FILES;
     wanted.checkpoint = text_of("off");
-    return session_options_settle(ret, &wanted, all->options, problem);
+    write_words(&encoded, words ? words : "");
+    msgpack_unpacked_init(&hosts);
+    r = sandboxes_isolate(all) ? read_hosts(&hosts, &encoded, &wanted, problem) : 0;
+    if (r == 0)
+        r = session_options_settle(ret, &wanted, all->options, problem);
+    msgpack_unpacked_destroy(&hosts);
+    return r;
 }
 
 static int begin(Installer *installer, const InstallerOrder *order, Problem *problem)

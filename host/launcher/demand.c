@@ -201,6 +201,7 @@ static bool read_body(Demand *ret, const msgpack_object_map *body, const DemandR
         return read_detach(ret, body, &problem);
     case SEAM_READY:
     case SEAM_SWEEP:
+    case SEAM_EGRESS:
         return read_nothing(body, &problem);
     default:
         return false;
@@ -219,6 +220,7 @@ size_t demand_descriptors(const Demand *demand)
     case SEAM_DETACH:
     case SEAM_OPEN:
     case SEAM_PACKAGES:
+    case SEAM_EGRESS:
         return 1;
     default:
         return 0;

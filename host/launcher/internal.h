@@ -29,6 +29,7 @@ typedef struct Launcher {
     int status; /* of its end */
     Rpc files;  /* to the files worker */
     LoopChild files_worker;
+    LoopChild egress; /* that the controller has asked for */
     bool begun;      /* it has said so: the first of all that it says */
     bool ready;      /* one was */
     bool stopping;   /* the launcher was told to end */
@@ -47,6 +48,10 @@ void launcher_say_log(Launcher *launcher);
 int launcher_on_message(Rpc *rpc, const Message *message, Descriptors *descriptors);
 /* disks.c: of the files worker. */
 int launcher_on_files_message(Rpc *rpc, const Message *message, Descriptors *descriptors);
+
+/* egress.c: starts one for the controller, and answers. */
+void launcher_start_egress(Launcher *launcher, int socket);
+void launcher_end_egress(Launcher *launcher);
 
 /* Answers a question of that process with no more than that it is done, or why it is not. */
 void launcher_answer(pid_t asker, int socket, int r, const Problem *problem);

@@ -54,6 +54,7 @@ static void begin_again(Launcher *launcher, const char *why)
 {
     log_error("controller ended, starting another", "reason=%s", why);
     worker_wait(launcher->makers);
+    launcher_end_egress(launcher);
     if (launcher->engine)
         wards_orphan(&launcher->wards);
     if (begin_processes(launcher, &launcher->problem) < 0)
@@ -297,6 +298,7 @@ static void finish(Launcher *launcher)
     rpc_close(&launcher->rpc);
     rpc_close(&launcher->files);
     loop_timer_cancel(&launcher->log_timer);
+    launcher_end_egress(launcher);
     worker_free(launcher->makers);
     if (launcher->engine && wards_leave_all(&launcher->wards))
         launcher->engine->ops->close(launcher->engine);

@@ -252,6 +252,9 @@ static int serve(Launcher *launcher, const Demand *demand, Descriptors *descript
     case SEAM_OPEN:
         open_for_user(launcher, demand, descriptors_take(descriptors, 0));
         return 0;
+    case SEAM_EGRESS:
+        launcher_start_egress(launcher, descriptors_take(descriptors, 0));
+        return 0;
     default:
         return -EBADMSG;
     }

@@ -11,20 +11,29 @@
 
 #include "proto/limits.h"
 
+/* 0: it is none of those. */
+static uid_t standard_uid(const char *name)
+{
+    if (strcmp(name, STANDARD_ACCOUNT) == 0)
+        return STANDARD_UID;
+    return strcmp(name, EGRESS_ACCOUNT) == 0 ? EGRESS_UID : 0;
+}
+
 int account_find(const char *name, Account *ret, Problem *problem)
 {
     char space[16384];
     struct passwd entry, *found = NULL;
+    uid_t standard = standard_uid(name);
 
     getpwnam_r(name, &entry, space, sizeof(space), &found);
-    if (!found && strcmp(name, STANDARD_ACCOUNT) != 0)
+    if (!found && standard == 0)
         return problem_set(problem, ERR_BAD_REQUEST,
-                           "there is no user '%s' (option user); useradd --system makes one", name);
-    *ret = found ? (Account){found->pw_uid, found->pw_gid} : (Account){STANDARD_UID, STANDARD_UID};
+                           "there is no user '%s' (options user and egress_user); useradd --system makes one", name);
+    *ret = found ? (Account){found->pw_uid, found->pw_gid} : (Account){standard, standard};
     if (ret->uid == 0 || ret->uid == GUEST_UID)
         return problem_set(
             problem, ERR_BAD_REQUEST,
-            "the controller cannot run as '%s' (option user): it has an account of its own, and "
+            "a process of limpetd cannot run as '%s' (options user and egress_user): it has an account of its own, and "
             "neither root's nor that of sandboxed code",
             name);
     return 0;
@@ -70,20 +79,25 @@ static int seal(pid_t parent)
     return getppid() == parent ? 0 : -ESRCH;
 }
 
-int rights_drop(const Remnant *rights, pid_t parent, Problem *problem)
+static int drop_powers(const Remnant *rights)
 {
     int r = prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 ? -errno : drop_bounding_set();
 
     if (r == 0)
         r = change_account(&rights->account);
-    if (r == 0)
-        r = keep_capabilities(rights->capabilities);
+    return r == 0 ? keep_capabilities(rights->capabilities) : r;
+}
+
+int rights_drop(const Remnant *rights, pid_t parent, Problem *problem)
+{
+    int r = rights->keeps_account ? 0 : drop_powers(rights);
+
     if (r == 0)
         r = seal(parent);
     if (r == 0)
         r = landlock_confine(rights);
     if (r == 0 || r == -EOPNOTSUPP)
-        r = filter_install();
+        r = filter_install(rights->dials);
     return r < 0 ? problem_set(problem, ERR_INTERNAL, "root's rights cannot be given up: %s", strerror(-r))
                  : 0;
 }

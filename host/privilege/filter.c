@@ -49,94 +49,10 @@
      CLONE_NEWNET)
 
 #ifdef ARCHITECTURE
-static const struct sock_filter program[] = {
-    LOAD(arch),
-    IF_NOT(ARCHITECTURE, 1),
-    RETURN(SECCOMP_RET_KILL_PROCESS),
-    LOAD(nr),
-#ifdef __x86_64__
-    IF_LEAST(0x40000000, 1), /* the calls of x32 */
-    RETURN(SECCOMP_RET_KILL_PROCESS),
-#endif
-    /* Other programs and processes. */
-    NEVER(execve),
-    NEVER(execveat),
-#ifdef __NR_fork
-    NEVER(fork),
-    NEVER(vfork),
-#endif
-    NEVER(ptrace),
-    NEVER(process_vm_readv),
-    NEVER(process_vm_writev),
-    NEVER(pidfd_getfd),
-    NEVER(kcmp),
-    /* What a process sees. */
-    NEVER(mount),
-    NEVER(umount2),
-    NEVER(pivot_root),
-    NEVER(chroot),
-    NEVER(unshare),
-    NEVER(setns),
-    NEVER(open_tree),
-    NEVER(move_mount),
-    NEVER(fsopen),
-    NEVER(fsconfig),
-    NEVER(fsmount),
-    NEVER(fspick),
-    NEVER(mount_setattr),
-    NEVER(swapon),
-    NEVER(swapoff),
-    NEVER(quotactl),
-    /* Files by other ways than a path. */
-    NEVER(open_by_handle_at),
-    NEVER(name_to_handle_at),
-    NEVER(mknodat),
-#ifdef __NR_mknod
-    NEVER(mknod),
-#endif
-    /* The kernel. */
-    NEVER(bpf),
-    NEVER(perf_event_open),
-    NEVER(userfaultfd),
-    NEVER(io_uring_setup),
-    NEVER(io_uring_enter),
-    NEVER(io_uring_register),
-    NEVER(keyctl),
-    NEVER(add_key),
-    NEVER(request_key),
-    NEVER(init_module),
-    NEVER(finit_module),
-    NEVER(delete_module),
-    NEVER(kexec_load),
-#ifdef __NR_kexec_file_load
-    NEVER(kexec_file_load),
-#endif
-    NEVER(reboot),
-    NEVER(syslog),
-    NEVER(acct),
-    NEVER(settimeofday),
-    NEVER(clock_settime),
-    NEVER(adjtimex),
-    NEVER(clock_adjtime),
-    NEVER(sethostname),
-    NEVER(setdomainname),
-    NEVER(personality),
-#ifdef __NR_iopl
-    NEVER(iopl),
-    NEVER(ioperm),
-#endif
-    /* It listens and is connected to. */
+/* It listens and is connected to. */
+static const struct sock_filter serving[] = {
+#include "host/privilege/refused.def"
     NEVER(connect),
-    /* Threads are made by what has flags to look at; libraries fall back to it. */
-    IF(__NR_clone3, 1),
-    REFUSE(ENOSYS),
-    IF(__NR_clone, 6),
-    ARGUMENT(0),
-    IF_SET(NAMESPACES, 1),
-    REFUSE(EPERM),
-    IF_SET(CLONE_THREAD, 1),
-    RETURN(SECCOMP_RET_ALLOW),
-    REFUSE(EPERM),
     IF(__NR_socket, 6),
     ARGUMENT(0),
     IF_NOT(AF_UNIX, 1),
@@ -156,14 +72,30 @@ static const struct sock_filter program[] = {
     RETURN(SECCOMP_RET_ALLOW),
 };
 
-int filter_install(void)
+/* It connects to others, and asks for their addresses. */
+static const struct sock_filter dialling[] = {
+#include "host/privilege/refused.def"
+    IF(__NR_socket, 6),
+    ARGUMENT(0),
+    IF_NOT(AF_UNIX, 4),
+    IF_NOT(AF_INET, 3),
+    IF_NOT(AF_INET6, 2),
+    IF_NOT(AF_NETLINK, 1),
+    REFUSE(EAFNOSUPPORT),
+    RETURN(SECCOMP_RET_ALLOW),
+};
+
+int filter_install(bool dials)
 {
-    struct sock_fprog filter = {.len = ARRAY_SIZE(program), .filter = (struct sock_filter *)program};
+    struct sock_fprog filter = {
+        .len = dials ? ARRAY_SIZE(dialling) : ARRAY_SIZE(serving),
+        .filter = (struct sock_filter *)(dials ? dialling : serving),
+    };
 
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) < 0 ? -errno : 0;
 }
 #else
-int filter_install(void)
+int filter_install(bool dials)
 {
     return 0; /* a machine whose calls are not known here */
 }

@@ -26,6 +26,8 @@ struct Remote {
     char name[16], image[256], no_disks[PROBLEM_TEXT_MAX];
     void (*sweep_done)(void *userdata, unsigned removed);
     void *sweep_userdata;
+    void (*log_moved)(void *userdata);
+    void *log_userdata;
 };
 
 static inline Remote *remote_of(Engine *engine)

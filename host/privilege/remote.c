@@ -150,11 +150,21 @@ static int on_swept(Remote *remote, const msgpack_object_map *body, Problem *pro
     return 0;
 }
 
-static int on_log(Descriptors *descriptors)
+static int on_log(Remote *remote, Descriptors *descriptors)
 {
     int log _cleanup_(closep) = descriptors_take(descriptors, 0);
 
-    return log < 0 || dup2(log, STDERR_FILENO) < 0 ? -EBADMSG : 0;
+    if (log < 0 || dup2(log, STDERR_FILENO) < 0)
+        return -EBADMSG;
+    if (remote->log_moved)
+        remote->log_moved(remote->log_userdata);
+    return 0;
+}
+
+void remote_on_log(Remote *remote, void (*moved)(void *userdata), void *userdata)
+{
+    remote->log_moved = moved;
+    remote->log_userdata = userdata;
 }
 
 static int on_message(Rpc *rpc, const Message *message, Descriptors *descriptors)
@@ -173,7 +183,7 @@ static int on_message(Rpc *rpc, const Message *message, Descriptors *descriptors
     case SEAM_SWEPT:
         return on_swept(remote, &message->body, &problem);
     case SEAM_LOG:
-        return on_log(descriptors);
+        return on_log(remote, descriptors);
     default:
         return -EBADMSG;
     }
@@ -200,6 +210,23 @@ static int open_for_user(void *userdata, uid_t user, const char *path)
         return r;
     r = descriptors_take(&answer.descriptors, 0);
     return r < 0 ? -EBADMSG : r;
+}
+
+/* ---- the egress process ---- */
+
+int remote_start_egress(Remote *remote, int *ret_socket)
+{
+    RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;
+    Problem problem = PROBLEM_NULL;
+    int r = ask(remote, SEAM_EGRESS, SCHEMA(SeamNothing), &(SeamNothing){0}, -1, &answer, &problem), socket;
+
+    if (r < 0)
+        return r;
+    socket = descriptors_take(&answer.descriptors, 0);
+    if (socket < 0)
+        return -EBADMSG;
+    *ret_socket = socket;
+    return 0;
 }
 
 /* ---- beginning ---- */

@@ -22,6 +22,12 @@ int remote_take_clients(Remote *remote);
 /* NULL where sessions have disks, or why they have not. */
 const char *remote_no_disks(const Remote *remote);
 
+/* Has the egress process started. 0 with the socket that leads to it, or a negative errno. */
+int remote_start_egress(Remote *remote, int *ret_socket);
+
+/* Standard error is another file from then on. */
+void remote_on_log(Remote *remote, void (*moved)(void *userdata), void *userdata);
+
 /* Says that this controller serves. */
 void remote_ready(Remote *remote);
 

@@ -21,6 +21,7 @@ typedef enum SeamKind {
     SEAM_DETACH,
     SEAM_OPEN,
     SEAM_PACKAGES,
+    SEAM_EGRESS,
     SEAM_ASKED, /* one more than the last that it says */
     /* The launcher says. */
     SEAM_DONE = 100,

@@ -25,7 +25,9 @@ int sandbox_start_spare(Sandbox **ret, Sandboxes *all, bool ephemeral, SessionOp
 
 static int send_claim(Sandbox *sandbox, const SessionOptions *options)
 {
-    const MsgClaim claim = {.env = value_encoded(&options->env), .checkpoint = text_of(options->checkpoint)};
+    const MsgClaim claim = {.env = value_encoded(&options->env),
+                            .checkpoint = text_of(options->checkpoint),
+                            .proxied = sandbox_is_proxied(sandbox)};
 
     return guest_say(sandbox->guest, MSG_CLAIM, sandboxes_next_number(sandbox->all), MsgClaim, &claim);
 }
@@ -68,6 +70,9 @@ int sandbox_claim(Sandbox *sandbox, uid_t user, const char *name, const char *ou
 {
     int r = attach_data(sandbox, user, options, problem);
 
+    if (r < 0)
+        return r;
+    r = sandbox_serve_network(sandbox, name, options, problem);
     if (r < 0)
         return r;
     r = send_claim(sandbox, options);

@@ -60,17 +60,27 @@ static int make_directory(Guest *guest)
 /* The supervisor is uid 0 of its container, which is SUPERVISOR_UID here if the users of the container are
  * mapped. Where we are neither, the directory says that it may enter; where the filesystem cannot say so, its
  * connection fails and the session with it. */
+static const uid_t supervisors[] = {0, SUPERVISOR_UID};
+
+void guest_admit(const Guest *guest, const char *name)
+{
+    char path[PATH_MAX];
+
+    if (geteuid() == 0)
+        return;
+    snprintf(path, sizeof(path), "%s/%s", guest->directory, name);
+    acl_allow_each(path, supervisors, ARRAY_SIZE(supervisors), ACL_READ | ACL_WRITE);
+}
+
 static void let_supervisor_in(const Guest *guest)
 {
     static const char *const files[] = {"session", "secret", "sock"};
-    static const uid_t supervisors[] = {0, SUPERVISOR_UID};
-    char path[PATH_MAX];
 
+    if (geteuid() == 0)
+        return;
     acl_allow_each(guest->directory, supervisors, ARRAY_SIZE(supervisors), ACL_READ | ACL_ENTER);
-    for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
-        snprintf(path, sizeof(path), "%s/%s", guest->directory, files[i]);
-        acl_allow_each(path, supervisors, ARRAY_SIZE(supervisors), ACL_READ | ACL_WRITE);
-    }
+    for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+        guest_admit(guest, files[i]);
 }
 
 /* What a supervisor may leave unread: some calls with the most code. */
@@ -90,7 +100,7 @@ static int start_listening(Guest *guest)
     };
     int r = listener_new(&guest->listener, guest->all->loop, guest->socket, &limits, &listener_events, guest);
 
-    if (r == 0 && geteuid() != 0)
+    if (r == 0)
         let_supervisor_in(guest);
     return r;
 }
@@ -193,6 +203,7 @@ Guest *guest_free(Guest *guest)
         remove_file(guest->directory, "secret");
         remove_file(guest->directory, "sock");
         remove_file(guest->directory, "pip"); /* a supervisor of this user makes it */
+        remove_file(guest->directory, GUEST_EGRESS);
         rmdir(guest->directory);
     }
     guest_leave(guest);

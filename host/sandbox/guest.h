@@ -7,6 +7,9 @@
 #include "host/sandbox/sandboxes.h"
 #include "proto/wire.h"
 
+/* The socket of its directory at which it hands over connections to the network. */
+#define GUEST_EGRESS "egress"
+
 typedef struct GuestEvents {
     /* The supervisor has proved itself; again after each reconnection. It waits for guest_welcome. */
     void (*hello)(void *userdata, const GuestHello *hello);
@@ -38,6 +41,9 @@ int guest_new(Guest **ret, Sandboxes *all, const char *session, const GuestEvent
 int guest_adopt(Guest **ret, Sandboxes *all, const char *session, const char *name,
                 const uint8_t secret[GUEST_SECRET_SIZE], const GuestEvents *events, void *userdata,
                 Problem *problem);
+
+/* Lets the supervisor use a socket in the directory. */
+void guest_admit(const Guest *guest, const char *name);
 
 /* The name of its directory. */
 const char *guest_name(const Guest *guest);

@@ -109,5 +109,7 @@ int sandbox_make_places(Sandbox *sandbox, const char *output_id,
     sandbox->places.made = made;
     if (r == 0)
         r = guest_new(&sandbox->guest, all, sandbox->files.id, &sandbox_guest_events, sandbox, problem);
+    if (r == 0)
+        r = sandbox_serve_network(sandbox, sandbox->name, &sandbox->options, problem);
     return r < 0 ? r : fill(sandbox, problem);
 }

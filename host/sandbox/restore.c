@@ -31,6 +31,8 @@ int sandbox_restore_places(Sandbox *sandbox, const char *id, const char *link, c
     s = guest_adopt(&sandbox->guest, sandbox->all, id, link, secret, &sandbox_guest_events, sandbox, problem);
     if (r == 0)
         r = sandbox_watch_artifacts(sandbox, problem);
+    if (r == 0 && s == 0)
+        r = sandbox_serve_network(sandbox, sandbox->name, &sandbox->options, problem);
     return r < 0 ? r : s;
 }
 

@@ -73,6 +73,7 @@ void sandbox_free(Sandbox *sandbox)
     courtesy_deinit(&sandbox->courtesy);
     loop_timer_cancel(&sandbox->start_timer);
     loop_timer_cancel(&sandbox->watchdog);
+    egress_forget(&sandbox->egress);
     guest_free(sandbox->guest);
     sandbox->all->events->over(sandbox);
     session_files_remove(&sandbox->files);
@@ -188,6 +189,7 @@ static void begin_closing(Sandbox *sandbox, const char *reason)
     sandbox->all->events->closing(sandbox);
     loop_timer_cancel(&sandbox->start_timer);
     loop_timer_cancel(&sandbox->watchdog);
+    egress_forget(&sandbox->egress);
     sandbox_end_all_turns(sandbox, reason);
     snprintf(text, sizeof(text), "the session was closed: %s", reason);
     fail_errands(sandbox, ERR_SESSION_CLOSED, text);

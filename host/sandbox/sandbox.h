@@ -97,6 +97,7 @@ struct Sandbox {
     Container *container;
     char container_name[64];
     Guest *guest;
+    EgressPlace egress;
     LoopTimer start_timer;
     bool retried;       /* its container could not be made once */
     uint64_t oom_kills; /* by the kernel, in this container so far */
@@ -146,6 +147,9 @@ int sandbox_send(Sandbox *sandbox, MessageKind kind, uint64_t id);
 int sandbox_memory(const Sandbox *sandbox, uint64_t *ret_bytes);
 /* Whether the kernel has killed for memory since it was last asked. */
 bool sandbox_has_killed(Sandbox *sandbox);
+
+/* Changes what it may reach, as far as that is given. 0, or negative with the problem set. */
+int sandbox_set_network(Sandbox *sandbox, const MsgSetNetwork *given, Problem *problem);
 
 /* ---- spares ---- */
 

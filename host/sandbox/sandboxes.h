@@ -2,6 +2,7 @@
 #pragma once
 
 #include "host/sandbox/courtesy.h"
+#include "host/egress/client/egress_client.h"
 #include "host/engine/engine.h"
 #include "host/keeper/client/keeper_client.h"
 #include "host/config/options.h"
@@ -13,6 +14,7 @@ typedef struct Sandbox Sandbox;
 typedef struct SandboxesEvents {
     void (*begins)(Sandbox *sandbox);  /* its directories are there; its container is made next */
     void (*claimed)(Sandbox *sandbox); /* a spare one is a session's from now on */
+    void (*changed)(Sandbox *sandbox); /* its options */
     void (*closing)(Sandbox *sandbox);
     void (*over)(Sandbox *sandbox); /* nothing more is to be written down of it; may be said twice */
     void (*asked)(Sandbox *sandbox, uint64_t id, Text packages); /* pip in a session wants these */
@@ -28,6 +30,7 @@ typedef struct Sandboxes {
     Loop *loop;
     Engine *engine;
     KeeperClient *keeper; /* of their files */
+    EgressClient *egress; /* through which they reach the network */
     bool has_disks;       /* what a session writes has a file system of its own */
     List list;            /* Sandbox.link: all that are not freed */
     uint64_t last_number;

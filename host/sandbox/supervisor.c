@@ -113,6 +113,7 @@ static int send_welcome(Sandbox *sandbox, uint64_t number)
         .orphan_timeout = MAX(sandbox->all->options->orphan_timeout, 1), /* it is never 0 */
     };
 
+    welcome.proxied = sandbox_is_proxied(sandbox);
     if (sandbox->state == SANDBOX_WARMING || sandbox->state == SANDBOX_SPARE)
         welcome.imports = sandbox->imports;
     return guest_say(sandbox->guest, MSG_GUEST_WELCOME, number, MsgGuestWelcome, &welcome);

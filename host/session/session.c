@@ -19,7 +19,7 @@ static void answer_open(Session *session, Request *request)
         .created = !session->announced,
         .engine = text_of(sandboxes_engine(session->all->sandboxes)),
         .has_options = true,
-        .options = session_options_say(&session->sandbox->options),
+        .options = session_options_tell(&session->sandbox->options),
         .language = text_of(session->language[0] ? session->language : NULL),
     };
 

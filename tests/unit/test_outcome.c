@@ -238,7 +238,7 @@ static int make(Environment *ret, const char *name, const char *value, size_t si
     };
     Problem problem = PROBLEM_NULL;
 
-    return environment_init(ret, "/session", &(msgpack_object_map){1, &pair}, &problem);
+    return environment_init(ret, "/session", 0, &(msgpack_object_map){1, &pair}, &problem);
 }
 
 static void test_environment(void **state)
@@ -270,7 +270,7 @@ static void assert_threads(const char *given, const char *openblas, const char *
         setenv("OMP_NUM_THREADS", given, 1);
     else
         unsetenv("OMP_NUM_THREADS");
-    assert_int_equal(environment_init(&environment, "/session", NULL, &problem), 0);
+    assert_int_equal(environment_init(&environment, "/session", 0, NULL, &problem), 0);
     assert_string_equal(find_entry(&environment, "OPENBLAS_NUM_THREADS="), openblas);
     assert_string_equal(find_entry(&environment, "NUMEXPR_NUM_THREADS="), numexpr);
 }

@@ -210,7 +210,7 @@ int branch_spawn(Branch *branch)
     const Branches *set = branch->set;
     int r = await_ready(branch, clock_now() + START_LIMIT);
 
-    branch->outdated = false;
+    branch->outdated = branch->unproxied = false;
     branch->unplaced = has_place(branch);
     if (r == 0)
         r = interpreter_start(&branch->interpreter, set->command_line, &set->environment, set->memory);
@@ -236,6 +236,7 @@ int branch_copy(Branch *branch, Checkpoint *checkpoint)
     int r = await_ready(branch, MIN(clock_now() + COPY_LIMIT, branch->recovery.end));
 
     branch->outdated = birth && branch->set->environment_changed;
+    branch->unproxied = branch->set->proxied_late;
     branch->unplaced = birth && has_place(branch);
     branch->recovery.restore = ++checkpoint->restores;
     if (r == 0)

@@ -98,6 +98,7 @@ struct Branch {
     Reason fault;         /* what the interpreter did, with DOOM_FAULT */
     bool newborn;         /* the branch has no state yet: its first copy is to be made */
     bool outdated;        /* the interpreter has yet to be told of the session's environment */
+    bool unproxied;       /* the interpreter has yet to be told that there is a way to the network */
     ContextPlace place;   /* of a context */
     bool unplaced;        /* the interpreter has yet to be told of it */
     Reason misplaced;     /* why it could not do as it was told; empty: it has, or has yet to answer */
@@ -151,6 +152,7 @@ struct Branches {
     Environment environment; /* of interpreters that are started from now on */
     bool
         environment_changed; /* since it was first known: a copy of the birth checkpoint has yet to be told */
+    bool proxied_late;       /* since then: copies of any checkpoint have yet to be told that */
     uint64_t memory;         /* of the sandbox, bytes; 0: unlimited */
     pid_t bystander;         /* a process of the supervisor's own, which lives on; 0: none */
 };

@@ -27,6 +27,12 @@ static const char *const threads[] = {
 };
 #define THREADS_UNKNOWN "1"
 
+/* Variables by which programs find the proxy, or that say to Node that it is to look for them. */
+static const char *const proxied[] = {"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"};
+static const char *const around_proxy[] = {"no_proxy=localhost,127.0.0.1,::1", "NO_PROXY=localhost,127.0.0.1,::1",
+                                           "NODE_USE_ENV_PROXY=1"};
+#define PROXY_ENTRIES (ARRAY_SIZE(proxied) + ARRAY_SIZE(around_proxy))
+
 void environment_deinit(Environment *environment)
 {
     for (size_t i = 0; i < environment->n; i++)
@@ -124,7 +130,19 @@ static int set_packages(Environment *environment)
     return r < 0 ? r : set_entry(environment, entry_format("PATH", 4, path, (size_t)n));
 }
 
-static int fill(Environment *environment, const char *home, const msgpack_object_map *set, Problem *problem)
+static int set_proxies(Environment *environment, uint16_t port)
+{
+    char url[40];
+    int r = 0;
+
+    snprintf(url, sizeof(url), "http://127.0.0.1:%u", port);
+    for (size_t i = 0; r == 0 && port && i < ARRAY_SIZE(proxied); i++)
+        r = set_entry(environment, entry_format(proxied[i], strlen(proxied[i]), url, strlen(url)));
+    return r == 0 && port ? set_all(environment, around_proxy, ARRAY_SIZE(around_proxy)) : r;
+}
+
+static int fill(Environment *environment, const char *home, uint16_t port, const msgpack_object_map *set,
+                Problem *problem)
 {
     int r = set_entry(environment, entry_format("HOME", 4, home, strlen(home)));
 
@@ -136,23 +154,26 @@ static int fill(Environment *environment, const char *home, const msgpack_object
         r = set_pip(environment);
     if (r == 0)
         r = set_threads(environment);
+    if (r == 0)
+        r = set_proxies(environment, port);
     for (uint32_t i = 0; r == 0 && set && i < set->size; i++)
         r = set_pair(environment, &set->ptr[i], problem);
     return r;
 }
 
-int environment_init(Environment *ret, const char *home, const msgpack_object_map *set, Problem *problem)
+int environment_init(Environment *ret, const char *home, uint16_t port, const msgpack_object_map *set,
+                     Problem *problem)
 {
     _cleanup_(environment_deinit) Environment environment = {0};
 
     if (set && set->size > LIMIT_ENV)
         return problem_set(problem, ERR_TOO_LARGE, "env has more than %u entries", LIMIT_ENV);
     environment.entries =
-        calloc(4 + ARRAY_SIZE(base) + ARRAY_SIZE(threads) + (set ? set->size : 0) + 1, sizeof(char *));
+        calloc(4 + ARRAY_SIZE(base) + ARRAY_SIZE(threads) + PROXY_ENTRIES + (set ? set->size : 0) + 1, sizeof(char *));
     if (!environment.entries)
         return -ENOMEM;
 
-    int r = fill(&environment, home, set, problem);
+    int r = fill(&environment, home, port, set, problem);
     if (r < 0)
         return r;
     *ret = environment;
@@ -194,6 +215,37 @@ int environment_extend(Environment *ret, const Environment *of, const msgpack_ob
     *ret = environment;
     environment = (Environment){0};
     return 0;
+}
+
+int environment_proxy(Environment *ret, const Environment *of, uint16_t port)
+{
+    _cleanup_(environment_deinit) Environment environment = {0};
+    int r;
+
+    environment.entries = calloc(PROXY_ENTRIES + of->n + 1, sizeof(char *));
+    if (!environment.entries)
+        return -ENOMEM;
+    r = set_proxies(&environment, port);
+    for (size_t i = 0; r == 0 && i < of->n; i++)
+        r = set_entry(&environment, strdup(of->entries[i]));
+    if (r < 0)
+        return r;
+    *ret = environment;
+    environment = (Environment){0};
+    return 0;
+}
+
+bool environment_is_of_proxy(const char *entry)
+{
+    size_t name = strcspn(entry, "=") + 1;
+
+    for (size_t i = 0; i < ARRAY_SIZE(around_proxy); i++)
+        if (strncmp(entry, around_proxy[i], name) == 0)
+            return true;
+    for (size_t i = 0; i < ARRAY_SIZE(proxied); i++)
+        if (strlen(proxied[i]) == name - 1 && strncmp(entry, proxied[i], name - 1) == 0)
+            return true;
+    return false;
 }
 
 static bool has_entry(const Environment *environment, const char *entry)

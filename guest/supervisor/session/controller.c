@@ -19,15 +19,17 @@ static CheckpointMode mode_of(Text word)
     return text_equal(word, "off") ? CHECKPOINT_OFF : CHECKPOINT_AUTO;
 }
 
-static int decode_environment(Environment *ret, const Supervisor *supervisor, const msgpack_object_map *set,
-                              Problem *problem)
+static int decode_environment(Environment *ret, Supervisor *supervisor, const msgpack_object_map *set,
+                              bool proxied, Problem *problem)
 {
-    int r = environment_init(ret, supervisor->command_line->directory, set, problem);
+    int r = proxied ? outlet_open(&supervisor->outlet) : 0;
 
-    return r == -ENOMEM ? problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM)) : r;
+    if (r == 0)
+        r = environment_init(ret, supervisor->command_line->directory, supervisor->outlet.port, set, problem);
+    return r < 0 && r != -EPROTO ? problem_set(problem, ERR_INTERNAL, "%s", strerror(-r)) : r;
 }
 
-static int decode_welcome(Settings *ret, const Supervisor *supervisor, const MsgGuestWelcome *said,
+static int decode_welcome(Settings *ret, Supervisor *supervisor, const MsgGuestWelcome *said,
                           Problem *problem)
 {
     if (said->orphan_timeout <= 0)
@@ -39,7 +41,7 @@ static int decode_welcome(Settings *ret, const Supervisor *supervisor, const Msg
     ret->memory = uint_or(said->memory, 0);
     ret->orphan_timeout =
         isnan(said->orphan_timeout) ? supervisor->command_line->orphan_timeout : said->orphan_timeout;
-    return decode_environment(&ret->environment, supervisor, said->env.map, problem);
+    return decode_environment(&ret->environment, supervisor, said->env.map, said->proxied, problem);
 }
 
 static int handle_welcome(Supervisor *supervisor, const Message *message, Problem *problem)
@@ -74,7 +76,7 @@ static int handle_claim(Supervisor *supervisor, const Message *message, Problem 
     if (r == 0 && !warmup_is_spare(&supervisor->warmup))
         r = problem_set(problem, ERR_BAD_REQUEST, "it is a session already");
     if (r == 0)
-        r = decode_environment(&environment, supervisor, said.env.map, problem);
+        r = decode_environment(&environment, supervisor, said.env.map, said.proxied, problem);
     if (r == 0)
         supervisor_claim(supervisor, &environment, mode_of(said.checkpoint));
     return r;
@@ -140,6 +142,8 @@ static int handle_for_session(Supervisor *supervisor, const Message *message, Pr
         return dials_begin(&supervisor->dials, message, problem);
     case MSG_INSTALL:
         return pip_told(&supervisor->pip, message, problem);
+    case MSG_SET_NETWORK:
+        return supervisor_proxy(supervisor, problem);
     case MSG_SETTLED:
         commands_settled(&supervisor->commands, message->id);
         executor_settled(&supervisor->executor, message->id);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
 
 #include "guest/supervisor/process/processes.h"
 
@@ -202,6 +203,23 @@ void supervisor_claim(Supervisor *supervisor, Environment *environment, Checkpoi
     become_session(supervisor, &settings);
 }
 
+int supervisor_proxy(Supervisor *supervisor, Problem *problem)
+{
+    Environment environment;
+    bool open = supervisor->outlet.port != 0;
+    int r = outlet_open(&supervisor->outlet);
+
+    if (r == 0 && !open)
+        r = environment_proxy(&environment, &supervisor->branches.environment, supervisor->outlet.port);
+    if (r < 0)
+        return problem_set(problem, ERR_INTERNAL, "no way to the network: %s", strerror(-r));
+    if (open)
+        return 0;
+    branches_set_environment(&supervisor->branches, &environment);
+    warmup_proxy(&supervisor->warmup);
+    return 0;
+}
+
 /* Its life */
 
 static int watch_signals(Supervisor *supervisor)
@@ -230,6 +248,7 @@ int supervisor_init(Supervisor *supervisor, Loop *loop, const CommandLine *comma
                   &supervisor->executor.limits);
     dials_init(&supervisor->dials, loop, link);
     pip_init(&supervisor->pip, loop, link);
+    outlet_init(&supervisor->outlet, loop);
 
     int r = branch_new(branches, 0) ? 0 : -ENOMEM;
     if (r == 0)
@@ -248,6 +267,7 @@ void supervisor_deinit(Supervisor *supervisor)
     commands_deinit(&supervisor->commands);
     dials_deinit(&supervisor->dials);
     pip_deinit(&supervisor->pip);
+    outlet_deinit(&supervisor->outlet);
     tasks_deinit(&supervisor->tasks);
     warmup_deinit(&supervisor->warmup);
     executor_deinit(&supervisor->executor);

@@ -6,7 +6,8 @@
  *                               ├─► files (its process)
  *                               ├─► commands
  *                               ├─► dials
- *                               └─► pip
+ *                               ├─► pip
+ *                               └─► outlet
  */
 #pragma once
 
@@ -17,6 +18,7 @@
 #include "guest/supervisor/link/link.h"
 #include "guest/supervisor/port/dials.h"
 #include "guest/supervisor/pip/pip.h"
+#include "guest/supervisor/port/outlet.h"
 #include "guest/supervisor/command_line.h"
 #include "guest/supervisor/task/task.h"
 #include "guest/supervisor/session/warmup.h"
@@ -47,6 +49,7 @@ typedef struct Supervisor {
     Commands commands;
     Dials dials;
     Pip pip;
+    Outlet outlet;
 
     bool configured; /* at least once */
     Settings settings;
@@ -63,6 +66,9 @@ void supervisor_deinit(Supervisor *supervisor);
  * guest is a spare, unless it is a session already. The environment is taken. 0, or -EPROTO with a Problem.
  */
 int supervisor_configure(Supervisor *supervisor, Settings *settings, const Value *imports, Problem *problem);
+
+/* There is a way to the network from now on. 0, or -EPROTO with a Problem. */
+int supervisor_proxy(Supervisor *supervisor, Problem *problem);
 
 /* Makes a spare the session that has this environment, which is taken, and these checkpoints. */
 void supervisor_claim(Supervisor *supervisor, Environment *environment, CheckpointMode checkpoint);

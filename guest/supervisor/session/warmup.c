@@ -69,17 +69,38 @@ static void write_environment(Writer *w, const void *source)
     }
 }
 
-/* Either may be NULL. Where the branch has a place the interpreter is told of that too. */
+static void write_proxies(Writer *w, const void *source)
+{
+    const Environment *environment = source;
+    size_t n = 0;
+
+    for (size_t i = 0; i < environment->n; i++)
+        n += environment_is_of_proxy(environment->entries[i]);
+    write_map(w, n);
+    for (size_t i = 0; i < environment->n; i++) {
+        const char *entry = environment->entries[i];
+
+        if (!environment_is_of_proxy(entry))
+            continue;
+        write_text_n(w, entry, strcspn(entry, "="));
+        write_text(w, entry + strcspn(entry, "=") + 1);
+    }
+}
+
+/* Either may be NULL. Where the branch has a place the interpreter is told of that too, while it has run nothing. */
 static int send_prepare(Branch *branch, const Environment *environment, const Buf *imports)
 {
     Interpreter *interpreter = &branch->interpreter;
     Buf frame _cleanup_(buf_deinit) = BUF_NULL;
-    MsgPrepare prepare = {.cwd = text_of(branch->place.cwd)};
+    MsgPrepare prepare = {0};
     int r;
 
-    if (branch_is_foreign(branch))
+    if (branch->unplaced)
+        prepare.cwd = text_of(branch->place.cwd);
+    if (branch->unplaced && branch_is_foreign(branch))
         prepare.language = text_of(branch->place.language);
-
+    if (branch->unproxied)
+        prepare.added = (Value){.write = write_proxies, .source = &branch->set->environment};
     if (environment)
         prepare.env = (Value){.write = write_environment, .source = environment};
     if (imports)
@@ -97,10 +118,10 @@ static void tell_news(Branch *branch)
     const Environment *environment = branch->outdated ? &branch->set->environment : NULL;
     int r;
 
-    if ((!branch->outdated && !branch->unplaced) || !branch_is_ready(branch))
+    if ((!branch->outdated && !branch->unplaced && !branch->unproxied) || !branch_is_ready(branch))
         return;
-    branch->outdated = branch->unplaced = false;
     r = send_prepare(branch, environment, NULL);
+    branch->outdated = branch->unplaced = branch->unproxied = false;
     if (r < 0)
         branch_doom(branch, strerror(-r));
 }
@@ -240,6 +261,19 @@ void warmup_on_start_failed(Warmup *warmup)
 {
     if (warmup_is_spare(warmup))
         loop_stop(warmup->branches->loop, 1);
+}
+
+/* The network */
+
+void warmup_proxy(Warmup *warmup)
+{
+    Branch *branch;
+
+    warmup->branches->proxied_late = true;
+    list_foreach (branch, &warmup->branches->all, Branch, link) {
+        branch->unproxied = true;
+        tell_news(branch);
+    }
 }
 
 /* The claim */

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from ._asks import Asks
-from ._options import SessionOptions, said
+from ._options import SessionOptions, told
 from ._requests import field
 from .errors import BadRequest, SessionClosed
 
@@ -31,7 +31,7 @@ class Opened:
         self.instance = field(opened, "instance")
         self.created = bool(field(opened, "created"))
         self.engine = field(opened, "engine")
-        self.options = said(field(opened, "options"))
+        self.options = cast("SessionOptions", told(field(opened, "options") or {}))
         self.language = opened.get("language") or "python"
         # The instance, because a session that was closed and opened again has other variables.
         self._target = {"session": self.name, "instance": self.instance}

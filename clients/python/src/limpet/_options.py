@@ -4,13 +4,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, Union
 
 from ._files import Path
 from .packages import Requirements, as_text
 
 CheckpointPolicy = Literal["auto", "always", "off"]
-Network = Literal["none", "bridge", "host"]
+
+
+class NetworkRules(TypedDict):
+    """What the code may connect to."""
+
+    allow: Sequence[str]
+    """``"host:port"``, ``"*.domain:port"`` or an address and port; port 443 where none is named."""
+
+
+class BindingTarget(TypedDict):
+    url: str
+    """Where requests go: ``http`` or ``https``, a host, perhaps a port and a path."""
+
+
+class Binding(BindingTarget, total=False):
+    """A name of the session's network, ``http://NAME.limpet/``, behind which the host adds headers."""
+
+    headers: Mapping[str, str]
+    """Headers that the host adds, such as keys. The session never sees them."""
+
+
+Network = Union[Literal["none", "bridge", "host"], NetworkRules]
 
 
 class ContainerOptions(TypedDict, total=False):
@@ -31,7 +52,9 @@ class ContainerOptions(TypedDict, total=False):
     env: Mapping[str, str] | None
     """Environment variables."""
     network: Network | None
-    """``"none"``, or another network that the controller allows."""
+    """``"none"``, ``{"allow": ["api.example.com:443"]}`` for some destinations, or a network that the controller allows."""
+    bindings: Mapping[str, Binding] | None
+    """Names behind which the host adds headers: ``{"openai": {"url": "https://…", "headers": {"Authorization": "…"}}}``."""
     image: str | None
     """Name of the image. Defaults to the image ``default``."""
 
@@ -68,14 +91,29 @@ def chosen(options: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
         body["pip"] = ",".join(body["pip"])
     if "data" in body:
         body["data"] = os.path.abspath(os.fspath(body["data"]))
+    if isinstance(body.get("network"), Mapping):
+        body["allow"] = allowed(body["network"])
+        body["network"] = "none"
     return body
 
 
-def said(options: Mapping[str, Any]) -> SessionOptions:
-    """What the protocol says of a session, as `open()` takes it."""
-    told = dict(options)
-    if isinstance(told.get("packages"), str):
-        told["packages"] = told["packages"].splitlines()
-    if told.get("pip") not in ("refuse", "allow", None):
-        told["pip"] = told["pip"].split(",")
-    return told  # type: ignore[return-value]
+def allowed(network: Network) -> list[str]:
+    """The rules of ``network``. TypeError for what are none."""
+    if network == "none":
+        return []
+    if not isinstance(network, Mapping) or set(network) != {"allow"} or isinstance(network["allow"], str):
+        raise TypeError('network must be "none" or {"allow": ["host:port", ...]}')
+    return list(network["allow"])
+
+
+def told(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as the protocol has them, as they are given."""
+    options = dict(options)
+    allow = options.pop("allow", None)
+    if allow:
+        options["network"] = {"allow": allow}
+    if isinstance(options.get("packages"), str):
+        options["packages"] = options["packages"].splitlines()
+    if options.get("pip") not in ("refuse", "allow", None):
+        options["pip"] = options["pip"].split(",")
+    return options

@@ -48,10 +48,12 @@ def speak(language):
     return []
 
 
-def prepare(env, imports, language, cwd):
+def prepare(env, added, imports, language, cwd):
     """Notes of what could not be done. With `imports`, if only an empty list, nobody waits for it yet."""
     if env is not None:
         set_environment(env)
+    for name, value in (added or {}).items():
+        os.environ.setdefault(name, value)
     failed = move(cwd) if cwd is not None else []
     if language is not None:
         failed += speak(language)

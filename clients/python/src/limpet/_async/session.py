@@ -23,6 +23,7 @@ from .connecting import in_thread
 from .contexts import AsyncContexts
 from .direct import get_file, put_file
 from .files import AsyncFiles, Progress
+from .network import AsyncNetworking
 from .packages import AsyncPackages
 from .trees import get_tree, put_tree
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AsyncSession(AsyncPackages, AsyncContexts):
+class AsyncSession(AsyncPackages, AsyncContexts, AsyncNetworking):
     """A live Python session. Created by :meth:`AsyncClient.open` and :meth:`AsyncSession.branch`.
 
     A session may be used from several tasks: calls queue in order, and :meth:`interrupt` may be called while

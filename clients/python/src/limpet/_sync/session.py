@@ -24,6 +24,7 @@ from .connecting import in_thread
 from .contexts import Contexts
 from .direct import get_file, put_file
 from .files import Files, Progress
+from .network import Networking
 from .packages import Packages
 from .trees import get_tree, put_tree
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Session(Packages, Contexts):
+class Session(Packages, Contexts, Networking):
     """A live Python session. Created by :meth:`Client.open` and :meth:`Session.branch`.
 
     A session may be used from several threads: calls queue in order, and :meth:`interrupt` may be called while

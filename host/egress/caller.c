@@ -1,0 +1,331 @@
+#include <errno.h>
+#include <inttypes.h>
+#include <netinet/tcp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "host/egress/internal.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+
+/* A head has to come within that, and what has been said has to be read. */
+#define HEAD_SECONDS   75
+#define LINGER_SECONDS 5
+/* Nothing in either direction for so long: nobody uses it. */
+#define IDLE_SECONDS 1800
+
+static uint64_t patience(const Caller *caller)
+{
+    switch (caller->state) {
+    case READS_HEAD:
+        return HEAD_SECONDS * NSEC_PER_SEC;
+    case LINGERS:
+        return LINGER_SECONDS * NSEC_PER_SEC;
+    default:
+        return IDLE_SECONDS * NSEC_PER_SEC;
+    }
+}
+
+static void on_idle(LoopTimer *timer)
+{
+    Caller *caller = container_of(timer, Caller, idle);
+    uint64_t end = caller->used + patience(caller);
+
+    if (clock_now() < end && loop_timer_set(caller->served->egress->loop, timer, end, on_idle) == 0)
+        return;
+    if (caller->state != READS_HEAD && caller->state != LINGERS)
+        caller_log(caller, "idle");
+    caller_free(caller);
+}
+
+static int wait_for(Caller *caller)
+{
+    caller->used = clock_now();
+    return loop_timer_set(caller->served->egress->loop, &caller->idle,
+                          caller->used + patience(caller), on_idle);
+}
+
+void caller_log(const Caller *caller, const char *outcome)
+{
+    log_info("connection", "session=%s to=%s:%u sent=%" PRIu64 " received=%" PRIu64 " seconds=%.3f outcome=%s",
+             caller->served->label, *caller->host ? caller->host : "?", caller->port, caller->sent, caller->received,
+             (double)(clock_now() - caller->began) / NSEC_PER_SEC, outcome);
+}
+
+void caller_free(Caller *caller)
+{
+    Served *served = caller->served;
+    int fd = caller->file.fd;
+
+    if (caller->dial)
+        dial_free(caller->dial);
+    if (caller->exchange)
+        exchange_free(take(caller->exchange));
+    tunnel_end(caller);
+    loop_timer_cancel(&caller->idle);
+    if (caller->file.loop)
+        loop_file_remove(&caller->file);
+    close(fd);
+    buf_deinit(&caller->in);
+    buf_deinit(&caller->out);
+    list_remove(&caller->link);
+    free(caller);
+    served->n--;
+    served_look(served);
+}
+
+bool receive(Caller *caller, int fd, Buf *buf, uint64_t *count)
+{
+    size_t room = ROOM - MIN(buf->size, ROOM);
+    uint8_t *to = buf_reserve(buf, room);
+    ssize_t n;
+
+    if (!to || room == 0)
+        return to != NULL;
+    n = recv(fd, to, room, MSG_DONTWAIT);
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR;
+    buf_commit(buf, (size_t)n);
+    *count += (size_t)n;
+    caller->used = clock_now();
+    served_count(caller->served, (size_t)n);
+    return n > 0;
+}
+
+/* ---- answers of our own ---- */
+
+static const char *reason_of(unsigned status)
+{
+    return status == 403   ? "Forbidden"
+           : status >= 500 ? "Bad Gateway"
+                           : "Bad Request";
+}
+
+/* Many programs show nothing of a refused tunnel but the first line: the sentence is there, too. */
+void caller_refuse(Caller *caller, unsigned status, const char *format, ...)
+{
+    char sentence[PROBLEM_TEXT_MAX], head[PROBLEM_TEXT_MAX + 256];
+    va_list arguments;
+    int n;
+
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof(sentence), format, arguments);
+    va_end(arguments);
+    caller_log(caller, sentence);
+    n = snprintf(head, sizeof(head),
+                 "HTTP/1.1 %u %s: %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %zu\r\n"
+                 "Caller: close\r\n\r\n",
+                 status, reason_of(status), sentence, strlen(sentence) + 1);
+    caller->keeps = false;
+    if (buf_append(&caller->out, head, (size_t)n) < 0 ||
+        buf_append(&caller->out, sentence, strlen(sentence)) < 0 ||
+        buf_append(&caller->out, "\n", 1) < 0)
+        buf_clear(&caller->out);
+    caller_next(caller);
+}
+
+void caller_next(Caller *caller)
+{
+    caller->state = caller->keeps ? READS_HEAD : LINGERS;
+    caller->sent = caller->received = 0;
+    caller->began = clock_now();
+    *caller->host = '\0';
+    wait_for(caller);
+}
+
+/* ---- what is asked for ---- */
+
+bool caller_is_allowed(const Caller *caller)
+{
+    const Network *network = &caller->served->network;
+
+    if (caller->state == READS_HEAD || caller->state == LINGERS)
+        return true;
+    if (network_is_binding_name(caller->host))
+        return network_binding(network, caller->host) != NULL;
+    return network_allows(network, caller->host, caller->port);
+}
+
+static void list_bindings(const Network *network, char *ret, size_t size)
+{
+    snprintf(ret, size, "%s", network->n_bindings ? "" : "none");
+    for (size_t i = 0, at = 0; i < network->n_bindings && at < size; i++)
+        at += (size_t)snprintf(ret + at, size - at, "%shttp://%s" NETWORK_DOMAIN "/", i ? ", " : "",
+                               network->bindings[i].name);
+}
+
+static void ask_binding(Caller *caller, const Head *head)
+{
+    const Network *network = &caller->served->network;
+    const NetworkBinding *binding = network_binding(network, head->host);
+    char names[512];
+
+    if (binding && !head->connect && head->port == 80) {
+        exchange_begin(caller, head, binding);
+        return;
+    }
+    list_bindings(network, names, sizeof(names));
+    if (binding)
+        caller_refuse(caller, 403, "a binding is asked with http://%s/, without https and without a port",
+                          head->host);
+    else
+        caller_refuse(caller, 403, "the session has no binding %s; it has: %s", head->host, names);
+}
+
+static void ask(Caller *caller, const Head *head)
+{
+    const Served *served = caller->served;
+    const char *open = strchr(head->host, ':') ? "[" : "", *close = *open ? "]" : "";
+
+    if (served_is_exhausted(served))
+        caller_refuse(caller, 403,
+                          "the session has sent and received as much as it may (option network_limit of limpetd)");
+    else if (network_is_binding_name(head->host))
+        ask_binding(caller, head);
+    else if (!network_allows(&served->network, head->host, head->port))
+        caller_refuse(caller, 403,
+                          "%s%s%s:%u is not allowed in this session; its owner can allow it with the network rule "
+                          "%s%s%s:%u",
+                          open, head->host, close, head->port, open, head->host, close, head->port);
+    else if (head->connect)
+        dial_begin(caller);
+    else
+        exchange_begin(caller, head, NULL);
+}
+
+static void read_head(Caller *caller)
+{
+    Problem problem = PROBLEM_NULL;
+    unsigned status = 400;
+    Head head;
+    ssize_t n = head_parse(&head, buf_head(&caller->in), caller->in.size, &status, &problem);
+
+    if (n < 0) {
+        caller_refuse(caller, status, "%s", problem.text);
+        return;
+    }
+    if (n == 0) {
+        caller->out_ended = caller->in_ended; /* in the middle of nothing */
+        return;
+    }
+    memcpy(caller->host, head.host, sizeof(caller->host));
+    caller->port = head.port;
+    caller->keeps = head.keeps && !caller->in_ended;
+    caller->state = DIALS;
+    wait_for(caller);
+    ask(caller, &head);
+    buf_consume(&caller->in, (size_t)n);
+}
+
+/* ---- from step to step ---- */
+
+static uint32_t awaited(const Caller *caller)
+{
+    bool reads = caller->in.size < ROOM && !caller->in_ended;
+
+    switch (caller->state) {
+    case DIALS:
+        reads = false;
+        break;
+    case EXCHANGES:
+        reads = reads && exchange_wants(caller);
+        break;
+    default:
+        break;
+    }
+    return (reads ? EPOLLIN : 0) | (caller->out.size > 0 ? EPOLLOUT : 0);
+}
+
+/* It has nothing more to say, and says so; what comes is read and forgotten, or the answer would be lost. */
+static bool linger(Caller *caller)
+{
+    buf_clear(&caller->in);
+    if (caller->out.size == 0 && !caller->out_ended) {
+        shutdown(caller->file.fd, SHUT_WR);
+        caller->out_ended = true;
+    }
+    return !(caller->out_ended && caller->in_ended);
+}
+
+static bool step(Caller *caller)
+{
+    if (caller->state == READS_HEAD && caller->out.size == 0) {
+        read_head(caller);
+        if (caller->out_ended && caller->state == READS_HEAD)
+            return false;
+    }
+    if (caller->state == TUNNELS)
+        tunnel_pump(caller);
+    if (caller->state == EXCHANGES)
+        exchange_take_body(caller);
+    return true;
+}
+
+void caller_go_on(Caller *caller)
+{
+    ConnectionState before;
+    bool lives;
+
+    do {
+        before = caller->state;
+        lives = step(caller) && buf_send(&caller->out, caller->file.fd) >= 0;
+        if (lives && caller->state == EXCHANGES && caller->out.size < ROOM)
+            exchange_has_room(caller);
+        if (lives && caller->state == LINGERS)
+            lives = linger(caller);
+        if (served_is_exhausted(caller->served) &&
+            (caller->state == TUNNELS || caller->state == EXCHANGES)) {
+            caller_log(caller, "over network_limit");
+            lives = false;
+        }
+    } while (lives && caller->state != before);
+    if (!lives)
+        caller_free(caller);
+    else if (caller->file.loop)
+        loop_file_change(&caller->file, awaited(caller));
+}
+
+static void leave(Caller *caller)
+{
+    if (caller->state != READS_HEAD && caller->state != LINGERS)
+        caller_log(caller, "left");
+    caller_free(caller);
+}
+
+/* Where both directions have ended the kernel goes on to say so: it is heard once. */
+static void on_ready(LoopFile *file, uint32_t events)
+{
+    Caller *caller = container_of(file, Caller, file);
+
+    if (events & (EPOLLIN | EPOLLERR | EPOLLHUP) &&
+        !receive(caller, file->fd, &caller->in, &caller->sent))
+        caller->in_ended = true;
+    if (events & EPOLLERR || (events & EPOLLHUP && caller->state != TUNNELS)) {
+        leave(caller);
+        return;
+    }
+    if (events & EPOLLHUP && caller->in_ended)
+        loop_file_remove(file);
+    caller_go_on(caller);
+}
+
+void caller_begin(Served *served, int fd)
+{
+    Caller *caller = calloc(1, sizeof(*caller));
+
+    if (!caller || loop_file_add(served->egress->loop, &caller->file, fd, EPOLLIN, on_ready) < 0) {
+        close(fd);
+        free(caller);
+        return;
+    }
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    caller->served = served;
+    caller->peer.fd = -1;
+    caller->began = clock_now();
+    list_append(&served->callers, &caller->link);
+    served->n++;
+    if (wait_for(caller) < 0)
+        caller_free(caller);
+}

@@ -1,0 +1,120 @@
+/* What the files of the egress process share. */
+#pragma once
+
+#include "host/egress/chunks.h"
+#include "host/egress/head.h"
+#include "host/files/worker.h"
+#include "host/network/network.h"
+#include "host/privilege/rpc.h"
+
+typedef struct Caller Caller;
+typedef struct Dial Dial;
+typedef struct Exchange Exchange;
+typedef struct Outward Outward;
+
+/* Of one sandbox, at once. What is more waits where it came from. */
+#define CONNECTIONS_MOST 256u
+#define GATES_MOST       4u
+#define RESOLVING_MOST   16u
+
+/* What is held of one direction of a connection. */
+#define ROOM (256u << 10)
+
+typedef struct Egress {
+    Loop *loop;
+    Rpc rpc;
+    Worker *resolvers;
+    List served;
+    int error; /* why it ends */
+} Egress;
+
+/* A sandbox that is served. */
+typedef struct Served {
+    List link;
+    Egress *egress;
+    uint64_t number;
+    char label[LIMIT_SESSION_PATH + 1];
+    Network network;
+    LoopFile arrivals; /* its supervisor connects here */
+    List gates;        /* Gate: and hands over connections */
+    size_t n_gates;
+    List callers;
+    size_t n;
+    uint64_t bytes, limit; /* both ways, of all of them so far */
+    size_t resolving;      /* names */
+    List waiting;          /* Dial.link: for their turn to be resolved */
+    Outward *outward;      /* its HTTP to servers; made when it is first needed */
+} Served;
+
+typedef enum ConnectionState {
+    READS_HEAD,
+    DIALS,
+    TUNNELS,
+    EXCHANGES,
+    LINGERS, /* all has been said: until it has been read */
+} ConnectionState;
+
+/* From a sandbox. The descriptor is shared with that: it is never waited for, whatever its flags are. */
+struct Caller {
+    List link;
+    Served *served;
+    ConnectionState state;
+    LoopFile file;
+    Buf in, out; /* from it, and to it */
+    bool in_ended, out_ended;
+    LoopTimer idle;
+    uint64_t used; /* when something went through it last */
+    uint64_t began;
+    /* Of the request that it is about; where a log line says so. */
+    char host[HOST_SIZE];
+    uint16_t port;
+    bool keeps;
+    uint64_t sent, received; /* by the sandbox */
+    Dial *dial;
+    LoopFile peer; /* of a tunnel */
+    bool peer_ended, peer_told;
+    Exchange *exchange;
+};
+
+/* served.c */
+int served_new(Egress *egress, uint64_t number, int arrivals, Served **ret);
+Served *served_free(Served *served);
+Served *served_find(const Egress *egress, uint64_t number);
+void served_set_network(Served *served, Network *network); /* taken over */
+void served_count(Served *served, size_t bytes);
+bool served_is_exhausted(const Served *served);
+void served_look(Served *served); /* for connections that wait, if there is room */
+
+/* caller.c */
+void caller_begin(Served *served, int fd);
+void caller_free(Caller *caller);
+/* Whether what it is about is still allowed. */
+bool caller_is_allowed(const Caller *caller);
+/* Answers with a sentence, and ends it. */
+void caller_refuse(Caller *caller, unsigned status, const char *format, ...) _printf_(3, 4);
+/* Something happened: sends what there is, and waits for what is next. */
+void caller_go_on(Caller *caller);
+void caller_log(const Caller *caller, const char *outcome);
+void caller_next(Caller *caller); /* the answer is complete: another request, or the end */
+/* Receives into the buffer what there is room for. False: nothing more comes, ever. */
+bool receive(Caller *caller, int fd, Buf *buf, uint64_t *count);
+
+/* dial.c */
+/* Finds the host and connects to it; ends in tunnel_begin() or a refusal. */
+void dial_begin(Caller *caller);
+void dial_free(Dial *dial);
+bool address_is_own(const Address *address); /* of this machine */
+
+/* tunnel.c */
+void tunnel_begin(Caller *caller, int peer); /* which is taken over */
+void tunnel_pump(Caller *caller);
+void tunnel_end(Caller *caller);
+
+/* exchange.c */
+/* Passes the request on to its server, or where a binding leads. Points of `head` are of use until it returns. */
+void exchange_begin(Caller *caller, const Head *head, const NetworkBinding *binding);
+void exchange_take_body(Caller *caller);       /* some of it may be in caller->in */
+void exchange_has_room(Caller *caller);        /* what came has gone to the sandbox */
+bool exchange_wants(const Caller *caller);     /* more of the body */
+void exchange_free(Exchange *exchange);
+void outward_retire(Outward *outward); /* no new request uses its connections */

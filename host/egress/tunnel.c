@@ -1,0 +1,80 @@
+/* A tunnel: bytes both ways between a sandbox and what it has connected to, which nobody looks at. */
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include "host/egress/internal.h"
+
+static void on_peer_ready(LoopFile *file, uint32_t events)
+{
+    Caller *caller = container_of(file, Caller, peer);
+
+    if (events & (EPOLLIN | EPOLLERR | EPOLLHUP) &&
+        !receive(caller, file->fd, &caller->out, &caller->received))
+        caller->peer_ended = true;
+    /* Where both directions have ended the kernel goes on to say so: it is heard once. */
+    if (events & (EPOLLHUP | EPOLLERR) && caller->peer_ended)
+        loop_file_remove(file);
+    caller_go_on(caller);
+}
+
+void tunnel_begin(Caller *caller, int peer)
+{
+    static const char answer[] = "HTTP/1.1 200 Caller established\r\n\r\n";
+
+    setsockopt(peer, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    caller->keeps = false;
+    if (loop_file_add(caller->served->egress->loop, &caller->peer, peer, EPOLLIN, on_peer_ready) < 0 ||
+        buf_append(&caller->out, answer, sizeof(answer) - 1) < 0) {
+        caller->peer.fd = peer;
+        caller_refuse(caller, 503, "out of memory");
+        return;
+    }
+    caller->state = TUNNELS;
+}
+
+static void finish(Caller *caller)
+{
+    caller_log(caller, "ended");
+    tunnel_end(caller);
+    caller_next(caller);
+}
+
+static void watch_peer(Caller *caller)
+{
+    bool reads = caller->out.size < ROOM && !caller->peer_ended;
+
+    if (caller->peer.loop)
+        loop_file_change(&caller->peer,
+                         (reads ? EPOLLIN : 0) | (caller->in.size > 0 ? EPOLLOUT : 0));
+}
+
+void tunnel_pump(Caller *caller)
+{
+    if (buf_send(&caller->in, caller->peer.fd) < 0)
+        caller->peer_ended = true;
+    if (buf_send(&caller->out, caller->file.fd) < 0)
+        caller->in_ended = true;
+    if (caller->in_ended && caller->in.size == 0 && !caller->peer_told) {
+        shutdown(caller->peer.fd, SHUT_WR);
+        caller->peer_told = true;
+    }
+    if (caller->peer_ended && caller->out.size == 0 && !caller->out_ended) {
+        shutdown(caller->file.fd, SHUT_WR);
+        caller->out_ended = true;
+    }
+    if (caller->peer_told && caller->out_ended)
+        finish(caller);
+    else
+        watch_peer(caller);
+}
+
+void tunnel_end(Caller *caller)
+{
+    int fd = caller->peer.fd;
+
+    if (caller->peer.loop)
+        loop_file_remove(&caller->peer);
+    if (fd >= 0)
+        close(fd);
+    caller->peer.fd = -1;
+}

@@ -1,0 +1,45 @@
+/* What a sandbox reaches of the network: its options say it, the egress process holds to it, and a port of the
+ * loopback of its container leads there. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "host/sandbox/internal.h"
+
+int sandbox_serve_network(Sandbox *sandbox, const char *name, const SessionOptions *options, Problem *problem)
+{
+    const Sandboxes *all = sandbox->all;
+    const EgressRules rules = {name, &options->allow, &options->bindings, all->options->network_limit};
+    char path[PATH_MAX];
+    int r;
+
+    if (!sandbox_is_proxied(sandbox) && !session_options_reach(options))
+        return 0;
+    snprintf(path, sizeof(path), "%s/" GUEST_EGRESS, sandbox->guest->directory);
+    r = egress_serve(all->egress, &sandbox->egress, path, &rules);
+    if (r < 0)
+        return problem_set(problem, ERR_INTERNAL, "the network rules cannot take effect: %s", strerror(-r));
+    guest_admit(sandbox->guest, GUEST_EGRESS);
+    return 0;
+}
+
+bool sandbox_is_proxied(const Sandbox *sandbox)
+{
+    return sandbox->egress.client != NULL;
+}
+
+int sandbox_set_network(Sandbox *sandbox, const MsgSetNetwork *given, Problem *problem)
+{
+    int r = session_options_set_network(&sandbox->options, given, problem);
+
+    if (r == 0)
+        r = sandbox_serve_network(sandbox, sandbox->name, &sandbox->options, problem);
+    if (r < 0)
+        return r;
+    sandbox->all->events->changed(sandbox);
+    /* One that is not connected is told with its welcome. */
+    if (sandbox_is_proxied(sandbox) && sandbox->state == SANDBOX_READY)
+        sandbox_send(sandbox, MSG_SET_NETWORK, sandboxes_next_number(sandbox->all));
+    return 0;
+}
