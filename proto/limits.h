@@ -56,11 +56,11 @@
 #define OUTPUT_SECONDS     25.0         /* a question for output waits */
 
 /* Packages. */
-#define LIMIT_REQUIREMENTS (64u << 10) /* a requirements file */
-#define LIMIT_PACKAGES     1000u       /* of a session */
-#define LIMIT_LOCK         (1u << 20)  /* their versions and hashes */
-#define LIMIT_INSTALL_LOG  (64u << 10) /* of what the installer wrote */
-#define INSTALL_SECONDS    300.0       /* an install that sets no limit */
+#define LIMIT_REQUIREMENTS (64u << 10)           /* a requirements file */
+#define LIMIT_PACKAGES     1000u                 /* of a session */
+#define LIMIT_LOCK         (1u << 20)            /* their versions and hashes */
+#define LIMIT_INSTALL_LOG  (64u << 10)           /* of what the installer wrote */
+#define INSTALL_SECONDS    300.0                 /* an install that sets no limit */
 #define PACKAGES_TARGET    "opt/limpet/packages" /* where a container has them, below its root */
 
 /* Names. */
@@ -91,12 +91,12 @@
 
 /* What a session may reach of the network. */
 #define LIMIT_RULES           128u
-#define LIMIT_RULE            300u         /* bytes of one: a name and a port */
+#define LIMIT_RULE            300u /* bytes of one: a name and a port */
 #define LIMIT_BINDINGS        32u
-#define LIMIT_BINDING_HEADERS 32u          /* of one */
-#define LIMIT_BINDING_HEADER  8192u        /* bytes of its value */
-#define LIMIT_NETWORK         (56u << 10)  /* all of it, encoded */
-#define NETWORK_FORWARDER     3128u        /* the port of the loopback of a sandbox that leads there */
+#define LIMIT_BINDING_HEADERS 32u         /* of one */
+#define LIMIT_BINDING_HEADER  8192u       /* bytes of its value */
+#define LIMIT_NETWORK         (56u << 10) /* all of it, encoded */
+#define NETWORK_FORWARDER     3128u       /* the port of the loopback of a sandbox that leads there */
 
 /* The ladder at a deadline or interrupt, after the first SIGINT. */
 #define LADDER_SECOND_SIGINT 0.5

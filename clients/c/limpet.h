@@ -134,16 +134,16 @@ typedef struct LimpetBinding {
 } LimpetBinding;
 
 typedef struct LimpetOptions {
-    double timeout;         /* of a call that names none */
-    const char *memory;     /* of the container: bytes, or as "512m" */
-    double cpus;            /* may be a fraction */
-    uint64_t pids;          /* processes and threads */
-    const char *disk;       /* what /session may hold: bytes, or as "512m" */
-    uint64_t files;         /* files, directories and links there */
-    const char *data;       /* absolute path of a host directory, mounted read-only at /data */
-    const char *const *env; /* "NAME=value" strings, then NULL */
-    double ttl;             /* an idle session ends after it; LIMPET_FOREVER: never */
-    const char *network;    /* "none", "bridge" or "host" */
+    double timeout;                /* of a call that names none */
+    const char *memory;            /* of the container: bytes, or as "512m" */
+    double cpus;                   /* may be a fraction */
+    uint64_t pids;                 /* processes and threads */
+    const char *disk;              /* what /session may hold: bytes, or as "512m" */
+    uint64_t files;                /* files, directories and links there */
+    const char *data;              /* absolute path of a host directory, mounted read-only at /data */
+    const char *const *env;        /* "NAME=value" strings, then NULL */
+    double ttl;                    /* an idle session ends after it; LIMPET_FOREVER: never */
+    const char *network;           /* "none", "bridge" or "host" */
     const char *const *allow;      /* "host:port" strings, then NULL: what it may connect to */
     const LimpetBinding *bindings; /* then one whose name is NULL */
     const char *image;

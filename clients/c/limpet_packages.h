@@ -29,9 +29,9 @@ typedef struct LimpetInstalled {
     double duration;  /* seconds */
 } LimpetInstalled;
 
-/* Installs Python packages: they can be imported at once, also by code that runs. What is there already is not
- * installed again. LIMPET_INSTALL_FAILED says why they could not be. *ret is freed with limpet_installed_free(),
- * its JSON with free(). */
+/* Installs Python packages: they can be imported at once, also by code that runs. What is there already is
+ * not installed again. LIMPET_INSTALL_FAILED says why they could not be. *ret is freed with
+ * limpet_installed_free(), its JSON with free(). */
 LIMPET_API int limpet_install(LimpetClient *client, const LimpetInstall *install, LimpetInstalled **ret);
 LIMPET_API void limpet_installed_free(LimpetInstalled *installed);
 LIMPET_API char *limpet_installed_json(const LimpetInstalled *installed);

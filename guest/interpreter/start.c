@@ -145,7 +145,8 @@ static int set_path(Problem *problem)
     _pyref_ PyObject *first = PyUnicode_DecodeFSDefault(session);
     _pyref_ PyObject *last = PyUnicode_DecodeFSDefault(sources);
 
-    if (!path || !first || !last || add_packages(path) < 0 || PyList_Insert(path, 0, first) < 0 || PyList_Append(path, last) < 0)
+    if (!path || !first || !last || add_packages(path) < 0 || PyList_Insert(path, 0, first) < 0 ||
+        PyList_Append(path, last) < 0)
         return fail_exception("sys.path", problem);
     return 0;
 }

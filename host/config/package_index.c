@@ -59,7 +59,8 @@ static void read_home(PipSettings *settings)
 static PipSettings read_settings(void)
 {
     PipSettings settings = {0};
-    const char *file = getenv("PIP_CONFIG_FILE"), *index = getenv("PIP_INDEX_URL"), *cert = getenv("PIP_CERT");
+    const char *file = getenv("PIP_CONFIG_FILE"), *index = getenv("PIP_INDEX_URL"),
+               *cert = getenv("PIP_CERT");
 
     ini_parse("/etc/xdg/pip/pip.conf", on_pair, &settings);
     ini_parse("/etc/pip.conf", on_pair, &settings);
@@ -103,7 +104,8 @@ static void print_host(FILE *out, IndexUrl url, bool first)
     at = memrchr(from, '@', (size_t)(end - from));
     from = at ? at + 1 : from;
     size = (size_t)(end - from);
-    has_port = memchr(*from == '[' ? end - 1 : from, ':', *from == '[' ? 1 : size) || (*from == '[' && end[-1] != ']');
+    has_port = memchr(*from == '[' ? end - 1 : from, ':', *from == '[' ? 1 : size) ||
+               (*from == '[' && end[-1] != ']');
     fprintf(out, "%s%.*s%s", first ? "" : ",", (int)size, from, has_port ? "" : plain ? ":80" : ":443");
 }
 
@@ -136,10 +138,11 @@ static int check(const char *urls, Problem *problem)
 
     for (; url.size > 0; url = next_url(&at))
         if (!begins(url, "https://") && !begins(url, "http://"))
-            return problem_set(problem, ERR_BAD_REQUEST,
-                               "package_index: '%.*s' is no URL; it is that of the index, and then those of hosts "
-                               "that it keeps files on, such as https://index.example/simple",
-                               (int)url.size, url.text);
+            return problem_set(
+                problem, ERR_BAD_REQUEST,
+                "package_index: '%.*s' is no URL; it is that of the index, and then those of hosts "
+                "that it keeps files on, such as https://index.example/simple",
+                (int)url.size, url.text);
     return 0;
 }
 

@@ -14,5 +14,6 @@ typedef struct IndexUrl {
 } IndexUrl;
 IndexUrl package_index_url(const Options *options);
 
-/* What an installer has to reach, as `host:port` with commas between; to be freed, or NULL when out of memory. */
+/* What an installer has to reach, as `host:port` with commas between; to be freed, or NULL when out of
+ * memory. */
 char *package_index_hosts(const Options *options);

@@ -209,7 +209,8 @@ static int start_guest(LocalContainer *container, const ContainerSpec *spec)
 static int local_create(Engine *engine, const ContainerSpec *spec, const ContainerEvents *events,
                         void *userdata, Container **ret, Problem *problem)
 {
-    LocalContainer *container = container_new(container_of(engine, LocalEngine, engine), spec, events, userdata);
+    LocalContainer *container =
+        container_new(container_of(engine, LocalEngine, engine), spec, events, userdata);
     int r;
 
     if (!container)
@@ -300,8 +301,8 @@ static int local_attach_data(Container *base, int data, Problem *problem)
     return attach_refuse(problem, "the engine local has no /data");
 }
 
-/* Takes the place of the one before at once, for all who look. The first time there is the empty directory that
- * a guest makes. */
+/* Takes the place of the one before at once, for all who look. The first time there is the empty directory
+ * that a guest makes. */
 static int replace_link(const char *target, const char *link)
 {
     char new[PATH_MAX], empty[PATH_MAX];
@@ -328,7 +329,9 @@ static int local_attach_packages(Container *base, const char *name, Problem *pro
     packages_path(path, name);
     if (r == 0 && (size_t)snprintf(target, sizeof(target), "%s/%s", state_dir, path) < sizeof(target))
         r = replace_link(target, container->packages);
-    return r < 0 && set >= 0 ? problem_set(problem, ERR_ENGINE_ERROR, "cannot link packages: %s", strerror(-r)) : r;
+    return r < 0 && set >= 0
+               ? problem_set(problem, ERR_ENGINE_ERROR, "cannot link packages: %s", strerror(-r))
+               : r;
 }
 
 static int local_memory(Container *base, uint64_t *ret_bytes, uint64_t *ret_oom_kills)

@@ -53,8 +53,7 @@ static int seal_file(Seal *seal, int directory, const char *name, const struct s
 
 static int seal_directory(Seal *seal, int directory, const char *name)
 {
-    int fd _cleanup_(closep) =
-        openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd _cleanup_(closep) = openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     int r = fd < 0 ? -errno : hash_entry(seal, 'd', name, 0);
 
     if (r == 0)

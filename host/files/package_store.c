@@ -121,7 +121,8 @@ static int copy(int from, int to, uint64_t budget, uint64_t *ret_bytes, Problem 
 
     if (r < 0 && why.code == ERR_TOO_LARGE)
         return problem_set(problem, ERR_TOO_LARGE,
-                           "the packages take more than %" PRIu64 " bytes (option packages_disk), or there is no "
+                           "the packages take more than %" PRIu64
+                           " bytes (option packages_disk), or there is no "
                            "room left for them",
                            budget);
     if (r < 0)
@@ -245,8 +246,8 @@ static int find(PackageSet *ret, int store, const PackageQuestion *question, dou
     return describe(ret, set);
 }
 
-int package_store_find(PackageSet *ret, const char *state_dir, const PackageQuestion *question, double max_age,
-                       Problem *problem)
+int package_store_find(PackageSet *ret, const char *state_dir, const PackageQuestion *question,
+                       double max_age, Problem *problem)
 {
     int store _cleanup_(closep) = open_store(state_dir);
     int r = store < 0 ? store : find(ret, store, question, max_age);

@@ -34,17 +34,17 @@ typedef struct PackageQuestion {
 /* Whether the text can name a set, or be a request. */
 bool package_name_valid(const char *name);
 
-/* Keeps what an installer left in the directory `packages` of `files`, which is hostile, and that it answers the
- * question, as it does where it is there already. Links, and all that is neither file nor directory, are left out; nobody may write to what is
- * kept. At most `budget` bytes. `id` tells takes that go on at once apart. 0, or negative with the problem
- * set and nothing kept. */
+/* Keeps what an installer left in the directory `packages` of `files`, which is hostile, and that it answers
+ * the question, as it does where it is there already. Links, and all that is neither file nor directory, are
+ * left out; nobody may write to what is kept. At most `budget` bytes. `id` tells takes that go on at once
+ * apart. 0, or negative with the problem set and nothing kept. */
 int package_store_take(PackageSet *ret, const char *state_dir, int files, const char *id,
                        const PackageQuestion *question, uint64_t budget, Problem *problem);
 
-/* The set that answers the question, where that was said no longer than max_age seconds ago. It counts as used
- * now. 0, -ENOENT, or negative with the problem set. */
-int package_store_find(PackageSet *ret, const char *state_dir, const PackageQuestion *question, double max_age,
-                       Problem *problem);
+/* The set that answers the question, where that was said no longer than max_age seconds ago. It counts as
+ * used now. 0, -ENOENT, or negative with the problem set. */
+int package_store_find(PackageSet *ret, const char *state_dir, const PackageQuestion *question,
+                       double max_age, Problem *problem);
 
 /* Removes the sets used longest ago until the others take at most `budget` bytes (0: any number), and what
  * takes that were cut off have left. Those that `in_use` says yes to stay. Returns how many are gone. */

@@ -8,11 +8,10 @@
 #include "host/session/epitaph.h"
 
 static const Op *const ops[] = {
-    &op_hello,    &op_open,      &op_run,     &op_exec,    &op_interrupt, &op_reset,      &op_close,
-    &op_sessions, &op_result,    &op_put,     &op_get,     &op_shutdown,  &op_checkpoint, &op_checkpoints,
-    &op_rollback, &op_drop,      &op_branch,  &op_context, &op_commit,    &op_namespace,  &op_files,
-    &op_start,    &op_processes, &op_process, &op_connect, &op_set_network,
-    &op_install,
+    &op_hello,    &op_open,      &op_run,     &op_exec,    &op_interrupt,   &op_reset,      &op_close,
+    &op_sessions, &op_result,    &op_put,     &op_get,     &op_shutdown,    &op_checkpoint, &op_checkpoints,
+    &op_rollback, &op_drop,      &op_branch,  &op_context, &op_commit,      &op_namespace,  &op_files,
+    &op_start,    &op_processes, &op_process, &op_connect, &op_set_network, &op_install,
 };
 
 const Op *op_find(MessageKind kind)

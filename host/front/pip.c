@@ -72,14 +72,16 @@ static int check(const char *allowed, Text packages, Problem *problem)
     if (strcmp(allowed, "allow") == 0)
         return 0;
     if (strcmp(allowed, "refuse") == 0)
-        return problem_set(problem, ERR_DENIED,
-                           "pip may install nothing in this session. From outside, session.install([...]) and `limpet "
-                           "install` do; a session that is opened with pip=\"allow\" lets pip");
+        return problem_set(
+            problem, ERR_DENIED,
+            "pip may install nothing in this session. From outside, session.install([...]) and `limpet "
+            "install` do; a session that is opened with pip=\"allow\" lets pip");
     if (requirements_read(&requirements, packages, problem) < 0)
         return -EPROTO;
     if (requirements_are_of(&requirements, allowed))
         return 0;
-    return problem_set(problem, ERR_DENIED, "in this session pip may install these packages and no others: %s", allowed);
+    return problem_set(problem, ERR_DENIED,
+                       "in this session pip may install these packages and no others: %s", allowed);
 }
 
 void pip_asked(Front *front, Sandbox *sandbox, uint64_t id, Text packages)

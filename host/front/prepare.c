@@ -12,7 +12,8 @@ typedef struct Preparation {
 /* Frees the preparation. NULL when its session has ended. */
 static Session *take_session(Preparation *preparation)
 {
-    Session *session = sessions_find(preparation->front->sessions, preparation->key.user, text_of(preparation->key.name));
+    Session *session =
+        sessions_find(preparation->front->sessions, preparation->key.user, text_of(preparation->key.name));
     bool same = session && strcmp(session->instance, preparation->instance) == 0;
 
     free(preparation);
@@ -74,7 +75,7 @@ void prepare_session(Front *front, Session *trunk)
         return; /* it ends when its opener gives up */
     *preparation = (Preparation){.front = front, .key = trunk->key};
     memcpy(preparation->instance, trunk->instance, sizeof(preparation->instance));
-    if (install_begin(front->installs, trunk->sandbox, text_of(trunk->sandbox->options.packages), INSTALL_SECONDS,
-                      &events, preparation, &problem) < 0)
+    if (install_begin(front->installs, trunk->sandbox, text_of(trunk->sandbox->options.packages),
+                      INSTALL_SECONDS, &events, preparation, &problem) < 0)
         fail_later(preparation, &problem);
 }

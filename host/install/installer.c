@@ -12,13 +12,13 @@
 #include "proto/base/log.h"
 
 /* More than pip has files, in the worst case. */
-#define FILES         400000u
-#define SECONDS       3600.0
-#define CERTIFICATES  (2u << 20)
-#define LEAST_MEMORY  (UINT64_C(512) << 20)
-#define REASON_BYTES  600
+#define FILES        400000u
+#define SECONDS      3600.0
+#define CERTIFICATES (2u << 20)
+#define LEAST_MEMORY (UINT64_C(512) << 20)
+#define REASON_BYTES 600
 /* Everybody who asks has a time limit. This one is of a program that nobody waits for any more. */
-#define NO_RUN        "00000000000000000000000000000000"
+#define NO_RUN "00000000000000000000000000000000"
 
 /* ---- what becomes of it ---- */
 
@@ -212,16 +212,15 @@ static int send_program(Installer *installer)
         .env = {.write = write_environment, .source = installer},
         .stdin = {(const char *)buf_head(&installer->input), installer->input.size},
     };
-    const MsgExecOrder order = {.run_id = text_of(NO_RUN),
-                                .timeout = SECONDS,
-                                .stream = true,
-                                .program = value_encoded(&program)};
+    const MsgExecOrder order = {
+        .run_id = text_of(NO_RUN), .timeout = SECONDS, .stream = true, .program = value_encoded(&program)};
     int r = body_encode(&program, MsgProgram, &said);
 
     installer->turn.state = TURN_SENT;
     installer->turn.number = sandboxes_next_number(installer->sandboxes);
-    return r < 0 ? r
-                 : guest_say(installer->sandbox->guest, MSG_EXEC, installer->turn.number, MsgExecOrder, &order);
+    return r < 0
+               ? r
+               : guest_say(installer->sandbox->guest, MSG_EXEC, installer->turn.number, MsgExecOrder, &order);
 }
 
 static void on_start(Turn *turn)
@@ -339,8 +338,9 @@ static int add_certificates(Buf *input, const char *path, Problem *problem)
     if (!*path)
         return 0;
     if (fd < 0)
-        return problem_set(problem, ERR_INSTALL_FAILED, "the certificates %s cannot be read: %s (option "
-                                                        "package_certificates)",
+        return problem_set(problem, ERR_INSTALL_FAILED,
+                           "the certificates %s cannot be read: %s (option "
+                           "package_certificates)",
                            path, strerror(errno));
     input->limit = input->size + CERTIFICATES;
     do
@@ -392,11 +392,12 @@ static void write_words(Buf *ret, const char *words)
         buf_clear(ret);
 }
 
-/* The index, and nothing else; where nothing is isolated there is nothing to be opened. 0, or negative with the
- * problem set. */
+/* The index, and nothing else; where nothing is isolated there is nothing to be opened. 0, or negative with
+ * the problem set. */
 static int read_hosts(msgpack_unpacked *hosts, const Buf *encoded, MsgOptions *wanted, Problem *problem)
 {
-    if (msgpack_unpack_next(hosts, (const char *)buf_head(encoded), encoded->size, NULL) != MSGPACK_UNPACK_SUCCESS)
+    if (msgpack_unpack_next(hosts, (const char *)buf_head(encoded), encoded->size, NULL) !=
+        MSGPACK_UNPACK_SUCCESS)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     wanted->allow.array = &hosts->data.via.array;
     return 0;

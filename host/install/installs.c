@@ -216,7 +216,8 @@ static const InstallerEvents installer_events = {
     .gone = on_gone,
 };
 
-/* One that does the same already, or a new one. NULL with the problem set, or (no problem) where it has to wait. */
+/* One that does the same already, or a new one. NULL with the problem set, or (no problem) where it has to
+ * wait. */
 static Installer *find_installer(Install *install, const char *image, Problem *problem)
 {
     Installs *all = install->all;
@@ -393,7 +394,8 @@ int install_begin(Installs *all, Sandbox *sandbox, Text requirements, double tim
     memcpy(install->instance, sandbox->instance, sizeof(install->instance));
     sandbox->installing++;
     list_append(&all->wanted, &install->link);
-    loop_timer_set(all->sandboxes->loop, &install->timer, install->began + clock_from_seconds(timeout), on_due);
+    loop_timer_set(all->sandboxes->loop, &install->timer, install->began + clock_from_seconds(timeout),
+                   on_due);
     loop_idle_add(all->sandboxes->loop, &install->idle, on_idle);
     return 0;
 }

@@ -1,6 +1,6 @@
 /* Installs: packages for sessions that run. What was resolved before is taken from the store; otherwise an
- * Installer resolves and fetches it, once for all who ask for the same at that time. Installs of one session go
- * one after the other, for each adds to what the last has left. */
+ * Installer resolves and fetches it, once for all who ask for the same at that time. Installs of one session
+ * go one after the other, for each adds to what the last has left. */
 #pragma once
 
 #include "host/install/installer.h"
@@ -11,7 +11,8 @@ typedef struct Installs {
     List installers; /* Installer.link */
     LoopTimer trim_timer;
     bool trimming;
-    void (*installed)(Sandbox *sandbox); /* it has other packages now: to be written down before anyone is told */
+    void (*installed)(
+        Sandbox *sandbox); /* it has other packages now: to be written down before anyone is told */
 } Installs;
 
 /* Sets up the lists. The other members are their owner's. */

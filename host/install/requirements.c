@@ -49,9 +49,10 @@ static bool is_requirement(Text line)
 
 static int refuse(Text line, Problem *problem)
 {
-    return problem_set(problem, ERR_BAD_REQUEST,
-                       "'%.*s' is no requirement; one is a line such as polars or polars==1.*, without options of pip",
-                       (int)MIN(line.size, 100), line.data);
+    return problem_set(
+        problem, ERR_BAD_REQUEST,
+        "'%.*s' is no requirement; one is a line such as polars or polars==1.*, without options of pip",
+        (int)MIN(line.size, 100), line.data);
 }
 
 int requirements_read(Buf *ret, Text text, Problem *problem)

@@ -9,10 +9,10 @@
 #define SIZE_BYTES 4u
 
 static const char *const names[ENTRY_KINDS] = {
-    [ENTRY_SESSION] = "session", [ENTRY_READY] = "ready",
-    [ENTRY_BRANCH] = "branch",   [ENTRY_BRANCH_CLOSED] = "branch_closed",
-    [ENTRY_CALL] = "call",       [ENTRY_FILES] = "files",
-    [ENTRY_CLOSING] = "closing", [ENTRY_ENDED] = "ended",
+    [ENTRY_SESSION] = "session",   [ENTRY_READY] = "ready",
+    [ENTRY_BRANCH] = "branch",     [ENTRY_BRANCH_CLOSED] = "branch_closed",
+    [ENTRY_CALL] = "call",         [ENTRY_FILES] = "files",
+    [ENTRY_CLOSING] = "closing",   [ENTRY_ENDED] = "ended",
     [ENTRY_PACKAGES] = "packages",
 };
 
@@ -184,10 +184,10 @@ static int decode_plain(JournalEntry *ret, const msgpack_object_map *body, Probl
 static int decode_body(JournalEntry *ret, const msgpack_object_map *body, Problem *problem)
 {
     static int (*const decoders[ENTRY_KINDS])(JournalEntry *, const msgpack_object_map *, Problem *) = {
-        [ENTRY_SESSION] = decode_session, [ENTRY_READY] = decode_plain,
-        [ENTRY_BRANCH] = decode_branch,   [ENTRY_BRANCH_CLOSED] = decode_branch_closed,
-        [ENTRY_CALL] = decode_call,       [ENTRY_FILES] = decode_files,
-        [ENTRY_CLOSING] = decode_plain,   [ENTRY_ENDED] = decode_end,
+        [ENTRY_SESSION] = decode_session,   [ENTRY_READY] = decode_plain,
+        [ENTRY_BRANCH] = decode_branch,     [ENTRY_BRANCH_CLOSED] = decode_branch_closed,
+        [ENTRY_CALL] = decode_call,         [ENTRY_FILES] = decode_files,
+        [ENTRY_CLOSING] = decode_plain,     [ENTRY_ENDED] = decode_end,
         [ENTRY_PACKAGES] = decode_packages,
     };
     const msgpack_object *name = map_find(body, "entry");

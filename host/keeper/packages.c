@@ -1,4 +1,5 @@
-/* Installed packages: what an installer has left is kept for the sessions that ask for it. All on a thread. */
+/* Installed packages: what an installer has left is kept for the sessions that ask for it. All on a thread.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -6,19 +7,21 @@
 
 #include "host/keeper/internal.h"
 
-typedef struct Question {
+typedef struct AskedPackages {
     char before[SHA256_HEX_SIZE], request[SHA256_HEX_SIZE];
-} Question;
+} AskedPackages;
 
 /* False, with the problem set, where it is not made of digits as it should be. */
-static bool read_question(KeeperJob *job, Text before, Text request, Question *ret, PackageQuestion *ret_question)
+static bool read_question(KeeperJob *job, Text before, Text request, AskedPackages *ret,
+                          PackageQuestion *ret_question)
 {
     snprintf(ret->before, sizeof(ret->before), "%.*s", (int)before.size, before.data);
     snprintf(ret->request, sizeof(ret->request), "%.*s", (int)request.size, request.data);
     *ret_question = (PackageQuestion){ret->before, ret->request};
     if (package_name_valid(ret->request) && (!*ret->before || package_name_valid(ret->before)))
         return true;
-    problem_set(&job->problem, ERR_BAD_REQUEST, "packages are named by %u hexadecimal digits", 2 * SHA256_SIZE);
+    problem_set(&job->problem, ERR_BAD_REQUEST, "packages are named by %u hexadecimal digits",
+                2 * SHA256_SIZE);
     return false;
 }
 
@@ -42,8 +45,9 @@ static void packages_done(WorkerJob *work)
         return;
     }
     if (*set->hash)
-        packages = (JobPackages){
-            .hash = text_of(set->hash), .lock = {(const char *)buf_head(&set->lock), set->lock.size}, .bytes = set->bytes};
+        packages = (JobPackages){.hash = text_of(set->hash),
+                                 .lock = {(const char *)buf_head(&set->lock), set->lock.size},
+                                 .bytes = set->bytes};
     job_done(job, JobPackages, &packages);
 }
 
@@ -52,7 +56,7 @@ static void take_run(WorkerJob *work)
     KeeperJob *job = container_of(work, KeeperJob, work);
     const JobTakePackages *take = &job->request.as_PACKAGES_TAKE;
     PackageQuestion question;
-    Question copy;
+    AskedPackages copy;
     char id[NAME_MAX];
 
     if (!read_question(job, take->before, take->request, &copy, &question))
@@ -76,10 +80,11 @@ static void find_run(WorkerJob *work)
     KeeperJob *job = container_of(work, KeeperJob, work);
     const JobFindPackages *find = &job->request.as_PACKAGES_FIND;
     PackageQuestion question;
-    Question copy;
+    AskedPackages copy;
 
     if (read_question(job, find->before, find->request, &copy, &question) &&
-        package_store_find(&job->packages, job->keeper->state_dir, &question, find->max_age, &job->problem) < 0)
+        package_store_find(&job->packages, job->keeper->state_dir, &question, find->max_age, &job->problem) <
+            0)
         *job->packages.hash = '\0';
 }
 

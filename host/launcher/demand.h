@@ -30,7 +30,7 @@ typedef struct Demand {
     char image[DEMAND_IMAGE_SIZE];
     char network[DEMAND_NETWORK_SIZE];
     char packages[DEMAND_PACKAGES_SIZE]; /* 64 hexadecimal digits */
-    char path[PATH_MAX]; /* open: absolute. The one path, which `user` may open for reading */
+    char path[PATH_MAX];                 /* open: absolute. The one path, which `user` may open for reading */
     uid_t user;
     bool work, data;
     unsigned pids;

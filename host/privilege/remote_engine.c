@@ -127,7 +127,8 @@ static int remote_attach_packages(Container *base, const char *name, Problem *pr
 {
     SeamPackages packages = {.container = text_of(remote_container(base)->name), .packages = text_of(name)};
 
-    return remote_ask_for(remote_of(base->engine), SEAM_PACKAGES, SCHEMA(SeamPackages), &packages, -1, problem);
+    return remote_ask_for(remote_of(base->engine), SEAM_PACKAGES, SCHEMA(SeamPackages), &packages, -1,
+                          problem);
 }
 
 static int remote_memory(Container *base, uint64_t *ret_bytes, uint64_t *ret_oom_kills)

@@ -163,7 +163,8 @@ int sandbox_start_spare(Sandbox **ret, Sandboxes *all, bool ephemeral, SessionOp
 int sandbox_claim(Sandbox *sandbox, uid_t user, const char *name, const char *output_id,
                   SessionOptions *options, Problem *problem);
 
-/* A SPARE becomes READY for its owner, and nobody else: for work of the controller's own. 0 or a negative errno. */
+/* A SPARE becomes READY for its owner, and nobody else: for work of the controller's own. 0 or a negative
+ * errno. */
 int sandbox_employ(Sandbox *sandbox);
 
 /* ---- taking over from an earlier controller ---- */

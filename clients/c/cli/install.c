@@ -17,10 +17,12 @@ typedef struct InstallValues {
 
 static const Option install_options[] = {
     OPTION_ROW('r', "requirement", OPTION_TEXT, InstallValues, file, "FILE",
-               "also what this requirements file names; it has no options of pip", .completes = COMPLETE_FILE),
+               "also what this requirements file names; it has no options of pip",
+               .completes = COMPLETE_FILE),
     OPTION_ROW('t', "timeout", OPTION_SECONDS, InstallValues, timeout, "SECONDS", "time limit",
                .least = OPTION_ABOVE_ZERO, .value = "300"),
-    OPTION_ROW('q', "quiet", OPTION_FLAG, InstallValues, quiet, NULL, "do not show what the installer writes"),
+    OPTION_ROW('q', "quiet", OPTION_FLAG, InstallValues, quiet, NULL,
+               "do not show what the installer writes"),
     OPTION_ROW(0, "lock", OPTION_FLAG, InstallValues, lock, NULL,
                "print what is there with hashes, as a requirements file"),
     OPTION_ROW(0, "json", OPTION_FLAG, InstallValues, json, NULL, "print what is there as one JSON object"),
@@ -105,11 +107,12 @@ const Command command_install = {
     .name = "install",
     .usage = "[OPTIONS] SESSION [PACKAGE]...",
     .summary = "Installs Python packages in a session that runs",
-    .details = "\nA PACKAGE is a requirement, such as polars or 'polars==1.*'. Wheels are installed by an installer "
-               "in a\n"
-               "container of its own, which reaches the package index and nothing else, and appear in the session "
-               "at once.\n"
-               "Prints what the session has then.",
+    .details =
+        "\nA PACKAGE is a requirement, such as polars or 'polars==1.*'. Wheels are installed by an installer "
+        "in a\n"
+        "container of its own, which reaches the package index and nothing else, and appear in the session "
+        "at once.\n"
+        "Prints what the session has then.",
     .options = {install_options, ARRAY_SIZE(install_options)},
     .operands = {COMPLETE_SESSION, COMPLETE_NOTHING},
     .operands_min = 1,

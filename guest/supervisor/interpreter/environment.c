@@ -29,8 +29,8 @@ static const char *const threads[] = {
 
 /* Variables by which programs find the proxy, or that say to Node that it is to look for them. */
 static const char *const proxied[] = {"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"};
-static const char *const around_proxy[] = {"no_proxy=localhost,127.0.0.1,::1", "NO_PROXY=localhost,127.0.0.1,::1",
-                                           "NODE_USE_ENV_PROXY=1"};
+static const char *const around_proxy[] = {"no_proxy=localhost,127.0.0.1,::1",
+                                           "NO_PROXY=localhost,127.0.0.1,::1", "NODE_USE_ENV_PROXY=1"};
 #define PROXY_ENTRIES (ARRAY_SIZE(proxied) + ARRAY_SIZE(around_proxy))
 
 void environment_deinit(Environment *environment)
@@ -126,7 +126,8 @@ static int set_packages(Environment *environment)
     if (!base_directory)
         base_directory = "/" PACKAGES_TARGET;
     n = snprintf(path, sizeof(path), "%.*s/bin:" PROGRAMS, (int)LIMIT_PATH, base_directory);
-    r = set_entry(environment, entry_format(PACKAGES, strlen(PACKAGES), base_directory, strlen(base_directory)));
+    r = set_entry(environment,
+                  entry_format(PACKAGES, strlen(PACKAGES), base_directory, strlen(base_directory)));
     return r < 0 ? r : set_entry(environment, entry_format("PATH", 4, path, (size_t)n));
 }
 
@@ -169,7 +170,8 @@ int environment_init(Environment *ret, const char *home, uint16_t port, const ms
     if (set && set->size > LIMIT_ENV)
         return problem_set(problem, ERR_TOO_LARGE, "env has more than %u entries", LIMIT_ENV);
     environment.entries =
-        calloc(4 + ARRAY_SIZE(base) + ARRAY_SIZE(threads) + PROXY_ENTRIES + (set ? set->size : 0) + 1, sizeof(char *));
+        calloc(4 + ARRAY_SIZE(base) + ARRAY_SIZE(threads) + PROXY_ENTRIES + (set ? set->size : 0) + 1,
+               sizeof(char *));
     if (!environment.entries)
         return -ENOMEM;
 

@@ -12,7 +12,7 @@
 
 #define OUT_MAX (1u << 20) /* that a program which does not read has waiting; what is more is left out */
 
-typedef struct Ask {
+typedef struct PipRequest {
     List link; /* Pip.asks */
     Pip *pip;
     uint64_t number;
@@ -22,11 +22,11 @@ typedef struct Ask {
     bool asks; /* all of `in` is there */
     bool sent; /* to this controller */
     bool over; /* `out` is all there will be */
-} Ask;
+} PipRequest;
 
 static void listen_if_room(Pip *pip);
 
-static void ask_free(Ask *ask)
+static void ask_free(PipRequest *ask)
 {
     Pip *pip = ask->pip;
 
@@ -42,7 +42,7 @@ static void ask_free(Ask *ask)
 
 /* ---- what it is told ---- */
 
-static void update(Ask *ask)
+static void update(PipRequest *ask)
 {
     uint32_t events = ask->out.size > 0 ? EPOLLOUT : 0;
 
@@ -54,7 +54,7 @@ static void update(Ask *ask)
         loop_file_change(&ask->file, events);
 }
 
-static void tell(Ask *ask, Text text, bool over, bool failed)
+static void tell(PipRequest *ask, Text text, bool over, bool failed)
 {
     static const char *const ends[] = {"\0000", "\0001"};
 
@@ -66,16 +66,16 @@ static void tell(Ask *ask, Text text, bool over, bool failed)
     update(ask);
 }
 
-static void fail(Ask *ask, const char *why)
+static void fail(PipRequest *ask, const char *why)
 {
     tell(ask, text_of(why), true, true);
 }
 
-static Ask *find(const Pip *pip, uint64_t number)
+static PipRequest *find(const Pip *pip, uint64_t number)
 {
-    Ask *ask;
+    PipRequest *ask;
 
-    list_foreach (ask, (List *)&pip->asks, Ask, link)
+    list_foreach (ask, (List *)&pip->asks, PipRequest, link)
         if (ask->number == number)
             return ask;
     return NULL;
@@ -84,7 +84,7 @@ static Ask *find(const Pip *pip, uint64_t number)
 /* Whoever asked may be gone. */
 int pip_told(Pip *pip, const Message *message, Problem *problem)
 {
-    Ask *ask = find(pip, message->id);
+    PipRequest *ask = find(pip, message->id);
     MsgInstallTold told;
     int r = body_decode(&told, MsgInstallTold, &message->body, problem);
 
@@ -95,7 +95,7 @@ int pip_told(Pip *pip, const Message *message, Problem *problem)
 
 /* ---- what it asks ---- */
 
-static void send_ask(Ask *ask)
+static void send_ask(PipRequest *ask)
 {
     const MsgInstallAsked asked = {.packages = {(const char *)buf_head(&ask->in), ask->in.size}};
 
@@ -104,7 +104,7 @@ static void send_ask(Ask *ask)
     ask->sent = link_say(ask->pip->link, MSG_INSTALL, ask->number, MsgInstallAsked, &asked) == 0;
 }
 
-static void read_more(Ask *ask)
+static void read_more(PipRequest *ask)
 {
     ssize_t n = buf_read_fd(&ask->in, ask->file.fd, LIMIT_REQUIREMENTS);
 
@@ -122,7 +122,7 @@ static void read_more(Ask *ask)
 
 static void on_ready(LoopFile *file, uint32_t events)
 {
-    Ask *ask = container_of(file, Ask, file);
+    PipRequest *ask = container_of(file, PipRequest, file);
 
     if (events & EPOLLOUT && buf_send(&ask->out, file->fd) < 0) {
         ask_free(ask);
@@ -140,7 +140,7 @@ static void on_ready(LoopFile *file, uint32_t events)
 
 static void take_connection(Pip *pip, int fd)
 {
-    Ask *ask = calloc(1, sizeof(*ask));
+    PipRequest *ask = calloc(1, sizeof(*ask));
 
     if (!ask || loop_file_add(pip->loop, &ask->file, fd, EPOLLIN, on_ready) < 0) {
         free(ask);
@@ -206,9 +206,9 @@ void pip_init(Pip *pip, Loop *loop, Link *link)
 
 void pip_deinit(Pip *pip)
 {
-    Ask *ask;
+    PipRequest *ask;
 
-    list_foreach (ask, &pip->asks, Ask, link)
+    list_foreach (ask, &pip->asks, PipRequest, link)
         ask_free(ask);
     if (!pip->listener.loop)
         return;
@@ -221,16 +221,16 @@ void pip_deinit(Pip *pip)
 
 void pip_on_controller(Pip *pip)
 {
-    Ask *ask;
+    PipRequest *ask;
 
-    list_foreach (ask, &pip->asks, Ask, link)
+    list_foreach (ask, &pip->asks, PipRequest, link)
         send_ask(ask);
 }
 
 void pip_on_controller_lost(Pip *pip)
 {
-    Ask *ask;
+    PipRequest *ask;
 
-    list_foreach (ask, &pip->asks, Ask, link)
+    list_foreach (ask, &pip->asks, PipRequest, link)
         ask->sent = false;
 }

@@ -1,6 +1,6 @@
-/* pip: a socket of the sandbox at which the program of that name asks for packages. What it writes until it closes
- * its half is a requirements file, which the controller gets; what it reads is what it prints, then '\0' and how it
- * ends: "0" or "1". Any process of the sandbox may ask, and lie: the controller decides. */
+/* pip: a socket of the sandbox at which the program of that name asks for packages. What it writes until it
+ * closes its half is a requirements file, which the controller gets; what it reads is what it prints, then
+ * '\0' and how it ends: "0" or "1". Any process of the sandbox may ask, and lie: the controller decides. */
 #pragma once
 
 #include "guest/supervisor/link/link.h"
@@ -24,6 +24,7 @@ void pip_deinit(Pip *pip);
 /* An `install` of the controller. -EPROTO with a Problem: it is refused. */
 int pip_told(Pip *pip, const Message *message, Problem *problem);
 
-/* The session can be asked for, with this controller: what was not answered is asked again, which does no harm. */
+/* The session can be asked for, with this controller: what was not answered is asked again, which does no
+ * harm. */
 void pip_on_controller(Pip *pip);
 void pip_on_controller_lost(Pip *pip);

@@ -33,7 +33,8 @@ static int check(const MsgInstall *said, Problem *problem)
 {
     if (isnan(said->timeout) || (said->timeout > 0 && said->timeout <= TIMEOUT_MAXIMUM))
         return 0;
-    return problem_set(problem, ERR_BAD_REQUEST, "timeout must be above 0 and at most %g seconds", TIMEOUT_MAXIMUM);
+    return problem_set(problem, ERR_BAD_REQUEST, "timeout must be above 0 and at most %g seconds",
+                       TIMEOUT_MAXIMUM);
 }
 
 static void handle(Front *front, Request *request, const msgpack_object_map *body)
@@ -51,8 +52,8 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
     r = check(&said, &problem);
     if (r == 0)
         r = install_begin(front->installs, session->sandbox, said.packages,
-                          isnan(said.timeout) ? INSTALL_SECONDS : said.timeout, said.stream ? &streaming : &silent,
-                          request, &problem);
+                          isnan(said.timeout) ? INSTALL_SECONDS : said.timeout,
+                          said.stream ? &streaming : &silent, request, &problem);
     if (r < 0)
         request_fail(request, &problem);
 }

@@ -72,7 +72,7 @@ class SessionOptions(ContainerOptions, total=False):
     packages: Requirements | None
     """Python packages to install before the session opens: a list, or the path of a requirements file."""
     pip: Literal["refuse", "allow"] | Sequence[str] | None
-    """What ``pip install`` in the session may do: ``"refuse"``, ``"allow"``, or a list of the packages it may install."""
+    """What ``pip install`` in the session may do: ``"refuse"``, ``"allow"``, or a list of packages."""
 
 
 CONTAINER_OPTIONS = ContainerOptions.__optional_keys__

@@ -28,11 +28,14 @@ class Installed:
 
     @classmethod
     def from_wire(cls, body: Mapping[str, Any]) -> Installed:
+        """From the reply of a controller."""
         try:
             packages = {row["name"]: row["version"] for row in body["packages"]}
             return cls(packages, body["lock"], bool(body["cached"]), float(body["duration"]))
         except (KeyError, TypeError, ValueError) as error:
-            raise ProtocolMismatch(f"the controller described packages in an unknown way: {error!r}") from None
+            raise ProtocolMismatch(
+                f"the controller described packages in an unknown way: {error!r}"
+            ) from None
 
 
 def as_text(packages: Requirements) -> str:

@@ -1,3 +1,4 @@
+#!/usr/bin/python3
 """The commands of pip that code in a sandbox may use. Nothing is installed here: the supervisor is asked, and the
 packages appear, where the session's option `pip` allows it."""
 

@@ -26,8 +26,8 @@ class AsyncPackages(Opened):
         timeout: float = 300,
         on_progress: Callable[[str], Any] | None = None,
     ) -> Installed:
-        """Installs Python packages. They can be imported at once: by cells, also one that runs, branches, checkpoints and
-        commands.
+        """Installs Python packages. They can be imported at once, by cells (also one that runs), branches,
+        checkpoints and commands.
 
         An installer in a container of its own fetches wheels from the package index, which is all that it reaches, and
         sees nothing of the session. What other sessions have installed is there in milliseconds. A module that Python
