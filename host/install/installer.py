@@ -234,6 +234,8 @@ def compile_all():
 
 
 def main():
+    for name in ("no_proxy", "NO_PROXY"):  # nothing that is meant is in this container
+        os.environ.pop(name, None)
     report = os.path.join(TEMPORARY, "report.json")
     try:
         prepare(*read_input())
