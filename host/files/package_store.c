@@ -291,14 +291,14 @@ static void note_set(StoredSets *all, int store, const char *hash, const struct 
 /* What was being made for so long is being made no more; a link whose set is gone is of no use. */
 static void look_at(StoredSets *all, int store, const char *name)
 {
-    struct stat st;
+    struct stat st, set;
 
     if (fstatat(store, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return;
     if (package_name_valid(name))
         note_set(all, store, name, &st);
     else if (*name == '.' ? !is_recent(&st.st_mtim, CUT_OFF)
-                          : S_ISLNK(st.st_mode) && faccessat(store, name, F_OK, 0) < 0)
+                          : S_ISLNK(st.st_mode) && fstatat(store, name, &set, 0) < 0)
         remove_tree(store, name, NULL);
 }
 
