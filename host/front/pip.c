@@ -86,6 +86,7 @@ static int check(const char *allowed, Text packages, Problem *problem)
 
 void pip_asked(Front *front, Sandbox *sandbox, uint64_t id, Text packages)
 {
+    const InstallOrder order = {packages, INSTALL_SECONDS, false};
     PipAsk *ask = calloc(1, sizeof(*ask));
     Problem problem = PROBLEM_NULL;
 
@@ -94,6 +95,6 @@ void pip_asked(Front *front, Sandbox *sandbox, uint64_t id, Text packages)
     *ask = (PipAsk){.front = front, .id = id};
     memcpy(ask->instance, sandbox->instance, sizeof(ask->instance));
     if (check(sandbox->options.pip, packages, &problem) < 0 ||
-        install_begin(front->installs, sandbox, packages, INSTALL_SECONDS, &events, ask, &problem) < 0)
+        install_begin(front->installs, sandbox, &order, &events, ask, &problem) < 0)
         refuse(ask, problem.text);
 }

@@ -68,6 +68,7 @@ static void fail_later(Preparation *preparation, const Problem *problem)
 
 void prepare_session(Front *front, Session *trunk)
 {
+    const InstallOrder order = {text_of(trunk->sandbox->options.packages), INSTALL_SECONDS, true};
     Preparation *preparation = calloc(1, sizeof(*preparation));
     Problem problem = PROBLEM_NULL;
 
@@ -75,7 +76,6 @@ void prepare_session(Front *front, Session *trunk)
         return; /* it ends when its opener gives up */
     *preparation = (Preparation){.front = front, .key = trunk->key};
     memcpy(preparation->instance, trunk->instance, sizeof(preparation->instance));
-    if (install_begin(front->installs, trunk->sandbox, text_of(trunk->sandbox->options.packages),
-                      INSTALL_SECONDS, &events, preparation, &problem) < 0)
+    if (install_begin(front->installs, trunk->sandbox, &order, &events, preparation, &problem) < 0)
         fail_later(preparation, &problem);
 }

@@ -194,12 +194,14 @@ static int on_message(Turn *turn, const Message *message, Problem *problem)
 
 static void write_environment(Writer *w, const void *source)
 {
-    IndexUrl url = package_index_url(((const Installer *)source)->sandboxes->options);
-    char *index _cleanup_(freep) = strndup(url.text, url.size);
+    const Installer *installer = source;
+    IndexUrl url = package_index_url(installer->sandboxes->options);
 
-    write_map(w, 1);
+    write_map(w, 2);
     write_text(w, "LIMPET_INDEX");
-    write_text(w, index);
+    write_text_n(w, url.text, url.size);
+    write_text(w, "LIMPET_FRESH");
+    write_text(w, installer->fresh ? "1" : "");
 }
 
 static int send_program(Installer *installer)
@@ -454,6 +456,7 @@ int installer_begin(Installer **ret, Sandboxes *sandboxes, const InstallerOrder 
     installer->sandboxes = sandboxes;
     installer->events = events;
     installer->userdata = userdata;
+    installer->fresh = order->fresh;
     snprintf(installer->request, sizeof(installer->request), "%s", order->request);
     snprintf(installer->before, sizeof(installer->before), "%s", order->before);
     r = begin(installer, order, problem);

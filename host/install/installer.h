@@ -13,6 +13,7 @@ typedef struct InstallerOrder {
     const char *image;   /* of the session */
     const char *before;  /* the set that the session has, "" for none */
     Text requirements;
+    bool fresh; /* nothing can have been imported in the session */
 } InstallerOrder;
 
 typedef struct InstallerEvents {
@@ -33,6 +34,7 @@ struct Installer {
     Sandbox *sandbox;
     Turn turn; /* pip */
     char request[PACKAGES_NAME_SIZE], before[PACKAGES_NAME_SIZE];
+    bool fresh;
     Buf input;   /* of the program: the requirements, and certificates */
     bool told;   /* stored, or failed */
     bool taking; /* the keeper is asked */

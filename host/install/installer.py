@@ -116,8 +116,22 @@ def command(report):
         sys.executable, "-m", "pip", "install", "--user", "--break-system-packages", "--only-binary", ":all:",
         "--no-compile", "--no-input", "--no-cache-dir", "--no-warn-script-location", "--disable-pip-version-check",
         "--progress-bar", "off", "--root-user-action", "ignore", "--retries", "1", "--timeout", str(SECONDS), "--index-url", INDEX, "--report", report,
-        *trusted(), "--requirement", os.path.join(TEMPORARY, "requirements.txt"),
+        *trusted(), "--constraint", constraints(), "--requirement", os.path.join(TEMPORARY, "requirements.txt"),
     ]  # fmt: skip
+
+
+def constraints():
+    """What is not replaced: what the session has installed, and what its image has, for it may have been imported."""
+    places = [site(BASE)] if os.environ["LIMPET_FRESH"] else [site(BASE), *sys.path]
+    lines = {}
+    for distribution in importlib.metadata.distributions(path=places):
+        name, version = distribution.metadata["Name"], distribution.version
+        if name and re.fullmatch(r"\d+(\.\d+)*((a|b|rc|\.post|\.dev)\d+)*(\+[a-z0-9.]+)?", version or ""):
+            lines.setdefault(name_of(name), f"{name}=={version}\n")
+    path = os.path.join(TEMPORARY, "constraints.txt")
+    with open(path, "w") as file:
+        file.writelines(lines.values())
+    return path
 
 
 def trusted():
@@ -156,6 +170,12 @@ def missing(requirement, versions):
 
 def conflict(said):
     causes = re.search(r"The conflict is caused by:\n((?: +\S.*\n)+)", said)
+    there = re.search(r"The user requested \(constraint\) ([^=\s]+)==(\S+)", said)
+    if there:
+        return (
+            f"{there[1]} {there[2]} is there already, and is not replaced in a session that runs, where it may have been "
+            "imported; open another session with packages=[...]"
+        )
     if not causes:
         return "the requirements conflict with each other"
     return "the requirements conflict: " + "; ".join(line.strip() for line in causes[1].splitlines())

@@ -25,6 +25,7 @@ typedef struct Install {
     Installs *all;
     InstallState state;
     bool missed; /* the store does not have it */
+    bool fresh;
     Installer *installer;
     char instance[INSTANCE_SIZE]; /* of the session's sandbox */
     char request[PACKAGES_NAME_SIZE], before[PACKAGES_NAME_SIZE];
@@ -226,6 +227,7 @@ static Installer *find_installer(Install *install, const char *image, Problem *p
         .image = image,
         .before = install->before,
         .requirements = {(const char *)buf_head(&install->requirements), install->requirements.size},
+        .fresh = install->fresh,
     };
     Installer *installer;
     size_t n = 0;
@@ -296,7 +298,7 @@ static int make_request(Install *install, const Sandbox *sandbox)
         {sandboxes_engine(all), strlen(sandboxes_engine(all)) + 1},
         {image, strlen(image) + 1},
         {index.text, index.size},
-        {"", 1},
+        {install->fresh ? "1" : "0", 2},
         {buf_head(&install->requirements), install->requirements.size},
     };
     uint8_t digest[SHA256_SIZE];
@@ -373,14 +375,14 @@ static void start_waiting(Installs *all)
             loop_idle_add(all->sandboxes->loop, &install->idle, on_idle);
 }
 
-int install_begin(Installs *all, Sandbox *sandbox, Text requirements, double timeout,
-                  const InstallEvents *events, void *userdata, Problem *problem)
+int install_begin(Installs *all, Sandbox *sandbox, const InstallOrder *order, const InstallEvents *events,
+                  void *userdata, Problem *problem)
 {
     Install *install = calloc(1, sizeof(*install));
     int r = install ? 0 : problem_set(problem, ERR_INTERNAL, "out of memory");
 
     if (r == 0)
-        r = requirements_read(&install->requirements, requirements, problem);
+        r = requirements_read(&install->requirements, order->requirements, problem);
     if (r < 0) {
         if (install)
             buf_deinit(&install->requirements);
@@ -390,11 +392,12 @@ int install_begin(Installs *all, Sandbox *sandbox, Text requirements, double tim
     install->all = all;
     install->events = events;
     install->userdata = userdata;
+    install->fresh = order->fresh;
     install->began = clock_now();
     memcpy(install->instance, sandbox->instance, sizeof(install->instance));
     sandbox->installing++;
     list_append(&all->wanted, &install->link);
-    loop_timer_set(all->sandboxes->loop, &install->timer, install->began + clock_from_seconds(timeout),
+    loop_timer_set(all->sandboxes->loop, &install->timer, install->began + clock_from_seconds(order->timeout),
                    on_due);
     loop_idle_add(all->sandboxes->loop, &install->idle, on_idle);
     return 0;

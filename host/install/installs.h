@@ -34,7 +34,14 @@ typedef struct InstallEvents {
     void (*failed)(void *userdata, const Problem *problem, Text log);
 } InstallEvents;
 
-/* Installs in a session's sandbox, which may end meanwhile; within so many seconds. 0, or negative with the
- * problem set and nothing begun. */
-int install_begin(Installs *all, Sandbox *sandbox, Text requirements, double timeout,
-                  const InstallEvents *events, void *userdata, Problem *problem);
+typedef struct InstallOrder {
+    Text requirements; /* of a requirements file */
+    double timeout;    /* seconds */
+    bool fresh;        /* nothing has run in the session: what its image has may be replaced */
+} InstallOrder;
+
+/* Installs in a session's sandbox, which may end meanwhile. 0, or negative with the problem set and nothing
+ * begun.
+ */
+int install_begin(Installs *all, Sandbox *sandbox, const InstallOrder *order, const InstallEvents *events,
+                  void *userdata, Problem *problem);

@@ -97,12 +97,19 @@ void session_move_in(Session *session, Sandbox *sandbox)
     list_append(&session->family, &session->in_family);
 }
 
+/* A spare has imported modules, which packages are not to replace. */
+static Sandbox *claim(Session *session, const char *output_id, SessionOptions *options)
+{
+    if (*options->packages)
+        return NULL;
+    return pool_claim(session->all->pool, session->user, session->name, output_id, options, &session_owner);
+}
+
 /* In a spare where there is one, otherwise in a container that is made for it. */
 static int find_sandbox(Session *session, const char *output_id, SessionOptions *options, Problem *problem)
 {
     Sessions *all = session->all;
-    Sandbox *sandbox =
-        pool_claim(all->pool, session->user, session->name, output_id, options, &session_owner);
+    Sandbox *sandbox = claim(session, output_id, options);
     bool claimed = sandbox;
     int r = 0;
 

@@ -319,3 +319,28 @@ def test_unused_packages_make_room(own_limpetd, index, name):
             assert session.install(["other"]).cached
         with client.open(name) as session:
             assert not session.install(["greeting"]).cached
+
+
+# ---- what is there already ----
+
+
+def test_what_is_installed_is_not_replaced(client, session, name, index):
+    index.add("changing", "1.0")
+    session.install(["changing==1.0"])
+    index.add("changing", "2.0")
+    index.add("wants", requires=["changing>=2"])
+    assert session.install(["changing"]).packages["changing"] == "1.0"
+    for wanted in ("changing==2.0", "wants"):
+        message = fails(session, wanted).message
+        assert message.startswith("changing 1.0 is there already, and is not replaced"), message
+    assert value(session, "import changing; changing.version") == "'1.0'"
+    with client.open(f"{name}-2", packages=["wants"]) as other:
+        assert value(other, "import changing; changing.version") == "'2.0'"
+
+
+def test_what_the_image_has_is_replaced_before_anything_runs(client, session, name, index):
+    index.add("packaging", "99.0")
+    assert "is not replaced" in fails(session, "packaging==99.0").message
+    assert "99.0" != value(session, "import packaging; packaging.__version__")
+    with client.open(f"{name}-2", packages=["packaging==99.0"]) as fresh:
+        assert value(fresh, "import packaging; packaging.version") == "'99.0'"

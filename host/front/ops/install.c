@@ -40,6 +40,7 @@ static int check(const MsgInstall *said, Problem *problem)
 static void handle(Front *front, Request *request, const msgpack_object_map *body)
 {
     Problem problem = PROBLEM_NULL;
+    InstallOrder order;
     Session *session;
     MsgInstall said;
     int r;
@@ -49,11 +50,11 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
     session = op_session(front, request, said.session, said.instance);
     if (!session)
         return;
+    order = (InstallOrder){said.packages, isnan(said.timeout) ? INSTALL_SECONDS : said.timeout, false};
     r = check(&said, &problem);
     if (r == 0)
-        r = install_begin(front->installs, session->sandbox, said.packages,
-                          isnan(said.timeout) ? INSTALL_SECONDS : said.timeout,
-                          said.stream ? &streaming : &silent, request, &problem);
+        r = install_begin(front->installs, session->sandbox, &order, said.stream ? &streaming : &silent,
+                          request, &problem);
     if (r < 0)
         request_fail(request, &problem);
 }
