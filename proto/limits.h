@@ -56,6 +56,14 @@
 #define LIMIT_DIALS        64u          /* connections to ports that are being made in a session at once */
 #define OUTPUT_SECONDS     25.0         /* a question for output waits */
 
+/* Packages. */
+#define LIMIT_REQUIREMENTS (64u << 10)           /* a requirements file */
+#define LIMIT_PACKAGES     1000u                 /* of a session */
+#define LIMIT_LOCK         (1u << 20)            /* their versions and hashes */
+#define LIMIT_INSTALL_LOG  (64u << 10)           /* of what the installer wrote */
+#define INSTALL_SECONDS    300.0                 /* an install that sets no limit */
+#define PACKAGES_TARGET    "opt/limpet/packages" /* where a container has them, below its root */
+
 /* Names. */
 #define LIMIT_SESSION_NAME 64u
 #define LIMIT_SESSION_PATH 128u /* a branch's whole name: its origin's, a slash, its own */

@@ -117,6 +117,8 @@ typedef struct LimpetOptions {
     const struct LimpetBinding *bindings; /* then one whose name is NULL */
     const char *image;
     const char *checkpoint; /* "auto", "always" or "off": when checkpoints are taken by themselves */
+    const char *packages;   /* to be installed before it opens: requirements, one a line */
+    const char *pip;        /* what pip may do inside: "refuse", "allow", or names with commas */
 #ifdef __cplusplus
     const char *template_; /* the next, whose name is a word of C++ */
 #else
@@ -393,6 +395,7 @@ LIMPET_API int limpet_get(LimpetClient *client, const char *session, const char 
 
 #include "limpet_files.h"
 #include "limpet_network.h"
+#include "limpet_packages.h"
 #include "limpet_processes.h"
 #include "limpet_state.h"
 #include "limpet_templates.h"

@@ -19,6 +19,7 @@ typedef enum LimpetErrorNumber {
     LIMPET_LIMIT_REACHED = 1110,      /* a limit of this user, which the message names */
     LIMPET_FILE_FAILED = 1120,        /* an operation on a file in the sandbox failed */
     LIMPET_NOT_LISTENING = 1121,      /* nothing in the session takes connections on this port */
+    LIMPET_INSTALL_FAILED = 1130,     /* packages could not be installed; the text gives the reason */
     LIMPET_NO_SUCH_TEMPLATE = 1140,   /* no template has this name */
     LIMPET_TEMPLATE_EXISTS = 1141,    /* a template has this name */
     LIMPET_TEMPLATE_FAILED = 1142,    /* no sandbox could be made of it; the message gives the reason */

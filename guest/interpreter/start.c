@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "guest/interpreter/arena.h"
 #include "guest/interpreter/frozen/frozen.h"
@@ -89,6 +90,46 @@ static char *find_sources(Problem *problem)
     return NULL;
 }
 
+static bool is_of_packages(PyObject *entry)
+{
+    const char *path = PyUnicode_Check(entry) ? PyUnicode_AsUTF8(entry) : NULL;
+
+    PyErr_Clear();
+    return path && strstr(path, "-packages");
+}
+
+/* In an image it is there; what is read-only stays as it is. */
+static void make_directories(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0755);
+        *slash = '/';
+    }
+    mkdir(path, 0755);
+}
+
+/* What is installed while the session runs comes before what the image has, and after what belongs to Python.
+ * Python looks at a directory that is there, and sees when its contents have changed. */
+static int add_packages(PyObject *path)
+{
+    const char *base = getenv("PYTHONUSERBASE");
+    char directory[LIMIT_PATH];
+    Py_ssize_t at = 0;
+
+    if (!base)
+        return 0;
+    snprintf(directory, sizeof(directory), "%s/lib/python%d.%d/site-packages", base, PY_MAJOR_VERSION,
+             PY_MINOR_VERSION);
+    make_directories(directory);
+    while (at < PyList_GET_SIZE(path) && !is_of_packages(PyList_GET_ITEM(path, at)))
+        at++;
+
+    _pyref_ PyObject *packages = PyUnicode_DecodeFSDefault(directory);
+
+    return packages ? PyList_Insert(path, at, packages) : -1;
+}
+
 /* Modules of the session come first, ours last: a real IPython wins over our stand-in. */
 static int set_path(Problem *problem)
 {
@@ -104,7 +145,8 @@ static int set_path(Problem *problem)
     _pyref_ PyObject *first = PyUnicode_DecodeFSDefault(session);
     _pyref_ PyObject *last = PyUnicode_DecodeFSDefault(sources);
 
-    if (!path || !first || !last || PyList_Insert(path, 0, first) < 0 || PyList_Append(path, last) < 0)
+    if (!path || !first || !last || add_packages(path) < 0 || PyList_Insert(path, 0, first) < 0 ||
+        PyList_Append(path, last) < 0)
         return fail_exception("sys.path", problem);
     return 0;
 }

@@ -5,6 +5,10 @@
  * name files alike on every engine. */
 #define SESSION_PATH "/session"
 
+/* Where pip in the sandbox asks for packages, and the variable that says where else. */
+#define PIP_SOCKET   "/run/limpet-pip"
+#define PIP_VARIABLE "LIMPET_PIP"
+
 #include <stdbool.h>
 #include <sys/types.h>
 

@@ -14,6 +14,8 @@
 #include "host/files/beneath.h"
 #include "host/files/disk_mount.h"
 #include "host/front/front.h"
+#include "host/front/pip.h"
+#include "host/front/prepare.h"
 #include "host/sandbox/kept.h"
 #include "host/privilege/remote.h"
 #include "host/sandbox/sweep.h"
@@ -37,6 +39,7 @@ typedef struct Controller {
     Pool *pool;
     Sessions sessions;
     Calls calls;
+    Installs installs;
     Ended ended;       /* sessions, of which records are stored */
     Adopting adopting; /* sessions of an earlier controller */
     Kept *kept;        /* what ended sessions left */
@@ -117,6 +120,13 @@ static void on_sandbox_gone(void *userdata)
     stop_if_empty(controller);
 }
 
+static void on_sandbox_asked(Sandbox *sandbox, uint64_t id, Text packages)
+{
+    Controller *controller = sandbox->all->userdata;
+
+    pip_asked(&controller->front, sandbox, id, packages);
+}
+
 static bool make_room(void *userdata)
 {
     const Controller *controller = userdata;
@@ -137,6 +147,7 @@ static const SandboxesEvents sandboxes_events = {
     .changed = diary_rewrite,
     .closing = diary_closing,
     .over = diary_end,
+    .asked = on_sandbox_asked,
     .gone = on_sandbox_gone,
     .make_room = make_room,
     .has_room = has_room,
@@ -164,8 +175,16 @@ static void on_session_gone(Session *session)
     calls_orphan(&controller->calls, &session->stored);
 }
 
+static void on_session_prepare(Session *trunk)
+{
+    Controller *controller = trunk->all->userdata;
+
+    prepare_session(&controller->front, trunk);
+}
+
 static const SessionsEvents sessions_events = {
     .ready = on_session_ready,
+    .prepare = on_session_prepare,
     .branched = on_session_branched,
     .back = diary_back,
     .committed = diary_committed,
@@ -323,7 +342,9 @@ static void introduce(Controller *controller)
                                       .calls = calls,
                                       .events = &defer_events,
                                       .userdata = &controller->front};
-    controller->front.sandboxes = sandboxes;
+    controller->front.sandboxes = controller->installs.sandboxes = sandboxes;
+    controller->installs.installed = diary_packages;
+    controller->front.installs = &controller->installs;
     controller->front.sessions = sessions;
     controller->front.calls = calls;
     controller->front.templates = &controller->templates;
@@ -400,6 +421,7 @@ static void end(Controller *controller)
         loop_signals_remove(&controller->signals);
     /* What the threads still do may end in a reply: they go before the sockets. */
     keeper_client_free(sandboxes->keeper);
+    installs_deinit(&controller->installs);
     kept_end(controller->kept);
     pool_free(controller->pool);
     templates_deinit(&controller->templates);
@@ -425,6 +447,7 @@ int controller_run(const Options *options, Paths *paths, const ControllerPeers *
     sandboxes_init(&controller.sandboxes);
     epitaphs_init(&controller.sessions.epitaphs);
     calls_init(&controller.calls);
+    installs_init(&controller.installs);
     ended_init(&controller.ended);
     front_init(&controller.front);
     introduce(&controller);

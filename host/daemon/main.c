@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "host/config/options.h"
+#include "host/config/package_index.h"
 #include "host/config/paths.h"
 #include "host/daemon/check.h"
 #include "host/daemon/controller.h"
@@ -143,7 +144,8 @@ int main(int argc, char **argv)
     /* Whoever started it may be gone before he is told how that went. */
     if (open_standard_descriptors() < 0 || signal(SIGPIPE, SIG_IGN) == SIG_ERR)
         return 1;
-    if (options_load(&options, argc, argv, &action, &problem) < 0 || setup_log(&options, &problem) < 0)
+    if (options_load(&options, argc, argv, &action, &problem) < 0 || setup_log(&options, &problem) < 0 ||
+        package_index_settle(&options, &problem) < 0)
         return complain(&problem);
     switch (action) {
     case ACTION_HELP:

@@ -61,6 +61,7 @@ static int hold(char **path)
 /* The launcher has made the directories. */
 static int become_controller(const Separation *separation, Problem *problem)
 {
+    const char *certificates = separation->options->package_certificates;
     Paths *paths = separation->paths;
     int r = hold(&paths->journals);
 
@@ -75,7 +76,7 @@ static int become_controller(const Separation *separation, Problem *problem)
                            strerror(-r));
     const Remnant rights = {
         .account = separation->account,
-        .readable = {READABLE},
+        .readable = {READABLE, *certificates ? certificates : NULL},
         .writable = {paths->journals, paths->ended, paths->templates, paths->links},
     };
 
@@ -84,7 +85,7 @@ static int become_controller(const Separation *separation, Problem *problem)
 
 static int become_files_worker(const Separation *separation, Problem *problem)
 {
-    static const char *const parts[] = {"sessions", "outputs", "removed", "template-files"};
+    static const char *const parts[] = {"sessions", "outputs", "removed", "template-files", "packages"};
     char writable[ARRAY_SIZE(parts)][PATH_MAX];
     Remnant rights = {.account = separation->account, .capabilities = CAPABILITIES, .readable = {READABLE}};
 

@@ -6,16 +6,21 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#define TARGET "data" /* below the container's root */
+#include "proto/limits.h"
+
+#define DATA "data" /* below the container's root */
 
 typedef struct Attachment {
     int process; /* pidfd */
     int tree;    /* a mount that is nowhere yet */
+    const char *target;
+    bool over; /* on top of what is mounted there */
     int result;
 } Attachment;
 
@@ -42,15 +47,16 @@ static int make_tree(int directory, bool recursive, int *ret)
 }
 
 /* The container may have anything under that name. Only a directory of its root file system will do: no link,
- * and nothing that is mounted there. */
-static int open_target(void)
+ * and nothing that is mounted there, unless it is to go on top of that. */
+static int open_target(const Attachment *attachment)
 {
     struct open_how how = {
         .flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
-        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS |
+                   (attachment->over ? 0 : RESOLVE_NO_XDEV),
     };
     int root _cleanup_(closep) = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    long target = root < 0 ? -1 : syscall(SYS_openat2, root, TARGET, &how, sizeof(how));
+    long target = root < 0 ? -1 : syscall(SYS_openat2, root, attachment->target, &how, sizeof(how));
 
     return target < 0 ? -errno : (int)target;
 }
@@ -62,7 +68,7 @@ static int mount_inside(const Attachment *attachment)
     /* Only who shares its root with nobody can go elsewhere. */
     if (unshare(CLONE_FS) < 0 || setns(attachment->process, CLONE_NEWNS) < 0)
         return -errno;
-    target = open_target();
+    target = open_target(attachment);
     if (target < 0)
         return target;
     return move_mount(attachment->tree, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0
@@ -137,6 +143,56 @@ int attach_data(int process, int directory, bool recursive, Problem *problem)
         return r;
     }
     if (r == 0)
-        r = mount_from_thread(&(Attachment){.process = process, .tree = tree});
+        r = mount_from_thread(&(Attachment){.process = process, .tree = tree, .target = DATA});
     return r < 0 ? explain(r, problem) : 0;
+}
+
+static int explain_packages(int error, Problem *problem)
+{
+    if (error == -ESRCH)
+        return attach_too_late(problem);
+    if (error == -ENOENT)
+        return problem_set(problem, ERR_ENGINE_ERROR,
+                           "the image has no /" PACKAGES_TARGET "; build it again with: limpet image build");
+    return problem_set(problem, ERR_ENGINE_ERROR, "cannot mount packages in the running container: %s",
+                       is_refused(error) ? "the kernel or the rights of this user do not allow it"
+                                         : strerror(-error));
+}
+
+void packages_path(char ret[static PACKAGES_PATH_SIZE], const char *name)
+{
+    snprintf(ret, PACKAGES_PATH_SIZE, "packages/%.64s/base", name);
+}
+
+int packages_open(const char *state_dir, const char *name, Problem *problem)
+{
+    struct open_how how = {
+        .flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+    };
+    int state _cleanup_(closep) = open(state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    char path[PACKAGES_PATH_SIZE];
+    long directory;
+
+    packages_path(path, name);
+    directory = state < 0 ? -1 : syscall(SYS_openat2, state, path, &how, sizeof(how));
+    if (directory < 0)
+        return problem_set(problem, ERR_ENGINE_ERROR, "the stored packages %s are not there: %s", name,
+                           strerror(errno));
+    return (int)directory;
+}
+
+int attach_packages(int process, const char *state_dir, const char *name, Problem *problem)
+{
+    int directory _cleanup_(closep) = packages_open(state_dir, name, problem);
+    int tree _cleanup_(closep) = -1;
+    int r;
+
+    if (directory < 0)
+        return directory;
+    r = make_tree(directory, false, &tree);
+    if (r == 0)
+        r = mount_from_thread(
+            &(Attachment){.process = process, .tree = tree, .target = PACKAGES_TARGET, .over = true});
+    return r < 0 ? explain_packages(r, problem) : 0;
 }

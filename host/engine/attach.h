@@ -10,6 +10,17 @@
  * failure. Returns as EngineOps.attach_data; -EBUSY when something is mounted there already. */
 int attach_data(int process, int directory, bool recursive, Problem *problem);
 
+/* Where the set of packages of that name is, below the state directory. */
+#define PACKAGES_PATH_SIZE 128
+void packages_path(char ret[static PACKAGES_PATH_SIZE], const char *name);
+
+/* A handle on it, or negative with the problem set. */
+int packages_open(const char *state_dir, const char *name, Problem *problem);
+
+/* Mounts it read-only at PACKAGES_TARGET of the container, on top of what was mounted there before. 0, or
+ * negative with the problem set. */
+int attach_packages(int process, const char *state_dir, const char *name, Problem *problem);
+
 /* Sets the problem of a container that does not run; -ESRCH. */
 int attach_too_late(Problem *problem);
 

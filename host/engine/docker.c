@@ -108,6 +108,17 @@ static int docker_attach_data(Container *base, int data, Problem *problem)
     return attach_data(process, data, recursive, problem);
 }
 
+static int docker_attach_packages(Container *base, const char *name, Problem *problem)
+{
+    DockerContainer *container = container_of(base, DockerContainer, container);
+    int process _cleanup_(closep) = pidfd_open(container->state.pid, 0);
+
+    if (process < 0 || !is_in_container(&container->state))
+        return attach_refuse(problem, "its first process is not on this host");
+    return attach_packages(process, container_of(base->engine, DockerEngine, engine)->config.state_dir, name,
+                           problem);
+}
+
 static int docker_memory(Container *base, uint64_t *ret_bytes, uint64_t *ret_oom_kills)
 {
     return cgroup_read_memory(&container_of(base, DockerContainer, container)->cgroups.memory, ret_bytes,
@@ -273,6 +284,7 @@ const EngineOps engine_docker = {
     .remove = docker_container_remove,
     .leave = docker_container_leave,
     .attach_data = docker_attach_data,
+    .attach_packages = docker_attach_packages,
     .sweep = docker_sweep,
     .memory = docker_memory,
     .time = docker_time,

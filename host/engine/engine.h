@@ -106,6 +106,11 @@ struct EngineOps {
      * problem. */
     int (*attach_data)(Container *container, int data, Problem *problem);
 
+    /* Puts a set of packages, which are in state_dir/packages/NAME/base, where the code of a started
+     * container looks for them (PACKAGES_TARGET), in place of those that it had. 0 or negative with the
+     * problem set: it has what it had. */
+    int (*attach_packages)(Container *container, const char *name, Problem *problem);
+
     /* Removes every container with our owner label that this process neither made nor adopted, then calls
      * done with how many there were. One sweep at a time. */
     void (*sweep)(Engine *engine, void (*done)(void *userdata, unsigned removed), void *userdata);

@@ -50,6 +50,7 @@ typedef struct LocalContainer {
     LoopTimer timer;
     LoopChild child;
     bool running, removing;
+    char packages[PATH_MAX]; /* where its guest looks for them: a link */
 } LocalContainer;
 
 static LocalEngine *engine_of(LocalContainer *container)
@@ -57,12 +58,14 @@ static LocalEngine *engine_of(LocalContainer *container)
     return container_of(container->container.engine, LocalEngine, engine);
 }
 
-static LocalContainer *container_new(LocalEngine *local, const ContainerEvents *events, void *userdata)
+static LocalContainer *container_new(LocalEngine *local, const ContainerSpec *spec,
+                                     const ContainerEvents *events, void *userdata)
 {
     LocalContainer *container = calloc(1, sizeof(*container));
 
     if (!container)
         return NULL;
+    snprintf(container->packages, sizeof(container->packages), "%s/.limpet/packages", spec->session_dir);
     container->container = (Container){.engine = &local->engine, .events = *events, .userdata = userdata};
     list_append(&local->containers, &container->link);
     return container;
@@ -171,13 +174,23 @@ static void on_started_idle(LoopIdle *idle)
 static int start_guest(LocalContainer *container, const ContainerSpec *spec)
 {
     LocalEngine *local = engine_of(container);
-    char threads[64];
-    const char *const argv[] = {"/usr/bin/env",    threads,        local->config.guest_path,
-                                "--link",          spec->link_dir, "--directory",
-                                spec->session_dir, "--same-user",  NULL};
+    char threads[64], packages[PATH_MAX + 32], asks[PATH_MAX + 32];
+    const char *const argv[] = {"/usr/bin/env",
+                                threads,
+                                packages,
+                                asks,
+                                local->config.guest_path,
+                                "--link",
+                                spec->link_dir,
+                                "--directory",
+                                spec->session_dir,
+                                "--same-user",
+                                NULL};
     pid_t pid;
     int r;
 
+    snprintf(packages, sizeof(packages), "PYTHONUSERBASE=%s", container->packages);
+    snprintf(asks, sizeof(asks), "LIMPET_PIP=%s/pip", spec->link_dir);
     profile_threads_text(threads, sizeof(threads), spec->cpus);
     r = spawn(argv, -1, &pid);
     if (r < 0)
@@ -196,7 +209,8 @@ static int start_guest(LocalContainer *container, const ContainerSpec *spec)
 static int local_create(Engine *engine, const ContainerSpec *spec, const ContainerEvents *events,
                         void *userdata, Container **ret, Problem *problem)
 {
-    LocalContainer *container = container_new(container_of(engine, LocalEngine, engine), events, userdata);
+    LocalContainer *container =
+        container_new(container_of(engine, LocalEngine, engine), spec, events, userdata);
     int r;
 
     if (!container)
@@ -272,7 +286,7 @@ static int local_adopt(Engine *engine, const ContainerSpec *spec, const Containe
                        void *userdata, Container **ret, Problem *problem)
 {
     LocalEngine *local = container_of(engine, LocalEngine, engine);
-    LocalContainer *container = container_new(local, events, userdata);
+    LocalContainer *container = container_new(local, spec, events, userdata);
 
     if (!container)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
@@ -285,6 +299,39 @@ static int local_adopt(Engine *engine, const ContainerSpec *spec, const Containe
 static int local_attach_data(Container *base, int data, Problem *problem)
 {
     return attach_refuse(problem, "the engine local has no /data");
+}
+
+/* Takes the place of the one before at once, for all who look. The first time there is the empty directory
+ * that a guest makes. */
+static int replace_link(const char *target, const char *link)
+{
+    char new[PATH_MAX], empty[PATH_MAX];
+
+    if ((size_t)snprintf(new, sizeof(new), "%s.new", link) >= sizeof(new) ||
+        (size_t)snprintf(empty, sizeof(empty), "%s.old", link) >= sizeof(empty))
+        return -ENAMETOOLONG;
+    unlink(new);
+    if (symlink(target, new) < 0)
+        return -errno;
+    if (rename(new, link) == 0)
+        return 0;
+    return rename(link, empty) < 0 || rename(new, link) < 0 ? -errno : 0;
+}
+
+static int local_attach_packages(Container *base, const char *name, Problem *problem)
+{
+    LocalContainer *container = container_of(base, LocalContainer, container);
+    const char *state_dir = engine_of(container)->config.state_dir;
+    char path[PACKAGES_PATH_SIZE], target[PATH_MAX];
+    int set _cleanup_(closep) = packages_open(state_dir, name, problem);
+    int r = set < 0 ? set : 0;
+
+    packages_path(path, name);
+    if (r == 0 && (size_t)snprintf(target, sizeof(target), "%s/%s", state_dir, path) < sizeof(target))
+        r = replace_link(target, container->packages);
+    return r < 0 && set >= 0
+               ? problem_set(problem, ERR_ENGINE_ERROR, "cannot link packages: %s", strerror(-r))
+               : r;
 }
 
 static int local_memory(Container *base, uint64_t *ret_bytes, uint64_t *ret_oom_kills)
@@ -431,6 +478,7 @@ const EngineOps engine_local = {
     .remove = local_remove,
     .leave = local_leave,
     .attach_data = local_attach_data,
+    .attach_packages = local_attach_packages,
     .sweep = local_sweep,
     .memory = local_memory,
     .time = local_time,

@@ -126,16 +126,32 @@ static void oci_leave(Container *container)
     oci_container_free(container_of(container, OciContainer, container));
 }
 
-static int oci_attach_data(Container *base, int data, Problem *problem)
+static int check_attachable(OciContainer *container, Problem *problem)
 {
-    OciContainer *container = container_of(base, OciContainer, container);
-
     if (oci_engine_of(container)->runtime.kind == RUNTIME_RUNSC)
         return attach_refuse(problem, "runsc runs the container in its own kernel");
     if (container->stage != OCI_RUNNING || container->removing ||
         !cgroup_has_process(container->name, container->first.pid))
         return attach_too_late(problem);
-    return attach_data(container->first.file.fd, data, true, problem);
+    return 0;
+}
+
+static int oci_attach_data(Container *base, int data, Problem *problem)
+{
+    OciContainer *container = container_of(base, OciContainer, container);
+    int r = check_attachable(container, problem);
+
+    return r < 0 ? r : attach_data(container->first.file.fd, data, true, problem);
+}
+
+static int oci_attach_packages(Container *base, const char *name, Problem *problem)
+{
+    OciContainer *container = container_of(base, OciContainer, container);
+    int r = check_attachable(container, problem);
+
+    return r < 0 ? r
+                 : attach_packages(container->first.file.fd, oci_engine_of(container)->config.state_dir, name,
+                                   problem);
 }
 
 static int oci_memory(Container *base, uint64_t *ret_bytes, uint64_t *ret_oom_kills)
@@ -292,6 +308,7 @@ const EngineOps engine_oci = {
     .remove = oci_container_remove,
     .leave = oci_leave,
     .attach_data = oci_attach_data,
+    .attach_packages = oci_attach_packages,
     .sweep = oci_sweep,
     .memory = oci_memory,
     .time = oci_time,

@@ -4,6 +4,7 @@
 
 #include "host/journal/adoption.h"
 #include "host/call/call.h"
+#include "host/install/installs.h"
 #include "host/pool/pool.h"
 #include "host/session/session.h"
 #include "host/template/templates.h"
@@ -18,6 +19,7 @@ typedef struct Front {
     Adopting *adopting;
     Pool *pool;
     Templates *templates;
+    Installs *installs;
     bool shared;           /* the members of a group are let in, too */
     bool closing;          /* nothing is begun any more */
     List shutdown_waiters; /* Requests */

@@ -167,13 +167,19 @@ static int replay_files(Replay *replay, const JournalEntry *entry)
     return 0;
 }
 
+static int replay_packages(Replay *replay, const JournalEntry *entry)
+{
+    copy_text(replay->sandbox->packages, sizeof(replay->sandbox->packages), entry->packages);
+    return 0;
+}
+
 static int replay_entry(void *userdata, const void *bytes, size_t size)
 {
     static int (*const replays[ENTRY_KINDS])(Replay *, const JournalEntry *) = {
         [ENTRY_SESSION] = replay_session, [ENTRY_READY] = replay_ready,
         [ENTRY_BRANCH] = replay_branch,   [ENTRY_BRANCH_CLOSED] = replay_branch_closed,
         [ENTRY_CALL] = replay_call,       [ENTRY_FILES] = replay_files,
-        [ENTRY_CLOSING] = replay_closing,
+        [ENTRY_CLOSING] = replay_closing, [ENTRY_PACKAGES] = replay_packages,
     };
     Replay *replay = userdata;
     Problem problem = PROBLEM_NULL;

@@ -199,7 +199,7 @@ static void on_ready(Sandbox *sandbox)
     Adoption *adoption = sandbox->userdata;
     Session *trunk = sandbox->trunk;
 
-    session_all_ready(trunk);
+    session_prepare(trunk);
     if (sandbox->ephemeral && !sandbox->running) {
         trunk->hidden = true;
         sandbox_close(sandbox, "its call has ended");

@@ -78,6 +78,8 @@ static int write_life(Buf *batch, const Sandbox *sandbox)
 
     if (r == 0 && is_open(sandbox))
         r = journal_write_plain(batch, ENTRY_READY);
+    if (r == 0 && *sandbox->packages)
+        r = journal_write_packages(batch, sandbox->packages);
     if (r == 0 && sandbox->trunk)
         r = write_branches(batch, sandbox->trunk);
     if (r == 0 && sandbox->state == SANDBOX_CLOSING)
@@ -238,6 +240,16 @@ static void append_plain(Sandbox *sandbox, EntryKind kind)
 void diary_ready(Sandbox *sandbox)
 {
     append_plain(sandbox, ENTRY_READY);
+}
+
+void diary_packages(Sandbox *sandbox)
+{
+    Buf batch _cleanup_(buf_deinit) = BUF_NULL;
+    int r = journal_batch(&batch);
+
+    if (r == 0)
+        r = journal_write_packages(&batch, sandbox->packages);
+    append(sandbox, &batch, r);
 }
 
 void diary_closing(Sandbox *sandbox)

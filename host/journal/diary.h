@@ -18,6 +18,8 @@ void diary_path(char *ret, size_t size, const Paths *paths, const char *id);
 
 void diary_rewrite(Sandbox *sandbox); /* it is another session's than it was */
 void diary_ready(Sandbox *sandbox);
+/* Other packages are mounted in it. */
+void diary_packages(Sandbox *sandbox);
 void diary_closing(Sandbox *sandbox);
 void diary_branch(const Session *branch);
 void diary_branch_closed(const Session *branch);

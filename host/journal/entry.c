@@ -9,10 +9,11 @@
 #define SIZE_BYTES 4u
 
 static const char *const names[ENTRY_KINDS] = {
-    [ENTRY_SESSION] = "session", [ENTRY_READY] = "ready",
-    [ENTRY_BRANCH] = "branch",   [ENTRY_BRANCH_CLOSED] = "branch_closed",
-    [ENTRY_CALL] = "call",       [ENTRY_FILES] = "files",
-    [ENTRY_CLOSING] = "closing", [ENTRY_ENDED] = "ended",
+    [ENTRY_SESSION] = "session",   [ENTRY_READY] = "ready",
+    [ENTRY_BRANCH] = "branch",     [ENTRY_BRANCH_CLOSED] = "branch_closed",
+    [ENTRY_CALL] = "call",         [ENTRY_FILES] = "files",
+    [ENTRY_CLOSING] = "closing",   [ENTRY_ENDED] = "ended",
+    [ENTRY_PACKAGES] = "packages",
 };
 
 /* ---- writing ---- */
@@ -74,6 +75,11 @@ int journal_write_call(Buf *batch, const JournalCall *call)
 int journal_write_files(Buf *batch, const Buf *files)
 {
     return APPEND(batch, ENTRY_FILES, JournalFiles, &(JournalFiles){.files = value_encoded(files)});
+}
+
+int journal_write_packages(Buf *batch, const char *packages)
+{
+    return APPEND(batch, ENTRY_PACKAGES, JournalPackages, &(JournalPackages){.packages = text_of(packages)});
 }
 
 int journal_write_plain(Buf *batch, EntryKind kind)
@@ -151,6 +157,18 @@ static int decode_files(JournalEntry *ret, const msgpack_object_map *body, Probl
     return r;
 }
 
+static int decode_packages(JournalEntry *ret, const msgpack_object_map *body, Problem *problem)
+{
+    JournalPackages said;
+
+    if (body_decode(&said, JournalPackages, body, problem) < 0)
+        return -EPROTO;
+    if (!is_name(said.packages))
+        return bad(problem, "packages");
+    ret->packages = said.packages;
+    return 0;
+}
+
 static int decode_end(JournalEntry *ret, const msgpack_object_map *body, Problem *problem)
 {
     return body_decode(&ret->end, JournalEnd, body, problem);
@@ -166,10 +184,11 @@ static int decode_plain(JournalEntry *ret, const msgpack_object_map *body, Probl
 static int decode_body(JournalEntry *ret, const msgpack_object_map *body, Problem *problem)
 {
     static int (*const decoders[ENTRY_KINDS])(JournalEntry *, const msgpack_object_map *, Problem *) = {
-        [ENTRY_SESSION] = decode_session, [ENTRY_READY] = decode_plain,
-        [ENTRY_BRANCH] = decode_branch,   [ENTRY_BRANCH_CLOSED] = decode_branch_closed,
-        [ENTRY_CALL] = decode_call,       [ENTRY_FILES] = decode_files,
-        [ENTRY_CLOSING] = decode_plain,   [ENTRY_ENDED] = decode_end,
+        [ENTRY_SESSION] = decode_session,   [ENTRY_READY] = decode_plain,
+        [ENTRY_BRANCH] = decode_branch,     [ENTRY_BRANCH_CLOSED] = decode_branch_closed,
+        [ENTRY_CALL] = decode_call,         [ENTRY_FILES] = decode_files,
+        [ENTRY_CLOSING] = decode_plain,     [ENTRY_ENDED] = decode_end,
+        [ENTRY_PACKAGES] = decode_packages,
     };
     const msgpack_object *name = map_find(body, "entry");
 

@@ -6,6 +6,7 @@
  *   branch_closed  it ended
  *   call           one ended, and this is its record; before anyone is told
  *   files          artifacts that were reported, in the batch of the call whose record has them
+ *   packages       others are mounted in it; before anyone is told
  *   closing        the session is about to end
  *   ended          how it did; in the file of its records alone (journal_ended.h)
  *
@@ -27,6 +28,7 @@ typedef enum EntryKind {
     ENTRY_FILES,
     ENTRY_CLOSING,
     ENTRY_ENDED,
+    ENTRY_PACKAGES,
     ENTRY_KINDS,
 } EntryKind;
 
@@ -44,6 +46,7 @@ typedef struct JournalEntry {
         JournalBranch branch; /* of ENTRY_BRANCH_CLOSED: the number alone */
         JournalCall call;
         const msgpack_object_array *files;
+        Text packages;
         JournalEnd end;
     };
     msgpack_unpacked unpacked;
@@ -65,5 +68,6 @@ int journal_write_branch(Buf *batch, const JournalBranch *branch);
 int journal_write_branch_closed(Buf *batch, uint64_t branch);
 int journal_write_call(Buf *batch, const JournalCall *call);
 int journal_write_files(Buf *batch, const Buf *files); /* one encoded array */
+int journal_write_packages(Buf *batch, const char *packages);
 int journal_write_end(Buf *batch, const JournalEnd *end);
 int journal_write_plain(Buf *batch, EntryKind kind); /* ENTRY_READY, ENTRY_CLOSING */

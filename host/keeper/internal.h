@@ -5,6 +5,7 @@
 
 #include "host/files/artifacts.h"
 #include "host/files/leftovers.h"
+#include "host/files/package_store.h"
 #include "host/files/sessiondir.h"
 #include "host/keeper/keeper.h"
 
@@ -52,6 +53,7 @@ typedef struct KeeperJob {
     Buf data;
     uint64_t size;
     Leftovers leftovers;
+    PackageSet packages;
     Problem problem;
 } KeeperJob;
 
@@ -99,3 +101,5 @@ JobHandler do_take, do_keep, do_give_up, do_find, do_drop, do_prune, do_stage, d
 JobHandler do_take_template, do_put_template, do_drop_template, do_sweep_templates;
 /* review.c */
 JobHandler do_review;
+/* packages.c */
+JobHandler do_packages_take, do_packages_find, do_packages_trim;

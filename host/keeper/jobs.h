@@ -42,7 +42,10 @@
     JOB(LEAVE, JobOf, JobNothing, false)                                                                     \
     JOB(SWEEP_REMOVED, JobNothing, JobNothing, false)                                                        \
     JOB(SWEEP, JobNothing, JobNothing, false)                                                                \
-    JOB(REVIEW, JobReview, JobReviewed, true)
+    JOB(REVIEW, JobReview, JobReviewed, true)                                                                \
+    JOB(PACKAGES_TAKE, JobTakePackages, JobPackages, true)                                                   \
+    JOB(PACKAGES_FIND, JobFindPackages, JobPackages, true)                                                   \
+    JOB(PACKAGES_TRIM, JobTrimPackages, JobTrimmed, true)
 
 typedef enum JobKind {
     JOB_DONE,

@@ -21,6 +21,7 @@ static void job_free(KeeperJob *job)
     message_deinit(&job->message);
     buf_deinit(&job->bytes);
     buf_deinit(&job->data);
+    package_set_deinit(&job->packages);
     closep(&job->store);
     closep(&job->files);
     closep(&job->passed);
@@ -108,6 +109,9 @@ static const struct {
     [JOB_SWEEP_REMOVED] = {do_sweep_removed, NEEDS_NOTHING},
     [JOB_SWEEP] = {do_sweep, NEEDS_NOTHING},
     [JOB_REVIEW] = {do_review, NEEDS_NOTHING},
+    [JOB_PACKAGES_TAKE] = {do_packages_take, NEEDS_TENANT},
+    [JOB_PACKAGES_FIND] = {do_packages_find, NEEDS_NOTHING},
+    [JOB_PACKAGES_TRIM] = {do_packages_trim, NEEDS_NOTHING},
 };
 
 /* One plain component of a path. */

@@ -108,6 +108,17 @@ static bool read_name(Demand *ret, const msgpack_object_map *body, const DemandR
     return body_decode(&name, SeamName, body, problem) == 0 && read_container(ret, name.container, rules);
 }
 
+static bool read_packages(Demand *ret, const msgpack_object_map *body, const DemandRules *rules,
+                          Problem *problem)
+{
+    SeamPackages wanted;
+
+    return body_decode(&wanted, SeamPackages, body, problem) == 0 &&
+           read_container(ret, wanted.container, rules) &&
+           copy(ret->packages, sizeof(ret->packages), wanted.packages) &&
+           strlen(ret->packages) == DEMAND_PACKAGES_SIZE - 1 && consists_of(ret->packages, HEXADECIMAL);
+}
+
 static bool read_open(Demand *ret, const msgpack_object_map *body, Problem *problem)
 {
     SeamOpen wanted;
@@ -180,6 +191,8 @@ static bool read_body(Demand *ret, const msgpack_object_map *body, const DemandR
     case SEAM_LEAVE:
     case SEAM_ATTACH:
         return read_name(ret, body, rules, &problem);
+    case SEAM_PACKAGES:
+        return read_packages(ret, body, rules, &problem);
     case SEAM_OPEN:
         return read_open(ret, body, &problem);
     case SEAM_DISK:
@@ -206,6 +219,7 @@ size_t demand_descriptors(const Demand *demand)
     case SEAM_DISK:
     case SEAM_DETACH:
     case SEAM_OPEN:
+    case SEAM_PACKAGES:
     case SEAM_EGRESS:
         return 1;
     default:

@@ -11,6 +11,7 @@
 #define DEMAND_DIRECTORY_SIZE (NAME_MAX + 1)
 #define DEMAND_LINK_SIZE      33
 #define DEMAND_NETWORK_SIZE   8
+#define DEMAND_PACKAGES_SIZE  65
 #define DEMAND_LABEL_SIZE     (LIMIT_SESSION_PATH + 1)
 
 /* What the launcher's own configuration says. */
@@ -28,7 +29,8 @@ typedef struct Demand {
     char session[DEMAND_LABEL_SIZE];
     char image[DEMAND_IMAGE_SIZE];
     char network[DEMAND_NETWORK_SIZE];
-    char path[PATH_MAX]; /* open: absolute. The one path, which `user` may open for reading */
+    char packages[DEMAND_PACKAGES_SIZE]; /* 64 hexadecimal digits */
+    char path[PATH_MAX];                 /* open: absolute. The one path, which `user` may open for reading */
     uid_t user;
     bool work, data;
     unsigned pids;

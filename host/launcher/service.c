@@ -203,6 +203,14 @@ static void attach_data(Launcher *launcher, const Demand *demand, Descriptors *d
     launcher_answer(launcher->child.pid, descriptors_take(descriptors, 1), r, &problem);
 }
 
+static void attach_packages(Launcher *launcher, const Demand *demand, int socket)
+{
+    Problem problem = PROBLEM_NULL;
+    int r = wards_attach_packages(&launcher->wards, demand->container, demand->packages, &problem);
+
+    launcher_answer(launcher->child.pid, socket, r, &problem);
+}
+
 /* What is a directory of the host and for reading is all that the controller can have opened. */
 static void open_for_user(const Launcher *launcher, const Demand *demand, int socket)
 {
@@ -237,6 +245,9 @@ static int serve(Launcher *launcher, const Demand *demand, Descriptors *descript
         return wards_sweep(wards);
     case SEAM_ATTACH:
         attach_data(launcher, demand, descriptors);
+        return 0;
+    case SEAM_PACKAGES:
+        attach_packages(launcher, demand, descriptors_take(descriptors, 0));
         return 0;
     case SEAM_OPEN:
         open_for_user(launcher, demand, descriptors_take(descriptors, 0));

@@ -269,15 +269,29 @@ int wards_leave(Wards *wards, const char *name)
     return 0;
 }
 
-int wards_attach(Wards *wards, const char *name, int data, Problem *problem)
+/* NULL with the problem set when it does not run. */
+static Ward *find_running(Wards *wards, const char *name, Problem *problem)
 {
     Ward *ward = find(wards, name);
 
-    if (!ward || ward->orphan || ward->state != WARD_STARTED || ward->removing) {
-        problem_set(problem, ERR_ENGINE_ERROR, "the container has ended");
-        return -ESRCH;
-    }
-    return wards->engine->ops->attach_data(ward->container, data, problem);
+    if (ward && !ward->orphan && ward->state == WARD_STARTED && !ward->removing)
+        return ward;
+    problem_set(problem, ERR_ENGINE_ERROR, "the container has ended");
+    return NULL;
+}
+
+int wards_attach(Wards *wards, const char *name, int data, Problem *problem)
+{
+    Ward *ward = find_running(wards, name, problem);
+
+    return ward ? wards->engine->ops->attach_data(ward->container, data, problem) : -ESRCH;
+}
+
+int wards_attach_packages(Wards *wards, const char *name, const char *packages, Problem *problem)
+{
+    Ward *ward = find_running(wards, name, problem);
+
+    return ward ? wards->engine->ops->attach_packages(ward->container, packages, problem) : -ESRCH;
 }
 
 void wards_orphan(Wards *wards)

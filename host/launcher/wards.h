@@ -58,6 +58,9 @@ int wards_sweep(Wards *wards);
 /* 0, or as EngineOps.attach_data. */
 int wards_attach(Wards *wards, const char *name, int data, Problem *problem);
 
+/* 0, or as EngineOps.attach_packages. */
+int wards_attach_packages(Wards *wards, const char *name, const char *packages, Problem *problem);
+
 /* The controller is gone. */
 void wards_orphan(Wards *wards);
 /* Leaves all that have started to the next launcher. At the very end: what was being made

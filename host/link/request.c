@@ -126,6 +126,11 @@ void request_fail_traceback(Request *request, const Problem *problem, Text trace
     fail_with(request, problem, (MsgError){.traceback = traceback});
 }
 
+void request_fail_log(Request *request, const Problem *problem, Text log)
+{
+    fail_with(request, problem, (MsgError){.log = log.size > 0 ? log : (Text){0}});
+}
+
 void request_fail_text(Request *request, ErrorCode code, const char *format, ...)
 {
     Problem problem = {.code = code};

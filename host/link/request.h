@@ -41,6 +41,8 @@ void request_fail_file(Request *request, const Problem *problem, const char *sym
 
 /* TemplateFailed carries the traceback of the setup code (absent: none). */
 void request_fail_traceback(Request *request, const Problem *problem, Text traceback);
+/* InstallFailed carries what the installer wrote. */
+void request_fail_log(Request *request, const Problem *problem, Text log);
 
 /* OptionsDiffer carries the names of the options, n of them. */
 void request_fail_options(Request *request, const Problem *problem, const char *const *names, size_t n);

@@ -123,6 +123,14 @@ static int remote_attach_data(Container *base, int data, Problem *problem)
     return remote_ask_for(remote_of(base->engine), SEAM_ATTACH, SCHEMA(SeamName), &name, data, problem);
 }
 
+static int remote_attach_packages(Container *base, const char *name, Problem *problem)
+{
+    SeamPackages packages = {.container = text_of(remote_container(base)->name), .packages = text_of(name)};
+
+    return remote_ask_for(remote_of(base->engine), SEAM_PACKAGES, SCHEMA(SeamPackages), &packages, -1,
+                          problem);
+}
+
 static int remote_memory(Container *base, uint64_t *ret_bytes, uint64_t *ret_oom_kills)
 {
     return cgroup_read_memory(&remote_container(base)->memory, ret_bytes, ret_oom_kills);
@@ -189,6 +197,7 @@ void remote_set_ops(Remote *remote, bool isolates, bool first_process)
         .remove = remote_remove,
         .leave = remote_leave,
         .attach_data = remote_attach_data,
+        .attach_packages = remote_attach_packages,
         .sweep = remote_sweep,
         .memory = remote_memory,
         .time = remote_time,

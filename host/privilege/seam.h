@@ -20,6 +20,7 @@ typedef enum SeamKind {
     SEAM_DISK,
     SEAM_DETACH,
     SEAM_OPEN,
+    SEAM_PACKAGES,
     SEAM_EGRESS,
     SEAM_ASKED, /* one more than the last that it says */
     /* The launcher says. */

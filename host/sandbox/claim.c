@@ -1,4 +1,5 @@
 /* Sandboxes that are nobody's: how they begin, and become somebody's. */
+#include <errno.h>
 #include <stdio.h>
 
 #include "host/sandbox/internal.h"
@@ -30,6 +31,15 @@ static int send_claim(Sandbox *sandbox, const SessionOptions *options)
                             .proxied = sandbox_is_proxied(sandbox)};
 
     return guest_say(sandbox->guest, MSG_CLAIM, sandboxes_next_number(sandbox->all), MsgClaim, &claim);
+}
+
+int sandbox_employ(Sandbox *sandbox)
+{
+    if (send_claim(sandbox, &sandbox->options) < 0)
+        return -EHOSTUNREACH;
+    sandbox->state = SANDBOX_READY;
+    sandbox_note_kills(sandbox);
+    return 0;
 }
 
 /* From here on it cannot fail. All of it is written down before anyone is told. */

@@ -202,6 +202,7 @@ Guest *guest_free(Guest *guest)
         remove_file(guest->directory, "session");
         remove_file(guest->directory, "secret");
         remove_file(guest->directory, "sock");
+        remove_file(guest->directory, "pip"); /* a supervisor of this user makes it */
         remove_file(guest->directory, GUEST_EGRESS);
         rmdir(guest->directory);
     }

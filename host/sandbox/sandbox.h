@@ -71,6 +71,8 @@ typedef struct SandboxPlaces {
 
 /* A life of a sandbox or of a branch in it, told apart from others of that name: random digits. */
 #define INSTANCE_SIZE 17
+/* The name of a set of packages: hexadecimal digits. */
+#define PACKAGES_NAME_SIZE 65
 bool instance_make(char ret[static INSTANCE_SIZE]);
 
 struct Sandbox {
@@ -96,6 +98,8 @@ struct Sandbox {
 
     SessionFiles files;
     SandboxPlaces places;
+    char packages[PACKAGES_NAME_SIZE]; /* the set that is mounted in it; "": none */
+    unsigned installing;               /* installs for it that are under way */
 
     Container *container;
     char container_name[64];
@@ -166,6 +170,10 @@ int sandbox_start_spare(Sandbox **ret, Sandboxes *all, bool ephemeral, SessionOp
  * is to be closed. */
 int sandbox_claim(Sandbox *sandbox, uid_t user, const char *name, const char *output_id,
                   SessionOptions *options, Problem *problem);
+
+/* A SPARE becomes READY for its owner, and nobody else: for work of the controller's own. 0 or a negative
+ * errno. */
+int sandbox_employ(Sandbox *sandbox);
 
 /* ---- taking over from an earlier controller ---- */
 

@@ -17,7 +17,8 @@ typedef struct SandboxesEvents {
     void (*changed)(Sandbox *sandbox); /* its options */
     void (*closing)(Sandbox *sandbox);
     void (*over)(Sandbox *sandbox); /* nothing more is to be written down of it; may be said twice */
-    void (*gone)(void *userdata);   /* one is, and whoever waited for that was told */
+    void (*asked)(Sandbox *sandbox, uint64_t id, Text packages); /* pip in a session wants these */
+    void (*gone)(void *userdata); /* one is, and whoever waited for that was told */
     /* The host has no room for one: gives up what can be spared. False when there was nothing. */
     bool (*make_room)(void *userdata);
     bool (*has_room)(void *userdata); /* what was given up is gone */

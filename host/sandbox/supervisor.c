@@ -1,4 +1,6 @@
 /* What the supervisor of a sandbox says, and whom it concerns. */
+#include <errno.h>
+
 #include "host/sandbox/internal.h"
 #include "proto/base/log.h"
 
@@ -21,22 +23,38 @@ static bool is_known(MessageKind kind)
     case MSG_ERROR:
     case MSG_REPLY:
     case MSG_FILE_FAILED:
+    case MSG_INSTALL:
         return true;
     default:
         return false;
     }
 }
 
+/* Of a sandbox that is nobody's session there is nothing to be asked. */
+static int on_install(Sandbox *sandbox, const Message *message, Problem *problem)
+{
+    MsgInstallAsked asked;
+
+    if (body_decode(&asked, MsgInstallAsked, &message->body, problem) < 0)
+        return -EPROTO;
+    if (sandbox->trunk)
+        sandbox->all->events->asked(sandbox, message->id, asked.packages);
+    return 0;
+}
+
 /* About a turn or an errand, or else for the owner. */
 static int deliver(Sandbox *sandbox, const Message *message, Problem *problem)
 {
-    Turn *turn = sandbox_find_sent(sandbox, message->id);
-    Errand *errand = turn ? NULL : errands_find(sandbox, message->id);
+    bool answers = message->kind != MSG_INSTALL; /* whose ids are the supervisor's own */
+    Turn *turn = answers ? sandbox_find_sent(sandbox, message->id) : NULL;
+    Errand *errand = turn || !answers ? NULL : errands_find(sandbox, message->id);
 
     if (turn)
         return turn->ops->message(turn, message, problem);
     if (errand)
         return errand->ops->answer(errand, message, problem);
+    if (message->kind == MSG_INSTALL)
+        return on_install(sandbox, message, problem);
     if (sandbox->owner->message)
         return sandbox->owner->message(sandbox, message, problem);
     if (message->kind == MSG_EXECUTED) /* nobody asks for it any more */

@@ -4,7 +4,7 @@
 bool sandbox_is_busy(const Sandbox *sandbox)
 {
     return sandbox->running || !list_empty(&sandbox->turns) || sandbox_is_used_beside(sandbox, NULL) ||
-           errands_wait_for_processes(&sandbox->errands);
+           errands_wait_for_processes(&sandbox->errands) || sandbox->installing > 0;
 }
 
 size_t sandbox_count_waiting(const Sandbox *sandbox, const Session *session)

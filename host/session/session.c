@@ -97,14 +97,23 @@ void session_move_in(Session *session, Sandbox *sandbox)
     list_append(&session->family, &session->in_family);
 }
 
+/* A spare has imported modules, which packages are not to replace; of a template that is what was asked for. */
+static int claim(Sandbox **ret, Session *session, Template *tmpl, const char *output_id,
+                 SessionOptions *options, Problem *problem)
+{
+    if (*options->packages && !tmpl)
+        return 0;
+    return pool_claim(ret, session->all->pool, tmpl, session->user, session->name, output_id, options,
+                      &session_owner, problem);
+}
+
 /* In a spare where there is one, otherwise in a container that is made for it. */
 static int find_sandbox(Session *session, Template *tmpl, const char *output_id, SessionOptions *options,
                         Problem *problem)
 {
     Sessions *all = session->all;
-    Sandbox *sandbox;
-    int r = pool_claim(&sandbox, all->pool, tmpl, session->user, session->name, output_id, options,
-                       &session_owner, problem);
+    Sandbox *sandbox = NULL;
+    int r = claim(&sandbox, session, tmpl, output_id, options, problem);
     bool claimed = sandbox;
 
     if (r == 0 && !claimed && tmpl)
@@ -116,7 +125,7 @@ static int find_sandbox(Session *session, Template *tmpl, const char *output_id,
         return r;
     session_move_in(session, sandbox);
     if (claimed)
-        session_become_ready(session);
+        session_prepare(session);
     if (tmpl)
         session_accept_files(session);
     return 0;
@@ -373,10 +382,24 @@ void session_all_ready(Session *trunk)
         session_become_ready(session);
 }
 
+void session_prepare(Session *trunk)
+{
+    if (*trunk->sandbox->options.packages && !*trunk->sandbox->packages)
+        trunk->all->events->prepare(trunk);
+    else
+        session_all_ready(trunk);
+}
+
+void session_fail(Session *trunk, const Problem *problem)
+{
+    session_fail_openers(trunk, problem);
+    session_close(trunk, NULL, problem->text);
+}
+
 static void on_ready(Sandbox *sandbox)
 {
     sandbox->trunk->all->events->ready(sandbox->trunk);
-    session_all_ready(sandbox->trunk);
+    session_prepare(sandbox->trunk);
 }
 
 static void on_failed(Sandbox *sandbox, const Problem *problem)

@@ -92,6 +92,10 @@ extern const SandboxOwner session_owner;
 /* For other owners that have a trunk: what the supervisor has and what is known here are made the same. */
 void session_match(Session *trunk, const GuestHello *hello);
 void session_all_ready(Session *trunk);
+/* The same, once it has the packages that its options ask for. */
+void session_prepare(Session *trunk);
+/* It cannot be had: who waits for it is told why, and it ends. */
+void session_fail(Session *trunk, const Problem *problem);
 
 /* The request is answered when the session is READY, or has failed. */
 void session_wait_open(Session *session, Request *request);

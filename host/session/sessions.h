@@ -15,6 +15,9 @@ typedef struct SessionsEvents {
      * branch. */
     void (*back)(const Session *session, uint64_t execution_count);
     void (*committed)(const Session *session, uint64_t from);
+    /* It is to have packages before anyone is told that it is open: ends in session_all_ready() or
+     * session_fail(), not before this returns. */
+    void (*prepare)(Session *trunk);
     /* It is about to be freed. Its Session.stored are somebody else's from then on. */
     void (*gone)(Session *session);
 } SessionsEvents;

@@ -42,6 +42,9 @@ static void check(const Demand *demand)
     case SEAM_DETACH:
         require(is_component(demand->directory));
         break;
+    case SEAM_PACKAGES:
+        require(strlen(demand->packages) == 64 && strspn(demand->packages, "0123456789abcdef") == 64);
+        break;
     case SEAM_OPEN:
         require(*demand->path == '/');
         break;

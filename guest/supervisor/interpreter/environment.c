@@ -5,10 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "guest/supervisor/command_line.h"
+
 static const char *const base[] = {
-    "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "MPLBACKEND=Agg", "MPLCONFIGDIR=/tmp/mpl",
+    "LANG=C.UTF-8",
+    "MPLBACKEND=Agg",
+    "MPLCONFIGDIR=/tmp/mpl",
     "PYTHONDONTWRITEBYTECODE=1",
 };
+#define PROGRAMS "/usr/local/bin:/usr/bin:/bin"
+
+/* Where packages appear that are installed while the session runs: what Python calls the user base. An engine
+ * whose sandboxes have no file system of their own says where instead. */
+#define PACKAGES "PYTHONUSERBASE"
 
 /* Variables that say how many threads libraries start; without them, as many as the machine has processors.
  * The engine sets the first to the processors that the sandbox may use; the others follow it. */
@@ -97,6 +106,31 @@ static int set_threads(Environment *environment)
     return r;
 }
 
+/* Where pip asks, likewise. */
+static int set_pip(Environment *environment)
+{
+    const char *path = getenv(PIP_VARIABLE);
+
+    if (!path)
+        path = PIP_SOCKET;
+    return set_entry(environment, entry_format(PIP_VARIABLE, strlen(PIP_VARIABLE), path, strlen(path)));
+}
+
+/* Their programs come first, as those of the same name in the image may be older. */
+static int set_packages(Environment *environment)
+{
+    const char *base_directory = getenv(PACKAGES);
+    char path[LIMIT_PATH + sizeof(PROGRAMS) + 8];
+    int n, r;
+
+    if (!base_directory)
+        base_directory = "/" PACKAGES_TARGET;
+    n = snprintf(path, sizeof(path), "%.*s/bin:" PROGRAMS, (int)LIMIT_PATH, base_directory);
+    r = set_entry(environment,
+                  entry_format(PACKAGES, strlen(PACKAGES), base_directory, strlen(base_directory)));
+    return r < 0 ? r : set_entry(environment, entry_format("PATH", 4, path, (size_t)n));
+}
+
 static int set_proxies(Environment *environment, uint16_t port)
 {
     char url[40];
@@ -116,6 +150,10 @@ static int fill(Environment *environment, const char *home, uint16_t port, const
     if (r == 0)
         r = set_all(environment, base, ARRAY_SIZE(base));
     if (r == 0)
+        r = set_packages(environment);
+    if (r == 0)
+        r = set_pip(environment);
+    if (r == 0)
         r = set_threads(environment);
     if (r == 0)
         r = set_proxies(environment, port);
@@ -132,7 +170,7 @@ int environment_init(Environment *ret, const char *home, uint16_t port, const ms
     if (set && set->size > LIMIT_ENV)
         return problem_set(problem, ERR_TOO_LARGE, "env has more than %u entries", LIMIT_ENV);
     environment.entries =
-        calloc(1 + ARRAY_SIZE(base) + ARRAY_SIZE(threads) + PROXY_ENTRIES + (set ? set->size : 0) + 1,
+        calloc(4 + ARRAY_SIZE(base) + ARRAY_SIZE(threads) + PROXY_ENTRIES + (set ? set->size : 0) + 1,
                sizeof(char *));
     if (!environment.entries)
         return -ENOMEM;

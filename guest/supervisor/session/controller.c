@@ -64,6 +64,7 @@ static int handle_welcome(Supervisor *supervisor, const Message *message, Proble
     executor_tell_again(&supervisor->executor);
     commands_tell_again(&supervisor->commands);
     warmup_tell(&supervisor->warmup);
+    pip_on_controller(&supervisor->pip);
     return 0;
 }
 
@@ -140,6 +141,8 @@ static int handle_for_session(Supervisor *supervisor, const Message *message, Pr
         return commands_list(&supervisor->commands, message, problem);
     case MSG_CONNECT:
         return dials_begin(&supervisor->dials, message, problem);
+    case MSG_INSTALL:
+        return pip_told(&supervisor->pip, message, problem);
     case MSG_SET_NETWORK:
         return supervisor_proxy(supervisor, problem);
     case MSG_SETTLED:
@@ -255,6 +258,7 @@ static void on_lost(Link *link)
     files_process_on_controller_lost(&supervisor->files);
     commands_on_controller_lost(&supervisor->commands);
     dials_on_controller_lost(&supervisor->dials);
+    pip_on_controller_lost(&supervisor->pip);
 }
 
 int controller_connect(Supervisor *supervisor)

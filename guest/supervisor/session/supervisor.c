@@ -265,6 +265,7 @@ int supervisor_init(Supervisor *supervisor, Loop *loop, const CommandLine *comma
                   &supervisor->executor.limits);
     dials_init(&supervisor->dials, loop, link);
     browser_init(&supervisor->browser, loop, command_line, &branches->environment);
+    pip_init(&supervisor->pip, loop, link);
     outlet_init(&supervisor->outlet, loop);
 
     int r = branch_new(branches, 0) ? 0 : -ENOMEM;
@@ -284,6 +285,7 @@ void supervisor_deinit(Supervisor *supervisor)
     commands_deinit(&supervisor->commands);
     dials_deinit(&supervisor->dials);
     browser_deinit(&supervisor->browser);
+    pip_deinit(&supervisor->pip);
     outlet_deinit(&supervisor->outlet);
     tasks_deinit(&supervisor->tasks);
     warmup_deinit(&supervisor->warmup);

@@ -6,6 +6,7 @@
  *                               ├─► files (its process)
  *                               ├─► commands
  *                               ├─► dials
+ *                               ├─► pip
  *                               └─► outlet
  * and the browser, which code asks for.
  */
@@ -18,6 +19,7 @@
 #include "guest/supervisor/files/files.h"
 #include "guest/supervisor/link/link.h"
 #include "guest/supervisor/port/dials.h"
+#include "guest/supervisor/pip/pip.h"
 #include "guest/supervisor/port/outlet.h"
 #include "guest/supervisor/command_line.h"
 #include "guest/supervisor/task/task.h"
@@ -49,6 +51,7 @@ typedef struct Supervisor {
     Commands commands;
     Dials dials;
     Browser browser;
+    Pip pip;
     Outlet outlet;
 
     bool configured; /* at least once */

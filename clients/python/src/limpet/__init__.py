@@ -32,6 +32,7 @@ from .errors import (
     Error,
     FileFailed,
     ImageMissing,
+    InstallFailed,
     Internal,
     Leave,
     LimitReached,
@@ -54,6 +55,7 @@ from .errors import (
     Unavailable,
 )
 from .files import Entry, Event
+from .packages import Installed
 from .processes import Output, ProcessInfo
 from .results import (
     ArtifactInfo,
@@ -107,6 +109,8 @@ __all__ = [
     "Files",
     "Image",
     "ImageMissing",
+    "Installed",
+    "InstallFailed",
     "Internal",
     "Leave",
     "LimitReached",

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 from ._files import Path
+from .packages import Requirements, as_text
 
 CheckpointPolicy = Literal["auto", "always", "off"]
 
@@ -70,6 +71,10 @@ class SessionOptions(ContainerOptions, total=False):
     checkpoint: CheckpointPolicy | None
     """When automatic checkpoints are taken, to restore after a crash: ``"auto"`` when the session is idle, ``"always"``
     before each call, ``"off"`` never."""
+    packages: Requirements | None
+    """Python packages to install before the session opens: a list, or the path of a requirements file."""
+    pip: Literal["refuse", "allow"] | Sequence[str] | None
+    """What ``pip install`` in the session may do: ``"refuse"``, ``"allow"``, or a list of packages."""
 
 
 CONTAINER_OPTIONS = ContainerOptions.__optional_keys__
@@ -82,6 +87,10 @@ def chosen(options: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
     if unknown:
         raise TypeError(f"unknown option {', '.join(unknown)}; the options are {', '.join(sorted(known))}")
     body = {name: value for name, value in options.items() if value is not None}
+    if "packages" in body:
+        body["packages"] = as_text(body["packages"])
+    if not isinstance(body.get("pip", ""), str):
+        body["pip"] = ",".join(body["pip"])
     if "data" in body:
         body["data"] = os.path.abspath(os.fspath(body["data"]))
     if isinstance(body.get("network"), Mapping):
@@ -105,4 +114,8 @@ def told(options: Mapping[str, Any]) -> dict[str, Any]:
     allow = options.pop("allow", None)
     if allow:
         options["network"] = {"allow": allow}
+    if isinstance(options.get("packages"), str):
+        options["packages"] = options["packages"].splitlines()
+    if options.get("pip") not in ("refuse", "allow", None):
+        options["pip"] = options["pip"].split(",")
     return options

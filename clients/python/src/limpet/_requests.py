@@ -12,6 +12,7 @@ from ._recovery import ONCE
 from ._stream import Stream
 from ._version import VERSION
 from .errors import ProtocolMismatch, from_wire
+from .packages import Installed
 from .results import Result, SessionInfo
 from .state import Checkpoint, Committed, Namespace, Rollback
 
@@ -89,6 +90,13 @@ def exec_(
     if stream is not None and stream.wanted:
         body["stream"] = True
     return Request(_wire.EXEC, body, Result.from_record)
+
+
+def install(packages: str, timeout: float, stream: bool) -> Request[Installed]:
+    body: Body = {"packages": packages, "timeout": timeout}
+    if stream:
+        body["stream"] = True
+    return Request(_wire.INSTALL, body, Installed.from_wire)
 
 
 def sessions(all_users: bool = False) -> Request[list[SessionInfo]]:

@@ -190,6 +190,21 @@ class TemplateFailed(Error, RuntimeError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.message, self.traceback)
+class InstallFailed(Error, RuntimeError):
+    """The packages could not be installed; the message gives the reason.
+
+    Attributes:
+        log: The end of what the installer wrote, or an empty text.
+    """
+
+    number = 1130
+
+    def __init__(self, message: str = "", log: str = "") -> None:
+        super().__init__(message)
+        self.log = log
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.message, self.log)
 
 
 class ImageMissing(Error, LookupError):
@@ -304,6 +319,8 @@ def from_wire(body: Mapping[str, Any]) -> Error:
     cls = BY_NUMBER.get(number)
     if cls is OptionsDiffer:
         return OptionsDiffer(message, tuple(body.get("options") or ()))
+    if cls is InstallFailed:
+        return InstallFailed(message, str(body.get("log") or ""))
     if cls is FileFailed:
         return file_failed(message, str(body.get("errno") or "EIO"), body.get("path"))
     if cls is TemplateFailed:

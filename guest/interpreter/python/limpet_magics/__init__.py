@@ -16,6 +16,7 @@ __all__ = ["CELL", "LINE", "UsageError", "cell", "getoutput", "line", "system"]
 LINE = {
     "cd": files.cd,
     "env": files.env,
+    "pip": shell.pip,
     "pwd": files.pwd,
     "run": program.run,
     "set_env": files.env,

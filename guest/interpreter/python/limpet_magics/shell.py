@@ -1,5 +1,7 @@
 """Commands of the shell."""
 
+import os
+import shlex
 import subprocess
 import sys
 
@@ -30,6 +32,12 @@ def output_of(command):
 def alias(name):
     """``%ls`` for ``!ls``."""
     return lambda frame, text: system(frame, f"{name} {text}")
+
+
+def pip(frame, text):
+    """Ours, whichever pip comes first in PATH."""
+    place = os.path.join(os.path.dirname(os.path.dirname(__file__)), "limpet_pip")
+    system(frame, f"{shlex.quote(sys.executable)} -s {shlex.quote(place)} {text}")
 
 
 def script(shell):

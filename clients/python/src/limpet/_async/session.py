@@ -24,6 +24,7 @@ from .direct import get_file, put_file
 from .exporting import AsyncExporting
 from .files import AsyncFiles, Progress
 from .network import AsyncNetworking
+from .packages import AsyncPackages
 from .trees import get_tree, put_tree
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AsyncSession(AsyncExporting, AsyncNetworking):
+class AsyncSession(AsyncPackages, AsyncExporting, AsyncNetworking):
     """A live Python session. Created by :meth:`AsyncClient.open` and :meth:`AsyncSession.branch`.
 
     A session may be used from several tasks: calls queue in order, and :meth:`interrupt` may be called while

@@ -25,6 +25,7 @@ from .direct import get_file, put_file
 from .exporting import Exporting
 from .files import Files, Progress
 from .network import Networking
+from .packages import Packages
 from .trees import get_tree, put_tree
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Session(Exporting, Networking):
+class Session(Packages, Exporting, Networking):
     """A live Python session. Created by :meth:`Client.open` and :meth:`Session.branch`.
 
     A session may be used from several threads: calls queue in order, and :meth:`interrupt` may be called while

@@ -1,0 +1,50 @@
+"""Packages of a session that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .. import _requests
+from .._opened import Opened
+from .._stream import stream_of
+from ..packages import Installed, Requirements, as_text
+from .connecting import in_thread
+
+if TYPE_CHECKING:
+    from .client import AsyncClient
+
+
+class AsyncPackages(Opened):
+    """How a session gets packages."""
+
+    _client: AsyncClient
+
+    async def install(
+        self,
+        packages: Requirements,
+        timeout: float = 300,
+        on_progress: Callable[[str], Any] | None = None,
+    ) -> Installed:
+        """Installs Python packages. They can be imported at once, by cells (also one that runs), branches,
+        checkpoints and commands.
+
+        An installer in a container of its own fetches wheels from the package index, which is all that it reaches, and
+        sees nothing of the session. What other sessions have installed is there in milliseconds. A module that Python
+        has imported stays as it is until :meth:`reset`.
+
+        Asking again is harmless: what is there is not installed twice.
+
+        Args:
+            packages: A list of requirements such as ``polars==1.*``, or the path of a requirements file.
+            timeout: Time limit in seconds.
+            on_progress: Called with text that the installer writes.
+
+        Raises:
+            InstallFailed: They could not be installed; the message gives the reason, ``log`` what the installer wrote.
+            BadRequest: A line is no requirement.
+        """
+        self._check()
+        stream = stream_of(None, on_progress, None, None)
+        request = _requests.install(await in_thread(as_text, packages), timeout, stream is not None)
+        return await self._client._request(request.of(self._target), stream=stream)

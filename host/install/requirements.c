@@ -1,0 +1,131 @@
+#include "host/install/requirements.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+
+#define LINE_MAX_BYTES 500u
+
+static Text trim(Text line)
+{
+    while (line.size > 0 && isspace((unsigned char)line.data[0])) {
+        line.data++;
+        line.size--;
+    }
+    while (line.size > 0 && isspace((unsigned char)line.data[line.size - 1]))
+        line.size--;
+    return line;
+}
+
+/* A comment begins a line, or follows a blank. */
+static Text without_comment(Text line)
+{
+    for (size_t i = 0; i < line.size; i++)
+        if (line.data[i] == '#' && (i == 0 || isspace((unsigned char)line.data[i - 1])))
+            line.size = i;
+    return trim(line);
+}
+
+/* The line that `text` begins with, which it is moved behind. */
+static Text next_line(Text *text)
+{
+    const char *end = memchr(text->data, '\n', text->size);
+    Text line = {text->data, end ? (size_t)(end - text->data) : text->size};
+    size_t taken = line.size + (end != NULL);
+
+    text->data += taken;
+    text->size -= taken;
+    return without_comment(line);
+}
+
+static bool is_requirement(Text line)
+{
+    for (size_t i = 0; i < line.size; i++)
+        if ((unsigned char)line.data[i] < ' ' || (unsigned char)line.data[i] == 0x7f)
+            return false;
+    return line.size <= LINE_MAX_BYTES && isalnum((unsigned char)line.data[0]) &&
+           line.data[line.size - 1] != '\\';
+}
+
+static int refuse(Text line, Problem *problem)
+{
+    return problem_set(
+        problem, ERR_BAD_REQUEST,
+        "'%.*s' is no requirement; one is a line such as polars or polars==1.*, without options of pip",
+        (int)MIN(line.size, 100), line.data);
+}
+
+int requirements_read(Buf *ret, Text text, Problem *problem)
+{
+    size_t before = ret->size;
+
+    while (text.size > 0) {
+        Text line = next_line(&text);
+
+        if (line.size == 0)
+            continue;
+        if (!is_requirement(line))
+            return refuse(line, problem);
+        if (buf_append(ret, line.data, line.size) < 0 || buf_append(ret, "\n", 1) < 0)
+            return problem_set(problem, ERR_INTERNAL, "out of memory");
+    }
+    if (ret->size == before)
+        return problem_set(problem, ERR_BAD_REQUEST, "packages: there is no requirement");
+    return 0;
+}
+
+/* ---- names ---- */
+
+static bool is_dash(char c)
+{
+    return c == '-' || c == '_' || c == '.';
+}
+
+static size_t name_size(const char *text, size_t size)
+{
+    size_t n = 0;
+
+    while (n < size && (isalnum((unsigned char)text[n]) || is_dash(text[n])))
+        n++;
+    return n;
+}
+
+/* As indexes compare them. */
+static bool is_same_name(Text one, Text other)
+{
+    if (one.size != other.size)
+        return false;
+    for (size_t i = 0; i < one.size; i++)
+        if (tolower((unsigned char)one.data[i]) != tolower((unsigned char)other.data[i]) &&
+            !(is_dash(one.data[i]) && is_dash(other.data[i])))
+            return false;
+    return true;
+}
+
+static bool has_name(const char *names, Text name)
+{
+    while (*names) {
+        names += strspn(names, ", ");
+        Text listed = {names, strcspn(names, ", ")};
+
+        if (listed.size > 0 && is_same_name(listed, name))
+            return true;
+        names += listed.size;
+    }
+    return false;
+}
+
+/* One that is fetched from somewhere is of whatever is there. */
+bool requirements_are_of(const Buf *requirements, const char *names)
+{
+    Text text = {(const char *)buf_head(requirements), requirements->size};
+
+    while (text.size > 0) {
+        Text line = next_line(&text);
+        Text name = {line.data, name_size(line.data, line.size)};
+
+        if (memchr(line.data, '@', line.size) || !has_name(names, name))
+            return false;
+    }
+    return true;
+}
