@@ -11,7 +11,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from tests.support.needs import need
 
-WAIT = 120  # seconds
+WAIT = 300  # seconds
 SIZE = (1150, 1370)  # the whole notebook is in view
 OPTIONS = (
     "--headless=new",
