@@ -151,3 +151,31 @@ def test_an_image_without_one_says_what_to_do(client, name):
     with client.open(name, image="default") as session:
         result = session.run("import limpet_browser; limpet_browser.endpoint()")
     assert result.error.name == "BrowserError" and "limpet image build --with browser" in result.error.message
+
+
+PROXY = """
+import http.server
+class Proxy(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"by the proxy: " + self.path.encode())
+http.server.HTTPServer(("127.0.0.1", 8000), Proxy).serve_forever()
+"""
+
+
+def test_a_proxy_of_the_environment_holds(client, name):
+    proxy = "http://127.0.0.1:8000"
+    with client.open(name, memory="512m", timeout=120, env={"http_proxy": proxy, "https_proxy": proxy}) as session:
+        session.start(["python3", "-c", PROXY])
+        run(session, SERVED)
+        assert "by the proxy: http://nowhere.test/a" in run(session, BEGIN + "; page.goto('http://nowhere.test/a'); page.content()").result
+
+
+def test_many_pages_within_the_limits_of_a_session(session):
+    code = "pages = [page.context.new_page() for _ in range(9)]\nfor i, other in enumerate(pages): other.set_content(f'<title>{i}</title>')"
+    run(session, BEGIN + "\n" + code)
+    assert run(session, "[other.title() for other in pages]").result == str([str(i) for i in range(9)])
+    code = "import glob, os\nsum(len(os.listdir(task)) for task in glob.glob('/proc/[0-9]*/task'))"
+    assert int(run(session, code).result) < 128
