@@ -17,8 +17,8 @@ from ._request import check_network, seconds, wanted_of
 from ._routing import domain_of
 from ._sandboxes import Sandboxes
 
-VERSION = "0.6.1"
-"""Of E2B's daemon: what it can do by this version is here, what came later (metadata of files) is not."""
+VERSION = "0.6.4"
+"""Of E2B's daemon: what it can do by this version is here, but for metadata of files, which are refused."""
 
 _MOST_FORKS = 100
 _PAGE = 100

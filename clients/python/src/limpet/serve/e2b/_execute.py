@@ -24,6 +24,7 @@ from ._http import (
     texts,
     while_there,
 )
+from ._magics import translated
 from ._records import Record
 from ._sandboxes import Sandboxes
 
@@ -123,7 +124,7 @@ class _Call:
             if env:
                 await self._run_own(_inside.with_environment(self._place.language, env))
             result = await self._place.session.run(
-                _inside.dedented(code) if self._place.language == PYTHON else code,
+                translated(_inside.dedented(code)) if self._place.language == PYTHON else code,
                 max(self._record.end - time.time(), 1.0),
                 on_stdout=self.answering.stdout,
                 on_stderr=self.answering.stderr,
