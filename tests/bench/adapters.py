@@ -18,6 +18,7 @@ LANGCHAIN = ("msgpack", "langchain", "langgraph")
 MCP = ("msgpack", "mcp")
 E2B = ("msgpack", "e2b-code-interpreter", "h11", "httptools", "msgspec", "prometheus-client", "python-multipart", "starlette",
        "uvicorn", "websockets")
+SERVE = ("msgpack", "httptools", "msgspec", "prometheus-client", "python-multipart", "starlette", "uvicorn")
 
 
 class Driver:
@@ -102,3 +103,19 @@ def mcp(bench):
 )
 def e2b(bench):
     return {"adapters.e2b": medians(bench, "e2b", E2B, "hello", "run_code")}
+
+
+@GROUP.case(
+    Row("adapters.rest", "POST /v1/sessions/SESSION/run with `x = 1` at `limpet serve`, over a connection that stays, to "
+        "Session.run of that code and a GET /health there.", at_most(1.3)),
+)
+def rest(bench):
+    return {"adapters.rest": medians(bench, "rest", SERVE, "both", "run")}
+
+
+@GROUP.case(
+    Row("adapters.sse", "Until what a cell prints comes as the first event of that request, to until it comes to on_stdout "
+        "of the Python client.", at_most(2.0)),
+)
+def sse(bench):
+    return {"adapters.sse": medians(bench, "rest", SERVE, "stdout", "sse")}

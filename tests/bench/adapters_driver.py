@@ -1,11 +1,13 @@
 """Holds an adapter and what it is held against; answers each line `WHICH COUNT` with the seconds of that many calls.
 
-usage: adapters_driver.py kernels|tool|mcp|e2b|values SOCKET
+usage: adapters_driver.py kernels|tool|mcp|rest|e2b|values SOCKET
 
     kernels   limpet, ipykernel: a notebook cell from the request until the reply and the idle that follows it
     tool      tool, run: code_sandbox as an agent calls it, Session.run of the same session
     mcp       run_python, noop: tools of two MCP servers over stdio, `limpet mcp` and one made with the SDK
     e2b       run_code, hello: E2B's client at `limpet serve`, and at a server that says the same whatever it is asked
+    rest      run, both: POST .../run of `limpet serve` over one connection, Session.run and then GET /health there;
+              sse, stdout: until what is printed comes, as the first event there and to on_stdout
     values    set, value: a NumPy array of 100 MB into a session, and out of it
 
 Its first line is "ready".
@@ -19,6 +21,7 @@ import time
 import limpet
 
 LINE = "x = 1"
+PRINT = "print(1, flush=True)"
 NAME = "bench-tool"
 NOOP = """
 from mcp.server.mcpserver import MCPServer
@@ -145,6 +148,60 @@ def e2b(socket):
 
 
 @contextlib.contextmanager
+def gateway(socket, directory):
+    """A connection to one."""
+    import http.client
+
+    command = [sys.executable, "-W", "ignore", "-m", "limpet.serve", "--port", "0", "--address", socket, "--state-dir", directory,
+               "--rate-limit-max", "0", "--audit-log", f"{directory}/audit"]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        port = int(process.stdout.readline().rpartition(":")[2])
+        connection = http.client.HTTPConnection("127.0.0.1", port)
+        try:
+            yield connection
+        finally:
+            connection.close()
+            process.terminate()
+
+
+@contextlib.contextmanager
+def rest(socket):
+    import json
+    import tempfile
+
+    with (tempfile.TemporaryDirectory() as directory, limpet.Client(socket, autostart=False) as client, client.open(NAME) as session,
+          gateway(socket, directory) as connection):
+        path, kind = f"/v1/sessions/{NAME}/run", {"Content-Type": "application/json"}
+
+        def asked(method, where, body=None, **headers):
+            connection.request(method, where, body and json.dumps(body), {**kind, **headers})
+            return connection.getresponse()
+
+        def run():
+            return json.loads(asked("POST", path, {"code": LINE}).read())
+
+        def both():
+            session.run(LINE)
+            asked("GET", "/health").read()
+
+        def sse():
+            start = time.perf_counter()
+            response = asked("POST", path, {"code": PRINT}, Accept="text/event-stream")
+            response.readline()
+            took = time.perf_counter() - start
+            response.read()
+            return took
+
+        def stdout():
+            start, heard = time.perf_counter(), []
+            session.run(PRINT, on_stdout=lambda text: heard.append(time.perf_counter()))
+            return heard[0] - start
+
+        assert run()["status"] == "ok"
+        yield {"run": lambda: timed(run), "both": lambda: timed(both), "sse": sse, "stdout": stdout}
+
+
+@contextlib.contextmanager
 def values(socket):
     import numpy
 
@@ -157,7 +214,7 @@ def values(socket):
 
 def main():
     kind, socket = sys.argv[1:]
-    with {"kernels": kernels, "tool": tool, "mcp": mcp, "e2b": e2b, "values": values}[kind](socket) as calls:
+    with {"kernels": kernels, "tool": tool, "mcp": mcp, "rest": rest, "e2b": e2b, "values": values}[kind](socket) as calls:
         print("ready", flush=True)
         for line in sys.stdin:
             which, count = line.split()

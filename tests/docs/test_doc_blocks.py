@@ -26,10 +26,11 @@ def test_the_blocks_run(path, place):
     text = "\n".join(block.text for block in runnable)
     if engine() == "local" and CONTAINER.search(text):
         pytest.skip("the document speaks of containers, and the engine is local")
-    if "langchain" in text and not importlib.util.find_spec("langchain"):
-        if "network" in WITHOUT:
-            pytest.skip("without network")
-        pytest.fail("no LangChain in this Python; LIMPET_PYTHON names another one, as build/adapters/bin/python")
+    for word, package in (("langchain", "langchain"), ("limpet serve", "uvicorn")):
+        if word in text and not importlib.util.find_spec(package):
+            if "network" in WITHOUT:
+                pytest.skip("without network")
+            pytest.fail(f"no {package} in this Python; LIMPET_PYTHON names another one, as build/adapters/bin/python")
     wrong = [each for block in runnable for each in run(place, block)]
     assert not wrong, "\n\n".join(wrong)
 

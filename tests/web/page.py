@@ -6,6 +6,7 @@ import pytest
 from selenium.common.exceptions import (
     ElementClickInterceptedException,
     ElementNotInteractableException,
+    MoveTargetOutOfBoundsException,
     StaleElementReferenceException,
     TimeoutException,
 )
@@ -18,7 +19,9 @@ from tests.browser.page import browser
 
 WAIT = 90  # seconds
 SIZE = (1440, 1000)
-PASSING = [StaleElementReferenceException, ElementClickInterceptedException, ElementNotInteractableException]
+PASSING = [
+    StaleElementReferenceException, ElementClickInterceptedException, ElementNotInteractableException, MoveTargetOutOfBoundsException,
+]  # fmt: skip
 
 
 class Page:
@@ -38,6 +41,11 @@ class Page:
         self.driver.execute_script("location.hash = encodeURIComponent(arguments[0])", session)
         self.see(".top h1", session.partition("/")[0])
         self.see(".status", "idle")
+
+    def leave(self):
+        """To no session."""
+        self.driver.execute_script("location.hash = ''")
+        self.see(".welcome h1")
 
     def see(self, selector, text="", last=False):
         """The first of these elements that is to be seen and has the text, once there is one; or the last one."""

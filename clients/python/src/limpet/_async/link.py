@@ -9,7 +9,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from .. import _wire
 from .._address import connected
@@ -98,8 +98,7 @@ class Link(asyncio.BufferedProtocol):
             await asyncio.shield(self._gone)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # or what another event loop has in its place
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._wire.space()

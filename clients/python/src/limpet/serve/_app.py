@@ -9,7 +9,8 @@ A door is an ASGI application and a question: whether a request is for it. To ad
 - ``gateway.open()``, ``session()``, ``sessions()``, ``close()`` take the owner and the owner's name of a session;
   ``NoSuchSession`` is all that anybody learns of other people's;
 - ``gateway.watch.request(...)`` writes the line for the operation down once it has been answered;
-- ``gateway.ending`` is set when streams that would go on for ever have to end.
+- ``gateway.ending`` is set when streams that would go on for ever have to end; ``gateway.unless_ending()`` waits for
+  something, but no longer than that.
 """
 
 from __future__ import annotations

@@ -65,10 +65,12 @@ class Gateway:
         self.runs = Runs(self.client, self.watch)
         self.uploads = _uploads.Uploads(settings.state_dir, settings.session_max_bytes)
         self.ending = asyncio.Event()
-        """Set when the gateway is told to end: streams that would go on for ever end."""
+        """Set when the gateway is told to end."""
         self._rates = Rates(settings.rate_limit_window_ms, settings.rate_limit_max)
         self._sessions: dict[str, AsyncSession] = {}
         self._streams: dict[str, int] = {}
+        self._opening: set[str] = set()  # sessions that are being opened
+        self._touched: set[str] = set()  # and those that were, or were found, since the last sweep began
         self._creating: dict[str, asyncio.Lock] = {}
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -114,8 +116,12 @@ class Gateway:
         given.update(own or {})
         inner = self.inner(owner, name)
         async with self._creating.setdefault(owner.id, asyncio.Lock()):
-            session = await self._open(owner, inner, given)
-        return self._remember(inner, session)
+            self._opening.add(inner)
+            self._touched.add(inner)
+            try:
+                return self._remember(inner, await self._open(owner, inner, given))
+            finally:
+                self._opening.discard(inner)
 
     async def _open(self, owner: Owner, inner: str, given: dict[str, Any]) -> AsyncSession:
         if not given:
@@ -175,6 +181,11 @@ class Gateway:
         """With the event loop."""
         self._sweeper = asyncio.ensure_future(self._sweep())
 
+    def end(self) -> None:
+        """The gateway is told to end: streams that would go on for ever end, and no new ones begin."""
+        self.ending.set()
+        self.runs.end()
+
     async def stop(self) -> None:
         """Leaves calls that run to the controller: whoever asks the next gateway for them gets them."""
         if self._sweeper is not None:
@@ -182,16 +193,23 @@ class Gateway:
         await self.client.close()
 
     async def _sweep(self) -> None:
-        """Uploads of sessions that have ended are removed."""
         while True:
             with contextlib.suppress(Error, OSError):
-                there = {row.session for row in await self.client.sessions()}
-                self.uploads.sweep(there)
-                for inner in self._sessions.keys() - there:
-                    del self._sessions[inner]
-                for inner in self.runs.watched() - there:
-                    self.runs.forget(inner)
+                await self.sweep()
             await asyncio.sleep(_SWEEP_EVERY)
+
+    async def sweep(self) -> None:
+        """Forgets sessions that have ended, and removes what was uploaded for them.
+
+        A session that is opened, or found, while the controller is asked may be missing in its answer.
+        """
+        self._touched = set(self._opening)
+        there = {row.session for row in await self.client.sessions()} | self._touched
+        self.uploads.sweep(there)
+        for inner in self._sessions.keys() - there:
+            del self._sessions[inner]
+        for inner in self.runs.watched() - there:
+            self.runs.forget(inner)
 
     # Limits
 
@@ -267,6 +285,7 @@ class Gateway:
         if len(self._sessions) >= _REMEMBERED:
             self._sessions.clear()
         self._sessions[inner] = session
+        self._touched |= {inner, inner.partition("/")[0]}
         return session
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 from collections import deque
 from collections.abc import AsyncIterator
-from typing import Any
 
 Event = tuple[str, bytes]
 """Its name, and its data as JSON."""
@@ -30,7 +28,7 @@ class Log:
         self._events: deque[Event] = deque()
         self._first = 1  # the number of the oldest event
         self._size = 0
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._waiting: set[asyncio.Future[bool]] = set()
 
     def append(self, name: str, data: bytes) -> None:
         """One more."""
@@ -51,48 +49,41 @@ class Log:
         mark, _, number = (last_event_id or "").partition("-")
         return int(number) if mark == self.mark and number.isdigit() and len(number) < 20 else 0
 
-    async def follow(self, after: int, ending: asyncio.Event | None = None) -> AsyncIterator[bytes]:
-        """Frames of a stream of server-sent events, from the one after that number on; at times an empty comment.
-
-        Args:
-            after: See after().
-            ending: Once this is set nothing more is waited for.
-        """
+    async def follow(self, after: int) -> AsyncIterator[bytes]:
+        """Frames of a stream of server-sent events, from the one after that number on; at times an empty comment."""
         while True:
             at = max(after + 1, self._first)
-            if at < self._first + len(self._events):
-                frames = []
-                for number in range(at, self._first + len(self._events)):
-                    name, data = self._events[number - self._first]
-                    frames.append(
-                        b"id: %s-%d\nevent: %s\ndata: %s\n\n"
-                        % (self.mark.encode(), number, name.encode(), data)
-                    )
-                    after = number
-                yield b"".join(frames)
-            elif self.closed or (ending is not None and ending.is_set()):
+            last = self._first + len(self._events) - 1
+            if at <= last:
+                after = last
+                yield b"".join(self._frame(number) for number in range(at, last + 1))
+            elif self.closed:
                 return
-            elif not await self._news(ending):
+            elif not await self._news():
                 yield b":\n\n"
 
-    async def _news(self, ending: asyncio.Event | None) -> bool:
+    def _frame(self, number: int) -> bytes:
+        name, data = self._events[number - self._first]
+        return b"id: %s-%d\nevent: %s\ndata: %s\n\n" % (self.mark.encode(), number, name.encode(), data)
+
+    async def _news(self) -> bool:
         """Waits; whether there may be some."""
-        news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        news: asyncio.Future[bool] = loop.create_future()
+        beat = loop.call_later(_BEAT, _answer, news, False)
         self._waiting.add(news)
-        end = None if ending is None else asyncio.ensure_future(ending.wait())
         try:
-            waited: list[asyncio.Future[Any]] = [news] if end is None else [news, end]
-            done, _ = await asyncio.wait(waited, timeout=_BEAT, return_when=asyncio.FIRST_COMPLETED)
-            return bool(done)
+            return await news
         finally:
+            beat.cancel()
             self._waiting.discard(news)
-            if end is not None:
-                end.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await end
 
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, set()
         for news in waiting:
-            if not news.done():
-                news.set_result(None)
+            _answer(news, True)
+
+
+def _answer(news: asyncio.Future[bool], there_is: bool) -> None:
+    if not news.done():
+        news.set_result(there_is)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import socket
 import ssl
@@ -77,6 +78,8 @@ async def _serve(settings: Settings) -> None:
         config.load()
     except OSError as error:
         raise _Refused(f"the certificate cannot be used: {error}") from None
+    gc.collect()
+    gc.freeze()  # what is loaded now stays, and need not be looked at again
     scheme = "https" if settings.certificate else "http"
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
@@ -87,7 +90,7 @@ async def _serve(settings: Settings) -> None:
 def _listen(settings: Settings) -> socket.socket:
     try:
         family = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0][0]
-        # With its protocol named: without it asyncio sets no TCP_NODELAY.
+        # asyncio sends at once what it writes to sockets that say they are of TCP, and waits for more on others.
         listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((settings.host, settings.port))
@@ -110,4 +113,4 @@ class _Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """On SIGTERM and SIGINT."""
         super().handle_exit(sig, frame)
-        self._loop.call_soon_threadsafe(self._gateway.ending.set)
+        self._loop.call_soon_threadsafe(self._gateway.end)

@@ -110,12 +110,14 @@ class Runs:
         self._runs: OrderedDict[tuple[str, str], Run] = OrderedDict()
         self._feeds: dict[str, Log] = {}
         self._size = 0
+        self._ended = False
 
     def feed(self, inner: str) -> Log:
         """What happens in a session, its branches and contexts included."""
         base = inner.partition("/")[0]
         if base not in self._feeds:
             self._feeds[base] = Log(_FEED)
+            self._feeds[base].closed = self._ended
         return self._feeds[base]
 
     def watched(self) -> set[str]:
@@ -126,6 +128,12 @@ class Runs:
         """How many calls without a session run."""
         running = (run for run in self._runs.values() if not run.done.done())
         return sum(run.place is None and run.owner == owner for run in running)
+
+    def end(self) -> None:
+        """Those who look at sessions have to leave."""
+        self._ended = True
+        for feed in self._feeds.values():
+            feed.close()
 
     def changed(self, inner: str, what: str, **more: Any) -> None:
         """Tells those who look at the session that something else than a call has changed it."""

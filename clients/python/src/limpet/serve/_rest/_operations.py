@@ -72,16 +72,19 @@ class Table:
 
     def __init__(self) -> None:
         self.all: list[Operation] = []
-        self._fixed: dict[tuple[str, int, str], list[tuple[tuple[str, ...], Operation]]] = {}
+        self._by_end: dict[tuple[int, str], list[Operation]] = {}
 
     def operation(self, method: str, path: str, **more: Any) -> Callable[[F], F]:
         """Decorates the function of one."""
 
-        def added(handler: F) -> F:
-            self.all.append(Operation(method, path, handler, **more))
+        def add(handler: F) -> F:
+            added = Operation(method, path, handler, **more)
+            self.all.append(added)
+            parts = path.split("/")
+            self._by_end.setdefault((len(parts), parts[-1]), []).append(added)
             return handler
 
-        return added
+        return add
 
     def find(self, method: str, raw_path: bytes) -> tuple[Operation, dict[str, str]] | Iterable[str]:
         """The operation and the parameters of its path; otherwise the methods that there are at this path.
@@ -90,7 +93,8 @@ class Table:
         """
         parts = raw_path.decode("latin-1").split("/")
         methods = set()
-        for operation in self.all:
+        # Most paths end in a word that says which it is.
+        for operation in (*self._by_end.get((len(parts), parts[-1]), ()), *self.all):
             found = _match(operation.path.split("/"), parts)
             if found is not None and operation.method == method:
                 return operation, found

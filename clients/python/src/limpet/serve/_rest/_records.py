@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import re
 import urllib.parse
@@ -15,6 +16,7 @@ from ._operations import PREFIX
 
 _RUN_ID = re.compile(r"[0-9a-f]{32}\Z")
 _ARTIFACTS = "/session/artifacts/"
+_FIELDS = tuple(each.name for each in dataclasses.fields(Result))
 
 
 def checked_run_id(given: str | None) -> str:
@@ -35,8 +37,11 @@ def inner_run_id(owner: Owner, run_id: str) -> str:
 
 def show(gateway: Gateway, owner: Owner, run_id: str, result: Result) -> bytes:
     """The record with the owner's name of the session, and addresses instead of paths of this machine."""
-    record = result.to_dict()
+    record = {name: getattr(result, name) for name in _FIELDS}
     record["run_id"] = run_id
+    record["displays"] = [display.to_dict() for display in result.displays]
+    record["changed"] = result.changed or None
+    record["state_protection"] = result.state_protection or None
     if result.session is not None:
         record["session"] = gateway.name(owner, result.session)
     if result.artifacts:

@@ -210,7 +210,7 @@ async def get_run_events(call: Call) -> Any:
 async def get_session_events(call: Call) -> Any:
     """What happens in a session: the calls that users of this gateway make there, with all their events."""
     feed = call.gateway.runs.feed((await call.session()).name)
-    return events(call, feed.follow(feed.after(call.last_event_id), call.gateway.ending))
+    return events(call, feed.follow(feed.after(call.last_event_id)))
 
 
 async def find(call: Call, run_id: str) -> Run:

@@ -64,6 +64,7 @@ class Page {
 
   close() {
     clearInterval(this.timer)
+    clearTimeout(this.later)
     removeEventListener("hashchange", this.onhash)
     this.place?.close()
   }
@@ -80,6 +81,11 @@ class Page {
       if (error.status === 401) signIn("This key is not valid any more.")
       return this.rows || []
     }
+  }
+
+  // Calls begin and end quickly: once for many of them.
+  soon() {
+    this.later ||= setTimeout(() => { this.later = null; this.refresh() }, 500)
   }
 
   show() {
@@ -144,7 +150,8 @@ class Place {
     this.base = session.split("/")[0]
     this.pending = new Set()
     this.console = new Console(session, {
-      changed: what => this.changed(what), gone: data => this.gone(data), status: status => this.status(status),
+      changed: what => this.changed(what), gone: data => this.gone(data),
+      status: status => { this.status(status); page.soon() },
     })
     const look = where => { location.hash = encodeURIComponent(where) }
     this.panels = {

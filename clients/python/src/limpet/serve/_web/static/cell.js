@@ -105,7 +105,7 @@ export class Cell {
     const trace = error.traceback.trimEnd()
     const last = [error.name, error.message].filter(Boolean).join(": ")
     this.outputs.append(h("div.error", {},
-      h("strong", {}, status === "error" ? error.name : `${status}: ${error.name}`),
+      h("strong", {}, ["error", error.name.toLowerCase()].includes(status) ? error.name : `${status}: ${error.name}`),
       h("pre", {}, coloured(trace.includes(error.name) ? trace : [trace, last].filter(Boolean).join("\n")))))
   }
 

@@ -1,0 +1,63 @@
+"""The pictures of the web page in the documents. Each function makes one of its name; scripts/screenshots runs them."""
+
+import argparse
+import pathlib
+import tempfile
+
+from tests.support import EXAMPLES
+from tests.support.gateway import Gateway
+from tests.support.limpetd import running
+
+from .conftest import ENGINE
+from .page import Page
+
+IMAGES = pathlib.Path(__file__).parents[2] / "docs/images"
+TABLE = "import pandas as pd\n\ntable = pd.read_csv('/data/penguins.csv')   # uploaded by dropping it\ntable.groupby('species').mean(numeric_only=True).round(1)"
+FIGURE = """\
+import matplotlib.pyplot as plt
+
+figure, axes = plt.subplots(figsize=(7, 2.6))
+for species, birds in table.groupby('species'):
+    axes.scatter(birds.bill_length_mm, birds.bill_depth_mm, s=12, label=species)
+axes.legend()
+plt.show()"""
+CRASH = "import ctypes\n\nctypes.string_at(0)   # a segmentation fault"
+
+
+def web(http, page):
+    """A session with a table, a figure and a crash after which the variables are still there."""
+    for name in ("weather", "penguins"):
+        http.post("/v1/sessions", json={"name": name, "checkpoint": "always"})
+    session = "/v1/sessions/penguins"
+    http.post(f"{session}/data", params={"path": "penguins.csv"}, content=(EXAMPLES / "data/penguins.csv").read_bytes())
+    page.open("penguins")
+    page.run(TABLE)
+    page.run(FIGURE)
+    page.see("img.figure")
+    page.run(CRASH)
+    page.see(".state", "variables are")
+    page.see(".variables .name", "figure")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m tests.web.screenshots")
+    parser.add_argument("--into", metavar="DIRECTORY", type=pathlib.Path, default=IMAGES)
+    into = parser.parse_args().into
+    with running(ENGINE) as controller, tempfile.TemporaryDirectory() as directory:
+        gateway = Gateway(controller.socket, directory)
+        gateway.anna = gateway.key("create", "anna")
+        gateway.start()
+        page = Page(gateway, pathlib.Path(directory) / "browser", (1440, 1270))
+        try:
+            page.sign_in()
+            with gateway.client(gateway.anna) as http:
+                web(http, page)
+            page.driver.save_screenshot(str(into / "web.png"))
+            print(into / "web.png", flush=True)
+        finally:
+            page.close()
+            gateway.stop()
+
+
+if __name__ == "__main__":
+    main()
