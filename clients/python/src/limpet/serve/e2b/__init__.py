@@ -112,8 +112,8 @@ class _E2B:
         self, record: Record, target: Target, scope: Scope, receive: Receive, send: Send
     ) -> tuple[str, int]:
         gateway = self._all.gateway
-        gateway.count(self._all.owner(record))
         self._check(record, target, scope)
+        gateway.count(self._all.owner(record))
         if record.paused:
             if not record.auto_resume:
                 raise Refused(502, "The sandbox was not found: it is paused", sandboxId=record.id)

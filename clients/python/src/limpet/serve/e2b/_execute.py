@@ -30,6 +30,7 @@ from ._sandboxes import Sandboxes
 
 _KEEPALIVE = 5.0  # seconds
 _SHORT = 0.01  # seconds
+_LONGEST = 86_400.0  # seconds that a call may have
 _LINES = b"application/x-ndjson"
 _TEXT = b"text/plain; charset=utf-8"
 
@@ -125,7 +126,7 @@ class _Call:
                 await self._run_own(_inside.with_environment(self._place.language, env))
             result = await self._place.session.run(
                 translated(_inside.dedented(code)) if self._place.language == PYTHON else code,
-                max(self._record.end - time.time(), 1.0),
+                min(max(self._record.end - time.time(), 1.0), _LONGEST),
                 on_stdout=self.answering.stdout,
                 on_stderr=self.answering.stderr,
                 on_display=self.answering.display,
