@@ -48,7 +48,6 @@ class Place:
             "LIMPET_ENGINE": engine(), "LIMPET_STATE_DIR": state, "LIMPET_POOL": "0",
             "LIMPET_PYTHON": sys.executable, "LIMPET_SERVE_STATE_DIR": os.path.join(self.root, "gateway"),
             "PREFIX": os.path.join(self.root, "prefix"),  # should a block install something, it is not on this machine
-            "LIMPET_PYTHON": sys.executable, "LIMPET_SERVE_STATE_DIR": os.path.join(self.root, "serve"),
             "LIMPET_RUNTIME_DIR": os.path.join(self.root, "run"), "LIMPET_SOCKET": os.path.join(self.root, "limpet.sock"),
         }  # fmt: skip
         self.shell = Shell(self.directory, self.environment)

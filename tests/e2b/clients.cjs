@@ -43,6 +43,7 @@ const tests = {
         const sleep = await sandbox.commands.run('sleep 600', { background: true });
         assert.ok((await sandbox.commands.list()).some((each) => each.pid === sleep.pid));
         assert.equal(await sleep.kill(), true);
+        await assert.rejects(sleep.wait(), (error) => error instanceof CommandExitError && error.exitCode === -1);
         assert.equal(await sandbox.commands.kill(sleep.pid), false);
     },
 

@@ -219,3 +219,11 @@ def test_sync_and_async_clients_share_a_sandbox(shared, where):
 
     assert [each.text for each in asyncio.run(both())] == ["5", "6", "7", "8", "9"]
     assert Sandbox.connect(shared.sandbox_id, **where).run_code("shared_value").text == "5"
+
+
+def test_commands_of_notebooks(shared):
+    assert "".join(shared.run_code("!echo one\nnames = !echo two\nif True:\n    !echo {names[0]}").logs.stdout) == "one\ntwo\n"
+    assert "".join(shared.run_code("%%bash\necho in bash").logs.stdout) == "in bash\n"
+    assert shared.run_code("%pwd").text == shared.commands.run("pwd").stdout.strip()
+    assert shared.run_code("text = '''\n!echo no\n'''\ntext").text == "\\n!echo no\\n"
+    assert shared.run_code("%nonsense here").error.name == "SyntaxError"

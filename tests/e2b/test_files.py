@@ -6,7 +6,7 @@ import urllib.error
 import urllib.request
 
 import pytest
-from e2b import AsyncSandbox, FileType, FilesystemEventType, InvalidArgumentException, NotFoundException, TemplateException
+from e2b import AsyncSandbox, FileType, FilesystemEventType, InvalidArgumentException, NotFoundException
 
 from .conftest import until
 
@@ -88,7 +88,7 @@ def test_what_cannot_be_done_is_told(shared, directory):
         shared.files.write(f"{directory}/file/below", "x")
     with pytest.raises(InvalidArgumentException, match="root"):
         shared.files.read(f"{directory}/file", user="root")
-    with pytest.raises(TemplateException, match="0.6.2"):
+    with pytest.raises(InvalidArgumentException, match="metadata"):
         shared.files.write(f"{directory}/file", "x", metadata={"a": "b"})
 
 
@@ -103,7 +103,9 @@ def test_watched_by_asking(shared, directory):
 
     until(lambda: has(FilesystemEventType.CREATE, "sub"))
     shared.files.write(f"{directory}/sub/new", "x")
-    until(lambda: has(FilesystemEventType.CREATE, "sub/new"))
+    until(lambda: has(FilesystemEventType.WRITE, "sub/new"))
+    assert (FilesystemEventType.CREATE, "sub/new") in seen
+    seen.clear()
     shared.commands.run(f"echo more >> {directory}/sub/new")
     until(lambda: has(FilesystemEventType.WRITE, "sub/new"))
     shared.files.rename(f"{directory}/sub/new", f"{directory}/sub/other")
@@ -111,6 +113,11 @@ def test_watched_by_asking(shared, directory):
     shared.files.remove(f"{directory}/sub/other")
     until(lambda: has(FilesystemEventType.REMOVE, "sub/other"))
     watch.stop()
+    watch_ = shared.files.watch_dir(directory, include_entry=True, allow_network_mounts=True)
+    shared.files.write(f"{directory}/entry", "12345")
+    event = until(lambda: next((each for each in watch_.get_new_events() if each.name == "entry"), None))
+    assert (event.entry.size, event.entry.path.rpartition("/")[2]) == (5, "entry")
+    watch_.stop()
     with pytest.raises(Exception, match="stopped"):
         watch.get_new_events()
 

@@ -10,6 +10,8 @@ import pytest
 from limpet.serve.e2b._frames import Failed, Frames
 from limpet.serve.e2b._tokens import is_expired, signature
 
+from tests.support.gateway import Gateway
+
 from .conftest import until
 
 STREAM = "application/connect+json"
@@ -228,3 +230,24 @@ def test_signatures_are_those_of_the_client():
         made = get_signature(path, "write", user, "token", 60)
         assert signature(path, "write", user or "", "token", str(made["expiration"])) == made["signature"]
     assert is_expired("100", 101.0) and not is_expired("102", 101.0) and is_expired("-1") and is_expired("x")
+
+
+def test_a_sandbox_that_is_asked_for_at_length(gateway):
+    connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60)
+    body = json.dumps({"templateID": "base", "metadata": {"a": "x" * 300_000}})
+    connection.request("POST", "/v2/sandboxes", body, {"X-API-Key": gateway.ada})
+    assert connection.getresponse().status == 413
+    connection.close()
+
+
+def test_unlimited_time(limpetd, tmp_path):
+    from e2b_code_interpreter import Sandbox
+
+    own = Gateway(limpetd.socket, tmp_path, "--sandbox-timeout-s", "0").start()
+    try:
+        where = {"api_key": "none", "api_url": own.url, "sandbox_url": own.url}
+        sandbox = Sandbox.create(**where, timeout=10_000_000)
+        assert sandbox.run_code("1").text == "1"
+        sandbox.kill()
+    finally:
+        own.stop()

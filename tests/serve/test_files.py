@@ -118,7 +118,7 @@ def test_uploads_are_in_data(http, session, limpetd):
 def test_uploads_do_not_escape(http, session, limpetd, path, gateway):
     answer = http.post(f"{session}/data", params={"path": path}, content=b"1")
     assert answer.status_code == 400 and answer.json()["name"] == "BadRequest"
-    if limpetd.isolates:
+    if limpetd.isolates and "\0" not in path:  # which the client writes in another way
         form = http.post(f"{session}/data", files={"file": (path or "..", b"1")})
         assert form.status_code == 400, form.text
     assert not (gateway.state / "x").exists() and not (gateway.directory / "x").exists()

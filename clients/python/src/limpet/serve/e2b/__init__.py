@@ -101,8 +101,8 @@ class _E2B:
             raise Refused(502, "The sandbox was not found", sandboxId=sandbox)
         return record, target or Target(record.id, _routing.ENVD, False)
 
-    def _signed(self, scope: Scope) -> Record | None:
-        """The sandbox whose token has signed this address."""
+    def _signed(self, scope: Scope) -> Record:
+        """The sandbox whose token has signed this address. Raises Refused."""
         for record in self._all.records:
             if self._is_signed(record, scope):
                 return record
@@ -112,8 +112,8 @@ class _E2B:
         self, record: Record, target: Target, scope: Scope, receive: Receive, send: Send
     ) -> tuple[str, int]:
         gateway = self._all.gateway
-        gateway.count(self._all.owner(record))
         self._check(record, target, scope)
+        gateway.count(self._all.owner(record))
         if record.paused:
             if not record.auto_resume:
                 raise Refused(502, "The sandbox was not found: it is paused", sandboxId=record.id)
@@ -163,13 +163,18 @@ class _E2B:
             return False
 
     def _is_signed(self, record: Record, scope: Scope) -> bool:
+        """Whether the address has the sandbox's signature. Raises Refused where it had it."""
         given = query(scope)
         expires = given.get("signature_expiration")
         made = signature(
             given.get("path", ""), "read" if scope["method"] in ("GET", "HEAD") else "write",
             given.get("username", ""), self._all.tokens.envd(record.id), expires,
         )  # fmt: skip
-        return is_token(given.get("signature"), made) and not is_expired(expires)
+        if not is_token(given.get("signature"), made):
+            return False
+        if is_expired(expires):
+            raise Refused(401, "signature is already expired")
+        return True
 
 
 def _user(scope: Scope) -> str | None:

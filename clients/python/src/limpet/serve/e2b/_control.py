@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import re
 import time
 from collections.abc import Awaitable, Callable
@@ -11,16 +12,31 @@ from urllib.parse import parse_qsl, unquote
 
 from .._keys import Owner
 from .._problems import Problem, problem_of
-from ._http import Headers, Receive, Refused, Scope, Send, answer, header, member, object_of, queries, query
+from ._http import (
+    Headers,
+    Receive,
+    Refused,
+    Scope,
+    Send,
+    answer,
+    body_of,
+    header,
+    member,
+    object_of,
+    parsed,
+    queries,
+    query,
+)
 from ._records import Record, Snapshot
 from ._request import check_network, seconds, wanted_of
 from ._routing import domain_of
 from ._sandboxes import Sandboxes
 
-VERSION = "0.6.1"
-"""Of E2B's daemon: what it can do by this version is here, what came later (metadata of files) is not."""
+VERSION = "0.6.4"
+"""Of E2B's daemon: what it can do by this version is here, but for metadata of files, which are refused."""
 
 _MOST_FORKS = 100
+_MOST_WANTED = 256 << 10  # bytes of what a sandbox is asked for with, of which most is remembered
 _PAGE = 100
 
 Answer = tuple[int, Any, Headers]
@@ -31,7 +47,7 @@ class Control:
 
     def __init__(self, sandboxes: Sandboxes) -> None:
         self._all = sandboxes
-        self._longest = sandboxes.gateway.settings.sandbox_timeout_s
+        self._longest = sandboxes.gateway.settings.sandbox_timeout_s or math.inf
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> tuple[str, int, Owner]:
         """Answers; returns the operation, the status and who has asked."""
@@ -44,7 +60,7 @@ class Control:
     # Sandboxes
 
     async def create(self, asked: _Asked) -> Answer:
-        wanted = wanted_of(await object_of(asked.receive), self._longest)
+        wanted = wanted_of(parsed(await body_of(asked.receive, _MOST_WANTED)), self._longest)
         record = await self._all.create(asked.owner, wanted, header(asked.scope, b"idempotency-key"))
         return 201, self._shown(record, asked.scope), self._state(record)
 

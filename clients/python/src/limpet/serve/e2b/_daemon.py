@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from ... import Error
@@ -67,7 +67,7 @@ class Daemon:
         if procedure in served.streams and kind == STREAM:
             body = await body_of(receive)
             pieces = self._stream(record, served.streams[procedure], _timeout(scope), body)
-            await stream(receive, send, STREAM, pieces)
+            await stream(receive, send, STREAM, pieces, self._all.gateway.ending)
             return operation, 200
         if procedure == "StreamInput" and service == "process.Process" and kind == STREAM:
             await self._take(record, receive, send)
@@ -92,7 +92,7 @@ class Daemon:
 
     async def _stream(
         self, record: Record, act: Any, timeout: float | None, body: bytes
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """Frames, also of what goes wrong: a stream has begun by then."""
         try:
             acting = act(record, only_message(body), timeout)

@@ -24,11 +24,13 @@ from ._http import (
     texts,
     while_there,
 )
+from ._magics import translated
 from ._records import Record
 from ._sandboxes import Sandboxes
 
 _KEEPALIVE = 5.0  # seconds
 _SHORT = 0.01  # seconds
+_LONGEST = 86_400.0  # seconds that a call may have
 _LINES = b"application/x-ndjson"
 _TEXT = b"text/plain; charset=utf-8"
 
@@ -123,8 +125,8 @@ class _Call:
             if env:
                 await self._run_own(_inside.with_environment(self._place.language, env))
             result = await self._place.session.run(
-                _inside.dedented(code) if self._place.language == PYTHON else code,
-                max(self._record.end - time.time(), 1.0),
+                translated(_inside.dedented(code)) if self._place.language == PYTHON else code,
+                min(max(self._record.end - time.time(), 1.0), _LONGEST),
                 on_stdout=self.answering.stdout,
                 on_stderr=self.answering.stderr,
                 on_display=self.answering.display,

@@ -69,6 +69,8 @@ class Files:
         await send({"type": "http.response.body", "body": b""})
 
     async def _upload(self, record: Record, scope: Scope, receive: Receive, send: Send) -> None:
+        if any(name.startswith(b"x-metadata-") for name, _ in scope["headers"]):
+            raise Refused(400, "metadata of files are not kept here; leave them out")
         session, path = await self._all.session(record), query(scope).get("path")
         form = (header(scope, b"content-type") or "").partition(";")[
             0

@@ -106,9 +106,8 @@ class Filesystem:
                     continue
                 if event is None:
                     return
-                yield frame(
-                    {"filesystem": await _event(session, path, event, bool(asked.get("includeEntry")))}
-                )
+                for told in await _told(session, path, event, bool(asked.get("includeEntry"))):
+                    yield frame({"filesystem": told})
         finally:
             collecting.cancel()
             await watch.close()
@@ -159,7 +158,7 @@ class _Watcher:
         """Until it is closed."""
         with contextlib.suppress(Error):
             async for event in self._watch:
-                self._events.append(await _event(self._session, self._path, event, self._with_entry))
+                self._events.extend(await _told(self._session, self._path, event, self._with_entry))
                 self._new.set()
 
     async def taken(self) -> list[dict[str, Any]]:
@@ -185,12 +184,19 @@ async def _collect(watch: AsyncWatch, queue: asyncio.Queue[Event | None]) -> Non
     await queue.put(None)
 
 
-async def _event(session: AsyncSession, path: str, event: Event, with_entry: bool) -> dict[str, Any]:
+async def _told(session: AsyncSession, path: str, event: Event, with_entry: bool) -> list[dict[str, Any]]:
+    """An event as E2B has it. A file that appears with its contents, as a whole, was also written to."""
     told: dict[str, Any] = {"name": posixpath.relpath(event.path, path), "type": _KINDS[event.kind]}
-    if with_entry and event.kind in ("created", "modified"):
-        with contextlib.suppress(Error):
-            told["entry"] = shown(await session.files.stat(event.path))
-    return told
+    if event.kind not in ("created", "modified") or not (with_entry or event.kind == "created"):
+        return [told]
+    try:
+        entry = await session.files.stat(event.path)
+    except Error:
+        return [told]
+    if with_entry:
+        told["entry"] = shown(entry)
+    written = event.kind == "created" and entry.type == "file" and entry.size > 0
+    return [told, {**told, "type": _KINDS["modified"]}] if written else [told]
 
 
 def path_of(record: Record, path: Any) -> str:

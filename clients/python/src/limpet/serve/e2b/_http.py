@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -172,19 +172,22 @@ async def ended(task: asyncio.Future[Any]) -> None:
 
 
 async def stream(
-    receive: Receive, send: Send, kind: bytes, pieces: AsyncIterator[bytes], headers: Headers = ()
+    receive: Receive, send: Send, kind: bytes, pieces: AsyncGenerator[bytes, None], ending: asyncio.Event
 ) -> None:
-    """Sends pieces as they come, and stops with them when the client leaves."""
-    head = [(b"content-type", kind), (b"cache-control", b"no-store"), *headers]
+    """Sends pieces as they come, and stops with them when the client leaves, or the gateway is to end."""
+    head = [(b"content-type", kind), (b"cache-control", b"no-store")]
     await send({"type": "http.response.start", "status": 200, "headers": head})
     async with while_there(receive) as leaving:
         sending = asyncio.ensure_future(_send_all(send, pieces))
+        closing = asyncio.ensure_future(ending.wait())
         try:
-            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            waited: set[asyncio.Future[Any]] = {sending, leaving, closing}
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            closing.cancel()
             if not sending.done():
                 await ended(sending)
-            await pieces.aclose()  # type: ignore[attr-defined]
+            await pieces.aclose()
     if not sending.cancelled() and (error := sending.exception()) is not None:
         raise error
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Coroutine
 from typing import Any
 
-from ... import AsyncSession, BadRequest, Error, ImageMissing, NoSuchSession, Result
+from ... import AsyncSession, BadRequest, Error, ImageMissing, NoSuchCheckpoint, NoSuchSession, Result
 from .._gateway import Gateway
 from .._keys import Owner
 from . import _inside
@@ -20,6 +20,7 @@ from ._tokens import Tokens
 
 USER = "user"
 _HOME = "/home/user"
+_MOST_SNAPSHOTS = 100
 _SNAPSHOT = re.compile(r"s[a-z0-9]{19}\Z")
 _DEFAULT = ("base", "code-interpreter-v1")
 
@@ -200,11 +201,9 @@ class Sandboxes:
         try:
             session = await self.gateway.session(owner, snapshot.base)
             branch = await session.branch(id, at=snapshot.id)
-        except NoSuchSession:
+        except (NoSuchSession, NoSuchCheckpoint) as error:
             self.snapshots.remove(snapshot.id)
-            raise Refused(
-                404, f"template '{snapshot.id}' was not found: the snapshot's container has ended"
-            ) from None
+            raise Refused(404, f"template '{snapshot.id}' was not found any more: {error.message}") from None
         like = Record(
             id, owner.id, owner.name, snapshot.base, snapshot.id, 0, 0, 0, snapshot.home, metadata=wanted.metadata,
             env=wanted.env, auto_pause=wanted.auto_pause, auto_resume=wanted.auto_resume, public=wanted.public,
@@ -224,6 +223,8 @@ class Sandboxes:
 
     async def snapshot(self, record: Record, name: str | None) -> Snapshot:
         """A checkpoint that sandboxes can be made from. It keeps the container."""
+        if sum(each.owner == record.owner for each in self.snapshots) >= _MOST_SNAPSHOTS:
+            raise Refused(429, f"there are {_MOST_SNAPSHOTS} snapshots of this key; delete one first", 60)
         id = f"s{self.tokens.id(record.owner, None)[1:]}"
         session = await self.session(record)
         await session.checkpoint(id)
