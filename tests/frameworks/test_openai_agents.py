@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import socket
 import tarfile
 import urllib.request
 from pathlib import Path
@@ -128,17 +129,24 @@ async def test_an_archive_that_leads_out_is_refused(sandbox):
         await sandbox.hydrate_workspace(data)
 
 
-async def test_ports(sandboxes):
-    async with await sandboxes.create(options=LimpetSandboxClientOptions(exposed_ports=(8765,))) as sandbox:
+@pytest.fixture
+def port():
+    """One that nobody uses; sessions without a container share this machine's."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+async def test_ports(sandboxes, port):
+    async with await sandboxes.create(options=LimpetSandboxClientOptions(exposed_ports=(port,))) as sandbox:
         await sandbox.write(Path("a.txt"), io.BytesIO(b"served"))
-        server = await sandbox._inner.limpet.start("exec python3 -u -m http.server 8765 --bind 127.0.0.1")
+        server = await sandbox._inner.limpet.start(f"exec python3 -u -m http.server {port} --bind 127.0.0.1")
         while "Serving" not in (await server.output()).text:
             await asyncio.sleep(0.05)
-        endpoint = await sandbox.resolve_exposed_port(8765)
+        endpoint = await sandbox.resolve_exposed_port(port)
         with await asyncio.to_thread(urllib.request.urlopen, f"{endpoint.url_for('http')}a.txt", timeout=60) as reply:
             assert reply.read() == b"served"
         with pytest.raises(ExposedPortUnavailableError):
-            await sandbox.resolve_exposed_port(1234)
+            await sandbox.resolve_exposed_port(port + 1)
 
 
 class Scripted(Model):
