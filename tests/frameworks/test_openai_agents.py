@@ -25,7 +25,7 @@ from agents.sandbox import (
     WorkspaceReadNotFoundError,
 )
 from agents.sandbox.entries import File
-from agents.sandbox.errors import ConfigurationError
+from agents.sandbox.errors import ConfigurationError, PtySessionNotFoundError
 from agents.usage import Usage
 from limpet.openai_agents import LimpetSandboxClient, LimpetSandboxClientOptions
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
@@ -147,6 +147,37 @@ async def test_ports(sandboxes, port):
             assert reply.read() == b"served"
         with pytest.raises(ExposedPortUnavailableError):
             await sandbox.resolve_exposed_port(port + 1)
+
+
+async def test_programs_that_a_model_looks_at_again(sandbox):
+    first = await sandbox.pty_exec_start("echo begun; while ! test -e go; do sleep 0.1; done; echo ended; exit 3", yield_time_s=1)
+    assert first.process_id is not None and first.exit_code is None
+    await sandbox.write(Path("go"), io.BytesIO(b""))
+    again = await sandbox.pty_write_stdin(session_id=first.process_id, chars="", yield_time_s=30)
+    assert (again.process_id, again.exit_code, first.output + again.output) == (None, 3, b"begun\nended\n")
+    with pytest.raises(PtySessionNotFoundError):
+        await sandbox.pty_write_stdin(session_id=first.process_id, chars="")
+
+
+async def test_terminals(sandbox):
+    started = await sandbox.pty_exec_start("read line; tty >&2; echo got $line", tty=True, yield_time_s=0.3)
+    typed = await sandbox.pty_write_stdin(session_id=started.process_id, chars="text\n", yield_time_s=30)
+    assert typed.exit_code == 0 and b"/dev/pts/" in typed.output and typed.output.endswith(b"got text\r\n")
+    without = await sandbox.pty_exec_start("cat; sleep 1000", yield_time_s=0.3)
+    with pytest.raises(RuntimeError, match="stdin is not available"):
+        await sandbox.pty_write_stdin(session_id=without.process_id, chars="x")
+    (running,) = [process for process in await sandbox._inner.limpet.processes() if process.running]
+    await sandbox.pty_terminate_all()
+    ended = await sandbox._inner.limpet.process(running.id).wait(60)
+    assert ended is not None and ended.signal == 9
+
+
+async def test_characters_that_come_in_two_parts(sandbox):
+    script = "printf '\\303'; while ! test -e go; do sleep 0.1; done; printf '\\251'"
+    first = await sandbox.pty_exec_start(script, yield_time_s=1)
+    await sandbox.exec("touch go")
+    again = await sandbox.pty_write_stdin(session_id=first.process_id, chars="", yield_time_s=30)
+    assert first.output + again.output == "é".encode()
 
 
 class Scripted(Model):
