@@ -25,6 +25,8 @@ def test_every_block_names_a_language(path):
 def test_the_blocks_run(path, place):
     runnable = [block for block in blocks(path) if block.language in RUNS and not block.not_run]
     text = "\n".join(block.text for block in runnable)
+    if missing := [name for name in MORE if f"from limpet.{name} " in text and not importlib.util.find_spec(name)]:
+        pytest.skip(f"without {missing[0]}: the suite frameworks-oci has this document")
     if engine() == "local" and CONTAINER.search(text):
         pytest.skip("the document speaks of containers, and the engine is local")
     for word, package in (("langchain", "langchain"), ("limpet serve", "uvicorn")):
@@ -32,8 +34,6 @@ def test_the_blocks_run(path, place):
             if "network" in WITHOUT:
                 pytest.skip("without network")
             pytest.fail(f"no {package} in this Python; LIMPET_PYTHON names another one, as build/adapters/bin/python")
-    if missing := [name for name in MORE if f"from limpet.{name} " in text and not importlib.util.find_spec(name)]:
-        pytest.skip(f"without {missing[0]}: the suite frameworks-oci has this document")
     wrong = [each for block in runnable for each in run(place, block)]
     assert not wrong, "\n\n".join(wrong)
 

@@ -45,6 +45,13 @@ async def test_one_user(environment):
         await environment.exec(["id"], user="root")
 
 
+async def test_how_a_person_gets_there(environment):
+    connection = await environment.connection()
+    assert connection.command == f"limpet shell {environment.session.name}"
+    with pytest.raises(SandboxUserUnsupportedError):
+        await environment.connection(user="root")
+
+
 async def test_output_is_bounded(environment):
     with override_max_exec_output_size(1000), pytest.raises(OutputLimitExceededError) as raised:
         await environment.exec(["yes"])

@@ -215,5 +215,10 @@ def test_libraries(client, monkeypatch):
         SandboxSession(client=client, libraries=["polars"]).open()
 
 
+def test_libraries_are_there(client, installing):
+    with SandboxSession(client=client, libraries=["idna>=3"]) as sandbox:
+        assert sandbox.run("import idna; print(idna.__name__)").stdout == "idna\n"
+
+
 def test_the_example(example):
     assert example("llm_sandbox_session.py").endswith("42\n")

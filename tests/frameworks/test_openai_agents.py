@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import socket
 import tarfile
 import urllib.request
 from pathlib import Path
@@ -24,7 +25,7 @@ from agents.sandbox import (
     WorkspaceReadNotFoundError,
 )
 from agents.sandbox.entries import File
-from agents.sandbox.errors import ConfigurationError
+from agents.sandbox.errors import ConfigurationError, PtySessionNotFoundError
 from agents.usage import Usage
 from limpet.openai_agents import LimpetSandboxClient, LimpetSandboxClientOptions
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
@@ -128,17 +129,55 @@ async def test_an_archive_that_leads_out_is_refused(sandbox):
         await sandbox.hydrate_workspace(data)
 
 
-async def test_ports(sandboxes):
-    async with await sandboxes.create(options=LimpetSandboxClientOptions(exposed_ports=(8765,))) as sandbox:
+@pytest.fixture
+def port():
+    """One that nobody uses; sessions without a container share this machine's."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+async def test_ports(sandboxes, port):
+    async with await sandboxes.create(options=LimpetSandboxClientOptions(exposed_ports=(port,))) as sandbox:
         await sandbox.write(Path("a.txt"), io.BytesIO(b"served"))
-        server = await sandbox._inner.limpet.start("exec python3 -u -m http.server 8765 --bind 127.0.0.1")
+        server = await sandbox._inner.limpet.start(f"exec python3 -u -m http.server {port} --bind 127.0.0.1")
         while "Serving" not in (await server.output()).text:
             await asyncio.sleep(0.05)
-        endpoint = await sandbox.resolve_exposed_port(8765)
+        endpoint = await sandbox.resolve_exposed_port(port)
         with await asyncio.to_thread(urllib.request.urlopen, f"{endpoint.url_for('http')}a.txt", timeout=60) as reply:
             assert reply.read() == b"served"
         with pytest.raises(ExposedPortUnavailableError):
-            await sandbox.resolve_exposed_port(1234)
+            await sandbox.resolve_exposed_port(port + 1)
+
+
+async def test_programs_that_a_model_looks_at_again(sandbox):
+    first = await sandbox.pty_exec_start("echo begun; while ! test -e go; do sleep 0.1; done; echo ended; exit 3", yield_time_s=1)
+    assert first.process_id is not None and first.exit_code is None
+    await sandbox.write(Path("go"), io.BytesIO(b""))
+    again = await sandbox.pty_write_stdin(session_id=first.process_id, chars="", yield_time_s=30)
+    assert (again.process_id, again.exit_code, first.output + again.output) == (None, 3, b"begun\nended\n")
+    with pytest.raises(PtySessionNotFoundError):
+        await sandbox.pty_write_stdin(session_id=first.process_id, chars="")
+
+
+async def test_terminals(sandbox):
+    started = await sandbox.pty_exec_start("read line; tty >&2; echo got $line", tty=True, yield_time_s=0.3)
+    typed = await sandbox.pty_write_stdin(session_id=started.process_id, chars="text\n", yield_time_s=30)
+    assert typed.exit_code == 0 and b"/dev/pts/" in typed.output and typed.output.endswith(b"got text\r\n")
+    without = await sandbox.pty_exec_start("cat; sleep 1000", yield_time_s=0.3)
+    with pytest.raises(RuntimeError, match="stdin is not available"):
+        await sandbox.pty_write_stdin(session_id=without.process_id, chars="x")
+    (running,) = [process for process in await sandbox._inner.limpet.processes() if process.running]
+    await sandbox.pty_terminate_all()
+    ended = await sandbox._inner.limpet.process(running.id).wait(60)
+    assert ended is not None and ended.signal == 9
+
+
+async def test_characters_that_come_in_two_parts(sandbox):
+    script = "printf '\\303'; while ! test -e go; do sleep 0.1; done; printf '\\251'"
+    first = await sandbox.pty_exec_start(script, yield_time_s=1)
+    await sandbox.exec("touch go")
+    again = await sandbox.pty_write_stdin(session_id=first.process_id, chars="", yield_time_s=30)
+    assert first.output + again.output == "é".encode()
 
 
 class Scripted(Model):

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 from collections.abc import Iterator
 from typing import Any, Literal, overload
 
@@ -165,12 +164,9 @@ class LimpetSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc, unused
 
     async def connection(self, *, user: str | None = None) -> SandboxConnection:
         """How a person gets a shell there."""
-        name = self.session.name
         _check_user(user)
-        shell = f"limpet attach {name} $(limpet start -t -s {name} -c bash)"
-        return SandboxConnection(
-            type="limpet", command=f"sh -c {shlex.quote(shell)}", container=references.reference(self.session)
-        )
+        command = f"limpet shell {self.session.name}"
+        return SandboxConnection(type="limpet", command=command, container=references.reference(self.session))
 
 
 def _check_user(user: str | None) -> None:

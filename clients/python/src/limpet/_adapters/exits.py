@@ -5,6 +5,7 @@ from __future__ import annotations
 from .. import EngineError, Result, SessionClosed
 
 TIMED_OUT, SIGNALLED = 124, 128
+INTERRUPTED = SIGNALLED + 2
 KILLED = SIGNALLED + 9
 
 

@@ -27,12 +27,11 @@ from typing_extensions import Unpack
 
 from .. import AsyncClient, AsyncSession, Entry, NoSuchSession, SessionClosed, SessionOptions
 from .._adapters import placing, references
-from .._adapters.exits import SIGNALLED, exit_code
+from .._adapters.exits import INTERRUPTED, exit_code
 from .._adapters.running import OutputLimit, Ran, run
 
 PROVIDER = "limpet"
 OUTPUT = 10 << 20  # characters of each stream, as LocalWorkspaceBackend has it
-INTERRUPTED = SIGNALLED + 2
 # Which of the links lead to directories.
 DIRECTORIES = 'for path; do if test -d "$path"; then printf 1; else printf 0; fi; done'
 

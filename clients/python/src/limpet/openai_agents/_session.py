@@ -1,15 +1,4 @@
-"""Sessions as sandboxes of the OpenAI Agents SDK.
-
-from agents import Runner, RunConfig
-from agents.sandbox import SandboxAgent, SandboxRunConfig
-from limpet.openai_agents import LimpetSandboxClient, LimpetSandboxClientOptions
-
-options = LimpetSandboxClientOptions(memory="512m")
-sandbox = SandboxRunConfig(client=LimpetSandboxClient(), options=options)
-await Runner.run(SandboxAgent(...), "...", run_config=RunConfig(sandbox=sandbox))
-
-Needs openai-agents, which the extra ``openai-agents`` of the package brings.
-"""
+"""A sandbox of the SDK that is a session."""
 
 from __future__ import annotations
 
@@ -17,78 +6,38 @@ import contextlib
 import io
 import os
 import tarfile
-import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Literal
 
-try:
-    from agents.sandbox import Manifest, SnapshotSpec
-    from agents.sandbox.errors import (
-        ConfigurationError,
-        ErrorCode,
-        ExecTimeoutError,
-        ExecTransportError,
-        ExposedPortUnavailableError,
-        WorkspaceArchiveReadError,
-        WorkspaceArchiveWriteError,
-        WorkspaceReadNotFoundError,
-        WorkspaceWriteTypeError,
-    )
-    from agents.sandbox.session import Dependencies, Instrumentation, SandboxSession, SandboxSessionState
-    from agents.sandbox.session.base_sandbox_session import BaseSandboxSession
-    from agents.sandbox.session.runtime_helpers import RESOLVE_WORKSPACE_PATH_HELPER, RuntimeHelperScript
-    from agents.sandbox.session.sandbox_client import BaseSandboxClient, BaseSandboxClientOptions
-    from agents.sandbox.snapshot import SnapshotBase, resolve_snapshot
-    from agents.sandbox.types import ExecResult, ExposedPortEndpoint, User
-    from agents.sandbox.util.tar_utils import UnsafeTarMemberError, validate_tarfile
-except ImportError as error:
-    raise ImportError(
-        f"limpet.openai_agents needs openai-agents ({error}): pip install 'limpet[openai-agents]'",
-        name=error.name,
-    ) from error
+from agents.sandbox.errors import (
+    ConfigurationError,
+    ErrorCode,
+    ExecTimeoutError,
+    ExecTransportError,
+    ExposedPortUnavailableError,
+    WorkspaceArchiveReadError,
+    WorkspaceArchiveWriteError,
+    WorkspaceReadNotFoundError,
+    WorkspaceWriteTypeError,
+)
+from agents.sandbox.session import SandboxSessionState
+from agents.sandbox.session.base_sandbox_session import BaseSandboxSession
+from agents.sandbox.session.pty_types import PtyExecUpdate
+from agents.sandbox.session.runtime_helpers import RESOLVE_WORKSPACE_PATH_HELPER, RuntimeHelperScript
+from agents.sandbox.types import ExecResult, ExposedPortEndpoint, User
+from agents.sandbox.util.tar_utils import UnsafeTarMemberError, validate_tarfile
 
-from . import AsyncClient, AsyncSession, Error, NoSuchSession
-from ._adapters import placing, references
-from ._adapters.exits import SIGNALLED, exit_code
-from ._adapters.running import run
-from ._ports import Forwarding
-
-__all__ = [
-    "LimpetSandboxClient",
-    "LimpetSandboxClientOptions",
-    "LimpetSandboxSession",
-    "LimpetSandboxSessionState",
-]
+from .. import AsyncSession, Error, NoSuchSession
+from .._adapters import placing
+from .._adapters.exits import INTERRUPTED, exit_code
+from .._adapters.running import run
+from .._ports import Forwarding
+from ._terminals import Terminals
 
 BACKEND: Literal["limpet"] = "limpet"
-THEIR_ROOT = Manifest.model_fields["root"].default  # which stands for where our commands start
-INTERRUPTED = SIGNALLED + 2
 OURS, ARTIFACTS = ".limpet", "artifacts"  # directories of /session that the code cannot remove
 HELPERS = f"{RESOLVE_WORKSPACE_PATH_HELPER.install_path.parent}/"  # scripts of the SDK, for sh
-
-
-class LimpetSandboxClientOptions(BaseSandboxClientOptions):  # type: ignore[misc, unused-ignore]
-    """Options of :meth:`limpet.Client.open` for a sandbox."""
-
-    type: Literal["limpet"] = BACKEND
-    image: str | None = None
-    memory: int | str | None = None
-    cpus: float | None = None
-    pids: int | None = None
-    disk: int | str | None = None
-    files: int | None = None
-    data: str | None = None
-    env: dict[str, str] | None = None
-    network: Any = None
-    ttl: float | None = None
-    exposed_ports: tuple[int, ...] = ()
-    """Ports that ``resolve_exposed_port()`` gives an address of this machine."""
-
-    def of_session(self) -> dict[str, Any]:
-        """Those that Limpet takes."""
-        dumped = self.model_dump(exclude_none=True)
-        return {name: value for name, value in dumped.items() if name not in ("type", "exposed_ports")}
 
 
 class LimpetSandboxSessionState(SandboxSessionState):  # type: ignore[misc, unused-ignore]
@@ -109,11 +58,12 @@ class LimpetSandboxSession(BaseSandboxSession):  # type: ignore[misc, unused-ign
         self.state = state
         self.limpet = session
         self._forwardings: dict[int, Forwarding] = {}
+        self._terminals = Terminals(session)
 
     async def _exec_internal(self, *command: str | Path, timeout: float | None = None) -> ExecResult:
         words = [str(word) for word in command]
         try:
-            ran = await run(self.limpet, _runnable(words), timeout=timeout)
+            ran = await run(self.limpet, _runnable(words), cwd=self.state.manifest.root, timeout=timeout)
         except Error as failed:
             raise ExecTransportError(command=words, cause=failed, message=failed.message) from failed
         if ran.result.status == "timeout":
@@ -124,6 +74,49 @@ class LimpetSandboxSession(BaseSandboxSession):  # type: ignore[misc, unused-ign
             stderr=ran.stderr.encode(),
             exit_code=INTERRUPTED if code is None else code,
         )
+
+    def supports_pty(self) -> bool:
+        """It has processes and terminals that a model may look at again."""
+        return True
+
+    async def pty_exec_start(
+        self,
+        *command: str | Path,
+        timeout: float | None = None,
+        shell: bool | list[str] = True,
+        user: str | User | None = None,
+        tty: bool = False,
+        yield_time_s: float | None = None,
+        max_output_tokens: int | None = None,
+    ) -> PtyExecUpdate:
+        """Starts a command, which goes on when this returns what it has written so far."""
+        words = _runnable(self._prepare_exec_command(*command, shell=shell, user=user))
+        try:
+            return await self._terminals.start(
+                words, self.state.manifest.root, tty, yield_time_s, max_output_tokens
+            )
+        except Error as failed:
+            raise ExecTransportError(command=words, cause=failed, message=failed.message) from failed
+
+    async def pty_write_stdin(
+        self,
+        *,
+        session_id: int,
+        chars: str,
+        yield_time_s: float | None = None,
+        max_output_tokens: int | None = None,
+    ) -> PtyExecUpdate:
+        """Types into such a command, or without ``chars`` only looks at it."""
+        try:
+            return await self._terminals.write(session_id, chars, yield_time_s, max_output_tokens)
+        except Error as failed:
+            raise ExecTransportError(
+                command=["write_stdin"], cause=failed, message=failed.message
+            ) from failed
+
+    async def pty_terminate_all(self) -> None:
+        """Ends such commands."""
+        await self._terminals.end()
 
     def _prepare_exec_command(
         self, *command: str | Path, shell: bool | list[str], user: str | User | None
@@ -248,94 +241,6 @@ class LimpetSandboxSession(BaseSandboxSession):  # type: ignore[misc, unused-ign
         ran = await run(self.limpet, ["tar", "-C", root.as_posix(), *arguments], stdin=stdin)
         if not ran.result.ok:
             raise OSError(f"tar failed in the sandbox: {ran.stderr.strip()[-2000:]}")
-
-
-class LimpetSandboxClient(BaseSandboxClient[LimpetSandboxClientOptions]):  # type: ignore[misc, unused-ignore]
-    """Makes sandboxes that are sessions of a controller."""
-
-    backend_id = BACKEND
-    supports_default_options = True
-
-    def __init__(
-        self,
-        client: AsyncClient | None = None,
-        *,
-        instrumentation: Instrumentation | None = None,
-        dependencies: Dependencies | None = None,
-    ) -> None:
-        """By default, ``client`` is one of its own."""
-        super().__init__()
-        self._client = client or AsyncClient()
-        self._instrumentation = instrumentation or Instrumentation()
-        self._dependencies = dependencies
-
-    async def create(
-        self,
-        *,
-        snapshot: SnapshotSpec | SnapshotBase | None = None,
-        manifest: Manifest | None = None,
-        options: LimpetSandboxClientOptions | None = None,
-    ) -> SandboxSession:
-        """Opens a session. Its workspace is ``/session``, unless the manifest names another directory."""
-        options = options or LimpetSandboxClientOptions()
-        manifest = self._validate_manifest_for_create(manifest or Manifest())
-        given = await manifest.environment.resolve()
-        env = {**(options.env or {}), **{name: value for name, value in given.items() if value is not None}}
-        opening = options.of_session() | ({"env": env} if env else {})
-        session = await self._client.open(**opening)
-        session_id = uuid.uuid4()
-        state = LimpetSandboxSessionState(
-            session_id=session_id,
-            manifest=await _rooted(manifest, session),
-            snapshot=resolve_snapshot(snapshot, str(session_id)),
-            exposed_ports=options.exposed_ports,
-            reference=references.reference(session),
-            options=opening,
-        )
-        return self._wrap_session(LimpetSandboxSession(state, session), instrumentation=self._instrumentation)
-
-    async def delete(self, session: SandboxSession) -> SandboxSession:
-        """Closes the session."""
-        inner = session._inner
-        if not isinstance(inner, LimpetSandboxSession):
-            raise TypeError(f"a Limpet sandbox is needed, not {type(inner).__name__}")
-        await inner.shutdown()
-        return session
-
-    async def resume(self, state: SandboxSessionState) -> SandboxSession:
-        """The session of a state, with its live Python. Where it has ended, its files in a new one from the snapshot.
-
-        Raises:
-            NoSuchSession: It has ended, and there is no snapshot.
-        """
-        if not isinstance(state, LimpetSandboxSessionState):
-            raise TypeError(f"the state of a Limpet sandbox is needed, not {type(state).__name__}")
-        state.assert_path_grants_rebound()
-        try:
-            session, preserved = await references.attach_async(self._client, state.reference), True
-        except NoSuchSession:
-            if not await state.snapshot.restorable(dependencies=self._resolve_dependencies()):
-                raise
-            session, preserved = await self._client.open(**state.options), False
-            state.reference = references.reference(session)
-            state.manifest = await _rooted(state.manifest, session)
-            state.workspace_root_ready = False
-        inner = LimpetSandboxSession(state, session)
-        inner._set_start_state_preserved(preserved)
-        return self._wrap_session(inner, instrumentation=self._instrumentation)
-
-    def deserialize_session_state(self, payload: dict[str, object]) -> SandboxSessionState:
-        """A state out of JSON."""
-        return self._deserialize_session_state_payload(payload, LimpetSandboxSessionState)
-
-
-async def _rooted(manifest: Manifest, session: AsyncSession) -> Manifest:
-    """Without a directory of its own, the workspace is where commands start."""
-    ours = session.engine == "local"  # whose sessions are each in another directory
-    if manifest.root != THEIR_ROOT and not ours:
-        return manifest
-    root = (await run(session, ["pwd", "-P"])).stdout.rstrip("\n")
-    return manifest.model_copy(update={"root": root})
 
 
 def _runnable(words: list[str]) -> list[str]:
