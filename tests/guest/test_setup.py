@@ -120,7 +120,7 @@ def test_a_traceback_has_its_lines(set_up):
     "code, name, message",
     [
         ("import os; os._exit(4)", "Exited", "exit code 4"),
-        ("import os; os.kill(os.getpid(), 11)", "Crashed", "signal 11"),
+        ("import os; os.abort()", "Crashed", "signal 6"),
         ("import os; os.kill(os.getpid(), 9)", "Crashed", "signal 9"),
     ],
 )

@@ -147,9 +147,10 @@ OPERATIONS = {
     "connect": {"port": 80},
     "close": {},
     "open": {"attach": True},
+    "template": {"name": "theirs"},
 }
 
-OTHERS = {"hello", "sessions", "result", "shutdown", "credit", "answer"}
+OTHERS = {"hello", "sessions", "result", "shutdown", "credit", "answer", "templates", "remove_template"}
 
 
 def test_every_operation_on_a_session_is_tried():
