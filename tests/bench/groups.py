@@ -7,6 +7,7 @@ import hardening
 import latency
 import load
 import memory
+import network
 import numeric
 import start
 import state
@@ -17,5 +18,5 @@ import transfers
 import values
 
 ALL = [module.GROUP for module in
-       (latency, commands, compute, numeric, hardening, load, start, memory, streams, files, transfers, values, state, state_cost, state_jupyter,
+       (latency, commands, compute, numeric, hardening, load, start, memory, streams, files, transfers, network, values, state, state_cost, state_jupyter,
         adapters)]
