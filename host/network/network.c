@@ -62,10 +62,10 @@ static bool read_port(uint16_t *ret, const char *digits, size_t size)
 bool network_split(const char *text, size_t size, size_t *ret_host, uint16_t *ret_port)
 {
     const char *bracket = size > 0 && *text == '[' ? memchr(text, ']', size) : NULL;
-    const char *from = bracket ? bracket + 1 : text;
-    const char *colon = memchr(from, ':', size - (size_t)(from - text));
+    const char *from = bracket ? bracket + 1 : text, *end = text + size;
+    const char *colon = size > 0 ? memchr(from, ':', (size_t)(end - from)) : NULL;
 
-    if (size > 0 && *text == '[' && (!bracket || (from < text + size && *from != ':')))
+    if (size == 0 || (*text == '[' && (!bracket || (from < end && *from != ':'))))
         return false;
     *ret_host = colon ? (size_t)(colon - text) : size;
     return !colon || read_port(ret_port, colon + 1, size - *ret_host - 1);

@@ -8,6 +8,7 @@ import hardening
 import latency
 import load
 import memory
+import network
 import numeric
 import start
 import state
@@ -19,5 +20,5 @@ import transfers
 import values
 
 ALL = [module.GROUP for module in
-       (latency, commands, compute, numeric, hardening, load, start, templates, memory, streams, files, transfers, values, state, state_cost, state_jupyter,
-        adapters, browser)]
+       (latency, commands, compute, numeric, hardening, load, start, templates, memory, streams, files, transfers, network, values, state,
+        state_cost, state_jupyter, adapters, browser)]

@@ -153,7 +153,7 @@ class Requester(Counter):
     again: who may be reached, and with which key, is never forgotten."""
 
     CODE = """
-import json, urllib.request, os
+import http.client, json, os, urllib.request
 os.environ["no_proxy"] = os.environ["NO_PROXY"] = ""
 def ask(url):
     try:
@@ -161,7 +161,7 @@ def ask(url):
             return json.loads(answer.read())["headers"].get("authorization", "nobody")
     except urllib.error.HTTPError as error:
         return error.code
-    except OSError:
+    except (OSError, http.client.HTTPException):  # in the middle of the answer, too
         return "again"
 """
 
