@@ -276,6 +276,7 @@ class Reader:
             size if kind == "file" else 0,
             (target or info.linkname) if kind == "symlink" else None,
             tuple(extents) if kind == "file" else (),
+            float(info.mtime),
         )
 
     def _extents(self, block: bytes, stored: int) -> tuple[list[Extent], int]:

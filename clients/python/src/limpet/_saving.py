@@ -132,7 +132,10 @@ def batches(members: Iterable[Member]) -> Iterator[list[Member]]:
 
 
 def _row(path: str, member: Member, mode: int, data: bytes | None = None) -> dict[str, Any]:
-    return _trees.Item(path, member.kind, mode, 0, member.target).row(data)
+    row = _trees.Item(path, member.kind, mode, 0, member.target).row(data)
+    if member.kind == "file":
+        row["modified"] = member.modified
+    return row
 
 
 class Unpacking:

@@ -255,7 +255,7 @@ async def _unpack(session: AsyncSession, archive: _archive.Reader) -> list[str]:
 
 async def _write(session: AsyncSession, archive: _archive.Reader, path: str, member: Member) -> None:
     """A large file in pieces; what lies between them is a hole."""
-    upload = await session._request(_ask.write(path, b"", False, member.mode, True))
+    upload = await session._request(_ask.write(path, b"", False, member.mode, True, member.modified))
     pieces = archive.data(member)
     while (found := await in_thread(next, pieces, None)) is not None:
         await session._request(_ask.write_more(upload or 0, found[0], found[1], False))

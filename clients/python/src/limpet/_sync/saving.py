@@ -254,7 +254,7 @@ def _unpack(session: Session, archive: _archive.Reader) -> list[str]:
 
 def _write(session: Session, archive: _archive.Reader, path: str, member: Member) -> None:
     """A large file in pieces; what lies between them is a hole."""
-    upload = session._request(_ask.write(path, b"", False, member.mode, True))
+    upload = session._request(_ask.write(path, b"", False, member.mode, True, member.modified))
     pieces = archive.data(member)
     while (found := in_thread(next, pieces, None)) is not None:
         session._request(_ask.write_more(upload or 0, found[0], found[1], False))
