@@ -80,7 +80,7 @@ static int set_modified(int fd, double modified)
 
     if (isnan(modified))
         return 0;
-    if (modified < 0 || modified > MODIFIED_MAX)
+    if (modified > MODIFIED_MAX)
         return -EINVAL;
     times[1].tv_sec = (time_t)modified;
     times[1].tv_nsec = (long)((modified - (double)times[1].tv_sec) * 1e9);

@@ -128,7 +128,6 @@ def test_when_it_was_modified(ask):
     upload = ask("write", path=b"b", data=b"1", modified=7.0)["upload"]
     assert ask("write", upload=upload, offset=1, data=b"2", last=True) == {"size": 2}
     assert ask("stat", path=b"b")["entry"]["modified"] == 7
-    for modified in (-1.0, 1e300, float("inf")):
-        assert ask("write", path=b"c", data=b"", last=True, modified=modified) == EINVAL
-        assert ask("store", path=b".", entries=[{**entry, "path": b"c", "modified": modified}]) == EINVAL
+    assert ask("write", path=b"c", data=b"", last=True, modified=1e300) == EINVAL
+    assert ask("store", path=b".", entries=[{**entry, "path": b"c", "modified": 1e300}]) == EINVAL
     assert ask("stat", path=b"c") == ENOENT
