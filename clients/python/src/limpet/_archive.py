@@ -151,7 +151,9 @@ class Writer:
         return size
 
     def close(self) -> None:
-        self._file.close()
+        """Where it is not finished, nothing of it is left."""
+        with contextlib.suppress(OSError):
+            self._file.close()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._temporary)
 
