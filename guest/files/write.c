@@ -1,6 +1,7 @@
 /* write and store: a file is there as a whole or not at all. */
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -70,6 +71,22 @@ void new_file_deinit(NewFile *file)
     close_fd(&file->directory);
 }
 
+#define MODIFIED_MAX 1e12 /* seconds, far beyond what file systems know */
+
+/* NAN: it stays as it is. */
+static int set_modified(int fd, double modified)
+{
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_OMIT}};
+
+    if (isnan(modified))
+        return 0;
+    if (modified > MODIFIED_MAX)
+        return -EINVAL;
+    times[1].tv_sec = (time_t)modified;
+    times[1].tv_nsec = (long)((modified - (double)times[1].tv_sec) * 1e9);
+    return futimens(fd, times) < 0 ? -errno : 0;
+}
+
 /* ---- write ---- */
 
 struct Upload {
@@ -77,6 +94,7 @@ struct Upload {
     NewFile file;
     uint64_t size;
     mode_t mode;
+    double modified;
     char name[NAME_MAX + 1];
     Path path; /* as it was given: for what fails */
 };
@@ -138,6 +156,7 @@ static int begin(Upload **ret, const MsgFileWrite *ask)
         return -ENOMEM;
     upload->file = NEW_FILE_NULL;
     upload->mode = (mode_t)uint_or(ask->mode, 0644);
+    upload->modified = ask->modified;
     snprintf(upload->path, sizeof(upload->path), "%.*s", (int)MIN(ask->path.size, LIMIT_PATH),
              ask->path.data ? ask->path.data : "");
     r = begin_file(upload, ask);
@@ -181,6 +200,8 @@ static int add_piece(Upload *upload, const MsgFileWrite *ask)
     upload->size = offset + ask->data.size;
     if (r == 0 && ask->last && ftruncate(fd, (off_t)upload->size) < 0)
         r = -errno;
+    if (r == 0 && ask->last)
+        r = set_modified(fd, upload->modified);
     if (r == 0 && ask->last)
         r = new_file_end(&upload->file, upload->name, upload->mode);
     return r;
@@ -269,6 +290,8 @@ static int store_file(Store *store, const char *name, const MsgFileEntry *entry)
 
     if (r == 0)
         r = write_all(file.fd, entry->data.data, entry->data.size);
+    if (r == 0)
+        r = set_modified(file.fd, entry->modified);
     return r == 0 ? new_file_end(&file, name, (mode_t)uint_or(entry->mode, 0644)) : r;
 }
 

@@ -10,7 +10,7 @@ from tests.support.wire import ERROR, FILE_FAILED, FILES, REPLY
 
 from .guest_harness import FAKE, OTHER_UID, needs_root, wait_for
 
-EACCES, EIO, ENOENT = 13, 5, 2
+EACCES, EINVAL, EIO, ENOENT = 13, 22, 5, 2
 
 
 @pytest.fixture
@@ -119,3 +119,15 @@ def test_it_has_the_rights_of_the_code_and_no_more(make_guest):
     opened = {int(fd.name): os.readlink(fd) for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir()}
     assert {opened.pop(fd) for fd in (0, 1, 2)} == {"/dev/null"}
     assert opened.pop(3).startswith("socket:") and all(kind.startswith("anon_inode:") for kind in opened.values())
+
+
+def test_when_it_was_modified(ask):
+    entry = {"path": b"a", "type": "file", "data": b"1", "modified": 1_000_000_000.25}
+    assert ask("store", path=b".", entries=[entry]) == {}
+    assert ask("stat", path=b"a")["entry"]["modified"] == 1_000_000_000.25
+    upload = ask("write", path=b"b", data=b"1", modified=7.0)["upload"]
+    assert ask("write", upload=upload, offset=1, data=b"2", last=True) == {"size": 2}
+    assert ask("stat", path=b"b")["entry"]["modified"] == 7
+    assert ask("write", path=b"c", data=b"", last=True, modified=1e300) == EINVAL
+    assert ask("store", path=b".", entries=[{**entry, "path": b"c", "modified": 1e300}]) == EINVAL
+    assert ask("stat", path=b"c") == ENOENT

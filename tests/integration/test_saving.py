@@ -110,6 +110,17 @@ def test_a_variable_that_ends_its_pickling_costs_itself_alone(session, path, res
     assert session.run("before").result == "[1]"
 
 
+def test_a_variable_that_there_is_no_memory_for(client, limpetd, name, path):
+    if not limpetd.isolates:
+        pytest.skip("the engine does not bound memory")
+    with client.open(name, memory="160m") as session:
+        session.run("x = 1\nrows = [[n, str(n)] for n in range(500_000)]\ny = 2", timeout=60).check()
+        saved = session.save(path)
+        assert set(saved.lost) == {"rows"} and "not enough memory" in saved.lost["rows"]
+        result = session.run("len(rows), x, y")
+        assert (result.result, result.state, result.epoch) == ("(500000, 1, 2)", "kept", 1)
+
+
 @pytest.mark.slow
 def test_a_variable_that_never_ends_its_pickling(session, path):
     session.run("import time\nclass Waits:\n    def __reduce__(self):\n        while True: time.sleep(1)\nwaits, x = Waits(), 1").check()
@@ -147,12 +158,14 @@ os.makedirs("a/closed"); pathlib.Path("a/small").write_text("1"); pathlib.Path("
 os.chmod("a/small", 0o640); os.chmod("a/closed", 0o500)
 os.symlink("../elsewhere", "a/link"); os.symlink("/etc/passwd", "out"); import socket; socket.socket(socket.AF_UNIX).bind("sock")
 pathlib.Path(os.fsdecode(%r)).write_text("bad")
+os.utime("a/small", (1, 1_000_000_000))
 with open("large", "wb") as file:
     file.write(os.urandom(3_000_000))
 with open("sparse", "wb") as file:
     for at in range(0, 60_000_000, 2_000_000):
         file.seek(at + 1000); file.write(b"data")
     file.truncate(100_000_000)
+os.utime("sparse", (1, 1_500_000_000))
 import hashlib
 def look():
     found = {}
@@ -162,7 +175,7 @@ def look():
             st = os.lstat(path)
             what = os.readlink(path) if os.path.islink(path) else hashlib.sha256(open(path, "rb").read()).hexdigest() if os.path.isfile(path) else None
             if ".limpet" not in path and name != "sock":
-                found[path] = (st.st_mode, what)
+                found[path] = (st.st_mode, what, os.path.isfile(path) and not os.path.islink(path) and int(st.st_mtime))
     return found
 """ % BAD_NAME
 

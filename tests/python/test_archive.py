@@ -4,6 +4,8 @@ import hashlib
 import io
 import json
 import os
+import resource
+import signal
 import tarfile
 
 import limpet
@@ -107,6 +109,23 @@ def test_nothing_is_there_until_it_is_whole(path, tmp_path):
     writer.add("manifest.json", b"{}")
     assert not os.path.exists(path)
     writer.close()
+    assert os.listdir(tmp_path) == []
+
+
+def test_nothing_is_left_where_there_is_no_room(path, tmp_path):
+    """The kernel refuses what is beyond a limit as it refuses what is beyond the disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    writer = _archive.Writer(path)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+        with pytest.raises(OSError):
+            writer.add("files/a", bytes(200_000))
+            writer.finish()
+        writer.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
     assert os.listdir(tmp_path) == []
 
 

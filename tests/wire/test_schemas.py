@@ -339,7 +339,7 @@ def requests():
 def file_requests(f):
     """All fields of each question that is asked in one way; of others those of both."""
     asked = [
-        f.stat("p"), f.list_page("p", 1, None), f.list_page("p", 1, 1), f.read("p", 0, 1, 1), f.write("p", b"", True, 0, True),
+        f.stat("p"), f.list_page("p", 1, None), f.list_page("p", 1, 1), f.read("p", 0, 1, 1), f.write("p", b"", True, 0, True, 1.5),
         f.write_more(1, 1, b"", True), f.mkdir("p", True), f.move("p", "q"), f.remove("p", True), f.watch("p", True),
         f.events(1, 1.0), f.unwatch(1),
     ]  # fmt: skip

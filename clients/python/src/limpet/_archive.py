@@ -151,7 +151,9 @@ class Writer:
         return size
 
     def close(self) -> None:
-        self._file.close()
+        """Where it is not finished, nothing of it is left."""
+        with contextlib.suppress(OSError):
+            self._file.close()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._temporary)
 
@@ -276,6 +278,7 @@ class Reader:
             size if kind == "file" else 0,
             (target or info.linkname) if kind == "symlink" else None,
             tuple(extents) if kind == "file" else (),
+            float(info.mtime),
         )
 
     def _extents(self, block: bytes, stored: int) -> tuple[list[Extent], int]:

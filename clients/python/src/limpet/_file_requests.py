@@ -37,9 +37,11 @@ def read(path: Path, offset: int, size: int, file: int | None) -> Request[tuple[
     )
 
 
-def write(path: Path, data: bytes, last: bool, mode: int, parents: bool) -> Request[int | None]:
+def write(
+    path: Path, data: bytes, last: bool, mode: int, parents: bool, modified: float | None = None
+) -> Request[int | None]:
     """Begins a file; its number, unless it is whole."""
-    body = {"path": encoded(path), "data": data, "last": last, "mode": mode, "parents": parents}
+    body = given(path=encoded(path), data=data, last=last, mode=mode, parents=parents, modified=modified)
     return _ask("write", body, lambda body: body.get("upload"))
 
 

@@ -124,22 +124,11 @@ def resized(member: Member, size: int, data: tuple[_archive.Extent, ...]) -> Mem
     return dataclasses.replace(member, size=size, data=data)
 
 
-def batches(members: Iterable[Member]) -> Iterator[list[Member]]:
-    """Small files that fit into one reply, again and again."""
-    batch: list[Member] = []
-    size = 0
-    for member in members:
-        if batch and (len(batch) == _trees.BATCH or size + member.size > FILE_CHUNK):
-            yield batch
-            batch, size = [], 0
-        batch.append(member)
-        size += member.size
-    if batch:
-        yield batch
-
-
 def _row(path: str, member: Member, mode: int, data: bytes | None = None) -> dict[str, Any]:
-    return _trees.Item(path, member.kind, mode, 0, member.target).row(data)
+    row = _trees.Item(path, member.kind, mode, 0, member.target).row(data)
+    if member.kind == "file":
+        row["modified"] = member.modified
+    return row
 
 
 class Unpacking:

@@ -9,7 +9,7 @@ import posixpath
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, Protocol, TypeVar
 
 from ._wire import FILE_CHUNK
 from .errors import BadRequest, FileFailed, ProtocolMismatch, file_failed
@@ -140,9 +140,17 @@ def listed(top: str, rows: Iterable[Mapping[str, Any]]) -> list[Item]:
     return found
 
 
-def to_fetch(items: Iterable[Item]) -> Iterator[list[Item]]:
+class Sized(Protocol):
+    @property
+    def size(self) -> int: ...
+
+
+S = TypeVar("S", bound=Sized)
+
+
+def to_fetch(items: Iterable[S]) -> Iterator[list[S]]:
     """Those that fit into one reply, again and again."""
-    batch: list[Item] = []
+    batch: list[S] = []
     size = 0
     for item in items:
         if batch and (len(batch) == BATCH or size + item.size > FILE_CHUNK):

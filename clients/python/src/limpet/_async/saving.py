@@ -128,7 +128,7 @@ class _Packing:
             else:
                 await in_thread(archive.begin, _saving.in_archive(member))
         large = [member for member in files if member.size > _trees.SMALL]
-        for batch in _saving.batches(member for member in files if member.size <= _trees.SMALL):
+        for batch in _trees.to_fetch(member for member in files if member.size <= _trees.SMALL):
             large += await self._small(archive, batch, told)
         for member in large:
             path = f"{_saving.TOP}/{member.name}"
@@ -227,7 +227,8 @@ async def restored(
     else:
         raise SessionExists(f"the session '{name}' is open; close it first, or restore under another name")
     opened = await client._request(_requests.open_session(name, dict(options)))
-    # It is ours, also where the reply was lost and this asked again.
+    if not opened["created"]:  # the reply was lost and this asked again, or somebody else was faster
+        await _check_unused(client, name)
     session = AsyncSession(client, {**opened, "created": True}, asks)
     try:
         missing = await _unpack(session, archive)
@@ -239,6 +240,11 @@ async def restored(
             raise RestoreFailed(f"'{archive.path}' could not be restored: {error}") from error
         raise
     return session
+
+
+async def _check_unused(client: AsyncClient, name: str) -> None:
+    if any(row.execution_count for row in await client.sessions() if row.session == name):
+        raise SessionExists(f"somebody else has opened the session '{name}' meanwhile")
 
 
 async def _unpack(session: AsyncSession, archive: _archive.Reader) -> list[str]:
@@ -256,7 +262,7 @@ async def _unpack(session: AsyncSession, archive: _archive.Reader) -> list[str]:
 
 async def _write(session: AsyncSession, archive: _archive.Reader, path: str, member: Member) -> None:
     """A large file in pieces; what lies between them is a hole."""
-    upload = await session._request(_ask.write(path, b"", False, member.mode, True))
+    upload = await session._request(_ask.write(path, b"", False, member.mode, True, member.modified))
     pieces = archive.data(member)
     while (found := await in_thread(next, pieces, None)) is not None:
         await session._request(_ask.write_more(upload or 0, found[0], found[1], False))

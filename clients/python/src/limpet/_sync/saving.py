@@ -129,7 +129,7 @@ class _Packing:
             else:
                 in_thread(archive.begin, _saving.in_archive(member))
         large = [member for member in files if member.size > _trees.SMALL]
-        for batch in _saving.batches(member for member in files if member.size <= _trees.SMALL):
+        for batch in _trees.to_fetch(member for member in files if member.size <= _trees.SMALL):
             large += self._small(archive, batch, told)
         for member in large:
             path = f"{_saving.TOP}/{member.name}"
@@ -226,7 +226,8 @@ def restored(
     else:
         raise SessionExists(f"the session '{name}' is open; close it first, or restore under another name")
     opened = client._request(_requests.open_session(name, dict(options)))
-    # It is ours, also where the reply was lost and this asked again.
+    if not opened["created"]:  # the reply was lost and this asked again, or somebody else was faster
+        _check_unused(client, name)
     session = Session(client, {**opened, "created": True}, asks)
     try:
         missing = _unpack(session, archive)
@@ -238,6 +239,11 @@ def restored(
             raise RestoreFailed(f"'{archive.path}' could not be restored: {error}") from error
         raise
     return session
+
+
+def _check_unused(client: Client, name: str) -> None:
+    if any(row.execution_count for row in client.sessions() if row.session == name):
+        raise SessionExists(f"somebody else has opened the session '{name}' meanwhile")
 
 
 def _unpack(session: Session, archive: _archive.Reader) -> list[str]:
@@ -255,7 +261,7 @@ def _unpack(session: Session, archive: _archive.Reader) -> list[str]:
 
 def _write(session: Session, archive: _archive.Reader, path: str, member: Member) -> None:
     """A large file in pieces; what lies between them is a hole."""
-    upload = session._request(_ask.write(path, b"", False, member.mode, True))
+    upload = session._request(_ask.write(path, b"", False, member.mode, True, member.modified))
     pieces = archive.data(member)
     while (found := in_thread(next, pieces, None)) is not None:
         session._request(_ask.write_more(upload or 0, found[0], found[1], False))
