@@ -73,7 +73,8 @@ static PyObject *prepare_quietly(PyObject *env, PyObject *added, PyObject *impor
     descriptors_mute();
     if (env != Py_None)
         clearenv();
-    PyObject *failed = PyObject_CallFunctionObjArgs(runtime.prepare, env, added, imports, language, cwd, NULL);
+    PyObject *failed =
+        PyObject_CallFunctionObjArgs(runtime.prepare, env, added, imports, language, cwd, NULL);
     if (getpid() != run.process)
         _exit(EXIT_FAILURE); /* a fork that came back here instead of ending */
     if (!failed || !PyList_CheckExact(failed)) {

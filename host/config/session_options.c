@@ -177,7 +177,8 @@ static bool in_list(const char *list, const char *name)
 }
 
 /* Of one that has a network of its own anyway nothing would be refused. */
-static int check_rules(const SessionOptions *options, const Value *allow, const Value *bindings, Problem *problem)
+static int check_rules(const SessionOptions *options, const Value *allow, const Value *bindings,
+                       Problem *problem)
 {
     Network network _cleanup_(network_deinit) = {0};
     int r = network_read(&network, allow, bindings, problem);
@@ -185,11 +186,13 @@ static int check_rules(const SessionOptions *options, const Value *allow, const 
     if (r < 0)
         return r;
     if (options->allow.size + options->bindings.size > LIMIT_NETWORK)
-        return problem_set(problem, ERR_TOO_LARGE, "allow and bindings may have %u bytes at most", LIMIT_NETWORK);
+        return problem_set(problem, ERR_TOO_LARGE, "allow and bindings may have %u bytes at most",
+                           LIMIT_NETWORK);
     if (network_is_empty(&network) || strcmp(options->network, "none") == 0)
         return 0;
     return problem_set(problem, ERR_BAD_REQUEST,
-                       "allow and bindings are for sessions with the network 'none', not '%s'", options->network);
+                       "allow and bindings are for sessions with the network 'none', not '%s'",
+                       options->network);
 }
 
 static int check_network(const SessionOptions *options, const Options *defaults, Problem *problem)
@@ -247,7 +250,8 @@ static bool is_text(const OptionEntry *e)
 
 static bool is_encoded(const OptionEntry *e)
 {
-    return e->option.type == OPTION_PAIRS || e->option.type == OPTION_LIST || e->option.type == OPTION_BINDINGS;
+    return e->option.type == OPTION_PAIRS || e->option.type == OPTION_LIST ||
+           e->option.type == OPTION_BINDINGS;
 }
 
 /* Something in it may be secret. */
@@ -412,7 +416,8 @@ static bool differs(const SessionOptions *options, const OptionEntry *e, const M
         whole = *OWN(uint64_t, options, e);
         return uint_or(*GIVEN(uint64_t, given, e), whole) != whole;
     case OPTION_LIST:
-        return GIVEN(Value, given, e)->array && list_differs(OWN(Buf, options, e), GIVEN(Value, given, e)->array);
+        return GIVEN(Value, given, e)->array &&
+               list_differs(OWN(Buf, options, e), GIVEN(Value, given, e)->array);
     case OPTION_PAIRS:
     case OPTION_BINDINGS:
         return GIVEN(Value, given, e)->map && pairs_differ(OWN(Buf, options, e), GIVEN(Value, given, e)->map);

@@ -52,5 +52,6 @@ MsgOptions session_options_tell(const SessionOptions *options);
 
 /* Whether there is something that it may reach by `allow` or `bindings`. */
 bool session_options_reach(const SessionOptions *options);
-/* Changes `allow` and `bindings`, as far as they are given. 0, or negative with the problem set and nothing changed. */
+/* Changes `allow` and `bindings`, as far as they are given. 0, or negative with the problem set and nothing
+ * changed. */
 int session_options_set_network(SessionOptions *options, const MsgSetNetwork *given, Problem *problem);

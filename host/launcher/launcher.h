@@ -14,7 +14,7 @@ typedef struct LauncherConfig {
     const Options *options;
     const Paths *paths;
     EngineConfig engine;
-    uid_t user; /* of the controller */
+    uid_t user;     /* of the controller */
     Account egress; /* of the egress process */
     /* Each in a process of its own: gives up its rights, asks the launcher for what it may over the first
      * socket, and the other of the two over the second, and returns the exit status. */

@@ -18,16 +18,16 @@ typedef struct Account {
     gid_t gid;
 } Account;
 
-/* The account of that name. The standard ones need not be there: their fixed uids are taken then. 0, or negative
- * with the problem set: there is none, or it has more rights than it may. */
+/* The account of that name. The standard ones need not be there: their fixed uids are taken then. 0, or
+ * negative with the problem set: there is none, or it has more rights than it may. */
 int account_find(const char *name, Account *ret, Problem *problem);
 
 #define PLACES_MAX 16u
 
 typedef struct Remnant {
     Account account;
-    bool keeps_account; /* it has no more rights than anybody */
-    bool dials;         /* it connects to others, also to those on other machines */
+    bool keeps_account;    /* it has no more rights than anybody */
+    bool dials;            /* it connects to others, also to those on other machines */
     uint64_t capabilities; /* a bit for each of linux/capability.h */
     /* Below what it may read, and read, write, make and remove; the lists end with NULL. What is not there is
      * passed over. Nothing may be executed. */
@@ -39,7 +39,8 @@ typedef struct Remnant {
 int rights_drop(const Remnant *rights, pid_t parent, Problem *problem);
 
 /* What rights_drop is made of. */
-/* Refuses system calls that nobody needs who serves sockets and files, or one that `dials`. 0 or a negative errno. */
+/* Refuses system calls that nobody needs who serves sockets and files, or one that `dials`. 0 or a negative
+ * errno. */
 int filter_install(bool dials);
 /* Confines it to the places. 0; -EOPNOTSUPP where the kernel cannot; or another negative errno. */
 int landlock_confine(const Remnant *rights);

@@ -75,14 +75,8 @@ static const struct sock_filter serving[] = {
 /* It connects to others, and asks for their addresses. */
 static const struct sock_filter dialling[] = {
 #include "host/privilege/refused.def"
-    IF(__NR_socket, 6),
-    ARGUMENT(0),
-    IF_NOT(AF_UNIX, 4),
-    IF_NOT(AF_INET, 3),
-    IF_NOT(AF_INET6, 2),
-    IF_NOT(AF_NETLINK, 1),
-    REFUSE(EAFNOSUPPORT),
-    RETURN(SECCOMP_RET_ALLOW),
+    IF(__NR_socket, 6),  ARGUMENT(0),           IF_NOT(AF_UNIX, 4),   IF_NOT(AF_INET, 3),
+    IF_NOT(AF_INET6, 2), IF_NOT(AF_NETLINK, 1), REFUSE(EAFNOSUPPORT), RETURN(SECCOMP_RET_ALLOW),
 };
 
 int filter_install(bool dials)

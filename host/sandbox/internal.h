@@ -30,9 +30,10 @@ void sandbox_published_id(char ret[static PUBLISHED_ID_SIZE], const Sandbox *san
 int sandbox_claim_published(Sandbox *sandbox, const char *name, Problem *problem);
 
 /* network.c */
-/* What it may reach as these options say, under that name; where nothing is, and nothing was, nothing is done. 0, or
- * negative with the problem set. */
-int sandbox_serve_network(Sandbox *sandbox, const char *name, const SessionOptions *options, Problem *problem);
+/* What it may reach as these options say, under that name; where nothing is, and nothing was, nothing is
+ * done. 0, or negative with the problem set. */
+int sandbox_serve_network(Sandbox *sandbox, const char *name, const SessionOptions *options,
+                          Problem *problem);
 bool sandbox_is_proxied(const Sandbox *sandbox);
 
 /* container.c */

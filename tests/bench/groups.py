@@ -8,6 +8,7 @@ import latency
 import load
 import memory
 import numeric
+import packages
 import start
 import state
 import state_cost
@@ -17,5 +18,5 @@ import transfers
 import values
 
 ALL = [module.GROUP for module in
-       (latency, commands, compute, numeric, hardening, load, start, memory, streams, files, transfers, values, state, state_cost, state_jupyter,
+       (latency, commands, compute, numeric, hardening, load, start, memory, streams, files, transfers, packages, values, state, state_cost, state_jupyter,
         adapters)]

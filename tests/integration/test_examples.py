@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.support import ROOT
+from tests.support import index as indexes
 
 
 @pytest.fixture
@@ -55,6 +56,22 @@ def test_languages(example):
     said = example("languages.py")
     assert "bash says: hello, there are 10 numbers\nerror: the last command ended with exit code 2\nstill: hello\n" in said
     assert "its own end: exited, variables are lost, epoch 2\n" in said and said.endswith("is a context of bash\n")
+
+
+def test_packages(own_limpetd, tmp_path):
+    """With an index on loopback."""
+    with indexes.serving() as index:
+        index.add("tabulate")
+        own_limpetd.start("--package-index", f"{index.url}/simple")
+        environment = os.environ | {
+            "LIMPET_SOCKET": own_limpetd.socket,
+            "LIMPET_AUTOSTART": "0",
+            "PYTHONPATH": os.path.join(ROOT, "clients", "python", "src"),
+            "PYTHONWARNINGS": "ignore",
+        }
+        command = [sys.executable, os.path.join(ROOT, "examples", "packages.py")]
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        assert ended.stdout == "tabulate 1.0\n(2, 'tabulate')\ncached: True\n", ended.stdout + ended.stderr
 
 
 def test_analysis(example, tmp_path):

@@ -5,7 +5,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, Optional, Union, get_type_hints
 
 import pytest
@@ -53,6 +53,7 @@ BODIES = {
     "processes": ["target", "nothing"],
     "process": ["process", "process-ask"],
     "connect": ["connect", "connect-guest"],
+    "install": ["install", "install-inside", "install-told"],
     "output": ["output"],
     "display": ["display"],
     "credit": ["credit"],
@@ -223,16 +224,19 @@ def test_the_options_of_the_python_client(client):
     import limpet
 
     def hint(option):
+        if option.name in own:
+            return own[option.name]
         if option.kind == "CHOICE":
             return Literal[tuple(option.argument.split("|"))]
         return hints.get(option.kind, str)
 
+    own = {"packages": Union[Iterable[str], str, os.PathLike[str]], "pip": Union[Literal["refuse", "allow"], Sequence[str]]}
     hints = {
         "SECONDS": float, "NUMBER": float, "COUNT": int, "SIZE": Union[int, str], "PAIRS": Mapping[str, str],
         "DIRECTORY": Union[str, os.PathLike[str]],
     }  # fmt: skip
     assert get_type_hints(limpet.SessionOptions) == {name: Optional[hint(option)] for name, option in OPTIONS.items()}
-    assert limpet.ContainerOptions.__optional_keys__ == OPTIONS.keys() - {"timeout", "ttl", "checkpoint"}
+    assert limpet.ContainerOptions.__optional_keys__ == OPTIONS.keys() - {"timeout", "ttl", "checkpoint", "packages", "pip"}
     cls = getattr(limpet, client)
     assert {inspect.signature(cls.open).parameters["options"].annotation} == {"Unpack[SessionOptions]"}
     assert {inspect.signature(cls.run).parameters["options"].annotation} == {"Unpack[ContainerOptions]"}
@@ -252,6 +256,7 @@ def test_the_options_of_the_python_client(client):
         ("results", "RolledBackTo", "rolled_back_to", set()),
         ("results", "SessionInfo", "session-row", set()),
         ("processes", "Output", "process-output-reply", set()),
+        ("packages", "Installed", "install-reply", set()),
         ("state", "Variable", "variable", set()),
         ("state", "Changed", "changed", set()),
         ("state", "Checkpoint", "checkpoint-row", {"dropped"}),
@@ -289,6 +294,7 @@ def requests():
     given = {
         "timeout": 1.0, "memory": "1g", "cpus": 1.0, "pids": 1, "disk": "1g", "files": 1, "data": "/", "env": {},
         "ttl": 1.0, "network": "none", "image": "i", "checkpoint": "off",
+        "packages": ["p"], "pip": "allow",
     }  # fmt: skip
     chosen = _options.chosen(given, _options.SESSION_OPTIONS)
     at = {"session": "a", "instance": "i"}
@@ -302,6 +308,7 @@ def requests():
         "run": {**run, "options": chosen},
         "exec": r.exec_(at, command, 1.0, r.new_run_id(), streaming).body,
         "result": r.result("0" * 32, 1.0).body,
+        "install": r.install("p", 1.0, True).of(at).body,
         "interrupt": r.interrupt("0" * 32).of(at).body,
         "put": {**r.put("p", 0, b"", True).of(at).body, **r.put_through("p").body},
         "get": {**r.get("p", 0).of(at).body, **r.get_through("p").body},

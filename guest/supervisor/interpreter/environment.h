@@ -9,10 +9,10 @@ typedef struct Environment {
     size_t n;
 } Environment;
 
-/* `set` (may be NULL) maps text to text and wins over the base, and over what says that `port` of the loopback leads to
- * the network (0: none does). How many threads libraries start comes from
- * OMP_NUM_THREADS of this process. Entries that no environment can hold are refused. 0, -EPROTO with a
- * Problem, or -ENOMEM. */
+/* `set` (may be NULL) maps text to text and wins over the base, and over what says that `port` of the
+ * loopback leads to the network (0: none does). How many threads libraries start comes from OMP_NUM_THREADS
+ * of this process. Entries that no environment can hold are refused. 0, -EPROTO with a Problem, or -ENOMEM.
+ */
 int environment_init(Environment *ret, const char *home, uint16_t port, const msgpack_object_map *set,
                      Problem *problem);
 /* The same as `of`, and what `set` has wins over that. */

@@ -87,7 +87,8 @@ static void write_proxies(Writer *w, const void *source)
     }
 }
 
-/* Either may be NULL. Where the branch has a place the interpreter is told of that too, while it has run nothing. */
+/* Either may be NULL. Where the branch has a place the interpreter is told of that too, while it has run
+ * nothing. */
 static int send_prepare(Branch *branch, const Environment *environment, const Buf *imports)
 {
     Interpreter *interpreter = &branch->interpreter;

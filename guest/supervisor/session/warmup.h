@@ -41,7 +41,8 @@ void warmup_tell(Warmup *warmup);
 /* The spare becomes the session, whose settings the branches have. `anew`: with a new process. */
 void warmup_become_session(Warmup *warmup, bool anew);
 
-/* There is a way to the network from now on, as the environment of the branches says: tells interpreters that run. */
+/* There is a way to the network from now on, as the environment of the branches says: tells interpreters that
+ * run. */
 void warmup_proxy(Warmup *warmup);
 
 /* From the branches, as BranchEvents has them. Also of sessions: an interpreter that is ready is told of the
