@@ -20,10 +20,8 @@
  * the function named there; the strings inside live as long as it does. What the caller passes in is only
  * read during the call. The free functions accept NULL.
  *
- * Names. A branch is named as "a/try": its origin's name, a slash and its own, wherever a session is named.
- *
- * Units. Times are seconds, sizes bytes, points in time Unix seconds. Text is UTF-8 and terminated; where it
- * may contain a zero byte its size is given as well. Paths are bytes as the kernel has them.
+ * Names and units. A branch is named as "a/try", after its origin. Times are seconds, points in time Unix
+ * seconds, sizes bytes. Text is UTF-8 and terminated, with its size where a zero byte may be in it.
  *
  * Threads. A client, and what it returned, is used by one thread at a time; different clients are
  * independent. Only limpet_interrupt_call() may come from any thread, and from a signal handler. The library
@@ -126,26 +124,19 @@ LIMPET_API int limpet_shutdown(LimpetClient *client, bool keep);
 #define LIMPET_FOREVER (-1.0)
 
 /* A member that is zero or NULL is not given: the controller's default holds, or what the session has. */
-/* A name of the session's network, http://NAME.limpet/, behind which the host adds headers. */
-typedef struct LimpetBinding {
-    const char *name;
-    const char *url;            /* "https://host/path" */
-    const char *const *headers; /* "Name: value" strings, then NULL; or NULL */
-} LimpetBinding;
-
 typedef struct LimpetOptions {
-    double timeout;                /* of a call that names none */
-    const char *memory;            /* of the container: bytes, or as "512m" */
-    double cpus;                   /* may be a fraction */
-    uint64_t pids;                 /* processes and threads */
-    const char *disk;              /* what /session may hold: bytes, or as "512m" */
-    uint64_t files;                /* files, directories and links there */
-    const char *data;              /* absolute path of a host directory, mounted read-only at /data */
-    const char *const *env;        /* "NAME=value" strings, then NULL */
-    double ttl;                    /* an idle session ends after it; LIMPET_FOREVER: never */
-    const char *network;           /* "none", "bridge" or "host" */
-    const char *const *allow;      /* "host:port" strings, then NULL: what it may connect to */
-    const LimpetBinding *bindings; /* then one whose name is NULL */
+    double timeout;                       /* of a call that names none */
+    const char *memory;                   /* of the container: bytes, or as "512m" */
+    double cpus;                          /* may be a fraction */
+    uint64_t pids;                        /* processes and threads */
+    const char *disk;                     /* what /session may hold: bytes, or as "512m" */
+    uint64_t files;                       /* files, directories and links there */
+    const char *data;                     /* absolute path of a host directory, mounted read-only at /data */
+    const char *const *env;               /* "NAME=value" strings, then NULL */
+    double ttl;                           /* an idle session ends after it; LIMPET_FOREVER: never */
+    const char *network;                  /* "none", "bridge" or "host" */
+    const char *const *allow;             /* "host:port" strings, then NULL: what it may connect to */
+    const struct LimpetBinding *bindings; /* then one whose name is NULL */
     const char *image;
     const char *checkpoint; /* "auto", "always" or "off": when checkpoints are taken by themselves */
     const char *packages;   /* to be installed before it opens: requirements, one a line */
@@ -506,6 +497,7 @@ LIMPET_API int limpet_get(LimpetClient *client, const char *session, const char 
 #endif
 
 #include "limpet_files.h"
+#include "limpet_network.h"
 #include "limpet_packages.h"
 #include "limpet_processes.h"
 

@@ -4,7 +4,8 @@
 #include "clients/c/limpet.h"
 #include "proto/schema.h"
 
-/* Whether each has a name, a url, and headers as "Name: value". 0, or -EPROTO with the problem set. NULL will do. */
+/* Whether each has a name, a url, and headers as "Name: value". 0, or -EPROTO with the problem set. NULL will
+ * do. */
 int bindings_check(const LimpetBinding *bindings, Problem *problem);
 
 /* What they point to must be there until they are written; nothing of NULL. */

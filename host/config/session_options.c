@@ -428,13 +428,20 @@ static bool differs(const SessionOptions *options, const OptionEntry *e, const M
     }
 }
 
+/* Whoever asks for none by its name, and for no rules, means that there are none. */
+static bool means_no_rules(const SessionOptions *options, const OptionEntry *e, const MsgOptions *given)
+{
+    return e->option.offset == offsetof(SessionOptions, network) && given->network.data &&
+           !given->allow.array && options->allow.size > 1;
+}
+
 size_t session_options_differ(const SessionOptions *options, const MsgOptions *given,
                               const char *ret[static SESSION_OPTION_COUNT])
 {
     size_t n = 0;
 
     for (const OptionEntry *e = entries; e < ENTRIES_END; e++) {
-        if (differs(options, e, given))
+        if (differs(options, e, given) || means_no_rules(options, e, given))
             ret[n++] = e->option.name;
     }
     return n;

@@ -8,12 +8,12 @@
 #include "host/egress/fields.h"
 #include "host/network/network.h"
 
-void answer_init(Answer *answer, bool to_head, bool may_chunk, bool keeps)
+void answer_init(HttpAnswer *answer, bool to_head, bool may_chunk, bool keeps)
 {
-    *answer = (Answer){.to_head = to_head, .may_chunk = may_chunk, .keeps = keeps};
+    *answer = (HttpAnswer){.to_head = to_head, .may_chunk = may_chunk, .keeps = keeps};
 }
 
-void answer_deinit(Answer *answer)
+void answer_deinit(HttpAnswer *answer)
 {
     buf_deinit(&answer->head);
     free(answer->origin);
@@ -21,7 +21,7 @@ void answer_deinit(Answer *answer)
     free(answer->name);
 }
 
-int answer_set_origin(Answer *answer, const char *origin, const char *path, const char *name)
+int answer_set_origin(HttpAnswer *answer, const char *origin, const char *path, const char *name)
 {
     answer->origin = strdup(origin);
     answer->path = strdup(path);
@@ -46,7 +46,7 @@ static int append_field(Buf *buf, Text name, Text value)
 }
 
 /* "HTTP/1.1 200 OK", or another version, and perhaps nothing behind the number. */
-static int begin(Answer *answer, Text line)
+static int begin(HttpAnswer *answer, Text line)
 {
     char text[64];
     unsigned status = 0;
@@ -70,9 +70,9 @@ static int begin(Answer *answer, Text line)
     return append(&answer->head, "\r\n");
 }
 
-/* A `location` of the binding's own server is one of the binding; any other is for the sandbox to follow, with what
- * it may. */
-static int add_location(Answer *answer, Text name, Text value)
+/* A `location` of the binding's own server is one of the binding; any other is for the sandbox to follow,
+ * with what it may. */
+static int add_location(HttpAnswer *answer, Text name, Text value)
 {
     char *own _cleanup_(freep) = NULL;
     size_t origin = strlen(answer->origin) - 1, path = strlen(answer->path), n = 0;
@@ -80,7 +80,8 @@ static int add_location(Answer *answer, Text name, Text value)
     size_t bare = (size_t)(port - answer->origin); /* without the port, where that is the usual one */
     bool usual = strcmp(port, strncmp(answer->origin, "https", 5) == 0 ? ":443/" : ":80/") == 0;
 
-    if (value.size > origin && strncasecmp(value.data, answer->origin, origin) == 0 && value.data[origin] == '/')
+    if (value.size > origin && strncasecmp(value.data, answer->origin, origin) == 0 &&
+        value.data[origin] == '/')
         n = origin;
     else if (usual && value.size > bare && strncasecmp(value.data, answer->origin, bare) == 0 &&
              value.data[bare] == '/')
@@ -100,7 +101,7 @@ static int add_location(Answer *answer, Text name, Text value)
     return append_field(&answer->head, name, text_of(own));
 }
 
-static int add_field(Answer *answer, Text line)
+static int add_field(HttpAnswer *answer, Text line)
 {
     Text name, value;
 
@@ -117,12 +118,12 @@ static int add_field(Answer *answer, Text line)
     return append_field(&answer->head, name, value);
 }
 
-static bool has_body(const Answer *answer)
+static bool has_body(const HttpAnswer *answer)
 {
     return !answer->to_head && answer->status != 204 && answer->status != 304;
 }
 
-static int end_head(Answer *answer, Buf *ret)
+static int end_head(HttpAnswer *answer, Buf *ret)
 {
     int r = 0;
 
@@ -135,11 +136,12 @@ static int end_head(Answer *answer, Buf *ret)
     if (answer->chunked)
         r = append(&answer->head, "Transfer-Encoding: chunked\r\n");
     if (r == 0)
-        r = append(&answer->head, answer->keeps ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n");
+        r = append(&answer->head,
+                   answer->keeps ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n");
     return r < 0 ? r : buf_append(ret, buf_head(&answer->head), answer->head.size);
 }
 
-int answer_line(Answer *answer, Text line, Buf *ret)
+int answer_line(HttpAnswer *answer, Text line, Buf *ret)
 {
     while (line.size > 0 && (line.data[line.size - 1] == '\n' || line.data[line.size - 1] == '\r'))
         line.size--;
@@ -155,7 +157,7 @@ int answer_line(Answer *answer, Text line, Buf *ret)
     return answer->head.size > 0 ? add_field(answer, line) : -EPROTO;
 }
 
-int answer_body(Answer *answer, const void *bytes, size_t size, Buf *ret)
+int answer_body(HttpAnswer *answer, const void *bytes, size_t size, Buf *ret)
 {
     char length[24];
     int n = snprintf(length, sizeof(length), "%zx\r\n", size), r = 0;
@@ -169,7 +171,7 @@ int answer_body(Answer *answer, const void *bytes, size_t size, Buf *ret)
     return r == 0 && answer->chunked ? append(ret, "\r\n") : r;
 }
 
-int answer_end(Answer *answer, Buf *ret)
+int answer_end(HttpAnswer *answer, Buf *ret)
 {
     return answer->chunked ? append(ret, "0\r\n\r\n") : 0;
 }

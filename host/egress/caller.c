@@ -43,15 +43,16 @@ static void on_idle(LoopTimer *timer)
 static int wait_for(Caller *caller)
 {
     caller->used = clock_now();
-    return loop_timer_set(caller->served->egress->loop, &caller->idle,
-                          caller->used + patience(caller), on_idle);
+    return loop_timer_set(caller->served->egress->loop, &caller->idle, caller->used + patience(caller),
+                          on_idle);
 }
 
 void caller_log(const Caller *caller, const char *outcome)
 {
-    log_info("connection", "session=%s to=%s:%u sent=%" PRIu64 " received=%" PRIu64 " seconds=%.3f outcome=%s",
-             caller->served->label, *caller->host ? caller->host : "?", caller->port, caller->sent, caller->received,
-             (double)(clock_now() - caller->began) / NSEC_PER_SEC, outcome);
+    log_info("connection",
+             "session=%s to=%s:%u sent=%" PRIu64 " received=%" PRIu64 " seconds=%.3f outcome=%s",
+             caller->served->label, *caller->host ? caller->host : "?", caller->port, caller->sent,
+             caller->received, (double)(clock_now() - caller->began) / NSEC_PER_SEC, outcome);
 }
 
 void caller_free(Caller *caller)
@@ -98,9 +99,7 @@ bool receive(Caller *caller, int fd, Buf *buf, uint64_t *count)
 
 static const char *reason_of(unsigned status)
 {
-    return status == 403   ? "Forbidden"
-           : status >= 500 ? "Bad Gateway"
-                           : "Bad Request";
+    return status == 403 ? "Forbidden" : status >= 500 ? "Bad Gateway" : "Bad Request";
 }
 
 /* Many programs show nothing of a refused tunnel but the first line: the sentence is there, too. */
@@ -120,8 +119,7 @@ void caller_refuse(Caller *caller, unsigned status, const char *format, ...)
                  status, reason_of(status), sentence, strlen(sentence) + 1);
     caller->keeps = false;
     if (buf_append(&caller->out, head, (size_t)n) < 0 ||
-        buf_append(&caller->out, sentence, strlen(sentence)) < 0 ||
-        buf_append(&caller->out, "\n", 1) < 0)
+        buf_append(&caller->out, sentence, strlen(sentence)) < 0 || buf_append(&caller->out, "\n", 1) < 0)
         buf_clear(&caller->out);
     caller_next(caller);
 }
@@ -156,7 +154,7 @@ static void list_bindings(const Network *network, char *ret, size_t size)
                                network->bindings[i].name);
 }
 
-static void ask_binding(Caller *caller, const Head *head)
+static void ask_binding(Caller *caller, const HttpHead *head)
 {
     const Network *network = &caller->served->network;
     const NetworkBinding *binding = network_binding(network, head->host);
@@ -169,26 +167,28 @@ static void ask_binding(Caller *caller, const Head *head)
     list_bindings(network, names, sizeof(names));
     if (binding)
         caller_refuse(caller, 403, "a binding is asked with http://%s/, without https and without a port",
-                          head->host);
+                      head->host);
     else
         caller_refuse(caller, 403, "the session has no binding %s; it has: %s", head->host, names);
 }
 
-static void ask(Caller *caller, const Head *head)
+static void ask(Caller *caller, const HttpHead *head)
 {
     const Served *served = caller->served;
     const char *open = strchr(head->host, ':') ? "[" : "", *close = *open ? "]" : "";
 
     if (served_is_exhausted(served))
-        caller_refuse(caller, 403,
-                          "the session has sent and received as much as it may (option network_limit of limpetd)");
+        caller_refuse(
+            caller, 403,
+            "the session has sent and received as much as it may (option network_limit of limpetd)");
     else if (network_is_binding_name(head->host))
         ask_binding(caller, head);
     else if (!network_allows(&served->network, head->host, head->port))
-        caller_refuse(caller, 403,
-                          "%s%s%s:%u is not allowed in this session; its owner can allow it with the network rule "
-                          "%s%s%s:%u",
-                          open, head->host, close, head->port, open, head->host, close, head->port);
+        caller_refuse(
+            caller, 403,
+            "%s%s%s:%u is not allowed in this session; its owner can allow it with the network rule "
+            "%s%s%s:%u",
+            open, head->host, close, head->port, open, head->host, close, head->port);
     else if (head->connect)
         dial_begin(caller);
     else
@@ -199,7 +199,7 @@ static void read_head(Caller *caller)
 {
     Problem problem = PROBLEM_NULL;
     unsigned status = 400;
-    Head head;
+    HttpHead head;
     ssize_t n = head_parse(&head, buf_head(&caller->in), caller->in.size, &status, &problem);
 
     if (n < 0) {
@@ -275,8 +275,7 @@ void caller_go_on(Caller *caller)
             exchange_has_room(caller);
         if (lives && caller->state == LINGERS)
             lives = linger(caller);
-        if (served_is_exhausted(caller->served) &&
-            (caller->state == TUNNELS || caller->state == EXCHANGES)) {
+        if (served_is_exhausted(caller->served) && (caller->state == TUNNELS || caller->state == EXCHANGES)) {
             caller_log(caller, "over network_limit");
             lives = false;
         }
@@ -299,8 +298,7 @@ static void on_ready(LoopFile *file, uint32_t events)
 {
     Caller *caller = container_of(file, Caller, file);
 
-    if (events & (EPOLLIN | EPOLLERR | EPOLLHUP) &&
-        !receive(caller, file->fd, &caller->in, &caller->sent))
+    if (events & (EPOLLIN | EPOLLERR | EPOLLHUP) && !receive(caller, file->fd, &caller->in, &caller->sent))
         caller->in_ended = true;
     if (events & EPOLLERR || (events & EPOLLHUP && caller->state != TUNNELS)) {
         leave(caller);

@@ -66,7 +66,8 @@ static void after_size(Chunks *chunks)
     chunks->line = 0;
 }
 
-/* A byte that is no data. `line` counts what an empty line does not have; of trailers, from the last line on. */
+/* A byte that is no data. `line` counts what an empty line does not have; of trailers, from the last line on.
+ */
 static int step(Chunks *chunks, uint8_t byte)
 {
     switch (chunks->state) {

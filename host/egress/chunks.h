@@ -11,7 +11,7 @@ typedef struct Chunks {
 
 void chunks_begin(Chunks *chunks);
 
-/* Takes from `bytes` and appends what the body has to `ret`, whose limit is not reached by that. How many bytes were
- * taken, which are all unless the body ends; or -EPROTO. */
+/* Takes from `bytes` and appends what the body has to `ret`, whose limit is not reached by that. How many
+ * bytes were taken, which are all unless the body ends; or -EPROTO. */
 ssize_t chunks_take(Chunks *chunks, const uint8_t *bytes, size_t size, Buf *ret);
 bool chunks_ended(const Chunks *chunks);

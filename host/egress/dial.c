@@ -11,7 +11,7 @@
 #define ADDRESS_SECONDS 10
 #define ADDRESSES_MOST  8
 
-struct Dial {
+struct Dialling {
     List link; /* Served.waiting */
     WorkerJob job;
     Caller *caller; /* NULL: nobody waits for it */
@@ -24,7 +24,7 @@ struct Dial {
     int error; /* of getaddrinfo() */
     struct addrinfo *found, *next;
     size_t tried;
-    Address refused; /* the first that may not be connected to */
+    IpAddress refused; /* the first that may not be connected to */
     bool has_refused;
     int failure; /* errno of the last that was tried */
     int fd;
@@ -32,16 +32,16 @@ struct Dial {
     LoopTimer limit;
 };
 
-bool address_is_own(const Address *address)
+bool ip_is_own(const IpAddress *address)
 {
-    Address any_port = *address;
+    IpAddress any_port = *address;
     int fd _cleanup_(closep) = socket(address->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-    address_set_port(&any_port, 0);
-    return fd < 0 || bind(fd, &any_port.any, address_size(&any_port)) == 0 || errno != EADDRNOTAVAIL;
+    ip_set_port(&any_port, 0);
+    return fd < 0 || bind(fd, &any_port.any, ip_size(&any_port)) == 0 || errno != EADDRNOTAVAIL;
 }
 
-static void stop(Dial *dial)
+static void stop(Dialling *dial)
 {
     if (dial->file.loop)
         loop_file_remove(&dial->file);
@@ -49,7 +49,7 @@ static void stop(Dial *dial)
     close_fd(&dial->fd);
 }
 
-static void destroy(Dial *dial)
+static void destroy(Dialling *dial)
 {
     stop(dial);
     list_remove(&dial->link);
@@ -59,7 +59,7 @@ static void destroy(Dial *dial)
 }
 
 /* A thread that resolves cannot be stopped. */
-void dial_free(Dial *dial)
+void dial_free(Dialling *dial)
 {
     dial->caller->dial = NULL;
     dial->caller = NULL;
@@ -69,7 +69,7 @@ void dial_free(Dial *dial)
 
 /* ---- connecting ---- */
 
-static Caller *finish(Dial *dial)
+static Caller *finish(Dialling *dial)
 {
     Caller *caller = dial->caller;
 
@@ -77,30 +77,30 @@ static Caller *finish(Dial *dial)
     return caller;
 }
 
-static void give_up(Dial *dial)
+static void give_up(Dialling *dial)
 {
     Caller *caller = dial->caller;
-    char text[ADDRESS_TEXT_SIZE], host[HOST_SIZE];
-    Address refused = dial->refused;
+    char text[IP_TEXT_SIZE], host[HOST_SIZE];
+    IpAddress refused = dial->refused;
     bool has_refused = dial->has_refused && !dial->failure;
     int failure = dial->failure ? dial->failure : ENETUNREACH;
 
     memcpy(host, dial->host, sizeof(host));
     finish(dial);
     if (has_refused)
-        caller_refuse(caller, 403,
-                          "%s leads to %s, which is not an address of the public internet; only a network rule that "
-                          "names that address allows it",
-                          host, address_text(text, &refused));
+        caller_refuse(
+            caller, 403,
+            "%s leads to %s, which is not an address of the public internet; only a network rule that "
+            "names that address allows it",
+            host, ip_text(text, &refused));
     else
-        caller_refuse(caller, 502, "%s:%u cannot be connected to: %s", host, caller->port,
-                          strerror(failure));
+        caller_refuse(caller, 502, "%s:%u cannot be connected to: %s", host, caller->port, strerror(failure));
     caller_go_on(caller);
 }
 
-static void try_next(Dial *dial);
+static void try_next(Dialling *dial);
 
-static void hand_over(Dial *dial)
+static void hand_over(Dialling *dial)
 {
     int fd = take_fd(&dial->fd);
     Caller *caller;
@@ -113,7 +113,7 @@ static void hand_over(Dial *dial)
 
 static void on_connected(LoopFile *file, uint32_t events)
 {
-    Dial *dial = container_of(file, Dial, file);
+    Dialling *dial = container_of(file, Dialling, file);
     int error = 0;
     socklen_t size = sizeof(error);
 
@@ -128,20 +128,20 @@ static void on_connected(LoopFile *file, uint32_t events)
 
 static void on_limit(LoopTimer *timer)
 {
-    Dial *dial = container_of(timer, Dial, limit);
+    Dialling *dial = container_of(timer, Dialling, limit);
 
     dial->failure = ETIMEDOUT;
     try_next(dial);
 }
 
 /* What is checked is what is connected to: the name is not resolved again. */
-static int try(Dial *dial, const Address *address)
+static int try(Dialling *dial, const IpAddress *address)
 {
     Loop *loop = dial->served->egress->loop;
     int r;
 
     dial->fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (dial->fd < 0 || (connect(dial->fd, &address->any, address_size(address)) < 0 && errno != EINPROGRESS))
+    if (dial->fd < 0 || (connect(dial->fd, &address->any, ip_size(address)) < 0 && errno != EINPROGRESS))
         return -errno;
     r = loop_file_add(loop, &dial->file, dial->fd, EPOLLOUT, on_connected);
     if (r == 0)
@@ -149,9 +149,9 @@ static int try(Dial *dial, const Address *address)
     return r;
 }
 
-static bool may_connect(Dial *dial, const Address *address)
+static bool may_connect(Dialling *dial, const IpAddress *address)
 {
-    if (network_allows_address(&dial->served->network, address, dial->port, address_is_own(address)))
+    if (network_allows_address(&dial->served->network, address, dial->port, ip_is_own(address)))
         return true;
     if (!dial->has_refused)
         dial->refused = *address;
@@ -159,16 +159,16 @@ static bool may_connect(Dial *dial, const Address *address)
     return false;
 }
 
-static void try_next(Dial *dial)
+static void try_next(Dialling *dial)
 {
     stop(dial);
     while (dial->next && dial->tried < ADDRESSES_MOST) {
         const struct addrinfo *info = dial->next;
-        Address address;
+        IpAddress address;
         int r;
 
         dial->next = info->ai_next;
-        if (!address_from(&address, info->ai_addr) || !may_connect(dial, &address))
+        if (!ip_from(&address, info->ai_addr) || !may_connect(dial, &address))
             continue;
         dial->tried++;
         r = try(dial, &address);
@@ -182,7 +182,7 @@ static void try_next(Dial *dial)
 
 /* ---- finding the name ---- */
 
-static int begin(Dial *dial);
+static int begin(Dialling *dial);
 
 static void refuse_all(Caller *caller)
 {
@@ -192,7 +192,7 @@ static void refuse_all(Caller *caller)
 static void begin_waiting(Served *served)
 {
     List *link = list_first(&served->waiting);
-    Dial *dial = link ? list_entry(link, Dial, link) : NULL;
+    Dialling *dial = link ? list_entry(link, Dialling, link) : NULL;
     Caller *caller;
 
     if (!dial || served->resolving >= RESOLVING_MOST)
@@ -207,7 +207,7 @@ static void begin_waiting(Served *served)
 
 static void on_resolve(WorkerJob *job)
 {
-    Dial *dial = container_of(job, Dial, job);
+    Dialling *dial = container_of(job, Dialling, job);
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     char port[8];
 
@@ -215,7 +215,7 @@ static void on_resolve(WorkerJob *job)
     dial->error = getaddrinfo(dial->host, port, &hints, &dial->found);
 }
 
-static void on_found(Dial *dial)
+static void on_found(Dialling *dial)
 {
     Caller *caller = dial->caller;
     char host[HOST_SIZE];
@@ -234,7 +234,7 @@ static void on_found(Dial *dial)
 
 static void on_resolved(WorkerJob *job)
 {
-    Dial *dial = container_of(job, Dial, job);
+    Dialling *dial = container_of(job, Dialling, job);
     Egress *egress = dial->egress;
     uint64_t number = dial->number;
     Served *served;
@@ -251,7 +251,7 @@ static void on_resolved(WorkerJob *job)
     begin_waiting(served);
 }
 
-static int begin(Dial *dial)
+static int begin(Dialling *dial)
 {
     int r = worker_submit(dial->egress->resolvers, &dial->job, on_resolve, on_resolved);
 
@@ -263,7 +263,7 @@ static int begin(Dial *dial)
 void dial_begin(Caller *caller)
 {
     Served *served = caller->served;
-    Dial *dial = calloc(1, sizeof(*dial));
+    Dialling *dial = calloc(1, sizeof(*dial));
 
     if (!dial) {
         caller_refuse(caller, 503, "out of memory");

@@ -1,5 +1,5 @@
-/* An exchange: a request of a sandbox and its answer, passed on by libcurl to a server, or to where a binding leads,
- * with what the binding adds. */
+/* An exchange: a request of a sandbox and its answer, passed on by libcurl to a server, or to where a binding
+ * leads, with what the binding adds. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,14 +25,14 @@ struct Exchange {
     Outward *outward;
     CURL *easy;
     struct curl_slist *fields;
-    Answer answer;
+    HttpAnswer answer;
     HeadBody framing;
     uint64_t left; /* of a body with a length */
     Chunks chunks;
     Buf body; /* what libcurl has not taken yet */
     bool body_paused, answer_paused;
     bool address_refused;
-    Address refused;
+    IpAddress refused;
 };
 
 /* ---- libcurl's connections ---- */
@@ -70,13 +70,13 @@ static curl_socket_t open_socket(void *userdata, curlsocktype purpose, struct cu
     const Caller *caller = exchange->caller;
     const Network *network = &caller->served->network;
     const NetworkBinding *binding = network_binding(network, caller->host);
-    Address address;
-    bool good = address_from(&address, &to->addr);
+    IpAddress address;
+    bool good = ip_from(&address, &to->addr);
 
     if (good && binding)
-        good = network_binding_allows_address(binding, &address, address_is_own(&address));
+        good = network_binding_allows_address(binding, &address, ip_is_own(&address));
     else if (good)
-        good = network_allows_address(network, &address, caller->port, address_is_own(&address));
+        good = network_allows_address(network, &address, caller->port, ip_is_own(&address));
     if (good)
         return multi_open_socket(userdata, purpose, to);
     exchange->address_refused = true;
@@ -131,6 +131,13 @@ void exchange_take_body(Caller *caller)
     }
 }
 
+/* There is room for more of it. */
+static void ask_for_more(Caller *caller)
+{
+    if (caller->file.loop && exchange_wants(caller) && !caller->in_ended && caller->in.size < ROOM)
+        loop_file_change(&caller->file, caller->file.events | EPOLLIN);
+}
+
 static size_t on_read(char *to, size_t size, size_t count, void *userdata)
 {
     Exchange *exchange = userdata;
@@ -139,6 +146,7 @@ static size_t on_read(char *to, size_t size, size_t count, void *userdata)
     if (n > 0) {
         memcpy(to, buf_head(&exchange->body), n);
         buf_consume(&exchange->body, n);
+        ask_for_more(exchange->caller);
         return n;
     }
     if (body_ended(exchange))
@@ -215,13 +223,14 @@ void exchange_free(Exchange *exchange)
 
 static void fail(Caller *caller, const Exchange *exchange, CURLcode code)
 {
-    char text[ADDRESS_TEXT_SIZE];
+    char text[IP_TEXT_SIZE];
 
     if (exchange->address_refused)
-        caller_refuse(caller, 403,
-                          "%s leads to %s, which is not an address of the public internet; only a rule that names that "
-                          "address allows it",
-                          caller->host, address_text(text, &exchange->refused));
+        caller_refuse(
+            caller, 403,
+            "%s leads to %s, which is not an address of the public internet; only a rule that names that "
+            "address allows it",
+            caller->host, ip_text(text, &exchange->refused));
     else
         caller_refuse(caller, 502, "%s cannot be asked: %s", caller->host, curl_easy_strerror(code));
 }
@@ -256,8 +265,8 @@ static bool add_field(Exchange *exchange, Text name, Text value)
 {
     char *line _cleanup_(freep) = NULL;
     struct curl_slist *fields;
-    int n = asprintf(&line, "%.*s%s%.*s", (int)name.size, name.data, value.size > 0 ? ": " : ";", (int)value.size,
-                     value.data);
+    int n = asprintf(&line, "%.*s%s%.*s", (int)name.size, name.data, value.size > 0 ? ": " : ";",
+                     (int)value.size, value.data);
 
     if (n < 0) {
         line = NULL;
@@ -279,7 +288,7 @@ static bool is_set(const NetworkBinding *binding, Text name)
 }
 
 /* What libcurl would add by itself is not said: "name:" takes it away. */
-static bool set_fields(Exchange *exchange, const Head *head, const NetworkBinding *binding)
+static bool set_fields(Exchange *exchange, const HttpHead *head, const NetworkBinding *binding)
 {
     static const char *const own[] = {"Accept", "User-Agent", "Content-Type"};
     bool good = true, said[ARRAY_SIZE(own)] = {false};
@@ -312,7 +321,7 @@ static bool set_fields(Exchange *exchange, const Head *head, const NetworkBindin
     return good;
 }
 
-static bool set_url(Exchange *exchange, const Head *head, const NetworkBinding *binding)
+static bool set_url(Exchange *exchange, const HttpHead *head, const NetworkBinding *binding)
 {
     const char *host = binding ? binding->host : head->host, *path = binding ? binding->path : "";
     const char *open = strchr(host, ':') ? "[" : "", *close = *open ? "]" : "";
@@ -335,7 +344,7 @@ static bool set_url(Exchange *exchange, const Head *head, const NetworkBinding *
            curl_easy_setopt(exchange->easy, CURLOPT_REQUEST_TARGET, target) == CURLE_OK;
 }
 
-static bool set_method(Exchange *exchange, const Head *head)
+static bool set_method(Exchange *exchange, const HttpHead *head)
 {
     char *method _cleanup_(freep) = text_dup(head->method);
     CURL *easy = exchange->easy;
@@ -375,7 +384,7 @@ static void set_rest(Exchange *exchange)
     curl_easy_setopt(easy, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
 }
 
-static Exchange *exchange_new(Caller *caller, const Head *head, const NetworkBinding *binding)
+static Exchange *exchange_new(Caller *caller, const HttpHead *head, const NetworkBinding *binding)
 {
     Outward *outward = outward_of(caller->served);
     Exchange *exchange = outward ? calloc(1, sizeof(*exchange)) : NULL;
@@ -397,13 +406,13 @@ static Exchange *exchange_new(Caller *caller, const Head *head, const NetworkBin
     return NULL;
 }
 
-void exchange_begin(Caller *caller, const Head *head, const NetworkBinding *binding)
+void exchange_begin(Caller *caller, const HttpHead *head, const NetworkBinding *binding)
 {
     static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
     caller->exchange = exchange_new(caller, head, binding);
-    if (!caller->exchange ||
-        (head->expects && head->body != BODY_NONE && buf_append(&caller->out, go_on, sizeof(go_on) - 1) < 0)) {
+    if (!caller->exchange || (head->expects && head->body != BODY_NONE &&
+                              buf_append(&caller->out, go_on, sizeof(go_on) - 1) < 0)) {
         if (caller->exchange)
             exchange_free(take(caller->exchange));
         caller_refuse(caller, 503, "out of memory");

@@ -93,8 +93,9 @@ bool fields_list_has(Text list, Text word)
 
 bool fields_are_of_connection(Text name)
 {
-    static const char *const names[] = {"connection", "content-length", "expect",  "host",   "keep-alive",
-                                        "te",         "trailer",        "upgrade", "transfer-encoding"};
+    static const char *const names[] = {"connection", "content-length", "expect",
+                                        "host",       "keep-alive",     "te",
+                                        "trailer",    "upgrade",        "transfer-encoding"};
 
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
         if (name.size == strlen(names[i]) && strncasecmp(name.data, names[i], name.size) == 0)

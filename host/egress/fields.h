@@ -3,8 +3,8 @@
 
 #include "proto/wire.h"
 
-/* The size of the head, with the empty line at its end; 0: it has no end yet; -EPROTO: it has bytes that no head has,
- * such as the end of a line that is no CRLF. */
+/* The size of the head, with the empty line at its end; 0: it has no end yet; -EPROTO: it has bytes that no
+ * head has, such as the end of a line that is no CRLF. */
 ssize_t fields_end(const uint8_t *bytes, size_t size);
 
 typedef struct FieldLines {

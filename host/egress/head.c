@@ -39,7 +39,7 @@ static bool is_plain(Text text)
     return text.size > 0;
 }
 
-static bool read_authority(Head *ret, Text authority)
+static bool read_authority(HttpHead *ret, Text authority)
 {
     size_t host;
 
@@ -48,7 +48,7 @@ static bool read_authority(Head *ret, Text authority)
 }
 
 /* "http://host:port/path", as a proxy is told. A fragment is nobody's but the client's. */
-static bool read_target(Head *ret, Text target)
+static bool read_target(HttpHead *ret, Text target)
 {
     static const char scheme[] = "http://";
     const size_t n = sizeof(scheme) - 1;
@@ -67,7 +67,7 @@ static bool read_target(Head *ret, Text target)
     return read_authority(ret, (Text){target.data, authority});
 }
 
-static int read_line(Head *ret, Text line, unsigned *ret_status, Problem *problem)
+static int read_line(HttpHead *ret, Text line, unsigned *ret_status, Problem *problem)
 {
     Text target;
 
@@ -88,7 +88,7 @@ static int read_line(Head *ret, Text line, unsigned *ret_status, Problem *proble
 
 /* ---- what the fields say ---- */
 
-static int read_length(Head *ret, Text value, unsigned *ret_status, Problem *problem)
+static int read_length(HttpHead *ret, Text value, unsigned *ret_status, Problem *problem)
 {
     uint64_t length = 0;
 
@@ -106,7 +106,7 @@ static int read_length(Head *ret, Text value, unsigned *ret_status, Problem *pro
     return 0;
 }
 
-static int read_encoding(Head *ret, Text value, unsigned *ret_status, Problem *problem)
+static int read_encoding(HttpHead *ret, Text value, unsigned *ret_status, Problem *problem)
 {
     if (!text_is(value, "chunked"))
         return refuse(ret_status, 501, problem, "only the Transfer-Encoding chunked is known");
@@ -116,7 +116,7 @@ static int read_encoding(Head *ret, Text value, unsigned *ret_status, Problem *p
     return 0;
 }
 
-static int read_field(Head *ret, const HeadField *field, unsigned *ret_status, Problem *problem)
+static int read_field(HttpHead *ret, const HeadField *field, unsigned *ret_status, Problem *problem)
 {
     if (text_is(field->name, "content-length"))
         return read_length(ret, field->value, ret_status, problem);
@@ -133,7 +133,7 @@ static int read_field(Head *ret, const HeadField *field, unsigned *ret_status, P
     return 0;
 }
 
-ssize_t head_parse(Head *ret, const uint8_t *bytes, size_t size, unsigned *ret_status, Problem *problem)
+ssize_t head_parse(HttpHead *ret, const uint8_t *bytes, size_t size, unsigned *ret_status, Problem *problem)
 {
     FieldLines lines;
     ssize_t end = fields_end(bytes, size);
@@ -145,7 +145,7 @@ ssize_t head_parse(Head *ret, const uint8_t *bytes, size_t size, unsigned *ret_s
                       end < 0 ? "this is no HTTP request" : "the head of the request is too large");
     if (end == 0)
         return 0;
-    *ret = (Head){0};
+    *ret = (HttpHead){0};
     fields_begin(&lines, bytes, (size_t)end);
     if (!fields_next_line(&lines, &line))
         return refuse(ret_status, 400, problem, "this is no HTTP request");
@@ -167,12 +167,13 @@ ssize_t head_parse(Head *ret, const uint8_t *bytes, size_t size, unsigned *ret_s
 
 /* ---- fields of the connection ---- */
 
-bool head_field_is_ours(const Head *head, const HeadField *field)
+bool head_field_is_ours(const HttpHead *head, const HeadField *field)
 {
     if (fields_are_of_connection(field->name))
         return true;
     for (size_t i = 0; i < head->n; i++)
-        if (text_is(head->fields[i].name, "connection") && fields_list_has(head->fields[i].value, field->name))
+        if (text_is(head->fields[i].name, "connection") &&
+            fields_list_has(head->fields[i].value, field->name))
             return true;
     return false;
 }

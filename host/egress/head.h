@@ -1,5 +1,5 @@
-/* Head: the first part of an HTTP/1.1 request as it is said to a proxy, read from bytes of which nothing is believed.
- * Strict: what two readers could understand in two ways is refused. Pure. */
+/* HttpHead: the first part of an HTTP/1.1 request as it is said to a proxy, read from bytes of which nothing
+ * is believed. Strict: what two readers could understand in two ways is refused. Pure. */
 #pragma once
 
 #include "host/network/network.h"
@@ -18,7 +18,7 @@ typedef struct HeadField {
 } HeadField;
 
 /* Points into the bytes. */
-typedef struct Head {
+typedef struct HttpHead {
     Text method;
     bool connect;         /* it asks for a tunnel */
     char host[HOST_SIZE]; /* normalised */
@@ -31,11 +31,11 @@ typedef struct Head {
     bool keeps;      /* the connection, for another request */
     bool chunks;     /* whoever asks understands a chunked answer */
     bool expects;    /* to be told to go on before it sends the body */
-} Head;
+} HttpHead;
 
 /* The size of the head; 0: there is more to come; or -EPROTO with the status and the problem set. */
-ssize_t head_parse(Head *ret, const uint8_t *bytes, size_t size, unsigned *ret_status, Problem *problem);
+ssize_t head_parse(HttpHead *ret, const uint8_t *bytes, size_t size, unsigned *ret_status, Problem *problem);
 
 /* Whether a field is about this connection and not about the message, as `connection` fields say, too. */
-bool head_field_is_ours(const Head *head, const HeadField *field);
+bool head_field_is_ours(const HttpHead *head, const HeadField *field);
 bool text_is(Text text, const char *word); /* regardless of case */

@@ -8,7 +8,7 @@
 #include "host/privilege/rpc.h"
 
 typedef struct Caller Caller;
-typedef struct Dial Dial;
+typedef struct Dialling Dialling;
 typedef struct Exchange Exchange;
 typedef struct Outward Outward;
 
@@ -42,7 +42,7 @@ typedef struct Served {
     size_t n;
     uint64_t bytes, limit; /* both ways, of all of them so far */
     size_t resolving;      /* names */
-    List waiting;          /* Dial.link: for their turn to be resolved */
+    List waiting;          /* Dialling.link: for their turn to be resolved */
     Outward *outward;      /* its HTTP to servers; made when it is first needed */
 } Served;
 
@@ -70,7 +70,7 @@ struct Caller {
     uint16_t port;
     bool keeps;
     uint64_t sent, received; /* by the sandbox */
-    Dial *dial;
+    Dialling *dial;
     LoopFile peer; /* of a tunnel */
     bool peer_ended, peer_told;
     Exchange *exchange;
@@ -102,8 +102,8 @@ bool receive(Caller *caller, int fd, Buf *buf, uint64_t *count);
 /* dial.c */
 /* Finds the host and connects to it; ends in tunnel_begin() or a refusal. */
 void dial_begin(Caller *caller);
-void dial_free(Dial *dial);
-bool address_is_own(const Address *address); /* of this machine */
+void dial_free(Dialling *dial);
+bool ip_is_own(const IpAddress *address); /* of this machine */
 
 /* tunnel.c */
 void tunnel_begin(Caller *caller, int peer); /* which is taken over */
@@ -111,10 +111,11 @@ void tunnel_pump(Caller *caller);
 void tunnel_end(Caller *caller);
 
 /* exchange.c */
-/* Passes the request on to its server, or where a binding leads. Points of `head` are of use until it returns. */
-void exchange_begin(Caller *caller, const Head *head, const NetworkBinding *binding);
-void exchange_take_body(Caller *caller);       /* some of it may be in caller->in */
-void exchange_has_room(Caller *caller);        /* what came has gone to the sandbox */
-bool exchange_wants(const Caller *caller);     /* more of the body */
+/* Passes the request on to its server, or where a binding leads. Points of `head` are of use until it
+ * returns. */
+void exchange_begin(Caller *caller, const HttpHead *head, const NetworkBinding *binding);
+void exchange_take_body(Caller *caller);   /* some of it may be in caller->in */
+void exchange_has_room(Caller *caller);    /* what came has gone to the sandbox */
+bool exchange_wants(const Caller *caller); /* more of the body */
 void exchange_free(Exchange *exchange);
 void outward_retire(Outward *outward); /* no new request uses its connections */

@@ -68,7 +68,8 @@ int egress_start(const Account *account, pid_t *ret_pid, int *ret_socket)
 /* ---- in it ---- */
 
 /* What resolving names and checking certificates reads. */
-#define READABLE "/etc", "/usr", "/lib", "/lib64", "/run/systemd/resolve", "/run/resolvconf", "/dev/null", "/dev/urandom"
+#define READABLE                                                                                             \
+    "/etc", "/usr", "/lib", "/lib64", "/run/systemd/resolve", "/run/resolvconf", "/dev/null", "/dev/urandom"
 
 static int give_up_rights(char **argv, Problem *problem)
 {

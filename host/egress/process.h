@@ -1,4 +1,5 @@
-/* The process that serves: limpetd itself, executed once more, so that nothing of whoever starts it is in its memory. */
+/* The process that serves: limpetd itself, executed once more, so that nothing of whoever starts it is in its
+ * memory. */
 #pragma once
 
 #include "host/privilege/drop.h"
@@ -6,8 +7,8 @@
 /* What it is called, by which main() knows it. */
 #define EGRESS_PROGRAM "limpet-egress"
 
-/* Starts one, which ends with us. `account` is whose rights it has, NULL for our own. The socket leads to it. 0 or a
- * negative errno. */
+/* Starts one, which ends with us. `account` is whose rights it has, NULL for our own. The socket leads to it.
+ * 0 or a negative errno. */
 int egress_start(const Account *account, pid_t *ret_pid, int *ret_socket);
 
 /* What that is: its main(). */

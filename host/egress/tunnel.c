@@ -44,8 +44,7 @@ static void watch_peer(Caller *caller)
     bool reads = caller->out.size < ROOM && !caller->peer_ended;
 
     if (caller->peer.loop)
-        loop_file_change(&caller->peer,
-                         (reads ? EPOLLIN : 0) | (caller->in.size > 0 ? EPOLLOUT : 0));
+        loop_file_change(&caller->peer, (reads ? EPOLLIN : 0) | (caller->in.size > 0 ? EPOLLOUT : 0));
 }
 
 void tunnel_pump(Caller *caller)

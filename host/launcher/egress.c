@@ -1,5 +1,5 @@
-/* The egress process, which the controller says whom to serve, and of which the launcher knows no more than that it
- * runs. One at a time: it ends with the socket that the controller has, or is ended for the next. */
+/* The egress process, which the controller says whom to serve, and of which the launcher knows no more than
+ * that it runs. One at a time: it ends with the socket that the controller has, or is ended for the next. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Bindings, as the options of a session have them. What is in their headers is secret: no problem repeats it. */
+/* Bindings, as the options of a session have them. What is in their headers is secret: no problem repeats it.
+ */
 #include <errno.h>
 #include <string.h>
 #include <strings.h>
@@ -37,9 +38,10 @@ static int read_name(NetworkBinding *ret, const msgpack_object *name, Problem *p
     for (uint32_t i = 0; good && i < n; i++)
         good = (text[i] >= 'a' && text[i] <= 'z') || (text[i] >= '0' && text[i] <= '9') || text[i] == '-';
     if (!good)
-        return problem_set(problem, ERR_BAD_REQUEST,
-                           "bindings: a name has 1 to %zu characters of a-z 0-9 -, and neither begins nor ends with -",
-                           sizeof(ret->name) - 1);
+        return problem_set(
+            problem, ERR_BAD_REQUEST,
+            "bindings: a name has 1 to %zu characters of a-z 0-9 -, and neither begins nor ends with -",
+            sizeof(ret->name) - 1);
     memcpy(ret->name, text, n);
     ret->name[n] = '\0';
     return 0;
@@ -66,8 +68,9 @@ static bool has_scheme(Text *url, const char *scheme)
 
 static int read_url(NetworkBinding *ret, Text url, Problem *problem)
 {
-    static const char form[] = "`url` is http:// or https://, a host, perhaps a port and a path, and nothing else; "
-                               "what is secret belongs in `headers`";
+    static const char form[] =
+        "`url` is http:// or https://, a host, perhaps a port and a path, and nothing else; "
+        "what is secret belongs in `headers`";
     size_t authority, host;
     const char *slash;
 
@@ -77,8 +80,8 @@ static int read_url(NetworkBinding *ret, Text url, Problem *problem)
     ret->port = ret->is_secure ? 443 : 80;
     slash = memchr(url.data, '/', url.size);
     authority = slash ? (size_t)(slash - url.data) : url.size;
-    if (!network_split(url.data, authority, &host, &ret->port) || !host_normalise(ret->host, url.data, host) ||
-        !is_path(url.data + authority, url.size - authority))
+    if (!network_split(url.data, authority, &host, &ret->port) ||
+        !host_normalise(ret->host, url.data, host) || !is_path(url.data + authority, url.size - authority))
         return refuse(ret, problem, form);
     while (url.size > authority && url.data[url.size - 1] == '/')
         url.size--;
@@ -105,8 +108,9 @@ static bool is_value(const char *text, size_t n)
 /* Those that say how a message is passed on. */
 static bool is_ours(const char *name)
 {
-    static const char *const ours[] = {"connection", "content-length", "expect",  "host",   "keep-alive",
-                                       "te",         "trailer",        "upgrade", "transfer-encoding"};
+    static const char *const ours[] = {"connection", "content-length", "expect",
+                                       "host",       "keep-alive",     "te",
+                                       "trailer",    "upgrade",        "transfer-encoding"};
 
     for (size_t i = 0; i < ARRAY_SIZE(ours); i++)
         if (strcasecmp(name, ours[i]) == 0)
@@ -129,8 +133,9 @@ static int read_header(NetworkBinding *ret, const msgpack_object_kv *pair, Probl
     ret->n++;
     if (!header->name || !header->value)
         return refuse(ret, problem, "out of memory");
-    return is_ours(header->name) ? refuse(ret, problem, "a header that says how messages are passed on cannot be set")
-                                 : 0;
+    return is_ours(header->name)
+               ? refuse(ret, problem, "a header that says how messages are passed on cannot be set")
+               : 0;
 }
 
 static int read_headers(NetworkBinding *ret, const msgpack_object_map *headers, Problem *problem)
@@ -183,7 +188,8 @@ int network_read_bindings(Network *network, const msgpack_object_map *bindings, 
 
 static void write_binding(Writer *w, const msgpack_object *binding)
 {
-    const msgpack_object *url = binding->type == MSGPACK_OBJECT_MAP ? map_find(&binding->via.map, "url") : NULL;
+    const msgpack_object *url =
+        binding->type == MSGPACK_OBJECT_MAP ? map_find(&binding->via.map, "url") : NULL;
 
     write_map(w, 1);
     write_key(w, "url");

@@ -31,7 +31,7 @@ static bool is_name(const char *host)
 
 bool host_normalise(char ret[static HOST_SIZE], const char *host, size_t size)
 {
-    Address address;
+    IpAddress address;
 
     if (size > 0 && host[size - 1] == '.')
         size--;
@@ -40,9 +40,9 @@ bool host_normalise(char ret[static HOST_SIZE], const char *host, size_t size)
     for (size_t i = 0; i < size; i++)
         ret[i] = (char)tolower((unsigned char)host[i]);
     ret[size] = '\0';
-    if (!address_parse(&address, ret))
+    if (!ip_parse(&address, ret))
         return is_name(ret);
-    address_text(ret, &address);
+    ip_text(ret, &address);
     return true;
 }
 
@@ -62,10 +62,10 @@ static bool read_port(uint16_t *ret, const char *digits, size_t size)
 bool network_split(const char *text, size_t size, size_t *ret_host, uint16_t *ret_port)
 {
     const char *bracket = size > 0 && *text == '[' ? memchr(text, ']', size) : NULL;
-    const char *from = bracket ? bracket + 1 : text;
-    const char *colon = memchr(from, ':', size - (size_t)(from - text));
+    const char *from = bracket ? bracket + 1 : text, *end = text + size;
+    const char *colon = size > 0 ? memchr(from, ':', (size_t)(end - from)) : NULL;
 
-    if (size > 0 && *text == '[' && (!bracket || (from < text + size && *from != ':')))
+    if (size == 0 || (*text == '[' && (!bracket || (from < end && *from != ':'))))
         return false;
     *ret_host = colon ? (size_t)(colon - text) : size;
     return !colon || read_port(ret_port, colon + 1, size - *ret_host - 1);
@@ -73,10 +73,11 @@ bool network_split(const char *text, size_t size, size_t *ret_host, uint16_t *re
 
 static int refuse(Text pattern, Problem *problem)
 {
-    return problem_set(problem, ERR_BAD_REQUEST,
-                       "network: '%.*s' is no destination; write host:port, *.domain:port or an address and port, and "
-                       "IPv6 addresses in brackets",
-                       (int)MIN(pattern.size, (size_t)HOST_SIZE), pattern.data);
+    return problem_set(
+        problem, ERR_BAD_REQUEST,
+        "network: '%.*s' is no destination; write host:port, *.domain:port or an address and port, and "
+        "IPv6 addresses in brackets",
+        (int)MIN(pattern.size, (size_t)HOST_SIZE), pattern.data);
 }
 
 int network_rule_parse(NetworkRule *ret, Text pattern, Problem *problem)
@@ -98,7 +99,7 @@ int network_rule_parse(NetworkRule *ret, Text pattern, Problem *problem)
     }
     if (!host_normalise(ret->host, text, size))
         return refuse(pattern, problem);
-    ret->is_address = address_parse(&ret->address, ret->host);
+    ret->is_address = ip_parse(&ret->address, ret->host);
     return ret->is_address && ret->below ? refuse(pattern, problem) : 0;
 }
 
@@ -110,7 +111,8 @@ static int read_rules(Network *network, const Value *allow, Problem *problem)
     int r = 0;
 
     if (n > LIMIT_RULES)
-        return problem_set(problem, ERR_TOO_LARGE, "network: at most %u destinations may be allowed", LIMIT_RULES);
+        return problem_set(problem, ERR_TOO_LARGE, "network: at most %u destinations may be allowed",
+                           LIMIT_RULES);
     if (n == 0)
         return 0;
     network->rules = calloc(n, sizeof(*network->rules));
@@ -152,17 +154,17 @@ static bool is_below(const char *host, const char *domain)
 }
 
 /* An address is no name, and no pattern of names is about it. */
-static bool matches(const NetworkRule *rule, const char *host, const Address *address)
+static bool matches(const NetworkRule *rule, const char *host, const IpAddress *address)
 {
     if (address || rule->is_address)
-        return address && rule->is_address && address_equal(address, &rule->address);
+        return address && rule->is_address && ip_equal(address, &rule->address);
     return rule->below ? is_below(host, rule->host) : strcmp(host, rule->host) == 0;
 }
 
 bool network_allows(const Network *network, const char *host, uint16_t port)
 {
-    Address address;
-    bool is_address = address_parse(&address, host);
+    IpAddress address;
+    bool is_address = ip_parse(&address, host);
 
     for (size_t i = 0; i < network->n_rules; i++)
         if (network->rules[i].port == port && matches(&network->rules[i], host, is_address ? &address : NULL))
@@ -170,18 +172,18 @@ bool network_allows(const Network *network, const char *host, uint16_t port)
     return false;
 }
 
-static bool names_address(const char *host, const Address *address)
+static bool names_address(const char *host, const IpAddress *address)
 {
-    Address named;
+    IpAddress named;
 
     if (strcmp(host, "localhost") == 0)
-        return address_is_localhost(address);
-    return address_parse(&named, host) && address_equal(&named, address);
+        return ip_is_localhost(address);
+    return ip_parse(&named, host) && ip_equal(&named, address);
 }
 
-bool network_allows_address(const Network *network, const Address *address, uint16_t port, bool own)
+bool network_allows_address(const Network *network, const IpAddress *address, uint16_t port, bool own)
 {
-    if (!own && address_is_public(address))
+    if (!own && ip_is_public(address))
         return true;
     for (size_t i = 0; i < network->n_rules; i++) {
         const NetworkRule *rule = &network->rules[i];
@@ -192,9 +194,9 @@ bool network_allows_address(const Network *network, const Address *address, uint
     return false;
 }
 
-bool network_binding_allows_address(const NetworkBinding *binding, const Address *address, bool own)
+bool network_binding_allows_address(const NetworkBinding *binding, const IpAddress *address, bool own)
 {
-    return (!own && address_is_public(address)) || names_address(binding->host, address);
+    return (!own && ip_is_public(address)) || names_address(binding->host, address);
 }
 
 bool network_is_binding_name(const char *host)

@@ -1,8 +1,8 @@
-/* Network: what a session may reach: rules, each a host and a port, and bindings, names behind which the host adds
- * headers. As clients say it, as it is checked, and as it is asked. Pure. */
+/* Network: what a session may reach: rules, each a host and a port, and bindings, names behind which the host
+ * adds headers. As clients say it, as it is checked, and as it is asked. Pure. */
 #pragma once
 
-#include "host/network/address.h"
+#include "host/network/ip.h"
 #include "proto/schema.h"
 
 #define HOST_SIZE 254 /* a name of the DNS with its '\0', or an address without brackets */
@@ -10,14 +10,15 @@
 /* Lower-case, one dot at its end taken away, an address as it is usually written. False: it is no host. */
 bool host_normalise(char ret[static HOST_SIZE], const char *host, size_t size);
 
-/* The size of the host of "host:port", where a port need not be: *ret_port stays as it is then. False: neither. */
+/* The size of the host of "host:port", where a port need not be: *ret_port stays as it is then. False:
+ * neither. */
 bool network_split(const char *text, size_t size, size_t *ret_host, uint16_t *ret_port);
 
 typedef struct NetworkRule {
     char host[HOST_SIZE]; /* of one that is `below`: its domain, "" for any */
     bool below;           /* "*.DOMAIN": every name below it, and not the domain itself */
     bool is_address;
-    Address address;
+    IpAddress address;
     uint16_t port;
 } NetworkRule;
 
@@ -26,11 +27,11 @@ typedef struct NetworkHeader {
 } NetworkHeader;
 
 typedef struct NetworkBinding {
-    char name[64];   /* NAME.limpet */
-    bool is_secure;  /* https */
+    char name[64];  /* NAME.limpet */
+    bool is_secure; /* https */
     char host[HOST_SIZE];
     uint16_t port;
-    char *path;      /* begins with "/", does not end with one; or "" */
+    char *path; /* begins with "/", does not end with one; or "" */
     NetworkHeader *headers;
     size_t n;
 } NetworkBinding;
@@ -42,15 +43,15 @@ typedef struct Network {
     size_t n_bindings;
 } Network;
 
-#define NETWORK_PORT 443 /* where a rule names none */
+#define NETWORK_PORT   443 /* where a rule names none */
 #define NETWORK_DOMAIN ".limpet"
 
-/* "host", "host:port", "*.domain:port", "*", an address with brackets where it is IPv6. 0, or -EPROTO with the
- * problem set. */
+/* "host", "host:port", "*.domain:port", "*", an address with brackets where it is IPv6. 0, or -EPROTO with
+ * the problem set. */
 int network_rule_parse(NetworkRule *ret, Text pattern, Problem *problem);
 
-/* From `allow` and `bindings` as the options have them, of which nothing is believed. 0, or -EPROTO with the problem
- * set, which repeats nothing secret. */
+/* From `allow` and `bindings` as the options have them, of which nothing is believed. 0, or -EPROTO with the
+ * problem set, which repeats nothing secret. */
 int network_read(Network *ret, const Value *allow, const Value *bindings, Problem *problem);
 void network_deinit(Network *network);
 static inline bool network_is_empty(const Network *network)
@@ -60,11 +61,11 @@ static inline bool network_is_empty(const Network *network)
 
 /* Whether a rule is about that host, which is normalised. */
 bool network_allows(const Network *network, const char *host, uint16_t port);
-/* Whether it may be connected to an address that was found for a host it may reach: a public one, or one that a rule
- * names as it is; `localhost` names 127.0.0.1 and ::1. `own`: it is one of this machine. */
-bool network_allows_address(const Network *network, const Address *address, uint16_t port, bool own);
+/* Whether it may be connected to an address that was found for a host it may reach: a public one, or one that
+ * a rule names as it is; `localhost` names 127.0.0.1 and ::1. `own`: it is one of this machine. */
+bool network_allows_address(const Network *network, const IpAddress *address, uint16_t port, bool own);
 /* The same of the host of a binding. */
-bool network_binding_allows_address(const NetworkBinding *binding, const Address *address, bool own);
+bool network_binding_allows_address(const NetworkBinding *binding, const IpAddress *address, bool own);
 /* The binding of NAME.limpet, or NULL. */
 const NetworkBinding *network_binding(const Network *network, const char *host);
 /* Whether it is the name of one, or could be. */

@@ -1,9 +1,10 @@
-/* What a sandbox reaches of the network: its options say it, the egress process holds to it, and a port of the
- * loopback of its container leads there. */
+/* What a sandbox reaches of the network: its options say it, the egress process holds to it, and a port of
+ * the loopback of its container leads there. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "host/sandbox/internal.h"
 
@@ -14,9 +15,11 @@ int sandbox_serve_network(Sandbox *sandbox, const char *name, const SessionOptio
     char path[PATH_MAX];
     int r;
 
-    if (!sandbox_is_proxied(sandbox) && !session_options_reach(options))
-        return 0;
     snprintf(path, sizeof(path), "%s/" GUEST_EGRESS, sandbox->guest->directory);
+    /* One that an earlier controller served has programs that ask, and are told that nothing is allowed any
+     * more. */
+    if (!session_options_reach(options) && !sandbox_is_proxied(sandbox) && access(path, F_OK) < 0)
+        return 0;
     r = egress_serve(all->egress, &sandbox->egress, path, &rules);
     if (r < 0)
         return problem_set(problem, ERR_INTERNAL, "the network rules cannot take effect: %s", strerror(-r));

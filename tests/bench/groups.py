@@ -7,6 +7,7 @@ import hardening
 import latency
 import load
 import memory
+import network
 import numeric
 import packages
 import start
@@ -18,5 +19,5 @@ import transfers
 import values
 
 ALL = [module.GROUP for module in
-       (latency, commands, compute, numeric, hardening, load, start, memory, streams, files, transfers, packages, values, state, state_cost, state_jupyter,
+       (latency, commands, compute, numeric, hardening, load, start, memory, streams, files, transfers, network, packages, values, state, state_cost, state_jupyter,
         adapters)]

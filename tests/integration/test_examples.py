@@ -74,6 +74,13 @@ def test_packages(own_limpetd, tmp_path):
         assert ended.stdout == "tabulate 1.0\n(2, 'tabulate')\ncached: True\n", ended.stdout + ended.stderr
 
 
+def test_network(example):
+    said = example("network.py")
+    assert "by the binding: 'HELLO!'\nthe key is inside: False\n" in said
+    assert "another place: '403: 198.51.100.7:80 is not allowed in this session;" in said
+    assert said.endswith("by a rule: 'who are you?'\n")
+
+
 def test_analysis(example, tmp_path):
     said = example("analysis.py")
     page = (tmp_path / "penguins.html").read_text()

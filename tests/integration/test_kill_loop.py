@@ -1,5 +1,6 @@
-"""The controller is killed again and again at random moments, under load, by calls in Python and bash, commands, processes, copies and opens: by
-itself or its files worker, where a launcher starts both again, and together with the launcher.
+"""The controller is killed again and again at random moments, under load, by calls in Python and bash, commands, processes, copies, opens and
+requests to the network: by itself, its files worker or its egress process, where a launcher starts them again, and together with the
+launcher.
 
 LIMPET_KILLS is how often (default 8 on each engine).
 """
@@ -13,6 +14,8 @@ import threading
 import time
 
 import limpet
+
+from tests.support.web import serving
 
 from .killed import children, read, wait_for
 
@@ -145,6 +148,42 @@ class Copier(Counter):
         return sorted(set(numbers))
 
 
+class Requester(Counter):
+    """The same with requests of the sandbox to a server of this machine, by a rule and by a binding. One that was broken off is made
+    again: who may be reached, and with which key, is never forgotten."""
+
+    CODE = """
+import http.client, json, os, urllib.request
+os.environ["no_proxy"] = os.environ["NO_PROXY"] = ""
+def ask(url):
+    try:
+        with urllib.request.urlopen(url, timeout=100) as answer:
+            return json.loads(answer.read())["headers"].get("authorization", "nobody")
+    except urllib.error.HTTPError as error:
+        return error.code
+    except (OSError, http.client.HTTPException):  # in the middle of the answer, too
+        return "again"
+"""
+
+    def run(self):
+        with serving() as self.server:
+            super().run()
+
+    def asked(self, session, url):
+        session.run(self.CODE)
+        while (answer := session.run(f"ask({url!r})").check().result) == "'again'":
+            time.sleep(0.01)
+        return answer
+
+    def step(self, session):
+        count = self.count + 1
+        session.set_network({"allow": [self.server.address]}, {"api": {"url": f"http://{self.server.address}", "headers": {"Authorization": str(count)}}})
+        assert self.asked(session, "http://api.limpet/") == f"'{count}'"
+        assert self.asked(session, f"http://{self.server.address}/") == "'nobody'"
+        assert self.asked(session, "http://127.0.0.1:9/") == "403"
+        self.count = count
+
+
 class Opener(Counter):
     """The same with one session after the other, each with files of its own."""
 
@@ -164,14 +203,17 @@ def kill_process(limpetd, name):
 
 
 def kill(limpetd, turn):
+    kill_process(limpetd, "limpet-egress")
     if limpetd.isolates and turn % 3:
         kill_process(limpetd, ("limpetd", "limpet-files")[turn % 3 - 1])
+        return
+    if not limpetd.isolates and turn % 2:
         return
     limpetd.kill()
     limpetd.start()
 
 
-KINDS = (Counter, Speaker, Commander, Starter, Copier, Opener)
+KINDS = (Counter, Speaker, Commander, Starter, Copier, Opener, Requester)
 
 
 def test_nothing_is_lost_or_done_twice(own_limpetd, name):

@@ -172,6 +172,7 @@ static const struct {
     {"run-reply-lost", "record"},
     {"run-reply-rolled-back", "record"},
     {"sessions", "nothing"},
+    {"set_network-guest", "nothing"},
     {"settled", "nothing"},
     {"stop", "nothing"},
 };

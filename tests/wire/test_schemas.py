@@ -54,6 +54,7 @@ BODIES = {
     "process": ["process", "process-ask"],
     "connect": ["connect", "connect-guest"],
     "install": ["install", "install-inside", "install-told"],
+    "set_network": ["set_network", "nothing"],
     "output": ["output"],
     "display": ["display"],
     "credit": ["credit"],
@@ -190,6 +191,7 @@ OPTIONS = {option.name: option for option in schemas.session_options()}
 MEMBERS = {
     "SECONDS": "double", "NUMBER": "double", "COUNT": "uint64_t", "SIZE": "const char *", "CHOICE": "const char *",
     "TEXT": "const char *", "DIRECTORY": "const char *", "PAIRS": "const char *const *",
+    "LIST": "const char *const *", "BINDINGS": "const struct LimpetBinding *",
 }  # fmt: skip
 
 
@@ -226,6 +228,8 @@ def test_the_options_of_the_python_client(client):
     def hint(option):
         if option.name in own:
             return own[option.name]
+        if option.name == "network":  # with `allow`
+            return limpet.Network
         if option.kind == "CHOICE":
             return Literal[tuple(option.argument.split("|"))]
         return hints.get(option.kind, str)
@@ -233,10 +237,12 @@ def test_the_options_of_the_python_client(client):
     own = {"packages": Union[Iterable[str], str, os.PathLike[str]], "pip": Union[Literal["refuse", "allow"], Sequence[str]]}
     hints = {
         "SECONDS": float, "NUMBER": float, "COUNT": int, "SIZE": Union[int, str], "PAIRS": Mapping[str, str],
-        "DIRECTORY": Union[str, os.PathLike[str]],
+        "DIRECTORY": Union[str, os.PathLike[str]], "BINDINGS": Mapping[str, limpet.Binding],
     }  # fmt: skip
-    assert get_type_hints(limpet.SessionOptions) == {name: Optional[hint(option)] for name, option in OPTIONS.items()}
-    assert limpet.ContainerOptions.__optional_keys__ == OPTIONS.keys() - {"timeout", "ttl", "checkpoint", "packages", "pip"}
+    assert get_type_hints(limpet.SessionOptions) == {
+        name: Optional[hint(option)] for name, option in OPTIONS.items() if name != "allow"
+    }
+    assert limpet.ContainerOptions.__optional_keys__ == OPTIONS.keys() - {"allow", "timeout", "ttl", "checkpoint", "packages", "pip"}
     cls = getattr(limpet, client)
     assert {inspect.signature(cls.open).parameters["options"].annotation} == {"Unpack[SessionOptions]"}
     assert {inspect.signature(cls.run).parameters["options"].annotation} == {"Unpack[ContainerOptions]"}
@@ -286,6 +292,7 @@ def test_the_table_of_files():
 
 def requests():
     from limpet import _file_requests as f
+    from limpet import _network as network
     from limpet import _options
     from limpet import _requests as r
     from limpet._programs import program
@@ -295,6 +302,7 @@ def requests():
         "timeout": 1.0, "memory": "1g", "cpus": 1.0, "pids": 1, "disk": "1g", "files": 1, "data": "/", "env": {},
         "ttl": 1.0, "network": "none", "image": "i", "checkpoint": "off",
         "packages": ["p"], "pip": "allow",
+        "ttl": 1.0, "network": {"allow": ["h"]}, "bindings": {}, "image": "i", "checkpoint": "off",
     }  # fmt: skip
     chosen = _options.chosen(given, _options.SESSION_OPTIONS)
     at = {"session": "a", "instance": "i"}
@@ -317,6 +325,7 @@ def requests():
         "branch": r.branch("b", "c1").of(at).body,
         "context": r.context("b", "js", "d").of(at).body,
         "commit": r.commit("b").of(at).body,
+        "set_network": network.change("none", {}).of(at).body,
         "target": r.namespace().of(at).body,
         "files": f.stat("p").of(at).body,
         **{f"file-{name}": body for name, body in file_requests(f).items()},

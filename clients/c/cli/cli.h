@@ -33,11 +33,11 @@ typedef struct Command {
 } Command;
 
 extern const Command command_attach, command_branch, command_checkpoint, command_checkpoints, command_close,
-    command_context, command_install, command_commit, command_completion, command_drop, command_exec,
-    command_files, command_forward, command_get, command_help, command_image, command_interrupt,
-    command_jupyter, command_kill, command_logs, command_ls, command_mcp, command_open, command_ps,
-    command_put, command_repl, command_reset, command_rollback, command_run, command_shell, command_shutdown,
-    command_start, command_vars, command_version;
+    command_context, command_commit, command_completion, command_drop, command_exec, command_files,
+    command_forward, command_get, command_help, command_image, command_install, command_interrupt,
+    command_jupyter, command_kill, command_logs, command_ls, command_mcp, command_network, command_open,
+    command_ps, command_put, command_repl, command_reset, command_rollback, command_run, command_shell,
+    command_shutdown, command_start, command_vars, command_version;
 
 /* All of them, in the order of the help; NULL at the end. */
 extern const Command *const commands[];
@@ -81,4 +81,5 @@ DEFINE_CLEANUP(LimpetTaken *, limpet_taken_free);
 DEFINE_CLEANUP(LimpetCheckpoints *, limpet_checkpoints_free);
 DEFINE_CLEANUP(LimpetRollback *, limpet_rollback_free);
 DEFINE_CLEANUP(LimpetNamespace *, limpet_namespace_free);
+DEFINE_CLEANUP(LimpetNetwork *, limpet_network_free);
 DEFINE_CLEANUP(LimpetEntries *, limpet_entries_free);

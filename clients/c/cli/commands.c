@@ -4,13 +4,15 @@
 #include "clients/c/cli/cli.h"
 
 const Command *const commands[] = {
-    &command_run,      &command_exec,       &command_start,    &command_ps,         &command_attach,
-    &command_kill,     &command_shell,      &command_forward,  &command_repl,       &command_open,
-    &command_ls,       &command_vars,       &command_close,    &command_reset,      &command_interrupt,
-    &command_put,      &command_get,        &command_files,    &command_checkpoint, &command_checkpoints,
-    &command_rollback, &command_drop,       &command_branch,   &command_commit,     &command_context,
-    &command_install,  &command_logs,       &command_shutdown, &command_image,      &command_jupyter,
-    &command_mcp,      &command_completion, &command_version,  &command_help,       NULL,
+    &command_run,        &command_exec,    &command_start,      &command_ps,
+    &command_attach,     &command_kill,    &command_shell,      &command_forward,
+    &command_repl,       &command_open,    &command_ls,         &command_vars,
+    &command_close,      &command_reset,   &command_interrupt,  &command_put,
+    &command_get,        &command_files,   &command_checkpoint, &command_checkpoints,
+    &command_rollback,   &command_drop,    &command_branch,     &command_commit,
+    &command_context,    &command_network, &command_install,    &command_logs,
+    &command_shutdown,   &command_image,   &command_jupyter,    &command_mcp,
+    &command_completion, &command_version, &command_help,       NULL,
 };
 
 const Command *command_find(const char *name)

@@ -1,8 +1,9 @@
 /* limpet open */
-#include "clients/c/cli/cli.h"
+#include "clients/c/cli/bindings.h"
 
 typedef struct OpenValues {
     LimpetOptions options;
+    const char *const *bindings, *const *headers;
 } OpenValues;
 
 static const Option open_options[] = {
@@ -10,11 +11,14 @@ static const Option open_options[] = {
                "time limit of a call that sets none", .least = OPTION_ABOVE_ZERO, .value = "30"),
 #define VALUES OpenValues
 #include "clients/c/cli/container.def"
+    BINDING_ROWS(OpenValues),
 };
 
 static int run(const void *values, char **operands, int n)
 {
-    LimpetOptions options = ((const OpenValues *)values)->options;
+    const OpenValues *given = values;
+    LimpetOptions options = given->options;
+    _cleanup_(bindings_freep) LimpetBinding *bindings = NULL;
     _cleanup_(limpet_freep) LimpetClient *client = NULL;
     _cleanup_(freep) char *data = NULL;
     LimpetOpened opened;
@@ -22,7 +26,11 @@ static int run(const void *values, char **operands, int n)
 
     if (r)
         return r;
+    r = bindings_read(given->bindings, given->headers, &bindings);
+    if (r)
+        return r;
     options.data = data;
+    options.bindings = bindings;
     client = cli_connect();
     if (!client)
         return EXIT_SANDBOX;

@@ -1,5 +1,6 @@
-/* The egress process as the controller sees it: it is started when the first sandbox may reach something, and again
- * whenever it ends; then it is told of all sandboxes anew. Connections end with it, and new ones can be made. */
+/* The egress process as the controller sees it: it is started when the first sandbox may reach something, and
+ * again whenever it ends; then it is told of all sandboxes anew. Connections end with it, and new ones can be
+ * made. */
 #pragma once
 
 #include "proto/base/loop.h"
@@ -32,8 +33,8 @@ typedef struct EgressRules {
 int egress_client_new(EgressClient **ret, Loop *loop, EgressStarter *start, void *userdata);
 EgressClient *egress_client_free(EgressClient *client);
 
-/* Serves it from now on, or by other rules. `socket` is the path of the socket, made when it is not served yet. 0 or a
- * negative errno, and it is as it was. */
+/* Serves it from now on, or by other rules. `socket` is the path of the socket, made when it is not served
+ * yet. 0 or a negative errno, and it is as it was. */
 int egress_serve(EgressClient *client, EgressPlace *place, const char *socket, const EgressRules *rules);
 /* It is over. What is not served is left alone. */
 void egress_forget(EgressPlace *place);

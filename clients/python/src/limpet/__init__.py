@@ -12,7 +12,7 @@ from ._async.client import AsyncClient
 from ._async.files import AsyncFiles, AsyncWatch
 from ._async.processes import AsyncProcess
 from ._async.session import AsyncSession
-from ._options import CheckpointPolicy, ContainerOptions, Network, SessionOptions
+from ._options import Binding, CheckpointPolicy, ContainerOptions, Network, NetworkRules, SessionOptions
 from ._requests import OnError
 from ._sync.client import Client
 from ._sync.files import Files, Watch
@@ -78,6 +78,7 @@ __all__ = [
     "AsyncSession",
     "AsyncWatch",
     "BadRequest",
+    "Binding",
     "BranchExists",
     "Busy",
     "Changed",
@@ -108,6 +109,7 @@ __all__ = [
     "LimpetWarning",
     "Namespace",
     "Network",
+    "NetworkRules",
     "NoSuchCheckpoint",
     "NoSuchFile",
     "NoSuchRun",

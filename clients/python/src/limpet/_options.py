@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypedDict, Union
+from typing import Any, Literal, TypedDict
 
 from ._files import Path
 from .packages import Requirements, as_text
@@ -31,7 +31,7 @@ class Binding(BindingTarget, total=False):
     """Headers that the host adds, such as keys. The session never sees them."""
 
 
-Network = Union[Literal["none", "bridge", "host"], NetworkRules]
+Network = Literal["none", "bridge", "host"] | NetworkRules
 
 
 class ContainerOptions(TypedDict, total=False):
@@ -52,9 +52,9 @@ class ContainerOptions(TypedDict, total=False):
     env: Mapping[str, str] | None
     """Environment variables."""
     network: Network | None
-    """``"none"``, ``{"allow": ["api.example.com:443"]}`` for some destinations, or a network that the controller allows."""
+    """``"none"``, ``{"allow": ["api.example.com:443"]}``, or a network that the controller allows."""
     bindings: Mapping[str, Binding] | None
-    """Names behind which the host adds headers: ``{"openai": {"url": "https://…", "headers": {"Authorization": "…"}}}``."""
+    """Names behind which the host adds headers: ``{"api": {"url": "https://…", "headers": {"X-Key": "…"}}}``."""
     image: str | None
     """Name of the image. Defaults to the image ``default``."""
 

@@ -7,10 +7,9 @@ from typing import Any, NoReturn, get_args, get_type_hints
 
 from .. import SessionOptions
 
-# "timeout" and "env" are given in ways of their own.
-HINTS = {
-    name: hint for name, hint in get_type_hints(SessionOptions).items() if name not in ("timeout", "env")
-}
+# These are given in ways of their own; bindings, which have secrets, to the session by whoever opens it.
+OTHERS = ("timeout", "env", "bindings")
+HINTS = {name: hint for name, hint in get_type_hints(SessionOptions).items() if name not in OTHERS}
 
 
 class WrongOption(Exception):
@@ -35,6 +34,13 @@ def add(parser: argparse.ArgumentParser) -> None:
             help="of the session",
         )
     parser.add_argument(
+        "--allow",
+        metavar="HOST:PORT",
+        action="append",
+        default=[],
+        help="what the code may connect to; may be repeated",
+    )
+    parser.add_argument(
         "--env", metavar="NAME=VALUE", action="append", default=[], help="of the session; may be repeated"
     )
 
@@ -49,4 +55,9 @@ def environment(options: argparse.Namespace) -> dict[str, str]:
 
 def chosen(options: argparse.Namespace) -> dict[str, Any]:
     """Those for Client.open(), None where nothing was given."""
-    return {**{name: getattr(options, name) for name in HINTS}, "env": environment(options) or None}
+    given = {name: getattr(options, name) for name in HINTS}
+    if options.allow:
+        if given["network"] not in (None, "none"):
+            raise WrongOption("argument --allow: not allowed with another network than none")
+        given["network"] = {"allow": options.allow}
+    return {**given, "env": environment(options) or None}

@@ -161,6 +161,10 @@ def _literal(name: str) -> str:
 
 def _network(options: Mapping[str, Any]) -> list[str]:
     network = options.get("network") or "none"
+    bindings = [f"http://{name}.limpet/" for name in options.get("bindings") or {}]
+    reach = [*map(_literal, network["allow"]), *bindings] if isinstance(network, Mapping) else bindings
+    if reach and (network == "none" or isinstance(network, Mapping)):
+        return [f"The network reaches only {', '.join(reach)}, through the proxy in the environment."]
     if network == "none":
         return ["There is no network: nothing can be downloaded or installed."]
     return [f"The network is available ({network})."]

@@ -1,4 +1,4 @@
-#include "host/network/address.h"
+#include "host/network/ip.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -11,13 +11,14 @@ typedef struct Range4 {
 
 #define IPV4(a, b, c, d) ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
 
-/* The registry of special addresses (RFC 6890 and what followed), and what is public and yet a cloud's own. */
+/* The registry of special addresses (RFC 6890 and what followed), and what is public and yet a cloud's own.
+ */
 static const Range4 special4[] = {
-    {IPV4(0, 0, 0, 0), 8},       {IPV4(10, 0, 0, 0), 8},         {IPV4(100, 64, 0, 0), 10},
-    {IPV4(127, 0, 0, 0), 8},     {IPV4(169, 254, 0, 0), 16},     {IPV4(172, 16, 0, 0), 12},
-    {IPV4(192, 0, 0, 0), 24},    {IPV4(192, 0, 2, 0), 24},       {IPV4(192, 88, 99, 0), 24},
-    {IPV4(192, 168, 0, 0), 16},  {IPV4(198, 18, 0, 0), 15},      {IPV4(198, 51, 100, 0), 24},
-    {IPV4(203, 0, 113, 0), 24},  {IPV4(224, 0, 0, 0), 3},        {IPV4(168, 63, 129, 16), 32},
+    {IPV4(0, 0, 0, 0), 8},      {IPV4(10, 0, 0, 0), 8},     {IPV4(100, 64, 0, 0), 10},
+    {IPV4(127, 0, 0, 0), 8},    {IPV4(169, 254, 0, 0), 16}, {IPV4(172, 16, 0, 0), 12},
+    {IPV4(192, 0, 0, 0), 24},   {IPV4(192, 0, 2, 0), 24},   {IPV4(192, 88, 99, 0), 24},
+    {IPV4(192, 168, 0, 0), 16}, {IPV4(198, 18, 0, 0), 15},  {IPV4(198, 51, 100, 0), 24},
+    {IPV4(203, 0, 113, 0), 24}, {IPV4(224, 0, 0, 0), 3},    {IPV4(168, 63, 129, 16), 32},
 };
 
 typedef struct Range6 {
@@ -34,9 +35,9 @@ static const Range6 special6[] = {
     {{0x3f, 0xfe}, 16},             /* 6bone */
 };
 
-bool address_from(Address *ret, const struct sockaddr *from)
+bool ip_from(IpAddress *ret, const struct sockaddr *from)
 {
-    *ret = (Address){.any.sa_family = from->sa_family};
+    *ret = (IpAddress){.any.sa_family = from->sa_family};
     if (from->sa_family == AF_INET) {
         memcpy(&ret->four, from, sizeof(ret->four));
         return true;
@@ -53,7 +54,7 @@ bool address_from(Address *ret, const struct sockaddr *from)
     return true;
 }
 
-bool address_parse(Address *ret, const char *text)
+bool ip_parse(IpAddress *ret, const char *text)
 {
     struct sockaddr_in four = {.sin_family = AF_INET};
     struct sockaddr_in6 six = {.sin6_family = AF_INET6};
@@ -61,16 +62,15 @@ bool address_parse(Address *ret, const char *text)
     size_t n = strlen(text);
 
     if (inet_pton(AF_INET, text, &four.sin_addr) == 1)
-        return address_from(ret, (const struct sockaddr *)&four);
+        return ip_from(ret, (const struct sockaddr *)&four);
     if (n > 2 && n < sizeof(bare) && *text == '[' && text[n - 1] == ']') {
         snprintf(bare, sizeof(bare), "%.*s", (int)n - 2, text + 1);
         text = bare;
     }
-    return inet_pton(AF_INET6, text, &six.sin6_addr) == 1 &&
-           address_from(ret, (const struct sockaddr *)&six);
+    return inet_pton(AF_INET6, text, &six.sin6_addr) == 1 && ip_from(ret, (const struct sockaddr *)&six);
 }
 
-bool address_equal(const Address *one, const Address *other)
+bool ip_equal(const IpAddress *one, const IpAddress *other)
 {
     if (one->any.sa_family != other->any.sa_family)
         return false;
@@ -80,7 +80,7 @@ bool address_equal(const Address *one, const Address *other)
            one->six.sin6_scope_id == other->six.sin6_scope_id;
 }
 
-bool address_is_localhost(const Address *address)
+bool ip_is_localhost(const IpAddress *address)
 {
     if (address->any.sa_family == AF_INET)
         return address->four.sin_addr.s_addr == htonl(INADDR_LOOPBACK);
@@ -114,29 +114,29 @@ static bool is_public6(const uint8_t bytes[static 16])
     return true;
 }
 
-bool address_is_public(const Address *address)
+bool ip_is_public(const IpAddress *address)
 {
     if (address->any.sa_family == AF_INET)
         return is_public4(ntohl(address->four.sin_addr.s_addr));
     return address->any.sa_family == AF_INET6 && is_public6(address->six.sin6_addr.s6_addr);
 }
 
-const char *address_text(char ret[static ADDRESS_TEXT_SIZE], const Address *address)
+const char *ip_text(char ret[static IP_TEXT_SIZE], const IpAddress *address)
 {
     const void *bytes = address->any.sa_family == AF_INET ? (const void *)&address->four.sin_addr
-                                                           : (const void *)&address->six.sin6_addr;
+                                                          : (const void *)&address->six.sin6_addr;
 
-    if (!inet_ntop(address->any.sa_family, bytes, ret, ADDRESS_TEXT_SIZE))
+    if (!inet_ntop(address->any.sa_family, bytes, ret, IP_TEXT_SIZE))
         *ret = '\0';
     return ret;
 }
 
-socklen_t address_size(const Address *address)
+socklen_t ip_size(const IpAddress *address)
 {
     return address->any.sa_family == AF_INET ? sizeof(address->four) : sizeof(address->six);
 }
 
-void address_set_port(Address *address, uint16_t port)
+void ip_set_port(IpAddress *address, uint16_t port)
 {
     if (address->any.sa_family == AF_INET)
         address->four.sin_port = htons(port);
