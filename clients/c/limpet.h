@@ -79,8 +79,7 @@ typedef struct LimpetError {
 
 typedef struct LimpetClient LimpetClient;
 
-/* One that is not connected; NULL when out of memory or descriptors. limpet_free() leaves calls that run
- * alone. */
+/* One that is not connected; NULL when out of memory or descriptors. What runs goes on after it. */
 LIMPET_API LimpetClient *limpet_new(void);
 LIMPET_API void limpet_free(LimpetClient *client);
 
