@@ -57,12 +57,11 @@
 #define OUTPUT_SECONDS     25.0         /* a question for output waits */
 
 /* Packages. */
-#define LIMIT_REQUIREMENTS (64u << 10)           /* a requirements file */
-#define LIMIT_PACKAGES     1000u                 /* of a session */
-#define LIMIT_LOCK         (1u << 20)            /* their versions and hashes */
-#define LIMIT_INSTALL_LOG  (64u << 10)           /* of what the installer wrote */
-#define INSTALL_SECONDS    300.0                 /* an install that sets no limit */
-#define PACKAGES_TARGET    "opt/limpet/packages" /* where a container has them, below its root */
+#define LIMIT_REQUIREMENTS (64u << 10) /* a requirements file */
+#define LIMIT_PACKAGES     1000u       /* of a session */
+#define LIMIT_LOCK         (1u << 20)  /* their versions and hashes */
+#define LIMIT_INSTALL_LOG  (64u << 10) /* of what the installer wrote */
+#define INSTALL_SECONDS    300.0       /* an install that sets no limit */
 
 /* Names. */
 #define LIMIT_SESSION_NAME 64u

@@ -57,8 +57,7 @@ typedef struct LimpetError {
 
 typedef struct LimpetClient LimpetClient;
 
-/* A client that is not connected; NULL when out of memory or descriptors. limpet_free() closes it. Calls that
- * are running in the controller go on. */
+/* One that is not connected; NULL when out of memory or descriptors. What runs goes on after it. */
 LIMPET_API LimpetClient *limpet_new(void);
 LIMPET_API void limpet_free(LimpetClient *client);
 
@@ -68,12 +67,10 @@ LIMPET_API const LimpetError *limpet_error(const LimpetClient *client);
 /* Connects to the controller and says hello. `socket` is the path of its socket; NULL means $LIMPET_SOCKET,
  * for root /run/limpet/limpet.sock, otherwise $XDG_RUNTIME_DIR/limpet/limpet.sock, without that
  * limpet-UID/limpet.sock under $TMPDIR or /tmp, where the directory must belong to the caller alone.
- *
  * When nothing listens there, and it was not named, root's controller is used where the caller may use it.
  * Where there is none a controller is started: `limpetd --detach`, found by $LIMPETD, beside the
  * running program, or in $PATH. LIMPET_AUTOSTART=0 in the environment or limpet_set_autostart(client, false)
  * forbid it.
- *
  * Later calls reconnect by themselves (starting a controller again where that is allowed) for at most 30 s,
  * or limpet_set_reconnect_timeout(), and then fail with LIMPET_UNAVAILABLE. */
 LIMPET_API int limpet_connect(LimpetClient *client, const char *socket);
@@ -93,8 +90,7 @@ typedef struct LimpetController {
 
 LIMPET_API const LimpetController *limpet_controller(const LimpetClient *client);
 
-/* Ends every session and the controller; returns when all is gone. With `keep` the sessions are left, with
- * their variables, to the next controller. Starts no controller. */
+/* Ends every session and the controller; with `keep` sessions are the next controller's. Starts none. */
 LIMPET_API int limpet_shutdown(LimpetClient *client, bool keep);
 
 /* ---- Sessions ---- */

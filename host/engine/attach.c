@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "proto/limits.h"
+#include "proto/places.h"
 
 #define DATA "data" /* below the container's root */
 

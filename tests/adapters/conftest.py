@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.controllers import client, limpetd, name, quiet  # noqa: F401
+from tests.support.controllers import client, limpetd, name, own_limpetd, quiet  # noqa: F401
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import load
 import memory
 import network
 import numeric
+import packages
 import start
 import state
 import state_cost
@@ -20,5 +21,5 @@ import transfers
 import values
 
 ALL = [module.GROUP for module in
-       (latency, commands, compute, numeric, hardening, load, start, templates, memory, streams, files, transfers, network, values, state,
-        state_cost, state_jupyter, adapters, browser)]
+       (latency, commands, compute, numeric, hardening, load, start, templates, memory, streams, files, transfers, network, packages, values,
+        state, state_cost, state_jupyter, adapters, browser)]

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.support import ROOT
+from tests.support import index as indexes
 
 
 @pytest.fixture
@@ -61,6 +62,22 @@ def test_templates(example):
     said = example("templates.py")
     assert "first opened in " in said and "exited, rolled_back to call 0: 344 rows\n" in said
     assert "own: 344 rows\n" in said and "\nnot kept: NameError: name 'pd' is not defined" in said
+
+
+def test_packages(own_limpetd, tmp_path):
+    """With an index on loopback."""
+    with indexes.serving() as index:
+        index.add("tabulate")
+        own_limpetd.start("--package-index", f"{index.url}/simple")
+        environment = os.environ | {
+            "LIMPET_SOCKET": own_limpetd.socket,
+            "LIMPET_AUTOSTART": "0",
+            "PYTHONPATH": os.path.join(ROOT, "clients", "python", "src"),
+            "PYTHONWARNINGS": "ignore",
+        }
+        command = [sys.executable, os.path.join(ROOT, "examples", "packages.py")]
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        assert ended.stdout == "tabulate 1.0\n(2, 'tabulate')\ncached: True\n", ended.stdout + ended.stderr
 
 
 def test_network(example):

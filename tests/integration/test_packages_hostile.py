@@ -67,13 +67,14 @@ def stored(limpetd):
 
 
 def test_paths_that_lead_out(session, limpetd, index):
-    for path in ("../../../../escaped", "/tmp/limpet-escaped", "escape/../../../../escaped"):
+    outside = f"/tmp/limpet-escaped-{session.name}"
+    for path in ("../../../../escaped", outside, "escape/../../../../escaped"):
         name = f"escape{len(index.projects)}"
         index.add_file(name, f"{name}-1.0-py3-none-any.whl", indexes.wheel(name, raw=[(entry(path), b"evil")]))
         with contextlib.suppress(limpet.InstallFailed):
             session.install([name])
     assert not [path for path in stored(limpetd) if "escaped" in os.path.basename(path)]
-    assert not os.path.exists("/tmp/limpet-escaped") or limpetd.engine == "local"
+    assert not os.path.exists(outside)
     assert value(session, "1 + 1") == "2"
 
 
@@ -92,16 +93,19 @@ def test_links_and_modes(session, limpetd, index):
 
 def test_code_that_runs_at_start(session, client, name, index, limpetd):
     """In a .pth file, where every Python of the session runs it, and that of the next installer."""
-    evil = "import os; open('/tmp/limpet-pth', 'w').close(); os.environ.get('LIMPET_INDEX') and open('packages/base/left', 'w').close()\n"
+    mark = f"/tmp/limpet-pth-{name}"
+    evil = f"import os; open('{mark}', 'w').close(); os.environ.get('LIMPET_INDEX') and open('packages/base/left', 'w').close()\n"
     index.add("starts", files={"starts.pth": evil, "starts/__init__.py": ""})
     session.install(["starts"])
     assert session.install(["good"]).packages.keys() == {"starts", "good"}
     with client.open(f"{name}-2") as other:
         assert other.install(["good"]).packages == {"good": "1.0"}
         if limpetd.isolates:
-            assert other.exec("python3 -c 1; test -e /tmp/limpet-pth").exit_code == 1
+            assert other.exec(f"python3 -c 1; test -e {mark}").exit_code == 1
     if limpetd.isolates:
-        assert not os.path.exists("/tmp/limpet-pth")
+        assert not os.path.exists(mark)
+    elif os.path.exists(mark):
+        os.unlink(mark)
 
 
 def test_a_package_that_is_too_large(session, limpetd, index):

@@ -5,7 +5,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, Optional, Union, get_type_hints
 
 import pytest
@@ -56,6 +56,7 @@ BODIES = {
     "template": ["template"],
     "templates": ["nothing"],
     "remove_template": ["remove_template"],
+    "install": ["install", "install-inside", "install-told"],
     "set_network": ["set_network", "nothing"],
     "output": ["output"],
     "display": ["display"],
@@ -233,12 +234,15 @@ def test_the_options_of_the_python_client(client):
     import limpet
 
     def hint(option):
+        if option.name in own:
+            return own[option.name]
         if option.name == "network":  # with `allow`
             return limpet.Network
         if option.kind == "CHOICE":
             return Literal[tuple(option.argument.split("|"))]
         return hints.get(option.kind, str)
 
+    own = {"packages": Union[Iterable[str], str, os.PathLike[str]], "pip": Union[Literal["refuse", "allow"], Sequence[str]]}
     hints = {
         "SECONDS": float, "NUMBER": float, "COUNT": int, "SIZE": Union[int, str], "PAIRS": Mapping[str, str],
         "DIRECTORY": Union[str, os.PathLike[str]], "BINDINGS": Mapping[str, limpet.Binding],
@@ -246,7 +250,7 @@ def test_the_options_of_the_python_client(client):
     assert get_type_hints(limpet.SessionOptions) == {
         name: Optional[hint(option)] for name, option in OPTIONS.items() if name != "allow"
     }
-    assert limpet.ContainerOptions.__optional_keys__ == OPTIONS.keys() - {"allow","timeout", "ttl", "checkpoint"}
+    assert limpet.ContainerOptions.__optional_keys__ == OPTIONS.keys() - {"allow", "timeout", "ttl", "checkpoint", "packages", "pip"}
     cls = getattr(limpet, client)
     assert {inspect.signature(cls.open).parameters["options"].annotation} == {"Unpack[SessionOptions]"}
     assert {inspect.signature(cls.run).parameters["options"].annotation} == {"Unpack[ContainerOptions]"}
@@ -266,6 +270,7 @@ def test_the_options_of_the_python_client(client):
         ("results", "RolledBackTo", "rolled_back_to", set()),
         ("results", "SessionInfo", "session-row", set()),
         ("processes", "Output", "process-output-reply", set()),
+        ("packages", "Installed", "install-reply", set()),
         ("state", "Variable", "variable", set()),
         ("state", "Changed", "changed", set()),
         ("state", "Checkpoint", "checkpoint-row", {"dropped"}),
@@ -305,7 +310,8 @@ def requests():
 
     given = {
         "timeout": 1.0, "memory": "1g", "cpus": 1.0, "pids": 1, "disk": "1g", "files": 1, "data": "/", "env": {},
-        "ttl": 1.0, "network": {"allow": ["h"]}, "bindings": {}, "image": "i", "checkpoint": "off", "template": "t",
+        "ttl": 1.0, "network": {"allow": ["h"]}, "bindings": {}, "image": "i", "checkpoint": "off", "packages": ["p"], "pip": "allow",
+        "template": "t",
     }  # fmt: skip
     chosen = _options.chosen(given, _options.SESSION_OPTIONS)
     at = {"session": "a", "instance": "i"}
@@ -319,6 +325,7 @@ def requests():
         "run": {**run, "options": chosen},
         "exec": r.exec_(at, command, 1.0, r.new_run_id(), streaming).body,
         "result": r.result("0" * 32, 1.0).body,
+        "install": r.install("p", 1.0, True).of(at).body,
         "interrupt": r.interrupt("0" * 32).of(at).body,
         "put": {**r.put("p", 0, b"", True).of(at).body, **r.put_through("p").body},
         "get": {**r.get("p", 0).of(at).body, **r.get_through("p").body},

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "guest/supervisor/command_line.h"
+#include "proto/places.h"
 
 static const char *const base[] = {
     "LANG=C.UTF-8",

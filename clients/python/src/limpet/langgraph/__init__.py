@@ -21,6 +21,7 @@ except ImportError as error:
 from ._browser_tools import browser_tools
 from ._exec_tool import exec_tool
 from ._file_tools import file_tools
+from ._install_tool import install_tool
 from ._language_tool import language_tool
 from ._process_tools import process_tools
 from ._rewind import Rewind, RewindState
@@ -34,6 +35,7 @@ __all__ = [
     "code_sandbox",
     "exec_tool",
     "file_tools",
+    "install_tool",
     "language_tool",
     "process_tools",
 ]

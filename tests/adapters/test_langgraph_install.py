@@ -1,0 +1,47 @@
+"""install beside code_sandbox, as an agent's tool node calls it, with an index on loopback."""
+
+import asyncio
+import warnings
+
+import pytest
+from limpet.langgraph import code_sandbox, install_tool
+
+from tests.support import index as indexes
+
+
+@pytest.fixture
+def index():
+    with indexes.serving() as index:
+        index.add("greeting")
+        yield index
+
+
+@pytest.fixture
+def tools(own_limpetd, index):
+    own_limpetd.start("--package-index", f"{index.url}/simple")
+    with warnings.catch_warnings(), own_limpetd.client() as client:
+        warnings.simplefilter("ignore")
+        sandbox = code_sandbox(client, packages=False)
+        yield {tool.name: tool for tool in [sandbox, install_tool(sandbox)]}
+
+
+@pytest.fixture(params=["blocking", "asyncio"])
+def call(request, tools, name):
+    def call(tool, thread=name, **args):
+        given = {"name": tool, "args": args, "id": "call-1", "type": "tool_call"}
+        config = {"configurable": {"thread_id": thread}} if thread else {}
+        if request.param == "blocking":
+            return tools[tool].invoke(given, config)
+        return asyncio.run(tools[tool].ainvoke(given, config))
+
+    return call
+
+
+def test_code_has_what_was_installed(call):
+    call("code_sandbox", code="x = 41")
+    assert call("install", packages=["greeting"]).content == "greeting 1.0"
+    assert "value:\n('1.0', 41)" in call("code_sandbox", code="import greeting; greeting.version, x").text
+    failed = call("install", packages=["nowhere"])
+    assert failed.status == "error" and failed.content == "InstallFailed: there is no package 'nowhere' in the index"
+    assert call("install", packages=["-r x"]).status == "error"
+    assert "only in a session" in call("install", thread=None, packages=["greeting"]).content
