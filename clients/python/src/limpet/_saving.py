@@ -14,7 +14,7 @@ from typing import Any
 
 from . import _archive, _trees
 from ._archive import Member
-from ._options import SESSION_OPTIONS
+from ._options import SESSION_OPTIONS, chosen
 from ._requests import Request, field
 from ._version import VERSION
 from ._wire import FILE_CHUNK, LOAD, SAVE
@@ -23,6 +23,7 @@ from .files import Entry
 from .saved import SAVED
 
 TOP = "/session"
+GRANTED = {"bindings", "data", "network", "pip"}  # by whoever opens a session, not by a file that somebody has made
 OWN = ".limpet"  # what begins so in it is Limpet's own
 ARTIFACTS = "artifacts"  # a directory that every session has, and that is not its own
 
@@ -81,16 +82,19 @@ def manifest(name: str, engine: str, options: Mapping[str, Any], count: int, ind
 
 
 def options_of(said: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a session that is restored: those that are given win. What came of a template is saved itself."""
-    kept = set(SESSION_OPTIONS) - {"bindings", "template"}
-    options = {name: value for name, value in said["options"].items() if name in kept}
-    return {**options, **{name: value for name, value in given.items() if value is not None}}
+    """The options of a session that is restored, as the protocol has them: those that are given win. What came of a
+    template is saved itself."""
+    kept = set(SESSION_OPTIONS) - GRANTED - {"template"}
+    saved = {name: value for name, value in said["options"].items() if name in kept}
+    if not isinstance(saved.get("packages", []), list):  # a text would be read as the path of a file
+        raise RestoreFailed("the file is damaged: its `packages` are no list")
+    return {**chosen(saved, SESSION_OPTIONS), **given}
 
 
-def without_headers(said: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
-    """The bindings that are not there again: nothing is saved of their secrets."""
-    lost = set(said["options"].get("bindings") or ()) - set(options.get("bindings") or ())
-    return [f"the binding {name!r}: its headers are not saved; give `bindings` to have it again" for name in sorted(lost)]
+def not_granted(said: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+    """The options that had let the session reach more, and are not given again."""
+    had = {name for name in GRANTED if said["options"].get(name) not in (None, "", "none", "refuse", {}, [])}
+    return [f"{name!r} lets code reach more, and is not taken from a file: give it again" for name in sorted(had - set(given))]
 
 
 def items(rows: Iterable[Mapping[str, Any]], skipped: list[str]) -> list[Member]:

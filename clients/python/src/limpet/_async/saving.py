@@ -232,7 +232,7 @@ async def restored(
     session = AsyncSession(client, {**opened, "created": True}, asks)
     try:
         missing = await _unpack(session, archive)
-        session.restored = _saving.without_headers(archive.manifest, options) + missing
+        session.restored = _saving.not_granted(archive.manifest, options) + missing
     except BaseException as error:
         with contextlib.suppress(Error):
             await session.close()

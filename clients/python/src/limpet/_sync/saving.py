@@ -231,7 +231,7 @@ def restored(
     session = Session(client, {**opened, "created": True}, asks)
     try:
         missing = _unpack(session, archive)
-        session.restored = _saving.without_headers(archive.manifest, options) + missing
+        session.restored = _saving.not_granted(archive.manifest, options) + missing
     except BaseException as error:
         with contextlib.suppress(Error):
             session.close()
