@@ -118,3 +118,14 @@ def test_a_new_controller_knows_the_calls(own_limpetd, name, tmp_path):
         session.close()
         state = os.path.join(own_limpetd.directory, "state", "journals")
         assert [each for each in os.listdir(state) if name in each] == []
+
+
+def test_other_languages_and_branches(session, tmp_path):
+    session.run("x = 1").check()
+    session.run("echo hi", language="bash").check()
+    session.branch("b").run("y = 1").check()
+    session.exec(["echo", "a b"]).check()
+    cells, _, _ = exported(session, tmp_path)
+    assert sources(cells) == ["x = 1", "%%bash\necho hi", "!echo 'a b'"]
+    assert cells[1]["outputs"] == [{"output_type": "stream", "name": "stdout", "text": "hi\n"}]
+    assert cells[2]["metadata"]["limpet"]["kind"] == "command"

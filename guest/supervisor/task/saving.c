@@ -1,6 +1,5 @@
 /* save and load: the interpreter writes its variables to a directory, or takes those of another one. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
