@@ -8,6 +8,7 @@ import limpet
 import pytest
 
 from .killed import Asking, wait_for
+from .scripted import GUEST
 from .pooled import Pool, pool, settings  # noqa: F401
 from .users import Refused
 from .test_users import house, shared  # noqa: F401
@@ -288,6 +289,40 @@ def test_without_a_pool(own_limpetd, settings):
             with client.open(name, template="t") as session:
                 assert session.run("x").result == "1"
     assert own_limpetd.stop() == 0 and own_limpetd.leftovers() == {}
+
+
+SAYS = """                if "setup" in body:
+                    self.peer.send(*{says}(id))
+                elif "imports" in body:"""
+
+
+@pytest.mark.parametrize(
+    "says, told",
+    [
+        ("lambda id: ('error', id, {'number': 1001, 'name': 'BadRequest', 'message': 'unknown field `setup`'})", "is of an older version; build it again"),
+        ("lambda id: ('prepared', 0, {'failed': [], 'error': {'name': 'E' * 900, 'message': 'm' * 90000, 'traceback': 't'}})", "did not end well: EEE"),
+        ("lambda id: ('prepared', 0, {'failed': [], 'error': {'name': 7, 'message': '', 'traceback': ''}})", "broke the protocol"),
+        ("lambda id: ('prepared', 0, {'failed': [], 'error': 'x'})", "broke the protocol"),
+        ("lambda id: ('prepared', 0, {})", "broke the protocol"),
+    ],
+)
+def test_a_guest_that_is_older_or_makes_no_sense(own_limpetd, settings, tmp_path, says, told):
+    if own_limpetd.isolates:
+        pytest.skip("the guest of a container is in its image")
+    with open(GUEST, encoding="utf-8") as file:
+        text = file.read().replace("os.path.abspath(__file__)", repr(GUEST))
+    changed = text.replace('                if "imports" in body:', SAYS.replace("{says}", f"({says})"))
+    assert changed != text
+    guest = tmp_path / "guest"
+    guest.write_text(changed)
+    guest.chmod(0o755)
+    settings(guest=guest, pool=0)
+    with own_limpetd.start().client() as client:
+        with pytest.raises(limpet.TemplateFailed, match=told):
+            client.template("t", setup="x = 1")
+        assert client.templates() == []
+        client.template("empty")
+    assert own_limpetd.stop() == 0
 
 
 def test_files_that_have_no_room(pool, directory):
