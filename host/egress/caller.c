@@ -277,7 +277,9 @@ void caller_go_on(Caller *caller)
 
     do {
         before = caller->state;
-        lives = step(caller) && buf_send(&caller->out, caller->file.fd) >= 0;
+        /* What has been said goes first: only then is there another request, which may have come already. */
+        lives = buf_send(&caller->out, caller->file.fd) >= 0 && step(caller) &&
+                buf_send(&caller->out, caller->file.fd) >= 0;
         if (lives && caller->state == EXCHANGES && caller->out.size < ROOM)
             exchange_has_room(caller);
         if (lives && caller->state == LINGERS)
