@@ -16,7 +16,7 @@ SOURCES = HERE.parent.parent / "clients" / "python" / "src"
 JUPYTER = ("msgpack", "nh3")
 LANGCHAIN = ("msgpack", "langchain", "langgraph")
 MCP = ("msgpack", "mcp")
-SERVE = ("msgpack", "httptools", "msgspec", "prometheus-client", "python-multipart", "starlette", "uvicorn")
+SERVE = ("msgpack", "httptools", "httpx", "msgspec", "prometheus-client", "python-multipart", "starlette", "uvicorn")
 
 
 class Driver:
