@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import os
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from ... import AsyncSession, BadRequest, Busy, Error, Result
@@ -51,8 +52,6 @@ class Turn:
     before: int
     """Messages."""
     checkpoint: str | None
-    shown: list[dict[str, Any]] = field(default_factory=list)
-    """What those who come later are told."""
 
 
 class Conversation:
@@ -68,14 +67,15 @@ class Conversation:
         self._feed = feed
         self._messages: list[dict[str, Any]] = [{"role": "system", "content": _SYSTEM}]
         self._turns: list[Turn] = []
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[str | None] | None = None
         self._approvals: dict[str, asyncio.Future[bool]] = {}
         self._last = 0
+        self._busy = False
 
     @property
     def is_running(self) -> bool:
         """Whether a turn has not ended."""
-        return self._task is not None and not self._task.done()
+        return self._busy
 
     async def say(self, session: AsyncSession, run: Run, text: str, ask_first: bool) -> int:
         """Begins a turn; returns its number. Raises Busy while another one runs.
@@ -86,18 +86,19 @@ class Conversation:
             text: What is said.
             ask_first: Whether code runs after approval only.
         """
-        self._check()
-        self._task = asyncio.ensure_future(asyncio.sleep(0))  # nobody else begins meanwhile
-        checkpoint = None
-        with contextlib.suppress(Error):
-            checkpoint = (await session.checkpoint()).id
-        self._last += 1
-        turn = Turn(self._last, text, len(self._messages), checkpoint)
-        self._turns.append(turn)
-        self._tell(turn, "turn", text=text, can_rewind=checkpoint is not None)
-        self._messages.append({"role": "user", "content": text})
+        with self._alone():
+            checkpoint = None
+            with contextlib.suppress(Error):
+                checkpoint = (await session.checkpoint()).id
+            await self._forget(session)
+            self._last += 1
+            turn = Turn(self._last, text, len(self._messages), checkpoint)
+            self._turns.append(turn)
+            self._tell(turn, "turn", text=text, can_rewind=checkpoint is not None)
+            self._messages.append({"role": "user", "content": text})
+        self._busy = True
         self._task = asyncio.ensure_future(self._go(turn, run, ask_first))
-        await self._forget(session)
+        self._task.add_done_callback(functools.partial(self._ended, turn))
         return turn.number
 
     def approve(self, call: str, allow: bool) -> None:
@@ -117,56 +118,61 @@ class Conversation:
 
         Raises BadRequest where there is no such turn, and Busy while one runs.
         """
-        self._check()
-        turn = next((each for each in self._turns if each.number == number), None)
-        if turn is None or turn.checkpoint is None:
-            raise BadRequest("this turn cannot be taken back (any more)")
-        await session.rollback(turn.checkpoint)
-        for later in self._turns[self._turns.index(turn) :]:
-            if later.checkpoint is not None:
+        with self._alone():
+            turn = next((each for each in self._turns if each.number == number), None)
+            if turn is None or turn.checkpoint is None:
+                raise BadRequest("this turn cannot be taken back (any more)")
+            await session.rollback(turn.checkpoint)
+            at = self._turns.index(turn)
+            for later in self._turns[at:]:
                 with contextlib.suppress(Error):
-                    await session.drop(later.checkpoint)
-        del self._turns[self._turns.index(turn) :]
-        del self._messages[turn.before :]
+                    await session.drop(later.checkpoint or "")
+            del self._turns[at:]
+            del self._messages[turn.before :]
         self._tell(turn, "rewind")
         return turn.text
 
-    def _check(self) -> None:
-        if self.is_running:
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Nobody else begins anything meanwhile."""
+        if self._busy:
             raise Busy("the model is still answering; stop it, or wait")
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
 
     async def _forget(self, session: AsyncSession) -> None:
         """Old turns stay, and cannot be taken back any more."""
-        old = [turn for turn in self._turns if turn.checkpoint is not None][:-_TURNS]
+        old = [turn for turn in self._turns if turn.checkpoint is not None][: 1 - _TURNS]
         for turn in old:
             with contextlib.suppress(Error):
                 await session.drop(turn.checkpoint or "")
             turn.checkpoint = None
 
-    async def _go(self, turn: Turn, run: Run, ask_first: bool) -> None:
-        problem = None
+    async def _go(self, turn: Turn, run: Run, ask_first: bool) -> str | None:
+        """Returns why it came to no end, None where it did."""
         try:
             for _ in range(_CALLS):
                 calls = await self._answer(turn)
                 if not calls:
-                    break
+                    return None
                 for call in calls:
-                    self._messages.append(
-                        {
-                            "role": "tool",
-                            "tool_call_id": call.id,
-                            "content": await self._do(turn, call, run, ask_first),
-                        }
-                    )
-            else:
-                problem = f"stopped after {_CALLS} steps"
+                    said = await self._do(turn, call, run, ask_first)
+                    self._messages.append({"role": "tool", "tool_call_id": call.id, "content": said})
         except ModelFailed as error:
-            problem = str(error)
-        except asyncio.CancelledError:
-            problem = "stopped"
-        finally:
-            self._complete()
-            self._tell(turn, "end", problem=problem)
+            return str(error)
+        return f"stopped after {_CALLS} steps"
+
+    def _ended(self, turn: Turn, task: asyncio.Task[str | None]) -> None:
+        self._busy = False
+        self._complete()
+        failed = None if task.cancelled() else task.exception()
+        problem = (
+            "stopped" if task.cancelled() else f"the gateway failed: {failed!r}" if failed else task.result()
+        )
+        self._tell(turn, "end", problem=problem)
 
     async def _answer(self, turn: Turn) -> list[ToolCall]:
         calls: list[ToolCall] = []
