@@ -16,9 +16,9 @@ SOURCES = HERE.parent.parent / "clients" / "python" / "src"
 JUPYTER = ("msgpack", "nh3")
 LANGCHAIN = ("msgpack", "langchain", "langgraph")
 MCP = ("msgpack", "mcp")
-E2B = ("msgpack", "e2b-code-interpreter", "h11", "httptools", "msgspec", "prometheus-client", "python-multipart", "starlette",
-       "uvicorn", "websockets")
-SERVE = ("msgpack", "httptools", "msgspec", "prometheus-client", "python-multipart", "starlette", "uvicorn")
+E2B = ("msgpack", "e2b-code-interpreter", "h11", "httptools", "httpx", "msgspec", "prometheus-client", "python-multipart",
+       "starlette", "uvicorn", "websockets")
+SERVE = ("msgpack", "httptools", "httpx", "msgspec", "prometheus-client", "python-multipart", "starlette", "uvicorn")
 
 
 class Driver:

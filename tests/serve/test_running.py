@@ -129,6 +129,19 @@ def test_a_client_that_does_not_read_stops_nobody(http, gateway, session):
         assert run(http, session, "1 + 1")["result"] == "2"
 
 
+def test_those_who_have_left_are_not_told_for_ever(gateway, http, session):
+    def streams():
+        return http.get("/metrics").text.partition("\nlimpet_serve_streams ")[2].partition("\n")[0]
+
+    for _ in range(70):  # more than one person may have open at once
+        with http.stream("GET", f"{session}/events") as response:
+            assert response.status_code == 200
+    until(lambda: float(streams()) == 0, "all streams have ended")
+    run(http, session, "1")
+    with http.stream("GET", f"{session}/events") as response:
+        assert next(events(response))[1] == "run"
+
+
 def test_interrupt(http, session):
     run_id = new_id()
     done = []

@@ -4,9 +4,12 @@ import argparse
 import pathlib
 import tempfile
 
+from selenium.webdriver.common.keys import Keys
+
 from tests.support import EXAMPLES
 from tests.support.gateway import Gateway
 from tests.support.limpetd import running
+from tests.support.model import Model, code, text
 
 from .conftest import ENGINE
 from .page import Page
@@ -21,6 +24,9 @@ for species, birds in table.groupby('species'):
     axes.scatter(birds.bill_length_mm, birds.bill_depth_mm, s=12, label=species)
 axes.legend()
 plt.show()"""
+TOWNS = "import pandas as pd\n\ntable = pd.DataFrame({'town': ['Bonn', 'Ulm', 'Jena'],\n                      'people': [336, 128, 111]})\ntable"
+BARS = "import matplotlib.pyplot as plt\n\ntable.plot.bar(x='town', y='people', rot=0, figsize=(5, 2))\nplt.show()"
+SAVE = "table.to_csv('artifacts/towns.csv')"
 CRASH = "import ctypes\n\nctypes.string_at(0)   # a segmentation fault"
 
 
@@ -39,24 +45,40 @@ def web(http, page):
     page.see(".variables .name", "figure")
 
 
+def chat(http, page):
+    """A model that has made a table and a figure, and asks before it writes a file."""
+    http.post("/v1/sessions", json={"name": "towns"})
+    page.open("towns")
+    page.click(".tabs button", "Chat")
+    page.see(".say textarea").send_keys("Which of the three towns is the largest?", Keys.ENTER)
+    page.see(".model strong", "Bonn")
+    page.click(".say .check input")
+    page.see(".say textarea").send_keys("Save the table for me.", Keys.ENTER)
+    page.see(".approve button", "Run it")
+
+
 def main():
     parser = argparse.ArgumentParser(prog="python -m tests.web.screenshots")
     parser.add_argument("--into", metavar="DIRECTORY", type=pathlib.Path, default=IMAGES)
     into = parser.parse_args().into
     with running(ENGINE) as controller, tempfile.TemporaryDirectory() as directory:
-        gateway = Gateway(controller.socket, directory)
+        model = Model(code(TOWNS), code(BARS, "2"), text("**Bonn** is, with `336` thousand people."), code(SAVE, "3"))
+        variables = {"LIMPET_CHAT_URL": model.url, "LIMPET_CHAT_MODEL": "scripted"}
+        gateway = Gateway(controller.socket, directory, environment=variables)
         gateway.anna = gateway.key("create", "anna")
         gateway.start()
         page = Page(gateway, pathlib.Path(directory) / "browser", (1440, 1270))
         try:
             page.sign_in()
             with gateway.client(gateway.anna) as http:
-                web(http, page)
-            page.driver.save_screenshot(str(into / "web.png"))
-            print(into / "web.png", flush=True)
+                for picture in (web, chat):
+                    picture(http, page)
+                    page.driver.save_screenshot(str(into / f"{picture.__name__}.png"))
+                    print(into / f"{picture.__name__}.png", flush=True)
         finally:
             page.close()
             gateway.stop()
+            model.stop()
 
 
 if __name__ == "__main__":

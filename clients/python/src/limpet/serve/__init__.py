@@ -10,8 +10,8 @@ sessions that were made with it, and sees no others.
 from __future__ import annotations
 
 INSTALL = (
-    "pip install 'starlette>=0.45' 'uvicorn>=0.34' 'httptools>=0.6' 'msgspec>=0.19' 'prometheus-client>=0.21' "
-    "'python-multipart>=0.0.18'"
+    "pip install 'starlette>=0.45' 'uvicorn>=0.34' 'httptools>=0.6' 'httpx>=0.27' 'msgspec>=0.19' "
+    "'prometheus-client>=0.21' 'python-multipart>=0.0.18'"
 )
 
 
@@ -19,6 +19,7 @@ def require() -> None:
     """Raises ImportError, with the line that installs what is missing."""
     try:
         import httptools  # noqa: F401
+        import httpx  # noqa: F401
         import msgspec  # noqa: F401
         import prometheus_client  # noqa: F401
         import python_multipart  # noqa: F401

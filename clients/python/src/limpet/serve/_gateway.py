@@ -21,6 +21,7 @@ from .. import (
 from .._options import CONTAINER_OPTIONS
 from .._requests import new_name
 from . import _uploads
+from ._chat import Chats
 from ._keys import KeyStore, Owner
 from ._problems import Problem
 from ._rates import Rates
@@ -64,6 +65,7 @@ class Gateway:
         self.client = AsyncClient(settings.address)
         self.runs = Runs(self.client, self.watch)
         self.uploads = _uploads.Uploads(settings.state_dir, settings.session_max_bytes)
+        self.chats = Chats(settings)
         self.ending = asyncio.Event()
         """Set when the gateway is told to end."""
         self._rates = Rates(settings.rate_limit_window_ms, settings.rate_limit_max)
@@ -208,6 +210,7 @@ class Gateway:
         self.uploads.sweep(there)
         for inner in self._sessions.keys() - there:
             del self._sessions[inner]
+        self.chats.keep(there | self._touched)
         for inner in self.runs.watched() - there:
             self.runs.forget(inner)
 

@@ -33,6 +33,9 @@ class Settings:
     rate_limit_max: int = 3000
     session_ttl_s: float = 600.0
     sandbox_timeout_s: float = 86_400.0
+    chat_url: str | None = None
+    chat_model: str | None = None
+    chat_key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,21 @@ SETTINGS = (
     Setting("rate_limit_max", "RATE_LIMIT_MAX", _count, "N", "requests of one key in that time"),
     Setting("session_ttl_s", "SESSION_TTL_S", _seconds, "SECONDS", "a session that is idle for so long ends"),
     Setting("sandbox_timeout_s", "SANDBOX_TIMEOUT_S", _seconds, "SECONDS", "longest time of an E2B sandbox"),
+    Setting(
+        "chat_url",
+        "LIMPET_CHAT_URL",
+        str,
+        "URL",
+        "a model like OpenAI's for the chat of the web page: https://…/v1",
+    ),
+    Setting("chat_model", "LIMPET_CHAT_MODEL", str, "NAME", "what the model is called there"),
+    Setting(
+        "chat_key",
+        "LIMPET_CHAT_KEY",
+        str,
+        "KEY",
+        "its key; better in the file or the variable, where nobody sees it",
+    ),
 )
 
 

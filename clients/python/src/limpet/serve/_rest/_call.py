@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 import urllib.parse
@@ -156,7 +157,7 @@ async def answer(
     try:
         given = await _given(call)
         status = given.status
-        await _send(given, send, scope["method"] == "HEAD")
+        await _send(given, receive, send, scope["method"] == "HEAD")
     finally:
         session = {"session": params["session"]} if "session" in params else {}
         gateway.watch.request(
@@ -187,7 +188,7 @@ async def _given(call: Call) -> Answer:
     return Answer(body, call.operation.status, [_JSON])
 
 
-async def _send(given: Answer, send: Send, head: bool) -> None:
+async def _send(given: Answer, receive: Receive, send: Send, head: bool) -> None:
     body, headers = given.body, given.headers
     if isinstance(body, bytes):
         if given.status != 204:
@@ -196,8 +197,29 @@ async def _send(given: Answer, send: Send, head: bool) -> None:
         await send({"type": "http.response.body", "body": b"" if head else body})
         return
     await send({"type": "http.response.start", "status": given.status, "headers": headers})
-    async with contextlib.aclosing(body) as pieces:  # type: ignore[type-var]
-        if not head:
-            async for piece in pieces:
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
+    if not head:
+        await _pump(body, receive, send)
     await send({"type": "http.response.body", "body": b""})
+
+
+async def _pump(body: AsyncIterator[bytes], receive: Receive, send: Send) -> None:
+    """Sends it as it comes, and no longer than the client is there."""
+
+    async def pieces() -> None:
+        async with contextlib.aclosing(body) as each:  # type: ignore[type-var]
+            async for piece in each:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+
+    async def gone() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    sending, leaving = asyncio.ensure_future(pieces()), asyncio.ensure_future(gone())
+    try:
+        await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if sending.done():
+            sending.result()
+    finally:
+        for task in (sending, leaving):
+            task.cancel()
+        await asyncio.wait((sending, leaving))

@@ -1,15 +1,16 @@
 // The page: signing in, the list of sessions, and one session with what is beside it.
 import { ago, ask, button, h, icon, replace, size, tell } from "./dom.js"
 import { at, get, key, post, remove, runId } from "./api.js"
+import { Chat } from "./chat.js"
 import { Console } from "./console.js"
 import { Files, History, Processes, Variables } from "./panels.js"
 import { Terminal } from "./terminal.js"
 
 const THEME = "limpet-theme"
-const TABS = [["Variables", "1"], ["Files", "2"], ["History", "3"], ["Processes", "4"]]
+const TABS = [["Variables", "1"], ["Files", "2"], ["History", "3"], ["Processes", "4"], ["Chat", "5"]]
 const SHORTCUTS = [
   ["Shift+Enter", "run the code"], ["Tab", "complete, or indent"], ["↑ ↓", "earlier code, in the first and last line"],
-  ["Ctrl+.", "interrupt"], ["Ctrl+`", "open or hide the terminal"], ["Alt+1 … 4", "variables, files, history, processes"],
+  ["Ctrl+.", "interrupt"], ["Ctrl+`", "open or hide the terminal"], ["Alt+1 … 5", "variables, files, history, processes, chat"],
   ["Ctrl+L", "clear the console"], ["Esc", "back to the code"],
 ]
 const app = document.getElementById("app")
@@ -149,21 +150,24 @@ class Place {
     this.session = session
     this.base = session.split("/")[0]
     this.pending = new Set()
+    this.chat = new Chat(session, () => this.tab("Chat"))
     this.console = new Console(session, {
-      changed: what => this.changed(what), gone: data => this.gone(data),
+      chat: this.chat, changed: what => this.changed(what), gone: data => this.gone(data),
       status: status => { this.status(status); page.soon() },
     })
     const look = where => { location.hash = encodeURIComponent(where) }
     this.panels = {
+      Chat: this.chat,
       Variables: new Variables(session), Files: new Files(session), History: new History(session, look),
       Processes: new Processes(session, process => this.terminal(process)),
     }
     this.tabs = h("div.tabs", { role: "tablist" }, TABS.map(([name, digit]) => h("button", {
-      type: "button", role: "tab", "data-tab": name, title: `${name} (Alt+${digit})`, onclick: () => this.tab(name),
+      type: "button", role: "tab", "data-tab": name, title: `${name} (Alt+${digit})`, hidden: name === "Chat", onclick: () => this.tab(name),
     }, name)))
     this.panel = h("div.beside-body")
     this.beside = h("aside.beside", {}, this.tabs, this.panel)
     this.drawer = h("section.drawer", { hidden: true, "aria-label": "Terminal" })
+    this.columns = h("div.columns", {}, h("div.center", {}, this.console.element, this.drawer), this.beside)
     this.badge = h("span.status", {}, h("span.dot.idle"), h("span", {}, "idle"))
     const branch = session === this.base ? [] : [h("span.slash", {}, "/"), h("span.branch", {}, icon("branch"), session.slice(this.base.length + 1))]
     this.top = h("header.top", {}, button("menu", "Sessions", () => page.drawer(true), "", ".burger"),
@@ -171,10 +175,11 @@ class Place {
       button("flag", "Take a checkpoint", () => this.panels.History.checkpoint().then(() => this.tab("History"), error => tell(error.message, "error")), "Checkpoint"),
       button("reset", "Start the interpreter anew", () => this.reset(), "Reset"),
       button("terminal", "Terminal (Ctrl+`)", () => this.toggleTerminal(), "Terminal"))
-    this.element = h("div.place", {}, this.top, h("div.columns", {}, h("div.center", {}, this.console.element, this.drawer), this.beside))
+    this.element = h("div.place", {}, this.top, this.columns)
     this.onkey = event => this.key(event)
     addEventListener("keydown", this.onkey)
     this.tab("Variables")
+    this.chat.refresh().then(() => { this.tabs.lastChild.hidden = !this.chat.model }, () => {})
   }
 
   close() {
@@ -186,6 +191,7 @@ class Place {
 
   tab(name) {
     this.shown = name
+    this.columns.classList.toggle("chatting", name === "Chat")
     for (const tab of this.tabs.children) tab.setAttribute("aria-selected", String(tab.dataset.tab === name))
     replace(this.panel, this.panels[name].element)
     this.panels[name].refresh().catch(error => error.status === 404 || tell(error.message, "error"))

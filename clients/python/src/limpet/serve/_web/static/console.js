@@ -7,11 +7,13 @@ import { Editor } from "./editor.js"
 const LANGUAGES = ["python", "bash", "javascript", "typescript", "r", "ruby", "c", "c++", "go", "rust", "java"]
 
 export class Console {
-  // `changed(what)` is called when variables, files or processes may be others; `gone()` when the session has ended.
-  constructor(session, { changed, gone, status }) {
+  // `changed(what)` is called when variables, files or processes may be others; `gone()` when the session has ended;
+  // `chat` hears what is said, and what becomes of its calls.
+  constructor(session, { changed, gone, status, chat }) {
     this.session = session
     this.base = session.split("/")[0]
     this.changed = changed
+    this.chat = chat
     this.status = status
     this.cells = new Map()
     this.list = h("div.cells", { role: "log", "aria-label": "Calls" })
@@ -45,6 +47,11 @@ export class Console {
       if (data.what === "rollback" || data.what === "reset") this.mark(data)
       return
     }
+    if (name === "chat") {
+      this.chat.said(data)
+      return
+    }
+    this.chat.heard(name, data)
     if (name === "run") {
       this.begin(data)
       return
