@@ -149,47 +149,41 @@ def e2b(socket):
 
 @contextlib.contextmanager
 def gateway(socket, directory):
-    """A connection to one."""
-    import http.client
+    """A client of one, with a connection that stays."""
+    import httpx
 
     command = [sys.executable, "-W", "ignore", "-m", "limpet.serve", "--port", "0", "--address", socket, "--state-dir", directory,
                "--rate-limit-max", "0", "--audit-log", f"{directory}/audit"]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         port = int(process.stdout.readline().rpartition(":")[2])
-        connection = http.client.HTTPConnection("127.0.0.1", port)
-        try:
-            yield connection
-        finally:
-            connection.close()
-            process.terminate()
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60) as http:
+            yield http
+        process.terminate()
 
 
 @contextlib.contextmanager
 def rest(socket):
-    import json
     import tempfile
 
     with (tempfile.TemporaryDirectory() as directory, limpet.Client(socket, autostart=False) as client, client.open(NAME) as session,
-          gateway(socket, directory) as connection):
-        path, kind = f"/v1/sessions/{NAME}/run", {"Content-Type": "application/json"}
-
-        def asked(method, where, body=None, **headers):
-            connection.request(method, where, body and json.dumps(body), {**kind, **headers})
-            return connection.getresponse()
+          gateway(socket, directory) as http):
+        path = f"/v1/sessions/{NAME}/run"
 
         def run():
-            return json.loads(asked("POST", path, {"code": LINE}).read())
+            return http.post(path, json={"code": LINE}).json()
 
         def both():
             session.run(LINE)
-            asked("GET", "/health").read()
+            http.get("/health").json()
 
         def sse():
             start = time.perf_counter()
-            response = asked("POST", path, {"code": PRINT}, Accept="text/event-stream")
-            response.readline()
-            took = time.perf_counter() - start
-            response.read()
+            with http.stream("POST", path, json={"code": PRINT}, headers={"Accept": "text/event-stream"}) as response:
+                pieces = response.iter_raw()
+                next(pieces)
+                took = time.perf_counter() - start
+                for _ in pieces:
+                    pass
             return took
 
         def stdout():

@@ -99,10 +99,10 @@ class Page:
         self.code(code)
         self.type(Keys.SHIFT, Keys.ENTER)
         WebDriverWait(self.driver, WAIT, 0.05, PASSING).until(lambda _: self.cells() > before)
-        return self.see(".cell:not(.running):last-of-type")
+        return self.see(".cells > .cell:not(.running):last-of-type")
 
     def cells(self):
-        return len(self.driver.find_elements(By.CSS_SELECTOR, ".cell"))
+        return len(self.driver.find_elements(By.CSS_SELECTOR, ".cells > .cell"))
 
     def answer(self, text, label):
         """The question in the dialog."""
