@@ -1,12 +1,12 @@
 """Figures and tables as E2B's clients read them."""
 
+import matplotlib
+import pandas
 import pytest
 from e2b_code_interpreter.charts import BarChart, BoxAndWhiskerChart, LineChart, PieChart, ScatterChart, SuperChart
 from e2b_code_interpreter.charts import _deserialize_chart as read
 
 from limpet.serve.e2b import _prepare
-
-matplotlib = pytest.importorskip("matplotlib")
 
 
 @pytest.fixture
@@ -46,6 +46,14 @@ def test_dates(axes):
     chart = told(axes)
     assert chart.x_scale.value == "datetime"
     assert chart.elements[0].points == [("2026-01-01", 1), ("2026-01-02", 2)]
+    assert datetime.datetime.fromisoformat(chart.x_ticks[0]).year in (2025, 2026)
+
+
+def test_texts_on_an_axis(axes):
+    axes.plot([1, 2], ["a", "b"])
+    chart = told(axes)
+    assert (chart.x_scale.value, chart.y_scale.value) == ("linear", "categorical")
+    assert chart.elements[0].points == [(1, "a"), (2, "b")]
 
 
 def test_scatter(axes):
@@ -98,7 +106,6 @@ def test_what_is_no_chart_is_unknown(axes):
 
 
 def test_tables():
-    pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"n": [1, None], "t": ["a", "b"], "d": pandas.to_datetime(["2026-01-01", "2026-01-02"])})
     assert _prepare.table(frame) == {
         "n": [1.0, None], "t": ["a", "b"], "d": ["2026-01-01T00:00:00", "2026-01-02T00:00:00"],
@@ -112,5 +119,7 @@ def test_figures_and_tables_of_a_sandbox(shared, isolates):
     result = shared.run_code(code).results[0]
     assert result.png and isinstance(result.chart, LineChart) and result.chart.title == "A"
     assert shared.run_code("plt.bar(['a'], [1]);").results[0].chart.type.value == "bar"
+    picture = shared.run_code("from PIL import Image\nImage.new('RGB', (4, 4)).save('p.png')").results[0]
+    assert picture.png and shared.files.exists("p.png")
     execution = shared.run_code("import pandas\npandas.DataFrame({'a': [1, 2]})")
     assert execution.results[0].data == {"a": [1, 2]} and "<table" in execution.results[0].html

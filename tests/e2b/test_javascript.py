@@ -4,6 +4,8 @@ import os
 import pathlib
 import subprocess
 
+import pytest
+
 from tests.support import ROOT
 from tests.support.needs import need
 
@@ -12,7 +14,9 @@ PARTS = ["code", "contexts", "lost", "commands", "terminal", "files", "watch", "
 
 
 def test_the_clients_for_javascript(gateway):
-    need("node", "network")
+    version = subprocess.run([need("node", "network"), "--version"], capture_output=True, text=True).stdout
+    if int(version.strip("v\n").partition(".")[0]) < 20:
+        pytest.skip(f"E2B's clients need Node 20; this is {version.strip()}")
     modules = pathlib.Path(os.environ.get("LIMPET_E2B_NODE", ROOT / "build" / "e2b-npm")) / "node_modules"
     assert (modules / "e2b").is_dir(), f"{modules} has no e2b; scripts/test installs it"
     environment = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import logging
 import os
 import time
 from collections.abc import AsyncIterator, MutableMapping
@@ -34,6 +35,7 @@ __all__ = ["door"]
 
 def door(gateway: Gateway) -> Door:
     """Claims hosts and headers of sandboxes, the paths of the control plane, and signed addresses of files."""
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
     sandboxes = Sandboxes(gateway, os.path.join(gateway.settings.state_dir, "e2b"))
 
     @contextlib.asynccontextmanager
@@ -50,6 +52,11 @@ def door(gateway: Gateway) -> Door:
         return scope["type"] == "http" and (_routing.is_control(scope) or _routing.is_signed(scope))
 
     return Door(claims, _E2B(sandboxes), life)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """An answer that breaks off is how a client learns that its sandbox has ended."""
+    return "without completing response" not in record.getMessage()
 
 
 class _E2B:

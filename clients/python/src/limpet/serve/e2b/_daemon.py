@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from ... import Error
+from ... import Error, NoSuchSession, SessionClosed
 from ._files import Files
 from ._filesystem import Filesystem
 from ._frames import STREAM, UNARY, Failed, decoded, end, failed, frame, messages, only_message
@@ -104,6 +104,8 @@ class Daemon:
             yield end()
         except (Gone, GeneratorExit):
             raise
+        except (NoSuchSession, SessionClosed):
+            raise Gone from None  # E2B's clients know it from a connection that breaks off
         except Exception as error:
             if not isinstance(error, (Failed, Refused, Error)):
                 self._all.gateway.watch.failed(error)

@@ -5,6 +5,7 @@ import datetime
 import os
 import sys
 
+MOST_CELLS = 1_000_000  # of a table that is told as data
 before = {}  # variables of the environment, as they were
 
 
@@ -39,7 +40,7 @@ def restore_environment():
 
 def show_more():
     try:
-        from limpet_runtime import display
+        from limpet_runtime import display, hooks
     except ImportError:
         return
     forms = display.rich_forms
@@ -49,18 +50,41 @@ def show_more():
         try:
             if display.is_figure(value):
                 data["e2b/chart"] = chart(value)
-            elif type(value).__name__ == "DataFrame" and type(value).__module__.startswith("pandas"):
+            elif is_table(value) and value.size <= MOST_CELLS:
                 data["e2b/data"] = table(value)
         except Exception:
             pass  # what cannot be told is shown all the same
         return data, metadata
 
     display.rich_forms = rich_forms
+    if "PIL.Image" in sys.modules:
+        show_saved(sys.modules["PIL.Image"])
+    else:
+        hooks.ADAPT["PIL.Image"] = (None, show_saved)
+
+
+def show_saved(module):
+    """Pictures are displayed when they are saved under a name, and where a viewer would be opened."""
+    from limpet_runtime import display
+
+    save = module.Image.save
+
+    def saved(image, target, *args, **kwargs):
+        if isinstance(target, str):
+            display.display(image)
+        return save(image, target, *args, **kwargs)
+
+    module.Image.save = saved
+    module.Image.show = lambda image, *args, **kwargs: display.display(image)
+
+
+def is_table(value):
+    return type(value).__name__ == "DataFrame" and type(value).__module__.startswith("pandas")
 
 
 def table(frame):
-    """Columns as lists, of at most so many rows as are worth reading."""
-    return {str(name): [plain(value) for value in frame[name].head(1000)] for name in frame.columns}
+    """Columns as lists."""
+    return {str(name): [plain(value) for value in frame[name]] for name in frame.columns}
 
 
 def plain(value):
@@ -116,14 +140,25 @@ def plane(axes, kind):
     }
     if kind in ("line", "scatter"):
         for name, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
-            is_date = (
-                "Date"
-                in type(axis.get_converter() if hasattr(axis, "get_converter") else axis.converter).__name__
-            )
-            said[f"{name}_ticks"] = [float(tick) for tick in axis.get_ticklocs()]
+            scale, ticks = scale_of(axis), [float(tick) for tick in axis.get_ticklocs()]
+            said[f"{name}_scale"] = scale
+            said[f"{name}_ticks"] = list(map(moment, ticks)) if scale == "datetime" else ticks
             said[f"{name}_tick_labels"] = [label.get_text() for label in axis.get_ticklabels()]
-            said[f"{name}_scale"] = "datetime" if is_date else axis.get_scale()
     return said
+
+
+def scale_of(axis):
+    """Dates and texts are put on linear scales by matplotlib."""
+    converter = type(axis.get_converter() if hasattr(axis, "get_converter") else axis.converter).__name__
+    if "Date" in converter:
+        return "datetime"
+    return "categorical" if "Category" in converter else axis.get_scale()
+
+
+def moment(tick):
+    from matplotlib import dates
+
+    return dates.num2date(tick).isoformat()
 
 
 def unit(label):
