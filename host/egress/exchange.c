@@ -186,6 +186,8 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *userdata)
         exchange->answer_paused = true;
         return CURL_WRITEFUNC_PAUSE;
     }
+    if (served_is_exhausted(caller->served))
+        return 0;
     if (exchange->answer.begun && !exchange->answer.chunked
             ? pass(caller->file.fd, &caller->out, bytes, size * count) < 0
             : answer_body(&exchange->answer, bytes, size * count, &caller->out) < 0)
