@@ -12,8 +12,8 @@ PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "build/playwright-mcp/no
 class Server:
     """A server for the Model Context Protocol, asked line by line."""
 
-    def __init__(self, *arguments):
-        self.process = subprocess.Popen([PROGRAM, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, directory, *arguments):
+        self.process = subprocess.Popen([PROGRAM, *arguments], cwd=directory, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.number = 0
         client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
         self.ask("initialize", client)
@@ -46,10 +46,10 @@ class Server:
 
 
 @pytest.mark.skipif(not PROGRAM.exists(), reason="scripts/test installs it")
-def test_it_sees_and_changes_the_page_that_code_has(session):
+def test_it_sees_and_changes_the_page_that_code_has(session, tmp_path):
     html = "<title>shared</title><button onclick='document.title = 1'>press</button>"
     session.run(f"import limpet_browser; page = limpet_browser.page(); page.set_content({html!r})", timeout=120).check()
-    with session.forward(9222) as (host, port), Server("--cdp-endpoint", f"http://{host}:{port}") as server:
+    with session.forward(9222) as (host, port), Server(tmp_path, "--cdp-endpoint", f"http://{host}:{port}") as server:
         assert "press" in server.call("browser_snapshot")
         server.call("browser_evaluate", function="() => document.querySelector('button').click()")
         assert session.run("page.title()").result == "'1'"
