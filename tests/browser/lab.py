@@ -70,6 +70,11 @@ class Lab:
         nbformat.write(notebook, self.notebooks / name)
         return name
 
+    def outputs(self, name):
+        """How many the file of a notebook has."""
+        cells = nbformat.read(self.notebooks / name, nbformat.NO_CONVERT).cells
+        return sum(len(cell.get("outputs", ())) for cell in cells)
+
     def stop(self):
         """Ends the kernels as well."""
         self.process.terminate()

@@ -11,7 +11,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from tests.support.needs import need
 
-WAIT = 120  # seconds
+WAIT = 300  # seconds
 SIZE = (1150, 1370)  # the whole notebook is in view
 OPTIONS = (
     "--headless=new",
@@ -69,8 +69,11 @@ class Page:
     def value(self, expression):
         return self._driver.execute_script(f"return {expression}")
 
-    def save(self):
+    def save(self, notebook):
+        """Until the server has what the cells show: a page that is left earlier loses it."""
         self.see('.jp-NotebookPanel-toolbar [data-command="docmanager:save"]').click()
+        shown = len(self._driver.find_elements(By.CSS_SELECTOR, ".jp-NotebookPanel .jp-CodeCell .jp-OutputArea-child"))
+        WebDriverWait(self._driver, WAIT, 0.2).until(lambda driver: self._lab.outputs(notebook) == shown)
 
     def load_again(self):
         self._driver.refresh()

@@ -51,17 +51,18 @@ def test_interact_and_tqdm(lab, page):
 
 
 def test_widgets_after_the_page_was_loaded_again(lab, page):
-    page.open(lab.write("again.ipynb", SLIDER, "slider.value"))
+    notebook = lab.write("again.ipynb", SLIDER, "slider.value")
+    page.open(notebook)
     page.run(0, 1)
     move(page, 0, [Keys.ARROW_RIGHT])
-    page.until_idle()
-    page.save()
+    page.run(1, 2)
+    assert page.shown(1) == "1"
+    page.save(notebook)
     page.load_again()
     page.see(".widget-readout", lambda readout: readout.text == "1", 0)
     move(page, 0, [Keys.ARROW_RIGHT])
-    page.until_idle()
-    page.run(1, 2)
-    assert "2" in page.shown(1)
+    page.run(1, 3)
+    assert page.shown(1) == "2"
 
 
 def test_widgets_after_a_rollback(lab, page):

@@ -2,6 +2,7 @@
  * that are kept.
  */
 #include <errno.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -113,6 +114,20 @@ static void test_a_stopped_one(void **state)
     assert_all_gone(&pid, 1);
 }
 
+/* Makes a process whose parent goes, which it tells of itself only then: nobody counts the parent. */
+static void fork_orphan(int fd)
+{
+    if (fork() == 0) {
+        pid_t parent = getpid();
+
+        if (fork() != 0)
+            _exit(0);
+        while (getppid() == parent)
+            sched_yield();
+        write_pid(fd);
+    }
+}
+
 /* Child, grandchild in a session of its own, and an orphan of a parent that has gone. */
 static void make_family(int fd)
 {
@@ -120,12 +135,7 @@ static void make_family(int fd)
     if (fork() == 0) {
         setsid();
         write_pid(fd);
-        if (fork() == 0) {
-            if (fork() == 0)
-                write_pid(fd);
-            else
-                _exit(0);
-        }
+        fork_orphan(fd);
     }
 }
 
@@ -236,12 +246,7 @@ static void make_orphan(int fd)
 {
     setsid();
     write_pid(fd);
-    if (fork() == 0) {
-        if (fork() == 0)
-            write_pid(fd);
-        else
-            _exit(0);
-    }
+    fork_orphan(fd);
 }
 
 static void test_orphans_of_a_session_are_family(void **state)
