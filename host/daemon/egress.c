@@ -17,10 +17,10 @@ static int start(const Options *options, pid_t *ret_pid, int *ret_socket)
     Account account;
 
     if (geteuid() != 0)
-        return egress_start(NULL, ret_pid, ret_socket);
+        return egress_start(NULL, options->log_level, ret_pid, ret_socket);
     if (account_find(options->egress_user, &account, &problem) < 0)
         return -ENOENT;
-    return egress_start(&account, ret_pid, ret_socket);
+    return egress_start(&account, options->log_level, ret_pid, ret_socket);
 }
 
 int egress_child_start(void *userdata, int *ret_socket)

@@ -95,6 +95,13 @@ bool receive(Caller *caller, int fd, Buf *buf, uint64_t *count)
     return n > 0;
 }
 
+int pass(int to, Buf *buf, const void *bytes, size_t size)
+{
+    ssize_t n = buf->size == 0 ? send(to, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
+
+    return buf_append(buf, (const uint8_t *)bytes + MAX(n, 0), size - (size_t)MAX(n, 0));
+}
+
 /* ---- answers of our own ---- */
 
 static const char *reason_of(unsigned status)
@@ -270,7 +277,9 @@ void caller_go_on(Caller *caller)
 
     do {
         before = caller->state;
-        lives = step(caller) && buf_send(&caller->out, caller->file.fd) >= 0;
+        /* What has been said goes first: only then is there another request, which may have come already. */
+        lives = buf_send(&caller->out, caller->file.fd) >= 0 && step(caller) &&
+                buf_send(&caller->out, caller->file.fd) >= 0;
         if (lives && caller->state == EXCHANGES && caller->out.size < ROOM)
             exchange_has_room(caller);
         if (lives && caller->state == LINGERS)
@@ -298,7 +307,9 @@ static void on_ready(LoopFile *file, uint32_t events)
 {
     Caller *caller = container_of(file, Caller, file);
 
-    if (events & (EPOLLIN | EPOLLERR | EPOLLHUP) && !receive(caller, file->fd, &caller->in, &caller->sent))
+    if (events & (EPOLLIN | EPOLLERR | EPOLLHUP) &&
+        !(caller->state == TUNNELS ? tunnel_take(caller)
+                                   : receive(caller, file->fd, &caller->in, &caller->sent)))
         caller->in_ended = true;
     if (events & EPOLLERR || (events & EPOLLHUP && caller->state != TUNNELS)) {
         leave(caller);

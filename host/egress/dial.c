@@ -32,13 +32,20 @@ struct Dialling {
     LoopTimer limit;
 };
 
+/* The kernel answers for an address of this machine with that address. Nothing is sent by that. */
 bool ip_is_own(const IpAddress *address)
 {
-    IpAddress any_port = *address;
+    IpAddress there = *address, here;
+    struct sockaddr_storage from;
+    socklen_t size = sizeof(from);
     int fd _cleanup_(closep) = socket(address->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-    ip_set_port(&any_port, 0);
-    return fd < 0 || bind(fd, &any_port.any, ip_size(&any_port)) == 0 || errno != EADDRNOTAVAIL;
+    ip_set_port(&there, 9);
+    if (fd < 0)
+        return true;
+    return connect(fd, &there.any, ip_size(&there)) == 0 &&
+           getsockname(fd, (struct sockaddr *)&from, &size) == 0 &&
+           ip_from(&here, (struct sockaddr *)&from) && ip_equal(&here, address);
 }
 
 static void stop(Dialling *dial)

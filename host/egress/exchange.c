@@ -11,7 +11,7 @@
 
 #define CONNECT_SECONDS 30L
 #define RESPONSE_HEAD   (256L << 10)
-#define PIECE           (256L << 10)
+#define PIECE           (64L << 10)
 
 /* libcurl's connections to servers, made by the rules that what is served has. */
 struct Outward {
@@ -186,7 +186,11 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *userdata)
         exchange->answer_paused = true;
         return CURL_WRITEFUNC_PAUSE;
     }
-    if (answer_body(&exchange->answer, bytes, size * count, &caller->out) < 0)
+    if (served_is_exhausted(caller->served))
+        return 0;
+    if (exchange->answer.begun && !exchange->answer.chunked
+            ? pass(caller->file.fd, &caller->out, bytes, size * count) < 0
+            : answer_body(&exchange->answer, bytes, size * count, &caller->out) < 0)
         return 0;
     caller->received += size * count;
     served_count(caller->served, size * count);

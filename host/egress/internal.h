@@ -99,6 +99,10 @@ void caller_next(Caller *caller); /* the answer is complete: another request, or
 /* Receives into the buffer what there is room for. False: nothing more comes, ever. */
 bool receive(Caller *caller, int fd, Buf *buf, uint64_t *count);
 
+/* Sends what the other side takes at once, behind what `buf` has for it already, and keeps the rest there. 0
+ * or -ENOMEM. */
+int pass(int to, Buf *buf, const void *bytes, size_t size);
+
 /* dial.c */
 /* Finds the host and connects to it; ends in tunnel_begin() or a refusal. */
 void dial_begin(Caller *caller);
@@ -107,6 +111,7 @@ bool ip_is_own(const IpAddress *address); /* of this machine */
 
 /* tunnel.c */
 void tunnel_begin(Caller *caller, int peer); /* which is taken over */
+bool tunnel_take(Caller *caller);            /* what the sandbox says. False: nothing more comes, ever */
 void tunnel_pump(Caller *caller);
 void tunnel_end(Caller *caller);
 

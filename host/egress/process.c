@@ -39,10 +39,10 @@ static pid_t begin(char *const argv[], int socket)
     return pid;
 }
 
-int egress_start(const Account *account, pid_t *ret_pid, int *ret_socket)
+int egress_start(const Account *account, const char *log_level, pid_t *ret_pid, int *ret_socket)
 {
     char parent[16], uid[16] = "-", gid[16] = "-";
-    char *const argv[] = {(char *)EGRESS_PROGRAM, parent, uid, gid, NULL};
+    char *const argv[] = {(char *)EGRESS_PROGRAM, parent, uid, gid, (char *)log_level, NULL};
     int ends[2], r = rpc_pair(ends);
     pid_t pid;
 
@@ -96,10 +96,10 @@ static void raise_limit(void)
 int egress_main(int argc, char **argv)
 {
     Problem problem = PROBLEM_NULL;
-    int r = argc == 4 ? 0 : -EINVAL;
+    int level = argc == 5 ? log_level_from_name(argv[4]) : -EINVAL, r = MIN(level, 0);
 
     prctl(PR_SET_NAME, EGRESS_PROGRAM);
-    log_setup(EGRESS_PROGRAM, LOG_INFO);
+    log_setup(EGRESS_PROGRAM, level < 0 ? LOG_INFO : (LogLevel)level);
     signal(SIGPIPE, SIG_IGN);
     raise_limit();
     if (r == 0)

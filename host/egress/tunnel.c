@@ -1,15 +1,46 @@
 /* A tunnel: bytes both ways between a sandbox and what it has connected to, which nobody looks at. */
+#include <errno.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include "host/egress/internal.h"
+#include "proto/base/clock.h"
+
+/* Small enough to stay in the processor's cache from the one copy to the other. */
+#define PIECE (64u << 10)
+/* So that none has the loop for itself. */
+#define PIECES 16
+
+/* False: nothing more comes, ever. */
+static bool relay(Caller *caller, int from, int to, Buf *buf, uint64_t *count)
+{
+    static uint8_t piece[PIECE];
+
+    for (int i = 0; i < PIECES && buf->size < ROOM; i++) {
+        ssize_t n = recv(from, piece, sizeof(piece), MSG_DONTWAIT);
+
+        if (n < 0)
+            return errno == EAGAIN || errno == EINTR;
+        if (n == 0 || pass(to, buf, piece, (size_t)n) < 0)
+            return false;
+        *count += (size_t)n;
+        caller->used = clock_now();
+        served_count(caller->served, (size_t)n);
+    }
+    return true;
+}
+
+bool tunnel_take(Caller *caller)
+{
+    return relay(caller, caller->file.fd, caller->peer.fd, &caller->in, &caller->sent);
+}
 
 static void on_peer_ready(LoopFile *file, uint32_t events)
 {
     Caller *caller = container_of(file, Caller, peer);
 
     if (events & (EPOLLIN | EPOLLERR | EPOLLHUP) &&
-        !receive(caller, file->fd, &caller->out, &caller->received))
+        !relay(caller, file->fd, caller->file.fd, &caller->out, &caller->received))
         caller->peer_ended = true;
     /* Where both directions have ended the kernel goes on to say so: it is heard once. */
     if (events & (EPOLLHUP | EPOLLERR) && caller->peer_ended)

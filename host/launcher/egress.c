@@ -27,7 +27,7 @@ static int start(Launcher *launcher, int *ret_socket)
         launcher_end_egress(launcher);
         return -EBUSY;
     }
-    r = egress_start(&launcher->config->egress, &pid, &socket);
+    r = egress_start(&launcher->config->egress, launcher->config->options->log_level, &pid, &socket);
     if (r == 0 && (r = loop_child_add(launcher->loop, &launcher->egress, pid, on_exit_of_egress)) < 0)
         kill(pid, SIGKILL);
     if (r == 0)

@@ -140,6 +140,8 @@ def test_the_description_of_what_was_not_asked(client):
         assert promise in code_sandbox(client, packages=False, checkpoint=policy).description
     ephemeral = code_sandbox(client, packages=False, session="ephemeral").description
     assert "clean container" in ephemeral and "persist between calls" not in ephemeral and "Installed" not in ephemeral
+    described = code_sandbox(client, packages=False, network={"allow": ["a.example"]}, bindings={"b": {"url": "https://c"}}).description
+    assert "The network reaches only a.example, http://b.limpet/, through the proxy" in described
     assert "network is available (bridge)" in code_sandbox(client, packages=False, network="bridge").description
     longer = code_sandbox(client, packages=False, timeout=5, max_timeout=50).description
     assert "5 s per call (pass `timeout` for up to 50 s)" in longer

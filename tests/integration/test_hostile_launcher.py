@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.limpetd import IMAGES
 
+from .killed import children, read
 from .puppets import MIB, SEAM, make_session, message, opened_for, pending, resident, send, still_works
 from .puppets import puppets  # noqa: F401
 
@@ -233,6 +234,16 @@ def test_more_containers_than_there_may_be(puppets):
     still_works(puppets, puppet)
 
 
+def test_one_egress_process_at_a_time(puppets):
+    puppet = puppets.controller()
+    kinds = [puppet.ask_launcher("EGRESS")[0] for _ in range(50)]
+    assert kinds[0] == "DONE" and set(kinds) <= {"DONE", "REFUSED"}
+    launcher = puppets.process.pid
+    found = [pid for pid in children(launcher) if read(f"/proc/{pid}/comm") == "limpet-egress\n"]
+    assert len(found) <= 1
+    still_works(puppets, puppet)
+
+
 # ---- the files worker as the launcher has it
 
 
@@ -240,6 +251,7 @@ WORKERS = {
     "a container": lambda puppets, puppet: puppet.say("CREATE", container(puppets)),
     "an opened directory": lambda puppets, puppet: puppet.say("OPEN", {"user": 0, "path": "/etc"}, [puppet.launcher.fileno()]),
     "begins": lambda puppets, puppet: puppet.say("BEGIN", {}, [puppet.launcher.fileno()]),
+    "a way to the network": lambda puppets, puppet: puppet.say("EGRESS", {}, [puppet.launcher.fileno()]),
     "a disk above": lambda puppets, puppet: puppet.say("DISK", disk(directory=".."), [puppet.launcher.fileno()]),
     "a disk of the host": lambda puppets, puppet: puppet.say("DISK", disk(directory="/etc"), [puppet.launcher.fileno()]),
     "a disk too large": lambda puppets, puppet: puppet.say("DISK", disk(bytes=BIG), [puppet.launcher.fileno()]),

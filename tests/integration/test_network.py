@@ -378,3 +378,24 @@ def test_a_name_that_leads_inside(own_limpetd, server, tmp_path):
         session.set_network({"allow": [f"localhost:{port}"]})
         assert get(session, f"http://localhost:{port}/")[0] == 200
         assert get(session, f"http://127.0.0.1:{port}/")[0] == 403
+
+
+def test_an_address_of_this_machine(own_limpetd, tmp_path):
+    """It is refused although it is a public one. In a network of its own, from which nothing leads out."""
+    if os.geteuid() != 0 or own_limpetd.isolates or not (shutil.which("unshare") and shutil.which("ip")):
+        pytest.skip("needs root, for a network namespace")
+    hosts = tmp_path / "hosts"
+    hosts.write_text("9.9.9.9 own.example\n9.9.9.10 other.example\n")
+    wrapper = tmp_path / "limpetd"
+    inside = f'mount --bind {hosts} /etc/hosts; ip link set lo up; ip address add 9.9.9.9/32 dev lo; exec {own_limpetd.program} "$@"'
+    wrapper.write_text(f"#!/bin/sh\nexec unshare -m -n sh -c '{inside}' - \"$@\"\n")
+    wrapper.chmod(0o755)
+    own_limpetd.program = str(wrapper)
+    own_limpetd.start()
+    with own_limpetd.client() as client, client.open("a", network={"allow": ["*.example:80"]}) as session:
+        status, text = get(session, "http://own.example/")
+        assert status == 403 and "own.example leads to 9.9.9.9" in text
+        status, text = get(session, "http://other.example/")  # allowed, and there is no way
+        assert status == 502 and "cannot be asked" in text
+        session.set_network({"allow": ["*.example:80", "9.9.9.9:80"]})
+        assert get(session, "http://own.example/")[0] == 502  # allowed, and nobody listens

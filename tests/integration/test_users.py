@@ -145,6 +145,7 @@ OPERATIONS = {
     "processes": {},
     "process": {"ask": {"process": "web", "output": {}}},
     "connect": {"port": 80},
+    "set_network": {"allow": ["*"]},
     "close": {},
     "open": {"attach": True},
 }

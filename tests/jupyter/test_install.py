@@ -49,6 +49,8 @@ def test_options_are_kept(tmp_path, monkeypatch):
         "2",
         "--data",
         "here",
+        "--network",
+        "a.example,*.b.example:8443",
         "--env",
         "A=b c",
         "--timeout",
@@ -57,7 +59,8 @@ def test_options_are_kept(tmp_path, monkeypatch):
     directory, spec = installed(tmp_path, *options)
     assert directory.name == "two" and spec["display_name"] == "Limpet (s1)"
     assert spec["argv"][5:] == [
-        "--session=s1", "--timeout=5.0", "--memory=512m", "--cpus=2.0", f"--data={tmp_path}/here", "--env=A=b c",
+        "--session=s1", "--timeout=5.0", "--memory=512m", "--cpus=2.0", f"--data={tmp_path}/here",
+        "--network=a.example,*.b.example:8443", "--env=A=b c",
     ]  # fmt: skip
 
 

@@ -157,6 +157,72 @@ static void write_few_files(Writer *w)
     write_uint(w, 99);
 }
 
+static void write_rule_list(Writer *w, const char *first, const char *second)
+{
+    write_key(w, "allow");
+    write_array(w, 2);
+    write_text(w, first);
+    write_text(w, second);
+}
+
+static void write_binding(Writer *w, const char *value)
+{
+    write_key(w, "bindings");
+    write_map(w, 1);
+    write_key(w, "api");
+    write_map(w, 2);
+    write_key(w, "url");
+    write_text(w, "https://api.example.com");
+    write_key(w, "headers");
+    write_map(w, 1);
+    write_key(w, "Authorization");
+    write_text(w, value);
+}
+
+static void write_rules(Writer *w)
+{
+    write_rule_list(w, "a.example", "*.b.example:8443");
+    write_binding(w, "top-secret");
+}
+
+static void write_rules_in_other_order(Writer *w)
+{
+    write_rule_list(w, "*.b.example:8443", "a.example");
+    write_binding(w, "top-secret");
+}
+
+static void write_other_rules(Writer *w)
+{
+    write_rule_list(w, "a.example", "c.example");
+    write_binding(w, "other");
+}
+
+static void write_no_network(Writer *w)
+{
+    write_key(w, "network");
+    write_text(w, "none");
+}
+
+static void write_rules_beside_a_network(Writer *w)
+{
+    write_rule_list(w, "a.example", "c.example");
+    write_key(w, "network");
+    write_text(w, "bridge");
+}
+
+static void write_bad_rules(Writer *w)
+{
+    write_rule_list(w, "a.example", "http://a.example");
+}
+
+static void write_large_binding(Writer *w)
+{
+    static char large[LIMIT_BINDING_HEADER + 2];
+
+    memset(large, 'x', sizeof(large) - 1);
+    write_binding(w, large);
+}
+
 static size_t differences(const SessionOptions *options, size_t n, void (*write)(Writer *w),
                           const char **names)
 {
@@ -229,8 +295,60 @@ static void test_refusals(void **state)
     assert_int_equal(refused(1, write_few_files, "files must be from 100 to 100000000"), ERR_BAD_REQUEST);
     assert_int_equal(refused(1, write_little_memory, "memory must be at least 64m"), ERR_BAD_REQUEST);
     assert_int_equal(refused(1, write_much_memory, "memory must be at least 64m"), ERR_BAD_REQUEST);
+    assert_int_equal(refused(1, write_bad_rules, "'http://a.example' is no destination"), ERR_BAD_REQUEST);
+    assert_int_equal(refused(2, write_rules_beside_a_network, "with the network 'none', not 'bridge'"),
+                     ERR_BAD_REQUEST);
+    assert_int_equal(refused(1, write_large_binding, "api: the value of a header is too long"),
+                     ERR_BAD_REQUEST);
     assert_int_equal(refused(1, write_no_timeout, "timeout must be above 0 and at most 86400"),
                      ERR_BAD_REQUEST);
+}
+
+static void test_what_it_may_reach(void **state)
+{
+    Body body;
+    MsgOpen open;
+    SessionOptions options = {0};
+    MsgSetNetwork change;
+    MsgOptions told;
+    Buf said = BUF_NULL;
+    Problem problem = PROBLEM_NULL;
+    const char *names[SESSION_OPTION_COUNT];
+
+    body_init(&body, 2, write_rules);
+    assert_int_equal(body_decode(&open, MsgOpen, &body.message.body, &problem), 0);
+    assert_int_equal(session_options_settle(&options, &open.options, &defaults, &problem), 0);
+    body_deinit(&body);
+    assert_true(session_options_reach(&options));
+    assert_int_equal(differences(&options, 0, write_nothing, names), 0);
+    assert_int_equal(differences(&options, 2, write_rules_in_other_order, names), 0);
+    assert_int_equal(differences(&options, 2, write_other_rules, names), 2);
+    assert_string_equal(names[0], "allow");
+    assert_string_equal(names[1], "bindings");
+    assert_int_equal(differences(&options, 1, write_no_network, names), 1);
+    assert_string_equal(names[0], "network");
+
+    told = session_options_tell(&options);
+    assert_int_equal(body_encode(&said, MsgOptions, &told), 0);
+    assert_non_null(memmem(buf_head(&said), said.size, "https://api.example.com", 23));
+    assert_null(memmem(buf_head(&said), said.size, "top-secret", 10));
+    buf_deinit(&said);
+
+    body_init(&body, 1, write_bad_rules);
+    body_clear(&change, MsgSetNetwork);
+    assert_int_equal(body_decode(&open, MsgOpen, &body.message.body, &problem), 0);
+    change.allow = open.options.allow;
+    assert_true(session_options_set_network(&options, &change, &problem) < 0);
+    body_deinit(&body);
+    assert_int_equal(differences(&options, 2, write_rules, names), 0); /* as it was */
+    body_init(&body, 2, write_other_rules);
+    assert_int_equal(body_decode(&open, MsgOpen, &body.message.body, &problem), 0);
+    change.allow = open.options.allow;
+    assert_int_equal(session_options_set_network(&options, &change, &problem), 0);
+    body_deinit(&body);
+    assert_int_equal(differences(&options, 2, write_other_rules, names), 1);
+    assert_string_equal(names[0], "bindings"); /* those stay */
+    session_options_deinit(&options);
 }
 
 static void write_journal_without_disks(Writer *w)
@@ -303,9 +421,8 @@ static void test_containers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_settle_and_differ),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_read_without_disks),
+        cmocka_unit_test(test_settle_and_differ), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_what_it_may_reach), cmocka_unit_test(test_read_without_disks),
         cmocka_unit_test(test_containers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,7 +24,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """An option for each that Client.open() takes, but for ``timeout``."""
+    """An option for each that Client.open() takes, but for ``timeout``. Rules of ``--network`` have commas between."""
     for name, hint in HINTS.items():
         kinds = {int, float}.intersection(get_args(hint)) if str not in get_args(hint) else ()
         parser.add_argument(
@@ -33,13 +33,6 @@ def add(parser: argparse.ArgumentParser) -> None:
             type=next(iter(kinds), str),
             help="of the session",
         )
-    parser.add_argument(
-        "--allow",
-        metavar="HOST:PORT",
-        action="append",
-        default=[],
-        help="what the code may connect to; may be repeated",
-    )
     parser.add_argument(
         "--env", metavar="NAME=VALUE", action="append", default=[], help="of the session; may be repeated"
     )
@@ -56,8 +49,6 @@ def environment(options: argparse.Namespace) -> dict[str, str]:
 def chosen(options: argparse.Namespace) -> dict[str, Any]:
     """Those for Client.open(), None where nothing was given."""
     given = {name: getattr(options, name) for name in HINTS}
-    if options.allow:
-        if given["network"] not in (None, "none"):
-            raise WrongOption("argument --allow: not allowed with another network than none")
-        given["network"] = {"allow": options.allow}
+    if given["network"] not in (None, "none", "bridge", "host"):
+        given["network"] = {"allow": given["network"].split(",")}
     return {**given, "env": environment(options) or None}

@@ -37,7 +37,6 @@ def to_arguments(options: argparse.Namespace) -> list[str]:
     if options.timeout != LONGEST:
         given.append(("timeout", options.timeout))
     given += [(name, getattr(options, name)) for name in HINTS]
-    given += [("allow", rule) for rule in options.allow]
     given += [("env", pair) for pair in options.env]
     arguments = [f"--{name}={value}" for name, value in given if value is not None]
     return arguments + ["--trust-output"] * options.trust_output
