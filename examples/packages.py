@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Packages in a session that runs: asked for, there at once, and the variables stay. Name some, or `tabulate` is taken."""
+"""Packages in a session that runs: asked for, there at once, and the variables stay. Name some, or `cowsay` is taken."""
 
 import sys
 
@@ -7,7 +7,7 @@ import limpet
 
 
 def main():
-    wanted = sys.argv[1:] or ["tabulate"]
+    wanted = sys.argv[1:] or ["cowsay"]
     with limpet.Client() as client, client.open() as session:
         session.run("rows = [('a', 1), ('b', 2)]")
         try:

@@ -36,6 +36,7 @@ static int on_serve(Egress *egress, const msgpack_object_map *body, Descriptors 
         return r;
     snprintf(served->label, sizeof(served->label), "%.*s", (int)said.label.size, said.label.data);
     served->limit = said.limit;
+    network.anywhere = said.anywhere;
     served_set_network(served, &network);
     return 0;
 }

@@ -322,6 +322,7 @@ static void on_gone(Sandbox *sandbox)
 }
 
 static const SandboxOwner installer_owner = {
+    .trusts_rules = true,
     .message = on_prepared,
     .ready = on_ready,
     .failed = on_sandbox_failed,

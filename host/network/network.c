@@ -183,7 +183,7 @@ static bool names_address(const char *host, const IpAddress *address)
 
 bool network_allows_address(const Network *network, const IpAddress *address, uint16_t port, bool own)
 {
-    if (!own && ip_is_public(address))
+    if (!own && (network->anywhere ? !ip_is_localhost(address) : ip_is_public(address)))
         return true;
     for (size_t i = 0; i < network->n_rules; i++) {
         const NetworkRule *rule = &network->rules[i];

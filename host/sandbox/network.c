@@ -11,7 +11,8 @@
 int sandbox_serve_network(Sandbox *sandbox, const char *name, const SessionOptions *options, Problem *problem)
 {
     const Sandboxes *all = sandbox->all;
-    const EgressRules rules = {name, &options->allow, &options->bindings, all->options->network_limit};
+    const EgressRules rules = {name, &options->allow, &options->bindings, all->options->network_limit,
+                               sandbox->owner->trusts_rules};
     char path[PATH_MAX];
     int r;
 

@@ -42,6 +42,7 @@ typedef enum SandboxAwaits {
 
 /* What the owner of a sandbox is told. NULL where nothing is done about it. */
 typedef struct SandboxOwner {
+    bool trusts_rules; /* those of its network are whoever's who runs the controller */
     /* The supervisor has connected and been welcomed; again after each reconnection. The owner says when it
      * has heard enough: sandbox_supervisor_ready(). */
     void (*hello)(Sandbox *sandbox, const GuestHello *hello);

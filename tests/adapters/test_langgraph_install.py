@@ -45,3 +45,12 @@ def test_code_has_what_was_installed(call):
     assert failed.status == "error" and failed.content == "InstallFailed: there is no package 'nowhere' in the index"
     assert call("install", packages=["-r x"]).status == "error"
     assert "only in a session" in call("install", thread=None, packages=["greeting"]).content
+
+
+def test_the_index_of_the_host(own_limpetd, name):
+    """That of pip on this machine, which this suite was installed from."""
+    own_limpetd.start()
+    with warnings.catch_warnings(), own_limpetd.client() as client, client.open(name) as session:
+        warnings.simplefilter("ignore")
+        assert session.install(["cowsay==6.1"]).packages == {"cowsay": "6.1"}
+        assert session.run("import cowsay; cowsay.__name__").check().result == "'cowsay'"

@@ -67,7 +67,7 @@ def test_templates(example):
 def test_packages(own_limpetd, tmp_path):
     """With an index on loopback."""
     with indexes.serving() as index:
-        index.add("tabulate")
+        index.add("cowsay")
         own_limpetd.start("--package-index", f"{index.url}/simple")
         environment = os.environ | {
             "LIMPET_SOCKET": own_limpetd.socket,
@@ -77,7 +77,7 @@ def test_packages(own_limpetd, tmp_path):
         }
         command = [sys.executable, os.path.join(ROOT, "examples", "packages.py")]
         ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-        assert ended.stdout == "tabulate 1.0\n(2, 'tabulate')\ncached: True\n", ended.stdout + ended.stderr
+        assert ended.stdout == "cowsay 1.0\n(2, 'cowsay')\ncached: True\n", ended.stdout + ended.stderr
 
 
 def test_network(example):

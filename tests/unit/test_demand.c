@@ -57,6 +57,39 @@ static void test_what_an_honest_controller_asks(void **state)
     assert_int_equal(demand_descriptors(&demand), 1);
 }
 
+#define PACKAGES "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+
+static int read_packages(const char *container_name, const char *packages)
+{
+    const SeamPackages body = {.container = text_of(container_name), .packages = text_of(packages)};
+
+    return read_as(SEAM_PACKAGES, SCHEMA(SeamPackages), &body);
+}
+
+/* A set is named by digits, and nothing else leads to one. */
+static void test_packages(void **state)
+{
+    static const char *const bad[] = {
+        "",
+        ".",
+        "..",
+        "/",
+        "../" PACKAGES,
+        "00",
+        "0" PACKAGES,
+        "0011223344556677/899aabbccddeeff00112233445566778899aabbccddeeff0",
+        "00112233445566778899AABBCCDDEEFF00112233445566778899aabbccddeeff",
+    };
+    const char *name = "limpet-0123abcd-0123456789abcdef";
+
+    assert_int_equal(read_packages(name, PACKAGES), 0);
+    assert_string_equal(demand.packages, PACKAGES);
+    assert_int_equal(demand_descriptors(&demand), 1);
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+        assert_int_not_equal(read_packages(name, bad[i]), 0);
+    assert_int_not_equal(read_packages("limpet-ffffffff-0123456789abcdef", PACKAGES), 0);
+}
+
 #define REFUSES(member, value)                                                                               \
     do {                                                                                                     \
         SeamContainer refused = container();                                                                 \
@@ -139,6 +172,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_an_honest_controller_asks),
+        cmocka_unit_test(test_packages),
         cmocka_unit_test(test_names_lead_nowhere_else),
         cmocka_unit_test(test_containers_of_others_are_not_named),
         cmocka_unit_test(test_numbers_have_bounds),

@@ -70,6 +70,7 @@ static int say(EgressClient *client, const EgressPlace *place, bool anew)
         .sandbox = place->number,
         .label = text_of(place->label),
         .limit = place->limit,
+        .anywhere = place->anywhere,
         .allow = value_encoded(&place->allow),
         .bindings = value_encoded(&place->bindings),
     };
@@ -165,6 +166,7 @@ static int keep(EgressPlace *place, const EgressRules *rules)
     bindings = before[1];
     snprintf(place->label, sizeof(place->label), "%s", rules->label);
     place->limit = rules->limit;
+    place->anywhere = rules->anywhere;
     return 0;
 }
 

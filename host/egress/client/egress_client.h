@@ -20,6 +20,7 @@ typedef struct EgressPlace {
     Buf allow, bindings; /* as the rules have them */
     char label[LIMIT_SESSION_PATH + 1];
     uint64_t limit;
+    bool anywhere;
 } EgressPlace;
 
 /* What a sandbox may reach. */
@@ -27,6 +28,7 @@ typedef struct EgressRules {
     const char *label;           /* in log lines */
     const Buf *allow, *bindings; /* as options have them, encoded, and checked */
     uint64_t limit;              /* bytes that may go either way; 0: any */
+    bool anywhere;               /* what they name may be at any address but this machine's */
 } EgressRules;
 
 /* 0 or -ENOMEM. */
