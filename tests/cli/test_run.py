@@ -51,7 +51,6 @@ def test_options_of_an_ephemeral_run(limpet):
     assert body["options"] == {
         "timeout": None, "memory": "512m", "cpus": 0.5, "pids": 9, "disk": "2g", "files": 500,
         "data": str(limpet.directory / "data"), "env": {"A": "2", "B": "x=y"}, "ttl": 0, "network": "none", "image": "i", "checkpoint": "off",
-        "packages": None, "pip": None,
     }
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from ... import NoSuchRun, Result
 from ..._options import CONTAINER_OPTIONS
+from .._gateway import OPTIONS
 from .._runs import Run
 from ._call import Call, events
 from ._operations import PREFIX, Query, operation
@@ -107,7 +108,7 @@ async def run_alone(call: Call) -> Any:
     """Runs code in a clean container, which is removed afterwards."""
     body: AloneRequest = call.body
     call.gateway.check_input(body.code)
-    given = {name: getattr(body, name) for name in CONTAINER_OPTIONS - {"data"}}
+    given = {name: getattr(body, name) for name in CONTAINER_OPTIONS.intersection(OPTIONS)}
     options = call.gateway.within_limits({name: value for name, value in given.items() if value is not None})
     options = {**call.gateway.container_defaults(), **options}
     run_id = call.noted["run_id"] = checked_run_id(body.run_id)
