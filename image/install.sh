@@ -38,8 +38,14 @@ part() {
     clean
 }
 
+# What the largest packages have to test themselves.
+remove_tests() {
+    rm -rf /usr/lib/python3/dist-packages/pandas/tests /usr/lib/python3/dist-packages/matplotlib/tests
+}
+
 finish() {
     add_sandbox_user
+    remove_tests
     mkdir -p /session /data /work /run/limpet /home/user
     warm_font_cache
     clean
