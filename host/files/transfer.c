@@ -105,7 +105,7 @@ static int put_failed(Problem *problem, const SessionPath *path, int error)
 }
 
 /* The temporary file of an upload, which has `offset` bytes and is written to behind them. -ESPIPE when it
- * has another number. */
+ * has another number, -ENOENT when there is none. */
 static int open_upload(int directory, const char *name, uint64_t offset)
 {
     struct stat st;
@@ -117,7 +117,7 @@ static int open_upload(int directory, const char *name, uint64_t offset)
     }
     _cleanup_(closep) int fd = beneath_open(directory, name, O_WRONLY | O_NONBLOCK, 0);
     if (fd < 0)
-        return fd == -ENOENT ? -ESPIPE : fd;
+        return fd;
     if (fstat(fd, &st) < 0)
         return -errno;
     if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != offset)
@@ -186,6 +186,9 @@ int transfer_put(int session_dirfd, Text path, uint64_t offset, Text data, bool 
     if (fd == -ESPIPE)
         return problem_set(problem, ERR_BAD_REQUEST, "offset: %llu is not the end of the previous chunk",
                            (unsigned long long)offset);
+    if (fd == -ENOENT && offset > 0)
+        return problem_set(problem, ERR_UNAVAILABLE,
+                           "what came before is gone, with the controller that took it: begin again");
     int r = fd < 0 ? fd : write_all(fd, data.data, data.size);
     if (r == 0 && last)
         r = finish_upload(session_dirfd, uploads, upload.name, fd, &upload.to, uid, gid);

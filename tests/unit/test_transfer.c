@@ -145,9 +145,10 @@ static void test_bad_paths(void **state)
 static void test_offsets(void **state)
 {
     assert_int_equal(put("file", 4, "gap", false), -EPROTO);
-    assert_int_equal(problem.code, ERR_BAD_REQUEST);
+    assert_int_equal(problem.code, ERR_UNAVAILABLE); /* another controller may have had what is before it */
     assert_int_equal(put("file", 0, "0123", false), 0);
     assert_int_equal(put("file", 2, "overlap", false), -EPROTO);
+    assert_int_equal(problem.code, ERR_BAD_REQUEST);
     assert_int_equal(put("file", 5, "gap", false), -EPROTO);
     assert_int_equal(put("file", 4, "45", false), 0);
     assert_int_equal(put("file", 0, "again", true), 0); /* 0 begins anew */
