@@ -97,7 +97,8 @@ void session_move_in(Session *session, Sandbox *sandbox)
     list_append(&session->family, &session->in_family);
 }
 
-/* A spare has imported modules, which packages are not to replace; of a template that is what was asked for. */
+/* A spare has imported modules, which packages are not to replace; of a template that is what was asked for.
+ */
 static int claim(Sandbox **ret, Session *session, Template *tmpl, const char *output_id,
                  SessionOptions *options, Problem *problem)
 {

@@ -48,9 +48,9 @@ from .errors import (
     RestoreFailed,
     SaveFailed,
     SessionClosed,
+    SessionExists,
     TemplateExists,
     TemplateFailed,
-    SessionExists,
     TooLarge,
     Unavailable,
 )

@@ -23,7 +23,8 @@ from .files import Entry
 from .saved import SAVED
 
 TOP = "/session"
-GRANTED = {"bindings", "data", "network", "pip"}  # by whoever opens a session, not by a file that somebody has made
+# By whoever opens a session, not by a file that somebody has made.
+GRANTED = {"bindings", "data", "network", "pip"}
 OWN = ".limpet"  # what begins so in it is Limpet's own
 ARTIFACTS = "artifacts"  # a directory that every session has, and that is not its own
 
@@ -83,7 +84,8 @@ def manifest(name: str, engine: str, options: Mapping[str, Any], count: int, ind
 
 def options_of(said: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a session that is restored, as the protocol has them: those that are given win. What came of a
-    template is saved itself."""
+    template is saved itself.
+    """
     kept = set(SESSION_OPTIONS) - GRANTED - {"template"}
     saved = {name: value for name, value in said["options"].items() if name in kept}
     if not isinstance(saved.get("packages", []), list):  # a text would be read as the path of a file
@@ -94,7 +96,10 @@ def options_of(said: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
 def not_granted(said: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
     """The options that had let the session reach more, and are not given again."""
     had = {name for name in GRANTED if said["options"].get(name) not in (None, "", "none", "refuse", {}, [])}
-    return [f"{name!r} lets code reach more, and is not taken from a file: give it again" for name in sorted(had - set(given))]
+    return [
+        f"{name!r} lets code reach more, and is not taken from a file: give it again"
+        for name in sorted(had - set(given))
+    ]
 
 
 def items(rows: Iterable[Mapping[str, Any]], skipped: list[str]) -> list[Member]:

@@ -190,6 +190,8 @@ class TemplateFailed(Error, RuntimeError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.message, self.traceback)
+
+
 class InstallFailed(Error, RuntimeError):
     """The packages could not be installed; the message gives the reason.
 
