@@ -141,6 +141,11 @@ static bool has_room(void *userdata)
     return pool_is_empty(controller->pool);
 }
 
+static const char *promised_packages(const void *userdata, size_t i)
+{
+    return templates_packages(userdata, i);
+}
+
 static const SandboxesEvents sandboxes_events = {
     .begins = diary_begin,
     .claimed = diary_rewrite,
@@ -344,6 +349,8 @@ static void introduce(Controller *controller)
                                       .userdata = &controller->front};
     controller->front.sandboxes = controller->installs.sandboxes = sandboxes;
     controller->installs.installed = diary_packages;
+    controller->installs.promised = promised_packages;
+    controller->installs.userdata = &controller->templates;
     controller->front.installs = &controller->installs;
     controller->front.sessions = sessions;
     controller->front.calls = calls;

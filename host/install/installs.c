@@ -409,11 +409,15 @@ static void write_in_use(Writer *w, const void *source)
 {
     const Installs *all = source;
     const Sandbox *sandbox;
-    size_t n = 0;
+    size_t n = 0, promised = 0;
 
     list_foreach (sandbox, (List *)&all->sandboxes->list, Sandbox, link)
         n += *sandbox->packages != '\0';
-    write_array(w, n);
+    while (all->promised(all->userdata, promised))
+        promised++;
+    write_array(w, n + promised);
+    for (size_t i = 0; i < promised; i++)
+        write_text(w, all->promised(all->userdata, i));
     list_foreach (sandbox, (List *)&all->sandboxes->list, Sandbox, link)
         if (*sandbox->packages)
             write_text(w, sandbox->packages);

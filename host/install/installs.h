@@ -13,6 +13,9 @@ typedef struct Installs {
     bool trimming;
     void (*installed)(
         Sandbox *sandbox); /* it has other packages now: to be written down before anyone is told */
+    /* Names of sets that sandboxes yet to be made are promised, from 0 on; NULL: no more. */
+    const char *(*promised)(const void *userdata, size_t i);
+    const void *userdata; /* of the last */
 } Installs;
 
 /* Sets up the lists. The other members are their owner's. */

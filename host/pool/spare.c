@@ -117,6 +117,7 @@ static int take_template(SandboxBirth *birth, SessionOptions *options, const Tem
     if (!tmpl)
         return 0;
     birth->setup = text_of(tmpl->setup);
+    birth->packages = tmpl->packages;
     birth->template = tmpl->files == NO_UINT ? NULL : tmpl->id;
     buf_clear(&options->env);
     return template_env(&options->env, tmpl, NULL);

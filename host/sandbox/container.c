@@ -12,10 +12,29 @@
 
 static const ContainerEvents container_events;
 
+static void fail(Sandbox *sandbox, const Problem *problem)
+{
+    if (sandbox->owner->failed)
+        sandbox->owner->failed(sandbox, problem);
+    sandbox_close(sandbox, problem->text);
+}
+
+/* Those that it is born with. */
+static int attach_packages(Sandbox *sandbox, Problem *problem)
+{
+    const char *packages = sandbox->birth.packages;
+
+    if (!packages)
+        return 0;
+    snprintf(sandbox->packages, sizeof(sandbox->packages), "%s", packages);
+    return sandbox->all->engine->ops->attach_packages(sandbox->container, packages, problem);
+}
+
 static void on_started(Container *container, void *userdata, pid_t first_process)
 {
     Sandbox *sandbox = userdata;
     const EngineOps *ops = sandbox->all->engine->ops;
+    Problem problem = PROBLEM_NULL;
 
     if (!(sandbox->awaits & AWAITS_CONTAINER) || sandbox_is_ending(sandbox))
         return;
@@ -23,15 +42,12 @@ static void on_started(Container *container, void *userdata, pid_t first_process
         sandbox_close(sandbox, "a process other than its first one answered for it");
         return;
     }
+    if (attach_packages(sandbox, &problem) < 0) {
+        fail(sandbox, &problem);
+        return;
+    }
     sandbox->awaits &= ~(unsigned)AWAITS_CONTAINER;
     sandbox_become_ready(sandbox);
-}
-
-static void fail(Sandbox *sandbox, const Problem *problem)
-{
-    if (sandbox->owner->failed)
-        sandbox->owner->failed(sandbox, problem);
-    sandbox_close(sandbox, problem->text);
 }
 
 /* A session that cannot be had, perhaps because spares have what it needs, is tried once more without them:

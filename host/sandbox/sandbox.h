@@ -22,6 +22,7 @@ typedef struct SandboxBirth {
     Value imports;        /* the array that its interpreter is told */
     Text setup;           /* code that this runs then; absent: none */
     const char *template; /* id of the files of a template that are put into /session; NULL: none */
+    const char *packages; /* the set that is mounted in it before its supervisor is answered; NULL: none */
 } SandboxBirth;
 
 typedef enum SandboxState {

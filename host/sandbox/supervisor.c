@@ -131,8 +131,9 @@ static void on_hello(void *userdata, const GuestHello *hello)
     if (sandbox_is_ending(sandbox))
         return;
     /* Of an adopted container nothing is known yet, as whether the kernel has killed for memory in it, which
-     * the supervisor's last call is judged by. It comes again. */
-    if (sandbox->state == SANDBOX_ADOPTING && sandbox->awaits & AWAITS_CONTAINER) {
+     * the supervisor's last call is judged by; packages come before any code. It comes again. */
+    if ((sandbox->state == SANDBOX_ADOPTING || sandbox->birth.packages) &&
+        sandbox->awaits & AWAITS_CONTAINER) {
         guest_drop(sandbox->guest);
         return;
     }

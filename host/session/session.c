@@ -125,8 +125,10 @@ static int find_sandbox(Session *session, Template *tmpl, const char *output_id,
     if (r < 0)
         return r;
     session_move_in(session, sandbox);
-    if (claimed)
-        session_prepare(session);
+    if (claimed && *session->sandbox->options.packages)
+        session->all->events->prepare(session);
+    else if (claimed)
+        session_all_ready(session);
     if (tmpl)
         session_accept_files(session);
     return 0;

@@ -16,6 +16,7 @@ int stored_encode(Buf *ret, const Template *tmpl)
         .user = tmpl->user,
         .image = text_of(*tmpl->image ? tmpl->image : NULL),
         .setup = text_of(tmpl->setup),
+        .packages = text_of(tmpl->packages),
         .files = tmpl->files,
         .created = tmpl->created,
     };
@@ -25,12 +26,12 @@ int stored_encode(Buf *ret, const Template *tmpl)
     return body_encode(ret, StoredTemplate, &stored);
 }
 
-static bool is_id(Text id)
+static bool is_hexadecimal(Text text)
 {
-    for (size_t i = 0; i < id.size; i++)
-        if (!memchr("0123456789abcdef", id.data[i], 16))
+    for (size_t i = 0; i < text.size; i++)
+        if (!memchr("0123456789abcdef", text.data[i], 16))
             return false;
-    return id.size == TEMPLATE_ID_SIZE - 1;
+    return true;
 }
 
 static int take_stored(Template **ret, const StoredTemplate *stored, Problem *problem)
@@ -40,7 +41,8 @@ static int take_stored(Template **ret, const StoredTemplate *stored, Problem *pr
     Writer w;
     int r = 0;
 
-    if (!is_id(stored->id))
+    if (stored->id.size != TEMPLATE_ID_SIZE - 1 || !is_hexadecimal(stored->id) ||
+        !is_hexadecimal(stored->packages))
         return problem_set(problem, ERR_BAD_REQUEST, "an invalid id");
     if (stored->env.map) {
         writer_init(&w, &env);
@@ -52,6 +54,10 @@ static int take_stored(Template **ret, const StoredTemplate *stored, Problem *pr
     r = template_new(&tmpl, (uid_t)stored->user, stored->name, stored->image, &env, stored->setup, problem);
     if (r < 0)
         return r;
+    if (stored->packages.data && !(tmpl->packages = text_dup(stored->packages))) {
+        template_unref(tmpl);
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    }
     memcpy(tmpl->id, stored->id.data, stored->id.size);
     tmpl->files = stored->files;
     tmpl->created = stored->created;

@@ -64,6 +64,7 @@ Template *template_unref(Template *tmpl)
     list_remove(&tmpl->link);
     free(tmpl->image);
     free(tmpl->setup);
+    free(tmpl->packages);
     buf_deinit(&tmpl->env);
     free(tmpl);
     return NULL;

@@ -18,11 +18,12 @@ typedef struct Template {
     char *image;               /* "": the default */
     Buf env;                   /* an encoded map of text to text */
     char *setup;               /* NULL: none */
+    char *packages;            /* the set of packages that its sessions have; NULL: none */
     uint64_t files;            /* bytes; NO_UINT: it has none */
     double created;            /* Unix seconds */
 } Template;
 
-/* One that nobody can find yet, without files. `image`, `env` and `setup` may be absent. 0, or negative with
+/* One that nobody can find yet, without files and packages. `image`, `env` and `setup` may be absent. 0, or negative with
  * the problem set. */
 int template_new(Template **ret, uid_t user, Text name, Text image, const Buf *env, Text setup,
                  Problem *problem);

@@ -177,6 +177,16 @@ Template *templates_find(const Templates *templates, uid_t user, Text name, bool
     return own || !shared ? own : find(templates, templates->paths->user, name);
 }
 
+const char *templates_packages(const Templates *templates, size_t i)
+{
+    Template *tmpl;
+
+    list_foreach (tmpl, (List *)&templates->all, Template, link)
+        if (tmpl->packages && i-- == 0)
+            return tmpl->packages;
+    return NULL;
+}
+
 size_t templates_count(const Templates *templates, uid_t user)
 {
     const Template *tmpl;

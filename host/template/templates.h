@@ -24,6 +24,9 @@ void templates_deinit(Templates *templates);
 Template *templates_find(const Templates *templates, uid_t user, Text name, bool shared);
 size_t templates_count(const Templates *templates, uid_t user);
 
+/* The set of packages of one, from 0 on; NULL: no more. */
+const char *templates_packages(const Templates *templates, size_t i);
+
 /* It can be found from now on, also by the next controller; *ret_old, to be given up, is what had the name,
  * or NULL. 0, or negative with the problem set and nothing changed. */
 int templates_keep(Templates *templates, Template *tmpl, Template **ret_old, Problem *problem);

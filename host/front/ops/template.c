@@ -1,5 +1,6 @@
 /* A template is made, tried once, and kept when that went well. */
 #include <errno.h>
+#include <string.h>
 
 #include "host/front/ops.h"
 #include "host/session/checkpoint_files.h"
@@ -186,8 +187,13 @@ static int define(Template **ret, const Front *front, uid_t user, const MsgTempl
     given.env = asked->env;
     if (session_options_settle(&options, &given, front->options, problem) < 0)
         return -EPROTO;
-    return template_new(ret, user, asked->name, image, asked->env.map || !of ? &options.env : &of->env,
-                        asked->setup, problem);
+    if (template_new(ret, user, asked->name, image, asked->env.map || !of ? &options.env : &of->env,
+                     asked->setup, problem) < 0)
+        return -EPROTO;
+    if (!session || !*session->sandbox->packages || ((*ret)->packages = strdup(session->sandbox->packages)))
+        return 0;
+    *ret = template_unref(*ret);
+    return problem_set(problem, ERR_INTERNAL, "out of memory");
 }
 
 static void make(Front *front, Request *request, const MsgTemplateMake *asked, Session *session)
