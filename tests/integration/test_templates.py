@@ -7,6 +7,8 @@ import threading
 import limpet
 import pytest
 
+from tests.support import index as indexes
+
 from .killed import Asking, wait_for
 from .scripted import GUEST
 from .pooled import Pool, pool, settings  # noqa: F401
@@ -289,6 +291,30 @@ def test_without_a_pool(own_limpetd, settings):
             with client.open(name, template="t") as session:
                 assert session.run("x").result == "1"
     assert own_limpetd.stop() == 0 and own_limpetd.leftovers() == {}
+
+
+def test_packages_are_there_before_the_setup(own_limpetd, settings):
+    """Also when the index is gone, in the containers of another controller, and when packages are added."""
+    settings(pool=1)
+    with indexes.serving() as index:
+        index.add("greeting", files={"greeting.py": "word = 'hello'"})
+        index.add("other", files={"other.py": "word = 'more'"})
+        arguments = ("--package-index", f"{index.url}/simple")
+        with own_limpetd.start(*arguments).client() as client:
+            with pytest.raises(limpet.InstallFailed):
+                client.template("polite", packages=["there-is-none"])
+            assert client.templates() == []
+            client.template("polite", packages=["greeting"], setup="import greeting; word = greeting.word")
+            with client.open("a", template="polite") as session:
+                assert session.run("word, __import__('greeting').word").result == "('hello', 'hello')"
+            with client.open("b", template="polite", packages=["other"]) as session:
+                assert session.run("word, __import__('other').word").result == "('hello', 'more')"
+    own_limpetd.kill()
+    with own_limpetd.start(*arguments).client() as client, client.open("c", template="polite") as session:
+        assert session.run("import subprocess, sys; word, greeting.__file__").result.startswith("('hello', ")
+        client.template("more", session=session, setup="import greeting")
+        with client.open("d", template="more") as other:
+            assert other.run("greeting.word").result == "'hello'"
 
 
 SAYS = """                if "setup" in body:

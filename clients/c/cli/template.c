@@ -18,7 +18,7 @@
 #define HOLDER_TTL 600
 
 typedef struct TemplateValues {
-    const char *from, *files, *image, *setup;
+    const char *from, *files, *image, *setup, *packages;
     const char *const *env;
     bool replace, json;
 } TemplateValues;
@@ -33,6 +33,9 @@ static const Option template_options[] = {
     OPTION_ROW(0, "setup", OPTION_TEXT, TemplateValues, setup, "FILE",
                "create: Python code to run in each session; - is standard input", .completes = COMPLETE_FILE),
     OPTION_ROW(0, "image", OPTION_TEXT, TemplateValues, image, "IMAGE", "create: image of the sessions"),
+    OPTION_ROW(0, "packages", OPTION_TEXT, TemplateValues, packages, "REQUIREMENTS",
+               "create: Python packages of the sessions, one requirement a line",
+               .completes = COMPLETE_NOTHING),
     OPTION_ROW(0, "env", OPTION_PAIRS, TemplateValues, env, "NAME=VALUE",
                "create: environment variable for the code; may be repeated"),
     OPTION_ROW(0, "replace", OPTION_FLAG, TemplateValues, replace, NULL,
@@ -92,21 +95,22 @@ static int check_directory(const char *path)
     return S_ISDIR(st.st_mode) ? 0 : complain(path, ENOTDIR);
 }
 
-/* A session of its own holds the files until the template has them. */
-static int make_with_files(LimpetClient *client, const char *files, LimpetTemplateSource *source)
+/* A session of its own holds files and packages until the template has them. */
+static int make_with_holder(LimpetClient *client, const TemplateValues *values, LimpetTemplateSource *source)
 {
-    const LimpetOptions options = {.image = source->image, .ttl = HOLDER_TTL, .checkpoint = "off"};
+    const LimpetOptions options = {
+        .image = source->image, .ttl = HOLDER_TTL, .checkpoint = "off", .packages = values->packages};
     uint64_t random;
     char name[40];
     int r;
 
     if (getrandom(&random, sizeof(random), 0) != sizeof(random))
-        return complain(files, EIO);
+        return complain(source->name, EIO);
     snprintf(name, sizeof(name), "template-%016" PRIx64, random);
     if (limpet_open(client, name, &options, NULL))
         return cli_fail(client);
     source->session = name;
-    r = cli_put(client, files, name, "/session");
+    r = values->files ? cli_put(client, values->files, name, "/session") : 0;
     if (!r)
         r = make(client, source);
     limpet_close(client, name);
@@ -126,9 +130,9 @@ static int template_create(const TemplateValues *values, const char *name)
 
     if (!r && values->files)
         r = check_directory(values->files);
-    if (!r && values->files && values->from) {
-        fprintf(stderr,
-                "limpet: a template has its files from a directory or from a session, not from both\n");
+    if (!r && values->from && (values->files || values->packages)) {
+        fprintf(stderr, "limpet: a template has its files and packages from a session or from what is named, "
+                        "not from both\n");
         r = EXIT_USAGE;
     }
     if (r)
@@ -137,7 +141,7 @@ static int template_create(const TemplateValues *values, const char *name)
     client = cli_connect();
     if (!client)
         return EXIT_SANDBOX;
-    r = values->files ? make_with_files(client, values->files, &source) : make(client, &source);
+    r = values->files || values->packages ? make_with_holder(client, values, &source) : make(client, &source);
     if (!r)
         printf("created %s\n", name);
     return r;

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .._options import SessionOptions
+    from ..packages import Requirements
     from .._requests import Request
     from .session import Session
 
@@ -37,6 +38,7 @@ class Templates(Connecting):
         self,
         name: str,
         image: str | None = None,
+        packages: Requirements | None = None,
         files: Path | None = None,
         env: Mapping[str, str] | None = None,
         setup: str | None = None,
@@ -51,27 +53,32 @@ class Templates(Connecting):
         Args:
             name: Name of the template, with the same rules as the name of a session.
             image: Image of its sessions. Defaults to the image ``default``.
+            packages: Python packages that its sessions have: a list, or the path of a requirements file.
             files: Local directory whose contents are put into ``/session``. Links that lead out of it are refused.
             env: Environment variables of the setup code and of the sessions.
             setup: Python code that has run in each session, in ``/session``, before its first call.
             replace: Whether a template of this name is replaced. Sessions of the old one stay as they are.
-            session: Session, or its name, whose ``/session`` the template gets instead of ``files``, and whose image
-                and environment it gets where none are given. Its variables are not copied.
+            session: Session, or its name, whose ``/session`` and packages the template gets instead of ``files`` and
+                ``packages``, and whose image and environment it gets where none are given. Its variables are not copied.
 
         Raises:
             TemplateExists: A template has this name, and ``replace`` is False.
             TemplateFailed: The setup code failed; ``traceback`` has its traceback.
             ImageMissing: The image does not exist.
+            InstallFailed: The packages could not be installed.
         """
-        if files is None:
+        if files is None and packages is None:
             return self._request(_ask.template(name, _target(session), image, env, setup, replace))
         if session is not None:
-            raise BadRequest("a template has its files from a directory or from a session, not from both")
-        holder = self.open(image=image, ttl=_ask.PUTTING_TTL, checkpoint="off")
+            raise BadRequest(
+                "a template has its files and packages from a session or from what is named, not from both"
+            )
+        if files is not None and not os.path.isdir(files):
+            raise NotADirectoryError(f"files is not a directory: {os.fspath(files)!r}")
+        holder = self.open(image=image, ttl=_ask.PUTTING_TTL, checkpoint="off", packages=packages)
         try:
-            if not os.path.isdir(files):
-                raise NotADirectoryError(f"files is not a directory: {os.fspath(files)!r}")
-            holder.put(files, "/session")
+            if files is not None:
+                holder.put(files, "/session")
             return self._request(_ask.template(name, holder._target, image, env, setup, replace))
         finally:
             holder.close()
