@@ -8,7 +8,7 @@ from limpet.langgraph import code_sandbox, exec_tool
 
 @pytest.fixture
 def tools(client, name):
-    sandbox = code_sandbox(client, packages=False)
+    sandbox = code_sandbox(client, list_packages=False)
     yield {tool.name: tool for tool in [sandbox, exec_tool(sandbox, max_timeout=60)]}
     for row in client.sessions():
         if row.session == name:
@@ -55,7 +55,7 @@ def test_without_a_session_nothing_runs(call):
 
 
 def test_what_the_model_is_offered(client):
-    sandbox = code_sandbox(client, name="lab", packages=False)
+    sandbox = code_sandbox(client, name="lab", list_packages=False)
     assert exec_tool(sandbox).name == "lab_exec" and set(exec_tool(sandbox).args) == {"command", "cwd"}
     assert exec_tool(sandbox, max_timeout=5).args["timeout"]["anyOf"][0]["maximum"] == 5
     with pytest.raises(ValueError, match="above 0"):

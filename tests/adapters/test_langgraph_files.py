@@ -8,7 +8,7 @@ from limpet.langgraph import code_sandbox, file_tools
 
 @pytest.fixture
 def tools(client, name):
-    sandbox = code_sandbox(client, packages=False)
+    sandbox = code_sandbox(client, list_packages=False)
     yield {tool.name: tool for tool in [sandbox, *file_tools(sandbox)]}
     for row in client.sessions():
         if row.session == name:
@@ -60,5 +60,5 @@ def test_without_a_session_nothing_would_stay(call):
 
 
 def test_names_follow_the_sandbox(client):
-    sandbox = code_sandbox(client, name="lab", packages=False)
+    sandbox = code_sandbox(client, name="lab", list_packages=False)
     assert [tool.name for tool in file_tools(sandbox)] == ["lab_read_file", "lab_write_file", "lab_list_files"]

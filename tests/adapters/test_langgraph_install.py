@@ -21,7 +21,7 @@ def tools(own_limpetd, index):
     own_limpetd.start("--package-index", f"{index.url}/simple")
     with warnings.catch_warnings(), own_limpetd.client() as client:
         warnings.simplefilter("ignore")
-        sandbox = code_sandbox(client, packages=False)
+        sandbox = code_sandbox(client, list_packages=False)
         yield {tool.name: tool for tool in [sandbox, install_tool(sandbox)]}
 
 

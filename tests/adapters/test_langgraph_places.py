@@ -137,13 +137,13 @@ def test_the_description_is_what_holds_and_never_changes(client, limpetd, name, 
 
 def test_the_description_of_what_was_not_asked(client):
     for policy, promise in (("off", "all variables are lost"), ("auto", "the result says which")):
-        assert promise in code_sandbox(client, packages=False, checkpoint=policy).description
-    ephemeral = code_sandbox(client, packages=False, session="ephemeral").description
+        assert promise in code_sandbox(client, list_packages=False, checkpoint=policy).description
+    ephemeral = code_sandbox(client, list_packages=False, session="ephemeral").description
     assert "clean container" in ephemeral and "persist between calls" not in ephemeral and "Installed" not in ephemeral
-    described = code_sandbox(client, packages=False, network={"allow": ["a.example"]}, bindings={"b": {"url": "https://c"}}).description
+    described = code_sandbox(client, list_packages=False, network={"allow": ["a.example"]}, bindings={"b": {"url": "https://c"}}).description
     assert "The network reaches only a.example, http://b.limpet/, through the proxy" in described
-    assert "network is available (bridge)" in code_sandbox(client, packages=False, network="bridge").description
-    longer = code_sandbox(client, packages=False, timeout=5, max_timeout=50).description
+    assert "network is available (bridge)" in code_sandbox(client, list_packages=False, network="bridge").description
+    longer = code_sandbox(client, list_packages=False, timeout=5, max_timeout=50).description
     assert "5 s per call (pass `timeout` for up to 50 s)" in longer
 
 

@@ -8,7 +8,7 @@ from limpet.langgraph import code_sandbox, language_tool, process_tools
 
 @pytest.fixture
 def tools(client, name):
-    sandbox = code_sandbox(client, packages=False)
+    sandbox = code_sandbox(client, list_packages=False)
     yield {tool.name: tool for tool in [sandbox, *process_tools(sandbox), language_tool(sandbox, ["bash", "cobol"])]}
     for row in client.sessions():
         if row.session == name:
@@ -70,7 +70,7 @@ def test_another_language_keeps_its_variables(call):
 
 
 def test_what_the_model_is_offered(client):
-    sandbox = code_sandbox(client, name="lab", packages=False)
+    sandbox = code_sandbox(client, name="lab", list_packages=False)
     assert [tool.name for tool in process_tools(sandbox)][0] == "lab_start_process"
     tool = language_tool(sandbox, ["bash", "ruby"])
     assert tool.name == "lab_run_code" and tool.args["language"]["enum"] == ["bash", "ruby"]

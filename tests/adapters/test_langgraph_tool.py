@@ -275,7 +275,7 @@ def test_who_is_told_of_a_failure(monkeypatch, client, name, error):
         raise error("why")
 
     monkeypatch.setattr(client, "open", fail)
-    tool = code_sandbox(client, packages=False)
+    tool = code_sandbox(client, list_packages=False)
     if error.name in models:
         assert f"{error.name}: why" in invoke(tool, name, code="1").text
     else:
@@ -297,7 +297,7 @@ def test_names_of_files_are_no_part_of_the_description(client, tmp_path):
         (tmp_path / name).write_text("a,b\n")
     (tmp_path / "sub dir").mkdir()
     (tmp_path / os.fsdecode(b"\xff.csv")).write_text("a,b\n")
-    tool = code_sandbox(client, packages=False, data=tmp_path)
+    tool = code_sandbox(client, list_packages=False, data=tmp_path)
     (line,) = [line for line in tool.description.splitlines() if "/data" in line]
     assert all(line.isprintable() for line in tool.description.split("\n"))
     listed = line.removeprefix("Input files in /data (read-only): ").removesuffix(".")

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 
-import limpet
 import pytest
 
 from tests.support import ROOT
@@ -31,12 +30,6 @@ def standard(limpetd, monkeypatch):  # noqa: F811
 def isolating(limpetd):  # noqa: F811
     if not limpetd.isolates:
         pytest.skip("needs an engine with containers")
-
-
-@pytest.fixture
-def installing():
-    if not hasattr(limpet.Session, "install"):
-        pytest.skip("this version of Limpet does not install into sessions")
 
 
 @pytest.fixture

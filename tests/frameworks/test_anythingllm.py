@@ -147,7 +147,7 @@ def test_requirements(agent, projects, client):
     assert result.startswith("requirements.txt was not installed: ") and result.endswith("Output:\nran")
 
 
-def test_requirements_are_there(agent, projects, installing):
+def test_requirements_are_there(agent, projects):
     (projects / "my project" / "requirements.txt").write_text("idna>=3\n")
     result, _ = agent()(command="python3 -c 'import idna; print(idna.__name__)'")
     assert result.endswith("Output:\nidna")

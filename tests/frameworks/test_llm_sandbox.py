@@ -205,17 +205,14 @@ def test_a_dockerfile(limpetd, client, tmp_path, monkeypatch):
 
 def test_libraries(client, monkeypatch):
     installed = []
-    monkeypatch.setattr(limpet.Session, "install", lambda session, packages: installed.append(packages), raising=False)
+    monkeypatch.setattr(limpet.Session, "install", lambda session, packages: installed.append(packages))
     with SandboxSession(client=client, libraries=["polars"]) as sandbox:
         sandbox.run("1", libraries=["rich==13.*", "attrs"])
         sandbox.install(["idna"])
     assert installed == [["polars"], ["rich==13.*", "attrs"], ["idna"]]
-    monkeypatch.setattr(limpet.Session, "install", None)
-    with pytest.raises(ContainerError, match="limpet image build --pip"):
-        SandboxSession(client=client, libraries=["polars"]).open()
 
 
-def test_libraries_are_there(client, installing):
+def test_libraries_are_there(client):
     with SandboxSession(client=client, libraries=["idna>=3"]) as sandbox:
         assert sandbox.run("import idna; print(idna.__name__)").stdout == "idna\n"
 

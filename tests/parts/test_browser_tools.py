@@ -16,7 +16,7 @@ PAGE = """
 
 @pytest.fixture
 def tools(client, name):
-    sandbox = code_sandbox(client, packages=False)
+    sandbox = code_sandbox(client, list_packages=False)
     yield {tool.name: tool for tool in [sandbox, *browser_tools(sandbox)]}
     for row in client.sessions():
         if row.session == name:

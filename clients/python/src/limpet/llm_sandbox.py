@@ -38,7 +38,7 @@ except ImportError as error:
     ) from error
 
 from . import BadRequest, Client, Error, Result, Session
-from ._adapters import dockerfiles, installing, references
+from ._adapters import dockerfiles, references
 from ._adapters.exits import check_ran, exit_code, exit_code_of_code
 
 if TYPE_CHECKING:
@@ -291,7 +291,7 @@ class SandboxSession:
         if self._language() is not None:
             raise LibraryInstallationNotSupportedError(self.lang)
         with _told():
-            installing.install(session, libraries)
+            session.install(list(libraries))
 
     def __enter__(self) -> Self:
         self.open()

@@ -29,7 +29,6 @@ except ImportError as error:
 
 from . import CallFailed, Client, Result, Session
 from ._adapters.exits import check_ran
-from ._adapters.installing import install
 from ._adapters.telling import state_sentence
 
 if TYPE_CHECKING:
@@ -91,7 +90,8 @@ class LimpetExecutor(PythonExecutor):  # type: ignore[misc, unused-ignore]
             assert self._own is not None
             session = self._own.open(**{"checkpoint": "always", **options})
         self.session = session
-        install(session, additional_imports)
+        if additional_imports:
+            session.install(list(additional_imports))
 
     def send_tools(self, tools: Mapping[str, Any]) -> None:
         """Makes tools callable by name. They stay in this process: their code and their packages are not sent."""

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .._options import SessionOptions
-    from ..packages import Requirements
     from .._requests import Request
+    from ..packages import Requirements
     from .session import AsyncSession
 
     T = TypeVar("T")
@@ -58,7 +58,7 @@ class AsyncTemplates(Connecting):
             setup: Python code that has run in each session, in ``/session``, before its first call.
             replace: Whether a template of this name is replaced. Sessions of the old one stay as they are.
             session: Session, or its name, whose ``/session`` and packages the template gets instead of ``files`` and
-                ``packages``, and whose image and environment it gets where none are given. Its variables are not copied.
+                ``packages``, and whose image and environment it gets where none are given. Not its variables.
 
         Raises:
             TemplateExists: A template has this name, and ``replace`` is False.
@@ -69,7 +69,9 @@ class AsyncTemplates(Connecting):
         if files is None and packages is None:
             return await self._request(_ask.template(name, _target(session), image, env, setup, replace))
         if session is not None:
-            raise BadRequest("a template has its files and packages from a session or from what is named, not from both")
+            raise BadRequest(
+                "a template has its files and packages from a session or from what is named, not from both"
+            )
         if files is not None and not os.path.isdir(files):
             raise NotADirectoryError(f"files is not a directory: {os.fspath(files)!r}")
         holder = await self.open(image=image, ttl=_ask.PUTTING_TTL, checkpoint="off", packages=packages)

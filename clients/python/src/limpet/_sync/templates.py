@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .._options import SessionOptions
-    from ..packages import Requirements
     from .._requests import Request
+    from ..packages import Requirements
     from .session import Session
 
     T = TypeVar("T")
@@ -59,7 +59,7 @@ class Templates(Connecting):
             setup: Python code that has run in each session, in ``/session``, before its first call.
             replace: Whether a template of this name is replaced. Sessions of the old one stay as they are.
             session: Session, or its name, whose ``/session`` and packages the template gets instead of ``files`` and
-                ``packages``, and whose image and environment it gets where none are given. Its variables are not copied.
+                ``packages``, and whose image and environment it gets where none are given. Not its variables.
 
         Raises:
             TemplateExists: A template has this name, and ``replace`` is False.

@@ -211,7 +211,7 @@ def code_sandbox(
     max_chars: int = 8_000,
     max_images: int = 4,
     artifact: Artifact = "small",
-    packages: bool = True,
+    list_packages: bool = True,
     notes: str = "",
     raise_errors: bool = False,
     tools: Tools | None = None,
@@ -240,7 +240,7 @@ def code_sandbox(
             displays and texts over 1000 characters, because a graph stores all of its messages at each step;
             :meth:`limpet.Client.result` returns the rest for ten minutes. For a session, both include ``instance`` and
             the ``checkpoint_id`` that :class:`Rewind` took after the call.
-        packages: Whether the description of the tool lists the version of Python, the installed packages and the
+        list_packages: Whether the description of the tool lists the version of Python, the installed packages and the
             default limits. They are read once, from a sandbox; the description never changes afterwards.
         notes: Text to append to the description.
         raise_errors: Whether to raise the errors that are otherwise reported to the model.
@@ -256,7 +256,7 @@ def code_sandbox(
         The tool.
 
     Raises:
-        limpet.Error: The options are wrong, or a sandbox cannot be made with them. Only with ``packages``.
+        limpet.Error: The options are wrong, or a sandbox cannot be made with them. Only with ``list_packages``.
     """
     if session not in ("pinned", "ephemeral"):
         raise ValueError(f'session must be "pinned" or "ephemeral", not {session!r}')
@@ -276,7 +276,9 @@ def code_sandbox(
     _check_options(session_options, kinds)
     asks = _approval.asks_of(tools, approve)
     clients = Clients(client)
-    inside = contents(clients.blocking(), session_options) if packages else Contents(None, session_options)
+    inside = (
+        contents(clients.blocking(), session_options) if list_packages else Contents(None, session_options)
+    )
     tool = CodeSandbox(
         name=name,
         description=describe(kinds, inside, max_timeout, notes, asks),

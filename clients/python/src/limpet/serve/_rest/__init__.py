@@ -5,7 +5,18 @@ from __future__ import annotations
 from .._app import Door, Receive, Scope, Send, refuse
 from .._gateway import Gateway
 from .._problems import Problem
-from . import _chatting, _completing, _files, _machine, _openapi, _processes, _running, _sessions, _state  # noqa: F401  they fill the table
+from . import (  # noqa: F401  they fill the table
+    _chatting,
+    _completing,
+    _files,
+    _installing,
+    _machine,
+    _openapi,
+    _processes,
+    _running,
+    _sessions,
+    _state,
+)
 from ._call import answer
 from ._operations import Operation, table
 
