@@ -1,5 +1,5 @@
 """The controller is killed again and again at random moments, under load, by calls in Python and bash, commands, processes, copies, opens, templates, saved
-sessions and requests to the network: by itself, its files worker or its egress process, where a launcher starts them again, and together
+sessions, packages and requests to the network: by itself, its files worker or its egress process, where a launcher starts them again, and together
 with the launcher.
 
 LIMPET_KILLS is how often (default 8 on each engine).
@@ -14,7 +14,9 @@ import threading
 import time
 
 import limpet
+import pytest
 
+from tests.support import index as indexes
 from tests.support.web import serving
 
 from .killed import children, read, wait_for
@@ -261,6 +263,26 @@ class Beginner(Counter):
         return True
 
 
+class Installer(Counter):
+    """The same with one package after the other. Of an install that was broken off nobody knows whether it was done, but a package
+    that is there is whole, and stays."""
+
+    def step(self, session):
+        count = self.count + 1
+        self.controller.index.add(f"number{count}", files={f"number{count}.py": f"n = {count}"})
+        while not self.installed(session, count):
+            time.sleep(0.01)
+        names = [f"number{i}" for i in range(1, count + 1)]
+        assert session.run(f"import {', '.join(names)}; sum(each.n for each in [{', '.join(names)}])").result == str(sum(range(count + 1)))
+        self.count = count
+
+    def installed(self, session, count):
+        try:
+            return f"number{count}" in session.install([f"number{count}"]).packages
+        except (limpet.Unavailable, limpet.InstallFailed):
+            return False
+
+
 def kill_process(limpetd, name):
     """Where it is a process of its own; the launcher may just be starting it."""
     for pid in children(limpetd.process.pid):
@@ -279,10 +301,19 @@ def kill(limpetd, turn):
     limpetd.start()
 
 
-KINDS = (Counter, Speaker, Commander, Starter, Copier, Opener, Beginner, Saver, Requester)
+KINDS = (Counter, Speaker, Commander, Starter, Copier, Opener, Beginner, Saver, Requester, Installer)
 
 
-def test_nothing_is_lost_or_done_twice(own_limpetd, name):
+@pytest.fixture
+def indexed(own_limpetd, monkeypatch):
+    """One whose package index is the test's, also when it starts again."""
+    with indexes.serving() as own_limpetd.index:
+        monkeypatch.setenv("LIMPET_PACKAGE_INDEX", f"{own_limpetd.index.url}/simple")
+        yield own_limpetd
+
+
+def test_nothing_is_lost_or_done_twice(indexed, name):
+    own_limpetd = indexed
     own_limpetd.start()
     counters = [kind(own_limpetd, f"{name}-{i}") for i, kind in enumerate(KINDS)]
     for counter in counters:
