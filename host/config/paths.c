@@ -208,5 +208,5 @@ int paths_lock(Paths *paths, Problem *problem)
         return problem_set(problem, ERR_INTERNAL, "cannot write %s: %s", path, strerror(errno));
     paths->lock = take_fd(&fd);
     paths->pid = getpid();
-    return 0;
+    return make_directory(paths->runtime_dir, problem); /* whoever had the lock removed it as it ended */
 }
