@@ -297,12 +297,11 @@ def test_a_call_without_a_session(client, server):
     assert client.run(code, network={"allow": [server.address]}).check().result == "200"
 
 
-@pytest.mark.parametrize("program", ["curl", "pip", "requests", "httpx"])
+@pytest.mark.parametrize("program", ["curl", "requests", "httpx"])
 def test_programs_work_through_it(client, name, server, program, tmp_path):
     """Those that the session has."""
     lines = {
         "curl": "curl --fail --silent --noproxy '' http://{address}/ && curl --fail --silent --noproxy '' --proxytunnel http://{address}/",
-        "pip": "NO_PROXY= no_proxy= python3 -m pip download --no-deps --dest d --index-url http://{address}/simple nothing-at-all 2>&1; true",
         "requests": "NO_PROXY= no_proxy= python3 -c \"import requests; print(requests.get('http://{address}/').text)\"",
         "httpx": "NO_PROXY= no_proxy= python3 -c \"import httpx; print(httpx.get('http://{address}/').text)\"",
     }
@@ -311,7 +310,7 @@ def test_programs_work_through_it(client, name, server, program, tmp_path):
         if session.exec(there).exit_code:
             pytest.skip(f"the session has no {program}")
         result = session.exec(lines[program].format(address=server.address)).check()
-    assert any(path == "/simple/nothing-at-all/" for path in server.requests) if program == "pip" else '"method": "GET"' in result.stdout
+    assert '"method": "GET"' in result.stdout
 
 
 # ---- the command ----

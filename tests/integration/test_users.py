@@ -149,6 +149,10 @@ OPERATIONS = {
     "close": {},
     "open": {"attach": True},
     "template": {"name": "theirs"},
+    "save": {"path": "/session/.limpet-saved-0"},
+    "load": {"path": "/session/.limpet-saved-0", "execution_count": 1},
+    "export": {},
+    "install": {"packages": "theirs"},
 }
 
 OTHERS = {"hello", "sessions", "result", "shutdown", "credit", "answer", "templates", "remove_template"}
