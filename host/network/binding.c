@@ -85,7 +85,7 @@ static int read_url(NetworkBinding *ret, Text url, Problem *problem)
         return refuse(ret, problem, form);
     while (url.size > authority && url.data[url.size - 1] == '/')
         url.size--;
-    ret->path = strndup(url.data + authority, url.size - authority);
+    ret->path = text_dup((Text){url.data + authority, url.size - authority});
     return ret->path ? 0 : refuse(ret, problem, "out of memory");
 }
 
@@ -128,8 +128,8 @@ static int read_header(NetworkBinding *ret, const msgpack_object_kv *pair, Probl
         return refuse(ret, problem, "`headers` maps names of HTTP headers to text of one line");
     if (value->size > LIMIT_BINDING_HEADER)
         return refuse(ret, problem, "the value of a header is too long");
-    header->name = strndup(name->ptr, name->size);
-    header->value = strndup(value->ptr, value->size);
+    header->name = text_dup((Text){name->ptr, name->size});
+    header->value = text_dup((Text){value->ptr, value->size});
     ret->n++;
     if (!header->name || !header->value)
         return refuse(ret, problem, "out of memory");

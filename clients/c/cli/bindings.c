@@ -60,7 +60,9 @@ static int expand(const char *text, char **ret)
             r = out_of_memory();
         text = end ? end + 1 : text + 1;
     }
-    if (r == 0 && !(*ret = strndup((const char *)buf_head(&expanded), expanded.size)))
+    if (r == 0 && buf_append(&expanded, "", 1) < 0)
+        r = out_of_memory();
+    if (r == 0 && !(*ret = strdup((const char *)buf_head(&expanded))))
         r = out_of_memory();
     return r;
 }

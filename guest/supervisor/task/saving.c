@@ -62,7 +62,7 @@ static char *path_inside(const Tasks *tasks, Text path)
     char *ret = NULL;
 
     if (path.size < n || memcmp(path.data, SESSION_PATH "/", n) != 0)
-        return strndup(path.data, path.size);
+        return text_dup(path);
     return asprintf(&ret, "%s/%.*s", directory, (int)(path.size - n), path.data + n) < 0 ? NULL : ret;
 }
 
