@@ -379,15 +379,13 @@ int install_begin(Installs *all, Sandbox *sandbox, const InstallOrder *order, co
                   void *userdata, Problem *problem)
 {
     Install *install = calloc(1, sizeof(*install));
-    int r = install ? 0 : problem_set(problem, ERR_INTERNAL, "out of memory");
 
-    if (r == 0)
-        r = requirements_read(&install->requirements, order->requirements, problem);
-    if (r < 0) {
-        if (install)
-            buf_deinit(&install->requirements);
+    if (!install)
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    if (requirements_read(&install->requirements, order->requirements, problem) < 0) {
+        buf_deinit(&install->requirements);
         free(install);
-        return r;
+        return -EPROTO;
     }
     install->all = all;
     install->events = events;

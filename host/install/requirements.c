@@ -59,7 +59,7 @@ int requirements_read(Buf *ret, Text text, Problem *problem)
 {
     size_t before = ret->size;
 
-    while (text.size > 0) {
+    while (text.data && text.size > 0) {
         Text line = next_line(&text);
 
         if (line.size == 0)

@@ -68,7 +68,7 @@ static int take_stored(Template **ret, const StoredTemplate *stored, Problem *pr
 int stored_decode(Template **ret, const void *bytes, size_t size, Problem *problem)
 {
     msgpack_unpacked unpacked;
-    StoredTemplate stored;
+    StoredTemplate stored = {0};
     int r;
 
     if (wire_check(bytes, size) < 0)

@@ -92,7 +92,7 @@ static bool load_one(Templates *templates, int directory, const char *name)
         stored_decode(&tmpl, buf_head(&bytes), bytes.size, &problem);
     if (tmpl)
         stored_name(right, tmpl);
-    if (strcmp(right, name) == 0) {
+    if (tmpl && strcmp(right, name) == 0) {
         list_append(&templates->all, &tmpl->link);
         return true;
     }

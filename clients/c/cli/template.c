@@ -113,6 +113,7 @@ static int make_with_holder(LimpetClient *client, const TemplateValues *values, 
     r = values->files ? cli_put(client, values->files, name, "/session") : 0;
     if (!r)
         r = make(client, source);
+    source->session = NULL;
     limpet_close(client, name);
     return r;
 }

@@ -104,7 +104,7 @@ static int listen_at(uint16_t port)
 
 static int note_port(Outlet *outlet, int fd)
 {
-    struct sockaddr_in address;
+    struct sockaddr_in address = {0};
     socklen_t size = sizeof(address);
 
     if (getsockname(fd, (struct sockaddr *)&address, &size) < 0)

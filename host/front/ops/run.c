@@ -62,7 +62,7 @@ static void run_ephemeral(Front *front, Request *request, const RunRequest *run,
     SessionOptions options = {0};
     Problem problem = PROBLEM_NULL;
     FromTemplate from;
-    Session *session;
+    Session *session = NULL;
     int r;
 
     if (!run->said.has_options)
@@ -71,7 +71,7 @@ static void run_ephemeral(Front *front, Request *request, const RunRequest *run,
         given.checkpoint = (Text){"off", 3}; /* there is no later call that would go on from one */
     if (from_template_find(&from, front, request, &given)) {
         r = start_ephemeral(&session, &options, front, request->user, run_id, &given, &from, &problem);
-        if (r == 0)
+        if (session)
             queue(front, session, request, run, run_id);
         else if (r == -EAGAIN)
             from_template_wait(front, request, MSG_RUN, body, &from, &options, true);

@@ -171,6 +171,15 @@ static Making *making_new(Front *front, Request *request, Template *tmpl, bool r
     return making;
 }
 
+static int take_packages(Template **tmpl, const char *packages, Problem *problem)
+{
+    (*tmpl)->packages = strdup(packages);
+    if ((*tmpl)->packages)
+        return 0;
+    *tmpl = template_unref(*tmpl);
+    return problem_set(problem, ERR_INTERNAL, "out of memory");
+}
+
 /* What was not said is as in the session, where there is one. */
 static int define(Template **ret, const Front *front, uid_t user, const MsgTemplateMake *asked,
                   const Session *session, Problem *problem)
@@ -190,10 +199,9 @@ static int define(Template **ret, const Front *front, uid_t user, const MsgTempl
     if (template_new(ret, user, asked->name, image, asked->env.map || !of ? &options.env : &of->env,
                      asked->setup, problem) < 0)
         return -EPROTO;
-    if (!session || !*session->sandbox->packages || ((*ret)->packages = strdup(session->sandbox->packages)))
-        return 0;
-    *ret = template_unref(*ret);
-    return problem_set(problem, ERR_INTERNAL, "out of memory");
+    if (*ret && session && *session->sandbox->packages)
+        return take_packages(ret, session->sandbox->packages, problem);
+    return 0;
 }
 
 static void make(Front *front, Request *request, const MsgTemplateMake *asked, Session *session)
