@@ -59,5 +59,5 @@ def session(http, page, name):  # noqa: F811
     assert http.post("/v1/sessions", json={"name": name}).status_code == 201
     page.open(name)
     yield f"/v1/sessions/{name}"
-    page.leave()  # it would go on asking for what is no longer there
+    page.away()  # it would go on asking for what is no longer there
     http.delete(f"/v1/sessions/{name}")

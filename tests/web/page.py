@@ -47,6 +47,10 @@ class Page:
         self.driver.execute_script("location.hash = ''")
         self.see(".welcome h1")
 
+    def away(self):
+        """From the gateway: what it still asks ends with that."""
+        self.driver.get("about:blank")
+
     def see(self, selector, text="", last=False):
         """The first of these elements that is to be seen and has the text, once there is one; or the last one."""
 

@@ -23,7 +23,7 @@ from . import _routing
 from ._control import Control, refused
 from ._daemon import Daemon
 from ._execute import Interpreter
-from ._http import Gone, Refused, header, query, refuse
+from ._http import Body, Gone, Refused, header, query, refuse
 from ._ports import Ports
 from ._records import Record
 from ._routing import Target
@@ -76,15 +76,16 @@ class _E2B:
             begun = True
             await send(message)
 
+        body = Body(scope, receive)
         try:
             target = _routing.target_of(scope)
             if target is None and not _routing.is_signed(scope):
-                operation, status, owner = await self._control(scope, receive, sending)
+                operation, status, owner = await self._control(scope, body.receive, sending)
                 who = owner.name
             else:
                 record, target = self._found(scope, target)
                 who = record.owner_name
-                operation, status = await self._at(record, target, scope, receive, sending)
+                operation, status = await self._at(record, target, scope, body.receive, sending)
         except Gone:
             status = 499
         except Exception as error:
@@ -93,6 +94,7 @@ class _E2B:
             if not isinstance(error, (Refused, Problem, Error)):
                 self._all.gateway.watch.failed(error)
             if not begun:
+                await body.drain()
                 await _refuse(scope, send, refusal)
         self._all.gateway.watch.request("e2b", operation, who, status, started)
 

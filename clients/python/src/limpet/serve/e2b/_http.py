@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
@@ -62,6 +63,30 @@ async def raw(send: Send, status: int, body: bytes, headers: Headers = ()) -> No
     length = [] if status == 204 else [(b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": [*length, *headers]})
     await send({"type": "http.response.body", "body": body})
+
+
+class Body:
+    """What is left of the body of a request. A client that is still sending it when it is refused may not read why."""
+
+    MOST, SECONDS = 1 << 20, 5
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self._receive = receive
+        self._more = scope["type"] == "http"
+
+    async def receive(self) -> Any:
+        """As an application receives it."""
+        message = await self._receive()
+        self._more = self._more and message["type"] == "http.request" and message.get("more_body", False)
+        return message
+
+    async def drain(self) -> None:
+        """Reads it, if it is not large and comes soon."""
+        size, end = 0, time.monotonic() + self.SECONDS
+        with contextlib.suppress(asyncio.TimeoutError):
+            while self._more and size < self.MOST:
+                message = await asyncio.wait_for(self.receive(), max(end - time.monotonic(), 0))
+                size += len(message.get("body", b""))
 
 
 async def pieces_of(receive: Receive) -> AsyncIterator[bytes]:
