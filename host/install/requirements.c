@@ -120,7 +120,7 @@ bool requirements_are_of(const Buf *requirements, const char *names)
 {
     Text text = {(const char *)buf_head(requirements), requirements->size};
 
-    while (text.size > 0) {
+    while (text.data && text.size > 0) {
         Text line = next_line(&text);
         Text name = {line.data, name_size(line.data, line.size)};
 

@@ -171,21 +171,13 @@ static Making *making_new(Front *front, Request *request, Template *tmpl, bool r
     return making;
 }
 
-static int take_packages(Template **tmpl, const char *packages, Problem *problem)
-{
-    (*tmpl)->packages = strdup(packages);
-    if ((*tmpl)->packages)
-        return 0;
-    *tmpl = template_unref(*tmpl);
-    return problem_set(problem, ERR_INTERNAL, "out of memory");
-}
-
 /* What was not said is as in the session, where there is one. */
 static int define(Template **ret, const Front *front, uid_t user, const MsgTemplateMake *asked,
                   const Session *session, Problem *problem)
 {
     SessionOptions options _cleanup_(session_options_deinit) = {0};
     const SessionOptions *of = session ? &session->sandbox->options : NULL;
+    Template *tmpl _cleanup_(template_unrefp) = NULL;
     Text image = asked->image;
     MsgOptions given;
 
@@ -196,11 +188,13 @@ static int define(Template **ret, const Front *front, uid_t user, const MsgTempl
     given.env = asked->env;
     if (session_options_settle(&options, &given, front->options, problem) < 0)
         return -EPROTO;
-    if (template_new(ret, user, asked->name, image, asked->env.map || !of ? &options.env : &of->env,
-                     asked->setup, problem) < 0)
+    if (template_new(&tmpl, user, asked->name, image, asked->env.map || !of ? &options.env : &of->env,
+                     asked->setup, problem) < 0 ||
+        !tmpl)
         return -EPROTO;
-    if (*ret && session && *session->sandbox->packages)
-        return take_packages(ret, session->sandbox->packages, problem);
+    if (session && *session->sandbox->packages && !(tmpl->packages = strdup(session->sandbox->packages)))
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    *ret = take(tmpl);
     return 0;
 }
 
@@ -211,7 +205,7 @@ static void make(Front *front, Request *request, const MsgTemplateMake *asked, S
     Making *making = NULL;
 
     if (check_name(front, request->user, asked->name, asked->replace, &problem) == 0 &&
-        define(&tmpl, front, request->user, asked, session, &problem) == 0) {
+        define(&tmpl, front, request->user, asked, session, &problem) == 0 && tmpl) {
         making = making_new(front, request, tmpl, asked->replace);
         if (!making)
             problem_set(&problem, ERR_INTERNAL, "out of memory");
