@@ -176,23 +176,23 @@ static int define(Template **ret, const Front *front, uid_t user, const MsgTempl
                   const Session *session, Problem *problem)
 {
     SessionOptions options _cleanup_(session_options_deinit) = {0};
-    const SessionOptions *of = session ? &session->sandbox->options : NULL;
+    const Sandbox *of = session ? session->sandbox : NULL;
     Template *tmpl _cleanup_(template_unrefp) = NULL;
     Text image = asked->image;
     MsgOptions given;
 
-    if (!image.data && of && *of->image)
-        image = text_of(of->image);
+    if (!image.data && of && *of->options.image)
+        image = text_of(of->options.image);
     body_clear(&given, MsgOptions);
     given.image = image;
     given.env = asked->env;
     if (session_options_settle(&options, &given, front->options, problem) < 0)
         return -EPROTO;
-    if (template_new(&tmpl, user, asked->name, image, asked->env.map || !of ? &options.env : &of->env,
+    if (template_new(&tmpl, user, asked->name, image, asked->env.map || !of ? &options.env : &of->options.env,
                      asked->setup, problem) < 0 ||
         !tmpl)
         return -EPROTO;
-    if (session && *session->sandbox->packages && !(tmpl->packages = strdup(session->sandbox->packages)))
+    if (of && *of->packages && !(tmpl->packages = strdup(of->packages)))
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     *ret = take(tmpl);
     return 0;
