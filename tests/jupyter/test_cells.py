@@ -89,7 +89,7 @@ def test_lines_for_the_shell_run_in_the_sandbox(notebook):
 
 
 @pytest.mark.parametrize(
-    "code", ["%pip install numpy", "x = 1\n%pip install numpy", "!pwd\n%conda install y"]
+    "code", ["%conda install numpy", "x = 1\n%uv pip install numpy", "!pwd\n%conda install y"]
 )
 def test_installing_is_refused_with_a_sentence(notebook, code):
     cell = notebook.run(code)

@@ -207,3 +207,10 @@ def test_two_question_marks_show_the_source(notebook):
     inspected = notebook.ask("inspect", "with_source", 5, detail_level=1)["data"]["text/plain"]
     assert "return 'the body'" in inspected
     assert "%%bash" in pages(notebook.run("?"))[0]
+
+
+def test_pip_asks_and_is_told(notebook):
+    """Where the session does not let it install it says what to do; what there is it lists."""
+    refused = notebook.run("%pip install no-such-package-of-limpet")
+    assert refused.stdout.startswith("ERROR: pip may install nothing") and "pip=" in refused.stdout
+    assert notebook.run("%pip --version").stdout.startswith("pip ")

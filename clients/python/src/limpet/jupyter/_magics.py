@@ -9,7 +9,7 @@ import ast
 import re
 
 SHELL = ("cat", "cp", "ls", "mkdir", "mv", "rm", "rmdir")
-LINE = {"cd", "env", "pwd", "run", "set_env", "time", "timeit", "who", "who_ls", "whos", *SHELL}
+LINE = {"cd", "env", "pip", "pwd", "run", "set_env", "time", "timeit", "who", "who_ls", "whos", *SHELL}
 CELL = {"bash", "capture", "html", "latex", "markdown", "sh", "svg", "time", "timeit", "writefile"}
 PYTHON = {"capture", "time", "timeit"}  # what they are given to run is a cell of its own
 FUNCTIONS = {
@@ -31,10 +31,11 @@ UNKNOWN = (
     "!command, name? and plain Python"
 )
 PACKAGES = (
-    "{magic} is not there: packages come with the image of the session. On the host, 'limpet image build --pip "
-    "requirements.txt --name mine' makes one, and 'limpet jupyter install --image mine' a kernel that has it"
+    "{magic} is not there: packages come with the image of the session, or by %pip install where the session allows "
+    "that. On the host, 'limpet image build --pip requirements.txt --name mine' makes an image, and "
+    "'limpet jupyter install --image mine' a kernel that has it"
 )
-INSTALLERS = {"conda", "mamba", "micromamba", "pip", "uv"}
+INSTALLERS = {"conda", "mamba", "micromamba", "uv"}
 IGNORED = {"autoreload", "config", "load_ext", "matplotlib", "reload_ext"}
 INLINE = {"", "agg", "inline"}  # figures are shown so anyway
 
