@@ -57,7 +57,7 @@ def measured(bench, name, *how):
 
 
 @GROUP.case(
-    Row("network.tunnel", "1 MB from a server of this machine over a kept connection, through `CONNECT`, median, to the same "
+    Row("network.tunnel", "A megabyte from a server of this machine over a kept connection, through `CONNECT`, median, to the same "
         "program outside of the container without a proxy.", at_most(1.5)),
 )
 def tunnel(bench):
