@@ -65,7 +65,7 @@ def tunnel(bench):
 
 
 @GROUP.case(
-    Row("network.request", "1 MB from a server of this machine over kept connections, as a plain HTTP request, median, to the "
+    Row("network.request", "A megabyte from a server of this machine over kept connections, as a plain HTTP request, median, to the "
         "same program outside of the container without a proxy.", at_most(1.5)),
 )
 def request(bench):
