@@ -7,9 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What pip uses where nothing is configured: an index, and the host of its files. */
-#define STANDARD_INDEX "https://pypi.org/simple https://files.pythonhosted.org"
-#define BLANKS         " ,\t\n"
+#define BLANKS " ,\t\n"
 
 /* ---- what pip on this host is configured with ---- */
 
@@ -151,7 +149,7 @@ int package_index_settle(Options *options, Problem *problem)
     PipSettings settings = read_settings();
 
     if (!*options->package_index)
-        set(&options->package_index, settings.index ? settings.index : STANDARD_INDEX);
+        set(&options->package_index, settings.index ? settings.index : STANDARD_INDEX); /* CMake asks pip */
     if (!*options->package_certificates && settings.certificates)
         set(&options->package_certificates, settings.certificates);
     free(settings.index);

@@ -382,6 +382,12 @@ int install_begin(Installs *all, Sandbox *sandbox, const InstallOrder *order, co
 
     if (!install)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
+    if (package_index_url(all->sandboxes->options).size == 0) {
+        free(install);
+        return problem_set(problem, ERR_INSTALL_FAILED,
+                           "no package index is known; set the option package_index of limpetd, or index-url "
+                           "in the configuration of the host's pip");
+    }
     if (requirements_read(&install->requirements, order->requirements, problem) < 0) {
         buf_deinit(&install->requirements);
         free(install);
