@@ -19,7 +19,7 @@ import pytest
 from tests.support import index as indexes
 from tests.support.web import serving
 
-from .killed import children, read, wait_for
+from .killed import PATIENCE, children, read, wait_for
 
 KILLS = int(os.environ.get("LIMPET_KILLS", "8"))
 
@@ -327,7 +327,7 @@ def test_nothing_is_lost_or_done_twice(indexed, name):
         wait_for(lambda: counter.count > 0 or not counter.is_alive())
         counter.stop.set()
     for counter in counters:
-        counter.join(120)
+        counter.join(PATIENCE)
         assert counter.error is None, (seed, type(counter), counter.error)
         assert not counter.is_alive() and counter.count > 0
     with own_limpetd.client() as client:
