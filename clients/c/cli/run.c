@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "clients/c/cli/cli.h"
+#include "clients/c/cli/code.h"
 #include "clients/c/cli/input.h"
 #include "clients/c/cli/show.h"
 #include "clients/c/cli/sigint.h"
@@ -35,29 +36,6 @@ static const Option run_options[] = {
 #include "clients/c/cli/container.def"
 };
 
-static int complain(const char *file, int error)
-{
-    fprintf(stderr, "limpet: %s: %s\n", file, strerror(error));
-    return EXIT_USAGE;
-}
-
-/* Reads the code whole, but no more than tells that it is too long. */
-static int read_code(const char *file, Buf *ret)
-{
-    _cleanup_(closep) int opened = -1;
-    int fd = STDIN_FILENO;
-    ssize_t n;
-
-    if (strcmp(file, "-") != 0)
-        fd = opened = open(file, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return complain(file, errno);
-    do
-        n = buf_read_fd(ret, fd, LIMIT_CODE + 1 - ret->size);
-    while (n == -EINTR || (n > 0 && ret->size <= LIMIT_CODE));
-    return n < 0 ? complain(file, (int)-n) : 0;
-}
-
 static int find_code(const RunValues *values, char **operands, int n, Buf *buf, LimpetRun *run)
 {
     int r;
@@ -69,7 +47,7 @@ static int find_code(const RunValues *values, char **operands, int n, Buf *buf, 
     run->code = values->code;
     if (n == 0)
         return 0;
-    r = read_code(operands[0], buf);
+    r = code_read(operands[0], buf);
     /* Otherwise standard input is free for input(). */
     if (strcmp(operands[0], "-") == 0)
         run->on_input = NULL;

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "clients/c/cli/cli.h"
+#include "clients/c/cli/code.h"
 #include "clients/c/cli/colour.h"
 #include "clients/c/cli/table.h"
 #include "clients/c/cli/transfer.h"
@@ -45,30 +46,15 @@ static const Option template_options[] = {
 
 /* ---- create ---- */
 
-static int complain(const char *path, int error)
-{
-    fprintf(stderr, "limpet: %s: %s\n", path, strerror(error));
-    return EXIT_USAGE;
-}
-
-/* Terminated; no more than tells that it is too long. */
+/* Terminated. */
 static int read_setup(const char *file, Buf *ret)
 {
-    _cleanup_(closep) int opened = -1;
-    int fd = STDIN_FILENO;
-    ssize_t n;
+    int r = code_read(file, ret);
 
-    if (strcmp(file, "-") != 0)
-        fd = opened = open(file, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return complain(file, errno);
-    do
-        n = buf_read_fd(ret, fd, LIMIT_CODE + 1 - ret->size);
-    while (n == -EINTR || (n > 0 && ret->size <= LIMIT_CODE));
-    if (n >= 0)
-        n = buf_append(ret, "", 1);
-    if (n < 0)
-        return complain(file, (int)-n);
+    if (r)
+        return r;
+    if (buf_append(ret, "", 1) < 0)
+        return code_complain(file, ENOMEM);
     if (strlen((const char *)buf_head(ret)) + 1 == ret->size)
         return 0;
     fprintf(stderr, "limpet: %s: the code has a null character\n", file);
@@ -91,8 +77,8 @@ static int check_directory(const char *path)
     struct stat st;
 
     if (stat(path, &st) < 0)
-        return complain(path, errno);
-    return S_ISDIR(st.st_mode) ? 0 : complain(path, ENOTDIR);
+        return code_complain(path, errno);
+    return S_ISDIR(st.st_mode) ? 0 : code_complain(path, ENOTDIR);
 }
 
 /* A session of its own holds files and packages until the template has them. */
@@ -105,7 +91,7 @@ static int make_with_holder(LimpetClient *client, const TemplateValues *values, 
     int r;
 
     if (getrandom(&random, sizeof(random), 0) != sizeof(random))
-        return complain(source->name, EIO);
+        return code_complain(source->name, EIO);
     snprintf(name, sizeof(name), "template-%016" PRIx64, random);
     if (limpet_open(client, name, &options, NULL))
         return cli_fail(client);
