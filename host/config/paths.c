@@ -120,20 +120,24 @@ static int admit(const char *directory, const char *below, gid_t group, Problem 
     return 0;
 }
 
-static int settle_users(Paths *paths, const Options *options, const char *runtime_base, Problem *problem)
+static int settle_group(Paths *paths, const Options *options, Problem *problem)
 {
-    int r = 0;
+    return paths->user == 0 && *options->group ? find_group(&paths->group, options->group, problem) : 0;
+}
 
-    if (paths->user == 0 && *options->group)
-        r = find_group(&paths->group, options->group, problem);
-    if (r < 0 || paths->group == NO_GROUP)
-        return r;
+/* Only whoever has the lock may: a controller that runs has let its containers pass here as well. */
+static int admit_group(const Paths *paths, Problem *problem)
+{
+    int r;
+
+    if (paths->group == NO_GROUP)
+        return 0;
     r = admit(paths->state_dir, "", paths->group, problem);
     if (r == 0)
         r = admit(paths->state_dir, "/sessions", paths->group, problem);
     if (r == 0)
         r = admit(paths->state_dir, "/outputs", paths->group, problem);
-    return r < 0 ? r : admit(runtime_base, "", paths->group, problem);
+    return r < 0 ? r : admit(paths->runtime_dir, "/..", paths->group, problem);
 }
 
 static int name_parts(Paths *paths)
@@ -163,7 +167,7 @@ int paths_init(Paths *paths, const Options *options, Problem *problem)
         return -ENOMEM;
     r = make_directory(paths->runtime_dir, problem);
     if (r == 0)
-        r = settle_users(paths, options, base, problem);
+        r = settle_group(paths, options, problem);
     if (r < 0)
         return r;
     if (*options->socket)
@@ -191,7 +195,7 @@ void paths_deinit(Paths *paths)
 int paths_lock(Paths *paths, Problem *problem)
 {
     char path[PATH_MAX], holder[PATH_MAX] = "";
-    int fd _cleanup_(closep) = -1;
+    int fd _cleanup_(closep) = -1, r;
 
     snprintf(path, sizeof(path), "%s/lock", paths->state_dir);
     fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -208,5 +212,6 @@ int paths_lock(Paths *paths, Problem *problem)
         return problem_set(problem, ERR_INTERNAL, "cannot write %s: %s", path, strerror(errno));
     paths->lock = take_fd(&fd);
     paths->pid = getpid();
-    return make_directory(paths->runtime_dir, problem); /* whoever had the lock removed it as it ended */
+    r = make_directory(paths->runtime_dir, problem); /* whoever had the lock removed it as it ended */
+    return r < 0 ? r : admit_group(paths, problem);
 }

@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import grp
 import json
 import os
 import re
@@ -37,6 +38,15 @@ def test_a_second_one_refuses_to_start(own_limpetd):
     second = subprocess.run(own_limpetd.command(), capture_output=True, text=True, timeout=60)
     assert second.returncode != 0
     assert str(own_limpetd.process.pid) in second.stderr
+    with own_limpetd.client() as client:
+        assert client.run("6 * 7").result == "42"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's controller has a group")
+@pytest.mark.parametrize("action", [(), ("--check",)])
+def test_containers_reach_a_controller_with_a_group_after_another_was_tried(own_limpetd, action):
+    own_limpetd.start("--group", "daemon")
+    subprocess.run(own_limpetd.command("--group", "daemon", *action), capture_output=True, timeout=60)
     with own_limpetd.client() as client:
         assert client.run("6 * 7").result == "42"
 
@@ -168,8 +178,12 @@ def test_it_starts_by_itself(own_limpetd, monkeypatch):
 
 
 def test_sockets_are_ours_alone(limpetd):
+    """And the group's, where there is one and root's controller keeps its users apart."""
     status = os.stat(limpetd.socket)
-    assert stat.S_IMODE(status.st_mode) == 0o600 and status.st_uid == os.geteuid()
+    shared = os.geteuid() == 0 and limpetd.isolates
+    members = [group.gr_gid for group in grp.getgrall() if group.gr_name == "limpet" and shared]
+    assert stat.S_IMODE(status.st_mode) == (0o660 if members else 0o600) and status.st_uid == os.geteuid()
+    assert not members or status.st_gid == members[0]
 
 
 def test_it_says_what_it_can_do(limpetd):
