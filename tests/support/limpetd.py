@@ -79,7 +79,7 @@ class Limpetd:
         end = time.monotonic() + START
         while time.monotonic() < end and self.process.poll() is None:
             try:
-                self.sessions()
+                self.sessions(reconnect_timeout=0)
                 return self
             except limpet.Unavailable:
                 time.sleep(0.02)
@@ -92,9 +92,9 @@ class Limpetd:
     def client(self, **options):
         return limpet.Client(self.socket, autostart=False, **options)
 
-    def sessions(self):
+    def sessions(self, **options):
         """By name."""
-        with warnings.catch_warnings(), self.client() as client:
+        with warnings.catch_warnings(), self.client(**options) as client:
             warnings.simplefilter("ignore")
             return {row.session: row for row in client.sessions()}
 
