@@ -250,7 +250,7 @@ def test_the_options_of_the_python_client(client):
     assert get_type_hints(limpet.SessionOptions) == {
         name: Optional[hint(option)] for name, option in OPTIONS.items() if name != "allow"
     }
-    assert limpet.ContainerOptions.__optional_keys__ == OPTIONS.keys() - {"allow", "timeout", "ttl", "checkpoint", "packages", "pip"}
+    assert limpet.ContainerOptions.__optional_keys__ == OPTIONS.keys() - {"allow", "timeout", "ttl", "checkpoint", "pip"}
     cls = getattr(limpet, client)
     assert {inspect.signature(cls.open).parameters["options"].annotation} == {"Unpack[SessionOptions]"}
     assert {inspect.signature(cls.run).parameters["options"].annotation} == {"Unpack[ContainerOptions]"}
