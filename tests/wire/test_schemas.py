@@ -311,7 +311,7 @@ def requests():
     given = {
         "timeout": 1.0, "memory": "1g", "cpus": 1.0, "pids": 1, "disk": "1g", "files": 1, "data": "/", "env": {},
         "ttl": 1.0, "network": {"allow": ["h"]}, "bindings": {}, "image": "i", "checkpoint": "off", "packages": ["p"], "pip": "allow",
-        "template": "t",
+        "build": "allow", "template": "t",
     }  # fmt: skip
     chosen = _options.chosen(given, _options.SESSION_OPTIONS)
     at = {"session": "a", "instance": "i"}

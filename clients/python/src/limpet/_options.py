@@ -59,6 +59,9 @@ class ContainerOptions(TypedDict, total=False):
     """Name of the image. Defaults to the image ``default``."""
     packages: Requirements | None
     """Python packages to install before any code runs: a list, or the path of a requirements file."""
+    build: Literal["refuse", "allow"] | None
+    """Packages without a wheel: ``"refuse"`` them, or ``"allow"`` the installer to build them, which runs their code in
+    its container."""
     template: str | None
     """Template that the session begins from. Its image and environment hold where none are given."""
 
