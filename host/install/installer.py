@@ -202,7 +202,7 @@ def reason(said):
     if re.search(r"NewConnectionError|Max retries exceeded|ProxyError|ReadTimeoutError|ConnectTimeout|Connection (refused|broken|reset)", said):
         return "the package index cannot be reached"
     if "THESE PACKAGES DO NOT MATCH THE HASHES" in said:
-        return "a file of the index does not have the hash that the index says it has"
+        return "a file of the index does not have the hash that it should have"
     if "ResolutionImpossible" in said:
         return conflict(said)
     if found:
