@@ -77,7 +77,7 @@
 
 /* Templates. */
 #define LIMIT_TEMPLATES 64u   /* of one user */
-#define SETUP_SECONDS   300.0 /* the setup code of a template */
+#define SETUP_SECONDS   300.0 /* the setup code of a template, where nothing else is said */
 
 /* A session. */
 #define LIMIT_QUEUE        64u /* calls waiting on one session; one more is Busy */

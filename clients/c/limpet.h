@@ -115,6 +115,7 @@ typedef struct LimpetOptions {
     const char *checkpoint; /* "auto", "always" or "off": when checkpoints are taken by themselves */
     const char *packages;   /* to be installed before it opens: requirements, one a line */
     const char *pip;        /* what pip may do inside: "refuse", "allow", or names with commas */
+    const char *build;      /* packages without a wheel: "refuse", or "allow" that they are built */
 #ifdef __cplusplus
     const char *template_; /* the next, whose name is a word of C++ */
 #else

@@ -197,11 +197,13 @@ static void write_environment(Writer *w, const void *source)
     const Installer *installer = source;
     IndexUrl url = package_index_url(installer->sandboxes->options);
 
-    write_map(w, 2);
+    write_map(w, 3);
     write_text(w, "LIMPET_INDEX");
     write_text_n(w, url.text, url.size);
     write_text(w, "LIMPET_FRESH");
     write_text(w, installer->fresh ? "1" : "");
+    write_text(w, "LIMPET_BUILDS");
+    write_text(w, installer->builds ? "1" : "");
 }
 
 static int send_program(Installer *installer)
@@ -459,6 +461,7 @@ int installer_begin(Installer **ret, Sandboxes *sandboxes, const InstallerOrder 
     installer->events = events;
     installer->userdata = userdata;
     installer->fresh = order->fresh;
+    installer->builds = order->builds;
     snprintf(installer->request, sizeof(installer->request), "%s", order->request);
     snprintf(installer->before, sizeof(installer->before), "%s", order->before);
     r = begin(installer, order, problem);

@@ -13,7 +13,8 @@ typedef struct InstallerOrder {
     const char *image;   /* of the session */
     const char *before;  /* the set that the session has, "" for none */
     Text requirements;
-    bool fresh; /* nothing can have been imported in the session */
+    bool fresh;  /* nothing can have been imported in the session */
+    bool builds; /* packages without a wheel are built: their code runs in the installer */
 } InstallerOrder;
 
 typedef struct InstallerEvents {
@@ -34,7 +35,7 @@ struct Installer {
     Sandbox *sandbox;
     Turn turn; /* pip */
     char request[PACKAGES_NAME_SIZE], before[PACKAGES_NAME_SIZE];
-    bool fresh;
+    bool fresh, builds;
     Buf input;   /* of the program: the requirements, and certificates */
     bool told;   /* stored, or failed */
     bool taking; /* the keeper is asked */

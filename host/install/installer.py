@@ -24,6 +24,7 @@ BASE = os.path.join(PLACE, "base")
 BEFORE = os.environ["PYTHONUSERBASE"]
 TEMPORARY = os.path.abspath("temporary")
 INDEX = os.environ["LIMPET_INDEX"]
+BUILDS = bool(os.environ["LIMPET_BUILDS"])
 LOCK = os.path.join("share", "limpet", "packages.lock")
 CERTIFICATES = os.path.join(TEMPORARY, "certificates.pem")
 SECONDS = 20
@@ -113,8 +114,8 @@ def pip():
 
 def command(report):
     return [
-        sys.executable, "-m", "pip", "install", "--user", "--break-system-packages", "--only-binary", ":all:",
-        "--no-compile", "--no-input", "--no-cache-dir", "--no-warn-script-location", "--disable-pip-version-check",
+        sys.executable, "-m", "pip", "install", "--user", "--break-system-packages",
+        *(["--prefer-binary"] if BUILDS else ["--only-binary", ":all:"]), "--no-compile", "--no-input", "--no-cache-dir", "--no-warn-script-location", "--disable-pip-version-check",
         "--progress-bar", "off", "--root-user-action", "ignore", "--retries", "1", "--timeout", str(SECONDS), "--index-url", INDEX, "--report", report,
         *trusted(), "--constraint", constraints(), "--requirement", os.path.join(TEMPORARY, "requirements.txt"),
     ]  # fmt: skip
@@ -162,10 +163,13 @@ def missing(requirement, versions):
     links = page_of(project)
     if links is None:
         return f"there is no package '{project}' in the index"
+    has_source = any(re.search(r"\.(tar\.[a-z0-9]+|tgz|zip)(#|$)", link) for link in links)
+    advice = "; the session's option build=allow has packages built from source" if has_source and not BUILDS else ""
     if versions == "none":
-        return f"'{project}' has no wheel for {python} on {sysconfig.get_platform()}"
+        return f"'{project}' has no wheel for {python} on {sysconfig.get_platform()}{advice}"
     newest = ", ".join(versions.split(", ")[-5:])
-    return f"no version of '{project}' with a wheel for {python} satisfies '{requirement}'; there are {newest}"
+    what = "a file" if BUILDS else "a wheel"
+    return f"no version of '{project}' with {what} for {python} satisfies '{requirement}'; there are {newest}{advice}"
 
 
 def conflict(said):
@@ -181,14 +185,24 @@ def conflict(said):
     return "the requirements conflict: " + "; ".join(line.strip() for line in causes[1].splitlines())
 
 
+def not_built(said):
+    """The package whose build has failed; None where none has."""
+    if not re.search(r"subprocess-exited-with-error|metadata-generation-failed|Failed building wheel", said):
+        return None
+    named = re.findall(r"Failed building wheel for (\S+)", said) or re.findall(r"^Collecting ([A-Za-z0-9._-]+)", said, re.M)
+    return named[-1] if named else None
+
+
 def reason(said):
     found = re.search(r"Could not find a version that satisfies the requirement (.+?) \(from versions: (.*?)\)", said)
     if "No space left on device" in said or "Disk quota exceeded" in said:
         return "the packages do not fit on the disk of the installer (option packages_disk)"
+    if not_built(said):
+        return f"'{not_built(said)}' could not be built from source; the log has what its build wrote"
     if re.search(r"NewConnectionError|Max retries exceeded|ProxyError|ReadTimeoutError|ConnectTimeout|Connection (refused|broken|reset)", said):
         return "the package index cannot be reached"
     if "THESE PACKAGES DO NOT MATCH THE HASHES" in said:
-        return "a file of the index does not have the hash that the index says it has"
+        return "a file of the index does not have the hash that it should have"
     if "ResolutionImpossible" in said:
         return conflict(said)
     if found:
@@ -201,14 +215,15 @@ def reason(said):
 
 
 def hashes(report):
-    """By name: of what has been installed now."""
+    """By name: of the files that have been installed now, and whether one was the source."""
     with open(report) as file:
         installed = json.load(file)["install"]
     found = {}
     for entry in installed:
         archive = entry.get("download_info", {}).get("archive_info", {})
         sha256 = archive.get("hashes", {}).get("sha256") or archive.get("hash", "").partition("sha256=")[2]
-        found[name_of(entry["metadata"]["name"])] = sha256
+        built = "" if urllib.parse.urlsplit(entry["download_info"]["url"]).path.endswith(".whl") else " # built"
+        found[name_of(entry["metadata"]["name"])] = sha256 and sha256 + built
     return found
 
 

@@ -25,7 +25,7 @@ typedef struct Install {
     Installs *all;
     InstallState state;
     bool missed; /* the store does not have it */
-    bool fresh;
+    bool fresh, builds;
     Installer *installer;
     char instance[INSTANCE_SIZE]; /* of the session's sandbox */
     char request[PACKAGES_NAME_SIZE], before[PACKAGES_NAME_SIZE];
@@ -228,6 +228,7 @@ static Installer *find_installer(Install *install, const char *image, Problem *p
         .before = install->before,
         .requirements = {(const char *)buf_head(&install->requirements), install->requirements.size},
         .fresh = install->fresh,
+        .builds = install->builds,
     };
     Installer *installer;
     size_t n = 0;
@@ -299,6 +300,7 @@ static int make_request(Install *install, const Sandbox *sandbox)
         {image, strlen(image) + 1},
         {index.text, index.size},
         {install->fresh ? "1" : "0", 2},
+        {install->builds ? "1" : "0", 2},
         {buf_head(&install->requirements), install->requirements.size},
     };
     uint8_t digest[SHA256_SIZE];
@@ -397,6 +399,7 @@ int install_begin(Installs *all, Sandbox *sandbox, const InstallOrder *order, co
     install->events = events;
     install->userdata = userdata;
     install->fresh = order->fresh;
+    install->builds = strcmp(sandbox->options.build, "allow") == 0;
     install->began = clock_now();
     memcpy(install->instance, sandbox->instance, sizeof(install->instance));
     sandbox->installing++;

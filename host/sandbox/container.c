@@ -124,10 +124,11 @@ static ContainerSpec container_spec(const Sandbox *sandbox)
 
 static void wait_for_start(Sandbox *sandbox)
 {
-    double seconds = sandbox->all->options->start_timeout + (sandbox->birth.setup.data ? SETUP_SECONDS : 0);
+    const Options *options = sandbox->all->options;
+    double setup = sandbox->birth.setup.data ? options->template_setup_timeout : 0;
 
-    loop_timer_set(sandbox->all->loop, &sandbox->start_timer, clock_now() + clock_from_seconds(seconds),
-                   on_start_due);
+    loop_timer_set(sandbox->all->loop, &sandbox->start_timer,
+                   clock_now() + clock_from_seconds(options->start_timeout + setup), on_start_due);
 }
 
 int sandbox_get_container(Sandbox *sandbox, ContainerGetter *get, int data, Problem *problem)

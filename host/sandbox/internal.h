@@ -54,7 +54,6 @@ Turn *sandbox_find_sent(const Sandbox *sandbox, uint64_t number); /* by its mess
 /* The answers to those that were sent before the message of that number do not come any more, but for those
  * that `hello` tells of. */
 void sandbox_disconnect_turns(Sandbox *sandbox, uint64_t number, const GuestHello *hello);
-void sandbox_fail_waiting(Sandbox *sandbox, const Problem *problem);
 void sandbox_end_all_turns(Sandbox *sandbox, const char *reason);
 void sandbox_leave_turns(Sandbox *sandbox);
 

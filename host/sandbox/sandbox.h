@@ -102,6 +102,7 @@ struct Sandbox {
     SandboxPlaces places;
     char packages[PACKAGES_NAME_SIZE]; /* the set that is mounted in it; "": none */
     unsigned installing;               /* installs for it that are under way */
+    bool held;                         /* its turns wait: there are packages to come before any code */
 
     Container *container;
     char container_name[64];
@@ -134,6 +135,9 @@ static inline bool sandbox_is_ending(const Sandbox *sandbox)
 /* Its owner knows all that it waited for of the supervisor. It becomes READY or SPARE when the container is
  * there, too. */
 void sandbox_supervisor_ready(Sandbox *sandbox);
+
+/* Ends the turns that wait. */
+void sandbox_fail_waiting(Sandbox *sandbox, const Problem *problem);
 
 /* Ends it. */
 void sandbox_close(Sandbox *sandbox, const char *reason);

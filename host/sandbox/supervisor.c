@@ -1,5 +1,6 @@
 /* What the supervisor of a sandbox says, and whom it concerns. */
 #include <errno.h>
+#include <math.h>
 
 #include "host/sandbox/internal.h"
 #include "proto/base/log.h"
@@ -100,6 +101,14 @@ int sandbox_send(Sandbox *sandbox, MessageKind kind, uint64_t id)
     return guest_say(sandbox->guest, kind, id, MsgNothing, &(MsgNothing){0});
 }
 
+/* NAN where an image that knows no other one has the same. */
+static double setup_timeout(const Sandbox *sandbox)
+{
+    double seconds = sandbox->all->options->template_setup_timeout;
+
+    return sandbox->birth.setup.data && seconds != SETUP_SECONDS ? seconds : NAN;
+}
+
 static int send_welcome(Sandbox *sandbox, uint64_t number)
 {
     const SessionOptions *options = &sandbox->options;
@@ -111,12 +120,14 @@ static int send_welcome(Sandbox *sandbox, uint64_t number)
         .checkpoint_budget = options->memory / 2,
         .memory = options->memory,
         .orphan_timeout = MAX(sandbox->all->options->orphan_timeout, 1), /* it is never 0 */
+        .setup_timeout = NAN,
     };
 
     welcome.proxied = sandbox_is_proxied(sandbox);
     if (sandbox->state == SANDBOX_WARMING || sandbox->state == SANDBOX_SPARE) {
         welcome.imports = sandbox->birth.imports;
         welcome.setup = sandbox->birth.setup;
+        welcome.setup_timeout = setup_timeout(sandbox);
     }
     return guest_say(sandbox->guest, MSG_GUEST_WELCOME, number, MsgGuestWelcome, &welcome);
 }

@@ -96,7 +96,7 @@ void sandbox_next(Sandbox *sandbox)
 {
     Turn *turn;
 
-    if (sandbox->state != SANDBOX_READY || sandbox->running || list_empty(&sandbox->turns))
+    if (sandbox->state != SANDBOX_READY || sandbox->held || sandbox->running || list_empty(&sandbox->turns))
         return;
     turn = list_entry(list_first(&sandbox->turns), Turn, link);
     list_remove(&turn->link);

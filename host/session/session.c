@@ -108,6 +108,13 @@ static int claim(Sandbox **ret, Session *session, Template *tmpl, const char *ou
                       &session_owner, problem);
 }
 
+/* The call that a container is for waits for packages, too. */
+static void prepare(Session *trunk)
+{
+    trunk->sandbox->held = true;
+    trunk->all->events->prepare(trunk);
+}
+
 /* In a spare where there is one, otherwise in a container that is made for it. */
 static int find_sandbox(Session *session, Template *tmpl, const char *output_id, SessionOptions *options,
                         Problem *problem)
@@ -126,7 +133,7 @@ static int find_sandbox(Session *session, Template *tmpl, const char *output_id,
         return r;
     session_move_in(session, sandbox);
     if (claimed && *session->sandbox->options.packages)
-        session->all->events->prepare(session);
+        prepare(session);
     else if (claimed)
         session_all_ready(session);
     if (tmpl)
@@ -376,6 +383,14 @@ static void on_hello(Sandbox *sandbox, const GuestHello *hello)
     sandbox_next(sandbox);
 }
 
+static bool take_held(Sandbox *sandbox)
+{
+    bool held = sandbox->held;
+
+    sandbox->held = false;
+    return held;
+}
+
 void session_all_ready(Session *trunk)
 {
     Session *session;
@@ -383,12 +398,14 @@ void session_all_ready(Session *trunk)
     log_info("session ready", "session=%s image=%s", trunk->name, trunk->sandbox->options.image);
     list_foreach (session, &trunk->family, Session, in_family)
         session_become_ready(session);
+    if (take_held(trunk->sandbox))
+        sandbox_next(trunk->sandbox);
 }
 
 void session_prepare(Session *trunk)
 {
     if (*trunk->sandbox->options.packages && !*trunk->sandbox->packages)
-        trunk->all->events->prepare(trunk);
+        prepare(trunk);
     else
         session_all_ready(trunk);
 }
@@ -396,6 +413,7 @@ void session_prepare(Session *trunk)
 void session_fail(Session *trunk, const Problem *problem)
 {
     session_fail_openers(trunk, problem);
+    sandbox_fail_waiting(trunk->sandbox, problem);
     session_close(trunk, NULL, problem->text);
 }
 

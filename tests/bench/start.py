@@ -43,9 +43,9 @@ def claims(bench, controller, code=FIRST, **options):
     return statistics.median(times)
 
 
-def pool(bench):
-    """A controller that keeps containers ready."""
-    return bench.controller(LIMPET_POOL=str(POOL))
+def pool(bench, **variables):
+    """A controller that keeps containers ready, with these LIMPET_ variables besides."""
+    return bench.controller(LIMPET_POOL=str(POOL), **variables)
 
 
 def pool_against_cold(bench, **options):

@@ -320,7 +320,7 @@ def test_orphan_timeout_of_the_welcome(keep, interpreter):
 
 
 @pytest.mark.parametrize(
-    "fields", [{"checkpoint": "often"}, {"orphan_timeout": 0.0}, {"orphan_timeout": -1}, {"memory": -1}]
+    "fields", [{"checkpoint": "often"}, {"orphan_timeout": 0.0}, {"orphan_timeout": -1}, {"setup_timeout": 0.0}, {"memory": -1}]
 )
 def test_welcome_is_checked(make_guest, interpreter, fields):
     guest = make_guest(interpreter)

@@ -216,6 +216,16 @@ def test_odd_code(bash):
     assert bash.run("echo still").stdout == "still\n"
 
 
+def test_a_shell_leaves_no_files(client, limpetd, name, tmp_path):
+    with client.open(name, env=None if limpetd.isolates else {"TMPDIR": str(tmp_path)}) as session:
+        bash = session.context(language="bash")
+        bash.run("echo one")
+        assert bash.run("kill -9 $PPID; sleep 1000").state == "lost"
+        bash.run("echo two")
+        bash.close()
+        assert session.exec("ls -A ${TMPDIR:-/tmp}").stdout == ""
+
+
 def test_modules_of_the_session_are_not_its_drivers(session):
     for module in ("select", "signal", "subprocess", "tempfile", "json", "limpet_languages"):
         session.files.write(f"{module}.py", "raise RuntimeError('not me')\n")

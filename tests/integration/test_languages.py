@@ -54,6 +54,9 @@ PROGRAMS = {
 }  # fmt: skip
 
 
+JAVA = "public class Sum {\n  public static void main(String[] words) {\n    %s\n  }\n}\n"
+
+
 @pytest.fixture(autouse=True)
 def of_this_machine(limpetd):
     if limpetd.isolates and "LIMPET_IMAGE" not in os.environ:
@@ -175,6 +178,17 @@ def test_a_program_that_does_not_compile(program):
     result = program.run(program.words[1])
     assert result.error.name == "CompileError" and result.error.message.startswith("main.c") and "‘y’" in result.error.message
     assert "error:" in result.error.traceback
+
+
+def test_java_compiles_what_it_runs(session):
+    java = session.context(language="java")
+    result = java.run(JAVA % "int x = 1;\n    x = y;")
+    assert (result.error.name, result.error.message) == ("CompileError", "Main.java:4: error: cannot find symbol")
+    assert "x = y;" in result.error.traceback and (result.stdout, result.stderr) == ("", "")
+    result = java.run(JAVA % 'System.out.println("out"); System.err.println("error: compilation failed"); System.exit(3);')
+    assert (result.stdout, result.stderr) == ("out\n", "error: compilation failed\n")
+    assert (result.error.name, result.error.message) == ("ExitStatus", "the program ended with exit code 3")
+    assert "Main.java:3" in java.run(JAVA % 'throw new Error("no good");').stderr
 
 
 def test_a_program_is_interrupted(program):

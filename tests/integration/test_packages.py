@@ -1,5 +1,7 @@
 """Packages that are installed in a session while it runs, from an index on loopback."""
 
+import os
+import subprocess
 import threading
 import warnings
 
@@ -9,6 +11,9 @@ import pytest
 from tests.support import index as indexes
 from tests.support.controllers import ENGINES
 from tests.support.limpetd import Limpetd
+
+
+LIMPET = os.path.join(os.environ.get("LIMPET_BUILD", "build/bin"), "limpet")
 
 
 @pytest.fixture(scope="module")
@@ -246,9 +251,49 @@ def test_a_session_whose_packages_are_not_there_does_not_open(client, name):
     assert not {row.session: row.status for row in client.sessions() if row.status != "closing"}.get(name)
 
 
-def test_no_packages_for_one_call(client):
-    with pytest.raises(TypeError):
-        client.run("1", packages=["other"])
+def test_packages_of_one_call(client, index):
+    index.add("brief")
+    first = client.run("import brief; brief.version", packages=["brief"]).check()
+    asked = len(index.requests)
+    again = client.run("import brief, sys; sys.stdout.write(brief.version)", packages=["brief"]).check()
+    assert (first.result, again.stdout) == ("'1.0'", "1.0")
+    assert len(index.requests) == asked
+    assert client.run("import brief").error.name == "ModuleNotFoundError"
+
+
+def test_a_call_whose_packages_are_not_there_does_not_begin(client):
+    with pytest.raises(limpet.InstallFailed, match="no package 'nowhere'"):
+        client.run("print('begun')", packages=["nowhere"])
+
+
+def test_a_call_that_waits_for_its_packages_is_interrupted(client, index):
+    reached, released, run_id = threading.Event(), threading.Event(), "ab" * 16
+
+    def answer(handler):
+        if "awaited" in handler.path:
+            reached.set()
+            released.wait(60)
+
+    index.add("awaited")
+    index.answer = answer
+    results = []
+    thread = threading.Thread(target=lambda: results.append(client.run("1", packages=["awaited"], run_id=run_id)))
+    thread.start()
+    try:
+        assert reached.wait(60)
+        assert client.interrupt(run_id)
+    finally:
+        released.set()
+        index.answer = None
+    thread.join()
+    assert (results[0].status, results[0].error.name) == ("interrupted", "Interrupted")
+
+
+def test_packages_of_one_call_of_the_command(limpetd):
+    command = [LIMPET, "run", "--packages", "other", "-c", "import other; print(other.version)"]
+    environment = os.environ | {"LIMPET_SOCKET": limpetd.socket, "LIMPET_AUTOSTART": "0"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "1.0\n"), done.stderr
 
 
 def test_an_index_that_is_away(own_limpetd, name):
@@ -277,7 +322,18 @@ def test_known_after_a_crash(own_limpetd, index, name):
         assert session.install(["other"]).packages.keys() == {"greeting", "other", "tone"}
 
 
-def test_a_crash_during_an_install(own_limpetd, index, name):
+def install(client, name):
+    session = client.open(name)
+    assert session.install(["interrupted"]).packages == {"interrupted": "1.0"}
+    return session.run("import interrupted; interrupted.version")
+
+
+def run_alone(client, name):
+    return client.run("import interrupted; interrupted.version", packages=["interrupted"])
+
+
+@pytest.mark.parametrize("ask", [install, run_alone])
+def test_a_crash_during_an_install(own_limpetd, index, name, ask):
     start(own_limpetd, index)
     reached, released = threading.Event(), threading.Event()
 
@@ -290,9 +346,8 @@ def test_a_crash_during_an_install(own_limpetd, index, name):
     index.add("interrupted")
     with warnings.catch_warnings(), own_limpetd.client() as client:
         warnings.simplefilter("ignore")
-        session = client.open(name)
         results = []
-        thread = threading.Thread(target=lambda: results.append(session.install(["interrupted"])))
+        thread = threading.Thread(target=lambda: results.append(ask(client, name)))
         thread.start()
         try:
             assert reached.wait(60)
@@ -302,8 +357,7 @@ def test_a_crash_during_an_install(own_limpetd, index, name):
             released.set()
         start(own_limpetd, index)
         thread.join()
-        assert results[0].packages == {"interrupted": "1.0"}
-        assert value(session, "import interrupted") is None
+        assert results[0].check().result == "'1.0'"
 
 
 def test_unused_packages_make_room(own_limpetd, index, name):

@@ -141,6 +141,18 @@ def test_a_failure_is_told_and_nothing_kept(pool, directory, setup, message, tra
     pool.ready()
 
 
+def test_setup_code_has_its_time(own_limpetd, settings):
+    settings(pool=1)
+    with own_limpetd.start("--template-setup-timeout", "0.5").client() as client:
+        for code in ("while True: pass", "import time; time.sleep(1000)"):
+            with pytest.raises(limpet.TemplateFailed, match="TimeoutKilled: the setup code took longer than 0.5 s, and was ended"):
+                client.template("slow", setup=code)
+        assert client.templates() == [] and client.sessions() == []
+        client.template("quick", setup="x = 41")
+        with client.open("a", template="quick") as session:
+            assert session.run("x + 1").result == "42"
+
+
 def test_what_cannot_be(client, directory):
     with pytest.raises(limpet.BadRequest, match="image"):
         client.template("t", image="no/../image")

@@ -8,7 +8,7 @@ from mcp import MCPError
 
 pytestmark = pytest.mark.anyio
 
-TOOLS = "run_python exec read_file write_file list_files checkpoint rollback branch try_each".split()
+TOOLS = "run_python exec read_file write_file list_files install checkpoint rollback branch try_each".split()
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 FIGURE = f"class Figure:\n    def _repr_png_(self): return {PNG!r}\nFigure()"
 

@@ -19,7 +19,7 @@ def test_packages_are_of_one_version_and_of_this_release(packages):
         version = re.search(r"^project\(limpet VERSION (\S+)", file.read(), re.M)[1]
     found = {path.name.partition("_")[0]: path.name.split("_")[1] for path in packages.glob("*.deb") if "dbgsym" not in path.name}
     assert set(found) == {
-        "liblimpet-dev", "liblimpet0", "limpet", "limpet-guest", "limpet-image", "limpetd", "python3-limpet",
+        "liblimpet-dev", "liblimpet0", "limpet", "limpet-guest", "limpet-image", "limpet-serve", "limpetd", "python3-limpet",
     }  # fmt: skip
     assert len(set(found.values())) == 1
     assert found["limpetd"].startswith(f"{version}-0+")
@@ -48,6 +48,19 @@ def test_the_service(bare):
         "test -L /etc/systemd/system/multi-user.target.wants/limpetd.service\n"
         "test ! -e /etc/systemd/user/default.target.wants/limpetd.service\n"
         "getent group limpet"
+    )
+
+
+def test_the_service_of_the_gateway(bare):
+    """That systemd takes it, for whom it runs and where, and that it waits for somebody to enable it."""
+    bare.install("limpet-serve", "systemd")
+    bare.run(
+        "systemd-analyze verify --man=no /lib/systemd/system/limpet-serve.service\n"
+        "test ! -e /etc/systemd/system/multi-user.target.wants/limpet-serve.service\n"
+        "test \"$(id --name --groups limpet-serve)\" = 'limpet-serve limpet'\n"
+        "test \"$(stat --format '%U %a' /var/lib/limpet-serve)\" = 'limpet-serve 700'\n"
+        "apt-get purge --yes limpet-serve\n"
+        "test ! -e /var/lib/limpet-serve -a ! -e /lib/systemd/system/limpet-serve.service"
     )
 
 

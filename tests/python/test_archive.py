@@ -246,3 +246,9 @@ def test_what_a_sandbox_says_is_checked(data):
 def test_names_from_a_sandbox_are_checked(path):
     with pytest.raises(limpet.ProtocolMismatch):
         _saving.items([{"path": path, "type": "file"}], [])
+
+
+@pytest.mark.parametrize("lines", ["greeting==1.0", [1], {}])
+def test_requirements_that_are_none(lines):
+    with pytest.raises(limpet.RestoreFailed, match="damaged: its `requirements`"):
+        _saving.options_of({"options": {}, "requirements": lines}, {})

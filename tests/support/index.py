@@ -8,6 +8,7 @@ import http.server
 import io
 import pathlib
 import subprocess
+import tarfile
 import threading
 import zipfile
 
@@ -41,6 +42,37 @@ def wheel(name, version="1.0", files=None, requires=(), scripts=None, raw=()):
     return out.getvalue()
 
 
+BACKEND = '''import os, urllib.request, zipfile
+
+def build_wheel(directory, settings=None, metadata=None):
+    seen = {code}
+    info, file = "{name}-{version}.dist-info", "{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(os.path.join(directory, file), "w") as archive:
+        archive.writestr("{name}/__init__.py", f"seen = {{seen!r}}\\n")
+        archive.writestr(f"{{info}}/METADATA", "Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n")
+        archive.writestr(f"{{info}}/WHEEL", "Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        archive.writestr(f"{{info}}/RECORD", "")
+    return file
+'''
+
+
+def source(name, version="1.0", code="None"):
+    """The bytes of a source distribution that needs nothing to be built. `seen` of its package is what the Python
+    expression `code` gave when it was."""
+    files = {
+        "PKG-INFO": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n',
+        "backend.py": BACKEND.format(name=name, version=version, code=code),
+    }
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for path, text in files.items():
+            entry = tarfile.TarInfo(f"{name}-{version}/{path}")
+            entry.size = len(text)
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return out.getvalue()
+
+
 def pip_wheel():
     """One that newer Pythons take, too: fetched once, as everything that tests need."""
     if not list(WHEELS.glob("pip-*.whl")):
@@ -64,6 +96,9 @@ class Index:
     def add(self, name, version="1.0", files=None, **more):
         files = {f"{name}/__init__.py": f"version = {version!r}\n"} if files is None else files
         self.add_file(name, f"{name}-{version}-py3-none-any.whl", wheel(name, version, files, **more))
+
+    def add_source(self, name, version="1.0", **more):
+        self.add_file(name, f"{name}-{version}.tar.gz", source(name, version, **more))
 
     def add_file(self, project, file, content):
         self.projects.setdefault(project.replace("_", "-").lower(), {})[file] = content

@@ -34,6 +34,8 @@ static int decode_welcome(Settings *ret, Supervisor *supervisor, const MsgGuestW
 {
     if (said->orphan_timeout <= 0)
         return problem_set(problem, ERR_BAD_REQUEST, "`orphan_timeout` is out of range");
+    if (said->setup_timeout <= 0)
+        return problem_set(problem, ERR_BAD_REQUEST, "`setup_timeout` is out of range");
     ret->checkpoint = mode_of(said->checkpoint);
     ret->output_limit = MIN(said->output_limit, LIMIT_OUTPUT); /* an absent number is the largest */
     ret->spill_limit = MIN(said->spill_limit, LIMIT_SPILL);
@@ -42,6 +44,11 @@ static int decode_welcome(Settings *ret, Supervisor *supervisor, const MsgGuestW
     ret->orphan_timeout =
         isnan(said->orphan_timeout) ? supervisor->command_line->orphan_timeout : said->orphan_timeout;
     return decode_environment(&ret->environment, supervisor, said->env.map, said->proxied, problem);
+}
+
+static SetupCode setup_of(const MsgGuestWelcome *said)
+{
+    return (SetupCode){said->setup, isnan(said->setup_timeout) ? SETUP_SECONDS : said->setup_timeout};
 }
 
 static int handle_welcome(Supervisor *supervisor, const Message *message, Problem *problem)
@@ -53,8 +60,8 @@ static int handle_welcome(Supervisor *supervisor, const Message *message, Proble
     if (r == 0)
         r = decode_welcome(&settings, supervisor, &said, problem);
     if (r == 0)
-        r = supervisor_configure(supervisor, &settings, said.imports.array ? &said.imports : NULL, said.setup,
-                                 problem);
+        r = supervisor_configure(supervisor, &settings, said.imports.array ? &said.imports : NULL,
+                                 setup_of(&said), problem);
     if (r < 0) {
         environment_deinit(&settings.environment);
         return r;

@@ -189,7 +189,7 @@ static void become_session(Supervisor *supervisor, Settings *settings)
     warmup_become_session(&supervisor->warmup, anew);
 }
 
-int supervisor_configure(Supervisor *supervisor, Settings *settings, const Value *imports, Text setup,
+int supervisor_configure(Supervisor *supervisor, Settings *settings, const Value *imports, SetupCode setup,
                          Problem *problem)
 {
     Warmup *warmup = &supervisor->warmup;

@@ -68,7 +68,7 @@ void supervisor_deinit(Supervisor *supervisor);
 /* Takes the settings of a welcome; the first welcome starts the interpreter. With `imports` (NULL: none) the
  * guest is a spare, unless it is a session already; `setup` is the code of its template, or absent. The
  * environment is taken. 0, or -EPROTO with a Problem. */
-int supervisor_configure(Supervisor *supervisor, Settings *settings, const Value *imports, Text setup,
+int supervisor_configure(Supervisor *supervisor, Settings *settings, const Value *imports, SetupCode setup,
                          Problem *problem);
 
 /* There is a way to the network from now on. 0, or -EPROTO with a Problem. */

@@ -160,10 +160,11 @@ void warmup_tell(Warmup *warmup)
 
 /* From step to step */
 
-int warmup_begin(Warmup *warmup, const Value *imports, Text setup, Problem *problem)
+int warmup_begin(Warmup *warmup, const Value *imports, SetupCode setup, Problem *problem)
 {
-    warmup->setup = setup.data ? text_dup(setup) : NULL;
-    if ((setup.data && !warmup->setup) || keep_names(&warmup->imports, imports) < 0 ||
+    warmup->setup = setup.code.data ? text_dup(setup.code) : NULL;
+    warmup->setup_seconds = setup.seconds;
+    if ((setup.code.data && !warmup->setup) || keep_names(&warmup->imports, imports) < 0 ||
         keep_names(&warmup->failed, NULL) < 0)
         return problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM));
     warmup->step = WARMUP_STARTS;
@@ -216,20 +217,39 @@ static void on_setup_due(LoopTimer *timer)
     Warmup *warmup = container_of(timer, Warmup, limit);
     char message[96];
 
-    snprintf(message, sizeof(message), "the setup code took longer than %.0f s, and was ended",
-             SETUP_SECONDS);
+    snprintf(message, sizeof(message), "the setup code took longer than %g s, and was ended",
+             warmup->setup_seconds);
     fail(warmup, text_of("TimeoutKilled"), text_of(message), text_of(""));
     branch_lose(first_branch(warmup), "its setup code took too long");
 }
 
 static int limit_imports(Warmup *warmup)
 {
-    uint64_t time = IMPORT_LIMIT;
+    return loop_timer_set(warmup->branches->loop, &warmup->limit, clock_now() + IMPORT_LIMIT, on_import_due);
+}
 
-    if (warmup->setup && warmup->step == WARMUP_IMPORTS)
-        time += clock_from_seconds(SETUP_SECONDS);
-    return loop_timer_set(warmup->branches->loop, &warmup->limit, clock_now() + time,
-                          time > IMPORT_LIMIT ? on_setup_due : on_import_due);
+static int limit_setup(Warmup *warmup)
+{
+    uint64_t time = clock_from_seconds(warmup->setup_seconds);
+
+    return loop_timer_set(warmup->branches->loop, &warmup->limit, clock_now() + time, on_setup_due);
+}
+
+/* The modules are there. */
+static void set_up(Warmup *warmup, Branch *branch)
+{
+    int r;
+
+    if (!warmup->setup) {
+        take_birth(warmup, branch);
+        return;
+    }
+    warmup->step = WARMUP_SETS_UP;
+    r = limit_setup(warmup);
+    if (r == 0)
+        r = send_prepare(branch, NULL, NULL, warmup->setup);
+    if (r < 0)
+        branch_doom(branch, strerror(-r));
 }
 
 /* Does once, for nobody, what a session does first. Since the checkpoint each page costs whoever writes to it
@@ -255,14 +275,14 @@ static void import(Warmup *warmup, Branch *branch)
         r = buf_append(&warmup->failed, buf_head(&warmup->imports), warmup->imports.size);
     } else {
         warmup->step = WARMUP_IMPORTS;
-        r = send_prepare(branch, NULL, &warmup->imports, warmup->setup);
+        r = send_prepare(branch, NULL, &warmup->imports, NULL);
     }
     if (r == 0 && !again)
         r = limit_imports(warmup);
     if (r < 0)
         branch_doom(branch, strerror(-r));
     else if (again)
-        take_birth(warmup, branch);
+        set_up(warmup, branch);
 }
 
 void warmup_on_ready(Warmup *warmup, Branch *branch)
@@ -275,6 +295,14 @@ void warmup_on_ready(Warmup *warmup, Branch *branch)
         import(warmup, branch);
     else if (warmup->step == WARMUP_WARMS) /* a copy of the birth checkpoint has all */
         become_ready(warmup);
+}
+
+static int imported(Warmup *warmup, Branch *branch, const MsgPrepared *said, Problem *problem)
+{
+    if (keep_names(&warmup->failed, &said->failed) < 0)
+        return problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM));
+    set_up(warmup, branch);
+    return 0;
 }
 
 int warmup_on_prepared(Warmup *warmup, Branch *branch, const Message *message, Problem *problem)
@@ -290,15 +318,12 @@ int warmup_on_prepared(Warmup *warmup, Branch *branch, const Message *message, P
         note_failure(branch, &said.failed);
     if (warmup->step == WARMUP_WARMS)
         become_ready(warmup);
-    if (warmup->step != WARMUP_IMPORTS)
-        return 0;
-    if (said.has_error) {
+    else if (warmup->step == WARMUP_SETS_UP && said.has_error)
         fail(warmup, said.error.name, said.error.message, said.error.traceback);
-        return 0;
-    }
-    if (keep_names(&warmup->failed, &said.failed) < 0)
-        return problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM));
-    take_birth(warmup, branch);
+    else if (warmup->step == WARMUP_SETS_UP)
+        take_birth(warmup, branch);
+    else if (warmup->step == WARMUP_IMPORTS)
+        return imported(warmup, branch, &said, problem);
     return 0;
 }
 
@@ -321,7 +346,7 @@ void warmup_on_lost(Warmup *warmup, const Branch *branch)
     int status = branch->interpreter.status;
     char message[128];
 
-    if (warmup->step != WARMUP_IMPORTS || !warmup->setup)
+    if (warmup->step != WARMUP_SETS_UP)
         return;
     if (WIFSIGNALED(status))
         snprintf(message, sizeof(message), "signal %d ended the interpreter while it ran the setup code%s",

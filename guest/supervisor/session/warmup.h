@@ -1,8 +1,8 @@
 /* Warmup: of a spare, a guest that is nobody's session yet. Its interpreter is started and has the usual
  * modules, and a checkpoint of it, that of its birth, is kept for whoever resets the session that it becomes.
  *
- *   warmup_begin() ──► interpreter ready ── `prepare` ──► `prepared` ── checkpoint
- *     ──► `prepare` ──► `prepared` ──► READY ── `claim` ──► a session
+ *   warmup_begin() ──► interpreter ready ── `prepare` ──► `prepared` ── (`prepare` ──► `prepared`, of setup
+ *     code) ── checkpoint ──► `prepare` ──► `prepared` ──► READY ── `claim` ──► a session
  *
  * Each step goes on without what fails in it, but for the setup code of a template: a spare in which that
  * fails is FAILED, and of no use. */
@@ -15,11 +15,18 @@ typedef enum WarmupStep {
     WARMUP_NONE,    /* a session */
     WARMUP_STARTS,  /* the interpreter starts */
     WARMUP_IMPORTS, /* the interpreter imports, and answers `prepare` then */
+    WARMUP_SETS_UP, /* the interpreter runs the setup code, and answers another one */
     WARMUP_FREEZES, /* the checkpoint is being made */
     WARMUP_WARMS,   /* the interpreter answers another `prepare` */
     WARMUP_READY,   /* the controller has been told, or will be */
     WARMUP_FAILED,  /* likewise of the setup code, which did not end well */
 } WarmupStep;
+
+/* Code of a template, absent where there is none, and how long it may take. */
+typedef struct SetupCode {
+    Text code;
+    double seconds;
+} SetupCode;
 
 typedef struct Warmup {
     Branches *branches;
@@ -27,7 +34,8 @@ typedef struct Warmup {
     WarmupStep step;
     Buf imports, failed; /* arrays of text, encoded */
     char *setup;         /* code of a template; NULL: none */
-    char *error[3];      /* what that ended with: name, message and traceback */
+    double setup_seconds;
+    char *error[3]; /* what that ended with: name, message and traceback */
     LoopTimer limit;
 } Warmup;
 
@@ -38,7 +46,7 @@ bool warmup_is_spare(const Warmup *warmup); /* or a session by now */
 
 /* With the first welcome, before its interpreter is started. `setup` may be absent. 0, or -EPROTO with a
  * Problem. */
-int warmup_begin(Warmup *warmup, const Value *imports, Text setup, Problem *problem);
+int warmup_begin(Warmup *warmup, const Value *imports, SetupCode setup, Problem *problem);
 
 /* Tells a new controller that the spare is ready, or of no use, if it is. */
 void warmup_tell(Warmup *warmup);

@@ -46,8 +46,6 @@ static int start_ephemeral(Session **ret, SessionOptions *options, Front *front,
     char name[LIMIT_SESSION_NAME + 1];
     int r;
 
-    if (given->packages.size > 0)
-        return problem_set(problem, ERR_BAD_REQUEST, "packages are for sessions; open one");
     snprintf(name, sizeof(name), "~%s", run_id);
     r = session_options_settle(options, given, front->options, problem);
     if (r < 0)

@@ -57,6 +57,11 @@ class ContainerOptions(TypedDict, total=False):
     """Names behind which the host adds headers: ``{"api": {"url": "https://…", "headers": {"X-Key": "…"}}}``."""
     image: str | None
     """Name of the image. Defaults to the image ``default``."""
+    packages: Requirements | None
+    """Python packages to install before any code runs: a list, or the path of a requirements file."""
+    build: Literal["refuse", "allow"] | None
+    """Packages without a wheel: ``"refuse"`` them, or ``"allow"`` the installer to build them, which runs their code in
+    its container."""
     template: str | None
     """Template that the session begins from. Its image and environment hold where none are given."""
 
@@ -71,8 +76,6 @@ class SessionOptions(ContainerOptions, total=False):
     checkpoint: CheckpointPolicy | None
     """When automatic checkpoints are taken, to restore after a crash: ``"auto"`` when the session is idle, ``"always"``
     before each call, ``"off"`` never."""
-    packages: Requirements | None
-    """Python packages to install before the session opens: a list, or the path of a requirements file."""
     pip: Literal["refuse", "allow"] | Sequence[str] | None
     """What ``pip install`` in the session may do: ``"refuse"``, ``"allow"``, or a list of packages."""
 

@@ -18,13 +18,14 @@ from ._options import SESSION_OPTIONS, chosen
 from ._requests import Request, field
 from ._version import VERSION
 from ._wire import FILE_CHUNK, LOAD, SAVE
-from .errors import ProtocolMismatch, RestoreFailed
+from .errors import Error, InstallFailed, ProtocolMismatch, RestoreFailed
 from .files import Entry
+from .packages import as_text
 from .saved import SAVED
 
 TOP = "/session"
 # By whoever opens a session, not by a file that somebody has made.
-GRANTED = {"bindings", "data", "network", "pip"}
+GRANTED = {"bindings", "build", "data", "network", "pip"}
 OWN = ".limpet"  # what begins so in it is Limpet's own
 ARTIFACTS = "artifacts"  # a directory that every session has, and that is not its own
 
@@ -57,6 +58,7 @@ class Index:
             }
             self.python = str(said["python"])
             self.packages = {str(name): str(version) for name, version in said["packages"].items()}
+            self.requirements = [str(line) for line in said.get("requirements", [])]
             self.skipped = [str(note) for note in said["skipped"]]
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise ProtocolMismatch(
@@ -76,6 +78,7 @@ def manifest(name: str, engine: str, options: Mapping[str, Any], count: int, ind
         "options": dict(options),
         "python": index.python,
         "packages": dict(sorted(index.packages.items())),
+        "requirements": index.requirements,
         "variables": index.variables,
         "skipped": index.skipped,
     }
@@ -90,7 +93,27 @@ def options_of(said: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
     saved = {name: value for name, value in said["options"].items() if name in kept}
     if not isinstance(saved.get("packages", []), list):  # a text would be read as the path of a file
         raise RestoreFailed("the file is damaged: its `packages` are no list")
+    if locked := requirements(said):
+        saved["packages"] = locked
     return {**chosen(saved, SESSION_OPTIONS), **given}
+
+
+def requirements(said: Mapping[str, Any]) -> list[str]:
+    """Versions and hashes of all packages that the session had installed."""
+    lines = said.get("requirements", [])
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        raise RestoreFailed("the file is damaged: its `requirements` are no list of text")
+    return lines
+
+
+def not_installed(said: Mapping[str, Any], options: Mapping[str, Any], error: InstallFailed) -> Error:
+    """What is raised where packages cannot be had: those of the session, or others that were given."""
+    if options.get("packages") != as_text(requirements(said)):
+        return error
+    return RestoreFailed(
+        f"the packages of the session cannot be installed as they were: {error.message}; give `packages`, if only as an "
+        "empty list, to restore it with others"
+    )
 
 
 def not_granted(said: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:

@@ -9,6 +9,7 @@ this package's:
     driver     "bash", or argv of a program that runs cells one after the other (live.py says how they talk)
     compile    argv, where each cell is a program of its own; optional
     run        argv of such a program
+    refused    the last line of one that compiles its source itself, where that fails; optional
     file       what the program's source is called
 
 In an argv `{here}` is that folder, `{file}` the source, `{program}` where the compiled program is to be.

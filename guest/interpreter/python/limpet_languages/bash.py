@@ -1,7 +1,6 @@
 """bash: one shell for all cells, which keeps variables, functions, options and the working directory."""
 
 import os
-import tempfile
 
 from limpet_languages.child import CELL, Child, end_like
 from limpet_runtime import library
@@ -19,14 +18,14 @@ def nowhere(data):
 class Bash:
     def __init__(self):
         self.child = None
-        self.file = None
 
     def start(self):
         commands, self.commands = os.pipe()
         self.answers, answers = os.pipe()
+        self.cell = os.memfd_create("cell")
         try:
             with library.Library():
-                child = Child(ARGV, (nowhere, nowhere), stdin=commands, pass_fds=(answers,))
+                child = Child(ARGV, (nowhere, nowhere), stdin=commands, pass_fds=(answers, self.cell))
         finally:
             os.close(commands)
             os.close(answers)
@@ -50,15 +49,13 @@ class Bash:
             data = data[os.write(self.commands, data) :]
 
     def write(self, code):
-        """The shell reads all of a file before it runs any of it: one file does for all cells."""
-        if self.file is None or os.fstat(self.file).st_nlink == 0:
-            with library.Library():
-                self.file, self.path = tempfile.mkstemp(prefix="cell-")
+        """The shell reads all of a file before it runs any of it: one file does for all cells. It has no name, so that
+        none is left wherever the interpreter ends."""
         data = code.encode("utf-8", "surrogateescape")
-        os.ftruncate(self.file, 0)
+        os.ftruncate(self.cell, 0)
         at = 0
         while at < len(data):
-            at += os.pwrite(self.file, data[at:], at)
+            at += os.pwrite(self.cell, data[at:], at)
 
     def run(self, code, number):
         if self.child is None:
@@ -66,7 +63,7 @@ class Bash:
         self.child.drain()
         self.write(code)
         with self.child:
-            status = self.ask(self.child, f". {self.path} </dev/null")
+            status = self.ask(self.child, f". /proc/self/fd/{self.cell} </dev/null")
         if status != "0":
             message = f"the last command ended with exit code {status}"
             raise Foreign("ExitStatus", message, f"ExitStatus: {message}\n")

@@ -6,11 +6,35 @@ import shutil
 import signal
 import tempfile
 
-from limpet_languages.child import CELL, Child
+from limpet_languages.child import CELL, Child, to_stderr
 from limpet_runtime import library
 from limpet_runtime.errors import Foreign
 
 ERROR = re.compile(r"error|:\d+:\d+:")  # what compilers have in the first line of a complaint
+COMPLAINT = 1 << 20  # bytes that a compiler's complaint has at most
+
+
+class Complaint:
+    """What a program says that compiles its source before it runs: held back while it is about the source, whose path
+    it begins with then."""
+
+    def __init__(self, path):
+        self.begins = os.fsencode(path) + b":"
+        self.said = bytearray()
+        self.held = True
+
+    def take(self, data):
+        self.said += data
+        if not self.held or len(self.said) > COMPLAINT or self.said[: len(self.begins)] != self.begins[: len(self.said)]:
+            self.release()
+
+    def release(self):
+        self.held = False
+        to_stderr(bytes(self.said))
+        self.said.clear()
+
+    def text(self):
+        return self.said.decode("utf-8", "replace")
 
 
 class Programs:
@@ -42,22 +66,34 @@ class Programs:
         said = bytearray()
         status = ended(self.argv("compile", folder), (said.extend, said.extend), folder)
         if status != 0:
-            text = said.decode("utf-8", "replace")
-            first = next(filter(ERROR.search, text.splitlines()), "the program does not compile")
-            raise Foreign("CompileError", first.strip(), text)
+            refuse(said.decode("utf-8", "replace"))
 
     def execute(self, folder):
         argv = self.argv("run", folder)
         program = loaded(argv[0]) if argv[0].startswith(folder) else None
+        complaint = Complaint(os.path.join(folder, self.language["file"])) if "refused" in self.language else None
         try:
-            status = ended(argv, CELL, None, program)
+            status = ended(argv, (CELL[0], complaint.take) if complaint else CELL, None, program)
         finally:
             if program is not None:
                 os.close(program)
+        if complaint:
+            self.judge(complaint, folder)
         if status < 0:
             fail("Signal", f"the program was ended by {signal_name(-status)}")
         if status > 0:
             fail("ExitStatus", f"the program ended with exit code {status}")
+
+    def judge(self, complaint, folder):
+        if complaint.text().rstrip().endswith(self.language["refused"]):
+            refuse(complaint.text().replace(os.path.join(folder, ""), ""))
+        complaint.release()
+
+
+def refuse(said):
+    """The cell fails as its compiler says."""
+    first = next(filter(ERROR.search, said.splitlines()), "the program does not compile")
+    raise Foreign("CompileError", first.strip(), said)
 
 
 def fail(name, message):

@@ -123,6 +123,15 @@ def distributions():
     return versions, sorted(used & versions.keys())
 
 
+def requirements():
+    """The lock that an installer has left: versions of what the session has installed, and hashes of the files."""
+    try:
+        with open(os.path.join(os.environ["PYTHONUSERBASE"], "share", "limpet", "packages.lock"), encoding="ascii") as file:
+            return file.read().splitlines()
+    except (KeyError, OSError, UnicodeDecodeError):
+        return []
+
+
 def skipped(top):
     """Paths of what is no file, directory or link, and so is not saved."""
     names = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
@@ -147,6 +156,7 @@ def circumstances(top):
         "python": platform.python_version(),
         "packages": versions,
         "used": used,
+        "requirements": requirements(),
         "cwd": told("."),
         "path": [told(entry) for entry in sys.path if isinstance(entry, str) and entry],
         "skipped": skipped(top),

@@ -20,9 +20,11 @@ from .saving import AsyncSaving
 
 _ARTIFACTS = "/session/artifacts/"
 _VERSIONS = """
-import importlib.metadata, json, platform
+import importlib.metadata, json, os, platform
 packages = {found.metadata["Name"]: found.version for found in importlib.metadata.distributions()}
-print(json.dumps({"python": platform.python_version(), "packages": packages}))
+lock = os.path.join(os.environ.get("PYTHONUSERBASE", ""), "share", "limpet", "packages.lock")
+requirements = open(lock).read().splitlines() if os.path.exists(lock) else []
+print(json.dumps({"python": platform.python_version(), "packages": packages, "requirements": requirements}))
 """
 _ASK_VERSIONS = ("python3", "-c", _VERSIONS)
 
@@ -36,8 +38,9 @@ class AsyncExporting(AsyncSaving):
         ``notebook.ipynb`` has the calls in order with their outputs, and runs again from top to bottom: cells whose
         effects were rolled back or lost, and those that ended in a crash or a timeout, are raw cells.
         ``artifacts/`` has the files below ``/session/artifacts`` that calls made, each as its last call left it.
-        ``lock.json`` has the image, the version of Python, and the versions of all packages. The controller keeps
-        32 MiB of the calls of a session; the notebook says what is missing.
+        ``lock.json`` has the image, the version of Python, the versions of all packages, and the requirements, with
+        hashes, of those that the session has installed. The controller keeps 32 MiB of the calls of a session; the
+        notebook says what is missing.
 
         Args:
             directory: Local directory. It is made; files of those names are replaced.
@@ -78,6 +81,7 @@ class AsyncExporting(AsyncSaving):
         try:
             versions = json.loads(said)
             packages = {str(name): str(version) for name, version in versions["packages"].items()}
+            requirements = [str(line) for line in versions["requirements"]]
             python = str(versions["python"])
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise ProtocolMismatch(
@@ -90,6 +94,7 @@ class AsyncExporting(AsyncSaving):
             "image": image,
             "python": python,
             "packages": dict(sorted(packages.items())),
+            "requirements": requirements,
         }
 
     async def _artifact(self, artifact: _notebook.Made, landing: _trees.Landing, top: str) -> dict[str, Any]:

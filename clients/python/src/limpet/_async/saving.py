@@ -16,6 +16,7 @@ from .._wire import FILE_CHUNK
 from ..errors import (
     Error,
     FileFailed,
+    InstallFailed,
     NoSuchSession,
     ProtocolMismatch,
     RestoreFailed,
@@ -226,7 +227,10 @@ async def restored(
         pass
     else:
         raise SessionExists(f"the session '{name}' is open; close it first, or restore under another name")
-    opened = await client._request(_requests.open_session(name, dict(options)))
+    try:
+        opened = await client._request(_requests.open_session(name, dict(options)))
+    except InstallFailed as error:
+        raise _saving.not_installed(archive.manifest, options, error) from error
     if not opened["created"]:  # the reply was lost and this asked again, or somebody else was faster
         await _check_unused(client, name)
     session = AsyncSession(client, {**opened, "created": True}, asks)

@@ -17,6 +17,7 @@ from .._wire import FILE_CHUNK
 from ..errors import (
     Error,
     FileFailed,
+    InstallFailed,
     NoSuchSession,
     ProtocolMismatch,
     RestoreFailed,
@@ -225,7 +226,10 @@ def restored(
         pass
     else:
         raise SessionExists(f"the session '{name}' is open; close it first, or restore under another name")
-    opened = client._request(_requests.open_session(name, dict(options)))
+    try:
+        opened = client._request(_requests.open_session(name, dict(options)))
+    except InstallFailed as error:
+        raise _saving.not_installed(archive.manifest, options, error) from error
     if not opened["created"]:  # the reply was lost and this asked again, or somebody else was faster
         _check_unused(client, name)
     session = Session(client, {**opened, "created": True}, asks)

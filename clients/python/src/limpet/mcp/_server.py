@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from .. import Busy, Error, NoSuchSession, SessionClosed, Tools, Unavailable, __version__
 from .._adapters.telling import Limits
-from . import _filing, _resources, _results, _running, _stating
+from . import _filing, _installing, _resources, _results, _running, _stating
 from ._calls import Call
 from ._place import ANSWER_TIME, Place
 from ._questions import Context
@@ -99,6 +99,14 @@ TOOLS = {
         "Lists a directory of the sandbox: directories end in /, files have their size.",
         _filing.LIST,
         reads_only=True,
+    ),
+    "install": Tool(
+        _installing.install,
+        _installing.Install,
+        "Install packages",
+        "Installs Python packages in the session, whose code can import them at once. pip and a network are not needed "
+        "for that. Returns all that the session has installed, with versions.",
+        _installing.INSTALLED,
     ),
     "checkpoint": Tool(
         _stating.checkpoint,
