@@ -10,12 +10,12 @@ import sys
 
 import anyio
 
-from .. import Tools
+from .. import AsyncClient, Tools
 from .._adapters import arguments
 from .._adapters.arguments import Parser, WrongOption
 from .._adapters.telling import Limits
 from . import _functions
-from ._place import Place
+from ._place import Home, Place
 from ._server import make
 from ._standard import streams
 
@@ -28,11 +28,12 @@ def run(arguments: list[str]) -> int:
     """``limpet mcp``; returns its exit status."""
     try:
         options = _parser().parse_args(arguments)
-        place, tools = _place(options), _tools(options)
+        home, tools = _home(options), _tools(options)
     except WrongOption as error:
         print(f"limpet mcp: {error}\nTry 'limpet mcp --help'.", file=sys.stderr)
         return 2
-    asyncio.run(_serve(place, Limits(options.max_chars, options.max_images), tools, set(options.allow)))
+    limits = Limits(options.max_chars, options.max_images)
+    asyncio.run(_serve(Place(home, options.session), limits, tools, set(options.allow)))
     return 0
 
 
@@ -87,10 +88,10 @@ def _count(text: str) -> int:
     return number
 
 
-def _place(options: argparse.Namespace) -> Place:
+def _home(options: argparse.Namespace) -> Home:
     given = arguments.chosen(options)
     _find_runtime_directory()
-    return Place(options.address, options.session, {**given, "timeout": options.timeout})
+    return Home(AsyncClient(options.address), {**given, "timeout": options.timeout})
 
 
 def _tools(options: argparse.Namespace) -> Tools:
@@ -112,13 +113,13 @@ async def _serve(place: Place, limits: Limits, tools: Tools, allowed: set[str]) 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, _on_signal, place, number)
-    server = make(place, limits, tools, allowed)
+    server = make(lambda context: place, limits, tools, allowed)
     async with streams() as (read, write):
         try:
             await server.run(read, write, server.create_initialization_options())
         finally:
             with anyio.CancelScope(shield=True):
-                await place.end()
+                await _leave(place)
 
 
 def _on_signal(place: Place, number: int) -> None:
@@ -128,6 +129,11 @@ def _on_signal(place: Place, number: int) -> None:
 async def _end(place: Place, number: int) -> None:
     """The thread that reads standard input cannot be ended, so the process is."""
     try:
-        await place.end()
+        await _leave(place)
     finally:
         os._exit(128 + number)
+
+
+async def _leave(place: Place) -> None:
+    await place.end()
+    await place.client.close()
