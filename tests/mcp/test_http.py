@@ -297,6 +297,22 @@ async def test_the_end_of_the_gateway(own_gateway, limpetd):
         assert mine not in limpetd.sessions()
 
 
+async def test_a_call_that_runs_ends_before_the_gateway(own_gateway, mode):
+    gateway, said = own_gateway(), []
+    began = "import pathlib, time\npathlib.Path('began').touch()\ntime.sleep(1)\nprint('end')"
+    async with over_http(gateway, session="one", mode=mode) as server:
+        async with anyio.create_task_group() as group:
+
+            async def run():
+                said.append((await server.run(began)).text)
+
+            group.start_soon(run)
+            with gateway.client() as http:
+                await anyio.to_thread.run_sync(until, lambda: http.get("/v1/sessions/one/files/began").status_code == 200, "it begins")
+            gateway.process.terminate()
+    assert "end" in said[0]
+
+
 def test_without_the_extra(own_gateway, tmp_path):
     (tmp_path / "shadow").mkdir()
     (tmp_path / "shadow" / "mcp.py").write_text("")

@@ -7,14 +7,16 @@ import asyncio
 import os
 import signal
 import sys
+from typing import Any
 
 import anyio
+from mcp.server.lowlevel.server import Server
 
 from .. import AsyncClient, Tools
 from .._adapters import arguments
 from .._adapters.arguments import Parser, WrongOption
 from .._adapters.telling import Limits
-from . import _functions
+from . import _functions, conformance
 from ._place import Home, Place
 from ._server import make
 from ._standard import streams
@@ -33,7 +35,9 @@ def run(arguments: list[str]) -> int:
         print(f"limpet mcp: {error}\nTry 'limpet mcp --help'.", file=sys.stderr)
         return 2
     limits = Limits(options.max_chars, options.max_images)
-    asyncio.run(_serve(Place(home, options.session), limits, tools, set(options.allow)))
+    maker = conformance.make if options.conformance else make
+    place = Place(home, options.session)
+    asyncio.run(_serve(place, maker(lambda context: place, limits, tools, set(options.allow))))
     return 0
 
 
@@ -77,6 +81,9 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="this function of --tools needs no approval; may be repeated",
     )
+    parser.add_argument(
+        "--conformance", action="store_true", help="also what the official conformance suite asks for"
+    )
     arguments.add(parser)
     return parser
 
@@ -109,11 +116,10 @@ def _find_runtime_directory() -> None:
         os.environ["XDG_RUNTIME_DIR"] = directory
 
 
-async def _serve(place: Place, limits: Limits, tools: Tools, allowed: set[str]) -> None:
+async def _serve(place: Place, server: Server[Any]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, _on_signal, place, number)
-    server = make(lambda context: place, limits, tools, allowed)
     async with streams() as (read, write):
         try:
             await server.run(read, write, server.create_initialization_options())

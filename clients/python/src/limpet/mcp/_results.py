@@ -53,9 +53,7 @@ RECORD: dict[str, Any] = {
 """The JSON Schema of ``record_of()``."""
 
 
-async def of_run(
-    session: AsyncSession, result: Result, limits: Limits, home: Home
-) -> types.CallToolResult:
+async def of_run(session: AsyncSession, result: Result, limits: Limits, home: Home) -> types.CallToolResult:
     """Of a call. Where the code failed, it is an error for the model."""
     home.ran(result)
     text, images = telling.of_result(result, limits, await tails_of(session, result, limits.chars))

@@ -36,7 +36,7 @@ def door(gateway: Gateway) -> Door:
     app = _App(gateway)
 
     def claims(scope: Scope) -> bool:
-        return scope["type"] == "http" and scope["path"].rstrip("/") == PATH
+        return scope["type"] == "http" and str(scope["path"]).rstrip("/") == PATH
 
     return Door(claims, app, app.life)
 
@@ -56,6 +56,8 @@ class _App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started, owner = time.monotonic(), ANONYMOUS
+        # httptools leaves the blanks at the end of a value, and some values are compared with the body.
+        scope["headers"] = [(name, value.strip()) for name, value in scope["headers"]]
         try:
             owner = self._gateway.admit(scope)
             _refuse_other_sites(scope)
@@ -77,9 +79,7 @@ class _App:
 
         return Owners(self._gateway)
 
-    async def _refuse(
-        self, scope: Scope, send: Send, owner: Owner, started: float, problem: Problem
-    ) -> None:
+    async def _refuse(self, scope: Scope, send: Send, owner: Owner, started: float, problem: Problem) -> None:
         self._gateway.watch.request("mcp", "refused", owner.name, problem.status, started)
         await refuse(scope, send, problem)
 

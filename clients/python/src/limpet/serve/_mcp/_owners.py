@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from sse_starlette.sse import AppStatus
 
 from ..._adapters.telling import Limits
-from ...mcp import _server
+from ...mcp import _server, conformance
 from ...mcp._place import Place
 from .._app import Receive, Scope, Send
 from .._gateway import Gateway
@@ -39,7 +39,7 @@ class Owners:
     """All of them, made with the first request of each."""
 
     def __init__(self, gateway: Gateway) -> None:
-        AppStatus.disable_automatic_graceful_drain()  # requests that run may end: the gateway ends the other ones
+        AppStatus.enable_automatic_graceful_drain = False  # requests that run may end; the gateway ends the others
         self._gateway = gateway
         self._servers: dict[str, _OwnersServer] = {}
 
@@ -64,7 +64,8 @@ class _OwnersServer:
         self._home = OwnersHome(gateway, owner)
         self._places: dict[tuple[str | None, str | None], _Kept] = {}
         self._idle = gateway.settings.session_ttl_s or IDLE
-        server = _server.make(self._place, Limits(CHARS, IMAGES), {}, set())
+        make = conformance.make if gateway.settings.conformance else _server.make
+        server = make(self._place, Limits(CHARS, IMAGES), {}, set())
         server.middleware.insert(0, self._watched)
         self._manager = StreamableHTTPSessionManager(
             server, session_idle_timeout=self._idle, max_request_body_size=BODY, max_sessions=CONNECTIONS
@@ -122,21 +123,21 @@ class _OwnersServer:
             self._places[key] = _Kept(Place(self._home, name))
         return self._places[key]
 
-    async def _watched(self, context: Context, call_next: CallNext) -> HandlerResult:
+    async def _watched(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Writes each request down, and holds what it uses."""
-        if context.request_id is None or context.request is None:
-            return await call_next(context)
+        if ctx.request_id is None or ctx.request is None:
+            return await call_next(ctx)
         started, status = time.monotonic(), 500
-        with self._kept(context) if context.method != "initialize" else contextlib.nullcontext():
+        with self._kept(ctx) if ctx.method != "initialize" else contextlib.nullcontext():
             try:
-                result = await call_next(context)
+                result = await call_next(ctx)
                 status = 200
                 return result
             except (MCPError, ValidationError):
                 status = 400
                 raise
             finally:
-                self._gateway.watch.request("mcp", _operation(context), self._owner.name, status, started)
+                self._gateway.watch.request("mcp", _operation(ctx), self._owner.name, status, started)
 
 
 class _Kept:
