@@ -98,6 +98,14 @@ def mcp(bench):
 
 
 @GROUP.case(
+    Row("adapters.mcp_http", "A call of the MCP tool run_python with `x = 1` at /mcp of `limpet serve`, to a tool that does "
+        "nothing of an HTTP server made with the official SDK.", at_most(1.3)),
+)
+def mcp_http(bench):
+    return {"adapters.mcp_http": medians(bench, "mcp_http", (*MCP, *SERVE[1:]), "noop", "run_python")}
+
+
+@GROUP.case(
     Row("adapters.e2b", "A call of `run_code(\"x = 1\")` of E2B's Python client through `limpet serve`, to the same call where "
         "a server of the same kind answers with a fixed line.", at_most(2.0)),
 )

@@ -301,6 +301,7 @@ async def test_a_call_that_runs_ends_before_the_gateway(own_gateway, mode):
     gateway, said = own_gateway(), []
     began = "import pathlib, time\npathlib.Path('began').touch()\ntime.sleep(1)\nprint('end')"
     async with over_http(gateway, session="one", mode=mode) as server:
+        await server.client.list_tools()  # which the client would do afterwards, to check the result
         async with anyio.create_task_group() as group:
 
             async def run():

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-from typing import Literal
 
 import anyio
 import mcp_types as types
@@ -130,7 +129,8 @@ def test_a_header_that_names_another_task(anna):
 async def test_the_protocol_with_a_handshake_has_none(gateway, name):
     async with over_http(gateway, gateway.anna, name, "legacy") as server:
         with anyio.fail_after(60), pytest.raises(Exception, match="Method not found"):
-            await server.client.session.send_request(Get(params=types.RequestParams()), types.EmptyResult)
+            request = types.GetTaskRequest(params=types.GetTaskRequestParams(task_id="x"))
+            await server.client.session.send_request(request, types.EmptyResult)
 
 
 def test_tasks_over_standard_input(raw_2026):
@@ -140,11 +140,6 @@ def test_tasks_over_standard_input(raw_2026):
     done = until(lambda: (said := raw_2026.ask("tasks/get", taskId=task["taskId"]))["status"] == "completed" and said, "it ends")
     assert done["result"]["structuredContent"]["stdout"].endswith("29\n")
     assert raw_2026.progress_after_answers == 0
-
-
-class Get(types.Request[types.RequestParams, Literal["tasks/get"]]):
-    method: Literal["tasks/get"] = "tasks/get"
-    params: types.RequestParams
 
 
 class Raw:
