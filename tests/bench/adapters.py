@@ -18,7 +18,7 @@ LANGCHAIN = ("msgpack", "langchain", "langgraph")
 MCP = ("msgpack", "mcp")
 E2B = ("msgpack", "e2b-code-interpreter", "h11", "httptools", "httpx", "msgspec", "prometheus-client", "python-multipart", "starlette",
        "uvicorn", "websockets")
-SERVE = ("msgpack", "httptools", "httpx", "msgspec", "prometheus-client", "python-multipart", "starlette", "uvicorn")
+SERVE = ("msgpack", "h11", "httptools", "httpx", "msgspec", "prometheus-client", "python-multipart", "starlette", "uvicorn", "websockets")
 
 
 class Driver:

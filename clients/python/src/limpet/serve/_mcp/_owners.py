@@ -39,7 +39,9 @@ class Owners:
     """All of them, made with the first request of each."""
 
     def __init__(self, gateway: Gateway) -> None:
-        AppStatus.enable_automatic_graceful_drain = False  # requests that run may end; the gateway ends the others
+        AppStatus.enable_automatic_graceful_drain = (
+            False  # requests that run may end; the gateway ends the others
+        )
         self._gateway = gateway
         self._servers: dict[str, _OwnersServer] = {}
 
