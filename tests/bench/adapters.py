@@ -18,7 +18,7 @@ LANGCHAIN = ("msgpack", "langchain", "langgraph")
 MCP = ("msgpack", "mcp")
 E2B = ("msgpack", "e2b-code-interpreter", "h11", "httptools", "httpx", "msgspec", "prometheus-client", "python-multipart", "starlette",
        "uvicorn", "websockets")
-SERVE = ("msgpack", "httptools", "httpx", "msgspec", "prometheus-client", "python-multipart", "starlette", "uvicorn")
+SERVE = ("msgpack", "h11", "httptools", "httpx", "msgspec", "prometheus-client", "python-multipart", "starlette", "uvicorn", "websockets")
 
 
 class Driver:
@@ -95,6 +95,14 @@ def tool(bench):
 )
 def mcp(bench):
     return {"adapters.mcp": medians(bench, "mcp", MCP, "noop", "run_python")}
+
+
+@GROUP.case(
+    Row("adapters.mcp_http", "A call of the MCP tool run_python with `x = 1` at /mcp of `limpet serve`, to a tool that does "
+        "nothing of an HTTP server made with the official SDK.", at_most(1.3)),
+)
+def mcp_http(bench):
+    return {"adapters.mcp_http": medians(bench, "mcp_http", (*MCP, *SERVE[1:]), "noop", "run_python")}
 
 
 @GROUP.case(

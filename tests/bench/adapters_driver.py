@@ -1,10 +1,11 @@
 """Holds an adapter and what it is held against; answers each line `WHICH COUNT` with the seconds of that many calls.
 
-usage: adapters_driver.py kernels|tool|mcp|rest|e2b|values SOCKET
+usage: adapters_driver.py kernels|tool|mcp|mcp_http|rest|e2b|values SOCKET
 
     kernels   limpet, ipykernel: a notebook cell from the request until the reply and the idle that follows it
     tool      tool, run: code_sandbox as an agent calls it, Session.run of the same session
     mcp       run_python, noop: tools of two MCP servers over stdio, `limpet mcp` and one made with the SDK
+    mcp_http  the same over HTTP, `limpet serve` and a server made with the SDK
     e2b       run_code, hello: E2B's client at `limpet serve`, and at a server that says the same whatever it is asked
     rest      run, both: POST .../run of `limpet serve` over one connection, Session.run and then GET /health there;
               sse, stdout: until what is printed comes, as the first event there and to on_stdout
@@ -23,31 +24,36 @@ import limpet
 LINE = "x = 1"
 PRINT = "print(1, flush=True)"
 NAME = "bench-tool"
-NOOP = """
+TOOL = """
 from mcp.server.mcpserver import MCPServer
 server = MCPServer("noop")
 @server.tool()
 def noop(code: str) -> str:
     return ""
-server.run()
 """
+NOOP = TOOL + "server.run()"
 
-HELLO = """
+LISTEN = """
 import asyncio, socket, uvicorn
-LINE = b'{"type":"number_of_executions","execution_count":1}\\n'
-HEADERS = [(b"content-type", b"application/x-ndjson"), (b"content-length", str(len(LINE)).encode())]
-async def app(scope, receive, send):
-    while (await receive()).get("more_body"):
-        pass
-    await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-    await send({"type": "http.response.body", "body": LINE})
 listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
 listening.bind(("127.0.0.1", 0))
 listening.listen()
 print(f"listening on http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
-config = uvicorn.Config(app, http="httptools", log_config=None, access_log=False, timeout_keep_alive=75, lifespan="off")
+config = uvicorn.Config(app, http="httptools", log_config=None, access_log=False, timeout_keep_alive=75)
 asyncio.run(uvicorn.Server(config).serve([listening]))
 """
+NOOP_HTTP = TOOL + "app = server.streamable_http_app()" + LISTEN
+
+HELLO = """
+LINE = b'{"type":"number_of_executions","execution_count":1}\\n'
+HEADERS = [(b"content-type", b"application/x-ndjson"), (b"content-length", str(len(LINE)).encode())]
+async def app(scope, receive, send):
+    assert scope["type"] == "http"
+    while (await receive()).get("more_body"):
+        pass
+    await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+    await send({"type": "http.response.body", "body": LINE})
+""" + LISTEN
 
 
 def timed(work):
@@ -92,9 +98,34 @@ def tool(socket):
 
 @contextlib.contextmanager
 def mcp(socket):
-    """Both in the way of the newest protocol, from one client of the SDK, which holds them in an event loop of its own."""
+    """Both servers are started by the client."""
+    from mcp import StdioServerParameters, stdio_client
+
+    def started(*command):
+        return stdio_client(StdioServerParameters(command=sys.executable, args=["-W", "ignore", *command], env=dict(os.environ)))
+
+    with mcp_tools(started("-m", "limpet.mcp", "--address", socket), started("-c", NOOP)) as calls:
+        yield calls
+
+
+@contextlib.contextmanager
+def mcp_http(socket):
+    import tempfile
+
+    from mcp.client.streamable_http import streamable_http_client
+
+    with (tempfile.TemporaryDirectory() as state,
+          listening("-m", "limpet.serve", "--port", "0", "--address", socket, "--state-dir", state) as ours,
+          listening("-c", NOOP_HTTP) as theirs,
+          mcp_tools(*(streamable_http_client(f"{url}/mcp") for url in (ours, theirs))) as calls):
+        yield calls
+
+
+@contextlib.contextmanager
+def mcp_tools(*transports):
+    """Of two servers in the way of the newest protocol, from clients of the SDK, which holds them in an event loop of its own."""
     from anyio.from_thread import start_blocking_portal
-    from mcp import Client, StdioServerParameters, stdio_client
+    from mcp import Client
 
     async def call(client, tool):
         start = time.perf_counter()
@@ -102,12 +133,9 @@ def mcp(socket):
         assert not result.is_error
         return time.perf_counter() - start
 
-    def connected(*command):
-        server = StdioServerParameters(command=sys.executable, args=["-W", "ignore", *command], env=dict(os.environ))
-        return portal.wrap_async_context_manager(Client(stdio_client(server)))
-
-    with (start_blocking_portal() as portal, connected("-m", "limpet.mcp", "--address", socket) as ours,
-          connected("-c", NOOP) as theirs):
+    with contextlib.ExitStack() as stack:
+        portal = stack.enter_context(start_blocking_portal())
+        ours, theirs = (stack.enter_context(portal.wrap_async_context_manager(Client(each))) for each in transports)
         for client in (ours, theirs):
             portal.call(client.list_tools)
         yield {"run_python": lambda: portal.call(call, ours, "run_python"), "noop": lambda: portal.call(call, theirs, "noop")}
@@ -208,7 +236,7 @@ def values(socket):
 
 def main():
     kind, socket = sys.argv[1:]
-    with {"kernels": kernels, "tool": tool, "mcp": mcp, "rest": rest, "e2b": e2b, "values": values}[kind](socket) as calls:
+    with {"kernels": kernels, "tool": tool, "mcp": mcp, "mcp_http": mcp_http, "rest": rest, "e2b": e2b, "values": values}[kind](socket) as calls:
         print("ready", flush=True)
         for line in sys.stdin:
             which, count = line.split()

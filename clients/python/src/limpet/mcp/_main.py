@@ -7,15 +7,17 @@ import asyncio
 import os
 import signal
 import sys
+from typing import Any
 
 import anyio
+from mcp.server.lowlevel.server import Server
 
-from .. import Tools
+from .. import AsyncClient, Tools
 from .._adapters import arguments
 from .._adapters.arguments import Parser, WrongOption
 from .._adapters.telling import Limits
-from . import _functions
-from ._place import Place
+from . import _functions, conformance
+from ._place import Home, Place
 from ._server import make
 from ._standard import streams
 
@@ -28,11 +30,14 @@ def run(arguments: list[str]) -> int:
     """``limpet mcp``; returns its exit status."""
     try:
         options = _parser().parse_args(arguments)
-        place, tools = _place(options), _tools(options)
+        home, tools = _home(options), _tools(options)
     except WrongOption as error:
         print(f"limpet mcp: {error}\nTry 'limpet mcp --help'.", file=sys.stderr)
         return 2
-    asyncio.run(_serve(place, Limits(options.max_chars, options.max_images), tools, set(options.allow)))
+    limits = Limits(options.max_chars, options.max_images)
+    maker = conformance.make if options.conformance else make
+    place = Place(home, options.session)
+    asyncio.run(_serve(place, maker(lambda context: place, limits, tools, set(options.allow))))
     return 0
 
 
@@ -76,6 +81,9 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="this function of --tools needs no approval; may be repeated",
     )
+    parser.add_argument(
+        "--conformance", action="store_true", help="also what the official conformance suite asks for"
+    )
     arguments.add(parser)
     return parser
 
@@ -87,10 +95,10 @@ def _count(text: str) -> int:
     return number
 
 
-def _place(options: argparse.Namespace) -> Place:
+def _home(options: argparse.Namespace) -> Home:
     given = arguments.chosen(options)
     _find_runtime_directory()
-    return Place(options.address, options.session, {**given, "timeout": options.timeout})
+    return Home(AsyncClient(options.address), {**given, "timeout": options.timeout})
 
 
 def _tools(options: argparse.Namespace) -> Tools:
@@ -108,17 +116,16 @@ def _find_runtime_directory() -> None:
         os.environ["XDG_RUNTIME_DIR"] = directory
 
 
-async def _serve(place: Place, limits: Limits, tools: Tools, allowed: set[str]) -> None:
+async def _serve(place: Place, server: Server[Any]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, _on_signal, place, number)
-    server = make(place, limits, tools, allowed)
     async with streams() as (read, write):
         try:
             await server.run(read, write, server.create_initialization_options())
         finally:
             with anyio.CancelScope(shield=True):
-                await place.end()
+                await _leave(place)
 
 
 def _on_signal(place: Place, number: int) -> None:
@@ -128,6 +135,11 @@ def _on_signal(place: Place, number: int) -> None:
 async def _end(place: Place, number: int) -> None:
     """The thread that reads standard input cannot be ended, so the process is."""
     try:
-        await place.end()
+        await _leave(place)
     finally:
         os._exit(128 + number)
+
+
+async def _leave(place: Place) -> None:
+    await place.end()
+    await place.client.close()

@@ -8,7 +8,8 @@ import os
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from .. import AsyncClient, AsyncSession, Error, NoSuchSession
+from .. import AsyncClient, AsyncSession, Error, NoSuchSession, Result
+from ._tasks import Tasks
 
 T = TypeVar("T")
 
@@ -17,19 +18,53 @@ ANSWER_TIME = 600.0
 """Seconds for which code waits for an answer that the client brings with another request."""
 
 
+class Home:
+    """Whose sessions they are: here those of the user who has started the server, who may see and do all.
+
+    Args:
+        client: Of the controller.
+        options: For ``AsyncClient.open()``.
+    """
+
+    shows_paths = True
+    """Whether clients learn where artifacts are on this machine."""
+
+    def __init__(self, client: AsyncClient, options: dict[str, Any]) -> None:
+        self.client = client
+        self._options = options
+
+    async def open(self, name: str | None) -> AsyncSession:
+        """A session of this name, or a new one."""
+        return await self.client.open(name, **self._options)
+
+    async def close(self, session: AsyncSession) -> None:
+        """Ends a session."""
+        await session.close()
+
+    def name_of(self, session: str | None) -> str | None:
+        """What its owner calls a session."""
+        return session
+
+    def check(self, code: str) -> None:
+        """Whether this may be run. Raises Error."""
+
+    def ran(self, result: Result) -> None:
+        """A call has ended."""
+
+
 class Place:
     """Opens the session with the first call that needs it, and knows the calls that run there for this connection.
 
     Args:
-        address: Of the controller.
+        home: Where the session comes from.
         name: Of the session, which is kept at the end; None for one of the connection's own, which ends with it.
-        options: For ``AsyncClient.open()``.
     """
 
-    def __init__(self, address: str | None, name: str | None, options: dict[str, Any]) -> None:
-        self.client = AsyncClient(address)
+    def __init__(self, home: Home, name: str | None) -> None:
+        self.home = home
+        self.client = home.client
         self.name = name
-        self._options = options
+        self.tasks = Tasks()
         self._opening: asyncio.Task[AsyncSession] | None = None
         self._calls: set[asyncio.Task[Any]] = set()
         self._waiting: dict[str, tuple[str, asyncio.TimerHandle]] = {}
@@ -49,7 +84,7 @@ class Place:
         """The session, or a branch of it."""
         opening = self._opening
         if opening is None:  # not cancelled with the call: a session that nobody knows of would be left
-            opening = self._opening = asyncio.ensure_future(self.client.open(self.name, **self._options))
+            opening = self._opening = asyncio.ensure_future(self.home.open(self.name))
             opening.add_done_callback(_note_failure)
         try:
             session = await asyncio.shield(opening)
@@ -127,19 +162,24 @@ class Place:
         with contextlib.suppress(Error):
             await self.client.interrupt(run_id)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether something runs here, or waits for an answer."""
+        return bool(self._calls or self._waiting or self.tasks.are_running)
+
     async def end(self) -> None:
         """Ends what this connection has begun: its calls, and its session unless that has a name."""
+        self.tasks.end()
         with contextlib.suppress(Error, asyncio.TimeoutError):
             await asyncio.wait_for(self._leave(), CLOSE_TIME)
         if self._calls:
             await asyncio.wait(self._calls, timeout=1)
-        await self.client.close()
 
     async def _leave(self) -> None:
         if self.name is not None:
             await asyncio.gather(*map(self._give_up, list(self._waiting)))
         elif self._opening is not None:
-            await (await self._opening).close()
+            await self.home.close(await self._opening)
 
 
 def _note_failure(task: asyncio.Task[Any]) -> None:

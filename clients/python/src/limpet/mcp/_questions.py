@@ -1,7 +1,8 @@
 """What the code in the sandbox asks, put to the user of the client: elicitation.
 
 Up to 2025-11-25 the server asks while the call runs. Since 2026-07-28 the call is answered with the question, and the
-client makes it again with the answer: the code in the sandbox waits meanwhile, and its run is joined.
+client makes it again with the answer: the code in the sandbox waits meanwhile, and its run is joined. A call that is a
+task asks through that.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from mcp.shared.exceptions import MCPError
 
 from .. import Asks, Leave, ToolCall, Tools
 from .._adapters.telling import clip, readable
-from ._place import Place
+from ._place import ANSWER_TIME, Place
+from ._tasks import Task
 
 Context = ServerRequestContext[Any, Any]
 
@@ -35,9 +37,12 @@ def answers(context: Context) -> bool:
 class Questions:
     """Those of one run. ``asked`` is one that the client has to bring the answer to, ``run_id`` the run's."""
 
-    def __init__(self, context: Context, params: types.CallToolRequestParams, place: Place) -> None:
+    def __init__(
+        self, context: Context, params: types.CallToolRequestParams, place: Place, task: Task | None
+    ) -> None:
         self._context = context
         self._place = place
+        self._task = task
         self._answer: types.ElicitResult | None = None
         self.asked: types.ElicitRequest | None = None
         self.run_id = os.urandom(16).hex()
@@ -97,10 +102,12 @@ class Questions:
                 return await session.elicit_form(message, schema, self._context.request_id)
             except MCPError:
                 return types.ElicitResult(action="cancel")
+        params = types.ElicitRequestFormParams(message=message, requested_schema=schema)
+        if self._task is not None:
+            return await self._task.ask(types.ElicitRequest(params=params), ANSWER_TIME)
         if self._answer is not None:
             answer, self._answer = self._answer, None
             return answer
-        params = types.ElicitRequestFormParams(message=message, requested_schema=schema)
         self.asked = types.ElicitRequest(params=params)
         raise Leave
 

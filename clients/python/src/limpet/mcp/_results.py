@@ -13,6 +13,7 @@ import mcp_types as types
 from .. import ArtifactInfo, AsyncSession, Error, Result
 from .._adapters import telling
 from .._adapters.telling import Limits, clip, readable
+from ._place import Home
 
 ARTIFACTS = "/session/artifacts/"
 SCHEME = "limpet://artifacts/"
@@ -52,8 +53,9 @@ RECORD: dict[str, Any] = {
 """The JSON Schema of ``record_of()``."""
 
 
-async def of_run(session: AsyncSession, result: Result, limits: Limits) -> types.CallToolResult:
+async def of_run(session: AsyncSession, result: Result, limits: Limits, home: Home) -> types.CallToolResult:
     """Of a call. Where the code failed, it is an error for the model."""
+    home.ran(result)
     text, images = telling.of_result(result, limits, await tails_of(session, result, limits.chars))
     content: list[types.ContentBlock] = [types.TextContent(text=text)]
     content += [
@@ -62,7 +64,7 @@ async def of_run(session: AsyncSession, result: Result, limits: Limits) -> types
     ]
     content += [link(path, info) for path, info in listed(result.artifact_info).items()]
     return types.CallToolResult(
-        content=content, structured_content=record_of(result, limits), is_error=not result.ok
+        content=content, structured_content=record_of(result, limits, home), is_error=not result.ok
     )
 
 
@@ -76,13 +78,13 @@ def of_problem(text: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(text=readable(text))], is_error=True)
 
 
-def record_of(result: Result, limits: Limits) -> dict[str, Any]:
+def record_of(result: Result, limits: Limits, home: Home) -> dict[str, Any]:
     """The record as data, bounded: no displays, texts as long as the model is shown them."""
     texts = {name: clip(getattr(result, name), limits.chars) for name in ("stdout", "stderr")}
     error = result.error
     return {
         "run_id": result.run_id,
-        "session": result.session,
+        "session": home.name_of(result.session),
         "execution_count": result.execution_count,
         "status": result.status,
         "state": result.state,
@@ -102,7 +104,7 @@ def record_of(result: Result, limits: Limits) -> dict[str, Any]:
             {
                 "path": readable(path),
                 "uri": uri_of(path),
-                "host_path": readable(result.artifacts[path]),
+                **({"host_path": readable(result.artifacts[path])} if home.shows_paths else {}),
                 "size": info.size,
                 "mime_type": info.mime_type,
                 "sha256": info.sha256,

@@ -47,6 +47,7 @@ class TryEach(Arguments):
 
 
 async def run_python(call: Call, given: RunPython) -> types.CallToolResult | types.InputRequiredResult:
+    call.place.home.check(given.code)
     questions = call.questions()
     asks = questions.asks(call.tools, call.allowed)
 
@@ -60,7 +61,7 @@ async def run_python(call: Call, given: RunPython) -> types.CallToolResult | typ
             tools=asks,
             **call.live(),
         )
-        return await _results.of_run(session, result, call.limits)
+        return await _results.of_run(session, result, call.limits, call.place.home)
 
     try:
         return await call.place.call(work())
@@ -69,22 +70,27 @@ async def run_python(call: Call, given: RunPython) -> types.CallToolResult | typ
 
 
 async def exec_(call: Call, given: Exec) -> types.CallToolResult:
+    call.place.home.check(given.command)
+
     async def work() -> types.CallToolResult:
         session = await call.place.session()
         result = await session.exec(given.command, given.cwd, timeout=given.timeout, **call.live())
-        return await _results.of_run(session, result, call.limits)
+        return await _results.of_run(session, result, call.limits, call.place.home)
 
     return await call.place.call(work())
 
 
 async def try_each(call: Call, given: TryEach) -> types.CallToolResult:
+    for code in given.codes:
+        call.place.home.check(code)
+
     async def work() -> types.CallToolResult:
         session = await call.place.session()
         results = await session.try_each(given.codes, given.timeout, on_error=given.on_error)
         content: list[types.ContentBlock] = []
         tried: list[dict[str, Any]] = []
         for number, result in enumerate(results):
-            told = await _results.of_run(session, result, call.limits)
+            told = await _results.of_run(session, result, call.limits, call.place.home)
             content += [
                 types.TextContent(text=f"candidate {number}, branch {_short(result.session)}:"),
                 *told.content,

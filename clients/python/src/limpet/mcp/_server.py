@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import mcp_types as types
@@ -15,10 +15,11 @@ from pydantic import ValidationError
 
 from .. import Busy, Error, NoSuchSession, SessionClosed, Tools, Unavailable, __version__
 from .._adapters.telling import Limits
-from . import _filing, _installing, _resources, _results, _running, _stating
+from . import _filing, _installing, _resources, _results, _running, _stating, _task_methods
 from ._calls import Call
 from ._place import ANSWER_TIME, Place
 from ._questions import Context
+from ._tasks import SOON
 
 NAME = "limpet"
 INSTRUCTIONS = (
@@ -29,16 +30,21 @@ INSTRUCTIONS = (
 PROBLEMS = 8  # of arguments that are wrong
 
 
+Answer = types.CallToolResult | types.InputRequiredResult | dict[str, Any]
+"""Of a call; a dict is a task."""
+
+
 @dataclass(frozen=True)
 class Tool:
-    """One of the table below."""
+    """One of the table below. ``soon`` are the seconds after which a call becomes a task; None is never."""
 
-    work: Callable[[Call, Any], Awaitable[types.CallToolResult | types.InputRequiredResult]]
+    work: Callable[[Call, Any], Awaitable[Answer]]
     arguments: type[_running.Arguments]
     title: str
     description: str
     output: dict[str, Any] | None = None
     reads_only: bool = False
+    soon: float | None = None
 
     def listed(self, name: str) -> types.Tool:
         """As clients see it."""
@@ -70,6 +76,7 @@ TOOLS = {
         "images, its error if it fails, and links to the files that it created below /session/artifacts. Variables, "
         "imports and files persist between calls, unless a result says otherwise.",
         _results.RECORD,
+        soon=SOON,
     ),
     "exec": Tool(
         _running.exec_,
@@ -78,6 +85,7 @@ TOOLS = {
         "Runs a line of bash in the sandbox and returns its output and exit code. It begins in /session, sees the same "
         "files as the code, and leaves the variables alone. Standard input is empty.",
         _results.RECORD,
+        soon=SOON,
     ),
     "read_file": Tool(
         _filing.read_file,
@@ -134,32 +142,43 @@ TOOLS = {
         "Runs each code in a branch of its own, all from the variables as they are now. Nothing changes in the session "
         "until one of the branches is committed.",
         _running.TRIED,
+        soon=SOON,
     ),
 }
 
 
-def make(place: Place, limits: Limits, tools: Tools, allowed: set[str]) -> Server[Any]:
-    """The server of one connection.
+def make(
+    find: Callable[[Context], Place],
+    limits: Limits,
+    tools: Tools,
+    allowed: set[str],
+    offered: Mapping[str, Tool] = TOOLS,
+) -> Server[Any]:
+    """A server.
 
     Args:
-        place: Where its calls run.
+        find: Where the calls of the connection run that this request belongs to.
         limits: Of what the model is shown.
         tools: Functions that the code may call.
         allowed: Those that need no approval of the user.
+        offered: Its tools, by their names.
     """
 
     async def list_tools(context: Context, params: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[tool.listed(name) for name, tool in TOOLS.items()])
+        return types.ListToolsResult(tools=[tool.listed(name) for name, tool in offered.items()])
 
-    async def call_tool(
-        context: Context, params: types.CallToolRequestParams
-    ) -> types.CallToolResult | types.InputRequiredResult:
-        return await _called(Call(context, params, place, limits, tools, allowed))
+    async def call_tool(context: Context, params: types.CallToolRequestParams) -> Any:
+        tool = offered.get(params.name)
+        if tool is None:
+            raise MCPError(
+                types.INVALID_PARAMS, f"Unknown tool: {params.name}; there are {', '.join(offered)}"
+            )
+        return await _called(Call(context, params, find(context), limits, tools, allowed), tool)
 
     async def list_resources(
         context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        return await _resources.list_resources(place, params)
+        return await _resources.list_resources(find(context), params)
 
     async def list_templates(context: Context, params: Any) -> types.ListResourceTemplatesResult:
         return types.ListResourceTemplatesResult(resource_templates=[_resources.TEMPLATE])
@@ -167,8 +186,9 @@ def make(place: Place, limits: Limits, tools: Tools, allowed: set[str]) -> Serve
     async def read_resource(
         context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        return await _resources.read_resource(place, str(params.uri))
+        return await _resources.read_resource(find(context), str(params.uri))
 
+    schemas = {name: tool.listed(name).input_schema for name, tool in offered.items()}
     forever = CacheHint(ttl_ms=86_400_000, scope="public")
     server: Server[Any] = Server(
         NAME,
@@ -176,6 +196,7 @@ def make(place: Place, limits: Limits, tools: Tools, allowed: set[str]) -> Serve
         version=__version__,
         instructions=INSTRUCTIONS,
         cache_hints={"tools/list": forever, "resources/templates/list": forever},
+        get_tool_input_schema=schemas.get,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_list_resources=list_resources,
@@ -184,19 +205,26 @@ def make(place: Place, limits: Limits, tools: Tools, allowed: set[str]) -> Serve
     )
     security = RequestStateSecurity.ephemeral(ttl=ANSWER_TIME)
     server.middleware.append(RequestStateBoundary(security, default_audience=NAME))
+    _task_methods.add(server, find)
     return server
 
 
-async def _called(call: Call) -> types.CallToolResult | types.InputRequiredResult:
-    tool = TOOLS.get(call.params.name)
-    if tool is None:
-        raise MCPError(
-            types.INVALID_PARAMS, f"Unknown tool: {call.params.name}; there are {', '.join(TOOLS)}"
-        )
+async def _called(call: Call, tool: Tool) -> Answer:
     try:
         given = tool.arguments.model_validate(call.params.arguments or {})
     except ValidationError as error:
         return _results.of_problem(f"The arguments are wrong: {_problems(error)}")
+    if tool.soon is None or not call.takes_tasks:
+        return await _worked(call, tool, given)
+    tasks = call.place.tasks
+    task = tasks.begin(lambda task: _worked(replace(call, task=task), tool, given))
+    if task is None:
+        return await _worked(call, tool, given)
+    answer: Answer = await tasks.soon(task, tool.soon)
+    return answer
+
+
+async def _worked(call: Call, tool: Tool, given: Any) -> Answer:
     try:
         return await tool.work(call, given)
     except Error as error:

@@ -29,7 +29,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-_DOORS = ("limpet.serve.e2b", "limpet.serve._rest", "limpet.serve._web")
+_DOORS = ("limpet.serve.e2b", "limpet.serve._rest", "limpet.serve._mcp", "limpet.serve._web")
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,10 @@ class App:
         await receive()
         try:
             async with contextlib.AsyncExitStack() as stack:
-                for door in self._doors:
-                    await stack.enter_async_context(door.life())
                 await self.gateway.start()
                 stack.push_async_callback(self.gateway.stop)
+                for door in self._doors:
+                    await stack.enter_async_context(door.life())
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
         except BaseException as error:

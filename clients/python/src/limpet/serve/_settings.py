@@ -36,6 +36,8 @@ class Settings:
     chat_url: str | None = None
     chat_model: str | None = None
     chat_key: str | None = None
+    conformance: bool = False
+    """Whether MCP also has what the official conformance suite asks for: an option alone."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +176,7 @@ def of(options: argparse.Namespace, environment: Mapping[str, str] = os.environ)
             values[name] = known[name].read(text)
         except ValueError as error:
             raise WrongOption(f"{where}: {text!r}: {error}") from None
-    settings = Settings(**values)
+    settings = Settings(**values, conformance=getattr(options, "conformance", False))
     return dataclasses.replace(
         settings, state_dir=os.path.abspath(settings.state_dir or _standard_state_dir())
     )
