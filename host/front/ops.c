@@ -43,6 +43,8 @@ bool op_find_data(Front *front, Request *request, MsgOptions *options, char **re
 
     if (!options->data.data)
         return true;
+    if (!request_is_local(request, "data names a directory of the machine that the controller runs on"))
+        return false;
     if (data_find(ret_path, front->paths, request->user, options->data, &problem) < 0) {
         request_fail(request, &problem);
         return false;
