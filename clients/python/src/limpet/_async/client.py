@@ -42,9 +42,13 @@ class AsyncClient(AsyncTemplates):
     A client and its sessions share one connection, and may be used from any number of tasks of one event loop.
 
     Args:
-        address: Path of the controller's socket. Defaults to ``LIMPET_SOCKET``, then to the user's standard path.
+        address: Path of the controller's socket, or ``tcp://HOST:PORT`` of one on another machine. Defaults to
+            ``LIMPET_SOCKET``, then to the user's standard path.
         autostart: Whether to start a controller if none is running. Defaults to True unless ``LIMPET_AUTOSTART=0``.
         reconnect_timeout: Seconds to wait for a controller that went away during a call.
+        key: For ``tcp://``: path of the pair of keys that ``limpet keygen`` made. Defaults to ``LIMPET_KEY``.
+        server_key: For ``tcp://``: the controller's public key, without which nobody is talked to. Defaults to
+            ``LIMPET_SERVER_KEY``.
     """
 
     async def open(
