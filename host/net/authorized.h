@@ -9,7 +9,7 @@
 
 #include <sys/types.h>
 
-#include "host/net/z85.h"
+#include "proto/z85.h"
 #include "proto/base/problem.h"
 #include "proto/wire.h"
 

@@ -1,7 +1,7 @@
 /* Seam: what the controller and the process that holds the network say to each other. */
 #pragma once
 
-#include "host/net/z85.h"
+#include "proto/z85.h"
 #include "proto/fields.h"
 
 typedef enum NetKind {

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 
 #include "host/net/authorized.h"
-#include "host/net/certificate.h"
+#include "proto/certificate.h"
 #include "host/net/process.h"
 #include "host/privilege/rpc.h"
 

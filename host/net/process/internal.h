@@ -10,7 +10,7 @@
 #include <uthash.h>
 
 #include "host/net/authorized.h"
-#include "host/net/certificate.h"
+#include "proto/certificate.h"
 #include "host/privilege/rpc.h"
 #include "proto/zmtp_socket.h"
 

@@ -1,4 +1,4 @@
-#include "host/net/certificate.h"
+#include "proto/certificate.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "host/net/z85.h"
+#include "proto/z85.h"
 
 #include <string.h>
 

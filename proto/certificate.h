@@ -1,7 +1,7 @@
 /* Certificate: a pair of keys in a file, as ZeroMQ's tools write it. */
 #pragma once
 
-#include "host/net/z85.h"
+#include "proto/z85.h"
 
 typedef struct Certificate {
     char public_key[Z85_KEY_SIZE + 1], secret_key[Z85_KEY_SIZE + 1];
