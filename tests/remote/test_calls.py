@@ -133,7 +133,8 @@ def test_the_environment_says_where_and_with_what(door, monkeypatch):
 
 
 @pytest.mark.parametrize("missing, said", [("key", "limpet keygen"), ("server_key", "limpetd --check")])
-def test_a_key_that_is_missing_is_said(door, missing, said):
+def test_a_key_that_is_missing_is_said(door, missing, said, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     options = {**door.options, missing: None}
     with pytest.raises(limpet.BadRequest, match=said):
         limpet.Client(door.address, **options)

@@ -41,6 +41,7 @@ const Command *const commands[] = {
     &command_mcp,
     &command_serve,
     &command_key,
+    &command_keygen,
     &command_completion,
     &command_version,
     &command_help,

@@ -29,11 +29,9 @@ def is_remote(address: str) -> bool:
 
 
 def keys_for(address: str, key: KeyFile, server_key: str | None) -> Keys:
-    """The client's pair, from ``key`` or LIMPET_KEY, and whom it expects at the address: BadRequest without."""
-    key = key or os.environ.get("LIMPET_KEY")
+    """The client's pair and whom it expects at the address, as given or as LIMPET_KEY and LIMPET_SERVER_KEY say."""
+    key = key or os.environ.get("LIMPET_KEY") or _standard_path()
     server = server_key or os.environ.get("LIMPET_SERVER_KEY")
-    if not key:
-        raise BadRequest(f"{address} needs a key: give key= or LIMPET_KEY the path of one; {_INSTEAD}")
     if not server:
         raise BadRequest(
             f"{address} needs the public key of its controller: give server_key= or LIMPET_SERVER_KEY what "
@@ -42,6 +40,12 @@ def keys_for(address: str, key: KeyFile, server_key: str | None) -> Keys:
     if not re.fullmatch(_KEY, server):
         raise BadRequest(f"server_key cannot be {server!r}: a public key has 40 characters")
     return Keys(*read(key), server.encode())
+
+
+def _standard_path() -> str:
+    """Where ``limpet keygen`` puts a pair."""
+    config = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.join(config, "limpet", "limpet.key_secret")
 
 
 def read(path: KeyFile) -> tuple[bytes, bytes]:

@@ -46,7 +46,8 @@ class AsyncClient(AsyncTemplates):
             ``LIMPET_SOCKET``, then to the user's standard path.
         autostart: Whether to start a controller if none is running. Defaults to True unless ``LIMPET_AUTOSTART=0``.
         reconnect_timeout: Seconds to wait for a controller that went away during a call.
-        key: For ``tcp://``: path of the pair of keys that ``limpet keygen`` made. Defaults to ``LIMPET_KEY``.
+        key: For ``tcp://``: path of the pair of keys that ``limpet keygen`` made. Defaults to ``LIMPET_KEY``, then to
+            where that command puts one.
         server_key: For ``tcp://``: the controller's public key, without which nobody is talked to. Defaults to
             ``LIMPET_SERVER_KEY``.
     """
