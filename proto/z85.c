@@ -9,7 +9,8 @@ void z85_encode_key(char ret[static Z85_KEY_SIZE + 1], const uint8_t key[static 
 {
     for (size_t i = 0; i < 8; i++) {
         const uint8_t *bytes = key + 4 * i;
-        uint32_t value = (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+        uint32_t value =
+            (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 
         for (size_t j = 5; j-- > 0; value /= 85)
             ret[5 * i + j] = digits[value % 85];

@@ -131,11 +131,12 @@ static int exchange(ClientCall *call, const Buf *request, uint64_t deadline, Rep
 
 static int refused_remotely(LimpetClient *client, int r)
 {
-    const char *why = r == -EACCES ? "it does not let this key in: the public key is not in its authorized_keys"
-                      : r == -ENOSYS
-                          ? "it is reached with libzmq, which is not installed (Debian: libzmq5)"
-                          : "it ended the handshake: its key is another one than the server key that is expected, "
-                            "or it takes no connections";
+    const char *why =
+        r == -EACCES ? "it does not let this key in: the public key is not in its authorized_keys"
+        : r == -ENOSYS
+            ? "it is reached with libzmq, which is not installed (Debian: libzmq5)"
+            : "it ended the handshake: its key is another one than the server key that is expected, "
+              "or it takes no connections";
 
     return problem_set(&client->problem, ERR_UNAVAILABLE, "the controller at %s cannot be reached: %s",
                        client->address.path, why);
@@ -166,8 +167,9 @@ static int connection_lost(LimpetClient *client, int r)
     case -EACCES:
     case -EKEYREJECTED:
     case -ENOSYS:
-        return client->address.remote ? refused_remotely(client, r)
-                                      : problem_set(problem, ERR_UNAVAILABLE, "%s: %s", client->address.path, strerror(-r));
+        return client->address.remote
+                   ? refused_remotely(client, r)
+                   : problem_set(problem, ERR_UNAVAILABLE, "%s: %s", client->address.path, strerror(-r));
     case -ENOMEM:
         return r;
     default:

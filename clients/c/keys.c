@@ -48,10 +48,11 @@ int keys_find(Keys *ret, Problem *problem)
     uint8_t key[32];
 
     if (!server || strlen(server) != Z85_KEY_SIZE || !z85_decode_key(key, server))
-        return problem_set(problem, ERR_BAD_REQUEST,
-                           "set LIMPET_SERVER_KEY, or --server-key, to the public key of the controller: the %u "
-                           "characters that `limpetd --check` prints there",
-                           Z85_KEY_SIZE);
+        return problem_set(
+            problem, ERR_BAD_REQUEST,
+            "set LIMPET_SERVER_KEY, or --server-key, to the public key of the controller: the %u "
+            "characters that `limpetd --check` prints there",
+            Z85_KEY_SIZE);
     memcpy(ret->server, server, Z85_KEY_SIZE + 1);
     return read_own(&ret->own, problem);
 }

@@ -19,12 +19,12 @@ bool remote_is(const char *address)
 #include "proto/limits.h"
 #include "proto/zmtp.h"
 
-#define MONITOR         "inproc://monitor"
-#define HEARTBEAT_MSEC  15000
-#define SILENCE_MSEC    45000
-#define READ_SIZE       (LIMIT_CHUNK + ((size_t)4 << 10))
+#define MONITOR        "inproc://monitor"
+#define HEARTBEAT_MSEC 15000
+#define SILENCE_MSEC   45000
+#define READ_SIZE      (LIMIT_CHUNK + ((size_t)4 << 10))
 /* No more is taken from libzmq while that much waits for the client. */
-#define ENOUGH          LIMIT_GUEST_FRAME
+#define ENOUGH LIMIT_GUEST_FRAME
 #define EVENTS                                                                                               \
     (ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |                                  \
      ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_DISCONNECTED |        \
@@ -81,7 +81,8 @@ static int set_up(const Bridge *bridge, const Keys *keys)
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(settings); i++)
-        if (bridge->zmq->zmq_setsockopt(bridge->socket, settings[i].option, settings[i].value, settings[i].size) < 0)
+        if (bridge->zmq->zmq_setsockopt(bridge->socket, settings[i].option, settings[i].value,
+                                        settings[i].size) < 0)
             return -errno;
     return 0;
 }
@@ -96,8 +97,9 @@ static int begin(Bridge *bridge, const char *address, const Keys *keys)
         !(bridge->monitor = zmq->zmq_socket(bridge->context, ZMQ_PAIR)))
         return -errno;
     r = set_up(bridge, keys);
-    if (r == 0 && (zmq->zmq_socket_monitor(bridge->socket, MONITOR, EVENTS) < 0 ||
-                   zmq->zmq_connect(bridge->monitor, MONITOR) < 0 || zmq->zmq_connect(bridge->socket, address) < 0))
+    if (r == 0 &&
+        (zmq->zmq_socket_monitor(bridge->socket, MONITOR, EVENTS) < 0 ||
+         zmq->zmq_connect(bridge->monitor, MONITOR) < 0 || zmq->zmq_connect(bridge->socket, address) < 0))
         r = -errno;
     return r;
 }

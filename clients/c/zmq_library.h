@@ -1,5 +1,5 @@
-/* ZmqLibrary: libzmq, which is loaded when something is reached over a network: what it depends on costs every
- * start of a program otherwise. */
+/* ZmqLibrary: libzmq, which is loaded when something is reached over a network: what it depends on costs
+ * every start of a program otherwise. */
 #pragma once
 
 #include <zmq.h>

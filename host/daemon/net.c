@@ -19,10 +19,12 @@ static int start_child(Net *net, pid_t *ret_pid, int *ret_socket)
     Account account;
 
     if (geteuid() != 0)
-        return net_start(&net->door, NULL, options->log_level, options->listen_connections, ret_pid, ret_socket);
+        return net_start(&net->door, NULL, options->log_level, options->listen_connections, ret_pid,
+                         ret_socket);
     if (account_find(options->listen_user, &account, &problem) < 0)
         return -ENOENT;
-    return net_start(&net->door, &account, options->log_level, options->listen_connections, ret_pid, ret_socket);
+    return net_start(&net->door, &account, options->log_level, options->listen_connections, ret_pid,
+                     ret_socket);
 }
 
 static int start(void *userdata, int *ret_socket)
@@ -120,8 +122,8 @@ static int begin(Net *net, Problem *problem)
     int keys, r;
 
     if (!net->remote) {
-        r = net_door_open(&net->door, net->options->listen, net->paths->state_dir, net->paths->authorized_keys,
-                          problem);
+        r = net_door_open(&net->door, net->options->listen, net->paths->state_dir,
+                          net->paths->authorized_keys, problem);
         if (r < 0)
             return r;
         keys = take_fd(&net->door.keys);

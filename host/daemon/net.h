@@ -1,5 +1,5 @@
-/* Clients on other machines: the process that holds the network, started by the launcher or, where there is none,
- * by the controller; and its clients, which become connections of the front. */
+/* Clients on other machines: the process that holds the network, started by the launcher or, where there is
+ * none, by the controller; and its clients, which become connections of the front. */
 #pragma once
 
 #include "host/config/paths.h"

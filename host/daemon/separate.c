@@ -167,9 +167,10 @@ int separate_run(const Options *options, Paths *paths, void (*ready)(void *userd
         return r;
     if (config.egress.uid == separation.account.uid || config.net.uid == separation.account.uid ||
         config.net.uid == config.egress.uid)
-        return problem_set(problem, ERR_BAD_REQUEST,
-                           "of user, egress_user and listen_user two are the same: each process has an account of "
-                           "its own");
+        return problem_set(
+            problem, ERR_BAD_REQUEST,
+            "of user, egress_user and listen_user two are the same: each process has an account of "
+            "its own");
     config.user = separation.account.uid;
     return launcher_run(&config, problem);
 }

@@ -8,8 +8,8 @@
 #include "host/front/ops.h"
 #include "proto/base/log.h"
 
-/* Root, or the same user; or a member of the group, which the mode of the socket has seen to. On other machines
- * whoever has a key, where what is run has no rights of the user who runs us. */
+/* Root, or the same user; or a member of the group, which the mode of the socket has seen to. On other
+ * machines whoever has a key, where what is run has no rights of the user who runs us. */
 static bool allowed(const Front *front, const PeerCredentials *credentials)
 {
     if (credentials->remote)
@@ -73,9 +73,10 @@ static void on_message(void *userdata, Peer peer, const PeerCredentials *credent
     if (!allowed(front, credentials)) {
         log_warn("client refused", "uid=%d pid=%d", (int)credentials->uid, (int)credentials->pid);
         refuse(front, peer, 0, ERR_DENIED,
-               credentials->remote ? "the engine of this controller does not isolate: over a network it serves "
-                                     "only keys of the user who runs it"
-                                   : "this controller serves only root and the user who runs it");
+               credentials->remote
+                   ? "the engine of this controller does not isolate: over a network it serves "
+                     "only keys of the user who runs it"
+                   : "this controller serves only root and the user who runs it");
         return;
     }
     if (message_decode(&message, bytes, size, &problem) < 0)

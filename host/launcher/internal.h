@@ -33,10 +33,10 @@ typedef struct Launcher {
     LoopChild egress; /* that the controller has asked for */
     NetDoor door;     /* what the next one is given */
     LoopChild net;
-    bool begun;       /* it has said so: the first of all that it says */
-    bool ready;       /* one was */
-    bool stopping;    /* the launcher was told to end */
-    Problem problem;  /* why it ends otherwise */
+    bool begun;      /* it has said so: the first of all that it says */
+    bool ready;      /* one was */
+    bool stopping;   /* the launcher was told to end */
+    Problem problem; /* why it ends otherwise */
     unsigned deaths;
     uint64_t counted_since;
 } Launcher;

@@ -327,7 +327,8 @@ int launcher_run(const LauncherConfig *config, Problem *problem)
     static Launcher launcher; /* what cannot be ended in order is still known */
     int r;
 
-    launcher = (Launcher){.config = config, .clients = UNIX_SOCKET_NULL, .sources = SOURCES_NULL, .door = NET_DOOR_NULL};
+    launcher = (Launcher){
+        .config = config, .clients = UNIX_SOCKET_NULL, .sources = SOURCES_NULL, .door = NET_DOOR_NULL};
     r = begin(&launcher, problem);
     if (r == 0)
         r = loop_run(launcher.loop);

@@ -1,5 +1,6 @@
-/* The process that holds the network, which the controller has started and talks to. What it is given, the socket
- * that listens and its key, the launcher has from its beginning: clients that connect meanwhile wait. */
+/* The process that holds the network, which the controller has started and talks to. What it is given, the
+ * socket that listens and its key, the launcher has from its beginning: clients that connect meanwhile wait.
+ */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -47,8 +48,8 @@ static int start(Launcher *launcher, int *ret_socket)
         launcher_end_net(launcher);
         return -EBUSY;
     }
-    r = net_start(&launcher->door, &config->net, config->options->log_level, config->options->listen_connections,
-                  &pid, &socket);
+    r = net_start(&launcher->door, &config->net, config->options->log_level,
+                  config->options->listen_connections, &pid, &socket);
     if (r == 0 && (r = loop_child_add(launcher->loop, &launcher->net, pid, on_exit_of_net)) < 0)
         kill(pid, SIGKILL);
     if (r == 0)

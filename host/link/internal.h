@@ -27,7 +27,7 @@ struct Listener {
     LoopFile file;
     LoopTimer pause; /* set while no connection is taken */
     bool complained;
-    size_t remote; /* connections that were added */
+    size_t remote;           /* connections that were added */
     Connection *connections; /* uthash by peer */
 };
 

@@ -81,7 +81,8 @@ static int read_word(AuthorizedKey *key, bool *has_owner, char *word, Problem *p
         good = size_parse(value, strlen(value), &key->memory) == 0;
     else
         return problem_set(problem, ERR_BAD_REQUEST,
-                           "there is no '%.64s'; there are owner, name, connections, sessions and memory", word);
+                           "there is no '%.64s'; there are owner, name, connections, sessions and memory",
+                           word);
     return good ? 0 : problem_set(problem, ERR_BAD_REQUEST, "%s cannot be '%.64s'", word, value);
 }
 
@@ -94,9 +95,10 @@ static int read_line(AuthorizedKey *key, char *line, Problem *problem)
 
     *key = (AuthorizedKey){.connections = AUTHORIZED_CONNECTIONS};
     if (strlen(word) != Z85_KEY_SIZE || !z85_decode_key(bytes, word))
-        return problem_set(problem, ERR_BAD_REQUEST,
-                           "it does not begin with a public key, the %u characters that `limpet keygen` prints",
-                           Z85_KEY_SIZE);
+        return problem_set(
+            problem, ERR_BAD_REQUEST,
+            "it does not begin with a public key, the %u characters that `limpet keygen` prints",
+            Z85_KEY_SIZE);
     memcpy(key->key, word, sizeof(key->key));
     while (r == 0 && (word = strtok_r(NULL, SPACES, &rest)))
         r = read_word(key, &has_owner, word, problem);
@@ -116,8 +118,9 @@ static int check(const Authorized *authorized, const AuthorizedKey *key, Problem
     if (authorized_find(authorized, key->key))
         return problem_set(problem, ERR_BAD_REQUEST, "the key is there already");
     if (other && (other->sessions != key->sessions || other->memory != key->memory))
-        return problem_set(problem, ERR_BAD_REQUEST,
-                           "sessions and memory are limits of the owner: the lines of one owner say the same");
+        return problem_set(
+            problem, ERR_BAD_REQUEST,
+            "sessions and memory are limits of the owner: the lines of one owner say the same");
     return 0;
 }
 
@@ -217,9 +220,10 @@ int authorized_read(Authorized *ret, int fd, Problem *problem)
 static int write_line(int fd, const AuthorizedKey *key)
 {
     char line[320];
-    int n = snprintf(line, sizeof(line), "%s owner=%u connections=%llu sessions=%llu memory=%llu%s%s\n", key->key,
-                     key->owner, (unsigned long long)key->connections, (unsigned long long)key->sessions,
-                     (unsigned long long)key->memory, *key->name ? " name=" : "", key->name);
+    int n =
+        snprintf(line, sizeof(line), "%s owner=%u connections=%llu sessions=%llu memory=%llu%s%s\n", key->key,
+                 key->owner, (unsigned long long)key->connections, (unsigned long long)key->sessions,
+                 (unsigned long long)key->memory, *key->name ? " name=" : "", key->name);
 
     return write_all(fd, line, (size_t)n);
 }

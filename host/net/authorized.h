@@ -1,10 +1,10 @@
-/* Authorized: the keys that are let in over a network, from the file that says so. A line is a public key, then
- * words `name=value`; what follows a # is a comment:
+/* Authorized: the keys that are let in over a network, from the file that says so. A line is a public key,
+ * then words `name=value`; what follows a # is a comment:
  *
  *   KEY owner=USER [name=TEXT] [connections=COUNT] [sessions=COUNT] [memory=SIZE]
  *
- * Of the two readers each reads for itself: the controller, which decides whose sessions a connection has, and
- * the process that holds the network. */
+ * Of the two readers each reads for itself: the controller, which decides whose sessions a connection has,
+ * and the process that holds the network. */
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,5 @@
-/* What whoever starts limpet-net and that program agree on. Its arguments are the process that starts it, whose
- * rights it has ("-": its own), the level of its log, and how many connections it serves. */
+/* What whoever starts limpet-net and that program agree on. Its arguments are the process that starts it,
+ * whose rights it has ("-": its own), the level of its log, and how many connections it serves. */
 #pragma once
 
 #define NET_PROGRAM "limpet-net"

@@ -81,15 +81,17 @@ static int listen_at(const struct addrinfo *at)
 
 static int listen_on(const char *address, Problem *problem)
 {
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found;
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE},
+                    *found;
     char host[256], port[8];
     int r;
 
     if (split_address(address, host, port) < 0)
-        return problem_set(problem, ERR_BAD_REQUEST,
-                           "listen cannot be '%s': it is tcp://ADDRESS:PORT, such as tcp://192.0.2.1:7310, or * "
-                           "for all addresses",
-                           address);
+        return problem_set(
+            problem, ERR_BAD_REQUEST,
+            "listen cannot be '%s': it is tcp://ADDRESS:PORT, such as tcp://192.0.2.1:7310, or * "
+            "for all addresses",
+            address);
     r = getaddrinfo(strcmp(host, "*") == 0 ? NULL : host, port, &hints, &found);
     if (r != 0)
         return problem_set(problem, ERR_BAD_REQUEST, "cannot listen at %s: %s", address, gai_strerror(r));
@@ -171,7 +173,8 @@ void net_door_close(NetDoor *door)
 /* ---- the process ---- */
 
 /* Between vfork() and exec: only system calls. */
-static _Noreturn __attribute__((noinline)) void become(const char *program, char *const argv[], const int fds[3])
+static _Noreturn __attribute__((noinline)) void become(const char *program, char *const argv[],
+                                                       const int fds[3])
 {
     int moved[3];
     sigset_t none;

@@ -1,6 +1,6 @@
-/* The process that holds the network, limpet-net, from outside: what it is given, and how it is started. It alone
- * has libzmq, which opens what strangers send, and no rights: it cannot open a file, connect to anybody or make
- * a process. What it is given are the socket that listens and its own key. */
+/* The process that holds the network, limpet-net, from outside: what it is given, and how it is started. It
+ * alone has libzmq, which opens what strangers send, and no rights: it cannot open a file, connect to anybody
+ * or make a process. What it is given are the socket that listens and its own key. */
 #pragma once
 
 #include "host/privilege/drop.h"
@@ -16,14 +16,15 @@ typedef struct NetDoor {
 /* Whether this limpetd was built with it, and installed. */
 bool net_supported(void);
 
-/* Listens at tcp://ADDRESS:PORT, opens or makes the file of the key in the state directory, and reads which keys
- * are let in. 0, or negative with the problem set. */
+/* Listens at tcp://ADDRESS:PORT, opens or makes the file of the key in the state directory, and reads which
+ * keys are let in. 0, or negative with the problem set. */
 int net_door_open(NetDoor *ret, const char *address, const char *state_dir, const char *authorized_keys,
                   Problem *problem);
 void net_door_close(NetDoor *door);
 
-/* Starts the process, which ends with us, logs what is at least of that level, and serves that many connections
- * at most. `account` is whose rights it has, NULL for our own. The socket leads to it. 0 or a negative errno. */
+/* Starts the process, which ends with us, logs what is at least of that level, and serves that many
+ * connections at most. `account` is whose rights it has, NULL for our own. The socket leads to it. 0 or a
+ * negative errno. */
 int net_start(const NetDoor *door, const Account *account, const char *log_level, uint64_t connections,
               pid_t *ret_pid, int *ret_socket);
 

@@ -23,7 +23,7 @@ struct Remote {
     EngineConfig config;
     RemoteContainer *by_name;
     int clients;
-    int keys;    /* that are let in over a network, until they are taken */
+    int keys; /* that are let in over a network, until they are taken */
     char name[16], image[256], no_disks[PROBLEM_TEXT_MAX];
     void (*sweep_done)(void *userdata, unsigned removed);
     void *sweep_userdata;

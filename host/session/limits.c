@@ -47,13 +47,14 @@ int limits_check(const Sessions *all, uid_t user, const SessionOptions *options,
         return 0;
     total = total_of(all->sandboxes, user);
     if (is_over(total.sessions, 1, bounds.sessions))
-        return problem_set(problem, ERR_LIMIT_REACHED,
-                           "you have %llu open sessions, which is the limit (sessions in authorized_keys of the "
-                           "controller); close one of them first",
-                           (unsigned long long)total.sessions);
+        return problem_set(
+            problem, ERR_LIMIT_REACHED,
+            "you have %llu open sessions, which is the limit (sessions in authorized_keys of the "
+            "controller); close one of them first",
+            (unsigned long long)total.sessions);
     if (is_over(total.memory, options->memory, bounds.memory))
-        return refuse_bytes("memory in authorized_keys", "memory", total.memory, options->memory, bounds.memory,
-                            problem);
+        return refuse_bytes("memory in authorized_keys", "memory", total.memory, options->memory,
+                            bounds.memory, problem);
     if (unbounded)
         return 0;
     if (bounds.sessions == 0 && is_over(total.sessions, 1, limits->user_sessions))
@@ -63,9 +64,10 @@ int limits_check(const Sessions *all, uid_t user, const SessionOptions *options,
             "close one of them first",
             (unsigned long long)total.sessions);
     if (bounds.memory == 0 && is_over(total.memory, options->memory, limits->user_memory))
-        return refuse_bytes("option user_memory", "memory", total.memory, options->memory, limits->user_memory,
-                            problem);
+        return refuse_bytes("option user_memory", "memory", total.memory, options->memory,
+                            limits->user_memory, problem);
     if (is_over(total.disk, options->disk, limits->user_disk))
-        return refuse_bytes("option user_disk", "disk", total.disk, options->disk, limits->user_disk, problem);
+        return refuse_bytes("option user_disk", "disk", total.disk, options->disk, limits->user_disk,
+                            problem);
     return 0;
 }

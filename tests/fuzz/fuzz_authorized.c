@@ -1,5 +1,5 @@
-/* The file of keys that are let in, and a pair of keys: whatever is taken is within bounds, and means the same
- * when it is written down and read again. */
+/* The file of keys that are let in, and a pair of keys: whatever is taken is within bounds, and means the
+ * same when it is written down and read again. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -56,3 +56,15 @@ def test_the_network_process_has_a_user_of_its_own_and_no_rights(owners):
     uids = set(status["Uid"].split())
     assert uids.isdisjoint({"0", str(os.geteuid())}) and len(uids) == 1
     assert (status["CapEff"], status["CapBnd"], status["NoNewPrivs"], status["Seccomp"]) == ("0" * 16, "0" * 16, "1", "2")
+
+
+def test_artifacts_of_one_are_not_anothers(owners):
+    door, one, other = owners
+    with one.open() as session:
+        result = session.run("_ = open('/session/artifacts/f', 'w').write('mine')").check()
+        path = next(iter(result.artifacts))
+        assert one.artifact(result, path) == b"mine"
+        with pytest.raises(limpet.NoSuchRun):
+            other.artifact(result, path)
+    alone = one.run("_ = open('/work/artifacts/g', 'w').write('alone')").check()
+    assert one.artifact(alone, next(iter(alone.artifacts))) == b"alone"

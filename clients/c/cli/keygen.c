@@ -57,8 +57,8 @@ static int run(const void *values, char **operands, int n)
     r = write_pair(&pair, path);
     explicit_bzero(pair.secret_key, sizeof(pair.secret_key));
     if (r < 0) {
-        fprintf(stderr, "limpet: %s: %s\n", path, r == -EEXIST ? "it is there already; a new key needs another file"
-                                                              : strerror(-r));
+        fprintf(stderr, "limpet: %s: %s\n", path,
+                r == -EEXIST ? "it is there already; a new key needs another file" : strerror(-r));
         return EXIT_SANDBOX;
     }
     fprintf(stderr, "The pair of keys is in %s. The public key, for a line of authorized_keys:\n", path);
@@ -70,7 +70,8 @@ const Command command_keygen = {
     .name = "keygen",
     .usage = "[FILE]",
     .summary = "Makes a pair of keys for controllers on other machines, and prints the public one",
-    .details = "\nWithout FILE in limpet.key_secret in the user's directory of configuration, where `limpet --connect` "
+    .details = "\nWithout FILE in limpet.key_secret in the user's directory of configuration, where `limpet "
+               "--connect` "
                "looks for it.\nA file that is there is not replaced.",
     .operands_max = 1,
     .operands = {COMPLETE_FILE},

@@ -14,7 +14,8 @@ static size_t find_features(const Request *request, const char **ret)
     size_t n = 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(features); i++)
-        if (!request->remote || (strcmp(features[i], "descriptors") != 0 && strcmp(features[i], "connect") != 0))
+        if (!request->remote ||
+            (strcmp(features[i], "descriptors") != 0 && strcmp(features[i], "connect") != 0))
             ret[n++] = features[i];
     return n;
 }

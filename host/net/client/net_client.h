@@ -18,8 +18,8 @@ typedef struct NetClientEvents {
     void (*changed)(void *userdata);
 } NetClientEvents;
 
-/* `keys` is as authorized_read() has it, and the client's from now on, after a failure too. 0, or negative with
- * the problem set. */
+/* `keys` is as authorized_read() has it, and the client's from now on, after a failure too. 0, or negative
+ * with the problem set. */
 int net_client_new(NetClient **ret, Loop *loop, int keys, NetStarter *start, void *starter,
                    const NetClientEvents *events, void *userdata, Problem *problem);
 NetClient *net_client_free(NetClient *client);

@@ -225,8 +225,9 @@ static int set_up_router(Door *door, int listening, const Certificate *certifica
         else
             r = set(door->router, settings[i].option, settings[i].value);
     }
-    if (r == 0 && (zmq_setsockopt(door->router, ZMQ_CURVE_SECRETKEY, certificate->secret_key, Z85_KEY_SIZE + 1) < 0 ||
-                   zmq_setsockopt(door->router, ZMQ_ZAP_DOMAIN, "limpet", strlen("limpet")) < 0))
+    if (r == 0 &&
+        (zmq_setsockopt(door->router, ZMQ_CURVE_SECRETKEY, certificate->secret_key, Z85_KEY_SIZE + 1) < 0 ||
+         zmq_setsockopt(door->router, ZMQ_ZAP_DOMAIN, "limpet", strlen("limpet")) < 0))
         r = -errno;
     return r;
 }

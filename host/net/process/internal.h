@@ -1,8 +1,8 @@
-/* What limpet-net is made of: one ROUTER with CURVE, and for each connection whose client has said something a
- * socket to the controller, over which its frames go as they are.
+/* What limpet-net is made of: one ROUTER with CURVE, and for each connection whose client has said something
+ * a socket to the controller, over which its frames go as they are.
  *
- * libzmq tells when a connection begins and ends by its monitor, and of each message which connection it came by;
- * it cannot end one, for which its descriptor is shut down. */
+ * libzmq tells when a connection begins and ends by its monitor, and of each message which connection it came
+ * by; it cannot end one, for which its descriptor is shut down. */
 #pragma once
 
 #include <zmq.h>
@@ -28,8 +28,8 @@ typedef struct Door {
     uint64_t complained;     /* when a refusal was last logged */
 } Door;
 
-/* What a client may have before it is dropped: from it, until the controller takes it; and to it, until libzmq
- * has sent it. */
+/* What a client may have before it is dropped: from it, until the controller takes it; and to it, until
+ * libzmq has sent it. */
 #define QUEUE_IN  (4u * LIMIT_CLIENT_FRAME)
 #define QUEUE_OUT (4u * LIMIT_GUEST_FRAME)
 

@@ -146,7 +146,8 @@ static Line *meet(Door *door, Line *line, zmq_msg_t *routing, zmq_msg_t *message
     loop_timer_cancel(&line->silence);
     forget(line);
     if (!authorized || lines_of(door, key) >= authorized->connections) {
-        line_doom(line, authorized ? "the key has as many connections as it may" : "the key is not authorized");
+        line_doom(line,
+                  authorized ? "the key has as many connections as it may" : "the key is not authorized");
         return NULL;
     }
     note(line, key, routing, zmq_msg_gets(message, "Peer-Address"));

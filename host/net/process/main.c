@@ -49,7 +49,8 @@ static int read_key(Certificate *ret, Problem *problem)
     int r = certificate_read(ret, NET_SECRET_FD);
 
     if (r == -ENODATA) {
-        r = zmq_curve_keypair(ret->public_key, ret->secret_key) < 0 ? -errno : certificate_write(ret, NET_SECRET_FD);
+        r = zmq_curve_keypair(ret->public_key, ret->secret_key) < 0 ? -errno
+                                                                    : certificate_write(ret, NET_SECRET_FD);
     }
     close(NET_SECRET_FD);
     return r < 0 ? problem_set(problem, ERR_INTERNAL, "the key of this controller cannot be read: %s",

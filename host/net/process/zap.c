@@ -52,7 +52,8 @@ static const char *refusal(const Door *door, const char *key)
 
     if (!authorized)
         return "the key is not authorized";
-    return lines_of(door, key) >= authorized->connections ? "the key has as many connections as it may" : NULL;
+    return lines_of(door, key) >= authorized->connections ? "the key has as many connections as it may"
+                                                          : NULL;
 }
 
 static void reply(Door *door, const void *bytes, size_t size, bool more)
@@ -81,7 +82,8 @@ static void answer(Door *door, Asked *asked)
     }
     z85_encode_key(key, zmq_msg_data(&asked->frames[6]));
     why = refusal(door, key);
-    memcpy(address, zmq_msg_data(&asked->frames[3]), MIN(zmq_msg_size(&asked->frames[3]), sizeof(address) - 1));
+    memcpy(address, zmq_msg_data(&asked->frames[3]),
+           MIN(zmq_msg_size(&asked->frames[3]), sizeof(address) - 1));
     if (why)
         door_complain(door, why, address);
     say(door, asked, why ? "400" : "200", why ? why : "OK", why ? "" : key);

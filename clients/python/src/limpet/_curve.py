@@ -137,7 +137,9 @@ class Peer:
 
     def _reason(self, event: int) -> OSError:
         if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
-            return PermissionError("it does not let this key in: the public key is not in its authorized_keys")
+            return PermissionError(
+                "it does not let this key in: the public key is not in its authorized_keys"
+            )
         if self.open:
             return ConnectionResetError("it closed the connection")
         if event == zmq.EVENT_CLOSED:
