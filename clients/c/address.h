@@ -10,7 +10,7 @@ typedef struct Address {
     bool shared_parent; /* its directory lies in a place where others can write too, and must be checked */
     bool or_roots;      /* where nobody listens there, root's controller may be the one */
     bool remote;        /* it is on another machine: tcp://HOST:PORT */
-    Keys keys;          /* then */
+    RemoteKeys keys;    /* then */
     bool is_roots;      /* that is not ours to start */
 } Address;
 

@@ -42,7 +42,7 @@ static int read_own(Certificate *ret, Problem *problem)
                        path, strerror(-r));
 }
 
-int keys_find(Keys *ret, Problem *problem)
+int keys_find(RemoteKeys *ret, Problem *problem)
 {
     const char *server = environment("LIMPET_SERVER_KEY");
     uint8_t key[32];

@@ -6,13 +6,13 @@
 #include "proto/base/problem.h"
 #include "proto/certificate.h"
 
-typedef struct Keys {
+typedef struct RemoteKeys {
     Certificate own;
     char server[Z85_KEY_SIZE + 1];
-} Keys;
+} RemoteKeys;
 
 /* $LIMPET_KEY, or limpet.key_secret in the user's directory of configuration. */
 void keys_path(char ret[static PATH_MAX]);
 
 /* The pair of that file, and $LIMPET_SERVER_KEY. 0, or negative with the problem set. */
-int keys_find(Keys *ret, Problem *problem);
+int keys_find(RemoteKeys *ret, Problem *problem);

@@ -57,17 +57,17 @@ DEFINE_CLEANUP(Bridge *, bridge_free);
 
 /* ---- connecting ---- */
 
-typedef struct Setting {
+typedef struct SocketSetting {
     int option;
     const void *value;
     size_t size;
-} Setting;
+} SocketSetting;
 
-static int set_up(const Bridge *bridge, const Keys *keys)
+static int set_up(const Bridge *bridge, const RemoteKeys *keys)
 {
     const int none = 0, never = -1, heartbeat = HEARTBEAT_MSEC, silence = SILENCE_MSEC, yes = 1;
     const int64_t most = LIMIT_GUEST_FRAME;
-    const Setting settings[] = {
+    const SocketSetting settings[] = {
         {ZMQ_CURVE_SERVERKEY, keys->server, sizeof(keys->server)},
         {ZMQ_CURVE_PUBLICKEY, keys->own.public_key, sizeof(keys->own.public_key)},
         {ZMQ_CURVE_SECRETKEY, keys->own.secret_key, sizeof(keys->own.secret_key)},
@@ -87,7 +87,7 @@ static int set_up(const Bridge *bridge, const Keys *keys)
     return 0;
 }
 
-static int begin(Bridge *bridge, const char *address, const Keys *keys)
+static int begin(Bridge *bridge, const char *address, const RemoteKeys *keys)
 {
     const ZmqLibrary *zmq = bridge->zmq;
     int r;
@@ -266,7 +266,7 @@ static int begin_thread(Bridge *bridge)
     return r;
 }
 
-int remote_open(const char *address, const Keys *keys, uint64_t deadline)
+int remote_open(const char *address, const RemoteKeys *keys, uint64_t deadline)
 {
     Bridge *bridge _cleanup_(bridge_freep) = calloc(1, sizeof(*bridge));
     int ends[2], r;
@@ -296,7 +296,7 @@ int remote_open(const char *address, const Keys *keys, uint64_t deadline)
     return ends[0];
 }
 #else
-int remote_open(const char *address, const Keys *keys, uint64_t deadline)
+int remote_open(const char *address, const RemoteKeys *keys, uint64_t deadline)
 {
     return -ENOSYS;
 }

@@ -9,4 +9,4 @@ bool remote_is(const char *address);
 /* Connects, and returns the socket; or -EACCES: the key is not let in; -EKEYREJECTED: the controller is
  * another one; -ENOSYS: there is no libzmq; -ECONNREFUSED, -ETIMEDOUT at `deadline`, or another negative
  * errno. */
-int remote_open(const char *address, const Keys *keys, uint64_t deadline);
+int remote_open(const char *address, const RemoteKeys *keys, uint64_t deadline);

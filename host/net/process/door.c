@@ -79,7 +79,7 @@ static bool drop_rest(Door *door, zmq_msg_t *message)
 static void take_body(Door *door, zmq_msg_t *routing, zmq_msg_t *body)
 {
     bool several = drop_rest(door, body);
-    Line *line;
+    NetLine *line;
 
     take_events(door); /* what a message comes by is known before it */
     line = line_of(door, routing, body);

@@ -22,10 +22,10 @@ typedef struct Door {
     LoopFile router_file, monitor_file, zap_file;
     LoopIdle look; /* for what libzmq has, whose descriptors tell of a change and no more */
     Authorized keys;
-    uint64_t most;           /* lines at once */
-    struct Line *by_fd;      /* uthash: each connection */
-    struct Line *by_routing; /* uthash: those that have said something */
-    uint64_t complained;     /* when a refusal was last logged */
+    uint64_t most;              /* lines at once */
+    struct NetLine *by_fd;      /* uthash: each connection */
+    struct NetLine *by_routing; /* uthash: those that have said something */
+    uint64_t complained;        /* when a refusal was last logged */
 } Door;
 
 /* What a client may have before it is dropped: from it, until the controller takes it; and to it, until
@@ -37,7 +37,7 @@ typedef struct Door {
 typedef struct Backlog Backlog;
 
 /* One connection. */
-typedef struct Line {
+typedef struct NetLine {
     Door *door;
     int fd; /* libzmq's */
     UT_hash_handle in_fds, in_routings;
@@ -50,17 +50,17 @@ typedef struct Line {
     ZmtpSocket link; /* to the controller */
     Buf early;       /* frames that came before hands were shaken there, each after its size */
     Backlog *backlog;
-} Line;
+} NetLine;
 
 /* line.c */
 /* libzmq has taken a connection, or it has ended. */
 void line_begin(Door *door, int fd, const char *address);
 void line_end(Door *door, int fd);
 /* The line that a message came by, which is known from now on; NULL: it is to be dropped. */
-Line *line_of(Door *door, zmq_msg_t *routing, zmq_msg_t *message);
+NetLine *line_of(Door *door, zmq_msg_t *routing, zmq_msg_t *message);
 /* Takes a frame from the client. */
-void line_take(Line *line, const void *bytes, size_t size);
-void line_doom(Line *line, const char *why);
+void line_take(NetLine *line, const void *bytes, size_t size);
+void line_doom(NetLine *line, const char *why);
 void lines_shut_doomed(Door *door);
 /* Keys may have changed. */
 void lines_check(Door *door);
@@ -68,8 +68,8 @@ void lines_free(Door *door);
 size_t lines_of(const Door *door, const char *key);
 
 /* link.c: the socket of a line to the controller. */
-int link_open(Line *line, int fd);
-void link_close(Line *line);
+int link_open(NetLine *line, int fd);
+void link_close(NetLine *line);
 
 /* zap.c */
 int zap_open(Door *door);

@@ -11,16 +11,16 @@
 /* In which an honest client has said hello. */
 #define SILENCE (10 * NSEC_PER_SEC)
 
-static Line *find(const Door *door, int fd)
+static NetLine *find(const Door *door, int fd)
 {
-    Line *line;
+    NetLine *line;
 
     HASH_FIND(in_fds, door->by_fd, &fd, sizeof(fd), line);
     return line;
 }
 
 /* Nobody is known by its id any more. */
-static void forget(Line *line)
+static void forget(NetLine *line)
 {
     if (!*line->key)
         return;
@@ -29,7 +29,7 @@ static void forget(Line *line)
     link_close(line);
 }
 
-static void line_free(Line *line)
+static void line_free(NetLine *line)
 {
     loop_timer_cancel(&line->silence);
     forget(line);
@@ -37,7 +37,7 @@ static void line_free(Line *line)
     free(line);
 }
 
-void line_doom(Line *line, const char *why)
+void line_doom(NetLine *line, const char *why)
 {
     if (why && !line->doomed)
         door_complain(line->door, why, line->address);
@@ -47,18 +47,18 @@ void line_doom(Line *line, const char *why)
 
 static void on_silence(LoopTimer *timer)
 {
-    line_doom(container_of(timer, Line, silence), "it said nothing");
+    line_doom(container_of(timer, NetLine, silence), "it said nothing");
 }
 
 /* Without memory for a line it is not served, and ends by what libzmq does about silence. */
 void line_begin(Door *door, int fd, const char *address)
 {
-    Line *line = calloc(1, sizeof(*line));
+    NetLine *line = calloc(1, sizeof(*line));
 
     line_end(door, fd);
     if (!line)
         return;
-    *line = (Line){.door = door, .fd = fd, .link = ZMTP_SOCKET_NULL};
+    *line = (NetLine){.door = door, .fd = fd, .link = ZMTP_SOCKET_NULL};
     snprintf(line->address, sizeof(line->address), "%s", address);
     HASH_ADD(in_fds, door->by_fd, fd, sizeof(fd), line);
     if (HASH_CNT(in_fds, door->by_fd) > door->most)
@@ -69,7 +69,7 @@ void line_begin(Door *door, int fd, const char *address)
 
 void line_end(Door *door, int fd)
 {
-    Line *line = find(door, fd);
+    NetLine *line = find(door, fd);
 
     if (line)
         line_free(line);
@@ -79,7 +79,7 @@ void line_end(Door *door, int fd)
  * when this is called, and whoever came a moment ago comes again. */
 void lines_shut_doomed(Door *door)
 {
-    Line *line, *next;
+    NetLine *line, *next;
 
     HASH_ITER (in_fds, door->by_fd, line, next) {
         if (!line->doomed)
@@ -93,7 +93,7 @@ void lines_shut_doomed(Door *door)
 
 size_t lines_of(const Door *door, const char *key)
 {
-    Line *line, *next;
+    NetLine *line, *next;
     size_t n = 0;
 
     HASH_ITER (in_routings, door->by_routing, line, next)
@@ -103,7 +103,7 @@ size_t lines_of(const Door *door, const char *key)
 
 void lines_check(Door *door)
 {
-    Line *line, *next;
+    NetLine *line, *next;
 
     HASH_ITER (in_routings, door->by_routing, line, next)
         if (!authorized_find(&door->keys, line->key))
@@ -111,7 +111,7 @@ void lines_check(Door *door)
 }
 
 /* The controller learns who comes, and gets its end of a socket. */
-static int tell(Line *line)
+static int tell(NetLine *line)
 {
     const NetCame came = {.key = text_of(line->key), .address = text_of(line->address)};
     int ends[2];
@@ -127,7 +127,7 @@ static int tell(Line *line)
     return r;
 }
 
-static void note(Line *line, const char *key, zmq_msg_t *routing, const char *address)
+static void note(NetLine *line, const char *key, zmq_msg_t *routing, const char *address)
 {
     snprintf(line->key, sizeof(line->key), "%s", key);
     snprintf(line->address, sizeof(line->address), "%s", address ? address : "");
@@ -137,7 +137,7 @@ static void note(Line *line, const char *key, zmq_msg_t *routing, const char *ad
 }
 
 /* It speaks for the first time. */
-static Line *meet(Door *door, Line *line, zmq_msg_t *routing, zmq_msg_t *message)
+static NetLine *meet(Door *door, NetLine *line, zmq_msg_t *routing, zmq_msg_t *message)
 {
     const char *key = zmq_msg_gets(message, "User-Id");
     const AuthorizedKey *authorized = key ? authorized_find(&door->keys, key) : NULL;
@@ -158,9 +158,9 @@ static Line *meet(Door *door, Line *line, zmq_msg_t *routing, zmq_msg_t *message
     return NULL;
 }
 
-Line *line_of(Door *door, zmq_msg_t *routing, zmq_msg_t *message)
+NetLine *line_of(Door *door, zmq_msg_t *routing, zmq_msg_t *message)
 {
-    Line *line;
+    NetLine *line;
 
     HASH_FIND(in_routings, door->by_routing, zmq_msg_data(routing), zmq_msg_size(routing), line);
     if (!line) {
@@ -173,7 +173,7 @@ Line *line_of(Door *door, zmq_msg_t *routing, zmq_msg_t *message)
 
 void lines_free(Door *door)
 {
-    Line *line, *next;
+    NetLine *line, *next;
 
     HASH_ITER (in_fds, door->by_fd, line, next)
         line_free(line);

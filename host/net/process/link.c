@@ -53,7 +53,7 @@ static int make_message(zmq_msg_t *ret, Backlog *backlog, const void *bytes, siz
 }
 
 /* The client may have gone a moment ago. */
-static int send_on(Line *line, const void *bytes, size_t size)
+static int send_on(NetLine *line, const void *bytes, size_t size)
 {
     zmq_msg_t message;
     int r = make_message(&message, line->backlog, bytes, size);
@@ -71,7 +71,7 @@ static int send_on(Line *line, const void *bytes, size_t size)
 
 static void on_message(ZmtpSocket *socket, const ZmtpFrame *frame)
 {
-    Line *line = container_of(socket, Line, link);
+    NetLine *line = container_of(socket, NetLine, link);
     int r = -ENOBUFS;
 
     if (line->doomed)
@@ -84,7 +84,7 @@ static void on_message(ZmtpSocket *socket, const ZmtpFrame *frame)
 
 /* ---- to the controller ---- */
 
-static int say(Line *line, const void *bytes, size_t size)
+static int say(NetLine *line, const void *bytes, size_t size)
 {
     uint32_t length = (uint32_t)size;
     int r = zmtp_socket_send(&line->link, bytes, size);
@@ -95,7 +95,7 @@ static int say(Line *line, const void *bytes, size_t size)
     return r < 0 ? r : buf_append(&line->early, bytes, size);
 }
 
-void line_take(Line *line, const void *bytes, size_t size)
+void line_take(NetLine *line, const void *bytes, size_t size)
 {
     if (say(line, bytes, size) < 0)
         line_doom(line, "it sends more than is taken");
@@ -103,7 +103,7 @@ void line_take(Line *line, const void *bytes, size_t size)
 
 static void on_open(ZmtpSocket *socket)
 {
-    Line *line = container_of(socket, Line, link);
+    NetLine *line = container_of(socket, NetLine, link);
     uint32_t length;
     int r = 0;
 
@@ -121,12 +121,12 @@ static void on_open(ZmtpSocket *socket)
 /* The controller has ended it, or ends. */
 static void on_lost(ZmtpSocket *socket, int error)
 {
-    line_doom(container_of(socket, Line, link), NULL);
+    line_doom(container_of(socket, NetLine, link), NULL);
 }
 
 static const ZmtpSocketEvents events = {.open = on_open, .message = on_message, .lost = on_lost};
 
-int link_open(Line *line, int fd)
+int link_open(NetLine *line, int fd)
 {
     int r;
 
@@ -144,7 +144,7 @@ int link_open(Line *line, int fd)
     return r;
 }
 
-void link_close(Line *line)
+void link_close(NetLine *line)
 {
     zmtp_socket_close(&line->link);
     buf_deinit(&line->early);

@@ -85,6 +85,17 @@ class Peer:
         """libzmq's, which poll() knows: what comes, and what becomes of the connection."""
         return self._socket, self._monitor
 
+    def descriptors(self) -> list[int]:
+        """Readable when one of them has changed: take() until there is nothing, then and after each send()."""
+        return [socket.getsockopt(zmq.FD) for socket in self.sockets]
+
+    def poller(self, beside: int) -> Any:
+        """Waits for any of them, or for a descriptor."""
+        poller = zmq.Poller()
+        for each in (*self.sockets, beside):
+            poller.register(each, zmq.POLLIN)
+        return poller
+
     def send(self, data: bytes) -> None:
         """A frame of a message, encoded; what else a peer of ZMTP sends is not for libzmq."""
         flags = data[0]

@@ -14,8 +14,8 @@ from typing import Any
 
 from . import _wire
 from ._address import connected
-from ._recovery import FIRST_PAUSE, HANDSHAKE_TIMEOUT, ConnectionLost
 from ._keys import is_remote
+from ._recovery import FIRST_PAUSE, HANDSHAKE_TIMEOUT, ConnectionLost
 from ._requests import HELLO, Body, Request, answer
 from ._transport import Wire
 from .errors import Error, file_failed

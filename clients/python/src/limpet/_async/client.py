@@ -222,8 +222,8 @@ class AsyncClient(AsyncTemplates):
     async def artifact(self, result: Result, path: str, local: Target | None = None) -> bytes | None:
         """Fetches an artifact from the controller, and checks that it is the one that the call left.
 
-        For a controller on another machine, whose paths in ``result.artifacts`` mean nothing here. The controller knows a
-        call as long as :meth:`AsyncClient.result` does.
+        For a controller on another machine, whose paths in ``result.artifacts`` mean nothing here. The controller
+        knows a call as long as :meth:`AsyncClient.result` does.
 
         Args:
             result: Result of the call.

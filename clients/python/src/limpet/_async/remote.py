@@ -7,7 +7,7 @@ import contextlib
 from typing import Any
 
 from .. import _wire
-from .._curve import Peer, zmq
+from .._curve import Peer
 from .._keys import Keys
 from .link import Link
 
@@ -38,7 +38,7 @@ class PeerTransport(asyncio.Transport):
         self._closing = False
         self._answer = b""  # of the handshake, until the protocol makes its own
         self.made: asyncio.Future[None] = self._loop.create_future()
-        self._descriptors = [socket.getsockopt(zmq.FD) for socket in peer.sockets]
+        self._descriptors = peer.descriptors()
         for descriptor in self._descriptors:
             self._loop.add_reader(descriptor, self._look)
         self._loop.call_soon(self._look)

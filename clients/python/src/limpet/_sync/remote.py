@@ -9,7 +9,7 @@ from collections import deque
 from typing import Any
 
 from .. import _wire
-from .._curve import Peer, zmq
+from .._curve import Peer
 from .._keys import Keys
 from .._recovery import HANDSHAKE_TIMEOUT
 from .._requests import Message
@@ -49,9 +49,7 @@ class PeerSocket:
         self._timeout: float | None = limit
         self._ended = False
         self._woken, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._poller = zmq.Poller()
-        for socket in (*self._peer.sockets, self._woken):
-            self._poller.register(socket, zmq.POLLIN)
+        self._poller = self._peer.poller(self._woken)
 
     def connect(self) -> None:
         """Waits for the handshake of libzmq, of which ours is told afterwards."""
