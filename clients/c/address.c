@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include "clients/c/remote.h"
+
 static const char *environment(const char *name)
 {
     const char *value = secure_getenv(name);
@@ -48,7 +50,12 @@ int address_init(Address *ret, const char *path, Problem *problem)
         r = path_find(&address);
     if (r < 0 || !address.path)
         return -ENOMEM;
-    if (strlen(address.path) >= sizeof(((struct sockaddr_un *)0)->sun_path)) {
+    address.remote = remote_is(address.path);
+    if (address.remote && keys_find(&address.keys, problem) < 0) {
+        address_deinit(&address);
+        return -EPROTO;
+    }
+    if (!address.remote && strlen(address.path) >= sizeof(((struct sockaddr_un *)0)->sun_path)) {
         problem_set(problem, ERR_BAD_REQUEST, "the socket path is too long (at most %zu bytes): %s",
                     sizeof(((struct sockaddr_un *)0)->sun_path) - 1, address.path);
         address_deinit(&address);
@@ -67,6 +74,7 @@ int address_init_roots(Address *ret)
 void address_deinit(Address *address)
 {
     free(address->path);
+    explicit_bzero(&address->keys, sizeof(address->keys));
     *address = ADDRESS_NULL;
 }
 
@@ -75,7 +83,7 @@ int address_check(const Address *address, Problem *problem)
     _cleanup_(freep) char *directory = NULL;
     struct stat status;
 
-    if (!address->shared_parent)
+    if (!address->shared_parent || address->remote)
         return 0;
     directory = strndup(address->path, (size_t)(strrchr(address->path, '/') - address->path));
     if (!directory)

@@ -1,13 +1,16 @@
-/* Address: the path of the controller's socket. */
+/* Address: the path of the controller's socket, or tcp://HOST:PORT of one on another machine. */
 #pragma once
 
 #include "proto/base/base.h"
+#include "clients/c/keys.h"
 #include "proto/base/problem.h"
 
 typedef struct Address {
     char *path;
     bool shared_parent; /* its directory lies in a place where others can write too, and must be checked */
     bool or_roots;      /* where nobody listens there, root's controller may be the one */
+    bool remote;        /* it is on another machine: tcp://HOST:PORT */
+    RemoteKeys keys;    /* then */
     bool is_roots;      /* that is not ours to start */
 } Address;
 

@@ -6,6 +6,7 @@
 
 #include "clients/c/client.h"
 #include "clients/c/launch.h"
+#include "clients/c/remote.h"
 #include "proto/base/clock.h"
 
 #define PAUSE_FIRST (5 * NSEC_PER_MSEC)
@@ -128,6 +129,19 @@ static int exchange(ClientCall *call, const Buf *request, uint64_t deadline, Rep
     return r;
 }
 
+static int refused_remotely(LimpetClient *client, int r)
+{
+    const char *why =
+        r == -EACCES ? "it does not let this key in: the public key is not in its authorized_keys"
+        : r == -ENOSYS
+            ? "it is reached with libzmq, which is not installed (Debian: libzmq5)"
+            : "it ended the handshake: its key is another one than the server key that is expected, "
+              "or it takes no connections";
+
+    return problem_set(&client->problem, ERR_UNAVAILABLE, "the controller at %s cannot be reached: %s",
+                       client->address.path, why);
+}
+
 /* Closes a connection that cannot be used any more, and says why unless that is known already. */
 static int connection_lost(LimpetClient *client, int r)
 {
@@ -150,6 +164,12 @@ static int connection_lost(LimpetClient *client, int r)
     case -EMSGSIZE:
         return problem_set(problem, ERR_PROTOCOL_MISMATCH,
                            "the process that listens at %s is not a Limpet controller", client->address.path);
+    case -EACCES:
+    case -EKEYREJECTED:
+    case -ENOSYS:
+        return client->address.remote
+                   ? refused_remotely(client, r)
+                   : problem_set(problem, ERR_UNAVAILABLE, "%s: %s", client->address.path, strerror(-r));
     case -ENOMEM:
         return r;
     default:
@@ -203,12 +223,23 @@ static int say_hello(LimpetClient *client, uint64_t deadline)
     return client->problem.code ? -EPROTO : take_hello(client, &reply);
 }
 
+static int open_connection(LimpetClient *client, uint64_t deadline)
+{
+    const Address *address = &client->address;
+    int fd;
+
+    if (!address->remote)
+        return connection_open(&client->connection, address->path, deadline);
+    fd = remote_open(address->path, &address->keys, deadline);
+    return fd < 0 ? fd : connection_adopt(&client->connection, fd, deadline);
+}
+
 static int connect_once(LimpetClient *client, uint64_t deadline)
 {
     int r = address_check(&client->address, &client->problem);
 
     if (!r)
-        r = connection_open(&client->connection, client->address.path, deadline);
+        r = open_connection(client, deadline);
     if (!r)
         r = say_hello(client, deadline);
     if (r < 0)
@@ -267,7 +298,7 @@ static int connect_patiently(LimpetClient *client, bool autostart, bool wait)
 
     for (;;) {
         r = connect_to_any(client, deadline);
-        if (nobody_listens(r) && autostart && !client->address.is_roots) {
+        if (nobody_listens(r) && autostart && !client->address.is_roots && !client->address.remote) {
             r = launch_controller(client->address.path, deadline, &client->problem);
             if (!r)
                 r = connect_once(client, deadline);

@@ -121,16 +121,23 @@ static int connect_until(int fd, const struct sockaddr_un *address, uint64_t dea
 int connection_open(ClientConnection *connection, const char *path, uint64_t deadline)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd _cleanup_(closep) = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int r;
+
+    if (fd < 0)
+        return -errno;
+    strncpy(address.sun_path, path, sizeof(address.sun_path) - 1);
+    r = connect_until(fd, &address, deadline);
+    return r < 0 ? r : connection_adopt(connection, take_fd(&fd), deadline);
+}
+
+int connection_adopt(ClientConnection *connection, int fd, uint64_t deadline)
+{
     ClientConnection opened = CONNECTION_NULL;
     int r;
 
-    strncpy(address.sun_path, path, sizeof(address.sun_path) - 1);
-    opened.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (opened.fd < 0)
-        return -errno;
-    r = connect_until(opened.fd, &address, deadline);
-    if (!r)
-        r = zmtp_init(&opened.zmtp, ZMTP_DEALER, LIMIT_GUEST_FRAME, &opened.out);
+    opened.fd = fd;
+    r = zmtp_init(&opened.zmtp, ZMTP_DEALER, LIMIT_GUEST_FRAME, &opened.out);
     if (!r)
         r = handshake(&opened, deadline);
     if (r < 0) {

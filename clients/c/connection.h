@@ -19,6 +19,8 @@ typedef struct ClientConnection {
 /* Connects and shakes hands. 0, -ENOENT or -ECONNREFUSED when nothing listens there, or as
  * connection_receive(). */
 int connection_open(ClientConnection *connection, const char *path, uint64_t deadline);
+/* The same with a socket that is connected, and is owned from now on. */
+int connection_adopt(ClientConnection *connection, int fd, uint64_t deadline);
 void connection_close(ClientConnection *connection);
 
 /* Whether the peer has hung up or sent what nobody waits for; a call on it could not succeed. */

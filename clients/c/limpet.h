@@ -25,7 +25,7 @@
  *
  * Threads. A client, and what it returned, is used by one thread at a time; different clients are
  * independent. Only limpet_interrupt_call() may come from any thread, and from a signal handler. The library
- * has no threads, installs no signal handler and never raises SIGPIPE. */
+ * has no threads but for tcp://, installs no signal handler and never raises SIGPIPE. */
 #ifndef LIMPET_H
 #define LIMPET_H
 
@@ -71,6 +71,9 @@ LIMPET_API const LimpetError *limpet_error(const LimpetClient *client);
  * Where there is none a controller is started: `limpetd --detach`, found by $LIMPETD, beside the
  * running program, or in $PATH. LIMPET_AUTOSTART=0 in the environment or limpet_set_autostart(client, false)
  * forbid it.
+ * tcp://HOST:PORT is a controller on another machine. $LIMPET_KEY is the file of the client's keys, and
+ * $LIMPET_SERVER_KEY the public key of the controller, without which nobody is talked to; there is libzmq in
+ * it then, and a thread that passes on what it has.
  * Later calls reconnect by themselves (starting a controller again where that is allowed) for at most 30 s,
  * or limpet_set_reconnect_timeout(), and then fail with LIMPET_UNAVAILABLE. */
 LIMPET_API int limpet_connect(LimpetClient *client, const char *socket);

@@ -89,6 +89,18 @@ static char *find_guest(const char *given)
     return strdup("");
 }
 
+static char *find_authorized_keys(const char *given)
+{
+    char standard[PATH_MAX], *slash;
+
+    if (*given)
+        return strdup(given);
+    standard_config(standard, sizeof(standard) - 16);
+    slash = strrchr(standard, '/');
+    strcpy(slash + 1, "authorized_keys");
+    return strdup(standard);
+}
+
 /* ---- users ---- */
 
 static int find_group(gid_t *ret, const char *name, Problem *problem)
@@ -175,7 +187,8 @@ int paths_init(Paths *paths, const Options *options, Problem *problem)
     else if (asprintf(&paths->socket, "%s/limpet.sock", base) < 0)
         return -ENOMEM;
     paths->guest = find_guest(options->guest);
-    return paths->socket && paths->guest ? 0 : -ENOMEM;
+    paths->authorized_keys = find_authorized_keys(options->authorized_keys);
+    return paths->socket && paths->guest && paths->authorized_keys ? 0 : -ENOMEM;
 }
 
 void paths_deinit(Paths *paths)
@@ -188,6 +201,7 @@ void paths_deinit(Paths *paths)
     free(paths->links);
     free(paths->socket);
     free(paths->guest);
+    free(paths->authorized_keys);
     close_fd(&paths->lock);
     *paths = PATHS_NULL;
 }

@@ -15,6 +15,7 @@ typedef struct Paths {
     char *runtime_dir; /* absolute, 0700: this controller's part of the runtime directory */
     char *journals, *ended, *templates, *links; /* in these two, as this process reaches them */
     char *socket;                               /* where clients connect */
+    char *authorized_keys;                      /* of clients on other machines */
     char *guest;                                /* the limpet-guest program for the local engine */
     char owner[17];                             /* names this state directory on container labels */
     int lock;                                   /* held as long as the controller lives */

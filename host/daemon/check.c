@@ -1,9 +1,12 @@
 #include "host/daemon/check.h"
 
+#include <limits.h>
 #include <stdio.h>
 
 #include "host/files/beneath.h"
 #include "host/files/disk_mount.h"
+#include "host/net/authorized.h"
+#include "host/net/start.h"
 #include "host/pool/memory.h"
 #include "host/privilege/drop.h"
 
@@ -174,6 +177,43 @@ static void check_users(const Options *options, const Paths *paths)
                                });
 }
 
+static void say_net(bool good, const char *topic, const char *text, const char *advice)
+{
+    print_finding(&(Tally){0}, &(EngineFinding){.level = good ? FINDING_OK : FINDING_FAIL,
+                                                .topic = topic,
+                                                .text = text,
+                                                .advice = good ? NULL : advice});
+}
+
+static void check_keys(const Paths *paths)
+{
+    Authorized keys _cleanup_(authorized_deinit) = {0};
+    Problem problem = PROBLEM_NULL;
+    int fd _cleanup_(closep) = authorized_load(paths->authorized_keys, &problem);
+    char text[PATH_MAX + 64];
+    bool good = fd >= 0 && authorized_read(&keys, fd, &problem) == 0;
+
+    snprintf(text, sizeof(text), "%zu keys in %s", keys.n, paths->authorized_keys);
+    say_net(good, "authorized", good ? text : problem.text, "a line is: KEY owner=USER, see docs/remote.md");
+}
+
+static void check_net(const Options *options, const Paths *paths)
+{
+    char key[41], text[128];
+
+    if (!*options->listen)
+        return;
+    printf("network\n");
+    say_net(net_supported(), "address", net_supported() ? options->listen : "limpet-net is not installed",
+            "build Limpet with libzmq (LIMPET_NET)");
+    check_keys(paths);
+    if (!net_public_key(paths->state_dir, key))
+        snprintf(text, sizeof(text), "none yet: it is made when limpetd first listens");
+    else
+        snprintf(text, sizeof(text), "%s (public; clients give it as server_key)", key);
+    say_net(true, "server key", text, NULL);
+}
+
 int check_host(const Options *options, const Paths *paths)
 {
     EngineConfig config = engine_config(paths, options);
@@ -186,6 +226,7 @@ int check_host(const Options *options, const Paths *paths)
     check_rights(options);
     check_pool(options);
     check_users(options, paths);
+    check_net(options, paths);
     for (size_t i = 0; engines[i]; i++) {
         unsigned failures = check_engine(engines[i], &config);
         if (engines[i] == chosen)

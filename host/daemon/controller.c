@@ -8,6 +8,7 @@
 #include "host/journal/adopt.h"
 #include "host/daemon/check.h"
 #include "host/daemon/egress.h"
+#include "host/daemon/net.h"
 #include "host/front/defer.h"
 #include "host/journal/diary.h"
 #include "host/journal/ended.h"
@@ -33,6 +34,7 @@ typedef struct Controller {
     ControllerPeers peers; /* until they are talked to */
     Remote *remote;
     EgressChild egress; /* where there is no launcher to start it */
+    Net net;            /* clients on other machines */
     Loop *loop;
     LoopSignals signals;
     Sandboxes sandboxes;
@@ -107,7 +109,12 @@ static void shut_down(void *userdata, bool keep)
 
 static void on_signal(LoopSignals *signals, int number, pid_t sender)
 {
-    shut_down(container_of(signals, Controller, signals), false);
+    Controller *controller = container_of(signals, Controller, signals);
+
+    if (number == SIGHUP)
+        net_read_keys(&controller->net);
+    else
+        shut_down(controller, false);
 }
 
 /* ---- what it is told ---- */
@@ -187,7 +194,15 @@ static void on_session_prepare(Session *trunk)
     prepare_session(&controller->front, trunk);
 }
 
+static bool on_bounds(void *userdata, uid_t user, UserBounds *ret)
+{
+    const Controller *controller = userdata;
+
+    return net_bounds(&controller->net, user, ret);
+}
+
 static const SessionsEvents sessions_events = {
+    .bounds = on_bounds,
     .ready = on_session_ready,
     .prepare = on_session_prepare,
     .branched = on_session_branched,
@@ -258,6 +273,7 @@ static int watch_signals(Controller *controller)
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
     return loop_signals_add(controller->loop, &controller->signals, &set, on_signal);
 }
 
@@ -297,7 +313,10 @@ static int start_egress(void *userdata, int *ret_socket)
 
 static void on_log_moved(void *userdata)
 {
-    egress_client_say_log(userdata);
+    Controller *controller = userdata;
+
+    egress_client_say_log(controller->sandboxes.egress);
+    net_say_log(&controller->net);
 }
 
 /* None runs before a session needs it. */
@@ -312,7 +331,7 @@ static int begin_egress(Controller *controller, Problem *problem)
     else
         r = egress_client_new(ret, controller->loop, egress_child_start, &controller->egress);
     if (r == 0 && controller->remote)
-        remote_on_log(controller->remote, on_log_moved, *ret);
+        remote_on_log(controller->remote, on_log_moved, controller);
     return r < 0 ? problem_set(problem, ERR_INTERNAL, "out of memory") : 0;
 }
 
@@ -398,6 +417,9 @@ static int begin(Controller *controller, Problem *problem)
                        controller->remote ? remote_take_clients(controller->remote) : -1, problem);
     if (r == 0)
         r = begin_pool(controller, problem);
+    if (r == 0)
+        r = net_begin(&controller->net, controller->options, controller->paths, controller->loop,
+                      controller->remote, &controller->front, problem);
     if (r < 0)
         return r;
     take_over(controller);
@@ -424,6 +446,7 @@ static void end(Controller *controller)
     sandboxes_deinit(sandboxes);
     egress_client_free(sandboxes->egress);
     egress_child_end(&controller->egress);
+    net_end(&controller->net);
     if (controller->signals.file.loop)
         loop_signals_remove(&controller->signals);
     /* What the threads still do may end in a reply: they go before the sockets. */

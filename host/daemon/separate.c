@@ -161,12 +161,16 @@ int separate_run(const Options *options, Paths *paths, void (*ready)(void *userd
 
     if (r == 0)
         r = account_find(options->egress_user, &config.egress, problem);
+    if (r == 0 && *options->listen)
+        r = account_find(options->listen_user, &config.net, problem);
     if (r < 0)
         return r;
-    if (config.egress.uid == separation.account.uid)
-        return problem_set(problem, ERR_BAD_REQUEST,
-                           "user and egress_user are both '%s': each process has an account of its own",
-                           options->user);
+    if (config.egress.uid == separation.account.uid || config.net.uid == separation.account.uid ||
+        config.net.uid == config.egress.uid)
+        return problem_set(
+            problem, ERR_BAD_REQUEST,
+            "of user, egress_user and listen_user two are the same: each process has an account of "
+            "its own");
     config.user = separation.account.uid;
     return launcher_run(&config, problem);
 }

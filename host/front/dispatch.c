@@ -8,9 +8,12 @@
 #include "host/front/ops.h"
 #include "proto/base/log.h"
 
-/* Root, or the same user; or a member of the group, which the mode of the socket has seen to. */
+/* Root, or the same user; or a member of the group, which the mode of the socket has seen to. On other
+ * machines whoever has a key, where what is run has no rights of the user who runs us. */
 static bool allowed(const Front *front, const PeerCredentials *credentials)
 {
+    if (credentials->remote)
+        return sandboxes_isolate(front->sandboxes) || credentials->uid == front->paths->user;
     return credentials->uid == 0 || credentials->uid == front->paths->user || front->shared;
 }
 
@@ -18,7 +21,7 @@ static bool allowed(const Front *front, const PeerCredentials *credentials)
  */
 static uid_t user_of(const Paths *paths, const PeerCredentials *credentials)
 {
-    return paths->user == 0 ? credentials->uid : paths->user;
+    return paths->user == 0 || credentials->remote ? credentials->uid : paths->user;
 }
 
 static void refuse(Front *front, Peer peer, uint64_t id, ErrorCode code, const char *text)
@@ -29,8 +32,9 @@ static void refuse(Front *front, Peer peer, uint64_t id, ErrorCode code, const c
     peer_fail(front->clients, peer, id, &problem);
 }
 
-static void dispatch(Front *front, Peer peer, uid_t user, const Message *message)
+static void dispatch(Front *front, Peer peer, const PeerCredentials *credentials, const Message *message)
 {
+    uid_t user = user_of(front->paths, credentials);
     const Op *op = op_find(message->kind);
     Request *request;
 
@@ -51,6 +55,8 @@ static void dispatch(Front *front, Peer peer, uid_t user, const Message *message
         return;
     }
     request = request_new(front->clients, peer, user, message->id);
+    if (request)
+        request->remote = credentials->remote;
     if (!request)
         refuse(front, peer, message->id, ERR_INTERNAL, "out of memory");
     else if (!defer_request(front, request, message->kind, &message->body))
@@ -66,13 +72,17 @@ static void on_message(void *userdata, Peer peer, const PeerCredentials *credent
 
     if (!allowed(front, credentials)) {
         log_warn("client refused", "uid=%d pid=%d", (int)credentials->uid, (int)credentials->pid);
-        refuse(front, peer, 0, ERR_DENIED, "this controller serves only root and the user who runs it");
+        refuse(front, peer, 0, ERR_DENIED,
+               credentials->remote
+                   ? "the engine of this controller does not isolate: over a network it serves "
+                     "only keys of the user who runs it"
+                   : "this controller serves only root and the user who runs it");
         return;
     }
     if (message_decode(&message, bytes, size, &problem) < 0)
         peer_fail(front->clients, peer, message.id, &problem);
     else
-        dispatch(front, peer, user_of(front->paths, credentials), &message);
+        dispatch(front, peer, credentials, &message);
 }
 
 static void on_multipart(void *userdata, Peer peer)

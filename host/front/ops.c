@@ -16,7 +16,7 @@ static const Op *const ops[] = {
     &op_files,       &op_start,       &op_processes, &op_process,
     &op_connect,     &op_template,    &op_templates, &op_remove_template,
     &op_set_network, &op_save,        &op_load,      &op_export,
-    &op_install,
+    &op_install,     &op_artifact,
 };
 
 const Op *op_find(MessageKind kind)
@@ -43,6 +43,8 @@ bool op_find_data(Front *front, Request *request, MsgOptions *options, char **re
 
     if (!options->data.data)
         return true;
+    if (!request_is_local(request, "data names a directory of the machine that the controller runs on"))
+        return false;
     if (data_find(ret_path, front->paths, request->user, options->data, &problem) < 0) {
         request_fail(request, &problem);
         return false;

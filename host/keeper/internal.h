@@ -95,6 +95,8 @@ JobHandler do_make, do_fill, do_fill_disk, do_adopt, do_remove, do_leave, do_swe
 JobHandler do_watch, do_claim, do_reported, do_baseline, do_publish, do_accept;
 /* transfers.c */
 JobHandler do_put, do_get;
+/* published.c */
+JobHandler do_read_published;
 /* snapshots.c */
 JobHandler do_take, do_keep, do_give_up, do_find, do_drop, do_prune, do_stage, do_unstage, do_restore;
 /* templates.c */

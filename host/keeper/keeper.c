@@ -91,6 +91,7 @@ static const struct {
     [JOB_ACCEPT] = {do_accept, NEEDS_TENANT},
     [JOB_PUT] = {do_put, NEEDS_TENANT},
     [JOB_GET] = {do_get, NEEDS_TENANT},
+    [JOB_READ_PUBLISHED] = {do_read_published, NEEDS_NOTHING},
     [JOB_TAKE] = {do_take, NEEDS_TENANT},
     [JOB_KEEP] = {do_keep, NEEDS_TENANT},
     [JOB_GIVE_UP] = {do_give_up, NEEDS_TENANT},

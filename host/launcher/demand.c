@@ -202,6 +202,7 @@ static bool read_body(Demand *ret, const msgpack_object_map *body, const DemandR
     case SEAM_READY:
     case SEAM_SWEEP:
     case SEAM_EGRESS:
+    case SEAM_NET:
         return read_nothing(body, &problem);
     default:
         return false;
@@ -221,6 +222,7 @@ size_t demand_descriptors(const Demand *demand)
     case SEAM_OPEN:
     case SEAM_PACKAGES:
     case SEAM_EGRESS:
+    case SEAM_NET:
         return 1;
     default:
         return 0;

@@ -5,6 +5,7 @@
 #include "host/launcher/launcher.h"
 #include "host/launcher/wards.h"
 #include "host/link/unix_socket.h"
+#include "host/net/start.h"
 #include "host/privilege/rpc.h"
 
 /* For making disks, which is mostly waiting. */
@@ -30,10 +31,12 @@ typedef struct Launcher {
     Rpc files;  /* to the files worker */
     LoopChild files_worker;
     LoopChild egress; /* that the controller has asked for */
-    bool begun;       /* it has said so: the first of all that it says */
-    bool ready;       /* one was */
-    bool stopping;    /* the launcher was told to end */
-    Problem problem;  /* why it ends otherwise */
+    NetDoor door;     /* what the next one is given */
+    LoopChild net;
+    bool begun;      /* it has said so: the first of all that it says */
+    bool ready;      /* one was */
+    bool stopping;   /* the launcher was told to end */
+    Problem problem; /* why it ends otherwise */
     unsigned deaths;
     uint64_t counted_since;
 } Launcher;
@@ -52,6 +55,14 @@ int launcher_on_files_message(Rpc *rpc, const Message *message, Descriptors *des
 /* egress.c: starts one for the controller, and answers. */
 void launcher_start_egress(Launcher *launcher, int socket);
 void launcher_end_egress(Launcher *launcher);
+
+/* net.c: likewise of the process that holds the network. Its door is open as long as the launcher serves. */
+int launcher_open_net(Launcher *launcher, Problem *problem);
+void launcher_start_net(Launcher *launcher, int socket);
+void launcher_end_net(Launcher *launcher);
+void launcher_close_net(Launcher *launcher);
+/* Reads the file again, and hands it on. */
+void launcher_read_keys(Launcher *launcher);
 
 /* Answers a question of that process with no more than that it is done, or why it is not. */
 void launcher_answer(pid_t asker, int socket, int r, const Problem *problem);

@@ -55,6 +55,7 @@ static void begin_again(Launcher *launcher, const char *why)
     log_error("controller ended, starting another", "reason=%s", why);
     worker_wait(launcher->makers);
     launcher_end_egress(launcher);
+    launcher_end_net(launcher);
     if (launcher->engine)
         wards_orphan(&launcher->wards);
     if (begin_processes(launcher, &launcher->problem) < 0)
@@ -235,6 +236,10 @@ static void on_signal(LoopSignals *signals, int number, pid_t sender)
 {
     Launcher *launcher = container_of(signals, Launcher, signals);
 
+    if (number == SIGHUP) {
+        launcher_read_keys(launcher);
+        return;
+    }
     launcher->stopping = true;
     if (launcher->child.file.loop)
         kill(launcher->child.pid, SIGTERM);
@@ -267,6 +272,7 @@ static int watch_signals(Launcher *launcher)
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
     return loop_signals_add(launcher->loop, &launcher->signals, &set, on_signal);
 }
 
@@ -287,6 +293,9 @@ static int begin(Launcher *launcher, Problem *problem)
         r = launcher_make_directories(launcher);
     if (r < 0)
         return problem_set(problem, ERR_INTERNAL, "cannot begin: %s", strerror(-r));
+    r = launcher_open_net(launcher, problem);
+    if (r < 0)
+        return r;
     return begin_processes(launcher, problem);
 }
 
@@ -299,6 +308,7 @@ static void finish(Launcher *launcher)
     rpc_close(&launcher->files);
     loop_timer_cancel(&launcher->log_timer);
     launcher_end_egress(launcher);
+    launcher_close_net(launcher);
     worker_free(launcher->makers);
     if (launcher->engine && wards_leave_all(&launcher->wards))
         launcher->engine->ops->close(launcher->engine);
@@ -317,7 +327,8 @@ int launcher_run(const LauncherConfig *config, Problem *problem)
     static Launcher launcher; /* what cannot be ended in order is still known */
     int r;
 
-    launcher = (Launcher){.config = config, .clients = UNIX_SOCKET_NULL, .sources = SOURCES_NULL};
+    launcher = (Launcher){
+        .config = config, .clients = UNIX_SOCKET_NULL, .sources = SOURCES_NULL, .door = NET_DOOR_NULL};
     r = begin(&launcher, problem);
     if (r == 0)
         r = loop_run(launcher.loop);

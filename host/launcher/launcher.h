@@ -16,6 +16,7 @@ typedef struct LauncherConfig {
     EngineConfig engine;
     uid_t user;     /* of the controller */
     Account egress; /* of the egress process */
+    Account net;    /* of the process that holds the network */
     /* Each in a process of its own: gives up its rights, asks the launcher for what it may over the first
      * socket, and the other of the two over the second, and returns the exit status. */
     int (*controller)(void *userdata, int launcher, int files_worker);

@@ -175,7 +175,10 @@ static void begin(Launcher *launcher, const Demand *demand, int socket)
         .image = text_of(launcher->engine->ops->default_image(launcher->engine)),
         .no_disks = text_of(*launcher->no_disks ? launcher->no_disks : NULL),
     };
-    rpc_answer(socket, launcher->child.pid, SEAM_DONE, SCHEMA(SeamBegun), &begun, &launcher->clients.fd, 1);
+    const int given[] = {launcher->clients.fd, launcher->door.keys};
+
+    rpc_answer(socket, launcher->child.pid, SEAM_DONE, SCHEMA(SeamBegun), &begun, given,
+               launcher->door.keys >= 0 ? 2 : 1);
 }
 
 static void ready(Launcher *launcher)
@@ -254,6 +257,9 @@ static int serve(Launcher *launcher, const Demand *demand, Descriptors *descript
         return 0;
     case SEAM_EGRESS:
         launcher_start_egress(launcher, descriptors_take(descriptors, 0));
+        return 0;
+    case SEAM_NET:
+        launcher_start_net(launcher, descriptors_take(descriptors, 0));
         return 0;
     default:
         return -EBADMSG;

@@ -12,6 +12,7 @@
 Connection *connection_free(Connection *connection)
 {
     HASH_DELETE(by_peer, connection->listener->connections, connection);
+    connection->listener->remote -= connection->credentials.remote;
     loop_timer_cancel(&connection->handshake);
     zmtp_socket_close(&connection->socket);
     free(connection);
@@ -70,12 +71,17 @@ static int read_credentials(Connection *connection, int fd)
 
 static const ZmtpSocketEvents socket_events = {.open = on_open, .message = on_message, .lost = on_lost};
 
-static int begin(Connection *connection, int fd)
+static int begin(Connection *connection, int fd, const PeerCredentials *credentials)
 {
     const Listener *listener = connection->listener;
     uint64_t patience = listener->limits.handshake ? listener->limits.handshake : HANDSHAKE_TIME;
-    int r = read_credentials(connection, fd);
+    int r = 0;
 
+    if (credentials)
+        connection->credentials = *credentials;
+    else
+        r = read_credentials(connection, fd);
+    connection->listener->remote += connection->credentials.remote;
     if (r == 0)
         r = loop_timer_set(listener->loop, &connection->handshake, clock_now() + patience, on_handshake_due);
     if (r == 0)
@@ -96,7 +102,7 @@ static Peer next_peer(void)
     return ++last;
 }
 
-int connection_new(Listener *listener, int fd)
+int connection_new(Listener *listener, int fd, const PeerCredentials *credentials)
 {
     Connection *connection = calloc(1, sizeof(*connection));
     int r;
@@ -114,7 +120,7 @@ int connection_new(Listener *listener, int fd)
         close(fd);
         return -ENOMEM;
     }
-    r = begin(connection, fd);
+    r = begin(connection, fd, credentials);
     if (r < 0) {
         connection_free(connection);
         close(fd);

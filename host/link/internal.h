@@ -27,10 +27,12 @@ struct Listener {
     LoopFile file;
     LoopTimer pause; /* set while no connection is taken */
     bool complained;
+    size_t remote;           /* connections that were added */
     Connection *connections; /* uthash by peer */
 };
 
 /* connection.c */
-/* Begins one with a descriptor that was accepted, which it owns also when this fails. */
-int connection_new(Listener *listener, int fd);
+/* Begins one with a descriptor that was accepted, which it owns also when this fails. `credentials` are what
+ * another process knows of the peer; NULL: the kernel does. */
+int connection_new(Listener *listener, int fd, const PeerCredentials *credentials);
 Connection *connection_free(Connection *connection);

@@ -1,6 +1,7 @@
 #include "host/link/listener.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -42,13 +43,13 @@ static bool accept_one(Listener *listener)
         return true;
     if (fd < 0 && r == -EAGAIN)
         return false;
-    if (fd >= 0 && HASH_CNT(by_peer, listener->connections) >= listener->limits.peers) {
+    if (fd >= 0 && HASH_CNT(by_peer, listener->connections) - listener->remote >= listener->limits.peers) {
         close(fd);
         complain(listener, "too many connections");
         return true;
     }
     if (fd >= 0)
-        r = connection_new(listener, fd);
+        r = connection_new(listener, fd, NULL);
     if (r < 0) {
         pause_accepting(listener, r);
         return false;
@@ -106,6 +107,26 @@ int listener_adopt(Listener **ret, Loop *loop, int fd, const char *path, const L
     int r = unix_socket_adopt(&unix_socket, fd, path);
 
     return r < 0 ? r : serve(ret, loop, &unix_socket, limits, events, userdata);
+}
+
+int listener_add(Listener *listener, int fd, const PeerCredentials *credentials)
+{
+    int r = fcntl(fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+
+    if (r == 0)
+        return connection_new(listener, fd, credentials);
+    close(fd);
+    return r;
+}
+
+void listener_keep(Listener *listener, bool (*may_stay)(void *userdata, const PeerCredentials *credentials),
+                   void *userdata)
+{
+    Connection *connection, *next;
+
+    HASH_ITER (by_peer, listener->connections, connection, next)
+        if (!may_stay(userdata, &connection->credentials))
+            zmtp_socket_fail(&connection->socket, -EACCES);
 }
 
 Listener *listener_free(Listener *listener)

@@ -11,10 +11,13 @@
  * controller either. What outlives the connection, such as a request, names it by this. */
 typedef uint64_t Peer;
 
-/* What the kernel says of the process that connected. */
+/* What the kernel says of the process that connected; or of a client on another machine, the key that it has
+ * proved to have, and whose that is. */
 typedef struct PeerCredentials {
     pid_t pid;
     uid_t uid;
+    bool remote;
+    char key[41];
 } PeerCredentials;
 
 /* In any of them the Listener may be freed. */
@@ -50,6 +53,14 @@ int listener_admit(Listener *listener, gid_t group);
  * file stays. */
 int listener_adopt(Listener **ret, Loop *loop, int fd, const char *path, const ListenerLimits *limits,
                    const ListenerEvents *events, void *userdata);
+
+/* Takes a connection that another process has accepted, in addition to those that `peers` bounds; the
+ * descriptor is owned from now on, after a failure too. 0 or a negative errno. */
+int listener_add(Listener *listener, int fd, const PeerCredentials *credentials);
+
+/* Ends the connections of which `may_stay` says no. */
+void listener_keep(Listener *listener, bool (*may_stay)(void *userdata, const PeerCredentials *credentials),
+                   void *userdata);
 
 /* Ends all connections, after sending what their peers take at once, and removes the socket's file if that is
  * still its own. */

@@ -21,6 +21,14 @@ Request *request_new(Listener *listener, Peer peer, uid_t user, uint64_t id)
     return request;
 }
 
+bool request_is_local(Request *request, const char *what)
+{
+    if (!request->remote)
+        return true;
+    request_fail_text(request, ERR_DENIED, "%s: not for a client on another machine", what);
+    return false;
+}
+
 void request_forget(Request *request)
 {
     loop_timer_cancel(&request->timer);

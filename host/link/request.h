@@ -10,11 +10,15 @@ typedef struct Request {
     List link;
     Listener *listener;
     Peer peer;
-    uid_t user; /* who asks, and whose sessions it is about */
+    uid_t user;  /* who asks, and whose sessions it is about */
+    bool remote; /* from another machine: nothing of this one is the client's but sessions */
     uint64_t id;
     LoopTimer timer; /* for requests that wait with a limit; cancelled when answered */
     void *owner;     /* whoever set the timer */
 } Request;
+
+/* Whether what only a client on this machine may do was asked for; if not, the request is answered. */
+bool request_is_local(Request *request, const char *what);
 
 /* NULL when out of memory. */
 Request *request_new(Listener *listener, Peer peer, uid_t user, uint64_t id);

@@ -16,6 +16,8 @@ static uid_t standard_uid(const char *name)
 {
     if (strcmp(name, STANDARD_ACCOUNT) == 0)
         return STANDARD_UID;
+    if (strcmp(name, NET_ACCOUNT) == 0)
+        return NET_UID;
     return strcmp(name, EGRESS_ACCOUNT) == 0 ? EGRESS_UID : 0;
 }
 
@@ -27,16 +29,18 @@ int account_find(const char *name, Account *ret, Problem *problem)
 
     getpwnam_r(name, &entry, space, sizeof(space), &found);
     if (!found && standard == 0)
-        return problem_set(problem, ERR_BAD_REQUEST,
-                           "there is no user '%s' (options user and egress_user); useradd --system makes one",
-                           name);
+        return problem_set(
+            problem, ERR_BAD_REQUEST,
+            "there is no user '%s' (options user, egress_user and listen_user); useradd --system makes one",
+            name);
     *ret = found ? (Account){found->pw_uid, found->pw_gid} : (Account){standard, standard};
     if (ret->uid == 0 || ret->uid == GUEST_UID)
-        return problem_set(problem, ERR_BAD_REQUEST,
-                           "a process of limpetd cannot run as '%s' (options user and egress_user): it has "
-                           "an account of its own, and "
-                           "neither root's nor that of sandboxed code",
-                           name);
+        return problem_set(
+            problem, ERR_BAD_REQUEST,
+            "a process of limpetd cannot run as '%s' (options user, egress_user and listen_user): it has "
+            "an account of its own, and "
+            "neither root's nor that of sandboxed code",
+            name);
     return 0;
 }
 

@@ -13,6 +13,10 @@
 #define EGRESS_ACCOUNT "limpet-egress"
 #define EGRESS_UID     20003u
 
+/* Likewise of the process that clients on other machines talk to. */
+#define NET_ACCOUNT "limpet-net"
+#define NET_UID     20004u
+
 typedef struct Account {
     uid_t uid;
     gid_t gid;

@@ -23,11 +23,14 @@ struct Remote {
     EngineConfig config;
     RemoteContainer *by_name;
     int clients;
+    int keys; /* that are let in over a network, until they are taken */
     char name[16], image[256], no_disks[PROBLEM_TEXT_MAX];
     void (*sweep_done)(void *userdata, unsigned removed);
     void *sweep_userdata;
     void (*log_moved)(void *userdata);
     void *log_userdata;
+    void (*keys_changed)(void *userdata, int keys);
+    void *keys_userdata;
 };
 
 static inline Remote *remote_of(Engine *engine)

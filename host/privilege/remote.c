@@ -66,6 +66,7 @@ void remote_free(Remote *remote)
     open_as_set(NULL, NULL);
     rpc_close(&remote->rpc);
     close_fd(&remote->clients);
+    close_fd(&remote->keys);
     free(remote);
 }
 
@@ -167,6 +168,22 @@ void remote_on_log(Remote *remote, void (*moved)(void *userdata), void *userdata
     remote->log_userdata = userdata;
 }
 
+static int on_keys(Remote *remote, Descriptors *descriptors)
+{
+    int keys _cleanup_(closep) = descriptors_take(descriptors, 0);
+
+    if (keys < 0 || !remote->keys_changed)
+        return -EBADMSG;
+    remote->keys_changed(remote->keys_userdata, take_fd(&keys));
+    return 0;
+}
+
+void remote_on_keys(Remote *remote, void (*changed)(void *userdata, int keys), void *userdata)
+{
+    remote->keys_changed = changed;
+    remote->keys_userdata = userdata;
+}
+
 static int on_message(Rpc *rpc, const Message *message, Descriptors *descriptors)
 {
     Remote *remote = container_of(rpc, Remote, rpc);
@@ -184,6 +201,8 @@ static int on_message(Rpc *rpc, const Message *message, Descriptors *descriptors
         return on_swept(remote, &message->body, &problem);
     case SEAM_LOG:
         return on_log(remote, descriptors);
+    case SEAM_KEYS:
+        return on_keys(remote, descriptors);
     default:
         return -EBADMSG;
     }
@@ -212,13 +231,13 @@ static int open_for_user(void *userdata, uid_t user, const char *path)
     return r < 0 ? -EBADMSG : r;
 }
 
-/* ---- the egress process ---- */
+/* ---- the processes that are connected to others ---- */
 
-int remote_start_egress(Remote *remote, int *ret_socket)
+static int start_process(Remote *remote, SeamKind kind, int *ret_socket)
 {
     RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;
     Problem problem = PROBLEM_NULL;
-    int r = ask(remote, SEAM_EGRESS, SCHEMA(SeamNothing), &(SeamNothing){0}, -1, &answer, &problem), socket;
+    int r = ask(remote, kind, SCHEMA(SeamNothing), &(SeamNothing){0}, -1, &answer, &problem), socket;
 
     if (r < 0)
         return r;
@@ -227,6 +246,16 @@ int remote_start_egress(Remote *remote, int *ret_socket)
         return -EBADMSG;
     *ret_socket = socket;
     return 0;
+}
+
+int remote_start_egress(Remote *remote, int *ret_socket)
+{
+    return start_process(remote, SEAM_EGRESS, ret_socket);
+}
+
+int remote_start_net(Remote *remote, int *ret_socket)
+{
+    return start_process(remote, SEAM_NET, ret_socket);
 }
 
 /* ---- beginning ---- */
@@ -251,6 +280,7 @@ static int begin(Remote *remote, const char *engine, Problem *problem)
     keep(remote->image, sizeof(remote->image), begun.image);
     keep(remote->no_disks, sizeof(remote->no_disks), begun.no_disks);
     remote->clients = descriptors_take(&answer.descriptors, 0);
+    remote->keys = descriptors_take(&answer.descriptors, 1);
     remote_set_ops(remote, begun.isolates, begun.first_process);
     return 0;
 }
@@ -266,7 +296,7 @@ int remote_open(Remote **ret, Loop *loop, int socket, const EngineConfig *config
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     }
     remote->config = *config;
-    remote->clients = -1;
+    remote->clients = remote->keys = -1;
     r = rpc_open(&remote->rpc, loop, socket, &rpc_events);
     if (r < 0)
         problem_set(problem, ERR_INTERNAL, "the launcher cannot be talked to: %s", strerror(-r));
@@ -289,6 +319,11 @@ Engine *remote_engine(Remote *remote)
 int remote_take_clients(Remote *remote)
 {
     return take_fd(&remote->clients);
+}
+
+int remote_take_keys(Remote *remote)
+{
+    return take_fd(&remote->keys);
 }
 
 const char *remote_no_disks(const Remote *remote)

@@ -25,6 +25,15 @@ const char *remote_no_disks(const Remote *remote);
 /* Has the egress process started. 0 with the socket that leads to it, or a negative errno. */
 int remote_start_egress(Remote *remote, int *ret_socket);
 
+/* Likewise the process that holds the network. */
+int remote_start_net(Remote *remote, int *ret_socket);
+
+/* Which keys are let in, the caller's from now on; once. -1: no network is listened on. */
+int remote_take_keys(Remote *remote);
+
+/* Other keys are let in from then on; the descriptor is whose is told. */
+void remote_on_keys(Remote *remote, void (*changed)(void *userdata, int keys), void *userdata);
+
 /* Standard error is another file from then on. */
 void remote_on_log(Remote *remote, void (*moved)(void *userdata), void *userdata);
 

@@ -22,6 +22,7 @@ typedef enum SeamKind {
     SEAM_OPEN,
     SEAM_PACKAGES,
     SEAM_EGRESS,
+    SEAM_NET,
     SEAM_ASKED, /* one more than the last that it says */
     /* The launcher says. */
     SEAM_DONE = 100,
@@ -32,6 +33,7 @@ typedef enum SeamKind {
     SEAM_REMOVED,
     SEAM_SWEPT,
     SEAM_LOG,
+    SEAM_KEYS,
 } SeamKind;
 
 #define SCHEMA_FILE "host/privilege/seam.def"

@@ -31,7 +31,7 @@ static int refuse_bytes(const char *option, const char *what, uint64_t total, ui
     return problem_set(
         problem, ERR_LIMIT_REACHED,
         "your sessions have %llu MiB of %s and this one needs %llu MiB more, but the limit is %llu MiB "
-        "(option %s of the controller); close a session, or open this one with less",
+        "(%s of the controller); close a session, or open this one with less",
         (unsigned long long)(total >> 20), what, (unsigned long long)(more >> 20),
         (unsigned long long)(limit >> 20), option);
 }
@@ -39,21 +39,35 @@ static int refuse_bytes(const char *option, const char *what, uint64_t total, ui
 int limits_check(const Sessions *all, uid_t user, const SessionOptions *options, Problem *problem)
 {
     const Options *limits = all->options;
+    bool unbounded = user == all->sandboxes->paths->user;
+    UserBounds bounds = {0};
     Total total;
 
-    if (user == all->sandboxes->paths->user)
+    if (!all->events->bounds(all->userdata, user, &bounds) && unbounded)
         return 0;
     total = total_of(all->sandboxes, user);
-    if (is_over(total.sessions, 1, limits->user_sessions))
+    if (is_over(total.sessions, 1, bounds.sessions))
+        return problem_set(
+            problem, ERR_LIMIT_REACHED,
+            "you have %llu open sessions, which is the limit (sessions in authorized_keys of the "
+            "controller); close one of them first",
+            (unsigned long long)total.sessions);
+    if (is_over(total.memory, options->memory, bounds.memory))
+        return refuse_bytes("memory in authorized_keys", "memory", total.memory, options->memory,
+                            bounds.memory, problem);
+    if (unbounded)
+        return 0;
+    if (bounds.sessions == 0 && is_over(total.sessions, 1, limits->user_sessions))
         return problem_set(
             problem, ERR_LIMIT_REACHED,
             "you have %llu open sessions, which is the limit (option user_sessions of the controller); "
             "close one of them first",
             (unsigned long long)total.sessions);
-    if (is_over(total.memory, options->memory, limits->user_memory))
-        return refuse_bytes("user_memory", "memory", total.memory, options->memory, limits->user_memory,
-                            problem);
+    if (bounds.memory == 0 && is_over(total.memory, options->memory, limits->user_memory))
+        return refuse_bytes("option user_memory", "memory", total.memory, options->memory,
+                            limits->user_memory, problem);
     if (is_over(total.disk, options->disk, limits->user_disk))
-        return refuse_bytes("user_disk", "disk", total.disk, options->disk, limits->user_disk, problem);
+        return refuse_bytes("option user_disk", "disk", total.disk, options->disk, limits->user_disk,
+                            problem);
     return 0;
 }

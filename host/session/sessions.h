@@ -7,6 +7,11 @@
 
 typedef struct Session Session;
 
+/* What the sessions of one user may be together; 0: as the options say. */
+typedef struct UserBounds {
+    uint64_t sessions, memory;
+} UserBounds;
+
 /* What the rest of the controller is told of any of them. */
 typedef struct SessionsEvents {
     void (*ready)(Session *trunk); /* it is about to be: nobody was told yet */
@@ -18,6 +23,8 @@ typedef struct SessionsEvents {
     /* It is to have packages before anyone is told that it is open: ends in session_all_ready() or
      * session_fail(), not before this returns. */
     void (*prepare)(Session *trunk);
+    /* What is set for a user. False: nothing is. */
+    bool (*bounds)(void *userdata, uid_t user, UserBounds *ret);
     /* It is about to be freed. Its Session.stored are somebody else's from then on. */
     void (*gone)(Session *session);
 } SessionsEvents;

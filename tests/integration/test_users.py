@@ -155,7 +155,7 @@ OPERATIONS = {
     "install": {"packages": "theirs"},
 }
 
-OTHERS = {"hello", "sessions", "result", "shutdown", "credit", "answer", "templates", "remove_template"}
+OTHERS = {"artifact", "hello", "sessions", "result", "shutdown", "credit", "answer", "templates", "remove_template"}
 
 
 def test_every_operation_on_a_session_is_tried():

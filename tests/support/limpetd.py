@@ -154,7 +154,7 @@ class Limpetd:
 
 def is_limpetd(pid):
     try:
-        return pathlib.Path(f"/proc/{pid}/comm").read_text() in ("limpetd\n", "limpet-files\n", "limpet-egress\n")
+        return pathlib.Path(f"/proc/{pid}/comm").read_text() in ("limpetd\n", "limpet-files\n", "limpet-egress\n", "limpet-net\n")
     except OSError:
         return False
 

@@ -24,7 +24,9 @@ static const char exit_statuses[] =
 static const char help_usage[] = "-h, --help", help_meaning[] = "show this help";
 
 static const char *const environment[][2] = {
-    {"LIMPET_SOCKET", "path of the controller's socket"},
+    {"LIMPET_SOCKET", "path of the controller's socket, or tcp://HOST:PORT of one on another machine"},
+    {"LIMPET_KEY", "for one on another machine: the file that 'limpet keygen' made"},
+    {"LIMPET_SERVER_KEY", "likewise: the public key of the controller"},
     {"LIMPET_AUTOSTART", "0: never start a controller"},
     {"LIMPETD", "path of the limpetd to start"},
     {"LIMPET_IMAGE_TOOL", "path of the program behind 'limpet image'"},
@@ -58,7 +60,11 @@ static void print_overview(void)
            "  limpet repl -s a                  a Python prompt on the session\n\nCommands:\n");
     for (size_t i = 0; commands[i]; i++)
         printf("  %-11s  %s\n", commands[i]->name, commands[i]->summary);
-    printf("\nRun 'limpet help COMMAND' for the options of a command.\n");
+    printf("\nOptions before the command, for a controller on another machine:\n"
+           "  --connect tcp://HOST:PORT   where it is (or LIMPET_SOCKET)\n"
+           "  --key FILE                  the keys that 'limpet keygen' made (or LIMPET_KEY)\n"
+           "  --server-key KEY            its public key (or LIMPET_SERVER_KEY)\n"
+           "\nRun 'limpet help COMMAND' for the options of a command.\n");
 }
 
 /* Plain text as roff: a backslash, a leading dot or quote and a minus sign mean something there. */

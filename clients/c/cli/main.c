@@ -47,6 +47,32 @@ static int start_command(const Command *command, int argc, char **argv)
     return status;
 }
 
+/* What stands before the command says where the controller is. How many arguments that were, or EXIT_USAGE as
+ * a negative number. */
+static int take_place(int argc, char **argv)
+{
+    static const char *const options[][2] = {
+        {"--connect", "LIMPET_SOCKET"}, {"--key", "LIMPET_KEY"}, {"--server-key", "LIMPET_SERVER_KEY"}};
+    int at = 1;
+
+    for (size_t i = 0; at < argc && i < ARRAY_SIZE(options);) {
+        const char *name = options[i][0], *value = argv[at] + strlen(name);
+
+        if (strncmp(argv[at], name, strlen(name)) != 0 || (*value && *value != '=')) {
+            i++;
+            continue;
+        }
+        if (!*value && !argv[++at]) {
+            fprintf(stderr, "limpet: the option %s needs an argument\n", name);
+            return -EXIT_USAGE;
+        }
+        setenv(options[i][1], *value ? value + 1 : argv[at], 1);
+        at++;
+        i = 0;
+    }
+    return at - 1;
+}
+
 static int start(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "help";
@@ -71,7 +97,8 @@ static int start(int argc, char **argv)
 int main(int argc, char **argv)
 {
     char *none[] = {(char *)"limpet", NULL};
-    int status = start(argc, argc > 0 ? argv : none);
+    int placed = take_place(argc, argv);
+    int status = placed < 0 ? -placed : start(argc - placed, argc > 0 ? argv + placed : none);
 
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "limpet: standard output: %s\n", strerror(errno));

@@ -100,6 +100,8 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
 
     if (!op_decode(request, &said, MsgConnect, body))
         return;
+    if (!request_is_local(request, "a connection to a port of a session is passed on by the kernel"))
+        return;
     session = op_session(front, request, said.session, said.instance);
     if (!session)
         return;

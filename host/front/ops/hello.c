@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "host/front/ops.h"
 
 static const char *const features[] = {
@@ -6,10 +8,23 @@ static const char *const features[] = {
 #undef FEATURE
 };
 
+/* What needs a descriptor of this machine is nothing for a client on another one. */
+static size_t find_features(const Request *request, const char **ret)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(features); i++)
+        if (!request->remote ||
+            (strcmp(features[i], "descriptors") != 0 && strcmp(features[i], "connect") != 0))
+            ret[n++] = features[i];
+    return n;
+}
+
 static void handle(Front *front, Request *request, const msgpack_object_map *body)
 {
     const Sandboxes *sandboxes = front->sandboxes;
-    const TextList known = {features, ARRAY_SIZE(features)};
+    const char *of_client[ARRAY_SIZE(features)];
+    const TextList known = {of_client, find_features(request, of_client)};
     MsgHelloReply reply;
     MsgHello hello;
 

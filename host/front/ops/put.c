@@ -31,7 +31,7 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
         .data = put.data,
         .last = put.last,
         .give = sandboxes_isolate(front->sandboxes),
-        .descriptor = put.descriptor,
+        .descriptor = put.descriptor && !request->remote,
     };
     if (keeper_ask(front->sandboxes->keeper, JOB_PUT, &job, on_put, request) < 0)
         request_fail_text(request, ERR_INTERNAL, "the file cannot be moved now: out of memory");

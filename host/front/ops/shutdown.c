@@ -6,6 +6,8 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
 
     if (!op_decode(request, &shutdown, MsgShutdown, body))
         return;
+    if (!request_is_local(request, "shutdown ends the controller"))
+        return;
     if (request->user != front->paths->user) {
         request_fail_text(
             request, ERR_DENIED,

@@ -12,6 +12,7 @@ import tempfile
 import time
 from typing import Union
 
+from ._keys import KeyFile, Keys, is_remote, keys_for
 from .errors import Unavailable
 
 Address = Union[str, "os.PathLike[str]", None]
@@ -23,10 +24,17 @@ NOBODY = (FileNotFoundError, ConnectionRefusedError)
 
 
 class Endpoint:
-    """The socket of one controller, and whether this client may start it."""
+    """Where one controller is, and whether this client may start it."""
 
-    def __init__(self, address: Address, autostart: bool | None) -> None:
-        self.path = standard_path() if address is None else os.path.abspath(os.fspath(address))
+    keys: Keys | None = None  # for one on another machine
+
+    def __init__(
+        self, address: Address, autostart: bool | None, key: KeyFile = None, server_key: str | None = None
+    ) -> None:
+        self.path = standard_path() if address is None else _settled(os.fspath(address))
+        if is_remote(self.path):
+            self.keys = keys_for(self.path, key, server_key)
+            autostart = False
         self._or_roots = address is None and not os.environ.get("LIMPET_SOCKET") and os.geteuid() != 0
         self.autostart = os.environ.get("LIMPET_AUTOSTART") != "0" if autostart is None else autostart
 
@@ -43,6 +51,8 @@ class Endpoint:
 
     def check(self) -> None:
         """Unavailable when the socket may be somebody else's: its directory is where all may write."""
+        if self.keys is not None:
+            return
         directory = os.path.dirname(self.path)
         if directory != _shared_directory():
             return
@@ -107,11 +117,15 @@ def standard_path() -> str:
     """The path of the socket as PROTOCOL.md has it."""
     given = os.environ.get("LIMPET_SOCKET")
     if given:
-        return os.path.abspath(given)
+        return _settled(given)
     if os.geteuid() == 0:
         return ROOTS
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     return os.path.join(os.path.join(runtime, "limpet") if runtime else _shared_directory(), "limpet.sock")
+
+
+def _settled(address: str) -> str:
+    return address if is_remote(address) else os.path.abspath(address)
 
 
 def _shared_directory() -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from . import _wire
 from ._address import connected
+from ._keys import is_remote
 from ._recovery import FIRST_PAUSE, HANDSHAKE_TIMEOUT, ConnectionLost
 from ._requests import HELLO, Body, Request, answer
 from ._transport import Wire
@@ -103,6 +104,8 @@ class Passing:
 
 def connect(path: str) -> Passing | None:
     """To a controller that passes descriptors. None where there is none: there are other ways."""
+    if is_remote(path):
+        return None
     try:
         passing = Passing(path)
     except (OSError, Error, ConnectionLost):

@@ -148,6 +148,12 @@ def get(path: str | bytes, offset: int, end: int | None = None) -> Request[tuple
     return Request(_wire.GET, body, lambda body: (field(body, "data"), field(body, "size")))
 
 
+def artifact(run_id: str, path: str, offset: int) -> Request[tuple[bytes, int]]:
+    """A piece of a published file, and the size of all of it."""
+    body = {"run_id": run_id, "path": os.fsencode(path), "offset": offset, "size": _wire.FILE_CHUNK}
+    return Request(_wire.ARTIFACT, body, lambda body: (field(body, "data"), field(body, "size")))
+
+
 def checkpoint(name: str | None, files: bool) -> Request[Checkpoint]:
     return Request(_wire.CHECKPOINT, given(name=name, files=files or None), _new_checkpoint)
 

@@ -24,6 +24,7 @@ TEMPLATE, TEMPLATES, REMOVE_TEMPLATE = 53, 54, 55
 SAVE, EXPORT, LOAD = 56, 57, 58
 OUTPUT, DISPLAY, CREDIT, ASK, ANSWER = 40, 41, 42, 43, 44
 INSTALL = 50
+ARTIFACT = 95
 
 MAX_REQUEST = 8 << 20  # bytes of a message to the controller
 MAX_REPLY = 64 << 20  # of one from it: a guest's message of 32 MiB and what the controller adds

@@ -7,20 +7,22 @@ is threads and plain calls there.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import tempfile
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from .. import _archive, _requests, _saving, _wire
+from .. import _archive, _files, _requests, _saving, _wire
 from .._asks import NO_ASKS, Approve, Asks, OnInput, ToolTime
-from .._files import Path
+from .._files import Path, Target
 from .._options import CONTAINER_OPTIONS, SESSION_OPTIONS, ContainerOptions, SessionOptions, chosen
 from .._recovery import Attempts, ConnectionLost
 from .._requests import Body, Request
 from .._stream import Stream, stream_of
 from .._tools import Tools
-from ..errors import Error, SessionClosed, Unavailable, from_wire, is_leave
+from ..errors import Error, NoSuchFile, SessionClosed, Unavailable, from_wire, is_leave
 from ..results import Display, Result, SessionInfo
 from .connecting import in_thread, leaving, sleep
 from .link import deliver
@@ -42,9 +44,14 @@ class AsyncClient(AsyncTemplates):
     A client and its sessions share one connection, and may be used from any number of tasks of one event loop.
 
     Args:
-        address: Path of the controller's socket. Defaults to ``LIMPET_SOCKET``, then to the user's standard path.
+        address: Path of the controller's socket, or ``tcp://HOST:PORT`` of one on another machine. Defaults to
+            ``LIMPET_SOCKET``, then to the user's standard path.
         autostart: Whether to start a controller if none is running. Defaults to True unless ``LIMPET_AUTOSTART=0``.
         reconnect_timeout: Seconds to wait for a controller that went away during a call.
+        key: For ``tcp://``: path of the pair of keys that ``limpet keygen`` made. Defaults to ``LIMPET_KEY``, then to
+            where that command puts one.
+        server_key: For ``tcp://``: the controller's public key, without which nobody is talked to. Defaults to
+            ``LIMPET_SERVER_KEY``.
     """
 
     async def open(
@@ -205,6 +212,49 @@ class AsyncClient(AsyncTemplates):
             NoSuchRun: The controller does not know the id, or no longer has its result.
         """
         return await self._request(_requests.result(run_id, timeout))
+
+    @overload
+    async def artifact(self, result: Result, path: str) -> bytes: ...
+
+    @overload
+    async def artifact(self, result: Result, path: str, local: Target) -> None: ...
+
+    async def artifact(self, result: Result, path: str, local: Target | None = None) -> bytes | None:
+        """Fetches an artifact from the controller, and checks that it is the one that the call left.
+
+        For a controller on another machine, whose paths in ``result.artifacts`` mean nothing here. The controller
+        knows a call as long as :meth:`AsyncClient.result` does.
+
+        Args:
+            result: Result of the call.
+            path: Path in the container, a key of ``result.artifacts``.
+            local: Path or binary file object to copy to. Nothing is written unless the file is whole.
+
+        Returns:
+            The bytes, or None if they were copied to ``local``.
+
+        Raises:
+            NoSuchFile: The call published no such file, or a later call has replaced it.
+            NoSuchRun: The controller no longer knows the call.
+        """
+        with tempfile.SpooledTemporaryFile(_wire.FILE_CHUNK) as held:
+            digest, offset, whole = hashlib.sha256(), 0, 1
+            while offset < whole:
+                piece, whole = await self._request(_requests.artifact(result.run_id, path, offset))
+                if not piece:
+                    break
+                digest.update(piece)
+                await in_thread(held.write, piece)
+                offset += len(piece)
+            info = result.artifact_info.get(path)
+            if info is None or digest.hexdigest() != info.sha256:
+                raise NoSuchFile(f"'{path}' is not there as the call left it: a later call has replaced it")
+            held.seek(0)
+            target = _files.Bytes() if local is None else local
+            with _files.target(target) as write:
+                while piece := await in_thread(held.read, _wire.FILE_CHUNK):
+                    await in_thread(write, piece)
+        return target.getvalue() if isinstance(target, _files.Bytes) else None
 
     async def features(self) -> frozenset[str]:
         """Returns the names of the controller's features, which PROTOCOL.md lists. A newer controller may have more."""

@@ -12,8 +12,10 @@ from .._address import NOBODY, Address, Endpoint
 from .._answers import Memory
 from .._asking import AioAsking
 from .._asks import Asks
+from .._keys import KeyFile
 from .._recovery import Attempts, ConnectionLost
 from ..errors import Error, SessionClosed, Unavailable, warn
+from . import remote
 from .link import Link
 
 T = TypeVar("T")
@@ -23,9 +25,15 @@ class Connecting:
     """The connection of a client: one for all tasks of an event loop."""
 
     def __init__(
-        self, address: Address = None, *, autostart: bool | None = None, reconnect_timeout: float = 30.0
+        self,
+        address: Address = None,
+        *,
+        autostart: bool | None = None,
+        reconnect_timeout: float = 30.0,
+        key: KeyFile = None,
+        server_key: str | None = None,
     ) -> None:
-        self._endpoint = Endpoint(address, autostart)
+        self._endpoint = Endpoint(address, autostart, key, server_key)
         self._reconnect_timeout = reconnect_timeout
         self._warning: str | None = None  # of the controller
         self._warned = False
@@ -37,7 +45,7 @@ class Connecting:
 
     @property
     def address(self) -> str:
-        """Path of the controller's socket."""
+        """Path of the controller's socket, or ``tcp://HOST:PORT``."""
         return self._endpoint.path
 
     @property
@@ -104,6 +112,8 @@ class Connecting:
         endpoint = self._endpoint
         try:
             endpoint.check()
+            if endpoint.keys is not None:
+                return await remote.connect(endpoint.path, endpoint.keys, _recovery.HANDSHAKE_TIMEOUT)
             try:
                 return await self._reach()
             except NOBODY:

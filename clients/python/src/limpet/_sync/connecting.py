@@ -15,9 +15,11 @@ from .._address import NOBODY, Address, Endpoint
 from .._answers import Memory
 from .._asking import BlockingAsking
 from .._asks import Asks
+from .._keys import KeyFile
 from .._recovery import Attempts, ConnectionLost
 from ..errors import Error, SessionClosed, Unavailable, warn
 from .connection import Connection
+from .remote import RemoteConnection
 
 T = TypeVar("T")
 
@@ -28,9 +30,15 @@ class Connecting:
     """The connections of a client: one for each thread of each process."""
 
     def __init__(
-        self, address: Address = None, *, autostart: bool | None = None, reconnect_timeout: float = 30.0
+        self,
+        address: Address = None,
+        *,
+        autostart: bool | None = None,
+        reconnect_timeout: float = 30.0,
+        key: KeyFile = None,
+        server_key: str | None = None,
     ) -> None:
-        self._endpoint = Endpoint(address, autostart)
+        self._endpoint = Endpoint(address, autostart, key, server_key)
         self._reconnect_timeout = reconnect_timeout
         self._warned = False
         self._closed = False
@@ -39,7 +47,7 @@ class Connecting:
 
     @property
     def address(self) -> str:
-        """Path of the controller's socket."""
+        """Path of the controller's socket, or ``tcp://HOST:PORT``."""
         return self._endpoint.path
 
     @property
@@ -103,6 +111,9 @@ class Connecting:
         endpoint = self._endpoint
         try:
             endpoint.check()
+            if endpoint.keys is not None:
+                limit = attempts.limit(_recovery.HANDSHAKE_TIMEOUT)
+                return RemoteConnection(endpoint.path, endpoint.keys, limit)
             try:
                 return self._reach(attempts)
             except NOBODY:

@@ -24,6 +24,17 @@ class Connection:
 
     def __init__(self, path: str, limit: float = HANDSHAKE_TIMEOUT) -> None:
         """Connects; raises OSError. hello() is the first thing to do, within ``limit`` seconds from now."""
+        self._begin(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM), limit)
+        try:
+            self._socket.settimeout(limit)
+            while not connected(self._socket, path, time.monotonic() + limit):
+                time.sleep(FIRST_PAUSE)
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def _begin(self, unconnected: Any, limit: float) -> None:
+        self._socket = unconnected  # or what looks like a socket
         self._deadline: float | None = time.monotonic() + limit
         self.lock = threading.RLock()  # held during a request
         self._sending = threading.Lock()
@@ -31,14 +42,6 @@ class Connection:
         self._mail: dict[int, deque[Message]] = {}
         self._number = 0
         self.closed = False
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            self._socket.settimeout(limit)
-            while not connected(self._socket, path, self._deadline):
-                time.sleep(FIRST_PAUSE)
-        except BaseException:
-            self._socket.close()
-            raise
 
     def hello(self) -> str | None:
         """Shakes hands; returns the controller's warning, if any. OSError when the peer does not answer."""
@@ -201,9 +204,9 @@ class Connection:
             raise ConnectionLost(error, sent=True) from error
 
     def _fill(self) -> None:
-        """Reads once, within the time of the handshake."""
-        assert self._deadline is not None
-        self._socket.settimeout(max(self._deadline - time.monotonic(), 0.001))
+        """Reads once; within the time of the handshake, until that is over."""
+        if self._deadline is not None:
+            self._socket.settimeout(max(self._deadline - time.monotonic(), 0.001))
         try:
             size = self._socket.recv_into(self._wire.space())
         except TimeoutError:

@@ -1,0 +1,165 @@
+#include "host/daemon/net.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "proto/base/log.h"
+
+static void on_exit_of_net(LoopChild *child, int status)
+{
+}
+
+/* Root with an engine that needs none has no launcher either. */
+static int start_child(Net *net, pid_t *ret_pid, int *ret_socket)
+{
+    const Options *options = net->options;
+    Problem problem = PROBLEM_NULL;
+    Account account;
+
+    if (geteuid() != 0)
+        return net_start(&net->door, NULL, options->log_level, options->listen_connections, ret_pid,
+                         ret_socket);
+    if (account_find(options->listen_user, &account, &problem) < 0)
+        return -ENOENT;
+    return net_start(&net->door, &account, options->log_level, options->listen_connections, ret_pid,
+                     ret_socket);
+}
+
+static int start(void *userdata, int *ret_socket)
+{
+    Net *net = userdata;
+    int socket _cleanup_(closep) = -1;
+    pid_t pid;
+    int r;
+
+    if (net->remote)
+        return remote_start_net(net->remote, ret_socket);
+    if (net->child.file.loop) { /* asked again, it is gone */
+        kill(net->child.pid, SIGKILL);
+        return -EBUSY;
+    }
+    r = start_child(net, &pid, &socket);
+    if (r == 0 && (r = loop_child_add(net->loop, &net->child, pid, on_exit_of_net)) < 0)
+        kill(pid, SIGKILL);
+    if (r == 0)
+        *ret_socket = take_fd(&socket);
+    return r;
+}
+
+/* ---- clients ---- */
+
+static void on_came(void *userdata, int fd, const AuthorizedKey *key)
+{
+    Net *net = userdata;
+    PeerCredentials credentials = {.uid = key->owner, .remote = true};
+
+    memcpy(credentials.key, key->key, sizeof(credentials.key));
+    listener_add(net->front->clients, fd, &credentials);
+}
+
+static bool may_stay(void *userdata, const PeerCredentials *credentials)
+{
+    const Net *net = userdata;
+    const AuthorizedKey *key;
+
+    if (!credentials->remote)
+        return true;
+    key = authorized_find(net_client_keys(net->client), credentials->key);
+    return key && key->owner == credentials->uid;
+}
+
+static void on_changed(void *userdata)
+{
+    Net *net = userdata;
+
+    listener_keep(net->front->clients, may_stay, net);
+}
+
+static const NetClientEvents events = {on_came, on_changed};
+
+bool net_bounds(const Net *net, uid_t user, UserBounds *ret)
+{
+    const AuthorizedKey *key = net->client ? authorized_of(net_client_keys(net->client), user) : NULL;
+
+    if (!key)
+        return false;
+    *ret = (UserBounds){key->sessions, key->memory};
+    return true;
+}
+
+/* ---- keys ---- */
+
+static void on_keys(void *userdata, int keys)
+{
+    Net *net = userdata;
+
+    if (net->client)
+        net_client_set_keys(net->client, keys);
+    else
+        close(keys);
+}
+
+void net_read_keys(Net *net)
+{
+    Problem problem = PROBLEM_NULL;
+    int keys;
+
+    if (!net->client || net->remote)
+        return;
+    keys = authorized_load(net->paths->authorized_keys, &problem);
+    if (keys < 0)
+        log_error("authorized keys not read", "reason=%s", problem.text);
+    else
+        net_client_set_keys(net->client, keys);
+}
+
+/* ---- beginning and ending ---- */
+
+static int begin(Net *net, Problem *problem)
+{
+    int keys, r;
+
+    if (!net->remote) {
+        r = net_door_open(&net->door, net->options->listen, net->paths->state_dir,
+                          net->paths->authorized_keys, problem);
+        if (r < 0)
+            return r;
+        keys = take_fd(&net->door.keys);
+    } else {
+        remote_on_keys(net->remote, on_keys, net);
+        keys = remote_take_keys(net->remote);
+    }
+    return net_client_new(&net->client, net->loop, keys, start, net, &events, net, problem);
+}
+
+int net_begin(Net *net, const Options *options, const Paths *paths, Loop *loop, Remote *remote, Front *front,
+              Problem *problem)
+{
+    *net = (Net){.options = options,
+                 .paths = paths,
+                 .loop = loop,
+                 .remote = remote,
+                 .front = front,
+                 .door = NET_DOOR_NULL};
+    return *options->listen ? begin(net, problem) : 0;
+}
+
+void net_end(Net *net)
+{
+    net->client = net_client_free(net->client);
+    if (net->child.file.loop) {
+        kill(net->child.pid, SIGKILL);
+        waitpid(net->child.pid, NULL, 0);
+        loop_child_remove(&net->child);
+    }
+    if (net->options)
+        net_door_close(&net->door);
+}
+
+void net_say_log(Net *net)
+{
+    if (net->client)
+        net_client_say_log(net->client);
+}

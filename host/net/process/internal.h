@@ -1,0 +1,83 @@
+/* What limpet-net is made of: one ROUTER with CURVE, and for each connection whose client has said something
+ * a socket to the controller, over which its frames go as they are.
+ *
+ * libzmq tells when a connection begins and ends by its monitor, and of each message which connection it came
+ * by; it cannot end one, for which its descriptor is shut down. */
+#pragma once
+
+#include <zmq.h>
+/* What it needs before. */
+#include <uthash.h>
+
+#include "host/net/authorized.h"
+#include "proto/certificate.h"
+#include "host/privilege/rpc.h"
+#include "proto/zmtp_socket.h"
+
+typedef struct Door {
+    Loop *loop;
+    Rpc rpc; /* to the controller */
+    int error;
+    void *context, *router, *monitor, *zap;
+    LoopFile router_file, monitor_file, zap_file;
+    LoopIdle look; /* for what libzmq has, whose descriptors tell of a change and no more */
+    Authorized keys;
+    uint64_t most;              /* lines at once */
+    struct NetLine *by_fd;      /* uthash: each connection */
+    struct NetLine *by_routing; /* uthash: those that have said something */
+    uint64_t complained;        /* when a refusal was last logged */
+} Door;
+
+/* What a client may have before it is dropped: from it, until the controller takes it; and to it, until
+ * libzmq has sent it. */
+#define QUEUE_IN  (4u * LIMIT_CLIENT_FRAME)
+#define QUEUE_OUT (4u * LIMIT_GUEST_FRAME)
+
+/* Counts what libzmq still has for a line, whose end it may outlive. */
+typedef struct Backlog Backlog;
+
+/* One connection. */
+typedef struct NetLine {
+    Door *door;
+    int fd; /* libzmq's */
+    UT_hash_handle in_fds, in_routings;
+    LoopTimer silence; /* until it has said something */
+    bool doomed;       /* it is shut down before the loop waits again */
+    char address[65];
+    char key[Z85_KEY_SIZE + 1]; /* "": it has said nothing */
+    uint8_t routing[256];       /* its id */
+    size_t routing_size;
+    ZmtpSocket link; /* to the controller */
+    Buf early;       /* frames that came before hands were shaken there, each after its size */
+    Backlog *backlog;
+} NetLine;
+
+/* line.c */
+/* libzmq has taken a connection, or it has ended. */
+void line_begin(Door *door, int fd, const char *address);
+void line_end(Door *door, int fd);
+/* The line that a message came by, which is known from now on; NULL: it is to be dropped. */
+NetLine *line_of(Door *door, zmq_msg_t *routing, zmq_msg_t *message);
+/* Takes a frame from the client. */
+void line_take(NetLine *line, const void *bytes, size_t size);
+void line_doom(NetLine *line, const char *why);
+void lines_shut_doomed(Door *door);
+/* Keys may have changed. */
+void lines_check(Door *door);
+void lines_free(Door *door);
+size_t lines_of(const Door *door, const char *key);
+
+/* link.c: the socket of a line to the controller. */
+int link_open(NetLine *line, int fd);
+void link_close(NetLine *line);
+
+/* zap.c */
+int zap_open(Door *door);
+void zap_answer(Door *door);
+
+/* door.c */
+int door_serve(int seam, int listening, const Certificate *certificate, uint64_t most, Problem *problem);
+/* Says that something was refused, once in a while. */
+void door_complain(Door *door, const char *why, const char *address);
+/* libzmq has been called, and what its descriptors told may have been taken. */
+void door_look_again(Door *door);

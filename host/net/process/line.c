@@ -1,0 +1,180 @@
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "host/net/process/internal.h"
+#include "host/net/seam.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+
+/* In which an honest client has said hello. */
+#define SILENCE (10 * NSEC_PER_SEC)
+
+static NetLine *find(const Door *door, int fd)
+{
+    NetLine *line;
+
+    HASH_FIND(in_fds, door->by_fd, &fd, sizeof(fd), line);
+    return line;
+}
+
+/* Nobody is known by its id any more. */
+static void forget(NetLine *line)
+{
+    if (!*line->key)
+        return;
+    HASH_DELETE(in_routings, line->door->by_routing, line);
+    line->key[0] = '\0';
+    link_close(line);
+}
+
+static void line_free(NetLine *line)
+{
+    loop_timer_cancel(&line->silence);
+    forget(line);
+    HASH_DELETE(in_fds, line->door->by_fd, line);
+    free(line);
+}
+
+void line_doom(NetLine *line, const char *why)
+{
+    if (why && !line->doomed)
+        door_complain(line->door, why, line->address);
+    line->doomed = true;
+    door_look_again(line->door);
+}
+
+static void on_silence(LoopTimer *timer)
+{
+    line_doom(container_of(timer, NetLine, silence), "it said nothing");
+}
+
+/* Without memory for a line it is not served, and ends by what libzmq does about silence. */
+void line_begin(Door *door, int fd, const char *address)
+{
+    NetLine *line = calloc(1, sizeof(*line));
+
+    line_end(door, fd);
+    if (!line)
+        return;
+    *line = (NetLine){.door = door, .fd = fd, .link = ZMTP_SOCKET_NULL};
+    snprintf(line->address, sizeof(line->address), "%s", address);
+    HASH_ADD(in_fds, door->by_fd, fd, sizeof(fd), line);
+    if (HASH_CNT(in_fds, door->by_fd) > door->most)
+        line_doom(line, "there are as many connections as there may be");
+    else if (loop_timer_set(door->loop, &line->silence, clock_now() + SILENCE, on_silence) < 0)
+        line_doom(line, "out of memory");
+}
+
+void line_end(Door *door, int fd)
+{
+    NetLine *line = find(door, fd);
+
+    if (line)
+        line_free(line);
+}
+
+/* libzmq may have closed the descriptor meanwhile, and another connection have it: what has ended is known
+ * when this is called, and whoever came a moment ago comes again. */
+void lines_shut_doomed(Door *door)
+{
+    NetLine *line, *next;
+
+    HASH_ITER (in_fds, door->by_fd, line, next) {
+        if (!line->doomed)
+            continue;
+        forget(line);
+        shutdown(line->fd, SHUT_RDWR);
+    }
+}
+
+/* ---- clients ---- */
+
+size_t lines_of(const Door *door, const char *key)
+{
+    NetLine *line, *next;
+    size_t n = 0;
+
+    HASH_ITER (in_routings, door->by_routing, line, next)
+        n += strcmp(line->key, key) == 0;
+    return n;
+}
+
+void lines_check(Door *door)
+{
+    NetLine *line, *next;
+
+    HASH_ITER (in_routings, door->by_routing, line, next)
+        if (!authorized_find(&door->keys, line->key))
+            line_doom(line, "its key is not authorized any more");
+}
+
+/* The controller learns who comes, and gets its end of a socket. */
+static int tell(NetLine *line)
+{
+    const NetCame came = {.key = text_of(line->key), .address = text_of(line->address)};
+    int ends[2];
+    int r = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0 ? -errno : 0;
+
+    if (r < 0)
+        return r;
+    r = rpc_send(&line->door->rpc, NET_CAME, 0, SCHEMA(NetCame), &came, &ends[1], 1);
+    close(ends[1]);
+    if (r == 0)
+        return link_open(line, ends[0]);
+    close(ends[0]);
+    return r;
+}
+
+static void note(NetLine *line, const char *key, zmq_msg_t *routing, const char *address)
+{
+    snprintf(line->key, sizeof(line->key), "%s", key);
+    snprintf(line->address, sizeof(line->address), "%s", address ? address : "");
+    line->routing_size = MIN(zmq_msg_size(routing), sizeof(line->routing));
+    memcpy(line->routing, zmq_msg_data(routing), line->routing_size);
+    HASH_ADD(in_routings, line->door->by_routing, routing, line->routing_size, line);
+}
+
+/* It speaks for the first time. */
+static NetLine *meet(Door *door, NetLine *line, zmq_msg_t *routing, zmq_msg_t *message)
+{
+    const char *key = zmq_msg_gets(message, "User-Id");
+    const AuthorizedKey *authorized = key ? authorized_find(&door->keys, key) : NULL;
+    int r;
+
+    loop_timer_cancel(&line->silence);
+    forget(line);
+    if (!authorized || lines_of(door, key) >= authorized->connections) {
+        line_doom(line,
+                  authorized ? "the key has as many connections as it may" : "the key is not authorized");
+        return NULL;
+    }
+    note(line, key, routing, zmq_msg_gets(message, "Peer-Address"));
+    r = tell(line);
+    if (r == 0)
+        return line;
+    line_doom(line, strerror(-r));
+    return NULL;
+}
+
+NetLine *line_of(Door *door, zmq_msg_t *routing, zmq_msg_t *message)
+{
+    NetLine *line;
+
+    HASH_FIND(in_routings, door->by_routing, zmq_msg_data(routing), zmq_msg_size(routing), line);
+    if (!line) {
+        line = find(door, zmq_msg_get(message, ZMQ_SRCFD));
+        if (line && !line->doomed)
+            line = meet(door, line, routing, message);
+    }
+    return line && !line->doomed ? line : NULL;
+}
+
+void lines_free(Door *door)
+{
+    NetLine *line, *next;
+
+    HASH_ITER (in_fds, door->by_fd, line, next)
+        line_free(line);
+}

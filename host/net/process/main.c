@@ -1,0 +1,95 @@
+/* limpet-net: the process that holds the network. limpetd starts it; see host/net/start.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include "host/net/process.h"
+#include "host/net/process/internal.h"
+#include "host/privilege/drop.h"
+#include "proto/base/log.h"
+
+/* Of memory: a peer that gets around the other bounds ends this process, which is started again. */
+#define MEMORY_MAX (UINT64_C(1) << 30)
+
+/* Descriptors of a connection, what comes before it is refused, and our own. */
+#define FDS_OF_EACH 2
+#define FDS_BESIDE  320
+
+static int give_up_rights(char **argv, Problem *problem)
+{
+    pid_t parent = (pid_t)strtol(argv[1], NULL, 10);
+    Remnant rights = {.keeps_account = strcmp(argv[2], "-") == 0};
+
+    if (!rights.keeps_account)
+        rights.account = (Account){(uid_t)strtoul(argv[2], NULL, 10), (gid_t)strtoul(argv[3], NULL, 10)};
+    return rights_drop(&rights, parent, problem);
+}
+
+/* How many connections there is room for. */
+static uint64_t bound(uint64_t most)
+{
+    struct rlimit files, memory = {MEMORY_MAX, MEMORY_MAX};
+
+#ifndef __SANITIZE_ADDRESS__
+    setrlimit(RLIMIT_DATA, &memory);
+#endif
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+        return most;
+    files.rlim_cur = MIN(files.rlim_max, FDS_OF_EACH * most + FDS_BESIDE);
+    setrlimit(RLIMIT_NOFILE, &files);
+    return files.rlim_cur > FDS_BESIDE ? MIN(most, (files.rlim_cur - FDS_BESIDE) / FDS_OF_EACH) : 1;
+}
+
+static int read_key(Certificate *ret, Problem *problem)
+{
+    int r = certificate_read(ret, NET_SECRET_FD);
+
+    if (r == -ENODATA) {
+        r = zmq_curve_keypair(ret->public_key, ret->secret_key) < 0 ? -errno
+                                                                    : certificate_write(ret, NET_SECRET_FD);
+    }
+    close(NET_SECRET_FD);
+    return r < 0 ? problem_set(problem, ERR_INTERNAL, "the key of this controller cannot be read: %s",
+                               strerror(-r))
+                 : 0;
+}
+
+static int serve(uint64_t most, Problem *problem)
+{
+    Certificate certificate;
+    int r = read_key(&certificate, problem);
+
+    if (r == 0)
+        r = door_serve(NET_SEAM_FD, NET_LISTENING_FD, &certificate, most, problem);
+    explicit_bzero(&certificate, sizeof(certificate));
+    return r;
+}
+
+static void hold(int fd)
+{
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+}
+
+int main(int argc, char **argv)
+{
+    Problem problem = PROBLEM_NULL;
+    int level = argc == 6 ? log_level_from_name(argv[4]) : -EINVAL;
+
+    if (level < 0) {
+        fprintf(stderr, "limpet-net is started by limpetd; see its option listen\n");
+        return 2;
+    }
+    log_setup(NET_PROGRAM, (LogLevel)level);
+    signal(SIGPIPE, SIG_IGN);
+    hold(NET_SEAM_FD);
+    if (give_up_rights(argv, &problem) < 0 || serve(bound(strtoull(argv[5], NULL, 10)), &problem) < 0) {
+        log_error("network process ended", "reason=%s", problem.text);
+        return 1;
+    }
+    return 0;
+}

@@ -1,0 +1,32 @@
+/* The process that holds the network, limpet-net, from outside: what it is given, and how it is started. It
+ * alone has libzmq, which opens what strangers send, and no rights: it cannot open a file, connect to anybody
+ * or make a process. What it is given are the socket that listens and its own key. */
+#pragma once
+
+#include "host/privilege/drop.h"
+
+typedef struct NetDoor {
+    int listening; /* at the address; -1: none */
+    int secret;    /* the file of the server's key */
+    int keys;      /* that are let in, as authorized_read() has it */
+} NetDoor;
+
+#define NET_DOOR_NULL ((NetDoor){-1, -1, -1})
+
+/* Whether this limpetd was built with it, and installed. */
+bool net_supported(void);
+
+/* Listens at tcp://ADDRESS:PORT, opens or makes the file of the key in the state directory, and reads which
+ * keys are let in. 0, or negative with the problem set. */
+int net_door_open(NetDoor *ret, const char *address, const char *state_dir, const char *authorized_keys,
+                  Problem *problem);
+void net_door_close(NetDoor *door);
+
+/* Starts the process, which ends with us, logs what is at least of that level, and serves that many
+ * connections at most. `account` is whose rights it has, NULL for our own. The socket leads to it. 0 or a
+ * negative errno. */
+int net_start(const NetDoor *door, const Account *account, const char *log_level, uint64_t connections,
+              pid_t *ret_pid, int *ret_socket);
+
+/* The text of the server's public key, or false where there is none yet. */
+bool net_public_key(const char *state_dir, char ret[static 41]);

@@ -1,0 +1,11 @@
+/* Z85: keys as text, as ZeroMQ writes them: five characters for four bytes. Pure. */
+#pragma once
+
+#include "proto/base/base.h"
+
+#define Z85_KEY_SIZE 40u /* characters of a key, which has 32 bytes */
+
+/* Writes the text of a key and its final NUL. */
+void z85_encode_key(char ret[static Z85_KEY_SIZE + 1], const uint8_t key[static 32]);
+/* Whether the text is that of a key; as many characters are read as one has. */
+bool z85_decode_key(uint8_t ret[static 32], const char *text);
