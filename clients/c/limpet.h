@@ -108,6 +108,7 @@ typedef struct LimpetOptions {
     const char *data;                     /* absolute path of a host directory, mounted read-only at /data */
     const char *const *env;               /* "NAME=value" strings, then NULL */
     double ttl;                           /* an idle session ends after it; LIMPET_FOREVER: never */
+    const char *ttl_action;               /* "close" or "save": then; what is saved is woken when it is used */
     const char *network;                  /* "none", "bridge" or "host" */
     const char *const *allow;             /* "host:port" strings, then NULL: what it may connect to */
     const struct LimpetBinding *bindings; /* then one whose name is NULL */
@@ -152,7 +153,7 @@ LIMPET_API int limpet_close(LimpetClient *client, const char *session);
 typedef struct LimpetSession {
     const char *session, *engine, *container;
     int64_t user;       /* uid of whose it is; -1 where the controller does not tell */
-    const char *status; /* "starting", "idle", "running" or "closing" */
+    const char *status; /* "starting", "idle", "running", "saved" or "closing" */
     double created;     /* Unix seconds */
     double idle;        /* seconds */
     uint64_t execution_count, epoch;

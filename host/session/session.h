@@ -11,6 +11,7 @@
 typedef enum SessionState {
     SESSION_STARTING,
     SESSION_READY,
+    SESSION_SAVED, /* its variables are on disk, until it is READY again */
     SESSION_CLOSING,
 } SessionState;
 
@@ -55,6 +56,8 @@ struct Session {
     List openers; /* Requests waiting for READY */
     List waiters; /* SessionWaiter */
     List closers; /* Requests waiting for the end */
+    List asleep;  /* those who wait until one that is SAVED is woken. Nothing here looks into them */
+    uint64_t load; /* number of the message that asks for its variables while it is WAKING */
     UT_hash_handle by_name;
 };
 
@@ -107,7 +110,15 @@ void session_close(Session *session, Request *request, const char *reason);
 /* Calls waiter->on_gone once the session is; it is CLOSING. */
 void session_wait_gone(Session *session, SessionWaiter *waiter);
 
-/* `starting`, `idle`, `running` or `closing`. */
+/* ---- on disk ---- */
+
+/* Has one that is SAVED woken, for those in Session.asleep; it may be being woken already. SessionsEvents.woken
+ * follows, perhaps before this returns. */
+void session_wake(Session *trunk);
+/* A controller before us has saved it. */
+void session_restore_saved(Session *trunk);
+
+/* `starting`, `idle`, `running`, `saved` or `closing`. */
 const char *session_status(const Session *session);
 bool session_is_busy(const Session *session); /* something of it runs or waits */
 

@@ -18,6 +18,8 @@ typedef struct SessionsEvents {
     /* It is to have packages before anyone is told that it is open: ends in session_all_ready() or
      * session_fail(), not before this returns. */
     void (*prepare)(Session *trunk);
+    /* It is READY again, or (`failure` is not NULL) is not: those who are in Session.asleep go on. */
+    void (*woken)(Session *trunk, const Problem *failure);
     /* It is about to be freed. Its Session.stored are somebody else's from then on. */
     void (*gone)(Session *session);
 } SessionsEvents;
@@ -29,6 +31,7 @@ typedef struct Sessions {
     Pool *pool;
     Session *by_name; /* uthash by SessionKey */
     size_t count;
+    size_t saved; /* of these */
     Epitaphs epitaphs;
     const SessionsEvents *events;
     void *userdata; /* of whoever handles the events */

@@ -13,7 +13,7 @@ from .state import CHANGED, Changed, made, shape
 
 Status = Literal["ok", "error", "timeout", "interrupted", "exited", "crashed", "oom", "failed"]
 State = Literal["kept", "rolled_back", "lost"]
-SessionStatus = Literal["starting", "idle", "running", "closing"]
+SessionStatus = Literal["starting", "idle", "running", "saved", "closing"]
 
 
 class Protection(TypedDict, total=False):
