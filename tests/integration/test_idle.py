@@ -2,12 +2,14 @@
 
 import asyncio
 import os
+import signal
 import threading
 
 import limpet
 import pytest
 
-from .killed import host, supervisors, wait_for  # noqa: F401
+from .killed import Asking, go, host, supervisors, wait_for  # noqa: F401
+from .raw_peer import Client as RawClient
 
 TTL = 0.3  # seconds
 PLACE = ".limpet-saved-idle"
@@ -55,13 +57,13 @@ def test_an_idle_session_has_no_container(host, idle):
 
 
 def test_a_call_wakes_it(host, idle):
-    session = saved(host, idle, "import math as m\nn = 41\nopen('/session/f', 'w').write('file')\ndef f(): return n + 1")
+    session = saved(host, idle, "import math as m\nn = 41\nopen('/session/f', 'w').write('file')\ndef f(): return n + 1", ttl=1)
     result = session.run(host.code("f(), m.pi > 3, open('/session/f').read()"))
     assert (result.result, result.state, result.epoch) == ("(42, True, 'file')", "kept", 1)
     assert (result.execution_count, result.restored) == (2, [])
     assert session.run("f()").restored is None
     assert row(host.client, session).status == "idle"
-    assert not os.path.exists(host.files(session.name, PLACE))
+    wait_for(lambda: not os.path.exists(host.files(session.name, PLACE)))
 
 
 def test_it_sleeps_and_wakes_again(host, idle):
@@ -180,7 +182,7 @@ def test_background_processes_keep_it(host, idle):
     process = session.start("sleep 600")
     wait_for(lambda: row(host.client, session).idle > 4 * TTL)
     assert row(host.client, session).status == "idle"
-    process.kill()
+    process.send_signal(signal.SIGKILL)
     wait_saved(host.client, session)
 
 
@@ -238,17 +240,16 @@ def test_a_crash_while_variables_are_loaded_loses_them(host, idle):
     assert session.run("1").state == "kept"
 
 
-def test_where_it_cannot_be_woken_it_sleeps_on(host, idle):
-    if not host.limpetd.isolates:
-        directory = os.path.join(host.limpetd.directory, "run", "guests")
-    session = saved(host, idle)
-    directory = os.path.join(host.limpetd.directory, "run", "guests")
-    os.rmdir(directory)
-    open(directory, "w").close()
-    with pytest.raises(limpet.Error):
-        session.run("n")
-    assert row(host.client, session).status == "saved"
-    os.unlink(directory)
+def test_where_it_cannot_be_woken_it_sleeps_on(host, idle, tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    session = saved(host, idle, data=str(data))
+    data.rename(tmp_path / "elsewhere")
+    for _ in range(2):
+        with pytest.raises(limpet.Error, match="data"):
+            session.run("n")
+        assert row(host.client, session).status == "saved"
+    (tmp_path / "elsewhere").rename(data)
     assert session.run("n").result == "41"
 
 
@@ -270,8 +271,7 @@ def test_it_is_there_after_the_controller_was_killed(host, idle):
 def test_it_is_there_after_the_controller_was_stopped(host, idle, keep):
     session = saved(host, idle)
     if keep:
-        with host.limpetd.client() as client:
-            client._request_shutdown = None
+        RawClient(host.limpetd.socket)("shutdown", keep=True)
     assert host.limpetd.stop() == 0
     host.limpetd.start()
     assert row(host.client, session).status == "saved"
@@ -283,4 +283,86 @@ def test_one_that_was_open_is_closed_by_a_stop(host, idle):
     session.run("n = 1")
     assert host.limpetd.stop() == 0
     host.limpetd.start()
+    assert row(host.client, session) is None
+
+
+SLOW = """
+import os, time
+class Slow:
+    def __reduce__(self):
+        while not os.path.exists('/session/go'): time.sleep(0.01)
+        return int, ()
+slow, n = Slow(), 41
+"""
+
+SLOW_BACK = """
+class Slow:
+    def __reduce__(self):
+        return eval, ("[time.sleep(0.01) for _ in iter(lambda: __import__('os').path.exists('/session/go'), True)]", {"time": __import__('time')})
+slow, n = Slow(), 41
+"""
+
+
+def test_a_controller_that_is_killed_while_it_saves_leaves_it_open(host, idle):
+    session = idle()
+    session.run(host.code(SLOW)).check()
+    wait_for(lambda: os.path.exists(host.files(session.name, PLACE)))
+    host.again()
+    assert row(host.client, session).status == "idle"
+    go(host, session.name)
+    assert session.run("n").result == "41"
+    wait_saved(host.client, session)
+    assert session.run("n, slow").result == "(41, 0)"
+
+
+def test_a_call_that_comes_while_it_is_saved_is_answered(host, idle):
+    session = idle()
+    session.run(host.code(SLOW)).check()
+    wait_for(lambda: os.path.exists(host.files(session.name, PLACE)))
+    call = Asking(session.run, "n")
+    wait_for(lambda: row(host.client, session).status == "running")
+    go(host, session.name)
+    assert (call.result().result, call.result().restored) == ("41", None)
+    wait_saved(host.client, session)
+
+
+def test_a_controller_that_is_killed_while_it_wakes_lets_it_sleep(host, idle):
+    session = saved(host, idle, SLOW_BACK)
+    for _ in range(2):
+        with host.limpetd.client() as client:
+            opening = Asking(client.attach, session.name)
+            wait_for(lambda: row(host.client, session).status == "starting")
+            wait_for(lambda: supervisors(host.files(session.name)))
+            host.limpetd.kill()
+            with pytest.raises(limpet.Error):
+                opening.result()
+        host.limpetd.start()
+        assert row(host.client, session).status == "saved"
+    go(host, session.name)
+    result = session.run("n")
+    assert (result.result, result.state, result.restored) == ("41", "kept", [])
+    wait_for(lambda: len(supervisors(host.files(session.name))) == 1)
+
+
+def test_a_stop_while_it_wakes_lets_it_sleep(host, idle):
+    session = saved(host, idle, SLOW_BACK)
+    with host.limpetd.client() as client:
+        opening = Asking(client.attach, session.name)
+        wait_for(lambda: row(host.client, session).status == "starting")
+        assert host.limpetd.stop() == 0
+        with pytest.raises(limpet.Unavailable):
+            opening.result()
+    host.limpetd.start()
+    go(host, session.name)
+    assert session.run("n").result == "41"
+
+
+def test_it_is_closed_while_it_wakes(host, idle):
+    session = saved(host, idle, SLOW_BACK)
+    with host.limpetd.client() as client:
+        opening = Asking(client.attach, session.name)
+        wait_for(lambda: row(host.client, session).status == "starting")
+        host.client.close_session(session.name)
+        with pytest.raises(limpet.SessionClosed):
+            opening.result()
     assert row(host.client, session) is None

@@ -236,6 +236,8 @@ int branch_freeze(Branch *branch, CheckpointKind kind, const char *name, Reason 
 CheckpointMode policy_mode(const Branch *branch);
 /* A call has ended, or the interpreter is ready. A checkpoint may be worth while once the branch is quiet. */
 void policy_on_quiet(Branch *branch, uint64_t now);
+/* The newest state is worth one whatever follows. */
+void policy_protect(Branch *branch);
 /* Writes why the newest state has no checkpoint; nothing when there was no time for one. */
 void policy_why_none(const Branch *branch, Reason ret);
 

@@ -155,6 +155,13 @@ int task_move(Tasks *tasks, const Message *message, Problem *problem)
     return r < 0 ? r : begin(tasks, message, &body, problem);
 }
 
+/* A call that is asked for next need not wait for that. */
+void tasks_on_controller_lost(Tasks *tasks)
+{
+    if (tasks_are_active(tasks) && tasks->task.moves && !tasks->task.loads)
+        task_cancel(tasks, "the controller that asked for it is gone");
+}
+
 static void loaded(Tasks *tasks, const MsgSavedCell *said)
 {
     Task *task = &tasks->task;
@@ -163,6 +170,8 @@ static void loaded(Tasks *tasks, const MsgSavedCell *said)
     branch->execution_count = task->number;
     branch->is_restored = true;
     branch_call_ended(branch, 0, clock_now());
+    if (task->resumes) /* a call may follow at once */
+        policy_protect(branch);
     notes_take(&branch->restored, &said->missing);
     task_answer(tasks, task->id, MsgLoaded,
                 (&(MsgLoaded){.missing = notes_say(&branch->restored), .execution_count = task->number}));

@@ -77,6 +77,9 @@ TaskHandler task_handler(MessageKind kind);
 
 bool tasks_are_active(const Tasks *tasks);
 
+/* Nobody waits for what is being saved. */
+void tasks_on_controller_lost(Tasks *tasks);
+
 /* From the branches, as BranchEvents has them */
 
 void tasks_advance(Tasks *tasks); /* the task goes on, if what it awaits is there */
