@@ -29,9 +29,9 @@ static PyObject *failed(void)
 static PyObject *move_quietly(MessageKind kind, PyObject *path, bool whole)
 {
     quietly_begin();
-    PyObject *answer = kind == MSG_SAVE ? PyObject_CallFunctionObjArgs(runtime.save, path,
-                                                                       whole ? Py_True : Py_False, NULL)
-                                        : PyObject_CallOneArg(runtime.load, path);
+    PyObject *answer =
+        kind == MSG_SAVE ? PyObject_CallFunctionObjArgs(runtime.save, path, whole ? Py_True : Py_False, NULL)
+                         : PyObject_CallOneArg(runtime.load, path);
     if (!is_answer(answer)) {
         Py_XDECREF(answer);
         answer = failed();

@@ -69,7 +69,8 @@ static int write_saved(Buf *batch, const Session *trunk)
 /* Clients were told of it: now, or by an earlier controller. */
 static bool is_open(const Sandbox *sandbox)
 {
-    return is_saved(sandbox) || sandbox->state == SANDBOX_READY || (sandbox->state == SANDBOX_ADOPTING && !sandbox->trunk->hidden);
+    return is_saved(sandbox) || sandbox->state == SANDBOX_READY ||
+           (sandbox->state == SANDBOX_ADOPTING && !sandbox->trunk->hidden);
 }
 
 /* Clients were told of it, and it does not end. */

@@ -15,7 +15,7 @@ void sandbox_become_ready(Sandbox *sandbox); /* when it waits for nothing more *
 void sandbox_end(Sandbox *sandbox);          /* no container is left of it */
 /* What is asked beside its turns is not answered any more. */
 void sandbox_fail_errands(Sandbox *sandbox, ErrorCode code, const char *text);
-void sandbox_note_kills(Sandbox *sandbox);   /* those that were before now count for no call */
+void sandbox_note_kills(Sandbox *sandbox); /* those that were before now count for no call */
 
 /* places.c */
 /* Begins to make its directories and where its supervisor connects. Where a thread is needed for it `made` is

@@ -137,8 +137,8 @@ static int fill(Sandbox *sandbox, Problem *problem)
 
 int sandbox_make_link(Sandbox *sandbox, Problem *problem)
 {
-    int r = guest_new(&sandbox->guest, sandbox->all, sandbox->files.id, &sandbox_guest_events, sandbox,
-                      problem);
+    int r =
+        guest_new(&sandbox->guest, sandbox->all, sandbox->files.id, &sandbox_guest_events, sandbox, problem);
 
     return r < 0 ? r : sandbox_serve_network(sandbox, sandbox->name, &sandbox->options, problem);
 }

@@ -29,7 +29,8 @@ int sandbox_restore_places(Sandbox *sandbox, const char *id, const char *link, c
     r = session_files_adopt(&sandbox->files, sandbox->all->paths->state_dir, id, published_id,
                             sandbox->ephemeral, problem);
     if (*link)
-        s = guest_adopt(&sandbox->guest, sandbox->all, id, link, secret, &sandbox_guest_events, sandbox, problem);
+        s = guest_adopt(&sandbox->guest, sandbox->all, id, link, secret, &sandbox_guest_events, sandbox,
+                        problem);
     if (r == 0)
         r = sandbox_watch_artifacts(sandbox, problem);
     if (r == 0 && s == 0 && *link)

@@ -190,8 +190,8 @@ int sandbox_employ(Sandbox *sandbox);
 
 /* ---- without a container ---- */
 
-/* Ends the container of one that is READY, and in which nothing is in use. False, and nothing done, where that
- * cannot be written down. */
+/* Ends the container of one that is READY, and in which nothing is in use. False, and nothing done, where
+ * that cannot be written down. */
 bool sandbox_park(Sandbox *sandbox);
 /* A PARKED one gets a container again, and another owner, who is told as by sandbox_start. 0, or negative
  * with the problem set, and it is as it was. */
@@ -202,8 +202,8 @@ int sandbox_wake(Sandbox *sandbox, const SandboxOwner *owner, Problem *problem);
 /* One that is ADOPTING. `options` is taken over. NULL when out of memory. */
 Sandbox *sandbox_restore(Sandboxes *all, uid_t user, const char *name, const char *instance, bool ephemeral,
                          double created, SessionOptions *options, const SandboxOwner *owner, void *userdata);
-/* Its directories: `id` of its files, `link` of where its supervisor connects ("": nowhere). Whatever of them is gone, what
- * is there is the sandbox's. 0, or negative with the problem set. */
+/* Its directories: `id` of its files, `link` of where its supervisor connects ("": nowhere). Whatever of them
+ * is gone, what is there is the sandbox's. 0, or negative with the problem set. */
 int sandbox_restore_places(Sandbox *sandbox, const char *id, const char *link, const uint8_t *secret,
                            Problem *problem);
 /* Its container; 0, or negative with the problem set, and the engine knows nothing of it. */
@@ -239,7 +239,7 @@ size_t sandbox_count_beside(const Sandbox *sandbox);
 /* Whether something is in use that runs beside the others: of that session, or of any (NULL). */
 bool sandbox_is_used_beside(const Sandbox *sandbox, const Session *session);
 size_t sandbox_count_waiting(const Sandbox *sandbox, const Session *session);
-bool sandbox_is_busy(const Sandbox *sandbox); /* something runs or waits */
+bool sandbox_is_busy(const Sandbox *sandbox);  /* something runs or waits */
 bool sandbox_is_quiet(const Sandbox *sandbox); /* nothing does, whoever uses it */
 /* What runs of that session and is of that kind, or NULL. */
 Turn *sandbox_running(const Sandbox *sandbox, const Session *session, const TurnOps *kind);

@@ -9,8 +9,7 @@ bool sandbox_is_busy(const Sandbox *sandbox)
 
 bool sandbox_is_quiet(const Sandbox *sandbox)
 {
-    return !sandbox_is_busy(sandbox) && list_empty(&sandbox->beside) &&
-           errands_only_watch(&sandbox->errands);
+    return !sandbox_is_busy(sandbox) && list_empty(&sandbox->beside) && errands_only_watch(&sandbox->errands);
 }
 
 size_t sandbox_count_waiting(const Sandbox *sandbox, const Session *session)

@@ -79,9 +79,8 @@ void session_save_idle(Session *trunk)
         session_start_ttl(trunk);
         return;
     }
-    order_say(order, MsgSaveOrder, (&(MsgSaveOrder){.path = text_of(SAVED_PLACE),
-                                                    .execution_count = NO_UINT,
-                                                    .epoch = NO_UINT,
-                                                    .ends = true}));
+    order_say(order, MsgSaveOrder,
+              (&(MsgSaveOrder){
+                  .path = text_of(SAVED_PLACE), .execution_count = NO_UINT, .epoch = NO_UINT, .ends = true}));
     order_queue(order);
 }

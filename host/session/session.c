@@ -331,8 +331,8 @@ const char *session_status(const Session *session)
         return "starting";
     if (session->state == SESSION_CLOSING)
         return "closing";
-    if (session->state == SESSION_SAVED)
-        return session->sandbox->state == SANDBOX_WAKING ? "starting" : "saved";
+    if (session->state == SESSION_SAVED && !session_is_asleep(session))
+        return "starting";
     return session_is_busy(session) ? "running" : "idle";
 }
 

@@ -53,10 +53,10 @@ struct Session {
     uint64_t used;  /* clock_now() of the last turn's end */
     LoopTimer idle_timer;
 
-    List openers; /* Requests waiting for READY */
-    List waiters; /* SessionWaiter */
-    List closers; /* Requests waiting for the end */
-    List asleep;  /* those who wait until one that is SAVED is woken. Nothing here looks into them */
+    List openers;  /* Requests waiting for READY */
+    List waiters;  /* SessionWaiter */
+    List closers;  /* Requests waiting for the end */
+    List asleep;   /* those who wait until one that is SAVED is woken. Nothing here looks into them */
     uint64_t load; /* number of the message that asks for its variables while it is WAKING */
     UT_hash_handle by_name;
 };
@@ -112,13 +112,16 @@ void session_wait_gone(Session *session, SessionWaiter *waiter);
 
 /* ---- on disk ---- */
 
-/* Has one that is SAVED woken, for those in Session.asleep; it may be being woken already. SessionsEvents.woken
- * follows, perhaps before this returns. */
+/* Has one that is SAVED woken, for those in Session.asleep; it may be being woken already.
+ * SessionsEvents.woken follows, perhaps before this returns. */
 void session_wake(Session *trunk);
 /* A controller before us has saved it. */
 void session_restore_saved(Session *trunk);
 
-/* `starting`, `idle`, `running`, `saved` or `closing`. */
+/* It is SAVED, and nobody wakes it. */
+bool session_is_asleep(const Session *session);
+
+/* `starting`, `idle`, `running` or `closing`. */
 const char *session_status(const Session *session);
 bool session_is_busy(const Session *session); /* something of it runs or waits */
 

@@ -139,6 +139,11 @@ void session_wake(Session *trunk)
         woken(trunk, &problem);
 }
 
+bool session_is_asleep(const Session *session)
+{
+    return session->state == SESSION_SAVED && session->sandbox->state != SANDBOX_WAKING;
+}
+
 void session_restore_saved(Session *trunk)
 {
     session_set_state(trunk, SESSION_SAVED);

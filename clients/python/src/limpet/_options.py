@@ -70,7 +70,8 @@ class SessionOptions(ContainerOptions, total=False):
     ttl: float | None
     """Idle time in seconds after which the session ends; 0: never."""
     ttl_action: TtlAction | None
-    """What becomes of the session then: ``"close"``, or ``"save"`` for one that is saved and woken when it is used again."""
+    """What becomes of the session then: ``"close"``, or ``"save"`` for one that is saved, and woken when it is used
+    again."""
     checkpoint: CheckpointPolicy | None
     """When automatic checkpoints are taken, to restore after a crash: ``"auto"`` when the session is idle, ``"always"``
     before each call, ``"off"`` never."""

@@ -111,16 +111,19 @@ class SessionInfo:
     execution_count: int
     epoch: int
     memory: int
-    """Bytes in use."""
+    """Bytes in use; 0 of a session that is saved."""
     user: int | None = None
     """The uid of whose it is."""
     language: str | None = None
     """Language of a context; None for Python."""
+    saved: bool = False
+    """Whether it is on disk, without a container, until it is used."""
 
     @classmethod
     def from_wire(cls, row: Mapping[str, Any]) -> SessionInfo:
         """From a row of the reply."""
-        return made(_SESSION_INFO, "a row of sessions", row)
+        said = {**row, "status": "saved"} if row.get("saved") else row
+        return made(_SESSION_INFO, "a row of sessions", said)
 
 
 @dataclass(frozen=True, repr=False)
