@@ -85,18 +85,6 @@ static bool leave_one(Controller *controller, bool keep)
     return false;
 }
 
-/* One that is being saved is left when it is, and one that is being woken goes back to disk. */
-static void end_sandbox(Sandbox *sandbox)
-{
-    Problem problem = PROBLEM_NULL;
-
-    problem_set(&problem, ERR_UNAVAILABLE, "the controller is shutting down");
-    if (sandbox->state == SANDBOX_WAKING)
-        sandbox_give_up(sandbox, &problem);
-    else if (sandbox->state != SANDBOX_PARKING)
-        sandbox_close(sandbox, problem.text);
-}
-
 /* With `keep` those that are open are left to the next controller. Those that are saved always are. */
 static void shut_down(void *userdata, bool keep)
 {
@@ -113,7 +101,7 @@ static void shut_down(void *userdata, bool keep)
     loop_timer_set(controller->loop, &controller->shutdown_timer,
                    clock_now() + SHUTDOWN_SECONDS * NSEC_PER_SEC, on_shutdown_due);
     list_foreach (sandbox, &controller->sandboxes.list, Sandbox, link)
-        end_sandbox(sandbox);
+        sandbox_shut_down(sandbox);
     stop_if_empty(controller);
 }
 

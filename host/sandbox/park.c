@@ -77,3 +77,12 @@ void sandbox_give_up(Sandbox *sandbox, const Problem *problem)
     begin_parking(sandbox);
     sandbox->owner->failed(sandbox, problem);
 }
+
+void sandbox_shut_down(Sandbox *sandbox)
+{
+    Problem problem = PROBLEM_NULL;
+
+    problem_set(&problem, ERR_UNAVAILABLE, "the controller is shutting down");
+    if (sandbox->state != SANDBOX_PARKING)
+        sandbox_give_up(sandbox, &problem);
+}

@@ -193,6 +193,8 @@ int sandbox_employ(Sandbox *sandbox);
 /* Ends the container of one that is READY, and in which nothing is in use. False, and nothing done, where
  * that cannot be written down. */
 bool sandbox_park(Sandbox *sandbox);
+/* The controller ends: what is on its way to be PARKED, or back, will be; anything else is closed. */
+void sandbox_shut_down(Sandbox *sandbox);
 /* A PARKED one gets a container again, and another owner, who is told as by sandbox_start. 0, or negative
  * with the problem set, and it is as it was. */
 int sandbox_wake(Sandbox *sandbox, const SandboxOwner *owner, Problem *problem);
