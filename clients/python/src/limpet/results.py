@@ -305,7 +305,7 @@ def _short(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-_SESSION_INFO = shape(SessionInfo, {"container": None, "user": None, "language": None})
+_SESSION_INFO = shape(SessionInfo, {"container": None, "user": None, "language": None, "saved": False})
 _DISPLAY = shape(
     Display, {"metadata": {}, "display_id": None, "is_result": False, "update": False},
     data=dict, metadata=dict, is_result=bool, update=bool,
