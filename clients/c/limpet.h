@@ -102,17 +102,18 @@ LIMPET_API int limpet_shutdown(LimpetClient *client, bool keep);
 
 /* A member that is zero or NULL is not given: the controller's default holds, or what the session has. */
 typedef struct LimpetOptions {
-    double timeout;                       /* of a call that names none */
-    const char *memory;                   /* of the container: bytes, or as "512m" */
-    double cpus;                          /* may be a fraction */
-    uint64_t pids;                        /* processes and threads */
-    const char *disk;                     /* what /session may hold: bytes, or as "512m" */
-    uint64_t files;                       /* files, directories and links there */
-    const char *data;                     /* absolute path of a host directory, mounted read-only at /data */
-    const char *const *env;               /* "NAME=value" strings, then NULL */
-    double ttl;                           /* an idle session ends after it; LIMPET_FOREVER: never */
-    const char *network;                  /* "none", "bridge" or "host" */
-    const char *const *allow;             /* "host:port" strings, then NULL: what it may connect to */
+    double timeout;           /* of a call that names none */
+    const char *memory;       /* of the container: bytes, or as "512m" */
+    double cpus;              /* may be a fraction */
+    uint64_t pids;            /* processes and threads */
+    const char *disk;         /* what /session may hold: bytes, or as "512m" */
+    uint64_t files;           /* files, directories and links there */
+    const char *data;         /* absolute path of a host directory, mounted read-only at /data */
+    const char *const *env;   /* "NAME=value" strings, then NULL */
+    double ttl;               /* an idle session ends after it; LIMPET_FOREVER: never */
+    const char *ttl_action;   /* "close" or "save": then; what is saved is woken when it is used */
+    const char *network;      /* "none", "bridge" or "host" */
+    const char *const *allow; /* "host:port" strings, then NULL: what it may connect to */
     const struct LimpetBinding *bindings; /* then one whose name is NULL */
     const char *image;
     const char *checkpoint; /* "auto", "always" or "off": when checkpoints are taken by themselves */
@@ -156,7 +157,7 @@ LIMPET_API int limpet_close(LimpetClient *client, const char *session);
 typedef struct LimpetSession {
     const char *session, *engine, *container;
     int64_t user;       /* uid of whose it is; -1 where the controller does not tell */
-    const char *status; /* "starting", "idle", "running" or "closing" */
+    const char *status; /* "starting", "idle", "running", "saved" or "closing" */
     double created;     /* Unix seconds */
     double idle;        /* seconds */
     uint64_t execution_count, epoch;

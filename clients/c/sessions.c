@@ -8,7 +8,7 @@ static void read_session(LimpetSession *ret, const MsgSession *said, Arena *aren
         .user = said->user == NO_UINT ? -1 : (int64_t)said->user,
         .engine = arena_text(arena, said->engine),
         .container = arena_text(arena, said->container),
-        .status = arena_text(arena, said->status),
+        .status = said->saved ? "saved" : arena_text(arena, said->status),
         .created = said->created,
         .idle = said->idle,
         .execution_count = said->execution_count,

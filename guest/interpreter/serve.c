@@ -58,7 +58,7 @@ static int handle_save(const Message *message, int fds[CHANNEL_FDS])
     Problem problem = PROBLEM_NULL;
     int r = body_decode(&request, MsgSaveCell, &message->body, &problem);
 
-    return r < 0 ? r : variables_move(message->kind, message->id, request.path);
+    return r < 0 ? r : variables_move(message->kind, message->id, &request);
 }
 
 /* Its question has been given up. */

@@ -26,10 +26,12 @@ static PyObject *failed(void)
         "(N[])", PyUnicode_FromFormat("%U: %U", PyTuple_GET_ITEM(error, 0), PyTuple_GET_ITEM(error, 1)));
 }
 
-static PyObject *move_quietly(PyObject *function, PyObject *path)
+static PyObject *move_quietly(MessageKind kind, PyObject *path, bool whole)
 {
     quietly_begin();
-    PyObject *answer = PyObject_CallOneArg(function, path);
+    PyObject *answer =
+        kind == MSG_SAVE ? PyObject_CallFunctionObjArgs(runtime.save, path, whole ? Py_True : Py_False, NULL)
+                         : PyObject_CallOneArg(runtime.load, path);
     if (!is_answer(answer)) {
         Py_XDECREF(answer);
         answer = failed();
@@ -39,11 +41,11 @@ static PyObject *move_quietly(PyObject *function, PyObject *path)
     return answer;
 }
 
-int variables_move(MessageKind kind, uint64_t id, Text path)
+int variables_move(MessageKind kind, uint64_t id, const MsgSaveCell *asked)
 {
-    _pyref_ PyObject *name = PyUnicode_DecodeUTF8(path.data, (Py_ssize_t)path.size, "surrogateescape");
-    _pyref_ PyObject *answer =
-        name ? move_quietly(kind == MSG_SAVE ? runtime.save : runtime.load, name) : NULL;
+    _pyref_ PyObject *path =
+        PyUnicode_DecodeUTF8(asked->path.data, (Py_ssize_t)asked->path.size, "surrogateescape");
+    _pyref_ PyObject *answer = path ? move_quietly(kind, path, asked->whole) : NULL;
 
     if (!answer)
         return -ENOMEM;

@@ -2,7 +2,8 @@
 #pragma once
 
 #include "guest/channel.h"
+#include "proto/schema.h"
 
 /* Answers `save` or `load` with the message id `id`. With the GIL. A negative errno when the supervisor is
  * gone. */
-int variables_move(MessageKind kind, uint64_t id, Text path);
+int variables_move(MessageKind kind, uint64_t id, const MsgSaveCell *asked);

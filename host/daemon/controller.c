@@ -77,17 +77,17 @@ static void on_shutdown_due(LoopTimer *timer)
 }
 
 /* What one's end does may end others, so that each is looked for from the start. */
-static bool leave_one(Controller *controller)
+static bool leave_one(Controller *controller, bool keep)
 {
     Sandbox *sandbox;
 
     list_foreach (sandbox, &controller->sandboxes.list, Sandbox, link)
-        if (sandbox_leave(sandbox))
+        if ((keep || sandbox->state == SANDBOX_PARKED) && sandbox_leave(sandbox))
             return true;
     return false;
 }
 
-/* With `keep` those that are open are left to the next controller. */
+/* With `keep` those that are open are left to the next controller. Those that are saved always are. */
 static void shut_down(void *userdata, bool keep)
 {
     Controller *controller = userdata;
@@ -98,12 +98,12 @@ static void shut_down(void *userdata, bool keep)
     log_info("shutting down", "sessions=%zu keep=%d", controller->sessions.count, keep);
     controller->front.closing = true;
     pool_stop(controller->pool);
-    while (keep && leave_one(controller))
+    while (leave_one(controller, keep))
         ;
     loop_timer_set(controller->loop, &controller->shutdown_timer,
                    clock_now() + SHUTDOWN_SECONDS * NSEC_PER_SEC, on_shutdown_due);
     list_foreach (sandbox, &controller->sandboxes.list, Sandbox, link)
-        sandbox_close(sandbox, "the controller is shutting down");
+        sandbox_shut_down(sandbox);
     stop_if_empty(controller);
 }
 
@@ -125,6 +125,15 @@ static void on_sandbox_gone(void *userdata)
 
     kept_wake(controller->kept);
     stop_if_empty(controller);
+}
+
+/* What is on disk is left to the next controller. */
+static void on_sandbox_parked(Sandbox *sandbox)
+{
+    const Controller *controller = sandbox->all->userdata;
+
+    if (controller->front.closing)
+        sandbox_leave(sandbox);
 }
 
 static void on_sandbox_asked(Sandbox *sandbox, uint64_t id, Text packages)
@@ -158,6 +167,8 @@ static const SandboxesEvents sandboxes_events = {
     .claimed = diary_rewrite,
     .changed = diary_rewrite,
     .closing = diary_closing,
+    .parking = diary_saved,
+    .parked = on_sandbox_parked,
     .over = diary_end,
     .asked = on_sandbox_asked,
     .gone = on_sandbox_gone,
@@ -201,12 +212,20 @@ static bool on_bounds(void *userdata, uid_t user, UserBounds *ret)
     return net_bounds(&controller->net, user, ret);
 }
 
+static void on_session_woken(Session *trunk, const Problem *failure)
+{
+    Controller *controller = trunk->all->userdata;
+
+    defer_release_woken(&controller->front, trunk, failure);
+}
+
 static const SessionsEvents sessions_events = {
     .bounds = on_bounds,
     .ready = on_session_ready,
     .prepare = on_session_prepare,
     .branched = on_session_branched,
     .back = diary_back,
+    .woken = on_session_woken,
     .committed = diary_committed,
     .gone = on_session_gone,
 };

@@ -69,13 +69,25 @@ static bool defer(List *list, Request *request, MessageKind kind, const msgpack_
     return true;
 }
 
+/* Whether it waits until the session is awake. */
+static bool defer_asleep(Session *session, Request *request, MessageKind kind, const msgpack_object_map *body)
+{
+    Session *trunk = session ? session->sandbox->trunk : NULL;
+
+    if (!trunk || trunk->state != SESSION_SAVED || op_find(kind)->lets_sleep)
+        return false;
+    defer(&trunk->asleep, request, kind, body);
+    session_wake(trunk);
+    return true;
+}
+
 bool defer_request(Front *front, Request *request, MessageKind kind, const msgpack_object_map *body)
 {
     Text name, run_id;
     Session *session;
     Adoption *adoption;
 
-    if (front->adopting->count == 0)
+    if (front->adopting->count == 0 && front->sessions->saved == 0)
         return false;
     name = text_in(body, "session");
     run_id = text_in(body, "run_id");
@@ -86,7 +98,9 @@ bool defer_request(Front *front, Request *request, MessageKind kind, const msgpa
     adoption = session ? adoption_of(session) : NULL;
     if (adoption)
         return defer(&adoption->waiting, request, kind, body);
-    if (run_id.data && !name.data && kind != MSG_RUN)
+    if (defer_asleep(session, request, kind, body))
+        return true;
+    if (front->adopting->count > 0 && run_id.data && !name.data && kind != MSG_RUN)
         return defer(&front->deferred, request, kind, body);
     return false;
 }
@@ -118,6 +132,38 @@ static void release(void *userdata, List *waiting, const char *reason)
             request_fail_text(deferred->request, ERR_SESSION_CLOSED, "the session was closed: %s", reason);
         else
             handle(front, deferred->request, &deferred->message);
+        buf_deinit(&deferred->message);
+        free(deferred);
+    }
+}
+
+static void fail(Request *request, const Front *front, const Problem *failure)
+{
+    if (front->closing)
+        request_fail_text(request, ERR_UNAVAILABLE, "the controller is shutting down");
+    else
+        request_fail(request, failure);
+}
+
+/* What comes meanwhile is not among them. */
+void defer_release_woken(Front *front, Session *trunk, const Problem *failure)
+{
+    List waiting, *link;
+
+    list_init(&waiting);
+    while ((link = list_first(&trunk->asleep))) {
+        list_remove(link);
+        list_append(&waiting, link);
+    }
+    if (!failure) {
+        release(front, &waiting, "");
+        return;
+    }
+    while ((link = list_first(&waiting))) {
+        Deferred *deferred = list_entry(link, Deferred, link);
+
+        list_remove(link);
+        fail(deferred->request, front, failure);
         buf_deinit(&deferred->message);
         free(deferred);
     }

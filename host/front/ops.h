@@ -7,6 +7,7 @@
 
 typedef struct Op {
     MessageKind kind;
+    bool lets_sleep; /* a session that is saved stays so */
     /* Owns the request. The body is valid during the call. */
     void (*handle)(Front *front, Request *request, const msgpack_object_map *body);
 } Op;

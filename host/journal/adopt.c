@@ -22,7 +22,7 @@ typedef struct Replay {
     Adopting *all;
     Sandbox *sandbox; /* NULL until its session is known */
     uint64_t size;    /* of what makes sense */
-    bool ready, closing;
+    bool ready, saved, closing;
     Problem problem; /* why it cannot go on */
 } Replay;
 
@@ -100,6 +100,14 @@ static int replay_session(Replay *replay, const JournalEntry *entry)
 static int replay_ready(Replay *replay, const JournalEntry *entry)
 {
     replay->ready = true;
+    replay->saved = false;
+    return 0;
+}
+
+static int replay_saved(Replay *replay, const JournalEntry *entry)
+{
+    replay->saved = true;
+    session_note(replay->sandbox->trunk, entry->saved.execution_count, entry->saved.epoch);
     return 0;
 }
 
@@ -180,6 +188,7 @@ static int replay_entry(void *userdata, const void *bytes, size_t size)
         [ENTRY_BRANCH] = replay_branch,   [ENTRY_BRANCH_CLOSED] = replay_branch_closed,
         [ENTRY_CALL] = replay_call,       [ENTRY_FILES] = replay_files,
         [ENTRY_CLOSING] = replay_closing, [ENTRY_PACKAGES] = replay_packages,
+        [ENTRY_SAVED] = replay_saved,
     };
     Replay *replay = userdata;
     Problem problem = PROBLEM_NULL;
@@ -205,6 +214,13 @@ static void hide(const Session *trunk)
         session->hidden = true;
 }
 
+/* That of one which is saved is only to be removed. */
+static int restore_container(const Replay *replay, Problem *problem)
+{
+    return replay->saved ? sandbox_restore_parked(replay->sandbox, problem)
+                         : sandbox_restore_container(replay->sandbox, problem);
+}
+
 static void begin(Replay *replay)
 {
     Sandbox *sandbox = replay->sandbox;
@@ -215,14 +231,16 @@ static void begin(Replay *replay)
         hide(sandbox->trunk);
     if (sandbox->files.id)
         diary_go_on(sandbox, replay->size);
-    if (!sandbox->guest || !sandbox->files.id)
+    if ((!sandbox->guest && !replay->saved) || !sandbox->files.id)
         adoption_abandon(sandbox, &replay->problem);
-    else if (sandbox_restore_container(sandbox, &problem) < 0)
+    else if (restore_container(replay, &problem) < 0)
         adoption_abandon(sandbox, &problem);
     else if (replay->problem.code != ERR_NONE)
         sandbox_close(sandbox, replay->problem.text);
     else if (!open)
         sandbox_close(sandbox, "its controller ended while the session was opened or closed");
+    else if (replay->saved)
+        adoption_saved(sandbox);
     else
         log_info("adopting session", "session=%s container=%s", sandbox->name, sandbox->container_name);
 }

@@ -260,3 +260,14 @@ void adoption_abandon(Sandbox *sandbox, const Problem *problem)
     lose(sandbox, problem->text);
     sandbox_abandon(sandbox);
 }
+
+void adoption_saved(Sandbox *sandbox)
+{
+    Adoption *adoption = sandbox->userdata;
+
+    sandbox->owner = &session_owner;
+    sandbox->userdata = NULL;
+    session_restore_saved(sandbox->trunk);
+    log_info("session is saved", "session=%s", sandbox->name);
+    settle(adoption);
+}

@@ -44,5 +44,8 @@ Sandbox *adoption_begin(Adopting *all, Session *trunk, const char *instance, boo
 /* The engine knows nothing of it, and nothing is to be waited for: what is left of it is swept away. */
 void adoption_abandon(Sandbox *sandbox, const Problem *problem);
 
+/* It is saved, and so there is nothing to be waited for. */
+void adoption_saved(Sandbox *sandbox);
+
 /* The adoption of a session, NULL when it is not being adopted. */
 Adoption *adoption_of(const Session *session);

@@ -14,6 +14,15 @@ struct Diary {
     History history;
 };
 
+/* Where its supervisor connects. */
+static void say_link(JournalSession *session, const Sandbox *sandbox)
+{
+    if (!sandbox->guest || sandbox->state == SANDBOX_PARKED)
+        return;
+    session->link = text_of(guest_name(sandbox->guest));
+    session->secret = (Text){(const char *)sandbox->guest->secret, GUEST_SECRET_SIZE};
+}
+
 static int write_session(Buf *batch, const Sandbox *sandbox)
 {
     Buf options _cleanup_(buf_deinit) = BUF_NULL;
@@ -25,14 +34,13 @@ static int write_session(Buf *batch, const Sandbox *sandbox)
         .ephemeral = sandbox->ephemeral,
         .engine = text_of(sandboxes_engine(sandbox->all)),
         .container = text_of(sandbox->container_name),
-        .link = text_of(guest_name(sandbox->guest)),
-        .secret = {(const char *)sandbox->guest->secret, GUEST_SECRET_SIZE},
         .created = sandbox->created,
         .options = value_encoded(&options),
     };
     const MsgOptions said = session_options_say(&sandbox->options);
     int r = body_encode(&options, MsgOptions, &said);
 
+    say_link(&session, sandbox);
     return r < 0 ? r : journal_write_session(batch, &session);
 }
 
@@ -47,10 +55,22 @@ static int write_branch(Buf *batch, const Session *branch)
                                 .cwd = text_of(branch->cwd)});
 }
 
+static bool is_saved(const Sandbox *sandbox)
+{
+    return sandbox->trunk && sandbox->trunk->state == SESSION_SAVED;
+}
+
+static int write_saved(Buf *batch, const Session *trunk)
+{
+    return journal_write_saved(
+        batch, &(JournalSaved){.execution_count = trunk->execution_count, .epoch = trunk->epoch});
+}
+
 /* Clients were told of it: now, or by an earlier controller. */
 static bool is_open(const Sandbox *sandbox)
 {
-    return sandbox->state == SANDBOX_READY || (sandbox->state == SANDBOX_ADOPTING && !sandbox->trunk->hidden);
+    return is_saved(sandbox) || sandbox->state == SANDBOX_READY ||
+           (sandbox->state == SANDBOX_ADOPTING && !sandbox->trunk->hidden);
 }
 
 /* Clients were told of it, and it does not end. */
@@ -82,6 +102,8 @@ static int write_life(Buf *batch, const Sandbox *sandbox)
         r = journal_write_packages(batch, sandbox->packages);
     if (r == 0 && sandbox->trunk)
         r = write_branches(batch, sandbox->trunk);
+    if (r == 0 && is_saved(sandbox))
+        r = write_saved(batch, sandbox->trunk);
     if (r == 0 && sandbox->state == SANDBOX_CLOSING)
         r = journal_write_plain(batch, ENTRY_CLOSING);
     return r;
@@ -250,6 +272,17 @@ void diary_packages(Sandbox *sandbox)
     if (r == 0)
         r = journal_write_packages(&batch, sandbox->packages);
     append(sandbox, &batch, r);
+}
+
+bool diary_saved(Sandbox *sandbox)
+{
+    Buf batch _cleanup_(buf_deinit) = BUF_NULL;
+    int r = journal_batch(&batch);
+
+    if (r == 0)
+        r = write_saved(&batch, sandbox->trunk);
+    append(sandbox, &batch, r);
+    return sandbox->diary && sandbox->diary->journal.path && !sandbox->diary->journal.lost;
 }
 
 void diary_closing(Sandbox *sandbox)

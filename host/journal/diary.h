@@ -20,6 +20,8 @@ void diary_rewrite(Sandbox *sandbox); /* it is another session's than it was */
 void diary_ready(Sandbox *sandbox);
 /* Other packages are mounted in it. */
 void diary_packages(Sandbox *sandbox);
+/* Its trunk is SAVED. False when that could not be written. */
+bool diary_saved(Sandbox *sandbox);
 void diary_closing(Sandbox *sandbox);
 void diary_branch(const Session *branch);
 void diary_branch_closed(const Session *branch);

@@ -13,7 +13,7 @@ static const char *const names[ENTRY_KINDS] = {
     [ENTRY_BRANCH] = "branch",     [ENTRY_BRANCH_CLOSED] = "branch_closed",
     [ENTRY_CALL] = "call",         [ENTRY_FILES] = "files",
     [ENTRY_CLOSING] = "closing",   [ENTRY_ENDED] = "ended",
-    [ENTRY_PACKAGES] = "packages",
+    [ENTRY_PACKAGES] = "packages", [ENTRY_SAVED] = "saved",
 };
 
 /* ---- writing ---- */
@@ -82,6 +82,11 @@ int journal_write_packages(Buf *batch, const char *packages)
     return APPEND(batch, ENTRY_PACKAGES, JournalPackages, &(JournalPackages){.packages = text_of(packages)});
 }
 
+int journal_write_saved(Buf *batch, const JournalSaved *saved)
+{
+    return APPEND(batch, ENTRY_SAVED, JournalSaved, saved);
+}
+
 int journal_write_plain(Buf *batch, EntryKind kind)
 {
     return APPEND(batch, kind, JournalPlain, &(JournalPlain){0});
@@ -101,6 +106,14 @@ static int bad(Problem *problem, const char *what)
     return problem_set(problem, ERR_BAD_REQUEST, "a journal entry with an invalid value: %s", what);
 }
 
+/* One that is saved has none. */
+static bool is_link(const JournalSession *session)
+{
+    if (!session->link.data)
+        return !session->secret.data;
+    return is_name(session->link) && session->secret.size == GUEST_SECRET_SIZE;
+}
+
 static int decode_session(JournalEntry *ret, const msgpack_object_map *body, Problem *problem)
 {
     const JournalSession *session = &ret->session;
@@ -108,8 +121,7 @@ static int decode_session(JournalEntry *ret, const msgpack_object_map *body, Pro
     if (body_decode(&ret->session, JournalSession, body, problem) < 0)
         return -EPROTO;
     if (!is_name(session->name) || !is_name(session->directory) || !is_name(session->container) ||
-        !is_name(session->link) || !is_name(session->instance) || !is_name(session->engine) ||
-        session->secret.size != GUEST_SECRET_SIZE)
+        !is_name(session->instance) || !is_name(session->engine) || !is_link(session))
         return bad(problem, "a name or a secret");
     return 0;
 }
@@ -169,6 +181,11 @@ static int decode_packages(JournalEntry *ret, const msgpack_object_map *body, Pr
     return 0;
 }
 
+static int decode_saved(JournalEntry *ret, const msgpack_object_map *body, Problem *problem)
+{
+    return body_decode(&ret->saved, JournalSaved, body, problem);
+}
+
 static int decode_end(JournalEntry *ret, const msgpack_object_map *body, Problem *problem)
 {
     return body_decode(&ret->end, JournalEnd, body, problem);
@@ -188,7 +205,7 @@ static int decode_body(JournalEntry *ret, const msgpack_object_map *body, Proble
         [ENTRY_BRANCH] = decode_branch,     [ENTRY_BRANCH_CLOSED] = decode_branch_closed,
         [ENTRY_CALL] = decode_call,         [ENTRY_FILES] = decode_files,
         [ENTRY_CLOSING] = decode_plain,     [ENTRY_ENDED] = decode_end,
-        [ENTRY_PACKAGES] = decode_packages,
+        [ENTRY_PACKAGES] = decode_packages, [ENTRY_SAVED] = decode_saved,
     };
     const msgpack_object *name = map_find(body, "entry");
 

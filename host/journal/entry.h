@@ -1,12 +1,13 @@
 /* What is in a journal, entry by entry. Pure.
  *
  *   session        before the container is made; the first of all
- *   ready          the session is open; before anyone is told
+ *   ready          the session is open, perhaps again; before anyone is told
  *   branch         one was made; before anyone is told
  *   branch_closed  it ended
  *   call           one ended, and this is its record; before anyone is told
  *   files          artifacts that were reported, in the batch of the call whose record has them
  *   packages       others are mounted in it; before anyone is told
+ *   saved          it needs no container, until it is ready again
  *   closing        the session is about to end
  *   ended          how it did; in the file of its records alone (journal_ended.h)
  *
@@ -29,6 +30,7 @@ typedef enum EntryKind {
     ENTRY_CLOSING,
     ENTRY_ENDED,
     ENTRY_PACKAGES,
+    ENTRY_SAVED,
     ENTRY_KINDS,
 } EntryKind;
 
@@ -47,6 +49,7 @@ typedef struct JournalEntry {
         JournalCall call;
         const msgpack_object_array *files;
         Text packages;
+        JournalSaved saved;
         JournalEnd end;
     };
     msgpack_unpacked unpacked;
@@ -69,5 +72,6 @@ int journal_write_branch_closed(Buf *batch, uint64_t branch);
 int journal_write_call(Buf *batch, const JournalCall *call);
 int journal_write_files(Buf *batch, const Buf *files); /* one encoded array */
 int journal_write_packages(Buf *batch, const char *packages);
+int journal_write_saved(Buf *batch, const JournalSaved *saved);
 int journal_write_end(Buf *batch, const JournalEnd *end);
 int journal_write_plain(Buf *batch, EntryKind kind); /* ENTRY_READY, ENTRY_CLOSING */

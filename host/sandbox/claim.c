@@ -18,6 +18,7 @@ int sandbox_start_spare(Sandbox **ret, Sandboxes *all, bool ephemeral, SessionOp
     sandbox->state = SANDBOX_WARMING;
     sandbox->birth = *birth;
     snprintf(sandbox->name, sizeof(sandbox->name), PRIVATE_MARK "%s", sandbox->instance);
+    snprintf(sandbox->packages, sizeof(sandbox->packages), "%s", birth->packages ? birth->packages : "");
     r = sandbox_begin(sandbox, NULL, problem);
     if (r == 0)
         *ret = sandbox;

@@ -14,20 +14,25 @@ static const ContainerEvents container_events;
 
 static void fail(Sandbox *sandbox, const Problem *problem)
 {
-    if (sandbox->owner->failed)
+    if (sandbox->owner->failed && sandbox->state != SANDBOX_WAKING)
         sandbox->owner->failed(sandbox, problem);
-    sandbox_close(sandbox, problem->text);
+    sandbox_give_up(sandbox, problem);
 }
 
-/* Those that it is born with. */
+static void give_up(Sandbox *sandbox, const char *reason)
+{
+    Problem problem = PROBLEM_NULL;
+
+    problem_set(&problem, ERR_ENGINE_ERROR, "%s", reason);
+    sandbox_give_up(sandbox, &problem);
+}
+
+/* Those that it begins with; an adopted one has them. */
 static int attach_packages(Sandbox *sandbox, Problem *problem)
 {
-    const char *packages = sandbox->birth.packages;
-
-    if (!packages)
+    if (!*sandbox->packages || sandbox->state == SANDBOX_ADOPTING)
         return 0;
-    snprintf(sandbox->packages, sizeof(sandbox->packages), "%s", packages);
-    return sandbox->all->engine->ops->attach_packages(sandbox->container, packages, problem);
+    return sandbox->all->engine->ops->attach_packages(sandbox->container, sandbox->packages, problem);
 }
 
 static void on_started(Container *container, void *userdata, pid_t first_process)
@@ -36,10 +41,10 @@ static void on_started(Container *container, void *userdata, pid_t first_process
     const EngineOps *ops = sandbox->all->engine->ops;
     Problem problem = PROBLEM_NULL;
 
-    if (!(sandbox->awaits & AWAITS_CONTAINER) || sandbox_is_ending(sandbox))
+    if (!(sandbox->awaits & AWAITS_CONTAINER) || sandbox->state >= SANDBOX_PARKING)
         return;
     if (guest_expect(sandbox->guest, ops->peer_is_first_process ? first_process : 0) < 0) {
-        sandbox_close(sandbox, "a process other than its first one answered for it");
+        give_up(sandbox, "a process other than its first one answered for it");
         return;
     }
     if (attach_packages(sandbox, &problem) < 0) {
@@ -56,7 +61,9 @@ static bool retry(Sandbox *sandbox, const Problem *problem)
 {
     Sandboxes *all = sandbox->all;
 
-    if (sandbox->state != SANDBOX_STARTING || sandbox->retried || problem->code != ERR_ENGINE_ERROR ||
+    bool begins = sandbox->state == SANDBOX_STARTING || sandbox->state == SANDBOX_WAKING;
+
+    if (!begins || sandbox->retried || problem->code != ERR_ENGINE_ERROR ||
         !all->events->make_room(all->userdata))
         return false;
     log_warn("container failed, trying again without spares", "session=%s reason=%s", sandbox->name,
@@ -71,7 +78,7 @@ static void on_failed(Container *container, void *userdata, const Problem *probl
 {
     Sandbox *sandbox = userdata;
 
-    if (!retry(sandbox, problem))
+    if (sandbox->state != SANDBOX_PARKING && !retry(sandbox, problem))
         fail(sandbox, problem);
 }
 
@@ -89,10 +96,12 @@ static void on_start_due(LoopTimer *timer)
 
 static void on_gone(Container *container, void *userdata, const char *why)
 {
+    Sandbox *sandbox = userdata;
     char reason[256];
 
     snprintf(reason, sizeof(reason), "its container is gone: %s", why);
-    sandbox_close(userdata, reason);
+    if (sandbox->state != SANDBOX_PARKING)
+        give_up(sandbox, reason);
 }
 
 /* Where a disk bounds what is written a single file is to meet that first. */
@@ -125,10 +134,14 @@ static ContainerSpec container_spec(const Sandbox *sandbox)
 static void wait_for_start(Sandbox *sandbox)
 {
     const Options *options = sandbox->all->options;
-    double setup = sandbox->birth.setup.data ? options->template_setup_timeout : 0;
+    double seconds = options->start_timeout;
 
-    loop_timer_set(sandbox->all->loop, &sandbox->start_timer,
-                   clock_now() + clock_from_seconds(options->start_timeout + setup), on_start_due);
+    if (sandbox->birth.setup.data)
+        seconds += options->template_setup_timeout;
+    if (sandbox->state == SANDBOX_WAKING)
+        seconds += SAVE_SECONDS;
+    loop_timer_set(sandbox->all->loop, &sandbox->start_timer, clock_now() + clock_from_seconds(seconds),
+                   on_start_due);
 }
 
 int sandbox_get_container(Sandbox *sandbox, ContainerGetter *get, int data, Problem *problem)
@@ -155,7 +168,7 @@ int sandbox_open_data(const Sandbox *sandbox, uid_t user, const SessionOptions *
     return 0;
 }
 
-static int create_container(Sandbox *sandbox, Problem *problem)
+int sandbox_create_container(Sandbox *sandbox, Problem *problem)
 {
     int data _cleanup_(closep) = -1;
     int r = sandbox_open_data(sandbox, sandbox->user, &sandbox->options, &data, problem);
@@ -166,7 +179,7 @@ static int create_container(Sandbox *sandbox, Problem *problem)
 static int begin_container(Sandbox *sandbox, Problem *problem)
 {
     sandbox->all->events->begins(sandbox);
-    return create_container(sandbox, problem);
+    return sandbox_create_container(sandbox, problem);
 }
 
 /* What waits gets the reason itself, as when all of this is done at once. */
@@ -240,14 +253,24 @@ static void start_again(Sandbox *sandbox)
         loop_timer_set(all->loop, &sandbox->start_timer, clock_now() + RETRY_PAUSE, on_retry_due);
         return;
     }
-    if (create_container(sandbox, &problem) == 0)
+    if (sandbox_create_container(sandbox, &problem) == 0)
         return;
     fail(sandbox, &problem);
 }
 
+static void removed(Sandbox *sandbox)
+{
+    if (sandbox_is_ending(sandbox))
+        sandbox_end(sandbox);
+    else if (sandbox->state == SANDBOX_PARKING)
+        sandbox_parked(sandbox);
+    else
+        start_again(sandbox);
+}
+
 static void on_nothing_there(LoopTimer *timer)
 {
-    sandbox_end(container_of(timer, Sandbox, start_timer));
+    removed(container_of(timer, Sandbox, start_timer));
 }
 
 void sandbox_remove_container(Sandbox *sandbox)
@@ -265,10 +288,7 @@ static void on_removed(void *userdata)
     Sandbox *sandbox = userdata;
 
     sandbox->container = NULL;
-    if (sandbox_is_ending(sandbox))
-        sandbox_end(sandbox);
-    else
-        start_again(sandbox);
+    removed(sandbox);
 }
 
 static const ContainerEvents container_events = {

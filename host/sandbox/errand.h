@@ -54,6 +54,9 @@ void errand_over(Errand *errand);
 /* Whether somebody waits for a process, and so uses the sandbox. */
 bool errands_wait_for_processes(const Errands *errands);
 
+/* Whether none is under way that uses the sandbox. */
+bool errands_only_watch(const Errands *errands);
+
 /* The sandbox is ready. */
 void errands_resume(Sandbox *sandbox);
 /* The errand that was sent with that message, or NULL. */

@@ -41,6 +41,12 @@ bool errands_wait_for_processes(const Errands *errands)
     return errands->sent_count[ERRAND_PROCESS] > 0;
 }
 
+bool errands_only_watch(const Errands *errands)
+{
+    return errands->waiting_count == 0 && errands->sent_count[ERRAND_SHORT] == 0 &&
+           errands->sent_count[ERRAND_PROCESS] == 0;
+}
+
 static void dispatch(Errand *errand)
 {
     Sandbox *sandbox = errand->sandbox;

@@ -13,7 +13,9 @@ Sandbox *sandbox_new(Sandboxes *all, bool ephemeral, SessionOptions *options, co
                      void *userdata);
 void sandbox_become_ready(Sandbox *sandbox); /* when it waits for nothing more */
 void sandbox_end(Sandbox *sandbox);          /* no container is left of it */
-void sandbox_note_kills(Sandbox *sandbox);   /* those that were before now count for no call */
+/* What is asked beside its turns is not answered any more. */
+void sandbox_fail_errands(Sandbox *sandbox, ErrorCode code, const char *text);
+void sandbox_note_kills(Sandbox *sandbox); /* those that were before now count for no call */
 
 /* places.c */
 /* Begins to make its directories and where its supervisor connects. Where a thread is needed for it `made` is
@@ -21,6 +23,7 @@ void sandbox_note_kills(Sandbox *sandbox);   /* those that were before now count
  * it is not, and they are there now. 0, or negative with the problem set. */
 int sandbox_make_places(Sandbox *sandbox, const char *output_id,
                         void (*made)(Sandbox *sandbox, const Problem *failure), Problem *problem);
+int sandbox_make_link(Sandbox *sandbox, Problem *problem); /* where its supervisor connects */
 int sandbox_watch_artifacts(Sandbox *sandbox, Problem *problem);
 FilesRoom sandbox_room(const SessionOptions *options);
 /* Where what it publishes lies: `name` of its user. */
@@ -42,12 +45,17 @@ int sandbox_begin(Sandbox *sandbox, const char *output_id, Problem *problem);
 void sandbox_set_container_name(Sandbox *sandbox);
 /* Has the engine make or adopt it, and waits for that. As these; `data` as in ContainerSpec. */
 int sandbox_get_container(Sandbox *sandbox, ContainerGetter *get, int data, Problem *problem);
+/* A new one. */
+int sandbox_create_container(Sandbox *sandbox, Problem *problem);
 /* Opens what options of that user name as data; -1 where they name none. 0, or negative with the problem set.
  */
 int sandbox_open_data(const Sandbox *sandbox, uid_t user, const SessionOptions *options, int *ret,
                       Problem *problem);
-/* The second half of closing it; sandbox_end follows. */
+/* The second half of closing or parking it; sandbox_end or sandbox_parked follows. */
 void sandbox_remove_container(Sandbox *sandbox);
+
+/* park.c */
+void sandbox_parked(Sandbox *sandbox);
 
 /* turns.c */
 Turn *sandbox_find_sent(const Sandbox *sandbox, uint64_t number); /* by its message; NULL when unknown */

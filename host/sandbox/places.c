@@ -135,17 +135,22 @@ static int fill(Sandbox *sandbox, Problem *problem)
     return sandbox->birth.template ? put_template(sandbox, problem) : finish(sandbox, problem);
 }
 
+int sandbox_make_link(Sandbox *sandbox, Problem *problem)
+{
+    int r =
+        guest_new(&sandbox->guest, sandbox->all, sandbox->files.id, &sandbox_guest_events, sandbox, problem);
+
+    return r < 0 ? r : sandbox_serve_network(sandbox, sandbox->name, &sandbox->options, problem);
+}
+
 int sandbox_make_places(Sandbox *sandbox, const char *output_id,
                         void (*made)(Sandbox *sandbox, const Problem *failure), Problem *problem)
 {
-    Sandboxes *all = sandbox->all;
     const char *id = output_id ? output_id : sandbox->name;
     int r = make_directories(sandbox, id, problem);
 
     sandbox->places.made = made;
     if (r == 0)
-        r = guest_new(&sandbox->guest, all, sandbox->files.id, &sandbox_guest_events, sandbox, problem);
-    if (r == 0)
-        r = sandbox_serve_network(sandbox, sandbox->name, &sandbox->options, problem);
+        r = sandbox_make_link(sandbox, problem);
     return r < 0 ? r : fill(sandbox, problem);
 }

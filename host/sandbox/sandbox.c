@@ -129,7 +129,7 @@ static void become(Sandbox *sandbox)
 
 void sandbox_become_ready(Sandbox *sandbox)
 {
-    if (sandbox->state > SANDBOX_ADOPTING || sandbox->awaits)
+    if (sandbox->state >= SANDBOX_SPARE || sandbox->awaits)
         return;
     loop_timer_cancel(&sandbox->start_timer);
     become(sandbox);
@@ -155,7 +155,7 @@ void sandbox_end(Sandbox *sandbox)
     all->events->gone(all->userdata);
 }
 
-static void fail_errands(Sandbox *sandbox, ErrorCode code, const char *text)
+void sandbox_fail_errands(Sandbox *sandbox, ErrorCode code, const char *text)
 {
     Problem problem = PROBLEM_NULL;
 
@@ -166,15 +166,19 @@ static void fail_errands(Sandbox *sandbox, ErrorCode code, const char *text)
 /* Nothing can be said of it any more while it is taken apart. */
 bool sandbox_leave(Sandbox *sandbox)
 {
-    if (sandbox->state != SANDBOX_READY && sandbox->state != SANDBOX_ADOPTING)
+    bool parked = sandbox->state == SANDBOX_PARKED;
+
+    if (sandbox->state != SANDBOX_READY && sandbox->state != SANDBOX_ADOPTING && !parked)
         return false;
     log_info("session left", "session=%s container=%s", sandbox->name, sandbox->container_name);
     sandbox->state = SANDBOX_LEFT;
     sandbox->all->events->over(sandbox);
     sandbox_leave_turns(sandbox);
-    fail_errands(sandbox, ERR_UNAVAILABLE, "the controller is shutting down");
-    sandbox->all->engine->ops->leave(sandbox->container);
-    guest_leave(take(sandbox->guest));
+    sandbox_fail_errands(sandbox, ERR_UNAVAILABLE, "the controller is shutting down");
+    if (!parked) {
+        sandbox->all->engine->ops->leave(sandbox->container);
+        guest_leave(take(sandbox->guest));
+    }
     session_files_leave(&sandbox->files);
     sandbox_end(sandbox);
     return true;
@@ -192,7 +196,7 @@ static void begin_closing(Sandbox *sandbox, const char *reason)
     egress_forget(&sandbox->egress);
     sandbox_end_all_turns(sandbox, reason);
     snprintf(text, sizeof(text), "the session was closed: %s", reason);
-    fail_errands(sandbox, ERR_SESSION_CLOSED, text);
+    sandbox_fail_errands(sandbox, ERR_SESSION_CLOSED, text);
     sandbox->owner->closing(sandbox, reason);
 }
 

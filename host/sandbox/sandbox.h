@@ -3,7 +3,9 @@
  *
  *   STARTING ──┐                          for a session that waits for it
  *   ADOPTING ──┼──► READY ──┬──► CLOSING ──► freed
- *   WARMING ─► SPARE ──┘    └──► LEFT ─────► freed, the container runs on
+ *   WARMING ─► SPARE ──┘ ▲  └──► LEFT ─────► freed, the container runs on
+ *                        │  └──► PARKING ──► PARKED   its files stay
+ *                     WAKING ◄────────────────┘       or back to PARKING, where it cannot be had
  *
  * Any state before CLOSING may become that. */
 #pragma once
@@ -29,8 +31,11 @@ typedef enum SandboxState {
     SANDBOX_STARTING, /* its container and its supervisor are waited for */
     SANDBOX_WARMING,  /* the same, for nobody yet */
     SANDBOX_ADOPTING, /* the same, of a container that an earlier controller made */
+    SANDBOX_WAKING,   /* the same, of a new container for one that was parked */
     SANDBOX_SPARE,    /* it is up, for nobody yet */
     SANDBOX_READY,    /* it does turns */
+    SANDBOX_PARKING,  /* its container is being removed, and nothing else of it */
+    SANDBOX_PARKED,   /* it has no container */
     SANDBOX_CLOSING,  /* its container is being removed */
     SANDBOX_LEFT,     /* to the next controller */
 } SandboxState;
@@ -52,7 +57,7 @@ typedef struct SandboxOwner {
     int (*message)(Sandbox *sandbox, const Message *message, Problem *problem);
     /* It is READY, or SPARE. */
     void (*ready)(Sandbox *sandbox);
-    /* It could not be had; closing follows. */
+    /* It could not be had; closing follows, or parked for one that was WAKING. */
     void (*failed)(Sandbox *sandbox, const Problem *problem);
     /* A turn of this session is over, or an errand, and nothing runs. */
     void (*rested)(Sandbox *sandbox, Session *session);
@@ -60,6 +65,8 @@ typedef struct SandboxOwner {
     void (*closing)(Sandbox *sandbox, const char *reason);
     /* There is no container any more, or it is LEFT: ends in sandbox_free(). */
     void (*gone)(Sandbox *sandbox);
+    /* It is PARKED. */
+    void (*parked)(Sandbox *sandbox);
 } SandboxOwner;
 
 /* The making of its directories, as far as it takes time; see places.c. */
@@ -142,6 +149,10 @@ void sandbox_fail_waiting(Sandbox *sandbox, const Problem *problem);
 /* Ends it. */
 void sandbox_close(Sandbox *sandbox, const char *reason);
 
+/* Something is wrong with its container. One that is WAKING has its files still, and is parked again; any
+ * other ends. */
+void sandbox_give_up(Sandbox *sandbox, const Problem *problem);
+
 /* Frees it and leaves all there is of it to the next controller. False, and nothing done, when there is
  * nothing to be adopted yet or any more. */
 bool sandbox_leave(Sandbox *sandbox);
@@ -181,17 +192,31 @@ int sandbox_claim(Sandbox *sandbox, uid_t user, const char *name, const char *ou
  * errno. */
 int sandbox_employ(Sandbox *sandbox);
 
+/* ---- without a container ---- */
+
+/* Ends the container of one that is READY, and in which nothing is in use. False, and nothing done, where
+ * that cannot be written down. */
+bool sandbox_park(Sandbox *sandbox);
+/* The controller ends: what is on its way to be PARKED, or back, will be; anything else is closed. */
+void sandbox_shut_down(Sandbox *sandbox);
+/* A PARKED one gets a container again, and another owner, who is told as by sandbox_start. 0, or negative
+ * with the problem set, and it is as it was. */
+int sandbox_wake(Sandbox *sandbox, const SandboxOwner *owner, Problem *problem);
+
 /* ---- taking over from an earlier controller ---- */
 
 /* One that is ADOPTING. `options` is taken over. NULL when out of memory. */
 Sandbox *sandbox_restore(Sandboxes *all, uid_t user, const char *name, const char *instance, bool ephemeral,
                          double created, SessionOptions *options, const SandboxOwner *owner, void *userdata);
-/* Its directories: `id` of its files, `link` of where its supervisor connects. Whatever of them is gone, what
- * is there is the sandbox's. 0, or negative with the problem set. */
+/* Its directories: `id` of its files, `link` of where its supervisor connects ("": nowhere). Whatever of them
+ * is gone, what is there is the sandbox's. 0, or negative with the problem set. */
 int sandbox_restore_places(Sandbox *sandbox, const char *id, const char *link, const uint8_t *secret,
                            Problem *problem);
 /* Its container; 0, or negative with the problem set, and the engine knows nothing of it. */
 int sandbox_restore_container(Sandbox *sandbox, Problem *problem);
+/* One that was parked. Its container may be there all the same, if where its supervisor connects is. 0, or
+ * negative with the problem set, and the engine knows nothing of it. */
+int sandbox_restore_parked(Sandbox *sandbox, Problem *problem);
 /* Frees one whose container was not restored. */
 void sandbox_abandon(Sandbox *sandbox);
 
@@ -220,7 +245,8 @@ size_t sandbox_count_beside(const Sandbox *sandbox);
 /* Whether something is in use that runs beside the others: of that session, or of any (NULL). */
 bool sandbox_is_used_beside(const Sandbox *sandbox, const Session *session);
 size_t sandbox_count_waiting(const Sandbox *sandbox, const Session *session);
-bool sandbox_is_busy(const Sandbox *sandbox); /* something runs or waits */
+bool sandbox_is_busy(const Sandbox *sandbox);  /* something runs or waits */
+bool sandbox_is_quiet(const Sandbox *sandbox); /* nothing does, whoever uses it */
 /* What runs of that session and is of that kind, or NULL. */
 Turn *sandbox_running(const Sandbox *sandbox, const Session *session, const TurnOps *kind);
 

@@ -16,7 +16,9 @@ typedef struct SandboxesEvents {
     void (*claimed)(Sandbox *sandbox); /* a spare one is a session's from now on */
     void (*changed)(Sandbox *sandbox); /* its options */
     void (*closing)(Sandbox *sandbox);
-    void (*over)(Sandbox *sandbox); /* nothing more is to be written down of it; may be said twice */
+    bool (*parking)(Sandbox *sandbox); /* its container goes next, unless this is false */
+    void (*parked)(Sandbox *sandbox);  /* it has gone; the sandbox may be left now */
+    void (*over)(Sandbox *sandbox);    /* nothing more is to be written down of it; may be said twice */
     void (*asked)(Sandbox *sandbox, uint64_t id, Text packages); /* pip in a session wants these */
     void (*gone)(void *userdata); /* one is, and whoever waited for that was told */
     /* The host has no room for one: gives up what can be spared. False when there was nothing. */

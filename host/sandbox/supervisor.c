@@ -5,12 +5,20 @@
 #include "host/sandbox/internal.h"
 #include "proto/base/log.h"
 
+static void give_up(Sandbox *sandbox, const char *reason)
+{
+    Problem problem = PROBLEM_NULL;
+
+    problem_set(&problem, ERR_ENGINE_ERROR, "%s", reason);
+    sandbox_give_up(sandbox, &problem);
+}
+
 static void violation(void *userdata, const char *what)
 {
     Sandbox *sandbox = userdata;
 
     log_warn("supervisor broke the protocol", "session=%s what=%s", sandbox->name, what);
-    sandbox_close(sandbox, "its supervisor broke the protocol");
+    give_up(sandbox, "its supervisor broke the protocol");
 }
 
 static bool is_known(MessageKind kind)
@@ -68,7 +76,7 @@ static void on_message(void *userdata, const Message *message)
     Sandbox *sandbox = userdata;
     Problem problem = PROBLEM_NULL;
 
-    if (sandbox_is_ending(sandbox))
+    if (sandbox->state >= SANDBOX_PARKING)
         return;
     if (!is_known(message->kind))
         violation(sandbox, message_name(message->kind));
@@ -139,17 +147,16 @@ static void on_hello(void *userdata, const GuestHello *hello)
     Sandbox *sandbox = userdata;
     uint64_t welcome = sandboxes_next_number(sandbox->all);
 
-    if (sandbox_is_ending(sandbox))
+    if (sandbox->state >= SANDBOX_PARKING)
         return;
     /* Of an adopted container nothing is known yet, as whether the kernel has killed for memory in it, which
      * the supervisor's last call is judged by; packages come before any code. It comes again. */
-    if ((sandbox->state == SANDBOX_ADOPTING || sandbox->birth.packages) &&
-        sandbox->awaits & AWAITS_CONTAINER) {
+    if ((sandbox->state == SANDBOX_ADOPTING || *sandbox->packages) && sandbox->awaits & AWAITS_CONTAINER) {
         guest_drop(sandbox->guest);
         return;
     }
     if (send_welcome(sandbox, welcome) < 0) {
-        sandbox_close(sandbox, "its supervisor cannot be reached");
+        give_up(sandbox, "its supervisor cannot be reached");
         return;
     }
     sandbox_disconnect_turns(sandbox, welcome, hello);

@@ -7,6 +7,11 @@ bool sandbox_is_busy(const Sandbox *sandbox)
            errands_wait_for_processes(&sandbox->errands) || sandbox->installing > 0;
 }
 
+bool sandbox_is_quiet(const Sandbox *sandbox)
+{
+    return !sandbox_is_busy(sandbox) && list_empty(&sandbox->beside) && errands_only_watch(&sandbox->errands);
+}
+
 size_t sandbox_count_waiting(const Sandbox *sandbox, const Session *session)
 {
     const Turn *turn;

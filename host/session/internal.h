@@ -5,7 +5,9 @@
 
 /* session.c */
 void session_become_ready(Session *session);
+void session_set_state(Session *session, SessionState state);
 void session_rest(Session *session); /* nothing of it runs: its ttl counts */
+void session_start_ttl(Session *session);
 void session_fail_openers(Session *session, const Problem *problem);
 void session_set_closing(Session *session, const char *reason); /* it opens for nobody any more */
 
@@ -18,6 +20,10 @@ typedef struct Farewell {
 void farewell_init(Farewell *farewell);
 void farewell_tell(Farewell *farewell);
 void session_end(Session *session, Farewell *farewell); /* frees it */
+
+/* idle.c */
+/* The trunk was idle for its ttl, and its options say that it is saved then. */
+void session_save_idle(Session *trunk);
 
 /* accept.c */
 /* What a template has left in artifacts is no call's: none runs before that is settled. */

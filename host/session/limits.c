@@ -4,7 +4,17 @@ typedef struct Total {
     uint64_t sessions, memory, disk;
 } Total;
 
-/* Those that end are on their way out: who has been told that one is closed may open the next. */
+typedef struct Bound {
+    uint64_t limit;   /* 0: none */
+    const char *name; /* what sets it */
+} Bound;
+
+typedef struct Bounds {
+    Bound sessions, memory, disk;
+} Bounds;
+
+/* Those that end are on their way out: who has been told that one is closed may open the next. Those that are
+ * saved have nothing but a disk. */
 static Total total_of(const Sandboxes *all, uid_t user)
 {
     const Sandbox *sandbox;
@@ -13,9 +23,11 @@ static Total total_of(const Sandboxes *all, uid_t user)
     list_foreach (sandbox, &all->list, Sandbox, link) {
         if (!sandbox->trunk || sandbox->user != user || sandbox_is_ending(sandbox))
             continue;
+        total.disk += sandbox->options.disk;
+        if (sandbox->state == SANDBOX_PARKED)
+            continue;
         total.sessions++;
         total.memory += sandbox->options.memory;
-        total.disk += sandbox->options.disk;
     }
     return total;
 }
@@ -25,49 +37,80 @@ static bool is_over(uint64_t total, uint64_t more, uint64_t limit)
     return limit > 0 && (total > limit || more > limit - total);
 }
 
-static int refuse_bytes(const char *option, const char *what, uint64_t total, uint64_t more, uint64_t limit,
-                        Problem *problem)
+static int refuse_bytes(Bound bound, const char *what, uint64_t total, uint64_t more, Problem *problem)
 {
     return problem_set(
         problem, ERR_LIMIT_REACHED,
         "your sessions have %llu MiB of %s and this one needs %llu MiB more, but the limit is %llu MiB "
         "(%s of the controller); close a session, or open this one with less",
         (unsigned long long)(total >> 20), what, (unsigned long long)(more >> 20),
-        (unsigned long long)(limit >> 20), option);
+        (unsigned long long)(bound.limit >> 20), bound.name);
+}
+
+static Bound bound(uint64_t set, const char *key, bool limited, uint64_t option, const char *name)
+{
+    if (set > 0)
+        return (Bound){set, key};
+    return (Bound){limited ? option : 0, name};
+}
+
+/* What is set for a user wins. The options do not bound whoever the controller runs for. */
+static Bounds bounds_of(const Sessions *all, uid_t user)
+{
+    const Options *options = all->options;
+    bool limited = user != all->sandboxes->paths->user;
+    UserBounds set = {0};
+
+    all->events->bounds(all->userdata, user, &set);
+    return (Bounds){
+        .sessions = bound(set.sessions, "sessions in authorized_keys", limited, options->user_sessions,
+                          "option user_sessions"),
+        .memory = bound(set.memory, "memory in authorized_keys", limited, options->user_memory,
+                        "option user_memory"),
+        .disk = bound(0, NULL, limited, options->user_disk, "option user_disk"),
+    };
+}
+
+static int check_count(const Sessions *all, Problem *problem)
+{
+    size_t open = all->count - all->saved;
+
+    if (open < all->options->max_sessions)
+        return 0;
+    return problem_set(problem, ERR_BUSY,
+                       "%zu sessions are already open (option max_sessions); close one of them first", open);
+}
+
+/* What a container needs, also that of a session which is woken. */
+static int check_container(const Bounds *bounds, const Total *total, const SessionOptions *options,
+                           Problem *problem)
+{
+    if (is_over(total->sessions, 1, bounds->sessions.limit))
+        return problem_set(problem, ERR_LIMIT_REACHED,
+                           "you have %llu open sessions, which is the limit (%s of the controller); "
+                           "close one of them first",
+                           (unsigned long long)total->sessions, bounds->sessions.name);
+    if (is_over(total->memory, options->memory, bounds->memory.limit))
+        return refuse_bytes(bounds->memory, "memory", total->memory, options->memory, problem);
+    return 0;
+}
+
+int limits_check_wake(const Sessions *all, uid_t user, const SessionOptions *options, Problem *problem)
+{
+    Bounds bounds = bounds_of(all, user);
+    Total total = total_of(all->sandboxes, user);
+    int r = check_count(all, problem);
+
+    return r < 0 ? r : check_container(&bounds, &total, options, problem);
 }
 
 int limits_check(const Sessions *all, uid_t user, const SessionOptions *options, Problem *problem)
 {
-    const Options *limits = all->options;
-    bool unbounded = user == all->sandboxes->paths->user;
-    UserBounds bounds = {0};
-    Total total;
+    Bounds bounds = bounds_of(all, user);
+    Total total = total_of(all->sandboxes, user);
+    int r = limits_check_wake(all, user, options, problem);
 
-    if (!all->events->bounds(all->userdata, user, &bounds) && unbounded)
-        return 0;
-    total = total_of(all->sandboxes, user);
-    if (is_over(total.sessions, 1, bounds.sessions))
-        return problem_set(
-            problem, ERR_LIMIT_REACHED,
-            "you have %llu open sessions, which is the limit (sessions in authorized_keys of the "
-            "controller); close one of them first",
-            (unsigned long long)total.sessions);
-    if (is_over(total.memory, options->memory, bounds.memory))
-        return refuse_bytes("memory in authorized_keys", "memory", total.memory, options->memory,
-                            bounds.memory, problem);
-    if (unbounded)
-        return 0;
-    if (bounds.sessions == 0 && is_over(total.sessions, 1, limits->user_sessions))
-        return problem_set(
-            problem, ERR_LIMIT_REACHED,
-            "you have %llu open sessions, which is the limit (option user_sessions of the controller); "
-            "close one of them first",
-            (unsigned long long)total.sessions);
-    if (bounds.memory == 0 && is_over(total.memory, options->memory, limits->user_memory))
-        return refuse_bytes("option user_memory", "memory", total.memory, options->memory,
-                            limits->user_memory, problem);
-    if (is_over(total.disk, options->disk, limits->user_disk))
-        return refuse_bytes("option user_disk", "disk", total.disk, options->disk, limits->user_disk,
-                            problem);
-    return 0;
+    if (r == 0 && is_over(total.disk, options->disk, bounds.disk.limit))
+        return refuse_bytes(bounds.disk, "disk", total.disk, options->disk, problem);
+    return r;
 }

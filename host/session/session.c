@@ -35,11 +35,17 @@ void session_wait_open(Session *session, Request *request)
         list_append(&session->openers, &request->link);
 }
 
+void session_set_state(Session *session, SessionState state)
+{
+    session->all->saved += (size_t)(state == SESSION_SAVED) - (size_t)(session->state == SESSION_SAVED);
+    session->state = state;
+}
+
 void session_become_ready(Session *session)
 {
     Request *request;
 
-    session->state = SESSION_READY;
+    session_set_state(session, SESSION_READY);
     list_foreach (request, &session->openers, Request, link)
         answer_open(session, request);
     session_rest(session);
@@ -72,6 +78,7 @@ Session *session_new(Sessions *all, uid_t user, const char *name)
     list_init(&session->openers);
     list_init(&session->closers);
     list_init(&session->waiters);
+    list_init(&session->asleep);
     return session;
 }
 
@@ -79,6 +86,7 @@ Session *session_free(Session *session)
 {
     if (!session)
         return NULL;
+    session_set_state(session, SESSION_CLOSING);
     sessions_remove(session);
     loop_timer_cancel(&session->idle_timer);
     list_remove(&session->in_family);
@@ -147,10 +155,6 @@ int session_start(Session **ret, Sessions *all, uid_t user, const char *name, Te
     Session *session;
     int r;
 
-    if (all->count >= all->options->max_sessions)
-        return problem_set(problem, ERR_BUSY,
-                           "%zu sessions are already open (option max_sessions); close one of them first",
-                           all->count);
     if (limits_check(all, user, options, problem) < 0)
         return -EPROTO;
     session = session_new(all, user, name);
@@ -245,10 +249,11 @@ void session_set_closing(Session *session, const char *reason)
 
     if (session->state != SESSION_CLOSING)
         session_note_end(session, reason);
-    session->state = SESSION_CLOSING;
+    session_set_state(session, SESSION_CLOSING);
     loop_timer_cancel(&session->idle_timer);
     session_say_closed(session, reason, &problem);
     session_fail_openers(session, &problem);
+    session->all->events->woken(session, &problem);
 }
 
 void session_close(Session *session, Request *request, const char *reason)
@@ -302,11 +307,15 @@ static void on_idle_due(LoopTimer *timer)
 {
     Session *session = container_of(timer, Session, idle_timer);
 
-    if (!is_used(session))
+    if (is_used(session))
+        return;
+    if (session->branch == 0 && strcmp(session->sandbox->options.ttl_action, "save") == 0)
+        session_save_idle(session);
+    else
         session_close(session, NULL, "it was idle for its ttl");
 }
 
-static void start_ttl(Session *session)
+void session_start_ttl(Session *session)
 {
     const Sandbox *sandbox = session->sandbox;
 
@@ -318,9 +327,9 @@ static void start_ttl(Session *session)
 void session_rest(Session *session)
 {
     session->used = clock_now();
-    start_ttl(session);
+    session_start_ttl(session);
     if (session->branch != 0)
-        start_ttl(session->sandbox->trunk);
+        session_start_ttl(session->sandbox->trunk);
 }
 
 const char *session_status(const Session *session)
@@ -329,6 +338,8 @@ const char *session_status(const Session *session)
         return "starting";
     if (session->state == SESSION_CLOSING)
         return "closing";
+    if (session->state == SESSION_SAVED && !session_is_asleep(session))
+        return "starting";
     return session_is_busy(session) ? "running" : "idle";
 }
 
@@ -458,6 +469,13 @@ static void on_gone(Sandbox *sandbox)
     farewell_tell(&farewell);
 }
 
+/* Somebody may have come meanwhile. */
+static void on_parked(Sandbox *sandbox)
+{
+    if (!list_empty(&sandbox->trunk->asleep))
+        session_wake(sandbox->trunk);
+}
+
 const SandboxOwner session_owner = {
     .hello = on_hello,
     .ready = on_ready,
@@ -465,4 +483,5 @@ const SandboxOwner session_owner = {
     .rested = on_rested,
     .closing = on_closing,
     .gone = on_gone,
+    .parked = on_parked,
 };

@@ -11,6 +11,7 @@
 typedef enum SessionState {
     SESSION_STARTING,
     SESSION_READY,
+    SESSION_SAVED, /* its variables are on disk, until it is READY again */
     SESSION_CLOSING,
 } SessionState;
 
@@ -52,9 +53,11 @@ struct Session {
     uint64_t used;  /* clock_now() of the last turn's end */
     LoopTimer idle_timer;
 
-    List openers; /* Requests waiting for READY */
-    List waiters; /* SessionWaiter */
-    List closers; /* Requests waiting for the end */
+    List openers;  /* Requests waiting for READY */
+    List waiters;  /* SessionWaiter */
+    List closers;  /* Requests waiting for the end */
+    List asleep;   /* those who wait until one that is SAVED is woken. Nothing here looks into them */
+    uint64_t load; /* number of the message that asks for its variables while it is WAKING */
     UT_hash_handle by_name;
 };
 
@@ -106,6 +109,17 @@ void session_close(Session *session, Request *request, const char *reason);
 
 /* Calls waiter->on_gone once the session is; it is CLOSING. */
 void session_wait_gone(Session *session, SessionWaiter *waiter);
+
+/* ---- on disk ---- */
+
+/* Has one that is SAVED woken, for those in Session.asleep; it may be being woken already.
+ * SessionsEvents.woken follows, perhaps before this returns. */
+void session_wake(Session *trunk);
+/* A controller before us has saved it. */
+void session_restore_saved(Session *trunk);
+
+/* It is SAVED, and nobody wakes it. */
+bool session_is_asleep(const Session *session);
 
 /* `starting`, `idle`, `running` or `closing`. */
 const char *session_status(const Session *session);

@@ -25,6 +25,8 @@ typedef struct SessionsEvents {
     void (*prepare)(Session *trunk);
     /* What is set for a user. False: nothing is. */
     bool (*bounds)(void *userdata, uid_t user, UserBounds *ret);
+    /* It is READY again, or (`failure` is not NULL) is not: those who are in Session.asleep go on. */
+    void (*woken)(Session *trunk, const Problem *failure);
     /* It is about to be freed. Its Session.stored are somebody else's from then on. */
     void (*gone)(Session *session);
 } SessionsEvents;
@@ -36,6 +38,7 @@ typedef struct Sessions {
     Pool *pool;
     Session *by_name; /* uthash by SessionKey */
     size_t count;
+    size_t saved; /* of these */
     Epitaphs epitaphs;
     const SessionsEvents *events;
     void *userdata; /* of whoever handles the events */

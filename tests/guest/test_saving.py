@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from tests.support.wire import LOAD, SAVE
+from tests.support.wire import EXEC, LOAD, SAVE
 
 from .guest_harness import FAKE, REAL, needs_real
 from .test_state_hostile import replace
@@ -124,3 +124,63 @@ def test_no_such_directory(keep):
     name, text = controller.ask(SAVE, branch=0, path="/none/at/all")
     assert name == "SaveFailed" and "No such file" in text
     assert controller.run("print(x)")["stdout"] == "1\n"
+
+
+# ---- of a session that goes on in another container ----
+
+
+def test_a_state_that_goes_on(controller):
+    controller.run(replace("LOAD", "send(LOAD, {'error': None, 'missing': []}, id)"))
+    assert controller.ask(LOAD, branch=0, path=PLACE, execution_count=40, epoch=7) == {"missing": [], "execution_count": 40}
+    record = controller.run("print(x)")
+    assert (record["state"], record["epoch"], record["execution_count"], record["restored"]) == ("kept", 7, 41, [])
+
+
+LOSSES = {
+    "it cannot": "send(LOAD, {'error': 'no such file'}, id)",
+    "it ends": "os._exit(1)",
+    "it is hostile": "send(LOAD, {'evil': 1}, id)",
+}
+
+
+@pytest.mark.parametrize("case", LOSSES)
+def test_a_state_that_cannot_go_on(controller, case):
+    controller.run(replace("LOAD", LOSSES[case]))
+    answer = controller.ask(LOAD, branch=0, path=PLACE, execution_count=40, epoch=7)
+    assert answer["execution_count"] == 40 and answer["missing"][0].startswith("all variables: ")
+    record = controller.run("print('x' in globals())")
+    assert (record["stdout"], record["state"], record["epoch"], record["execution_count"]) == ("False\n", "lost", 8, 41)
+    assert record["restored"] == answer["missing"]
+    assert controller.run("print(1)")["state"] == "kept"
+
+
+def test_a_sandbox_in_use_does_not_end(controller):
+    controller.run(replace("SAVE", "global asked; asked = body.get('whole'); send(SAVE, {'error': None}, id)"))
+    assert controller.ask(SAVE, branch=0, path=PLACE, ends=True) == {}
+    assert controller.run("print(asked)")["stdout"] == "True\n"
+    program = {"argv": ["sleep", "600"]}
+    controller.send(EXEC, {"branch": 0, "run_id": "1" * 32, "code_hash": 5, "timeout": 600.0, "stream": False, "program": program}, 9)
+    assert controller.ask(SAVE, branch=0, path=PLACE, ends=True) == ("Busy", "commands or processes run")
+    assert controller.ask(SAVE, branch=0, path=PLACE) == {}
+
+
+FULL = """
+class Full:
+    def __reduce__(self):
+        raise OSError(28, "No space left on device")
+full, x = Full(), 1
+"""
+
+
+@needs_real
+def test_what_there_is_no_room_for(keep):
+    controller = keep(REAL, "off").controller
+    controller.run(FULL)
+    assert controller.ask(SAVE, branch=0, path=PLACE) == {}
+    assert controller.ask(SAVE, branch=0, path=PLACE, ends=True) == ("SaveFailed", "full: there is no room for it on the disk of the session")
+    name = "n" * 300
+    controller.run(f"{name} = full; del full")
+    assert controller.ask(SAVE, branch=0, path=PLACE, ends=True)[0] == "SaveFailed"
+    controller.run(f"del {name}; import threading; lock = threading.Lock()")
+    assert controller.ask(SAVE, branch=0, path=PLACE, ends=True) == {}
+    assert controller.run("print(x)")["state"] == "kept"

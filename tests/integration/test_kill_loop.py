@@ -1,5 +1,5 @@
 """The controller is killed again and again at random moments, under load, by calls in Python and bash, commands, processes, copies, opens, templates, saved
-sessions, packages and requests to the network: by itself, its files worker or its egress process, where a launcher starts them again, and together
+and sleeping sessions, packages and requests to the network: by itself, its files worker or its egress process, where a launcher starts them again, and together
 with the launcher.
 
 LIMPET_KILLS is how often (default 8 on each engine).
@@ -22,6 +22,15 @@ from tests.support.web import serving
 from .killed import PATIENCE, children, read, wait_for
 
 KILLS = int(os.environ.get("LIMPET_KILLS", "8"))
+
+
+def until_there(ask):
+    """What a controller answers. One that is not there when it is first asked is not waited for by the client."""
+    while True:
+        try:
+            return ask()
+        except limpet.Unavailable:
+            time.sleep(0.01)
 
 
 class Counter(threading.Thread):
@@ -225,6 +234,38 @@ class Saver(Counter):
             assert back.run(f"n, open('file').read() == '{count}' * 500_000").result == f"({count}, True)"
 
 
+class Sleeper(Counter):
+    """The same with a session that is saved whenever it is idle for a moment, and woken by the next call."""
+
+    def run(self):
+        super().run()
+        with self.controller.client() as client:
+            until_there(lambda: client.close_session(self.idle))
+
+    @property
+    def idle(self):
+        return f"{self.name_of_session}-idle"
+
+    def step(self, session):
+        count = self.count + 1
+        with self.controller.client() as client:
+            other = until_there(lambda: client.open(self.idle, ttl=0.2, ttl_action="save", disk="32m"))
+            code = f"n = globals().get('n', 0) + 1; open('n', 'w').write(str(n)); n"
+            result = other.run(code)
+            assert (result.status, result.state, result.epoch) == ("ok", "kept", 1), result
+            assert (result.result, result.execution_count) == (str(count), count), result
+            assert result.restored in (None, []), result
+            assert other.run(code, run_id=result.run_id).result == result.result
+            if count % 2:
+                until_there(lambda: self.is_saved(client))
+        self.count = count
+
+    def is_saved(self, client):
+        [status] = [row.status for row in client.sessions() if row.session == self.idle]
+        if status != "saved":
+            raise limpet.Unavailable(status)
+
+
 class Beginner(Counter):
     """The same with one version of a template after the other, and a session of each. Of a version that was broken off nobody
     knows whether it was made, but a session begins from the one before or from the new one, and a whole one."""
@@ -301,7 +342,7 @@ def kill(limpetd, turn):
     limpetd.start()
 
 
-KINDS = (Counter, Speaker, Commander, Starter, Copier, Opener, Beginner, Saver, Requester, Installer)
+KINDS = (Counter, Speaker, Commander, Starter, Copier, Opener, Beginner, Saver, Sleeper, Requester, Installer)
 
 
 @pytest.fixture

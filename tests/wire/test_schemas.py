@@ -251,7 +251,7 @@ def test_the_options_of_the_python_client(client):
     assert get_type_hints(limpet.SessionOptions) == {
         name: Optional[hint(option)] for name, option in OPTIONS.items() if name != "allow"
     }
-    assert limpet.ContainerOptions.__optional_keys__ == OPTIONS.keys() - {"allow", "timeout", "ttl", "checkpoint", "pip"}
+    assert limpet.ContainerOptions.__optional_keys__ == OPTIONS.keys() - {"allow", "timeout", "ttl", "ttl_action", "checkpoint", "pip"}
     cls = getattr(limpet, client)
     assert {inspect.signature(cls.open).parameters["options"].annotation} == {"Unpack[SessionOptions]"}
     assert {inspect.signature(cls.run).parameters["options"].annotation} == {"Unpack[ContainerOptions]"}
@@ -311,7 +311,7 @@ def requests():
 
     given = {
         "timeout": 1.0, "memory": "1g", "cpus": 1.0, "pids": 1, "disk": "1g", "files": 1, "data": "/", "env": {},
-        "ttl": 1.0, "network": {"allow": ["h"]}, "bindings": {}, "image": "i", "checkpoint": "off", "packages": ["p"], "pip": "allow",
+        "ttl": 1.0, "ttl_action": "save", "network": {"allow": ["h"]}, "bindings": {}, "image": "i", "checkpoint": "off", "packages": ["p"], "pip": "allow",
         "build": "allow", "template": "t",
     }  # fmt: skip
     chosen = _options.chosen(given, _options.SESSION_OPTIONS)

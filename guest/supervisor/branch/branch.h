@@ -138,6 +138,8 @@ typedef struct BranchEvents {
     size_t (*spare)(Branches *set, gid_t *ret_mark, pid_t *ret_leaders, size_t most);
     /* What runs on beside all branches, and is not brought back with them: a note. NULL: nothing. */
     const char *(*beside)(const Branches *set);
+    /* What runs of the code besides interpreters, and would end with the sandbox: a phrase. NULL: nothing. */
+    const char *(*in_use)(const Branches *set);
     /* A checkpoint is kept from now on. */
     void (*kept)(Branches *set, const Checkpoint *checkpoint);
     /* A checkpoint is out of the tree and about to be freed. `why` is NULL when someone gave it up. */
@@ -234,6 +236,8 @@ int branch_freeze(Branch *branch, CheckpointKind kind, const char *name, Reason 
 CheckpointMode policy_mode(const Branch *branch);
 /* A call has ended, or the interpreter is ready. A checkpoint may be worth while once the branch is quiet. */
 void policy_on_quiet(Branch *branch, uint64_t now);
+/* The newest state is worth one whatever follows. */
+void policy_protect(Branch *branch);
 /* Writes why the newest state has no checkpoint; nothing when there was no time for one. */
 void policy_why_none(const Branch *branch, Reason ret);
 

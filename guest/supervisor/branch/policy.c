@@ -47,6 +47,12 @@ static void take_one(Branch *branch)
         policy_on_failure(branch, why);
 }
 
+void policy_protect(Branch *branch)
+{
+    if (may_take(branch, clock_now()))
+        take_one(branch);
+}
+
 static void on_quiet(Alarm *alarm)
 {
     Branch *branch = container_of(alarm, Branch, policy.quiet);

@@ -29,6 +29,9 @@ int commands_exec(Commands *all, const Message *message, Problem *problem);
 int commands_process(Commands *all, const Message *message, Problem *problem);
 int commands_list(const Commands *all, const Message *message, Problem *problem);
 
+/* Whether any runs, or has left something behind that does. */
+bool commands_run(const Commands *all);
+
 /* The one of that run_id or name, or NULL. */
 Exec *commands_find(const Commands *all, Text process);
 

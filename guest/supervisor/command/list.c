@@ -103,3 +103,15 @@ int commands_list(const Commands *all, const Message *message, Problem *problem)
     link_reply(all->context.link, message->id, MsgProcessesReply, &reply);
     return 0;
 }
+
+/* What cannot be read runs. */
+bool commands_run(const Commands *all)
+{
+    const Exec *exec;
+    Orphans orphans;
+
+    list_foreach (exec, (List *)&all->execs, Exec, link)
+        if (!exec_is_over(exec))
+            return true;
+    return orphans_read(&orphans, all) < 0 || orphans.n > 0;
+}

@@ -262,6 +262,7 @@ static void on_lost(Link *link)
     if (wait_for_controller(supervisor) < 0)
         log_error("no memory for a timer", "purpose=orphan");
     executor_on_controller_lost(&supervisor->executor);
+    tasks_on_controller_lost(&supervisor->tasks);
     files_process_on_controller_lost(&supervisor->files);
     commands_on_controller_lost(&supervisor->commands);
     dials_on_controller_lost(&supervisor->dials);

@@ -145,6 +145,15 @@ static const char *beside(const Branches *set)
     return supervisor_of(set)->browser.pid ? "the browser: its pages are left as they are" : NULL;
 }
 
+static const char *in_use(const Branches *set)
+{
+    const Supervisor *supervisor = supervisor_of(set);
+
+    if (supervisor->browser.pid)
+        return "the browser runs";
+    return commands_run(&supervisor->commands) ? "commands or processes run" : NULL;
+}
+
 static const BranchEvents branch_events = {
     .changed = on_changed,
     .is_busy = is_busy,
@@ -158,6 +167,7 @@ static const BranchEvents branch_events = {
     .reaped = on_reaped,
     .spare = spare,
     .beside = beside,
+    .in_use = in_use,
     .kept = on_kept,
     .gone = on_gone,
 };

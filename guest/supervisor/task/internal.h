@@ -41,3 +41,8 @@ int task_close(Tasks *tasks, const Message *message, Problem *problem);
 int task_reset(Tasks *tasks, const Message *message, Problem *problem);
 int task_move(Tasks *tasks, const Message *message, Problem *problem);
 int task_namespace(Tasks *tasks, const Message *message, Problem *problem);
+
+/* saving.c */
+
+/* The interpreter has not done what it was asked for. */
+void task_unanswered(Tasks *tasks, ErrorCode code, const char *why);

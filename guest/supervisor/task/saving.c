@@ -11,20 +11,63 @@
 /* What limpet_saving allows itself is less. */
 #define MOVE_LIMIT (SAVE_SECONDS * NSEC_PER_SEC)
 
+/* The state that was to go on is lost: what there is begins anew, and the next record says so. */
+static void lose(Tasks *tasks)
+{
+    Task *task = &tasks->task;
+    Branch *branch = task->branch;
+    Reason note;
+
+    branch_end_processes(branch);
+    branch_forget_line(branch);
+    branch->epoch = task->epoch + 1;
+    branch->execution_count = task->number;
+    branch->untold.state = STATE_LOST;
+    reason_set(branch->untold.reason, "%s", task->trouble);
+    reason_set(note, "all variables: %s", task->trouble);
+    notes_deinit(&branch->restored);
+    notes_add(&branch->restored, text_of(note));
+    branch->is_restored = true;
+    task_answer(tasks, task->id, MsgLoaded,
+                (&(MsgLoaded){.missing = notes_say(&branch->restored), .execution_count = task->number}));
+    task_done(tasks);
+    branch_start(branch);
+}
+
+void task_unanswered(Tasks *tasks, ErrorCode code, const char *why)
+{
+    Task *task = &tasks->task;
+
+    if (!task->resumes) {
+        task_refuse(tasks, code, "%s", why);
+        return;
+    }
+    loop_timer_cancel(&task->limit);
+    reason_set(task->trouble, "%s", why);
+    task_await(tasks, AWAITS_BRANCH, lose);
+}
+
+static ErrorCode failure(const Task *task)
+{
+    return task->loads ? ERR_RESTORE_FAILED : ERR_SAVE_FAILED;
+}
+
 static void on_limit_due(LoopTimer *timer)
 {
     Tasks *tasks = container_of(timer, Tasks, task.limit);
 
-    task_refuse(tasks, tasks->task.loads ? ERR_RESTORE_FAILED : ERR_SAVE_FAILED,
-                "the interpreter was not done in time; a thread of the code may keep it busy");
+    task_unanswered(tasks, failure(&tasks->task),
+                    "the interpreter was not done in time; a thread of the code may keep it busy");
 }
 
-static int ask(Branch *branch, MessageKind kind, uint64_t id, const char *path)
+static int ask(Task *task)
 {
+    Interpreter *interpreter = &task->branch->interpreter;
     Buf frame _cleanup_(buf_deinit) = BUF_NULL;
-    int r = channel_say(&frame, kind, id, MsgSaveCell, &(MsgSaveCell){.path = text_of(path)});
+    int r = channel_say(&frame, task->loads ? MSG_LOAD : MSG_SAVE, ++interpreter->moves.asked, MsgSaveCell,
+                        (&(MsgSaveCell){.path = text_of(task->path), .whole = task->ends}));
 
-    return r < 0 ? r : interpreter_send(&branch->interpreter, &frame);
+    return r < 0 ? r : interpreter_send(interpreter, &frame);
 }
 
 /* What is loaded makes a state like that after a call, and is protected like it. */
@@ -41,10 +84,10 @@ static void move(Tasks *tasks)
     Branch *branch = task->branch;
     int r;
 
-    task->epoch = branch->epoch;
+    task->epoch = branch->epoch = MAX(branch->epoch, task->epoch);
     if (task->loads)
         begin_load(task);
-    r = ask(branch, task->loads ? MSG_LOAD : MSG_SAVE, ++branch->interpreter.moves.asked, task->path);
+    r = ask(task);
     free(take(task->path));
     if (r == 0)
         r = loop_timer_set(branch->set->loop, &task->limit, clock_now() + MOVE_LIMIT, on_limit_due);
@@ -66,6 +109,14 @@ static char *path_inside(const Tasks *tasks, Text path)
     return asprintf(&ret, "%s/%.*s", directory, (int)(path.size - n), path.data + n) < 0 ? NULL : ret;
 }
 
+/* What runs beside would end with the sandbox. */
+static int check_end(const Branch *branch, const MsgSaveOrder *asked, Problem *problem)
+{
+    const char *what = asked->ends ? branch->set->events->in_use(branch->set) : NULL;
+
+    return what ? problem_set(problem, ERR_BUSY, "%s", what) : 0;
+}
+
 static int begin(Tasks *tasks, const Message *message, const MsgSaveOrder *asked, Problem *problem)
 {
     Branch *branch = NULL;
@@ -75,11 +126,16 @@ static int begin(Tasks *tasks, const Message *message, const MsgSaveOrder *asked
         r = problem_set(problem, ERR_BAD_REQUEST, "the variables of a context of %s cannot be saved",
                         branch->place.language);
     if (r == 0)
+        r = check_end(branch, asked, problem);
+    if (r == 0)
         r = task_begin(tasks, message, branch, problem);
     if (r < 0)
         return r;
     tasks->task.moves = true;
     tasks->task.loads = message->kind == MSG_LOAD;
+    tasks->task.ends = asked->ends;
+    tasks->task.resumes = asked->epoch != NO_UINT;
+    tasks->task.epoch = uint_or(asked->epoch, 0);
     tasks->task.number = uint_or(asked->execution_count, 0);
     tasks->task.path = path_inside(tasks, asked->path);
     if (!tasks->task.path)
@@ -99,6 +155,13 @@ int task_move(Tasks *tasks, const Message *message, Problem *problem)
     return r < 0 ? r : begin(tasks, message, &body, problem);
 }
 
+/* A call that is asked for next need not wait for that. */
+void tasks_on_controller_lost(Tasks *tasks)
+{
+    if (tasks_are_active(tasks) && tasks->task.moves && !tasks->task.loads)
+        task_cancel(tasks, "the controller that asked for it is gone");
+}
+
 static void loaded(Tasks *tasks, const MsgSavedCell *said)
 {
     Task *task = &tasks->task;
@@ -107,6 +170,8 @@ static void loaded(Tasks *tasks, const MsgSavedCell *said)
     branch->execution_count = task->number;
     branch->is_restored = true;
     branch_call_ended(branch, 0, clock_now());
+    if (task->resumes) /* a call may follow at once */
+        policy_protect(branch);
     notes_take(&branch->restored, &said->missing);
     task_answer(tasks, task->id, MsgLoaded,
                 (&(MsgLoaded){.missing = notes_say(&branch->restored), .execution_count = task->number}));
@@ -119,6 +184,7 @@ int tasks_on_moved(Tasks *tasks, Branch *branch, const Message *message, Problem
     Inquiries *moves = &branch->interpreter.moves;
     bool awaited = task->awaits == AWAITS_ANSWER && task->branch == branch && message->id == moves->asked;
     MsgSavedCell said;
+    Reason why;
     int r;
 
     if (!inquiries_answered(moves, message->id))
@@ -127,10 +193,12 @@ int tasks_on_moved(Tasks *tasks, Branch *branch, const Message *message, Problem
     r = body_decode(&said, MsgSavedCell, &message->body, problem);
     if (r < 0 || !awaited)
         return r;
-    if (said.error.data)
-        task_refuse(tasks, task->loads ? ERR_RESTORE_FAILED : ERR_SAVE_FAILED, "%.*s", (int)said.error.size,
-                    said.error.data);
-    else if (task->loads)
+    if (said.error.data) {
+        reason_set(why, "%.*s", (int)said.error.size, said.error.data);
+        task_unanswered(tasks, failure(task), why);
+        return 0;
+    }
+    if (task->loads)
         loaded(tasks, &said);
     else
         task_answer(tasks, task->id, MsgNothing, &(MsgNothing){0});

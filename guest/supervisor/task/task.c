@@ -175,7 +175,7 @@ static bool can_be_answered(Tasks *tasks)
     const Branch *branch = tasks->task.branch;
 
     if (!branch_is_ready(branch) || branch->epoch != tasks->task.epoch)
-        task_refuse(tasks, ERR_INTERNAL, "the interpreter was lost before it answered");
+        task_unanswered(tasks, ERR_INTERNAL, "the interpreter was lost before it answered");
     return false; /* the answer is a message */
 }
 

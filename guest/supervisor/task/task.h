@@ -42,6 +42,8 @@ typedef struct Task {
     void (*taken)(Tasks *tasks); /* the step that follows when it is kept */
     char name[LIMIT_SESSION_NAME + 1];
     bool moves, loads; /* it is `save` or `load`; which */
+    bool ends;         /* `save`: the sandbox is to end then */
+    bool resumes;      /* `load`: the state is that of a session which goes on */
     bool occupies;     /* the branch is occupied by it, as by a call */
     char *path;        /* of the directory, until the interpreter has been asked */
     Reason trouble;    /* why the checkpoint is gone */
@@ -74,6 +76,9 @@ typedef int (*TaskHandler)(Tasks *tasks, const Message *message, Problem *proble
 TaskHandler task_handler(MessageKind kind);
 
 bool tasks_are_active(const Tasks *tasks);
+
+/* Nobody waits for what is being saved. */
+void tasks_on_controller_lost(Tasks *tasks);
 
 /* From the branches, as BranchEvents has them */
 

@@ -8,4 +8,4 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
         session_close(session, request, "a client closed it");
 }
 
-const Op op_close = {.kind = MSG_CLOSE, .handle = handle};
+const Op op_close = {.kind = MSG_CLOSE, .lets_sleep = true, .handle = handle};

@@ -47,4 +47,4 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
     request_reply_with(request, SCHEMA(MsgExportReply), &reply);
 }
 
-const Op op_export = {.kind = MSG_EXPORT, .handle = handle};
+const Op op_export = {.kind = MSG_EXPORT, .lets_sleep = true, .handle = handle};

@@ -39,4 +39,4 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
         answer(request, running && call_interrupt(running));
 }
 
-const Op op_interrupt = {.kind = MSG_INTERRUPT, .handle = handle};
+const Op op_interrupt = {.kind = MSG_INTERRUPT, .lets_sleep = true, .handle = handle};

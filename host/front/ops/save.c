@@ -33,7 +33,8 @@ static void begin(Session *session, Request *request, const OrderOps *ops, Text 
     if (!order)
         return;
     order_say(order, MsgSaveOrder,
-              (&(MsgSaveOrder){.branch = session->branch, .path = path, .execution_count = count}));
+              (&(MsgSaveOrder){
+                  .branch = session->branch, .path = path, .execution_count = count, .epoch = NO_UINT}));
     order_queue(order);
 }
 

@@ -14,11 +14,15 @@ static void write_session(Writer *w, const Session *session)
         .idle = session_is_busy(session) ? 0 : (double)(clock_now() - session->used) / 1e9,
         .execution_count = session->execution_count,
         .epoch = session->epoch,
+        .saved = session_is_asleep(session),
     };
 
     if (session->language[0])
         said.language = text_of(session->language);
-    if (sandbox_memory(sandbox, &said.memory) < 0)
+    if (said.saved) {
+        said.container = (Text){0};
+        said.memory = 0;
+    } else if (sandbox_memory(sandbox, &said.memory) < 0)
         said.memory = NO_UINT;
     body_write(w, MsgSession, &said);
 }

@@ -12,7 +12,15 @@ from ._async.client import AsyncClient
 from ._async.files import AsyncFiles, AsyncWatch
 from ._async.processes import AsyncProcess
 from ._async.session import AsyncSession
-from ._options import Binding, CheckpointPolicy, ContainerOptions, Network, NetworkRules, SessionOptions
+from ._options import (
+    Binding,
+    CheckpointPolicy,
+    ContainerOptions,
+    Network,
+    NetworkRules,
+    SessionOptions,
+    TtlAction,
+)
 from ._requests import OnError
 from ._sync.client import Client
 from ._sync.files import Files, Watch
@@ -153,6 +161,7 @@ __all__ = [
     "ToolCall",
     "Tools",
     "ToolTime",
+    "TtlAction",
     "Unavailable",
     "Usage",
     "Variable",

@@ -10,6 +10,7 @@ from ._files import Path
 from .packages import Requirements, as_text
 
 CheckpointPolicy = Literal["auto", "always", "off"]
+TtlAction = Literal["close", "save"]
 
 
 class NetworkRules(TypedDict):
@@ -73,6 +74,9 @@ class SessionOptions(ContainerOptions, total=False):
     """Time limit in seconds of calls that set none."""
     ttl: float | None
     """Idle time in seconds after which the session ends; 0: never."""
+    ttl_action: TtlAction | None
+    """What becomes of the session then: ``"close"``, or ``"save"`` for one that is saved, and woken when it is used
+    again."""
     checkpoint: CheckpointPolicy | None
     """When automatic checkpoints are taken, to restore after a crash: ``"auto"`` when the session is idle, ``"always"``
     before each call, ``"off"`` never."""

@@ -13,7 +13,7 @@ from .state import CHANGED, Changed, made, shape
 
 Status = Literal["ok", "error", "timeout", "interrupted", "exited", "crashed", "oom", "failed"]
 State = Literal["kept", "rolled_back", "lost"]
-SessionStatus = Literal["starting", "idle", "running", "closing"]
+SessionStatus = Literal["starting", "idle", "running", "saved", "closing"]
 
 
 class Protection(TypedDict, total=False):
@@ -111,16 +111,19 @@ class SessionInfo:
     execution_count: int
     epoch: int
     memory: int
-    """Bytes in use."""
+    """Bytes in use; 0 of a session that is saved."""
     user: int | None = None
     """The uid of whose it is."""
     language: str | None = None
     """Language of a context; None for Python."""
+    saved: bool = False
+    """Whether it is on disk, without a container, until it is used."""
 
     @classmethod
     def from_wire(cls, row: Mapping[str, Any]) -> SessionInfo:
         """From a row of the reply."""
-        return made(_SESSION_INFO, "a row of sessions", row)
+        said = {**row, "status": "saved"} if row.get("saved") else row
+        return made(_SESSION_INFO, "a row of sessions", said)
 
 
 @dataclass(frozen=True, repr=False)
@@ -302,7 +305,7 @@ def _short(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-_SESSION_INFO = shape(SessionInfo, {"container": None, "user": None, "language": None})
+_SESSION_INFO = shape(SessionInfo, {"container": None, "user": None, "language": None, "saved": False})
 _DISPLAY = shape(
     Display, {"metadata": {}, "display_id": None, "is_result": False, "update": False},
     data=dict, metadata=dict, is_result=bool, update=bool,

@@ -5,14 +5,14 @@ from limpet_runtime import library
 MISSING = 100  # notes at most: LIMIT_RESTORED
 
 
-def save(path):
-    """Why it could not be done, or None; and an empty list."""
+def save(path, whole):
+    """Why it could not be done, or None; and an empty list. `whole`: no variable may lack room, memory or time."""
     with library.Library():
         try:
             from limpet_saving import saving
         except ImportError as error:
             return f"the image lacks what pickles variables ({error}); add Debian's package python3-cloudpickle", []
-    return saving.save(path), []
+    return saving.save(path, whole), []
 
 
 def load(path):

@@ -20,6 +20,11 @@ from limpet_saving import FORMAT, INDEX, PICKLES, files, told, why
 
 PROTOCOL = 5
 SKIPPED = 32  # files that are named
+NO_ROOM = "there is no room for it on the disk of the session"
+
+
+class Full(Exception):
+    """There is no room for a variable, and none is to be left out for that."""
 
 
 def function(code, name, defaults, closure):
@@ -102,11 +107,15 @@ class Writer:
         self.pickler.memo = remembered
 
 
+def lacks_room(error):
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def reason(error):
     if isinstance(error, files.NotSaved):
         return str(error)
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return "there is no room for it on the disk of the session"
+    if lacks_room(error):
+        return NO_ROOM
     return why(error)
 
 
@@ -163,8 +172,9 @@ def circumstances(top):
     }
 
 
-def write(directory, names, namespace, left_out, flushed, begins):
-    """`left_out`: why, of names that are not tried. `begins` is told of the place of each that is."""
+def write(directory, names, namespace, left_out, flushed, whole, begins):
+    """`left_out`: why, of names that are not tried. `begins` is told of the place of each that is. Full is raised where
+    the `whole` is wanted and finds no room."""
     writer = Writer(os.path.join(directory, PICKLES), namespace, flushed)
     rows = []
     for place, name in enumerate(names):
@@ -176,6 +186,8 @@ def write(directory, names, namespace, left_out, flushed, begins):
             try:
                 row.update(writer.add(namespace[name]))
             except BaseException as error:
+                if whole and lacks_room(error):
+                    raise Full from error
                 row["why"] = reason(error)
         rows.append(row)
     begins(len(names))

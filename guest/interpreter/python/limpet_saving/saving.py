@@ -16,6 +16,7 @@ ALL = 240.0  # and for all of them, those included that were tried in vain
 PLACE = 4  # bytes by which the copy says which variable is next
 OLD = 3600.0  # after so many seconds nobody wants what was left behind any more
 LEFT_BEHIND = ".limpet-saved-"
+FULL = 2  # exit code of the copy: there is no room for a variable
 
 
 def names_of(namespace):
@@ -48,6 +49,8 @@ def copy_main(tell, *work):
             pass
         pickling.write(*work, lambda place: os.write(tell, place.to_bytes(PLACE, "big")))
         status = 0
+    except pickling.Full:
+        status = FULL
     finally:
         os._exit(status)
 
@@ -60,7 +63,7 @@ def ended(pid):
         return "its pickling was killed, as there was not enough memory for it"
     if code < 0:
         return f"its pickling crashed ({signal.Signals(-code).name})"
-    return None if code == 0 else "its pickling ended the process"
+    return {0: None, FULL: pickling.NO_ROOM}.get(code, "its pickling ended the process")
 
 
 def killed(pid, why):
@@ -97,29 +100,32 @@ def attempt(end, *work):
         os.close(heard)
 
 
-def save_all(directory, namespace):
+def save_all(directory, namespace, whole):
     names = names_of(namespace)
     flushed = files.written_out([namespace[name] for name in names])
     left_out = {}
     end = time.monotonic() + ALL
     while True:
-        place, why = attempt(end, directory, names, namespace, left_out, flushed)
+        place, why = attempt(end, directory, names, namespace, left_out, flushed, whole)
         if why is None:
             return None
         if place >= len(names):
             return "what was saved could not be written down"
+        if whole:
+            return f"{names[place]}: {why}"
         if time.monotonic() >= end:
             return f"the variables could not be pickled in {ALL:.0f} seconds; {names[place]!r} was under way"
         left_out[names[place]] = why
 
 
-def save(directory):
-    """Why it could not be done, or None. A variable that cannot be saved is no reason."""
+def save(directory, whole):
+    """Why it could not be done, or None. A variable that cannot be saved is no reason, unless all is to be saved that
+    can be (`whole`), and there is no room, memory or time for it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     limpet_saving.top = os.path.dirname(directory)
     try:
         clear(directory)
-        return save_all(directory, sys.modules["__main__"].__dict__)
+        return save_all(directory, sys.modules["__main__"].__dict__, whole)
     except OSError as error:
         return f"{error.filename or directory}: {error.strerror}"
     finally:

@@ -1,0 +1,9 @@
+/* Where the variables of a session are that is saved. */
+#pragma once
+
+#include "host/sandbox/sandbox.h"
+
+#define SAVED_PLACE "/session/.limpet-saved-idle"
+
+/* Has the supervisor remove it; nobody waits for that. What stays is replaced the next time. */
+void saved_place_remove(Sandbox *sandbox);

@@ -1,0 +1,368 @@
+"""Sessions with `ttl_action="save"`: idle ones go to disk, and whoever uses them wakes them."""
+
+import asyncio
+import os
+import signal
+import threading
+
+import limpet
+import pytest
+
+from .killed import Asking, go, host, supervisors, wait_for  # noqa: F401
+from .raw_peer import Client as RawClient
+
+TTL = 0.3  # seconds
+PLACE = ".limpet-saved-idle"
+
+
+def row(client, session):
+    """As `limpet ls` has it."""
+    return next((found for found in client.sessions() if found.session == session.name), None)
+
+
+def wait_saved(client, session):
+    wait_for(lambda: row(client, session).status == "saved")
+
+
+@pytest.fixture
+def idle(host, name):
+    """Opens sessions that are saved when they are idle; in the end all are closed, also those that sleep."""
+    made = []
+
+    def open_one(which=0, ttl=TTL, **options):
+        session = host.client.open(f"{name}-{which}", ttl=ttl, ttl_action="save", **options)
+        made.append(session.name)
+        return session
+
+    yield open_one
+    open_ones = {found.session for found in host.client.sessions()}
+    for each in made:
+        if each in open_ones:
+            host.client.close_session(each)
+
+
+def saved(host, idle, code="n = 41", **options):
+    session = idle(**options)
+    session.run(host.code(code)).check()
+    wait_saved(host.client, session)
+    return session
+
+
+def test_an_idle_session_has_no_container(host, idle):
+    session = saved(host, idle)
+    found = row(host.client, session)
+    assert (found.status, found.memory, found.container, found.execution_count) == ("saved", 0, None, 1)
+    wait_for(lambda: supervisors(host.files(session.name)) == [])
+    assert os.path.isdir(host.files(session.name, PLACE))
+
+
+def test_a_call_wakes_it(host, idle):
+    session = saved(host, idle, "import math as m\nn = 41\nopen('/session/f', 'w').write('file')\ndef f(): return n + 1", ttl=1)
+    result = session.run(host.code("f(), m.pi > 3, open('/session/f').read()"))
+    assert (result.result, result.state, result.epoch) == ("(42, True, 'file')", "kept", 1)
+    assert (result.execution_count, result.restored) == (2, [])
+    assert session.run("f()").restored is None
+    assert row(host.client, session).status == "idle"
+    wait_for(lambda: not os.path.exists(host.files(session.name, PLACE)))
+
+
+def test_it_sleeps_and_wakes_again(host, idle):
+    session = saved(host, idle, "n = 0")
+    for turn in range(1, 4):
+        result = session.run("n += 1; n")
+        assert (result.result, result.state, result.execution_count) == (str(turn), "kept", turn + 1)
+        wait_saved(host.client, session)
+
+
+def test_what_could_not_be_saved_is_told(host, idle):
+    session = saved(host, idle, "import threading\nn, lock = 41, threading.Lock()")
+    result = session.run("n, 'lock' in globals()")
+    assert (result.result, result.state) == ("(41, False)", "kept")
+    assert len(result.restored) == 1 and result.restored[0].startswith("lock: it was not saved: TypeError")
+
+
+def test_what_is_restored_is_protected(host, idle):
+    session = saved(host, idle, ttl=3)
+    result = session.run("n = 0; import os; os._exit(3)")
+    assert (result.status, result.state, result.rolled_back_to.execution_count) == ("exited", "rolled_back", 1)
+    assert session.run("n").result == "41"
+
+
+def test_the_epoch_goes_on(host, idle):
+    session = idle()
+    session.run("n = 1")
+    session.reset()
+    assert session.run("n = 2").epoch == 2
+    wait_saved(host.client, session)
+    result = session.run("n")
+    assert (result.result, result.epoch, result.execution_count) == ("2", 2, 3)
+
+
+@pytest.mark.parametrize("use", ("attach", "open", "exec", "files", "put", "get", "namespace", "start", "checkpoint", "context", "set_network"))
+def test_whatever_is_asked_of_it_wakes_it(host, idle, tmp_path, use):
+    session = saved(host, idle, "n = 41\nopen('/session/f', 'w').write('file')", ttl=1)
+    (tmp_path / "local").write_text("put")
+    uses = {
+        "attach": lambda: host.client.attach(session.name).name == session.name,
+        "open": lambda: host.client.open(session.name).created is False,
+        "exec": lambda: session.exec("cat f").stdout == "file",
+        "files": lambda: session.files.read("f") == b"file",
+        "put": lambda: session.put(str(tmp_path / "local"), "local") is None,
+        "get": lambda: session.get("f") == b"file",
+        "namespace": lambda: [found.name for found in session.namespace()] == ["n"],
+        "start": lambda: session.start("cat f").wait().stdout == "file",
+        "checkpoint": lambda: session.checkpoint("c").name == "c",
+        "context": lambda: session.run("cat f", language="bash").stdout == "file",
+        "set_network": lambda: session.set_network({"allow": []}) is None,
+    }
+    assert uses[use]()
+    assert row(host.client, session).status in ("idle", "running")
+    assert session.run("n").result == "41"
+
+
+def test_many_who_come_at_once_wake_it_once(host, idle):
+    session = saved(host, idle, "import os\nn, pid = 0, None")
+    results = []
+
+    def call():
+        results.append(session.run("n += 1; n").result)
+
+    async def also():
+        async with limpet.AsyncClient(host.limpetd.socket, autostart=False) as client:
+            again = await client.attach(session.name)
+            return [result.stdout for result in await asyncio.gather(*(again.exec("echo one") for _ in range(5)))]
+
+    threads = [threading.Thread(target=call) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    assert asyncio.run(also()) == ["one\n"] * 5
+    for thread in threads:
+        thread.join()
+    assert sorted(results, key=int) == [str(n) for n in range(1, 9)]
+    assert host.limpetd.said().count("session woken") == 1
+
+
+def test_what_asks_nothing_of_it_lets_it_sleep(host, idle):
+    session = saved(host, idle)
+    run_id = session.run("n").run_id
+    wait_saved(host.client, session)
+    assert session.interrupt() is False
+    assert host.client.result(run_id).result == "41"
+    assert row(host.client, session).status == "saved"
+
+
+def test_it_is_closed_without_being_woken(host, idle):
+    session = saved(host, idle)
+    session.close()
+    assert row(host.client, session) is None
+    assert host.limpetd.said().count("session woken") == 0
+    wait_for(lambda: not os.path.exists(host.files(session.name)))
+    with pytest.raises(limpet.NoSuchSession):
+        host.client.attach(session.name)
+    with host.client.open(session.name) as other:
+        assert other.run("'n' in globals()").result == "False"
+
+
+def test_options_hold_after_it(host, idle):
+    session = saved(host, idle, env={"COLOUR": "blue"}, timeout=7, checkpoint="off", cpus=1.0)
+    before = session.options
+    again = host.client.open(session.name, env={"COLOUR": "blue"}, timeout=7)
+    assert again.options == before and before["ttl_action"] == "save"
+    assert again.run("import os; os.environ['COLOUR']").result == "'blue'"
+
+
+def test_other_options_differ(host, idle):
+    session = saved(host, idle)
+    with pytest.raises(limpet.OptionsDiffer, match="ttl_action"):
+        host.client.open(session.name, ttl_action="close")
+
+
+def test_background_processes_keep_it(host, idle):
+    session = idle()
+    process = session.start("sleep 600")
+    wait_for(lambda: row(host.client, session).idle > 4 * TTL)
+    assert row(host.client, session).status == "idle"
+    process.send_signal(signal.SIGKILL)
+    wait_saved(host.client, session)
+
+
+def test_what_a_command_left_behind_keeps_it(host, idle):
+    session = idle()
+    session.exec("sleep 600 & echo $!")
+    wait_for(lambda: "commands or processes run" in host.limpetd.said() or not host.limpetd.isolates)
+    [orphan] = [found for found in session.processes() if found.kind == "orphan"] or [None]
+    if orphan is None:
+        pytest.skip("this engine does not see it")
+    assert row(host.client, session).status == "idle"
+    session.exec(["kill", str(orphan.pid)])
+    wait_saved(host.client, session)
+
+
+def test_branches_end_first(host, idle):
+    session = idle()
+    session.run("n = 41")
+    branch = session.branch("b")
+    wait_saved(host.client, session)
+    with pytest.raises(limpet.NoSuchSession, match="idle for its ttl"):
+        branch.run("n")
+    assert session.run("n").result == "41"
+
+
+def test_one_that_cannot_be_saved_stays_open(host, idle):
+    session = idle(checkpoint="off")
+    slow = "class Slow:\n    def __reduce__(self):\n        import os; os.kill(os.getpid(), 9)\nslow = Slow()"
+    session.run(slow)
+    wait_for(lambda: "idle session not saved" in host.limpetd.said())
+    assert "slow: its pickling was killed" in host.limpetd.said()
+    assert row(host.client, session).status == "idle"
+    wait_for(lambda: not os.path.exists(host.files(session.name, PLACE)))
+    session.run("del slow; n = 41")  # it is tried again
+    wait_saved(host.client, session)
+    assert session.run("n").result == "41"
+
+
+def test_lost_variables_are_said_to_be_lost(host, idle):
+    session = saved(host, idle, "n = 41\nopen('/session/f', 'w').write('file')")
+    os.truncate(host.files(session.name, PLACE, "variables.json"), 10)
+    result = session.run(host.code("'n' in globals(), open('/session/f').read()"))
+    assert (result.result, result.status, result.state) == ("(False, 'file')", "ok", "lost")
+    assert (result.epoch, result.execution_count) == (2, 2)
+    assert len(result.restored) == 1 and result.restored[0].startswith("all variables: JSONDecodeError")
+    assert session.run("n = 1; n").state == "kept"
+
+
+def test_a_crash_while_variables_are_loaded_loses_them(host, idle):
+    bomb = "class Bomb:\n    def __reduce__(self):\n        return eval, ('__import__(\"os\")._exit(1)',)\nbomb, n = Bomb(), 41"
+    session = saved(host, idle, bomb)
+    result = session.run("'n' in globals()")
+    assert (result.result, result.status, result.state, result.epoch) == ("False", "ok", "lost", 2)
+    assert result.restored == ["all variables: the interpreter was lost before it answered"]
+    assert session.run("1").state == "kept"
+
+
+def test_where_it_cannot_be_woken_it_sleeps_on(host, idle, tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    session = saved(host, idle, data=str(data))
+    data.rename(tmp_path / "elsewhere")
+    for _ in range(2):
+        with pytest.raises(limpet.Error, match="data"):
+            session.run("n")
+        assert row(host.client, session).status == "saved"
+    (tmp_path / "elsewhere").rename(data)
+    assert session.run("n").result == "41"
+
+
+# ---- other controllers ----
+
+
+def test_it_is_there_after_the_controller_was_killed(host, idle):
+    session = saved(host, idle)
+    host.again(2)
+    assert row(host.client, session).status == "saved"
+    assert row(host.client, session).execution_count == 1
+    result = session.run("n")
+    assert (result.result, result.state, result.execution_count, result.epoch) == ("41", "kept", 2, 1)
+    host.again()
+    assert session.run("n").state == "kept"
+
+
+@pytest.mark.parametrize("keep", (False, True))
+def test_it_is_there_after_the_controller_was_stopped(host, idle, keep):
+    session = saved(host, idle)
+    if keep:
+        RawClient(host.limpetd.socket)("shutdown", keep=True)
+    assert host.limpetd.stop() == 0
+    host.limpetd.start()
+    assert row(host.client, session).status == "saved"
+    assert session.run("n").result == "41"
+
+
+def test_one_that_was_open_is_closed_by_a_stop(host, idle):
+    session = idle(ttl=600)
+    session.run("n = 1")
+    assert host.limpetd.stop() == 0
+    host.limpetd.start()
+    assert row(host.client, session) is None
+
+
+SLOW = """
+import os, time
+class Slow:
+    def __reduce__(self):
+        while not os.path.exists('/session/go'): time.sleep(0.01)
+        return int, ()
+slow, n = Slow(), 41
+"""
+
+SLOW_BACK = """
+class Slow:
+    def __reduce__(self):
+        return eval, ("[time.sleep(0.01) for _ in iter(lambda: __import__('os').path.exists('/session/go'), True)]", {"time": __import__('time')})
+slow, n = Slow(), 41
+"""
+
+
+def test_a_controller_that_is_killed_while_it_saves_leaves_it_open(host, idle):
+    session = idle()
+    session.run(host.code(SLOW)).check()
+    wait_for(lambda: os.path.exists(host.files(session.name, PLACE)))
+    host.again()
+    assert row(host.client, session).status in ("starting", "idle")
+    go(host, session.name)
+    assert session.run("n").result == "41"
+    wait_saved(host.client, session)
+    assert session.run("n, slow").result == "(41, 0)"
+
+
+def test_a_call_that_comes_while_it_is_saved_is_answered(host, idle):
+    session = idle()
+    session.run(host.code(SLOW)).check()
+    wait_for(lambda: os.path.exists(host.files(session.name, PLACE)))
+    call = Asking(session.run, "n")
+    wait_for(lambda: row(host.client, session).status == "running")
+    go(host, session.name)
+    assert (call.result().result, call.result().restored) == ("41", None)
+    wait_saved(host.client, session)
+
+
+def test_a_controller_that_is_killed_while_it_wakes_lets_it_sleep(host, idle):
+    session = saved(host, idle, SLOW_BACK)
+    for _ in range(2):
+        with host.limpetd.client() as client:
+            opening = Asking(client.attach, session.name)
+            wait_for(lambda: row(host.client, session).status == "starting")
+            wait_for(lambda: supervisors(host.files(session.name)))
+            host.limpetd.kill()
+            with pytest.raises(limpet.Error):
+                opening.result()
+        host.limpetd.start()
+        assert row(host.client, session).status == "saved"
+    go(host, session.name)
+    result = session.run("n")
+    assert (result.result, result.state, result.restored) == ("41", "kept", [])
+    wait_for(lambda: len(supervisors(host.files(session.name))) == 1)
+
+
+def test_a_stop_while_it_wakes_lets_it_sleep(host, idle):
+    session = saved(host, idle, SLOW_BACK)
+    with host.limpetd.client() as client:
+        opening = Asking(client.attach, session.name)
+        wait_for(lambda: row(host.client, session).status == "starting")
+        assert host.limpetd.stop() == 0
+        with pytest.raises(limpet.Unavailable):
+            opening.result()
+    host.limpetd.start()
+    go(host, session.name)
+    assert session.run("n").result == "41"
+
+
+def test_it_is_closed_while_it_wakes(host, idle):
+    session = saved(host, idle, SLOW_BACK)
+    with host.limpetd.client() as client:
+        opening = Asking(client.attach, session.name)
+        wait_for(lambda: row(host.client, session).status == "starting")
+        host.client.close_session(session.name)
+        with pytest.raises(limpet.SessionClosed):
+            opening.result()
+    assert row(host.client, session) is None
