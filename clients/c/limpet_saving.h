@@ -49,6 +49,31 @@ LIMPET_API int limpet_restore(LimpetClient *client, const char *path, const char
                               LimpetRestored **ret);
 LIMPET_API void limpet_restored_free(LimpetRestored *restored);
 
+/* A file below /session/artifacts, as its last call left it. */
+typedef struct LimpetExportedArtifact {
+    const char *path; /* in the container */
+    const char *file; /* the copy of it; NULL: it is not as that call left it any more */
+    uint64_t size;
+    const char *sha256;       /* or NULL */
+    const char *run_id;       /* of that call */
+    uint64_t execution_count; /* likewise; 0 of a command */
+} LimpetExportedArtifact;
+
+typedef struct LimpetExported {
+    const char *notebook, *lock;             /* paths of the files */
+    const LimpetExportedArtifact *artifacts; /* by path */
+    size_t n_artifacts;
+} LimpetExported;
+
+/* Writes what a session has done to a directory, which is made; files of these names are replaced.
+ * notebook.ipynb has the calls with their outputs, and runs again from top to bottom; artifacts/ has the
+ * files that calls made; lock.json has the image, the version of Python and those of all packages. A branch
+ * is exported with its session, and is LIMPET_BAD_REQUEST. *ret, which may be NULL, is freed with
+ * limpet_exported_free(). */
+LIMPET_API int limpet_export(LimpetClient *client, const char *session, const char *directory,
+                             LimpetExported **ret);
+LIMPET_API void limpet_exported_free(LimpetExported *exported);
+
 #ifdef __cplusplus
 }
 #endif
