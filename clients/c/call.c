@@ -31,6 +31,9 @@ static int take_error(LimpetClient *client, const Message *message)
         problem_prefix(problem, "%.*s", (int)MIN(body.name.size, (size_t)64), body.name.data);
     free(client->traceback);
     client->traceback = body.traceback.data ? text_dup(body.traceback) : NULL;
+    snprintf(client->file_error, sizeof(client->file_error), "%.*s",
+             (int)MIN(body.symbol.size, sizeof(client->file_error)),
+             body.symbol.data ? body.symbol.data : "");
     return 0;
 }
 

@@ -51,6 +51,7 @@ struct LimpetClient {
     Problem problem;             /* of the last call; the code may be one that only the controller knows */
     LimpetError error;           /* the same, for the user */
     char *traceback;             /* that came with it; or NULL */
+    char file_error[32];         /* likewise, such as "ENOENT", with LIMPET_FILE_FAILED */
 };
 
 typedef struct ClientCall ClientCall;

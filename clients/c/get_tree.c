@@ -5,6 +5,7 @@
 #include "clients/c/landing.h"
 #include "clients/c/sandbox_files.h"
 #include "clients/c/tree.h"
+#include "clients/c/tree_fetch.h"
 #include "proto/base/fdio.h"
 
 typedef struct GetTree {
@@ -14,6 +15,7 @@ typedef struct GetTree {
     size_t skipped;  /* bytes of a path before what is below the top */
     TreeProgress progress;
     Landing landing;
+    TreeFetch fetch;
 } GetTree;
 
 static const char *below(const GetTree *get, const LimpetEntry *entry)
@@ -30,18 +32,8 @@ static bool is_a(const LimpetEntry *entry, const char *type)
 
 static bool is_beneath(const GetTree *get, const char *path)
 {
-    if (strlen(path) <= get->skipped || strncmp(path, get->top, strlen(get->top)) != 0 ||
-        path[get->skipped - 1] != '/')
-        return false;
-    for (const char *at = path + get->skipped;; at++) {
-        size_t n = strcspn(at, "/");
-
-        if (n == 0 || (n == 1 && at[0] == '.') || (n == 2 && at[0] == '.' && at[1] == '.'))
-            return false;
-        at += n;
-        if (!*at)
-            return true;
-    }
+    return strlen(path) > get->skipped && strncmp(path, get->top, strlen(get->top)) == 0 &&
+           path[get->skipped - 1] == '/' && tree_is_plain(path + get->skipped);
 }
 
 static size_t levels(const char *path)
@@ -122,8 +114,9 @@ static int read_large(GetTree *get, const LimpetEntry *entry)
 
 /* ---- small ones, many in a message ---- */
 
-static int land_row(GetTree *get, const LimpetEntry *entry, const MsgFileEntry *row)
+static int land_row(TreeFetch *fetch, const LimpetEntry *entry, const MsgFileEntry *row)
 {
+    GetTree *get = container_of(fetch, GetTree, fetch);
     int r;
 
     if (row->error != NO_UINT)
@@ -137,51 +130,6 @@ static int land_row(GetTree *get, const LimpetEntry *entry, const MsgFileEntry *
     return r;
 }
 
-/* Asks for the files from *at to `end`, and moves *at behind those that have come. */
-static int fetch(GetTree *get, const LimpetEntry *files, size_t *at, size_t end)
-{
-    _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
-    _cleanup_(buf_deinit) Buf names = BUF_NULL;
-    MsgFileAsk what = {.has_fetch = true, .fetch.path = text_of(get->top)};
-    MsgFileFetchReply said;
-    Writer w;
-    int r;
-
-    writer_init(&w, &names);
-    write_array(&w, end - *at);
-    for (size_t i = *at; i < end; i++)
-        body_write(&w, MsgFileName, &((MsgFileName){text_of(below(get, &files[i]))}));
-    r = writer_finish(&w);
-    if (r < 0)
-        return r;
-    what.fetch.files = value_encoded(&names);
-    r = files_ask(get->client, get->session, &what, false, &reply, &said, MsgFileFetchReply);
-    if (r)
-        return r;
-    if (value_count(&said.files) == 0 || value_count(&said.files) > end - *at)
-        return problem_set(&get->client->problem, ERR_PROTOCOL_MISMATCH,
-                           "the sandbox answered for other files");
-    for (uint32_t i = 0; r == 0 && i < value_count(&said.files); i++) {
-        MsgFileEntry row;
-
-        value_row(&row, MsgFileEntry, &said.files, i);
-        r = land_row(get, &files[(*at)++], &row);
-    }
-    return r;
-}
-
-/* As many as fit into one reply. */
-static size_t batch_end(const LimpetEntry *files, size_t at, size_t n)
-{
-    uint64_t bytes = 0;
-    size_t end = at;
-
-    while (end < n && end - at < LIMIT_FILE_ENTRIES &&
-           (end == at || bytes + files[end].size <= LIMIT_FILE_CHUNK))
-        bytes += files[end++].size;
-    return end;
-}
-
 static int fetch_small(GetTree *get, const LimpetEntries *list)
 {
     _cleanup_(freep) LimpetEntry *files = calloc(MAX(list->n_entries, (size_t)1), sizeof(LimpetEntry));
@@ -191,9 +139,7 @@ static int fetch_small(GetTree *get, const LimpetEntries *list)
     for (size_t i = 0; files && i < list->n_entries; i++)
         if (is_a(&list->entries[i], "file") && list->entries[i].size <= TREE_SMALL)
             files[n++] = list->entries[i];
-    for (size_t at = 0; r == 0 && at < n;)
-        r = fetch(get, files, &at, batch_end(files, at, n));
-    return r;
+    return r ? r : tree_fetch(&get->fetch, files, n);
 }
 
 /* ---- all of it ---- */
@@ -266,6 +212,7 @@ int limpet_files_get_tree(LimpetClient *client, const char *session, const char 
         return r;
     get.top = top->entries[0].path;
     get.skipped = strlen(get.top) + (strcmp(get.top, "/") != 0);
+    get.fetch = (TreeFetch){client, session, get.top, get.skipped, land_row};
     r = limpet_files_list(client, session, get.top, LIMIT_FILE_DEPTH, &list);
     if (r)
         return r;

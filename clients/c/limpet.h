@@ -398,6 +398,7 @@ LIMPET_API int limpet_get(LimpetClient *client, const char *session, const char 
 #include "limpet_network.h"
 #include "limpet_packages.h"
 #include "limpet_processes.h"
+#include "limpet_saving.h"
 #include "limpet_state.h"
 #include "limpet_templates.h"
 

@@ -8,6 +8,7 @@
 
 #include "clients/c/sandbox_files.h"
 #include "clients/c/tree.h"
+#include "clients/c/tree_store.h"
 #include "proto/base/fdio.h"
 
 /* One walk of the local directory looks, the next ones copy. */
@@ -16,9 +17,7 @@ typedef struct PutTree {
     const char *session, *top, *local;
     TreeProgress progress;
     TreeRefused refused;
-    Buf rows; /* of the message under way, encoded */
-    uint32_t n_rows;
-    size_t n_bytes;
+    TreeStore store;
     FTSENT *entry;     /* where the walk is */
     const char *below; /* its path below `local` */
 } PutTree;
@@ -96,47 +95,6 @@ static int look(PutTree *put)
 
 /* ---- small ones, many in a message ---- */
 
-static int send_rows(PutTree *put)
-{
-    _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
-    _cleanup_(buf_deinit) Buf list = BUF_NULL;
-    MsgFileAsk what = {.has_store = true, .store.path = text_of(put->top)};
-    MsgNothing nothing;
-    Writer w;
-    int r;
-
-    if (put->n_rows == 0)
-        return 0;
-    writer_init(&w, &list);
-    write_array(&w, put->n_rows);
-    r = writer_finish(&w);
-    if (r == 0)
-        r = buf_append(&list, buf_head(&put->rows), put->rows.size);
-    if (r < 0)
-        return r;
-    what.store.entries = value_encoded(&list);
-    r = files_ask(put->client, put->session, &what, false, &reply, &nothing, MsgNothing);
-    if (!r)
-        tree_progress(&put->progress, put->n_bytes);
-    buf_clear(&put->rows);
-    put->n_rows = 0;
-    put->n_bytes = 0;
-    return r;
-}
-
-static int add_row(PutTree *put, const MsgFileEntry *row)
-{
-    int r = 0;
-
-    if (put->n_rows == LIMIT_FILE_ENTRIES || put->n_bytes + row->data.size > LIMIT_FILE_CHUNK)
-        r = send_rows(put);
-    if (r == 0)
-        r = body_encode(&put->rows, MsgFileEntry, row);
-    put->n_rows++;
-    put->n_bytes += row->data.size;
-    return r;
-}
-
 static bool is_large(const PutTree *put)
 {
     return S_ISREG(put->entry->fts_statp->st_mode) && put->entry->fts_statp->st_size > TREE_SMALL;
@@ -155,7 +113,7 @@ static int add_file(PutTree *put, MsgFileEntry *row)
         return cannot_read(put, (int)-n);
     row->type = text_of("file");
     row->data = (Text){(const char *)bytes, (size_t)n};
-    return add_row(put, row);
+    return tree_store_add(&put->store, row);
 }
 
 /* A directory that may not be written to gets its mode when all is in it. */
@@ -177,7 +135,7 @@ static int store_small(PutTree *put)
     if (S_ISDIR(mode)) {
         row.type = text_of("directory");
         row.mode |= 0700;
-        return add_row(put, &row);
+        return tree_store_add(&put->store, &row);
     }
     r = read_target(put, target, sizeof(target));
     if (r < 0)
@@ -185,7 +143,7 @@ static int store_small(PutTree *put)
     row.type = text_of("symlink");
     row.mode = NO_UINT;
     row.target = text_of(target);
-    return add_row(put, &row);
+    return tree_store_add(&put->store, &row);
 }
 
 /* ---- the rest ---- */
@@ -222,7 +180,7 @@ static int close_directory(PutTree *put)
                               .error = NO_UINT,
                               .modified = NAN};
 
-    return S_ISDIR(mode) && (mode & 0300) != 0300 ? add_row(put, &row) : 0;
+    return S_ISDIR(mode) && (mode & 0300) != 0300 ? tree_store_add(&put->store, &row) : 0;
 }
 
 static int copy(PutTree *put)
@@ -236,12 +194,12 @@ static int copy(PutTree *put)
     if (!r)
         r = walk(put, store_small);
     if (!r)
-        r = send_rows(put);
+        r = tree_store_end(&put->store);
     if (!r)
         r = walk(put, store_large);
     if (!r)
         r = walk(put, close_directory);
-    return r ? r : send_rows(put);
+    return r ? r : tree_store_end(&put->store);
 }
 
 int limpet_files_put_tree(LimpetClient *client, const char *session, const char *local, const char *path,
@@ -256,9 +214,10 @@ int limpet_files_put_tree(LimpetClient *client, const char *session, const char 
     };
     int r;
 
+    put.store = (TreeStore){.client = client, .session = session, .top = path, .progress = &put.progress};
     client->problem = PROBLEM_NULL;
     r = *local ? copy(&put) : problem_set(&client->problem, ERR_BAD_REQUEST, "the local path is empty");
     buf_deinit(&put.refused.names);
-    buf_deinit(&put.rows);
+    tree_store_deinit(&put.store);
     return client_result(client, r);
 }

@@ -121,7 +121,7 @@ int limpet_files_read(LimpetClient *client, const char *session, const char *pat
     return client_result(client, r);
 }
 
-static int write_piece(LimpetClient *client, const char *session, MsgFileWrite *piece)
+int files_write_piece(LimpetClient *client, const char *session, MsgFileWrite *piece)
 {
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
     const MsgFileAsk what = {.has_write = true, .write = *piece};
@@ -152,7 +152,7 @@ int limpet_files_write(LimpetClient *client, const char *session, const char *pa
         }
         piece.data = (Text){(const char *)bytes, (size_t)n};
         last = piece.last = (size_t)n < LIMIT_FILE_CHUNK;
-        r = write_piece(client, session, &piece);
+        r = files_write_piece(client, session, &piece);
     }
     return client_result(client, r);
 }

@@ -9,3 +9,6 @@
     files_ask_with(client, session, what, once, reply, (type *){ret}, SCHEMA(type))
 int files_ask_with(LimpetClient *client, const char *session, const MsgFileAsk *what, bool once, Reply *reply,
                    void *ret, const Schema *schema);
+
+/* Writes a piece of a new file, and makes of *piece what the next one begins with. */
+int files_write_piece(LimpetClient *client, const char *session, MsgFileWrite *piece);

@@ -2,9 +2,9 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "clients/c/client.h"
 #include "clients/c/json.h"
 #include "clients/c/options.h"
+#include "clients/c/session.h"
 
 static double take_ttl(const MsgOpenReply *reply)
 {
@@ -46,19 +46,24 @@ static int call_open(LimpetClient *client, ClientCall *call, LimpetOpened *ret)
     return r;
 }
 
+int session_open(LimpetClient *client, const MsgOpen *open, LimpetOpened *ret)
+{
+    ClientCall call = {.repeatable = true};
+
+    client_begin(client, &call, MSG_OPEN, MsgOpen, open);
+    return call_open(client, &call, ret);
+}
+
 static int open_or_attach(LimpetClient *client, const char *session, const LimpetOptions *options,
                           bool attach, LimpetOpened *opened)
 {
     const MsgOpen open = {.session = text_of(session), .attach = attach, .options = options_say(options)};
-    ClientCall call = {.repeatable = true};
     int r;
 
     client->problem = PROBLEM_NULL;
     r = options_check(options, &client->problem);
-    if (!r) {
-        client_begin(client, &call, MSG_OPEN, MsgOpen, &open);
-        r = call_open(client, &call, opened);
-    }
+    if (!r)
+        r = session_open(client, &open, opened);
     return client_result(client, r);
 }
 

@@ -38,6 +38,19 @@ bool tree_leads_out(const char *path, const char *target)
     return depth < 0;
 }
 
+bool tree_is_plain(const char *path)
+{
+    for (const char *at = path;; at++) {
+        size_t n = strcspn(at, "/");
+
+        if (n == 0 || is_name(at, n, ".") || is_name(at, n, ".."))
+            return false;
+        at += n;
+        if (!*at)
+            return true;
+    }
+}
+
 int tree_refuse(TreeRefused *refused, const char *path)
 {
     if (++refused->n > NAMED)

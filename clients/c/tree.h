@@ -18,6 +18,9 @@ void tree_progress(TreeProgress *progress, uint64_t size);
 /* Whether a link at `path`, relative to the directory that is copied, leads to what is not below that one. */
 bool tree_leads_out(const char *path, const char *target);
 
+/* Whether it leads nowhere but below a directory: no part of it is empty, "." or "..". */
+bool tree_is_plain(const char *path);
+
 /* What may not be copied: links that lead out, and what is neither file, directory nor link. */
 typedef struct TreeRefused {
     Buf names; /* the first of them, for a message */

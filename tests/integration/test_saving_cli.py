@@ -14,7 +14,7 @@ LIMPET = os.path.join(os.environ.get("LIMPET_BUILD", "build/bin"), "limpet")
 def limpet(limpetd):
     def run(*words, status=0):
         """Standard output and error."""
-        environment = os.environ | {"LIMPET_SOCKET": limpetd.socket, "LIMPET_AUTOSTART": "0", "LIMPET_PYTHON": sys.executable}
+        environment = os.environ | {"LIMPET_SOCKET": limpetd.socket, "LIMPET_AUTOSTART": "0", "LIMPET_PYTHON": "/bin/false"}
         done = subprocess.run([LIMPET, *words], capture_output=True, text=True, env=environment, timeout=100)
         assert done.returncode == status, done.stderr
         return done.stdout, done.stderr
@@ -41,7 +41,7 @@ def test_what_cannot_be_done(limpet, session, name, tmp_path):
     assert "NoSuchSession" in limpet("save", f"{name}-other", str(path), status=125)[1]
     path.write_text("no archive")
     assert "RestoreFailed" in limpet("open", "--restore", str(path), f"{name}-back", status=125)[1]
-    assert "FileNotFoundError" in limpet("open", "--restore", str(tmp_path / "none"), f"{name}-back", status=125)[1]
+    assert "No such file or directory" in limpet("open", "--restore", str(tmp_path / "none"), f"{name}-back", status=125)[1]
     limpet("save", name, status=2)
 
 

@@ -1,10 +1,26 @@
-/* limpet export: the Python package does the work, and this calls it. */
+/* limpet export */
 #include "clients/c/cli/cli.h"
-#include "clients/c/cli/python.h"
 
 static int run(const void *values, char **operands, int n)
 {
-    return become_python("limpet._command", NULL, (char *[]){(char *)"export", operands[0], operands[1]}, 3);
+    _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
+    LimpetExported *exported = NULL;
+
+    if (!client)
+        return EXIT_SANDBOX;
+    if (limpet_attach(client, operands[0], NULL) ||
+        limpet_export(client, operands[0], operands[1], &exported))
+        return cli_fail(client);
+    for (size_t i = 0; i < exported->n_artifacts; i++) {
+        if (exported->artifacts[i].file)
+            continue;
+        fputs("limpet: not exported: ", stderr);
+        cli_print_name(stderr, exported->artifacts[i].path);
+        fputs(": it is not as the call left it any more\n", stderr);
+    }
+    puts(exported->notebook);
+    limpet_exported_free(exported);
+    return 0;
 }
 
 const Command command_export = {
@@ -14,8 +30,7 @@ const Command command_export = {
     .details =
         "\nThe notebook has the calls in order with their outputs, and runs again. lock.json has the image, "
         "the versions\nof Python and of all packages, and the artifacts with their SHA-256 and the call that "
-        "made them.\n"
-        "Needs the Python package in python3, or in the Python that LIMPET_PYTHON names.",
+        "made them.",
     .operands = {COMPLETE_SESSION, COMPLETE_DIRECTORY},
     .operands_min = 2,
     .operands_max = 2,

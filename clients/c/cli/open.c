@@ -1,6 +1,6 @@
 /* limpet open */
 #include "clients/c/cli/bindings.h"
-#include "clients/c/cli/restore.h"
+#include "clients/c/cli/cli.h"
 
 typedef struct OpenValues {
     LimpetOptions options;
@@ -19,6 +19,18 @@ static const Option open_options[] = {
     BINDING_ROWS(OpenValues),
 };
 
+static int restore(LimpetClient *client, const char *file, const char *session, const LimpetOptions *options)
+{
+    LimpetRestored *restored = NULL;
+
+    if (limpet_restore(client, file, session, options, NULL, NULL, &restored))
+        return cli_fail(client);
+    cli_print_notes("not as it was saved", restored->missing, restored->n_missing);
+    printf("opened %s (%s)\n", restored->opened.session, restored->opened.engine);
+    limpet_restored_free(restored);
+    return 0;
+}
+
 static int run(const void *values, char **operands, int n)
 {
     const OpenValues *given = values;
@@ -36,17 +48,11 @@ static int run(const void *values, char **operands, int n)
         return r;
     options.data = data;
     options.bindings = bindings;
-    if (given->restore && bindings) {
-        fputs("limpet: open: --restore goes without --binding; 'limpet network' gives the session its "
-              "bindings\n",
-              stderr);
-        return EXIT_USAGE;
-    }
-    if (given->restore)
-        return restore(given->restore, operands[0], &options);
     client = cli_connect();
     if (!client)
         return EXIT_SANDBOX;
+    if (given->restore)
+        return restore(client, given->restore, operands[0], &options);
     if (limpet_open(client, operands[0], &options, &opened))
         return cli_fail(client);
     printf("%s %s (%s)\n", opened.created ? "opened" : "attached to", opened.session, opened.engine);
