@@ -34,6 +34,18 @@ def test_a_sandbox_knows_what_it_is(where):
         assert sandbox.is_running()
         assert sandbox.run_code("import os; os.environ['COLOUR']").text == "green"
         assert sandbox.commands.run("echo $COLOUR").stdout == "green\n"
+
+
+def test_a_sandbox_knows_what_it_uses(where):
+    with made(Sandbox, where) as sandbox:
+        sandbox.run_code("busy = bytearray(100_000_000)")
+        handle = sandbox.commands.run("while true; do :; done", background=True, timeout=0)
+        until(lambda: sandbox.get_metrics()[0].cpu_used_pct > 5)
+        (metrics,) = sandbox.get_metrics()
+        assert metrics.mem_used > 50_000_000 and metrics.cpu_count >= 1
+        assert 0 < metrics.disk_used < metrics.disk_total
+        handle.kill()
+        sandbox.pause()
         assert sandbox.get_metrics() == []
 
 
@@ -132,7 +144,6 @@ def test_forks_that_there_is_no_room_for_are_told_one_by_one(where):
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({"allow_internet_access": True}, "no access to a network"),
         ({"network": {"allow_out": ["example.com"]}}, "no access to a network"),
         ({"mcp": {"browserbase": {"apiKey": "x"}}, "template": "base"}, "'mcp' is not available"),
         ({"template": "no-such-template"}, "no-such-template"),
@@ -148,7 +159,7 @@ def test_what_cannot_be_kept_is_refused_in_a_sentence(where, asked, told, isolat
 def test_less_network_than_none_is_fine(where):
     with made(Sandbox, where, allow_internet_access=False, network={"deny_out": ["0.0.0.0/0"]}) as sandbox:
         sandbox.update_network({"allow_internet_access": False})
-        with pytest.raises(SandboxException, match="no access"):
+        with pytest.raises(SandboxException, match="no access to the whole internet"):
             sandbox.update_network({"allow_internet_access": True})
 
 

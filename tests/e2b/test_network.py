@@ -69,8 +69,11 @@ def test_what_is_allowed_is_reached_also_after_a_pause(open_gateway, place):
         assert Sandbox.get_info(again.sandbox_id, **where).allow_internet_access is False
 
 
-def test_nothing_is_reached_unless_it_is_asked_for(open_gateway, place):
-    with made(Sandbox, options(open_gateway)) as sandbox:
+@pytest.mark.parametrize("given", [{}, {"allow_internet_access": True}])
+def test_nothing_is_reached_unless_it_is_allowed_and_asked_for(open_gateway, given):
+    """E2B's older clients always ask for the internet."""
+    with made(Sandbox, options(open_gateway), **given) as sandbox:
+        assert sandbox.get_info().allow_internet_access is False
         assert sandbox.commands.run("env | grep -ci _proxy || true").stdout.strip() == "0"
 
 
@@ -85,7 +88,6 @@ def test_nothing_is_reached_unless_it_is_asked_for(open_gateway, place):
         ({"network": {"allow_out": ["10.0.0.0/8"]}}, "ranges of addresses"),
         ({"network": {"allow_out": ["x:y:z"]}}, "is no name of a host"),
         ({"network": {"allow_out": [ALL_TRAFFIC]}}, "may not be reached"),
-        ({"allow_internet_access": True}, "may not be reached"),
         ({"network": {"egress_proxy": {"address": "10.0.0.1:1080"}}}, "egressProxy is not available"),
     ],
 )

@@ -103,11 +103,12 @@ def test_what_is_not_as_it_was_is_also_in_a_header(gateway, where):
         assert (answer.status_code, answer.headers["limpet-state"]) == (200, "kept")
 
 
-def test_a_crash_after_a_pause_goes_back_to_what_was_restored(where):
+def test_a_crash_after_a_pause_goes_back_to_what_was_restored(where, protect):
     with made(Sandbox, where) as sandbox:
         sandbox.run_code("x = 5")
         sandbox.pause()
         again = sandbox.connect(**where)
+        protect(again)
         assert again.run_code("import os; os._exit(1)").error.name == "StateRolledBack"
         run = again.run_code("x", envs={"COLOUR": "red"})
         assert (run.text, run.error, run.execution_count) == ("5", None, 3)

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, unquote
 
 from .._keys import Owner
 from .._problems import Problem, problem_of
-from . import _templates
+from . import _metrics, _templates
 from ._http import (
     Headers,
     Receive,
@@ -149,13 +149,16 @@ class Control:
     async def network(self, asked: _Asked) -> Answer:
         body = await object_of(asked.receive)
         internet = member(body, "allow_internet_access", bool, None)
-        rules = rules_of(body, internet, self._all.gateway.settings.sandbox_network)
+        allowed = self._all.gateway.settings.sandbox_network
+        rules = rules_of(body, internet, allowed)
+        if internet and not is_internet(rules):
+            raise Refused(403, "sandboxes here have no access to the whole internet (SANDBOX_NETWORK)")
         await self._all.set_network(await self._running(asked), rules)
         return 204, None, ()
 
     async def metrics(self, asked: _Asked) -> Answer:
-        await self._there(asked)
-        return 200, [], ()  # none are collected
+        record = await self._there(asked)
+        return 200, [] if record.paused else [await _metrics.now(self._all, record)], ()
 
     async def fork(self, asked: _Asked) -> Answer:
         body = await object_of(asked.receive)

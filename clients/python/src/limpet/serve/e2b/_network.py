@@ -13,13 +13,16 @@ _PORTS = (443, 80)  # where none is named, as E2B has it
 
 
 def rules_of(network: dict[str, Any], internet: bool | None, allowed: Sequence[str]) -> list[str]:
-    """Rules for what is asked for, within those that the operator allows. Raises Refused."""
+    """Rules for what is asked for, within those that the operator allows. Raises Refused.
+
+    That everything may be reached is no wish: E2B's older clients always say so. It is granted where it is allowed.
+    """
     for name in ("egressProxy", "rules", "maskRequestHost", "httpsPorts", "dnsServers"):
         given = network.get(name, network.get(_snake(name)))
         if given:
             raise Refused(400, f"network.{name} is not available here; leave it out")
     wanted, denied = _hosts(network, "allowOut"), _hosts(network, "denyOut")
-    if internet and not set(denied) & set(_ALL):
+    if internet and not set(denied) & set(_ALL) and any(_covered(_reach.EVERYTHING, None, allowed)):
         wanted.append(_reach.EVERYTHING)
     wanted = [_reach.EVERYTHING if host in _ALL else host for host in wanted]
     if _reach.EVERYTHING in wanted and set(denied) - set(_ALL):
@@ -53,10 +56,15 @@ def _rules(asked: str, allowed: Sequence[str]) -> list[str]:
             "are not available here"
         )  # fmt: skip
     host, port = parts
-    ports = [each for each in (_PORTS if port is None else (port,)) if _reach.covers(allowed, host, each)]
+    ports = _covered(host, port, allowed)
     if not ports:
         raise Refused(403, f"{asked} may not be reached: {_told(allowed)}")
     return [f"{host}:{each}" for each in ports]
+
+
+def _covered(host: str, port: int | None, allowed: Sequence[str]) -> list[int]:
+    """The ports that may be reached there."""
+    return [each for each in (_PORTS if port is None else (port,)) if _reach.covers(allowed, host, each)]
 
 
 def _told(allowed: Sequence[str]) -> str:
