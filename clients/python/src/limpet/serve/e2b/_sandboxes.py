@@ -315,10 +315,23 @@ class Sandboxes:
 
     def begin(self) -> None:
         """With the event loop: clocks go on, also those of an earlier gateway."""
+        self._forget_strangers()
         for record in self.records:
             self.keep(record)
         saved = [record.id for record in self.records if not record.place]
         self.archives.sweep([*saved, *(snapshot.id for snapshot in self.snapshots.records)])
+
+    def _forget_strangers(self) -> None:
+        """What was saved for keys that have been revoked, and that nobody can ask for any more."""
+        keys = self.gateway.keys
+        if not keys.are_there:
+            return
+        for record in self.records:
+            if not record.place and not keys.is_there(record.owner):
+                self._forget(record)
+        for snapshot in self.snapshots.records:
+            if not keys.is_there(snapshot.owner):
+                self.snapshots.drop(snapshot)
 
     def stop(self) -> None:
         """Ends what is done beside requests."""
