@@ -63,6 +63,18 @@ def shared(gateway):
 
 
 @pytest.fixture
+def protect(limpetd):  # noqa: F811
+    """Takes a checkpoint of a sandbox's variables, to which a crash goes back."""
+
+    def protect(sandbox):
+        with limpetd.client() as client:
+            row = next(row for row in client.sessions() if row.session.endswith(sandbox.sandbox_id))
+            client.attach(row.session).checkpoint()
+
+    return protect
+
+
+@pytest.fixture
 def isolates(limpetd):  # noqa: F811
     return limpetd.isolates
 

@@ -196,9 +196,9 @@ def test_who_leaves_interrupts_the_code(shared):
 
 
 @pytest.mark.parametrize("code", ["import os; os._exit(3)", "import ctypes; ctypes.string_at(0)"])
-def test_a_rolled_back_state_is_told_after_what_the_code_did(sandbox, code):
+def test_a_rolled_back_state_is_told_after_what_the_code_did(sandbox, code, protect):
     sandbox.run_code("kept = 7")
-    sandbox.create_snapshot()
+    protect(sandbox)
     errors = []
     execution = sandbox.run_code(f"print('before', flush=True)\n{code}", on_error=errors.append)
     assert "".join(execution.logs.stdout) == "before\n"

@@ -77,6 +77,23 @@ def test_a_revoked_key_opens_nothing_any_more(own):
         sandbox.run_code("1")
 
 
+def test_what_a_revoked_key_has_saved_is_removed_by_the_next_gateway(own):
+    where = options(own)
+    sandbox, other = Sandbox.create(**where), own.key("create", "bob")
+    sandbox.create_snapshot()
+    sandbox.pause()
+    bobs = Sandbox.create(**options(own, other))
+    bobs.run_code("x = 1")
+    bobs.pause()
+    own.key("revoke", "ada")
+    own.stop()
+    own.start(own.port)
+    saved = own.state / "e2b" / "saved"
+    until(lambda: [file.name for file in saved.iterdir()] == [f"{bobs.sandbox_id}.limpet"])
+    assert bobs.connect(**options(own, other)).run_code("x").text == "1"
+    bobs.kill()
+
+
 def test_sandboxes_outlive_a_controller(own_limpetd, tmp_path):
     own_limpetd.start()
     gateway = Gateway(own_limpetd.socket, tmp_path, *UNLIMITED)

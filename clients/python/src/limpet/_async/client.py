@@ -26,7 +26,7 @@ from ..errors import Error, NoSuchFile, SessionClosed, Unavailable, from_wire, i
 from ..results import Display, Result, SessionInfo
 from .connecting import in_thread, leaving, sleep
 from .link import deliver
-from .saving import restored
+from .saving import Unpacked, restored
 from .session import AsyncSession
 from .templates import AsyncTemplates
 
@@ -97,10 +97,13 @@ class AsyncClient(AsyncTemplates):
             opened = {**opened, "created": True}  # also where the reply was lost and this asked again
         return AsyncSession(self, opened, asks)
 
-    async def _restored(self, path: str, name: str, asks: Asks, given: Body) -> AsyncSession:
+    async def _restored(
+        self, path: str, name: str, asks: Asks, given: Body, unpacked: Unpacked | None = None
+    ) -> AsyncSession:
         archive = await in_thread(_archive.Reader, path)
         with archive:
-            return await restored(self, archive, name, asks, _saving.options_of(archive.manifest, given))
+            options = _saving.options_of(archive.manifest, given)
+            return await restored(self, archive, name, asks, options, unpacked)
 
     async def attach(
         self,

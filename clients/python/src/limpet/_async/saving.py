@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .session import AsyncSession
 
 Progress = Callable[[int, int], Any]
+Unpacked = Callable[["AsyncSession"], Any]
 
 _ATTEMPTS = 3  # at a file that changes while it is read
 
@@ -216,9 +217,14 @@ class _Packing:
 
 
 async def restored(
-    client: AsyncClient, archive: _archive.Reader, name: str, asks: Asks, options: Mapping[str, Any]
+    client: AsyncClient,
+    archive: _archive.Reader,
+    name: str,
+    asks: Asks,
+    options: Mapping[str, Any],
+    unpacked: Unpacked | None = None,
 ) -> AsyncSession:
-    """A session made of an archive: all of it or none."""
+    """A session made of an archive: all of it or none. Between its files and its variables, ``unpacked`` is called."""
     from .session import AsyncSession
 
     try:
@@ -235,7 +241,7 @@ async def restored(
         await _check_unused(client, name)
     session = AsyncSession(client, {**opened, "created": True}, asks)
     try:
-        missing = await _unpack(session, archive)
+        missing = await _unpack(session, archive, unpacked)
         session.restored = _saving.not_granted(archive.manifest, options) + missing
     except BaseException as error:
         with contextlib.suppress(Error):
@@ -251,7 +257,7 @@ async def _check_unused(client: AsyncClient, name: str) -> None:
         raise SessionExists(f"somebody else has opened the session '{name}' meanwhile")
 
 
-async def _unpack(session: AsyncSession, archive: _archive.Reader) -> list[str]:
+async def _unpack(session: AsyncSession, archive: _archive.Reader, unpacked: Unpacked | None) -> list[str]:
     place = _saving.new_place()
     steps = _saving.Unpacking(archive, place).steps()
     while (step := await in_thread(next, steps, None)) is not None:
@@ -259,6 +265,8 @@ async def _unpack(session: AsyncSession, archive: _archive.Reader) -> list[str]:
             await session._request(_ask.store(_saving.TOP, step))
         else:
             await _write(session, archive, f"{_saving.TOP}/{step[0]}", step[1])
+    if unpacked is not None:
+        await unpacked(session)
     missing = await session._request(_saving.load(place, archive.manifest["execution_count"]))
     await _remove(session, place)
     return missing

@@ -23,7 +23,7 @@ from ..errors import Error, NoSuchFile, SessionClosed, Unavailable, from_wire, i
 from ..results import Display, Result, SessionInfo
 from .connecting import in_thread, leaving, sleep
 from .connection import deliver
-from .saving import restored
+from .saving import Unpacked, restored
 from .session import Session
 from .templates import Templates
 
@@ -95,10 +95,13 @@ class Client(Templates):
             opened = {**opened, "created": True}  # also where the reply was lost and this asked again
         return Session(self, opened, asks)
 
-    def _restored(self, path: str, name: str, asks: Asks, given: Body) -> Session:
+    def _restored(
+        self, path: str, name: str, asks: Asks, given: Body, unpacked: Unpacked | None = None
+    ) -> Session:
         archive = in_thread(_archive.Reader, path)
         with archive:
-            return restored(self, archive, name, asks, _saving.options_of(archive.manifest, given))
+            options = _saving.options_of(archive.manifest, given)
+            return restored(self, archive, name, asks, options, unpacked)
 
     def attach(
         self,

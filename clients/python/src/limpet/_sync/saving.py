@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 Progress = Callable[[int, int], Any]
+Unpacked = Callable[["Session"], Any]
 
 _ATTEMPTS = 3  # at a file that changes while it is read
 
@@ -215,9 +216,14 @@ class _Packing:
 
 
 def restored(
-    client: Client, archive: _archive.Reader, name: str, asks: Asks, options: Mapping[str, Any]
+    client: Client,
+    archive: _archive.Reader,
+    name: str,
+    asks: Asks,
+    options: Mapping[str, Any],
+    unpacked: Unpacked | None = None,
 ) -> Session:
-    """A session made of an archive: all of it or none."""
+    """A session made of an archive: all of it or none. Between its files and its variables, ``unpacked`` is called."""
     from .session import Session
 
     try:
@@ -234,7 +240,7 @@ def restored(
         _check_unused(client, name)
     session = Session(client, {**opened, "created": True}, asks)
     try:
-        missing = _unpack(session, archive)
+        missing = _unpack(session, archive, unpacked)
         session.restored = _saving.not_granted(archive.manifest, options) + missing
     except BaseException as error:
         with contextlib.suppress(Error):
@@ -250,7 +256,7 @@ def _check_unused(client: Client, name: str) -> None:
         raise SessionExists(f"somebody else has opened the session '{name}' meanwhile")
 
 
-def _unpack(session: Session, archive: _archive.Reader) -> list[str]:
+def _unpack(session: Session, archive: _archive.Reader, unpacked: Unpacked | None) -> list[str]:
     place = _saving.new_place()
     steps = _saving.Unpacking(archive, place).steps()
     while (step := in_thread(next, steps, None)) is not None:
@@ -258,6 +264,8 @@ def _unpack(session: Session, archive: _archive.Reader) -> list[str]:
             session._request(_ask.store(_saving.TOP, step))
         else:
             _write(session, archive, f"{_saving.TOP}/{step[0]}", step[1])
+    if unpacked is not None:
+        unpacked(session)
     missing = session._request(_saving.load(place, archive.manifest["execution_count"]))
     _remove(session, place)
     return missing

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from typing import Any, TypeVar
 
 from .. import (
@@ -18,7 +18,8 @@ from .. import (
     SessionClosed,
     SessionInfo,
 )
-from .._options import CONTAINER_OPTIONS
+from .._asks import NO_ASKS
+from .._options import CONTAINER_OPTIONS, SESSION_OPTIONS, chosen
 from .._requests import new_name
 from . import _uploads
 from ._chat import Chats
@@ -118,12 +119,35 @@ class Gateway:
         given.update(own or {})
         inner = self.inner(owner, name)
         async with self._creating.setdefault(owner.id, asyncio.Lock()):
-            self._opening.add(inner)
-            self._touched.add(inner)
-            try:
+            with self._opens(inner):
                 return self._remember(inner, await self._open(owner, inner, given))
-            finally:
-                self._opening.discard(inner)
+
+    async def restore(
+        self,
+        owner: Owner,
+        name: str,
+        path: str,
+        own: Mapping[str, Any],
+        unpacked: Callable[[AsyncSession], Awaitable[None]],
+    ) -> AsyncSession:
+        """Opens a session of this owner from a saved one. ``unpacked`` is called before its variables come back."""
+        inner = self.inner(owner, name)
+        async with self._creating.setdefault(owner.id, asyncio.Lock()):
+            with self._opens(inner):
+                await self.check_count(owner)
+                options = chosen({**self.defaults(), **self.uploads.option(inner), **own}, SESSION_OPTIONS)
+                session = await self.client._restored(path, inner, NO_ASKS, options, unpacked)
+                return self._remember(inner, session)
+
+    @contextlib.contextmanager
+    def _opens(self, inner: str) -> Iterator[None]:
+        """It is not taken for one that has ended meanwhile."""
+        self._opening.add(inner)
+        self._touched.add(inner)
+        try:
+            yield
+        finally:
+            self._opening.discard(inner)
 
     async def _open(self, owner: Owner, inner: str, given: dict[str, Any]) -> AsyncSession:
         if not given:
@@ -132,7 +156,7 @@ class Gateway:
         elif inner in (row.session for row in await self.client.sessions()):
             return await self._attach_with(inner, given)
         await self.check_count(owner)
-        fresh = {**self.defaults(), **given, **self.uploads.option(inner)}
+        fresh = {**self.defaults(), **self.uploads.option(inner), **given}
         return await self.client.open(inner, **fresh)
 
     async def _attach_with(self, inner: str, given: dict[str, Any]) -> AsyncSession:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._adapters.arguments import WrongOption
+from ._reach import is_rule
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
@@ -33,6 +34,8 @@ class Settings:
     rate_limit_max: int = 3000
     session_ttl_s: float = 600.0
     sandbox_timeout_s: float = 86_400.0
+    sandbox_saved_bytes: int = 10 << 30
+    sandbox_network: tuple[str, ...] = ()
     chat_url: str | None = None
     chat_model: str | None = None
     chat_key: str | None = None
@@ -85,6 +88,14 @@ def _port(text: str) -> int:
     return int(text)
 
 
+def _rules(text: str) -> tuple[str, ...]:
+    rules = tuple(text.replace(",", " ").split())
+    for rule in rules:
+        if not is_rule(rule):
+            raise ValueError(f"{rule} is no rule of a network, such as *.example.org:443")
+    return rules
+
+
 SETTINGS = (
     Setting("host", "LIMPET_SERVE_HOST", str, "ADDRESS", "listen there; others than loopback need a key"),
     Setting("port", "LIMPET_SERVE_PORT", _port, "PORT", "listen on this one; 0 is any that is free"),
@@ -126,6 +137,16 @@ SETTINGS = (
     Setting("session_ttl_s", "SESSION_TTL_S", _seconds, "SECONDS", "a session that is idle for so long ends"),
     Setting("sandbox_timeout_s", "SANDBOX_TIMEOUT_S", _seconds, "SECONDS", "longest time of an E2B sandbox"),
     Setting(
+        "sandbox_saved_bytes",
+        "SANDBOX_SAVED_BYTES",
+        _size,
+        "BYTES",
+        "paused E2B sandboxes and snapshots of one key on disk",
+    ),
+    Setting(
+        "sandbox_network", "SANDBOX_NETWORK", _rules, "RULES", "what E2B sandboxes may be allowed to reach"
+    ),
+    Setting(
         "chat_url",
         "LIMPET_CHAT_URL",
         str,
@@ -151,7 +172,7 @@ def add(parser: argparse.ArgumentParser, names: tuple[str, ...] = ()) -> None:
             continue
         default = getattr(defaults, setting.name)
         said = f"{setting.help} (${setting.variable})"
-        if default not in (None, ""):
+        if default not in (None, "", ()):
             said += f"; by default {default:g}" if isinstance(default, float) else f"; by default {default}"
         parser.add_argument(setting.option, metavar=setting.shown, help=said)
     parser.add_argument("--config", metavar="FILE", help="file with lines `name = value`; by default limpet/serve.conf "

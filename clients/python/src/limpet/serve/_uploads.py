@@ -27,6 +27,8 @@ class Uploads:
     def __init__(self, state_dir: str, most: int) -> None:
         self._directory = os.path.join(state_dir, "data")
         self._most = most
+        self.held: set[str] = set()
+        """Sessions that are not there now, and come back."""
 
     def option(self, inner: str) -> dict[str, Any]:
         """The option ``data`` for a session that is opened."""
@@ -76,7 +78,8 @@ class Uploads:
 
     def remove(self, inner: str) -> None:
         """The session has ended."""
-        shutil.rmtree(self._of(inner), ignore_errors=True)
+        if inner not in self.held:
+            shutil.rmtree(self._of(inner), ignore_errors=True)
 
     def sweep(self, there: set[str]) -> None:
         """These sessions are there; what others have left is removed."""

@@ -126,7 +126,7 @@ class _E2B:
         if record.paused:
             if not record.auto_resume:
                 raise Refused(502, "The sandbox was not found: it is paused", sandboxId=record.id)
-            await self._all.resume(record, record.timeout)
+            await self._all.pauses.resume(record, record.timeout)
         if scope["type"] == "websocket":
             await self._ports.websocket(record, target.port, scope, receive, send)
             return "port", 101

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, unquote
 
 from .._keys import Owner
 from .._problems import Problem, problem_of
+from . import _metrics, _templates
 from ._http import (
     Headers,
     Receive,
@@ -26,14 +27,14 @@ from ._http import (
     parsed,
     queries,
     query,
+    shown_time,
 )
+from ._network import is_internet, rules_of, shown
 from ._records import Record, Snapshot
-from ._request import check_network, seconds, wanted_of
+from ._request import seconds, wanted_of
 from ._routing import domain_of
 from ._sandboxes import Sandboxes
-
-VERSION = "0.6.4"
-"""Of E2B's daemon: what it can do by this version is here, but for metadata of files, which are refused."""
+from ._templates import VERSION
 
 _MOST_FORKS = 100
 _MOST_WANTED = 256 << 10  # bytes of what a sandbox is asked for with, of which most is remembered
@@ -60,7 +61,8 @@ class Control:
     # Sandboxes
 
     async def create(self, asked: _Asked) -> Answer:
-        wanted = wanted_of(parsed(await body_of(asked.receive, _MOST_WANTED)), self._longest)
+        body = parsed(await body_of(asked.receive, _MOST_WANTED))
+        wanted = wanted_of(body, self._longest, self._all.gateway.settings.sandbox_network)
         record = await self._all.create(asked.owner, wanted, header(asked.scope, b"idempotency-key"))
         return 201, self._shown(record, asked.scope), self._state(record)
 
@@ -85,7 +87,7 @@ class Control:
             and ("startedAfter" not in given or record.started > _seconds_of(given["startedAfter"][-1]))
         ]
         open_ones = {name for name, _ in await self._all.gateway.sessions(asked.owner)}
-        found = [record for record in found if record.place in open_ones]
+        found = [record for record in found if not record.place or record.place in open_ones]
         found.sort(
             key=lambda record: (record.started, record.id), reverse=given.get("order", ["desc"])[-1] != "asc"
         )
@@ -99,8 +101,8 @@ class Control:
             **self._row(record),
             "envdAccessToken": self._all.tokens.envd(record.id),
             "domain": domain_of(asked.scope),
-            "allowInternetAccess": False,
-            "network": {"allowPublicTraffic": record.public},
+            "allowInternetAccess": is_internet(record.network),
+            "network": shown(record.network, record.public),
             "lifecycle": {
                 "autoResume": record.auto_resume,
                 "onTimeout": "pause" if record.auto_pause else "kill",
@@ -118,7 +120,7 @@ class Control:
         timeout = seconds(body, self._longest, 300)
         record = await self._there(asked)
         if record.paused:
-            await self._all.resume(record, timeout, member(body, "memory", bool, True))
+            await self._all.pauses.resume(record, timeout, member(body, "memory", bool, True))
             return 201, self._shown(record, asked.scope), self._state(record)
         if record.end < time.time() + timeout:  # a running one is never shortened
             self._all.set_timeout(record, timeout)
@@ -127,9 +129,7 @@ class Control:
     async def pause(self, asked: _Asked) -> Answer:
         body = await object_of(asked.receive)
         record = await self._there(asked)
-        if record.paused:
-            raise Refused(409, f"sandbox {record.id} is paused already")
-        await self._all.pause(record, member(body, "memory", bool, True))
+        await self._all.pauses.pause(record, member(body, "memory", bool, True))
         return 204, None, self._state(record)
 
     async def timeout(self, asked: _Asked) -> Answer:
@@ -148,17 +148,17 @@ class Control:
 
     async def network(self, asked: _Asked) -> Answer:
         body = await object_of(asked.receive)
-        if member(body, "allow_internet_access", bool, False) or member(
-            body, "allowInternetAccess", bool, False
-        ):
-            raise Refused(400, "sandboxes here have no access to the internet")
-        check_network(body)
-        await self._running(asked)
+        internet = member(body, "allow_internet_access", bool, None)
+        allowed = self._all.gateway.settings.sandbox_network
+        rules = rules_of(body, internet, allowed)
+        if internet and not is_internet(rules):
+            raise Refused(403, "sandboxes here have no access to the whole internet (SANDBOX_NETWORK)")
+        await self._all.set_network(await self._running(asked), rules)
         return 204, None, ()
 
     async def metrics(self, asked: _Asked) -> Answer:
-        await self._there(asked)
-        return 200, [], ()  # none are collected
+        record = await self._there(asked)
+        return 200, [] if record.paused else [await _metrics.now(self._all, record)], ()
 
     async def fork(self, asked: _Asked) -> Answer:
         body = await object_of(asked.receive)
@@ -185,15 +185,15 @@ class Control:
                 400, f"{name!r} is no name for a snapshot: 1 to 128 characters of A-Z a-z 0-9 . _ / : -"
             )
         record = await self._running(asked)
-        return 201, _snapshot(await self._all.snapshot(record, name)), self._state(record)
+        return 201, _snapshot(await self._all.snapshots.take(record, name)), self._state(record)
 
     async def snapshots(self, asked: _Asked) -> Answer:
         given = query(asked.scope)
         found = [
             snapshot
-            for snapshot in self._all.snapshots
+            for snapshot in self._all.snapshots.records
             if snapshot.owner == asked.owner.id
-            and given.get("sandboxID") in (None, snapshot.place.rpartition("/")[2])
+            and given.get("sandboxID") in (None, snapshot.sandbox)
             and ("name" not in given or given["name"] in (snapshot.id, *snapshot.names))
         ]
         found.sort(key=lambda snapshot: (-snapshot.created, snapshot.id))
@@ -201,17 +201,25 @@ class Control:
         return 200, page, headers
 
     async def drop(self, asked: _Asked) -> Answer:
-        snapshot = self._all.snapshots.get(asked.id)
-        if snapshot is None or snapshot.owner != asked.owner.id:
+        snapshot = self._all.snapshots.find(asked.owner, asked.id)
+        if snapshot is None:
             raise Refused(404, f"template '{asked.id}' was not found")
-        await self._all.drop(snapshot)
+        self._all.snapshots.drop(snapshot)
         return 204, None, ()
 
+    # Templates
+
+    async def templates(self, asked: _Asked) -> Answer:
+        page, headers = _page(await _templates.rows(self._all.gateway), query(asked.scope))
+        return 200, page, headers
+
+    async def template(self, asked: _Asked) -> Answer:
+        return 200, await _templates.row(self._all.gateway, unquote(asked.id)), ()
+
     async def elsewhere(self, asked: _Asked) -> Answer:
-        raise Refused(
-            501,
-            f"{asked.scope['path']} is not served here: images and templates are made with the command limpet",
-        )
+        if "templates" in asked.scope["path"]:
+            _templates.refuse()
+        raise Refused(501, f"{asked.scope['path']} is not served here")
 
     # What is shown
 
@@ -241,7 +249,7 @@ class Control:
         memory = self._all.gateway.settings.session_memory
         return {
             "templateID": record.template, "sandboxID": record.id, "clientID": "limpet", "envdVersion": VERSION,
-            "startedAt": _time(record.started), "endAt": _time(record.end), "state": _state_of(record),
+            "startedAt": shown_time(record.started), "endAt": shown_time(record.end), "state": _state_of(record),
             "metadata": record.metadata, "cpuCount": 1, "memoryMB": memory >> 20, "diskSizeMB": 0,
         }  # fmt: skip
 
@@ -274,6 +282,9 @@ _ROUTES: list[tuple[str, str, re.Pattern[str], Act]] = [
         ("fork", "POST", _SANDBOX + "/fork", Control.fork),
         ("snapshot", "POST", _SANDBOX + "/snapshots", Control.snapshot),
         ("snapshots", "GET", r"/snapshots", Control.snapshots),
+        ("templates", "GET", r"/(?:v2/)?templates", Control.templates),
+        ("templates", "POST", r"/(?:v[123]/)?templates", Control.elsewhere),
+        ("template", "GET", r"/templates/(?:aliases/)?(?P<id>[^/]+)", Control.template),
         ("drop", "DELETE", r"/templates/(?P<id>[^/]+)", Control.drop),
     )
 ]
@@ -310,11 +321,6 @@ def _state_of(record: Record) -> str:
 
 def _snapshot(snapshot: Snapshot) -> dict[str, Any]:
     return {"snapshotID": snapshot.id, "names": snapshot.names}
-
-
-def _time(seconds_: float) -> str:
-    when = datetime.datetime.fromtimestamp(seconds_, datetime.timezone.utc)
-    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _seconds_of(text: str) -> float:

@@ -142,7 +142,8 @@ class _Call:
         except Error as error:
             await self.answering.end([_results.error(error.name, error.message, "")])
             return
-        await self.answering.end(_results.ending(result, uncounted, self.answering.has_value))
+        lines = _results.ending(result, uncounted, self.answering.has_value)
+        await self.answering.end(lines + _results.restored(self._all.told(self._record)))
 
     async def _settle(self, result: Result, env: dict[str, str]) -> None:
         """Before the answer ends, so that the next call finds everything in its place."""

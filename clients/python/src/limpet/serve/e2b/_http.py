@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
@@ -141,6 +142,12 @@ def member(value: dict[str, Any], name: str, kind: type, default: Any = _MISSING
     if not isinstance(given, kind) or (kind is int and isinstance(given, bool)):
         raise Refused(400, f"'{name}' must be {_NAMES[kind]}")
     return given
+
+
+def shown_time(seconds: float) -> str:
+    """As E2B's control plane has it."""
+    when = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def texts(value: dict[str, Any], name: str) -> dict[str, str]:

@@ -10,11 +10,16 @@ before = {}  # variables of the environment, as they were
 
 
 def begin(directory, home):
-    """Where it is then: there, unless that is not to be had, as without a container."""
+    """Where it is then: there, unless that is not to be had, as without a container.
+
+    Without a directory it stays where it is, and returns its home, which without a container is a new one.
+    """
     try:
-        os.chdir(directory)
+        os.chdir(directory or ".")
     except OSError:
         directory = home = os.getcwd()
+    if not directory:
+        directory = home = home or os.environ["HOME"]
     os.environ["HOME"] = home
     if directory not in sys.path:
         sys.path.insert(0, directory)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from .._keys import Owner
+from ._request import Wanted
+
+MOST_NOTES = 50
 _ID = re.compile(r"[A-Za-z0-9._-]{1,100}\Z")
 
 
@@ -19,7 +24,7 @@ class Record(msgspec.Struct):
     owner: str
     owner_name: str
     place: str
-    """What its owner calls the session or branch."""
+    """What its owner calls the session or branch; empty while it is saved."""
     template: str
     started: float
     end: float
@@ -29,6 +34,8 @@ class Record(msgspec.Struct):
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
     env: dict[str, str] = msgspec.field(default_factory=dict)
     auto_pause: bool = False
+    pause_memory: bool = True
+    """Whether variables are kept when its time is over and it is paused."""
     auto_resume: bool = False
     public: bool = False
     """Whether its ports may be used without a token."""
@@ -37,6 +44,16 @@ class Record(msgspec.Struct):
     """Calls of Python in it that its owner did not make."""
     contexts: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
     """By id: language and cwd. Those that are there from the start are not in it."""
+    network: list[str] = msgspec.field(default_factory=list)
+    """Rules of what it may reach."""
+    size: int = 0
+    """Bytes that it takes while it is saved."""
+    notes: list[str] = msgspec.field(default_factory=list)
+    """What is not as it was before it was saved, until that has been told."""
+    anew: bool = False
+    """Whether its variables are to be gone when it is resumed."""
+    prepared_at: int = 1
+    """Number of the call that has prepared its interpreter."""
 
     @property
     def base(self) -> str:
@@ -50,18 +67,21 @@ class Record(msgspec.Struct):
 
 
 class Snapshot(msgspec.Struct):
-    """A checkpoint that sandboxes can be made from."""
+    """A saved session that sandboxes can be made from."""
 
     id: str
     owner: str
     owner_name: str
-    base: str
-    place: str
+    sandbox: str
     """Where it was taken."""
     home: str
     created: float
-    uncounted: int = 0
-    names: list[str] = msgspec.field(default_factory=list)
+    size: int
+    uncounted: int
+    env: dict[str, str]
+    names: list[str]
+    notes: list[str]
+    """What is not in it."""
 
 
 T = TypeVar("T", Record, Snapshot)
@@ -115,6 +135,21 @@ class Records(Generic[T]):
         if not _ID.match(id):
             raise ValueError(f"{id!r} is no id")
         return os.path.join(self._directory, id + ".json")
+
+
+def new_record(owner: Owner, id: str, wanted: Wanted, home: str) -> Record:
+    """Of a sandbox as somebody wants it, in a session of its own."""
+    now = time.time()
+    return Record(
+        id, owner.id, owner.name, id, wanted.template, now, now + wanted.timeout, wanted.timeout, home,
+        metadata=wanted.metadata, env=wanted.env, auto_pause=wanted.auto_pause, auto_resume=wanted.auto_resume,
+        pause_memory=wanted.pause_memory, public=wanted.public, network=wanted.network,
+    )  # fmt: skip
+
+
+def owner_of(of: Record | Snapshot) -> Owner:
+    """Whose it is."""
+    return Owner(of.owner, of.owner_name)
 
 
 def _privately(path: str, flags: int) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ._http import Refused, member, texts
+from ._network import rules_of
 
 
 @dataclass(frozen=True)
@@ -17,21 +19,18 @@ class Wanted:
     metadata: dict[str, str]
     env: dict[str, str]
     auto_pause: bool
+    pause_memory: bool
     auto_resume: bool
     public: bool
+    network: list[str]
 
 
-def wanted_of(body: dict[str, Any], longest: float) -> Wanted:
-    """Of the body of a request. Raises Refused."""
+def wanted_of(body: dict[str, Any], longest: float, allowed: Sequence[str]) -> Wanted:
+    """Of the body of a request; ``allowed`` are the rules of what sandboxes may reach. Raises Refused."""
     for name in ("mcp", "iam", "volumeMounts"):
         if body.get(name):
             raise Refused(400, f"'{name}' is not available here; leave it out")
-    if member(body, "allow_internet_access", bool, False):
-        raise Refused(
-            400, "sandboxes here have no access to the internet; leave allow_internet_access out, or False"
-        )
     network = member(body, "network", dict, {})
-    check_network(network)
     resume = member(body, "autoResume", dict, {})
     return Wanted(
         member(body, "templateID", str),
@@ -39,19 +38,11 @@ def wanted_of(body: dict[str, Any], longest: float) -> Wanted:
         texts(body, "metadata"),
         texts(body, "envVars"),
         member(body, "autoPause", bool, False),
+        member(body, "autoPauseMemory", bool, True),
         member(resume, "enabled", bool, False),
         member(network, "allowPublicTraffic", bool, False),
+        rules_of(network, member(body, "allow_internet_access", bool, None), allowed),
     )
-
-
-def check_network(network: dict[str, Any]) -> None:
-    """Sandboxes reach nothing: whoever wants them to reach less is served. Raises Refused."""
-    for name in ("allowOut", "egressProxy", "rules"):
-        if network.get(name):
-            raise Refused(400, f"network.{name}: sandboxes here have no access to a network; leave it out")
-    for name in ("maskRequestHost", "httpsPorts"):
-        if network.get(name):
-            raise Refused(400, f"network.{name} is not available here; leave it out")
 
 
 def seconds(body: dict[str, Any], longest: float, default: float) -> float:

@@ -67,6 +67,12 @@ def ending(result: Result, uncounted: int, shown_value: bool) -> list[bytes]:
     return lines
 
 
+def restored(notes: list[str]) -> list[bytes]:
+    """What is not as it was before the sandbox was saved, if anything is not."""
+    told = "the sandbox was restored, and not all is as it was: " + "; ".join(notes)
+    return [error("StateRestored", told, "")] if notes else []
+
+
 def error(name: str, message: str, traceback: str) -> bytes:
     """Something went wrong."""
     return line("error", name=name, value=message, traceback=traceback)

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import re
 import time
 from collections.abc import Coroutine
 from typing import Any
 
-from ... import AsyncSession, BadRequest, Error, ImageMissing, NoSuchCheckpoint, NoSuchSession, Result
+from ... import (
+    AsyncSession,
+    BadRequest,
+    Error,
+    ImageMissing,
+    NoSuchSession,
+    Result,
+)
 from .._gateway import Gateway
 from .._keys import Owner
 from . import _inside
+from ._archives import HOME, Archives
 from ._http import Refused
-from ._records import Record, Records, Snapshot
+from ._pauses import Pauses
+from ._records import Record, Records, Snapshot, new_record, owner_of
 from ._request import Wanted
+from ._snapshots import Snapshots
+from ._templates import options_of
 from ._tokens import Tokens
 
 USER = "user"
-_HOME = "/home/user"
-_MOST_SNAPSHOTS = 100
 _SNAPSHOT = re.compile(r"s[a-z0-9]{19}\Z")
-_DEFAULT = ("base", "code-interpreter-v1")
 
 
 class Live:
@@ -62,7 +71,9 @@ class Sandboxes:
         self.gateway = gateway
         self.tokens = Tokens(directory)
         self.records: Records[Record] = Records(f"{directory}/sandboxes", Record)
-        self.snapshots: Records[Snapshot] = Records(f"{directory}/snapshots", Snapshot)
+        self.snapshots = Snapshots(self, f"{directory}/snapshots")
+        self.pauses = Pauses(self)
+        self.archives = Archives(f"{directory}/saved")
         self._live: dict[str, Live] = {}
         self._work: set[asyncio.Future[Any]] = set()
 
@@ -100,12 +111,20 @@ class Sandboxes:
         return await self.gateway.session(owner_of(record), record.base)
 
     async def there(self, record: Record) -> bool:
-        """Whether its session is open; one that is not is forgotten."""
+        """Whether it is saved, or its session is open; one that is not is forgotten."""
+        if not record.place:
+            return self.archives.is_there(record.id)
         with contextlib.suppress(NoSuchSession):
             self.gateway.forget(owner_of(record), record.place)
             await self.session(record)
             return True
         return False
+
+    def room(self, owner: str) -> float:
+        """Bytes that are left for what the owner has saved."""
+        most = self.gateway.settings.sandbox_saved_bytes
+        saved = [each.size for each in (*self.records, *self.snapshots.records) if each.owner == owner]
+        return most - sum(saved) if most else math.inf
 
     # Making
 
@@ -115,38 +134,37 @@ class Sandboxes:
         known = self.records.get(id)
         if known is not None and await self.there(known):
             return known
-        snapshot = self.snapshots.get(wanted.template)
-        if snapshot is not None and snapshot.owner == owner.id:
-            return await self._create_from(owner, id, wanted, snapshot)
+        snapshot = self.snapshots.find(owner, wanted.template)
+        if snapshot is not None:
+            return await self.snapshots.create(owner, id, wanted, snapshot)
         if _SNAPSHOT.match(wanted.template):
             raise Refused(
                 404, f"template '{wanted.template}' was not found: there is no snapshot of this id (any more)"
             )
         session = await self._open(owner, id, wanted)
-        now = time.time()
-        record = Record(
-            id, owner.id, owner.name, id, wanted.template, now, now + wanted.timeout, wanted.timeout, _HOME,
-            metadata=wanted.metadata, env=wanted.env, auto_pause=wanted.auto_pause, auto_resume=wanted.auto_resume,
-            public=wanted.public,
-        )  # fmt: skip
+        record = new_record(owner, id, wanted, HOME)
         try:
             record.home = await self.prepared(record, session)
         except BaseException:
             await self.gateway.close(owner, id)
             raise
-        self._keep(record)
+        self.keep(record)
         return record
 
     async def _open(self, owner: Owner, id: str, wanted: Wanted) -> AsyncSession:
-        options: dict[str, Any] = {"env": wanted.env}
-        if wanted.template not in _DEFAULT:
-            options["image"] = wanted.template
-        # The time of a sandbox is the gateway's to keep; without a gateway its session ends after the longest one.
-        own = {"ttl": self.gateway.settings.sandbox_timeout_s}
+        own = {**self.own_options(wanted.network), **await options_of(self.gateway, wanted.template)}
         try:
-            return await self.gateway.open(owner, id, options, own)
+            return await self.gateway.open(owner, id, {"env": wanted.env}, own)
         except ImageMissing as error:
             raise Refused(404, f"template '{wanted.template}' was not found: {error.message}") from None
+
+    def own_options(self, network: list[str]) -> dict[str, Any]:
+        """Options of a session that are not for its owner to choose.
+
+        The time of a sandbox is the gateway's to keep; without a gateway its session ends after the longest one.
+        """
+        rules = {"network": {"allow": network}} if network else {}
+        return {"ttl": self.gateway.settings.sandbox_timeout_s, **rules}
 
     async def prepared(self, record: Record, session: AsyncSession, directory: str | None = None) -> str:
         """Makes a fresh interpreter of it what E2B's is, and returns where that is.
@@ -159,16 +177,16 @@ class Sandboxes:
                 500, f"the interpreter could not be prepared: {result.error and result.error.message}"
             )
         if directory is None:
-            record.uncounted = result.execution_count or 0
+            record.uncounted = record.prepared_at = result.execution_count or 0
         return where
 
     async def settle(
         self, record: Record, session: AsyncSession, result: Result, directory: str | None = None
     ) -> None:
         """After a call that did not keep the variables: what has to be there again is made again."""
-        back = result.rolled_back_to
+        back, first = result.rolled_back_to, record.prepared_at if directory is None else 1
         if result.state == "lost" or (
-            result.state == "rolled_back" and (back is None or not back.execution_count)
+            result.state == "rolled_back" and (back is None or (back.execution_count or 0) < first)
         ):
             before = record.uncounted
             with contextlib.suppress(Error, Refused):
@@ -176,6 +194,22 @@ class Sandboxes:
             if directory is None:  # numbers go on from where they are
                 record.uncounted = before + 1
                 self.records.put(record)
+
+    async def set_network(self, record: Record, rules: list[str]) -> None:
+        """What it may reach from now on, and with it all that are in its container."""
+        base = await self.base(record)
+        await base.set_network({"allow": rules} if rules else "none")
+        for each in self.records:
+            if each.base == record.base:
+                each.network = rules
+                self.records.put(each)
+
+    def told(self, record: Record) -> list[str]:
+        """What is not as it was before it was saved, which is told once."""
+        notes, record.notes = record.notes, []
+        if notes:
+            self.records.put(record)
+        return notes
 
     async def fork(self, record: Record, timeout: float, count: int) -> list[Record | Exception]:
         """Branches of its variables, as sandboxes in the same container."""
@@ -197,49 +231,16 @@ class Sandboxes:
                 await session.drop(checkpoint)
         return made
 
-    async def _create_from(self, owner: Owner, id: str, wanted: Wanted, snapshot: Snapshot) -> Record:
-        try:
-            session = await self.gateway.session(owner, snapshot.base)
-            branch = await session.branch(id, at=snapshot.id)
-        except (NoSuchSession, NoSuchCheckpoint) as error:
-            self.snapshots.remove(snapshot.id)
-            raise Refused(404, f"template '{snapshot.id}' was not found any more: {error.message}") from None
-        like = Record(
-            id, owner.id, owner.name, snapshot.base, snapshot.id, 0, 0, 0, snapshot.home, metadata=wanted.metadata,
-            env=wanted.env, auto_pause=wanted.auto_pause, auto_resume=wanted.auto_resume, public=wanted.public,
-            uncounted=snapshot.uncounted,
-        )  # fmt: skip
-        return self._branched(like, branch, id, snapshot.id, wanted.timeout)
-
     def _branched(self, like: Record, branch: AsyncSession, id: str, template: str, timeout: float) -> Record:
         now, place = time.time(), self.gateway.name(owner_of(like), branch.name) or ""
         record = Record(
             id, like.owner, like.owner_name, place, template, now, now + timeout, timeout, like.home,
             metadata=dict(like.metadata), env=like.env, auto_pause=like.auto_pause, auto_resume=like.auto_resume,
-            public=like.public, uncounted=like.uncounted,
+            public=like.public, uncounted=like.uncounted, network=like.network, prepared_at=like.prepared_at,
+            pause_memory=like.pause_memory,
         )  # fmt: skip
-        self._keep(record)
+        self.keep(record)
         return record
-
-    async def snapshot(self, record: Record, name: str | None) -> Snapshot:
-        """A checkpoint that sandboxes can be made from. It keeps the container."""
-        if sum(each.owner == record.owner for each in self.snapshots) >= _MOST_SNAPSHOTS:
-            raise Refused(429, f"there are {_MOST_SNAPSHOTS} snapshots of this key; delete one first", 60)
-        id = f"s{self.tokens.id(record.owner, None)[1:]}"
-        session = await self.session(record)
-        await session.checkpoint(id)
-        if name is not None:
-            for other in self.snapshots:
-                if other.owner == record.owner and name in other.names:
-                    other.names.remove(name)
-                    self.snapshots.put(other)
-        names = [] if name is None else [name]
-        made = Snapshot(
-            id, record.owner, record.owner_name, record.base, record.place, record.home, time.time(), record.uncounted,
-            names,
-        )  # fmt: skip
-        self.snapshots.put(made)
-        return made
 
     # Its life
 
@@ -247,51 +248,30 @@ class Sandboxes:
         """Its time is over so many seconds from now."""
         record.timeout = timeout
         record.end = time.time() + timeout
-        self._keep(record)
-
-    async def pause(self, record: Record, memory: bool = True) -> None:
-        """Nobody gets at it until it is resumed. It keeps its container and what runs in there."""
-        if not memory:
-            session = await self.session(record)
-            await session.reset()
-            await self.prepared(record, session)
-        record.paused = True
-        self._keep(record)
-
-    async def resume(self, record: Record, timeout: float, memory: bool = True) -> None:
-        """Ends the pause."""
-        record.paused = False
-        self.set_timeout(record, timeout)
-        if not memory:
-            session = await self.session(record)
-            await session.reset()
-            await self.prepared(record, session)
+        self.keep(record)
 
     async def kill(self, record: Record) -> None:
-        """Ends it. The container ends with the last one that is in it, and the last snapshot."""
+        """Ends it. The container ends with the last one that is in it."""
         self._forget(record)
         if record.is_fork:
             with contextlib.suppress(NoSuchSession):
                 await self.gateway.close(owner_of(record), record.place)
-        await self._close_if_unused(record)
+        await self.close_if_unused(owner_of(record), record.base)
 
-    async def drop(self, snapshot: Snapshot) -> None:
-        """Removes a snapshot."""
-        self.snapshots.remove(snapshot.id)
-        with contextlib.suppress(Error):
-            session = await self.gateway.session(owner_of(snapshot), snapshot.base)
-            await session.drop(snapshot.id)
-        await self._close_if_unused(snapshot)
+    async def close_if_unused(self, owner: Owner, base: str) -> None:
+        """Ends a container that no sandbox is in any more."""
+        if base and all(each.base != base for each in self.records):
+            with contextlib.suppress(NoSuchSession):
+                await self.gateway.close(owner, base)
 
-    async def _close_if_unused(self, of: Record | Snapshot) -> None:
-        if any(each.base == of.base for each in (*self.records, *self.snapshots)):
-            return
-        with contextlib.suppress(NoSuchSession):
-            await self.gateway.close(owner_of(of), of.base)
-
-    def _keep(self, record: Record) -> None:
+    def keep(self, record: Record) -> None:
         """Remembers it as it is now, and sets its clock."""
         self.records.put(record)
+        self._hold_uploads(record)
+        self.set_clock(record)
+
+    def set_clock(self, record: Record) -> None:
+        """It runs while the sandbox does."""
         live = self.live(record)
         if live.timer is not None:
             live.timer.cancel()
@@ -299,6 +279,11 @@ class Sandboxes:
         live.timer = (
             None if record.paused else asyncio.get_running_loop().call_later(max(left, 0), self._due, record)
         )
+
+    def _hold_uploads(self, record: Record) -> None:
+        """What was uploaded for /data waits while it is saved."""
+        held, inner = self.gateway.uploads.held, self.gateway.inner(owner_of(record), record.id)
+        (held.discard if record.place else held.add)(inner)
 
     def _due(self, record: Record) -> None:
         task = asyncio.ensure_future(self._end(record))
@@ -309,12 +294,18 @@ class Sandboxes:
         """Its time is over."""
         with contextlib.suppress(Error, Refused):
             if record.auto_pause:
-                await self.pause(record)
+                await self.pauses.hold(record)
             else:
                 await self.kill(record)
 
     def _forget(self, record: Record) -> None:
         self.records.remove(record.id)
+        self.archives.remove(record.id)
+        self.gateway.uploads.held.discard(self.gateway.inner(owner_of(record), record.id))
+        self.rest(record)
+
+    def rest(self, record: Record) -> None:
+        """What is done for it beside requests ends."""
         live = self._live.pop(record.id, None)
         if live is not None:
             if live.timer is not None:
@@ -324,8 +315,23 @@ class Sandboxes:
 
     def begin(self) -> None:
         """With the event loop: clocks go on, also those of an earlier gateway."""
+        self._forget_strangers()
         for record in self.records:
-            self._keep(record)
+            self.keep(record)
+        saved = [record.id for record in self.records if not record.place]
+        self.archives.sweep([*saved, *(snapshot.id for snapshot in self.snapshots.records)])
+
+    def _forget_strangers(self) -> None:
+        """What was saved for keys that have been revoked, and that nobody can ask for any more."""
+        keys = self.gateway.keys
+        if not keys.are_there:
+            return
+        for record in self.records:
+            if not record.place and not keys.is_there(record.owner):
+                self._forget(record)
+        for snapshot in self.snapshots.records:
+            if not keys.is_there(snapshot.owner):
+                self.snapshots.drop(snapshot)
 
     def stop(self) -> None:
         """Ends what is done beside requests."""
@@ -336,11 +342,6 @@ class Sandboxes:
                 task.cancel()
         for task in self._work:
             task.cancel()
-
-
-def owner_of(of: Record | Snapshot) -> Owner:
-    """Whose it is."""
-    return Owner(of.owner, of.owner_name)
 
 
 def check_user(name: str | None) -> None:

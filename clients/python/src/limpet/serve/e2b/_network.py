@@ -1,0 +1,86 @@
+"""What a sandbox may reach: E2B's ``allow_out``, ``deny_out`` and ``allow_internet_access`` as rules of a network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import _reach
+from ._http import Refused, member
+
+_ALL = ("0.0.0.0/0", "*", "::/0")
+_PORTS = (443, 80)  # where none is named, as E2B has it
+
+
+def rules_of(network: dict[str, Any], internet: bool | None, allowed: Sequence[str]) -> list[str]:
+    """Rules for what is asked for, within those that the operator allows. Raises Refused.
+
+    That everything may be reached is no wish: E2B's older clients always say so. It is granted where it is allowed.
+    """
+    for name in ("egressProxy", "rules", "maskRequestHost", "httpsPorts", "dnsServers"):
+        given = network.get(name, network.get(_snake(name)))
+        if given:
+            raise Refused(400, f"network.{name} is not available here; leave it out")
+    wanted, denied = _hosts(network, "allowOut"), _hosts(network, "denyOut")
+    if internet and not set(denied) & set(_ALL) and any(_covered(_reach.EVERYTHING, None, allowed)):
+        wanted.append(_reach.EVERYTHING)
+    wanted = [_reach.EVERYTHING if host in _ALL else host for host in wanted]
+    if _reach.EVERYTHING in wanted and set(denied) - set(_ALL):
+        raise Refused(
+            400,
+            "network.denyOut beside access to everything cannot be kept: name in allowOut what is to be reached",
+        )
+    found: dict[str, None] = {}
+    for host in wanted:
+        found.update(dict.fromkeys(_rules(host, allowed)))
+    return list(found)
+
+
+def shown(rules: list[str], public: bool) -> dict[str, Any]:
+    """What its owner may see of a sandbox's network."""
+    if not rules:
+        return {"allowPublicTraffic": public}
+    return {"allowPublicTraffic": public, "allowOut": rules, "denyOut": [_ALL[0]]}
+
+
+def is_internet(rules: list[str]) -> bool:
+    """Whether they lead everywhere."""
+    return any(rule.startswith("*:") for rule in rules)
+
+
+def _rules(asked: str, allowed: Sequence[str]) -> list[str]:
+    parts = _reach.parted(asked)
+    if parts is None:
+        raise Refused(
+            400, f"network.allowOut: {asked!r} is no name of a host, no *.domain and no address; ranges of addresses "
+            "are not available here"
+        )  # fmt: skip
+    host, port = parts
+    ports = _covered(host, port, allowed)
+    if not ports:
+        raise Refused(403, f"{asked} may not be reached: {_told(allowed)}")
+    return [f"{host}:{each}" for each in ports]
+
+
+def _covered(host: str, port: int | None, allowed: Sequence[str]) -> list[int]:
+    """The ports that may be reached there."""
+    return [each for each in (_PORTS if port is None else (port,)) if _reach.covers(allowed, host, each)]
+
+
+def _told(allowed: Sequence[str]) -> str:
+    if not allowed:
+        return "sandboxes here have no access to a network (SANDBOX_NETWORK is not set); leave it out"
+    return (
+        f"sandboxes here may reach {', '.join(allowed)} (SANDBOX_NETWORK), and addresses that are named there"
+    )
+
+
+def _hosts(network: dict[str, Any], name: str) -> list[str]:
+    given = member(network, name, list, None) or member(network, _snake(name), list, None) or []
+    if len(given) > 100 or not all(isinstance(host, str) for host in given):
+        raise Refused(400, f"network.{name} is no list of at most 100 texts")
+    return list(given)
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)

@@ -1,0 +1,69 @@
+"""How a sandbox comes back from disk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ... import AsyncSession, RestoreFailed, SessionExists
+from .._reach import still
+from . import _inside
+from ._archives import HOME, unpack_home
+from ._http import Refused
+from ._records import MOST_NOTES, Record, owner_of
+
+if TYPE_CHECKING:
+    from ._sandboxes import Sandboxes
+
+DATA_LEFT = "/data: its files stay with the sandboxes that it shared a container with; send them again"
+
+
+async def restore(
+    sandboxes: Sandboxes, record: Record, archive: str, env: dict[str, str] | None = None
+) -> None:
+    """Opens a session for a sandbox, in which it goes on as it was saved, or with this environment.
+
+    ``record.notes`` then says what is not as it was. Raises Refused, and changes nothing then.
+    """
+    notes, path = list(record.notes), sandboxes.archives.path(archive)
+    rules = still(sandboxes.gateway.settings.sandbox_network, record.network)
+    if rules != record.network:
+        notes.append("network: less may be reached than before (SANDBOX_NETWORK)")
+    own = {**sandboxes.own_options(rules), **({"env": env} if env else {})}
+    try:
+        name, session = await _opened(sandboxes, record, path, own, notes)
+    except RestoreFailed as error:
+        why = error.message.replace(path, archive)
+        raise Refused(404, f"{archive} cannot be restored: {why}") from None
+    try:
+        await _prepare(record, session)
+    except BaseException:
+        await sandboxes.gateway.close(owner_of(record), name)
+        raise
+    record.place, record.network = name, rules
+    record.notes = (notes + (session.restored or []))[:MOST_NOTES]
+    if record.notes:
+        sandboxes.live(record).state = "restored"
+
+
+async def _opened(
+    sandboxes: Sandboxes, record: Record, path: str, own: dict[str, Any], notes: list[str]
+) -> tuple[str, AsyncSession]:
+    """Under the sandbox's name, or another one where its forks are in the session of that name."""
+    gateway, owner, name = sandboxes.gateway, owner_of(record), record.id
+    try:
+        return name, await gateway.restore(owner, name, path, own, unpack_home)
+    except SessionExists:
+        name = sandboxes.tokens.id(owner.id, None)
+    if gateway.uploads.list(gateway.inner(owner, record.id)):
+        notes.append(DATA_LEFT)
+    return name, await gateway.restore(owner, name, path, own, unpack_home)
+
+
+async def _prepare(record: Record, session: AsyncSession) -> None:
+    """A restored interpreter, which stays in the directory where it is."""
+    result, home = await _inside.prepare(session, "", record.home if record.home == HOME else "")
+    if not result.ok:
+        raise Refused(500, f"the interpreter could not be prepared: {result.error and result.error.message}")
+    record.home = home
+    record.uncounted += 1
+    record.prepared_at = result.execution_count or 1

@@ -1,0 +1,41 @@
+"""What frameworks of agents have for E2B, unchanged: each in an environment of its own, with the version of E2B's client
+that it asks for. LIMPET_E2B_PROVIDERS is the directory of these environments."""
+
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+from tests.support import ROOT
+
+from .conftest import options
+
+SCRIPTS = pathlib.Path(__file__).with_name("providers")
+PROVIDERS = {
+    "smolagents": "smolagents_agent.py",
+    "openai-agents": "openai_agents.py",
+    "deepagents": "deepagents_backend.py",
+    "haystack": "haystack_tools.py",
+    "agno": "agno_tools.py",
+    "adk": "adk_plugin.py",
+}
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_a_provider_of_a_framework(gateway, name, isolates):
+    if name == "smolagents" and not isolates:
+        pytest.skip("its code imports Pillow, which the image has")
+    if name == "openai-agents" and isolates:
+        pytest.skip("it runs programs in /tmp, where containers run none")
+    directory = pathlib.Path(os.environ.get("LIMPET_E2B_PROVIDERS", ROOT / "build" / "e2b-providers"))
+    python = directory / name / "bin" / "python"
+    assert python.exists(), f"{python} is not there; scripts/test makes it"
+    where = options(gateway)
+    environment = {
+        "PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "E2B_API_KEY": where["api_key"],
+        "E2B_API_URL": where["api_url"], "E2B_SANDBOX_URL": where["sandbox_url"], "PYTHONDONTWRITEBYTECODE": "1",
+    }  # fmt: skip
+    command = [python, "-W", "ignore", SCRIPTS / PROVIDERS[name]]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["done"]), done.stdout + done.stderr
