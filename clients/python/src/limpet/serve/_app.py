@@ -44,14 +44,14 @@ class Door:
 
 
 class App:
-    """The ASGI application of a gateway."""
+    """A gateway's application, which is ``asgi``."""
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
         self._doors: list[Door] = [importlib.import_module(name).door(gateway) for name in _DOORS]
+        self.asgi = gateway.tracing.around(self._answer)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As ASGI has it."""
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
             return

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from typing import Any, TypeVar
 
 from .. import (
-    AsyncClient,
     AsyncSession,
     BadRequest,
     Error,
@@ -28,6 +27,7 @@ from ._problems import Problem
 from ._rates import Rates
 from ._runs import Runs
 from ._settings import Settings
+from ._tracing import tracing
 from ._watch import Watch
 from ._who import Doorkeeper, Scope, is_loopback
 
@@ -62,8 +62,9 @@ class Gateway:
         self.settings = settings
         self.keys = KeyStore(settings.state_dir)
         self.doorkeeper = Doorkeeper(self.keys, is_loopback(settings.host))
-        self.watch = Watch(settings.audit_log)
-        self.client = AsyncClient(settings.address)
+        self.tracing = tracing(settings.otlp_endpoint)
+        self.watch = Watch(settings.audit_log, self.tracing)
+        self.client = self.tracing.client(settings.address)
         self.runs = Runs(self.client, self.watch)
         self.uploads = _uploads.Uploads(settings.state_dir, settings.session_max_bytes)
         self.chats = Chats(settings)
@@ -82,11 +83,12 @@ class Gateway:
     def admit(self, scope: Scope) -> Owner:
         """Whose request it is, which counts in the rate. Raises Problem: 401, 403, 429."""
         owner = self.doorkeeper.admit(scope)
-        self._rates.count(owner.id)
+        self.count(owner)
         return owner
 
     def count(self, owner: Owner) -> None:
         """A request of somebody who has shown something else than a key counts in the rate too. Raises Problem: 429."""
+        self.tracing.owner(owner.id)
         self._rates.count(owner.id)
 
     def inner(self, owner: Owner, name: str) -> str:
@@ -217,6 +219,7 @@ class Gateway:
         if self._sweeper is not None:
             self._sweeper.cancel()
         await self.client.close()
+        await asyncio.to_thread(self.tracing.close)
 
     async def _sweep(self) -> None:
         while True:

@@ -72,8 +72,9 @@ async def _serve(settings: Settings) -> None:
         )
     listening = _listen(settings)
     config = uvicorn.Config(
-        App(gateway), http="httptools", ws="auto", lifespan="on", log_config=None, access_log=False,
-        server_header=False, date_header=True, timeout_graceful_shutdown=_END_TIME, timeout_keep_alive=75,
+        App(gateway).asgi, interface="asgi3", http="httptools", ws="auto", lifespan="on", log_config=None,
+        access_log=False, server_header=False, date_header=True, timeout_graceful_shutdown=_END_TIME,
+        timeout_keep_alive=75,
         ssl_certfile=settings.certificate, ssl_keyfile=settings.certificate_key, ssl_version=ssl.PROTOCOL_TLS_SERVER,
         proxy_headers=False,
     )  # fmt: skip

@@ -43,6 +43,7 @@ class Run:
         self._feed = feed
         self._written = 0
         self._left_out = 0
+        self._heard = False
 
     @property
     def size(self) -> int:
@@ -60,14 +61,17 @@ class Run:
         if self._feed is not None:
             self._feed.append("run", encode({"run_id": self.run_id, "kind": kind, **said}))
 
-    def on_stdout(self, text: str) -> None:
+    async def on_stdout(self, text: str) -> None:
         self._output("stdout", text)
+        await self._deliver_first()
 
-    def on_stderr(self, text: str) -> None:
+    async def on_stderr(self, text: str) -> None:
         self._output("stderr", text)
+        await self._deliver_first()
 
-    def on_display(self, display: Display) -> None:
+    async def on_display(self, display: Display) -> None:
         self.tell("display", encode({"run_id": self.run_id, **display.to_dict(), "update": display.update}))
+        await self._deliver_first()
 
     def end(self, result: Result, record: bytes) -> None:
         """There is the record."""
@@ -87,6 +91,12 @@ class Run:
         self.log.close()
         if not self.done.done():
             self.done.set_result(None)
+
+    async def _deliver_first(self) -> None:
+        """Readers get the first event before the rest is looked at: the end of a short call comes together with it."""
+        if not self._heard:
+            self._heard = True
+            await asyncio.sleep(0)
 
     def _output(self, stream: str, text: str) -> None:
         room = _OUTPUT - self._written
@@ -202,6 +212,8 @@ class Runs:
     def _keep(self, run: Run) -> None:
         """The latest that have ended, up to a number and a size."""
         self._size += run.size
+        if self._size <= _KEPT and len(self._runs) <= _FORGET:
+            return
         for key in list(itertools.islice(self._runs, _LOOK)):
             if self._size <= _KEPT and len(self._runs) <= _FORGET:
                 break

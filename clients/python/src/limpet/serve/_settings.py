@@ -26,6 +26,7 @@ class Settings:
     certificate: str | None = None
     certificate_key: str | None = None
     audit_log: str | None = None
+    otlp_endpoint: str | None = None
     max_sessions: int = 20
     session_memory: int = 0
     session_max_bytes: int = 5 << 20
@@ -96,6 +97,12 @@ def _rules(text: str) -> tuple[str, ...]:
     return rules
 
 
+def _url(text: str) -> str:
+    if not text.strip().startswith(("http://", "https://")):
+        raise ValueError("it must be a URL that begins with http:// or https://")
+    return text.strip()
+
+
 SETTINGS = (
     Setting("host", "LIMPET_SERVE_HOST", str, "ADDRESS", "listen there; others than loopback need a key"),
     Setting("port", "LIMPET_SERVE_PORT", _port, "PORT", "listen on this one; 0 is any that is free"),
@@ -115,6 +122,13 @@ SETTINGS = (
         str,
         "FILE",
         "a line for each operation; by default standard error",
+    ),
+    Setting(
+        "otlp_endpoint",
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        _url,
+        "URL",
+        "send traces to this collector of OpenTelemetry: http://…:4318",
     ),
     Setting("max_sessions", "MAX_SESSIONS", _count, "N", "sessions of one key at a time"),
     Setting(

@@ -10,6 +10,7 @@ import traceback
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from ._plain import encode
+from ._tracing import Tracing
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
@@ -19,9 +20,11 @@ class Watch:
 
     Args:
         audit_log: A file that lines are added to; None is standard error.
+        tracing: Of the gateway.
     """
 
-    def __init__(self, audit_log: str | None) -> None:
+    def __init__(self, audit_log: str | None, tracing: Tracing) -> None:
+        self._tracing = tracing
         self.registry = CollectorRegistry()
         labels = ["door", "operation", "status"]
         self._requests = Counter("limpet_serve_requests", "Requests answered", labels, registry=self.registry)
@@ -51,7 +54,7 @@ class Watch:
         histogram.observe(seconds)
         line = {
             "time": round(time.time(), 3), "who": who, "door": door, "operation": operation, "status": status,
-            "ms": round(seconds * 1000, 2), **more,
+            "ms": round(seconds * 1000, 2), **self._tracing.answered(door, operation), **more,
         }  # fmt: skip
         self._write(encode(line) + b"\n")
 

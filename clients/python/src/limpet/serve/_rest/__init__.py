@@ -34,6 +34,7 @@ def door(gateway: Gateway) -> Door:
         found = table.find(method, path.partition(b"?")[0])
         if isinstance(found, tuple):
             operation: Operation = found[0]
+            gateway.tracing.route(method, operation.template)
             await answer(gateway, operation, found[1], scope, receive, send)
         elif found:
             methods = ", ".join(sorted(found))

@@ -266,6 +266,7 @@ def _start(call: Call, run_id: str, place: str | None, begin: Any) -> Run:
 async def _delivered(call: Call, run: Run, stream: bool = True) -> Any:
     """The record, or the events until then."""
     if stream and call.wants_events:
+        await asyncio.sleep(0)  # the controller is asked before the client is told that events follow
         return events(call, run.log.follow(run.log.after(call.last_event_id)))
     await run.done
     if run.problem is not None:
