@@ -5,20 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/journal/adopt.h"
 #include "host/daemon/check.h"
-#include "host/daemon/egress.h"
-#include "host/daemon/net.h"
-#include "host/front/defer.h"
-#include "host/journal/diary.h"
-#include "host/journal/ended.h"
+#include "host/daemon/internal.h"
 #include "host/files/beneath.h"
 #include "host/files/disk_mount.h"
-#include "host/front/front.h"
-#include "host/front/pip.h"
-#include "host/front/prepare.h"
-#include "host/sandbox/kept.h"
-#include "host/privilege/remote.h"
+#include "host/front/defer.h"
+#include "host/journal/diary.h"
 #include "host/sandbox/sweep.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
@@ -27,29 +19,6 @@
 #define SHUTDOWN_SECONDS 20
 /* What an engine was still making when the last controller was killed is there by then. */
 #define SWEEP_AGAIN_SECONDS 150
-
-typedef struct Controller {
-    const Options *options;
-    Paths *paths;
-    ControllerPeers peers; /* until they are talked to */
-    Remote *remote;
-    EgressChild egress; /* where there is no launcher to start it */
-    Net net;            /* clients on other machines */
-    Loop *loop;
-    LoopSignals signals;
-    Sandboxes sandboxes;
-    Pool *pool;
-    Sessions sessions;
-    Calls calls;
-    Installs installs;
-    Ended ended;       /* sessions, of which records are stored */
-    Adopting adopting; /* sessions of an earlier controller */
-    Kept *kept;        /* what ended sessions left */
-    Templates templates;
-    Front front;
-    LoopTimer shutdown_timer;
-    LoopTimer sweep_timer;
-} Controller;
 
 /* ---- shutting down ---- */
 
@@ -62,7 +31,7 @@ static void stop(Controller *controller)
     loop_stop(controller->loop, 0);
 }
 
-static void stop_if_empty(Controller *controller)
+void controller_stop_if_empty(Controller *controller)
 {
     if (controller->front.closing && list_empty(&controller->sandboxes.list))
         stop(controller);
@@ -104,7 +73,7 @@ static void shut_down(void *userdata, bool keep)
                    clock_now() + SHUTDOWN_SECONDS * NSEC_PER_SEC, on_shutdown_due);
     list_foreach (sandbox, &controller->sandboxes.list, Sandbox, link)
         sandbox_shut_down(sandbox);
-    stop_if_empty(controller);
+    controller_stop_if_empty(controller);
 }
 
 static void on_signal(LoopSignals *signals, int number, pid_t sender)
@@ -117,118 +86,10 @@ static void on_signal(LoopSignals *signals, int number, pid_t sender)
         shut_down(controller, false);
 }
 
-/* ---- what it is told ---- */
-
-static void on_sandbox_gone(void *userdata)
-{
-    Controller *controller = userdata;
-
-    kept_wake(controller->kept);
-    stop_if_empty(controller);
-}
-
-/* What is on disk is left to the next controller. */
-static void on_sandbox_parked(Sandbox *sandbox)
-{
-    const Controller *controller = sandbox->all->userdata;
-
-    if (controller->front.closing)
-        sandbox_leave(sandbox);
-}
-
-static void on_sandbox_asked(Sandbox *sandbox, uint64_t id, Text packages)
-{
-    Controller *controller = sandbox->all->userdata;
-
-    pip_asked(&controller->front, sandbox, id, packages);
-}
-
-static bool make_room(void *userdata)
-{
-    const Controller *controller = userdata;
-
-    return pool_yield(controller->pool);
-}
-
-static bool has_room(void *userdata)
-{
-    const Controller *controller = userdata;
-
-    return pool_is_empty(controller->pool);
-}
-
 static const char *promised_packages(const void *userdata, size_t i)
 {
     return templates_packages(userdata, i);
 }
-
-static const SandboxesEvents sandboxes_events = {
-    .begins = diary_begin,
-    .claimed = diary_rewrite,
-    .changed = diary_rewrite,
-    .closing = diary_closing,
-    .parking = diary_saved,
-    .parked = on_sandbox_parked,
-    .over = diary_end,
-    .asked = on_sandbox_asked,
-    .gone = on_sandbox_gone,
-    .make_room = make_room,
-    .has_room = has_room,
-};
-
-static void on_session_ready(Session *trunk)
-{
-    diary_ready(trunk->sandbox);
-}
-
-static void on_session_branched(Session *branch)
-{
-    diary_branch(branch);
-}
-
-/* Of what is left to the next controller nothing has ended. */
-static void on_session_gone(Session *session)
-{
-    Controller *controller = session->all->userdata;
-
-    if (session->sandbox->state != SANDBOX_LEFT)
-        ended_keep(&controller->ended, session);
-    if (session->branch != 0)
-        diary_branch_closed(session);
-    calls_orphan(&controller->calls, &session->stored);
-}
-
-static void on_session_prepare(Session *trunk)
-{
-    Controller *controller = trunk->all->userdata;
-
-    prepare_session(&controller->front, trunk);
-}
-
-static bool on_bounds(void *userdata, uid_t user, UserBounds *ret)
-{
-    const Controller *controller = userdata;
-
-    return net_bounds(&controller->net, user, ret);
-}
-
-static void on_session_woken(Session *trunk, const Problem *failure)
-{
-    Controller *controller = trunk->all->userdata;
-
-    defer_release_woken(&controller->front, trunk, failure);
-}
-
-static const SessionsEvents sessions_events = {
-    .bounds = on_bounds,
-    .ready = on_session_ready,
-    .prepare = on_session_prepare,
-    .branched = on_session_branched,
-    .back = diary_back,
-    .woken = on_session_woken,
-    .committed = diary_committed,
-    .gone = on_session_gone,
-};
 
 /* ---- beginning ---- */
 
@@ -372,10 +233,10 @@ static void introduce(Controller *controller)
 
     sandboxes->options = sessions->options = controller->front.options = controller->options;
     sandboxes->paths = controller->ended.paths = controller->front.paths = controller->paths;
-    sandboxes->events = &sandboxes_events;
+    sandboxes->events = &controller_sandboxes_events;
     sandboxes->userdata = controller;
     sessions->sandboxes = sandboxes;
-    sessions->events = &sessions_events;
+    sessions->events = &controller_sessions_events;
     sessions->userdata = controller;
     calls->ended = diary_call;
     controller->ended.calls = calls;

@@ -1,0 +1,112 @@
+#include "host/daemon/internal.h"
+
+#include "host/front/defer.h"
+#include "host/front/pip.h"
+#include "host/front/prepare.h"
+#include "host/journal/diary.h"
+
+static void on_sandbox_gone(void *userdata)
+{
+    Controller *controller = userdata;
+
+    kept_wake(controller->kept);
+    controller_stop_if_empty(controller);
+}
+
+/* What is on disk is left to the next controller. */
+static void on_sandbox_parked(Sandbox *sandbox)
+{
+    const Controller *controller = sandbox->all->userdata;
+
+    if (controller->front.closing)
+        sandbox_leave(sandbox);
+}
+
+static void on_sandbox_asked(Sandbox *sandbox, uint64_t id, Text packages)
+{
+    Controller *controller = sandbox->all->userdata;
+
+    pip_asked(&controller->front, sandbox, id, packages);
+}
+
+static bool make_room(void *userdata)
+{
+    const Controller *controller = userdata;
+
+    return pool_yield(controller->pool);
+}
+
+static bool has_room(void *userdata)
+{
+    const Controller *controller = userdata;
+
+    return pool_is_empty(controller->pool);
+}
+
+const SandboxesEvents controller_sandboxes_events = {
+    .begins = diary_begin,
+    .claimed = diary_rewrite,
+    .changed = diary_rewrite,
+    .closing = diary_closing,
+    .parking = diary_saved,
+    .parked = on_sandbox_parked,
+    .over = diary_end,
+    .asked = on_sandbox_asked,
+    .gone = on_sandbox_gone,
+    .make_room = make_room,
+    .has_room = has_room,
+};
+
+static void on_session_ready(Session *trunk)
+{
+    diary_ready(trunk->sandbox);
+}
+
+static void on_session_branched(Session *branch)
+{
+    diary_branch(branch);
+}
+
+/* Of what is left to the next controller nothing has ended. */
+static void on_session_gone(Session *session)
+{
+    Controller *controller = session->all->userdata;
+
+    if (session->sandbox->state != SANDBOX_LEFT)
+        ended_keep(&controller->ended, session);
+    if (session->branch != 0)
+        diary_branch_closed(session);
+    calls_orphan(&controller->calls, &session->stored);
+}
+
+static void on_session_prepare(Session *trunk)
+{
+    Controller *controller = trunk->all->userdata;
+
+    prepare_session(&controller->front, trunk);
+}
+
+static bool on_bounds(void *userdata, uid_t user, UserBounds *ret)
+{
+    const Controller *controller = userdata;
+
+    return net_bounds(&controller->net, user, ret);
+}
+
+static void on_session_woken(Session *trunk, const Problem *failure)
+{
+    Controller *controller = trunk->all->userdata;
+
+    defer_release_woken(&controller->front, trunk, failure);
+}
+
+const SessionsEvents controller_sessions_events = {
+    .bounds = on_bounds,
+    .ready = on_session_ready,
+    .prepare = on_session_prepare,
+    .branched = on_session_branched,
+    .back = diary_back,
+    .woken = on_session_woken,
+    .committed = diary_committed,
+    .gone = on_session_gone,
+};
