@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "guest/supervisor/command_line.h"
 #include "proto/places.h"
@@ -32,7 +33,10 @@ static const char *const threads[] = {
 static const char *const proxied[] = {"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"};
 static const char *const around_proxy[] = {"no_proxy=localhost,127.0.0.1,::1",
                                            "NO_PROXY=localhost,127.0.0.1,::1", "NODE_USE_ENV_PROXY=1"};
-#define PROXY_ENTRIES (ARRAY_SIZE(proxied) + ARRAY_SIZE(around_proxy))
+/* What Node's older versions look for them with, and what is plain HTTP with all, where the image has it. */
+#define NODE_PRELOAD  "/usr/lib/limpet/languages/proxy.cjs"
+#define NODE_OPTIONS  "NODE_OPTIONS=--require=" NODE_PRELOAD
+#define PROXY_ENTRIES (ARRAY_SIZE(proxied) + ARRAY_SIZE(around_proxy) + 1)
 
 void environment_deinit(Environment *environment)
 {
@@ -140,7 +144,11 @@ static int set_proxies(Environment *environment, uint16_t port)
     snprintf(url, sizeof(url), "http://127.0.0.1:%u", port);
     for (size_t i = 0; r == 0 && port && i < ARRAY_SIZE(proxied); i++)
         r = set_entry(environment, entry_format(proxied[i], strlen(proxied[i]), url, strlen(url)));
-    return r == 0 && port ? set_all(environment, around_proxy, ARRAY_SIZE(around_proxy)) : r;
+    if (r == 0 && port)
+        r = set_all(environment, around_proxy, ARRAY_SIZE(around_proxy));
+    if (r == 0 && port && access(NODE_PRELOAD, R_OK) == 0)
+        r = set_entry(environment, strdup(NODE_OPTIONS));
+    return r;
 }
 
 static int fill(Environment *environment, const char *home, uint16_t port, const msgpack_object_map *set,
@@ -245,6 +253,8 @@ bool environment_is_of_proxy(const char *entry)
     for (size_t i = 0; i < ARRAY_SIZE(around_proxy); i++)
         if (strncmp(entry, around_proxy[i], name) == 0)
             return true;
+    if (strcmp(entry, NODE_OPTIONS) == 0)
+        return true;
     for (size_t i = 0; i < ARRAY_SIZE(proxied); i++)
         if (strlen(proxied[i]) == name - 1 && strncmp(entry, proxied[i], name - 1) == 0)
             return true;

@@ -111,8 +111,8 @@ def not_installed(said: Mapping[str, Any], options: Mapping[str, Any], error: In
     if options.get("packages") != as_text(requirements(said)):
         return error
     return RestoreFailed(
-        f"the packages of the session cannot be installed as they were: {error.message}; give `packages`, if only as an "
-        "empty list, to restore it with others"
+        f"the packages of the session cannot be installed as they were: {error.message}; give `packages`, if only as "
+        "an empty list, to restore it with others"
     )
 
 
