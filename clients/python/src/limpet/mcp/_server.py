@@ -181,6 +181,7 @@ def make(
         return await _resources.read_resource(find(context), str(params.uri))
 
     schemas = {name: tool.listed(name).input_schema for name, tool in offered.items()}
+    mirrored = {name: schema for name, schema in schemas.items() if "'x-mcp-header'" in repr(schema)}
     forever = CacheHint(ttl_ms=86_400_000, scope="public")
     server: Server[Any] = Server(
         NAME,
@@ -188,7 +189,7 @@ def make(
         version=__version__,
         instructions=INSTRUCTIONS,
         cache_hints={"tools/list": forever, "resources/templates/list": forever},
-        get_tool_input_schema=schemas.get,
+        get_tool_input_schema=mirrored.get,  # of the others each call would walk the whole schema for nothing
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_list_resources=list_resources,
