@@ -16,9 +16,9 @@ SOURCES = HERE.parent.parent / "clients" / "python" / "src"
 JUPYTER = ("msgpack", "nh3")
 LANGCHAIN = ("msgpack", "langchain", "langgraph")
 MCP = ("msgpack", "mcp")
-E2B = ("msgpack", "e2b-code-interpreter", "h11", "httptools", "httpx", "msgspec", "prometheus-client", "python-multipart", "starlette",
-       "uvicorn", "websockets")
-SERVE = ("msgpack", "h11", "httptools", "httpx", "msgspec", "prometheus-client", "python-multipart", "starlette", "uvicorn", "websockets")
+SERVE = ("msgpack", "h11", "httptools", "httpx", "msgspec", "prometheus-client", "python-multipart", "starlette", "uvicorn",
+         "websockets")
+E2B = (*SERVE, "e2b-code-interpreter")
 
 
 class Driver:
