@@ -15,10 +15,11 @@ from pydantic import ValidationError
 
 from .. import Busy, Error, NoSuchSession, SessionClosed, Tools, Unavailable, __version__
 from .._adapters.telling import Limits
-from . import _filing, _resources, _results, _running, _stating, _task_methods
+from . import _filing, _resources, _results, _running, _stating
 from ._calls import Call
 from ._place import ANSWER_TIME, Place
 from ._questions import Context
+from ._task_methods import serve_tasks
 from ._tasks import SOON
 
 NAME = "limpet"
@@ -198,7 +199,7 @@ def make(
     )
     security = RequestStateSecurity.ephemeral(ttl=ANSWER_TIME)
     server.middleware.append(RequestStateBoundary(security, default_audience=NAME))
-    _task_methods.add(server, find)
+    serve_tasks(server, find)
     return server
 
 
