@@ -1,6 +1,8 @@
 """MCP over HTTP: the client of the official SDK, unchanged, at /mcp of the gateway."""
 
 import contextlib
+import subprocess
+import sys
 import time
 
 import anyio
@@ -12,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.support import CLIENT
 from tests.support.gateway import Gateway, until
 
-from .conftest import Session
+from .conftest import Session, environment
 
 pytestmark = pytest.mark.anyio
 
@@ -248,8 +250,9 @@ def test_a_client_that_vanishes_between_calls(own_gateway):
         http.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=connection)
         call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "run_python", "arguments": {"code": "1"}}}
         assert http.post("/mcp", json=call, headers=connection).status_code == 200
-        until(lambda: http.post("/mcp", json=call, headers=connection).status_code == 404 or not time.sleep(1.2), "the connection is forgotten")
         until(lambda: not http.get("/v1/sessions").json()["sessions"], "its session ends")
+        # Each request that finds the connection keeps it for another second.
+        until(lambda: http.post("/mcp", json=call, headers=connection).status_code == 404 or time.sleep(1.5), "it is forgotten")
 
 
 def test_a_client_that_reads_slowly_holds_up_nobody(gateway, name):
@@ -272,6 +275,27 @@ async def test_input_and_forms(gateway, mode, name):
         assert (await server.run("input('Name? ')")).data["result"] == "'Ada'"
     with gateway.client(gateway.anna) as http:
         http.delete(f"/v1/sessions/{name}")
+
+
+async def test_approval(own_gateway, mode, tmp_path):
+    (tmp_path / "tools.py").write_text("def price(what): return len(what)\ndef buy(what): return [what]\n")
+    gateway, asked = own_gateway("--mcp-tools", str(tmp_path / "tools.py"), "--mcp-allow", "price"), []
+
+    async def answer(context, params):
+        asked.append(params.message)
+        return types.ElicitResult(action="accept", content={"allow": len(asked) == 1})
+
+    async with over_http(gateway, session="one", mode=mode, elicitation_callback=answer) as server:
+        assert (await server.run("import limpet_tools\nlimpet_tools.price('tea')")).data["result"] == "3" and not asked
+        assert (await server.run("limpet_tools.buy('tea')")).data["result"] == "['tea']" and "buy('tea')" in asked[0]
+        assert "PermissionError" in (await server.run("limpet_tools.buy('tea')")).text
+
+
+@pytest.mark.parametrize(("tools", "allowed", "said"), [("/dev/null", "", "--mcp-tools: /dev/null defines no function"), (None, "x", "--mcp-allow: --mcp-tools has no function 'x'")])
+def test_wrong_functions(tmp_path, tools, allowed, said):
+    options = [*(["--mcp-tools", tools] if tools else []), "--mcp-allow", allowed, "--port", "0", "--state-dir", str(tmp_path)]
+    done = subprocess.run([sys.executable, "-m", "limpet.serve", *options], env=environment(), capture_output=True, text=True)
+    assert done.returncode == 2 and said in done.stderr
 
 
 async def test_progress(gateway, mode, name):

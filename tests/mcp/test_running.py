@@ -22,6 +22,16 @@ async def test_tools_are_listed_with_schemas(connected, mode):
         assert [tool.name for tool in listed if tool.annotations.read_only_hint] == ["read_file", "list_files"]
 
 
+async def test_what_the_conformance_suite_asks_for_is_behind_an_option(connected, mode):
+    async with connected("--conformance", mode=mode) as server:
+        assert (await server.call("test_simple_text")).text == "This is a simple text response for testing."
+        assert (await server.run("1")).data["result"] == "1"
+        assert "variables" in [resource.name for resource in (await server.client.list_resources()).resources]
+    async with connected(mode=mode) as server:
+        with pytest.raises(MCPError, match="Unknown tool"):
+            await server.call("test_simple_text")
+
+
 async def test_variables_stay(connected, mode):
     async with connected(mode=mode) as server:
         first = await server.run("x = 6 * 7\nprint('hello')\nx")

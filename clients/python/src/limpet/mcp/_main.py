@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 from mcp.server.lowlevel.server import Server
 
-from .. import AsyncClient, Tools
+from .. import AsyncClient
 from .._adapters import arguments
 from .._adapters.arguments import Parser, WrongOption
 from .._adapters.telling import Limits
@@ -30,7 +30,7 @@ def run(arguments: list[str]) -> int:
     """``limpet mcp``; returns its exit status."""
     try:
         options = _parser().parse_args(arguments)
-        home, tools = _home(options), _tools(options)
+        home, tools = _home(options), _functions.of_file(options.tools, options.allow, ("--tools", "--allow"))
     except WrongOption as error:
         print(f"limpet mcp: {error}\nTry 'limpet mcp --help'.", file=sys.stderr)
         return 2
@@ -99,14 +99,6 @@ def _home(options: argparse.Namespace) -> Home:
     given = arguments.chosen(options)
     _find_runtime_directory()
     return Home(AsyncClient(options.address), {**given, "timeout": options.timeout})
-
-
-def _tools(options: argparse.Namespace) -> Tools:
-    tools = {} if options.tools is None else _functions.of_file(options.tools)
-    unknown = sorted(set(options.allow) - tools.keys())
-    if unknown:
-        raise WrongOption(f"argument --allow: --tools has no function '{unknown[0]}'")
-    return tools
 
 
 def _find_runtime_directory() -> None:

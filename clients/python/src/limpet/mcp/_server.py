@@ -15,10 +15,11 @@ from pydantic import ValidationError
 
 from .. import Busy, Error, NoSuchSession, SessionClosed, Tools, Unavailable, __version__
 from .._adapters.telling import Limits
-from . import _filing, _installing, _resources, _results, _running, _stating, _task_methods
+from . import _filing, _installing, _resources, _results, _running, _stating
 from ._calls import Call
 from ._place import ANSWER_TIME, Place
 from ._questions import Context
+from ._task_methods import serve_tasks
 from ._tasks import SOON
 
 NAME = "limpet"
@@ -189,6 +190,7 @@ def make(
         return await _resources.read_resource(find(context), str(params.uri))
 
     schemas = {name: tool.listed(name).input_schema for name, tool in offered.items()}
+    mirrored = {name: schema for name, schema in schemas.items() if "'x-mcp-header'" in repr(schema)}
     forever = CacheHint(ttl_ms=86_400_000, scope="public")
     server: Server[Any] = Server(
         NAME,
@@ -196,7 +198,7 @@ def make(
         version=__version__,
         instructions=INSTRUCTIONS,
         cache_hints={"tools/list": forever, "resources/templates/list": forever},
-        get_tool_input_schema=schemas.get,
+        get_tool_input_schema=mirrored.get,  # of the others each call would walk the whole schema for nothing
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_list_resources=list_resources,
@@ -205,7 +207,7 @@ def make(
     )
     security = RequestStateSecurity.ephemeral(ttl=ANSWER_TIME)
     server.middleware.append(RequestStateBoundary(security, default_audience=NAME))
-    _task_methods.add(server, find)
+    serve_tasks(server, find)
     return server
 
 

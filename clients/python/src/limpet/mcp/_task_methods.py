@@ -28,7 +28,7 @@ class Update(Get):
     input_responses: dict[str, Any]
 
 
-def add(server: Server[Any], find: Callable[[Context], Place]) -> None:
+def serve_tasks(server: Server[Any], find: Callable[[Context], Place]) -> None:
     """Serves them, and says so."""
 
     def found(context: Context, params: Get) -> Task:

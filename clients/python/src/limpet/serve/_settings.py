@@ -40,6 +40,8 @@ class Settings:
     chat_url: str | None = None
     chat_model: str | None = None
     chat_key: str | None = None
+    mcp_tools: str | None = None
+    mcp_allow: str = ""
     conformance: bool = False
     """Whether MCP also has what the official conformance suite asks for: an option alone."""
 
@@ -174,6 +176,16 @@ SETTINGS = (
         str,
         "KEY",
         "its key; better in the file or the variable, where nobody sees it",
+    ),
+    Setting(
+        "mcp_tools",
+        "LIMPET_MCP_TOOLS",
+        str,
+        "FILE",
+        "a Python file; code of MCP clients may call its functions here, with the user's approval",
+    ),
+    Setting(
+        "mcp_allow", "LIMPET_MCP_ALLOW", str, "NAMES", "those that need no approval, with commas between"
     ),
 )
 

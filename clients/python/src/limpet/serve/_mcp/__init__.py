@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from ... import NoSuchSession
-from ...mcp import require
+from ...mcp import _functions, require
 from .._app import Door, Receive, Scope, Send, refuse
 from .._gateway import Gateway
 from .._keys import ANONYMOUS, Owner
@@ -44,6 +44,9 @@ def door(gateway: Gateway) -> Door:
 class _App:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
+        self._allowed = {name.strip() for name in gateway.settings.mcp_allow.split(",") if name.strip()}
+        options = ("--mcp-tools", "--mcp-allow")
+        self._tools = _functions.of_file(gateway.settings.mcp_tools, self._allowed, options)
         self._loading: asyncio.Future[Owners] | None = None
 
     @contextlib.asynccontextmanager
@@ -77,7 +80,7 @@ class _App:
         await asyncio.to_thread(require)
         from ._owners import Owners
 
-        return Owners(self._gateway)
+        return Owners(self._gateway, self._tools, self._allowed)
 
     async def _refuse(self, scope: Scope, send: Send, owner: Owner, started: float, problem: Problem) -> None:
         self._gateway.watch.request("mcp", "refused", owner.name, problem.status, started)

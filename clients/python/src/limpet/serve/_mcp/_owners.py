@@ -12,9 +12,11 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR
 from pydantic import ValidationError
 from sse_starlette.sse import AppStatus
 
+from ... import Tools
 from ..._adapters.telling import Limits
 from ...mcp import _server, conformance
 from ...mcp._place import Place
@@ -29,6 +31,7 @@ Context = ServerRequestContext[Any, Any]
 CHARS, IMAGES = 20_000, 4  # of one result, as with standard output
 BODY = 32 << 20  # bytes of a request
 CONNECTIONS = 64  # with a handshake, of one owner
+PLACES = 1024  # connections, and sessions by name, of one owner
 IDLE = 1800.0  # seconds for which a connection is kept where sessions are for ever
 _NAME = "limpet.mcp.session"  # of the scope
 _KNOWN = ("initialize", "ping", "server/discover", "tools/list", "resources/list", "resources/templates/list",
@@ -38,11 +41,12 @@ _KNOWN = ("initialize", "ping", "server/discover", "tools/list", "resources/list
 class Owners:
     """All of them, made with the first request of each."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, tools: Tools, allowed: set[str]) -> None:
         AppStatus.enable_automatic_graceful_drain = (
             False  # requests that run may end; the gateway ends the others
         )
         self._gateway = gateway
+        self._tools, self._allowed = tools, allowed
         self._servers: dict[str, _OwnersServer] = {}
 
     async def answer(
@@ -50,7 +54,7 @@ class Owners:
     ) -> None:
         """Answers a request of this owner, who wants the session of that name."""
         if owner.id not in self._servers:
-            self._servers[owner.id] = _OwnersServer(self._gateway, owner)
+            self._servers[owner.id] = _OwnersServer(self._gateway, owner, self._tools, self._allowed)
         scope[_NAME] = name
         await self._servers[owner.id].answer(scope, receive, send)
 
@@ -60,14 +64,14 @@ class Owners:
 
 
 class _OwnersServer:
-    def __init__(self, gateway: Gateway, owner: Owner) -> None:
+    def __init__(self, gateway: Gateway, owner: Owner, tools: Tools, allowed: set[str]) -> None:
         self._gateway = gateway
         self._owner = owner
         self._home = OwnersHome(gateway, owner)
         self._places: dict[tuple[str | None, str | None], _Kept] = {}
         self._idle = gateway.settings.session_ttl_s or IDLE
         make = conformance.make if gateway.settings.conformance else _server.make
-        server = make(self._place, Limits(CHARS, IMAGES), {}, set())
+        server = make(self._place, Limits(CHARS, IMAGES), tools, allowed)
         server.middleware.insert(0, self._watched)
         self._manager = StreamableHTTPSessionManager(
             server, session_idle_timeout=self._idle, max_request_body_size=BODY, max_sessions=CONNECTIONS
@@ -122,6 +126,8 @@ class _OwnersServer:
             name = f"mcp-{_plain(client.client_info.name) if client is not None else 'client'}"
         key = connection, name
         if key not in self._places:
+            if len(self._places) >= PLACES:
+                raise MCPError(INTERNAL_ERROR, "too many connections and sessions at once; end some, or wait")
             self._places[key] = _Kept(Place(self._home, name))
         return self._places[key]
 
@@ -130,16 +136,16 @@ class _OwnersServer:
         if ctx.request_id is None or ctx.request is None:
             return await call_next(ctx)
         started, status = time.monotonic(), 500
-        with self._kept(ctx) if ctx.method != "initialize" else contextlib.nullcontext():
-            try:
+        try:
+            with self._kept(ctx) if ctx.method != "initialize" else contextlib.nullcontext():
                 result = await call_next(ctx)
-                status = 200
-                return result
-            except (MCPError, ValidationError):
-                status = 400
-                raise
-            finally:
-                self._gateway.watch.request("mcp", _operation(ctx), self._owner.name, status, started)
+            status = 200
+            return result
+        except (MCPError, ValidationError):
+            status = 400
+            raise
+        finally:
+            self._gateway.watch.request("mcp", _operation(ctx), self._owner.name, status, started)
 
 
 class _Kept:
