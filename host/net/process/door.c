@@ -289,6 +289,7 @@ int door_serve(int seam, int listening, const Certificate *certificate, uint64_t
     int r;
 
     door.most = most;
+    list_init(&door.doomed);
     r = begin(&door, seam, listening, certificate);
     if (r == 0) {
         log_info("serving a network", "key=%s", certificate->public_key);
