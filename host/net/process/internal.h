@@ -81,5 +81,7 @@ void zap_answer(Door *door);
 int door_serve(int seam, int listening, const Certificate *certificate, uint64_t most, Problem *problem);
 /* Says that something was refused, once in a while. */
 void door_complain(Door *door, const char *why, const char *address);
+/* Connections that have begun or ended: of a message is known what it came by once all of them are taken. */
+void door_take_events(Door *door);
 /* libzmq has been called, and what its descriptors told may have been taken. */
 void door_look_again(Door *door);

@@ -90,6 +90,8 @@ void lines_shut_doomed(Door *door)
 {
     List *link;
 
+    if (!list_empty(&door->doomed))
+        door_take_events(door);
     while ((link = list_first(&door->doomed))) {
         NetLine *line = list_entry(link, NetLine, in_doomed);
 
@@ -179,6 +181,7 @@ NetLine *line_of(Door *door, zmq_msg_t *routing, zmq_msg_t *message)
 
     HASH_FIND(in_routings, door->by_routing, zmq_msg_data(routing), zmq_msg_size(routing), line);
     if (!line) {
+        door_take_events(door);
         line = find(door, zmq_msg_get(message, ZMQ_SRCFD));
         if (line && !line->doomed)
             line = meet(door, line, routing, message);
