@@ -1,5 +1,5 @@
-/* The floor of a call over a network: an echo over loopback by libzmq with CURVE, DEALER to ROUTER, each in its own
- * process. Argument: the size of a message in bytes. */
+/* The floor of a call over a network: an echo over loopback by libzmq with CURVE, DEALER to ROUTER, each in
+ * its own process. Argument: the size of a message in bytes. */
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>

@@ -9,7 +9,7 @@ import limpet
 from figures import BYTES, Row, at_most, value_at_most
 from latency import Sum
 from memory import proportional
-from programs import ECHO_BYTES, Program, PythonCalls, at, interleaved
+from programs import ECHO_BYTES, Program, PythonCalls, at, c_calls, interleaved
 from runner import Group, LeftOut
 from sessions import LINE, settled
 
@@ -59,8 +59,12 @@ class Door:
         secret, end = Path(self.controller.limpetd.directory, "state", "limpet-net.key_secret"), time.monotonic() + PATIENCE
         while not (secret.exists() and "secret-key" in secret.read_text()) and time.monotonic() < end:
             time.sleep(0.02)
-        server = next(line for line in secret.read_text().splitlines() if "public-key" in line).split('"')[1]
-        return limpet.Client(self.address, key=self.key, server_key=server)
+        self.server = next(line for line in secret.read_text().splitlines() if "public-key" in line).split('"')[1]
+        return limpet.Client(self.address, key=self.key, server_key=self.server)
+
+    def environment(self):
+        """Of a client for C, after the first one."""
+        return {**os.environ, "LIMPET_SOCKET": self.address, "LIMPET_KEY": str(self.key), "LIMPET_SERVER_KEY": self.server}
 
     def processes(self):
         """Those that hold connections: limpet-net, and the controller."""
@@ -79,17 +83,22 @@ def _name(pid):
 
 
 @GROUP.case(
-    Row("remote.call", "One call `x = x + 1` through the Python client over loopback with CURVE, median, to an echo of 100 bytes by "
+    Row("latency.curve", "One call `x = x + 1` through the C client over loopback with CURVE, median, to an echo of 100 bytes by "
         "libzmq with CURVE and the same call over the local socket, medians added.", at_most(1.25)),
+    Row("latency.curve.python", "The same through the Python client, to that echo and its own call over the local socket."),
 )
 def call(bench):
-    door = Door(bench)
+    door, figures = Door(bench), {}
     with door.opened() as controller, controller.session("bench-remote") as session, door.client() as client, \
-            Program(bench.build / "bench-curve", ECHO_BYTES, env=None) as echo:
+            Program(bench.build / "bench-curve", ECHO_BYTES, env=None) as echo, \
+            c_calls(bench, controller, session.name, LINE) as local, \
+            Program(bench.build / "bench-call", session.name, LINE, env=door.environment()) as remote:
         session.run("x = 0")
-        floor = Sum(echo, PythonCalls(session, LINE).block)
-        subject = PythonCalls(client.attach("bench-remote"), LINE)
-        return {"remote.call": at(0.5, interleaved(floor, subject, bench.rounds, bench.args.calls))}
+        python = PythonCalls(client.attach(session.name), LINE)
+        for name, floor, subject in (("latency.curve", local, remote),
+                                     ("latency.curve.python", PythonCalls(session, LINE), python)):
+            figures[name] = at(0.5, interleaved(Sum(echo, floor.block), subject, bench.rounds, bench.args.calls))
+    return figures
 
 
 @GROUP.case(

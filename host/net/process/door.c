@@ -105,9 +105,8 @@ static bool take_message(Door *door)
     return taken;
 }
 
-static void on_look(LoopIdle *idle)
+static void look(Door *door)
 {
-    Door *door = container_of(idle, Door, look);
     unsigned n = 0;
 
     while (n < BATCH && take_message(door))
@@ -117,6 +116,11 @@ static void on_look(LoopIdle *idle)
     lines_shut_doomed(door);
 }
 
+static void on_look(LoopIdle *idle)
+{
+    look(container_of(idle, Door, look));
+}
+
 void door_look_again(Door *door)
 {
     loop_idle_add(door->loop, &door->look, on_look);
@@ -124,7 +128,7 @@ void door_look_again(Door *door)
 
 static void on_router(LoopFile *file, uint32_t events)
 {
-    door_look_again(container_of(file, Door, router_file));
+    look(container_of(file, Door, router_file));
 }
 
 static void on_monitor(LoopFile *file, uint32_t events)
