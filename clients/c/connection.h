@@ -7,8 +7,8 @@
 #include "proto/zmtp.h"
 
 typedef struct ClientConnection {
-    int fd;         /* -1 when closed, and of a Remote */
-    Remote *remote; /* or NULL */
+    int fd;             /* -1 when closed, and of a RemotePeer */
+    RemotePeer *remote; /* or NULL */
     Zmtp zmtp;
     Buf in;
     Buf out;

@@ -21,13 +21,13 @@ bool remote_is(const char *address)
      ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_DISCONNECTED |        \
      ZMQ_EVENT_CLOSED)
 
-struct Remote {
+struct RemotePeer {
     const ZmqLibrary *zmq;
     void *context, *socket, *monitor;
     bool ended; /* libzmq has no connection any more; what it carried may still be there */
 };
 
-Remote *remote_free(Remote *remote)
+RemotePeer *remote_free(RemotePeer *remote)
 {
     if (!remote)
         return NULL;
@@ -49,7 +49,7 @@ typedef struct SocketSetting {
     size_t size;
 } SocketSetting;
 
-static int set_up(const Remote *remote, const RemoteKeys *keys)
+static int set_up(const RemotePeer *remote, const RemoteKeys *keys)
 {
     const int none = 0, never = -1, heartbeat = HEARTBEAT_MSEC, silence = SILENCE_MSEC, yes = 1;
     const int64_t most = LIMIT_GUEST_FRAME;
@@ -73,7 +73,7 @@ static int set_up(const Remote *remote, const RemoteKeys *keys)
     return 0;
 }
 
-static int begin(Remote *remote, const char *address, const RemoteKeys *keys)
+static int begin(RemotePeer *remote, const char *address, const RemoteKeys *keys)
 {
     const ZmqLibrary *zmq = remote->zmq;
     int r;
@@ -91,7 +91,7 @@ static int begin(Remote *remote, const char *address, const RemoteKeys *keys)
 }
 
 /* The number of what has happened, or 0. */
-static unsigned take_event(const Remote *remote)
+static unsigned take_event(const RemotePeer *remote)
 {
     const ZmqLibrary *zmq = remote->zmq;
     uint16_t event = 0;
@@ -125,7 +125,7 @@ static int outcome(unsigned event)
     }
 }
 
-static int wait_for_handshake(const Remote *remote, uint64_t deadline)
+static int wait_for_handshake(const RemotePeer *remote, uint64_t deadline)
 {
     unsigned event;
 
@@ -140,9 +140,9 @@ static int wait_for_handshake(const Remote *remote, uint64_t deadline)
     return outcome(event);
 }
 
-int remote_open(Remote **ret, const char *address, const RemoteKeys *keys, uint64_t deadline)
+int remote_open(RemotePeer **ret, const char *address, const RemoteKeys *keys, uint64_t deadline)
 {
-    Remote *remote _cleanup_(remote_freep) = calloc(1, sizeof(*remote));
+    RemotePeer *remote _cleanup_(remote_freep) = calloc(1, sizeof(*remote));
     int r;
 
     if (!remote)
@@ -160,7 +160,7 @@ int remote_open(Remote **ret, const char *address, const RemoteKeys *keys, uint6
 
 /* ---- messages ---- */
 
-static void note_end(Remote *remote)
+static void note_end(RemotePeer *remote)
 {
     unsigned event;
 
@@ -168,13 +168,13 @@ static void note_end(Remote *remote)
         remote->ended |= event != ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
 }
 
-bool remote_has_ended(Remote *remote)
+bool remote_has_ended(RemotePeer *remote)
 {
     note_end(remote);
     return remote->ended;
 }
 
-int remote_send(Remote *remote, const void *bytes, size_t size)
+int remote_send(RemotePeer *remote, const void *bytes, size_t size)
 {
     if (remote->zmq->zmq_send(remote->socket, bytes, size, ZMQ_DONTWAIT) >= 0)
         return 0;
@@ -182,7 +182,7 @@ int remote_send(Remote *remote, const void *bytes, size_t size)
 }
 
 /* 1, or 0 where there is none. */
-static int take_message(const Remote *remote, Buf *ret)
+static int take_message(const RemotePeer *remote, Buf *ret)
 {
     const ZmqLibrary *zmq = remote->zmq;
     zmq_msg_t message;
@@ -198,7 +198,7 @@ static int take_message(const Remote *remote, Buf *ret)
 }
 
 /* Until something has happened. 0, -EINTR or -ETIMEDOUT. */
-static int wait_for_more(Remote *remote, int wake_fd, uint64_t deadline)
+static int wait_for_more(RemotePeer *remote, int wake_fd, uint64_t deadline)
 {
     zmq_pollitem_t items[] = {{.socket = remote->socket, .events = ZMQ_POLLIN},
                               {.socket = remote->monitor, .events = ZMQ_POLLIN},
@@ -214,7 +214,7 @@ static int wait_for_more(Remote *remote, int wake_fd, uint64_t deadline)
     return items[2].revents && !items[0].revents ? -EINTR : 0;
 }
 
-int remote_receive(Remote *remote, int wake_fd, uint64_t deadline, Buf *ret)
+int remote_receive(RemotePeer *remote, int wake_fd, uint64_t deadline, Buf *ret)
 {
     for (;;) {
         int r = take_message(remote, ret);
@@ -229,27 +229,27 @@ int remote_receive(Remote *remote, int wake_fd, uint64_t deadline, Buf *ret)
     }
 }
 #else
-int remote_open(Remote **ret, const char *address, const RemoteKeys *keys, uint64_t deadline)
+int remote_open(RemotePeer **ret, const char *address, const RemoteKeys *keys, uint64_t deadline)
 {
     return -ENOSYS;
 }
 
-Remote *remote_free(Remote *remote)
+RemotePeer *remote_free(RemotePeer *remote)
 {
     return NULL;
 }
 
-bool remote_has_ended(Remote *remote)
+bool remote_has_ended(RemotePeer *remote)
 {
     return true;
 }
 
-int remote_send(Remote *remote, const void *bytes, size_t size)
+int remote_send(RemotePeer *remote, const void *bytes, size_t size)
 {
     return -ENOSYS;
 }
 
-int remote_receive(Remote *remote, int wake_fd, uint64_t deadline, Buf *ret)
+int remote_receive(RemotePeer *remote, int wake_fd, uint64_t deadline, Buf *ret)
 {
     return -ENOSYS;
 }

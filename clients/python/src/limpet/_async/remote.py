@@ -39,7 +39,7 @@ class PeerTransport(asyncio.Transport):
         self._answer = b""  # of the handshake, until the protocol makes its own
         self.made: asyncio.Future[None] = self._loop.create_future()
         self._descriptors = peer.descriptors()
-        for descriptor, look in zip(self._descriptors, (self._look, self._look_at_all)):
+        for descriptor, look in zip(self._descriptors, (self._look, self._look_at_all), strict=True):
             self._loop.add_reader(descriptor, look)
         self._loop.call_soon(self._look)
 
