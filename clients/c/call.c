@@ -6,7 +6,6 @@
 
 #include "clients/c/client.h"
 #include "clients/c/launch.h"
-#include "clients/c/remote.h"
 #include "proto/base/clock.h"
 
 #define PAUSE_FIRST (5 * NSEC_PER_MSEC)
@@ -229,12 +228,10 @@ static int say_hello(LimpetClient *client, uint64_t deadline)
 static int open_connection(LimpetClient *client, uint64_t deadline)
 {
     const Address *address = &client->address;
-    int fd;
 
-    if (!address->remote)
-        return connection_open(&client->connection, address->path, deadline);
-    fd = remote_open(address->path, &address->keys, deadline);
-    return fd < 0 ? fd : connection_adopt(&client->connection, fd, deadline);
+    if (address->remote)
+        return connection_open_remote(&client->connection, address->path, &address->keys, deadline);
+    return connection_open(&client->connection, address->path, deadline);
 }
 
 static int connect_once(LimpetClient *client, uint64_t deadline)

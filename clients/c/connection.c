@@ -16,6 +16,7 @@
 void connection_close(ClientConnection *connection)
 {
     close_fd(&connection->fd);
+    remote_free(connection->remote);
     close_fd(&connection->passed);
     buf_deinit(&connection->in);
     buf_deinit(&connection->out);
@@ -26,6 +27,8 @@ bool connection_is_stale(const ClientConnection *connection)
 {
     struct pollfd poller = {.fd = connection->fd, .events = POLLIN | POLLRDHUP};
 
+    if (connection->remote)
+        return remote_has_ended(connection->remote);
     if (connection->fd < 0)
         return true;
     return poll(&poller, 1, 0) > 0 && (poller.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL));
@@ -121,23 +124,16 @@ static int connect_until(int fd, const struct sockaddr_un *address, uint64_t dea
 int connection_open(ClientConnection *connection, const char *path, uint64_t deadline)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int fd _cleanup_(closep) = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int r;
-
-    if (fd < 0)
-        return -errno;
-    strncpy(address.sun_path, path, sizeof(address.sun_path) - 1);
-    r = connect_until(fd, &address, deadline);
-    return r < 0 ? r : connection_adopt(connection, take_fd(&fd), deadline);
-}
-
-int connection_adopt(ClientConnection *connection, int fd, uint64_t deadline)
-{
     ClientConnection opened = CONNECTION_NULL;
     int r;
 
-    opened.fd = fd;
-    r = zmtp_init(&opened.zmtp, ZMTP_DEALER, LIMIT_GUEST_FRAME, &opened.out);
+    strncpy(address.sun_path, path, sizeof(address.sun_path) - 1);
+    opened.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (opened.fd < 0)
+        return -errno;
+    r = connect_until(opened.fd, &address, deadline);
+    if (!r)
+        r = zmtp_init(&opened.zmtp, ZMTP_DEALER, LIMIT_GUEST_FRAME, &opened.out);
     if (!r)
         r = handshake(&opened, deadline);
     if (r < 0) {
@@ -148,11 +144,24 @@ int connection_adopt(ClientConnection *connection, int fd, uint64_t deadline)
     return 0;
 }
 
+int connection_open_remote(ClientConnection *connection, const char *address, const RemoteKeys *keys,
+                           uint64_t deadline)
+{
+    ClientConnection opened = CONNECTION_NULL;
+    int r = remote_open(&opened.remote, address, keys, deadline);
+
+    if (r == 0)
+        *connection = opened;
+    return r;
+}
+
 int connection_send(ClientConnection *connection, const Buf *payload)
 {
     size_t mark;
     int r;
 
+    if (connection->remote)
+        return remote_send(connection->remote, buf_head(payload), payload->size);
     r = zmtp_frame_begin(&connection->zmtp, &connection->out, &mark);
     if (!r)
         r = buf_append(&connection->out, buf_head(payload), payload->size);
@@ -162,12 +171,26 @@ int connection_send(ClientConnection *connection, const Buf *payload)
     return buf_send(&connection->out, connection->fd);
 }
 
+/* Each message is a frame of its own in `in`. */
+static int receive_remote(ClientConnection *connection, int wake_fd, uint64_t deadline, ZmtpFrame *ret)
+{
+    int r = remote_receive(connection->remote, wake_fd, deadline, &connection->in);
+
+    if (r < 0)
+        return r;
+    connection->used = connection->in.size;
+    *ret = (ZmtpFrame){.data = buf_head(&connection->in), .size = connection->used, .used = connection->used};
+    return 0;
+}
+
 int connection_receive(ClientConnection *connection, int wake_fd, uint64_t deadline, ZmtpFrame *ret)
 {
     int r;
 
     buf_consume(&connection->in, connection->used);
     connection->used = 0;
+    if (connection->remote)
+        return receive_remote(connection, wake_fd, deadline, ret);
     for (;;) {
         r = zmtp_next(&connection->zmtp, &connection->in, &connection->out, ret);
         if (r < 0)

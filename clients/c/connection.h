@@ -1,12 +1,14 @@
 /* ClientConnection: one ZMTP connection to the controller; blocking for its user, poll underneath. */
 #pragma once
 
+#include "clients/c/remote.h"
 #include "proto/base/base.h"
 #include "proto/base/buf.h"
 #include "proto/zmtp.h"
 
 typedef struct ClientConnection {
-    int fd; /* -1 when closed */
+    int fd;             /* -1 when closed, and of a RemotePeer */
+    RemotePeer *remote; /* or NULL */
     Zmtp zmtp;
     Buf in;
     Buf out;
@@ -19,8 +21,9 @@ typedef struct ClientConnection {
 /* Connects and shakes hands. 0, -ENOENT or -ECONNREFUSED when nothing listens there, or as
  * connection_receive(). */
 int connection_open(ClientConnection *connection, const char *path, uint64_t deadline);
-/* The same with a socket that is connected, and is owned from now on. */
-int connection_adopt(ClientConnection *connection, int fd, uint64_t deadline);
+/* The same with a controller on another machine, as remote_open(). */
+int connection_open_remote(ClientConnection *connection, const char *address, const RemoteKeys *keys,
+                           uint64_t deadline);
 void connection_close(ClientConnection *connection);
 
 /* Whether the peer has hung up or sent what nobody waits for; a call on it could not succeed. */

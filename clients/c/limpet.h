@@ -72,8 +72,8 @@ LIMPET_API const LimpetError *limpet_error(const LimpetClient *client);
  * running program, or in $PATH. LIMPET_AUTOSTART=0 in the environment or limpet_set_autostart(client, false)
  * forbid it.
  * tcp://HOST:PORT is a controller on another machine. $LIMPET_KEY is the file of the client's keys, and
- * $LIMPET_SERVER_KEY the public key of the controller, without which nobody is talked to; there is libzmq in
- * it then, and a thread that passes on what it has.
+ * $LIMPET_SERVER_KEY the public key of the controller, without which nobody is talked to; libzmq is loaded
+ * for it, which has threads of its own.
  * Later calls reconnect by themselves (starting a controller again where that is allowed) for at most 30 s,
  * or limpet_set_reconnect_timeout(), and then fail with LIMPET_UNAVAILABLE. */
 LIMPET_API int limpet_connect(LimpetClient *client, const char *socket);

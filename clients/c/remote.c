@@ -9,51 +9,37 @@ bool remote_is(const char *address)
 }
 
 #ifdef LIMPET_NET
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
-#include <sys/socket.h>
-
 #include "clients/c/zmq_library.h"
 #include "proto/base/clock.h"
 #include "proto/limits.h"
-#include "proto/zmtp.h"
 
 #define MONITOR        "inproc://monitor"
 #define HEARTBEAT_MSEC 15000
 #define SILENCE_MSEC   45000
-#define READ_SIZE      (LIMIT_CHUNK + ((size_t)4 << 10))
-/* No more is taken from libzmq while that much waits for the client. */
-#define ENOUGH LIMIT_GUEST_FRAME
 #define EVENTS                                                                                               \
     (ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |                                  \
      ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_DISCONNECTED |        \
      ZMQ_EVENT_CLOSED)
 
-typedef struct Bridge {
+struct RemotePeer {
     const ZmqLibrary *zmq;
     void *context, *socket, *monitor;
-    int fd; /* to the client of this process */
-    Zmtp zmtp;
-    Buf in, out;
-    bool ended; /* libzmq has no connection any more */
-} Bridge;
+    bool ended; /* libzmq has no connection any more; what it carried may still be there */
+};
 
-static void bridge_free(Bridge *bridge)
+RemotePeer *remote_free(RemotePeer *remote)
 {
-    if (bridge->monitor)
-        bridge->zmq->zmq_close(bridge->monitor);
-    if (bridge->socket)
-        bridge->zmq->zmq_close(bridge->socket);
-    if (bridge->context)
-        bridge->zmq->zmq_ctx_term(bridge->context);
-    close_fd(&bridge->fd);
-    buf_deinit(&bridge->in);
-    buf_deinit(&bridge->out);
-    free(bridge);
+    if (!remote)
+        return NULL;
+    if (remote->monitor)
+        remote->zmq->zmq_close(remote->monitor);
+    if (remote->socket)
+        remote->zmq->zmq_close(remote->socket);
+    if (remote->context)
+        remote->zmq->zmq_ctx_term(remote->context);
+    free(remote);
+    return NULL;
 }
-
-DEFINE_CLEANUP(Bridge *, bridge_free);
 
 /* ---- connecting ---- */
 
@@ -63,7 +49,7 @@ typedef struct SocketSetting {
     size_t size;
 } SocketSetting;
 
-static int set_up(const Bridge *bridge, const RemoteKeys *keys)
+static int set_up(const RemotePeer *remote, const RemoteKeys *keys)
 {
     const int none = 0, never = -1, heartbeat = HEARTBEAT_MSEC, silence = SILENCE_MSEC, yes = 1;
     const int64_t most = LIMIT_GUEST_FRAME;
@@ -81,33 +67,33 @@ static int set_up(const Bridge *bridge, const RemoteKeys *keys)
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(settings); i++)
-        if (bridge->zmq->zmq_setsockopt(bridge->socket, settings[i].option, settings[i].value,
+        if (remote->zmq->zmq_setsockopt(remote->socket, settings[i].option, settings[i].value,
                                         settings[i].size) < 0)
             return -errno;
     return 0;
 }
 
-static int begin(Bridge *bridge, const char *address, const RemoteKeys *keys)
+static int begin(RemotePeer *remote, const char *address, const RemoteKeys *keys)
 {
-    const ZmqLibrary *zmq = bridge->zmq;
+    const ZmqLibrary *zmq = remote->zmq;
     int r;
 
-    if (!(bridge->context = zmq->zmq_ctx_new()) ||
-        !(bridge->socket = zmq->zmq_socket(bridge->context, ZMQ_DEALER)) ||
-        !(bridge->monitor = zmq->zmq_socket(bridge->context, ZMQ_PAIR)))
+    if (!(remote->context = zmq->zmq_ctx_new()) ||
+        !(remote->socket = zmq->zmq_socket(remote->context, ZMQ_DEALER)) ||
+        !(remote->monitor = zmq->zmq_socket(remote->context, ZMQ_PAIR)))
         return -errno;
-    r = set_up(bridge, keys);
+    r = set_up(remote, keys);
     if (r == 0 &&
-        (zmq->zmq_socket_monitor(bridge->socket, MONITOR, EVENTS) < 0 ||
-         zmq->zmq_connect(bridge->monitor, MONITOR) < 0 || zmq->zmq_connect(bridge->socket, address) < 0))
+        (zmq->zmq_socket_monitor(remote->socket, MONITOR, EVENTS) < 0 ||
+         zmq->zmq_connect(remote->monitor, MONITOR) < 0 || zmq->zmq_connect(remote->socket, address) < 0))
         r = -errno;
     return r;
 }
 
 /* The number of what has happened, or 0. */
-static unsigned take_event(const Bridge *bridge)
+static unsigned take_event(const RemotePeer *remote)
 {
-    const ZmqLibrary *zmq = bridge->zmq;
+    const ZmqLibrary *zmq = remote->zmq;
     uint16_t event = 0;
 
     for (int part = 0; part < 2; part++) {
@@ -115,7 +101,7 @@ static unsigned take_event(const Bridge *bridge)
         bool told;
 
         zmq->zmq_msg_init(&message);
-        told = zmq->zmq_msg_recv(&message, bridge->monitor, ZMQ_DONTWAIT) >= 0;
+        told = zmq->zmq_msg_recv(&message, remote->monitor, ZMQ_DONTWAIT) >= 0;
         if (told && part == 0 && zmq->zmq_msg_size(&message) >= sizeof(event))
             memcpy(&event, zmq->zmq_msg_data(&message), sizeof(event));
         zmq->zmq_msg_close(&message);
@@ -139,164 +125,131 @@ static int outcome(unsigned event)
     }
 }
 
-static int wait_for_handshake(const Bridge *bridge, uint64_t deadline)
+static int wait_for_handshake(const RemotePeer *remote, uint64_t deadline)
 {
     unsigned event;
 
-    while (!(event = take_event(bridge))) {
-        zmq_pollitem_t item = {.socket = bridge->monitor, .events = ZMQ_POLLIN};
+    while (!(event = take_event(remote))) {
+        zmq_pollitem_t item = {.socket = remote->monitor, .events = ZMQ_POLLIN};
         uint64_t now = clock_now();
 
         if (deadline && now >= deadline)
             return -ETIMEDOUT;
-        bridge->zmq->zmq_poll(&item, 1, deadline ? (long)((deadline - now) / NSEC_PER_MSEC) + 1 : -1);
+        remote->zmq->zmq_poll(&item, 1, deadline ? (long)((deadline - now) / NSEC_PER_MSEC) + 1 : -1);
     }
     return outcome(event);
 }
 
-/* ---- passing on, in the thread ---- */
-
-/* 0, or negative when the client has ended. */
-static int take_from_client(Bridge *bridge)
+int remote_open(RemotePeer **ret, const char *address, const RemoteKeys *keys, uint64_t deadline)
 {
-    uint8_t *space = buf_reserve(&bridge->in, READ_SIZE);
-    ZmtpFrame frame;
-    ssize_t n = space ? recv(bridge->fd, space, READ_SIZE, MSG_DONTWAIT) : -1;
+    RemotePeer *remote _cleanup_(remote_freep) = calloc(1, sizeof(*remote));
     int r;
 
-    if (!space || n == 0)
-        return -ECONNRESET;
-    if (n < 0)
-        return errno == EAGAIN || errno == EINTR ? 0 : -errno;
-    buf_commit(&bridge->in, (size_t)n);
-    while ((r = zmtp_next(&bridge->zmtp, &bridge->in, &bridge->out, &frame)) > 0) {
-        if (bridge->zmq->zmq_send(bridge->socket, frame.data, frame.size, ZMQ_DONTWAIT) < 0)
-            return -errno;
-        buf_consume(&bridge->in, frame.used);
-    }
-    return r;
-}
-
-static int append(Bridge *bridge, const void *bytes, size_t size)
-{
-    size_t mark;
-    int r = zmtp_frame_begin(&bridge->zmtp, &bridge->out, &mark);
-
+    if (!remote)
+        return -ENOMEM;
+    remote->zmq = zmq_library();
+    if (!remote->zmq)
+        return -ENOSYS;
+    r = begin(remote, address, keys);
     if (r == 0)
-        r = buf_append(&bridge->out, bytes, size);
+        r = wait_for_handshake(remote, deadline);
     if (r == 0)
-        zmtp_frame_end(&bridge->out, mark);
+        *ret = take(remote);
     return r;
 }
 
-static int take_from_controller(Bridge *bridge)
-{
-    const ZmqLibrary *zmq = bridge->zmq;
-    bool more = bridge->zmtp.state == ZMTP_READY;
-    int r = 0;
+/* ---- messages ---- */
 
-    while (r == 0 && more && bridge->out.size < ENOUGH) {
-        zmq_msg_t message;
-
-        zmq->zmq_msg_init(&message);
-        more = zmq->zmq_msg_recv(&message, bridge->socket, ZMQ_DONTWAIT) >= 0;
-        if (more)
-            r = append(bridge, zmq->zmq_msg_data(&message), zmq->zmq_msg_size(&message));
-        zmq->zmq_msg_close(&message);
-    }
-    return r;
-}
-
-/* What ended the connection came before this; what it carried is taken after. */
-static void note_end(Bridge *bridge)
+static void note_end(RemotePeer *remote)
 {
     unsigned event;
 
-    while ((event = take_event(bridge)))
-        bridge->ended |= event != ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+    while ((event = take_event(remote)))
+        remote->ended |= event != ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
 }
 
-static void wait_for_more(Bridge *bridge)
+bool remote_has_ended(RemotePeer *remote)
 {
-    bool room = bridge->out.size < ENOUGH && bridge->zmtp.state == ZMTP_READY;
-    zmq_pollitem_t items[] = {
-        {.fd = bridge->fd, .events = (short)(ZMQ_POLLIN | (bridge->out.size > 0 ? ZMQ_POLLOUT : 0))},
-        {.socket = bridge->monitor, .events = ZMQ_POLLIN},
-        {.socket = bridge->socket, .events = ZMQ_POLLIN},
-    };
-
-    bridge->zmq->zmq_poll(items, room ? 3 : 2, -1);
+    note_end(remote);
+    return remote->ended;
 }
 
-static void *pass_on(void *userdata)
+int remote_send(RemotePeer *remote, const void *bytes, size_t size)
 {
-    Bridge *bridge _cleanup_(bridge_freep) = userdata;
+    if (remote->zmq->zmq_send(remote->socket, bytes, size, ZMQ_DONTWAIT) >= 0)
+        return 0;
+    return errno == EAGAIN ? -ECONNRESET : -errno; /* it has nobody to send to */
+}
+
+/* 1, or 0 where there is none. */
+static int take_message(const RemotePeer *remote, Buf *ret)
+{
+    const ZmqLibrary *zmq = remote->zmq;
+    zmq_msg_t message;
     int r = 0;
 
-    while (r == 0) {
-        wait_for_more(bridge);
-        r = take_from_client(bridge);
-        if (r == 0)
-            note_end(bridge);
-        if (r == 0)
-            r = take_from_controller(bridge);
-        if (r == 0)
-            r = buf_send(&bridge->out, bridge->fd);
-        if (r == 0 && bridge->ended && bridge->out.size == 0)
-            break;
+    zmq->zmq_msg_init(&message);
+    if (zmq->zmq_msg_recv(&message, remote->socket, ZMQ_DONTWAIT) >= 0) {
+        r = buf_append(ret, zmq->zmq_msg_data(&message), zmq->zmq_msg_size(&message));
+        r = r < 0 ? r : 1;
     }
-    return NULL;
-}
-
-/* Signals are for the threads of whoever uses the library. */
-static int begin_thread(Bridge *bridge)
-{
-    pthread_attr_t attributes;
-    sigset_t all, before;
-    pthread_t thread;
-    int r;
-
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    r = -pthread_create(&thread, &attributes, pass_on, bridge);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
+    zmq->zmq_msg_close(&message);
     return r;
 }
 
-int remote_open(const char *address, const RemoteKeys *keys, uint64_t deadline)
+/* Until something has happened. 0, -EINTR or -ETIMEDOUT. */
+static int wait_for_more(RemotePeer *remote, int wake_fd, uint64_t deadline)
 {
-    Bridge *bridge _cleanup_(bridge_freep) = calloc(1, sizeof(*bridge));
-    int ends[2], r;
+    zmq_pollitem_t items[] = {{.socket = remote->socket, .events = ZMQ_POLLIN},
+                              {.socket = remote->monitor, .events = ZMQ_POLLIN},
+                              {.fd = wake_fd, .events = ZMQ_POLLIN}};
+    uint64_t now = deadline ? clock_now() : 0;
 
-    if (!bridge)
-        return -ENOMEM;
-    bridge->fd = -1;
-    bridge->zmq = zmq_library();
-    if (!bridge->zmq)
-        return -ENOSYS;
-    r = begin(bridge, address, keys);
-    if (r == 0)
-        r = wait_for_handshake(bridge, deadline);
-    if (r == 0)
-        r = zmtp_init(&bridge->zmtp, ZMTP_ROUTER, LIMIT_CLIENT_FRAME, &bridge->out);
-    if (r == 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-        r = -errno;
-    if (r < 0)
-        return r;
-    bridge->fd = ends[1];
-    r = begin_thread(bridge);
-    if (r < 0) {
-        close(ends[0]);
-        return r;
+    if (deadline && now >= deadline)
+        return -ETIMEDOUT;
+    remote->zmq->zmq_poll(items, wake_fd < 0 ? 2 : 3,
+                          deadline ? (long)((deadline - now) / NSEC_PER_MSEC) + 1 : -1);
+    if (items[1].revents)
+        note_end(remote);
+    return items[2].revents && !items[0].revents ? -EINTR : 0;
+}
+
+int remote_receive(RemotePeer *remote, int wake_fd, uint64_t deadline, Buf *ret)
+{
+    for (;;) {
+        int r = take_message(remote, ret);
+
+        if (r != 0)
+            return MIN(r, 0);
+        if (remote->ended)
+            return -ECONNRESET;
+        r = wait_for_more(remote, wake_fd, deadline);
+        if (r < 0)
+            return r;
     }
-    take(bridge);
-    return ends[0];
 }
 #else
-int remote_open(const char *address, const RemoteKeys *keys, uint64_t deadline)
+int remote_open(RemotePeer **ret, const char *address, const RemoteKeys *keys, uint64_t deadline)
+{
+    return -ENOSYS;
+}
+
+RemotePeer *remote_free(RemotePeer *remote)
+{
+    return NULL;
+}
+
+bool remote_has_ended(RemotePeer *remote)
+{
+    return true;
+}
+
+int remote_send(RemotePeer *remote, const void *bytes, size_t size)
+{
+    return -ENOSYS;
+}
+
+int remote_receive(RemotePeer *remote, int wake_fd, uint64_t deadline, Buf *ret)
 {
     return -ENOSYS;
 }

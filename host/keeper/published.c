@@ -43,7 +43,7 @@ static int read_published(KeeperJob *job, const char *path)
     const JobReadPublished *asked = &job->request.as_READ_PUBLISHED;
     int state _cleanup_(closep) = open(job->keeper->state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int fd _cleanup_(closep) = -1;
-    struct stat st;
+    struct stat st = {0};
 
     if (!is_published(path))
         return -ENOENT;

@@ -169,6 +169,7 @@ static _Noreturn void become(const Launcher *launcher, ProcessMain *main, int ou
     for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
         dup3(fds[i], first + (int)i, O_CLOEXEC);
     close_range((unsigned)first + ARRAY_SIZE(fds), ~0u, 0);
+    signal(SIGHUP, SIG_IGN); /* is for the launcher */
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -11,6 +11,7 @@ import memory
 import network
 import numeric
 import packages
+import remote
 import start
 import state
 import state_cost
@@ -21,5 +22,5 @@ import transfers
 import values
 
 ALL = [module.GROUP for module in
-       (latency, commands, compute, numeric, hardening, load, start, templates, memory, streams, files, transfers, network, packages, values,
+       (latency, commands, compute, numeric, hardening, load, start, templates, memory, streams, files, transfers, network, remote, packages, values,
         state, state_cost, state_jupyter, adapters, browser)]

@@ -55,7 +55,7 @@ static bool take_event(Door *door)
     return told;
 }
 
-static void take_events(Door *door)
+void door_take_events(Door *door)
 {
     while (take_event(door))
         ;
@@ -79,10 +79,8 @@ static bool drop_rest(Door *door, zmq_msg_t *message)
 static void take_body(Door *door, zmq_msg_t *routing, zmq_msg_t *body)
 {
     bool several = drop_rest(door, body);
-    NetLine *line;
+    NetLine *line = line_of(door, routing, body);
 
-    take_events(door); /* what a message comes by is known before it */
-    line = line_of(door, routing, body);
     if (!line)
         return;
     if (several)
@@ -107,18 +105,20 @@ static bool take_message(Door *door)
     return taken;
 }
 
-static void on_look(LoopIdle *idle)
+static void look(Door *door)
 {
-    Door *door = container_of(idle, Door, look);
     unsigned n = 0;
 
-    zap_answer(door);
-    take_events(door);
     while (n < BATCH && take_message(door))
         n++;
     if (n == BATCH)
         door_look_again(door);
     lines_shut_doomed(door);
+}
+
+static void on_look(LoopIdle *idle)
+{
+    look(container_of(idle, Door, look));
 }
 
 void door_look_again(Door *door)
@@ -128,17 +128,20 @@ void door_look_again(Door *door)
 
 static void on_router(LoopFile *file, uint32_t events)
 {
-    door_look_again(container_of(file, Door, router_file));
+    look(container_of(file, Door, router_file));
 }
 
 static void on_monitor(LoopFile *file, uint32_t events)
 {
-    door_look_again(container_of(file, Door, monitor_file));
+    Door *door = container_of(file, Door, monitor_file);
+
+    door_take_events(door);
+    door_look_again(door);
 }
 
 static void on_zap(LoopFile *file, uint32_t events)
 {
-    door_look_again(container_of(file, Door, zap_file));
+    zap_answer(container_of(file, Door, zap_file));
 }
 
 /* ---- the controller ---- */
@@ -277,8 +280,11 @@ static int begin(Door *door, int seam, int listening, const Certificate *certifi
         r = watch(door, door->monitor, &door->monitor_file, on_monitor);
     if (r == 0)
         r = watch(door, door->router, &door->router_file, on_router);
-    if (r == 0)
+    if (r == 0) {
+        zap_answer(door);
+        door_take_events(door);
         door_look_again(door);
+    }
     return r;
 }
 
@@ -289,6 +295,7 @@ int door_serve(int seam, int listening, const Certificate *certificate, uint64_t
     int r;
 
     door.most = most;
+    list_init(&door.doomed);
     r = begin(&door, seam, listening, certificate);
     if (r == 0) {
         log_info("serving a network", "key=%s", certificate->public_key);

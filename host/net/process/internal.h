@@ -25,6 +25,7 @@ typedef struct Door {
     uint64_t most;              /* lines at once */
     struct NetLine *by_fd;      /* uthash: each connection */
     struct NetLine *by_routing; /* uthash: those that have said something */
+    List doomed;                /* NetLine */
     uint64_t complained;        /* when a refusal was last logged */
 } Door;
 
@@ -43,6 +44,7 @@ typedef struct NetLine {
     UT_hash_handle in_fds, in_routings;
     LoopTimer silence; /* until it has said something */
     bool doomed;       /* it is shut down before the loop waits again */
+    List in_doomed;    /* until then */
     char address[65];
     char key[Z85_KEY_SIZE + 1]; /* "": it has said nothing */
     uint8_t routing[256];       /* its id */
@@ -79,5 +81,7 @@ void zap_answer(Door *door);
 int door_serve(int seam, int listening, const Certificate *certificate, uint64_t most, Problem *problem);
 /* Says that something was refused, once in a while. */
 void door_complain(Door *door, const char *why, const char *address);
+/* Connections that have begun or ended: of a message is known what it came by once all of them are taken. */
+void door_take_events(Door *door);
 /* libzmq has been called, and what its descriptors told may have been taken. */
 void door_look_again(Door *door);

@@ -32,6 +32,7 @@ static void forget(NetLine *line)
 static void line_free(NetLine *line)
 {
     loop_timer_cancel(&line->silence);
+    list_remove(&line->in_doomed);
     forget(line);
     HASH_DELETE(in_fds, line->door->by_fd, line);
     free(line);
@@ -39,9 +40,12 @@ static void line_free(NetLine *line)
 
 void line_doom(NetLine *line, const char *why)
 {
-    if (why && !line->doomed)
+    if (line->doomed)
+        return;
+    if (why)
         door_complain(line->door, why, line->address);
     line->doomed = true;
+    list_append(&line->door->doomed, &line->in_doomed);
     door_look_again(line->door);
 }
 
@@ -60,7 +64,12 @@ void line_begin(Door *door, int fd, const char *address)
         return;
     *line = (NetLine){.door = door, .fd = fd, .link = ZMTP_SOCKET_NULL};
     snprintf(line->address, sizeof(line->address), "%s", address);
+    list_init(&line->in_doomed);
     HASH_ADD(in_fds, door->by_fd, fd, sizeof(fd), line);
+    if (!line->in_fds.tbl) {
+        free(line);
+        return;
+    }
     if (HASH_CNT(in_fds, door->by_fd) > door->most)
         line_doom(line, "there are as many connections as there may be");
     else if (loop_timer_set(door->loop, &line->silence, clock_now() + SILENCE, on_silence) < 0)
@@ -79,11 +88,14 @@ void line_end(Door *door, int fd)
  * when this is called, and whoever came a moment ago comes again. */
 void lines_shut_doomed(Door *door)
 {
-    NetLine *line, *next;
+    List *link;
 
-    HASH_ITER (in_fds, door->by_fd, line, next) {
-        if (!line->doomed)
-            continue;
+    if (!list_empty(&door->doomed))
+        door_take_events(door);
+    while ((link = list_first(&door->doomed))) {
+        NetLine *line = list_entry(link, NetLine, in_doomed);
+
+        list_remove(link);
         forget(line);
         shutdown(line->fd, SHUT_RDWR);
     }
@@ -127,13 +139,17 @@ static int tell(NetLine *line)
     return r;
 }
 
-static void note(NetLine *line, const char *key, zmq_msg_t *routing, const char *address)
+static int note(NetLine *line, const char *key, zmq_msg_t *routing, const char *address)
 {
     snprintf(line->key, sizeof(line->key), "%s", key);
     snprintf(line->address, sizeof(line->address), "%s", address ? address : "");
     line->routing_size = MIN(zmq_msg_size(routing), sizeof(line->routing));
     memcpy(line->routing, zmq_msg_data(routing), line->routing_size);
     HASH_ADD(in_routings, line->door->by_routing, routing, line->routing_size, line);
+    if (line->in_routings.tbl)
+        return 0;
+    line->key[0] = '\0';
+    return -ENOMEM;
 }
 
 /* It speaks for the first time. */
@@ -150,8 +166,9 @@ static NetLine *meet(Door *door, NetLine *line, zmq_msg_t *routing, zmq_msg_t *m
                   authorized ? "the key has as many connections as it may" : "the key is not authorized");
         return NULL;
     }
-    note(line, key, routing, zmq_msg_gets(message, "Peer-Address"));
-    r = tell(line);
+    r = note(line, key, routing, zmq_msg_gets(message, "Peer-Address"));
+    if (r == 0)
+        r = tell(line);
     if (r == 0)
         return line;
     line_doom(line, strerror(-r));
@@ -164,6 +181,7 @@ NetLine *line_of(Door *door, zmq_msg_t *routing, zmq_msg_t *message)
 
     HASH_FIND(in_routings, door->by_routing, zmq_msg_data(routing), zmq_msg_size(routing), line);
     if (!line) {
+        door_take_events(door);
         line = find(door, zmq_msg_get(message, ZMQ_SRCFD));
         if (line && !line->doomed)
             line = meet(door, line, routing, message);

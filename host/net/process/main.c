@@ -29,14 +29,18 @@ static int give_up_rights(char **argv, Problem *problem)
     return rights_drop(&rights, parent, problem);
 }
 
+static void bound_memory(void)
+{
+#ifndef __SANITIZE_ADDRESS__ /* which maps more than there is */
+    setrlimit(RLIMIT_DATA, &(struct rlimit){MEMORY_MAX, MEMORY_MAX});
+#endif
+}
+
 /* How many connections there is room for. */
 static uint64_t bound(uint64_t most)
 {
-    struct rlimit files, memory = {MEMORY_MAX, MEMORY_MAX};
+    struct rlimit files;
 
-#ifndef __SANITIZE_ADDRESS__
-    setrlimit(RLIMIT_DATA, &memory);
-#endif
     if (getrlimit(RLIMIT_NOFILE, &files) < 0)
         return most;
     files.rlim_cur = MIN(files.rlim_max, FDS_OF_EACH * most + FDS_BESIDE);
@@ -87,6 +91,7 @@ int main(int argc, char **argv)
     log_setup(NET_PROGRAM, (LogLevel)level);
     signal(SIGPIPE, SIG_IGN);
     hold(NET_SEAM_FD);
+    bound_memory();
     if (give_up_rights(argv, &problem) < 0 || serve(bound(strtoull(argv[5], NULL, 10)), &problem) < 0) {
         log_error("network process ended", "reason=%s", problem.text);
         return 1;

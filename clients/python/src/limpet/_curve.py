@@ -46,6 +46,7 @@ class Peer:
         self._socket = _own_context().socket(zmq.DEALER)
         self._monitor: Any = None
         self.open = False  # the handshake has been made
+        self.due = True  # something may have become of the connection
         self._end: OSError | None = None
         try:
             self._connect(address, keys, limit)
@@ -107,12 +108,16 @@ class Peer:
             raise OSError(error.errno, error.strerror) from error
 
     def take(self) -> bytes | None:
-        """What comes next; None: nothing for now. OSError when the connection has ended and all was taken."""
+        """What comes next; None: nothing for now. OSError when the connection has ended and all was taken.
+
+        What becomes of the connection is looked at when ``due`` says so, which whoever waits for it sets.
+        """
         message = self._message()
-        if message is None and self._note_events():
-            return _ANSWER
-        if message is None:  # what ended the connection may have come after it
-            message = self._message()
+        if message is None and self.due:
+            self.due = False
+            if self._note_events():
+                return _ANSWER
+            message = self._message()  # what has come before the end of the connection
         if message is not None:
             return b"\x02" + len(message).to_bytes(8, "big") + message
         if self._end is not None:

@@ -39,8 +39,8 @@ class PeerTransport(asyncio.Transport):
         self._answer = b""  # of the handshake, until the protocol makes its own
         self.made: asyncio.Future[None] = self._loop.create_future()
         self._descriptors = peer.descriptors()
-        for descriptor in self._descriptors:
-            self._loop.add_reader(descriptor, self._look)
+        for descriptor, look in zip(self._descriptors, (self._look, self._look_at_all), strict=True):
+            self._loop.add_reader(descriptor, look)
         self._loop.call_soon(self._look)
 
     def write(self, data: Any) -> None:
@@ -64,6 +64,10 @@ class PeerTransport(asyncio.Transport):
 
     def close(self) -> None:
         self.abort()
+
+    def _look_at_all(self) -> None:
+        self._peer.due = True
+        self._look()
 
     def _look(self) -> None:
         while not self._closing:

@@ -101,17 +101,20 @@ class PeerSocket:
         while not self._ended:
             while self._to_send:
                 self._peer.send(self._to_send.popleft())
+            left = None if end is None else max(end - time.monotonic(), 0)
+            if not self._poll(left) and left is not None:
+                raise TimeoutError("it does not answer")
             piece = self._peer.take()
             if piece is not None:
                 self._rest = memoryview(piece)
                 return True
-            left = None if end is None else max(end - time.monotonic(), 0)
-            if not self._poll(left) and left is not None:
-                raise TimeoutError("it does not answer")
         return False
 
     def _poll(self, seconds: float | None) -> bool:
         ready = self._poller.poll(None if seconds is None else int(seconds * 1000) + 1)
-        if any(socket == self._woken for socket, _ in ready):
-            os.read(self._woken, 4096)
+        for socket, _ in ready:
+            if socket == self._woken:
+                os.read(self._woken, 4096)
+            elif socket is not self._peer.sockets[0]:
+                self._peer.due = True
         return bool(ready)
