@@ -10,6 +10,8 @@ from tests.support import index as indexes
 from tests.support.controllers import ENGINES
 from tests.support.limpetd import Limpetd
 
+from .killed import wait_for
+
 
 @pytest.fixture(scope="module")
 def index():
@@ -58,6 +60,14 @@ def value(session, code):
 
 
 # ---- what is installed is there ----
+
+
+def test_they_are_there_when_an_idle_session_is_woken(client, limpetd, name):
+    with client.open(name, packages=["greeting"], ttl=0.5, ttl_action="save") as session:
+        value(session, "import greeting; greeting.word")
+        wait_for(lambda: limpetd.sessions()[name].status == "saved")
+        result = session.run("greeting.word")
+        assert (result.result, result.state, result.restored) == ("'hello'", "kept", [])
 
 
 def test_installed_into_a_session_that_runs(session):
