@@ -1,6 +1,20 @@
 /* The list of sessions. */
 #include "clients/c/answer.h"
 
+/* What the wire says beside the status, for the sake of earlier clients, is a status to people. */
+static const char saved[] = "saved";
+
+/* In the reply itself, which becomes the JSON. */
+static void show_saved(const msgpack_object *row)
+{
+    const msgpack_object_map *map = &row->via.map;
+
+    for (uint32_t i = 0; i < map->size; i++)
+        if (map->ptr[i].key.type == MSGPACK_OBJECT_STR &&
+            text_equal((Text){map->ptr[i].key.via.str.ptr, map->ptr[i].key.via.str.size}, "status"))
+            map->ptr[i].val.via.str = (msgpack_object_str){.size = sizeof(saved) - 1, .ptr = saved};
+}
+
 static void read_session(LimpetSession *ret, const MsgSession *said, Arena *arena)
 {
     *ret = (LimpetSession){
@@ -8,7 +22,7 @@ static void read_session(LimpetSession *ret, const MsgSession *said, Arena *aren
         .user = said->user == NO_UINT ? -1 : (int64_t)said->user,
         .engine = arena_text(arena, said->engine),
         .container = arena_text(arena, said->container),
-        .status = said->saved ? "saved" : arena_text(arena, said->status),
+        .status = said->saved ? saved : arena_text(arena, said->status),
         .created = said->created,
         .idle = said->idle,
         .execution_count = said->execution_count,
@@ -31,6 +45,8 @@ static int read_list(void *value, const msgpack_object_map *map, Arena *arena, P
 
         value_row(&row, MsgSession, &body.sessions, i);
         read_session(&sessions[i], &row, arena);
+        if (row.saved)
+            show_saved(&body.sessions.array->ptr[i]);
     }
     *(LimpetSessions *)value = (LimpetSessions){
         .pid = (int64_t)body.controller.pid,

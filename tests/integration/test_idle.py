@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import threading
 
@@ -250,6 +251,31 @@ def test_where_it_cannot_be_woken_it_sleeps_on(host, idle, tmp_path):
             session.run("n")
         assert row(host.client, session).status == "saved"
     (tmp_path / "elsewhere").rename(data)
+    assert session.run("n").result == "41"
+
+
+@pytest.fixture
+def guest(monkeypatch, tmp_path):
+    """Where the engine local finds the supervisor."""
+    path = tmp_path / "guest"
+    path.symlink_to(shutil.which(os.environ.get("LIMPET_GUEST", "limpet-guest"), path=os.environ["LIMPET_BUILD"]))
+    monkeypatch.setenv("LIMPET_GUEST", str(path))
+    return path
+
+
+def test_where_its_container_does_not_start_it_sleeps_on(guest, host, idle):
+    if host.limpetd.isolates:
+        pytest.skip("the supervisor is in the image")
+    session = saved(host, idle)
+    real = guest.readlink()
+    guest.unlink()
+    guest.symlink_to("/bin/false")
+    for _ in range(2):
+        with pytest.raises(limpet.EngineError, match="the session is saved, and cannot be woken now"):
+            session.run("n")
+    assert row(host.client, session).status == "saved"
+    guest.unlink()
+    guest.symlink_to(real)
     assert session.run("n").result == "41"
 
 

@@ -12,6 +12,8 @@ from tests.support import index as indexes
 from tests.support.controllers import ENGINES
 from tests.support.limpetd import Limpetd
 
+from .killed import wait_for
+
 
 LIMPET = os.path.join(os.environ.get("LIMPET_BUILD", "build/bin"), "limpet")
 
@@ -63,6 +65,14 @@ def value(session, code):
 
 
 # ---- what is installed is there ----
+
+
+def test_they_are_there_when_an_idle_session_is_woken(client, limpetd, name):
+    with client.open(name, packages=["greeting"], ttl=0.5, ttl_action="save") as session:
+        value(session, "import greeting; greeting.word")
+        wait_for(lambda: limpetd.sessions()[name].status == "saved")
+        result = session.run("greeting.word")
+        assert (result.result, result.state, result.restored) == ("'hello'", "kept", [])
 
 
 def test_installed_into_a_session_that_runs(session):

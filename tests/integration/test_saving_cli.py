@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from .killed import wait_for
+
 LIMPET = os.path.join(os.environ.get("LIMPET_BUILD", "build/bin"), "limpet")
 
 
@@ -50,3 +52,17 @@ def test_export(limpet, session, name, tmp_path):
     out, _ = limpet("export", name, str(tmp_path / "out"))
     with open(out.strip()) as file:
         assert [cell["source"] for cell in json.load(file)["cells"]] == ["6 * 7"]
+
+
+def test_an_idle_session(limpet, limpetd, client, name):
+    limpet("open", "--ttl", "0.3", "--ttl-action", "save", name)
+    try:
+        limpet("run", "-s", name, "-c", "import threading; x, lock = 41, threading.Lock()")
+        wait_for(lambda: limpetd.sessions()[name].status == "saved")
+        [row] = [row for row in json.loads(limpet("ls", "--json")[0])["sessions"] if row["session"] == name]
+        assert (row["status"], row["container"], row["execution_count"]) == ("saved", None, 1)
+        assert [line.split()[:3] for line in limpet("ls")[0].splitlines() if line.startswith(name)] == [[name, limpetd.engine, "saved"]]
+        out, err = limpet("run", "-s", name, "-c", "x + 1")
+        assert out == "42\n" and "not as it was saved: lock: " in err
+    finally:
+        limpet("close", name)

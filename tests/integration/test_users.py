@@ -163,6 +163,51 @@ def test_every_operation_on_a_session_is_tried():
     assert OPERATIONS.keys() | OTHERS == set(re.findall(r'"(\w+)", "[^"]*c>h', messages))
 
 
+def try_everything(house, *names):
+    """What becomes of each operation on sessions of these names."""
+    client = RawClient(house.limpetd.socket)
+    told = {}
+    for kind, body in OPERATIONS.items():
+        for name in names:
+            try:
+                client(kind, session=name, **body)
+                told[kind] = "done"
+            except RawRefused as error:
+                told[kind] = error.name
+    return told
+
+
+def save(house, user, name):
+    """A session of theirs that is idle."""
+
+    def make(client):
+        client.open(name, ttl=0.3, ttl_action="save").run("x = 41")
+
+    user.ask(make)
+    wait_for(lambda: (user.uid, name, "saved") in {(row.user, row.session, row.status) for row in house.root.sessions(all_users=True)})
+
+
+def test_a_saved_session_of_another_is_not_there_either(shared):
+    save(shared, shared.alice, "mine")
+    assert shared.bob.do(lambda: try_everything(shared, "mine")) == dict.fromkeys(OPERATIONS, "NoSuchSession")
+    assert [row.status for row in shared.root.sessions(all_users=True)] == ["saved"]
+    assert shared.bob.run("mine", "'x' in globals()") == "False"
+    assert shared.alice.run("mine", "x") == "41"
+
+
+def test_a_saved_session_counts_when_it_is_woken(house):
+    if not house.limpetd.isolates:
+        pytest.skip("the engine local lets root alone in")
+    house.start("--user-sessions", "1", "--user-disk", "2g", "--disk", "1g")
+    save(house, house.alice, "a")
+    assert house.alice.run("b", "1") == "1"
+    assert refused(house.alice, lambda client: client.attach("a").run("x")).name == "LimitReached"
+    assert refused(house.alice, lambda client: client.open("c")).name == "LimitReached"
+    house.alice.ask(lambda client: client.close_session("b"))
+    assert refused(house.alice, lambda client: client.open("c", disk="1.5g")).name == "LimitReached"
+    assert house.alice.run("a", "x") == "41"
+
+
 def test_a_session_of_another_is_not_there(shared):
     def make(client):
         session = client.open("mine")
@@ -170,20 +215,8 @@ def test_a_session_of_another_is_not_there(shared):
         session.checkpoint(name="mark")
         session.branch("try")
 
-    def try_everything():
-        client = RawClient(shared.limpetd.socket)
-        told = {}
-        for kind, body in OPERATIONS.items():
-            for name in "mine", "mine/try":
-                try:
-                    client(kind, session=name, **body)
-                    told[kind] = "done"
-                except RawRefused as error:
-                    told[kind] = error.name
-        return told
-
     shared.alice.ask(make)
-    assert shared.bob.do(try_everything) == dict.fromkeys(OPERATIONS, "NoSuchSession")
+    assert shared.bob.do(lambda: try_everything(shared, "mine", "mine/try")) == dict.fromkeys(OPERATIONS, "NoSuchSession")
     assert shared.root.sessions() == []
     with pytest.raises(limpet.NoSuchSession):
         shared.root.attach("mine")

@@ -160,6 +160,34 @@ static void test_others(void **state)
     journal_entry_deinit(&entry);
 }
 
+/* One that has no container any more has nothing that connects. */
+static void test_saved(void **state)
+{
+    uint8_t options_bytes[] = {0x80};
+    Buf options = {.data = options_bytes, .size = sizeof(options_bytes)};
+    Buf batch _cleanup_(buf_deinit) = BUF_NULL;
+    JournalSession session = a_session(&options);
+    JournalEntry entry;
+
+    assert_int_equal(journal_write_saved(&batch, &(JournalSaved){.execution_count = 12, .epoch = 3}), 0);
+    assert_int_equal(decode(&entry, &batch), 0);
+    assert_int_equal(entry.kind, ENTRY_SAVED);
+    assert_int_equal(entry.saved.execution_count, 12);
+    assert_int_equal(entry.saved.epoch, 3);
+    journal_entry_deinit(&entry);
+
+    buf_clear(&batch);
+    session.link = (Text){0};
+    assert_int_equal(journal_write_session(&batch, &session), 0);
+    assert_true(decode(&entry, &batch) < 0); /* a secret for nobody */
+    buf_clear(&batch);
+    session.secret = (Text){0};
+    assert_int_equal(journal_write_session(&batch, &session), 0);
+    assert_int_equal(decode(&entry, &batch), 0);
+    assert_null(entry.session.link.data);
+    journal_entry_deinit(&entry);
+}
+
 /* A path that is made of an entry stays where it belongs. */
 static void test_names_that_lead_elsewhere(void **state)
 {
@@ -208,6 +236,7 @@ int main(void)
         cmocka_unit_test(test_users),
         cmocka_unit_test(test_call),
         cmocka_unit_test(test_others),
+        cmocka_unit_test(test_saved),
         cmocka_unit_test(test_names_that_lead_elsewhere),
         cmocka_unit_test(test_values_that_cannot_be),
     };

@@ -28,7 +28,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     for name, hint in HINTS.items():
         kinds = {int, float}.intersection(get_args(hint)) if str not in get_args(hint) else ()
         parser.add_argument(
-            f"--{name}",
+            f"--{name.replace('_', '-')}",
             metavar="N" if kinds else "TEXT",
             type=next(iter(kinds), str),
             help="of the session",

@@ -38,7 +38,7 @@ def to_arguments(options: argparse.Namespace) -> list[str]:
         given.append(("timeout", options.timeout))
     given += [(name, getattr(options, name)) for name in HINTS]
     given += [("env", pair) for pair in options.env]
-    arguments = [f"--{name}={value}" for name, value in given if value is not None]
+    arguments = [f"--{name.replace('_', '-')}={value}" for name, value in given if value is not None]
     return arguments + ["--trust-output"] * options.trust_output
 
 
