@@ -12,3 +12,12 @@ static inline Text text_of_object(const msgpack_object *object)
         return (Text){object->via.bin.ptr, object->via.bin.size};
     return (Text){0};
 }
+
+/* As memcmp(), the shorter first of two that begin alike. */
+static inline int text_compare(Text one, Text other)
+{
+    size_t n = MIN(one.size, other.size);
+    int r = n > 0 ? memcmp(one.data, other.data, n) : 0;
+
+    return r ? r : (one.size > other.size) - (one.size < other.size);
+}

@@ -118,7 +118,7 @@ static bool has(const ResultBundle *bundle, Text kind)
     for (size_t i = 0; i < bundle->n; i++) {
         Text other = text_of_object(&bundle->pairs[i]->key);
 
-        if (other.size == kind.size && memcmp(other.data, kind.data, kind.size) == 0)
+        if (text_compare(other, kind) == 0)
             return true;
     }
     return false;
