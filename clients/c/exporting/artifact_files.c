@@ -33,8 +33,7 @@ static const msgpack_object_map *find_info(const PastCall *call, Text path)
     for (uint32_t i = 0; infos && i < infos->size; i++) {
         Text other = text_of_object(&infos->ptr[i].key);
 
-        if (other.size == path.size && memcmp(other.data, path.data, path.size) == 0 &&
-            infos->ptr[i].val.type == MSGPACK_OBJECT_MAP)
+        if (text_compare(other, path) == 0 && infos->ptr[i].val.type == MSGPACK_OBJECT_MAP)
             return &infos->ptr[i].val.via.map;
     }
     return NULL;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "clients/c/exporting/past_calls.h"
+#include "clients/c/exporting/object.h"
 
 static int put(Buf *to, const char *text)
 {

@@ -17,11 +17,8 @@ static const char *const facts[] = {"run_id", "status", "state", "kind", "execut
 
 static int compare_keys(const void *a, const void *b)
 {
-    Text one = text_of_object(&((const msgpack_object_kv *)a)->key);
-    Text other = text_of_object(&((const msgpack_object_kv *)b)->key);
-    int r = memcmp(one.data, other.data, MIN(one.size, other.size));
-
-    return r ? r : (one.size > other.size) - (one.size < other.size);
+    return text_compare(text_of_object(&((const msgpack_object_kv *)a)->key),
+                        text_of_object(&((const msgpack_object_kv *)b)->key));
 }
 
 static void write_paths(Writer *w, const msgpack_object_map *artifacts)

@@ -104,27 +104,27 @@ static void add_display(Items *outputs, const msgpack_object *display)
 
 /* ---- the value of the last expression: its repr, and its other forms ---- */
 
-typedef struct Bundle {
+typedef struct ResultBundle {
     const msgpack_object_kv **pairs;
     size_t n, capacity;
     Text plain;
     bool failed;
-} Bundle;
+} ResultBundle;
 
-static bool has(const Bundle *bundle, Text kind)
+static bool has(const ResultBundle *bundle, Text kind)
 {
     if (bundle->plain.data && text_equal(kind, PLAIN))
         return true;
     for (size_t i = 0; i < bundle->n; i++) {
         Text other = text_of_object(&bundle->pairs[i]->key);
 
-        if (other.size == kind.size && memcmp(other.data, kind.data, kind.size) == 0)
+        if (text_compare(other, kind) == 0)
             return true;
     }
     return false;
 }
 
-static void add_pair(Bundle *bundle, const msgpack_object_kv *pair)
+static void add_pair(ResultBundle *bundle, const msgpack_object_kv *pair)
 {
     if (has(bundle, text_of_object(&pair->key)))
         return;
@@ -142,7 +142,7 @@ static void add_pair(Bundle *bundle, const msgpack_object_kv *pair)
     bundle->pairs[bundle->n++] = pair;
 }
 
-static void add_result(Items *outputs, const PastCall *call, const Bundle *bundle)
+static void add_result(Items *outputs, const PastCall *call, const ResultBundle *bundle)
 {
     Writer *w;
 
@@ -172,7 +172,7 @@ static void add_displays(Items *outputs, const PastCall *call)
 {
     const msgpack_object *displays = past_call_said(call, "displays");
     size_t n = displays && displays->type == MSGPACK_OBJECT_ARRAY ? displays->via.array.size : 0;
-    Bundle bundle = {.plain = past_call_text(call, "result")};
+    ResultBundle bundle = {.plain = past_call_text(call, "result")};
 
     for (size_t i = 0; i < n; i++) {
         const msgpack_object *display = &displays->via.array.ptr[i];

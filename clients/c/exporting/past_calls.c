@@ -5,15 +5,6 @@
 
 #include "clients/c/exporting/command_line.h"
 
-Text text_of_object(const msgpack_object *object)
-{
-    if (object && object->type == MSGPACK_OBJECT_STR)
-        return (Text){object->via.str.ptr, object->via.str.size};
-    if (object && object->type == MSGPACK_OBJECT_BIN)
-        return (Text){object->via.bin.ptr, object->via.bin.size};
-    return (Text){0};
-}
-
 const msgpack_object *past_call_said(const PastCall *call, const char *key)
 {
     return call->record ? map_find(call->record, key) : NULL;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "clients/c/client.h"
+#include "clients/c/exporting/object.h"
 
 typedef struct PastCall {
     uint64_t branch;
@@ -32,6 +33,3 @@ bool past_call_count(const PastCall *call, uint64_t *ret);
 
 /* "python", "command", "bash", ... */
 bool past_call_is(const PastCall *call, const char *kind);
-
-/* A value as text, whether it is text or bytes; absent where it is neither. */
-Text text_of_object(const msgpack_object *object);

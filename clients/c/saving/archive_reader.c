@@ -1,8 +1,6 @@
 #include "clients/c/saving/archive_reader.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -10,24 +8,6 @@
 #include "clients/c/saving/digest.h"
 #include "proto/base/fdio.h"
 #include "proto/limits.h"
-
-int archive_damaged(const ArchiveReader *archive, const char *format, ...)
-{
-    char what[512];
-    va_list values;
-
-    va_start(values, format);
-    vsnprintf(what, sizeof(what), format, values);
-    va_end(values);
-    return problem_set(archive->problem, ERR_RESTORE_FAILED, "'%.400s' %s; nothing was restored",
-                       archive->path, what);
-}
-
-static int cannot_read(const ArchiveReader *archive, int r)
-{
-    return problem_set(archive->problem, ERR_BAD_REQUEST, "cannot read '%s': %s", archive->path,
-                       strerror(-r));
-}
 
 /* ---- the checksum ---- */
 
@@ -55,10 +35,10 @@ static int check_sum(ArchiveReader *archive)
     ssize_t n;
 
     if (r < 0)
-        return cannot_read(archive, r);
+        return archive_cannot_read(archive, r);
     n = read_whole(archive->fd, end, sizeof(end));
     if (n < 0)
-        return cannot_read(archive, (int)n);
+        return archive_cannot_read(archive, (int)n);
     if ((size_t)n < sizeof(end) || memcmp(end, ARCHIVE_CHECK, sizeof(ARCHIVE_CHECK)) != 0)
         return archive_damaged(archive, "is no saved session, or the beginning of one");
     if (memcmp(end + ARCHIVE_BLOCK, sum, DIGEST_HEX_SIZE - 1) != 0)
@@ -74,12 +54,12 @@ int archive_reader_open(ArchiveReader *archive, int fd, const char *path, Proble
     if (!archive->bytes)
         return -ENOMEM;
     if (fstat(fd, &st) < 0)
-        return cannot_read(archive, -errno);
+        return archive_cannot_read(archive, -errno);
     if (!S_ISREG(st.st_mode) || st.st_size < (off_t)ARCHIVE_END)
         return archive_damaged(archive, "is no saved session, or the beginning of one");
     archive->end = (uint64_t)st.st_size - ARCHIVE_END;
     if (lseek(fd, 0, SEEK_SET) < 0)
-        return cannot_read(archive, -errno);
+        return archive_cannot_read(archive, -errno);
     return check_sum(archive);
 }
 
@@ -90,30 +70,6 @@ void archive_reader_deinit(ArchiveReader *archive)
     free(archive->extents);
     free(archive->bytes);
     *archive = ARCHIVE_READER_NULL;
-}
-
-int archive_seek(ArchiveReader *archive, uint64_t at)
-{
-    if (lseek(archive->fd, (off_t)at, SEEK_SET) < 0)
-        return cannot_read(archive, -errno);
-    archive->at = at;
-    archive->skipped = 0;
-    return 0;
-}
-
-int archive_take(ArchiveReader *archive, void *to, size_t size)
-{
-    ssize_t n;
-
-    if (size > archive->end - archive->at)
-        return archive_damaged(archive, "is malformed: something in it does not end");
-    n = read_whole(archive->fd, to, size);
-    if (n < 0)
-        return cannot_read(archive, (int)n);
-    if ((size_t)n < size)
-        return archive_damaged(archive, "is malformed: something in it does not end");
-    archive->at += size;
-    return 0;
 }
 
 int archive_next(ArchiveReader *archive)
