@@ -113,7 +113,9 @@ class Sandboxes:
     async def there(self, record: Record) -> bool:
         """Whether it is saved, or its session is open; one that is not is forgotten."""
         if not record.place:
-            return self.archives.is_there(record.id)
+            if not self.archives.is_there(record.id):
+                self._forget(record)
+            return record.id in self
         with contextlib.suppress(NoSuchSession):
             self.gateway.forget(owner_of(record), record.place)
             await self.session(record)
