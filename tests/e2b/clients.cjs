@@ -1,6 +1,6 @@
 // What the clients of E2B for JavaScript do with a sandbox. Prints a line for each thing that it has seen to be right.
 const assert = require('node:assert/strict');
-const { Sandbox: Core, NotFoundError, CommandExitError } = require('e2b');
+const { Sandbox: Core, Template, NotFoundError, CommandExitError } = require('e2b');
 const { Sandbox } = require('@e2b/code-interpreter');
 
 const tests = {
@@ -86,19 +86,34 @@ const tests = {
         await handle.stop();
     },
 
+    async limits(sandbox) {
+        const [metrics] = await sandbox.getMetrics();
+        assert.ok(metrics.memUsed > 0 && metrics.cpuCount >= 1 && metrics.diskTotal > 0);
+        await assert.rejects(Sandbox.create({ network: { allowOut: ['10.0.0.1'] } }), /may not be reached/);
+        await assert.rejects(sandbox.updateNetwork({ allowInternetAccess: true }), /no access to the whole internet/);
+        assert.equal(await Template.exists('code-interpreter-v1'), true);
+        assert.equal(await Template.exists('no-such-template'), false);
+    },
+
     async life(sandbox) {
-        await sandbox.runCode("y = 'here'");
+        await sandbox.runCode("y = 'here'; numbers = (n for n in range(3))");
+        await sandbox.files.write('stays', 'on disk');
         const [fork] = await sandbox.fork();
         assert.equal((await fork.runCode('y')).text, 'here');
         await fork.kill();
         await sandbox.pause();
         assert.equal(await sandbox.isRunning(), false);
         const again = await Sandbox.connect(sandbox.sandboxId);
-        assert.equal((await again.runCode('y')).text, 'here');
+        const said = await again.runCode('y');
+        assert.equal(said.text, 'here');
+        assert.equal(said.error.name, 'StateRestored');
+        assert.match(said.error.value, /numbers: it was not saved/);
+        assert.equal((await again.runCode('y')).error, undefined);
         assert.equal((await Core.getInfo(sandbox.sandboxId)).state, 'running');
         const snapshot = await again.createSnapshot();
         const other = await Sandbox.create(snapshot.snapshotId);
         assert.equal((await other.runCode('y')).text, 'here');
+        assert.equal(await other.files.read('stays'), 'on disk');
         await other.kill();
         await Sandbox.deleteSnapshot(snapshot.snapshotId);
     },

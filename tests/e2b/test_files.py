@@ -7,8 +7,9 @@ import urllib.request
 
 import pytest
 from e2b import AsyncSandbox, FileType, FilesystemEventType, InvalidArgumentException, NotFoundException
+from e2b_code_interpreter import Sandbox
 
-from .conftest import until
+from .conftest import made, until
 
 
 @pytest.fixture
@@ -88,8 +89,27 @@ def test_what_cannot_be_done_is_told(shared, directory):
         shared.files.write(f"{directory}/file/below", "x")
     with pytest.raises(InvalidArgumentException, match="root"):
         shared.files.read(f"{directory}/file", user="root")
-    with pytest.raises(InvalidArgumentException, match="metadata"):
-        shared.files.write(f"{directory}/file", "x", metadata={"a": "b"})
+
+
+def test_metadata_stays_with_its_file(where, isolates):
+    with made(Sandbox, where) as sandbox:
+        sandbox.files.write("plain", "x")
+        written = sandbox.files.write("kept", "x", metadata={"Author": "Ada", "note": "a = b; c"})
+        assert written.metadata == {"author": "Ada", "note": "a = b; c"}
+        assert sandbox.files.get_info("kept").metadata == written.metadata
+        sandbox.files.write_files([{"path": "a", "data": "1"}, {"path": "b", "data": "2"}], metadata={"n": "1"})
+        told = {entry.name: entry.metadata for entry in sandbox.files.list(".")}
+        assert {name: told[name] for name in ("plain", "a", "b")} == {"plain": None, "a": {"n": "1"}, "b": {"n": "1"}}
+        assert sandbox.files.rename("kept", "moved").metadata == written.metadata
+        sandbox.files.write("a", "3", metadata={"m": "2"})
+        assert sandbox.files.get_info("a").metadata == {"m": "2"}
+        sandbox.pause()
+        again = sandbox.connect(**where)
+        if isolates:
+            assert again.files.get_info("moved").metadata == written.metadata
+            assert again.run_code("1").error is None
+        else:  # its home is no other directory
+            assert "metadata of 3 files" in again.run_code("1").error.value
 
 
 def test_watched_by_asking(shared, directory):

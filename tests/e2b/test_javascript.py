@@ -10,7 +10,7 @@ from tests.support import ROOT
 from tests.support.needs import need
 
 SCRIPT = pathlib.Path(__file__).with_name("clients.cjs")
-PARTS = ["code", "contexts", "lost", "commands", "terminal", "files", "watch", "life", "ended"]
+PARTS = ["code", "contexts", "lost", "commands", "terminal", "files", "watch", "limits", "life", "ended"]
 
 
 def test_the_clients_for_javascript(gateway):

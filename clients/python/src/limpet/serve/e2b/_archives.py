@@ -13,8 +13,17 @@ HOME = "/home/user"
 """Memory of the container, which is no part of a saved session: it goes along as one file."""
 
 _PACKED = "/session/.e2b-home.tar"
-_PACK = f"tar --create --sparse --file={_PACKED} --directory={HOME} ."
-_UNPACK = f"tar --extract --preserve-permissions --file={_PACKED} --directory={HOME}; rm -f {_PACKED}"
+_PACK = f"tar --create --sparse --xattrs --xattrs-include='user.e2b.*' --file={_PACKED} --directory={HOME} ."
+_UNPACK = f"tar --extract --preserve-permissions --file={_PACKED} --directory={HOME}"
+# tar would make files by a system call that sandboxes do not have.
+_ATTRIBUTES = f"""
+import os, tarfile
+prefix = "SCHILY.xattr."
+for member in tarfile.open({_PACKED!r}):
+    for name, value in member.pax_headers.items():
+        if name.startswith(prefix + "user.e2b."):
+            os.setxattr(os.path.join({HOME!r}, member.name), name[len(prefix):], value.encode())
+"""
 _TIME = 600.0  # seconds
 _CHANGED = 1  # exit status of tar where a file changed while it was read
 
@@ -73,10 +82,13 @@ class Archives:
 
 async def unpack_home(session: AsyncSession) -> None:
     """The home of a session whose files have just been restored, if it had one of its own."""
-    if await session.files.exists(_PACKED):
-        done = await session.exec(_UNPACK, timeout=_TIME)
+    if not await session.files.exists(_PACKED):
+        return
+    for command in (_UNPACK, ["python3", "-c", _ATTRIBUTES]):
+        done = await session.exec(command, timeout=_TIME)
         if not done.ok:
             raise Refused(500, f"the files of {HOME} could not be restored: {done.stderr.strip()}")
+    await session.files.remove(_PACKED)
 
 
 async def _pack_home(session: AsyncSession) -> None:

@@ -15,6 +15,7 @@ from starlette.datastructures import Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from ... import AsyncSession, FileFailed
+from . import _metadata
 from ._filesystem import path_of
 from ._frames import Failed, failed
 from ._http import Receive, Refused, Scope, Send, answer, header, pieces_of, query, refuse
@@ -69,8 +70,7 @@ class Files:
         await send({"type": "http.response.body", "body": b""})
 
     async def _upload(self, record: Record, scope: Scope, receive: Receive, send: Send) -> None:
-        if any(name.startswith(b"x-metadata-") for name, _ in scope["headers"]):
-            raise Refused(400, "metadata of files are not kept here; leave them out")
+        metadata = _metadata.given(scope)
         session, path = await self._all.session(record), query(scope).get("path")
         form = (header(scope, b"content-type") or "").partition(";")[
             0
@@ -84,6 +84,8 @@ class Files:
                     _write(file, piece)
                 files = [("", file)]
             written = await self._write(record, session, path, files)
+        if metadata:
+            await self._describe(record, session, written, metadata)
         await answer(send, 200, written)
 
     async def _write(
@@ -102,6 +104,16 @@ class Files:
             await session.files.write(place, file)
             written.append({"name": posixpath.basename(place), "type": "file", "path": place})
         return written
+
+    async def _describe(
+        self, record: Record, session: AsyncSession, written: list[dict[str, Any]], metadata: dict[str, str]
+    ) -> None:
+        await _metadata.store(session, [row["path"] for row in written], metadata)
+        for row in written:
+            row["metadata"] = metadata
+        if not record.metadata_of_files:
+            record.metadata_of_files = True
+            self._all.records.put(record)
 
 
 async def _parts(

@@ -14,6 +14,7 @@ from typing import Any
 from ... import AsyncSession, Error
 from ..._async.files import AsyncWatch
 from ...files import Entry, Event
+from . import _metadata
 from ._frames import Failed, frame
 from ._records import Record
 from ._sandboxes import USER, Sandboxes
@@ -44,7 +45,7 @@ class Filesystem:
 
     async def _stat(self, record: Record, asked: dict[str, Any]) -> dict[str, Any]:
         session = await self._all.session(record)
-        return {"entry": shown(await session.files.stat(path_of(record, asked.get("path"))))}
+        return {"entry": await _described(record, session, path_of(record, asked.get("path")))}
 
     async def _make_dir(self, record: Record, asked: dict[str, Any]) -> dict[str, Any]:
         session, path = await self._all.session(record), path_of(record, asked.get("path"))
@@ -63,18 +64,15 @@ class Filesystem:
         await session.files.stat(old)
         await session.files.mkdir(posixpath.dirname(new))
         await session.files.move(old, new)
-        return {"entry": shown(await session.files.stat(new))}
+        return {"entry": await _described(record, session, new)}
 
     async def _list(self, record: Record, asked: dict[str, Any]) -> dict[str, Any]:
         depth = asked.get("depth") or 1
         if not isinstance(depth, int) or not 0 < depth <= 128:
             raise Failed("invalid_argument", "depth must be 1 to 128")
         session, path = await self._all.session(record), path_of(record, asked.get("path"))
-        return {
-            "entries": [
-                shown(entry) for entry in await session.files.list(path, depth) if entry.type in _TYPES
-            ]
-        }
+        entries = [entry for entry in await session.files.list(path, depth) if entry.type in _TYPES]
+        return {"entries": await _all_described(record, session, entries)}
 
     async def _remove(self, record: Record, asked: dict[str, Any]) -> dict[str, Any]:
         session = await self._all.session(record)
@@ -197,6 +195,21 @@ async def _told(session: AsyncSession, path: str, event: Event, with_entry: bool
         told["entry"] = shown(entry)
     written = event.kind == "created" and entry.type == "file" and entry.size > 0
     return [told, {**told, "type": _KINDS["modified"]}] if written else [told]
+
+
+async def _described(record: Record, session: AsyncSession, path: str) -> dict[str, Any]:
+    return (await _all_described(record, session, [await session.files.stat(path)]))[0]
+
+
+async def _all_described(record: Record, session: AsyncSession, entries: list[Entry]) -> list[dict[str, Any]]:
+    """Entries as E2B has them, with their metadata, for which only those pay that have used some."""
+    rows = [shown(entry) for entry in entries]
+    if record.metadata_of_files and rows:
+        found = await _metadata.read(session, [entry.path for entry in entries])
+        for row in rows:
+            if row["path"] in found:
+                row["metadata"] = found[row["path"]]
+    return rows
 
 
 def path_of(record: Record, path: Any) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ... import AsyncSession, Error, NoSuchSession
 from ._http import Refused
+from ._metadata import not_saved
 from ._records import MOST_NOTES, Record, owner_of
 from ._restoring import DATA_LEFT, restore
 
@@ -90,6 +91,8 @@ class Pauses:
             f"context {id} ({of['language']}): it has ended, and its variables with it"
             for id, of in record.contexts.items()
         ]
+        if record.metadata_of_files:
+            notes += await not_saved(session, record.home)
         if not record.is_fork:
             for process in await session.processes():
                 if process.running:

@@ -113,7 +113,9 @@ class Sandboxes:
     async def there(self, record: Record) -> bool:
         """Whether it is saved, or its session is open; one that is not is forgotten."""
         if not record.place:
-            return self.archives.is_there(record.id)
+            if not self.archives.is_there(record.id):
+                self._forget(record)
+            return record.id in self
         with contextlib.suppress(NoSuchSession):
             self.gateway.forget(owner_of(record), record.place)
             await self.session(record)
@@ -237,7 +239,7 @@ class Sandboxes:
             id, like.owner, like.owner_name, place, template, now, now + timeout, timeout, like.home,
             metadata=dict(like.metadata), env=like.env, auto_pause=like.auto_pause, auto_resume=like.auto_resume,
             public=like.public, uncounted=like.uncounted, network=like.network, prepared_at=like.prepared_at,
-            pause_memory=like.pause_memory,
+            pause_memory=like.pause_memory, metadata_of_files=like.metadata_of_files,
         )  # fmt: skip
         self.keep(record)
         return record

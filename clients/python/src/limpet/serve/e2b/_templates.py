@@ -10,7 +10,7 @@ from ._http import Refused, shown_time
 
 DEFAULT = ("base", "code-interpreter-v1")
 VERSION = "0.6.4"
-"""Of E2B's daemon: what it can do by this version is here, but for metadata of files, which are refused."""
+"""Of E2B's daemon: what it can do by this version is here."""
 
 _MADE = (
     "templates are made by the operator, with `limpet template create` and `limpet image build`, and not here"
