@@ -252,7 +252,7 @@ void oci_container_run(OciContainer *container)
     runtime_job_init(job, runtime, container->log, container->network);
     runtime_job_add(job, "run");
     runtime_job_add(job, "--detach");
-    /* The kernel gives a user 200 keyrings, and all sandboxes are one. None may use keys: see profile/seccomp.json. */
+    /* A user has 200 keyrings, and all sandboxes are one user. profile/seccomp.json lets none use keys. */
     if (runtime->kind != RUNTIME_RUNSC)
         runtime_job_add(job, "--no-new-keyring");
     runtime_job_add(job, "--bundle");
