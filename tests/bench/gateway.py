@@ -25,9 +25,9 @@ def users(bench, controller, count):
 
 @GROUP.case(
     Row("gateway.200.p99", f"POST /v1/sessions/SESSION/run with `x = 1` of {MANY} users of one `limpet serve`, each with a "
-        f"session and a connection of its own, 99th percentile, to that of {FEW} users of another one. Users think between "
-        f"calls: together they make as many calls a second, {round(1 / GAP)}, in both.", at_most(2)),
-    Row("gateway.200.p50", f"The same, medians. A session of {MANY} has rested {MANY // FEW} times longer when it is called."),
+        f"session and a connection of its own, 99th percentile, to that of {FEW} users of another one, who think less "
+        f"between calls, so that both are {round(1 / GAP)} calls a second.", at_most(2)),
+    Row("gateway.200.p50", f"That call, medians; a session of {MANY} has rested {MANY // FEW} times longer when it is called."),
 )
 def in_use(bench):
     many = min(MANY, (available_memory() - (1 << 30)) // IDLE_BYTES)
