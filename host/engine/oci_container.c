@@ -247,10 +247,14 @@ static void on_run(RuntimeJob *job, int status)
 void oci_container_run(OciContainer *container)
 {
     RuntimeJob *job = &container->job;
+    Runtime *runtime = &oci_engine_of(container)->runtime;
 
-    runtime_job_init(job, &oci_engine_of(container)->runtime, container->log, container->network);
+    runtime_job_init(job, runtime, container->log, container->network);
     runtime_job_add(job, "run");
     runtime_job_add(job, "--detach");
+    /* A user has 200 keyrings, and all sandboxes are one user. profile/seccomp.json lets none use keys. */
+    if (runtime->kind != RUNTIME_RUNSC)
+        runtime_job_add(job, "--no-new-keyring");
     runtime_job_add(job, "--bundle");
     runtime_job_add(job, container->bundle);
     runtime_job_add(job, "--pid-file");

@@ -4,6 +4,7 @@ import browser
 import commands
 import compute
 import files
+import gateway
 import hardening
 import latency
 import load
@@ -23,4 +24,4 @@ import values
 
 ALL = [module.GROUP for module in
        (latency, commands, compute, numeric, hardening, load, start, templates, memory, streams, files, transfers, network, remote, packages, values,
-        state, state_cost, state_jupyter, adapters, browser)]
+        state, state_cost, state_jupyter, adapters, gateway, browser)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import random
 from collections import deque
 from collections.abc import AsyncIterator
 
@@ -21,7 +21,7 @@ class Log:
     """
 
     def __init__(self, most: int) -> None:
-        self.mark = os.urandom(4).hex()
+        self.mark = f"{random.getrandbits(32):08x}"
         """Tells the ids of this log from those of one before it."""
         self.closed = False
         self._most = most

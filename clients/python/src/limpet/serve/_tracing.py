@@ -64,5 +64,7 @@ def tracing(endpoint: str | None, environment: Mapping[str, str] = os.environ) -
     try:
         from ._spans import Spans
     except ImportError as error:
-        raise WrongOption(f"traces need more packages ({error}): {INSTALL}") from None
+        raise WrongOption(
+            f"traces need more packages ({error}): {INSTALL}; OTEL_SDK_DISABLED=true does without traces"
+        ) from None
     return Spans(url)

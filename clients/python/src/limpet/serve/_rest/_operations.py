@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import urllib.parse
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -73,6 +74,7 @@ class Table:
     def __init__(self) -> None:
         self.all: list[Operation] = []
         self._by_end: dict[tuple[int, str], list[Operation]] = {}
+        self._pieces: dict[str, list[str]] = {}  # of the paths
 
     def operation(self, method: str, path: str, **more: Any) -> Callable[[F], F]:
         """Decorates the function of one."""
@@ -80,7 +82,7 @@ class Table:
         def add(handler: F) -> F:
             added = Operation(method, path, handler, **more)
             self.all.append(added)
-            parts = path.split("/")
+            parts = self._pieces[path] = path.split("/")
             self._by_end.setdefault((len(parts), parts[-1]), []).append(added)
             return handler
 
@@ -94,8 +96,8 @@ class Table:
         parts = raw_path.decode("latin-1").split("/")
         methods = set()
         # Most paths end in a word that says which it is.
-        for operation in (*self._by_end.get((len(parts), parts[-1]), ()), *self.all):
-            found = _match(operation.path.split("/"), parts)
+        for operation in itertools.chain(self._by_end.get((len(parts), parts[-1]), ()), self.all):
+            found = _match(self._pieces[operation.path], parts)
             if found is not None and operation.method == method:
                 return operation, found
             if found is not None:
@@ -122,7 +124,7 @@ def _match(template: list[str], parts: list[str]) -> dict[str, str] | None:
 
 
 def _decoded(part: str) -> str:
-    return urllib.parse.unquote(part, errors="surrogateescape")
+    return urllib.parse.unquote(part, errors="surrogateescape") if "%" in part else part
 
 
 table = Table()

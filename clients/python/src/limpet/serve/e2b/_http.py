@@ -160,7 +160,10 @@ def texts(value: dict[str, Any], name: str) -> dict[str, str]:
 
 def header(scope: Scope, name: bytes) -> str | None:
     """The first of that name (in lower case)."""
-    return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), None)
+    for key, value in scope["headers"]:
+        if key == name:
+            return str(value.decode("latin-1"))
+    return None
 
 
 def query(scope: Scope) -> dict[str, str]:
