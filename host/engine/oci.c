@@ -1,9 +1,11 @@
 /* The engine that runs an OCI runtime itself, with no daemon. */
 #include <dirent.h>
 #include <errno.h>
+#include <linux/keyctl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "host/engine/attach.h"
 #include "host/engine/bundle.h"
@@ -256,6 +258,13 @@ static void open_userns(OciEngine *oci)
         log_warn("sandboxes have no user namespace of their own", "reason=%s", problem.text);
 }
 
+/* Containers share it, see oci_container_run(): they get none of the keys of whoever started this. A kernel
+ * without keys has nothing to share. */
+static void join_empty_keyring(void)
+{
+    syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
+}
+
 static int oci_open(Loop *loop, const EngineConfig *config, Engine **ret, Problem *problem)
 {
     OciEngine *oci _cleanup_(freep) = calloc(1, sizeof(*oci));
@@ -275,6 +284,7 @@ static int oci_open(Loop *loop, const EngineConfig *config, Engine **ret, Proble
         r = runtime_init(&oci->runtime, loop, config->oci_runtime, root, problem);
     if (r < 0)
         return r;
+    join_empty_keyring();
     open_userns(oci);
     *ret = &take(oci)->engine;
     return 0;

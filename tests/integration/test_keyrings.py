@@ -2,6 +2,8 @@
 
 import pathlib
 
+import pytest
+
 SESSIONS = 6
 
 
@@ -11,7 +13,9 @@ def keys():
     return {uid: int(counts.split("/")[0]) for uid, _, counts, *_ in rows}
 
 
-def test_a_session_takes_no_key(client, name):
+def test_a_session_takes_no_key(limpetd, client, name):
+    if limpetd.engine == "docker":
+        pytest.skip("the Docker Engine gives each container a keyring")
     before = keys()
     opened = [client.open(f"{name}-{number}", memory="64m") for number in range(SESSIONS)]
     try:
