@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "clients/c/exporting/items.h"
+#include "clients/c/exporting/traceback.h"
 #include "clients/c/json.h"
 
 #define PLAIN "text/plain"
@@ -189,39 +190,6 @@ static void add_displays(Items *outputs, const PastCall *call)
 
 /* ---- the error ---- */
 
-static Text next_line(Text *rest)
-{
-    const char *end = memchr(rest->data, '\n', rest->size);
-    Text line = {rest->data, end ? (size_t)(end - rest->data) : rest->size};
-    size_t used = line.size + (end != NULL);
-
-    *rest = (Text){rest->data + used, rest->size - used};
-    if (line.size > 0 && line.data[line.size - 1] == '\r')
-        line.size--;
-    return line;
-}
-
-static void write_traceback(Writer *w, Text traceback, Text name, Text message)
-{
-    Items lines;
-
-    items_begin(&lines);
-    while (traceback.size > 0) {
-        Text line = next_line(&traceback);
-
-        write_text_n(items_add(&lines), line.data, line.size);
-    }
-    if (lines.n == 0) {
-        _cleanup_(freep) char *line = NULL;
-
-        if (asprintf(&line, "%.*s: %.*s", (int)name.size, name.data, (int)message.size,
-                     message.size ? message.data : "") < 0)
-            line = NULL;
-        write_text(items_add(&lines), line ? line : "");
-    }
-    items_end(&lines, w);
-}
-
 static void add_error(Items *outputs, const PastCall *call)
 {
     const msgpack_object_map *error = past_call_map(call, "error");
@@ -241,7 +209,7 @@ static void add_error(Items *outputs, const PastCall *call)
     write_key(w, "evalue");
     write_text_n(w, message.size ? message.data : "", message.size);
     write_key(w, "traceback");
-    write_traceback(w, text_of_object(map_find(error, "traceback")), name, message);
+    traceback_write(w, text_of_object(map_find(error, "traceback")), name, message);
 }
 
 void outputs_write(Writer *w, const PastCall *call)
