@@ -75,6 +75,8 @@ static void write_lock(Writer *w, const Exporting *exporting, const MsgOpenReply
     write_text_n(w, exporting->versions.python.data, exporting->versions.python.size);
     write_key(w, "packages");
     json_pack_sorted(w, exporting->versions.packages);
+    write_key(w, "requirements");
+    json_pack(w, exporting->versions.requirements);
     write_key(w, "artifacts");
     write_array(w, exporting->exported.n_artifacts);
     for (size_t i = 0; i < exporting->exported.n_artifacts; i++)

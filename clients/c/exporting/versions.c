@@ -9,9 +9,13 @@ const char *const versions_command[] = {
     "python3",
     "-c",
     "\n"
-    "import importlib.metadata, json, platform\n"
+    "import importlib.metadata, json, os, platform\n"
     "packages = {found.metadata[\"Name\"]: found.version for found in importlib.metadata.distributions()}\n"
-    "print(json.dumps({\"python\": platform.python_version(), \"packages\": packages}))\n",
+    "lock = os.path.join(os.environ.get(\"PYTHONUSERBASE\", \"\"), \"share\", \"limpet\", "
+    "\"packages.lock\")\n"
+    "requirements = open(lock).read().splitlines() if os.path.exists(lock) else []\n"
+    "print(json.dumps({\"python\": platform.python_version(), \"packages\": packages, \"requirements\": "
+    "requirements}))\n",
     NULL,
 };
 
@@ -36,7 +40,9 @@ static int read_versions(Versions *ret, const LimpetResult *result, Problem *pro
     ret->said = json_read(result->stdout_text, result->stdout_size);
     ret->packages = json_member(ret->said, "packages", json_type_object);
     python = json_member(ret->said, "python", json_type_string);
-    if (!ret->packages || !python || !are_versions(ret->packages))
+    ret->requirements = json_member(ret->said, "requirements", json_type_array);
+    if (!ret->packages || !python || !are_versions(ret->packages) || !ret->requirements ||
+        !json_are_texts(ret->requirements))
         return problem_set(problem, ERR_PROTOCOL_MISMATCH,
                            "the sandbox says what cannot be read of its packages");
     ret->python = json_text(python);

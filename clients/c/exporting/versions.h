@@ -1,11 +1,11 @@
-/* What the sandbox has: the version of Python and those of all packages. */
+/* What the sandbox has: the version of Python, those of all packages, and requirements of what is installed. */
 #pragma once
 
 #include "clients/c/client.h"
 #include "clients/c/saving/json_read.h"
 
 typedef struct Versions {
-    struct json_object *said, *packages;
+    struct json_object *said, *packages, *requirements;
     Text python;
 } Versions;
 

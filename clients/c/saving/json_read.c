@@ -34,6 +34,14 @@ struct json_object *json_member(struct json_object *object, const char *key, enu
     return value;
 }
 
+bool json_are_texts(struct json_object *array)
+{
+    for (size_t i = 0; i < json_object_array_length(array); i++)
+        if (!json_object_is_type(json_object_array_get_idx(array, i), json_type_string))
+            return false;
+    return true;
+}
+
 static void pack_integer(Writer *w, struct json_object *value)
 {
     int64_t number = json_object_get_int64(value);

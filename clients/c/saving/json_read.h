@@ -22,6 +22,9 @@ static inline Text json_text(struct json_object *string)
     return (Text){json_object_get_string(string), (size_t)json_object_get_string_len(string)};
 }
 
+/* Whether each element of an array is a string. */
+bool json_are_texts(struct json_object *array);
+
 /* The same as msgpack; and an object with its members by name. */
 void json_pack(Writer *w, struct json_object *value);
 void json_pack_sorted(Writer *w, struct json_object *object);

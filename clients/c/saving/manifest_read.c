@@ -5,10 +5,10 @@
 #include "clients/c/saving/manifest.h"
 
 /* By whoever opens a session, not by a file that somebody has made. */
-static const char *const granted[] = {"bindings", "data", "network", "pip"};
+static const char *const granted[] = {"bindings", "build", "data", "network", "pip"};
 
 /* What came of a template is saved itself; `allow` is within `network`. */
-static const char *const left_out[] = {"bindings", "data", "network", "pip", "allow", "template"};
+static const char *const left_out[] = {"bindings", "build", "data", "network", "pip", "allow", "template"};
 
 static bool is_left_out(const char *name)
 {
@@ -40,22 +40,34 @@ static int pack_packages(Writer *w, struct json_object *list)
     return 0;
 }
 
-static int pack_options(Writer *w, struct json_object *options)
+/* False: it is left out, or was not said. What was installed is installed as it was, by versions and hashes. */
+static bool find_option(const Manifest *manifest, struct json_object *options, const char *name,
+                        struct json_object **ret)
+{
+    if (is_left_out(name))
+        return false;
+    if (manifest->requirements && strcmp(name, "packages") == 0) {
+        *ret = manifest->requirements;
+        return true;
+    }
+    return json_object_object_get_ex(options, name, ret);
+}
+
+static int pack_options(Writer *w, const Manifest *manifest, struct json_object *options)
 {
     static const char *const names[] = {
 #define SESSION_OPTION(name, ...) #name,
 #include "proto/session_options.def"
     };
+    struct json_object *value;
     size_t n = 0;
     int r = 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-        n += !is_left_out(names[i]) && json_object_object_get_ex(options, names[i], NULL);
+        n += find_option(manifest, options, names[i], &value);
     write_map(w, n);
     for (size_t i = 0; i < ARRAY_SIZE(names) && r == 0; i++) {
-        struct json_object *value;
-
-        if (is_left_out(names[i]) || !json_object_object_get_ex(options, names[i], &value))
+        if (!find_option(manifest, options, names[i], &value))
             continue;
         write_key(w, names[i]);
         if (value && strcmp(names[i], "packages") == 0)
@@ -73,7 +85,7 @@ static int read_options(Manifest *manifest, struct json_object *options)
     int r, finished;
 
     writer_init(&w, &manifest->packed);
-    r = pack_options(&w, options);
+    r = pack_options(&w, manifest, options);
     finished = writer_finish(&w);
     if (r < 0 || finished < 0)
         return r < 0 ? r : finished;
@@ -97,6 +109,18 @@ static int read_count(struct json_object *said, uint64_t *ret)
     return 0;
 }
 
+static int read_requirements(Manifest *manifest)
+{
+    struct json_object *list;
+
+    if (!json_object_object_get_ex(manifest->said, "requirements", &list))
+        return 0;
+    if (!json_object_is_type(list, json_type_array) || !json_are_texts(list))
+        return -EBADMSG;
+    manifest->requirements = json_object_array_length(list) > 0 ? list : NULL;
+    return 0;
+}
+
 static int read_said(Manifest *manifest, ArchiveReader *archive)
 {
     struct json_object *format = json_member(manifest->said, "format", json_type_string);
@@ -110,6 +134,8 @@ static int read_said(Manifest *manifest, ArchiveReader *archive)
         return archive_damaged(archive,
                                "has version %lld of the format, and this is version %d: use a newer Limpet",
                                (long long)json_object_get_int64(version), ARCHIVE_VERSION);
+    if (r == 0)
+        r = read_requirements(manifest);
     return r ? r : read_options(manifest, options);
 }
 
@@ -211,7 +237,8 @@ static bool reaches(struct json_object *value)
 
 int manifest_note_not_granted(const Manifest *manifest, const MsgOptions *given, NoteList *notes)
 {
-    const bool again[] = {is_given_value(given->bindings), is_given_text(given->data),
+    const bool again[] = {is_given_value(given->bindings), is_given_text(given->build),
+                          is_given_text(given->data),
                           is_given_text(given->network) || is_given_value(given->allow),
                           is_given_text(given->pip)};
     struct json_object *options = json_member(manifest->said, "options", json_type_object), *value;

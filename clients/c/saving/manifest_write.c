@@ -89,9 +89,17 @@ static void write_variables(Writer *w, const SavedIndex *index)
     }
 }
 
+static void write_requirements(Writer *w, struct json_object *requirements)
+{
+    if (requirements)
+        json_pack(w, requirements);
+    else
+        write_array(w, 0);
+}
+
 static void write_facts(Writer *w, const ManifestFacts *facts)
 {
-    write_map(w, 12);
+    write_map(w, 13);
     write_key(w, "format");
     write_text(w, ARCHIVE_FORMAT);
     write_key(w, "version");
@@ -112,6 +120,8 @@ static void write_facts(Writer *w, const ManifestFacts *facts)
     write_text_n(w, facts->index->python.data, facts->index->python.size);
     write_key(w, "packages");
     json_pack_sorted(w, facts->index->packages);
+    write_key(w, "requirements");
+    write_requirements(w, facts->index->requirements);
     write_key(w, "variables");
     write_variables(w, facts->index);
     write_key(w, "skipped");

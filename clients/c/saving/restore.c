@@ -55,6 +55,22 @@ static int check_unused(LimpetClient *client, const char *session)
     return 0;
 }
 
+/* Whether they are the session's, and not others that were given. */
+static bool has_own_packages(const Restoring *restoring, const MsgOptions *given)
+{
+    return restoring->manifest.requirements && !given->packages.data;
+}
+
+static int explain_packages(LimpetClient *client)
+{
+    Problem problem = client->problem;
+
+    return problem_set(&client->problem, ERR_RESTORE_FAILED,
+                       "the packages of the session cannot be installed as they were: %s; give `packages`, if "
+                       "only as an empty list, to restore it with others",
+                       problem.text);
+}
+
 static int open_session(Restoring *restoring, const MsgOptions *given)
 {
     LimpetClient *client = restoring->client;
@@ -65,6 +81,8 @@ static int open_session(Restoring *restoring, const MsgOptions *given)
         return r;
     manifest_complete(&restoring->manifest, &open.options);
     r = session_open(client, &open, &restoring->restored.opened);
+    if (r == -EPROTO && client->problem.code == ERR_INSTALL_FAILED && has_own_packages(restoring, given))
+        return explain_packages(client);
     return r || restoring->restored.opened.created ? r : check_unused(client, restoring->session);
 }
 

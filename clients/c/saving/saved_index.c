@@ -23,14 +23,6 @@ static int read_variables(SavedIndex *index, struct json_object *rows)
     return 0;
 }
 
-static bool are_texts(struct json_object *array)
-{
-    for (size_t i = 0; i < json_object_array_length(array); i++)
-        if (!json_object_is_type(json_object_array_get_idx(array, i), json_type_string))
-            return false;
-    return true;
-}
-
 static bool values_are_texts(struct json_object *object)
 {
     json_object_object_foreach(object, key, value)
@@ -51,8 +43,10 @@ static int read_index(SavedIndex *index, const void *bytes, size_t size)
     python = json_member(index->said, "python", json_type_string);
     index->packages = json_member(index->said, "packages", json_type_object);
     index->skipped = json_member(index->said, "skipped", json_type_array);
-    if (!rows || !python || !index->packages || !index->skipped || !are_texts(index->skipped) ||
-        !values_are_texts(index->packages))
+    if (!rows || !python || !index->packages || !index->skipped || !json_are_texts(index->skipped) ||
+        !values_are_texts(index->packages) ||
+        (json_object_object_get_ex(index->said, "requirements", &index->requirements) &&
+         (!json_object_is_type(index->requirements, json_type_array) || !json_are_texts(index->requirements))))
         return -EBADMSG;
     index->python = json_text(python);
     return read_variables(index, rows);
