@@ -83,9 +83,10 @@ def _name(pid):
 
 
 @GROUP.case(
-    Row("latency.curve", "One call `x = x + 1` through the C client over loopback with CURVE, median, to an echo of 100 bytes by "
+    Row("remote.call", "One call `x = x + 1` through the C client over loopback with CURVE, median, to an echo of 100 bytes by "
         "libzmq with CURVE and the same call over the local socket, medians added.", at_most(1.25)),
-    Row("latency.curve.python", "The same through the Python client, to that echo and its own call over the local socket."),
+    Row("remote.call.python", "One call `x = x + 1` through the Python client over loopback with CURVE, median, to that echo "
+        "and its call over the local socket, medians added."),
 )
 def call(bench):
     door, figures = Door(bench), {}
@@ -95,8 +96,8 @@ def call(bench):
             Program(bench.build / "bench-call", session.name, LINE, env=door.environment()) as remote:
         session.run("x = 0")
         python = PythonCalls(client.attach(session.name), LINE)
-        for name, floor, subject in (("latency.curve", local, remote),
-                                     ("latency.curve.python", PythonCalls(session, LINE), python)):
+        for name, floor, subject in (("remote.call", local, remote),
+                                     ("remote.call.python", PythonCalls(session, LINE), python)):
             figures[name] = at(0.5, interleaved(Sum(echo, floor.block), subject, bench.rounds, bench.args.calls))
     return figures
 
