@@ -1,6 +1,4 @@
 /* Sandboxes that are put away, and brought back: without a container, and so without memory. */
-#include <string.h>
-
 #include "host/sandbox/internal.h"
 #include "proto/base/log.h"
 

@@ -1,13 +1,10 @@
 /* Sessions that are saved, and wanted again. Their sandbox gets a new container; before anything else happens
  * in that it is given the variables. Until it is written down that it has them the session is saved: whatever
  * goes wrong, it is begun anew from what is on disk. */
-#include <stdio.h>
-
 #include "host/session/checkpoint_files.h"
 #include "host/session/internal.h"
 #include "host/session/limits.h"
 #include "host/session/saved_place.h"
-#include "proto/base/clock.h"
 #include "proto/base/log.h"
 
 static void woken(Session *trunk, const Problem *failure)
