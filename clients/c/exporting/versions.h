@@ -1,4 +1,5 @@
-/* What the sandbox has: the version of Python, those of all packages, and requirements of what is installed. */
+/* What the sandbox has: the version of Python, those of all packages, and requirements of what is installed.
+ */
 #pragma once
 
 #include "clients/c/client.h"

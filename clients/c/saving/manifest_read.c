@@ -40,7 +40,8 @@ static int pack_packages(Writer *w, struct json_object *list)
     return 0;
 }
 
-/* False: it is left out, or was not said. What was installed is installed as it was, by versions and hashes. */
+/* False: it is left out, or was not said. What was installed is installed as it was, by versions and hashes.
+ */
 static bool find_option(const Manifest *manifest, struct json_object *options, const char *name,
                         struct json_object **ret)
 {
@@ -237,10 +238,9 @@ static bool reaches(struct json_object *value)
 
 int manifest_note_not_granted(const Manifest *manifest, const MsgOptions *given, NoteList *notes)
 {
-    const bool again[] = {is_given_value(given->bindings), is_given_text(given->build),
-                          is_given_text(given->data),
-                          is_given_text(given->network) || is_given_value(given->allow),
-                          is_given_text(given->pip)};
+    const bool again[] = {
+        is_given_value(given->bindings), is_given_text(given->build), is_given_text(given->data),
+        is_given_text(given->network) || is_given_value(given->allow), is_given_text(given->pip)};
     struct json_object *options = json_member(manifest->said, "options", json_type_object), *value;
     int r = 0;
 

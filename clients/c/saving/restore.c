@@ -65,10 +65,11 @@ static int explain_packages(LimpetClient *client)
 {
     Problem problem = client->problem;
 
-    return problem_set(&client->problem, ERR_RESTORE_FAILED,
-                       "the packages of the session cannot be installed as they were: %s; give `packages`, if "
-                       "only as an empty list, to restore it with others",
-                       problem.text);
+    return problem_set(
+        &client->problem, ERR_RESTORE_FAILED,
+        "the packages of the session cannot be installed as they were: %s; give `packages`, if "
+        "only as an empty list, to restore it with others",
+        problem.text);
 }
 
 static int open_session(Restoring *restoring, const MsgOptions *given)

@@ -46,7 +46,8 @@ static int read_index(SavedIndex *index, const void *bytes, size_t size)
     if (!rows || !python || !index->packages || !index->skipped || !json_are_texts(index->skipped) ||
         !values_are_texts(index->packages) ||
         (json_object_object_get_ex(index->said, "requirements", &index->requirements) &&
-         (!json_object_is_type(index->requirements, json_type_array) || !json_are_texts(index->requirements))))
+         (!json_object_is_type(index->requirements, json_type_array) ||
+          !json_are_texts(index->requirements))))
         return -EBADMSG;
     index->python = json_text(python);
     return read_variables(index, rows);

@@ -7,7 +7,8 @@
 typedef struct SavedIndex {
     struct json_object *said; /* what the others are parts of */
     struct json_object *packages, *skipped;
-    struct json_object *requirements; /* of what the session has installed; NULL: an older image does not tell */
+    struct json_object
+        *requirements; /* of what the session has installed; NULL: an older image does not tell */
     Text python;
     LimpetSavedVariable *variables;
     size_t n_variables;

@@ -116,6 +116,7 @@ TOOLS = {
         "Installs Python packages in the session, whose code can import them at once. pip and a network are not needed "
         "for that. Returns all that the session has installed, with versions.",
         _installing.INSTALLED,
+        soon=SOON,
     ),
     "checkpoint": Tool(
         _stating.checkpoint,
