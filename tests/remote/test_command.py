@@ -1,5 +1,6 @@
 """The command, and with it the client for C, over a network."""
 
+import hashlib
 import json
 import os
 import signal
@@ -44,6 +45,20 @@ def test_much_output_and_large_files_go_through(limpet, name, tmp_path):
     assert limpet("put", str(tmp_path / "up"), f"{name}:large").returncode == 0
     assert limpet("get", f"{name}:large", str(tmp_path / "down")).returncode == 0
     assert (tmp_path / "up").read_bytes() == (tmp_path / "down").read_bytes()
+    limpet("close", name)
+
+
+def test_an_artifact_is_fetched_and_checked(limpet, name, tmp_path):
+    ran = limpet("run", "--json", "-s", name, "-c", "import os; _ = open('artifacts/a b', 'wb').write(os.urandom(20 << 20))")
+    record = json.loads(ran.stdout)
+    assert limpet("artifact", record["run_id"], "/session/artifacts/a b", str(tmp_path)).returncode == 0
+    data = (tmp_path / "a b").read_bytes()
+    assert hashlib.sha256(data).hexdigest() == record["artifact_info"]["/session/artifacts/a b"]["sha256"]
+    limpet("run", "-s", name, "-c", "_ = open('artifacts/a b', 'w').write('another')")
+    late = limpet("artifact", record["run_id"], "/session/artifacts/a b", str(tmp_path))
+    assert late.returncode and "a later call has replaced it" in late.stderr
+    assert (tmp_path / "a b").read_bytes() == data and os.listdir(tmp_path) == ["a b"]
+    assert "has published no file" in limpet("artifact", record["run_id"], "/etc/passwd", str(tmp_path)).stderr
     limpet("close", name)
 
 
