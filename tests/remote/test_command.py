@@ -71,7 +71,7 @@ def test_a_call_is_asked_again_when_the_network_process_is_killed(own_door, tmp_
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as running:
         wait_for((tmp_path / "begun").exists)
         os.kill(own_door.process(), signal.SIGKILL)
-        wait_for(lambda: own_door.said("network process ended, starting another"))
+        wait_for(lambda: own_door.said("process ended, starting another name=network"))
         go.touch()
         assert running.communicate(timeout=PATIENCE)[0] == "1\n"
     assert running.returncode == 0
