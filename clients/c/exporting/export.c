@@ -61,7 +61,7 @@ static void write_lock(Writer *w, const Exporting *exporting, const MsgOpenReply
 {
     Text image = opened->options.image;
 
-    write_map(w, 6);
+    write_map(w, 7);
     write_key(w, "session");
     write_text_n(w, opened->session.data, opened->session.size);
     write_key(w, "engine");
