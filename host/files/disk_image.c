@@ -60,8 +60,9 @@ DiskLayout disk_layout(DiskSize size)
 
 /* ---- mke2fs ---- */
 
-/* Neither a journal nor copies of the superblock: what outlives its session, or the machine, is synced before,
- * and checked after. Tables that are holes in a sparse file need not be written. Nothing comes from the host's mke2fs.conf. */
+/* Neither a journal nor copies of the superblock: what outlives its session, or the machine, is synced
+ * before, and checked after. Tables that are holes in a sparse file need not be written. Nothing comes from
+ * the host's mke2fs.conf. */
 #define FEATURES                                                                                             \
     "none,dir_index,dir_nlink,ext_attr,extent,extra_isize,filetype,flex_bg,huge_file,large_file,"            \
     "sparse_super2,uninit_bg,64bit"

@@ -23,15 +23,15 @@ static bool find_program(char ret[static PROGRAM_SIZE], const char *name)
     return false;
 }
 
-/* The first line of what it said. */
-static int say_failed(int said, const char *program, const char *failed, Problem *problem)
+/* The first line of what it said, in which it names itself. */
+static int say_failed(int said, const char *failed, Problem *problem)
 {
     char text[256];
     ssize_t n = pread(said, text, sizeof(text) - 1, 0);
 
     text[MAX(n, 0)] = '\0';
     text[strcspn(text, "\n")] = '\0';
-    return problem_set(problem, ERR_INTERNAL, "%s: %s: %s", failed, program, *text ? text : "no message");
+    return problem_set(problem, ERR_INTERNAL, "%s: %s", failed, *text ? text : "no message");
 }
 
 static int wait_for(pid_t pid, int well)
@@ -74,12 +74,13 @@ int e2fsprogs_run(const char *const argv[], int well, const char *failed, Proble
     pid_t pid = -1;
 
     if (!find_program(program, argv[0]))
-        return problem_set(problem, ERR_INTERNAL, "%s is not installed; install the package e2fsprogs", argv[0]);
+        return problem_set(problem, ERR_INTERNAL, "%s is not installed; install the package e2fsprogs",
+                           argv[0]);
     _cleanup_(closep) int said = memfd_create(argv[0], MFD_CLOEXEC);
     int r = said < 0 ? -errno : spawn_quietly(program, argv, said, &pid);
     if (r < 0)
         return problem_set(problem, ERR_INTERNAL, "cannot run %s: %s", program, strerror(-r));
-    return wait_for(pid, well) < 0 ? say_failed(said, program, failed, problem) : 0;
+    return wait_for(pid, well) < 0 ? say_failed(said, failed, problem) : 0;
 }
 
 const char *e2fsprogs_path(char ret[static E2FSPROGS_PATH_SIZE], int file)

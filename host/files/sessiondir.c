@@ -320,7 +320,8 @@ static int say_cannot_use(const char *state_dir, int r, Problem *problem)
 {
     if (problem->code != ERR_NONE)
         return -EPROTO;
-    return problem_set(problem, ERR_INTERNAL, "cannot use the directories of the session in %s: %s", state_dir,
+    return problem_set(problem, ERR_INTERNAL, "cannot use the directories of the session in %s: %s",
+                       state_dir,
                        r == -ENOTBLK  ? "its disk is no longer mounted"
                        : r == -ENODEV ? "its disk is gone"
                                       : strerror(-r));

@@ -22,7 +22,7 @@ typedef struct Replay {
     Adopting *all;
     Sandbox *sandbox; /* NULL until its session is known */
     uint64_t size;    /* of what makes sense */
-    bool sleeps; /* what comes last says that it is saved */
+    bool sleeps;      /* what comes last says that it is saved */
     bool ready, saved, closing;
     Problem problem; /* why it cannot go on */
 } Replay;
@@ -74,8 +74,8 @@ static Sandbox *new_sandbox(Adopting *all, const JournalSession *entry, SessionO
     return sandbox;
 }
 
-/* Whatever of it is gone: there is still the container to be removed. One that is saved needs none of it before
- * it is woken. */
+/* Whatever of it is gone: there is still the container to be removed. One that is saved needs none of it
+ * before it is woken. */
 static void attach(Replay *replay, const JournalSession *entry)
 {
     Sandbox *sandbox = replay->sandbox;

@@ -129,7 +129,8 @@ void do_sync(KeeperJob *job)
 
     job->entry = strdup(directory->id);
     job->files = fcntl(directory->files_fd, F_DUPFD_CLOEXEC, 3);
-    if (job->entry && job->files >= 0 && worker_submit(job->keeper->worker, &job->work, sync_run, sync_done) == 0)
+    if (job->entry && job->files >= 0 &&
+        worker_submit(job->keeper->worker, &job->work, sync_run, sync_done) == 0)
         return;
     problem_set(&job->problem, ERR_INTERNAL, "the files of the session cannot be synced now");
     job_fail(job);

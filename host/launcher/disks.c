@@ -23,9 +23,8 @@ static void disk_run(WorkerJob *job)
 {
     DiskJob *disk = container_of(job, DiskJob, job);
 
-    disk->result = disk->is_there
-                       ? session_disk_mount(disk->session, &disk->problem)
-                       : session_disk_make(disk->session, disk->work, disk->size, &disk->problem);
+    disk->result = disk->is_there ? session_disk_mount(disk->session, &disk->problem)
+                                  : session_disk_make(disk->session, disk->work, disk->size, &disk->problem);
 }
 
 static void disk_free(DiskJob *disk)

@@ -95,7 +95,7 @@ def test_an_open_session_ends(host, idle):  # noqa: F811
     session, other = idle(ttl=600), saved(host, idle, CODE, which=1)
     session.run("n = 1")
     reboot(host)
-    assert row(host.client, session) is None
+    wait_for(lambda: row(host.client, session) is None)
     with pytest.raises(limpet.NoSuchSession):
         session.run("n")
     assert_whole(host, other)
