@@ -390,6 +390,11 @@ LIMPET_API int limpet_put(LimpetClient *client, const char *session, const char 
 /* Writes a file of the session to `fd`, with its holes where `fd` can have some. */
 LIMPET_API int limpet_get(LimpetClient *client, const char *session, const char *path, int fd);
 
+/* Writes an artifact of a call to `fd`, for a controller on another machine, whose `host_path` means nothing
+ * here. `path` is one of the result's. The controller has it as long as the result of the call. Where this
+ * fails, also because the SHA-256 is not that of the result, what has been written is of no use. */
+LIMPET_API int limpet_artifact(LimpetClient *client, const LimpetResult *result, const char *path, int fd);
+
 #ifdef __cplusplus
 }
 #endif

@@ -95,12 +95,10 @@ static int on_executed(Call *call, const Message *message, Problem *problem)
 static int on_refused(Call *call, const Message *message, Problem *problem)
 {
     Problem why = PROBLEM_NULL;
-    MsgError error;
-    int r = body_decode(&error, MsgError, &message->body, problem);
+    int r = sandbox_refusal(&why, message, problem);
 
     if (r < 0)
         return r;
-    sandbox_refusal(&why, &error);
     call_finish_failed(call, &why);
     return 0;
 }

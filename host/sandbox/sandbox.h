@@ -161,9 +161,9 @@ bool sandbox_leave(Sandbox *sandbox);
 /* By its owner, when it is gone. */
 void sandbox_free(Sandbox *sandbox);
 
-/* The supervisor refused a request. What has a meaning for clients is passed on; anything else is a fault of
- * ours. */
-void sandbox_refusal(Problem *ret, const MsgError *said);
+/* The supervisor refused a request: *ret is why. What has a meaning for clients is passed on; anything else
+ * is a fault of ours. 0, or negative with `problem` set, where the message is none. */
+int sandbox_refusal(Problem *ret, const Message *message, Problem *problem);
 
 /* Sends a message without fields to the supervisor. 0 or a negative errno. */
 int sandbox_send(Sandbox *sandbox, MessageKind kind, uint64_t id);

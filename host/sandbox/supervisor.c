@@ -97,11 +97,17 @@ static ErrorCode error_code(uint64_t number)
     return ERR_INTERNAL;
 }
 
-void sandbox_refusal(Problem *ret, const MsgError *said)
+int sandbox_refusal(Problem *ret, const Message *message, Problem *problem)
 {
-    problem_set(ret, error_code(said->number), "%.*s", (int)said->message.size, said->message.data);
+    MsgError said;
+    int r = body_decode(&said, MsgError, &message->body, problem);
+
+    if (r < 0)
+        return r;
+    problem_set(ret, error_code(said.number), "%.*s", (int)said.message.size, said.message.data);
     if (ret->code == ERR_INTERNAL)
         problem_prefix(ret, "the supervisor of the session");
+    return 0;
 }
 
 int sandbox_send(Sandbox *sandbox, MessageKind kind, uint64_t id)

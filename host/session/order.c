@@ -40,12 +40,10 @@ static void take_answer(Order *order)
 static int on_refused(Order *order, const Message *message, Problem *problem)
 {
     Problem why = PROBLEM_NULL;
-    MsgError error;
-    int r = body_decode(&error, MsgError, &message->body, problem);
+    int r = sandbox_refusal(&why, message, problem);
 
     if (r < 0)
         return r;
-    sandbox_refusal(&why, &error);
     take_answer(order);
     if (order->ops->refused)
         order->ops->refused(order, &why);

@@ -45,12 +45,10 @@ static int on_loaded(Sandbox *sandbox, const Message *message, Problem *problem)
 static int on_refused(Sandbox *sandbox, const Message *message, Problem *problem)
 {
     Problem why = PROBLEM_NULL;
-    MsgError error;
-    int r = body_decode(&error, MsgError, &message->body, problem);
+    int r = sandbox_refusal(&why, message, problem);
 
     if (r < 0)
         return r;
-    sandbox_refusal(&why, &error);
     sandbox_give_up(sandbox, &why);
     return 0;
 }

@@ -12,7 +12,7 @@ from mcp import Client, types
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.support import CLIENT
-from tests.support.gateway import Gateway, until
+from tests.support.gateway import Gateway, events, until
 
 from .conftest import Session, environment
 
@@ -345,3 +345,29 @@ def test_without_the_extra(own_gateway, tmp_path):
     with gateway.client() as http:
         refused = http.post("/mcp", **body("tools/list"))
         assert refused.status_code == 501 and "pip install 'mcp>=2.3,<3'" in refused.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "tool, arguments, kind, shown",
+    [
+        ("run_python", {"code": f"print('from inside')\n{PNG}"}, "python", ["display", "output", "result"]),
+        ("exec", {"command": "echo from inside"}, "command", ["output", "result"]),
+    ],
+)
+async def test_those_who_look_at_the_session_see_it(gateway, name, tool, arguments, kind, shown):
+    with gateway.client(gateway.anna) as http:
+        http.post("/v1/sessions", json={"name": name})
+        with http.stream("GET", f"/v1/sessions/{name}/events") as stream:
+            async with over_http(gateway, gateway.anna, name) as session:
+                called = await session.call(tool, **arguments)
+            heard = []
+            for _, kind_of_event, data in events(stream):
+                heard.append((kind_of_event, data))
+                if kind_of_event == "result":
+                    break
+    begun = heard[0][1]
+    assert heard[0][0] == "run" and (begun["kind"], begun["session"]) == (kind, name)
+    assert begun["code"] == next(iter(arguments.values()))
+    assert sorted(event for event, _ in heard[1:]) == shown  # output and displays come on ways of their own
+    assert {data["run_id"] for _, data in heard} == {called.data["run_id"]}
+    assert dict(heard)["output"]["text"] == heard[-1][1]["stdout"] == "from inside\n"

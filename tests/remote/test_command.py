@@ -1,5 +1,6 @@
 """The command, and with it the client for C, over a network."""
 
+import hashlib
 import json
 import os
 import signal
@@ -47,6 +48,20 @@ def test_much_output_and_large_files_go_through(limpet, name, tmp_path):
     limpet("close", name)
 
 
+def test_an_artifact_is_fetched_and_checked(limpet, name, tmp_path):
+    ran = limpet("run", "--json", "-s", name, "-c", "import os; _ = open('artifacts/a b', 'wb').write(os.urandom(20 << 20))")
+    record = json.loads(ran.stdout)
+    assert limpet("artifact", record["run_id"], "/session/artifacts/a b", str(tmp_path)).returncode == 0
+    data = (tmp_path / "a b").read_bytes()
+    assert hashlib.sha256(data).hexdigest() == record["artifact_info"]["/session/artifacts/a b"]["sha256"]
+    limpet("run", "-s", name, "-c", "_ = open('artifacts/a b', 'w').write('another')")
+    late = limpet("artifact", record["run_id"], "/session/artifacts/a b", str(tmp_path))
+    assert late.returncode and "a later call has replaced it" in late.stderr
+    assert (tmp_path / "a b").read_bytes() == data and os.listdir(tmp_path) == ["a b"]
+    assert "has published no file" in limpet("artifact", record["run_id"], "/etc/passwd", str(tmp_path)).stderr
+    limpet("close", name)
+
+
 def test_a_call_is_asked_again_when_the_network_process_is_killed(own_door, tmp_path):
     limpet = command_of(own_door, tmp_path)
     go = tmp_path / "go"
@@ -56,7 +71,7 @@ def test_a_call_is_asked_again_when_the_network_process_is_killed(own_door, tmp_
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as running:
         wait_for((tmp_path / "begun").exists)
         os.kill(own_door.process(), signal.SIGKILL)
-        wait_for(lambda: own_door.said("network process ended, starting another"))
+        wait_for(lambda: own_door.said("process ended, starting another name=network"))
         go.touch()
         assert running.communicate(timeout=PATIENCE)[0] == "1\n"
     assert running.returncode == 0

@@ -48,7 +48,7 @@ def test_the_network_process_is_killed_during_a_call(own_door, go):
         pid = own_door.process()
         os.kill(pid, signal.SIGKILL)
         assert beside.run("'as before'").result == "'as before'"
-        wait_for(lambda: own_door.said("network process ended, starting another"))
+        wait_for(lambda: own_door.said("process ended, starting another name=network"))
         result = let_go()
         assert (result.status, result.result, result.stdout) == ("ok", "1", "begun\n")
         assert session.run("n").result == "1"

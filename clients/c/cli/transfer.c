@@ -67,8 +67,23 @@ static int copy_tree(LimpetClient *client, CopyTree *copy, const char *session, 
 
 /* ---- files ---- */
 
+/* What is copied: a file of a session, or an artifact of a call. */
+typedef struct Source {
+    const char *session;
+    const LimpetResult *result; /* NULL: it is of the session */
+    const char *path;
+} Source;
+
+static int fetch(LimpetClient *client, const Source *source, int fd)
+{
+    int r = source->result ? limpet_artifact(client, source->result, source->path, fd)
+                           : limpet_get(client, source->session, source->path, fd);
+
+    return r ? cli_fail(client) : 0;
+}
+
 /* Gets the file under a temporary name, so that a failure does not cost the one that is there. */
-static int get_replacing(LimpetClient *client, const char *session, const char *path, const char *local)
+static int get_replacing(LimpetClient *client, const Source *source, const char *local)
 {
     _cleanup_(freep) char *temporary = NULL;
     _cleanup_(closep) int fd = -1;
@@ -83,7 +98,7 @@ static int get_replacing(LimpetClient *client, const char *session, const char *
     fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0)
         return complain(temporary);
-    status = limpet_get(client, session, path, fd) ? cli_fail(client) : 0;
+    status = fetch(client, source, fd);
     if (!status && (fchmod(fd, 0666 & ~mask) < 0 || rename(temporary, local) < 0))
         status = complain(local);
     if (status)
@@ -91,24 +106,22 @@ static int get_replacing(LimpetClient *client, const char *session, const char *
     return status;
 }
 
-static int get_special(LimpetClient *client, const char *session, const char *path, const char *local)
+static int get_special(LimpetClient *client, const Source *source, const char *local)
 {
     _cleanup_(closep) int fd = open(local, O_WRONLY | O_CLOEXEC);
 
-    if (fd < 0)
-        return complain(local);
-    return limpet_get(client, session, path, fd) ? cli_fail(client) : 0;
+    return fd < 0 ? complain(local) : fetch(client, source, fd);
 }
 
-static int get_to(LimpetClient *client, const char *session, const char *path, const char *local)
+static int get_to(LimpetClient *client, const Source *source, const char *local)
 {
     struct stat status;
 
-    if (is_directory(client, session, path))
-        return copy_tree(client, limpet_files_get_tree, session, path, local);
+    if (!source->result && is_directory(client, source->session, source->path))
+        return copy_tree(client, limpet_files_get_tree, source->session, source->path, local);
     if (stat(local, &status) == 0 && !S_ISREG(status.st_mode))
-        return get_special(client, session, path, local);
-    return get_replacing(client, session, path, local);
+        return get_special(client, source, local);
+    return get_replacing(client, source, local);
 }
 
 /* The last name of `path` in a directory, to be freed; NULL with errno set. */
@@ -128,18 +141,26 @@ static char *named(const char *directory, const char *path)
     return joined;
 }
 
-int cli_get(LimpetClient *client, const char *session, const char *path, const char *local)
+static int get(LimpetClient *client, const Source *source, const char *local)
 {
     _cleanup_(freep) char *inside = NULL;
 
     if (strcmp(local, "-") == 0)
-        return limpet_get(client, session, path, STDOUT_FILENO) ? cli_fail(client) : 0;
+        return fetch(client, source, STDOUT_FILENO);
     if (!is_local_directory(local))
-        return get_to(client, session, path, local);
-    inside = named(local, path);
-    if (!inside)
-        return complain(local);
-    return get_to(client, session, path, inside);
+        return get_to(client, source, local);
+    inside = named(local, source->path);
+    return inside ? get_to(client, source, inside) : complain(local);
+}
+
+int cli_get(LimpetClient *client, const char *session, const char *path, const char *local)
+{
+    return get(client, &(Source){.session = session, .path = path}, local);
+}
+
+int cli_get_artifact(LimpetClient *client, const LimpetResult *result, const char *path, const char *local)
+{
+    return get(client, &(Source){.result = result, .path = path}, local);
 }
 
 int cli_put(LimpetClient *client, const char *local, const char *session, const char *path)

@@ -7,7 +7,7 @@
 
 #include "clients/c/copying.h"
 #include "clients/c/landing.h"
-#include "clients/c/saving/digest.h"
+#include "clients/c/digest.h"
 #include "clients/c/tree.h"
 
 #define TOP "/session/artifacts/"

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "clients/c/saving/archive_header.h"
-#include "clients/c/saving/digest.h"
+#include "clients/c/digest.h"
 #include "proto/base/fdio.h"
 #include "proto/limits.h"
 

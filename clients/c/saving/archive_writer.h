@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "clients/c/saving/archive.h"
-#include "clients/c/saving/digest.h"
+#include "clients/c/digest.h"
 #include "proto/base/problem.h"
 
 typedef struct ArchiveWriter {

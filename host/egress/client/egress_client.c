@@ -8,59 +8,17 @@
 #include <sys/un.h>
 
 #include "host/egress/seam.h"
-#include "host/privilege/rpc.h"
-#include "proto/base/clock.h"
+#include "host/privilege/aide.h"
 #include "proto/base/log.h"
 
 /* A supervisor has one connection at a time. */
 #define BACKLOG 8
 
-/* One that ends at once is started again after longer and longer pauses. */
-#define PAUSE_LEAST (20 * NSEC_PER_MSEC)
-#define PAUSE_MOST  (5 * NSEC_PER_SEC)
-
 struct EgressClient {
-    Loop *loop;
-    EgressStarter *start;
-    void *userdata;
+    Aide aide;
     List places;
     uint64_t last_number;
-    Rpc rpc;
-    LoopTimer retry;
-    uint64_t pause, started;
 };
-
-static void begin(EgressClient *client);
-
-static void on_retry(LoopTimer *timer)
-{
-    begin(container_of(timer, EgressClient, retry));
-}
-
-static void begin_later(EgressClient *client)
-{
-    if (clock_now() - client->started > PAUSE_MOST)
-        client->pause = PAUSE_LEAST;
-    else
-        client->pause = MIN(2 * client->pause, PAUSE_MOST);
-    loop_timer_set(client->loop, &client->retry, clock_now() + client->pause, on_retry);
-}
-
-static void on_lost(Rpc *rpc, int error)
-{
-    EgressClient *client = container_of(rpc, EgressClient, rpc);
-
-    log_error("egress process ended, starting another", "reason=%s", strerror(-error));
-    rpc_close(rpc);
-    begin_later(client);
-}
-
-static int on_message(Rpc *rpc, const Message *message, Descriptors *descriptors)
-{
-    return -EBADMSG; /* it has nothing to say */
-}
-
-static const RpcEvents events = {on_message, on_lost};
 
 /* ---- what it is told ---- */
 
@@ -75,32 +33,20 @@ static int say(EgressClient *client, const EgressPlace *place, bool anew)
         .bindings = value_encoded(&place->bindings),
     };
 
-    return rpc_send(&client->rpc, EGRESS_SERVE, 0, SCHEMA(EgressServe), &said, &place->arrivals, anew);
+    return rpc_send(&client->aide.rpc, EGRESS_SERVE, 0, SCHEMA(EgressServe), &said, &place->arrivals, anew);
 }
 
 /* A failure is told as the loss of it. */
-static void say_all(EgressClient *client)
+static void say_all(Aide *aide)
 {
+    EgressClient *client = container_of(aide, EgressClient, aide);
     EgressPlace *place;
 
     list_foreach (place, &client->places, EgressPlace, link)
         say(client, place, true);
 }
 
-static void begin(EgressClient *client)
-{
-    int socket, r = client->start(client->userdata, &socket);
-
-    client->started = clock_now();
-    if (r == 0)
-        r = rpc_open(&client->rpc, client->loop, socket, &events);
-    if (r == 0) {
-        say_all(client);
-        return;
-    }
-    log_error("egress process not started", "error=%s", strerror(-r));
-    begin_later(client);
-}
+static const AideOps ops = {.name = "egress", .begun = say_all};
 
 int egress_client_new(EgressClient **ret, Loop *loop, EgressStarter *start, void *userdata)
 {
@@ -108,7 +54,7 @@ int egress_client_new(EgressClient **ret, Loop *loop, EgressStarter *start, void
 
     if (!client)
         return -ENOMEM;
-    *client = (EgressClient){.loop = loop, .start = start, .userdata = userdata, .pause = PAUSE_LEAST};
+    aide_init(&client->aide, &ops, loop, start, userdata);
     list_init(&client->places);
     *ret = client;
     return 0;
@@ -118,8 +64,7 @@ EgressClient *egress_client_free(EgressClient *client)
 {
     if (!client)
         return NULL;
-    loop_timer_cancel(&client->retry);
-    rpc_close(&client->rpc);
+    aide_deinit(&client->aide);
     free(client);
     return NULL;
 }
@@ -128,8 +73,8 @@ void egress_client_say_log(EgressClient *client)
 {
     const int log = STDERR_FILENO;
 
-    if (client->rpc.file.loop)
-        rpc_send(&client->rpc, EGRESS_LOG, 0, SCHEMA(EgressNothing), &(EgressNothing){0}, &log, 1);
+    if (aide_is_there(&client->aide))
+        rpc_send(&client->aide.rpc, EGRESS_LOG, 0, SCHEMA(EgressNothing), &(EgressNothing){0}, &log, 1);
 }
 
 /* ---- a sandbox ---- */
@@ -192,10 +137,10 @@ int egress_serve(EgressClient *client, EgressPlace *place, const char *socket, c
         r = begin_place(client, place, socket);
     if (r < 0)
         return r;
-    if (client->rpc.file.loop)
+    if (aide_is_there(&client->aide))
         say(client, place, anew);
-    else if (!loop_timer_is_set(&client->retry))
-        begin(client);
+    else
+        aide_want(&client->aide);
     return 0;
 }
 
@@ -212,6 +157,6 @@ void egress_forget(EgressPlace *place)
         return;
     list_remove(&place->link);
     close_fd(&place->arrivals);
-    if (client->rpc.file.loop)
-        rpc_send(&client->rpc, EGRESS_FORGET, 0, SCHEMA(EgressForget), &said, NULL, 0);
+    if (aide_is_there(&client->aide))
+        rpc_send(&client->aide.rpc, EGRESS_FORGET, 0, SCHEMA(EgressForget), &said, NULL, 0);
 }

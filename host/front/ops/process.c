@@ -51,12 +51,10 @@ static int on_reply(ProcessErrand *process, const Message *message, Problem *pro
 static int on_refused(Errand *errand, const Message *message, Problem *problem)
 {
     Problem why = PROBLEM_NULL;
-    MsgError error;
-    int r = body_decode(&error, MsgError, &message->body, problem);
+    int r = sandbox_refusal(&why, message, problem);
 
     if (r < 0)
         return r;
-    sandbox_refusal(&why, &error);
     failed(errand, &why);
     return 0;
 }

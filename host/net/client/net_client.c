@@ -4,51 +4,16 @@
 #include <string.h>
 
 #include "host/net/seam.h"
-#include "host/privilege/rpc.h"
-#include "proto/base/clock.h"
+#include "host/privilege/aide.h"
 #include "proto/base/log.h"
 
-/* One that ends at once is started again after longer and longer pauses. */
-#define PAUSE_LEAST (20 * NSEC_PER_MSEC)
-#define PAUSE_MOST  (5 * NSEC_PER_SEC)
-
 struct NetClient {
-    Loop *loop;
-    NetStarter *start;
-    void *starter;
+    Aide aide;
     const NetClientEvents *events;
     void *userdata;
     Authorized authorized;
     int keys;
-    Rpc rpc;
-    LoopTimer retry;
-    uint64_t pause, started;
 };
-
-static void begin(NetClient *client);
-
-static void on_retry(LoopTimer *timer)
-{
-    begin(container_of(timer, NetClient, retry));
-}
-
-static void begin_later(NetClient *client)
-{
-    if (clock_now() - client->started > PAUSE_MOST)
-        client->pause = PAUSE_LEAST;
-    else
-        client->pause = MIN(2 * client->pause, PAUSE_MOST);
-    loop_timer_set(client->loop, &client->retry, clock_now() + client->pause, on_retry);
-}
-
-static void on_lost(Rpc *rpc, int error)
-{
-    NetClient *client = container_of(rpc, NetClient, rpc);
-
-    log_error("network process ended, starting another", "reason=%s", strerror(-error));
-    rpc_close(rpc);
-    begin_later(client);
-}
 
 /* What is in the file now decides, whatever that process has let in. */
 static int on_came(NetClient *client, const msgpack_object_map *body, Descriptors *descriptors)
@@ -71,35 +36,27 @@ static int on_came(NetClient *client, const msgpack_object_map *body, Descriptor
     return 0;
 }
 
-static int on_message(Rpc *rpc, const Message *message, Descriptors *descriptors)
+static int on_message(Aide *aide, const Message *message, Descriptors *descriptors)
 {
-    NetClient *client = container_of(rpc, NetClient, rpc);
+    NetClient *client = container_of(aide, NetClient, aide);
 
     return (NetKind)message->kind == NET_CAME ? on_came(client, &message->body, descriptors) : -EBADMSG;
 }
 
-static const RpcEvents events = {on_message, on_lost};
-
 static void say(NetClient *client, NetKind kind, int fd)
 {
-    if (client->rpc.file.loop)
-        rpc_send(&client->rpc, kind, 0, SCHEMA(NetNothing), &(NetNothing){0}, &fd, 1);
+    if (aide_is_there(&client->aide))
+        rpc_send(&client->aide.rpc, kind, 0, SCHEMA(NetNothing), &(NetNothing){0}, &fd, 1);
 }
 
-static void begin(NetClient *client)
+static void on_begun(Aide *aide)
 {
-    int socket, r = client->start(client->starter, &socket);
+    NetClient *client = container_of(aide, NetClient, aide);
 
-    client->started = clock_now();
-    if (r == 0)
-        r = rpc_open(&client->rpc, client->loop, socket, &events);
-    if (r == 0) {
-        say(client, NET_KEYS, client->keys);
-        return;
-    }
-    log_error("network process not started", "error=%s", strerror(-r));
-    begin_later(client);
+    say(client, NET_KEYS, client->keys);
 }
+
+static const AideOps ops = {.name = "network", .begun = on_begun, .message = on_message};
 
 int net_client_new(NetClient **ret, Loop *loop, int keys, NetStarter *start, void *starter,
                    const NetClientEvents *client_events, void *userdata, Problem *problem)
@@ -110,18 +67,13 @@ int net_client_new(NetClient **ret, Loop *loop, int keys, NetStarter *start, voi
         close(keys);
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     }
-    *client = (NetClient){.loop = loop,
-                          .start = start,
-                          .starter = starter,
-                          .events = client_events,
-                          .userdata = userdata,
-                          .keys = keys,
-                          .pause = PAUSE_LEAST};
+    *client = (NetClient){.events = client_events, .userdata = userdata, .keys = keys};
+    aide_init(&client->aide, &ops, loop, start, starter);
     if (authorized_read(&client->authorized, keys, problem) < 0) {
         net_client_free(client);
         return -EPROTO;
     }
-    begin(client);
+    aide_want(&client->aide);
     *ret = client;
     return 0;
 }
@@ -130,8 +82,7 @@ NetClient *net_client_free(NetClient *client)
 {
     if (!client)
         return NULL;
-    loop_timer_cancel(&client->retry);
-    rpc_close(&client->rpc);
+    aide_deinit(&client->aide);
     authorized_deinit(&client->authorized);
     close_fd(&client->keys);
     free(client);

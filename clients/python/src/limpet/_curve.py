@@ -7,6 +7,7 @@ that is gone is to be noticed, and asked again by whoever knows what for.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Any
 
@@ -14,11 +15,12 @@ from ._keys import Keys
 from ._zmtp import OPENING
 from .errors import Unavailable
 
-try:
-    import zmq
+zmq: Any = None
+with contextlib.suppress(ImportError):
+    import zmq as _zmq
     from zmq.utils.monitor import parse_monitor_message
-except ImportError:
-    zmq = None
+
+    zmq = _zmq
 
 # What a ROUTER says first, as OPENING is what a DEALER does.
 _ANSWER = OPENING[:64] + b"\x04\x1c\x05READY\x0bSocket-Type\x00\x00\x00\x06ROUTER"

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from .. import AsyncClient, AsyncSession, Error, NoSuchSession, Result
 from ._tasks import Tasks
 
 T = TypeVar("T")
+Callbacks = dict[str, Any]
+Begin = Callable[[Callbacks], Awaitable[Result]]
+"""Makes a call of code or of a command that tells these callbacks."""
 
 CLOSE_TIME = 10.0  # seconds for which a controller is waited for in the end
 ANSWER_TIME = 600.0
@@ -47,6 +50,12 @@ class Home:
 
     def check(self, code: str) -> None:
         """Whether this may be run. Raises Error."""
+
+    async def run(
+        self, session: AsyncSession, run_id: str, kind: str, code: str, begin: Begin, callbacks: Callbacks
+    ) -> Result:
+        """Makes a call. ``kind`` is ``python`` or ``command``."""
+        return await begin(callbacks)
 
     def ran(self, result: Result) -> None:
         """A call has ended."""

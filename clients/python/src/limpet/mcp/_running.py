@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Annotated, Any, Literal
 
 import mcp_types as types
 from pydantic import BaseModel, ConfigDict, Field
 
-from .. import Leave
+from .. import Leave, Result
+from .._requests import new_run_id
 from . import _results
 from ._calls import Call
+from ._place import Callbacks
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
 Branch = Annotated[Name | None, Field(description="run in this branch, which the tool 'branch' opened")]
@@ -53,13 +56,19 @@ async def run_python(call: Call, given: RunPython) -> types.CallToolResult | typ
 
     async def work() -> types.CallToolResult:
         session = await call.place.session(given.branch)
-        result = await session.run(
-            given.code,
-            given.timeout,
-            run_id=questions.run_id,
-            on_error=given.on_error,
-            tools=asks,
-            **call.live(),
+
+        def begin(live: Callbacks) -> Awaitable[Result]:
+            return session.run(
+                given.code,
+                given.timeout,
+                run_id=questions.run_id,
+                on_error=given.on_error,
+                tools=asks,
+                **live,
+            )
+
+        result = await call.place.home.run(
+            session, questions.run_id, "python", given.code, begin, call.live()
         )
         return await _results.of_run(session, result, call.limits, call.place.home)
 
@@ -74,7 +83,12 @@ async def exec_(call: Call, given: Exec) -> types.CallToolResult:
 
     async def work() -> types.CallToolResult:
         session = await call.place.session()
-        result = await session.exec(given.command, given.cwd, timeout=given.timeout, **call.live())
+        run_id = new_run_id()
+
+        def begin(live: Callbacks) -> Awaitable[Result]:
+            return session.exec(given.command, given.cwd, timeout=given.timeout, run_id=run_id, **live)
+
+        result = await call.place.home.run(session, run_id, "command", given.command, begin, call.live())
         return await _results.of_run(session, result, call.limits, call.place.home)
 
     return await call.place.call(work())

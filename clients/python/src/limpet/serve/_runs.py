@@ -130,6 +130,11 @@ class Runs:
             self._feeds[base].closed = self._ended
         return self._feeds[base]
 
+    def onlooked(self, owner: Owner, run_id: str, inner: str) -> Run | None:
+        """A call that is not asked for here, for those who look at its session; None where nobody has yet."""
+        feed = self._feeds.get(inner.partition("/")[0])
+        return None if feed is None else Run(run_id, owner, inner, None, feed)
+
     def watched(self) -> set[str]:
         """The sessions whose events are remembered."""
         return set(self._feeds)

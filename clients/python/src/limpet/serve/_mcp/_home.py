@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 
 from ... import AsyncSession, LimitReached, NoSuchSession, Result, TooLarge
-from ...mcp._place import Home
+from ...mcp._place import Begin, Callbacks, Home
 from .._gateway import Gateway
 from .._keys import Owner
+from .._onlookers import Shown
 from .._problems import Problem
 
 
@@ -43,6 +44,13 @@ class OwnersHome(Home):
             self._gateway.check_input(code)
         except Problem as problem:
             raise TooLarge(problem.detail) from None
+
+    async def run(
+        self, session: AsyncSession, run_id: str, kind: str, code: str, begin: Begin, callbacks: Callbacks
+    ) -> Result:
+        """Makes a call, which those see who look at the session."""
+        shown = Shown(self._gateway, self._owner, session, run_id)
+        return await shown.call(kind, code, begin, callbacks)
 
     def ran(self, result: Result) -> None:
         """A call has ended."""

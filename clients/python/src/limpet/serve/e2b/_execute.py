@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable
 
 from ... import Display, Error, NoSuchSession, Result, SessionClosed
+from ..._requests import new_run_id
+from .._onlookers import Callbacks, Shown
 from . import _inside, _results
 from ._contexts import PYTHON, Contexts, Place, named
 from ._http import (
@@ -25,7 +28,7 @@ from ._http import (
     while_there,
 )
 from ._magics import translated
-from ._records import Record
+from ._records import Record, owner_of
 from ._sandboxes import Sandboxes
 
 _KEEPALIVE = 5.0  # seconds
@@ -124,13 +127,7 @@ class _Call:
         try:
             if env:
                 await self._run_own(_inside.with_environment(self._place.language, env))
-            result = await self._place.session.run(
-                translated(_inside.dedented(code)) if self._place.language == PYTHON else code,
-                min(max(self._record.end - time.time(), 1.0), _LONGEST),
-                on_stdout=self.answering.stdout,
-                on_stderr=self.answering.stderr,
-                on_display=self.answering.display,
-            )
+            result = await self._shown(code)
             if result.status == "failed" and self._record.id not in self._all:
                 raise NoSuchSession
             uncounted = self._contexts.uncounted(self._record, self._place)
@@ -144,6 +141,21 @@ class _Call:
             return
         lines = _results.ending(result, uncounted, self.answering.has_value)
         await self.answering.end(lines + _results.restored(self._all.told(self._record)))
+
+    async def _shown(self, code: str) -> Result:
+        """Runs it, also for those who look at the session elsewhere."""
+        session, python = self._place.session, self._place.language == PYTHON
+        translation = translated(_inside.dedented(code)) if python else code
+        timeout = min(max(self._record.end - time.time(), 1.0), _LONGEST)
+        run_id = new_run_id()
+
+        def begin(callbacks: Callbacks) -> Awaitable[Result]:
+            return session.run(translation, timeout, run_id=run_id, **callbacks)
+
+        answering = self.answering
+        told = {"on_stdout": answering.stdout, "on_stderr": answering.stderr, "on_display": answering.display}
+        shown = Shown(self._all.gateway, owner_of(self._record), session, run_id)
+        return await shown.call(self._place.language, code, begin, told)
 
     async def _settle(self, result: Result, env: dict[str, str]) -> None:
         """Before the answer ends, so that the next call finds everything in its place."""

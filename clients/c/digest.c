@@ -1,4 +1,4 @@
-#include "clients/c/saving/digest.h"
+#include "clients/c/digest.h"
 
 #include <errno.h>
 #include <openssl/evp.h>
