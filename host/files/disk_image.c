@@ -1,14 +1,11 @@
 #include "host/files/disk_image.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
+
+#include "host/files/e2fsprogs.h"
 
 /* ---- the layout ---- */
 
@@ -63,71 +60,13 @@ DiskLayout disk_layout(DiskSize size)
 
 /* ---- mke2fs ---- */
 
-/* Neither a journal nor copies of the superblock: nobody repairs what does not outlive its session. Tables
- * that are holes in a sparse file need not be written. Nothing comes from the host's mke2fs.conf. */
+/* Neither a journal nor copies of the superblock: what outlives its session, or the machine, is synced
+ * before, and checked after. Tables that are holes in a sparse file need not be written. Nothing comes from
+ * the host's mke2fs.conf. */
 #define FEATURES                                                                                             \
     "none,dir_index,dir_nlink,ext_attr,extent,extra_isize,filetype,flex_bg,huge_file,large_file,"            \
     "sparse_super2,uninit_bg,64bit"
 #define EXTENDED "num_backup_sb=0,lazy_itable_init=1,nodiscard,root_owner=0:0"
-
-static const char *const programs[] = {"/usr/sbin/mke2fs", "/sbin/mke2fs", "/usr/local/sbin/mke2fs"};
-
-/* The first line of what it said. */
-static int say_failed(int said, const char *program, Problem *problem)
-{
-    char text[256];
-    ssize_t n = pread(said, text, sizeof(text) - 1, 0);
-
-    text[MAX(n, 0)] = '\0';
-    text[strcspn(text, "\n")] = '\0';
-    return problem_set(problem, ERR_INTERNAL, "%s cannot create a file system: %s", program,
-                       *text ? text : "no message");
-}
-
-static int wait_for(pid_t pid)
-{
-    int status;
-
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return -errno;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -ECHILD;
-}
-
-/* Signals are as in a process of its own: the thread that starts it may take none. */
-static int spawn_quietly(const char *program, const char *const argv[], int said, pid_t *ret_pid)
-{
-    static const char *const environment[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "MKE2FS_CONFIG=/dev/null",
-                                              NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none;
-    int r;
-
-    sigemptyset(&none);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, said, STDERR_FILENO);
-    r = posix_spawn(ret_pid, program, &actions, &attributes, (char *const *)argv, (char *const *)environment);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-    return -r;
-}
-
-static int run(const char *program, const char *const argv[], Problem *problem)
-{
-    _cleanup_(closep) int said = memfd_create("mke2fs", MFD_CLOEXEC);
-    pid_t pid = -1;
-    int r = said < 0 ? -errno : spawn_quietly(program, argv, said, &pid);
-
-    if (r < 0)
-        return problem_set(problem, ERR_INTERNAL, "cannot run %s: %s", program, strerror(-r));
-    return wait_for(pid) < 0 ? say_failed(said, program, problem) : 0;
-}
 
 static int make_in(const char *path, const DiskLayout *layout, Problem *problem)
 {
@@ -140,10 +79,7 @@ static int make_in(const char *path, const DiskLayout *layout, Problem *problem)
     snprintf(group, sizeof(group), "%" PRIu64, layout->group_blocks);
     snprintf(blocks, sizeof(blocks), "%" PRIu64, layout->blocks);
     snprintf(reserved, sizeof(reserved), "%.9f", 100.0 * (double)layout->reserved / (double)layout->blocks);
-    for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
-        if (access(programs[i], X_OK) == 0)
-            return run(programs[i], argv, problem);
-    return problem_set(problem, ERR_INTERNAL, "mke2fs is not installed; install the package e2fsprogs");
+    return e2fsprogs_run(argv, 0, "cannot create a file system", problem);
 }
 
 int disk_image_set_size(int file, DiskSize size, Problem *problem)
@@ -159,11 +95,20 @@ int disk_image_set_size(int file, DiskSize size, Problem *problem)
 int disk_image_format(int file, DiskSize size, Problem *problem)
 {
     DiskLayout layout = disk_layout(size);
-    char path[64];
+    char path[E2FSPROGS_PATH_SIZE];
     int r = disk_image_set_size(file, size, problem);
 
     if (r < 0)
         return r;
-    snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), file);
-    return make_in(path, &layout, problem);
+    return make_in(e2fsprogs_path(path, file), &layout, problem);
+}
+
+/* ---- e2fsck ---- */
+
+int disk_image_check(int file, Problem *problem)
+{
+    char path[E2FSPROGS_PATH_SIZE];
+    const char *argv[] = {"e2fsck", "-p", e2fsprogs_path(path, file), NULL};
+
+    return e2fsprogs_run(argv, E2FSCK_REPAIRED, "the disk of the session is damaged", problem);
 }

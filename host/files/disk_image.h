@@ -29,3 +29,6 @@ int disk_image_set_size(int file, DiskSize size, Problem *problem);
 /* Gives the empty file `file` an empty file system of that size. For a worker thread: runs mke2fs. 0, or
  * -EPROTO with the problem set. */
 int disk_image_format(int file, DiskSize size, Problem *problem);
+
+/* Checks the file system in an image that is mounted nowhere, and repairs what loses nothing. As the last. */
+int disk_image_check(int file, Problem *problem);

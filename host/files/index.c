@@ -36,7 +36,7 @@ FileIdentity identity_of(const struct stat *st)
 
 IdentityChange identity_compare(const FileIdentity *before, const FileIdentity *now)
 {
-    if (before->dev != now->dev || before->ino != now->ino || before->type != now->type)
+    if (before->ino != now->ino || before->type != now->type)
         return IDENTITY_OTHER;
     if (S_ISDIR(now->type))
         return IDENTITY_SAME;
@@ -44,7 +44,7 @@ IdentityChange identity_compare(const FileIdentity *before, const FileIdentity *
         return IDENTITY_OTHER;
     if (!S_ISREG(now->type))
         return IDENTITY_SAME;
-    if (before->recent || !same_time(before->ctime, now->ctime))
+    if (before->recent || before->dev != now->dev || !same_time(before->ctime, now->ctime))
         return IDENTITY_UNSURE;
     return IDENTITY_SAME;
 }

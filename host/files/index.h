@@ -10,7 +10,8 @@
 
 /* What tells one state of a file from another. The change time cannot be set by whoever wants to hide a
  * change, but its clock may be too coarse to tell two quick changes apart: `recent` says that it was so
- * young when it was read that it proves nothing. */
+ * young when it was read that it proves nothing. The same file system may be another device after the machine
+ * has restarted. */
 typedef struct FileIdentity {
     dev_t dev;
     ino_t ino;

@@ -1,5 +1,9 @@
 #include "host/files/session_disk.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include "host/files/beneath.h"
 #include "host/files/disk_mount.h"
 #include "host/files/disk_template.h"
@@ -33,6 +37,42 @@ int session_disk_make(int session, bool work, DiskSize size, Problem *problem)
     return r == 0 ? disk_attach(mount, session, parts, n) : r;
 }
 
+/* Others may write to the directory. A descriptor, or a negative errno. */
+static int open_image(int session)
+{
+    _cleanup_(closep) int image = openat(session, DISK_NAME, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    struct stat st;
+
+    if (image < 0 || fstat(image, &st) < 0)
+        return -errno;
+    if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink != 1)
+        return -EPERM;
+    return take_fd(&image);
+}
+
+/* Mounted twice it would be written to by two who know nothing of each other. What somebody else has open, as
+ * a loop device does, cannot be leased. */
+static int check_unused(int image)
+{
+    if (fcntl(image, F_SETLEASE, F_WRLCK) < 0)
+        return errno == EAGAIN ? -EBUSY : 0;
+    return fcntl(image, F_SETLEASE, F_UNLCK) < 0 ? -errno : 0;
+}
+
+int session_disk_mount(int session, Problem *problem)
+{
+    _cleanup_(closep) int image = open_image(session);
+    int r = image < 0 ? image : check_unused(image);
+
+    if (r == 0)
+        r = disk_image_check(image, problem);
+    if (r < 0)
+        return r;
+    _cleanup_(closep) int mount = disk_mount(image);
+    r = mount < 0 ? mount : make_mount_points(session, 1);
+    return r == 0 ? disk_attach(mount, session, parts, 1) : r;
+}
+
 void session_disk_detach(int session)
 {
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
@@ -50,6 +90,12 @@ int disk_maker_make(int session, const char *id, bool work, DiskSize size, Probl
 {
     return disk_maker ? disk_maker->make(disk_maker->userdata, id, work, size, problem)
                       : session_disk_make(session, work, size, problem);
+}
+
+int disk_maker_mount(int session, const char *id, Problem *problem)
+{
+    return disk_maker ? disk_maker->mount(disk_maker->userdata, id, problem)
+                      : session_disk_mount(session, problem);
 }
 
 void disk_maker_detach(int session, const char *id)

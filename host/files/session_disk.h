@@ -11,12 +11,17 @@
  * be ended by session_disk_end() or removed with the session. */
 int session_disk_make(int session, bool work, DiskSize size, Problem *problem);
 
+/* Mounts one that was made there before the machine restarted, and was of a pinned session: after a check of
+ * what is in it, and only what nobody else has open. As the last but one. */
+int session_disk_mount(int session, Problem *problem);
+
 /* Unmounts whatever is mounted there. What still uses it goes on. */
 void session_disk_detach(int session);
 
-/* Who does both for this process, where it may not itself: by the name below sessions. */
+/* Who does these for this process, where it may not itself: by the name below sessions. */
 typedef struct DiskMaker {
     int (*make)(void *userdata, const char *id, bool work, DiskSize size, Problem *problem);
+    int (*mount)(void *userdata, const char *id, Problem *problem);
     void (*detach)(void *userdata, const char *id);
     void *userdata;
 } DiskMaker;
@@ -24,6 +29,7 @@ typedef struct DiskMaker {
 /* NULL, as in the beginning: this process. Before there are other threads. */
 void disk_maker_set(const DiskMaker *maker);
 
-/* The same two, by whoever does them. */
+/* The same three, by whoever does them. */
 int disk_maker_make(int session, const char *id, bool work, DiskSize size, Problem *problem);
+int disk_maker_mount(int session, const char *id, Problem *problem);
 void disk_maker_detach(int session, const char *id);

@@ -289,19 +289,46 @@ bool sessiondir_uses(const SessionDir *directory, const char *id)
 
 /* ---- adopting ---- */
 
-/* An image of which nothing is mounted holds the files of a session whose container is gone, too. */
-static int check_disk(const SessionDir *directory)
+/* Without a disk /session is as make_shared() makes it, and not as a mount point is. */
+static int check_disk(const SessionDir *directory, int session)
 {
-    _cleanup_(freep) char *image = format_path(directory->state_dir, "sessions", directory->id, DISK_NAME);
     struct stat disk, files;
 
-    if (!image || fstat(directory->files_fd, &files) < 0)
-        return -ENOMEM;
-    return lstat(image, &disk) == 0 && disk.st_dev == files.st_dev ? -ENOTBLK : 0;
+    if (fstat(directory->files_fd, &files) < 0)
+        return -errno;
+    if (fstatat(session, DISK_NAME, &disk, AT_SYMLINK_NOFOLLOW) == 0)
+        return disk.st_dev == files.st_dev ? -ENOTBLK : 0;
+    return (files.st_mode & 07777) == PRIVATE_MODE ? -ENODEV : 0;
+}
+
+/* An image of which nothing is mounted holds the files of a session whose container is gone, too. */
+static int find_files(SessionDir *directory, bool mounts, Problem *problem)
+{
+    _cleanup_(freep) char *path = format_path(directory->state_dir, "sessions", directory->id, ".");
+    _cleanup_(closep) int session = path ? open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    int r = session < 0 ? -errno : open_files(directory);
+
+    if (r == 0)
+        r = check_disk(directory, session);
+    if (r != -ENOTBLK || !mounts)
+        return r;
+    r = disk_maker_mount(session, directory->id, problem);
+    return r < 0 ? r : open_files(directory);
+}
+
+static int say_cannot_use(const char *state_dir, int r, Problem *problem)
+{
+    if (problem->code != ERR_NONE)
+        return -EPROTO;
+    return problem_set(problem, ERR_INTERNAL, "cannot use the directories of the session in %s: %s",
+                       state_dir,
+                       r == -ENOTBLK  ? "its disk is no longer mounted"
+                       : r == -ENODEV ? "its disk is gone"
+                                      : strerror(-r));
 }
 
 int sessiondir_adopt(SessionDir *ret, const char *state_dir, const char *id, const char *published_id,
-                     bool ephemeral, Problem *problem)
+                     bool ephemeral, bool mounts, Problem *problem)
 {
     SessionDir directory = SESSIONDIR_NULL;
     int r = set_paths(&directory, state_dir, id, ephemeral);
@@ -309,14 +336,28 @@ int sessiondir_adopt(SessionDir *ret, const char *state_dir, const char *id, con
     if (r == 0)
         r = set_published(&directory, published_id);
     if (r == 0)
-        r = open_files(&directory);
-    if (r == 0)
-        r = check_disk(&directory);
+        r = find_files(&directory, mounts, problem);
     if (r == 0)
         transfer_clean(directory.files_fd);
     *ret = directory;
-    if (r < 0)
-        return problem_set(problem, ERR_INTERNAL, "cannot use the directories of the session in %s: %s",
-                           state_dir, r == -ENOTBLK ? "its disk is no longer mounted" : strerror(-r));
-    return 0;
+    return r < 0 ? say_cannot_use(state_dir, r, problem) : 0;
+}
+
+/* ---- on disk ---- */
+
+static void sync_around(int directory)
+{
+    _cleanup_(closep) int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd >= 0)
+        syncfs(fd);
+}
+
+/* What is on the disk first: it is written to the image. */
+void sessiondir_sync(const char *state_dir, int files)
+{
+    _cleanup_(closep) int state = open(state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    sync_around(files);
+    sync_around(state);
 }

@@ -22,6 +22,7 @@ typedef struct Replay {
     Adopting *all;
     Sandbox *sandbox; /* NULL until its session is known */
     uint64_t size;    /* of what makes sense */
+    bool sleeps;      /* what comes last says that it is saved */
     bool ready, saved, closing;
     Problem problem; /* why it cannot go on */
 } Replay;
@@ -73,14 +74,23 @@ static Sandbox *new_sandbox(Adopting *all, const JournalSession *entry, SessionO
     return sandbox;
 }
 
-/* Whatever of it is gone: there is still the container to be removed. */
-static int attach(Sandbox *sandbox, const JournalSession *entry, Problem *problem)
+/* Whatever of it is gone: there is still the container to be removed. One that is saved needs none of it
+ * before it is woken. */
+static void attach(Replay *replay, const JournalSession *entry)
 {
+    Sandbox *sandbox = replay->sandbox;
+    Problem problem = PROBLEM_NULL;
     char id[NAME_MAX + 1], link[NAME_MAX + 1];
 
     copy_text(id, sizeof(id), entry->directory);
     copy_text(link, sizeof(link), entry->link);
-    return sandbox_restore_places(sandbox, id, link, (const uint8_t *)entry->secret.data, problem);
+    sandbox_restore_files(sandbox, id, replay->sleeps, &problem);
+    if (*link)
+        sandbox_restore_link(sandbox, link, (const uint8_t *)entry->secret.data, &problem);
+    if (!replay->sleeps)
+        replay->problem = problem;
+    else if (problem.code != ERR_NONE)
+        log_warn("saved session is not whole", "session=%s reason=%s", sandbox->name, problem.text);
 }
 
 static int replay_session(Replay *replay, const JournalEntry *entry)
@@ -93,7 +103,7 @@ static int replay_session(Replay *replay, const JournalEntry *entry)
     replay->sandbox = new_sandbox(replay->all, &entry->session, &options);
     if (!replay->sandbox)
         return -ENOMEM;
-    attach(replay->sandbox, &entry->session, &replay->problem);
+    attach(replay, &entry->session);
     return 0;
 }
 
@@ -217,8 +227,10 @@ static void hide(const Session *trunk)
 /* That of one which is saved is only to be removed. */
 static int restore_container(const Replay *replay, Problem *problem)
 {
-    return replay->saved ? sandbox_restore_parked(replay->sandbox, problem)
-                         : sandbox_restore_container(replay->sandbox, problem);
+    if (!replay->saved)
+        return sandbox_restore_container(replay->sandbox, problem);
+    sandbox_restore_parked(replay->sandbox);
+    return 0;
 }
 
 static void begin(Replay *replay)
@@ -245,6 +257,21 @@ static void begin(Replay *replay)
         log_info("adopting session", "session=%s container=%s", sandbox->name, sandbox->container_name);
 }
 
+static int take_sleeps(void *userdata, const void *bytes, size_t size)
+{
+    Problem problem = PROBLEM_NULL;
+    JournalEntry entry;
+    bool *sleeps = userdata;
+    int r = journal_entry_decode(&entry, bytes, size, &problem);
+
+    if (r < 0)
+        return r;
+    if (entry.kind == ENTRY_SAVED || entry.kind == ENTRY_READY)
+        *sleeps = entry.kind == ENTRY_SAVED;
+    journal_entry_deinit(&entry);
+    return 0;
+}
+
 /* Whether its container was there. */
 static bool adopt_one(Adopting *all, const char *id)
 {
@@ -255,6 +282,7 @@ static bool adopt_one(Adopting *all, const char *id)
     diary_path(path, sizeof(path), all->sandboxes->paths, id);
     if (lstat(path, &st) < 0)
         return true;
+    journal_read(path, take_sleeps, &replay.sleeps, &replay.size);
     journal_read(path, replay_entry, &replay, &replay.size);
     if (stat(path, &st) == 0 && (uint64_t)st.st_size > replay.size)
         log_warn("journal truncated", "path=%s bytes=%llu of=%lld", path, (unsigned long long)replay.size,

@@ -90,7 +90,7 @@ void tenant_release(KeeperJob *job);
 typedef void JobHandler(KeeperJob *job);
 
 /* places.c */
-JobHandler do_make, do_fill, do_fill_disk, do_adopt, do_remove, do_leave, do_sweep_removed, do_sweep;
+JobHandler do_make, do_fill, do_fill_disk, do_adopt, do_sync, do_remove, do_leave, do_sweep_removed, do_sweep;
 /* publications.c */
 JobHandler do_watch, do_claim, do_reported, do_baseline, do_publish, do_accept;
 /* transfers.c */

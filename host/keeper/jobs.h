@@ -46,7 +46,8 @@
     JOB(REVIEW, JobReview, JobReviewed, true)                                                                \
     JOB(PACKAGES_TAKE, JobTakePackages, JobPackages, true)                                                   \
     JOB(PACKAGES_FIND, JobFindPackages, JobPackages, true)                                                   \
-    JOB(PACKAGES_TRIM, JobTrimPackages, JobTrimmed, true)
+    JOB(PACKAGES_TRIM, JobTrimPackages, JobTrimmed, true)                                                    \
+    JOB(SYNC, JobOf, JobNothing, true)
 
 typedef enum JobKind {
     JOB_DONE,

@@ -113,6 +113,7 @@ static const struct {
     [JOB_PACKAGES_TAKE] = {do_packages_take, NEEDS_TENANT},
     [JOB_PACKAGES_FIND] = {do_packages_find, NEEDS_NOTHING},
     [JOB_PACKAGES_TRIM] = {do_packages_trim, NEEDS_NOTHING},
+    [JOB_SYNC] = {do_sync, NEEDS_TENANT},
 };
 
 /* One plain component of a path. */

@@ -1,8 +1,11 @@
 /* The directories of sessions: how they are made, taken over, and removed. */
 #include <errno.h>
+#include <fcntl.h>
+#include <string.h>
 
 #include "host/files/snapshot.h"
 #include "host/keeper/internal.h"
+#include "proto/base/log.h"
 
 static void keep(KeeperJob *job, SessionDir *directory)
 {
@@ -96,12 +99,41 @@ void do_adopt(KeeperJob *job)
         job_fail(job);
         return;
     }
-    r = sessiondir_adopt(&directory, job->keeper->state_dir, id, as, adopt->ephemeral, &job->problem);
+    r = sessiondir_adopt(&directory, job->keeper->state_dir, id, as, adopt->ephemeral, adopt->mounts,
+                         &job->problem);
     if (r == 0)
         snapshot_recover(directory.files_fd);
     if (directory.id)
         keep(job, &directory);
     job_end(job);
+}
+
+static void sync_run(WorkerJob *work)
+{
+    KeeperJob *job = container_of(work, KeeperJob, work);
+
+    sessiondir_sync(job->keeper->state_dir, job->files);
+}
+
+static void sync_done(WorkerJob *work)
+{
+    KeeperJob *job = container_of(work, KeeperJob, work);
+
+    log_debug("session synced", "directory=%s", job->entry);
+    job_end(job);
+}
+
+void do_sync(KeeperJob *job)
+{
+    const SessionDir *directory = &job->tenant->directory;
+
+    job->entry = strdup(directory->id);
+    job->files = fcntl(directory->files_fd, F_DUPFD_CLOEXEC, 3);
+    if (job->entry && job->files >= 0 &&
+        worker_submit(job->keeper->worker, &job->work, sync_run, sync_done) == 0)
+        return;
+    problem_set(&job->problem, ERR_INTERNAL, "the files of the session cannot be synced now");
+    job_fail(job);
 }
 
 void do_remove(KeeperJob *job)

@@ -141,7 +141,7 @@ static bool read_disk(Demand *ret, const msgpack_object_map *body, Problem *prob
            disk.files >= FILES_MINIMUM && disk.files <= FILES_MAXIMUM;
 }
 
-static bool read_detach(Demand *ret, const msgpack_object_map *body, Problem *problem)
+static bool read_of_session(Demand *ret, const msgpack_object_map *body, Problem *problem)
 {
     SeamDirectory directory;
 
@@ -198,7 +198,8 @@ static bool read_body(Demand *ret, const msgpack_object_map *body, const DemandR
     case SEAM_DISK:
         return read_disk(ret, body, &problem);
     case SEAM_DETACH:
-        return read_detach(ret, body, &problem);
+    case SEAM_MOUNT:
+        return read_of_session(ret, body, &problem);
     case SEAM_READY:
     case SEAM_SWEEP:
     case SEAM_EGRESS:
@@ -219,6 +220,7 @@ size_t demand_descriptors(const Demand *demand)
     case SEAM_BEGIN:
     case SEAM_DISK:
     case SEAM_DETACH:
+    case SEAM_MOUNT:
     case SEAM_OPEN:
     case SEAM_PACKAGES:
     case SEAM_EGRESS:

@@ -1,4 +1,4 @@
-/* What the launcher does for the files worker: it makes and unmounts the disks of sessions. */
+/* What the launcher does for the files worker: it makes, mounts and unmounts the disks of sessions. */
 #include <errno.h>
 #include <string.h>
 
@@ -12,6 +12,7 @@ typedef struct DiskJob {
     WorkerJob job;
     Launcher *launcher;
     int session, socket;
+    bool is_there; /* it is only to be mounted */
     bool work;
     DiskSize size;
     int result;
@@ -22,7 +23,8 @@ static void disk_run(WorkerJob *job)
 {
     DiskJob *disk = container_of(job, DiskJob, job);
 
-    disk->result = session_disk_make(disk->session, disk->work, disk->size, &disk->problem);
+    disk->result = disk->is_there ? session_disk_mount(disk->session, &disk->problem)
+                                  : session_disk_make(disk->session, disk->work, disk->size, &disk->problem);
 }
 
 static void disk_free(DiskJob *disk)
@@ -47,7 +49,11 @@ static int begin_disk(Launcher *launcher, const Demand *demand, int socket)
 
     if (!disk)
         return -EAGAIN;
-    *disk = (DiskJob){.launcher = launcher, .socket = socket, .work = demand->work, .size = demand->disk};
+    *disk = (DiskJob){.launcher = launcher,
+                      .socket = socket,
+                      .is_there = demand->kind == SEAM_MOUNT,
+                      .work = demand->work,
+                      .size = demand->disk};
     disk->session = sources_session(&launcher->sources, demand->directory);
     r = disk->session < 0 ? disk->session : worker_submit(launcher->makers, &disk->job, disk_run, disk_done);
     if (r < 0)
@@ -57,14 +63,14 @@ static int begin_disk(Launcher *launcher, const Demand *demand, int socket)
     return r;
 }
 
-static void make_disk(Launcher *launcher, const Demand *demand, int socket)
+static void make_or_mount_disk(Launcher *launcher, const Demand *demand, int socket)
 {
     Problem problem = PROBLEM_NULL;
     int r = begin_disk(launcher, demand, socket);
 
     if (r == 0)
         return;
-    problem_set(&problem, ERR_INTERNAL, "the disk of the session cannot be made now: %s", strerror(-r));
+    problem_set(&problem, ERR_INTERNAL, "the disk of the session cannot be had now: %s", strerror(-r));
     launcher_answer(launcher->files_worker.pid, socket, r, &problem);
 }
 
@@ -90,7 +96,8 @@ int launcher_on_files_message(Rpc *rpc, const Message *message, Descriptors *des
         launcher->problem = demand.problem;
         return 0;
     case SEAM_DISK:
-        make_disk(launcher, &demand, descriptors_take(descriptors, 0));
+    case SEAM_MOUNT:
+        make_or_mount_disk(launcher, &demand, descriptors_take(descriptors, 0));
         return 0;
     case SEAM_DETACH:
         detach_disk(launcher, &demand, descriptors_take(descriptors, 0));

@@ -42,6 +42,13 @@ static int make(void *userdata, const char *id, bool work, DiskSize size, Proble
     return ask(SEAM_DISK, SCHEMA(SeamDisk), &disk, problem);
 }
 
+static int mount(void *userdata, const char *id, Problem *problem)
+{
+    const SeamDirectory directory = {.directory = text_of(id)};
+
+    return ask(SEAM_MOUNT, SCHEMA(SeamDirectory), &directory, problem);
+}
+
 static void detach(void *userdata, const char *id)
 {
     const SeamDirectory directory = {.directory = text_of(id)};
@@ -67,7 +74,7 @@ static void on_lost(Rpc *rpc, int error)
 int disks_elsewhere(Loop *loop, int socket)
 {
     static const RpcEvents events = {on_message, on_lost};
-    static const DiskMaker maker = {.make = make, .detach = detach};
+    static const DiskMaker maker = {.make = make, .mount = mount, .detach = detach};
     int r = rpc_open(&launcher, loop, socket, &events);
 
     if (r == 0)

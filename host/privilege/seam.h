@@ -23,6 +23,7 @@ typedef enum SeamKind {
     SEAM_PACKAGES,
     SEAM_EGRESS,
     SEAM_NET,
+    SEAM_MOUNT,
     SEAM_ASKED, /* one more than the last that it says */
     /* The launcher says. */
     SEAM_DONE = 100,

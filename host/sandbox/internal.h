@@ -54,6 +54,10 @@ int sandbox_open_data(const Sandbox *sandbox, uid_t user, const SessionOptions *
 /* The second half of closing or parking it; sandbox_end or sandbox_parked follows. */
 void sandbox_remove_container(Sandbox *sandbox);
 
+/* restore.c */
+/* Tries again to have its files. 0, or negative with the problem set. */
+int sandbox_find_files(Sandbox *sandbox, Problem *problem);
+
 /* park.c */
 void sandbox_parked(Sandbox *sandbox);
 

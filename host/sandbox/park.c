@@ -31,6 +31,7 @@ void sandbox_parked(Sandbox *sandbox)
     log_debug("session has no container", "session=%s", sandbox->name);
     sandbox->state = SANDBOX_PARKED;
     sandbox->all->events->changed(sandbox);
+    session_files_sync(&sandbox->files);
     sandbox->guest = guest_free(sandbox->guest);
     sandbox->owner->parked(sandbox);
     sandbox->all->events->parked(sandbox);
@@ -50,7 +51,9 @@ int sandbox_wake(Sandbox *sandbox, const SandboxOwner *owner, Problem *problem)
 
     sandbox->state = SANDBOX_WAKING;
     sandbox->owner = owner;
-    r = sandbox_make_link(sandbox, problem);
+    r = sandbox->places.amiss ? sandbox_find_files(sandbox, problem) : 0;
+    if (r == 0)
+        r = sandbox_make_link(sandbox, problem);
     if (r == 0) {
         sandbox->all->events->changed(sandbox);
         r = sandbox_create_container(sandbox, problem);

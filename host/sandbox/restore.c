@@ -1,5 +1,6 @@
 /* How a sandbox is taken over from an earlier controller. */
 #include <stdio.h>
+#include <string.h>
 
 #include "host/sandbox/internal.h"
 
@@ -19,23 +20,36 @@ Sandbox *sandbox_restore(Sandboxes *all, uid_t user, const char *name, const cha
     return sandbox;
 }
 
-int sandbox_restore_places(Sandbox *sandbox, const char *id, const char *link, const uint8_t *secret,
-                           Problem *problem)
+int sandbox_restore_files(Sandbox *sandbox, const char *id, bool mounts, Problem *problem)
 {
     char published_id[PUBLISHED_ID_SIZE];
-    int r, s = 0;
+    int r;
 
     sandbox_published_id(published_id, sandbox, sandbox->ephemeral ? sandbox->name + 1 : sandbox->name);
     r = session_files_adopt(&sandbox->files, sandbox->all->paths->state_dir, id, published_id,
-                            sandbox->ephemeral, problem);
-    if (*link)
-        s = guest_adopt(&sandbox->guest, sandbox->all, id, link, secret, &sandbox_guest_events, sandbox,
-                        problem);
+                            sandbox->ephemeral, mounts, problem);
     if (r == 0)
         r = sandbox_watch_artifacts(sandbox, problem);
-    if (r == 0 && s == 0 && *link)
-        r = sandbox_serve_network(sandbox, sandbox->name, &sandbox->options, problem);
-    return r < 0 ? r : s;
+    sandbox->places.amiss = r < 0;
+    return r;
+}
+
+int sandbox_restore_link(Sandbox *sandbox, const char *link, const uint8_t *secret, Problem *problem)
+{
+    int r = guest_adopt(&sandbox->guest, sandbox->all, sandbox->files.id, link, secret, &sandbox_guest_events,
+                        sandbox, problem);
+
+    return r < 0 ? r : sandbox_serve_network(sandbox, sandbox->name, &sandbox->options, problem);
+}
+
+int sandbox_find_files(Sandbox *sandbox, Problem *problem)
+{
+    _cleanup_(freep) char *id = strdup(sandbox->files.id);
+
+    if (!id)
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    session_files_leave(&sandbox->files);
+    return sandbox_restore_files(sandbox, id, true, problem);
 }
 
 int sandbox_restore_container(Sandbox *sandbox, Problem *problem)
@@ -43,21 +57,18 @@ int sandbox_restore_container(Sandbox *sandbox, Problem *problem)
     return sandbox_get_container(sandbox, sandbox->all->engine->ops->adopt, -1, problem);
 }
 
-int sandbox_restore_parked(Sandbox *sandbox, Problem *problem)
+void sandbox_restore_parked(Sandbox *sandbox)
 {
-    int r;
+    Problem problem = PROBLEM_NULL;
 
-    if (!sandbox->guest) {
-        sandbox->state = SANDBOX_PARKED;
-        return 0;
+    if (sandbox->guest && sandbox_restore_container(sandbox, &problem) == 0) {
+        sandbox->state = SANDBOX_PARKING;
+        loop_timer_cancel(&sandbox->start_timer);
+        sandbox_remove_container(sandbox);
+        return;
     }
-    r = sandbox_restore_container(sandbox, problem);
-    if (r < 0)
-        return r;
-    sandbox->state = SANDBOX_PARKING;
-    loop_timer_cancel(&sandbox->start_timer);
-    sandbox_remove_container(sandbox);
-    return 0;
+    sandbox->state = SANDBOX_PARKED;
+    sandbox->guest = guest_free(sandbox->guest);
 }
 
 void sandbox_abandon(Sandbox *sandbox)

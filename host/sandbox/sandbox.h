@@ -69,8 +69,9 @@ typedef struct SandboxOwner {
     void (*parked)(Sandbox *sandbox);
 } SandboxOwner;
 
-/* The making of its directories, as far as it takes time; see places.c. */
+/* The making of its directories, as far as it takes time, and what became of it; see places.c. */
 typedef struct SandboxPlaces {
+    bool amiss; /* of one that is PARKED: its files could not be had when it was taken over */
     bool making;
     void (*made)(Sandbox *sandbox, const Problem *failure);
 } SandboxPlaces;
@@ -208,15 +209,14 @@ int sandbox_wake(Sandbox *sandbox, const SandboxOwner *owner, Problem *problem);
 /* One that is ADOPTING. `options` is taken over. NULL when out of memory. */
 Sandbox *sandbox_restore(Sandboxes *all, uid_t user, const char *name, const char *instance, bool ephemeral,
                          double created, SessionOptions *options, const SandboxOwner *owner, void *userdata);
-/* Its directories: `id` of its files, `link` of where its supervisor connects ("": nowhere). Whatever of them
- * is gone, what is there is the sandbox's. 0, or negative with the problem set. */
-int sandbox_restore_places(Sandbox *sandbox, const char *id, const char *link, const uint8_t *secret,
-                           Problem *problem);
+/* Its files, `id`, and `link`, where its supervisor connects. Whatever of them is gone, what is there is the
+ * sandbox's. `mounts`: a disk that is not mounted is. 0, or negative with the problem set. */
+int sandbox_restore_files(Sandbox *sandbox, const char *id, bool mounts, Problem *problem);
+int sandbox_restore_link(Sandbox *sandbox, const char *link, const uint8_t *secret, Problem *problem);
 /* Its container; 0, or negative with the problem set, and the engine knows nothing of it. */
 int sandbox_restore_container(Sandbox *sandbox, Problem *problem);
-/* One that was parked. Its container may be there all the same, if where its supervisor connects is. 0, or
- * negative with the problem set, and the engine knows nothing of it. */
-int sandbox_restore_parked(Sandbox *sandbox, Problem *problem);
+/* One that was parked. Its container may be there all the same, if where its supervisor connects is. */
+void sandbox_restore_parked(Sandbox *sandbox);
 /* Frees one whose container was not restored. */
 void sandbox_abandon(Sandbox *sandbox);
 

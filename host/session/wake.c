@@ -77,12 +77,17 @@ static void on_ready(Sandbox *sandbox)
     woken(trunk, NULL);
 }
 
-static void on_failed(Sandbox *sandbox, const Problem *problem)
+static void not_woken(Session *trunk, const Problem *problem)
 {
     Problem why = *problem;
 
     problem_prefix(&why, "the session is saved, and cannot be woken now");
-    woken(sandbox->trunk, &why);
+    woken(trunk, &why);
+}
+
+static void on_failed(Sandbox *sandbox, const Problem *problem)
+{
+    not_woken(sandbox->trunk, problem);
 }
 
 static void on_rested(Sandbox *sandbox, Session *session)
@@ -123,15 +128,13 @@ void session_wake(Session *trunk)
 {
     Sandbox *sandbox = trunk->sandbox;
     Problem problem = PROBLEM_NULL;
-    int r;
 
     if (sandbox->state != SANDBOX_PARKED)
         return; /* it is on its way, or will be */
-    r = limits_check_wake(trunk->all, trunk->user, &sandbox->options, &problem);
-    if (r == 0)
-        r = sandbox_wake(sandbox, &waking_owner, &problem);
-    if (r < 0)
+    if (limits_check_wake(trunk->all, trunk->user, &sandbox->options, &problem) < 0)
         woken(trunk, &problem);
+    else if (sandbox_wake(sandbox, &waking_owner, &problem) < 0)
+        not_woken(trunk, &problem);
 }
 
 bool session_is_asleep(const Session *session)

@@ -40,6 +40,7 @@ static void check(const Demand *demand)
         require(demand->disk.bytes >= DISK_MINIMUM && demand->disk.files >= FILES_MINIMUM);
         /* fall through */
     case SEAM_DETACH:
+    case SEAM_MOUNT:
         require(is_component(demand->directory));
         break;
     case SEAM_PACKAGES:

@@ -46,7 +46,7 @@ def test_ids_lead_nowhere(puppets):
     for name in IDS:
         for kind, body in (
             ("MAKE", {"ephemeral": False, "published": True}), ("ADOPT", {"as": "z", "ephemeral": False}), ("REMOVE", {}), ("LEAVE", {}),
-            ("GET", get("x")), ("PUT", put("x")), ("TAKE", {"budget": MIB}), ("RESTORE", {}), ("PUBLISH", {"work": False}),
+            ("GET", get("x")), ("PUT", put("x")), ("TAKE", {"budget": MIB}), ("RESTORE", {}), ("PUBLISH", {"work": False}), ("SYNC", {}),
         ):  # fmt: skip
             puppet.refused(kind, **(body | {"id": name}))
         puppet.refused("ADOPT", id="new", ephemeral=False, **{"as": name})

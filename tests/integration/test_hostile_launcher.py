@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.limpetd import IMAGES
 
-from .killed import children, read
+from .killed import children, read, wait_for
 from .puppets import MIB, SEAM, make_session, message, opened_for, pending, resident, send, still_works
 from .puppets import puppets  # noqa: F401
 
@@ -79,6 +79,7 @@ DEMANDS = {
     "leaves what is not there": lambda puppets, puppet, fd: puppet.say("LEAVE", {"container": puppets.container()}),
     "a disk": question("DISK", {"directory": "mine", "work": False, "bytes": 64 * MIB, "files": 10000}),
     "a disk away": question("DETACH", {"directory": "mine"}),
+    "a disk mounted": question("MOUNT", {"directory": "mine"}),
     "begins twice": question("BEGIN", {}),
     "a relative path": question("OPEN", {"user": 0, "path": "etc"}),
     "a user beyond": question("OPEN", {"user": 1 << 33, "path": "/etc"}),
@@ -257,6 +258,10 @@ WORKERS = {
     "a disk too large": lambda puppets, puppet: puppet.say("DISK", disk(bytes=BIG), [puppet.launcher.fileno()]),
     "a disk too small": lambda puppets, puppet: puppet.say("DISK", disk(bytes=1), [puppet.launcher.fileno()]),
     "a disk away above": lambda puppets, puppet: puppet.say("DETACH", {"directory": "../.."}, [puppet.launcher.fileno()]),
+    "a disk mounted from above": lambda puppets, puppet: puppet.say("MOUNT", {"directory": ".."}, [puppet.launcher.fileno()]),
+    "a disk mounted from the host": lambda puppets, puppet: puppet.say("MOUNT", {"directory": "/etc"}, [puppet.launcher.fileno()]),
+    "a disk mounted elsewhere": lambda puppets, puppet: puppet.say("MOUNT", {"directory": "mine", "on": "/etc"}, [puppet.launcher.fileno()]),
+    "a disk mounted with no answer": lambda puppets, puppet: puppet.say("MOUNT", {"directory": "mine"}),
     "no message": lambda puppets, puppet: send(puppet.launcher, b"\xc1"),
 }
 
@@ -287,3 +292,39 @@ def test_disks_of_what_is_no_session(puppets):
     assert not puppets.path("disk").exists() and sorted(os.listdir(puppets.path())) == ["limpet.sock", "log", "run", "secret", "state"]
     assert worker.open("/etc/shadow") != 0 and worker.open(puppets.path("secret")) != 0 and worker.open(IMAGES) != 0
     (sessions / "linked").unlink()
+
+
+def mounted(puppets):
+    return [line for line in read("/proc/self/mounts").splitlines() if f"{puppets.directory}/state/sessions/" in line]
+
+
+def test_what_is_mounted_again_is_a_disk_that_the_launcher_made(puppets):
+    """Not another's file, nor one under two names, nor what a link leads to; and what is mounted already is not, a second time."""
+    both = {puppet.name: puppet for puppet in puppets.begin(2)}
+    puppets.serve(both["controller"])
+    worker, sessions = both["files worker"], puppets.path("state", "sessions")
+    mine = sessions / "mine"
+    mine.mkdir()
+    ask = lambda name="mine": worker.ask_launcher("MOUNT", {"directory": name})[0]  # noqa: E731
+    for name in ("none", "mine"):
+        assert ask(name) == "REFUSED", name
+    assert worker.ask_launcher("DISK", disk())[0] == "DONE"
+    assert ask() == "REFUSED" and len(mounted(puppets)) == 1
+    assert worker.ask_launcher("DETACH", {"directory": "mine"})[0] == "DONE"
+    image, aside = mine / "disk", puppets.path("aside")
+    wait_for(lambda: ask() == "DONE")  # the device is free a moment later
+    assert "nosuid" in mounted(puppets)[0] and "nodev" in mounted(puppets)[0]
+    assert worker.ask_launcher("DETACH", {"directory": "mine"})[0] == "DONE"
+    image.rename(aside)
+    for plant in (
+        lambda: image.symlink_to(aside), lambda: os.link(aside, image), lambda: os.mkfifo(image), lambda: os.mknod(image, stat.S_IFBLK | 0o600, os.makedev(7, 0)),
+        lambda: image.mkdir(), lambda: image.write_bytes(b""), lambda: image.write_bytes(os.urandom(MIB)), lambda: (image.write_bytes(aside.read_bytes()), os.chown(image, 20002, -1)),
+    ):  # fmt: skip
+        plant()
+        assert ask() == "REFUSED" and mounted(puppets) == []
+        image.rmdir() if image.is_dir() and not image.is_symlink() else image.unlink()
+    aside.rename(image)
+    (mine / "files").rmdir()
+    (mine / "files").symlink_to(puppets.directory)
+    assert ask() == "REFUSED" and mounted(puppets) == []
+    assert f" {puppets.directory} " not in read("/proc/self/mounts")

@@ -237,6 +237,9 @@ static void test_identity(void **state)
     before.recent = true;
     assert_int_equal(identity_compare(&before, &now), IDENTITY_UNSURE);
     before.recent = false;
+    now.dev = 7; /* the machine has restarted */
+    assert_int_equal(identity_compare(&before, &now), IDENTITY_UNSURE);
+    now.dev = before.dev;
     now.ctime.tv_nsec++;
     assert_int_equal(identity_compare(&before, &now), IDENTITY_UNSURE);
     now.mtime.tv_nsec++;

@@ -153,6 +153,22 @@ static void test_disks_have_bounds(void **state)
     assert_int_equal(read_as(SEAM_DISK, SCHEMA(SeamDisk), &disk), -EBADMSG);
 }
 
+static void test_disks_are_those_of_sessions(void **state)
+{
+    static const SeamKind kinds[] = {SEAM_MOUNT, SEAM_DETACH};
+    static const char *const names[] = {"", ".", "..", ".hidden", "a/b", "/etc", "\x1b"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+        SeamDirectory directory = {.directory = text_of("a")};
+
+        assert_int_equal(read_as(kinds[i], SCHEMA(SeamDirectory), &directory), 0);
+        for (size_t j = 0; j < ARRAY_SIZE(names); j++) {
+            directory.directory = text_of(names[j]);
+            assert_int_equal(read_as(kinds[i], SCHEMA(SeamDirectory), &directory), -EBADMSG);
+        }
+    }
+}
+
 static void test_other_messages_and_bodies(void **state)
 {
     SeamContainer body = container();
@@ -178,6 +194,7 @@ int main(void)
         cmocka_unit_test(test_numbers_have_bounds),
         cmocka_unit_test(test_networks_are_those_of_the_configuration),
         cmocka_unit_test(test_disks_have_bounds),
+        cmocka_unit_test(test_disks_are_those_of_sessions),
         cmocka_unit_test(test_other_messages_and_bodies),
     };
 

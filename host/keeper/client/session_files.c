@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "host/keeper/client/internal.h"
+#include "proto/base/log.h"
 
 void session_files_init(SessionFiles *files, KeeperClient *keeper)
 {
@@ -139,13 +140,28 @@ int session_files_claim(SessionFiles *files, const char *as, uint64_t reader, co
 /* ---- taking over, and giving up ---- */
 
 int session_files_adopt(SessionFiles *files, const char *state_dir, const char *id, const char *published_id,
-                        bool ephemeral, Problem *problem)
+                        bool ephemeral, bool mounts, Problem *problem)
 {
-    const JobAdopt adopt = {.id = text_of(id), .as = text_of(published_id), .ephemeral = ephemeral};
+    const JobAdopt adopt = {
+        .id = text_of(id), .as = text_of(published_id), .ephemeral = ephemeral, .mounts = mounts};
 
     if (!name(files, state_dir, id, published_id, ephemeral, problem))
         return -EPROTO;
     return keeper_call(files->keeper, JOB_ADOPT, &adopt, NULL, NULL, problem);
+}
+
+static void on_synced(void *userdata, KeeperAnswer *answer)
+{
+    if (answer->problem)
+        log_warn("saved session not synced", "reason=%s", answer->problem->text);
+}
+
+void session_files_sync(SessionFiles *files)
+{
+    const JobOf request = {.id = text_of(files->id)};
+
+    if (keeper_ask(files->keeper, JOB_SYNC, &request, on_synced, NULL) < 0)
+        log_warn("saved session not synced", "reason=out of memory");
 }
 
 void session_files_reported(SessionFiles *files, const msgpack_object_array *reported)

@@ -61,9 +61,12 @@ int session_files_watch(SessionFiles *files, FilesRoom room, Problem *problem);
 int session_files_claim(SessionFiles *files, const char *as, uint64_t reader, const FilesRoom *room,
                         Problem *problem);
 
-/* Takes over those that an earlier process made. Also when that fails there is something to be removed. */
+/* Takes over those that an earlier process made. `mounts`: their disk is mounted where it is not. Also when
+ * that fails there is something to be removed. */
 int session_files_adopt(SessionFiles *files, const char *state_dir, const char *id, const char *published_id,
-                        bool ephemeral, Problem *problem);
+                        bool ephemeral, bool mounts, Problem *problem);
+/* Begins to have them written to what holds them, so that they outlive the machine's next start. */
+void session_files_sync(SessionFiles *files);
 /* What that process had reported: see baseline.h. Before the first publication. */
 void session_files_reported(SessionFiles *files, const msgpack_object_array *reported);
 

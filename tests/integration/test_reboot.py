@@ -1,0 +1,227 @@
+"""Sessions and a restart of their machine: no container runs any more, nothing is mounted, and /run is empty."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+
+import limpet
+import pytest
+
+from .killed import Asking, go, host, supervisors, wait_for  # noqa: F401
+from .test_idle import SLOW_BACK, idle, row, saved, wait_saved  # noqa: F401
+
+CODE = "n = 41\nopen('/session/f', 'w').write('file')\nopen('/session/artifacts/a', 'w').write('artifact')"
+
+
+def has_disks(limpetd):
+    return limpetd.isolates and os.geteuid() == 0
+
+
+@pytest.fixture
+def disks(own_limpetd):
+    if not has_disks(own_limpetd):
+        pytest.skip("sessions have no disks of their own here")
+
+
+def unmount_all(limpetd):
+    mounts = [line.split()[1] for line in open("/proc/self/mounts") if line.split()[1].startswith(limpetd.directory + "/")]
+    for mount in sorted(mounts, reverse=True):
+        subprocess.run(["umount", "--lazy", mount], check=True)
+
+
+def go_down(host):  # noqa: F811
+    """The machine is off."""
+    running = [pid for name in os.listdir(host.path("sessions")) for pid in supervisors(host.files(name))]
+    host.limpetd.kill()
+    for pid in running:
+        with contextlib.suppress(ProcessLookupError):  # it was being ended
+            os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in running))
+    unmount_all(host.limpetd)
+    shutil.rmtree(os.path.join(host.limpetd.directory, "run"))
+
+
+def reboot(host):  # noqa: F811
+    go_down(host)
+    host.limpetd.start()
+
+
+def assert_whole(host, session, calls=1):  # noqa: F811
+    """It sleeps; and it wakes as what it was."""
+    found = row(host.client, session)
+    assert (found.status, found.execution_count, found.memory) == ("saved", calls, 0)
+    result = session.run(host.code("n, open('/session/f').read(), open('/session/artifacts/a').read()"))
+    assert (result.result, result.state) == ("(41, 'file', 'artifact')", "kept")
+    assert (result.execution_count, result.epoch, result.restored) == (calls + 1, 1, [])
+    assert list(result.artifacts) == []  # it was reported before
+
+
+def test_a_saved_session_is_there_again(host, idle):  # noqa: F811
+    session = saved(host, idle, CODE)
+    for calls in (1, 2):
+        reboot(host)
+        assert_whole(host, session, calls)
+        wait_saved(host.client, session)
+
+
+def test_what_it_writes_is_bounded_as_before(host, idle, disks):  # noqa: F811
+    session = saved(host, idle, CODE, disk="32m", files=1000, ttl=2)
+    reboot(host)
+    assert_whole(host, session)
+    assert session.run("import os; s = os.statvfs('/session'); 30 << 20 < s.f_bavail * s.f_frsize < 34 << 20").result == "True"
+    assert session.run("'nosuid,nodev' in next(line for line in open('/proc/mounts') if ' /session ' in line)").result == "True"
+
+
+def test_the_controller_was_stopped_in_order(host, idle):  # noqa: F811
+    session = saved(host, idle, CODE)
+    assert host.limpetd.stop() == 0
+    unmount_all(host.limpetd)
+    host.limpetd.start()
+    assert_whole(host, session)
+
+
+def test_it_is_closed_without_being_woken(host, idle):  # noqa: F811
+    session = saved(host, idle, CODE)
+    reboot(host)
+    session.close()
+    assert row(host.client, session) is None
+    wait_for(lambda: not os.path.exists(host.files(session.name)))
+    assert host.limpetd.said().count("session woken") == 0
+
+
+def test_an_open_session_ends(host, idle):  # noqa: F811
+    session, other = idle(ttl=600), saved(host, idle, CODE, which=1)
+    session.run("n = 1")
+    reboot(host)
+    wait_for(lambda: row(host.client, session) is None)
+    with pytest.raises(limpet.NoSuchSession):
+        session.run("n")
+    assert_whole(host, other)
+
+
+def test_a_machine_that_stops_while_it_wakes(host, idle):  # noqa: F811
+    """Its container is being made, and what its supervisor connects to goes with /run."""
+    session = saved(host, idle, SLOW_BACK)
+    with host.limpetd.client() as client:
+        opening = Asking(client.attach, session.name)
+        wait_for(lambda: supervisors(host.files(session.name)))
+        go_down(host)
+        with pytest.raises(limpet.Error):
+            opening.result()
+    host.limpetd.start()
+    wait_saved(host.client, session)
+    waking = Asking(session.run, "n")
+    wait_for(lambda: supervisors(host.files(session.name)))
+    go(host, session.name)
+    assert (waking.result().result, waking.result().state) == ("41", "kept")
+
+
+# ---- disks
+
+
+def image(host, session):  # noqa: F811
+    return host.path("sessions", session.name, "disk")
+
+
+def test_a_loss_of_power(host, idle, disks):  # noqa: F811
+    """What was written to the image by then is all that there is, and nothing has unmounted it."""
+    host.limpetd.stop()
+    host.limpetd.start("--log-level", "debug")
+    session = saved(host, idle, CODE)
+    wait_for(lambda: "session synced" in open(host.limpetd.log).read())
+    shutil.copy(image(host, session), host.path("copy"))
+    go_down(host)
+    os.rename(host.path("copy"), image(host, session))
+    host.limpetd.start()
+    assert_whole(host, session)
+
+
+def damage(path):
+    with open(path, "r+b") as file:
+        file.write(bytes(1 << 20))
+
+
+def replace_by_link(path):
+    os.symlink(os.path.basename(path) + ".aside", path)
+
+
+def replace_by_fifo(path):
+    os.mkfifo(path, 0o600)
+
+
+def give_away(path):
+    shutil.copy(path + ".aside", path)
+    os.chown(path, 1, 1)
+
+
+def link_twice(path):
+    os.link(path + ".aside", path)
+
+
+def truncate(path):
+    shutil.copy(path + ".aside", path)
+    os.truncate(path, 4096)
+
+
+def damage_copy(path):
+    shutil.copy(path + ".aside", path)
+    damage(path)
+
+
+RUINS = {
+    "gone": (lambda path: None, "its disk is gone"),
+    "damaged": (damage_copy, "the disk of the session is damaged: e2fsck: "),
+    "empty": (truncate, "the disk of the session is damaged: e2fsck: "),
+    "a link": (replace_by_link, "cannot use the directories of the session"),
+    "a pipe": (replace_by_fifo, "cannot use the directories of the session"),
+    "another's": (give_away, "cannot use the directories of the session"),
+    "a second name": (link_twice, "cannot use the directories of the session"),
+}
+
+
+@pytest.mark.parametrize("ruin, why", RUINS.values(), ids=RUINS)
+def test_a_disk_that_cannot_be_had(host, idle, disks, ruin, why):  # noqa: F811
+    """The session stays saved, and says why, until its disk is there again; others do not suffer."""
+    session, other = saved(host, idle, CODE), saved(host, idle, CODE, which=1)
+    go_down(host)
+    path = image(host, session)
+    os.rename(path, path + ".aside")
+    ruin(path)
+    host.limpetd.start()
+    for _ in range(2):
+        with pytest.raises(limpet.Error, match=f"the session is saved, and cannot be woken now: .*{why}"):
+            session.run("n")
+        assert row(host.client, session).status == "saved"
+    assert_whole(host, other)
+    os.rename(path + ".aside", path)
+    if ruin is link_twice:  # the names of one file: nothing is renamed
+        os.unlink(path + ".aside")
+    result = session.run("n, open('/session/f').read()")
+    assert (result.result, result.state) == ("(41, 'file')", "kept")
+
+
+def test_one_whose_disk_is_damaged_is_closed(host, idle, disks):  # noqa: F811
+    session = saved(host, idle, CODE)
+    go_down(host)
+    damage(image(host, session))
+    host.limpetd.start()
+    session.close()
+    assert row(host.client, session) is None
+    wait_for(lambda: not os.path.exists(image(host, session)))
+
+
+def test_a_disk_that_is_in_use_is_not_mounted_again(host, idle, disks):  # noqa: F811
+    """Two who write to one image would ruin it."""
+    session = saved(host, idle, CODE)
+    go_down(host)
+    device = subprocess.run(["losetup", "--find", "--show", image(host, session)], capture_output=True, text=True, check=True).stdout.strip()
+    try:
+        host.limpetd.start()
+        with pytest.raises(limpet.Error, match="Device or resource busy"):
+            session.run("n")
+    finally:
+        subprocess.run(["losetup", "--detach", device], check=True)
+    wait_for(lambda: device not in subprocess.run(["losetup", "--list"], capture_output=True, text=True).stdout)
+    assert session.run("n").result == "41"
