@@ -122,7 +122,7 @@ void caller_refuse(Caller *caller, unsigned status, const char *format, ...)
     caller_log(caller, sentence);
     n = snprintf(head, sizeof(head),
                  "HTTP/1.1 %u %s: %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %zu\r\n"
-                 "Caller: close\r\n\r\n",
+                 "Connection: close\r\n\r\n",
                  status, reason_of(status), sentence, strlen(sentence) + 1);
     caller->keeps = false;
     if (buf_append(&caller->out, head, (size_t)n) < 0 ||

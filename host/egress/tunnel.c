@@ -50,7 +50,7 @@ static void on_peer_ready(LoopFile *file, uint32_t events)
 
 void tunnel_begin(Caller *caller, int peer)
 {
-    static const char answer[] = "HTTP/1.1 200 Caller established\r\n\r\n";
+    static const char answer[] = "HTTP/1.1 200 Connection established\r\n\r\n";
 
     setsockopt(peer, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
     caller->keeps = false;

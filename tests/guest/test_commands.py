@@ -51,6 +51,17 @@ def test_a_line_and_a_list(fake):
     assert execute(fake, argv=["printf", "%s|", "a b", "$HOME", ""])["stdout"] == "a b|$HOME||"
 
 
+def test_no_signal_is_blocked_or_ignored(make_guest):
+    before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # which whoever is started from here inherits
+    try:
+        guest = make_guest(FAKE)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    guest.controller.welcome()
+    lines = execute(guest, argv=["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"])["stdout"].splitlines()
+    assert [int(line.split()[1], 16) for line in lines] == [0, 0]
+
+
 def test_where_and_with_what(fake):
     (fake.directory / "below").mkdir()
     assert execute(fake, command="pwd")["stdout"] == f"{fake.directory}\n"

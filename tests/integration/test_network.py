@@ -194,6 +194,22 @@ def test_a_server_that_is_not_who_it_should_be(client, name, tmp_path, limpetd):
         assert server.requests == []
 
 
+def test_what_the_proxy_itself_says(client, name, server):
+    with client.open(name, network={"allow": [server.address]}) as session:
+        session.run("""
+import os, socket
+def head(place):
+    host, port = os.environ["http_proxy"].removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), 100) as connection:
+        connection.sendall(f"CONNECT {place} HTTP/1.1\\r\\nHost: {place}\\r\\n\\r\\n".encode())
+        return list(iter(connection.makefile("rb").readline, b"\\r\\n"))
+""").check()
+        said = session.run(f"head('{server.address}')").check().result
+        assert eval(said) == [b"HTTP/1.1 200 Connection established\r\n"]
+        said = session.run("head('example.org:443')").check().result
+        assert b"Connection: close\r\n" in eval(said)
+
+
 def test_rules_change_on_a_live_session(client, name, server):
     with serving() as other, client.open(name) as session:
         session.run("x = 41")

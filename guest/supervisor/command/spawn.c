@@ -71,7 +71,7 @@ static _Noreturn void run(const ProgramPlan *plan, pid_t parent)
         _exit(EXIT_CANNOT);
     if (chdir(plan->directory) < 0)
         fail(plan->directory, errno, EXIT_CANNOT);
-    child_reset_signals();
+    child_unblock_signals();
     environ = plan->environment;
     execvp(plan->argv[0], plan->argv);
     fail(plan->argv[0], errno, errno == ENOENT ? EXIT_MISSING : EXIT_CANNOT);

@@ -40,7 +40,7 @@ static _Noreturn void run(const CommandLine *command_line, const char *program, 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent || chdir(command_line->directory) < 0)
         _exit(127);
-    child_reset_signals();
+    child_unblock_signals();
     execve(program, arguments, environment);
     _exit(127);
 }

@@ -100,7 +100,7 @@ static _Noreturn void child_run(const SpawnPlan *plan, pid_t parent)
         _exit(127);
     if (chdir(command_line->directory) < 0)
         child_fail("cannot enter ", command_line->directory, errno);
-    child_reset_signals();
+    child_unblock_signals();
     child_execute(plan);
 }
 

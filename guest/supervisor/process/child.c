@@ -63,12 +63,10 @@ int child_drop_powers(uid_t uid, gid_t gid, gid_t mark)
     return r;
 }
 
-void child_reset_signals(void)
+void child_unblock_signals(void)
 {
     sigset_t none;
 
-    for (int number = 1; number < NSIG; number++)
-        signal(number, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }

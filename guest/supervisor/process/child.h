@@ -10,5 +10,6 @@
  * afterwards. 0 or a negative errno. */
 int child_drop_powers(uid_t uid, gid_t gid, gid_t mark);
 
-/* Signals are as a program expects them: none is blocked, ignored or handled. */
-void child_reset_signals(void);
+/* None is blocked, as a program expects it. The supervisor ignores none, and what it handles execve()
+ * forgets. */
+void child_unblock_signals(void);

@@ -12,6 +12,13 @@
 #include "guest/supervisor/session/supervisor.h"
 #include "proto/base/log.h"
 
+/* None is ignored, here and in all that is started from here: whoever started it may have ignored some. */
+static void reset_signals(void)
+{
+    for (int number = 1; number < NSIG; number++)
+        signal(number, SIG_DFL);
+}
+
 /* Nothing from outside ends process 1 by default action; a fault of our own still does. */
 static void block_signals(void)
 {
@@ -74,6 +81,7 @@ int main(int argc, char **argv)
 
     if (argc == 2 && strcmp(argv[1], "files") == 0)
         return files_main();
+    reset_signals();
     block_signals();
     int r = command_line_parse(&command_line, argc, argv);
     if (r != 0)

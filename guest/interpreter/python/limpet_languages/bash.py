@@ -52,10 +52,10 @@ class Bash:
         """The shell reads all of a file before it runs any of it: one file does for all cells. It has no name, so that
         none is left wherever the interpreter ends."""
         data = code.encode("utf-8", "surrogateescape")
-        os.ftruncate(self.cell, 0)
         at = 0
         while at < len(data):
             at += os.pwrite(self.cell, data[at:], at)
+        os.ftruncate(self.cell, at)  # what it holds of a longer cell
 
     def run(self, code, number):
         if self.child is None:
