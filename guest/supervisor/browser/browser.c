@@ -206,7 +206,7 @@ static int listen_at(const char *path)
         return -ENAMETOOLONG;
     strcpy(address.sun_path, path);
     if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || chmod(path, 0666) < 0 ||
-        listen(fd, BROWSER_ASKERS) < 0)
+        listen(fd, SOMAXCONN) < 0)
         return -errno;
     return take_fd(&fd);
 }

@@ -10,7 +10,7 @@
 #include "guest/supervisor/command_line.h"
 #include "guest/supervisor/interpreter/environment.h"
 
-#define BROWSER_ASKERS 32 /* who wait at once; others are not listened to meanwhile */
+#define BROWSER_ASKERS 32 /* who are answered at once; others wait to be accepted */
 #define BROWSER_LINE   512
 
 typedef struct Browser {
