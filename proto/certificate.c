@@ -46,11 +46,10 @@ int certificate_read(Certificate *ret, int fd)
 int certificate_write(const Certificate *certificate, int fd)
 {
     char text[512];
-    int n =
-        snprintf(text, sizeof(text),
-                 "# The key of this controller for clients that connect over a network. Keep the secret key "
-                 "secret.\nmetadata\ncurve\n    public-key = \"%s\"\n    secret-key = \"%s\"\n",
-                 certificate->public_key, certificate->secret_key);
+    int n = snprintf(text, sizeof(text),
+                     "# A pair of keys for Limpet over a network. Keep the secret key "
+                     "secret.\nmetadata\ncurve\n    public-key = \"%s\"\n    secret-key = \"%s\"\n",
+                     certificate->public_key, certificate->secret_key);
     int r = write_all(fd, text, (size_t)n);
 
     explicit_bzero(text, sizeof(text));
