@@ -169,7 +169,7 @@ async def test_calls_of_a_named_session_end_with_the_client(raw, client, name):
 
 async def test_no_controller(connected, limpetd, tmp_path, mode):
     async with connected("--address", str(tmp_path / "nobody"), mode=mode) as server:
-        assert len((await server.client.list_tools()).tools) == 9
+        assert len((await server.client.list_tools()).tools) == 10
         failed = await server.run("1")
         assert failed.failed and failed.text.startswith("Unavailable: ") and "nobody" in failed.text
 
