@@ -15,7 +15,6 @@ from .._asks import Asks
 from .._keys import KeyFile
 from .._recovery import Attempts, ConnectionLost
 from ..errors import Error, SessionClosed, Unavailable, warn
-from . import remote
 from .link import Link
 
 T = TypeVar("T")
@@ -113,6 +112,8 @@ class Connecting:
         try:
             endpoint.check()
             if endpoint.keys is not None:
+                from . import remote  # and with it libzmq, which is for networks alone
+
                 return await remote.connect(endpoint.path, endpoint.keys, _recovery.HANDSHAKE_TIMEOUT)
             try:
                 return await self._reach()

@@ -19,7 +19,6 @@ from .._keys import KeyFile
 from .._recovery import Attempts, ConnectionLost
 from ..errors import Error, SessionClosed, Unavailable, warn
 from .connection import Connection
-from .remote import RemoteConnection
 
 T = TypeVar("T")
 
@@ -113,6 +112,8 @@ class Connecting:
             endpoint.check()
             if endpoint.keys is not None:
                 limit = attempts.limit(_recovery.HANDSHAKE_TIMEOUT)
+                from .remote import RemoteConnection  # and with it libzmq, which is for networks alone
+
                 return RemoteConnection(endpoint.path, endpoint.keys, limit)
             try:
                 return self._reach(attempts)
