@@ -25,9 +25,10 @@ class Connection:
     def __init__(self, path: str, limit: float = HANDSHAKE_TIMEOUT) -> None:
         """Connects; raises OSError. hello() is the first thing to do, within ``limit`` seconds from now."""
         self._begin(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM), limit)
+        assert self._deadline is not None
         try:
             self._socket.settimeout(limit)
-            while not connected(self._socket, path, time.monotonic() + limit):
+            while not connected(self._socket, path, self._deadline):
                 time.sleep(FIRST_PAUSE)
         except BaseException:
             self._socket.close()
