@@ -177,7 +177,7 @@ static int parse_lines(Authorized *authorized, char *text, Problem *problem)
 
 int authorized_parse(Authorized *ret, Text text, Problem *problem)
 {
-    char *copy _cleanup_(freep) = text.data ? strndup(text.data, text.size) : strdup("");
+    char *copy _cleanup_(freep) = text.data ? text_dup(text) : strdup("");
     Authorized authorized = {0};
     int r;
 
