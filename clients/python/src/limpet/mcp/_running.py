@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable
 from typing import Annotated, Any, Literal
 
@@ -9,7 +10,6 @@ import mcp_types as types
 from pydantic import BaseModel, ConfigDict, Field
 
 from .. import Leave, Result
-from .._requests import new_run_id
 from . import _results
 from ._calls import Call
 from ._place import Callbacks
@@ -83,7 +83,7 @@ async def exec_(call: Call, given: Exec) -> types.CallToolResult:
 
     async def work() -> types.CallToolResult:
         session = await call.place.session()
-        run_id = new_run_id()
+        run_id = os.urandom(16).hex()
 
         def begin(live: Callbacks) -> Awaitable[Result]:
             return session.exec(given.command, given.cwd, timeout=given.timeout, run_id=run_id, **live)
