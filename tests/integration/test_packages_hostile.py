@@ -12,7 +12,7 @@ import pytest
 
 from tests.support import index as indexes
 from tests.support.controllers import ENGINES
-from tests.support.limpetd import Limpetd
+from tests.support.limpetd import serving
 
 from .test_packages import fails, value
 
@@ -28,13 +28,8 @@ def index():
 
 @pytest.fixture(scope="module", params=ENGINES)
 def limpetd(request, index):
-    controller = Limpetd(request.param)
-    try:
-        yield controller.start("--package-index", f"{index.url}/simple", "--packages-disk", "16m")
-        assert controller.stop() == 0
-    finally:
-        controller.stop()
-        controller.remove()
+    with serving(request.param, "--package-index", f"{index.url}/simple", "--packages-disk", "16m") as limpetd:
+        yield limpetd
 
 
 @pytest.fixture

@@ -178,3 +178,15 @@ def running(engine="local"):
     finally:
         controller.stop()
         controller.remove()
+
+
+@contextlib.contextmanager
+def serving(engine, *options):
+    """A controller that ends in order, and is removed."""
+    controller = Limpetd(engine)
+    try:
+        yield controller.start(*options)
+        assert controller.stop() == 0
+    finally:
+        controller.stop()
+        controller.remove()
