@@ -132,6 +132,7 @@ def test_contexts_have_variables_of_their_own(sandbox):
     sandbox.files.make_dir("work")
     context = sandbox.create_code_context(cwd="work")
     assert (context.language, context.cwd.rpartition("/")[2]) == ("python", "work")
+    assert not context.id.isalpha()  # as a language is, which also names a context
     assert sandbox.run_code("x", context=context).error.name == "NameError"
     execution = sandbox.run_code("x = 2; import os; os.getcwd()", context=context)
     assert execution.text.endswith("/work") and execution.execution_count == 2

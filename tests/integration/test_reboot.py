@@ -1,6 +1,7 @@
 """Sessions and a restart of their machine: no container runs any more, nothing is mounted, and /run is empty."""
 
 import contextlib
+import glob
 import os
 import shutil
 import signal
@@ -31,6 +32,14 @@ def unmount_all(limpetd):
         subprocess.run(["umount", "--lazy", mount], check=True)
 
 
+def remove_groups(limpetd):
+    """A machine that starts has no control groups of the containers that were there before."""
+    for bundle in glob.glob(os.path.join(limpetd.directory, "run", "*", "bundles", "*")):
+        for version in ("", "*/"):
+            for group in glob.glob(f"/sys/fs/cgroup/{version}{os.path.basename(bundle)}"):
+                os.rmdir(group)
+
+
 def go_down(host):  # noqa: F811
     """The machine is off."""
     running = [pid for name in os.listdir(host.path("sessions")) for pid in supervisors(host.files(name))]
@@ -40,6 +49,7 @@ def go_down(host):  # noqa: F811
             os.kill(pid, signal.SIGKILL)
     wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in running))
     unmount_all(host.limpetd)
+    remove_groups(host.limpetd)
     shutil.rmtree(os.path.join(host.limpetd.directory, "run"))
 
 

@@ -51,7 +51,8 @@ class Contexts:
         """A new one."""
         language = named(member(asked, "language", str, PYTHON))
         cwd = member(asked, "cwd", str, record.home)
-        id = f"c{self._all.tokens.id(record.owner, None)[1:13]}"
+        # With a hyphen, so that it is never taken for a language.
+        id = f"c-{self._all.tokens.id(record.owner, None)[1:13]}"
         await self._make(record, id, language, cwd if cwd.startswith("/") else f"{record.home}/{cwd}")
         return {"id": id, **record.contexts[id]}
 
