@@ -54,7 +54,6 @@ class Tree:
         for name in ("leftovers", "install-deps", "cmake"):
             self.program(name, "exit 0")
         self.environment = {**os.environ, "PATH": f"{self.scripts}:{os.environ['PATH']}"}
-        self.environment.pop("ROUND", None)
 
     def program(self, name, *lines):
         path = self.scripts / name
