@@ -355,7 +355,7 @@ def test_a_call_that_comes_while_it_is_saved_is_answered(host, idle):
 def test_a_controller_that_is_killed_while_it_wakes_lets_it_sleep(host, idle):
     session = saved(host, idle, SLOW_BACK)
     for _ in range(2):
-        with host.limpetd.client() as client:
+        with host.limpetd.client(reconnect_timeout=0) as client:
             opening = Asking(client.attach, session.name)
             wait_for(lambda: row(host.client, session).status == "starting")
             wait_for(lambda: supervisors(host.files(session.name)))
@@ -372,7 +372,7 @@ def test_a_controller_that_is_killed_while_it_wakes_lets_it_sleep(host, idle):
 
 def test_a_stop_while_it_wakes_lets_it_sleep(host, idle):
     session = saved(host, idle, SLOW_BACK)
-    with host.limpetd.client() as client:
+    with host.limpetd.client(reconnect_timeout=0) as client:
         opening = Asking(client.attach, session.name)
         wait_for(lambda: row(host.client, session).status == "starting")
         assert host.limpetd.stop() == 0
