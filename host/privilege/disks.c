@@ -14,6 +14,14 @@
 
 static Rpc launcher;
 
+/* The controller ends with us, and whoever comes next does again what was asked for: no session is told of a
+ * failure. */
+static _Noreturn void end_without_launcher(int error)
+{
+    log_error("launcher lost", "error=%s", strerror(-error));
+    _exit(1);
+}
+
 static int refused(const RpcAnswer *answer, Problem *problem)
 {
     SeamProblem told;
@@ -30,6 +38,8 @@ static int ask(SeamKind kind, const Schema *schema, const void *body, Problem *p
     RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;
     int r = rpc_ask(&launcher, kind, schema, body, NULL, 0, ANSWER_SECONDS, &answer);
 
+    if (r == -EPIPE)
+        end_without_launcher(r);
     if (r < 0)
         return problem_set(problem, ERR_INTERNAL, "the launcher does not answer: %s", strerror(-r));
     return (SeamKind)answer.message.kind == SEAM_DONE ? 0 : refused(&answer, problem);
@@ -67,8 +77,7 @@ static int on_message(Rpc *rpc, const Message *message, Descriptors *descriptors
 
 static void on_lost(Rpc *rpc, int error)
 {
-    log_error("launcher lost", "error=%s", strerror(-error));
-    _exit(1);
+    end_without_launcher(error);
 }
 
 int disks_elsewhere(Loop *loop, int socket)

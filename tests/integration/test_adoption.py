@@ -3,6 +3,7 @@ variables, the call that runs, its output, its result, its files. Each call is e
 
 import os
 import secrets
+import signal
 import time
 
 import limpet
@@ -204,6 +205,17 @@ def test_killed_while_a_session_starts(host):
     with opening.result() as session:
         assert session.run("6 * 7").result == "42"
         assert [row.session for row in host.client.sessions()] == ["a"]
+
+
+def test_the_launcher_is_killed_while_a_disk_is_made(host):
+    if not host.limpetd.isolates or os.geteuid() != 0:
+        pytest.skip("sessions have no disks of their own here")
+    host.limpetd.process.send_signal(signal.SIGSTOP)  # it is asked, and does not answer
+    opening = Asking(host.client.open, "a", disk="32m")
+    wait_for(lambda: os.path.exists(host.path("sessions", "a")))
+    host.again()
+    with opening.result() as session:
+        assert session.run("6 * 7").result == "42"
 
 
 def test_killed_while_a_session_closes(host):
