@@ -89,5 +89,5 @@ def pool(own_limpetd, settings):
         status = own_limpetd.stop()
     assert status == 0, own_limpetd.said()
     assert own_limpetd.leftovers() == {}
-    assert pool.spare_directories() == []
+    assert {left: os.listdir(left) for left in pool.spare_directories()} == {}, own_limpetd.said()
     assert not os.path.exists(os.path.join(own_limpetd.directory, "run", "guests"))

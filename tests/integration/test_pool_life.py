@@ -212,3 +212,32 @@ def test_spares_give_way(own_limpetd, settings, tmp_path):
             pool.client.open("b")
         assert session.run("6 * 7").result == "42"
     assert own_limpetd.stop() == 0 and own_limpetd.leftovers() == {}
+
+
+# It says that it begins to make a container, and waits until it is let go on.
+SLOW_RUNTIME = """#!/bin/sh
+case " $* " in
+*" run "*) : >{begun}; until [ -e {go} ]; do sleep 0.01; done ;;
+esac
+exec runc "$@"
+"""
+
+
+def test_a_stop_removes_what_a_killed_controller_was_making(own_limpetd, settings, tmp_path):
+    if own_limpetd.engine != "oci":
+        pytest.skip("another runtime is put in the place of runc")
+    runtime, begun, go = tmp_path / "runtime", tmp_path / "begun", tmp_path / "go"
+    runtime.write_text(SLOW_RUNTIME.format(begun=begun, go=go))
+    runtime.chmod(0o755)
+    settings(oci_runtime=runtime)
+    own_limpetd.launch()
+    wait_for(begun.exists)
+    own_limpetd.kill()
+    settings(pool=0)
+    pool = Pool(own_limpetd.start())
+    assert len(pool.spare_directories()) == 1
+    own_limpetd.process.terminate()
+    wait_for(lambda: "shutting down" in own_limpetd.said())
+    go.touch()
+    assert own_limpetd.stop() == 0 and own_limpetd.leftovers() == {}
+    assert pool.spare_directories() == []
