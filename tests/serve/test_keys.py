@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from limpet.serve._keys import KeyStore
 from tests.support.gateway import until
 
 
@@ -62,10 +63,16 @@ def test_keys_come_and_go_while_the_gateway_runs(guarded):
     key = guarded.key("create", "clara")
     assert "clara" in guarded.key("ls")
     with guarded.client(key) as client:
-        until(lambda: client.get("/v1/sessions").status_code == 200, "the new key is known")
+        assert client.get("/v1/sessions").status_code == 200
         guarded.key("revoke", "clara")
         until(lambda: client.get("/v1/sessions").status_code == 401, "the key is known to have ended")
     assert "clara" not in guarded.key("ls")
+
+
+def test_a_new_key_is_good_at_once(tmp_path):
+    keys = KeyStore(str(tmp_path))
+    assert keys.owner("unknown") is None  # the file has been looked at just now
+    assert keys.owner(KeyStore(str(tmp_path)).create("clara")).name == "clara"
 
 
 @pytest.mark.parametrize("arguments", [("create", "anna"), ("create", "a b"), ("create", "../x"), ("revoke", "nobody")])

@@ -61,7 +61,10 @@ class KeyStore:
     def owner(self, key: str) -> Owner | None:
         """Whose key this is; None if it is nobody's."""
         self._look()
-        return self._owners.get(_hash(key))
+        hashed = _hash(key)
+        if hashed not in self._owners:
+            self._look(at_once=True)  # it may have been created a moment ago
+        return self._owners.get(hashed)
 
     def is_there(self, owner: str) -> bool:
         """Whether somebody of this id has a key."""
@@ -105,9 +108,9 @@ class KeyStore:
                 raise KeyFailed(f"there is no key '{name}'; `limpet key ls` lists them")
             self._write(left)
 
-    def _look(self) -> None:
+    def _look(self, at_once: bool = False) -> None:
         now = time.monotonic()
-        if now - self._checked < _CHECK_EVERY and self._checked:
+        if now - self._checked < _CHECK_EVERY and self._checked and not at_once:
             return
         self._checked = now
         try:
