@@ -12,6 +12,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from tests.support.needs import need
 
 WAIT = 300  # seconds
+SOON = 60
 SIZE = (1150, 1370)  # the whole notebook is in view
 OPTIONS = (
     "--headless=new",
@@ -101,9 +102,22 @@ class Page:
         self.see(".jp-Dialog .jp-mod-accept").click()
 
     def start(self, cell):
-        """Runs the code cell of that number, from 0."""
-        self.see(".cm-content", cell=cell).click()
-        self.see(".cm-content", cell=cell).send_keys(Keys.CONTROL, Keys.ENTER)
+        """Runs the code cell of that number, from 0. JupyterLab may miss the keys while it still loads: they are pressed again."""
+        before, changed = self._prompt(cell), False
+        while not changed:
+            self.see(".cm-content", cell=cell).click()
+            self.see(".cm-content", cell=cell).send_keys(Keys.CONTROL, Keys.ENTER)
+            changed = self._changes(lambda: self._prompt(cell) != before)
+
+    def _prompt(self, cell):
+        return self.see(".jp-InputPrompt", cell=cell).text
+
+    def _changes(self, condition):
+        """Soon enough for somebody who waits for it."""
+        try:
+            return WebDriverWait(self._driver, SOON, 0.2, [StaleElementReferenceException]).until(lambda _: condition())
+        except TimeoutException:
+            return False
 
     def run(self, cell, count):
         """Until it has that number of execution."""
