@@ -10,6 +10,7 @@
 #include "host/files/remove.h"
 #include "host/files/session_disk.h"
 #include "host/files/sessiondir_parts.h"
+#include "proto/base/log.h"
 
 typedef struct SessiondirRemoval {
     WorkerJob job;
@@ -55,7 +56,7 @@ static void remove_later(const char *state_dir, int removed, const char *name, i
 }
 
 /* Moves `name` of `dirfd` to a place of its own below removed/, whose name goes to ret. False when there is
- * nothing to move. */
+ * nothing to move, or it stays. */
 static bool set_aside(int dirfd, const char *name, int removed, char ret[32])
 {
     static unsigned counter;
@@ -64,8 +65,11 @@ static bool set_aside(int dirfd, const char *name, int removed, char ret[32])
         snprintf(ret, 32, "%ld-%u", (long)getpid(), counter++);
         if (renameat2(dirfd, name, removed, ret, RENAME_NOREPLACE) == 0)
             return true;
-        if (errno != EEXIST)
-            return false;
+        if (errno == EEXIST)
+            continue;
+        if (errno != ENOENT)
+            log_warn("files of a session stay", "name=%s error=%s", name, strerror(errno));
+        return false;
     }
 }
 
