@@ -10,7 +10,7 @@ import subprocess
 import limpet
 import pytest
 
-from .killed import Asking, go, host, supervisors, wait_for  # noqa: F401
+from .killed import Asking, go, host, read, supervisors, wait_for  # noqa: F401
 from .test_idle import SLOW_BACK, idle, row, saved, wait_saved  # noqa: F401
 
 CODE = "n = 41\nopen('/session/f', 'w').write('file')\nopen('/session/artifacts/a', 'w').write('artifact')"
@@ -26,10 +26,16 @@ def disks(own_limpetd):
         pytest.skip("sessions have no disks of their own here")
 
 
+def has_loop_devices(limpetd):
+    return any(read(path).startswith(limpetd.directory + "/") for path in glob.glob("/sys/block/loop*/loop/backing_file"))
+
+
 def unmount_all(limpetd):
+    """A container that another program is just making has its mounts for a moment longer."""
     mounts = [line.split()[1] for line in open("/proc/self/mounts") if line.split()[1].startswith(limpetd.directory + "/")]
     for mount in sorted(mounts, reverse=True):
         subprocess.run(["umount", "--lazy", mount], check=True)
+    wait_for(lambda: not has_loop_devices(limpetd))
 
 
 def remove_groups(limpetd):
