@@ -182,6 +182,23 @@ def test_one_that_makes_no_sense_is_ended(local, settings, tmp_path, said):
     assert local.stop() == 0
 
 
+@pytest.fixture
+def runtime(own_limpetd, settings, tmp_path):
+    """Puts a program of that text in the place of runc. In it, {name} is a path, which is returned."""
+    if own_limpetd.engine != "oci":
+        pytest.skip("another runtime is put in the place of runc")
+
+    def put(text, *names):
+        paths = {name: tmp_path / name for name in names}
+        program = tmp_path / "runtime"
+        program.write_text(text.format(**paths))
+        program.chmod(0o755)
+        settings(oci_runtime=program)
+        return paths.values()
+
+    return put
+
+
 # Once the file is there it refuses a container while another runs, as a host does that has room for one.
 RUNTIME = """#!/bin/sh
 for argument; do
@@ -195,13 +212,8 @@ exec runc "$@"
 """
 
 
-def test_spares_give_way(own_limpetd, settings, tmp_path):
-    if own_limpetd.engine != "oci":
-        pytest.skip("another runtime is put in the place of runc")
-    runtime, full = tmp_path / "runtime", tmp_path / "full"
-    runtime.write_text(RUNTIME.format(full=full))
-    runtime.chmod(0o755)
-    settings(oci_runtime=runtime)
+def test_spares_give_way(own_limpetd, runtime):
+    [full] = runtime(RUNTIME, "full")
     pool = Pool(own_limpetd.start())
     pool.ready()
     full.touch()
@@ -223,13 +235,8 @@ exec runc "$@"
 """
 
 
-def test_a_stop_removes_what_a_killed_controller_was_making(own_limpetd, settings, tmp_path):
-    if own_limpetd.engine != "oci":
-        pytest.skip("another runtime is put in the place of runc")
-    runtime, begun, go = tmp_path / "runtime", tmp_path / "begun", tmp_path / "go"
-    runtime.write_text(SLOW_RUNTIME.format(begun=begun, go=go))
-    runtime.chmod(0o755)
-    settings(oci_runtime=runtime)
+def test_a_stop_removes_what_a_killed_controller_was_making(own_limpetd, runtime, settings):
+    begun, go = runtime(SLOW_RUNTIME, "begun", "go")
     own_limpetd.launch()
     wait_for(begun.exists)
     own_limpetd.kill()
