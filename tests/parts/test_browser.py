@@ -177,5 +177,5 @@ def test_many_pages_within_the_limits_of_a_session(session):
     code = "pages = [page.context.new_page() for _ in range(9)]\nfor i, other in enumerate(pages): other.set_content(f'<title>{i}</title>')"
     run(session, BEGIN + "\n" + code)
     assert run(session, "[other.title() for other in pages]").result == str([str(i) for i in range(9)])
-    code = "import glob, os\nsum(len(os.listdir(task)) for task in glob.glob('/proc/[0-9]*/task'))"
+    code = "import glob\nlen(glob.glob('/proc/[0-9]*/task/*'))"
     assert int(run(session, code).result) < 128
