@@ -5,44 +5,17 @@
 #include <unistd.h>
 
 #include "host/files/session_disk.h"
-#include "host/privilege/rpc.h"
-#include "host/privilege/seam.h"
+#include "host/privilege/asking.h"
 #include "proto/base/log.h"
-
-/* Whatever the launcher has to do in between: it makes a disk while others are made. */
-#define ANSWER_SECONDS 120.0
 
 static Rpc launcher;
 
-/* The controller ends with us, and whoever comes next does again what was asked for: no session is told of a
- * failure. */
-static _Noreturn void end_without_launcher(int error)
-{
-    log_error("launcher lost", "error=%s", strerror(-error));
-    _exit(1);
-}
-
-static int refused(const RpcAnswer *answer, Problem *problem)
-{
-    SeamProblem told;
-
-    if ((SeamKind)answer->message.kind != SEAM_REFUSED ||
-        body_decode(&told, SeamProblem, &answer->message.body, problem) < 0)
-        return problem_set(problem, ERR_INTERNAL, "the launcher's answer makes no sense");
-    problem_set(problem, (ErrorCode)told.code, "%.*s", (int)told.text.size, told.text.data);
-    return told.error > 0 ? -(int)told.error : -EPROTO;
-}
-
+/* One whose answer says no more than that it is done. */
 static int ask(SeamKind kind, const Schema *schema, const void *body, Problem *problem)
 {
     RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;
-    int r = rpc_ask(&launcher, kind, schema, body, NULL, 0, ANSWER_SECONDS, &answer);
 
-    if (r == -EPIPE)
-        end_without_launcher(r);
-    if (r < 0)
-        return problem_set(problem, ERR_INTERNAL, "the launcher does not answer: %s", strerror(-r));
-    return (SeamKind)answer.message.kind == SEAM_DONE ? 0 : refused(&answer, problem);
+    return launcher_ask(&launcher, kind, schema, body, -1, &answer, problem);
 }
 
 static int make(void *userdata, const char *id, bool work, DiskSize size, Problem *problem)
@@ -75,14 +48,9 @@ static int on_message(Rpc *rpc, const Message *message, Descriptors *descriptors
     return (SeamKind)message->kind != SEAM_LOG || log < 0 || dup2(log, STDERR_FILENO) < 0 ? -EBADMSG : 0;
 }
 
-static void on_lost(Rpc *rpc, int error)
-{
-    end_without_launcher(error);
-}
-
 int disks_elsewhere(Loop *loop, int socket)
 {
-    static const RpcEvents events = {on_message, on_lost};
+    static const RpcEvents events = {on_message, launcher_lost};
     static const DiskMaker maker = {.make = make, .mount = mount, .detach = detach};
     int r = rpc_open(&launcher, loop, socket, &events);
 

@@ -5,47 +5,12 @@
 #include <string.h>
 
 #include "host/files/open_as.h"
+#include "host/privilege/asking.h"
 #include "host/privilege/internal.h"
 #include "host/privilege/packet.h"
 #include "proto/base/log.h"
 
-/* Whatever the launcher has to do in between: it looks the host over, or makes a disk while others are made.
- */
-#define ANSWER_SECONDS 120.0
-
-/* Sessions live on, and whoever comes next adopts them: as after a crash of ours. At once, because what is
- * done next relies on what was asked for. */
-static _Noreturn void end_without_launcher(int error)
-{
-    log_error("launcher lost", "error=%s", strerror(-error));
-    _exit(1);
-}
-
 /* ---- questions ---- */
-
-static int refused(const RpcAnswer *answer, Problem *problem)
-{
-    SeamProblem told;
-
-    if ((SeamKind)answer->message.kind != SEAM_REFUSED ||
-        body_decode(&told, SeamProblem, &answer->message.body, problem) < 0)
-        return problem_set(problem, ERR_INTERNAL, "the launcher's answer makes no sense");
-    problem_set(problem, (ErrorCode)told.code, "%.*s", (int)told.text.size, told.text.data);
-    return -(int)told.error;
-}
-
-/* A descriptor goes along unless it is -1. */
-static int ask(const Remote *remote, SeamKind kind, const Schema *schema, const void *body, int descriptor,
-               RpcAnswer *ret, Problem *problem)
-{
-    int r = rpc_ask(&remote->rpc, kind, schema, body, &descriptor, descriptor >= 0, ANSWER_SECONDS, ret);
-
-    if (r == -EPIPE)
-        end_without_launcher(r);
-    if (r < 0)
-        return problem_set(problem, ERR_INTERNAL, "the launcher does not answer: %s", strerror(-r));
-    return (SeamKind)ret->message.kind == SEAM_DONE ? 0 : refused(ret, problem);
-}
 
 /* One whose answer says no more than that it is done. */
 int remote_ask_for(const Remote *remote, SeamKind kind, const Schema *schema, const void *body,
@@ -53,7 +18,7 @@ int remote_ask_for(const Remote *remote, SeamKind kind, const Schema *schema, co
 {
     RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;
 
-    return ask(remote, kind, schema, body, descriptor, &answer, problem);
+    return launcher_ask(&remote->rpc, kind, schema, body, descriptor, &answer, problem);
 }
 
 int remote_say(Remote *remote, SeamKind kind, const Schema *schema, const void *body)
@@ -208,12 +173,7 @@ static int on_message(Rpc *rpc, const Message *message, Descriptors *descriptors
     }
 }
 
-static void on_lost(Rpc *rpc, int error)
-{
-    end_without_launcher(error);
-}
-
-static const RpcEvents rpc_events = {on_message, on_lost};
+static const RpcEvents rpc_events = {on_message, launcher_lost};
 
 /* ---- directories of users ---- */
 
@@ -223,7 +183,8 @@ static int open_for_user(void *userdata, uid_t user, const char *path)
     RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;
     SeamOpen wanted = {.user = user, .path = text_of(path)};
     Problem problem = PROBLEM_NULL;
-    int r = ask(userdata, SEAM_OPEN, SCHEMA(SeamOpen), &wanted, -1, &answer, &problem);
+    const Remote *remote = userdata;
+    int r = launcher_ask(&remote->rpc, SEAM_OPEN, SCHEMA(SeamOpen), &wanted, -1, &answer, &problem);
 
     if (r < 0)
         return r;
@@ -237,7 +198,8 @@ static int start_process(Remote *remote, SeamKind kind, int *ret_socket)
 {
     RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;
     Problem problem = PROBLEM_NULL;
-    int r = ask(remote, kind, SCHEMA(SeamNothing), &(SeamNothing){0}, -1, &answer, &problem), socket;
+    int r = launcher_ask(&remote->rpc, kind, SCHEMA(SeamNothing), &(SeamNothing){0}, -1, &answer, &problem);
+    int socket;
 
     if (r < 0)
         return r;
@@ -270,7 +232,7 @@ static int begin(Remote *remote, const char *engine, Problem *problem)
     RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;
     SeamEngine adopted = {.engine = text_of(*engine ? engine : NULL)};
     SeamBegun begun = {0};
-    int r = ask(remote, SEAM_BEGIN, SCHEMA(SeamEngine), &adopted, -1, &answer, problem);
+    int r = launcher_ask(&remote->rpc, SEAM_BEGIN, SCHEMA(SeamEngine), &adopted, -1, &answer, problem);
 
     if (r == 0)
         r = body_decode(&begun, SeamBegun, &answer.message.body, problem);
