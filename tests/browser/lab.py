@@ -3,7 +3,6 @@
 import json
 import os
 import secrets
-import socket
 import subprocess
 import sys
 import time
@@ -13,14 +12,10 @@ import urllib.request
 import nbformat
 import pytest
 
+from tests.support.ports import free_port
+
 START = STOP = 120  # seconds
 NO_NEWS = {"fetchNews": "false", "checkForUpdates": False}
-
-
-def free_port():
-    with socket.socket() as any_port:
-        any_port.bind(("127.0.0.1", 0))
-        return any_port.getsockname()[1]
 
 
 class Lab:

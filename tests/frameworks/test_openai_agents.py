@@ -3,7 +3,6 @@
 import asyncio
 import io
 import json
-import socket
 import tarfile
 import urllib.request
 from pathlib import Path
@@ -29,6 +28,8 @@ from agents.sandbox.errors import ConfigurationError, PtySessionNotFoundError
 from agents.usage import Usage
 from limpet.openai_agents import LimpetSandboxClient, LimpetSandboxClientOptions
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
+
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.anyio
 set_tracing_disabled(True)
@@ -131,9 +132,8 @@ async def test_an_archive_that_leads_out_is_refused(sandbox):
 
 @pytest.fixture
 def port():
-    """One that nobody uses; sessions without a container share this machine's."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
+    """Sessions without a container share those of this machine."""
+    return free_port()
 
 
 async def test_ports(sandboxes, port):

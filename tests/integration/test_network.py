@@ -10,7 +10,8 @@ import subprocess
 import limpet
 import pytest
 
-from tests.support.web import make_certificate, serving, unused_port
+from tests.support.ports import free_port
+from tests.support.web import make_certificate, serving
 
 LIMPET = os.path.join(os.environ.get("LIMPET_BUILD", "build/bin"), "limpet")
 SECRET = "Bearer top-secret"
@@ -44,7 +45,7 @@ def get(session, *arguments):
 
 
 def test_what_a_rule_names_and_nothing_else(client, name, server):
-    other = unused_port()
+    other = free_port()
     with client.open(name, network={"allow": [server.address]}) as session:
         status, text = get(session, f"http://{server.address}/a?b=c")
         assert status == 200 and json.loads(text)["path"] == "/a?b=c"
@@ -184,7 +185,7 @@ def test_a_server_that_is_not_who_it_should_be(client, name, tmp_path, limpetd):
     with serving(certificate=make_certificate(tmp_path)) as server:
         bindings = {
             "api": {"url": f"https://{server.address}", "headers": {"Authorization": SECRET}},
-            "away": {"url": f"http://127.0.0.1:{unused_port()}", "headers": {"Authorization": SECRET}},
+            "away": {"url": f"http://127.0.0.1:{free_port()}", "headers": {"Authorization": SECRET}},
         }
         with client.open(name, bindings=bindings) as session:
             for binding in bindings:

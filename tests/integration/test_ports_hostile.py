@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.limpetd import controllers
 
+from .killed import wait_for
 from .raw_peer import Refused
 from .scripted import client, refused, script, scripted_controller, session
 
@@ -72,4 +73,4 @@ def test_descriptors_that_nobody_asked_for_are_not_kept(controller, client, sess
     before = open_files()
     assert client("namespace", session=session) == {"names": [], "more": 0}
     client("close", session=session)
-    assert open_files() < before
+    wait_for(lambda: open_files() < before)

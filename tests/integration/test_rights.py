@@ -16,7 +16,7 @@ def statuses(limpetd):
     for pid in children(limpetd.process.pid):
         lines = (line.split(":", 1) for line in read(f"/proc/{pid}/status").splitlines())
         status = {name: value.strip() for name, value in lines}
-        found[status["Name"]] = status
+        found[status.get("Name")] = status  # None: it has ended
     return found
 
 

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tests.support.web import make_certificate, serving, unused_port
+from tests.support.ports import free_port
+from tests.support.web import make_certificate, serving
 
 FETCH = """
 process.env.no_proxy = '';  // the server is on a loopback, too
@@ -41,7 +42,7 @@ def get(request, client, name):
 
 
 def test_what_a_rule_names_and_nothing_else(get):
-    other = unused_port()
+    other = free_port()
     with serving() as server:
         options = {"network": {"allow": [server.address]}}
         status, text = get(options, f"http://{server.address}/a?b=c", {"method": "POST", "body": "data"})

@@ -9,15 +9,10 @@ import time
 import limpet
 import zmq
 
-from tests.support.limpetd import Limpetd, controllers
+from tests.support.limpetd import Limpetd, controllers, name_of
+from tests.support.ports import free_port
 
 PATIENCE = 30
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Key:
@@ -75,7 +70,7 @@ class Door:
         """The pid of limpet-net."""
         for pid in [self.limpetd.process.pid, *controllers(self.limpetd.process.pid)]:
             for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-                if pathlib.Path(f"/proc/{child}/comm").read_text() == "limpet-net\n":
+                if name_of(child) == "limpet-net":
                     return int(child)
         raise AssertionError("there is no limpet-net")
 

@@ -127,7 +127,8 @@ class Limpetd:
     def send_signal(self, number):
         """To all of its processes."""
         for pid in [self.process.pid, *controllers(self.process.pid)]:
-            os.kill(pid, number)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def leftovers(self):
         """Processes of this machine that were started with our directory."""
@@ -144,7 +145,8 @@ class Limpetd:
 
     def remove(self):
         for pid in self.leftovers():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         with open("/proc/self/mounts") as mounts:
             left = [line.split()[1] for line in mounts if f" {self.directory}/" in line]
         for path in reversed(left):
@@ -152,11 +154,16 @@ class Limpetd:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
-def is_limpetd(pid):
+def name_of(pid):
+    """Of a process; "" of one that has ended."""
     try:
-        return pathlib.Path(f"/proc/{pid}/comm").read_text() in ("limpetd\n", "limpet-files\n", "limpet-egress\n", "limpet-net\n")
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
-        return False
+        return ""
+
+
+def is_limpetd(pid):
+    return name_of(pid) in ("limpetd", "limpet-files", "limpet-egress", "limpet-net")
 
 
 def controllers(pid):

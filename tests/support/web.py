@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import http.server
 import json
-import socket
 import ssl
 import subprocess
 import threading
@@ -104,8 +103,3 @@ def make_certificate(directory):
     )  # fmt: skip
     both.write_bytes(key.read_bytes() + certificate.read_bytes())
     return both
-
-
-def unused_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
