@@ -55,6 +55,23 @@ class Page:
             shown = "the page" if cell is None else f"cell {cell}, which shows {self.shown(cell)!r}"
             pytest.fail(f"{selector} is not to be seen in {shown}")
 
+    def use(self, selector, act, cell=None):
+        """Does something with what see() finds; again where the page has put another in its place meanwhile."""
+
+        def done(element):
+            if not element.is_displayed():
+                return False
+            act(element)
+            return True
+
+        self.see(selector, done, cell)
+
+    def click(self, selector, cell=None):
+        self.use(selector, lambda element: element.click(), cell)
+
+    def type(self, selector, *keys, cell=None):
+        self.use(selector, lambda element: element.send_keys(*keys), cell)
+
     @contextlib.contextmanager
     def frame(self, cell):
         """In its `with` the page is what the cell shows in its frame, of which there are two, one in the other."""
@@ -72,7 +89,7 @@ class Page:
 
     def save(self, notebook):
         """Until the server has what the cells show: a page that is left earlier loses it."""
-        self.see('.jp-NotebookPanel-toolbar [data-command="docmanager:save"]').click()
+        self.click('.jp-NotebookPanel-toolbar [data-command="docmanager:save"]')
         shown = len(self._driver.find_elements(By.CSS_SELECTOR, ".jp-NotebookPanel .jp-CodeCell .jp-OutputArea-child"))
         WebDriverWait(self._driver, WAIT, 0.2).until(lambda driver: self._lab.outputs(notebook) == shown)
 
@@ -95,18 +112,18 @@ class Page:
 
     def press(self, command):
         """A button of the notebook's toolbar."""
-        self.see(f'.jp-NotebookPanel-toolbar [data-command="notebook:{command}"]').click()
+        self.click(f'.jp-NotebookPanel-toolbar [data-command="notebook:{command}"]')
 
     def accept(self):
         """The dialog that asks whether one is sure."""
-        self.see(".jp-Dialog .jp-mod-accept").click()
+        self.click(".jp-Dialog .jp-mod-accept")
 
     def start(self, cell):
         """Runs the code cell of that number, from 0. JupyterLab may miss the keys while it still loads: they are pressed again."""
         before, changed = self._prompt(cell), False
         while not changed:
-            self.see(".cm-content", cell=cell).click()
-            self.see(".cm-content", cell=cell).send_keys(Keys.CONTROL, Keys.ENTER)
+            self.click(".cm-content", cell)
+            self.type(".cm-content", Keys.CONTROL, Keys.ENTER, cell=cell)
             changed = self._changes(lambda: self._prompt(cell) != before)
 
     def _prompt(self, cell):
@@ -134,7 +151,7 @@ class Page:
 
     def answer(self, text):
         """To input()."""
-        self.see("input.jp-Stdin-input").send_keys(text, Keys.ENTER)
+        self.type("input.jp-Stdin-input", text, Keys.ENTER)
 
     def _cell(self, number):
         return self._driver.find_elements(By.CSS_SELECTOR, ".jp-NotebookPanel .jp-CodeCell")[number]

@@ -23,7 +23,7 @@ HANDLE = ".noUi-handle"
 
 
 def move(page, cell, keys):
-    page.see(HANDLE, cell=cell).send_keys(*keys)
+    page.type(HANDLE, *keys, cell=cell)
 
 
 def test_a_slider_both_ways(lab, page):

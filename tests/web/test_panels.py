@@ -17,7 +17,7 @@ def test_variables(page, session):
     assert "list" in row.text and "3" in row.text
     page.see(".filter").send_keys("bet")
     page.see(".variables tr", "'text'")
-    assert len(page.driver.find_elements(By.CSS_SELECTOR, ".variables tr")) == 1
+    until(lambda: len(page.driver.find_elements(By.CSS_SELECTOR, ".variables tr")) == 1, "the others are hidden")
 
 
 def test_files(page, session, http, tmp_path):
