@@ -182,7 +182,9 @@ def test_the_output_ends_with_the_interpreter(session):
 def test_pipes_to_children_are_closed(session):
     session.run("""
 import subprocess
-child = subprocess.Popen(['cat'], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+child = subprocess.Popen(['cat'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+child.stdin.write(b"x")
+child.stdout.read(1)  # it is what it is named after: Popen() returns a moment earlier
 """)
     pid = session.value("child.pid")
     restored = restore(session)
