@@ -60,10 +60,11 @@ def image():
 
 @pytest.fixture
 def state(image):
-    """A state directory without images that shares what builds keep."""
+    """A state directory without images that shares what builds keep, and the lock on that."""
     directory = Path(tempfile.mkdtemp(prefix="image-test-", dir=STATE))
     (directory / "images").mkdir()
-    (directory / "images" / ".cache").symlink_to(STATE / "images" / ".cache")
+    for shared in (".cache", ".lock"):
+        (directory / "images" / shared).symlink_to(STATE / "images" / shared)
     yield directory
     shutil.rmtree(directory)
 
