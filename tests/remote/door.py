@@ -75,12 +75,13 @@ class Door:
         raise AssertionError("there is no limpet-net")
 
     @contextlib.contextmanager
-    def peer(self, key=None, kind=zmq.DEALER, server_key=None):
-        """libzmq itself."""
+    def peer(self, key=None, kind=zmq.DEALER, server_key=None, ahead=1000):
+        """libzmq itself, which receives so many messages ahead of who reads them."""
         key = key or self.key
         context = zmq.Context()
         peer = context.socket(kind)
         peer.linger = 0
+        peer.rcvhwm = ahead
         peer.curve_publickey, peer.curve_secretkey = key.public.encode(), key.secret.encode()
         peer.curve_serverkey = (server_key or self.server_key).encode()
         peer.connect(self.address)

@@ -151,10 +151,9 @@ def test_a_flood_of_connections_is_bounded_and_nobody_local_notices():
 
 
 def test_one_who_does_not_read_loses_his_connection_and_nobody_else(own_door):
-    with own_door.client() as client, client.open("other") as other, own_door.peer() as peer:
+    with own_door.client() as client, client.open("other") as other, own_door.peer(ahead=1) as peer:
         pid = own_door.process()
         ended = ends(peer)
-        peer.rcvhwm = 1
         greeted(peer)
         run = {"run_id": "0" * 32, "session": "other", "code": "x = 'y' * 900_000; print(x)"}
         peer.send(msgpack.packb([1, 11, 2, run]))
