@@ -7,15 +7,11 @@
 #include "host/files/beneath.h"
 #include "host/files/sessiondir_parts.h"
 #include "host/files/space.h"
+#include "proto/base/clock.h"
 
 static const char *const places[] = {[LEFTOVER_ARTIFACTS] = "sessions", [LEFTOVER_OUTPUT] = "outputs"};
 /* What counts of them, and goes. */
 static const char *const contents[] = {[LEFTOVER_ARTIFACTS] = "artifacts", [LEFTOVER_OUTPUT] = "."};
-
-static double seconds(struct timespec time)
-{
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
 
 static int append(Leftovers *leftovers, const Leftover *leftover)
 {
@@ -44,7 +40,7 @@ static int look_at(Leftovers *leftovers, LeftoverKind kind, int place, const cha
     space_add(&space, handle, contents[kind]);
     if (space.files == 0)
         return 0;
-    Leftover leftover = {kind, strdup(id), space.bytes, seconds(st.st_mtim)};
+    Leftover leftover = {kind, strdup(id), space.bytes, clock_seconds(st.st_mtim)};
     int r = leftover.id ? append(leftovers, &leftover) : -ENOMEM;
     if (r < 0)
         free(leftover.id);
@@ -96,7 +92,7 @@ bool leftover_remove(const Leftover *leftover, const char *state_dir, Worker *wo
     struct stat st;
 
     if (place < 0 || fstatat(place, leftover->id, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode) ||
-        seconds(st.st_mtim) != leftover->ended)
+        clock_seconds(st.st_mtim) != leftover->ended)
         return false;
     if (leftover->kind == LEFTOVER_OUTPUT)
         return sessiondir_set_aside(state_dir, state, place, leftover->id, worker);

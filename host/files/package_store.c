@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "host/files/beneath.h"
@@ -42,6 +43,12 @@ static int open_store(const char *state_dir)
         return -errno;
     store = openat(state, STORE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return store < 0 ? -errno : store;
+}
+
+/* Until the store is closed. */
+static int lock_store(int store)
+{
+    return flock(store, LOCK_EX) < 0 ? -errno : 0;
 }
 
 /* The name of the link for a question. */
@@ -209,8 +216,9 @@ int package_store_take(PackageSet *ret, const char *state_dir, int files, const 
     if (r < 0)
         return failed(problem, "packages cannot be kept", r);
     r = fill(directory, files, budget, ret, problem);
-    if (r == 0 && (fchmod(directory, 0755) < 0 || (r = settle(store, new, ret->hash)) < 0 ||
-                   (r = remember(store, id, question, ret->hash)) < 0))
+    if (r == 0 &&
+        (fchmod(directory, 0755) < 0 || (r = lock_store(store)) < 0 ||
+         (r = settle(store, new, ret->hash)) < 0 || (r = remember(store, id, question, ret->hash)) < 0))
         r = failed(problem, "packages cannot be kept", r < 0 ? r : -errno);
     if (r < 0) {
         remove_tree(store, new, NULL);
@@ -221,9 +229,9 @@ int package_store_take(PackageSet *ret, const char *state_dir, int files, const 
 
 /* ---- finding ---- */
 
-static bool is_recent(const struct timespec *time, double seconds)
+static bool is_recent(struct timespec time, double seconds)
 {
-    return clock_unix() - (double)time->tv_sec <= seconds;
+    return clock_unix() - clock_seconds(time) <= seconds;
 }
 
 static int find(PackageSet *ret, int store, const PackageQuestion *question, double max_age)
@@ -236,7 +244,7 @@ static int find(PackageSet *ret, int store, const PackageQuestion *question, dou
     if (key_name(name, question) < 0 || fstatat(store, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return -errno;
     n = readlinkat(store, name, ret->hash, sizeof(ret->hash) - 1);
-    if (n < 0 || !is_recent(&st.st_mtim, max_age))
+    if (n < 0 || !is_recent(st.st_mtim, max_age))
         return -ENOENT;
     ret->hash[n] = '\0';
     set = package_name_valid(ret->hash) ? beneath_open(store, ret->hash, O_RDONLY | O_DIRECTORY, 0) : -ENOENT;
@@ -250,8 +258,10 @@ int package_store_find(PackageSet *ret, const char *state_dir, const PackageQues
                        double max_age, Problem *problem)
 {
     int store _cleanup_(closep) = open_store(state_dir);
-    int r = store < 0 ? store : find(ret, store, question, max_age);
+    int r = store < 0 ? store : lock_store(store);
 
+    if (r == 0)
+        r = find(ret, store, question, max_age);
     if (r < 0)
         package_set_deinit(ret);
     return r == 0 || r == -ENOENT ? r : failed(problem, "stored packages cannot be read", r);
@@ -297,7 +307,7 @@ static void look_at(StoredSets *all, int store, const char *name)
         return;
     if (package_name_valid(name))
         note_set(all, store, name, &st);
-    else if (*name == '.' ? !is_recent(&st.st_mtim, CUT_OFF)
+    else if (*name == '.' ? !is_recent(st.st_mtim, CUT_OFF)
                           : S_ISLNK(st.st_mode) && fstatat(store, name, &set, 0) < 0)
         remove_tree(store, name, NULL);
 }
@@ -311,16 +321,26 @@ static int by_use(const void *a, const void *b)
     return (one->tv_nsec > other->tv_nsec) - (one->tv_nsec < other->tv_nsec);
 }
 
-/* Nobody finds it any more before it is taken apart. */
-static bool remove_set(int store, const char *hash)
+/* Nobody finds it any more before it is taken apart. It may have been used since it was listed. */
+static bool hide_set(int store, const char *hash, double before, const char *gone)
+{
+    struct stat st;
+    bool hidden = lock_store(store) == 0 && fstatat(store, hash, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+                  clock_seconds(st.st_mtim) < before && renameat(store, hash, store, gone) == 0;
+
+    flock(store, LOCK_UN);
+    return hidden;
+}
+
+static bool remove_set(int store, const char *hash, double before)
 {
     char gone[NAME_MAX];
 
     snprintf(gone, sizeof(gone), ".gone-%s", hash);
-    return renameat(store, hash, store, gone) == 0 && remove_tree(store, gone, NULL) == 0;
+    return hide_set(store, hash, before, gone) && remove_tree(store, gone, NULL) == 0;
 }
 
-unsigned package_store_trim(const char *state_dir, uint64_t budget,
+unsigned package_store_trim(const char *state_dir, uint64_t budget, double before,
                             bool (*in_use)(void *userdata, const char *hash), void *userdata)
 {
     int store _cleanup_(closep) = open_store(state_dir);
@@ -340,7 +360,7 @@ unsigned package_store_trim(const char *state_dir, uint64_t budget,
     if (all.n > 0)
         qsort(all.sets, all.n, sizeof(*all.sets), by_use);
     for (size_t i = 0; i < all.n && budget && bytes > budget; i++)
-        if (!in_use(userdata, all.sets[i].hash) && remove_set(store, all.sets[i].hash)) {
+        if (!in_use(userdata, all.sets[i].hash) && remove_set(store, all.sets[i].hash, before)) {
             bytes -= all.sets[i].bytes;
             removed++;
         }

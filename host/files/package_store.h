@@ -7,7 +7,8 @@
  *   packages/KEY.asked     a link to the set that answers a question
  *
  * Hashes and keys are 64 hexadecimal digits. A set never changes; its directory has the time of its last use.
- * Beginning with a dot: being made or removed. All of it is for a worker thread. */
+ * Beginning with a dot: being made or removed. All of it is for worker
+ * threads, several at once: who looks at a set that is there, or removes it, has a lock on the store. */
 #pragma once
 
 #include "host/files/sha256.h"
@@ -47,6 +48,7 @@ int package_store_find(PackageSet *ret, const char *state_dir, const PackageQues
                        double max_age, Problem *problem);
 
 /* Removes the sets used longest ago until the others take at most `budget` bytes (0: any number), and what
- * takes that were cut off have left. Those that `in_use` says yes to stay. Returns how many are gone. */
-unsigned package_store_trim(const char *state_dir, uint64_t budget,
+ * takes that were cut off have left. Those that `in_use` says yes to stay, and those that were taken or found
+ * after `before` (Unix seconds), which may be on their way to a session. Returns how many are gone. */
+unsigned package_store_trim(const char *state_dir, uint64_t budget, double before,
                             bool (*in_use)(void *userdata, const char *hash), void *userdata);

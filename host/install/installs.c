@@ -12,6 +12,7 @@
 
 /* Containers at once; further ones wait. */
 #define INSTALLERS_MAX 4
+#define COARSE         0.1 /* seconds that the times of files lag behind, at most */
 
 typedef enum InstallState {
     INSTALL_WAITING, /* for another one of its session, or for an installer */
@@ -440,17 +441,31 @@ static void on_trimmed(void *userdata, KeeperAnswer *answer)
                  (unsigned long long)answer->body->as_PACKAGES_TRIM.removed);
 }
 
+/* What was stored or found since may be on its way to a session that waits for it. In Unix seconds. */
+static double settled_before(const Installs *all)
+{
+    uint64_t now = clock_now(), first = now;
+    const Install *install;
+
+    list_foreach (install, (List *)&all->wanted, Install, link)
+        if (install->began < first)
+            first = install->began;
+    return clock_unix() - (double)(now - first) / NSEC_PER_SEC - COARSE;
+}
+
 static void on_trim_due(LoopTimer *timer)
 {
     Installs *all = container_of(timer, Installs, trim_timer);
     const JobTrimPackages trim = {.budget = all->sandboxes->options->packages_size,
+                                  .before = settled_before(all),
                                   .in_use = {.write = write_in_use, .source = all}};
 
-    all->trimming =
-        !all->trimming && keeper_ask(all->sandboxes->keeper, JOB_PACKAGES_TRIM, &trim, on_trimmed, all) == 0;
+    if (all->trimming)
+        set_trim(all);
+    else
+        all->trimming = keeper_ask(all->sandboxes->keeper, JOB_PACKAGES_TRIM, &trim, on_trimmed, all) == 0;
 }
 
-/* Soon: what has been stored is somebody's by then. */
 static void set_trim(Installs *all)
 {
     loop_timer_set(all->sandboxes->loop, &all->trim_timer, clock_now() + NSEC_PER_SEC, on_trim_due);

@@ -108,7 +108,8 @@ static void trim_run(WorkerJob *work)
     KeeperJob *job = container_of(work, KeeperJob, work);
     JobTrimPackages *trim = &job->request.as_PACKAGES_TRIM;
 
-    job->size = package_store_trim(job->keeper->state_dir, trim->budget, is_in_use, &trim->in_use);
+    job->size =
+        package_store_trim(job->keeper->state_dir, trim->budget, trim->before, is_in_use, &trim->in_use);
 }
 
 static void trim_done(WorkerJob *work)

@@ -14,11 +14,16 @@ static inline uint64_t clock_now(void)
     return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
 }
 
+static inline double clock_seconds(struct timespec t)
+{
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
 static inline double clock_unix(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    return clock_seconds(t);
 }
 
 /* Seconds to nanoseconds, saturating; negative counts as 0. */

@@ -14,6 +14,7 @@
 #define REQUEST "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define OTHER   "ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define PLENTY  (64u << 20)
+#define LATER   1e12
 
 static const PackageQuestion question = {"", REQUEST}, other_question = {"", OTHER};
 static char home[] = "/tmp/limpet-store-XXXXXX";
@@ -199,14 +200,39 @@ static void test_trimmed(void **state)
     assert_int_equal(take_set(&one, &question), 0);
     write_text_at("files/packages/base/b.py", "y = 1\n");
     assert_int_equal(take_set(&other, &other_question), 0);
-    assert_int_equal(package_store_trim(home, 0, is_it, (char *)""), 0);
-    assert_int_equal(package_store_trim(home, PLENTY, is_it, (char *)""), 0);
-    assert_int_equal(package_store_trim(home, 1, is_it, one.hash), 1);
+    assert_int_equal(package_store_trim(home, 0, LATER, is_it, (char *)""), 0);
+    assert_int_equal(package_store_trim(home, PLENTY, LATER, is_it, (char *)""), 0);
+    assert_int_equal(package_store_trim(home, 1, LATER, is_it, one.hash), 1);
     assert_true(exists("", one.hash, ""));
     assert_false(exists("", other.hash, ""));
     assert_int_equal(find_set(&found, &other_question, 10), -2);
-    package_store_trim(home, PLENTY, is_it, (char *)"");
+    package_store_trim(home, PLENTY, LATER, is_it, (char *)"");
     assert_int_equal(find_set(&found, &question, 10), 0);
+}
+
+static void set_used(const char *hash, time_t seconds)
+{
+    const struct timespec times[] = {{.tv_sec = seconds}, {.tv_sec = seconds}};
+    char path[512];
+
+    snprintf(path, sizeof(path), "%s/packages/%s", home, hash);
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+/* Somebody who is about to use it has found it since. */
+static void test_used_lately(void **state)
+{
+    PackageSet set _cleanup_(package_set_deinit), found _cleanup_(package_set_deinit);
+    const double before = 1e9;
+
+    assert_int_equal(take_set(&set, &question), 0);
+    assert_int_equal(package_store_trim(home, 1, before, is_it, (char *)""), 0);
+    set_used(set.hash, (time_t)before - 1);
+    assert_int_equal(find_set(&found, &question, 10), 0);
+    assert_int_equal(package_store_trim(home, 1, before, is_it, (char *)""), 0);
+    set_used(set.hash, (time_t)before - 1);
+    assert_int_equal(package_store_trim(home, 1, before, is_it, (char *)""), 1);
+    assert_false(exists("", set.hash, ""));
 }
 
 int main(void)
@@ -219,6 +245,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_hostile_places, begin, end),
         cmocka_unit_test_setup_teardown(test_too_large, begin, end),
         cmocka_unit_test_setup_teardown(test_trimmed, begin, end),
+        cmocka_unit_test_setup_teardown(test_used_lately, begin, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
