@@ -95,6 +95,7 @@ static void on_gone(void *userdata, Peer peer)
     const Front *front = userdata;
 
     calls_client_gone(front->calls, peer);
+    sessions_restorer_gone(front->sessions, peer);
 }
 
 static const ListenerEvents listener_events = {

@@ -66,10 +66,10 @@ static int write_saved(Buf *batch, const Session *trunk)
         batch, &(JournalSaved){.execution_count = trunk->execution_count, .epoch = trunk->epoch});
 }
 
-/* Clients were told of it: now, or by an earlier controller. */
+/* Clients were told of it, and it is whole: now, or by an earlier controller. */
 static bool is_open(const Sandbox *sandbox)
 {
-    return is_saved(sandbox) || sandbox->state == SANDBOX_READY ||
+    return is_saved(sandbox) || (sandbox->state == SANDBOX_READY && !sandbox->restorer) ||
            (sandbox->state == SANDBOX_ADOPTING && !sandbox->trunk->hidden);
 }
 

@@ -1,7 +1,8 @@
 /* What is in a journal, entry by entry. Pure.
  *
  *   session        before the container is made; the first of all
- *   ready          the session is open, perhaps again; before anyone is told
+ *   ready          the session is open, perhaps again; before anyone is told. Of one that is being restored:
+ *                  it is whole
  *   branch         one was made; before anyone is told
  *   branch_closed  it ended
  *   call           one ended, and this is its record; before anyone is told

@@ -152,6 +152,11 @@ static Connection *find(const Listener *listener, Peer peer)
     return connection;
 }
 
+bool listener_has(const Listener *listener, Peer peer)
+{
+    return find(listener, peer) != NULL;
+}
+
 static int in_terms_of_peers(int r)
 {
     switch (r) {

@@ -238,11 +238,11 @@ static void raise_target(PoolKind *kind)
 }
 
 /* Without data it would be another session: one of a template cannot do without the spare. */
-static int claim(Sandbox **ret, Spare *spare, uid_t user, const char *name, const char *output_id,
-                 SessionOptions *options, const SandboxOwner *owner, Problem *problem)
+static int claim(Sandbox **ret, Spare *spare, const SandboxHolder *holder, SessionOptions *options,
+                 const SandboxOwner *owner, Problem *problem)
 {
     Sandbox *sandbox = spare->sandbox;
-    int r = sandbox_claim(sandbox, user, name, output_id, options, problem);
+    int r = sandbox_claim(sandbox, holder, options, problem);
 
     if (r == -EOPNOTSUPP && spare->template)
         return r;
@@ -261,11 +261,11 @@ static int claim(Sandbox **ret, Spare *spare, uid_t user, const char *name, cons
     return 0;
 }
 
-int pool_claim(Sandbox **ret, Pool *pool, Template *tmpl, uid_t user, const char *name, const char *output_id,
+int pool_claim(Sandbox **ret, Pool *pool, Template *tmpl, const SandboxHolder *holder,
                SessionOptions *options, const SandboxOwner *owner, Problem *problem)
 {
     bool none = pool->stopped || (pool->off && !tmpl);
-    PoolKind *kind = none ? NULL : kind_of(pool, options, output_id != NULL, tmpl);
+    PoolKind *kind = none ? NULL : kind_of(pool, options, holder->output_id != NULL, tmpl);
     Spare *spare = kind ? kind_find_ready(kind) : NULL;
 
     *ret = NULL;
@@ -274,7 +274,7 @@ int pool_claim(Sandbox **ret, Pool *pool, Template *tmpl, uid_t user, const char
     kind->claimed = clock_now();
     wake(pool);
     if (spare)
-        return claim(ret, spare, user, name, output_id, options, owner, problem);
+        return claim(ret, spare, holder, options, owner, problem);
     raise_target(kind);
     return 0;
 }

@@ -40,10 +40,10 @@ void pool_begin(Pool *pool);
 /* No spare is made any more; those that there are remain to be closed. */
 void pool_stop(Pool *pool);
 
-/* A spare of a template (NULL: of none) becomes READY for that user, and whoever owns it now. 0: *ret is NULL
- * when there is none, and the options are as they were; otherwise they are taken over. Negative with the
- * problem set when no spare of the template will do. `output_id` as in sandbox_start. */
-int pool_claim(Sandbox **ret, Pool *pool, Template *tmpl, uid_t user, const char *name, const char *output_id,
+/* A spare of a template (NULL: of none) becomes READY for that holder, and whoever owns it now. 0: *ret is
+ * NULL when there is none, and the options are as they were; otherwise they are taken over. Negative with the
+ * problem set when no spare of the template will do. */
+int pool_claim(Sandbox **ret, Pool *pool, Template *tmpl, const SandboxHolder *holder,
                SessionOptions *options, const SandboxOwner *owner, Problem *problem);
 
 /* Has a spare of the template made, for options that are settled, unless one is ready. 0; or negative with

@@ -44,9 +44,10 @@ int sandbox_employ(Sandbox *sandbox)
 }
 
 /* From here on it cannot fail. All of it is written down before anyone is told. */
-static void become_claimed(Sandbox *sandbox, const char *name, SessionOptions *options)
+static void become_claimed(Sandbox *sandbox, const SandboxHolder *holder, SessionOptions *options)
 {
-    snprintf(sandbox->name, sizeof(sandbox->name), "%s", name);
+    snprintf(sandbox->name, sizeof(sandbox->name), "%s", holder->name);
+    sandbox->restorer = holder->restorer;
     sandbox->created = clock_unix();
     sandbox->used = clock_now();
     session_options_deinit(&sandbox->options);
@@ -56,7 +57,7 @@ static void become_claimed(Sandbox *sandbox, const char *name, SessionOptions *o
     sandbox->birth = (SandboxBirth){0};
     sandbox_note_kills(sandbox);
     sandbox->all->events->claimed(sandbox);
-    log_info("session ready", "session=%s image=%s container=%s", name, sandbox->options.image,
+    log_info("session ready", "session=%s image=%s container=%s", sandbox->name, sandbox->options.image,
              sandbox->container_name);
 }
 
@@ -68,22 +69,21 @@ static int attach_data(const Sandbox *sandbox, uid_t user, const SessionOptions 
     return r < 0 || data < 0 ? r : sandbox->all->engine->ops->attach_data(sandbox->container, data, problem);
 }
 
-int sandbox_claim(Sandbox *sandbox, uid_t user, const char *name, const char *output_id,
-                  SessionOptions *options, Problem *problem)
+int sandbox_claim(Sandbox *sandbox, const SandboxHolder *holder, SessionOptions *options, Problem *problem)
 {
-    int r = attach_data(sandbox, user, options, problem);
+    int r = attach_data(sandbox, holder->user, options, problem);
 
     if (r < 0)
         return r;
-    r = sandbox_serve_network(sandbox, name, options, problem);
+    r = sandbox_serve_network(sandbox, holder->name, options, problem);
     if (r < 0)
         return r;
     r = send_claim(sandbox, options);
     if (r < 0)
         return problem_set(problem, ERR_INTERNAL, "its supervisor cannot be reached");
-    sandbox->user = user;
-    r = sandbox_claim_published(sandbox, output_id ? output_id : name, problem);
+    sandbox->user = holder->user;
+    r = sandbox_claim_published(sandbox, holder->output_id ? holder->output_id : holder->name, problem);
     if (r == 0)
-        become_claimed(sandbox, name, options);
+        become_claimed(sandbox, holder, options);
     return r;
 }

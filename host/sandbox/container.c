@@ -216,17 +216,18 @@ int sandbox_begin(Sandbox *sandbox, const char *output_id, Problem *problem)
     return r;
 }
 
-int sandbox_start(Sandbox **ret, Sandboxes *all, uid_t user, const char *name, const char *output_id,
-                  SessionOptions *options, const SandboxOwner *owner, Problem *problem)
+int sandbox_start(Sandbox **ret, Sandboxes *all, const SandboxHolder *holder, SessionOptions *options,
+                  const SandboxOwner *owner, Problem *problem)
 {
-    Sandbox *sandbox = sandbox_new(all, output_id != NULL, options, owner, NULL);
+    Sandbox *sandbox = sandbox_new(all, holder->output_id != NULL, options, owner, NULL);
     int r;
 
     if (!sandbox)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
-    sandbox->user = user;
-    snprintf(sandbox->name, sizeof(sandbox->name), "%s", name);
-    r = sandbox_begin(sandbox, output_id, problem);
+    sandbox->user = holder->user;
+    sandbox->restorer = holder->restorer;
+    snprintf(sandbox->name, sizeof(sandbox->name), "%s", holder->name);
+    r = sandbox_begin(sandbox, holder->output_id, problem);
     if (r < 0)
         return r;
     courtesy_wanted(&sandbox->courtesy);

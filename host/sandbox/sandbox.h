@@ -79,6 +79,14 @@ typedef struct SandboxPlaces {
 /* What a name begins with that is no user's: of a sandbox for one call, and of a spare. */
 #define PRIVATE_MARK "~"
 
+/* Whose one is to be. */
+typedef struct SandboxHolder {
+    uid_t user;
+    const char *name;
+    const char *output_id; /* of an ephemeral one: where it publishes; NULL for others */
+    Peer restorer;         /* as in Sandbox */
+} SandboxHolder;
+
 /* A life of a sandbox or of a branch in it, told apart from others of that name: random digits. */
 #define INSTANCE_SIZE 17
 /* The name of a set of packages: hexadecimal digits. */
@@ -103,6 +111,7 @@ struct Sandbox {
     uint64_t used;                     /* clock_now() when it was last known to do something */
     uint64_t unsettled;                /* the last cell's message: its supervisor keeps the record; 0: none */
     bool ephemeral;                    /* for one call */
+    Peer restorer; /* who gives it what was saved, and with whom it ends until then; 0: it is whole */
     SessionOptions options;
     SandboxBirth birth; /* of a spare */
 
@@ -128,11 +137,10 @@ struct Sandbox {
     Courtesy courtesy;
 };
 
-/* Begins one of that user and name. `options` is taken over. `output_id` names where an ephemeral one
- * publishes, NULL for others. 0, or negative with the problem set and nothing begun. Nobody is told anything
- * before it returns. */
-int sandbox_start(Sandbox **ret, Sandboxes *all, uid_t user, const char *name, const char *output_id,
-                  SessionOptions *options, const SandboxOwner *owner, Problem *problem);
+/* Begins one for that holder. `options` is taken over. 0, or negative with the problem set and nothing begun.
+ * Nobody is told anything before it returns. */
+int sandbox_start(Sandbox **ret, Sandboxes *all, const SandboxHolder *holder, SessionOptions *options,
+                  const SandboxOwner *owner, Problem *problem);
 
 /* Whether it ends. */
 static inline bool sandbox_is_ending(const Sandbox *sandbox)
@@ -183,11 +191,9 @@ int sandbox_start_spare(Sandbox **ret, Sandboxes *all, bool ephemeral, SessionOp
                         const SandboxBirth *birth, const SandboxOwner *owner, void *userdata,
                         Problem *problem);
 
-/* A SPARE becomes READY for the user who gives it that name; its owner is to be changed. `options` is taken
- * over. 0; -EOPNOTSUPP when it cannot have the data, and is as it was; or negative with the problem set: it
- * is to be closed. */
-int sandbox_claim(Sandbox *sandbox, uid_t user, const char *name, const char *output_id,
-                  SessionOptions *options, Problem *problem);
+/* A SPARE becomes READY for that holder; its owner is to be changed. `options` is taken over. 0; -EOPNOTSUPP
+ * when it cannot have the data, and is as it was; or negative with the problem set: it is to be closed. */
+int sandbox_claim(Sandbox *sandbox, const SandboxHolder *holder, SessionOptions *options, Problem *problem);
 
 /* A SPARE becomes READY for its owner, and nobody else: for work of the controller's own. 0 or a negative
  * errno. */

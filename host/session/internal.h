@@ -17,6 +17,7 @@ typedef struct Farewell {
     List waiters; /* SessionWaiter */
 } Farewell;
 
+void session_tell_waiters(List *waiters); /* and empties it */
 void farewell_init(Farewell *farewell);
 void farewell_tell(Farewell *farewell);
 void session_end(Session *session, Farewell *farewell); /* frees it */

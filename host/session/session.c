@@ -107,13 +107,12 @@ void session_move_in(Session *session, Sandbox *sandbox)
 
 /* A spare has imported modules, which packages are not to replace; of a template that is what was asked for.
  */
-static int claim(Sandbox **ret, Session *session, Template *tmpl, const char *output_id,
+static int claim(Sandbox **ret, Sessions *all, Template *tmpl, const SandboxHolder *holder,
                  SessionOptions *options, Problem *problem)
 {
     if (*options->packages && !tmpl)
         return 0;
-    return pool_claim(ret, session->all->pool, tmpl, session->user, session->name, output_id, options,
-                      &session_owner, problem);
+    return pool_claim(ret, all->pool, tmpl, holder, options, &session_owner, problem);
 }
 
 /* The call that a container is for waits for packages, too. */
@@ -124,19 +123,18 @@ static void prepare(Session *trunk)
 }
 
 /* In a spare where there is one, otherwise in a container that is made for it. */
-static int find_sandbox(Session *session, Template *tmpl, const char *output_id, SessionOptions *options,
-                        Problem *problem)
+static int find_sandbox(Session *session, Template *tmpl, const SandboxHolder *holder,
+                        SessionOptions *options, Problem *problem)
 {
     Sessions *all = session->all;
     Sandbox *sandbox = NULL;
-    int r = claim(&sandbox, session, tmpl, output_id, options, problem);
+    int r = claim(&sandbox, all, tmpl, holder, options, problem);
     bool claimed = sandbox;
 
     if (r == 0 && !claimed && tmpl)
         return -EAGAIN;
     if (r == 0 && !claimed)
-        r = sandbox_start(&sandbox, all->sandboxes, session->user, session->name, output_id, options,
-                          &session_owner, problem);
+        r = sandbox_start(&sandbox, all->sandboxes, holder, options, &session_owner, problem);
     if (r < 0)
         return r;
     session_move_in(session, sandbox);
@@ -149,19 +147,19 @@ static int find_sandbox(Session *session, Template *tmpl, const char *output_id,
     return 0;
 }
 
-int session_start(Session **ret, Sessions *all, uid_t user, const char *name, Template *tmpl,
-                  const char *output_id, SessionOptions *options, Problem *problem)
+int session_start(Session **ret, Sessions *all, const SandboxHolder *holder, Template *tmpl,
+                  SessionOptions *options, Problem *problem)
 {
     Session *session;
     int r;
 
-    if (limits_check(all, user, options, problem) < 0)
+    if (limits_check(all, holder->user, options, problem) < 0)
         return -EPROTO;
-    session = session_new(all, user, name);
+    session = session_new(all, holder->user, holder->name);
     if (!session || sessions_add(session) < 0)
         r = problem_set(problem, ERR_INTERNAL, "out of memory");
     else
-        r = find_sandbox(session, tmpl, output_id, options, problem);
+        r = find_sandbox(session, tmpl, holder, options, problem);
     if (r < 0) {
         session_free(session);
         return r;
@@ -199,17 +197,23 @@ void session_end(Session *session, Farewell *farewell)
     session_free(session);
 }
 
-void farewell_tell(Farewell *farewell)
+void session_tell_waiters(List *waiters)
 {
     SessionWaiter *waiter;
+
+    list_foreach (waiter, waiters, SessionWaiter, link) {
+        list_remove(&waiter->link);
+        waiter->on_settled(waiter);
+    }
+}
+
+void farewell_tell(Farewell *farewell)
+{
     Request *request;
 
     list_foreach (request, &farewell->closers, Request, link)
         request_reply_empty(request);
-    list_foreach (waiter, &farewell->waiters, SessionWaiter, link) {
-        list_remove(&waiter->link);
-        waiter->on_gone(waiter);
-    }
+    session_tell_waiters(&farewell->waiters);
 }
 
 /* With the trunk its branches are closed, too. */
@@ -266,7 +270,7 @@ void session_close(Session *session, Request *request, const char *reason)
         session_close_branch(session, reason);
 }
 
-void session_wait_gone(Session *session, SessionWaiter *waiter)
+void session_wait_settled(Session *session, SessionWaiter *waiter)
 {
     list_append(&session->waiters, &waiter->link);
 }
@@ -319,7 +323,7 @@ void session_start_ttl(Session *session)
 {
     const Sandbox *sandbox = session->sandbox;
 
-    if (sandbox->options.ttl > 0 && !sandbox->ephemeral)
+    if (sandbox->options.ttl > 0 && !sandbox->ephemeral && !sandbox->restorer)
         loop_timer_set(session->all->loop, &session->idle_timer,
                        clock_now() + clock_from_seconds(sandbox->options.ttl), on_idle_due);
 }
@@ -430,7 +434,8 @@ void session_fail(Session *trunk, const Problem *problem)
 
 static void on_ready(Sandbox *sandbox)
 {
-    sandbox->trunk->all->events->ready(sandbox->trunk);
+    if (!sandbox->restorer)
+        sandbox->trunk->all->events->ready(sandbox->trunk);
     session_prepare(sandbox->trunk);
 }
 

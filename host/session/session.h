@@ -15,11 +15,11 @@ typedef enum SessionState {
     SESSION_CLOSING,
 } SessionState;
 
-/* Someone who waits for a session to be gone altogether, so that its name is free again. */
+/* Someone who waits until it is settled who has a name: the session is gone altogether, or it is whole. */
 typedef struct SessionWaiter SessionWaiter;
 struct SessionWaiter {
     List link;
-    void (*on_gone)(SessionWaiter *waiter);
+    void (*on_settled)(SessionWaiter *waiter);
 };
 
 struct Session {
@@ -77,11 +77,11 @@ bool session_path_valid(Text path);
 
 /* ---- its life ---- */
 
-/* Begins a session of a user in a sandbox of its own; it is in the table from now on, STARTING, or READY
- * where it has a spare. `options` is taken over. -EAGAIN, and no problem, when it is to be one of a template
- * (NULL: of none) and no spare of that is ready: there may be after pool_wait(). */
-int session_start(Session **ret, Sessions *all, uid_t user, const char *name, Template *tmpl,
-                  const char *output_id, SessionOptions *options, Problem *problem);
+/* Begins a session in a sandbox of its own; it is in the table from now on, STARTING, or READY where it has a
+ * spare. `options` is taken over. -EAGAIN, and no problem, when it is to be one of a template (NULL: of none)
+ * and no spare of that is ready: there may be after pool_wait(). */
+int session_start(Session **ret, Sessions *all, const SandboxHolder *holder, Template *tmpl,
+                  SessionOptions *options, Problem *problem);
 
 /* One in no table and no sandbox yet. NULL when out of memory. */
 Session *session_new(Sessions *all, uid_t user, const char *name);
@@ -107,8 +107,18 @@ void session_wait_open(Session *session, Request *request);
  * NULL. The trunk takes its branches with it. */
 void session_close(Session *session, Request *request, const char *reason);
 
-/* Calls waiter->on_gone once the session is; it is CLOSING. */
-void session_wait_gone(Session *session, SessionWaiter *waiter);
+/* Whether it is CLOSING, or being restored. */
+bool session_is_unsettled(const Session *session);
+/* Calls waiter->on_settled once it is not any more. */
+void session_wait_settled(Session *session, SessionWaiter *waiter);
+
+/* ---- being restored: Sandbox.restorer ---- */
+
+/* It has what was saved: it stays, whatever becomes of whoever has restored it. Nothing is done about one
+ * that was not being restored. */
+void session_made_whole(Session *session);
+/* Ends those that it was restoring. */
+void sessions_restorer_gone(Sessions *all, Peer restorer);
 
 /* ---- on disk ---- */
 

@@ -14,7 +14,7 @@ typedef struct UserBounds {
 
 /* What the rest of the controller is told of any of them. */
 typedef struct SessionsEvents {
-    void (*ready)(Session *trunk); /* it is about to be: nobody was told yet */
+    void (*ready)(Session *trunk); /* it is about to be, and whole: nobody was told yet */
     void (*branched)(Session *branch);
     /* A client has brought it back to what it was after that call (0: nothing), or given it those of a
      * branch. */

@@ -321,7 +321,7 @@ def requests():
     run = r.run(at, "1", 1.0, r.new_run_id(), streaming, "rollback", "pause").body
     return {
         "hello": r.HELLO,
-        "open": {**r.open_session("a", chosen).body, **r.attach("a").body},
+        "open": {**r.open_session("a", chosen).body, **r.attach("a").body, **r.restore_session("a", chosen).body},
         "options": chosen,
         "run": {**run, "options": chosen},
         "exec": r.exec_(at, command, 1.0, r.new_run_id(), streaming).body,

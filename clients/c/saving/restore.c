@@ -21,39 +21,7 @@ typedef struct Restoring {
     TreeProgress progress;
 } Restoring;
 
-static void free_sessions(LimpetSessions **sessions)
-{
-    limpet_sessions_free(*sessions);
-}
-
 /* ---- the session ---- */
-
-static int check_free(LimpetClient *client, const char *session)
-{
-    const MsgOpen attach = {.session = text_of(session), .attach = true, .options = options_say(NULL)};
-    int r = session_open(client, &attach, NULL);
-
-    if (r == -EPROTO && client->problem.code == ERR_NO_SUCH_SESSION)
-        return 0;
-    return r ? r
-             : problem_set(&client->problem, ERR_SESSION_EXISTS,
-                           "the session '%s' is open; close it first, or restore under another name",
-                           session);
-}
-
-/* The reply was lost and this asked again, or somebody else was faster. */
-static int check_unused(LimpetClient *client, const char *session)
-{
-    _cleanup_(free_sessions) LimpetSessions *list = NULL;
-
-    if (limpet_sessions(client, &list))
-        return -EPROTO;
-    for (size_t i = 0; i < list->n_sessions; i++)
-        if (strcmp(list->sessions[i].session, session) == 0 && list->sessions[i].execution_count > 0)
-            return problem_set(&client->problem, ERR_SESSION_EXISTS,
-                               "somebody else has opened the session '%s' meanwhile", session);
-    return 0;
-}
 
 /* Whether they are the session's, and not others that were given. */
 static bool has_own_packages(const Restoring *restoring, const MsgOptions *given)
@@ -75,16 +43,14 @@ static int explain_packages(LimpetClient *client)
 static int open_session(Restoring *restoring, const MsgOptions *given)
 {
     LimpetClient *client = restoring->client;
-    MsgOpen open = {.session = text_of(restoring->session), .options = *given};
-    int r = check_free(client, restoring->session);
+    MsgOpen open = {.session = text_of(restoring->session), .restoring = true, .options = *given};
+    int r;
 
-    if (r)
-        return r;
     manifest_complete(&restoring->manifest, &open.options);
     r = session_open(client, &open, &restoring->restored.opened);
     if (r == -EPROTO && client->problem.code == ERR_INSTALL_FAILED && has_own_packages(restoring, given))
         return explain_packages(client);
-    return r || restoring->restored.opened.created ? r : check_unused(client, restoring->session);
+    return r;
 }
 
 /* ---- what is in it ---- */
@@ -143,7 +109,8 @@ static void give_up(Restoring *restoring)
 
     limpet_close(client, restoring->session);
     client->problem = problem;
-    if (problem.code == ERR_FILE_FAILED) {
+    if (problem.code == ERR_FILE_FAILED || problem.code == ERR_NO_SUCH_SESSION ||
+        problem.code == ERR_SESSION_CLOSED) {
         client->problem.code = ERR_RESTORE_FAILED;
         problem_prefix(&client->problem, "'%.400s' could not be restored", restoring->archive.path);
     }
@@ -214,7 +181,6 @@ int limpet_restore(LimpetClient *client, const char *path, const char *session, 
     restoring->session = session;
     restoring->progress = (TreeProgress){.tell = on_progress, .context = context};
     r = open_and_restore(restoring, path, options);
-    restoring->restored.opened.created = true; /* also where the reply was lost and this asked again */
     restoring->restored.missing = restoring->missing.texts;
     restoring->restored.n_missing = restoring->missing.n;
     if (r == 0 && ret)

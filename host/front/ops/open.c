@@ -36,17 +36,20 @@ static void attach(const Front *front, Session *session, Request *request, const
     request_fail_options(request, &problem, names, n);
 }
 
-static void begin_new(Front *front, Request *request, const char *name, const MsgOptions *given,
-                      const FromTemplate *from, const msgpack_object_map *body)
+static void begin_new(Front *front, Request *request, const MsgOpen *open, const FromTemplate *from,
+                      const msgpack_object_map *body)
 {
+    char name[LIMIT_SESSION_NAME + 1];
+    const SandboxHolder holder = {
+        .user = request->user, .name = name, .restorer = open->restoring ? request->peer : 0};
     SessionOptions options = {0};
     Problem problem = PROBLEM_NULL;
     Session *session;
-    int r = session_options_settle(&options, given, front->options, &problem);
+    int r = session_options_settle(&options, &open->options, front->options, &problem);
 
+    snprintf(name, sizeof(name), "%.*s", (int)open->session.size, open->session.data);
     if (r == 0)
-        r = session_start(&session, front->sessions, request->user, name, from->template, NULL, &options,
-                          &problem);
+        r = session_start(&session, front->sessions, &holder, from->template, &options, &problem);
     if (r == 0)
         session_wait_open(session, request);
     else if (r == -EAGAIN)
@@ -56,19 +59,23 @@ static void begin_new(Front *front, Request *request, const char *name, const Ms
     session_options_deinit(&options);
 }
 
-static void open_new(Front *front, Request *request, const char *name, MsgOptions given,
-                     const msgpack_object_map *body)
+/* It may have waited, and whoever is to restore it has gone meanwhile. */
+static void open_new(Front *front, Request *request, MsgOpen *open, const msgpack_object_map *body)
 {
     FromTemplate from;
 
-    if (from_template_find(&from, front, request, &given))
-        begin_new(front, request, name, &given, &from, body);
+    if (open->restoring && !listener_has(request->listener, request->peer)) {
+        request_forget(request);
+        return;
+    }
+    if (from_template_find(&from, front, request, &open->options))
+        begin_new(front, request, open, &from, body);
     from_template_deinit(&from);
 }
 
 static void handle(Front *front, Request *request, const msgpack_object_map *body);
 
-/* An open whose name is held by a session that is closing: asked again when that is gone. */
+/* An open whose name is held by a session that is closing, or being restored: asked again when it is not. */
 typedef struct Again {
     SessionWaiter waiter;
     Front *front;
@@ -76,7 +83,7 @@ typedef struct Again {
     Buf message;
 } Again;
 
-static void on_gone(SessionWaiter *waiter)
+static void on_settled(SessionWaiter *waiter)
 {
     Again *again = container_of(waiter, Again, waiter);
     Message message _cleanup_(message_deinit) = MESSAGE_NULL;
@@ -94,7 +101,7 @@ static void on_gone(SessionWaiter *waiter)
     free(again);
 }
 
-static void open_later(Front *front, Request *request, const msgpack_object_map *body, Session *closing)
+static void open_later(Front *front, Request *request, const msgpack_object_map *body, Session *unsettled)
 {
     Again *again = calloc(1, sizeof(*again));
 
@@ -102,10 +109,10 @@ static void open_later(Front *front, Request *request, const msgpack_object_map 
         request_fail_text(request, ERR_INTERNAL, "out of memory");
         return;
     }
-    *again = (Again){.waiter.on_gone = on_gone, .front = front, .request = request};
+    *again = (Again){.waiter.on_settled = on_settled, .front = front, .request = request};
     /* A message that is not whole is refused when it is read. */
     envelope_wrap(&again->message, MSG_OPEN, 0, body);
-    session_wait_gone(closing, &again->waiter);
+    session_wait_settled(unsettled, &again->waiter);
 }
 
 /* Branches are made by `branch` alone, and attached to here. */
@@ -120,27 +127,30 @@ static void open_branch(Front *front, Request *request, Text path, const MsgOpti
                           (int)path.size, path.data);
 }
 
-static void open_session(Front *front, Request *request, Text name, const MsgOptions *given,
-                         const msgpack_object_map *body)
+static void open_session(Front *front, Request *request, MsgOpen *open, const msgpack_object_map *body)
 {
-    Session *session = sessions_holder(front->sessions, request->user, name);
-    char terminated[LIMIT_SESSION_NAME + 1];
+    Session *session = sessions_holder(front->sessions, request->user, open->session);
 
-    snprintf(terminated, sizeof(terminated), "%.*s", (int)name.size, name.data);
     if (!session)
-        open_new(front, request, terminated, *given, body);
-    else if (session->state == SESSION_CLOSING)
+        open_new(front, request, open, body);
+    else if (session_is_unsettled(session))
         open_later(front, request, body, session);
+    else if (open->restoring)
+        request_fail_text(request, ERR_SESSION_EXISTS,
+                          "the session '%s' is open; close it first, or restore under another name",
+                          session->name);
     else
-        attach(front, session, request, given);
+        attach(front, session, request, &open->options);
 }
 
-static void attach_only(Front *front, Request *request, Text name, const MsgOptions *given)
+static void attach_only(Front *front, Request *request, const MsgOpen *open, const msgpack_object_map *body)
 {
-    Session *session = op_session(front, request, name, (Text){0});
+    Session *session = op_session(front, request, open->session, (Text){0});
 
-    if (session)
-        attach(front, session, request, given);
+    if (session && session_is_unsettled(session))
+        open_later(front, request, body, session);
+    else if (session)
+        attach(front, session, request, &open->options);
 }
 
 static void handle(Front *front, Request *request, const msgpack_object_map *body)
@@ -151,10 +161,10 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
     if (!op_decode(request, &open, MsgOpen, body) || !op_find_data(front, request, &open.options, &data))
         return;
     if (open.attach)
-        attach_only(front, request, open.session, &open.options);
+        attach_only(front, request, &open, body);
     else if (name_valid(open.session))
-        open_session(front, request, open.session, &open.options, body);
-    else if (session_path_valid(open.session))
+        open_session(front, request, &open, body);
+    else if (session_path_valid(open.session) && !open.restoring)
         open_branch(front, request, open.session, &open.options);
     else
         request_fail_text(

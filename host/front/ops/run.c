@@ -44,13 +44,14 @@ static int start_ephemeral(Session **ret, SessionOptions *options, Front *front,
                            Problem *problem)
 {
     char name[LIMIT_SESSION_NAME + 1];
+    const SandboxHolder holder = {.user = user, .name = name, .output_id = run_id};
     int r;
 
     snprintf(name, sizeof(name), "~%s", run_id);
     r = session_options_settle(options, given, front->options, problem);
     if (r < 0)
         return r;
-    return session_start(ret, front->sessions, user, name, from->template, run_id, options, problem);
+    return session_start(ret, front->sessions, &holder, from->template, options, problem);
 }
 
 static void run_ephemeral(Front *front, Request *request, const RunRequest *run, const char *run_id,

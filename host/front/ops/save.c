@@ -19,6 +19,7 @@ static int answer_load(Order *order, const msgpack_object_map *reply, Problem *p
     if (r < 0)
         return r;
     session_note(order->turn.session, said.execution_count, order->turn.session->epoch);
+    session_made_whole(order->turn.session);
     order_answer(order, MsgLoaded, &said);
     return 0;
 }

@@ -48,6 +48,11 @@ def open_session(name: str, chosen: Body) -> Request[Opening]:
     return Request(_wire.OPEN, {"session": name, **chosen}, _body)
 
 
+def restore_session(name: str, chosen: Body) -> Request[Opening]:
+    """One that is to be given what was saved, over the same connection: it ends with that until ``load`` succeeds."""
+    return Request(_wire.OPEN, {"session": name, "restoring": True, **chosen}, _body)
+
+
 def attach(name: str) -> Request[Opening]:
     return Request(_wire.OPEN, {"session": name, "attach": True}, _body)
 

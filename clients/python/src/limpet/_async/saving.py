@@ -20,7 +20,7 @@ from ..errors import (
     NoSuchSession,
     ProtocolMismatch,
     RestoreFailed,
-    SessionExists,
+    SessionClosed,
     is_stale,
 )
 from ..saved import Saved
@@ -228,33 +228,20 @@ async def restored(
     from .session import AsyncSession
 
     try:
-        await client._request(_requests.attach(name))
-    except NoSuchSession:
-        pass
-    else:
-        raise SessionExists(f"the session '{name}' is open; close it first, or restore under another name")
-    try:
-        opened = await client._request(_requests.open_session(name, dict(options)))
+        opened = await client._request(_requests.restore_session(name, dict(options)))
     except InstallFailed as error:
         raise _saving.not_installed(archive.manifest, options, error) from error
-    if not opened["created"]:  # the reply was lost and this asked again, or somebody else was faster
-        await _check_unused(client, name)
-    session = AsyncSession(client, {**opened, "created": True}, asks)
+    session = AsyncSession(client, opened, asks)
     try:
         missing = await _unpack(session, archive, unpacked)
         session.restored = _saving.not_granted(archive.manifest, options) + missing
     except BaseException as error:
         with contextlib.suppress(Error):
             await session.close()
-        if isinstance(error, FileFailed):
+        if isinstance(error, (FileFailed, NoSuchSession, SessionClosed)):
             raise RestoreFailed(f"'{archive.path}' could not be restored: {error}") from error
         raise
     return session
-
-
-async def _check_unused(client: AsyncClient, name: str) -> None:
-    if any(row.execution_count for row in await client.sessions() if row.session == name):
-        raise SessionExists(f"somebody else has opened the session '{name}' meanwhile")
 
 
 async def _unpack(session: AsyncSession, archive: _archive.Reader, unpacked: Unpacked | None) -> list[str]:

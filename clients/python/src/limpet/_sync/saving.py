@@ -21,7 +21,7 @@ from ..errors import (
     NoSuchSession,
     ProtocolMismatch,
     RestoreFailed,
-    SessionExists,
+    SessionClosed,
     is_stale,
 )
 from ..saved import Saved
@@ -227,33 +227,20 @@ def restored(
     from .session import Session
 
     try:
-        client._request(_requests.attach(name))
-    except NoSuchSession:
-        pass
-    else:
-        raise SessionExists(f"the session '{name}' is open; close it first, or restore under another name")
-    try:
-        opened = client._request(_requests.open_session(name, dict(options)))
+        opened = client._request(_requests.restore_session(name, dict(options)))
     except InstallFailed as error:
         raise _saving.not_installed(archive.manifest, options, error) from error
-    if not opened["created"]:  # the reply was lost and this asked again, or somebody else was faster
-        _check_unused(client, name)
-    session = Session(client, {**opened, "created": True}, asks)
+    session = Session(client, opened, asks)
     try:
         missing = _unpack(session, archive, unpacked)
         session.restored = _saving.not_granted(archive.manifest, options) + missing
     except BaseException as error:
         with contextlib.suppress(Error):
             session.close()
-        if isinstance(error, FileFailed):
+        if isinstance(error, (FileFailed, NoSuchSession, SessionClosed)):
             raise RestoreFailed(f"'{archive.path}' could not be restored: {error}") from error
         raise
     return session
-
-
-def _check_unused(client: Client, name: str) -> None:
-    if any(row.execution_count for row in client.sessions() if row.session == name):
-        raise SessionExists(f"somebody else has opened the session '{name}' meanwhile")
 
 
 def _unpack(session: Session, archive: _archive.Reader, unpacked: Unpacked | None) -> list[str]:
