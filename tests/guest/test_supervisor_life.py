@@ -3,9 +3,10 @@
 import os
 import signal
 
-from tests.support.wire import ERROR, GUEST_HELLO, GUEST_WELCOME, INTERRUPT, OUTPUT, REPLY, RESET, STOP
+from tests.support.wire import ERROR, GUEST_HELLO, GUEST_WELCOME, INTERRUPT, NAMESPACE, OUTPUT, REPLY, RESET, STOP
 
-from .guest_harness import FAKE, Controller, assert_works, wait_for
+from .guest_harness import FAKE, REAL, Controller, assert_works, needs_real, wait_for
+from .test_state_hostile import replace
 
 
 def test_hello(guest):
@@ -130,6 +131,28 @@ def test_record_made_between_hello_and_welcome_comes_once(guest):
     guest.controller.send(GUEST_WELCOME, {})
     assert guest.controller.record(79)["status"] == "ok"
     assert_works(guest, 1)
+
+
+def test_what_a_dead_controller_asked_for_holds_up_nobody(fake):
+    fake.controller.run(replace("NAMESPACE", "open('asked', 'w').close()"))
+    fake.controller.send(NAMESPACE, {"branch": 0}, 80)
+    wait_for((fake.directory / "asked").exists, "the interpreter was not asked")
+    reconnect(fake)
+    fake.controller.welcome()
+    fake.controller.record()  # again
+    assert_works(fake, 1)
+
+
+@needs_real
+def test_a_way_to_the_network_that_only_the_next_controller_tells_of(make_guest):
+    guest = make_guest(REAL)
+    guest.controller.welcome()
+    seen = "import os; print('http_proxy' in os.environ)"
+    assert guest.controller.run(seen)["stdout"] == "False\n"
+    reconnect(guest)
+    guest.controller.welcome(proxied=True)
+    guest.controller.record()  # again
+    assert guest.controller.run(seen)["stdout"] == "True\n"
 
 
 def test_orphan_ends(make_guest):

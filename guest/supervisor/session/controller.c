@@ -53,6 +53,8 @@ static SetupCode setup_of(const MsgGuestWelcome *said)
 
 static int handle_welcome(Supervisor *supervisor, const Message *message, Problem *problem)
 {
+    bool runs = supervisor->configured && !warmup_is_spare(&supervisor->warmup);
+    bool reached = supervisor->outlet.port != 0;
     Settings settings = {0};
     MsgGuestWelcome said;
     int r = body_decode(&said, MsgGuestWelcome, &message->body, problem);
@@ -66,6 +68,9 @@ static int handle_welcome(Supervisor *supervisor, const Message *message, Proble
         environment_deinit(&settings.environment);
         return r;
     }
+    /* The controller that opened the way may have ended before it could say so. */
+    if (runs && said.proxied && !reached)
+        warmup_proxy(&supervisor->warmup);
     link_accepted(&supervisor->link);
     loop_timer_cancel(&supervisor->orphan);
     executor_tell_again(&supervisor->executor);

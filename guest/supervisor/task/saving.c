@@ -155,13 +155,6 @@ int task_move(Tasks *tasks, const Message *message, Problem *problem)
     return r < 0 ? r : begin(tasks, message, &body, problem);
 }
 
-/* A call that is asked for next need not wait for that. */
-void tasks_on_controller_lost(Tasks *tasks)
-{
-    if (tasks_are_active(tasks) && tasks->task.moves && !tasks->task.loads)
-        task_cancel(tasks, "the controller that asked for it is gone");
-}
-
 static void loaded(Tasks *tasks, const MsgSavedCell *said)
 {
     Task *task = &tasks->task;

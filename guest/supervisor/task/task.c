@@ -125,6 +125,13 @@ void task_cancel(Tasks *tasks, const char *why)
         task_refuse(tasks, ERR_CHECKPOINT_FAILED, "%s", why);
 }
 
+/* Variables that are being loaded come in any case. */
+void tasks_on_controller_lost(Tasks *tasks)
+{
+    if (!tasks->task.loads)
+        task_cancel(tasks, "the controller that asked for it is gone");
+}
+
 /* Waiting */
 
 void task_await(Tasks *tasks, TaskAwaits awaits, void (*next)(Tasks *))

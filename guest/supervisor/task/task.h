@@ -77,7 +77,7 @@ TaskHandler task_handler(MessageKind kind);
 
 bool tasks_are_active(const Tasks *tasks);
 
-/* Nobody waits for what is being saved. */
+/* Nobody waits for its answer, and what the next controller asks for need not either. */
 void tasks_on_controller_lost(Tasks *tasks);
 
 /* From the branches, as BranchEvents has them */
