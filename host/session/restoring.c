@@ -12,11 +12,11 @@ void session_made_whole(Session *session)
 {
     Sandbox *sandbox = session->sandbox;
 
-    if (sandbox->restorer == 0)
+    if (session->branch != 0 || sandbox->restorer == 0)
         return;
     sandbox->restorer = 0;
-    session->all->events->ready(sandbox->trunk);
-    session_tell_waiters(&sandbox->trunk->waiters);
+    session->all->events->ready(session);
+    session_tell_waiters(&session->waiters);
 }
 
 /* A trunk that does not end yet, or NULL. */

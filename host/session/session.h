@@ -114,8 +114,8 @@ void session_wait_settled(Session *session, SessionWaiter *waiter);
 
 /* ---- being restored: Sandbox.restorer ---- */
 
-/* It has what was saved: it stays, whatever becomes of whoever has restored it. Nothing is done about one
- * that was not being restored. */
+/* It has what was saved: it stays, whatever becomes of whoever has restored it. Nothing is done about a
+ * branch, or about a session that was not being restored. */
 void session_made_whole(Session *session);
 /* Ends those that it was restoring. */
 void sessions_restorer_gone(Sessions *all, Peer restorer);
