@@ -351,13 +351,14 @@ def test_nothing_is_left_behind(bombed):
 BEAT = """
 import threading, ctypes
 path = PATH
+def beats(): return os.path.exists(path) and os.path.getsize(path) > 0
 def beat():
     while True: open(path, 'a').write('x'); time.sleep(0.01)
 if os.fork() == 0:
     os.setsid(); threading.Thread(target=beat).start()
-    while not os.path.exists(path): time.sleep(0.01)
+    while not beats(): time.sleep(0.01)
     ctypes.CDLL(None).pthread_exit(None)
-while not os.path.exists(path): time.sleep(0.01)
+while not beats(): time.sleep(0.01)
 """
 
 
