@@ -121,14 +121,14 @@ def test_what_is_refused(fake, program, error):
 
 
 def test_a_deadline(fake):
-    record = execute(fake, command="echo begun; sleep 1000", timeout=0.2)
+    record = execute(fake, command="echo begun; sleep 1000", timeout=2.0)
     assert ending(record) == ("timeout", None, signal.SIGTERM, "Timeout") and record["stdout"] == "begun\n"
-    record = execute(fake, command="trap 'echo asked; exit 5' TERM; sleep 1000 & wait", timeout=0.2)
+    record = execute(fake, command="trap 'echo asked; exit 5' TERM; sleep 1000 & wait", timeout=2.0)
     assert ending(record) == ("timeout", 5, None, "Timeout") and record["stdout"] == "asked\n"
     stubborn = "trap '' TERM INT; while :; do sleep 0.05; done"
-    record = execute(fake, command=stubborn, timeout=0.2)
+    record = execute(fake, command=stubborn, timeout=2.0)
     assert ending(record) == ("timeout", None, signal.SIGKILL, "TimeoutKilled")
-    assert 2 <= record["duration"] < 10
+    assert record["duration"] >= 4
     record = execute(fake, command="kill -STOP $$", timeout=0.2)
     assert ending(record) == ("timeout", None, signal.SIGTERM, "Timeout")
 
