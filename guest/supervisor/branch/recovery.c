@@ -10,8 +10,8 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
-/* A checkpoint that was asked for before the interpreter was lost exists after this, or does not. Copying takes
- * a millisecond; on a machine that is busy with others it may take hundreds. */
+/* A checkpoint that was asked for before the interpreter was lost exists after this, or does not. Copying
+ * takes a millisecond; on a machine that is busy with others it may take hundreds. */
 #define SETTLE_LIMIT NSEC_PER_SEC
 
 /* After so many losses in a row while no call ran, the checkpoint is to blame, and no single bad moment. */
