@@ -4,12 +4,24 @@ Needs limpet[jupyter], nbclient and jupyter_kernel_test.
 """
 
 import pytest
+from jupyter_client.connect import LocalPortCache
 from jupyter_client.manager import start_new_kernel
 
 from tests.support.jupyter import install_kernel, jupyter_in
 from tests.support.limpetd import running
+from tests.support.ports import free_port
 
 TIMEOUT = 60
+
+
+class KeptPorts(LocalPortCache):
+    """A kernel binds its ports long after they were chosen, and again when it is restarted."""
+
+    def find_available_port(self, ip):
+        while (port := free_port()) in self.currently_used_ports:
+            pass
+        self.currently_used_ports.add(port)
+        return port
 
 
 @pytest.fixture(scope="package")
@@ -20,8 +32,10 @@ def limpetd():
 
 @pytest.fixture(scope="package", autouse=True)
 def jupyter(tmp_path_factory):
+    KeptPorts.instance()  # from now on LocalPortCache's, too
     with jupyter_in(tmp_path_factory.mktemp("jupyter")) as home:
         yield home
+    KeptPorts.clear_instance()
 
 
 @pytest.fixture(scope="package")

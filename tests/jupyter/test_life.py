@@ -2,10 +2,14 @@
 
 import os
 import signal
+import socket
+import subprocess
+import sys
 import time
 
 import limpet
 import pytest
+from jupyter_client.connect import write_connection_file
 from jupyter_client.manager import KernelManager
 from limpet._asks import NO_ASKS
 from limpet.jupyter import _options
@@ -211,3 +215,14 @@ def test_the_connection_may_be_encrypted(install):
 
 def test_the_kernel_has_the_version_of_the_client(notebook):
     assert limpet.__version__ == notebook.ask("kernel_info")["implementation_version"]
+
+
+@pytest.mark.parametrize("port", ["shell_port", "iopub_port"])
+def test_a_port_that_is_taken_is_told_and_nothing_else(tmp_path, port):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        file, _ = write_connection_file(str(tmp_path / "kernel.json"), **{port: taken.getsockname()[1]})
+        kernel = [sys.executable, "-m", "limpet.jupyter", "-f", file]
+        ended = subprocess.run(kernel, capture_output=True, text=True, timeout=WAIT)
+    assert "Address already in use" in ended.stderr and "Exception ignored" not in ended.stderr

@@ -60,12 +60,13 @@ class LimpetApp(IPKernelApp):  # type: ignore[misc]
         socket.linger = 1000
         if hasattr(self, "_apply_curve_server_options"):
             self._apply_curve_server_options(socket)
+        self.iopub_socket = SharedSocket(socket)
         self.iopub_port = self._bind_socket(socket, self.iopub_port)
         self.configure_tornado_logger()
-        self.iopub_socket = SharedSocket(socket)
 
     def close(self) -> None:
-        self.iopub_socket.close()
+        if self.iopub_socket:  # none where another port was taken
+            self.iopub_socket.close()
         super().close()
 
     def init_control(self, context: Any) -> None:
