@@ -233,8 +233,9 @@ def test_what_is_listed(session):
 
 def test_what_is_left_behind(session):
     session.start("sleep 1000 & echo $!").wait()
+    wait_for(lambda: "sleep 1000" in [row.command for row in session.processes()])  # it runs another program first
     [orphan] = [row for row in session.processes() if row.kind == "orphan"]
-    assert "sleep 1000" in orphan.command and orphan.id is None
+    assert orphan.command == "sleep 1000" and orphan.id is None
     session.process(str(orphan.pid)).send_signal(signal.SIGKILL)
     wait_for(lambda: "orphan" not in [row.kind for row in session.processes()])
     with pytest.raises(limpet.NoSuchRun):
