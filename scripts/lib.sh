@@ -86,7 +86,7 @@ step_report() {
         "$(elapsed $((SECONDS - STEP_BEGIN)))"
     if [[ $how == failed && -f $LOG ]]; then
         printf '%s: last lines of %s:\n' "$SUBJECT" "$LOG" >&2
-        tac -- "$LOG" | sed '/^== /q' | tac | tail -n 25 | sed 's/^/    /' >&2
+        awk '/^== / { text = "" } { text = text $0 "\n" } END { printf "%s", text }' "$LOG" | tail -n 25 | sed 's/^/    /' >&2
     fi
 }
 

@@ -116,6 +116,13 @@ def test_one_that_fails_does_so_for_the_whole_run(tree, fails, says, counts):
     assert said.splitlines()[-1] == counts
 
 
+def test_what_fails_before_the_suites_is_told(tree):
+    tree.program("cmake", "case $* in *asan*) echo broken; exit 3 ;; *) seq 100000 ;; esac")
+    status, said = tree.run(one="1 asan true")
+    assert status == 3 and "✗ build with AddressSanitizer" in said
+    assert said.splitlines()[-2:] == ["    == build with AddressSanitizer and UBSan", "    broken"]
+
+
 def test_what_is_left_behind_is_a_failure(tree):
     tree.program("leftovers", '[ $# -eq 0 ] || { echo "process: limpetd"; exit 1; }')
     status, said = tree.run(good="1 quick true")
