@@ -12,7 +12,7 @@ __all__ = ["client", "files", "held", "session"]
 
 LARGE = 1 << 30  # bytes of a hole: published in a second, and nothing on the disk
 CLOSED = "SessionClosed"
-FILES = 10000  # copying them takes longer than a scripted guest needs to notice
+FILES = 10000  # copying or removing them takes longer than a scripted guest needs to notice
 
 
 @pytest.fixture(scope="module")
@@ -97,16 +97,18 @@ def test_a_refused_order_is_refused_once(client, session, kept):
     assert script(client, session, "result = 1") == 1
 
 
-def test_a_rollback_that_was_done_outlives_its_connection(client, session, kept):
-    """And the next one gets its own answer."""
+def test_a_rollback_that_was_done_outlives_its_connection(client, session, files, kept):
+    """And the next one, which is sent after the files have been restored, gets its own answer."""
+    for number in range(FILES):
+        write(files, f"later-{number}", "")
     breaks = (
-        "def restored():\n"
-        "    try:\n        return open('many/0').read() == 'old'\n"
+        "def untouched():\n"
+        "    try:\n        return open('many/0').read() == 'new'\n"
         "    except OSError:\n        return False\n"
         "def answer(id, body):\n"
         "    del guest.replies['rollback']\n"
         "    guest.peer.send('reply', id, guest.rollback(body))\n"
-        "    while not restored():\n        pass\n"
+        "    while untouched():\n        pass\n"
         "    guest.connect()\n"
         "guest.replies['rollback'] = answer"
     )
