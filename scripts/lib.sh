@@ -86,7 +86,8 @@ step_report() {
         "$(elapsed $((SECONDS - STEP_BEGIN)))"
     if [[ $how == failed && -f $LOG ]]; then
         printf '%s: last lines of %s:\n' "$SUBJECT" "$LOG" >&2
-        awk '/^== / { text = "" } { text = text $0 "\n" } END { printf "%s", text }' "$LOG" | tail -n 25 | sed 's/^/    /' >&2
+        awk '/^== / { n = 0 } { line[n++] = $0 } END { for (i = n > 25 ? n - 25 : 0; i < n; i++) print "    " line[i] }' \
+            "$LOG" >&2
     fi
 }
 
