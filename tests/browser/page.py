@@ -91,7 +91,8 @@ class Page:
         """Until the server has what the cells show: a page that is left earlier loses it."""
         self.click('.jp-NotebookPanel-toolbar [data-command="docmanager:save"]')
         shown = len(self._driver.find_elements(By.CSS_SELECTOR, ".jp-NotebookPanel .jp-CodeCell .jp-OutputArea-child"))
-        WebDriverWait(self._driver, WAIT, 0.2).until(lambda driver: self._lab.outputs(notebook) == shown)
+        half = [ValueError]  # no notebook yet: the server writes over the file in place
+        WebDriverWait(self._driver, WAIT, 0.2, half).until(lambda driver: self._lab.outputs(notebook) == shown)
 
     def load_again(self):
         self._driver.refresh()
