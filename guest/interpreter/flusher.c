@@ -21,9 +21,7 @@ static struct {
 
 static struct timespec flush_time(void)
 {
-    uint64_t due = clock_now() + FLUSH_DELAY_MS * NSEC_PER_MSEC;
-
-    return (struct timespec){.tv_sec = (time_t)(due / NSEC_PER_SEC), .tv_nsec = (long)(due % NSEC_PER_SEC)};
+    return clock_timespec(clock_now() + FLUSH_DELAY_MS * NSEC_PER_MSEC);
 }
 
 /* With the lock: until a flush is due (true) or the thread is to end. */

@@ -26,6 +26,11 @@ static inline double clock_unix(void)
     return clock_seconds(t);
 }
 
+static inline struct timespec clock_timespec(uint64_t nsec)
+{
+    return (struct timespec){.tv_sec = (time_t)(nsec / NSEC_PER_SEC), .tv_nsec = (long)(nsec % NSEC_PER_SEC)};
+}
+
 /* Seconds to nanoseconds, saturating; negative counts as 0. */
 static inline uint64_t clock_from_seconds(double seconds)
 {

@@ -16,7 +16,7 @@ typedef int (*bench_round)(void *context, uint64_t *begin);
 
 static inline void bench_pause(uint64_t nsec)
 {
-    struct timespec pause = {.tv_sec = (time_t)(nsec / NSEC_PER_SEC), .tv_nsec = (long)(nsec % NSEC_PER_SEC)};
+    struct timespec pause = clock_timespec(nsec);
 
     if (nsec > 0)
         nanosleep(&pause, NULL);

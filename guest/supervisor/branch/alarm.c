@@ -41,8 +41,7 @@ void alarm_close(Alarm *alarm)
 
 void alarm_set(Alarm *alarm, uint64_t due)
 {
-    const struct itimerspec when = {
-        .it_value = {.tv_sec = (time_t)(due / NSEC_PER_SEC), .tv_nsec = (long)(due % NSEC_PER_SEC)}};
+    const struct itimerspec when = {.it_value = clock_timespec(due)};
 
     alarm->set = timerfd_settime(alarm->file.fd, TFD_TIMER_ABSTIME, &when, NULL) == 0;
 }

@@ -62,8 +62,7 @@ int processes_end_all(uint64_t limit, ProcessesReaped reaped, void *context)
             return -ETIMEDOUT;
         kill_descendants();
 
-        struct timespec left = {.tv_sec = (time_t)((end - now) / NSEC_PER_SEC),
-                                .tv_nsec = (long)((end - now) % NSEC_PER_SEC)};
+        struct timespec left = clock_timespec(end - now);
         sigtimedwait(&child, NULL, &left);
     }
     return 0;

@@ -21,8 +21,7 @@ struct Alive {
 static bool wait_for_turn(Alive *alive)
 {
     uint64_t at = clock_now() + clock_from_seconds(alive->interval);
-    const struct timespec until = {.tv_sec = (time_t)(at / NSEC_PER_SEC),
-                                   .tv_nsec = (long)(at % NSEC_PER_SEC)};
+    const struct timespec until = clock_timespec(at);
     bool stopped;
     int r = 0;
 
