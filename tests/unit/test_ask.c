@@ -8,6 +8,7 @@
 #include "guest/supervisor/call/questions.h"
 #include "guest/supervisor/call/ladder.h"
 #include "proto/base/clock.h"
+#include "proto/limits.h"
 
 static MsgAsk question(uint64_t number)
 {
@@ -106,6 +107,32 @@ static void test_an_interrupt_is_not_paused(void **state)
     ladder_end(&ladder);
 }
 
+static uint64_t woken;
+
+/* The supervisor is held up once it has asked the first time. */
+static void stand_still(Ladder *ladder, LadderStep step)
+{
+    if (step == LADDER_STEP_ASK) {
+        nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+        woken = clock_now();
+        return;
+    }
+    assert_int_equal(step, LADDER_STEP_ASK_MORE);
+    loop_stop(ladder->loop, 0);
+}
+
+static void test_a_call_has_its_time_where_the_supervisor_was_held_up(void **state)
+{
+    _cleanup_(loop_freep) Loop *loop = NULL;
+    Ladder ladder;
+
+    assert_int_equal(loop_new(&loop), 0);
+    assert_int_equal(ladder_begin(&ladder, loop, 0, stand_still), 0);
+    assert_int_equal(loop_run(loop), 0);
+    assert_true(ladder.timer.due >= woken + clock_from_seconds(LADDER_KILL - LADDER_SECOND_SIGINT));
+    ladder_end(&ladder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -113,6 +140,7 @@ int main(void)
         cmocka_unit_test(test_at_once),
         cmocka_unit_test(test_a_paused_deadline),
         cmocka_unit_test(test_an_interrupt_is_not_paused),
+        cmocka_unit_test(test_a_call_has_its_time_where_the_supervisor_was_held_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

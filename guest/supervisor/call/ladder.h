@@ -23,7 +23,6 @@ struct Ladder {
     LoopTimer timer;
     LadderStep step; /* the last one taken */
     LadderCause cause;
-    uint64_t begun; /* when the first SIGINT was sent */
     bool paused;
     uint64_t left; /* nanoseconds until the deadline, while paused */
     void (*on_step)(Ladder *ladder, LadderStep step);
