@@ -11,17 +11,15 @@
 #include <ucontext.h>
 
 #include "guest/interpreter/flusher.h"
-#include "proto/base/clock.h"
 
 /* For glibc's fork() and handlers of pthread_atfork(), which join threads and write to pipes. */
 #define STACK_SIZE (256u << 10)
 
-#define ADOPTION_LIMIT (2 * NSEC_PER_SEC)
-
 static struct {
     ucontext_t here; /* where the copy goes on, on the stack of who called */
     volatile bool copied;
-    volatile pid_t pid; /* or a negative errno */
+    volatile pid_t middle; /* whose end makes an orphan of the copy */
+    volatile pid_t pid;    /* of the copy, or a negative errno */
     _Alignas(16) char stack[STACK_SIZE];
 } sibling;
 
@@ -29,6 +27,8 @@ static struct {
  * of the copy. The address sanitizer would take the stack for another thread's. */
 __attribute__((no_sanitize("address"))) static int middle(void *unused)
 {
+    sibling.middle = getpid();
+
     pid_t pid = fork();
 
     if (pid == 0) {
@@ -93,13 +93,9 @@ pid_t sibling_fork(void)
 
 int sibling_adopted(pid_t supervisor)
 {
-    uint64_t end = clock_now() + ADOPTION_LIMIT;
-
-    while (getppid() != supervisor) {
-        if (clock_now() > end)
-            return -ESRCH;
+    /* Which has nothing to do any more but to end. */
+    while (getppid() == sibling.middle)
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
-    }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     return getppid() == supervisor ? 0 : -ESRCH;
 }
