@@ -121,7 +121,7 @@ void branches_settle_copies(Branches *set, uint64_t limit)
 
         if (branch->recovery.step != RECOVERY_COPIES || said.fd < 0 || now >= end)
             continue;
-        struct timespec left = {.tv_nsec = (long)MIN(end - now, NSEC_PER_SEC - 1)};
+        struct timespec left = clock_timespec(end - now);
         ppoll(&said, 1, &left, NULL);
     }
 }

@@ -11,8 +11,12 @@
 #include "proto/base/log.h"
 
 /* A checkpoint that was asked for before the interpreter was lost exists after this, or does not. Copying
- * takes a millisecond; on a machine that is busy with others it may take hundreds. */
-#define SETTLE_LIMIT NSEC_PER_SEC
+ * takes a millisecond; on a machine that is busy with others it may take a second, and giving up would lose
+ * what a call was told to be kept. */
+#define SETTLE_LIMIT (2 * NSEC_PER_SEC)
+
+/* The same for a copy that another branch waits for: if it is ended with the others it is made once more. */
+#define SETTLE_COPIES_LIMIT NSEC_PER_SEC
 
 /* After so many losses in a row while no call ran, the checkpoint is to blame, and no single bad moment. */
 #define IDLE_LOSSES_MAXIMUM 3u
@@ -30,7 +34,7 @@ int branch_end_processes(Branch *branch)
     /* Nobody knows the process of a copy in the making: it could not be spared. */
     checkpoints_settle(&set->checkpoints, SETTLE_LIMIT);
     checkpoints_drop_pending(&set->checkpoints, "the interpreter ended before its copy was ready");
-    branches_settle_copies(set, SETTLE_LIMIT);
+    branches_settle_copies(set, SETTLE_COPIES_LIMIT);
     interpreter_measure(&branch->interpreter);
 
     int ended = branches_purge(set, branch);

@@ -8,7 +8,7 @@
 #include "proto/base/log.h"
 
 /* The time that a record waits to learn whether a checkpoint in the making exists. */
-#define SETTLE_LIMIT (200 * NSEC_PER_MSEC)
+#define SETTLE_LIMIT NSEC_PER_SEC
 
 void call_send_record(Executor *executor)
 {

@@ -289,7 +289,7 @@ void checkpoints_settle(Checkpoints *set, uint64_t limit)
         if (now >= end)
             return;
 
-        struct timespec left = {.tv_nsec = (long)MIN(end - now, NSEC_PER_SEC - 1)};
+        struct timespec left = clock_timespec(end - now);
         if (ppoll(polled, n, &left, NULL) < 0 && errno != EINTR)
             return;
 

@@ -9,7 +9,7 @@
 #define MEASURE_RATIO 50u
 
 /* The memory of a dropped checkpoint counts as free after this. */
-#define END_LIMIT (200 * NSEC_PER_MSEC)
+#define END_LIMIT NSEC_PER_SEC
 
 /* Memory that copies alone hold, as far as it can be told. The sum of private pages is too small, as a page
  * that two of them share is private to neither. The sum of shares, less all that living processes have, is
