@@ -32,6 +32,7 @@ typedef struct Install {
     char request[PACKAGES_NAME_SIZE], before[PACKAGES_NAME_SIZE];
     Buf requirements;
     uint64_t began;
+    double timeout; /* seconds */
     LoopTimer timer;
     LoopIdle idle;
     const InstallEvents *events;
@@ -112,7 +113,7 @@ static void on_due(LoopTimer *timer)
     Problem problem = PROBLEM_NULL;
 
     problem_set(&problem, ERR_INSTALL_FAILED, "the packages were not installed within %g seconds",
-                (double)(clock_now() - install->began) / NSEC_PER_SEC);
+                install->timeout);
     fail(install, &problem, (Text){0});
 }
 
@@ -402,6 +403,7 @@ int install_begin(Installs *all, Sandbox *sandbox, const InstallOrder *order, co
     install->fresh = order->fresh;
     install->builds = strcmp(sandbox->options.build, "allow") == 0;
     install->began = clock_now();
+    install->timeout = order->timeout;
     memcpy(install->instance, sandbox->instance, sizeof(install->instance));
     sandbox->installing++;
     list_append(&all->wanted, &install->link);
