@@ -1,5 +1,7 @@
 """Pauses: a sandbox that is on disk meanwhile, with E2B's own client."""
 
+import http.client
+import json
 import os
 import stat
 import threading
@@ -12,6 +14,7 @@ from e2b_code_interpreter import Sandbox
 from tests.support.gateway import Gateway
 
 from .conftest import UNLIMITED, made, options, until
+from .test_wire import Wire
 
 
 @pytest.fixture
@@ -144,11 +147,26 @@ def test_a_pause_waits_for_code_that_runs(where, limpetd):
         assert sandbox.connect(**where).run_code("x").text == "7"
 
 
+@pytest.mark.parametrize("auto_resume", [False, True])
+def test_a_pause_before_the_body_of_a_request_takes_nothing_away(where, gateway, auto_resume):
+    with made(Sandbox, where, lifecycle={"on_timeout": "pause", "auto_resume": auto_resume}) as sandbox:
+        sandbox.run_code("x = 5")
+        body = json.dumps({"code": "print(x)"}).encode()
+        with Wire(gateway, sandbox).begin("/execute", b"", 49999, later=body) as link:
+            sandbox.pause()
+            link.sendall(body)
+            answer = http.client.HTTPResponse(link)
+            answer.begin()
+            said = answer.read()
+        assert (answer.status, b"5\\n" in said, b"paused" in said) == ((200, True, False) if auto_resume else (502, False, True)), said
+        assert sandbox.connect(**where).run_code("x").text == "5"
+
+
 def test_a_sandbox_is_paused_when_its_time_is_over_and_comes_back_by_itself(where, limpetd):
     lifecycle = {"on_timeout": "pause", "auto_resume": True}
     with made(Sandbox, where, timeout=600, lifecycle=lifecycle) as sandbox:
         sandbox.run_code("x = 5")
-        sandbox.set_timeout(1)
+        sandbox.set_timeout(20)  # and so long again when it is back
         until(lambda: sandbox.get_info().state == SandboxState.PAUSED and sandbox.sandbox_id not in sessions(limpetd))
         said = []
         several = [threading.Thread(target=lambda: said.append(sandbox.run_code("x").text)) for _ in range(3)]

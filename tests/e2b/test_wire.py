@@ -45,10 +45,10 @@ class Wire:
         status, _, answer = self.ask("POST", f"/{procedure}", body, **headers)
         return status, json.loads(answer)
 
-    def begin(self, path, body, port=49983, **headers):
-        """A connection on which a request was sent and the answer has begun."""
+    def begin(self, path, body, port=49983, later=b"", **headers):
+        """A connection on which a request was sent, but for what the caller sends later."""
         link = socket.create_connection(("127.0.0.1", self.gateway.port), timeout=60)
-        lines = [f"POST {path} HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {len(body)}"]
+        lines = [f"POST {path} HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {len(body) + len(later)}"]
         lines += [f"{name}: {value}" for name, value in self.headers(port, **headers).items()]
         link.sendall("\r\n".join([*lines, "", ""]).encode() + body)
         return link

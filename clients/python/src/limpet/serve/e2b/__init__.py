@@ -123,10 +123,7 @@ class _E2B:
         gateway = self._all.gateway
         self._check(record, target, scope)
         gateway.count(self._all.owner(record))
-        if record.paused:
-            if not record.auto_resume:
-                raise Refused(502, "The sandbox was not found: it is paused", sandboxId=record.id)
-            await self._all.pauses.resume(record, record.timeout)
+        await self._all.awake(record)
         if scope["type"] == "websocket":
             await self._ports.websocket(record, target.port, scope, receive, send)
             return "port", 101

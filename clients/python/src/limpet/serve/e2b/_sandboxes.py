@@ -99,12 +99,25 @@ class Sandboxes:
         return owner_of(of)
 
     async def session(self, record: Record) -> AsyncSession:
-        """Its Python. Raises NoSuchSession where it has ended, which is then remembered."""
+        """Its Python, also where it was paused since the request was let in: see awake().
+
+        Raises NoSuchSession where it has ended, which is then remembered.
+        """
+        if not record.place:
+            await self.awake(record)
         try:
             return await self.gateway.session(owner_of(record), record.place)
         except NoSuchSession:
             self._forget(record)
             raise
+
+    async def awake(self, record: Record) -> None:
+        """Ends its pause, if it has one, for whoever reaches into it. Raises Refused where that takes a connect()."""
+        if not record.paused:
+            return
+        if not record.auto_resume:
+            raise Refused(502, "The sandbox was not found: it is paused", sandboxId=record.id)
+        await self.pauses.resume(record, record.timeout)
 
     async def base(self, record: Record) -> AsyncSession:
         """The session whose container it is in."""
