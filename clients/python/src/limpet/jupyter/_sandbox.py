@@ -101,11 +101,15 @@ class Sandbox:
             self._running = None
 
     def begin(self) -> int | None:
-        """The number of the call by which the session learns that it is a notebook's; None when it knows."""
+        """The number of the call by which the session learns that it is a notebook's; None when it knows.
+
+        One that did not end well is made again before the next cell.
+        """
         if self.has_begun:
             return None
-        self.has_begun = True
-        return self.opened().run(f"{NOTEBOOK}.begin()", ASK_TIMEOUT).execution_count
+        result = self.opened().run(f"{NOTEBOOK}.begin()", self._options.timeout)
+        self.has_begun = result.ok
+        return result.execution_count
 
     def names(self) -> list[str]:
         """The variables, which runs no code; none when the session is in use or not open."""
