@@ -137,8 +137,8 @@ def test_ctrl_c_in_a_blocking_agent(limpetd, client, name, run, calls, kind, rew
     finally:
         process.kill()
         process.wait()
-    mine = [row for row in client.sessions() if row.session not in before]
-    assert [(row.session, row.status) for row in mine] == ([(name, "idle")] if kind == "pinned" else [])
+    expected = [(name, "idle")] if kind == "pinned" else []
+    until(lambda: [(row.session, row.status) for row in client.sessions() if row.session not in before] == expected)
     if kind == "pinned":
         client.close_session(name)
 

@@ -141,7 +141,7 @@ def test_too_much_output(make):
 
 
 def test_state_that_was_not_kept(make):
-    agent = make(timeout=1, checkpoint="always")
+    agent = make(timeout=10, checkpoint="always")
     agent.ask("x = 1")
     message = agent.one(f"x = 2; {UNINTERRUPTIBLE}")
     assert message.status == "error" and message.artifact["state"] == "rolled_back"

@@ -4,15 +4,22 @@ import contextlib
 
 import pytest
 from selenium import webdriver
-from selenium.common.exceptions import StaleElementReferenceException, TimeoutException
+from selenium.common.exceptions import (
+    ElementClickInterceptedException,
+    ElementNotInteractableException,
+    StaleElementReferenceException,
+    TimeoutException,
+)
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 from tests.support.needs import need
+from tests.support.ports import free_port
 
 WAIT = 300  # seconds
 SOON = 60
+PASSING = [StaleElementReferenceException, ElementClickInterceptedException, ElementNotInteractableException]
 SIZE = (1150, 1370)  # the whole notebook is in view
 OPTIONS = (
     "--headless=new",
@@ -29,7 +36,7 @@ def browser(directory, size):
     options.binary_location = need("chromium", "browser")
     for option in (*OPTIONS, f"--user-data-dir={directory}", f"--window-size={size[0]},{size[1]}"):
         options.add_argument(option)
-    return webdriver.Chrome(options, webdriver.ChromeService(need("chromedriver", "browser")))
+    return webdriver.Chrome(options, webdriver.ChromeService(need("chromedriver", "browser"), port=free_port()))
 
 
 class Page:
@@ -50,7 +57,7 @@ class Page:
             return next(filter(condition, within.find_elements(By.CSS_SELECTOR, selector)), None)
 
         try:
-            return WebDriverWait(self._driver, WAIT, 0.2, [StaleElementReferenceException]).until(found)
+            return WebDriverWait(self._driver, WAIT, 0.2, PASSING).until(found)
         except TimeoutException:
             shown = "the page" if cell is None else f"cell {cell}, which shows {self.shown(cell)!r}"
             pytest.fail(f"{selector} is not to be seen in {shown}")
@@ -133,7 +140,7 @@ class Page:
     def _changes(self, condition):
         """Soon enough for somebody who waits for it."""
         try:
-            return WebDriverWait(self._driver, SOON, 0.2, [StaleElementReferenceException]).until(lambda _: condition())
+            return WebDriverWait(self._driver, SOON, 0.2, PASSING).until(lambda _: condition())
         except TimeoutException:
             return False
 

@@ -1,5 +1,5 @@
 /* A user of liblimpet in strict C99, for test_library.py: one line of output per thing that happened.
- * library SOCKET run|result|state|attach|features|impatient|unconnected */
+ * library SOCKET run|result|state|attach|features|impatient|forsaken|unconnected */
 #include <stdio.h>
 #include <string.h>
 
@@ -174,6 +174,8 @@ int main(int argc, char **argv)
         limpet_set_reconnect_timeout(client, 0.2);
     if (strcmp(argv[2], "unconnected") != 0)
         r = limpet_connect(client, argv[1]);
+    if (strcmp(argv[2], "forsaken") == 0)
+        limpet_set_reconnect_timeout(client, 0.2);
     if (!r && strcmp(argv[2], "result") == 0)
         r = limpet_result(client, "run", LIMPET_FOREVER, &result);
     else if (!r && strcmp(argv[2], "state") == 0)

@@ -186,9 +186,9 @@ def test_on_a_real_session(real):
 
 
 def test_waiting_for_an_answer_is_no_time(real):
-    process = real.start("run", "-s", "q", "-t", "0.5", "-c", "print('asked', flush=True); input(); 'in time'", stdin=-1)
+    process = real.start("run", "-s", "q", "-t", "5", "-c", "print('asked', flush=True); input(); 'in time'", stdin=-1)
     assert process.stdout.readline() == b"asked\n"
-    busy = real.start("run", "-s", "other", "-t", "20", "-c", "import time; time.sleep(1)")
+    busy = real.start("run", "-s", "other", "-t", "60", "-c", "import time; time.sleep(6)")
     assert busy.wait(60) == 0
     out, err = process.communicate(b"\n", timeout=60)
     assert (process.returncode, out) == (0, b"'in time'\n"), err

@@ -166,7 +166,7 @@ def test_a_controller_that_accepts_nobody(program, tmp_path):
 
 def test_a_controller_that_does_not_come_back(program, tmp_path):
     with FakeController(tmp_path / "s", run=lambda request: request.controller.vanish()):
-        assert output(program, tmp_path / "s", "impatient") == [
+        assert output(program, tmp_path / "s", "forsaken") == [
             f"1203 Unavailable: no controller listens at {tmp_path}/s"]
 
 

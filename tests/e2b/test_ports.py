@@ -178,7 +178,7 @@ def test_websockets(gateway):
 
         async def talk():
             address = f"ws://127.0.0.1:{gateway.port}/chat?x=1"
-            async with connect(address, additional_headers=headers) as link:
+            async with connect(address, additional_headers=headers, open_timeout=60) as link:
                 for message in ("text", b"bytes", "x" * 5000):
                     await link.send(message)
                     assert await asyncio.wait_for(link.recv(), 60) == message

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.needs import need
 
-from .conftest import Host, Lines, assert_ended, assert_group_ends, leftovers, needs_root
+from .conftest import OWNER, Host, Lines, assert_ended, assert_group_ends, leftovers, needs_root
 
 
 def test_sweep_after_a_crash(host):
@@ -41,11 +41,14 @@ def test_adopted_guest_that_ends(host):
     assert "first process ended" in rest["gone"][0] and rest["removed"] == ["0"]
 
 
-def test_adoption_of_what_has_ended(host):
+def test_adoption_of_what_has_ended(host, request):
     """A container that ended while nobody looked, and one that was never made."""
     left = host.probe("leave")
     os.kill(int(left["started"][0]), signal.SIGKILL)
     assert_ended(int(left["started"][0]))
+    if host.engine == "docker":  # which hears of it a moment later
+        status, _ = request.getfixturevalue("docker").request("POST", f"/containers/limpet-{OWNER}-0/wait")
+        assert status == 200
     for _ in range(2):
         said = host.probe("adopt")
         assert said["failed"][0].startswith("EngineError ") and said["removed"] == ["0"]

@@ -125,7 +125,7 @@ def test_what_it_prints_is_told_while_it_runs(agent, client):
 
 
 def test_the_time_limit(agent):
-    result, _ = agent(RUN_TIMEOUT="1")(command="echo begun; sleep 1000")
+    result, _ = agent(RUN_TIMEOUT="10")(command="echo begun; sleep 1000")
     assert result.startswith("Exit code 124: it reached its time limit") and "begun" in result
     result, _ = agent()(command="sleep 1000", timeout=1)
     assert result.startswith("Exit code 124")

@@ -60,7 +60,7 @@ async def test_code_calls_tools(standard):
 async def test_a_time_limit_takes_the_snippet_back_and_no_more(standard):
     texts = await run(
         Scripted("x = 41", "x = 0\nwhile True: pass", "print(x + 1, weather(city='Oslo')['celsius'])"),
-        CodeMode(timeout=1),
+        CodeMode(timeout=10),
         [weather],
     )
     assert "timeout" in texts[1] and "STATE ROLLED BACK" in texts[1]

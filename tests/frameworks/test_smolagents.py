@@ -44,7 +44,7 @@ def agent_of(executor, *codes, **options):
 
 
 def test_an_agent(client):
-    executor = LimpetExecutor(client=client, timeout=1)
+    executor = LimpetExecutor(client=client, timeout=10)
     agent, model = agent_of(
         executor,
         "w = [weather(city=c)['celsius'] for c in ('Paris', 'Oslo')]\nprint(w)",

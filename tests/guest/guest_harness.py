@@ -42,7 +42,7 @@ def changed_fake(old, new):
 
 
 MIB = 1 << 20
-OTHER_UID = str(40000 + os.getpid() % 20000)  # of no one else: the kernel counts its processes
+OTHER_UID = str(40000 + os.getpid() % 7000)  # of no one else: the kernel counts its processes
 
 PROCESS_1 = ["unshare", "--pid", "--fork", "--mount-proc"]
 CAPABILITIES = "+setuid,+setgid,+kill"

@@ -168,7 +168,7 @@ def test_environment_that_python_reads_when_it_starts(claim, env):
     assert (record["epoch"], record["state"], record["execution_count"]) == (1, "kept", 1)
     # Its own automatic checkpoint, and none of a birth that was another one.
     assert record["state_protection"]["execution_count"] == 0
-    assert len(guest.children()) == 2
+    wait_for(lambda: len(guest.children()) == 2, "the one that was replaced is left")
     reset(guest.controller, 2)
     assert guest.controller.run(f"{GREET}; {LOADED}")["stdout"] == "hello\nFalse\n"
 

@@ -74,7 +74,7 @@ def test_stop_leaves_nothing(guest):
     assert len(below) == 2
     guest.controller.send(STOP, {})
     assert guest.process.wait(20) == 0
-    assert not [pid for pid in below if os.path.exists(f"/proc/{pid}")]
+    wait_for(lambda: not [pid for pid in below if os.path.exists(f"/proc/{pid}")], "a process is left")
 
 
 def test_sigterm_stops(guest):
@@ -156,7 +156,7 @@ def test_a_way_to_the_network_that_only_the_next_controller_tells_of(make_guest)
 
 
 def test_orphan_ends(make_guest):
-    guest = make_guest(FAKE, "--same-user", "--orphan-timeout", "0.3")
+    guest = make_guest(FAKE, "--same-user", "--orphan-timeout", "5")
     guest.controller.welcome()
     guest.controller.run("pass")
     guest.controller.close()

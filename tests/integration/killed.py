@@ -1,6 +1,8 @@
 """A controller that is killed at a chosen moment, for the tests of what the next one makes of it."""
 
+import contextlib
 import os
+import subprocess
 import threading
 import time
 
@@ -77,6 +79,22 @@ def host(own_limpetd):
     assert not os.path.isdir(host.path("removed")) or os.listdir(host.path("removed")) == []
     assert os.listdir(host.path("journals")) == []
     assert not os.path.exists(os.path.join(own_limpetd.directory, "run", "guests"))
+
+
+@contextlib.contextmanager
+def small_state(limpetd):
+    """The controller runs while its state directory is a filesystem of 24 MiB."""
+    state = os.path.join(limpetd.directory, "state")
+    images = os.readlink(os.path.join(state, "images"))
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m,mode=700", "tmpfs", state], check=True)
+    try:
+        os.symlink(images, os.path.join(state, "images"))
+        limpetd.start()
+        yield state
+    finally:
+        limpetd.stop()
+        # A container that another program is just making has its mounts, and so what is open here, a moment longer.
+        wait_for(lambda: subprocess.run(["umount", state]).returncode == 0)
 
 
 COUNT = "open('/session/count', 'a').write('x')\n"  # how often it was executed

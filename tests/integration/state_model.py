@@ -189,7 +189,7 @@ class Model:
     def do_fatal(self, line, which):
         line = self.lines[line]
         code, status = FATAL[which]
-        result = line.session.run(f"a = -1; {code}", timeout=0.2 if which == "loop" else None)
+        result = line.session.run(f"a = -1; {code}", timeout=2 if which == "loop" else None)
         assert result.status == status, result
         line.went_back(result, False, self.checkpoints)
         self.do_read_line(line)

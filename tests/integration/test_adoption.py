@@ -120,7 +120,7 @@ def test_a_running_call_can_be_interrupted(host):
 
 def test_the_deadline_holds(host):
     with host.client.open("a") as session:
-        running = Asking(session.run, host.code(COUNT + "while True: pass"), timeout=2)
+        running = Asking(session.run, host.code(COUNT + "while True: pass"), timeout=10)
         wait_for(lambda: os.path.exists(host.files("a", "count")))
         host.again()
         assert running.result().status == "timeout"
@@ -188,7 +188,7 @@ threading.Thread(target=write).start()
 def test_killed_while_it_publishes(host):
     with host.client.open("a") as session:
         code = COUNT + "open('/session/artifacts/big', 'wb').write(bytes(300 << 20)); 'written'"
-        running = Asking(session.run, host.code(code))
+        running = Asking(session.run, host.code(code), timeout=PATIENCE)
         wait_for(lambda: os.path.exists(host.path("sessions", "a", "artifacts", ".partial")) or not running.is_alive())
         host.again()
         result = running.result()

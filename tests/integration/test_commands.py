@@ -28,8 +28,13 @@ def test_what_a_command_gives(session):
 
 def test_output_as_it_comes(session):
     said = []
-    session.exec("for i in 1 2 3; do echo $i; sleep 0.05; done", on_stdout=said.append)
-    assert "".join(said) == "1\n2\n3\n" and len(said) > 1
+
+    def hear(text):
+        said.append(text)
+        session.files.write("go", "")
+
+    session.exec("echo 1; until [ -e go ]; do sleep 0.02; done; echo 2; echo 3", on_stdout=hear)
+    assert said[0] == "1\n" and "".join(said) == "1\n2\n3\n"
 
 
 def test_artifacts_are_published(limpetd, session):

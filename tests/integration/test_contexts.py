@@ -110,8 +110,8 @@ def test_output_comes_while_it_runs_and_in_order(bash):
 
 def test_a_shell_is_interrupted_and_lives(bash):
     bash.run("x=5")
-    for code in ("sleep 1000; echo no", "while :; do :; done; echo no", "sleep 1000 | cat", "(trap '' INT; sleep 1.4); sleep 1000"):
-        result = bash.run("echo begun; " + code, timeout=1.0)
+    for code in ("sleep 1000; echo no", "while :; do :; done; echo no", "sleep 1000 | cat", "(trap '' INT; sleep 5.4); sleep 1000"):
+        result = bash.run("echo begun; " + code, timeout=5)
         assert (result.status, result.state, result.stdout) == ("timeout", "kept", "begun\n"), code
     running = Asking(bash.run, "touch begun; sleep 1000")
     wait_for(lambda: bash.files.exists("begun"))
@@ -136,7 +136,8 @@ def test_a_shell_that_ends(session, bash):
 def test_what_it_left_running(bash):
     pid = bash.run("sleep 1000 & p=$!; echo $p").stdout.strip()
     assert bash.run("kill -0 $p && echo lives").stdout == "lives\n"
-    assert "lives" in bash.run("yes & yes >&2 & kill -0 $p && echo lives").stdout
+    bash.run("yes & yes >&2 & kill -0 $p && touch lives")  # its output may be more than is kept
+    assert bash.files.exists("lives")
     bash.run("kill %% $!; true")
     bash.reset()
     assert "lives" not in bash.run(f"kill -0 {pid} && echo lives").stdout
@@ -201,7 +202,7 @@ def test_a_shell_that_says_nonsense_to_its_driver(session, bash):
     assert result.status in ("error", "ok") and session.run("y").result == "1"
     bash.reset()
     assert bash.run("echo fine").stdout == "fine\n"
-    result = bash.run("for f in /proc/$$/fd/*; do f=${f##*/}; [ $f -gt 2 ] && eval \"exec $f>&-\"; done; sleep 1000", timeout=0.5)
+    result = bash.run("for f in /proc/$$/fd/*; do f=${f##*/}; [ $f -gt 2 ] && eval \"exec $f>&-\"; done; sleep 1000")
     assert result.state == "lost" and bash.run("echo fine").stdout == "fine\n"
 
 

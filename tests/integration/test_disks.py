@@ -243,7 +243,7 @@ def test_closed_while_disks_are_made(host):  # noqa: F811
     asking = [Asking(host.client.open, f"s{number}", disk="32m") for number in range(4)]
     wait_for(lambda: disks(host.limpetd))
     assert host.limpetd.stop() == 0
-    assert disks(host.limpetd) == []
+    assert_gone(host.limpetd)
     host.limpetd.start()
     for each in asking:
         each.join()

@@ -41,7 +41,7 @@ def test_timeout_in_a_loop(session):
 
 def test_timeout_that_the_code_catches(session):
     result = session.run(
-        "import time\ntry:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    x = 'caught'", timeout=1
+        "import time\ntry:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    x = 'caught'", timeout=5
     )
     assert (result.status, result.state, result.error.name) == ("timeout", "kept", "Timeout")
     assert session.run("x").result == "'caught'"
@@ -49,7 +49,7 @@ def test_timeout_that_the_code_catches(session):
 
 def test_timeout_that_nothing_interrupts(session):
     session.run("x = 1")
-    result = session.run("print('before')\nsum(range(10**12))", timeout=1)
+    result = session.run("print('before')\nsum(range(10**12))", timeout=5)
     lost(result, "timeout", "TimeoutKilled")
     assert result.stdout == "before\n"
     works_again(session)
@@ -57,7 +57,7 @@ def test_timeout_that_nothing_interrupts(session):
 
 def test_timeout_that_the_code_ignores(session):
     code = "import time\nwhile True:\n    try:\n        time.sleep(60)\n    except KeyboardInterrupt: pass"
-    lost(session.run(code, timeout=1), "timeout", "TimeoutKilled")
+    lost(session.run(code, timeout=5), "timeout", "TimeoutKilled")
 
 
 def test_timeout_of_the_session(client, name):
@@ -68,11 +68,10 @@ def test_timeout_of_the_session(client, name):
 
 def test_children_are_ended_with_the_interpreter(session):
     code = "import subprocess\np = subprocess.Popen(['sleep', '1000'])\nprint(p.pid)\nsum(range(10**12))"
-    pid = session.run(code, timeout=1).stdout.strip()
-    check = (
-        f"import os\ntry:\n    os.kill({pid}, 0)\n    alive = True\nexcept OSError:\n    alive = False\nalive"
-    )
-    assert session.run(check).result == "False"
+    pid = session.run(code, timeout=5).stdout.strip()
+    # It was killed, and may have the rest of its end still before it.
+    check = f"import os, time\ntry:\n    while True: os.kill({pid}, 0), time.sleep(0.01)\nexcept OSError:\n    ended = True\nended"
+    assert session.run(check).result == "True"
 
 
 def test_exit(session):
@@ -170,9 +169,9 @@ def test_interrupt_that_the_code_catches(session):
 
 
 def test_interrupt_that_nothing_heeds(session):
-    # A child says so, because the interrupt would find the print() of the cell itself.
-    say = "import subprocess\nsubprocess.Popen(['sh', '-c', 'sleep 0.5; echo started'])\n"
-    thread, results = running(session, say + "sum(range(10**12))", timeout=60)
+    # It says so within the sum, which looks for no signals.
+    code = "import itertools, os\nsum(itertools.chain(map(os.write, [1], [b'started\\n']), range(10**12)))"
+    thread, results = running(session, code, timeout=60)
     session.interrupt()
     thread.join(30)
     lost(results[0], "interrupted", "InterruptKilled")

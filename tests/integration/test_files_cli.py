@@ -76,11 +76,15 @@ def test_watch(files, limpetd, session, name):
     environment = os.environ | {"LIMPET_SOCKET": limpetd.socket, "LIMPET_AUTOSTART": "0"}
     watching = subprocess.Popen([LIMPET, "files", "watch", f"{name}:w"], stdout=subprocess.PIPE, env=environment, text=True)
     try:
-        session.run("import threading, time\n"
-                    "def make():\n    for i in range(200): open(f'w/{i}', 'w').close(); time.sleep(.02)\n"
+        session.run("import itertools, os, threading, time\n"
+                    "def make():\n"
+                    "    for i in itertools.count():\n"
+                    "        if os.path.exists('seen'): return\n"
+                    "        open(f'w/{i}', 'w').close(); time.sleep(.02)\n"
                     "threading.Thread(target=make).start()")  # fmt: skip
         kind, path = watching.stdout.readline().split()
         assert kind == "created" and path.startswith("/session/w/")
     finally:
+        session.files.write("seen", b"")
         watching.kill()
         watching.communicate()

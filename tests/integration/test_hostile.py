@@ -4,14 +4,13 @@ reading. The session's answer says so, and everybody else's goes on."""
 import os
 import secrets
 import signal
-import subprocess
 
 import limpet
 import msgpack
 import pytest
 import zmq
 
-from .killed import is_supervisor
+from .killed import is_supervisor, small_state
 
 OUTPUT, EXECUTED, GUEST_HELLO = 40, 63, 60
 
@@ -79,8 +78,8 @@ def test_a_container_that_vanishes(limpetd, client, name):
     session.run("x = 1")
     pids = container_processes(limpetd, name)
     assert len(pids) == 1
-    subprocess.Popen(["sh", "-c", f"sleep 0.5; kill -KILL {pids[0]}"])
-    result = session.run("import time; time.sleep(600)", timeout=600)
+    code = "print('begun', flush=True); import time; time.sleep(600)"
+    result = session.run(code, timeout=600, on_stdout=lambda text: os.kill(pids[0], signal.SIGKILL))
     assert (result.status, result.state, result.error.name) == ("failed", "lost", "SandboxLost")
     with pytest.raises(limpet.NoSuchSession):
         session.run("x")
@@ -110,25 +109,16 @@ def test_a_stream_that_nobody_reads(limpetd, client, name):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a small filesystem, which root can mount")
 def test_a_full_disk(own_limpetd):
-    state = os.path.join(own_limpetd.directory, "state")
-    images = os.readlink(os.path.join(state, "images"))
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m,mode=700", "tmpfs", state], check=True)
-    try:
-        os.symlink(images, os.path.join(state, "images"))
-        own_limpetd.start()
-        with own_limpetd.client() as client, client.open("full", disk="20m") as session:
-            wrote = session.run("import os\nwith open('artifacts/big', 'wb') as f: f.write(bytes(16 << 20)), f.flush(), os.fsync(f.fileno())\nopen('artifacts/a', 'w').write('a')")
-            assert wrote.ok
-            assert [os.path.basename(path) for path in wrote.skipped] == ["big"]
-            assert [os.path.basename(path) for path in wrote.artifacts] == ["a"]
-            more = session.run("open('more', 'wb').write(bytes(16 << 20))")
-            assert (more.status, more.state) == ("error", "kept")
-            assert more.error.name == "OSError"
-            freed = session.run("import os; os.remove('artifacts/big'); os.remove('more'); open('artifacts/b', 'w').write('b')")
-            assert [os.path.basename(path) for path in freed.artifacts] == ["b"]
-    finally:
-        own_limpetd.stop()
-        subprocess.run(["umount", state], check=True)
+    with small_state(own_limpetd), own_limpetd.client() as client, client.open("full", disk="20m") as session:
+        wrote = session.run("import os\nwith open('artifacts/big', 'wb') as f: f.write(bytes(16 << 20)), f.flush(), os.fsync(f.fileno())\nopen('artifacts/a', 'w').write('a')")
+        assert wrote.ok
+        assert [os.path.basename(path) for path in wrote.skipped] == ["big"]
+        assert [os.path.basename(path) for path in wrote.artifacts] == ["a"]
+        more = session.run("open('more', 'wb').write(bytes(16 << 20))")
+        assert (more.status, more.state) == ("error", "kept")
+        assert more.error.name == "OSError"
+        freed = session.run("import os; os.remove('artifacts/big'); os.remove('more'); open('artifacts/b', 'w').write('b')")
+        assert [os.path.basename(path) for path in freed.artifacts] == ["b"]
 
 
 def test_a_stopped_guest_is_given_up(limpetd, client, name):

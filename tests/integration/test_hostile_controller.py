@@ -211,7 +211,7 @@ def test_a_flood_is_not_swallowed(puppets, kind):
         assert puppet.answer()[0] == 7
         answers += 1
     if rest:
-        puppet.files.send(frame[rest:])
+        puppet.files.sendall(frame[rest:])
         assert puppet.answer()[0] == 7
     assert pid_of(puppets, "limpet-files") == worker
     still_works(puppets, puppet)

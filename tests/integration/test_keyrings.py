@@ -5,6 +5,7 @@ import pathlib
 import pytest
 
 SESSIONS = 6
+TRIES = 10  # other programs of this machine, too, have more keys now and then
 
 
 def keys():
@@ -16,12 +17,15 @@ def keys():
 def test_a_session_takes_no_key(limpetd, client, name):
     if limpetd.engine == "docker":
         pytest.skip("the Docker Engine gives each container a keyring")
+    assert any(growth(client, name) < SESSIONS for _ in range(TRIES))
+
+
+def growth(client, name):
+    """The most that any user has more when there are some sessions more."""
     before = keys()
     opened = [client.open(f"{name}-{number}", memory="64m") for number in range(SESSIONS)]
     try:
-        after = keys()
+        return max(count - before.get(uid, 0) for uid, count in keys().items())
     finally:
         for session in opened:
             session.close()
-    grown = {uid: count - before.get(uid, 0) for uid, count in after.items()}
-    assert max(grown.values()) < SESSIONS, grown

@@ -6,6 +6,7 @@ LIMPET_KILLS is how often (default 8 on each engine).
 """
 
 import array
+import contextlib
 import os
 import random
 import signal
@@ -47,7 +48,7 @@ class Counter(threading.Thread):
 
     def run(self):
         try:
-            with self.controller.client() as client, client.open(self.name_of_session) as session:
+            with self.controller.client() as client, until_there(lambda: client.open(self.name_of_session)) as session:
                 session.run("n = 0")
                 while not self.stop.is_set():
                     self.step(session)
@@ -201,7 +202,7 @@ class Opener(Counter):
     def step(self, session):
         count = self.count + 1
         with self.controller.client() as client:
-            other = client.open(f"{self.name_of_session}-{count}", disk="32m")
+            other = until_there(lambda: client.open(f"{self.name_of_session}-{count}", disk="32m"))
             assert other.run(f"open('x', 'w').write('{count}'); {count}").result == str(count)
             assert other.get("x") == str(count).encode()
             other.close()  # where it had to ask again it does not know that it has made it
@@ -337,7 +338,8 @@ def kill_process(limpetd, name):
     """Where it is a process of its own; the launcher may just be starting it."""
     for pid in children(limpetd.process.pid):
         if read(f"/proc/{pid}/comm") == f"{name}\n":
-            os.kill(int(pid), signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+                os.kill(int(pid), signal.SIGKILL)
 
 
 def kill(limpetd, turn):

@@ -154,7 +154,17 @@ def test_rich_values_of_javascript(session):
 
 
 def test_what_javascript_does_later(session):
-    session.run("setTimeout(() => { require('fs').writeFileSync('late', ''); throw new Error('late') }, 100); 1", language="js")
+    later = """
+        const fs = require('fs')
+        const timer = setInterval(() => {
+            if (!fs.existsSync('go')) return
+            clearInterval(timer)
+            fs.writeFileSync('late', '')
+            throw new Error('late')
+        }, 10)
+    """
+    session.run(later, language="js")
+    session.files.write("go", "")
     wait_for(lambda: session.files.exists("late"))
     assert "late" in session.run("await 1; 2", language="js").stderr
     result = session.run("Promise.reject(new Error('nobody')); await new Promise((r) => setTimeout(r, 100000))", language="js")

@@ -2,10 +2,12 @@
 
 import functools
 import io
+import secrets
 import signal
-import threading
 
 import pytest
+
+from .killed import Asking, wait_for
 
 # Two texts each: what is written, as code with the stream's name and descriptor to fill in, and what arrives.
 SHORT = "print('before', file={0})", "before\n"
@@ -17,7 +19,7 @@ MIXED = (
     "1\n2\n3\n4\n5\n6\n7\n",
 )
 TEXTS = {"short": SHORT, "long": LONG, "cut": CUT, "mixed": MIXED}
-IMPORTS = "import ctypes, faulthandler, mmap, os, signal, subprocess, sys, threading, time\n"
+IMPORTS = "import ctypes, faulthandler, itertools, mmap, os, signal, subprocess, sys, threading, time\n"
 
 FOREVER = "sum(range(10**12))"  # nothing interrupts it
 FILL = "m = mmap.mmap(-1, 1 << 30)\nfor i in range(0, 1 << 30, 4096): m[i] = 1"
@@ -48,35 +50,28 @@ def code_of(text, way):
 
 
 def interrupted(session, code, expected):
-    """When all of it has been written: before, an interrupt would not have to kill."""
-    whole_characters = expected.rstrip("\ufffd")
-    written = threading.Semaphore(0)
+    """When nothing interrupts it any more: before, an interrupt would not have to kill."""
     said = {"stdout": "", "stderr": ""}
-    results = []
 
     def on(stream, text):
         said[stream] += text
-        if said[stream] == whole_characters:
-            written.release()
 
-    def work():
-        on_stdout, on_stderr = functools.partial(on, "stdout"), functools.partial(on, "stderr")
-        results.append(session.run(code, on_stdout=on_stdout, on_stderr=on_stderr, timeout=60))
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    assert written.acquire(timeout=60) and written.acquire(timeout=60)
+    begun = f"begun-{secrets.token_hex(4)}"
+    code = code.replace(FOREVER, f"any(itertools.chain(map(os.mkdir, [{begun!r}]), itertools.repeat(None)))")
+    on_stdout, on_stderr = functools.partial(on, "stdout"), functools.partial(on, "stderr")
+    running = Asking(session.run, code, on_stdout=on_stdout, on_stderr=on_stderr, timeout=60)
+    wait_for(lambda: session.files.exists(begun))
     session.interrupt()
-    thread.join(60)
+    result = running.result()
     assert said == {"stdout": expected, "stderr": expected}
-    return results[0]
+    return result
 
 
 def die(session, text, way):
     code = code_of(text, way)
     if way == "interrupt":
         return interrupted(session, code, text[1])
-    timeout = 1 if way == "timeout" else 60
+    timeout = 10 if way == "timeout" else 60
     return session.run(code, timeout=timeout, on_error="rollback" if way == "error" else "keep")
 
 
@@ -93,7 +88,7 @@ def small(client, name, limpetd, request):
     if request.node.callspec.params["way"] == "memory" and not limpetd.isolates:
         pytest.skip("the local engine has no memory limit")
     with client.open(name, memory="256m", checkpoint="always") as session:
-        session.run("x = 1")
+        session.run(IMPORTS + "x = 1")
         yield session
 
 

@@ -143,7 +143,8 @@ def test_a_binding(client, name, server, limpetd):
         told = subprocess.run([LIMPET, "ls", "--json"], env=os.environ | {"LIMPET_SOCKET": limpetd.socket}, capture_output=True, text=True)
         assert "top-secret" not in told.stdout + told.stderr
         assert "top-secret" not in session.run("open('/proc/self/environ').read()").result
-        found = [path for path in pathlib.Path(limpetd.directory).rglob("*.journal") if b"top-secret" in path.read_bytes()]
+        journals = pathlib.Path(limpetd.directory, "state", "journals")
+        found = [path for path in journals.glob("*.journal") if b"top-secret" in path.read_bytes()]
         assert all(path.stat().st_mode & 0o077 == 0 for path in found)
     assert "top-secret" not in pathlib.Path(limpetd.log).read_text()
 

@@ -6,8 +6,9 @@ import os
 import limpet
 import pytest
 
-from .killed import Asking, wait_for
+from .killed import wait_for
 from .pooled import CLAIMED, Pool, pool, settings  # noqa: F401
+from .raw_peer import Client
 
 # What a cell can see of itself.
 FACTS = """
@@ -46,7 +47,7 @@ def test_it_is_claimed_and_replaced(pool):
 
 
 def test_what_it_sees_is_the_same(pool, settings):
-    options = {"env": {"COLOUR": "blue", "TZ": "Asia/Tokyo"}, "timeout": 7, "ttl": 90}
+    options = {"env": {"COLOUR": "blue", "TZ": "Asia/Tokyo"}, "timeout": 70, "ttl": 90}
     isolated = pool.limpetd.isolates
     with pool.client.open("a", **options) as session:
         assert pool.was_claimed(session)
@@ -198,8 +199,10 @@ def test_many_at_once(own_limpetd, settings):
     settings(pool=2)
     pool = Pool(own_limpetd.start())
     pool.ready(2)
-    opening = [Asking(pool.client.open, f"s{n}") for n in range(4)]
-    sessions = [asking.result() for asking in opening]
+    with contextlib.closing(Client(own_limpetd.socket)) as peer:
+        for opening in [peer.ask("open", session=f"s{n}") for n in range(4)]:
+            peer.answer(opening)
+    sessions = [pool.client.open(f"s{n}") for n in range(4)]
     assert sum(pool.was_claimed(session) for session in sessions) == 2
     assert len({row.container for row in pool.client.sessions()}) == 4
     pool.ready(4)  # more were wanted than there were

@@ -11,9 +11,11 @@ import urllib.request
 import limpet
 import pytest
 
+from tests.support.ports import free_port
+
 LIMPET = os.path.join(os.environ.get("LIMPET_BUILD", "build/bin"), "limpet")
 
-# Prints its port; sends back what it gets on each connection, once that has ended.
+# Listens at the port that is given, or at any, and prints it; sends back what it gets on each connection, once that has ended.
 SERVER = """
 import socket, sys, threading
 
@@ -23,10 +25,24 @@ def serve(client):
         client.sendall(data[::-1])
 
 family, host = (socket.AF_INET6, "::1") if "6" in sys.argv[1:] else (socket.AF_INET, "127.0.0.1")
-with socket.create_server((host, 0), family=family) as server:
+port = next((int(word) for word in sys.argv[1:] if word != "6"), 0)
+with socket.create_server((host, port), family=family) as server:
     print(server.getsockname()[1], flush=True)
     while True:
         threading.Thread(target=serve, args=server.accept()[:1], daemon=True).start()
+"""
+
+
+# Prints its port; sends files of the session to many at once.
+PAGES = """
+import http.server
+
+class Server(http.server.ThreadingHTTPServer):
+    request_queue_size = 128
+
+with Server(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as server:
+    print(server.server_port, flush=True)
+    server.serve_forever()
 """
 
 
@@ -69,7 +85,7 @@ def test_nobody_listens(session):
 def test_sessions_do_not_share_ports(limpetd, client, session, serve, name):
     if session.engine == "local":
         pytest.skip("the engine does not isolate")
-    port = serve()
+    port = serve(str(free_port()))
     with client.open(f"{name}-other") as other, pytest.raises(limpet.NotListening):
         other.connect(port)
     with pytest.raises(ConnectionRefusedError):
@@ -120,8 +136,8 @@ def test_forward_before_anybody_listens(session):
 
 def test_many_at_once(session):
     session.files.write("page", b"hello " * 10000)
-    process = session.start("python3 -u -m http.server --bind 127.0.0.1 0")
-    port = int(next(process.follow()).text.split("port ")[1].split()[0])
+    process = session.start(["python3", "-c", PAGES])
+    port = int(next(process.follow()).stdout)
     with session.forward(port) as (host, local):
         pages = []
         threads = [

@@ -1,6 +1,7 @@
 """Processes of a session that run in the background: start(), processes(), and what a Process does."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import time
@@ -9,6 +10,7 @@ import limpet
 import pytest
 
 from .killed import Asking, wait_for
+from .raw_peer import Client as RawClient
 
 
 def text_of(process, since=0):
@@ -297,15 +299,23 @@ def test_it_ends_with_its_session(client, name):
         following.result()
 
 
-def test_a_session_ends_for_idleness_unless_somebody_waits(client, name):
-    with client.open(f"{name}-left", ttl=0.5) as left, client.open(f"{name}-used", ttl=0.5) as used:
-        left.start("sleep 1000")
-        process = used.start("sleep 1000")
-        waiting = Asking(client.result, process.id)
-        wait_for(lambda: f"{name}-left" not in [info.session for info in client.sessions()])
-        assert used.run("1").ok
-        process.send_signal(signal.SIGKILL)
-        assert waiting.result().signal == signal.SIGKILL
+def test_a_session_ends_for_idleness_unless_somebody_waits(limpetd, client, name):
+    left, used, run_id = f"{name}-left", f"{name}-used", os.urandom(16).hex()
+    # On one connection, and without waiting: nobody's time can be over before all of it has been asked.
+    with contextlib.closing(RawClient(limpetd.socket)) as peer:
+        asked = []
+        for session, id in (left, os.urandom(16).hex()), (used, run_id):
+            asked.append(peer.ask("open", session=session, ttl=0.5))
+            asked.append(peer.ask("start", session=session, command="sleep 1000", run_id=id))
+        waiting = peer.ask("result", run_id=run_id)
+        for each in asked:
+            peer.answer(each)
+        wait_for(lambda: left not in [info.session for info in client.sessions()])
+        session = client.attach(used)
+        assert session.run("1").ok
+        session.process(run_id).send_signal(signal.SIGKILL)
+        assert peer.answer(waiting)["record"]["signal"] == signal.SIGKILL
+        session.close()
 
 
 def test_artifacts_are_published_at_its_end(limpetd, session):

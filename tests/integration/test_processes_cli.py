@@ -120,6 +120,7 @@ def test_a_shell_that_is_left_goes_on(terminal, session, name, limpet):
     again = terminal("attach", name, row["run_id"][:8])
     again.enter("echo $((here * here))")
     again.expect("25")
+    again.expect(r"[$#] ")  # before that the terminal is not yet the shell's again
     again.type("\x04")
     assert again.ends() == 0
 

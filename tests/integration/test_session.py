@@ -11,6 +11,8 @@ import threading
 import limpet
 import pytest
 
+from .killed import Asking, wait_for
+
 
 def test_open_attaches(client, name):
     with client.open(name, memory="256m", timeout=20) as session:
@@ -123,9 +125,9 @@ def test_close(client, name):
 
 
 def test_an_idle_session_ends_after_its_ttl(client, name):
-    session = client.open(name, ttl=1)
+    session = client.open(name, ttl=5)
     assert session.run("1").ok
-    threading.Event().wait(2.5)
+    wait_for(lambda: name not in [row.session for row in client.sessions()])
     with pytest.raises(limpet.NoSuchSession):
         session.run("1")
 
@@ -304,7 +306,7 @@ def test_a_run_id_never_runs_twice(client, session):
 
 def test_a_run_id_that_runs_is_joined(client, session):
     run_id, started, results = secrets.token_hex(16), threading.Event(), []
-    code = "import time\nprint(1, flush=True)\ntime.sleep(1)\n7"
+    code = "import os, time\nprint(1, flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)\n7"
 
     def work():
         results.append(session.run(code, on_stdout=lambda text: started.set(), run_id=run_id))
@@ -313,7 +315,9 @@ def test_a_run_id_that_runs_is_joined(client, session):
     thread.start()
     assert started.wait(30)
     assert client.result(run_id, timeout=0) is None
-    joined = session.run(code, run_id=run_id)
+    joining = Asking(session.run, code, run_id=run_id)
+    session.files.write("go", "")
+    joined = joining.result()
     thread.join(30)
     assert joined == results[0] and joined.result == "7"
 

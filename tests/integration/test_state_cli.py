@@ -157,15 +157,17 @@ def test_a_call_outlives_its_controller(own_limpetd, name_of_its_own, end):
     own_limpetd.start()
     limpet = Terminal(own_limpetd)
     limpet.good("open", name_of_its_own)
-    code = "import time\nfor i in range(3): print(i, flush=True); i or time.sleep(3)"
+    code = "import os, time\nfor i in range(3):\n    print(i, flush=True)\n    while not os.path.exists('go'): time.sleep(0.01)"
     process = limpet.start("run", "-s", name_of_its_own, "-c", code)
     assert process.stdout.readline() == "0\n"
     if end == "killed":
-        own_limpetd.process.kill()
+        own_limpetd.kill()
     else:
         limpet.good("shutdown", "--keep")
-    own_limpetd.process.wait(120)
+        own_limpetd.process.wait(120)
     own_limpetd.start()
+    with own_limpetd.client() as client:
+        client.open(name_of_its_own).files.write("go", "")
     out, _ = process.communicate(timeout=120)
     assert (process.returncode, out) == (0, "1\n2\n")
     limpet.good("shutdown")

@@ -363,8 +363,11 @@ def test_a_session_that_ended_with_its_container(starting, started, name):
     session = starting.open(name)
     session.run("x = 1")
     running = Running(session, WAIT)
+    processes = started.leftovers()
+    for pid in processes:  # that the next controller finds none of them alive
+        os.kill(pid, signal.SIGSTOP)
     kill_controller()
-    for pid in started.leftovers():
+    for pid in processes:
         os.kill(pid, signal.SIGKILL)
     with pytest.raises((limpet.NoSuchSession, limpet.SessionClosed)):
         running.end()

@@ -207,9 +207,9 @@ def test_time_that_a_tool_takes(session):
     over = threading.Event()
 
     def slow():
-        over.wait(3)
+        over.wait(7)
 
-    assert session.run(use("limpet_tools.slow()\n1"), timeout=1, tools=[slow]).status == "ok"
+    assert session.run(use("limpet_tools.slow()\n1"), timeout=5, tools=[slow]).status == "ok"
     result = session.run(use("limpet_tools.slow()"), timeout=1, tools=[slow], tool_time="count")
     assert (result.status, result.state) == ("timeout", "kept")
     result = session.run(use("limpet_tools.slow()\nwhile True: pass"), timeout=1, tools=[slow])

@@ -10,7 +10,7 @@ from .scripted import client, files, held, received, refused, script, scripted_c
 
 __all__ = ["client", "files", "held", "session"]
 
-LARGE = 1 << 30  # bytes of a hole: published in a second, and nothing on the disk
+LARGE = 1 << 30  # bytes of a hole, of which four are all that a call may publish: seconds, and nothing on the disk
 CLOSED = "SessionClosed"
 FILES = 10000  # copying or removing them takes longer than a scripted guest needs to notice
 
@@ -34,9 +34,9 @@ def copying(files):
 
 @pytest.fixture
 def closed_while_publishing(client, session, files):
-    """A branch whose call has ended and left a large file, which is being published; then it is closed."""
+    """A branch whose call has ended and left large files, which are being published; then it is closed."""
     branch = client("branch", session=session, name="b")["session"]
-    call = client.ask_run(branch, f"open('artifacts/large', 'wb').truncate({LARGE})\nresult = 'of the branch'")
+    call = client.ask_run(branch, f"for n in range(4): open(f'artifacts/large{{n}}', 'wb').truncate({LARGE})\nresult = 'of the branch'")
     wait_for(lambda: copying(files))
     client("close", session=branch)
     record = client.answer(call)
@@ -156,12 +156,19 @@ def test_a_lost_branch_whose_files_are_being_copied(client, session, files):
         write(files, f"many/{number}", "")
     again = (
         "import os, threading\n"
+        "asked, broken = threading.Event(), threading.Event()\n"
         "def again():\n"
-        "    while not os.path.exists('../checkpoints/.new'):\n        pass\n"
+        "    while not os.path.exists('../checkpoints/.new') and not asked.is_set():\n        pass\n"
         "    old = guest.peer\n"
         "    del guest.branches[max(guest.branches)]\n"
         "    guest.connect()\n"
         "    old.socket.shutdown(2)\n"
+        "    broken.set()\n"
+        "def late(id, body):\n"  # should all have been copied first
+        "    if broken.is_set():\n        return guest.checkpoint(body)\n"
+        "    asked.set()\n"
+        "    broken.wait()\n"
+        "guest.replies['checkpoint'] = late\n"
         "threading.Thread(target=again, daemon=True).start()"
     )
     script(client, session, again)

@@ -259,6 +259,14 @@ class Peer:
     def interrupt(self):
         os.killpg(self.process.pid, signal.SIGINT)
 
+    def interrupt_wait(self):
+        """Interrupts what waits. A moment before it does, Python would only note the signal, and wait then."""
+        end = time.monotonic() + DEADLINE
+        while Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        self.interrupt()
+
     # Checkpoints
 
     def checkpoint(self, deadline=DEADLINE, automatic=False):
@@ -292,7 +300,7 @@ class Peer:
 
     def end_group(self):
         try:
-            self.process.wait(10)
+            self.process.wait(DEADLINE)
         finally:
             try:
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -408,4 +416,4 @@ class Frozen:
             restored.close()
         self.channel.close()
         if self.process:
-            self.process.wait(10)
+            self.process.wait(DEADLINE)

@@ -122,7 +122,7 @@ def test_cleanup_runs_when_interrupted(session):
         )
     )
     session.wait_output("on")
-    session.interrupt()
+    session.interrupt_wait()
     assert session.finish().error["name"] == "KeyboardInterrupt"
     assert session.run("cleaned").result == "True"
 

@@ -131,7 +131,7 @@ thread.start()
 """)
     for _ in range(5):
         session.checkpoint()
-    assert session.value("child.stdin.close(); thread.join(10); seen == [child.pid]") is True
+    assert session.value("child.stdin.close(); thread.join(60); seen == [child.pid]") is True
 
 
 def test_ignored_sigchld(session):
@@ -169,7 +169,7 @@ def test_a_restored_interpreter_is_one_in_all_respects(session):
     assert restored.value("os.getpgid(0), os.getsid(0)") == (restored.process.pid,) * 2
     restored.start("print('on', flush=True)\ntime.sleep(60)")
     restored.wait_output("on")
-    restored.interrupt()
+    restored.interrupt_wait()
     assert restored.finish().error["name"] == "KeyboardInterrupt"
 
 
@@ -237,7 +237,7 @@ def test_blocked_signals_come_back_unblocked(session):
     restored = session.checkpoint().restore()
     restored.start("print('on', flush=True)\ntime.sleep(60)")
     restored.wait_output("on")
-    restored.interrupt()
+    restored.interrupt_wait()
     assert restored.finish().error["name"] == "KeyboardInterrupt"
 
 

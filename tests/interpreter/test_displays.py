@@ -38,7 +38,7 @@ def test_several_values_and_none(session):
 def test_sent_at_once(session):
     session.start("import time\ndisplay('now')\ntime.sleep(60)")
     assert session.wait(41)[3]["data"]["text/plain"] == "'now'"
-    session.interrupt()
+    session.interrupt_wait()
     assert session.finish().error["name"] == "KeyboardInterrupt"
 
 

@@ -104,7 +104,7 @@ def test_keyboard_interrupt(session):
 def test_interrupt_reaches_waits(session, wait):
     session.start(f"import time, threading, subprocess\nprint('on', flush=True)\n{wait}")
     session.wait_output("on")
-    session.interrupt()
+    session.interrupt_wait()
     assert session.finish().error["name"] == "KeyboardInterrupt"
 
 

@@ -130,9 +130,9 @@ def test_children_get_interrupts_by_default(session):
     session.run("import subprocess, time\np = subprocess.Popen(['sleep', '60'])")
     session.start("print('on', flush=True)\ntime.sleep(60)")
     session.wait_output("on")
-    session.interrupt()
+    session.interrupt_wait()
     session.finish()
-    assert session.run("p.wait(10)").result == "-2"
+    assert session.run("p.wait(60)").result == "-2"
 
 
 def test_exec_ends_the_interpreter_with_its_output_whole(session):

@@ -54,6 +54,7 @@ class Notebook:
 
     def __init__(self, name="limpet"):
         self.manager, self.client = start_new_kernel(kernel_name=name, startup_timeout=TIMEOUT)
+        self.manager.shutdown_wait_time = 2 * TIMEOUT  # until it is killed, at half of which it has a signal
 
     def start(self, code, **how):
         return self.client.execute(code, **how)

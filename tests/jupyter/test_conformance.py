@@ -47,6 +47,31 @@ class TestKernel(jupyter_kernel_test.KernelTests):
         super().setUpClass()
         cls.kc.execute_interactive("0", timeout=TIMEOUT)  # opens the session
 
+    def flush_channels(self):
+        """Until what came before has been answered; the library's gives the kernel a tenth of a second."""
+        asked = self.kc.kernel_info()
+        for messages in self.kc.shell_channel, self.kc.iopub_channel:
+            while True:
+                message = messages.get_msg(timeout=TIMEOUT)
+                jupyter_kernel_test.validate_message(message)
+                ends = message["msg_type"] == "kernel_info_reply" or message["content"].get("execution_state") == "idle"
+                if ends and message["parent_header"].get("msg_id") == asked:
+                    break
+
+    def execute_helper(self, code, timeout=TIMEOUT, **how):
+        """The library's gives the kernel a tenth of a second for each message."""
+        asked = self.kc.execute(code=code, **how)
+        reply = self.get_non_kernel_info_reply(timeout=timeout)
+        jupyter_kernel_test.validate_message(reply, "execute_reply", asked)
+        shown = []
+        while not shown or shown[-1]["content"].get("execution_state") != "idle":
+            shown.append(self.kc.iopub_channel.get_msg(timeout=timeout))
+            jupyter_kernel_test.validate_message(shown[-1], shown[-1]["msg_type"], asked)
+        busy, *output, idle = shown
+        assert (busy["msg_type"], busy["content"]["execution_state"], idle["msg_type"]) == ("status", "busy", "status")
+        assert [m["content"]["code"] for m in output if m["msg_type"] == "execute_input"] in ([], [code])
+        return reply, [m for m in output if m["msg_type"] != "execute_input"]
+
     def test_input(self):
         asked, shown = [], []
 

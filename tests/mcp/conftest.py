@@ -68,8 +68,9 @@ class Called:
 
 
 @pytest.fixture
-def connected(limpetd):  # noqa: F811
+def connected(limpetd, monkeypatch):  # noqa: F811
     """connected(*options, mode=..., **callbacks): a context manager with a Session."""
+    monkeypatch.setattr("mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT", 60.0)  # its own way to end takes what it takes
 
     @contextlib.asynccontextmanager
     async def connected(*options, mode="auto", controller=limpetd, **callbacks):

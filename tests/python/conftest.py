@@ -20,7 +20,7 @@ def controller(tmp_path):
 
 @pytest.fixture
 def client(controller):
-    with limpet.Client(controller.path, reconnect_timeout=5) as client:
+    with limpet.Client(controller.path, reconnect_timeout=60) as client:
         yield client
 
 

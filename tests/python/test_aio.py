@@ -17,7 +17,7 @@ def arun(controller):
 
     def run(function):
         async def main():
-            async with limpet.AsyncClient(controller.path, reconnect_timeout=5) as client:
+            async with limpet.AsyncClient(controller.path, reconnect_timeout=60) as client:
                 return await asyncio.wait_for(function(client, await client.open("a")), 30)
 
         return asyncio.run(main())
@@ -134,7 +134,8 @@ def test_callbacks_may_be_functions_or_coroutines(controller, arun):
     assert controller.bodies("credit") == [{"count": 16}] * 2
 
 
-def test_a_cancelled_task_interrupts_its_call(controller, arun):
+def test_a_cancelled_task_interrupts_its_call(controller, arun, monkeypatch):
+    monkeypatch.setattr("limpet._recovery.ABANDON_TIMEOUT", 60)
     held = []
     controller.on("run", held.append)
     controller.on("interrupt", lambda request: request.reply(interrupted=True))
@@ -154,7 +155,8 @@ def test_a_cancelled_task_interrupts_its_call(controller, arun):
     arun(main)
 
 
-def test_a_second_cancellation_waits_no_longer(controller, arun):
+def test_a_second_cancellation_waits_no_longer(controller, arun, monkeypatch):
+    monkeypatch.setattr("limpet._recovery.ABANDON_TIMEOUT", 60)
     controller.on("run", lambda request: None)
     controller.on("interrupt", lambda request: request.reply(interrupted=True))
     controller.on("result", lambda request: None)

@@ -164,7 +164,7 @@ def test_the_warning_comes_once(controller):
             warnings.simplefilter("error")
             thread = threading.Thread(target=lambda: client.open("b"))
             thread.start()
-            thread.join(10)
+            thread.join(60)
     assert len(controller.bodies("hello")) == 2
 
 
@@ -187,7 +187,7 @@ def test_a_thread_has_its_own_connection(session, controller):
     thread.start()
     controller.wait("run")
     assert session.interrupt() is True
-    thread.join(10)
+    thread.join(60)
     assert results[0].status == "interrupted"
     assert len({request.peer for request in controller.requests}) == 2
 
@@ -210,7 +210,7 @@ def test_connections_are_closed_with_their_thread_and_their_client(controller):
     session = client.open("a")
     thread = threading.Thread(target=lambda: session.run("1"))
     thread.start()
-    thread.join(10)
+    thread.join(60)
     assert len(client._connections) == 1, "the thread's connection went with it"
 
     used, leave = threading.Event(), threading.Event()
@@ -218,17 +218,17 @@ def test_connections_are_closed_with_their_thread_and_their_client(controller):
     def stay():
         session.run("1")
         used.set()
-        leave.wait(10)
+        leave.wait(60)
 
     thread = threading.Thread(target=stay)
     thread.start()
-    assert used.wait(10)
+    assert used.wait(60)
     connections = list(client._connections)
     assert len(connections) == 2
     client.close()
     assert all(connection.closed for connection in connections)
     leave.set()
-    thread.join(10)
+    thread.join(60)
 
 
 def test_close_wakes_who_waits(session, client, controller):
@@ -245,7 +245,7 @@ def test_close_wakes_who_waits(session, client, controller):
     thread.start()
     controller.wait("run")
     client.close()
-    thread.join(10)
+    thread.join(60)
     assert caught and "client was closed" in caught[0].message
     with pytest.raises(limpet.SessionClosed, match="client is closed"):
         session.run("1")
@@ -305,7 +305,7 @@ def test_something_else_listens(tmp_path):
     thread = raw_server(path, b"HTTP/1.1 400 Bad Request\r\n\r\n")
     with limpet.Client(path) as client, pytest.raises(limpet.ProtocolMismatch, match="not a ZMTP peer"):
         client.open("a")
-    thread.join(10)
+    thread.join(60)
 
 
 def test_nothing_is_answered(tmp_path, monkeypatch):
@@ -314,7 +314,7 @@ def test_nothing_is_answered(tmp_path, monkeypatch):
     thread = raw_server(path, b"")
     with limpet.Client(path) as client, pytest.raises(limpet.Unavailable, match="timed out"):
         client.open("a")
-    thread.join(10)
+    thread.join(60)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def script(controller):
 
     def start(text):
         text = (
-            "import limpet, signal, sys\nclient = limpet.Client(sys.argv[1], reconnect_timeout=5)\n"
+            "import limpet, signal, sys\nclient = limpet.Client(sys.argv[1], reconnect_timeout=60)\n"
             + textwrap.dedent(text)
         )
         process = subprocess.Popen(
@@ -36,7 +36,7 @@ def script(controller):
     yield start
     for process in processes:
         process.kill()
-        process.wait(10)
+        process.wait(60)
         process.stdout.close()
 
 
@@ -213,7 +213,7 @@ def test_signals_at_any_moment_lose_no_call(session, controller):
     alarms, end = 0, time.monotonic() + 2
     try:
         number = 0
-        while time.monotonic() < end:
+        while time.monotonic() < end or alarms <= 10:
             number += 1
             try:
                 armed[0] = True
@@ -226,5 +226,4 @@ def test_signals_at_any_moment_lose_no_call(session, controller):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert alarms > 10
     assert isinstance(session.run("last"), limpet.Result)

@@ -2,10 +2,12 @@
 
 import asyncio
 import contextvars
+import pathlib
 import signal
 import subprocess
 import sys
 import threading
+import time
 
 import limpet
 import pytest
@@ -283,6 +285,12 @@ def test_a_coroutine_that_begins_as_its_call_ends(controller, monkeypatch):
     assert ended.wait(30)
 
 
+def until_it_waits(pid):
+    """A moment before its main thread does, Python would only note a signal, and wait then."""
+    while pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
+        time.sleep(0.01)
+
+
 PROGRAM = """
 import sys, threading, time
 sys.path[:0] = {paths!r}
@@ -320,6 +328,7 @@ def test_ctrl_c_while_it_waits(controller, options, question):
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert process.stdout.readline() == "hangs\n"
+    until_it_waits(process.pid)
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=60)[0] == "interrupted\n"
     assert process.returncode == 0

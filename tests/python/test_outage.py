@@ -43,7 +43,7 @@ def dying(controller):
 
     yield die
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     successor.stop()
 
 
@@ -107,7 +107,7 @@ def test_nobody_comes(controller, kind, asked):
         stopper.start()
         with pytest.raises(limpet.Unavailable, match="cannot be reached"):
             ASKED_AGAIN[asked](client, session)
-        stopper.join(10)
+        stopper.join(60)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_shutdown_waits_for_nobody(client, controller):
     stopper.start()
     with pytest.raises(limpet.Unavailable, match="whether the shutdown was carried out is unknown"):
         client.shutdown()
-    stopper.join(10)
+    stopper.join(60)
     with pytest.raises(limpet.Unavailable, match="cannot be reached"):
         session.checkpoints()
 

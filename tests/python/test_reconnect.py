@@ -33,7 +33,7 @@ def test_a_call_is_asked_again_with_its_run_id(session, controller, successor):
     thread.start()
     controller.wait("run")
     replace(controller, successor)
-    thread.join(10)
+    thread.join(60)
     assert results[0].result == "from the second"
     assert successor.bodies("run") == controller.bodies("run")
 
@@ -65,9 +65,9 @@ def test_output_that_was_missed_comes_from_the_record(session, controller, succe
         )
     )
     thread.start()
-    assert streamed.wait(10)
+    assert streamed.wait(60)
     replace(controller, successor)
-    thread.join(10)
+    thread.join(60)
     assert (stdout, stderr, shown) == (["one\n", "two\n"], ["e"], ["1", "2"])
     assert "stream" not in successor.bodies("run")[0]
 
@@ -161,7 +161,7 @@ def test_a_call_starts_the_next_controller(tmp_path, controller, limpetd, monkey
     stopper.start()
     with limpet.Client(controller.path, autostart=True) as client:
         assert client.run("1").ok
-        stopper.join(10)
+        stopper.join(60)
         client.shutdown()
     assert len(log(tmp_path)) == 1
 

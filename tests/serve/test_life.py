@@ -12,7 +12,13 @@ import pytest
 
 from tests.support.gateway import events, until
 
-SLOW = "import time\nfor i in range(40): time.sleep(0.05)\nn = globals().get('n', 0) + 1\nprint('counted', n)\nn"
+SLOW = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.02)\nn = globals().get('n', 0) + 1\nprint('counted', n)\nn"
+
+
+def let_go(limpetd, name):
+    """Ends the code, also where there is no gateway."""
+    with limpetd.client() as client:
+        client.attach(name).files.write("go", b"")
 
 
 def started(http, session, run_id, code=SLOW):
@@ -28,7 +34,7 @@ def started(http, session, run_id, code=SLOW):
     return thread, answers
 
 
-def test_it_ends_when_what_runs_has_ended(own_gateway, name):
+def test_it_ends_when_what_runs_has_ended(own_gateway, limpetd, name):
     gateway = own_gateway()
     with gateway.client() as http, gateway.client() as looking:
         http.post("/v1/sessions", json={"name": name})
@@ -36,6 +42,7 @@ def test_it_ends_when_what_runs_has_ended(own_gateway, name):
         with looking.stream("GET", f"{session}/events") as stream:
             thread, answers = started(http, session, run_id)
             gateway.process.send_signal(signal.SIGTERM)
+            let_go(limpetd, name)
             heard = [kind for _, kind, _ in events(stream)]  # ends, though nobody has closed the session
         thread.join(60)
         assert answers[0].json()["stdout"] == "counted 1\n" and "run" in heard
@@ -70,7 +77,7 @@ def test_what_takes_longer_is_found_at_the_next_gateway(own_gateway, name):
         http.delete(session)
 
 
-def test_a_gateway_that_is_killed_loses_no_result(own_gateway, name):
+def test_a_gateway_that_is_killed_loses_no_result(own_gateway, limpetd, name):
     gateway = own_gateway()
     with gateway.client() as http:
         http.post("/v1/sessions", json={"name": name})
@@ -88,6 +95,7 @@ def test_a_gateway_that_is_killed_loses_no_result(own_gateway, name):
         gateway.kill()
         thread.join(60)
     gateway.start()
+    let_go(limpetd, name)
     with gateway.client() as http:
         assert http.post(f"{session}/run", json=body).json()["result"] == "1"
         assert http.get(f"/v1/runs/{run_id}").json()["stdout"] == "counted 1\n"
@@ -106,6 +114,7 @@ def test_a_controller_that_is_killed_loses_no_result(own_limpetd, own_gateway, n
         thread, answers = started(http, session, run_id)
         own_limpetd.kill()
         own_limpetd.start()
+        let_go(own_limpetd, name)
         thread.join(120)
         assert answers[0].status_code == 200 and answers[0].json()["stdout"] == "counted 1\n"
         assert http.get(f"/v1/runs/{run_id}").json()["result"] == "1"

@@ -49,8 +49,8 @@ def collector():
             if self.headers.get("Content-Encoding") == "gzip":
                 body = gzip.decompress(body)
             if self.path == "/v1/traces":
-                made.bodies.append(body)
                 made.heads.append(dict(self.headers))
+                made.bodies.append(body)
             self.send_response(200 if self.path == "/v1/traces" else 404)
             self.send_header("Content-Length", "0")
             self.end_headers()

@@ -76,7 +76,8 @@ class Gateway:
 
     def lines(self):
         """Of the audit log."""
-        return [json.loads(line) for line in self.audit.read_text().splitlines() if line.startswith("{")]
+        whole, _, _ = self.audit.read_text().rpartition("\n")  # the last one may still be written
+        return [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
 
     def said(self):
         return self.log.read_text(errors="replace")[-4000:]

@@ -9,6 +9,7 @@ import io
 import pathlib
 import subprocess
 import tarfile
+import tempfile
 import threading
 import zipfile
 
@@ -77,8 +78,12 @@ def pip_wheel():
     """One that newer Pythons take, too: fetched once, as everything that tests need."""
     if not list(WHEELS.glob("pip-*.whl")):
         tools = subprocess.run([ROOT / "scripts/python-tools"], check=True, capture_output=True, text=True).stdout.strip()
-        command = [f"{tools}/python", "-m", "pip", "download", "--quiet", "--no-deps", "--dest", WHEELS, "pip"]
-        subprocess.run(command, check=True)
+        WHEELS.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=WHEELS) as new:  # other suites may be at it
+            command = [f"{tools}/python", "-m", "pip", "download", "--quiet", "--no-deps", "--dest", new, "pip"]
+            subprocess.run(command, check=True)
+            for wheel in pathlib.Path(new).iterdir():
+                wheel.rename(WHEELS / wheel.name)
     found = max(WHEELS.glob("pip-*.whl"))
     return found.name, found.read_bytes()
 

@@ -11,6 +11,7 @@ import pytest
 from tests.support.controllers import name, quiet  # noqa: F401
 from tests.support.gateway import Gateway
 from tests.support.limpetd import running
+from tests.support.ports import free_port
 
 from .page import Page
 
@@ -27,7 +28,7 @@ def limpetd():
 def gateway(limpetd, tmp_path_factory):
     made = Gateway(limpetd.socket, tmp_path_factory.mktemp("gateway"))
     made.anna = made.key("create", "anna")
-    made.start()
+    made.start(free_port())  # it is started again on it
     yield made
     made.stop()
 

@@ -52,6 +52,7 @@ def chat(http, page):
     page.click(".tabs button", "Chat")
     page.see(".say textarea").send_keys("Which of the three towns is the largest?", Keys.ENTER)
     page.see(".model strong", "Bonn")
+    page.see(".say .primary:not([disabled])")
     page.click(".say .check input")
     page.see(".say textarea").send_keys("Save the table for me.", Keys.ENTER)
     page.see(".approve button", "Run it")

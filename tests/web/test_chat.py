@@ -4,7 +4,7 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tests.support.gateway import Gateway
+from tests.support.gateway import Gateway, until
 from tests.support.model import Model, code, text
 
 from .page import Page
@@ -56,7 +56,7 @@ def test_a_conversation(chatting, model):
     page.click("[aria-label^='Take this back']")
     page.click("dialog button", "Take back")
     page.gone(".turn")
-    assert page.see(".say textarea").get_property("value") == "Change x"
+    until(lambda: page.see(".say textarea").get_property("value") == "Change x", "what was said is there to be changed")
     assert "'before'" in page.run("x").text
 
     model.answers += [code("x = 'never'"), text("As you wish.")]
@@ -65,6 +65,7 @@ def test_a_conversation(chatting, model):
     page.see(".person", "Change x please")
     page.click(".approve button", "No")
     page.see(".model", "As you wish.")
+    page.see(".say .primary:not([disabled])")
     model.answers += [code("x = 'allowed'", "2"), text("Done.")]
     page.see(".say textarea").send_keys("again", Keys.ENTER)
     page.click(".approve button", "Run it")

@@ -90,8 +90,8 @@ def test_processes_and_the_terminal(page, session):
     page.type("echo $((6 * 7)) | tee n; stty size; printf '\\033[1;31mred\\033[0m\\n'\n")
     page.see(".screen", "42")
     page.see(".screen .a-red", "red")
-    page.type("seq 1 200; printf '\\033[H\\033[2Jcleared'\n")
-    page.see(".screen", "cleared")
+    page.type("seq 1 200; printf '\\033[H\\033[2Jclear%s\\n' ed; PS1='ready> '\n")
+    page.see(".screen", "cleared\nready>")  # and so the shell reads again: before, the terminal would keep a Ctrl-D
     page.type(Keys.CONTROL, "d", Keys.NULL)
     page.see(".screen", "[ended]")
 

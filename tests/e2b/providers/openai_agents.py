@@ -29,8 +29,10 @@ async def main():
         assert (await sandbox.read(Path("b/c.bin"))).read() == b"\0data\xff"
         assert [Path(entry.path).name for entry in await sandbox.ls("b")] == ["c.bin"]
         started = await sandbox.pty_exec_start("cat", tty=True, yield_time_s=0.2)
-        seen = await sandbox.pty_write_stdin(session_id=started.process_id, chars="hello\n", yield_time_s=5)
-        assert b"hello" in seen.output
+        seen = await sandbox.pty_write_stdin(session_id=started.process_id, chars="hello\n", yield_time_s=0.2)
+        said = seen.output
+        while b"hello" not in said:
+            said += (await sandbox.pty_write_stdin(session_id=started.process_id, chars="", yield_time_s=1)).output
         state = json.loads(json.dumps(client.serialize_session_state(sandbox.state)))
     async with await client.resume(client.deserialize_session_state(state)) as again:
         assert (await again.read(Path("b/c.bin"))).read() == b"\0data\xff"
