@@ -12,7 +12,7 @@ import pytest
 from jupyter_client.connect import write_connection_file
 from jupyter_client.manager import KernelManager
 from limpet._asks import NO_ASKS
-from limpet.jupyter import _options
+from limpet.jupyter import _options, _sandbox
 from limpet.jupyter._sandbox import Sandbox
 
 WAIT = 60
@@ -62,6 +62,17 @@ def test_an_interrupt_before_the_session_is_open_is_not_lost(own_notebook):
     notebook.until(request, lambda message: message["content"].get("execution_state") == "busy")
     by_message(notebook)
     assert notebook.finish(request).of("error")[0]["ename"] in ("KeyboardInterrupt", "Interrupted")
+
+
+def test_a_session_that_could_not_be_told_that_it_is_a_notebook_s_is_told_again(limpetd, monkeypatch):
+    options, _ = _options.read(["--address", limpetd.socket, "-f", "untold.json"])
+    sandbox = Sandbox(options, "untold.json")
+    with monkeypatch.context() as patch:
+        patch.setattr(_sandbox, "NOTEBOOK", "(1 / 0)")
+        assert sandbox.begin() == 1 and not sandbox.has_begun
+    assert sandbox.begin() == 2 and sandbox.has_begun
+    assert sandbox.begin() is None
+    sandbox.end(restart=False)
 
 
 def test_an_interrupt_before_the_call_is_not_lost(limpetd):
