@@ -144,7 +144,27 @@ static void on_zap(LoopFile *file, uint32_t events)
     zap_answer(container_of(file, Door, zap_file));
 }
 
+static int watch(Door *door, void *socket, LoopFile *file, void (*on_ready)(LoopFile *, uint32_t))
+{
+    size_t size = sizeof(int);
+    int fd;
+
+    if (zmq_getsockopt(socket, ZMQ_FD, &fd, &size) < 0)
+        return -errno;
+    return loop_file_add(door->loop, file, fd, EPOLLIN, on_ready);
+}
+
 /* ---- the controller ---- */
+
+/* Whoever has come before it was known who may waited for this, and was not turned away. */
+static int begin_zap(Door *door)
+{
+    int r = watch(door, door->zap, &door->zap_file, on_zap);
+
+    if (r == 0)
+        zap_answer(door);
+    return r;
+}
 
 static int on_keys(Door *door, Descriptors *descriptors)
 {
@@ -157,7 +177,7 @@ static int on_keys(Door *door, Descriptors *descriptors)
     authorized_deinit(&door->keys);
     door->keys = keys;
     lines_check(door);
-    return 0;
+    return door->zap_file.loop ? 0 : begin_zap(door);
 }
 
 static int on_log(Descriptors *descriptors)
@@ -252,16 +272,6 @@ static int begin_router(Door *door, int listening, const Certificate *certificat
     return r;
 }
 
-static int watch(Door *door, void *socket, LoopFile *file, void (*on_ready)(LoopFile *, uint32_t))
-{
-    size_t size = sizeof(int);
-    int fd;
-
-    if (zmq_getsockopt(socket, ZMQ_FD, &fd, &size) < 0)
-        return -errno;
-    return loop_file_add(door->loop, file, fd, EPOLLIN, on_ready);
-}
-
 static int begin(Door *door, int seam, int listening, const Certificate *certificate)
 {
     int r = loop_new(&door->loop);
@@ -275,13 +285,10 @@ static int begin(Door *door, int seam, int listening, const Certificate *certifi
     if (r == 0)
         r = begin_router(door, listening, certificate);
     if (r == 0)
-        r = watch(door, door->zap, &door->zap_file, on_zap);
-    if (r == 0)
         r = watch(door, door->monitor, &door->monitor_file, on_monitor);
     if (r == 0)
         r = watch(door, door->router, &door->router_file, on_router);
     if (r == 0) {
-        zap_answer(door);
         door_take_events(door);
         door_look_again(door);
     }
