@@ -71,7 +71,7 @@ def die(session, text, way):
     code = code_of(text, way)
     if way == "interrupt":
         return interrupted(session, code, text[1])
-    timeout = 10 if way == "timeout" else 60
+    timeout = 5 if way == "timeout" else 60
     return session.run(code, timeout=timeout, on_error="rollback" if way == "error" else "keep")
 
 
