@@ -22,6 +22,7 @@ from pathlib import Path
 import msgpack
 
 from tests.support import ROOT
+from tests.support.waiting import until_it_waits
 from tests.support.wire import CHECKPOINT, CHECKPOINTED, DISPLAY, EXECUTE, EXECUTED, FROZEN, READY, RESTORE
 
 BUILD = Path(os.environ.get("LIMPET_BUILD", ROOT / "build" / "bin"))
@@ -260,11 +261,8 @@ class Peer:
         os.killpg(self.process.pid, signal.SIGINT)
 
     def interrupt_wait(self):
-        """Interrupts what waits. A moment before it does, Python would only note the signal, and wait then."""
-        end = time.monotonic() + DEADLINE
-        while Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        """Interrupts what waits, once it does."""
+        until_it_waits(self.process.pid)
         self.interrupt()
 
     # Checkpoints

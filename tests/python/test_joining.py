@@ -2,18 +2,17 @@
 
 import asyncio
 import contextvars
-import pathlib
 import signal
 import subprocess
 import sys
 import threading
-import time
 
 import limpet
 import pytest
 from limpet._workers import LOOP
 
 from tests.support import CLIENT, fake
+from tests.support.waiting import until_it_waits
 
 from . import asker, both
 from .asker import call
@@ -283,12 +282,6 @@ def test_a_coroutine_that_begins_as_its_call_ends(controller, monkeypatch):
     over.set()
     thread.join()
     assert ended.wait(30)
-
-
-def until_it_waits(pid):
-    """A moment before its main thread does, Python would only note a signal, and wait then."""
-    while pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
-        time.sleep(0.01)
 
 
 PROGRAM = """
