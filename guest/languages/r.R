@@ -62,21 +62,28 @@ local({
     list(name, conditionMessage(condition), paste0(c(origin, conditionMessage(condition), "\n", trace), collapse = ""))
   }
 
+  # Only what a cell does is interrupted: an interrupt that came while its answer is made, or between two cells, would
+  # end the program, and the variables with it.
   run <- function(asked) {
     tryCatch(
-      list(result = evaluate(asked$code, asked$number)),
+      list(result = allowInterrupts(evaluate(asked$code, asked$number))),
       error = function(condition) list(error = described(condition)),
       interrupt = function(condition) list(error = list("Interrupt", "", ""))
     )
   }
 
-  repeat {
-    line <- tryCatch(readLines(asks, 1), interrupt = function(condition) NULL)
-    if (is.null(line)) next
+  # One that came too late for a cell is not for the next one.
+  forget_interrupts <- function() {
+    tryCatch(allowInterrupts(Sys.sleep(0)), interrupt = function(condition) forget_interrupts())
+  }
+
+  suspendInterrupts(repeat {
+    line <- readLines(asks, 1)
     if (length(line) == 0) break
+    forget_interrupts()
     done <- run(jsonlite::fromJSON(line))
     show_plots()
     flush(stdout())
     do.call(answer, done)
-  }
+  })
 })

@@ -21,22 +21,32 @@ module Limpet
   end
 
   def self.run(code, number)
-    value = TOPLEVEL_BINDING.eval(code, "cell #{number}")
-    {result: value.nil? ? nil : value.inspect}
+    interruptible do
+      value = TOPLEVEL_BINDING.eval(code, "cell #{number}")
+      {result: value.nil? ? nil : value.inspect}
+    end
   rescue SystemExit
     raise
   rescue Exception => error # also what is no StandardError: a cell may raise anything
     {error: described(error)}
   end
 
-  def self.next_line
-    ASKS.gets
-  rescue Interrupt # between two cells
+  # Only what a cell does is interrupted: an interrupt that came while its answer is made, or between two cells, would
+  # end the program, and the variables with it.
+  def self.interruptible(&)
+    Thread.handle_interrupt(Interrupt => :immediate, &)
+  end
+
+  # One that came too late for a cell is not for the next one.
+  def self.forget_interrupts
+    interruptible { Thread.pass }
+  rescue Interrupt
     retry
   end
 
   def self.serve
-    while (line = next_line)
+    while (line = ASKS.gets)
+      forget_interrupts
       asked = JSON.parse(line)
       answer(run(asked["code"], asked["number"]))
     end
@@ -45,4 +55,6 @@ end
 
 ARGV.clear
 $stdout.sync = $stderr.sync = true
-Limpet.serve
+# Ruby raises its own Interrupt wherever it is; one that a thread raises waits until it may come.
+trap("INT") { Thread.main.raise(Interrupt, "") }
+Thread.handle_interrupt(Interrupt => :never) { Limpet.serve }

@@ -135,6 +135,25 @@ def test_interrupts_keep_the_variables(live, how):
     assert live.run(live.words["get"]).result == "42"
 
 
+def test_interrupts_while_ruby_answers_keep_the_variables(session):
+    """What was raised says what it is with code of the cell, and takes until it is interrupted again."""
+    ruby = session.context(language="ruby")
+    ruby.run("x = 41")
+    ruby.run("""
+        def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        class Slow < Exception
+          def message
+            @until ||= now + 0.8
+            nil while now < @until
+            'slow'
+          end
+        end
+    """)
+    result = ruby.run("begin\n  sleep\nrescue Interrupt\n  raise Slow\nend", timeout=0.5)
+    assert (result.status, result.state) == ("timeout", "kept")
+    assert ruby.run("x + 1").result == "42"
+
+
 def test_its_end(live):
     live.run(live.words["set"])
     result = live.run(live.words["end"])
@@ -203,6 +222,18 @@ def test_java_compiles_what_it_runs(session):
 
 def test_a_program_is_interrupted(program):
     result = program.run(program.words[2], timeout=3)
+    assert (result.status, result.state) == ("timeout", "kept")
+
+
+def test_a_program_is_interrupted_until_it_ends(session):
+    """Those of the deadline alone would be too few for it."""
+    code = """
+        #include <signal.h>
+        #include <unistd.h>
+        static void on_interrupt(int number) { static int seen; if (++seen == 3) _exit(0); }
+        int main(void) { signal(SIGINT, on_interrupt); for (;;) pause(); }
+    """
+    result = session.run(code, language="c", timeout=3)
     assert (result.status, result.state) == ("timeout", "kept")
 
 

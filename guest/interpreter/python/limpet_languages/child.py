@@ -90,12 +90,12 @@ class Child:
         False: it has ended.
         """
         while True:
-            ready = self.poll.poll(AGAIN * 1000 if self.interrupted else None)
+            ready = self.poll.poll(AGAIN * 1000)  # also before: an interrupt does not end it
             others = [fd for fd, _ in ready if fd not in self.takers]
             self.take(ready)
             if others:
                 return others != [self.end]
-            if not ready:
+            if not ready and self.interrupted:
                 self.interrupt()
 
 
