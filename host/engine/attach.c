@@ -16,11 +16,15 @@
 
 #define DATA "data" /* below the container's root */
 
+#ifndef MOVE_MOUNT_BENEATH
+#define MOVE_MOUNT_BENEATH 0x00000200 /* Linux 6.5 */
+#endif
+
 typedef struct Attachment {
     int process; /* pidfd */
     int tree;    /* a mount that is nowhere yet */
     const char *target;
-    bool over; /* on top of what is mounted there */
+    bool replaces; /* what is mounted there, if anything is */
     int result;
 } Attachment;
 
@@ -47,18 +51,43 @@ static int make_tree(int directory, bool recursive, int *ret)
 }
 
 /* The container may have anything under that name. Only a directory of its root file system will do: no link,
- * and nothing that is mounted there, unless it is to go on top of that. */
+ * and nothing that is mounted there, unless that is to be replaced. */
 static int open_target(const Attachment *attachment)
 {
     struct open_how how = {
         .flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
         .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS |
-                   (attachment->over ? 0 : RESOLVE_NO_XDEV),
+                   (attachment->replaces ? 0 : RESOLVE_NO_XDEV),
     };
     int root _cleanup_(closep) = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     long target = root < 0 ? -1 : syscall(SYS_openat2, root, attachment->target, &how, sizeof(how));
 
     return target < 0 ? -errno : (int)target;
+}
+
+static int move(int tree, int target, unsigned flags)
+{
+    flags |= MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH;
+    return move_mount(tree, "", target, "", flags) < 0 ? -errno : 0;
+}
+
+static int take_off(int mount)
+{
+    return fchdir(mount) < 0 || umount2(".", MNT_DETACH) < 0 ? -errno : 0;
+}
+
+/* The new mount goes beneath the old one, which is taken off then: nobody finds nothing there in between. It
+ * may not go on top, as a mount on the directory that the old one shows: Linux undoes it when that directory
+ * is removed, wherever that is done. Older kernels take the old one off first. */
+static int replace(const Attachment *attachment, int old)
+{
+    int target _cleanup_(closep) = -1;
+
+    if (move(attachment->tree, old, MOVE_MOUNT_BENEATH) == 0)
+        return take_off(old);
+    take_off(old); /* if anything is mounted there */
+    target = open_target(attachment);
+    return target < 0 ? target : move(attachment->tree, target, 0);
 }
 
 static int mount_inside(const Attachment *attachment)
@@ -71,9 +100,7 @@ static int mount_inside(const Attachment *attachment)
     target = open_target(attachment);
     if (target < 0)
         return target;
-    return move_mount(attachment->tree, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0
-               ? -errno
-               : 0;
+    return attachment->replaces ? replace(attachment, target) : move(attachment->tree, target, 0);
 }
 
 static void *run(void *userdata)
@@ -193,6 +220,6 @@ int attach_packages(int process, const char *state_dir, const char *name, Proble
     r = make_tree(directory, false, &tree);
     if (r == 0)
         r = mount_from_thread(
-            &(Attachment){.process = process, .tree = tree, .target = PACKAGES_TARGET, .over = true});
+            &(Attachment){.process = process, .tree = tree, .target = PACKAGES_TARGET, .replaces = true});
     return r < 0 ? explain_packages(r, problem) : 0;
 }

@@ -17,8 +17,8 @@ void packages_path(char ret[static PACKAGES_PATH_SIZE], const char *name);
 /* A handle on it, or negative with the problem set. */
 int packages_open(const char *state_dir, const char *name, Problem *problem);
 
-/* Mounts it read-only at PACKAGES_TARGET of the container, on top of what was mounted there before. 0, or
- * negative with the problem set. */
+/* Mounts it read-only at PACKAGES_TARGET of the container, in place of what was mounted there before, which
+ * may then be removed. 0, or negative with the problem set. */
 int attach_packages(int process, const char *state_dir, const char *name, Problem *problem);
 
 /* Sets the problem of a container that does not run; -ESRCH. */

@@ -385,6 +385,17 @@ def test_unused_packages_make_room(own_limpetd, index, name):
             assert not session.install(["greeting"]).cached
 
 
+def test_what_was_installed_stays_when_the_set_it_replaced_is_removed(own_limpetd, index, name):
+    start(own_limpetd, index, "--packages-size", "1")
+    with warnings.catch_warnings(), own_limpetd.client() as client:
+        warnings.simplefilter("ignore")
+        with client.open(name) as session:
+            for package in "other", "tone", "greeting":
+                session.install([package])
+            wait_for(lambda: sum(len(entry) == 64 for entry in os.listdir(f"{own_limpetd.directory}/state/packages")) == 1)
+            assert value(session, "import greeting, other, tone; other.version, tone.version") == "('1.0', '1.0')"
+
+
 # ---- what is there already ----
 
 
