@@ -15,7 +15,7 @@ from programs import c_calls, echo
 
 SAMPLES = 20000  # a second
 SYMBOLS_FROM = 1  # percent
-NAMES = ("bench-call", "limpetd", "limpet-guest", "limpet-interpre")  # as the kernel has them
+NAMES = ("bench-call", "limpetd", "limpet-files", "limpet-guest", "limpet-interpre")  # as the kernel has them
 POLL = 0.02
 
 
@@ -94,7 +94,7 @@ def profile(bench, code, calls, with_perf):
         with c_calls(bench, bench.main, session.name, code) as subject:
             inside = Inside(session)
             subject.block(calls // 10)
-            pids = [subject.process.pid, bench.main.process.pid, *inside.pids()]
+            pids = [subject.process.pid, *bench.main.pids(), *inside.pids()]
             yield table(f"one call {code!r} through the C client", pids, calls, subject.block)
             if with_perf:
                 path = str(bench.scratch / "perf.data")

@@ -9,7 +9,7 @@ import limpet
 from limpet import _wire
 from limpet._requests import Request
 from runner import LeftOut
-from tests.support.limpetd import Limpetd, NotStarted, end_with_parent
+from tests.support.limpetd import Limpetd, NotStarted, controllers, end_with_parent
 
 FILL = 60  # seconds
 POLL = 0.02
@@ -31,6 +31,10 @@ class Controller:
     @property
     def process(self):
         return self.limpetd.process
+
+    def pids(self):
+        """Of its processes: root's limpetd is several."""
+        return [self.process.pid, *controllers(self.process.pid)]
 
     @property
     def runtime(self):

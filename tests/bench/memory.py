@@ -126,7 +126,7 @@ def watch(*groups):
 )
 def cpu(bench):
     with bench.main.session("bench-idle-cpu") as session:
-        pids = Inside(session).pids()
-        rounds = [watch(pids, [bench.main.process.pid]) for _ in range(1 if bench.args.quick else bench.costly_rounds)]
+        pids, controller = Inside(session).pids(), bench.main.pids()
+        rounds = [watch(pids, controller) for _ in range(1 if bench.args.quick else bench.costly_rounds)]
     return {"memory.cpu.session": [(ours, None) for ours, _ in rounds],
             "memory.cpu.controller": [(theirs, None) for _, theirs in rounds]}
