@@ -216,8 +216,13 @@ def test_a_docker_engine_makes_it_for_whoever_is_not_root(readable_copy, docker_
 @needs_root
 def test_what_the_docker_engine_cannot_make_is_told(readable_copy, docker_engine):
     docker_engine.says = '{"errorDetail": {"message": "no registry"}, "error": "no registry"}'
-    result = run_as_nobody(readable_copy, LIMPET_DOCKER_SOCKET=str(readable_copy / "docker.sock"))
+    logs = readable_copy / "logs"
+    logs.mkdir()
+    logs.chmod(0o777)
+    result = run_as_nobody(readable_copy, LIMPET_DOCKER_SOCKET=str(readable_copy / "docker.sock"), TMPDIR=str(logs))
     assert result.returncode == 1 and "no registry" in result.stderr
+    [log] = logs.iterdir()
+    assert str(log) in result.stderr + result.stdout and "no registry" in log.read_text()
     assert docker_engine.images == set()
 
 
