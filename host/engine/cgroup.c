@@ -225,23 +225,30 @@ static int read_kills(const Cgroup *memory, uint64_t *ret)
     return 0;
 }
 
-int cgroup_read_memory(const Cgroup *memory, uint64_t *ret_bytes, uint64_t *ret_kills)
+static int read_usage(const Cgroup *memory, uint64_t *ret)
 {
     char *usage _cleanup_(freep) = NULL;
-    uint64_t bytes, kills = 0;
-    int r;
+    int r = read_group_file(memory->directory, memory->unified ? "memory.current" : "memory.usage_in_bytes",
+                            &usage);
 
-    if (!memory->directory)
-        return -ENOENT;
-    r = read_group_file(memory->directory, memory->unified ? "memory.current" : "memory.usage_in_bytes",
-                        &usage);
+    if (r < 0)
+        return r;
+    return sscanf(usage, "%" SCNu64, ret) == 1 ? 0 : -EBADMSG;
+}
+
+int cgroup_read_memory(const Cgroup *memory, uint64_t *ret_bytes, uint64_t *ret_kills)
+{
+    uint64_t bytes = 0, kills = 0;
+    int r = memory->directory ? 0 : -ENOENT;
+
+    if (r == 0 && ret_bytes)
+        r = read_usage(memory, &bytes);
     if (r == 0 && ret_kills)
         r = read_kills(memory, &kills);
     if (r < 0)
         return r;
-    if (sscanf(usage, "%" SCNu64, &bytes) != 1)
-        return -EBADMSG;
-    *ret_bytes = bytes;
+    if (ret_bytes)
+        *ret_bytes = bytes;
     if (ret_kills)
         *ret_kills = kills;
     return 0;

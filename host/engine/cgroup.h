@@ -31,7 +31,7 @@ void cgroups_init(Cgroups *cgroups, pid_t pid);
 void cgroups_deinit(Cgroups *cgroups);
 ContainerGroups cgroups_named(const Cgroups *cgroups);
 
-/* Bytes in use, and how many processes the kernel has killed for want of memory (NULL: not asked). */
+/* Bytes in use, and how many processes the kernel has killed for want of memory; NULL: not asked. */
 int cgroup_read_memory(const Cgroup *memory, uint64_t *ret_bytes, uint64_t *ret_kills);
 
 /* Nanoseconds that processes of the group have been on a processor. */

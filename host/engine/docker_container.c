@@ -182,7 +182,7 @@ static void on_waited(void *userdata, const DockerReply *reply)
 {
     DockerContainer *container = userdata;
     Container *base = &container->container;
-    uint64_t bytes, kills;
+    uint64_t kills;
     char why[160];
     int code = -1;
 
@@ -194,7 +194,7 @@ static void on_waited(void *userdata, const DockerReply *reply)
     }
     if (reply->status == 404)
         snprintf(why, sizeof(why), "the container was removed by another program");
-    else if (cgroup_read_memory(&container->cgroups.memory, &bytes, &kills) == 0 && kills > 0)
+    else if (cgroup_read_memory(&container->cgroups.memory, NULL, &kills) == 0 && kills > 0)
         snprintf(why, sizeof(why),
                  "the container's first process ended; the kernel killed %llu of its processes for "
                  "lack of memory",

@@ -115,8 +115,8 @@ struct EngineOps {
      * done with how many there were. One sweep at a time. */
     void (*sweep)(Engine *engine, void (*done)(void *userdata, unsigned removed), void *userdata);
 
-    /* Bytes of memory in use, and how often the kernel has killed for memory (NULL: not asked, which saves
-     * half of the work); -errno when unknown. */
+    /* Bytes of memory in use, and how often the kernel has killed for memory; NULL: not asked, which saves
+     * half of the work. -errno when unknown. */
     int (*memory)(Container *container, uint64_t *ret_bytes, uint64_t *ret_oom_kills);
 
     /* Nanoseconds that its processes have been on a processor; -errno when unknown. */

@@ -337,8 +337,10 @@ static int local_attach_packages(Container *base, const char *name, Problem *pro
 static int local_memory(Container *base, uint64_t *ret_bytes, uint64_t *ret_oom_kills)
 {
     LocalContainer *container = container_of(base, LocalContainer, container);
-    int r = container->running ? proctree_memory(container->child.pid, ret_bytes) : -ESRCH;
+    int r = container->running ? 0 : -ESRCH;
 
+    if (r == 0 && ret_bytes)
+        r = proctree_memory(container->child.pid, ret_bytes);
     if (r == 0 && ret_oom_kills)
         *ret_oom_kills = 0;
     return r;

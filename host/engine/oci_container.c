@@ -131,9 +131,9 @@ void oci_container_remove(Container *base)
 
 static void describe_end(const OciContainer *container, int status, char *ret, size_t size)
 {
-    uint64_t bytes, kills;
+    uint64_t kills;
 
-    if (cgroup_read_memory(&container->cgroups.memory, &bytes, &kills) == 0 && kills > 0)
+    if (cgroup_read_memory(&container->cgroups.memory, NULL, &kills) == 0 && kills > 0)
         snprintf(ret, size,
                  "the container's first process ended; the kernel killed %llu of its processes for lack "
                  "of memory",

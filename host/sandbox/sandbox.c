@@ -92,17 +92,15 @@ int sandbox_memory(const Sandbox *sandbox, uint64_t *ret_bytes)
 
 void sandbox_note_kills(Sandbox *sandbox)
 {
-    uint64_t bytes;
-
-    if (sandbox->all->engine->ops->memory(sandbox->container, &bytes, &sandbox->oom_kills) < 0)
+    if (sandbox->all->engine->ops->memory(sandbox->container, NULL, &sandbox->oom_kills) < 0)
         sandbox->oom_kills = 0;
 }
 
 bool sandbox_has_killed(Sandbox *sandbox)
 {
-    uint64_t bytes, kills, before = sandbox->oom_kills;
+    uint64_t kills, before = sandbox->oom_kills;
 
-    if (sandbox->all->engine->ops->memory(sandbox->container, &bytes, &kills) < 0)
+    if (sandbox->all->engine->ops->memory(sandbox->container, NULL, &kills) < 0)
         return false;
     sandbox->oom_kills = kills;
     return kills > before;
