@@ -45,7 +45,7 @@ static bool has_room(void *userdata)
 
 const SandboxesEvents controller_sandboxes_events = {
     .begins = diary_begin,
-    .claimed = diary_rewrite,
+    .claimed = diary_claimed,
     .changed = diary_rewrite,
     .closing = diary_closing,
     .parking = diary_saved,

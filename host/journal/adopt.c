@@ -22,6 +22,7 @@ typedef struct Replay {
     Adopting *all;
     Sandbox *sandbox; /* NULL until its session is known */
     uint64_t size;    /* of what makes sense */
+    size_t sessions;  /* as many `session` are still to come: what is before the last was another's */
     bool sleeps;      /* what comes last says that it is saved */
     bool ready, saved, closing;
     Problem problem; /* why it cannot go on */
@@ -97,7 +98,7 @@ static int replay_session(Replay *replay, const JournalEntry *entry)
 {
     SessionOptions options _cleanup_(session_options_deinit) = {0};
 
-    if (replay->sandbox || !is_sound(replay->all, &entry->session) ||
+    if (!is_sound(replay->all, &entry->session) ||
         session_options_read(&options, entry->session.options.map, &replay->problem) < 0)
         return -EBADMSG;
     replay->sandbox = new_sandbox(replay->all, &entry->session, &options);
@@ -191,6 +192,13 @@ static int replay_packages(Replay *replay, const JournalEntry *entry)
     return 0;
 }
 
+static bool counts(Replay *replay, EntryKind kind)
+{
+    if (kind == ENTRY_SESSION)
+        replay->sessions--;
+    return replay->sessions == 0;
+}
+
 static int replay_entry(void *userdata, const void *bytes, size_t size)
 {
     static int (*const replays[ENTRY_KINDS])(Replay *, const JournalEntry *) = {
@@ -207,9 +215,10 @@ static int replay_entry(void *userdata, const void *bytes, size_t size)
 
     if (r < 0)
         return r;
-    r = replays[entry.kind] && (replay->sandbox || entry.kind == ENTRY_SESSION)
-            ? replays[entry.kind](replay, &entry)
-            : -EBADMSG;
+    if (counts(replay, entry.kind))
+        r = replays[entry.kind] && (replay->sandbox || entry.kind == ENTRY_SESSION)
+                ? replays[entry.kind](replay, &entry)
+                : -EBADMSG;
     journal_entry_deinit(&entry);
     return r;
 }
@@ -257,17 +266,19 @@ static void begin(Replay *replay)
         log_info("adopting session", "session=%s container=%s", sandbox->name, sandbox->container_name);
 }
 
-static int take_sleeps(void *userdata, const void *bytes, size_t size)
+/* What is to be known before the first entry is replayed. */
+static int survey_entry(void *userdata, const void *bytes, size_t size)
 {
     Problem problem = PROBLEM_NULL;
     JournalEntry entry;
-    bool *sleeps = userdata;
+    Replay *replay = userdata;
     int r = journal_entry_decode(&entry, bytes, size, &problem);
 
     if (r < 0)
         return r;
     if (entry.kind == ENTRY_SAVED || entry.kind == ENTRY_READY)
-        *sleeps = entry.kind == ENTRY_SAVED;
+        replay->sleeps = entry.kind == ENTRY_SAVED;
+    replay->sessions += entry.kind == ENTRY_SESSION;
     journal_entry_deinit(&entry);
     return 0;
 }
@@ -282,7 +293,7 @@ static bool adopt_one(Adopting *all, const char *id)
     diary_path(path, sizeof(path), all->sandboxes->paths, id);
     if (lstat(path, &st) < 0)
         return true;
-    journal_read(path, take_sleeps, &replay.sleeps, &replay.size);
+    journal_read(path, survey_entry, &replay, &replay.size);
     journal_read(path, replay_entry, &replay, &replay.size);
     if (stat(path, &st) == 0 && (uint64_t)st.st_size > replay.size)
         log_warn("journal truncated", "path=%s bytes=%llu of=%lld", path, (unsigned long long)replay.size,

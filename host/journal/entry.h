@@ -1,6 +1,7 @@
 /* What is in a journal, entry by entry. Pure.
  *
- *   session        before the container is made; the first of all
+ *   session        before the container is made; the first of all. Once more when a container that waited
+ *                  becomes somebody's: what comes before it counts no more
  *   ready          the session is open, perhaps again; before anyone is told. Of one that is being restored:
  *                  it is whole
  *   branch         one was made; before anyone is told

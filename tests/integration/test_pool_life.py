@@ -80,6 +80,21 @@ def test_killed_around_a_claim(pool):
             wait_for(lambda: len(pool.supervisors()) == 1 + claimed)
 
 
+def test_a_claim_that_is_not_written_whole_never_was(pool):
+    """Nobody was told of it: its container goes, and its name is free."""
+    [directory] = pool.spare_directories()
+    session = pool.client.open("a")
+    pool.limpetd.kill()
+    journal = pool.path("journals", f"{os.path.basename(directory)}.journal")
+    os.truncate(journal, os.path.getsize(journal) - 3)
+    pool.limpetd.start()
+    with pytest.raises(limpet.NoSuchSession):
+        session.run("1")
+    wait_for(lambda: directory not in pool.spare_directories())
+    with pool.client.open("a") as again:
+        assert again.run("6 * 7").result == "42"
+
+
 def test_killed_while_a_spare_is_born(pool):
     for n in range(3):
         known = set(pool.spare_directories())
