@@ -192,6 +192,7 @@ static int replay_packages(Replay *replay, const JournalEntry *entry)
     return 0;
 }
 
+/* Entries before the last `session` do not. */
 static bool counts(Replay *replay, EntryKind kind)
 {
     if (kind == ENTRY_SESSION)

@@ -249,8 +249,8 @@ static void append(Sandbox *sandbox, Buf *batch, int r)
         journal_append(&sandbox->diary->journal, batch);
 }
 
-/* A new file would cost as much as the rest of a claim. It is written where artifacts were reported, which
- * are not said again. */
+/* A new file would cost a tenth of what opening a session from the pool takes. It is written where artifacts
+ * were reported, which are not said again. */
 void diary_claimed(Sandbox *sandbox)
 {
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
