@@ -13,6 +13,7 @@ typedef struct ProcStat {
     pid_t parent, session;
     bool dying; /* its first thread has ended, or is about to; for some microseconds after a signal it may
                    seem alive */
+    bool awake; /* its first thread runs, or sleeps so that any signal wakes it */
 } ProcStat;
 
 /* 0 or a negative errno: there is no such process. */

@@ -114,6 +114,14 @@ def test_python_comes_and_goes_beside_it(limpetd, session):
     assert running.result().stdout == "begun\nlived\n"
 
 
+def test_programs_that_follow_each_other_go_on_beside_resets(session):
+    command = "for i in {1..3000}; do /bin/true; done; touch done; echo lived"
+    running = Asking(session.exec, command, timeout=60)
+    while not session.files.exists("done"):
+        session.reset()
+    assert running.result().stdout == "lived\n"
+
+
 def test_what_it_left_running_lives_on(limpetd, session):
     if not limpetd.isolates:
         pytest.skip("processes of an engine that does not isolate have no mark")

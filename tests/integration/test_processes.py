@@ -195,6 +195,18 @@ def test_what_is_written_to_a_terminal_at_the_end(session):
         assert text_of(process) == "x" * size + "end\r\n"
 
 
+def test_what_runs_in_a_shell_is_not_stopped_by_resets(session):
+    shell = session.start(["bash", "--norc"], pty=True)
+    shell.send("touch begun; sleep 1000\n")
+    wait_for(lambda: session.files.exists("begun"))
+    for _ in range(20):
+        session.reset()
+    shell.send("\x03")
+    shell.send("exit\n")
+    shell.wait(60)
+    assert "Stopped" not in text_of(shell)
+
+
 def test_only_what_has_a_terminal_is_resized(session):
     process = session.start("sleep 1000")
     with pytest.raises(limpet.BadRequest, match="no terminal"):

@@ -7,6 +7,8 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
@@ -303,6 +305,159 @@ static void test_children(void **state)
     end_the_rest();
 }
 
+/* As process 1 */
+
+#define TIMES    1000
+#define FAMILIES 3
+
+/* What the families count, in memory that all share. */
+typedef struct Counts {
+    _Atomic unsigned ended[FAMILIES];
+    _Atomic unsigned stood;
+} Counts;
+
+static Counts *counts_new(void)
+{
+    return mmap(NULL, sizeof(Counts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
+enum { AS_ASKED, NOT_AS_ASKED, NO_NAMESPACE };
+
+static _Noreturn void be_process_1(int (*body)(void))
+{
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || mount("proc", "/proc", "proc", 0, NULL) < 0)
+        _exit(NO_NAMESPACE);
+    _exit(body()); /* all others end with it */
+}
+
+/* Runs `body` as process 1 of a namespace of its own. What it returns. */
+static int as_process_1(int (*body)(void))
+{
+    int status;
+    pid_t outer = fork();
+
+    if (outer == 0) {
+        if (unshare(CLONE_NEWPID | CLONE_NEWNS) < 0)
+            _exit(NO_NAMESPACE);
+        pid_t inner = fork();
+        if (inner == 0)
+            be_process_1(body);
+        waitpid(inner, &status, 0);
+        _exit(WIFEXITED(status) ? WEXITSTATUS(status) : NOT_AS_ASKED);
+    }
+    assert_int_equal(waitpid(outer, &status, 0), outer);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void assert_as_process_1(int (*body)(void))
+{
+    int r = as_process_1(body);
+
+    if (r == NO_NAMESPACE)
+        skip();
+    assert_int_equal(r, AS_ASKED);
+}
+
+/* Whether one more process is ended while those are kept. */
+static bool ends_another(const ProcessesKeep *keep)
+{
+    pid_t another = fork();
+
+    if (another == 0)
+        for (;;)
+            pause();
+    return processes_end_others(keep, 0, LIMIT) == 1 && waitpid(another, NULL, 0) == another;
+}
+
+/* A command that runs one program after the other. */
+static _Noreturn void run_programs(_Atomic unsigned *ended)
+{
+    for (;;) {
+        pid_t program = fork();
+
+        if (program == 0)
+            _exit(0);
+        waitpid(program, NULL, 0);
+        ++*ended;
+    }
+}
+
+static bool all_go_on(Counts *counts)
+{
+    uint64_t end = clock_now() + LIMIT;
+
+    for (size_t i = 0; i < FAMILIES; i++) {
+        unsigned before = counts->ended[i];
+
+        while (counts->ended[i] == before && clock_now() < end)
+            sched_yield();
+        if (counts->ended[i] == before)
+            return false;
+    }
+    return true;
+}
+
+static int programs_go_on(void)
+{
+    Counts *counts = counts_new();
+    pid_t families[FAMILIES];
+    ProcessesKeep keep = {.families = families, .family_count = FAMILIES};
+
+    for (size_t i = 0; i < FAMILIES; i++) {
+        families[i] = fork();
+        if (families[i] == 0)
+            run_programs(&counts->ended[i]);
+    }
+    for (int i = 0; i < TIMES; i++)
+        if (!ends_another(&keep) || !all_go_on(counts))
+            return NOT_AS_ASKED;
+    return AS_ASKED;
+}
+
+/* Programs that are started without a pause are what a purge has to stop for; none may stand still for ever.
+ */
+static void test_those_that_are_kept_go_on(void **state)
+{
+    assert_as_process_1(programs_go_on);
+}
+
+/* A shell and the program in its foreground. */
+static _Noreturn void run_one_program(Counts *counts)
+{
+    int status;
+    pid_t program = fork();
+
+    if (program == 0)
+        for (;;)
+            pause();
+    counts->ended[0] = 1;
+    while (waitpid(program, &status, WUNTRACED) == program)
+        ++counts->stood;
+    _exit(0);
+}
+
+static int nobody_sees_one_stand(void)
+{
+    Counts *counts = counts_new();
+    pid_t shell = fork();
+    ProcessesKeep keep = {.families = &shell, .family_count = 1};
+
+    if (shell == 0)
+        run_one_program(counts);
+    while (!counts->ended[0])
+        sched_yield();
+    for (int i = 0; i < TIMES; i++)
+        if (!ends_another(&keep))
+            return NOT_AS_ASKED;
+    return counts->stood == 0 ? AS_ASKED : NOT_AS_ASKED;
+}
+
+static void test_a_shell_does_not_see_its_program_stand(void **state)
+{
+    assert_as_process_1(nobody_sees_one_stand);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -318,6 +473,8 @@ int main(void)
         cmocka_unit_test(test_a_relay_beside_one_that_is_kept),
         cmocka_unit_test(test_the_dead_are_not_counted),
         cmocka_unit_test(test_children),
+        cmocka_unit_test(test_those_that_are_kept_go_on),
+        cmocka_unit_test(test_a_shell_does_not_see_its_program_stand),
     };
     sigset_t child;
 

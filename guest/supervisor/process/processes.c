@@ -70,19 +70,22 @@ int processes_end_all(uint64_t limit, ProcessesReaped reaped, void *context)
 
 /* All but some */
 
-/* Rounds that must find nothing new, where nobody stands still: a walk can miss one whose parent has just
- * ended.
- */
+/* Rounds in a row that must find nothing new: a walk can miss one whose parent has just ended. */
 #define QUIET_ROUNDS 2
 
-/* The rounds that are tried however slow the machine is. */
+/* The rounds that are tried however slow the machine is: first while everyone runs on, then, where that does
+ * not do, while nobody does. Without need nobody is stopped: a shell may see that its program stands still,
+ * and takes the terminal from it.
+ */
 #define ROUNDS_MINIMUM 10
 
 typedef struct Purge {
     const ProcessesKeep *keep;
     pid_t self, uncounted;
+    bool stopping;            /* nobody is to run, but the caller */
     ProcessTable now, before; /* marked: killed by us */
-    int killed;               /* new ones of this round */
+    size_t moved;             /* in this round: killed, or gone before they could be */
+    size_t awake;             /* in this round: still to stop */
     int counted;
 } Purge;
 
@@ -131,11 +134,21 @@ static void purge_one(Purge *purge, Process *process)
     process->spared = is_marked(purge, process);
     if (process->spared)
         return;
-    if (kill(process->pid, SIGKILL) < 0)
+    if (kill(process->pid, SIGKILL) < 0) {
+        purge->moved += errno == ESRCH; /* and what it has left is still to be found */
         return;
+    }
     process->marked = true;
-    purge->killed++;
+    purge->moved++;
     purge->counted += process->pid != purge->uncounted && !process->dying;
+}
+
+/* Since Linux 4.19 a fork that is under way when all are stopped goes on, and its child is born standing: who
+ * does not stand yet may add one that has to be woken, too.
+ */
+static bool is_awake(const Purge *purge, const Process *process)
+{
+    return process->pid != purge->self && process->awake && !process->dying;
 }
 
 static int purge_round(Purge *purge)
@@ -144,14 +157,17 @@ static int purge_round(Purge *purge)
 
     purge->before = purge->now;
     purge->now = read;
-    purge->killed = 0;
     /* Again in each round: a process that had not yet stopped may have woken another. */
-    if (purge->self == 1)
+    if (purge->stopping)
         kill(-1, SIGSTOP);
 
     int r = table_read(&purge->now);
-    for (size_t i = 0; r == 0 && i < purge->now.n; i++)
+    purge->moved = purge->self == 1 ? purge->now.missed : 0; /* others see strangers come and go */
+    purge->awake = 0;
+    for (size_t i = 0; r == 0 && i < purge->now.n; i++) {
         purge_one(purge, &purge->now.items[i]);
+        purge->awake += purge->stopping && is_awake(purge, &purge->now.items[i]);
+    }
     return r;
 }
 
@@ -166,21 +182,34 @@ static void wake_kept(const Purge *purge)
     }
 }
 
+/* Until nothing is left to be found. -ETIMEDOUT: there is always more, after `end` still. */
+static int purge_all(Purge *purge, uint64_t end)
+{
+    int left = QUIET_ROUNDS, r = 0;
+
+    for (int round = 0; r == 0 && left > 0; round++) {
+        bool late = round >= ROUNDS_MINIMUM && clock_now() >= end;
+
+        r = purge_round(purge);
+        left = purge->moved == 0 && (purge->awake == 0 || late) ? left - 1 : QUIET_ROUNDS;
+        if (r == 0 && purge->moved > 0 && late)
+            r = -ETIMEDOUT;
+    }
+    return r;
+}
+
 int processes_end_others(const ProcessesKeep *keep, pid_t uncounted, uint64_t limit)
 {
     Purge purge _cleanup_(purge_deinit) = {.keep = keep, .self = getpid(), .uncounted = uncounted};
-    uint64_t end = clock_now() + limit;
-    int quiet = purge.self == 1 ? 1 : QUIET_ROUNDS;
-    int left = quiet, r = 0;
+    uint64_t now = clock_now();
+    bool may_stop = purge.self == 1; /* as `kill_descendants` */
+    int r = purge_all(&purge, may_stop ? now : now + limit);
 
-    for (int round = 1; r == 0 && left > 0; round++) {
-        r = purge_round(&purge);
-        left = purge.killed == 0 ? left - 1 : quiet;
-        if (r == 0 && purge.killed > 0 && round >= ROUNDS_MINIMUM && clock_now() >= end)
-            r = -ETIMEDOUT;
-    }
-    if (purge.self == 1)
+    if (r == -ETIMEDOUT && may_stop) {
+        purge.stopping = true;
+        r = purge_all(&purge, now + limit);
         wake_kept(&purge);
+    }
     return r < 0 ? r : purge.counted;
 }
 

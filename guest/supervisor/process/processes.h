@@ -26,10 +26,10 @@ typedef struct ProcessesKeep {
     gid_t mark; /* and those that have this supplementary group; 0: none */
 } ProcessesKeep;
 
-/* Kills every descendant but these. None of them runs any more afterwards; they are reaped later. Process 1
- * stops everyone at once, so that nothing is born meanwhile; those that are kept run on afterwards. Returns
- * how many were killed, those that had ended and `uncounted` left out; or a negative errno. -ETIMEDOUT: they
- * are born faster than killed, and some may live. */
+/* Kills every descendant but these. None of them runs any more afterwards; they are reaped later. Where
+ * they are born as fast as they are found, process 1 stops everyone, so that nothing is born meanwhile; those
+ * that are kept run on afterwards. Returns how many were killed, those that had ended and `uncounted` left
+ * out; or a negative errno. -ETIMEDOUT: they are born faster than killed, and some may live. */
 int processes_end_others(const ProcessesKeep *keep, pid_t uncounted, uint64_t limit);
 
 /* Whether `pid` is alive and below the calling process. */

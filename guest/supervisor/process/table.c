@@ -17,7 +17,11 @@ int process_read(Process *ret, pid_t pid)
     int r = proc_stat(&stat, pid);
 
     if (r == 0)
-        *ret = (Process){.pid = pid, .parent = stat.parent, .session = stat.session, .dying = stat.dying};
+        *ret = (Process){.pid = pid,
+                         .parent = stat.parent,
+                         .session = stat.session,
+                         .dying = stat.dying,
+                         .awake = stat.awake};
     return r;
 }
 
@@ -61,19 +65,22 @@ static int compare_pids(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* One that has just gone is left out. */
-static int add_read(void *table, pid_t pid)
+static int add_read(void *userdata, pid_t pid)
 {
+    ProcessTable *table = userdata;
     Process process;
 
-    return process_read(&process, pid) == 0 ? table_add(table, &process) : 0;
+    if (process_read(&process, pid) == 0)
+        return table_add(table, &process);
+    table->missed++;
+    return 0;
 }
 
 int table_read(ProcessTable *table)
 {
     int r;
 
-    table->n = 0;
+    table->n = table->missed = 0;
     r = proc_each(add_read, table);
     if (r == 0 && table->n > 0)
         qsort(table->items, table->n, sizeof(Process), compare_pids);

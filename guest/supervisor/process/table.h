@@ -8,6 +8,7 @@
 typedef struct Process {
     pid_t pid, parent, session;
     bool dying;          /* its first thread has ended, or is about to because it was killed */
+    bool awake;          /* its first thread runs, or can be woken by any signal */
     bool marked, spared; /* free for whoever reads the table */
 } Process;
 
@@ -15,6 +16,7 @@ typedef struct Process {
 typedef struct ProcessTable {
     Process *items; /* by pid */
     size_t n, capacity;
+    size_t missed; /* gone before they could be read */
 } ProcessTable;
 
 void table_deinit(ProcessTable *table);
