@@ -95,6 +95,7 @@ def test_shell(terminal, session, name, limpet):
     shell.expect(r"[$#] ")
     shell.enter("stty size; echo $TERM")
     shell.expect(rf"{ROWS} {COLUMNS}\s+vt220")
+    shell.expect(r"[$#] ")  # on the way there bash writes the size that it has read
     fcntl.ioctl(shell.master, termios.TIOCSWINSZ, struct.pack("HHHH", 31, 101, 0, 0))
     shell.enter("until [[ $(stty size) = '31 101' ]]; do :; done; echo res''ized")
     shell.expect("resized")
