@@ -33,6 +33,7 @@ for _, coroutine in inspect.getmembers(SandboxIntegrationTests, inspect.iscorout
     pytest.mark.asyncio(coroutine)
 
 
+@pytest.mark.engine
 class TestStandard(SandboxIntegrationTests):
     @pytest.fixture(autouse=True)
     def unlike(self, request):
@@ -87,6 +88,7 @@ def test_asyncio(sandbox):
     assert [answer.output for answer in asyncio.run(both())] == ["one\n", "two\n"]
 
 
+@pytest.mark.engine
 def test_the_example(limpetd, tmp_path):
     if not limpetd.isolates:
         pytest.skip("its files are below /session")

@@ -170,6 +170,7 @@ def test_clean_containers(make, client):
     assert "the rest was removed with the container" in big.text and "full text is in" not in big.text
 
 
+@pytest.mark.engine
 def test_files_of_a_clean_container(make, isolating):
     message = make(session="ephemeral").one("open('/work/artifacts/a.txt', 'w').write('hello')")
     (path, host), *_ = message.artifact["artifacts"].items()
@@ -400,6 +401,7 @@ def test_the_extra_is_asked_for_only_where_it_is_used():
         assert done.returncode == 1 and "pip install langchain 'langgraph<2'" in done.stderr
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize("example", ["langgraph_agent.py", "langgraph_rewind.py", "langgraph_approval.py"])
 def test_example(example, limpetd, isolating):
     env = {"LIMPET_SOCKET": limpetd.socket, "LIMPET_AUTOSTART": "0"}

@@ -28,9 +28,9 @@ def gateway(limpetd, tmp_path_factory):  # noqa: F811
 
 def command(*arguments):
     """The suite as a program."""
-    modules = pathlib.Path(os.environ.get("LIMPET_MCP_CONFORMANCE", ROOT / "build" / "mcp-conformance")) / "node_modules"
+    modules = ROOT / "build/environments/mcp-conformance/node_modules"
     program = modules / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
-    assert program.exists(), f"{program} is not there; scripts/test installs it"
+    assert program.exists(), f"{program} is not there: scripts/environment mcp-conformance"
     return [str(modules / "node" / "bin" / "node"), str(program), *arguments]
 
 

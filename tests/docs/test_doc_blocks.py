@@ -11,7 +11,7 @@ from tests.docs.shell import run_console, run_sh
 from tests.support.needs import WITHOUT
 
 CONTAINER = re.compile(r"/session|/data|pandas|--disk|penguins")
-MORE = ("inspect_ai", "llm_sandbox", "pydantic_ai", "smolagents")  # frameworks of build/frameworks
+MORE = ("inspect_ai", "llm_sandbox", "pydantic_ai", "smolagents")  # frameworks of build/environments/frameworks
 DOCUMENTS = [path for path in PATHS if any(block.language in RUNS and not block.not_run for block in blocks(path))]
 
 
@@ -26,14 +26,14 @@ def test_the_blocks_run(path, place):
     runnable = [block for block in blocks(path) if block.language in RUNS and not block.not_run]
     text = "\n".join(block.text for block in runnable)
     if missing := [name for name in MORE if f"from limpet.{name} " in text and not importlib.util.find_spec(name)]:
-        pytest.skip(f"without {missing[0]}: the suite frameworks-oci has this document")
+        pytest.skip(f"without {missing[0]}: the suite docs-frameworks has this document")
     if engine() == "local" and CONTAINER.search(text):
         pytest.skip("the document speaks of containers, and the engine is local")
     for word, package in (("langchain", "langchain"), ("limpet serve", "uvicorn")):
         if word in text and not importlib.util.find_spec(package):
             if "network" in WITHOUT:
                 pytest.skip("without network")
-            pytest.fail(f"no {package} in this Python; LIMPET_PYTHON names another one, as build/adapters/bin/python")
+            pytest.fail(f"no {package} in this Python; LIMPET_PYTHON names another one, as build/environments/adapters/bin/python")
     wrong = [each for block in runnable for each in run(place, block)]
     assert not wrong, "\n\n".join(wrong)
 

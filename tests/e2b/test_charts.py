@@ -112,6 +112,7 @@ def test_tables():
     }  # fmt: skip
 
 
+@pytest.mark.engine
 def test_figures_and_tables_of_a_sandbox(shared, isolates):
     if not isolates:
         pytest.skip("the engine local has what the machine has")

@@ -191,6 +191,7 @@ def test_signatures_are_for_one_path_one_thing_and_one_time(shared, directory):
     assert fetched(shared.download_url(f"{directory}/f", user="root"))[0] == 400
 
 
+@pytest.mark.engine
 def test_paths_are_of_the_sandbox_alone(shared, isolates):
     if not isolates:
         pytest.skip("the engine local does not isolate")

@@ -17,8 +17,8 @@ def test_the_clients_for_javascript(gateway):
     version = subprocess.run([need("node", "network"), "--version"], capture_output=True, text=True).stdout
     if int(version.strip("v\n").partition(".")[0]) < 20:
         pytest.skip(f"E2B's clients need Node 20; this is {version.strip()}")
-    modules = pathlib.Path(os.environ.get("LIMPET_E2B_NODE", ROOT / "build" / "e2b-npm")) / "node_modules"
-    assert (modules / "e2b").is_dir(), f"{modules} has no e2b; scripts/test installs it"
+    modules = ROOT / "build/environments/e2b-npm/node_modules"
+    assert (modules / "e2b").is_dir(), f"{modules} has no e2b: scripts/environment e2b-npm"
     environment = {
         "PATH": os.environ["PATH"], "NODE_PATH": str(modules), "E2B_API_KEY": gateway.ada, "E2B_API_URL": gateway.url,
         "E2B_SANDBOX_URL": gateway.url,

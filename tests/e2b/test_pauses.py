@@ -252,6 +252,7 @@ def test_what_cannot_be_saved_when_its_time_is_over_waits_in_memory(own):
         assert sandbox.connect(**where).run_code("len(x)").text == "2000000"
 
 
+@pytest.mark.engine
 def test_files_for_data_wait_as_well(gateway, where, isolates):
     if not isolates:
         pytest.skip("the engine local has no /data")

@@ -28,9 +28,8 @@ def test_a_provider_of_a_framework(gateway, name, isolates):
         pytest.skip("its code imports Pillow, which the image has")
     if name == "openai-agents" and isolates:
         pytest.skip("it runs programs in /tmp, where containers run none")
-    directory = pathlib.Path(os.environ.get("LIMPET_E2B_PROVIDERS", ROOT / "build" / "e2b-providers"))
-    python = directory / name / "bin" / "python"
-    assert python.exists(), f"{python} is not there; scripts/test makes it"
+    python = ROOT / "build/environments" / f"e2b-{name}" / "bin/python"
+    assert python.exists(), f"{python} is not there: scripts/environment e2b-{name}"
     where = options(gateway)
     environment = {
         "PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "E2B_API_KEY": where["api_key"],

@@ -1,6 +1,6 @@
 """Agent frameworks on real controllers: their own suites of conformance where they have one, and what those do not ask.
 
-Needs the newest of each, in build/frameworks. LIMPET_TEST_ENGINES names the engines, by default local.
+Needs them in build/environments/frameworks. LIMPET_TEST_ENGINES names the engines, by default local.
 """
 
 import os

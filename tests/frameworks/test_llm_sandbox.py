@@ -107,6 +107,7 @@ def test_files_go_in_and_out(sandbox, tmp_path):
             sandbox.copy_to_runtime(str(tmp_path / "b.py"), climb)
 
 
+@pytest.mark.engine
 def test_its_directory_is_there(sandbox, isolating, tmp_path):
     (tmp_path / "test.py").write_text("open('/sandbox/output.txt', 'w').write('written')")
     sandbox.copy_to_runtime(str(tmp_path / "test.py"), "/sandbox/test.py")

@@ -103,6 +103,7 @@ def test_a_final_answer_of_ones_own_runs_here(executor):
     assert executor("final_answer('quiet')").output == "QUIET"
 
 
+@pytest.mark.engine
 def test_pictures_go_in_and_out(executor, isolating):
     executor.send_variables({"picture": Image.new("RGB", (10, 20), (255, 0, 0))})
     out = executor("final_answer(picture.rotate(90, expand=True))")
@@ -111,6 +112,7 @@ def test_pictures_go_in_and_out(executor, isolating):
     assert isinstance(shown, Image.Image)
 
 
+@pytest.mark.engine
 def test_arrays_go_in_and_out(executor, isolating):
     executor.send_variables({"a": numpy.arange(6).reshape(2, 3), "text": "x"})
     assert (executor("final_answer(a * 2)").output == numpy.arange(6).reshape(2, 3) * 2).all()

@@ -7,6 +7,8 @@ from tests.support.wire import ANSWER, CREDIT, INTERRUPT, NAMESPACE, OUTPUT
 
 from .guest_harness import MIB, REAL, Controller, assert_works, needs_real, wait_for
 
+pytestmark = pytest.mark.sanitize
+
 
 @pytest.fixture
 def controller(fake):

@@ -9,6 +9,8 @@ from tests.support.wire import BRANCH, CHECKPOINT, NAMESPACE, RESET, ROLLBACK, S
 
 from .guest_harness import FAKE, OTHER_UID, as_process_1, needs_root, wait_for
 
+pytestmark = pytest.mark.sanitize
+
 EXIT = "os._exit(1)"
 
 

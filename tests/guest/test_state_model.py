@@ -208,7 +208,7 @@ def begin(request, keep, keep_claimed):
 
 
 @pytest.mark.parametrize("mode", ["auto", "always", "off"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 4))])
 def test_random(begin, interpreter, mode, seed):
     model = Model(begin(interpreter, mode), seed)
     for _ in range(STEPS):
@@ -216,7 +216,7 @@ def test_random(begin, interpreter, mode, seed):
 
 
 @pytest.mark.parametrize("mode", ["auto", "always", "off"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 3))])
 def test_random_with_copies_that_are_killed(begin, interpreter, mode, seed):
     """From outside, at any moment: also interpreters while no call runs."""
     guest = begin(interpreter, mode)

@@ -17,6 +17,8 @@ from .guest_harness import (
     wait_for,
 )
 
+pytestmark = pytest.mark.sanitize
+
 
 def test_environment(guest):
     record = guest.controller.run(

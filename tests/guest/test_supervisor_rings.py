@@ -13,6 +13,8 @@ from tests.support.wire import OUTPUT
 
 from .guest_harness import MIB, REAL, assert_works, needs_plain, needs_real, wait_for
 
+pytestmark = pytest.mark.sanitize
+
 WRITE = {"x86_64": 1, "aarch64": 64}.get(platform.machine())
 
 # As the real one does: print to a ring, and mark its place in the pipe.

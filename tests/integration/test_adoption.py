@@ -11,7 +11,10 @@ import pytest
 
 from .killed import COUNT, HOLD, PATIENCE, Asking, go, host, times_executed, wait_for  # noqa: F401
 
+pytestmark = pytest.mark.engine
 
+
+@pytest.mark.docker
 def test_an_idle_session_goes_on(host):
     with host.client.open("a", timeout=20) as session:
         session.run("x = [1]; y = x")
@@ -32,6 +35,7 @@ def test_it_is_killed_again_and_again(host):
             host.again(1 + n % 2)
 
 
+@pytest.mark.docker
 def test_a_running_call_goes_on(host):
     with host.client.open("a") as session:
         run_id = secrets.token_hex(16)
@@ -198,6 +202,7 @@ def test_killed_while_it_publishes(host):
         assert session.run("1").artifacts == {}
 
 
+@pytest.mark.docker
 def test_killed_while_a_session_starts(host):
     opening = Asking(host.client.open, "a")
     wait_for(lambda: os.path.exists(host.path("journals", "a.journal")))
@@ -267,6 +272,7 @@ def test_checkpoints_and_branches_go_on(host):
         assert session.run("x").result == "1"
 
 
+@pytest.mark.docker
 def test_keep_leaves_sessions_to_the_next_controller(host):
     from limpet import _wire
     from limpet._sync.connection import Connection

@@ -15,6 +15,8 @@ from tests.support.limpetd import NotStarted
 from .killed import COUNT, HOLD, PATIENCE, Asking, children, go, host, small_state, supervisor, times_executed, wait_for  # noqa: F401
 from .slow_engine import SlowEngine
 
+pytestmark = pytest.mark.engine
+
 
 def end_of(pid):
     descriptor = os.pidfd_open(pid)
@@ -23,6 +25,7 @@ def end_of(pid):
     os.close(descriptor)
 
 
+@pytest.mark.docker
 def test_a_session_that_died_meanwhile(host):
     run_id = secrets.token_hex(16)
     session = host.client.open("a")
@@ -108,6 +111,7 @@ def test_the_engine_is_that_of_the_sessions(host):
         assert session.run("x").result == "1"
 
 
+@pytest.mark.docker
 @pytest.mark.parametrize("slow", [False, True], ids=["", "slow-engine"])
 def test_memory_ran_out_while_no_controller_listened(host, slow, tmp_path, monkeypatch):
     """Also when the supervisor comes before the engine has said anything of its container."""

@@ -9,6 +9,8 @@ import pytest
 from .raw_peer import Client, Refused
 from .scripted import client, controller, refused, session  # noqa: F401
 
+pytestmark = [pytest.mark.once, pytest.mark.sanitize]
+
 ASK = "guest.peer.send('ask', id, {%s})\n"
 ANSWER = "_, of, answer = guest.peer.receive()\nassert (_, of) == ('answer', id)\n"
 TOOL = "'ask': %d, 'kind': 'tool', 'name': 'f', 'payload': b'\\x92\\x90\\x80'"

@@ -197,6 +197,7 @@ def test_a_rich_value(session):
     assert data["text/html"] == "<i>r</i>" and data["image/png"] == b"\x89PNG"
 
 
+@pytest.mark.engine
 def test_a_figure(session, limpetd):
     if session.run("import matplotlib").status != "ok":
         if limpetd.isolates:

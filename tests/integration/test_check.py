@@ -5,6 +5,8 @@ import subprocess
 
 import pytest
 
+pytestmark = pytest.mark.engine
+
 
 def check(limpetd, **options):
     """The line about disks."""
@@ -13,6 +15,7 @@ def check(limpetd, **options):
     return line.split(maxsplit=2)
 
 
+@pytest.mark.docker
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
 def test_disks(own_limpetd):
     level, _, text = check(own_limpetd)

@@ -8,6 +8,8 @@ import pytest
 
 from .killed import Asking, wait_for
 
+pytestmark = pytest.mark.engine
+
 
 def artifact(limpetd, name):
     return f"/session/artifacts/{name}" if limpetd.isolates else f"artifacts/{name}"
@@ -98,6 +100,7 @@ def test_closing_ends_it(client, name):
     assert (result.status, result.error.name) == ("failed", "SandboxLost")
 
 
+@pytest.mark.docker
 def test_python_comes_and_goes_beside_it(limpetd, session):
     begun = threading.Event()
     running = Asking(
@@ -129,6 +132,7 @@ def test_what_it_left_running_lives_on(limpetd, session):
     assert session.exec("ps -eo args | grep -c '[s]leep 4711'").stdout == "2\n"
 
 
+@pytest.mark.docker
 def test_memory(limpetd, client, name):
     if not limpetd.isolates:
         pytest.skip("memory is not bounded")
@@ -139,6 +143,7 @@ def test_memory(limpetd, client, name):
         assert session.run("x + 1").result == "42"  # commands go first
 
 
+@pytest.mark.docker
 def test_a_fork_bomb_is_told_of(limpetd, client, name):
     if not limpetd.isolates:
         pytest.skip("processes are not bounded")

@@ -187,6 +187,7 @@ def test_a_context_of_python_has_all_that_a_branch_has(session):
     assert session.run("z").result == "3"
 
 
+@pytest.mark.engine
 def test_artifacts_of_a_shell(limpetd, session, bash):
     if not limpetd.isolates:
         pytest.skip("/session is elsewhere")
@@ -217,6 +218,7 @@ def test_odd_code(bash):
     assert bash.run("echo still").stdout == "still\n"
 
 
+@pytest.mark.engine
 def test_a_shell_leaves_no_files(client, limpetd, name, tmp_path):
     with client.open(name, env=None if limpetd.isolates else {"TMPDIR": str(tmp_path)}) as session:
         bash = session.context(language="bash")

@@ -177,6 +177,7 @@ def test_it_starts_by_itself(own_limpetd, monkeypatch):
             client.shutdown()
 
 
+@pytest.mark.engine
 def test_sockets_are_ours_alone(limpetd):
     """And the group's, where there is one and root's controller keeps its users apart."""
     status = os.stat(limpetd.socket)
@@ -295,6 +296,7 @@ def without_addresses(value):
     return re.sub("0x[0-9a-f]+", "0x", value) if isinstance(value, str) else value
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize(
     "code, status, exit_status",
     [

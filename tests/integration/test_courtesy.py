@@ -11,6 +11,8 @@ from .killed import Asking, go, host, supervisor, wait_for  # noqa: F401
 from .pooled import pool, settings  # noqa: F401
 from .raw_peer import Client
 
+pytestmark = pytest.mark.engine
+
 
 def group(pid, controller="cpu"):
     """The directory of its control group, in version 1 or 2."""
@@ -63,6 +65,7 @@ def step_aside(host, busy, other, code=COMPUTE, **options):
     return running, pid
 
 
+@pytest.mark.docker
 def test_it_is_back_when_its_call_has_ended(host, sessions):
     running, pid = step_aside(host, *sessions)
     go(host, "busy")

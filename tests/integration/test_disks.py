@@ -10,6 +10,8 @@ import pytest
 from .killed import Asking, host, supervisor, wait_for  # noqa: F401
 from .pooled import pool, settings  # noqa: F401
 
+pytestmark = pytest.mark.engine
+
 MIB = 1 << 20
 
 # What was written until there was no more room, and why there was none.
@@ -63,6 +65,7 @@ def value(session, code):
     return eval(result.result)
 
 
+@pytest.mark.docker
 def test_one_huge_file(small, client, name):
     other = client.open(name + "-other")
     size, why = value(small, "fill('/session/huge')")
@@ -74,6 +77,7 @@ def test_one_huge_file(small, client, name):
     other.close()
 
 
+@pytest.mark.docker
 def test_many_small_files(small, client, name):
     made, why = value(small, "make('/session/many')")
     assert why in FULL and 900 <= made <= 1100
@@ -175,6 +179,7 @@ def test_reset_and_branches_have_the_same(small):
     assert value(small, "fill('/session/more')")[1] in FULL
 
 
+@pytest.mark.docker
 def test_nothing_is_left(host):  # noqa: F811
     session = host.client.open("a", disk="32m")
     host.client.run("1")
@@ -252,6 +257,7 @@ def test_closed_while_disks_are_made(host):  # noqa: F811
     assert_gone(host.limpetd)
 
 
+@pytest.mark.docker
 def test_a_spare_has_one(pool):  # noqa: F811
     with pool.client.open("a") as session:
         assert pool.was_claimed(session)

@@ -96,6 +96,8 @@ def test_exec_replaces_the_interpreter(session):
     works_again(session)
 
 
+@pytest.mark.docker
+@pytest.mark.engine
 def test_out_of_memory(client, name, limpetd):
     if not limpetd.isolates:
         pytest.skip("the local engine has no memory limit")

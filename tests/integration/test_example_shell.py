@@ -8,6 +8,8 @@ import pytest
 
 from tests.support import ROOT
 
+pytestmark = pytest.mark.engine
+
 
 def test_analysis(limpetd, client, tmp_path):
     if not limpetd.isolates:

@@ -10,6 +10,8 @@ import pytest
 from tests.support import ROOT
 from tests.support import index as indexes
 
+pytestmark = pytest.mark.engine
+
 
 @pytest.fixture
 def example(limpetd, tmp_path):
@@ -64,6 +66,7 @@ def test_templates(example):
     assert "own: 344 rows\n" in said and "\nnot kept: NameError: name 'pd' is not defined" in said
 
 
+@pytest.mark.long
 def test_packages(own_limpetd, tmp_path):
     """With an index on loopback."""
     with indexes.serving() as index:
@@ -98,6 +101,7 @@ def test_analysis(example, tmp_path):
     assert len(re.findall("<tr><th>[^<]*</th><td>", page)) >= 9
 
 
+@pytest.mark.docker
 def test_quickstart(example):
     assert "2 artifacts, each found on this machine and read back" in example("quickstart.py")
 

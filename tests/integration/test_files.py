@@ -9,6 +9,8 @@ import threading
 import limpet
 import pytest
 
+pytestmark = pytest.mark.engine
+
 BAD_NAME = "line\nbreak-\udcff"
 
 

@@ -12,6 +12,8 @@ import zmq
 
 from .killed import is_supervisor, small_state
 
+pytestmark = pytest.mark.engine
+
 OUTPUT, EXECUTED, GUEST_HELLO = 40, 63, 60
 
 
@@ -47,6 +49,7 @@ def test_a_false_guest_is_not_heard(limpetd, client, name):
         assert (result.result, result.execution_count, result.epoch) == ("1", 2, 1)
 
 
+@pytest.mark.docker
 def test_even_the_secret_does_not_make_another_process_the_guest(limpetd, client, name):
     """A process that learned the secret is still not the one that the engine started."""
     with client.open(name) as session:
@@ -71,6 +74,7 @@ def container_processes(limpetd, name):
     return [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and is_supervisor(pid, files)]
 
 
+@pytest.mark.docker
 def test_a_container_that_vanishes(limpetd, client, name):
     if not limpetd.isolates:
         pytest.skip("there is no container")
@@ -121,6 +125,7 @@ def test_a_full_disk(own_limpetd):
         assert [os.path.basename(path) for path in freed.artifacts] == ["b"]
 
 
+@pytest.mark.docker
 def test_a_stopped_guest_is_given_up(limpetd, client, name):
     """The supervisor itself does not answer: the call ends all the same, and says so."""
     if not limpetd.isolates:

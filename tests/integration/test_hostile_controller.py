@@ -13,6 +13,8 @@ import pytest
 from .puppets import JOB, MIB, PATIENCE, SECRET, get, make_session, message, opened_for, pending, pid_of, put, resident, send, still_works
 from .puppets import puppets  # noqa: F401
 
+pytestmark = [pytest.mark.engine, pytest.mark.once]
+
 BIG = (1 << 64) - 2
 
 

@@ -13,6 +13,8 @@ from .killed import children, read, wait_for
 from .puppets import MIB, SEAM, make_session, message, opened_for, pending, resident, send, still_works
 from .puppets import puppets  # noqa: F401
 
+pytestmark = [pytest.mark.engine, pytest.mark.once]
+
 BIG = (1 << 64) - 2
 
 

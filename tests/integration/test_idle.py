@@ -13,6 +13,8 @@ import pytest
 from .killed import Asking, go, host, supervisors, wait_for  # noqa: F401
 from .raw_peer import Client as RawClient
 
+pytestmark = pytest.mark.engine
+
 TTL = 0.3  # seconds
 PLACE = ".limpet-saved-idle"
 
@@ -62,6 +64,7 @@ def test_an_idle_session_has_no_container(host, idle):
     assert os.path.isdir(host.files(session.name, PLACE))
 
 
+@pytest.mark.docker
 def test_a_call_wakes_it(host, idle):
     session = saved(host, idle, "import math as m\nn = 41\nopen('/session/f', 'w').write('file')\ndef f(): return n + 1", ttl=5)
     result = session.run(host.code("f(), m.pi > 3, open('/session/f').read()"))

@@ -3,7 +3,11 @@
 import os
 import time
 
+import pytest
+
 from .killed import host, wait_for  # noqa: F401
+
+pytestmark = pytest.mark.engine
 
 DAY = 86400
 

@@ -4,6 +4,8 @@ import pathlib
 
 import pytest
 
+pytestmark = pytest.mark.engine
+
 SESSIONS = 6
 TRIES = 10  # other programs of this machine, too, have more keys now and then
 
@@ -14,6 +16,7 @@ def keys():
     return {uid: int(counts.split("/")[0]) for uid, _, counts, *_ in rows}
 
 
+@pytest.mark.docker
 def test_a_session_takes_no_key(limpetd, client, name):
     if limpetd.engine == "docker":
         pytest.skip("the Docker Engine gives each container a keyring")

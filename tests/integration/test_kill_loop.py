@@ -22,6 +22,8 @@ from tests.support.web import serving
 
 from .killed import PATIENCE, children, read, wait_for
 
+pytestmark = pytest.mark.engine
+
 KILLS = int(os.environ.get("LIMPET_KILLS", "8"))
 
 

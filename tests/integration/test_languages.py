@@ -209,6 +209,7 @@ def test_a_program_that_does_not_compile(program):
     assert "error:" in result.error.traceback
 
 
+@pytest.mark.long
 def test_java_compiles_what_it_runs(session):
     java = session.context(language="java")
     result = java.run(JAVA % "int x = 1;\n    x = y;")

@@ -9,6 +9,8 @@ import pytest
 
 from .killed import Asking, wait_for
 
+pytestmark = pytest.mark.engine
+
 # Two texts each: what is written, as code with the stream's name and descriptor to fill in, and what arrives.
 SHORT = "print('before', file={0})", "before\n"
 LONG = "print('x' * 70_000, 'y' * 30_000, file={0})\nprint('end', file={0})", "x" * 70_000 + " " + "y" * 30_000 + "\nend\n"
@@ -105,6 +107,7 @@ def test_what_was_written_before_the_end(small, way):
 SAY = "import os\nprint('before')\n"
 
 
+@pytest.mark.docker
 def test_without_a_checkpoint(client, name):
     with client.open(name, checkpoint="off") as session:
         result = session.run(SAY + "os._exit(7)")

@@ -4,6 +4,8 @@ import pytest
 
 from .pooled import Pool, settings  # noqa: F401
 
+pytestmark = pytest.mark.engine
+
 MIB = 1 << 20
 PATIENCE = 300  # seconds; a call that hangs ends here
 
@@ -66,6 +68,7 @@ def assert_daily(session, case):
     assert (result.status, result.state, result.result) == ("ok", "kept", expected), (case, result)
 
 
+@pytest.mark.docker
 @pytest.mark.parametrize("memory", ["256m", "512m"])
 def test_daily_work(isolating, settings, memory):
     """In a container of its own, after a reset, and in one that was a spare."""
@@ -91,6 +94,7 @@ HOARDS = {
 }
 
 
+@pytest.mark.docker
 @pytest.mark.parametrize("hoard", HOARDS)
 @pytest.mark.parametrize("memory", ["256m", "512m"])
 def test_a_full_session_goes_on(isolating, memory, hoard):

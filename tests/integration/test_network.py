@@ -13,6 +13,8 @@ import pytest
 from tests.support.ports import free_port
 from tests.support.web import make_certificate, serving
 
+pytestmark = pytest.mark.engine
+
 LIMPET = os.path.join(os.environ.get("LIMPET_BUILD", "build/bin"), "limpet")
 SECRET = "Bearer top-secret"
 
@@ -44,6 +46,7 @@ def get(session, *arguments):
     return eval(result.result)
 
 
+@pytest.mark.docker
 def test_what_a_rule_names_and_nothing_else(client, name, server):
     other = free_port()
     with client.open(name, network={"allow": [server.address]}) as session:
@@ -117,6 +120,7 @@ status, said["size"], said["sha256"] == hashlib.sha256(b"".join(pieces)).hexdige
         assert json.loads(get(session, f"http://{server.address}/x", b"", "DELETE")[1])["method"] == "DELETE"
 
 
+@pytest.mark.docker
 def test_a_binding(client, name, server, limpetd):
     bindings = {"api": {"url": f"http://{server.address}/v1", "headers": {"Authorization": SECRET, "X-Org": "o"}}}
     with client.open(name, bindings=bindings) as session:
@@ -300,6 +304,7 @@ def test_attaching(client, name, server):
         assert not client.open(name, network={"allow": [server.address]}).created
 
 
+@pytest.mark.docker
 def test_a_session_from_the_pool(own_limpetd, server):
     own_limpetd.launch("--pool", "1")
     own_limpetd.wait()

@@ -12,6 +12,8 @@ from tests.support.web import serving
 from .killed import Host, children, host, read, wait_for  # noqa: F401
 from .test_network import GET, SECRET, get
 
+pytestmark = pytest.mark.engine
+
 
 @pytest.fixture
 def server():

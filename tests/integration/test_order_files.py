@@ -2,7 +2,11 @@
 
 import os
 
+import pytest
+
 from .scripted import CHECKPOINT, client, controller, files, received, refused, script, session, write
+
+pytestmark = [pytest.mark.once, pytest.mark.sanitize]
 
 __all__ = ["client", "controller", "files", "session"]
 

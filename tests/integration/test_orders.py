@@ -5,6 +5,8 @@ import pytest
 from .raw_peer import Refused
 from .scripted import CHECKPOINT, VARIABLE, client, controller, files, held, received, refused, rows, script, session
 
+pytestmark = [pytest.mark.once, pytest.mark.sanitize]
+
 __all__ = ["client", "controller", "files", "held", "session"]
 
 

@@ -14,6 +14,8 @@ from tests.support.limpetd import Limpetd
 
 from .killed import wait_for
 
+pytestmark = pytest.mark.engine
+
 
 LIMPET = os.path.join(os.environ.get("LIMPET_BUILD", "build/bin"), "limpet")
 
@@ -67,6 +69,7 @@ def value(session, code):
 # ---- what is installed is there ----
 
 
+@pytest.mark.long
 def test_they_are_there_when_an_idle_session_is_woken(client, limpetd, name):
     with client.open(name, packages=["greeting"], ttl=0.5, ttl_action="save") as session:
         value(session, "import greeting; greeting.word")
@@ -75,6 +78,7 @@ def test_they_are_there_when_an_idle_session_is_woken(client, limpetd, name):
         assert (result.result, result.state, result.restored) == ("'hello'", "kept", [])
 
 
+@pytest.mark.docker
 def test_installed_into_a_session_that_runs(session):
     session.run("import sys, json; kept = 41").check()
     said = []
@@ -86,6 +90,7 @@ def test_installed_into_a_session_that_runs(session):
     assert value(session, "import greeting; greeting.word, kept") == "('hello', 41)"
 
 
+@pytest.mark.long
 def test_everything_in_the_session_has_it(session):
     session.run("before = 1").check()
     checkpoint = session.checkpoint()
@@ -103,6 +108,7 @@ def test_everything_in_the_session_has_it(session):
     assert value(session, "import greeting; greeting.word") == "'hello'"
 
 
+@pytest.mark.long
 def test_a_cell_that_runs_can_import_it(session):
     waits = "import importlib.util, time\nwhile not importlib.util.find_spec('other'): time.sleep(0.01)\nimport other"
     results = []
@@ -113,6 +119,7 @@ def test_a_cell_that_runs_can_import_it(session):
     assert results[0].status == "ok", results[0].error
 
 
+@pytest.mark.long
 def test_more_is_added_to_what_is_there(session):
     session.install(["greeting"])
     session.run("import greeting").check()
@@ -120,6 +127,7 @@ def test_more_is_added_to_what_is_there(session):
     assert value(session, "import other, greeting.late; greeting.late.word") == "'later'"
 
 
+@pytest.mark.docker
 def test_nobody_can_change_it(session, limpetd):
     session.install(["greeting"])
     if limpetd.isolates:
@@ -128,6 +136,7 @@ def test_nobody_can_change_it(session, limpetd):
         assert session.exec("ls $PYTHONUSERBASE").stdout.split() == ["bin", "lib", "share"]
 
 
+@pytest.mark.long
 def test_the_second_session_has_it_at_once(client, session, name, index):
     session.install(["greeting"])
     asked = len(index.requests)
@@ -138,6 +147,7 @@ def test_the_second_session_has_it_at_once(client, session, name, index):
     assert len(index.requests) == asked
 
 
+@pytest.mark.long
 def test_asked_twice_done_once(session, index):
     first = session.install(["greeting", "other"])
     asked = len(index.requests)
@@ -146,6 +156,7 @@ def test_asked_twice_done_once(session, index):
     assert len(index.requests) == asked
 
 
+@pytest.mark.long
 def test_many_ask_for_the_same_at_once(client, name, index):
     index.add("popular")
     with client.open(f"{name}-1") as one, client.open(f"{name}-2") as two:
@@ -186,14 +197,17 @@ def test_no_such_package(session):
     assert "No matching distribution" in error.log
 
 
+@pytest.mark.long
 def test_no_such_version(session):
     assert "satisfies 'tone==9'; there are 1.0" in fails(session, "tone==9").message
 
 
+@pytest.mark.long
 def test_no_wheel(session):
     assert "'source-only' has no wheel for Python 3." in fails(session, "source-only").message
 
 
+@pytest.mark.long
 def test_requirements_that_conflict(session):
     message = fails(session, "greeting", "tone2").message
     assert "conflict" in message or "tone" in message
@@ -206,12 +220,14 @@ def test_what_failed_changes_nothing(session):
     assert session.install(["greeting"]).packages.keys() == {"greeting", "other", "tone"}
 
 
+@pytest.mark.long
 def test_no_requirements(session):
     for bad in (["--index-url=http://127.0.0.1:1"], ["-r /etc/passwd"], ["/etc"], [""], []):
         with pytest.raises(limpet.BadRequest):
             session.install(bad)
 
 
+@pytest.mark.long
 def test_time_limit(session, index):
     released = threading.Event()
     index.answer = lambda handler: "slow" in handler.path and (released.wait(60), False)[1]
@@ -224,6 +240,7 @@ def test_time_limit(session, index):
     assert value(session, "1 + 1") == "2"
 
 
+@pytest.mark.long
 def test_a_session_that_is_closed_meanwhile(client, name, index):
     reached, released = threading.Event(), threading.Event()
 
@@ -255,6 +272,7 @@ def test_a_session_that_is_closed_meanwhile(client, name, index):
     assert [error.name for error in errors] == ["SessionClosed"]
 
 
+@pytest.mark.long
 def test_a_session_whose_packages_are_not_there_does_not_open(client, name):
     with pytest.raises(limpet.InstallFailed, match="no package 'nowhere'"):
         client.open(name, packages=["nowhere"])
@@ -271,11 +289,13 @@ def test_packages_of_one_call(client, index):
     assert client.run("import brief").error.name == "ModuleNotFoundError"
 
 
+@pytest.mark.long
 def test_a_call_whose_packages_are_not_there_does_not_begin(client):
     with pytest.raises(limpet.InstallFailed, match="no package 'nowhere'"):
         client.run("print('begun')", packages=["nowhere"])
 
 
+@pytest.mark.long
 def test_a_call_that_waits_for_its_packages_is_interrupted(client, index):
     reached, released, run_id = threading.Event(), threading.Event(), "ab" * 16
 
@@ -299,6 +319,7 @@ def test_a_call_that_waits_for_its_packages_is_interrupted(client, index):
     assert (results[0].status, results[0].error.name) == ("interrupted", "Interrupted")
 
 
+@pytest.mark.long
 def test_packages_of_one_call_of_the_command(limpetd):
     command = [LIMPET, "run", "--packages", "other", "-c", "import other; print(other.version)"]
     environment = os.environ | {"LIMPET_SOCKET": limpetd.socket, "LIMPET_AUTOSTART": "0"}
@@ -306,6 +327,7 @@ def test_packages_of_one_call_of_the_command(limpetd):
     assert (done.returncode, done.stdout) == (0, "1.0\n"), done.stderr
 
 
+@pytest.mark.long
 def test_an_index_that_is_away(own_limpetd, name):
     with indexes.serving() as gone:
         url = gone.url
@@ -342,6 +364,7 @@ def run_alone(client, name):
     return client.run("import interrupted; interrupted.version", packages=["interrupted"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ask", [install, run_alone])
 def test_a_crash_during_an_install(own_limpetd, index, name, ask):
     start(own_limpetd, index)
@@ -370,6 +393,7 @@ def test_a_crash_during_an_install(own_limpetd, index, name, ask):
         assert results[0].check().result == "'1.0'"
 
 
+@pytest.mark.long
 def test_unused_packages_make_room(own_limpetd, index, name):
     start(own_limpetd, index, "--packages-size", "1")
     with warnings.catch_warnings(), own_limpetd.client() as client:
@@ -385,6 +409,7 @@ def test_unused_packages_make_room(own_limpetd, index, name):
             assert not session.install(["greeting"]).cached
 
 
+@pytest.mark.long
 def test_what_was_installed_stays_when_the_set_it_replaced_is_removed(own_limpetd, index, name):
     start(own_limpetd, index, "--packages-size", "1")
     with warnings.catch_warnings(), own_limpetd.client() as client:
@@ -399,6 +424,7 @@ def test_what_was_installed_stays_when_the_set_it_replaced_is_removed(own_limpet
 # ---- what is there already ----
 
 
+@pytest.mark.long
 def test_what_is_installed_is_not_replaced(client, session, name, index):
     index.add("changing", "1.0")
     session.install(["changing==1.0"])
@@ -413,6 +439,7 @@ def test_what_is_installed_is_not_replaced(client, session, name, index):
         assert value(other, "import changing; changing.version") == "'2.0'"
 
 
+@pytest.mark.long
 def test_what_the_image_has_is_replaced_before_anything_runs(client, session, name, index):
     index.add("packaging", "99.0")
     assert "is not replaced" in fails(session, "packaging==99.0").message

@@ -10,6 +10,8 @@ from tests.support.limpetd import serving
 
 from .test_packages import fails, value
 
+pytestmark = [pytest.mark.engine, pytest.mark.long]
+
 
 @pytest.fixture(scope="module")
 def index():

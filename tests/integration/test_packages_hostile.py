@@ -16,6 +16,8 @@ from tests.support.limpetd import serving
 
 from .test_packages import fails, value
 
+pytestmark = [pytest.mark.engine, pytest.mark.long]
+
 LIMPET = os.path.join(os.environ.get("LIMPET_BUILD", "build/bin"), "limpet")
 
 

@@ -10,6 +10,8 @@ from .killed import wait_for
 from .pooled import CLAIMED, Pool, pool, settings  # noqa: F401
 from .raw_peer import Client
 
+pytestmark = pytest.mark.engine
+
 # What a cell can see of itself.
 FACTS = """
 import gc, os, resource, signal, sys, threading
@@ -34,6 +36,7 @@ def facts(session, isolated):
     return session.run(f"ISOLATED = {isolated}\n" + FACTS).result
 
 
+@pytest.mark.docker
 def test_it_is_claimed_and_replaced(pool):
     assert pool.raw("open", session="a")["created"] is True
     with contextlib.closing(pool.client.attach("a")) as session:
@@ -46,6 +49,7 @@ def test_it_is_claimed_and_replaced(pool):
     pool.ready()
 
 
+@pytest.mark.docker
 def test_what_it_sees_is_the_same(pool, settings):
     options = {"env": {"COLOUR": "blue", "TZ": "Asia/Tokyo"}, "timeout": 70, "ttl": 90}
     isolated = pool.limpetd.isolates
@@ -73,6 +77,7 @@ def test_env_that_counts_at_start(pool):
         assert session.run(code).result == "('3', True)"
 
 
+@pytest.mark.docker
 def test_data_is_there_and_read_only(pool, tmp_path):
     if not pool.limpetd.isolates:
         pytest.skip("the engine local has no /data")

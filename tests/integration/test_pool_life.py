@@ -14,6 +14,8 @@ from .killed import wait_for
 from .pooled import CLAIMED, IMPORTS, Pool, pool, settings  # noqa: F401
 from .scripted import GUEST
 
+pytestmark = pytest.mark.engine
+
 
 def is_running(pid):
     try:
@@ -23,6 +25,7 @@ def is_running(pid):
         return False
 
 
+@pytest.mark.docker
 def test_one_that_is_killed_is_never_handed_out(pool):
     for n in range(3):
         killed = pool.supervisors().values()
@@ -66,6 +69,7 @@ def test_a_claimed_session_opens_to_nobody_as_new_again(pool):
     pool.client.open("a").close()
 
 
+@pytest.mark.docker
 def test_killed_around_a_claim(pool):
     """Whatever was promised is kept, and nothing is there twice."""
     for n in range(12):

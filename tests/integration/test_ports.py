@@ -13,6 +13,8 @@ import pytest
 
 from tests.support.ports import free_port
 
+pytestmark = pytest.mark.engine
+
 LIMPET = os.path.join(os.environ.get("LIMPET_BUILD", "build/bin"), "limpet")
 
 # Listens at the port that is given, or at any, and prints it; sends back what it gets on each connection, once that has ended.

@@ -10,6 +10,8 @@ from .killed import wait_for
 from .raw_peer import Refused
 from .scripted import client, refused, script, scripted_controller, session
 
+pytestmark = [pytest.mark.once, pytest.mark.sanitize]
+
 __all__ = ["client", "session"]
 
 

@@ -12,6 +12,8 @@ import pytest
 from .killed import Asking, wait_for
 from .raw_peer import Client as RawClient
 
+pytestmark = pytest.mark.engine
+
 
 def text_of(process, since=0):
     return "".join(output.text for output in process.follow(since))
@@ -337,6 +339,7 @@ def test_artifacts_are_published_at_its_end(limpetd, session):
     assert set(process.wait().artifacts) == {"/session/artifacts/a"}
 
 
+@pytest.mark.docker
 def test_it_goes_on_while_controllers_come_and_go(own_limpetd, name):
     limpetd = own_limpetd.start()
     with limpetd.client() as client:

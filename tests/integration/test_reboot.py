@@ -13,6 +13,8 @@ import pytest
 from .killed import Asking, go, host, read, supervisors, wait_for  # noqa: F401
 from .test_idle import SLOW_BACK, idle, row, saved, wait_saved  # noqa: F401
 
+pytestmark = pytest.mark.engine
+
 CODE = "n = 41\nopen('/session/f', 'w').write('file')\nopen('/session/artifacts/a', 'w').write('artifact')"
 
 
@@ -74,6 +76,7 @@ def assert_whole(host, session, calls=1):  # noqa: F811
     assert list(result.artifacts) == []  # it was reported before
 
 
+@pytest.mark.docker
 def test_a_saved_session_is_there_again(host, idle):  # noqa: F811
     session = saved(host, idle, CODE)
     for calls in (1, 2):

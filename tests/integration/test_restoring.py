@@ -9,6 +9,8 @@ from .killed import host  # noqa: F401
 from .pooled import CLAIMED, pool, settings  # noqa: F401
 from .raw_peer import Client, Refused
 
+pytestmark = pytest.mark.engine
+
 PLACE = "/session/.limpet-saved-0"
 
 

@@ -7,6 +7,8 @@ import pytest
 
 from .killed import children, read
 
+pytestmark = pytest.mark.engine
+
 FILES = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 3  # CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER
 
 
@@ -20,6 +22,7 @@ def statuses(limpetd):
     return found
 
 
+@pytest.mark.docker
 @pytest.mark.parametrize(("name", "capabilities"), [("limpetd", 0), ("limpet-files", FILES)])
 def test_a_process_has_only_the_rights_it_needs(own_limpetd, name, capabilities):
     own_limpetd.start()

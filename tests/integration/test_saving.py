@@ -10,6 +10,8 @@ import pytest
 
 from .test_files import BAD_NAME
 
+pytestmark = pytest.mark.engine
+
 
 @pytest.fixture
 def path(tmp_path):
@@ -121,7 +123,7 @@ def test_a_variable_that_there_is_no_memory_for(client, limpetd, name, path):
         assert (result.result, result.state, result.epoch) == ("(500000, 1, 2)", "kept", 1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_variable_that_never_ends_its_pickling(session, path):
     session.run("import time\nclass Waits:\n    def __reduce__(self):\n        while True: time.sleep(1)\nwaits, x = Waits(), 1").check()
     saved = session.save(path)

@@ -110,7 +110,7 @@ def test_the_manifest_is_that_of_python(client, session, limpet, tmp_path):
     assert said[0] == said[1]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_large_file_takes_little_memory(session, limpet, path, restored):
     """A limit of the address space that one whole file would not fit in."""
     session.run("with open('large', 'wb') as file:\n    file.truncate(1 << 30)\n    file.seek(500 << 20); file.write(b'x' * (300 << 20))", timeout=60).check()

@@ -12,6 +12,8 @@ from tests.support.limpetd import Limpetd
 
 from .test_packages import value
 
+pytestmark = [pytest.mark.engine, pytest.mark.long]
+
 
 @pytest.fixture
 def index():

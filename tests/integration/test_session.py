@@ -65,6 +65,8 @@ def test_network_needs_permission(client, name):
         client.open(name, network="host")
 
 
+@pytest.mark.docker
+@pytest.mark.engine
 def test_image_that_is_not_there(client, name, limpetd):
     if not limpetd.isolates:
         pytest.skip("the local engine has no images")
@@ -89,6 +91,8 @@ def test_environment(client, name):
         assert session.run("import os\nos.environ['GREETING']").result == "'hallo ä'"
 
 
+@pytest.mark.docker
+@pytest.mark.engine
 def test_data_is_mounted_read_only(client, name, limpetd, tmp_path):
     if not limpetd.isolates:
         pytest.skip("the local engine mounts nothing")
@@ -150,6 +154,8 @@ def artifact(result, name):
 WRITE = "import os\nos.makedirs('artifacts/sub', exist_ok=True)\n"
 
 
+@pytest.mark.docker
+@pytest.mark.engine
 def test_artifacts(session, limpetd):
     result = session.run(
         WRITE + "open('artifacts/a.txt', 'w').write('one')\nopen('artifacts/sub/b.csv', 'w').write('x,y')"
@@ -210,6 +216,7 @@ def test_what_is_no_regular_file_is_skipped(session):
     assert all(result.skipped.values())
 
 
+@pytest.mark.engine
 def test_artifacts_of_an_ephemeral_run(client, limpetd):
     result = client.run(WRITE + "open('artifacts/a.txt', 'w').write('one')")
     with open(artifact(result, "a.txt")[1]) as file:

@@ -56,6 +56,7 @@ def test_whatever_ends_the_interpreter_the_variables_are_back(session, code, sta
     assert value(session, "x, x is y") == "([1], True)"
 
 
+@pytest.mark.engine
 def test_out_of_memory_tells_what_became_of_the_variables(client, name, limpetd):
     if not limpetd.isolates:
         pytest.skip("the engine local limits no memory")
@@ -71,6 +72,8 @@ def test_out_of_memory_tells_what_became_of_the_variables(client, name, limpetd)
             assert value(session, "globals().get('x')") == ("1" if mode == "auto" else None)
 
 
+@pytest.mark.docker
+@pytest.mark.engine
 def test_a_child_killed_for_memory_is_not_the_next_call_s_end(client, name, limpetd):
     if not limpetd.isolates:
         pytest.skip("the engine local limits no memory")

@@ -1,7 +1,7 @@
 """Random sequences of calls, checkpoints, rollbacks, branches, fatal cells and controller kills, held against
 the model of state_model.py.
 
-LIMPET_MODEL_STEPS is how many steps each mode gets (default 300), LIMPET_MODEL_SEED where they begin.
+LIMPET_MODEL_SEED is where the steps begin.
 A sequence that fails is printed; saved as a file of one Python list it is replayed by LIMPET_MODEL_REPLAY.
 """
 
@@ -13,9 +13,6 @@ import pytest
 
 from .state_model import Model
 
-STEPS = int(os.environ.get("LIMPET_MODEL_STEPS", "300"))
-
-
 def replayed():
     path = os.environ.get("LIMPET_MODEL_REPLAY")
     if not path:
@@ -24,15 +21,16 @@ def replayed():
         return ast.literal_eval(file.read())
 
 
+@pytest.mark.parametrize("length", [80, pytest.param(300, marks=pytest.mark.long)])
 @pytest.mark.parametrize("mode", ["auto", "always", "off"])
-def test_the_session_does_what_the_model_says(own_limpetd, name, mode):
+def test_the_session_does_what_the_model_says(own_limpetd, name, mode, length):
     own_limpetd.start()
     seed = int(os.environ.get("LIMPET_MODEL_SEED", random.randrange(1 << 32)))
     generator, steps = random.Random(seed), replayed()
     with own_limpetd.client() as client:
         model = Model(own_limpetd, client, name, mode)
         try:
-            for step in steps or (model.choose(generator) for _ in range(STEPS)):
+            for step in steps or (model.choose(generator) for _ in range(length)):
                 model.apply(step)
         except BaseException:
             print(f"mode {mode}, seed {seed}; to replay:\n{model.steps!r}")

@@ -15,6 +15,8 @@ from .pooled import Pool, pool, settings  # noqa: F401
 from .users import Refused
 from .test_users import house, shared  # noqa: F401
 
+pytestmark = pytest.mark.engine
+
 
 @pytest.fixture
 def client(pool):
@@ -34,6 +36,7 @@ def stored(pool):
     return sorted(os.listdir(pool.path("templates"))), sorted(os.listdir(pool.path("template-files")))
 
 
+@pytest.mark.docker
 def test_all_of_it_has_happened(client, directory):
     setup = "import os, json\ntable = open('data/table.csv').read()\nlevel = os.environ['LEVEL']\nprint('unheard')"
     made = client.template("analyst", files=directory, env={"LEVEL": "3"}, setup=setup)
@@ -305,6 +308,7 @@ def test_without_a_pool(own_limpetd, settings):
     assert own_limpetd.stop() == 0 and own_limpetd.leftovers() == {}
 
 
+@pytest.mark.long
 def test_packages_are_there_before_the_setup(own_limpetd, settings):
     """Also when the index is gone, in the containers of another controller, and when packages are added."""
     settings(pool=1)

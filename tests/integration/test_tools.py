@@ -202,6 +202,7 @@ def test_asyncio(limpetd, name):
     assert value(asyncio.run(work())) == ("first", "second", 3, "LINE")
 
 
+@pytest.mark.long
 def test_time_that_a_tool_takes(session):
     """It does not count, unless it is said to."""
     over = threading.Event()

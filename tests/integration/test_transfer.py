@@ -9,6 +9,8 @@ import pytest
 import limpet
 from limpet import _passing, _requests
 
+pytestmark = pytest.mark.engine
+
 LIMPET = os.path.join(os.environ.get("LIMPET_BUILD", "build/bin"), "limpet")
 SIZE = (5 << 20) + 17
 HOLES = 256 << 20
@@ -62,6 +64,7 @@ def is_sparse(path):
 INSIDE = "import os; s = os.stat('{}'); (s.st_size, s.st_blocks * 512 < 1 << 20)"
 
 
+@pytest.mark.docker
 def test_there_and_back(session, large, tmp_path, passed):
     told = []
     session.put(large, "in/file", on_progress=lambda done, whole: told.append((done, whole)))

@@ -8,9 +8,11 @@ from .killed import wait_for
 from .raw_peer import Refused
 from .scripted import client, files, held, received, refused, script, scripted_controller, session, write
 
+pytestmark = pytest.mark.once
+
 __all__ = ["client", "files", "held", "session"]
 
-LARGE = 1 << 30  # bytes of a hole, of which four are all that a call may publish: seconds, and nothing on the disk
+LARGE = 1 << 28  # bytes of a hole, of which there are four: seconds to publish, and nothing on the disk
 CLOSED = "SessionClosed"
 FILES = 10000  # copying or removing them takes longer than a scripted guest needs to notice
 

@@ -6,6 +6,8 @@ import stat
 
 import pytest
 
+pytestmark = pytest.mark.engine
+
 USER = 12345
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.engine
+
 INSIDE = "open('/proc/self/uid_map').read().split()"
 OWN = ["0", "20000", "1", "20001", "20001", "1", "20009", "20009", "1"]
 HOSTS = ["0", "0", "4294967295"]
@@ -33,6 +35,7 @@ def mounts(controller):
     return [line.split()[1] for line in lines if f"{controller.directory}/run/" in line]
 
 
+@pytest.mark.docker
 def test_process_1_is_nobody_on_the_host(oci):
     with oci.start().client() as client:
         session = client.open("a")
@@ -43,6 +46,7 @@ def test_process_1_is_nobody_on_the_host(oci):
     assert mounts(oci) == []
 
 
+@pytest.mark.docker
 def test_what_a_call_stores_and_publishes(oci):
     with oci.start().client() as client:
         session = client.open("a")

@@ -22,6 +22,8 @@ from .raw_peer import Client as RawClient
 from .raw_peer import Refused as RawRefused
 from .users import GROUP, Refused, User
 
+pytestmark = pytest.mark.engine
+
 ALICE, BOB, OUTSIDER = 61001, 61002, 61003
 CLONE_NEWNS = 0x00020000
 
@@ -319,6 +321,7 @@ def test_get_writes_as_the_user(shared):
 # ---- data= ----
 
 
+@pytest.mark.docker
 def test_data_is_what_the_user_may_read(shared):
     bobs, alices = hidden(shared, shared.bob, "bob"), hidden(shared, shared.alice, "alice")
     assert shared.alice.ask(lambda client: read_data(client, alices).stdout) == "alice"

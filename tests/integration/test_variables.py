@@ -7,6 +7,8 @@ import pytest
 
 from tests.support import ROOT
 
+pytestmark = pytest.mark.engine
+
 HEADING = "## What happens to my variables"
 MODES = ["auto", "always", "off"]
 

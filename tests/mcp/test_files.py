@@ -120,6 +120,7 @@ async def test_resources_that_are_not_there(connected, path):
             await server.client.read_resource("file:///etc/passwd")
 
 
+@pytest.mark.engine
 async def test_a_link_out_of_the_artifacts_stays_in_the_sandbox(connected, limpetd, tmp_path):
     if not limpetd.isolates:
         pytest.skip("needs an engine with containers")

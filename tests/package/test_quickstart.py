@@ -32,7 +32,7 @@ def image_of_this_machine():
     return {image: f"var/lib/limpet/images/{image.name}"} if image.is_dir() else {}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(3600)  # packages, compilers and an index of packages, on whatever machine
 @pytest.mark.parametrize("release", ["bookworm", "trixie"])
 def test_root_on_a_bare_debian(machine, release):
@@ -61,7 +61,7 @@ AS_A_MEMBER = (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(3600)  # packages, compilers and an index of packages, on whatever machine
 def test_whoever_typed_sudo_needs_it_no_more(machine):
     bare = machine("bookworm", image_of_this_machine())

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "build/playwright-mcp/node_modules/.bin/playwright-mcp"
+PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "build/environments/playwright-mcp/node_modules/.bin/playwright-mcp"
 
 
 class Server:

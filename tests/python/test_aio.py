@@ -10,6 +10,8 @@ import pytest
 
 from tests.support import fake
 
+pytestmark = pytest.mark.wire
+
 
 @pytest.fixture
 def arun(controller):

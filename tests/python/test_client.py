@@ -10,6 +10,8 @@ import pytest
 
 from tests.support import fake
 
+pytestmark = pytest.mark.wire
+
 # The fake controller is a thread; the child does not use it.
 FORKS = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 

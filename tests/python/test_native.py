@@ -12,6 +12,8 @@ from tests.support import fake
 from .test_protocol import plain, vectors
 from .test_zmtp import OPENING, greeting, ready
 
+pytestmark = pytest.mark.wire
+
 LIMIT = 1 << 20
 NATIVE = pytest.param(_transport.Wire, id="native", marks=pytest.mark.skipif(not _transport.NATIVE, reason="not built"))
 WIRES = pytest.mark.parametrize("kind", [pytest.param(_pure.Wire, id="pure"), NATIVE])

@@ -15,6 +15,8 @@ from tests.support.wire import KINDS, NAMES
 
 from . import both
 
+pytestmark = pytest.mark.wire
+
 
 @pytest.fixture(params=both.KINDS)
 def client(request, controller):

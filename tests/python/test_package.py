@@ -44,7 +44,7 @@ def test_entries_of_the_changelog_have_dates_and_the_newest_is_of_that_version()
 
 
 @NEEDS_TOMLLIB
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["wheel", "sdist"])
 def test_what_is_built_knows_its_version_and_has_the_licence(backend, tmp_path, kind):
     """Also where no source tree is around it: an sdist builds the same wheel without the C sources."""
@@ -70,7 +70,7 @@ def test_what_is_built_knows_its_version_and_has_the_licence(backend, tmp_path, 
     assert said.strip() == limpet.__version__
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @NEEDS_TOMLLIB
 def test_programs_go_where_pip_finds_them(backend, tmp_path):
     for name, text in (("bin/limpet", "#!/bin/sh\n"), ("share/man/man1/limpet.1", ".TH\n")):
@@ -87,7 +87,7 @@ def test_programs_go_where_pip_finds_them(backend, tmp_path):
     assert modes["limpet/__init__.py"] == 0o644
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @NEEDS_TOMLLIB
 def test_a_wheel_is_complete_and_the_same_each_time(backend, tmp_path):
     (tmp_path / "again").mkdir()
@@ -106,7 +106,7 @@ def test_a_wheel_is_complete_and_the_same_each_time(backend, tmp_path):
     assert "limpet/py.typed" in names
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @NEEDS_TOMLLIB
 def test_a_wheel_has_the_extension_module_where_it_can_be_compiled(backend, tmp_path):
     name = backend.build_wheel(str(tmp_path))
@@ -137,7 +137,7 @@ def test_the_environment_chooses_the_extension_module_or_python(tmp_path):
     assert "none.so" in chosen(LIMPET_NATIVE=str(tmp_path / "none.so"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @NEEDS_TOMLLIB
 def test_pip_installs_it_without_an_index_but_for_msgpack(tmp_path):
     def run(*command, cwd=None):

@@ -12,6 +12,8 @@ from limpet import _requests, _wire, errors
 
 from tests.support import ROOT, fake
 
+pytestmark = pytest.mark.wire
+
 
 def read(*path):
     with open(os.path.join(ROOT, *path), encoding="utf-8") as file:

@@ -7,6 +7,8 @@ from limpet._stream import Stream
 from tests.support import fake
 from tests.support.wire import KINDS
 
+pytestmark = pytest.mark.wire
+
 
 def streaming(*events, **record):
     """A handler that sends these events and then the record."""

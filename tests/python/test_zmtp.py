@@ -5,6 +5,8 @@ import random
 import pytest
 from limpet import _zmtp
 
+pytestmark = pytest.mark.wire
+
 LIMIT = 1 << 20
 
 

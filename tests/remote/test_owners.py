@@ -9,7 +9,10 @@ from tests.support.controllers import ENGINES
 
 from .door import opened, wait_for
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0 or "oci" not in ENGINES, reason="owners differ where code is isolated")
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.skipif(os.geteuid() != 0 or "oci" not in ENGINES, reason="owners differ where code is isolated"),
+]
 
 
 @pytest.fixture(scope="module")

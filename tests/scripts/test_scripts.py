@@ -21,7 +21,7 @@ def run(*command):
 def test_the_help_names_options_and_suites():
     done = run("test", "--help")
     assert done.returncode == 0
-    for word in ("--quick", "--without WHAT", "--stress N", "sessions-oci", "python", "cli-sanitized", "wire"):
+    for word in ("--full", "--changed", "--quick", "--without WHAT", "--stress N", "sessions-oci", "python", "cli-sanitized", "wire"):
         assert word in done.stdout
 
 
@@ -35,6 +35,7 @@ def test_the_help_names_options_and_suites():
         (["--without", "everything"], "--without takes one of docker oci network browser shells, not 'everything'"),
         (["--without", "docker", "sessions-docker"], "no suite is left"),
         (["--fast"], "unknown option --fast"),
+        (["--changed", "wire"], "--changed finds the suites itself"),
     ],
 )
 def test_what_it_does_not_know_is_refused_before_anything_begins(arguments, says):
@@ -49,7 +50,7 @@ class Tree:
         self.directory = directory
         self.scripts = directory / "scripts"
         self.scripts.mkdir()
-        for name in ("test", "suite", "lib.sh", "docker.sh", "interruptible", "junit-total"):
+        for name in ("test", "suite", "lib.sh", "docker.sh", "interruptible", "junit-total", "changed-suites"):
             shutil.copy(SCRIPTS / name, self.scripts)
         for name in ("leftovers", "install-deps", "cmake"):
             self.program(name, "exit 0")
@@ -133,6 +134,64 @@ def test_quick_leaves_out_what_needs_anything_and_installs_nothing(tree):
     tree.program("install-deps", "echo installing")
     status, said = tree.run("--quick", quick="1 quick true", slow="1 nothing true", other="1 docker true")
     assert status == 0 and "installing" not in said and said.splitlines()[-1] == "1 passed, 0 failed, 0 skipped"
+
+
+def test_full_adds_what_every_change_need_not_pass(tree):
+    suites = {"short": "1 nothing true", "long": "1 full true"}
+    for options, count in ([], 1), (["--full"], 2), (["long"], 1):
+        status, said = tree.run(*options, **suites)
+        assert status == 0 and said.splitlines()[-1] == f"{count} passed, 0 failed, 0 skipped"
+
+
+FAILS_AT_FIRST = f"""results=build/test-results
+if [ -z "$LIMPET_TEST_ONLY" ]; then
+    echo tests/test_a.py::two >$results/one.failed
+    cat >$results/one.xml <<'END'
+{TESTCASES.format("3", "<failure/>")}
+END
+    exit 1
+fi
+grep -qx tests/test_a.py::two "$LIMPET_TEST_ONLY" || exit 2
+echo '<testsuite><testcase classname="a" name="two" time="1"/></testsuite>' >$results/one.again.xml"""
+
+
+def test_what_fails_by_chance_is_told_and_recorded(tree):
+    tree.program("by-chance", FAILS_AT_FIRST)
+    status, said = tree.run(one="1 quick scripts/by-chance", two="1 quick true")
+    assert status == 0 and "\nfailed, then passed alone: one: a two\n" in said
+    assert said.splitlines()[-1] == "3 passed, 0 failed, 1 skipped"
+    assert (tree.directory / "build/flaky.txt").read_text() == "one: a two\n"
+
+
+def test_what_fails_by_chance_again_fails(tree):
+    (tree.directory / "tests").mkdir()
+    (tree.directory / "tests/flaky.txt").write_text("a two  # once before\n")
+    tree.program("by-chance", FAILS_AT_FIRST)
+    status, said = tree.run(one="1 quick scripts/by-chance")
+    assert status == 1 and "failed, then passed alone: one: a two: not for the first time" in said
+    assert said.splitlines()[-1] == "1 passed, 1 failed, 1 skipped"
+
+
+def test_what_differs_from_main_chooses_the_suites(tree):
+    def git(*arguments):
+        identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", "-C", tree.directory, *identity, *arguments], check=True, capture_output=True)
+
+    (tree.scripts / "changed.txt").write_text("./ other\nhost/ one\nhost/part/ two\ntests/ other\n")
+    suites = {name: "1 nothing true" for name in ("one", "two", "other", "unasked")}
+    suites["tests"] = "1 nothing echo tests/a only $(cat $LIMPET_TEST_ONLY)"
+    (tree.directory / ".gitignore").write_text("build\nscripts\n")
+    git("init", "--quiet", "--initial-branch", "main")
+    git("add", ".")
+    git("commit", "--quiet", "--message", "before")
+    assert "Nothing that differs" in tree.run("--changed", **suites)[1]
+    for path in ("host/part/x.c", "tests/a/test_new.py"):
+        (tree.directory / path).parent.mkdir(parents=True)
+        (tree.directory / path).touch()
+    status, said = tree.run("--changed", **suites)
+    ran = re.findall(r"^== (\S+)$", said, re.M)
+    assert status == 0 and sorted(ran) == ["other", *(f"tests-{round}" for round in range(1, 6)), "two"]
+    assert said.count("\ntests/a only tests/a/test_new.py\n") == 5
 
 
 def test_without_leaves_out_what_cannot_do_without(tree):

@@ -8,6 +8,7 @@ import pytest
 from tests.support import EXAMPLES
 
 
+@pytest.mark.engine
 def test_rest(guarded, limpetd):
     if not limpetd.isolates:
         pytest.skip("it writes to /session/artifacts, which the engine local has elsewhere")

@@ -82,6 +82,7 @@ def test_artifacts_of_a_call_without_a_session(http):
     assert http.get(url).content == b"kept"
 
 
+@pytest.mark.engine
 def test_a_list_of_artifacts(http, session, limpetd):
     if not limpetd.isolates:
         pytest.skip("the engine local has no /session")
@@ -133,6 +134,7 @@ def test_uploads_end_with_their_session(http, gateway, limpetd, name):
     assert not (gateway.state / "data" / name).exists()
 
 
+@pytest.mark.engine
 def test_malformed_forms(http, session, limpetd):
     if not limpetd.isolates:
         pytest.skip("the engine local has no /data")

@@ -58,6 +58,7 @@ def test_input(limited, name):
     limited.delete(session)
 
 
+@pytest.mark.engine
 def test_uploads(limited, name, limpetd):
     if not limpetd.isolates:
         pytest.skip("the engine local has no /data")

@@ -9,7 +9,7 @@ import pytest
 
 from . import CLIENT
 
-FIGURES = pathlib.Path(__file__).parents[2] / "build/figures"
+FIGURES = next((pathlib.Path(__file__).parents[2] / "build/environments/figures/lib").glob("python3*/site-packages"), None)
 """Where sessions without an image find what draws in a page."""
 
 
