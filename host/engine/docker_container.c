@@ -264,9 +264,8 @@ static void on_inspected(void *userdata, const DockerReply *reply)
     }
     container->state = state;
     cgroups_init(&container->cgroups, state.pid);
-    base->events.started(base, base->userdata, state.pid);
-    if (!container->removing)
-        wait_for_end(container);
+    wait_for_end(container);
+    base->events.started(base, base->userdata, state.pid); /* it may be left, or removed, from there */
 }
 
 static void on_started(void *userdata, const DockerReply *reply)

@@ -1,6 +1,6 @@
 /* Drives one engine as the controller does, and prints what it sees, one "key value" a line.
  *
- *   engine_probe check|choose|sweep|life|leave|adopt|burst ENGINE name=value...
+ *   engine_probe check|choose|sweep|life|leave|measure|forget|hand-on|adopt|burst ENGINE name=value...
  *
  * With expect=gone a life waits for the guest to end by itself.
  *
@@ -9,6 +9,9 @@
  * the guest has looked at it. data= gives it none from the start.
  *
  * leave: the same until the report, and then ends as if it had crashed
+ * measure: as leave, but says before what it has used and where that is counted, and sets it idle
+ * forget: the same until the report; then the engine leaves the container and is closed
+ * hand-on: the same with what another one left, while it is being adopted
  * adopt: takes over what another one left: adopt, sweep, started, report, memory, gone or remove, removed,
  * sweep burst: as many containers as count= says, every third removed at once, every third when it has
  * started, the others when all are settled */
@@ -141,6 +144,28 @@ static bool attach_or_attach_again(Probe *probe)
     return attach(probe, probe->containers[0]) < 0 || again;
 }
 
+static void measure(Probe *probe, Container *container)
+{
+    const EngineOps *ops = probe->engine->ops;
+    ContainerGroups groups = ops->groups(container);
+    uint64_t nsec = 0;
+    int r = ops->time(container, &nsec);
+
+    say("time", "%s %llu", r < 0 ? strerrorname_np(-r) : "ok", (unsigned long long)nsec);
+    r = ops->set_idle(container, true);
+    say("idle", "%s", r < 0 ? strerrorname_np(-r) : "ok");
+    say("group", "memory %s %d", groups.memory ? groups.memory : "-", groups.memory_unified);
+    say("group", "time %s %d", groups.time ? groups.time : "-", groups.time_unified);
+    say("group", "idle %s", groups.idle ? groups.idle : "-");
+}
+
+static void forget(Probe *probe)
+{
+    probe->engine->ops->leave(probe->containers[0]);
+    probe->containers[0] = NULL;
+    probe->live--;
+}
+
 /* Goes on when the guest has reported and the engine has said that it runs, in whichever order. */
 static void go_on(Probe *probe)
 {
@@ -150,8 +175,15 @@ static void go_on(Probe *probe)
         return;
     if (probe->engine->ops->memory(probe->containers[0], &bytes, &kills) == 0)
         say("memory", "%llu %llu", (unsigned long long)bytes, (unsigned long long)kills);
-    if (strcmp(probe->mode, "leave") == 0)
+    if (strcmp(probe->mode, "measure") == 0)
+        measure(probe, probe->containers[0]);
+    if (strcmp(probe->mode, "leave") == 0 || strcmp(probe->mode, "measure") == 0)
         _exit(0);
+    if (strcmp(probe->mode, "forget") == 0) {
+        forget(probe);
+        loop_stop(probe->loop, 0);
+        return;
+    }
     if (strcmp(probe->spec.session, "gone") != 0 && attach_or_attach_again(probe))
         remove_container(probe, 0);
 }
@@ -249,8 +281,8 @@ static void create(Probe *probe, unsigned i)
     say("created", "%s", name);
 }
 
-/* The container that another probe made, and a sweep that is to spare it. */
-static void adopt(Probe *probe)
+/* The container that another probe made. */
+static bool adopt(Probe *probe)
 {
     Problem problem = PROBLEM_NULL;
     ContainerSpec spec = probe->spec;
@@ -263,11 +295,11 @@ static void adopt(Probe *probe)
     if (probe->engine->ops->adopt(probe->engine, &spec, &events, probe, &probe->containers[0], &problem) <
         0) {
         say("refused", "%s %s", error_name(problem.code), problem.text);
-        return;
+        return false;
     }
     probe->live++;
     say("adopting", "%s", name);
-    probe->engine->ops->sweep(probe->engine, on_swept, probe);
+    return true;
 }
 
 static void print_finding(void *userdata, const EngineFinding *finding)
@@ -334,8 +366,8 @@ static int drive(Probe *probe)
         loop_timer_set(probe->loop, &probe->patience, clock_now() + clock_from_seconds(PATIENCE),
                        on_patience_due) < 0)
         return 1;
-    if (strcmp(probe->mode, "adopt") == 0)
-        adopt(probe);
+    if (strcmp(probe->mode, "adopt") == 0 && adopt(probe))
+        probe->engine->ops->sweep(probe->engine, on_swept, probe); /* is to spare it */
     for (unsigned i = 0; i < probe->count && strcmp(probe->mode, "adopt") != 0; i++) {
         create(probe, i);
         if (strcmp(probe->mode, "burst") == 0 && i % 3 == 0)
@@ -363,6 +395,10 @@ static int use_engine(Probe *probe, const EngineOps *ops)
     if (strcmp(probe->mode, "sweep") == 0) {
         sweep_last(probe);
         r = loop_run(probe->loop);
+    } else if (strcmp(probe->mode, "hand-on") == 0) {
+        if (adopt(probe))
+            forget(probe);
+        r = 0;
     } else {
         r = drive(probe);
     }
