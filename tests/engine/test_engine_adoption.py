@@ -11,6 +11,7 @@ from tests.support.needs import need
 from .conftest import OWNER, Host, Lines, assert_ended, assert_group_ends, leftovers, needs_root
 
 
+@pytest.mark.proves("engine: sweep", "engine: Containers outlive the process that made them")
 def test_sweep_after_a_crash(host):
     assert host.probe("leave")["started"]
     said = host.probe("sweep")
@@ -18,6 +19,7 @@ def test_sweep_after_a_crash(host):
     assert host.probe("sweep")["swept"] == ["0"]
 
 
+@pytest.mark.proves("engine: adopt", "engine: Containers outlive the process that made them")
 def test_adoption_after_a_crash(host):
     left = host.probe("leave")
     said = host.probe("adopt")
@@ -41,6 +43,7 @@ def test_adopted_guest_that_ends(host):
     assert "first process ended" in rest["gone"][0] and rest["removed"] == ["0"]
 
 
+@pytest.mark.proves("engine: adopt")
 def test_adoption_of_what_has_ended(host, request):
     """A container that ended while nobody looked, and one that was never made."""
     left = host.probe("leave")
@@ -96,6 +99,7 @@ def follow(host, mode):
     return subprocess.Popen(host.arguments(mode), stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.proves("engine: adopt")
 def test_adoption_while_the_runtime_starts_it(slow):
     slow.runtime.leave_in_the_middle(slow)
     adopting = follow(slow, "adopt")
@@ -118,6 +122,7 @@ def test_adoption_of_what_the_runtime_gave_up(slow):
     assert said.keys() == ["failed", "removed", "swept"]
 
 
+@pytest.mark.proves("engine: sweep")
 def test_sweep_while_the_runtime_starts_it(slow):
     """It is waited for: a container that it makes later would be nobody's."""
     slow.runtime.leave_in_the_middle(slow)

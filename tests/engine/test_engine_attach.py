@@ -62,6 +62,7 @@ def looking(host):
     return host
 
 
+@pytest.mark.proves("engine: attach_data")
 def test_files_are_seen_and_cannot_be_changed(looking):
     data = looking.home / "data"
     (data / "file").write_text("something\n")
@@ -76,6 +77,7 @@ def test_files_are_seen_and_cannot_be_changed(looking):
         [(s.st_mode, s.st_uid, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in after]
 
 
+@pytest.mark.proves("engine: attach_data")
 def test_mounted_as_a_spec_has_it(looking):
     looking.probe("life")
     root, options, propagation = described(looking.report(), "/data")
@@ -236,6 +238,7 @@ def test_container_with_a_kernel_of_its_own(image, tmp_path):
     assert leftovers(tmp_path) == ([], [], [])
 
 
+@pytest.mark.proves("engine: attach_data")
 def test_local_has_no_data(local):
     said = local.probe("life", attach=local.home / "data")
     assert said["attached"] == ["EOPNOTSUPP"] and said["removed"] == ["0"]

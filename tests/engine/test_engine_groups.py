@@ -43,11 +43,13 @@ def pid(left):
     return int(left["started"][0])
 
 
+@pytest.mark.proves("security: other processes", "security: reaching the host's files")
 def test_namespaces_are_its_own(host, pid):
     its, ours = namespaces(pid), namespaces("self")
     assert [name for name in NAMESPACES if its[name] == ours[name]] == []
 
 
+@pytest.mark.proves("security: too much memory, processes, processor time")
 def test_memory_processes_and_time_are_bounded(host, pid):
     memory, unified = group(pid, "memory")
     if unified:
@@ -63,6 +65,7 @@ def test_memory_processes_and_time_are_bounded(host, pid):
     assert int(quota) / int(period) == 1.5
 
 
+@pytest.mark.proves("engine: groups")
 def test_groups_are_those_that_the_kernel_has(host, left, pid):
     named = left.table("group")
     assert named["memory"] == [group(pid, "memory")[0], str(int(group(pid, "memory")[1]))]
@@ -70,6 +73,7 @@ def test_groups_are_those_that_the_kernel_has(host, left, pid):
     assert named["idle"] == [group(pid, "cpu")[0]]
 
 
+@pytest.mark.proves("engine: time")
 def test_time_is_what_the_kernel_counts(host, left):
     result, nsec = left["time"][0].split()
     directory, unified = left.table("group")["time"]
@@ -78,6 +82,7 @@ def test_time_is_what_the_kernel_counts(host, left):
     assert result == "ok" and 0 < int(nsec) <= now
 
 
+@pytest.mark.proves("engine: set_idle")
 def test_idle_is_told_to_the_kernel_and_outlives_the_process(host, left):
     file = os.path.join(left.table("group")["idle"][0], "cpu.idle")
     if os.path.exists(file):
@@ -86,6 +91,7 @@ def test_idle_is_told_to_the_kernel_and_outlives_the_process(host, left):
         assert left["idle"] != ["ok"]
 
 
+@pytest.mark.proves("engine: leave", "engine: close")
 def test_a_container_that_is_left_runs_on(host):
     """Once started, and while it is being adopted; and the engine can be closed."""
     started = host.probe("forget")["started"]
@@ -95,6 +101,7 @@ def test_a_container_that_is_left_runs_on(host):
     assert said["started"] == started and said["removed"] == ["0"]
 
 
+@pytest.mark.proves("engine: sweep")
 def test_containers_of_another_owner_are_not_swept(host, monkeypatch):
     """Each owner has a runtime directory of its own, as controllers have."""
     host.probe("leave")
@@ -105,6 +112,7 @@ def test_containers_of_another_owner_are_not_swept(host, monkeypatch):
     assert host.probe("sweep")["swept"] == ["1"]
 
 
+@pytest.mark.proves("engine: default_image")
 def test_the_default_image_is_named(host):
     [name] = host.probe("sweep")["default_image"]
     assert name == {"oci": "tiny", "docker": "default"}[host.engine]

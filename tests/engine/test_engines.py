@@ -7,11 +7,14 @@ import socket
 import struct
 import subprocess
 
+import pytest
+
 from .conftest import Host, assert_group_ends, leftovers, needs_root
 
 CAPABILITIES = "00000000000000e0"  # KILL, SETGID, SETUID
 
 
+@pytest.mark.proves("engine: A container's life", "engine: create", "engine: memory")
 def test_life(host):
     said = host.probe("life")
     assert said.keys() == ["default_image", "created", "started", "memory", "removed", "swept"]
@@ -21,6 +24,7 @@ def test_life(host):
     assert said["swept"] == ["0"]
 
 
+@pytest.mark.proves("security: gaining rights")
 def test_identity(host):
     host.probe("life")
     report = host.report()
@@ -49,6 +53,7 @@ def test_nothing_is_inherited_from_the_controller(host):
     assert "OMP_NUM_THREADS=2" in report["env"]
 
 
+@pytest.mark.proves("security: reaching the host's files")
 def test_files(host):
     host.probe("life")
     report = host.report()
@@ -67,6 +72,7 @@ def test_files(host):
     assert report["kallsyms"] == ["0"]
 
 
+@pytest.mark.proves("engine: peer_is_first_process")
 def test_guest_connects_as_the_first_process(host):
     with socket.socket(socket.AF_UNIX) as listener:
         directory = os.open(host.home / "link", os.O_PATH)  # the path would be too long
@@ -104,6 +110,7 @@ def test_tmpfs_is_smaller_than_small_memory(host):
     assert sum(sizes.values()) <= 32 << 20
 
 
+@pytest.mark.proves("security: kernel interfaces", "security: crash dumps that run programs on the host")
 def test_system_calls(host):
     host.probe("life")
     results = {name: answer[0] for name, answer in host.report().table("syscall").items()}
@@ -112,6 +119,7 @@ def test_system_calls(host):
     assert set(results.values()) == {"EPERM"}, results
 
 
+@pytest.mark.proves("security: crash dumps that run programs on the host")
 def test_limits(host):
     host.probe("life")
     report = host.report()
@@ -123,6 +131,7 @@ def test_limits(host):
     assert {answer[0] for answer in report.table("setrlimit").values()} == {"ok"}
 
 
+@pytest.mark.proves("security: reaching the network")
 def test_no_network(host):
     host.probe("life")
     names = {line.split(":")[0].strip() for line in host.report()["netdev"] if ":" in line}
@@ -135,6 +144,7 @@ def test_host_network_is_the_hosts(host):
     assert names == {name for _, name in socket.if_nameindex()}
 
 
+@pytest.mark.proves("engine: memory")
 def test_out_of_memory_is_counted(host):
     host.mode("oom")
     said = host.probe("life", memory=64 << 20)
@@ -142,6 +152,7 @@ def test_out_of_memory_is_counted(host):
     assert said["memory"][0].split()[1] == "1"
 
 
+@pytest.mark.proves("engine: A container's life")
 def test_guest_that_ends(host):
     host.mode("exit")
     said = host.probe("life", expect="gone")
@@ -149,6 +160,7 @@ def test_guest_that_ends(host):
     assert said["removed"] == ["0"]
 
 
+@pytest.mark.proves("engine: create")
 def test_missing_image(host):
     said = host.probe("life", image="no-such")
     [text] = said["refused"] or said["failed"]
@@ -168,6 +180,7 @@ def test_runtime_error_is_told_in_its_words(host):
     assert said["removed"] == ["0"]
 
 
+@pytest.mark.proves("engine: A container's life", "engine: remove")
 def test_burst_removed_in_every_stage(host):
     said = host.probe("burst", count=9)
     assert len(said["created"]) == len(said["removed"]) == 9
@@ -175,6 +188,7 @@ def test_burst_removed_in_every_stage(host):
     assert said["swept"] == ["0"]
 
 
+@pytest.mark.proves("engine: check")
 def test_check(host):
     said = host.probe("check")
     findings = {line.split(": ")[0]: line for line in said["finding"]}
@@ -190,6 +204,7 @@ def test_oci_has_no_bridge(image, tmp_path):
 
 
 @needs_root
+@pytest.mark.proves("engine: open")
 def test_oci_without_image_or_runtime(tmp_path):
     host = Host("oci", tmp_path, tmp_path, {"oci": "runc"})
     assert host.probe("life")["refused"][0].startswith("ImageMissing ")
@@ -218,6 +233,7 @@ def test_docker_container_outlives_its_daemon(docker, tmp_path):
     assert leftovers(tmp_path) == ([], [], [])
 
 
+@pytest.mark.proves("engine: open")
 def test_docker_not_there(tmp_path):
     host = Host("docker", tmp_path, tmp_path, {"docker": tmp_path / "none.sock"})
     [text] = host.probe("life")["refused"]
@@ -225,6 +241,7 @@ def test_docker_not_there(tmp_path):
     assert "fail socket" in {line.split(": ")[0] for line in host.probe("check")["finding"]}
 
 
+@pytest.mark.proves("engine: engine_choose", "engine: name")
 def test_choice(docker, image, tmp_path):
     host = Host("oci", image, tmp_path, {"oci": "runc"})
     assert host.probe("choose", docker=docker.socket)["chosen"] == ["docker"]
@@ -249,6 +266,7 @@ def test_local_guest_that_ends(local):
     assert said["gone"] == ["the guest ended with exit code 7"] and said["removed"] == ["0"]
 
 
+@pytest.mark.proves("engine: remove")
 def test_local_guest_that_does_not_listen(local):
     """It ignores SIGTERM and has a child that does so too: both end."""
     local.mode("deaf")
@@ -257,6 +275,7 @@ def test_local_guest_that_does_not_listen(local):
     assert_group_ends(int(said["started"][0]))
 
 
+@pytest.mark.proves("engine: open")
 def test_local_without_guest(local):
     [text] = local.probe("life", guest="/nonexistent/limpet-guest")["refused"]
     assert text.startswith("EngineError ") and "/nonexistent/limpet-guest" in text

@@ -70,6 +70,7 @@ def test_broken_protocol(fake, code, reason):
     assert_works(fake, 2)
 
 
+@pytest.mark.proves("security: forged answers")
 def test_second_executed_is_a_violation(fake):
     record = fake.controller.run("channel.sendall(pack(63, {}) * 2); import time; time.sleep(60)")
     assert (record["status"], record["epoch"]) == ("ok", 1)
@@ -109,6 +110,7 @@ def test_fork_bomb(make_guest):
 
 
 @needs_root
+@pytest.mark.proves("security: other processes")
 def test_identity(make_guest):
     guest = make_guest(FAKE, "--uid", OTHER_UID)
     guest.controller.welcome()
@@ -129,6 +131,7 @@ def test_identity(make_guest):
 
 @needs_root
 @pytest.mark.parametrize("user", AS_PROCESS_1)
+@pytest.mark.proves("security: gaining rights")
 def test_as_process_1(make_guest, root, user):
     guest = make_guest(FAKE, "--uid", OTHER_UID, prefix=as_process_1(root, user))
     guest.controller.welcome()

@@ -247,6 +247,7 @@ def test_what_is_in_the_image(image):
 
 
 @needs_root
+@pytest.mark.proves("security: gaining rights")
 def test_what_is_not_in_the_image(image):
     rootfs = image / "rootfs"
     for name in ("gcc", "cc", "cmake", "pip", "pip3"):

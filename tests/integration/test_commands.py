@@ -144,6 +144,7 @@ def test_memory(limpetd, client, name):
 
 
 @pytest.mark.docker
+@pytest.mark.proves("security: too much memory, processes, processor time")
 def test_a_fork_bomb_is_told_of(limpetd, client, name):
     if not limpetd.isolates:
         pytest.skip("processes are not bounded")

@@ -178,6 +178,7 @@ def test_it_starts_by_itself(own_limpetd, monkeypatch):
 
 
 @pytest.mark.engine
+@pytest.mark.proves("security: other users of the machine")
 def test_sockets_are_ours_alone(limpetd):
     """And the group's, where there is one and root's controller keeps its users apart."""
     status = os.stat(limpetd.socket)
@@ -194,6 +195,7 @@ def test_it_says_what_it_can_do(limpetd):
         assert client.features() == set(features) > {"asks"}
 
 
+@pytest.mark.proves("engine: isolates")
 def test_the_local_engine_warns(limpetd):
     with limpetd.client() as client:
         if limpetd.isolates:

@@ -135,6 +135,7 @@ def killed_while_aside(host, other, pid):
     return True
 
 
+@pytest.mark.proves("engine: set_idle")
 def test_the_next_controller_takes_it_back(host, sessions):
     busy, other = sessions
     running, pid = step_aside(host, busy, other)

@@ -66,6 +66,7 @@ def value(session, code):
 
 
 @pytest.mark.docker
+@pytest.mark.proves("security: too many or too large files")
 def test_one_huge_file(small, client, name):
     other = client.open(name + "-other")
     size, why = value(small, "fill('/session/huge')")
@@ -78,6 +79,7 @@ def test_one_huge_file(small, client, name):
 
 
 @pytest.mark.docker
+@pytest.mark.proves("security: too many or too large files")
 def test_many_small_files(small, client, name):
     made, why = value(small, "make('/session/many')")
     assert why in FULL and 900 <= made <= 1100

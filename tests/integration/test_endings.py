@@ -47,6 +47,7 @@ def test_timeout_that_the_code_catches(session):
     assert session.run("x").result == "'caught'"
 
 
+@pytest.mark.proves("security: endless code")
 def test_timeout_that_nothing_interrupts(session):
     session.run("x = 1")
     result = session.run("print('before')\nsum(range(10**12))", timeout=5)
@@ -55,6 +56,7 @@ def test_timeout_that_nothing_interrupts(session):
     works_again(session)
 
 
+@pytest.mark.proves("security: endless code")
 def test_timeout_that_the_code_ignores(session):
     code = "import time\nwhile True:\n    try:\n        time.sleep(60)\n    except KeyboardInterrupt: pass"
     lost(session.run(code, timeout=5), "timeout", "TimeoutKilled")
@@ -98,6 +100,7 @@ def test_exec_replaces_the_interpreter(session):
 
 @pytest.mark.docker
 @pytest.mark.engine
+@pytest.mark.proves("security: too much memory, processes, processor time")
 def test_out_of_memory(client, name, limpetd):
     if not limpetd.isolates:
         pytest.skip("the local engine has no memory limit")
@@ -111,6 +114,7 @@ def test_out_of_memory(client, name, limpetd):
         assert session.run("6 * 7").result == "42"
 
 
+@pytest.mark.proves("security: too much output")
 def test_a_hundred_megabytes_of_output(session):
     code = (
         "import sys\nline = 'x' * 1023 + '\\n'\nfor _ in range(100 * 1024):\n    _ = sys.stdout.write(line)"

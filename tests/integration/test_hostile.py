@@ -91,6 +91,7 @@ def test_a_container_that_vanishes(limpetd, client, name):
         assert again.run("'x' in globals()").result == "False"
 
 
+@pytest.mark.proves("security: too much output")
 def test_a_stream_that_nobody_reads(limpetd, client, name):
     """The client never returns credit: its own call waits, another session does not, and when the client is gone the call
     goes on to its end."""

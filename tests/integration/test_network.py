@@ -47,6 +47,7 @@ def get(session, *arguments):
 
 
 @pytest.mark.docker
+@pytest.mark.proves("security: reaching the network")
 def test_what_a_rule_names_and_nothing_else(client, name, server):
     other = free_port()
     with client.open(name, network={"allow": [server.address]}) as session:
@@ -121,6 +122,7 @@ status, said["size"], said["sha256"] == hashlib.sha256(b"".join(pieces)).hexdige
 
 
 @pytest.mark.docker
+@pytest.mark.proves("security: stealing keys")
 def test_a_binding(client, name, server, limpetd):
     bindings = {"api": {"url": f"http://{server.address}/v1", "headers": {"Authorization": SECRET, "X-Org": "o"}}}
     with client.open(name, bindings=bindings) as session:
@@ -173,6 +175,7 @@ with urllib.request.urlopen("http://api.limpet/stream", timeout=100) as answer:
     assert result.stdout.split() == ["data:", "one", "data:", "two"]
 
 
+@pytest.mark.proves("security: stealing keys")
 def test_a_binding_does_not_follow(client, name, server):
     with serving() as other:
         bindings = {"api": {"url": f"http://{server.address}/v1", "headers": {"Authorization": SECRET}}}
@@ -370,6 +373,7 @@ def test_the_command(limpetd, name, server):
     assert limpet_("close", name)[0] == 0
 
 
+@pytest.mark.proves("security: reaching inside by a name that is allowed")
 def test_a_name_that_leads_inside(own_limpetd, server, tmp_path):
     """Names are resolved on the host, here with a file of ours, and what they lead to is looked at."""
     if os.geteuid() != 0 or own_limpetd.isolates or not shutil.which("unshare"):
@@ -402,6 +406,7 @@ def test_a_name_that_leads_inside(own_limpetd, server, tmp_path):
         assert get(session, f"http://127.0.0.1:{port}/")[0] == 403
 
 
+@pytest.mark.proves("security: reaching inside by a name that is allowed")
 def test_an_address_of_this_machine(own_limpetd, tmp_path):
     """It is refused although it is a public one. In a network of its own, from which nothing leads out."""
     if os.geteuid() != 0 or own_limpetd.isolates or not (shutil.which("unshare") and shutil.which("ip")):

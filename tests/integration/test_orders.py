@@ -143,6 +143,7 @@ def test_a_reply_that_no_honest_supervisor_sends_ends_the_session(client, sessio
     assert refused(client, "run", session=session, code="", run_id="0" * 32).name == "NoSuchSession"
 
 
+@pytest.mark.proves("security: forged answers")
 def test_replies_nobody_asked_for_are_ignored(client, session, held):
     """Not even with number 0, which is that of everything that has not been sent."""
     call = held(

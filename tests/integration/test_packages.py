@@ -79,6 +79,7 @@ def test_they_are_there_when_an_idle_session_is_woken(client, limpetd, name):
 
 
 @pytest.mark.docker
+@pytest.mark.proves("engine: attach_packages")
 def test_installed_into_a_session_that_runs(session):
     session.run("import sys, json; kept = 41").check()
     said = []
@@ -120,6 +121,7 @@ def test_a_cell_that_runs_can_import_it(session):
 
 
 @pytest.mark.long
+@pytest.mark.proves("engine: attach_packages")
 def test_more_is_added_to_what_is_there(session):
     session.install(["greeting"])
     session.run("import greeting").check()

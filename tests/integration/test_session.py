@@ -202,6 +202,7 @@ def test_names_that_are_not_plain(session):
     assert len(set(result.artifacts.values())) == 5
 
 
+@pytest.mark.proves("security: planted paths and links")
 def test_what_is_no_regular_file_is_skipped(session):
     code = WRITE + (
         "os.symlink('/etc/passwd', 'artifacts/link')\n"

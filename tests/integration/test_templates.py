@@ -386,6 +386,7 @@ def test_data_where_there_is_none(pool, tmp_path):
         assert session.run("1").result == "1"
 
 
+@pytest.mark.proves("security: other users of the same controller")
 def test_each_user_has_their_own(shared):
     shared.root.template("common", setup="x = 'root'")
     shared.root.template("private", setup="x = 'root'")

@@ -36,6 +36,7 @@ def mounts(controller):
 
 
 @pytest.mark.docker
+@pytest.mark.proves("security: rights on the host after an escape")
 def test_process_1_is_nobody_on_the_host(oci):
     with oci.start().client() as client:
         session = client.open("a")

@@ -94,6 +94,7 @@ def test_the_engine_that_does_not_isolate_lets_no_group_in(house):
     assert house.root.run("1").result == "1"
 
 
+@pytest.mark.proves("security: other users of the machine")
 def test_members_are_let_in_and_nobody_else(shared):
     assert stat.S_IMODE(os.stat(shared.limpetd.socket).st_mode) == 0o660
     assert shared.alice.names() == []
@@ -210,6 +211,7 @@ def test_a_saved_session_counts_when_it_is_woken(house):
     assert house.alice.run("a", "x") == "41"
 
 
+@pytest.mark.proves("security: other users of the same controller")
 def test_a_session_of_another_is_not_there(shared):
     def make(client):
         session = client.open("mine")
@@ -274,6 +276,7 @@ def read(path):
 
 
 @pytest.mark.parametrize("pool", ["0", "1"])
+@pytest.mark.proves("security: other users of the same controller")
 def test_published_files_are_their_users(shared, pool):
     def make(client):
         code = "open('artifacts/f', 'w').write('secret')"
@@ -322,6 +325,7 @@ def test_get_writes_as_the_user(shared):
 
 
 @pytest.mark.docker
+@pytest.mark.proves("security: paths that are exchanged")
 def test_data_is_what_the_user_may_read(shared):
     bobs, alices = hidden(shared, shared.bob, "bob"), hidden(shared, shared.alice, "alice")
     assert shared.alice.ask(lambda client: read_data(client, alices).stdout) == "alice"
@@ -335,6 +339,7 @@ def test_data_is_what_the_user_may_read(shared):
     assert shared.alice.names() == []
 
 
+@pytest.mark.proves("security: paths that are exchanged")
 def test_data_is_a_directory_that_is_not_the_hosts_own(shared):
     home = directory(shared, shared.alice, "home")
     os.mkfifo(os.path.join(home, "fifo"))
@@ -346,6 +351,7 @@ def test_data_is_a_directory_that_is_not_the_hosts_own(shared):
     assert refused(shared.alice, lambda client: read_data(client, "/")).name == "Denied"
 
 
+@pytest.mark.proves("security: paths that are exchanged")
 def test_a_path_that_is_exchanged_leads_nowhere_else(shared):
     bobs, alices = hidden(shared, shared.bob, "bob"), hidden(shared, shared.alice, "alice")
     links = os.path.join(os.path.dirname(alices), "links")

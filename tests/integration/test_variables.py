@@ -115,6 +115,15 @@ def prepare(client, name, mode):
     CELLS,
     ids=[f"{cell[1]}-{cell[4]}-{i // 3}" for i, cell in enumerate(CELLS)],
 )
+@pytest.mark.proves("sessions: a Python error, `sys.exit()`")
+@pytest.mark.proves("sessions: a timeout that Python can act on: loops, sleeps, locks")
+@pytest.mark.proves("sessions: `MemoryError`")
+@pytest.mark.proves("sessions: a timeout that Python cannot act on: `sum(range(10**12))`, `except KeyboardInterrupt`")
+@pytest.mark.proves("sessions: a segfault, an abort, a C stack that overflows")
+@pytest.mark.proves("sessions: `os._exit()`, `exec`")
+@pytest.mark.proves("sessions: the kernel kills it for memory")
+@pytest.mark.proves('sessions: a call with `on_error="rollback"` fails')
+@pytest.mark.proves("sessions: the code kills its own checkpoints, then itself")
 def test_a_cell_of_the_table(client, limpetd, name, event, mode, code, options, status):
     if status == "oom" and not limpetd.isolates:
         pytest.skip("the local engine has no memory limit")
@@ -134,6 +143,7 @@ def test_a_cell_of_the_table(client, limpetd, name, event, mode, code, options, 
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.proves("sessions: `limpetd` is killed and started again")
 def test_the_controller_is_killed(own_limpetd, name, mode):
     promised = RESULTS[TABLE["`limpetd` is killed and started again"][MODES.index(mode)]]
     own_limpetd.start()

@@ -99,6 +99,7 @@ static void assert_digest(const Artifact *artifact)
 }
 
 /* Whatever is published has the digest that is told; the last state is published in the end. */
+/* Proves: security: planted paths and links */
 static void test_file_that_changes(void **state)
 {
     Fixture *f = *state;

@@ -144,6 +144,7 @@ static void *exchange(void *userdata)
     return NULL;
 }
 
+/* Proves: security: planted paths and links */
 static void test_exchange_race(void **state)
 {
     unsigned opened = 0, refused = 0;

@@ -54,6 +54,7 @@ static void sound_objects(void **state)
                      0); /* not the same map */
 }
 
+/* Proves: security: forged answers */
 static void unsound_objects(void **state)
 {
     assert_int_equal(wire_check(NULL, 0), -EBADMSG);
