@@ -22,7 +22,7 @@ from tests.support.needs import need
 OWNER = os.environ["PROBE_OWNER"] = f"probe{os.getpid()}"  # another run's containers are not ours
 BIN = pathlib.Path(os.environ.get("LIMPET_BUILD", "build/bin")).resolve()
 PROBE, GUEST = BIN / "engine_probe", BIN / "probe_guest"
-DIRECTORIES = ["session", "data", "work", "run", "tmp", "proc", "dev", "sys", "etc"]
+DIRECTORIES = ["session", "data", "work", "run", "tmp", "proc", "dev", "sys", "etc", "opt/limpet/packages"]
 DOCKER_CGROUP = f"limpet-dockerd-{os.getpid()}"
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 

@@ -9,12 +9,12 @@
  * the guest has looked at it. data= gives it none from the start.
  *
  * leave: the same until the report, and then ends as if it had crashed
- * measure: as leave, but says before what it has used and where that is counted, and sets it idle
- * forget: the same until the report; then the engine leaves the container and is closed
- * hand-on: the same with what another one left, while it is being adopted
- * adopt: takes over what another one left: adopt, sweep, started, report, memory, gone or remove, removed,
- * sweep burst: as many containers as count= says, every third removed at once, every third when it has
- * started, the others when all are settled */
+ * measure: as leave, but says before what it has used and where that is counted, sets it idle, and attaches
+ * the packages=NAME,NAME... one after the other forget: the same until the report; then the engine leaves the
+ * container and is closed hand-on: the same with what another one left, while it is being adopted adopt:
+ * takes over what another one left: adopt, sweep, started, report, memory, gone or remove, removed, sweep
+ * burst: as many containers as count= says, every third removed at once, every third when it has started, the
+ * others when all are settled */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +39,7 @@ typedef struct Probe {
     Engine *engine;
     EngineConfig config;
     ContainerSpec spec;
-    const char *mode, *attach, *data;
+    const char *mode, *attach, *data, *packages;
     unsigned count, live, settled;
     Container *containers[COUNT_MAX];
     LoopFile reports;
@@ -159,6 +159,19 @@ static void measure(Probe *probe, Container *container)
     say("group", "idle %s", groups.idle ? groups.idle : "-");
 }
 
+static void attach_packages(Probe *probe, Container *container)
+{
+    char names[256];
+
+    snprintf(names, sizeof(names), "%s", probe->packages);
+    for (char *rest = names, *name; (name = strsep(&rest, ","));) {
+        Problem problem = PROBLEM_NULL;
+        int r = probe->engine->ops->attach_packages(container, name, &problem);
+
+        say("packages", "%s %s", name, r < 0 ? problem.text : "ok");
+    }
+}
+
 static void forget(Probe *probe)
 {
     probe->engine->ops->leave(probe->containers[0]);
@@ -177,6 +190,8 @@ static void go_on(Probe *probe)
         say("memory", "%llu %llu", (unsigned long long)bytes, (unsigned long long)kills);
     if (strcmp(probe->mode, "measure") == 0)
         measure(probe, probe->containers[0]);
+    if (probe->packages)
+        attach_packages(probe, probe->containers[0]);
     if (strcmp(probe->mode, "leave") == 0 || strcmp(probe->mode, "measure") == 0)
         _exit(0);
     if (strcmp(probe->mode, "forget") == 0) {
@@ -328,6 +343,7 @@ static int set(Probe *probe, const char *argument)
                  {"data", &probe->data},
                  {"link", &probe->spec.link_dir},
                  {"attach", &probe->attach},
+                 {"packages", &probe->packages},
                  {"expect", &probe->spec.session}};
     const char *value = strchr(argument, '=');
     size_t length = value ? (size_t)(value - argument) : 0;

@@ -91,6 +91,22 @@ def test_idle_is_told_to_the_kernel_and_outlives_the_process(host, left):
         assert left["idle"] != ["ok"]
 
 
+@pytest.mark.proves("engine: attach_packages")
+def test_packages_take_the_place_of_those_before(host):
+    """And those that cannot be had take no place."""
+    for name in "one", "two":
+        (host.state / "packages" / name / "base" / name).mkdir(parents=True, exist_ok=True)
+    said = host.probe("measure", packages="one,two,none")
+    assert said["packages"][:2] == ["one ok", "two ok"] and "none are not there" in said["packages"][2]
+    [pid] = said["started"]
+    try:
+        assert os.listdir(f"/proc/{pid}/root/opt/limpet/packages") == ["two"]
+        mounts = [line.split() for line in read(f"/proc/{pid}/mountinfo").splitlines()]
+        assert [set(fields[5].split(",")) >= {"ro", "nosuid", "nodev"} for fields in mounts if fields[4] == "/opt/limpet/packages"] == [True]
+    finally:
+        assert host.probe("sweep")["swept"] == ["1"]
+
+
 @pytest.mark.proves("engine: leave", "engine: close")
 def test_a_container_that_is_left_runs_on(host):
     """Once started, and while it is being adopted; and the engine can be closed."""
