@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 
 import pytest
@@ -44,3 +45,18 @@ def test_bench_names_what_installs_the_modules_it_needs(tmp_path):
     done = run("bench", "--list", PYTHONPATH=str(tmp_path))
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert "msgpack" in done.stderr and "scripts/install-deps client" in done.stderr
+
+
+def test_check_names_what_installs_the_formatter(tmp_path):
+    for program in ("git", "python3"):
+        (tmp_path / program).symlink_to(shutil.which(program))
+    done = run("check", PATH=str(tmp_path))
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "clang-format" in done.stderr and "sudo scripts/install-deps test" in done.stderr
+
+
+def test_pytest_names_what_installs_the_modules_that_tests_import(tmp_path):
+    subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", tmp_path], check=True)
+    done = run("pytest", "--version", LIMPET_PYTHON=str(tmp_path / "bin/python"))
+    assert done.returncode == 1 and "sudo scripts/install-deps client test" in done.stderr
+    assert "msgpack pytest pytest_timeout" in done.stderr
