@@ -45,7 +45,14 @@ byte_compile() {
         xargs -0 -n 500 -P "$(nproc)" python3 -m compileall -q
 }
 
+# What dpkg.cfg excludes, of packages that were there before it was.
+remove_documents() {
+    rm -rf /usr/share/man/* /usr/share/info/* /usr/share/locale/* /usr/share/lintian/* /usr/share/bug/*
+    find /usr/share/doc -type f ! -name copyright -delete
+}
+
 finish() {
+    remove_documents
     add_sandbox_user
     byte_compile
     mkdir -p /session /data /work /run/limpet /home/user

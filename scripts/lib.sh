@@ -60,7 +60,7 @@ step_tick() {
     local width last log
     while kill -0 $$ 2>/dev/null; do
         width=$(($(tput cols 2>/dev/null || echo 80) - ${#STEP} - 20))
-        log=$(ls -t -- "$LOG" "${PART_LOGS[@]}" 2>/dev/null | head -n 1)
+        log=$(ls -t -- "$LOG" "${PART_LOGS[@]}" 2>/dev/null | head -n 1) || true
         last=$(tail -c 400 -- "$log" 2>/dev/null | tr '\r\t' '\n ' | grep -v '^== ' | tail -n 1 | tr -cd '[:print:]') || true
         ((width > 10)) || last=''
         printf '\r\e[K  %s … %s  %s%s%s' "$STEP" "$(elapsed $((SECONDS - STEP_BEGIN)))" "$DIM" \
@@ -89,7 +89,10 @@ step() {
     printf '== %s\n' "$1" >>"$LOG"
     step_begin "$1"
     shift
-    ("$@") >>"$LOG" 2>&1 </dev/null
+    (
+        trap 'exit 143' TERM # or this script would have "Terminated" said
+        "$@"
+    ) >>"$LOG" 2>&1 </dev/null
     step_end
 }
 
@@ -98,7 +101,7 @@ step_report() {
     step_stop_ticker
     [[ -n $STEP ]] || return 0
     local how=failed
-    (($1 != 130 && $1 != 143)) || how=interrupted
+    (($1 != 129 && $1 != 130 && $1 != 143)) || how=interrupted
     say "  $RED✗$RESET $STEP  $how after $(elapsed $((SECONDS - STEP_BEGIN)))"
     if [[ $how == failed && -f $LOG ]]; then
         printf '%s: last lines of %s:\n' "$SUBJECT" "$LOG" >&2
