@@ -60,13 +60,26 @@ export function coloured(text) {
   return fragment
 }
 
-// What a terminal would show of the lines: after a carriage return the line is written anew.
+// What a terminal would show of the lines: a carriage return and a backspace move to where the next character is written.
 export function settled(text) {
   if (!text.includes("\r") && !text.includes("\b")) return text
-  return text.replace(/\r\n/g, "\n").split("\n").map(line => {
-    let shown = ""
-    for (const part of line.split("\r")) shown = part + shown.slice(part.length)
-    while (/[^\b]\b/.test(shown)) shown = shown.replace(/[^\b]\b/g, "")
-    return shown
-  }).join("\n")
+  return text.replace(/\r\n/g, "\n").split("\n").map(line => /[\r\b]/.test(line) ? written(line) : line).join("\n")
+}
+
+function written(line) {
+  const shown = [] // characters, each with the colours that were set before it
+  let at = 0
+  let colours = ""
+  for (const [part] of line.matchAll(/\x1b\[[\d;:?]*[A-Za-z]|[\s\S]/gu)) {
+    if (part === "\x1b[2K") shown.length = 0
+    if (part === "\r" || part === "\x1b[2K") at = 0
+    else if (part === "\b") at = Math.max(at - 1, 0)
+    else if (/^\x1b\[0?K$/.test(part)) shown.length = Math.min(shown.length, at)
+    else if (part.length > 2) colours += part
+    else {
+      shown[at++] = colours + part
+      colours = ""
+    }
+  }
+  return shown.join("") + colours
 }
