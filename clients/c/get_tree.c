@@ -1,5 +1,6 @@
 /* limpet_files_get_tree(): a directory of the sandbox to this machine. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "clients/c/landing.h"
@@ -47,7 +48,35 @@ static size_t levels(const char *path)
     return n;
 }
 
-static int check_entry(const GetTree *get, const LimpetEntry *entry, TreeRefused *refused)
+typedef struct Listed {
+    const GetTree *get;
+    const LimpetEntries *list; /* by path; each lies beneath the top */
+} Listed;
+
+static int compare_below(const void *key, const void *entry)
+{
+    const Listed *sought = ((const void *const *)key)[0];
+
+    return strcmp(((const void *const *)key)[1], below(sought->get, entry));
+}
+
+static bool is_listed_directory(const void *context, const char *path)
+{
+    const Listed *listed = context;
+    const void *const key[] = {listed, path};
+    const LimpetEntry *found = bsearch(key, listed->list->entries, listed->list->n_entries,
+                                       sizeof(*listed->list->entries), compare_below);
+
+    return found && is_a(found, "directory");
+}
+
+static bool leads_out(const Listed *listed, const LimpetEntry *entry)
+{
+    return entry->target &&
+           tree_leads_out(below(listed->get, entry), entry->target, is_listed_directory, listed);
+}
+
+static int check_entry(const GetTree *get, const LimpetEntry *entry)
 {
     Problem *problem = &get->client->problem;
 
@@ -58,21 +87,23 @@ static int check_entry(const GetTree *get, const LimpetEntry *entry, TreeRefused
         return problem_set(problem, ERR_FILE_FAILED, "'%s': it may not be read", entry->path);
     if (is_a(entry, "directory") && levels(below(get, entry)) >= LIMIT_FILE_DEPTH)
         return problem_set(problem, ERR_FILE_FAILED, "'%s' lies too deep to be copied", entry->path);
-    if (is_a(entry, "other") || (entry->target && tree_leads_out(below(get, entry), entry->target)))
-        return tree_refuse(refused, below(get, entry));
     return 0;
 }
 
 static int check(GetTree *get, const LimpetEntries *list)
 {
+    const Listed listed = {get, list};
     TreeRefused refused = {0};
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < list->n_entries; i++) {
-        r = check_entry(get, &list->entries[i], &refused);
+        r = check_entry(get, &list->entries[i]);
         if (is_a(&list->entries[i], "file"))
             get->progress.whole += list->entries[i].size;
     }
+    for (size_t i = 0; r == 0 && i < list->n_entries; i++)
+        if (is_a(&list->entries[i], "other") || leads_out(&listed, &list->entries[i]))
+            r = tree_refuse(&refused, below(get, &list->entries[i]));
     if (r == 0)
         return tree_refused_end(&refused, get->top, &get->client->problem);
     buf_deinit(&refused.names);

@@ -79,6 +79,15 @@ static int read_target(const PutTree *put, char *to, size_t size)
     return 0;
 }
 
+static bool is_local_directory(const void *context, const char *path)
+{
+    const PutTree *put = context;
+    _cleanup_(freep) char *whole = tree_path(put->local, path);
+    struct stat found;
+
+    return whole && lstat(whole, &found) == 0 && S_ISDIR(found.st_mode);
+}
+
 static int look(PutTree *put)
 {
     char target[PATH_MAX];
@@ -88,7 +97,8 @@ static int look(PutTree *put)
         put->progress.whole += (uint64_t)put->entry->fts_statp->st_size;
     if (S_ISREG(mode) || S_ISDIR(mode))
         return 0;
-    if (!S_ISLNK(mode) || read_target(put, target, sizeof(target)) < 0 || tree_leads_out(put->below, target))
+    if (!S_ISLNK(mode) || read_target(put, target, sizeof(target)) < 0 ||
+        tree_leads_out(put->below, target, is_local_directory, put))
         return tree_refuse(&put->refused, put->below);
     return 0;
 }

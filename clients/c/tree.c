@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define NAMED 10u /* in a message */
@@ -18,24 +19,55 @@ static bool is_name(const char *at, size_t n, const char *name)
     return strlen(name) == n && memcmp(at, name, n) == 0;
 }
 
-bool tree_leads_out(const char *path, const char *target)
+/* Where a link leads, part by part. `at` is a path below the top, "" the top itself. */
+typedef struct Course {
+    char *at;
+    bool named; /* the last part of `at` is not known to be a directory */
+    TreeIsDirectory *is_directory;
+    const void *context;
+} Course;
+
+static bool goes_back(Course *course)
 {
-    int depth = 0; /* of the directory that the link is in, below the top */
+    char *slash = strrchr(course->at, '/');
 
-    for (const char *at = path; (at = strchr(at, '/')); at++)
-        depth++;
-    if (*target == '/')
-        return true;
-    for (const char *at = target; *at && depth >= 0;) {
-        size_t n = strcspn(at, "/");
+    if (!*course->at || (course->named && !course->is_directory(course->context, course->at)))
+        return false;
+    *(slash ? slash : course->at) = '\0';
+    course->named = false;
+    return true;
+}
 
-        if (is_name(at, n, ".."))
-            depth--;
-        else if (n > 0 && !is_name(at, n, "."))
-            depth++;
-        at += n + (at[n] == '/');
+static void goes_on(Course *course, const char *name, size_t n)
+{
+    size_t length = strlen(course->at);
+
+    if (length > 0)
+        course->at[length++] = '/';
+    memcpy(course->at + length, name, n);
+    course->at[length + n] = '\0';
+    course->named = true;
+}
+
+bool tree_leads_out(const char *path, const char *target, TreeIsDirectory *is_directory, const void *context)
+{
+    _cleanup_(freep) char *at = malloc(strlen(path) + strlen(target) + 2);
+    const char *slash = strrchr(path, '/');
+    Course course = {.at = at, .is_directory = is_directory, .context = context};
+    bool out = !at || *target == '/';
+
+    if (!out)
+        snprintf(at, strlen(path) + 1, "%.*s", (int)(slash ? slash - path : 0), path);
+    while (!out && *target) {
+        size_t n = strcspn(target, "/");
+
+        if (is_name(target, n, ".."))
+            out = !goes_back(&course);
+        else if (n > 0 && !is_name(target, n, "."))
+            goes_on(&course, target, n);
+        target += n + (target[n] == '/');
     }
-    return depth < 0;
+    return out;
 }
 
 bool tree_is_plain(const char *path)

@@ -15,8 +15,14 @@ typedef struct TreeProgress {
 
 void tree_progress(TreeProgress *progress, uint64_t size);
 
-/* Whether a link at `path`, relative to the directory that is copied, leads to what is not below that one. */
-bool tree_leads_out(const char *path, const char *target);
+/* Whether a directory is copied at `path`, relative to the one that all is copied of. */
+typedef bool TreeIsDirectory(const void *context, const char *path);
+
+/* Whether a link at `path`, relative to the directory that is copied, may lead to what is not below that one.
+ * It may go back, by
+ * "..", over directories that are copied, and over nothing else: another link would lead elsewhere, and be it
+ * one that a later copy brings. */
+bool tree_leads_out(const char *path, const char *target, TreeIsDirectory *is_directory, const void *context);
 
 /* Whether it leads nowhere but below a directory: no part of it is empty, "." or "..". */
 bool tree_is_plain(const char *path);

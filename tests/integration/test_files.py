@@ -370,6 +370,33 @@ def test_links_that_lead_out_are_refused_and_named(session, tmp_path, target):
     assert not (tmp_path / "h").exists()
 
 
+@pytest.mark.parametrize("through", ["in/up/../secret", "in/up/./.././secret", "missing/../secret", "f/../secret"])
+def test_chains_of_links_that_lead_out_are_refused(session, tmp_path, through):
+    """Each of them stays inside where the other is not looked at, or may be replaced later."""
+    top = tmp_path / "t"
+    (top / "in").mkdir(parents=True)
+    (top / "f").write_text("")
+    (top / "in/up").symlink_to("..")
+    (top / "bad").symlink_to(through)
+    with pytest.raises(limpet.BadRequest, match="bad"):
+        session.put(top, "t")
+    session.run(f"import os; os.makedirs('h/in'); os.symlink('..', 'h/in/up'); os.symlink({through!r}, 'h/bad'); open('h/f', 'w')")
+    with pytest.raises(limpet.BadRequest, match="bad"):
+        session.get("h", tmp_path / "h")
+    assert not session.files.exists("t") and not (tmp_path / "h").exists()
+
+
+def test_links_that_go_back_over_directories_are_copied(session, tmp_path):
+    top = tmp_path / "t"
+    (top / "a/b").mkdir(parents=True)
+    (top / "f").write_text("found")
+    (top / "a/b/one").symlink_to("../../a/b/../../f")
+    (top / "two").symlink_to("a/b/one")
+    session.put(top, "t")
+    session.get("t", tmp_path / "back")
+    assert told(tmp_path / "back") == told(top) and (tmp_path / "back/two").read_text() == "found"
+
+
 def test_links_of_the_sandbox_do_not_lead_a_put_out(session, tmp_path):
     """A link is in the place of a directory that files go to."""
     (tmp_path / "t/in").mkdir(parents=True)

@@ -113,6 +113,31 @@ def test_nothing_of_a_tree_that_leads_out(limpet, session, name, tmp_path, what)
     assert "d/out" in said and "nothing was copied" in said and not (tmp_path / "worse").exists()
 
 
+@pytest.mark.parametrize("through", ["d/up/../secret", "d/up/./..//secret", "missing/../secret", "d/up/d/../../secret", "f/../x"])
+def test_nothing_of_a_tree_that_leads_out_through_another_link(limpet, session, name, tmp_path, through):
+    top = tmp_path / "bad"
+    (top / "d").mkdir(parents=True)
+    (top / "f").write_text("")
+    (top / "d" / "up").symlink_to("..")
+    (top / "out").symlink_to(through)
+    said = limpet("put", str(top), f"{name}:", status=125)
+    assert " out" in said and "nothing was copied" in said and not session.files.exists("bad")
+    session.run(f"import os; os.makedirs('w/d'); os.symlink('..', 'w/d/up'); os.symlink({through!r}, 'w/out'); open('w/f', 'w')")
+    said = limpet("get", f"{name}:w", str(tmp_path / "w"), status=125)
+    assert " out" in said and "nothing was copied" in said and not (tmp_path / "w").exists()
+
+
+def test_links_that_go_back_over_directories(limpet, session, name, tmp_path):
+    top = tmp_path / "good"
+    (top / "a" / "b").mkdir(parents=True)
+    (top / "f").write_text("found")
+    (top / "a" / "b" / "one").symlink_to("../../a/b/../../f")
+    (top / "two").symlink_to("a/b/one")
+    limpet("put", str(top), f"{name}:")
+    limpet("get", f"{name}:good", str(tmp_path / "back"))
+    assert (tmp_path / "back" / "two").read_text() == "found"
+
+
 def test_no_link_is_followed_where_it_lands(limpet, session, name, tmp_path):
     session.files.write("t/d/file", b"from the session")
     session.files.write("t/link", b"from the session")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import posixpath
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, Any, Protocol, TypeVar
 
@@ -43,11 +42,36 @@ class Item:
         return row
 
 
-def leads_out(path: str, target: str) -> bool:
-    """Whether a link at that path below the top leads to what is not below it."""
+def leads_out(path: str, target: str, directories: Container[str]) -> bool:
+    """Whether a link at that path below the top may lead to what is not below it.
+
+    It may go back, by "..", over directories of the tree, and over nothing else: another link would lead elsewhere,
+    and be it one that a later copy brings.
+    """
     if target.startswith("/"):
         return True
-    return posixpath.normpath(posixpath.join(posixpath.dirname(path), target)).split("/")[0] == ".."
+    at = path.split("/")[:-1]
+    named = False  # the last part of `at` is not known to be a directory
+    for part in target.split("/"):
+        if part == "..":
+            if not at or (named and "/".join(at) not in directories):
+                return True
+            at.pop()
+            named = False
+        elif part not in ("", "."):
+            at.append(part)
+            named = True
+    return False
+
+
+def _refuse_links(top: str, found: Iterable[Item], refused: list[str]) -> None:
+    """Raises BadRequest where links lead out, or others were refused before."""
+    items = list(found)
+    directories = {item.path for item in items if item.kind == "directory"}
+    links = (item for item in items if item.target is not None)
+    _refuse(
+        top, refused + [link.path for link in links if leads_out(link.path, link.target or "", directories)]
+    )
 
 
 def _refuse(top: str, refused: list[str]) -> None:
@@ -76,11 +100,11 @@ def scan(top: str) -> list[Item]:
                 elif stat.S_ISDIR(status.st_mode):
                     found.append(Item(path, "directory", mode))
                     waiting.append(path)
-                elif stat.S_ISLNK(status.st_mode) and not leads_out(path, os.readlink(entry.path)):
+                elif stat.S_ISLNK(status.st_mode):
                     found.append(Item(path, "symlink", mode, 0, os.readlink(entry.path)))
                 else:
                     refused.append(path)
-    _refuse(top, refused)
+    _refuse_links(top, found, refused)
     return found
 
 
@@ -133,10 +157,10 @@ def listed(top: str, rows: Iterable[Mapping[str, Any]]) -> list[Item]:
             raise file_failed(
                 f"'{entry.path}' lies too deep to be copied", "ENAMETOOLONG", encoded(entry.path)
             )
-        if entry.type == "other" or (entry.target is not None and leads_out(path, entry.target)):
+        if entry.type == "other":
             refused.append(path)
         found.append(Item(path, entry.type, entry.mode, entry.size, entry.target))
-    _refuse(top, refused)
+    _refuse_links(top, found, refused)
     return found
 
 
