@@ -60,6 +60,12 @@ def test_what_ends_otherwise(sandbox):
     assert sandbox.execute("no-such-program").exit_code == 127
 
 
+def test_of_endless_output_the_beginning_is_kept(sandbox):
+    ran = sandbox.execute("yes | head -c 11000000; exit 3")
+    assert (len(ran.output), ran.exit_code, ran.truncated) == (10 << 20, 3, True)
+    assert not sandbox.execute("yes | head -c 1000000").truncated
+
+
 def test_long_output_is_whole(sandbox):
     assert len(sandbox.execute("head -c 12000000 /dev/zero | tr '\\0' x").output) == 12000000
 

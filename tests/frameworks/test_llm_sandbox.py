@@ -48,6 +48,15 @@ def test_what_code_gives(sandbox):
     assert [sandbox.run(f"raise SystemExit({code})").exit_code for code in ("", "0", "3", "'text'")] == [0, 0, 3, 1]
 
 
+def test_of_endless_output_the_beginning_is_kept(sandbox):
+    heard = []
+    result = sandbox.run("import sys\nfor i in range(11): print('x' * 999_999)\n1 / 0", on_stdout=heard.append)
+    assert len(result.stdout) == 10 << 20 and sum(map(len, heard)) == 11_000_000
+    assert "only the beginning of stdout is kept" in result.stderr and "ZeroDivisionError" in result.stderr
+    output = sandbox.execute_command("yes | head -c 11000000 >&2; exit 3")
+    assert output.exit_code == 3 and len(output.stderr) < 11_000_000 and "beginning of stderr" in output.stderr
+
+
 def test_variables_stay(sandbox):
     sandbox.run("x = 41")
     assert sandbox.run("print(x + 1)").stdout == "42\n"

@@ -53,6 +53,8 @@ async def test_commands(sandbox):
     assert (await sandbox.exec("printf", "%s", "a b", shell=False)).stdout == b"a b"
     assert (await sandbox.exec("no-such-program", shell=False)).exit_code == 127
     assert (await sandbox.exec("kill -9 $$")).exit_code == 137
+    ran = await sandbox.exec("yes | head -c 11000000; exit 3")
+    assert (len(ran.stdout), ran.exit_code) == (10 << 20, 3) and b"only the beginning of stdout" in ran.stderr
     with pytest.raises(ExecTimeoutError):
         await sandbox.exec("sleep 1000", timeout=1)
     with pytest.raises(ConfigurationError, match="one user"):

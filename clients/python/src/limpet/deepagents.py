@@ -24,6 +24,7 @@ except ImportError as error:
 from . import BadRequest, Client, FileFailed, Session
 from ._adapters import references
 from ._adapters.exits import exit_code
+from ._adapters.kept import Kept
 
 __all__ = ["LimpetSandbox"]
 
@@ -71,15 +72,15 @@ class LimpetSandbox(BaseSandbox):
         return references.reference(self._session)
 
     def execute(self, command: str, *, timeout: int | None = None) -> ExecuteResponse:
-        """Runs a line of bash in ``/session``, beside the code.
+        """Runs a line of bash in ``/session``, beside the code. Of its output the first 10 MiB are kept.
 
         Args:
             command: The line.
             timeout: Seconds; by default, and for 0, those of the session.
         """
-        pieces: list[str] = []
-        result = self._session.exec([*ARGV, command], timeout=timeout or None, on_stdout=pieces.append)
-        return ExecuteResponse(output="".join(pieces), exit_code=exit_code(result))
+        output = Kept()
+        result = self._session.exec([*ARGV, command], timeout=timeout or None, on_stdout=output.add)
+        return ExecuteResponse(output=output.text, exit_code=exit_code(result), truncated=output.cut)
 
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
         """Writes files; directories are made. What fails says so, and the others are written."""

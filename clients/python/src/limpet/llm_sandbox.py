@@ -40,6 +40,7 @@ except ImportError as error:
 from . import BadRequest, Client, Error, Result, Session
 from ._adapters import dockerfiles, references
 from ._adapters.exits import check_ran, exit_code, exit_code_of_code
+from ._adapters.kept import Kept
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -184,8 +185,9 @@ class SandboxSession:
             on_stderr: Likewise.
 
         Returns:
-            What it wrote, its exit code as if it had been a program, and its figures as ``plots``. A traceback, and
-            what became of the variables where they were not kept, is at the end of ``stderr``.
+            What it wrote, up to 10 MiB of each stream, its exit code as if it had been a program, and its figures as
+            ``plots``. A traceback, and what became of the variables where they were not kept, is at the end of
+            ``stderr``.
 
         Raises:
             SandboxTimeoutError: It reached its time limit. The session goes on.
@@ -193,16 +195,18 @@ class SandboxSession:
         session = self._opened()
         self.install(libraries)
         self._log("running %d characters of %s", len(code), self.lang)
-        out, err = _Pieces(on_stdout), _Pieces(on_stderr)
+        out, err = _Heard(on_stdout), _Heard(on_stderr)
         with _told():
             result = session.run(
                 code, timeout or self._timeout, on_stdout=out, on_stderr=err, language=self._language()
             )
             check_ran(result)
         _check_time(result, timeout or self._timeout)
-        for line in _trailer(result):
-            err(line)
-        return ExecutionResult(exit_code_of_code(result), err.text, out.text, _plots(result))
+        last = list(_trailer(result))
+        for line in last:
+            if on_stderr is not None:
+                on_stderr(line)
+        return ExecutionResult(exit_code_of_code(result), _noted(out, err, *last), out.text, _plots(result))
 
     def execute_command(
         self,
@@ -226,14 +230,14 @@ class SandboxSession:
             raise CommandEmptyError
         session = self._opened()
         self._log("running %s", command)
-        out, err = _Pieces(on_stdout), _Pieces(on_stderr)
+        out, err = _Heard(on_stdout), _Heard(on_stderr)
         with _told():
             where = _inside(workdir or self.workdir)
             result = session.exec(command, where, timeout=self._timeout, on_stdout=out, on_stderr=err)
             check_ran(result)
         _check_time(result, self._timeout)
         code = exit_code(result)
-        return ConsoleOutput(1 if code is None else code, err.text, out.text)
+        return ConsoleOutput(1 if code is None else code, _noted(out, err), out.text)
 
     def execute_commands(
         self,
@@ -334,21 +338,22 @@ class SandboxSession:
         return None if self.lang == "python" else self.lang
 
 
-class _Pieces:
-    """Text as it comes, kept and passed on."""
+class _Heard(Kept):
+    """Text as it comes, its beginning kept and all of it passed on."""
 
     def __init__(self, listener: OnText | None) -> None:
-        self._pieces: list[str] = []
+        super().__init__()
         self._listener = listener
 
     def __call__(self, text: str) -> None:
-        self._pieces.append(text)
+        self.add(text)
         if self._listener is not None:
             self._listener(text)
 
-    @property
-    def text(self) -> str:
-        return "".join(self._pieces)
+
+def _noted(out: _Heard, err: _Heard, *last: str) -> str:
+    """What is said on standard error: what code wrote there, and where only the beginning is kept."""
+    return "".join([err.text, out.note("stdout"), err.note("stderr"), *last])
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Commands as frameworks run them: all of their output up to a limit, and input and arguments of any size."""
+"""Commands as frameworks run them: their output up to a limit, and input and arguments of any size."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from .. import AsyncSession, Error, Result
 from .exits import check_ran
+from .kept import Kept
 
 FOREVER = 86400.0  # the longest time limit there is
 STDIN = 4 << 20  # what fits into one request
@@ -28,11 +29,13 @@ class OutputLimit(Exception):
 
 @dataclass(frozen=True)
 class Ran:
-    """A command that has ended, with all that it wrote."""
+    """A command that has ended, with what it wrote."""
 
     result: Result
     stdout: str
     stderr: str
+    note: str = ""
+    """Lines that name the streams of which only the beginning is here."""
 
 
 async def run(
@@ -45,10 +48,10 @@ async def run(
     timeout: float | None = None,
     limit: int | None = None,
 ) -> Ran:
-    """Runs a program; ``timeout`` None is for ever. Raises OutputLimit after ``limit`` characters of a stream, and
-    SessionClosed where the session ends meanwhile.
+    """Runs a program; ``timeout`` None is for ever. Raises OutputLimit after ``limit`` characters of a stream; without
+    one its beginning is kept. Raises SessionClosed where the session ends meanwhile.
     """
-    stdout, stderr = _Pieces(limit), _Pieces(limit)
+    stdout, stderr = (_Limited(limit), _Limited(limit)) if limit is not None else (Kept(), Kept())
     async with _prepared(session, list(argv), stdin) as (command, data):
         try:
             result = await session.exec(
@@ -57,7 +60,7 @@ async def run(
         except _Full:
             raise OutputLimit(stdout.text, stderr.text) from None
     check_ran(result)
-    return Ran(result, stdout.text, stderr.text)
+    return Ran(result, stdout.text, stderr.text, stdout.note("stdout") + stderr.note("stderr"))
 
 
 @contextlib.asynccontextmanager
@@ -92,21 +95,10 @@ class _Full(Exception):
     """More has come than is kept."""
 
 
-class _Pieces:
-    def __init__(self, limit: int | None) -> None:
-        self._pieces: list[str] = []
-        self._room = limit
+class _Limited(Kept):
+    """Ends the command when it is full."""
 
     def add(self, text: str) -> None:
-        if self._room is not None:
-            text, over = text[: self._room], len(text) > self._room
-            self._room -= len(text)
-            self._pieces.append(text)
-            if over:
-                raise _Full
-        else:
-            self._pieces.append(text)
-
-    @property
-    def text(self) -> str:
-        return "".join(self._pieces)
+        super().add(text)
+        if self.cut:
+            raise _Full

@@ -71,7 +71,7 @@ class LimpetSandboxSession(BaseSandboxSession):  # type: ignore[misc, unused-ign
         code = exit_code(ran.result)
         return ExecResult(
             stdout=ran.stdout.encode(),
-            stderr=ran.stderr.encode(),
+            stderr=(ran.stderr + ran.note).encode(),
             exit_code=INTERRUPTED if code is None else code,
         )
 

@@ -22,6 +22,7 @@ from agents.sandbox.session.pty_types import (
 
 from .. import AsyncProcess, AsyncSession, Error
 from .._adapters.exits import INTERRUPTED, exit_code
+from .._adapters.kept import Kept
 
 YIELD = 10.0  # seconds, where the model names none
 
@@ -80,19 +81,20 @@ class Terminals:
     async def _update(self, number: int, milliseconds: int, tokens: int | None) -> PtyExecUpdate:
         program = self._programs[number]
         deadline = time.monotonic() + milliseconds / 1000
-        pieces, ended = [], False
+        text, ended = Kept(), False
         while not ended and (left := deadline - time.monotonic()) > 0:
             output = await program.process.output(program.since, left)
             if output.since > program.since:
-                pieces.append(f"\n[... {output.since - program.since} bytes are not kept ...]\n")
-            pieces += [program.decoder.decode(data) for _, data in output.pieces]
+                text.add(f"\n[... {output.since - program.since} bytes are not kept ...]\n")
+            for _, data in output.pieces:
+                text.add(program.decoder.decode(data))
             program.since, ended = output.next, output.ended
         program.used = time.monotonic()
         if ended:
-            pieces.append(program.decoder.decode(b"", True))
-        text, count = truncate_text_by_tokens("".join(pieces), tokens)
+            text.add(program.decoder.decode(b"", True))
+        shown, count = truncate_text_by_tokens(text.text + text.note("the output"), tokens)
         code = await self._finished(number) if ended else None
-        return PtyExecUpdate(None if ended else number, text.encode(), code, count)
+        return PtyExecUpdate(None if ended else number, shown.encode(), code, count)
 
     async def _finished(self, number: int) -> int:
         program = self._programs.pop(number)
