@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from ... import BadRequest
+from ..._async.connecting import in_thread
 from ...files import Entry
 from .._problems import Problem
 from ._call import Call
@@ -127,7 +128,7 @@ async def upload_data(call: Call) -> Any:
 async def list_data(call: Call) -> Any:
     """Lists the files that were uploaded into /data, with their sizes."""
     await call.session()
-    return Uploaded(call.gateway.uploads.list(call.inner))
+    return Uploaded(await in_thread(call.gateway.uploads.list, call.inner))
 
 
 @operation("GET", _ARTIFACTS, gives=Entries)
