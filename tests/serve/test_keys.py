@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -133,6 +134,18 @@ def test_a_call_without_a_session_is_ones_own(anna, ben):
     his = ben.post("/v1/run", json={"code": "'his'", "run_id": run_id}).json()
     assert (hers["result"], his["result"]) == ("'hers'", "'his'")
     assert anna.get(f"/v1/runs/{run_id}").json() == hers
+
+
+def test_a_call_without_a_session_is_interrupted_by_its_owner_alone(anna, ben):
+    run_id, done = "5" * 32, []
+    thread = threading.Thread(target=lambda: done.append(anna.post("/v1/run", json={"code": "while True: pass", "run_id": run_id}).json()))
+    thread.start()
+    until(lambda: anna.get(f"/v1/runs/{run_id}?timeout=0").status_code == 202, "the call runs")
+    assert ben.post(f"/v1/runs/{run_id}/interrupt").status_code == 404
+    until(lambda: anna.post(f"/v1/runs/{run_id}/interrupt").json()["interrupted"], "it was interrupted")
+    thread.join(60)
+    assert done[0]["status"] == "interrupted"
+    assert anna.post(f"/v1/runs/{run_id}/interrupt").json() == {"interrupted": False}
 
 
 def test_without_keys_no_other_site_and_no_other_name(http):

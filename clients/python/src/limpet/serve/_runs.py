@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -20,23 +19,33 @@ _OUTPUT = 2 << 20  # characters of one call that its events have; the record say
 _EVENTS = 16 << 20  # bytes of the events of one call
 _FEED = 8 << 20  # bytes of what is remembered of a session for those who come later
 _KEPT = 64 << 20  # bytes of calls that have ended
-_FORGET = 256  # calls
-_LOOK = 64  # of the oldest, for some that have ended
-
+_LEAST = 256 << 10  # that each of them counts for
 _ENDING: set[asyncio.Task[None]] = set()  # asyncio itself does not hold them
 
 
 class Run:
     """A call. Its log has its events, of which the last is ``result``, or ``problem`` where there is no record."""
 
-    def __init__(self, run_id: str, owner: Owner, place: str | None, said: Any, feed: Log | None) -> None:
+    def __init__(
+        self,
+        run_id: str,
+        owner: Owner,
+        place: str | None,
+        said: Any,
+        feed: Log | None,
+        inner: str | None = None,
+    ) -> None:
         self.run_id = run_id
+        self.inner = inner or run_id
+        """What the controller calls it."""
         self.owner = owner
         self.place = place
         self.said = said
         self.log = Log(_EVENTS)
         self.result: Result | None = None
         self.record = b""
+        self.kept = 0
+        """Its size, once it has ended and is kept."""
         self.problem: Problem | None = None
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.questions = Questions(run_id, self.tell)
@@ -119,7 +128,7 @@ class Runs:
         self._watch = watch
         self._runs: OrderedDict[tuple[str, str], Run] = OrderedDict()
         self._feeds: dict[str, Log] = {}
-        self._size = 0
+        self._sizes: Counter[str] = Counter()  # of those that have ended, by their owners
         self._ended = False
 
     def feed(self, inner: str) -> Log:
@@ -166,6 +175,7 @@ class Runs:
         said: Any,
         begin: Callable[[Run], Awaitable[Result]],
         show: Callable[[Result], bytes],
+        inner: str | None = None,
     ) -> Run:
         """Begins a call, or joins the one of this id.
 
@@ -177,6 +187,7 @@ class Runs:
                 call that this gateway has not begun.
             begin: Asks the controller.
             show: The record, as the owner sees it.
+            inner: What the controller calls the call, if that is not its id.
         """
         known = self.known(owner, run_id)
         found_only = known is not None and known.said is None and said is not None
@@ -184,7 +195,8 @@ class Runs:
             if (known.place, known.said) != (place, said):
                 raise BadRequest("this run_id belongs to another call")
             return known
-        run = Run(run_id, owner, place, said, None if place is None else self.feed(place))
+        self._drop((owner.id, run_id))
+        run = Run(run_id, owner, place, said, None if place is None else self.feed(place), inner)
         self._runs[owner.id, run_id] = run
         task = asyncio.ensure_future(self._run(run, begin, show))
         _ENDING.add(task)
@@ -215,12 +227,24 @@ class Runs:
             self._keep(run)
 
     def _keep(self, run: Run) -> None:
-        """The latest that have ended, up to a number and a size."""
-        self._size += run.size
-        if self._size <= _KEPT and len(self._runs) <= _FORGET:
-            return
-        for key in list(itertools.islice(self._runs, _LOOK)):
-            if self._size <= _KEPT and len(self._runs) <= _FORGET:
+        """The latest that have ended, up to a size. Whoever has most of it loses the oldest."""
+        if self._runs.get((run.owner.id, run.run_id)) is not run:
+            return  # another one has its place
+        run.kept = max(run.size, _LEAST)
+        self._sizes[run.owner.id] += run.kept
+        while self._sizes.total() > _KEPT:
+            most = max(self._sizes, key=self._sizes.__getitem__)
+            ended = (
+                key for key, each in self._runs.items() if key[0] == most and each.kept and each is not run
+            )
+            oldest = next(ended, None)
+            if oldest is None:
                 break
-            if self._runs[key].done.done() and self._runs[key] is not run:
-                self._size -= self._runs.pop(key).size
+            self._drop(oldest)
+
+    def _drop(self, key: tuple[str, str]) -> None:
+        run = self._runs.pop(key, None)
+        if run is not None:
+            self._sizes[run.owner.id] -= run.kept
+            if not self._sizes[run.owner.id]:
+                del self._sizes[run.owner.id]

@@ -117,12 +117,11 @@ async def run_alone(call: Call) -> Any:
 
     async def begin(run: Run) -> Result:
         return await call.gateway.client.run(
-            body.code, body.timeout, run_id=inner_run_id(call.owner, run_id), on_stdout=run.on_stdout,
-            on_stderr=run.on_stderr, on_display=run.on_display, tools=run.questions.asks(body.input, body.tools),
-            **options,
+            body.code, body.timeout, run_id=run.inner, on_stdout=run.on_stdout, on_stderr=run.on_stderr,
+            on_display=run.on_display, tools=run.questions.asks(body.input, body.tools), **options,
         )  # fmt: skip
 
-    return await _delivered(call, _start(call, run_id, None, begin))
+    return await _delivered(call, _start(call, run_id, None, begin, inner_run_id(call.owner, run_id)))
 
 
 @operation("POST", PREFIX + "/sessions/{session}/exec", takes=ExecRequest, gives=Result, streams="accepted")
@@ -152,7 +151,14 @@ async def interrupt(call: Call) -> Any:
     run = await find(call, call.body.run_id)
     if run.place is not None and run.place.partition("/")[0] != session.name.partition("/")[0]:
         raise NoSuchRun("no call of this session has this run_id")
-    return Interrupted(await call.gateway.client.interrupt(checked_run_id(call.body.run_id)))
+    return Interrupted(await call.gateway.client.interrupt(run.inner))
+
+
+@operation("POST", PREFIX + "/runs/{run_id}/interrupt", gives=Interrupted)
+async def interrupt_run(call: Call) -> Any:
+    """Interrupts a call, also one without a session."""
+    run = await find(call, call.params["run_id"])
+    return Interrupted(await call.gateway.client.interrupt(run.inner))
 
 
 @operation("POST", PREFIX + "/sessions/{session}/reset")
@@ -232,6 +238,7 @@ async def find(call: Call, run_id: str) -> Run:
             run_id,
             None if result is None else result.session,
             functools.partial(_found, call, asked, result),
+            asked,
         )
     raise NoSuchRun(f"no running or stored call of yours has the id {run_id}")
 
@@ -251,7 +258,7 @@ def _is_own(call: Call, asked: str, run_id: str, result: Result) -> bool:
     return call.gateway.name(call.owner, result.session) is not None
 
 
-def _start(call: Call, run_id: str, place: str | None, begin: Any) -> Run:
+def _start(call: Call, run_id: str, place: str | None, begin: Any, inner: str | None = None) -> Run:
     gateway, owner = call.gateway, call.owner
     return gateway.runs.start(
         owner,
@@ -260,6 +267,7 @@ def _start(call: Call, run_id: str, place: str | None, begin: Any) -> Run:
         call.body if call.operation.takes else None,
         begin,
         lambda result: show(gateway, owner, run_id, result),
+        inner,
     )
 
 
