@@ -157,6 +157,25 @@ def test_interrupt(http, session):
     assert http.post(f"{session}/interrupt").json() == {"interrupted": False}
 
 
+def test_completion_waits_for_no_cell(http, session):
+    def completed(code):
+        answer = http.post(f"{session}/complete", json={"code": code, "cursor": len(code)}, timeout=60)
+        assert answer.status_code == 200
+        return answer.json()["matches"]
+
+    run(http, session, "apple_tree = 1")
+    assert completed("apple_t") == ["apple_tree"]
+    code = "import os, time\nopen('begun', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.02)"
+    thread = threading.Thread(target=run, args=(http, session, code))
+    thread.start()
+    until(lambda: http.get(f"{session}/files/begun").status_code == 200, "the cell runs")
+    try:
+        assert (completed("apple_t"), completed("prin"), completed("apple_tree.")) == ([], ["print"], [])
+    finally:
+        http.put(f"{session}/files/go", content=b"")
+        thread.join(60)
+
+
 def test_reset(http, session):
     run(http, session, "x = 1")
     assert http.post(f"{session}/reset").status_code == 204
