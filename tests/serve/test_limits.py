@@ -55,6 +55,8 @@ def test_input(limited, name):
     ):  # fmt: skip
         answer = limited.post(session + path, json=body)
         assert (answer.status_code, answer.json()["name"]) == (422, "TooLarge")
+    answer = limited.post(session + "/run", json={"code": "#" * (2 << 20)})  # and is not read to its end
+    assert (answer.status_code, answer.json()["name"]) == (413, "TooLarge")
     limited.delete(session)
 
 

@@ -57,7 +57,8 @@ class App:
             return
         for door in self._doors:
             if door.claims(scope):
-                await door.app(scope, receive, send)
+                with self.gateway.charges.request():
+                    await door.app(scope, receive, send)
                 return
         await refuse(scope, send, Problem(404, "NotFound", f"there is nothing at {scope['path']}"))
 

@@ -24,7 +24,7 @@ from . import _uploads
 from ._chat import Chats
 from ._keys import KeyStore, Owner
 from ._problems import Problem
-from ._rates import Rates
+from ._rates import Charges, Rates
 from ._runs import Runs
 from ._settings import Settings
 from ._tracing import tracing
@@ -70,6 +70,7 @@ class Gateway:
         self.chats = Chats(settings)
         self.ending = asyncio.Event()
         """Set when the gateway is told to end."""
+        self.charges = Charges()
         self._rates = Rates(settings.rate_limit_window_ms, settings.rate_limit_max)
         self._sessions: dict[str, AsyncSession] = {}
         self._streams: dict[str, int] = {}
@@ -90,6 +91,7 @@ class Gateway:
         """A request of somebody who has shown something else than a key counts in the rate too. Raises Problem: 429."""
         self.tracing.owner(owner.id)
         self._rates.count(owner.id)
+        self.charges.owned(owner.id)
 
     def inner(self, owner: Owner, name: str) -> str:
         """What the controller calls the session, or the branch, of this name. Raises NoSuchSession."""

@@ -18,6 +18,7 @@ from .._gateway import Gateway
 from .._keys import ANONYMOUS, Owner
 from .._plain import encode
 from .._problems import Problem, problem_of
+from .._rates import hold
 from .._who import heads
 from ._operations import Operation
 
@@ -25,6 +26,8 @@ T = TypeVar("T")
 
 _JSON = (b"content-type", b"application/json")
 _LARGEST = 32 << 20  # bytes of a body that is JSON
+_BESIDE = 1 << 20  # bytes of one beside its code
+_ESCAPED = 6  # bytes of a character at most
 _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
@@ -124,15 +127,23 @@ class Call:
         takes = self.operation.takes
         if takes is None or takes is bytes:
             return
-        data = b""
+        data, most = bytearray(), self._most(takes)
         async for piece in self.pieces():
-            data = data + piece if data else piece
-            if len(data) > _LARGEST:
-                raise Problem(413, "TooLarge", f"a body of JSON has at most {_LARGEST} bytes")
+            hold(len(piece))
+            data += piece
+            if len(data) > most:
+                raise Problem(413, "TooLarge", f"a body of JSON has at most {most} bytes here")
         self.body = _decoded(takes, data or b"{}", self.headers.get(b"content-type", b""))
 
+    def _most(self, takes: Any) -> int:
+        """Bytes of a body."""
+        chars = self.gateway.settings.max_input_chars
+        if not chars or "code" not in takes.__struct_fields__:
+            return _LARGEST
+        return min(_ESCAPED * chars + _BESIDE, _LARGEST)
 
-def _decoded(takes: Any, data: bytes, content_type: bytes) -> Any:
+
+def _decoded(takes: Any, data: bytes | bytearray, content_type: bytes) -> Any:
     kind = content_type.partition(b";")[0].strip().lower()
     if data != b"{}" and kind not in (b"application/json", b"application/x-www-form-urlencoded", b""):
         raise Problem(415, "BadRequest", "the body has to be JSON (Content-Type: application/json)")

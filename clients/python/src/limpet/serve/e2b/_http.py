@@ -12,6 +12,8 @@ from urllib.parse import parse_qs
 
 import msgspec
 
+from .._rates import hold
+
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -106,6 +108,7 @@ async def body_of(receive: Receive, most: int = MOST_JSON) -> bytes:
     """The body of a request. Raises Refused where it is too large."""
     body = bytearray()
     async for piece in pieces_of(receive):
+        hold(len(piece))
         body += piece
         if len(body) > most:
             raise Refused(413, f"the request is larger than {most} bytes")
