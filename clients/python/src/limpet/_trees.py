@@ -10,6 +10,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, Any, Protocol, TypeVar
 
+from ._passing import Held
 from ._wire import FILE_CHUNK
 from .errors import BadRequest, FileFailed, ProtocolMismatch, file_failed
 from .files import Entry, encoded
@@ -187,22 +188,15 @@ def to_fetch(items: Iterable[S]) -> Iterator[list[S]]:
 
 
 class Landing:
-    """A local directory that a tree is merged into. Every part of a path is opened as it is: no link is followed."""
+    """A local directory that a tree is merged into. Every part of a path is opened as it is: no link is followed.
+
+    Its directories are open for as long as it is used: a thread may still write for a task that has been cancelled.
+    """
 
     def __init__(self, top: str) -> None:
         os.makedirs(top, exist_ok=True)
-        self._top = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
+        self._top = Held(os.open(top, os.O_RDONLY | os.O_DIRECTORY))
         self._above = ("", self._top)  # the directory of the last path, which is mostly that of the next
-
-    def close(self) -> None:
-        self._leave()
-        os.close(self._top)
-
-    def __enter__(self) -> Landing:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def directory(self, item: Item) -> None:
         self._enter(item.path)
@@ -210,8 +204,8 @@ class Landing:
     def symlink(self, item: Item) -> None:
         above, name = self._place(item)
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=above)
-        os.symlink(item.target or "", name, dir_fd=above)
+            os.unlink(name, dir_fd=above.number)
+        os.symlink(item.target or "", name, dir_fd=above.number)
 
     @contextlib.contextmanager
     def file(self, item: Item) -> Iterator[IO[bytes]]:
@@ -219,42 +213,34 @@ class Landing:
         above, name = self._place(item)
         temporary = f".limpet-{os.urandom(8).hex()}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        made = os.open(temporary, flags, item.mode & 0o777, dir_fd=above)
+        made = os.open(temporary, flags, item.mode & 0o777, dir_fd=above.number)
         try:
             with open(made, "wb") as file:
                 yield file
-            os.replace(temporary, name, src_dir_fd=above, dst_dir_fd=above)
+            os.replace(temporary, name, src_dir_fd=above.number, dst_dir_fd=above.number)
         except BaseException:
-            os.unlink(temporary, dir_fd=above)
+            os.unlink(temporary, dir_fd=above.number)
             raise
 
     def contents(self, item: Item, data: bytes) -> None:
         with self.file(item) as file:
             file.write(data)
 
-    def _place(self, item: Item) -> tuple[int, str]:
+    def _place(self, item: Item) -> tuple[Held, str]:
         above, _, name = item.path.rpartition("/")
         return self._enter(above), name
 
-    def _enter(self, path: str) -> int:
-        if path == self._above[0]:
-            return self._above[1]
-        self._leave()
+    def _enter(self, path: str) -> Held:
+        known, at = self._above
+        if path == known:
+            return at
         at = self._top
         for name in filter(None, path.split("/")):
             with contextlib.suppress(FileExistsError):
-                os.mkdir(name, 0o755, dir_fd=at)
-            inside = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
-            if at != self._top:
-                os.close(at)
-            at = inside
+                os.mkdir(name, 0o755, dir_fd=at.number)
+            at = Held(os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at.number))
         self._above = (path, at)
         return at
-
-    def _leave(self) -> None:
-        if self._above[1] != self._top:
-            os.close(self._above[1])
-        self._above = ("", self._top)
 
 
 def failure(top: str, item: Item, number: int) -> FileFailed:

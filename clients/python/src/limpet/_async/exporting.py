@@ -56,9 +56,9 @@ class AsyncExporting(AsyncSaving):
         lock = await self._lock()
         made = []
         await in_thread(_made_directory, f"{top}/artifacts")
-        with _trees.Landing(f"{top}/artifacts") as landing:
-            for artifact in _notebook.artifacts(history.calls):
-                made.append(await self._artifact(artifact, landing, top))
+        landing = _trees.Landing(f"{top}/artifacts")
+        for artifact in _notebook.artifacts(history.calls):
+            made.append(await self._artifact(artifact, landing, top))
         notebook = _notebook.notebook(history, str(lock["python"]))
         paths = {"notebook": f"{top}/notebook.ipynb", "lock": f"{top}/lock.json"}
         await in_thread(_write_json, paths["notebook"], notebook)

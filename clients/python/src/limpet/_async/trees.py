@@ -34,8 +34,8 @@ async def put_tree(session: AsyncSession, local: str, path: Path, on_progress: P
     top = text(encoded(path)).rstrip("/") or "/"
     items = await in_thread(_trees.scan, local)
     told = Told(sum(item.size for item in items), on_progress)
-    large = [item for item in items if item.kind == "file" and item.size > _trees.SMALL]
-    batches = _trees.to_store(local, (item for item in items if item not in set(large)))
+    large = [item for item in items if _is_large(item)]
+    batches = _trees.to_store(local, (item for item in items if not _is_large(item)))
     await session.files.mkdir(top)
     while batch := await in_thread(next, batches, None):
         rows, size = batch
@@ -47,26 +47,30 @@ async def put_tree(session: AsyncSession, local: str, path: Path, on_progress: P
         told.add(item.size)
 
 
+def _is_large(item: _trees.Item) -> bool:
+    return item.kind == "file" and item.size > _trees.SMALL
+
+
 async def get_tree(session: AsyncSession, path: Path, local: str, on_progress: Progress | None) -> None:
     """A directory of the sandbox to a local one, which may be there already."""
     top = (await session.files.stat(path)).path
     items = _trees.listed(top, await session.files._rows(top, _trees.DEPTH))
     files = [item for item in items if item.kind == "file"]
     told = Told(sum(item.size for item in files), on_progress)
-    with _trees.Landing(local) as landing:
-        for item in items:
-            if item.kind == "directory":
-                await in_thread(landing.directory, item)
-        large = [item for item in files if item.size > _trees.SMALL]
-        for batch in _trees.to_fetch(item for item in files if item.size <= _trees.SMALL):
-            large += await _fetch(session, top, batch, landing, told)
-        for item in large:
-            with landing.file(item) as file:
-                await session.files.read(f"{top}/{item.path}", file)
-            told.add(item.size)
-        for item in items:
-            if item.kind == "symlink":
-                await in_thread(landing.symlink, item)
+    landing = _trees.Landing(local)
+    for item in items:
+        if item.kind == "directory":
+            await in_thread(landing.directory, item)
+    large = [item for item in files if item.size > _trees.SMALL]
+    for batch in _trees.to_fetch(item for item in files if item.size <= _trees.SMALL):
+        large += await _fetch(session, top, batch, landing, told)
+    for item in large:
+        with landing.file(item) as file:
+            await session.files.read(f"{top}/{item.path}", file)
+        told.add(item.size)
+    for item in items:
+        if item.kind == "symlink":
+            await in_thread(landing.symlink, item)
 
 
 async def _fetch(

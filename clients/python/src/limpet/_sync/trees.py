@@ -35,8 +35,8 @@ def put_tree(session: Session, local: str, path: Path, on_progress: Progress | N
     top = text(encoded(path)).rstrip("/") or "/"
     items = in_thread(_trees.scan, local)
     told = Told(sum(item.size for item in items), on_progress)
-    large = [item for item in items if item.kind == "file" and item.size > _trees.SMALL]
-    batches = _trees.to_store(local, (item for item in items if item not in set(large)))
+    large = [item for item in items if _is_large(item)]
+    batches = _trees.to_store(local, (item for item in items if not _is_large(item)))
     session.files.mkdir(top)
     while batch := in_thread(next, batches, None):
         rows, size = batch
@@ -48,26 +48,30 @@ def put_tree(session: Session, local: str, path: Path, on_progress: Progress | N
         told.add(item.size)
 
 
+def _is_large(item: _trees.Item) -> bool:
+    return item.kind == "file" and item.size > _trees.SMALL
+
+
 def get_tree(session: Session, path: Path, local: str, on_progress: Progress | None) -> None:
     """A directory of the sandbox to a local one, which may be there already."""
     top = (session.files.stat(path)).path
     items = _trees.listed(top, session.files._rows(top, _trees.DEPTH))
     files = [item for item in items if item.kind == "file"]
     told = Told(sum(item.size for item in files), on_progress)
-    with _trees.Landing(local) as landing:
-        for item in items:
-            if item.kind == "directory":
-                in_thread(landing.directory, item)
-        large = [item for item in files if item.size > _trees.SMALL]
-        for batch in _trees.to_fetch(item for item in files if item.size <= _trees.SMALL):
-            large += _fetch(session, top, batch, landing, told)
-        for item in large:
-            with landing.file(item) as file:
-                session.files.read(f"{top}/{item.path}", file)
-            told.add(item.size)
-        for item in items:
-            if item.kind == "symlink":
-                in_thread(landing.symlink, item)
+    landing = _trees.Landing(local)
+    for item in items:
+        if item.kind == "directory":
+            in_thread(landing.directory, item)
+    large = [item for item in files if item.size > _trees.SMALL]
+    for batch in _trees.to_fetch(item for item in files if item.size <= _trees.SMALL):
+        large += _fetch(session, top, batch, landing, told)
+    for item in large:
+        with landing.file(item) as file:
+            session.files.read(f"{top}/{item.path}", file)
+        told.add(item.size)
+    for item in items:
+        if item.kind == "symlink":
+            in_thread(landing.symlink, item)
 
 
 def _fetch(
