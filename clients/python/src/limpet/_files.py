@@ -6,6 +6,9 @@ import contextlib
 import io
 import os
 import posixpath
+import shutil
+import stat
+import tempfile
 from collections.abc import Callable, Iterator
 from typing import IO, Any, Protocol, TypeGuard, Union
 
@@ -65,12 +68,54 @@ def source(local: Source) -> Iterator[Callable[[int], bytes]]:
 
 @contextlib.contextmanager
 def writable(local: Target) -> Iterator[IO[bytes]]:
-    """The target as a file object."""
-    if isinstance(local, (str, os.PathLike)):
-        with open(local, "wb") as file:
-            yield file
-    else:
+    """The target as a file object. A file is there as a whole at the end, or as it was before."""
+    if not isinstance(local, (str, os.PathLike)):
         yield local
+        return
+    path = os.path.realpath(local)
+    try:
+        before: os.stat_result | None = os.stat(path)
+    except FileNotFoundError:
+        before = None
+    if before is not None and not stat.S_ISREG(before.st_mode):  # a pipe, a device
+        with open(path, "wb") as file:
+            yield file
+        return
+    temporary = os.path.join(os.path.dirname(path), f".limpet-{os.urandom(8).hex()}")
+    try:
+        beside = open(temporary, "xb")  # noqa: SIM115
+    except OSError:
+        with _in_its_place(path) as file:
+            yield file
+        return
+    try:
+        with beside:
+            yield beside
+            if before is not None:
+                _become(beside.fileno(), before)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _become(file: int, before: os.stat_result) -> None:
+    """Gives a file the owner and the permissions of the one whose place it takes, as far as this process may."""
+    with contextlib.suppress(OSError):
+        os.fchown(file, before.st_uid, before.st_gid)
+    with contextlib.suppress(OSError):
+        os.fchmod(file, stat.S_IMODE(before.st_mode))
+
+
+@contextlib.contextmanager
+def _in_its_place(path: str) -> Iterator[IO[bytes]]:
+    """A file of a directory in which nothing can be made: it is written when all is there."""
+    with tempfile.TemporaryFile() as held:
+        yield held
+        held.seek(0)
+        with open(path, "wb") as file:
+            shutil.copyfileobj(held, file)
 
 
 @contextlib.contextmanager
@@ -88,8 +133,27 @@ def readable(local: Source) -> Iterator[Readable]:
 @contextlib.contextmanager
 def target(local: Target) -> Iterator[Callable[[bytes], Any]]:
     """A function that writes bytes."""
-    if isinstance(local, (str, os.PathLike)):
-        with open(local, "wb") as file:
-            yield file.write
-    else:
-        yield local.write
+    with writable(local) as file:
+        yield whole(file)
+
+
+def whole(file: IO[bytes]) -> Callable[[bytes], Any]:
+    """A function that writes all that it is given: what has no buffer may take a part."""
+
+    def write(data: bytes) -> None:
+        while (count := file.write(data)) is not None and count < len(data):
+            data = data[count:]
+
+    return write
+
+
+def size(local: Source) -> int:
+    """Bytes of it, as far as they are known before it is read; 0 otherwise."""
+    if isinstance(local, (bytes, bytearray, memoryview)):
+        return memoryview(local).nbytes
+    with contextlib.suppress(OSError, AttributeError, ValueError):
+        number = local if isinstance(local, (str, os.PathLike)) else local.fileno()  # type: ignore[attr-defined]
+        status = os.stat(number)
+        if stat.S_ISREG(status.st_mode):
+            return status.st_size
+    return 0

@@ -68,6 +68,9 @@ class Passing:
         return self._passed.pop() if self._passed else None
 
     def close(self) -> None:
+        """Ends it, also for a thread that waits here for a controller that stands still."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
     def _connect(self, path: str) -> None:
@@ -130,11 +133,6 @@ def is_plain(local: str) -> bool:
         return stat.S_ISREG(os.stat(local).st_mode)
     except FileNotFoundError:
         return True
-
-
-def emptied(local: str) -> Held:
-    """What open() makes for writing."""
-    return Held(os.open(local, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666))
 
 
 def copied(source: Held, target: Held) -> Iterator[int]:

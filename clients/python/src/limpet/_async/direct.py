@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .. import _passing, _requests
+from .. import _files, _passing, _requests
 from .._recovery import ConnectionLost
 from ..errors import Unavailable
 from .connecting import in_thread
@@ -55,7 +56,8 @@ async def get_file(
             return False
         if file is None:
             return False
-        await _copy(file, await in_thread(_passing.emptied, local), on_progress)
+        with _files.writable(local) as target:
+            await _copy(file, _passing.Held(os.dup(target.fileno())), on_progress)
         return True
 
 

@@ -340,6 +340,7 @@ class AsyncSession(AsyncPackages, AsyncExporting, AsyncNetworking):
         remote, offset = _files.remote_path(path), 0
         if _files.is_path(local) and await put_file(self, os.fspath(local), remote, on_progress):
             return
+        whole = _files.size(local)
         with _files.source(local) as read:
             chunk = await in_thread(read, FILE_CHUNK)
             while True:
@@ -347,7 +348,7 @@ class AsyncSession(AsyncPackages, AsyncExporting, AsyncNetworking):
                 await self._request(_requests.put(remote, offset, chunk, last=not following))
                 offset, chunk = offset + len(chunk), following
                 if on_progress is not None:
-                    on_progress(offset, offset + len(chunk))
+                    on_progress(offset, max(offset + len(chunk), whole if following else 0))
                 if not following:
                     return
 

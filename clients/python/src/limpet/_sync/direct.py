@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .. import _passing, _requests
+from .. import _files, _passing, _requests
 from .._recovery import ConnectionLost
 from ..errors import Unavailable
 from .connecting import in_thread
@@ -52,7 +53,8 @@ def get_file(session: Session, path: str | bytes, local: str, on_progress: Progr
             return False
         if file is None:
             return False
-        _copy(file, in_thread(_passing.emptied, local), on_progress)
+        with _files.writable(local) as target:
+            _copy(file, _passing.Held(os.dup(target.fileno())), on_progress)
         return True
 
 

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, overload
 
 from .. import _file_requests as _ask
+from .. import _files
 from .._files import Path, Readable
 from .._wire import FILE_CHUNK
 from ..errors import Error, FileFailed, is_stale
@@ -51,17 +52,17 @@ class Files:
         Args:
             path: The file. A link is followed, within the sandbox.
             to: A binary file object, by which a large file needs no memory. What it gets is begun anew where another
-                file takes the place of this one meanwhile.
+                file takes the place of this one meanwhile; a pipe, which cannot begin anew, has FileFailed then.
             on_progress: Called with the bytes so far and those of the whole file.
         """
         target = io.BytesIO() if to is None else to
-        start = in_thread(target.tell)
+        start = in_thread(target.tell) if target.seekable() else None
         for attempt in range(_ATTEMPTS):
             try:
                 self._read(path, target, start, on_progress)
                 break
             except FileFailed as error:
-                if not is_stale(error) or attempt == _ATTEMPTS - 1:
+                if not is_stale(error) or attempt == _ATTEMPTS - 1 or start is None:
                     raise
                 in_thread(target.seek, start)
         return target.getvalue() if isinstance(target, io.BytesIO) and to is None else None
@@ -82,10 +83,12 @@ class Files:
             data: Bytes, text (as UTF-8), or a binary file object, which is read in pieces.
             mode: Its permissions.
             parents: Whether directories are made that are missing.
-            on_progress: Called with the bytes so far, twice.
+            on_progress: Called with the bytes so far and those of the whole, where that is known; otherwise with the
+                bytes so far, twice.
         """
         if isinstance(data, str):
             data = data.encode()
+        whole = _files.size(data)
         read = io.BytesIO(data).read if isinstance(data, (bytes, bytearray, memoryview)) else data.read
         piece = in_thread(read, FILE_CHUNK)
         following = in_thread(read, FILE_CHUNK)
@@ -96,7 +99,7 @@ class Files:
             self._session._request(_ask.write_more(upload, offset, piece, not following))
             offset += len(piece)
             if on_progress is not None:
-                on_progress(offset, offset)
+                on_progress(offset, max(offset, whole if following else 0))
             if not following:
                 return
 
@@ -182,14 +185,14 @@ class Files:
                     raise
         raise AssertionError("unreachable")
 
-    def _read(self, path: Path, target: IO[bytes], start: int, on_progress: Progress | None) -> None:
-        at = 0
+    def _read(self, path: Path, target: IO[bytes], start: int | None, on_progress: Progress | None) -> None:
+        write, at = _files.whole(target), 0
         file: int | None = None
         while True:
             found, data, size, same = self._session._request(_ask.read(path, at, FILE_CHUNK, file))
             if found > at:
                 in_thread(_skip, target, start, at, found)
-            in_thread(target.write, data)
+            in_thread(write, data)
             at, file = found + len(data), same
             if on_progress is not None:
                 on_progress(at, size)
@@ -197,14 +200,16 @@ class Files:
                 return
 
 
-def _skip(target: IO[bytes], start: int, at: int, to: int) -> None:
+def _skip(target: IO[bytes], start: int | None, at: int, to: int) -> None:
     """Leaves a hole, where the target can have one."""
-    if target.seekable():
+    if start is not None:
         target.seek(start + to)
         target.truncate()
         return
+    write = _files.whole(target)
     while at < to:
-        at += target.write(bytes(min(to - at, FILE_CHUNK)))
+        write(bytes(min(to - at, FILE_CHUNK)))
+        at += min(to - at, FILE_CHUNK)
 
 
 class Watch:
