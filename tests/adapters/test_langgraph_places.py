@@ -1,5 +1,6 @@
 """Which session a call has: that of its thread, of its run, or none; and tools beside each other."""
 
+import asyncio
 import uuid
 
 import langgraph.runtime
@@ -10,6 +11,7 @@ from langchain_core.messages import ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph_scripted import Scripted
 from limpet.langgraph import Rewind, code_sandbox
+from limpet.langgraph._both import Clients
 
 from . import agents
 
@@ -158,3 +160,17 @@ def test_what_is_wrong_with_the_options_is_raised_at_once(client, tmp_path):
         code_sandbox(client, memory="much")
     tool = code_sandbox(limpet.Client(tmp_path / "none.sock", autostart=False))
     assert "Runs Python 3 code" in tool.description, "where nobody is there to ask"
+
+
+def test_a_client_with_keys_is_followed_by_one_of_the_other_kind(tmp_path):
+    pair = tmp_path / "limpet.key_secret"
+    pair.write_text(f'public-key = "{"p" * 40}"\nsecret-key = "{"s" * 40}"\n')
+    given = {"key": pair, "server_key": "k" * 40, "reconnect_timeout": 1}
+
+    async def other(clients):
+        return await clients.of_this_loop()
+
+    blocking = limpet.Client("tcp://127.0.0.1:1", **given)
+    assert asyncio.run(other(Clients(blocking)))._endpoint.keys == blocking._endpoint.keys
+    waiting = limpet.AsyncClient("tcp://127.0.0.1:1", **given)
+    assert Clients(waiting).blocking()._endpoint.keys == waiting._endpoint.keys

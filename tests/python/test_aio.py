@@ -1,12 +1,17 @@
 """The asyncio client: what it shares with the blocking one is tested there; here is what await changes."""
 
 import asyncio
+import contextlib
 import gc
 import inspect
 import io
+import os
+import threading
 
 import limpet
 import pytest
+from limpet import _passing
+from limpet._recovery import ConnectionLost
 
 from tests.support import fake
 
@@ -339,3 +344,72 @@ def test_what_cannot_be_sent(controller, arun):
 
     arun(main)
     assert len(controller.bodies("hello")) == 1
+
+
+def descriptors():
+    gc.collect()
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_loops_that_take_turns_leave_no_connections(controller):
+    client = limpet.AsyncClient(controller.path)
+    loops = [asyncio.new_event_loop() for _ in range(2)]
+    counted = []
+    for _ in range(20):
+        for loop in loops:
+            assert loop.run_until_complete(client.run("1")).ok
+        counted.append(descriptors())
+    assert counted[-1] - counted[0] < 5
+    for loop in loops:
+        loop.close()
+
+
+def test_a_client_has_one_loop_at_a_time(controller):
+    client = limpet.AsyncClient(controller.path)
+
+    async def other():
+        with pytest.raises(RuntimeError, match="another event loop"):
+            await client.run("2")
+
+    async def main():
+        assert (await client.run("1")).ok
+        await asyncio.to_thread(asyncio.run, other())
+        assert (await client.run("3")).ok
+        await client.close()
+
+    asyncio.run(main())
+
+
+def test_a_controller_is_started_beside_a_call_that_starts_none(tmp_path, monkeypatch):
+    """Both connect at once, and wait for the same attempt."""
+    controller = fake.Controller(tmp_path / "s")
+    monkeypatch.setattr(limpet._address.Endpoint, "start", lambda endpoint, limit: controller.start())
+
+    async def main():
+        async with limpet.AsyncClient(controller.path, autostart=True) as client:
+            interrupted = asyncio.ensure_future(client.interrupt("1" * 32))
+            await asyncio.sleep(0)
+            assert (await client.open("a")).name == "a"
+            with contextlib.suppress(limpet.Error):
+                await interrupted
+
+    try:
+        asyncio.run(main())
+    finally:
+        controller.stop()
+
+
+def test_a_controller_that_stands_still_keeps_no_thread(controller):
+    """Of a transfer whose task was cancelled."""
+    passing = _passing.Passing(controller.path)
+
+    def wait():
+        with contextlib.suppress(OSError, ConnectionLost):
+            passing._fill()
+
+    waiting = threading.Thread(target=wait, daemon=True)
+    waiting.start()
+    passing.close()
+    waiting.join(10)
+    assert not waiting.is_alive()

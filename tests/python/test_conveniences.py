@@ -1,5 +1,6 @@
 """What is made of a result, and of an error, for whoever has only a line for it."""
 
+import asyncio
 import io
 import pickle
 from typing import get_args, get_type_hints
@@ -176,3 +177,33 @@ def test_all_but_the_timeout_is_named(client):
     for method in (session.run, client.run):
         with pytest.raises(TypeError):
             method("1", 2.0, print)
+
+
+def test_clients_and_sessions_are_pickled_by_reference(controller):
+    with limpet.Client(controller.path) as client:
+        session = client.open("a", tools={"len": len})
+        copy, again = pickle.loads(pickle.dumps((session, client)))
+        with again:
+            assert copy._client is again and again.address == client.address
+            assert session.created and not copy.created  # a block that ends closes what it made
+            assert copy.run("1").ok
+            assert controller.bodies("run")[-1]["instance"] == session.instance
+
+
+def test_those_for_asyncio_as_well(controller):
+    async def main():
+        async with limpet.AsyncClient(controller.path) as client:
+            copy, again = pickle.loads(pickle.dumps((await client.open("a"), client)))
+            async with again:
+                assert copy._client is again and (await copy.run("1")).ok
+
+    asyncio.run(main())
+
+
+def test_a_remote_client_is_pickled_with_the_names_of_its_keys(tmp_path):
+    pair = tmp_path / "limpet.key_secret"
+    pair.write_text(f'public-key = "{"p" * 40}"\nsecret-key = "{"s" * 40}"\n')
+    client = limpet.Client("tcp://127.0.0.1:1", key=pair, server_key="k" * 40, reconnect_timeout=1)
+    assert b"s" * 40 not in pickle.dumps(client)
+    for made in (pickle.loads(pickle.dumps(client)), limpet.AsyncClient(**client._arguments())):
+        assert made._endpoint.keys == client._endpoint.keys and made.reconnect_timeout == 1

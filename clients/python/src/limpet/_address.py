@@ -10,12 +10,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import Union
+from collections.abc import Mapping
+from typing import Any, TypeVar, Union
 
 from ._keys import KeyFile, Keys, is_remote, keys_for
 from .errors import Unavailable
 
 Address = Union[str, "os.PathLike[str]", None]
+
+T = TypeVar("T")
 
 ROOTS = "/run/limpet/limpet.sock"
 
@@ -37,6 +40,16 @@ class Endpoint:
             autostart = False
         self._or_roots = address is None and not os.environ.get("LIMPET_SOCKET") and os.geteuid() != 0
         self.autostart = os.environ.get("LIMPET_AUTOSTART") != "0" if autostart is None else autostart
+        self._key, self._server_key = key, server_key
+
+    def arguments(self) -> dict[str, Any]:
+        """Those that make the same one. A secret key is named by its file, and is not among them."""
+        return {
+            "address": None if self._or_roots else self.path,
+            "autostart": self.autostart,
+            "key": self._key,
+            "server_key": self._server_key,
+        }
 
     def others(self) -> list[str]:
         """Where else a controller may listen that this client may use: root's."""
@@ -96,6 +109,11 @@ class Endpoint:
 
     def unreachable(self, why: object) -> Unavailable:
         return Unavailable(f"the controller at {self.path} cannot be reached: {why}")
+
+
+def remade(kind: type[T], arguments: Mapping[str, Any]) -> T:
+    """A client that was pickled."""
+    return kind(**arguments)
 
 
 def connected(unconnected: socket.socket, path: str, deadline: float) -> bool:

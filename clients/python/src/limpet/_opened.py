@@ -43,6 +43,10 @@ class Opened:
         closed = " (closed)" if self._closed else ""
         return f"<limpet.{type(self).__name__} {self.name} on {self.engine}{closed}>"
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Of a copy in another process: it is the same session, which it neither made nor closes when a block ends."""
+        return {**self.__dict__, "created": False, "_candidates": []}
+
     def _check(self) -> None:
         if self._closed:
             raise SessionClosed(f"the session '{self.name}' is closed")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _PIECE = 256 << 10
 _BACKLOG = 128
+_PAUSE = 0.05  # seconds after a connection that could not be taken
 
 
 def connected(path: str, target: Mapping[str, str], port: int) -> socket.socket:
@@ -50,12 +51,14 @@ class Forwarding:
         where = to if isinstance(to, int) else os.fspath(to)
         self._path = None if isinstance(where, int) else where
         self._listener = _listen(where)
+        self._closed = threading.Event()
         self.address = self._listener.getsockname() if self._path is None else self._path
         self._thread = threading.Thread(target=self._accept, name="limpet-forward", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Ends it. Does nothing if it is closed already."""
+        self._closed.set()
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread
         self._thread.join()
@@ -66,12 +69,16 @@ class Forwarding:
             self._path = None
 
     def _accept(self) -> None:
-        while True:
+        while not self._closed.is_set():
             try:
                 near, _ = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(near,), name="limpet-forward", daemon=True).start()
+            except OSError:  # one connection broke off, or there is no descriptor left for now
+                self._closed.wait(_PAUSE)
+                continue
+            try:
+                threading.Thread(target=self._serve, args=(near,), name="limpet-forward", daemon=True).start()
+            except RuntimeError:  # there is no thread left for now
+                near.close()
 
     def _serve(self, near: socket.socket) -> None:
         with near:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from .. import _recovery
-from .._address import NOBODY, Address, Endpoint
+from .._address import NOBODY, Address, Endpoint, remade
 from .._answers import Memory
 from .._asking import AioAsking
 from .._asks import Asks
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Connecting:
-    """The connection of a client: one for all tasks of an event loop."""
+    """The connection of a client: one for all tasks of an event loop, which is one at a time."""
 
     def __init__(
         self,
@@ -41,6 +41,15 @@ class Connecting:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._link: Link | None = None
         self._connecting: asyncio.Task[Link] | None = None  # all tasks wait for the same one
+        self._starts = False  # whether that one starts a controller
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By its arguments: a copy has connections of its own."""
+        return remade, (type(self), self._arguments())
+
+    def _arguments(self) -> dict[str, Any]:
+        """Of a client of the same controller, of either kind."""
+        return {**self._endpoint.arguments(), "reconnect_timeout": self._reconnect_timeout}
 
     @property
     def address(self) -> str:
@@ -66,31 +75,53 @@ class Connecting:
                 self._connecting.cancel()
             if link is not None:
                 await link.close()
+        elif link is not None and self._loop is not None and not self._loop.is_running():
+            link.abandon()
+        elif link is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(link.abandon)
 
     async def _connection(self, start: bool, attempts: Attempts) -> Link:
         """This loop's connection. Unavailable when no controller answers, or ConnectionLost."""
         loop = asyncio.get_running_loop()
         if self._closed:
             raise SessionClosed("the client is closed")
-        if self._loop is not loop:
-            self._loop, self._link, self._connecting = loop, None, None
+        self._belong_to(loop)
         if self._link is not None and self._link.usable:
             return self._link
-        connecting = self._connecting
-        if connecting is None or connecting.done():
-            connecting = loop.create_task(self._connect(start and self._endpoint.autostart))
-            self._connecting = connecting
-            connecting.add_done_callback(_note_failure)
-        await asyncio.wait({connecting}, timeout=attempts.limit(_recovery.CONNECT_TIMEOUT))
-        if self._closed:
-            raise SessionClosed("the client was closed")
-        if not connecting.done():
-            raise self._endpoint.unreachable("it does not answer")
+        start = start and self._endpoint.autostart
+        while True:
+            connecting, starts = self._begun(loop, start)
+            await asyncio.wait({connecting}, timeout=attempts.limit(_recovery.CONNECT_TIMEOUT))
+            if self._closed:
+                raise SessionClosed("the client was closed")
+            if not connecting.done():
+                raise self._endpoint.unreachable("it does not answer")
+            if starts or not start or connecting.cancelled() or connecting.exception() is None:
+                break  # otherwise it was begun for somebody for whom no controller is started
         link = connecting.result()
         if self._warning and not self._warned:  # here, where the caller's line can be seen
             self._warned = True
             warn(self._warning)
         return link
+
+    def _belong_to(self, loop: asyncio.AbstractEventLoop) -> None:
+        """The connection is this loop's. RuntimeError while another one runs that has it."""
+        if self._loop is loop:
+            return
+        if self._loop is not None and self._loop.is_running():
+            raise RuntimeError("the client belongs to another event loop, which runs: each needs its own")
+        if self._link is not None:
+            self._link.abandon()
+        self._loop, self._link, self._connecting = loop, None, None
+
+    def _begun(self, loop: asyncio.AbstractEventLoop, start: bool) -> tuple[asyncio.Task[Link], bool]:
+        """The task that connects, and whether it starts a controller where there is none."""
+        connecting = self._connecting
+        if connecting is None or connecting.done():
+            connecting = self._connecting = loop.create_task(self._connect(start))
+            self._starts = start
+            connecting.add_done_callback(_note_failure)
+        return connecting, self._starts
 
     async def _connect(self, start: bool) -> Link:
         link = await self._dial(start)

@@ -97,6 +97,17 @@ class Link(asyncio.BufferedProtocol):
             self._transport.abort()
             await asyncio.shield(self._gone)
 
+    def abandon(self) -> None:
+        """Closes it where its loop has ended, or stands still."""
+        if self._transport is None:
+            return
+        sock = self._transport.get_extra_info("socket")
+        if sock is not None:
+            with contextlib.suppress(OSError):  # the loop alone can close it
+                sock.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(RuntimeError):
+            self._transport.abort()
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # or what another event loop has in its place
 

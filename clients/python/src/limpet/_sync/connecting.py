@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from .. import _recovery
-from .._address import NOBODY, Address, Endpoint
+from .._address import NOBODY, Address, Endpoint, remade
 from .._answers import Memory
 from .._asking import BlockingAsking
 from .._asks import Asks
@@ -43,6 +43,14 @@ class Connecting:
         self._closed = False
         self._memory = Memory()
         self._begin()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By its arguments: a copy has connections of its own."""
+        return remade, (type(self), self._arguments())
+
+    def _arguments(self) -> dict[str, Any]:
+        """Of a client of the same controller, of either kind."""
+        return {**self._endpoint.arguments(), "reconnect_timeout": self._reconnect_timeout}
 
     @property
     def address(self) -> str:

@@ -82,7 +82,7 @@ class Clients:
         """The arguments that make a client of the same controller."""
         if self._given is None:
             return {}
-        return {name: getattr(self._given, name) for name in ("address", "autostart", "reconnect_timeout")}
+        return self._given._arguments()
 
 
 class Turns:
