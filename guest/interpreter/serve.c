@@ -9,7 +9,6 @@
 #include "guest/interpreter/prepare.h"
 #include "guest/interpreter/variables.h"
 
-/* New standard output and standard error may come with it. */
 static int handle_execute(const Message *message, int fds[CHANNEL_FDS])
 {
     MsgCell request;
@@ -19,7 +18,6 @@ static int handle_execute(const Message *message, int fds[CHANNEL_FDS])
 
     if (r < 0)
         return r;
-    descriptors_replace((int[]){take_fd(&fds[0]), take_fd(&fds[1])});
     cell_run(&(CellRequest){message->id, request.execution_count, request.asks, request.code}, &outcome);
     return reply_executed(message->id, &outcome);
 }
@@ -85,6 +83,9 @@ static int serve_frame(const ChannelFrame *frame, int fds[CHANNEL_FDS])
 
     if (r < 0)
         return r;
+    /* New standard output and standard error may come with any message but that which brings a channel. */
+    if (message.kind != MSG_CHECKPOINT)
+        descriptors_replace((int[]){take_fd(&fds[0]), take_fd(&fds[1])});
     for (size_t i = 0; i < ARRAY_SIZE(handlers); i++) {
         if (handlers[i].kind == message.kind)
             return handlers[i].handle(&message, fds);

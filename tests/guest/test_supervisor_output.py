@@ -4,9 +4,21 @@ import hashlib
 
 import pytest
 
-from tests.support.wire import CREDIT, DISPLAY, EXECUTED, INTERRUPT, OUTPUT
+from tests.support.wire import (
+    BRANCH,
+    CHECKPOINT,
+    CONTEXT,
+    CREDIT,
+    DISPLAY,
+    EXECUTED,
+    INTERRUPT,
+    LOAD,
+    NAMESPACE,
+    OUTPUT,
+    SAVE,
+)  # fmt: skip
 
-from .guest_harness import FAKE, MIB, assert_works
+from .guest_harness import FAKE, MIB, REAL, Controller, assert_works, needs_real
 
 
 def test_output_over_the_cap(guest):
@@ -181,3 +193,40 @@ def test_late_writer_of_a_child(guest):
         "print('mine')"
     )
     assert (second["stdout"], second["stderr"]) == ("mine\n", "")
+
+
+def new_controller(guest, **fields):
+    guest.controller.close()
+    guest.controller = Controller(guest.link)
+    guest.controller.welcome(**fields)
+    guest.controller.record()  # again
+
+
+PLACE = "/session/.limpet-saved-0"
+BETWEEN = {
+    "namespace": lambda guest, branch: guest.controller.ask(NAMESPACE, branch=branch),
+    "save": lambda guest, branch: guest.controller.ask(SAVE, branch=branch, path=PLACE),
+    "load": lambda guest, branch: guest.controller.ask(LOAD, branch=branch, path="/none"),
+    "checkpoint": lambda guest, branch: guest.controller.ask(CHECKPOINT, branch=branch),
+    "a branch": lambda guest, branch: guest.controller.ask(BRANCH, branch=9, **{"from": branch}),
+    "a network": lambda guest, branch: new_controller(guest, proxied=True),
+}
+
+
+@needs_real
+@pytest.mark.parametrize("between", BETWEEN)
+@pytest.mark.parametrize("branch", ["main", "branch", "context"])
+def test_children_are_heard_whatever_comes_between(keep, branch, between):
+    guest = keep(REAL, "off")
+    number = 0 if branch == "main" else 3
+    if branch == "branch":
+        guest.controller.run("x = 1")
+        guest.controller.ask(BRANCH, branch=number, **{"from": 0})
+    elif branch == "context":
+        guest.controller.ask(CONTEXT, branch=number)
+    for word in ("one", "two", "three"):
+        record = guest.controller.run(f"import os; os.system('echo {word}; echo {word} >&2')", branch=number)
+        assert (record["stdout"], record["stderr"]) == (f"{word}\n", f"{word}\n")
+        BETWEEN[between](guest, number)
+    record = guest.controller.run("os.write(1, b'four'); print('five')", branch=number, stream=True)
+    assert record["stdout"] == "fourfive\n" and len(guest.controller.events) > 0
