@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from e2b import AsyncSandbox, CommandExitException, InvalidArgumentException, NotFoundException, PtySize, TimeoutException
@@ -43,6 +44,15 @@ def test_output_streams(shared):
     waiting.join(60)
     assert "".join(seen) == "begun\nended\n"
     shared.files.remove("go-on")
+
+
+def test_short_commands_beside_each_other(shared):
+    def echo(number):
+        return [shared.commands.run(f"echo {number}.{each}").stdout for each in range(10)]
+
+    with ThreadPoolExecutor(20) as pool:
+        said = list(pool.map(echo, range(20)))
+    assert said == [[f"{number}.{each}\n" for each in range(10)] for number in range(20)]
 
 
 def test_bytes_that_are_no_text_and_much_output(shared):

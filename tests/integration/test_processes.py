@@ -269,9 +269,36 @@ def test_as_many_as_there_may_be(session):
     for process in processes:
         process.wait()
     wait_for(lambda: [row.running for row in session.processes()] == [False] * 16)
-    with pytest.raises(limpet.NoSuchRun):
-        processes[0].output()
     assert processes[-1].output().ended
+
+
+def test_of_a_process_that_ended_before_others_the_result_has_what_it_wrote(session):
+    first = session.start("echo out; echo err >&2")
+    plain = session.start("echo 0123456789")
+    much = session.start("seq 1000000", name="much")
+    for process in (first, plain, much):
+        process.wait()
+    for process in [session.start("true") for _ in range(16)]:
+        process.wait()
+    wait_for(lambda: first.id not in [row.id for row in session.processes()])
+    assert [(output.stdout, output.stderr, output.ended) for output in first.follow()] == [("out\n", "err\n", True)]
+    assert (plain.output(4).text, plain.output(4).since, plain.output(11).text) == ("456789\n", 4, "")
+    for output in (first.output(3), much.output()):  # of two streams it does not know the order, or has not all
+        assert output.ended and output.since == output.next > 0 and not output.text
+    with pytest.raises(limpet.NoSuchRun):
+        session.process("much").output()
+    with pytest.raises(limpet.NoSuchRun):
+        session.process("0" * 32).output()
+
+
+def test_a_process_is_of_its_session(client):
+    with client.open() as one, client.open() as other:
+        process = one.start("echo secret")
+        process.wait()
+        with pytest.raises(limpet.NoSuchRun):
+            other.process(process.id).output()
+        with pytest.raises(limpet.NoSuchRun):
+            one.process(one.run("1").run_id).output()
 
 
 def test_started_once(session):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from . import _wire
@@ -28,6 +29,11 @@ def start(program: Body, name: str | None, pty: bool | Size | None, run_id: str)
 
 def terminal(rows: int, columns: int) -> Body:
     return {"rows": rows, "columns": columns}
+
+
+def is_id(process: str) -> bool:
+    """Whether it is an id, and no name."""
+    return re.fullmatch(r"[0-9a-f]{32}", process) is not None
 
 
 def processes() -> Request[list[ProcessInfo]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from .errors import ProtocolMismatch
+from .results import Result
 
 ProcessKind = Literal["process", "command", "orphan"]
 
@@ -98,3 +99,16 @@ class Output:
             return cls(int(body["since"]), int(body["next"]), bool(body["ended"]), pieces)
         except (KeyError, TypeError, ValueError) as error:
             raise ProtocolMismatch(f"the output of a process is malformed: {error!r}") from error
+
+    @classmethod
+    def from_result(cls, result: Result, since: int) -> Output:
+        """The rest of a process of which only the result is left, as far as that tells where it begins."""
+        total = result.stdout_bytes + result.stderr_bytes
+        known = [(1, result.stdout.encode()), (2, result.stderr.encode())]
+        pieces = [(stream, data) for stream, data in known if data]
+        if since == 0 and not result.truncated:
+            return cls(0, total, True, tuple(pieces))
+        if len(pieces) == 1 and len(pieces[0][1]) == total and since < total:
+            ((stream, data),) = pieces
+            return cls(since, total, True, ((stream, data[since:]),))
+        return cls(total, total, True, ())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from .. import _process_requests as _ask
 from .._wire import FILE_CHUNK
+from ..errors import NoSuchRun
 from ..processes import Output
 from ..results import Result
 
@@ -36,14 +37,21 @@ class Process:
     def output(self, since: int = 0, timeout: float | None = 0) -> Output:
         """Returns what the process has written, from a place on.
 
-        The last megabyte is kept for this, also when the process has ended, until 16 others have ended after it. The
-        result has the beginning, and names a file of up to 64 MiB with all of it, as that of a command does.
+        The last megabyte is kept for this, also when the process has ended, until 16 others have ended after it. From
+        then on it is what the result has: the beginning, standard output before standard error. That names a file of
+        up to 64 MiB with all of it, as that of a command does.
 
         Args:
             since: Bytes that are known already: ``next`` of the output before.
             timeout: Seconds to wait for more when there is none. None and more than 25 wait for 25.
         """
-        return self._session._request(_ask.output(self.id, since, timeout))
+        try:
+            return self._session._request(_ask.output(self.id, since, timeout))
+        except NoSuchRun:
+            result = self._ended()
+            if result is None:
+                raise
+            return Output.from_result(result, since)
 
     def follow(self, since: int = 0) -> Iterator[Output]:
         """Yields what the process writes, as it comes, until it has ended.
@@ -105,3 +113,16 @@ class Process:
             The result, as that of :meth:`Session.exec`; None if the process still runs after ``timeout``.
         """
         return self._session._client.result(self.id, timeout)
+
+    def _ended(self) -> Result | None:
+        """The result of a process of this session that is known for nothing else any more."""
+        if not _ask.is_id(self.id):
+            return None  # a name is that of one that the session still knows
+        result = self._session._client.result(self.id, 0)
+        if (
+            result is None
+            or result.kind != "command"
+            or result.session != self._session.name.partition("/")[0]
+        ):
+            return None
+        return result
