@@ -49,7 +49,7 @@ async def test_a_name_that_is_not_utf8(connected, mode):
         made = await server.run("import os; os.close(os.open(b'artifacts/caf\\xe9', os.O_CREAT | os.O_WRONLY))")
         (link,) = made.of("resource_link")
         assert (link.uri, link.name) == ("limpet://artifacts/caf%E9", "caf\\udce9")
-        assert made.data["artifacts"][0]["path"].endswith("/artifacts/caf\\udce9")
+        assert list(made.data["artifacts"])[0].endswith("/artifacts/caf\\udce9")
         assert "caf\\udce9" in (await server.call("list_files", path="artifacts")).text
         (content,) = (await server.client.read_resource(link.uri)).contents
         assert content.blob == ""

@@ -1,8 +1,11 @@
 """Tools that run something: results, figures, artifacts, and what is said of the variables."""
 
 import base64
+import dataclasses
+import hashlib
 import pathlib
 
+import limpet
 import pytest
 from mcp import MCPError
 
@@ -40,6 +43,16 @@ async def test_variables_stay(connected, mode):
         assert (await server.run("x + 1")).data["result"] == "43"
 
 
+async def test_the_structured_result_is_the_record(connected, mode):
+    async with connected(mode=mode) as server:
+        done = await server.run("1/0")
+        fields = {each.name for each in dataclasses.fields(limpet.Result)} - {"displays", "restored"}
+        assert set(done.data) == fields | {"note", "omitted"} and done.data["omitted"] == {}
+        assert done.data["error"]["traceback"].endswith("ZeroDivisionError: division by zero\n")
+        tried = await server.call("try_each", codes=["1"])
+        assert set(tried.data["candidates"][0]) == set(done.data) | {"branch"}
+
+
 async def test_an_exception_is_an_error_of_the_tool(connected):
     async with connected() as server:
         failed = await server.run("y = 1\n1/0")
@@ -65,8 +78,10 @@ async def test_artifacts_are_links(connected, mode):
         made = await server.run("open('artifacts/a b.txt', 'w').write('hello')")
         (link,) = made.of("resource_link")
         assert (link.name, link.uri, link.size) == ("a b.txt", "limpet://artifacts/a%20b.txt", 5)
-        (artifact,) = made.data["artifacts"]
-        assert pathlib.Path(artifact["host_path"]).read_text() == "hello"
+        ((path, place),) = made.data["artifacts"].items()
+        assert path.endswith("/artifacts/a b.txt") and pathlib.Path(place).read_text() == "hello"
+        digest = hashlib.sha256(b"hello").hexdigest()
+        assert made.data["artifact_info"] == {path: {"size": 5, "mime_type": "text/plain", "sha256": digest}}
         (content,) = (await server.client.read_resource(link.uri)).contents
         assert content.text == "hello"
 
@@ -78,6 +93,7 @@ async def test_a_crash_says_where_the_variables_are(connected):
         assert crashed.failed and "STATE ROLLED BACK" in crashed.text
         assert (crashed.data["status"], crashed.data["state"]) == ("crashed", "rolled_back")
         assert crashed.data["note"] in crashed.text
+        assert crashed.data["rolled_back_to"]["execution_count"] == 1 and crashed.data["usage"]["peak_memory"] > 0
         assert (await server.run("x")).data["result"] == "1"
 
 
@@ -155,15 +171,20 @@ async def test_huge_output_is_bounded(connected):
         huge = await server.run("print('begin', 'x' * 50_000_000, 'end')")
         assert not huge.failed and huge.data["truncated"] and huge.data["stdout_file"]
         assert len(huge.text) < 3000 and "begin" in huge.text and "end" in huge.text
-        assert len(huge.data["stdout"]) < 1200
+        assert len(huge.data["stdout"]) < 1200 and huge.data["stdout_bytes"] == 50_000_000 + len("begin  end\n")
         value = await server.run("'y' * 100_000")
         assert len(value.text) < 3000 and len(value.data["result"]) < 1200
+        assert value.data["omitted"] == {"result": 100_002 - 1000} and not value.data["truncated"]
+        failed = await server.run("print('y' * 5000); raise ValueError('z' * 3000)")
+        assert failed.data["omitted"].keys() == {"stdout", "message", "traceback"} and failed.data["truncated"]
+        assert failed.data["omitted"]["stdout"] == 4001 and failed.data["omitted"]["message"] == 2000
 
 
 async def test_many_artifacts_are_bounded(connected):
     async with connected() as server:
         many = await server.run("for i in range(100): open(f'artifacts/{i}', 'w').close()")
         assert len(many.of("resource_link")) == len(many.data["artifacts"]) == 40 and "and 60 more" in many.text
+        assert many.data["omitted"] == {"artifacts": 60, "artifact_info": 60}
 
 
 @pytest.mark.parametrize(

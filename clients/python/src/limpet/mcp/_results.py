@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import mcp_types as types
@@ -15,40 +15,64 @@ from .._adapters import telling
 from .._adapters.telling import Limits, clip, readable
 from ._place import Home
 
+T = TypeVar("T")
+
 ARTIFACTS = "/session/artifacts/"
 SCHEME = "limpet://artifacts/"
 
 _TEXT = {"type": "string"}
 _COUNT = {"type": "integer"}
+_TEXTS = {"type": "array", "items": _TEXT}
 _TEXT_OR_NULL = {"type": ["string", "null"]}
 _COUNT_OR_NULL = {"type": ["integer", "null"]}
 
+_OBJECT = {"type": "object"}
+_OBJECT_OR_NULL = {"type": ["object", "null"]}
+
+_FIELDS: dict[str, Any] = {
+    "run_id": _TEXT,
+    "session": _TEXT_OR_NULL,
+    "engine": _TEXT,
+    "execution_count": _COUNT_OR_NULL,
+    "status": {"enum": ["ok", "error", "timeout", "interrupted", "exited", "crashed", "oom", "failed"]},
+    "state": {
+        "enum": ["kept", "rolled_back", "lost"],
+        "description": "whether the variables are as this call left them",
+    },
+    "rolled_back_to": {**_OBJECT_OR_NULL, "description": "the last call whose effects are in memory"},
+    "not_restored": _TEXTS,
+    "state_protection": _OBJECT_OR_NULL,
+    "changed": {**_OBJECT_OR_NULL, "description": "names that the call added, changed and deleted"},
+    "epoch": {**_COUNT, "description": "grows by one each time the variables were not kept"},
+    "stdout": _TEXT,
+    "stderr": _TEXT,
+    "stdout_bytes": {**_COUNT, "description": "as many as the code wrote"},
+    "stderr_bytes": _COUNT,
+    "truncated": {"type": "boolean"},
+    "stdout_file": {**_TEXT_OR_NULL, "description": "path in the sandbox of the full text"},
+    "stderr_file": _TEXT_OR_NULL,
+    "result": {**_TEXT_OR_NULL, "description": "repr() of the last expression"},
+    "error": {**_OBJECT_OR_NULL, "description": "name, message and traceback"},
+    "signal": _COUNT_OR_NULL,
+    "exit_code": _COUNT_OR_NULL,
+    "artifacts": {**_OBJECT, "description": "paths in the sandbox, and where each is outside"},
+    "artifact_info": {**_OBJECT, "description": "size, mime_type and sha256 of each"},
+    "skipped": {**_OBJECT, "description": "files that are no artifacts, and why"},
+    "duration": {"type": "number"},
+    "usage": _OBJECT,
+    "kind": _TEXT,
+    "note": {**_TEXT_OR_NULL, "description": "what became of the variables that were not kept"},
+    "omitted": {
+        **_OBJECT,
+        "additionalProperties": _COUNT,
+        "description": "characters that texts lack here, and entries that lists lack, by name",
+    },
+}
+
 RECORD: dict[str, Any] = {
     "type": "object",
-    "properties": {
-        "run_id": _TEXT,
-        "session": _TEXT_OR_NULL,
-        "execution_count": _COUNT_OR_NULL,
-        "status": {"enum": ["ok", "error", "timeout", "interrupted", "exited", "crashed", "oom", "failed"]},
-        "state": {
-            "enum": ["kept", "rolled_back", "lost"],
-            "description": "whether the variables are as this call left them",
-        },
-        "note": {**_TEXT_OR_NULL, "description": "what became of the variables that were not kept"},
-        "epoch": {**_COUNT, "description": "grows by one each time the variables were not kept"},
-        "stdout": _TEXT,
-        "stderr": _TEXT,
-        "truncated": {"type": "boolean"},
-        "stdout_file": {**_TEXT_OR_NULL, "description": "path in the sandbox of the full text"},
-        "stderr_file": _TEXT_OR_NULL,
-        "result": {**_TEXT_OR_NULL, "description": "repr() of the last expression"},
-        "error": {"type": ["object", "null"]},
-        "exit_code": _COUNT_OR_NULL,
-        "signal": _COUNT_OR_NULL,
-        "artifacts": {"type": "array", "items": {"type": "object"}},
-        "duration": {"type": "number"},
-    },
-    "required": ["status", "state", "epoch", "stdout", "stderr", "artifacts"],
+    "properties": {**_FIELDS, "restored": {"type": ["array", "null"], "items": _TEXT}},
+    "required": list(_FIELDS),
 }
 """The JSON Schema of ``record_of()``."""
 
@@ -79,45 +103,48 @@ def of_problem(text: str) -> types.CallToolResult:
 
 
 def record_of(result: Result, limits: Limits, home: Home) -> dict[str, Any]:
-    """The record as data, bounded: no displays, texts as long as the model is shown them."""
-    texts = {name: clip(getattr(result, name), limits.chars) for name in ("stdout", "stderr")}
-    error = result.error
-    return {
-        "run_id": result.run_id,
-        "session": home.name_of(result.session),
-        "execution_count": result.execution_count,
-        "status": result.status,
-        "state": result.state,
-        "note": telling.state_sentence(result) or None,
-        "epoch": result.epoch,
-        **texts,
-        "truncated": result.truncated or any(texts[name] != getattr(result, name) for name in texts),
-        "stdout_file": result.stdout_file,
-        "stderr_file": result.stderr_file,
-        "result": None if result.result is None else clip(result.result, limits.chars),
-        "error": None
-        if error is None
-        else {"name": error.name, "message": clip(error.message, limits.chars)},
-        "exit_code": result.exit_code,
-        "signal": result.signal,
-        "artifacts": [
-            {
-                "path": readable(path),
-                "uri": uri_of(path),
-                **({"host_path": readable(result.artifacts[path])} if home.shows_paths else {}),
-                "size": info.size,
-                "mime_type": info.mime_type,
-                "sha256": info.sha256,
-            }
-            for path, info in listed(result.artifact_info).items()
-        ],
-        "duration": result.duration,
+    """The record as data, but for displays, and bounded: ``omitted`` counts what it lacks."""
+    omitted: dict[str, int] = {}
+
+    def cut(name: str, text: str) -> str:
+        if len(text) > limits.chars:
+            omitted[name] = len(text) - limits.chars
+        return clip(text, limits.chars)
+
+    def some(name: str, entries: Mapping[str, Any]) -> dict[str, Any]:
+        if len(entries) > telling.ARTIFACTS:
+            omitted[name] = len(entries) - telling.ARTIFACTS
+        return {readable(path): entry for path, entry in listed(entries).items()}
+
+    record = result.to_dict()
+    del record["displays"]
+    for name in ("stdout", "stderr", "result"):
+        if record[name] is not None:
+            record[name] = cut(name, record[name])
+    record["truncated"] = result.truncated or "stdout" in omitted or "stderr" in omitted
+    if result.error is not None:
+        texts = {"message": result.error.message, "traceback": result.error.traceback}
+        record["error"] = {
+            "name": result.error.name,
+            **{name: cut(name, text) for name, text in texts.items()},
+        }
+    places = {
+        path: readable(result.artifacts[path]) if home.shows_paths else uri_of(path)
+        for path in result.artifact_info
     }
+    for name, entries in (
+        ("artifacts", places),
+        ("artifact_info", record["artifact_info"]),
+        ("skipped", record["skipped"]),
+    ):
+        record[name] = some(name, entries)
+    record["session"] = home.name_of(result.session)
+    return {**record, "note": telling.state_sentence(result) or None, "omitted": omitted}
 
 
-def listed(artifacts: Mapping[str, ArtifactInfo]) -> dict[str, ArtifactInfo]:
+def listed(entries: Mapping[str, T]) -> dict[str, T]:
     """As many as the text names."""
-    return dict(list(artifacts.items())[: telling.ARTIFACTS])
+    return dict(list(entries.items())[: telling.ARTIFACTS])
 
 
 def link(path: str, info: ArtifactInfo) -> types.ResourceLink:
