@@ -206,6 +206,8 @@ def test_a_rolled_back_state_is_told_after_what_the_code_did(sandbox, code, prot
     assert [error.name for error in errors][0] in ("Exited", "Crashed")
     assert [error.name for error in errors][-1] == "StateRolledBack"
     assert execution.error.name == "StateRolledBack"
+    assert "as they were after call 1" in errors[0].value and errors[0].value in errors[-1].value
+    assert errors[-1].value.endswith(". the variables are as they were after call 1")
     assert sandbox.run_code("kept").text == "7"
     assert sandbox.run_code("import os; os.getcwd()").text == sandbox.commands.run("pwd").stdout.strip()
     assert sandbox.get_info().state.value == "running"

@@ -2,9 +2,11 @@
 
 import asyncio
 import datetime
+import json
 import os
 import subprocess
 import sys
+import urllib.request
 
 import pytest
 from e2b import AsyncSandbox, NotFoundException, SandboxException, SandboxQuery, SandboxState, TimeoutException
@@ -23,6 +25,12 @@ def items(where, **query):
     return found
 
 
+def get_row(where, sandbox):
+    request = urllib.request.Request(f"{where['api_url']}/sandboxes/{sandbox.sandbox_id}", headers={"X-API-Key": where["api_key"]})
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)
+
+
 def test_a_sandbox_knows_what_it_is(where):
     with made(Sandbox, where, metadata={"who": "Ada & co"}, timeout=120, envs={"COLOUR": "green"}) as sandbox:
         info = sandbox.get_info()
@@ -30,6 +38,9 @@ def test_a_sandbox_knows_what_it_is(where):
             sandbox.sandbox_id, "code-interpreter-v1", {"who": "Ada & co"},
         )  # fmt: skip
         assert info.state == SandboxState.RUNNING
+        assert (info.cpu_count, info.memory_mb) == (1, 1024)
+        row = get_row(where, sandbox)
+        assert (row["cpuCount"], row["memoryMB"], row["diskSizeMB"]) == (1, 1024, 1024)
         assert abs((info.end_at - info.started_at).total_seconds() - 120) < 60
         assert sandbox.is_running()
         assert sandbox.run_code("import os; os.environ['COLOUR']").text == "green"

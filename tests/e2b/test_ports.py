@@ -109,6 +109,12 @@ def test_by_host_name_with_a_token(gateway, served):
     assert sandbox.traffic_access_token not in seen
 
 
+@pytest.mark.parametrize("id", ["abc", "i" + "0" * 19, "0" * 40])
+def test_a_host_name_of_no_sandbox(gateway, id):
+    status, _, body = ask(gateway, "GET", "/", f"49983-{id}.sand.test", X_API_Key=gateway.ada)
+    assert status == 502 and b"The sandbox was not found" in body
+
+
 def test_the_owners_key_opens_it_and_stays_outside(gateway, served):
     sandbox, port = served
     host = sandbox.get_host(port)

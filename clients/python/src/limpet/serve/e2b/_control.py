@@ -246,11 +246,11 @@ class Control:
         }  # fmt: skip
 
     def _row(self, record: Record) -> dict[str, Any]:
-        memory = self._all.gateway.settings.session_memory
         return {
             "templateID": record.template, "sandboxID": record.id, "clientID": "limpet", "envdVersion": VERSION,
             "startedAt": shown_time(record.started), "endAt": shown_time(record.end), "state": _state_of(record),
-            "metadata": record.metadata, "cpuCount": 1, "memoryMB": memory >> 20, "diskSizeMB": 0,
+            "metadata": record.metadata, "cpuCount": math.ceil(record.cpus),
+            "memoryMB": record.memory >> 20, "diskSizeMB": record.disk >> 20,
         }  # fmt: skip
 
 

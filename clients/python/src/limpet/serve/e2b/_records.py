@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from ..._options import SessionOptions
 from .._keys import Owner
 from ._request import Wanted
 
@@ -56,11 +57,22 @@ class Record(msgspec.Struct):
     """Whether its variables are to be gone when it is resumed."""
     prepared_at: int = 1
     """Number of the call that has prepared its interpreter."""
+    cpus: float = 1.0
+    """Of its container, like the two after it."""
+    memory: int = 0
+    """Bytes; 0: no limit, or of a sandbox from before this was remembered."""
+    disk: int = 0
+    """Likewise."""
 
     @property
     def base(self) -> str:
         """The session whose container it is in."""
         return self.place.partition("/")[0]
+
+    def sized(self, options: SessionOptions) -> None:
+        """Its container is one with these options."""
+        self.cpus = options.get("cpus") or self.cpus
+        self.memory, self.disk = int(options.get("memory") or 0), int(options.get("disk") or 0)
 
     @property
     def is_fork(self) -> bool:

@@ -40,6 +40,7 @@ async def restore(
         await sandboxes.gateway.close(owner_of(record), name)
         raise
     record.place, record.network = name, rules
+    record.sized(session.options)
     record.notes = (notes + (session.restored or []))[:MOST_NOTES]
     if record.notes:
         sandboxes.live(record).state = "restored"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import time
 from typing import Any
 
@@ -57,14 +58,34 @@ def ending(result: Result, uncounted: int, shown_value: bool) -> list[bytes]:
     if result.execution_count is not None:
         lines.append(line("number_of_executions", execution_count=max(result.execution_count - uncounted, 0)))
     if result.error is not None:
-        lines.append(error(result.error.name, result.error.message, result.error.traceback))
+        message = _message(result, uncounted)
+        lines.append(error(result.error.name, message, result.error.traceback))
     if result.state != "kept":
         name = "StateRolledBack" if result.state == "rolled_back" else "StateLost"
-        before = f"{result.error.name}: {result.error.message}. " if result.error is not None else ""
-        lines.append(
-            error(name, before + (result.warning or "the variables are not as this call left them"), "")
-        )
+        before = f"{result.error.name}: {_message(result, uncounted)}. " if result.error is not None else ""
+        lines.append(error(name, before + _fate(result, uncounted), ""))
     return lines
+
+
+def _message(result: Result, uncounted: int) -> str:
+    """Of its error. Where that tells what became of the variables, calls have the numbers that their owner knows."""
+    said = result.error.message if result.error is not None else ""
+    if result.state != "rolled_back":
+        return said
+    return re.sub(r"\bafter call (\d+)\b", lambda found: _after(int(found[1]) - uncounted), said)
+
+
+def _after(count: int) -> str:
+    return f"after call {count}" if count > 0 else "before the first call"
+
+
+def _fate(result: Result, uncounted: int) -> str:
+    """What became of the variables."""
+    back = result.rolled_back_to
+    if back is None:
+        return "the variables are lost, the files are not"
+    missing = f"; not restored: {', '.join(result.not_restored)}" if result.not_restored else ""
+    return f"the variables are as they were {_after((back.execution_count or 0) - uncounted)}{missing}"
 
 
 def restored(notes: list[str]) -> list[bytes]:

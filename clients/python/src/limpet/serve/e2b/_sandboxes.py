@@ -158,6 +158,7 @@ class Sandboxes:
             )
         session = await self._open(owner, id, wanted)
         record = new_record(owner, id, wanted, HOME)
+        record.sized(session.options)
         try:
             record.home = await self.prepared(record, session)
         except BaseException:
@@ -253,6 +254,7 @@ class Sandboxes:
             metadata=dict(like.metadata), env=like.env, auto_pause=like.auto_pause, auto_resume=like.auto_resume,
             public=like.public, uncounted=like.uncounted, network=like.network, prepared_at=like.prepared_at,
             pause_memory=like.pause_memory, metadata_of_files=like.metadata_of_files,
+            cpus=like.cpus, memory=like.memory, disk=like.disk,
         )  # fmt: skip
         self.keep(record)
         return record
