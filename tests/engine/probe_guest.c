@@ -159,6 +159,14 @@ static void say_syscalls(void)
     say_errno("syscall", "vsock", socket(40, SOCK_STREAM, 0) < 0);
     say_errno("syscall", "unix", socket(AF_UNIX, SOCK_STREAM, 0) < 0);
     say_errno("syscall", "mkfifo", mkfifo("/tmp/fifo", 0600) < 0);
+    say_errno("syscall", "mknodat_char", mknod("/tmp/null", S_IFCHR | 0600, makedev(1, 3)) < 0);
+    say_errno("syscall", "mknodat_block", mknod("/tmp/disk", S_IFBLK | 0600, makedev(7, 0)) < 0);
+    say_errno("syscall", "mknodat_high",
+              syscall(SYS_mknodat, AT_FDCWD, "/tmp/null", S_IFCHR | 0600 | (1L << 32), makedev(1, 3)) < 0);
+#ifdef SYS_mknod
+    say_errno("syscall", "mknod", syscall(SYS_mknod, "/tmp/other", S_IFIFO | 0600, 0) < 0);
+    say_errno("syscall", "mknod_char", syscall(SYS_mknod, "/tmp/null", S_IFCHR | 0600, makedev(1, 3)) < 0);
+#endif
     r = syscall(SYS_clone3, &clone_arguments, sizeof(clone_arguments));
     if (r == 0)
         _exit(0);
