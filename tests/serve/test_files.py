@@ -75,6 +75,16 @@ def test_artifacts_are_found_by_the_address_in_the_record(http, session):
     assert http.get(f"/v1/runs/{record['run_id']}/artifacts{path}", headers={"Range": "bytes=-1"}).content == b"b"
 
 
+@pytest.mark.parametrize("path", ["link", "directory/passwd", "inner/file"])
+def test_links_of_artifacts_are_not_followed(http, session, path):
+    run(http, session, "import os\nos.symlink('/etc/passwd', 'artifacts/link'); os.symlink('/etc', 'artifacts/directory')\n"
+        "os.mkdir('artifacts/real'); open('artifacts/real/file', 'w').close(); os.symlink('real', 'artifacts/inner')")  # fmt: skip
+    answer = http.get(f"{session}/artifacts/{path}")
+    assert (answer.status_code, answer.json()["name"]) == (404, "NoSuchFile")
+    assert http.get(f"{session}/artifacts/real/file").content == b""
+    assert [each["name"] for each in http.get(f"{session}/artifacts").json()["entries"]] == ["file"]
+
+
 def test_artifacts_of_a_call_without_a_session(http):
     code = "import os; os.makedirs('artifacts', exist_ok=True); open('artifacts/x.txt', 'w').write('kept')"
     record = http.post("/v1/run", json={"code": code}).json()

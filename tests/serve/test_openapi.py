@@ -1,5 +1,6 @@
 """The description of the interface against what there is."""
 
+import json
 import os
 
 import pytest
@@ -75,3 +76,61 @@ def test_answers_are_as_described(document, http, session, name):
     of(document, base + "/rollback", "post").validate(rolled.json())
     problem = document["paths"][base]["get"]["responses"]["default"]["content"]["application/problem+json"]["schema"]
     OAS31Validator({**problem, "components": document["components"]}).validate(http.get("/v1/sessions/nobody").json())
+
+
+def test_what_attaches_is_described_too(document, http, session, name):
+    for path, body in (("/v1/sessions", {"name": name}), (f"{session}/contexts", {"name": "c"})):
+        first, again = (http.post(path, json=body) for _ in range(2))
+        assert again.status_code == 200 and not again.json()["created"], (path, again.text)
+        for answer in (first, again):
+            of(document, path.replace(name, "{session}"), "post", str(answer.status_code)).validate(answer.json())
+
+
+def events(http, method, url, **more):
+    """Of a stream, until its end: names and data."""
+    with http.stream(method, url, headers={"Accept": "text/event-stream"}, **more) as answer:
+        assert answer.status_code == 200
+        for line in answer.iter_lines():
+            kind, _, said = line.partition(": ")
+            if kind == "event":
+                name = said
+            elif kind == "data":
+                yield name, json.loads(said)
+
+
+SHOWS = """
+import sys
+from limpet_runtime import display
+print("out"); print("err", file=sys.stderr); display.display(1)
+"""
+
+
+def test_events_are_as_described(document, http, session):
+    base, seen = "/v1/sessions/{session}", {}
+
+    def check(path, method, found):
+        described = document["paths"][path][method]["responses"]["200"]["content"]["text/event-stream"]["x-events"]
+        for name, data in found:
+            OAS31Validator({**described[name], "components": document["components"]}).validate(data)
+            seen.setdefault((path, name), data)
+
+    feed = http.stream("GET", f"{session}/events")
+    with feed as listening:
+        check(base + "/run", "post", events(http, "POST", f"{session}/run", json={"code": SHOWS}))
+        check(base + "/exec", "post", events(http, "POST", f"{session}/exec", json={"command": "echo 1"}))
+        http.put(f"{session}/files/a.txt", content=b"1")
+        http.delete(session)
+        lines = [line for line in listening.iter_lines() if line.startswith(("event: ", "data: "))]
+    told = [(name[7:], json.loads(data[6:])) for name, data in zip(lines[::2], lines[1::2])]
+    check(base + "/events", "get", told)
+    assert {"run", "output", "display", "result", "changed", "closed"} <= {name for path, name in seen if path.endswith("/events")}
+    assert {name for path, name in seen if path.endswith("/exec")} == {"output", "result"}
+
+
+def test_events_of_a_process_are_as_described(document, http, session):
+    process = http.post(f"{session}/processes", json={"command": "echo 1"}).json()["id"]
+    content = document["paths"]["/v1/sessions/{session}/processes/{process}/output"]["get"]["responses"]["200"]["content"]
+    found = list(events(http, "GET", f"{session}/processes/{process}/output"))
+    assert [name for name, _ in found] == ["output", "end"]
+    for name, data in found:
+        OAS31Validator({**content["text/event-stream"]["x-events"][name], "components": document["components"]}).validate(data)

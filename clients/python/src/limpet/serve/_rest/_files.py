@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import msgspec
@@ -51,7 +52,7 @@ async def list_files(call: Call) -> Any:
 @operation(
     "GET",
     _FILES + "/{path:path}",
-    gives=bytes,
+    gives=(bytes, Entries),
     query=(Query("depth", int, "Of a directory: levels that are listed."),),
 )
 async def get_file(call: Call) -> Any:
@@ -134,22 +135,24 @@ async def list_data(call: Call) -> Any:
 @operation("GET", _ARTIFACTS, gives=Entries)
 async def list_artifacts(call: Call) -> Any:
     """Lists the files below /session/artifacts."""
-    try:
-        found = await (await call.session()).files.list(_BELOW, 16)
-    except FileNotFoundError:
-        found = []
+    files, found = (await call.session()).files, []
+    with contextlib.suppress(FileNotFoundError):
+        if (await files.stat(_BELOW)).type == "directory":
+            found = await files.list(_BELOW, 16)
     return Entries([entry for entry in found if entry.type == "file"])
 
 
 @operation("GET", _ARTIFACTS + "/{path:path}", gives=bytes)
 async def get_artifact(call: Call) -> Any:
-    """A file below /session/artifacts, or a part of it (Range)."""
+    """A file below /session/artifacts, or a part of it (Range). No link is followed."""
     path = call.params["path"]
     if ".." in path.split("/") or path.startswith("/"):
         raise Problem(
             404, "NoSuchFile", "an artifact is named by its path below /session/artifacts, without '..'"
         )
-    return await content(call, Content(await call.session(), f"{_BELOW}/{path}"))
+    session, path = await call.session(), f"{_BELOW}/{path}"
+    await session.get(path, size=1)  # NoSuchFile where the controller finds no file, or a link on the way
+    return await content(call, Content(session, path))
 
 
 @operation("GET", PREFIX + "/runs/{run_id}/artifacts/{path:path}", gives=bytes)

@@ -42,7 +42,10 @@ def encoded() -> bytes:
 def document() -> dict[str, Any]:
     """OpenAPI 3.1."""
     kinds = {
-        kind for each in table.all for kind in (each.takes, each.gives) if kind not in (None, bytes, str)
+        kind
+        for each in table.all
+        for kind in (each.takes, *each.kinds, *each.also.values(), *each.events.values())
+        if kind not in (None, bytes, str)
     }
     ordered = [*sorted(kinds, key=str), ProblemDocument]
     schemas, components = msgspec.json.schema_components(ordered, ref_template=_REF)
@@ -93,21 +96,44 @@ def _operation(each: Operation, of: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _responses(each: Operation, of: dict[Any, Any]) -> dict[str, Any]:
-    content: dict[str, Any] = {}
-    if each.gives is bytes:
-        content["application/octet-stream"] = {}
-    elif each.gives is str:
-        content["text/plain"] = {"schema": {"type": "string"}}
-    elif each.gives is not None:
-        content["application/json"] = {"schema": of[each.gives]}
+    content = _content(each.kinds, of)
     if each.streams:
-        content["text/event-stream"] = {"schema": {"type": "string"}}
-    done: dict[str, Any] = {"description": "Done"}
-    if content:
-        done["content"] = content
+        content["text/event-stream"] = _stream(each, of)
+    responses = {each.status if content else 204: content}
+    if bytes in each.kinds:
+        responses[206] = _content((bytes,), of)
+    responses |= {status: _content((kind,), of) for status, kind in each.also.items()}
     problem = {"application/problem+json": {"schema": of[ProblemDocument]}}
-    status = str(each.status if content else 204)
-    return {status: done, "default": {"description": "An error", "content": problem}}
+    said = {
+        str(status): {"description": _WORDS.get(status, "Done"), **({"content": content} if content else {})}
+        for status, content in sorted(responses.items())
+    }
+    return {**said, "default": {"description": "An error", "content": problem}}
+
+
+_WORDS = {201: "Made", 202: "Not done yet", 206: "The part that was asked for"}
+
+
+def _content(kinds: tuple[Any, ...], of: dict[Any, Any]) -> dict[str, Any]:
+    content: dict[str, Any] = {}
+    for kind in kinds:
+        if kind is bytes:
+            content["application/octet-stream"] = {}
+        elif kind is str:
+            content["text/plain"] = {"schema": {"type": "string"}}
+        elif kind is not None:
+            content["application/json"] = {"schema": of[kind]}
+    return content
+
+
+def _stream(each: Operation, of: dict[Any, Any]) -> dict[str, Any]:
+    """OpenAPI 3.1 knows no schema of an event: the stream is text, and ``x-events`` has that of each one's data."""
+    names = ", ".join(f"`{name}`" for name in each.events)
+    told = f"Server-sent events: {names}. Their data is JSON, as x-events describes it."
+    return {
+        "schema": {"type": "string", "description": told},
+        "x-events": {name: of[kind] for name, kind in each.events.items()},
+    }
 
 
 def _query(query: Query) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import urllib.parse
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -35,10 +35,12 @@ class Operation:
         path: Below the prefix; ``{name}`` is one segment, ``{name:path}`` all that follow.
         handler: The function, whose first line of documentation is the summary.
         takes: What the JSON of the request's body becomes; ``bytes``: the body is a file; None: there is none.
-        gives: What is answered; ``bytes``: a file; None: nothing.
+        gives: What is answered; ``bytes``: a file; None: nothing. Several in a tuple, where that depends.
         status: Of the answer.
+        also: Other statuses with which it answers well, and what it gives then.
         query: Its parameters.
         streams: Whether it also answers with server-sent events: ``always``, or where they are accepted.
+        events: The types of their data, by name.
         open: Whether it needs no key.
     """
 
@@ -49,13 +51,20 @@ class Operation:
     gives: Any = None
     status: int = 200
     query: tuple[Query, ...] = ()
+    also: Mapping[int, Any] = field(default_factory=dict)
     streams: str = ""
+    events: Mapping[str, Any] = field(default_factory=dict)
     open: bool = False
 
     @property
     def name(self) -> str:
         """What logs, metrics and the description call it."""
         return self.handler.__name__
+
+    @property
+    def kinds(self) -> tuple[Any, ...]:
+        """What it gives with its own status."""
+        return self.gives if isinstance(self.gives, tuple) else (self.gives,)
 
     @property
     def template(self) -> str:

@@ -14,6 +14,7 @@ from ..._async.processes import AsyncProcess
 from ...processes import ProcessInfo
 from .._plain import encode
 from ._call import Call, events
+from ._events import OF_PROCESS
 from ._operations import PREFIX, Query, operation
 from ._records import checked_run_id
 
@@ -106,7 +107,7 @@ async def list_processes(call: Call) -> Any:
 
 
 @operation(
-    "GET", _OF + "/{process}/output", gives=Written, streams="accepted",
+    "GET", _OF + "/{process}/output", gives=Written, streams="accepted", events=OF_PROCESS,
     query=(_SINCE, Query("timeout", float, "Seconds to wait for more when there is none.")),
 )  # fmt: skip
 async def process_output(call: Call) -> Any:

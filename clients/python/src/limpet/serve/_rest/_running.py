@@ -13,6 +13,7 @@ from ..._options import CONTAINER_OPTIONS
 from .._gateway import OPTIONS
 from .._runs import Run
 from ._call import Call, events
+from ._events import OF_CALL, OF_SESSION
 from ._operations import PREFIX, Query, operation
 from ._records import checked_run_id, inner_run_id, show
 
@@ -68,6 +69,13 @@ class Which(msgspec.Struct, forbid_unknown_fields=True):
     run_id: str | None = None
 
 
+class Running(msgspec.Struct):
+    """A call that has not ended."""
+
+    run_id: str
+    status: Literal["running"]
+
+
 class Interrupted(msgspec.Struct):
     """What became of it."""
 
@@ -84,7 +92,9 @@ class AnswerRequest(msgspec.Struct, forbid_unknown_fields=True):
     error: dict[str, str] | None | msgspec.UnsetType = msgspec.UNSET
 
 
-@operation("POST", PREFIX + "/sessions/{session}/run", takes=RunRequest, gives=Result, streams="accepted")
+@operation(
+    "POST", PREFIX + "/sessions/{session}/run", takes=RunRequest, gives=Result, streams="accepted", events=OF_CALL
+)  # fmt: skip
 async def run(call: Call) -> Any:
     """Runs code in the session and returns the record of the call."""
     body: RunRequest = call.body
@@ -103,7 +113,9 @@ async def run(call: Call) -> Any:
     return await _delivered(call, _start(call, run_id, session.name, begin))
 
 
-@operation("POST", PREFIX + "/run", takes=AloneRequest, gives=Result, streams="accepted")
+@operation(
+    "POST", PREFIX + "/run", takes=AloneRequest, gives=Result, streams="accepted", events=OF_CALL
+)  # fmt: skip
 async def run_alone(call: Call) -> Any:
     """Runs code in a clean container, which is removed afterwards."""
     body: AloneRequest = call.body
@@ -124,7 +136,9 @@ async def run_alone(call: Call) -> Any:
     return await _delivered(call, _start(call, run_id, None, begin, inner_run_id(call.owner, run_id)))
 
 
-@operation("POST", PREFIX + "/sessions/{session}/exec", takes=ExecRequest, gives=Result, streams="accepted")
+@operation(
+    "POST", PREFIX + "/sessions/{session}/exec", takes=ExecRequest, gives=Result, streams="accepted", events=OF_CALL
+)  # fmt: skip
 async def exec_command(call: Call) -> Any:
     """Runs a command beside the code of the session and returns its record."""
     body: ExecRequest = call.body
@@ -188,7 +202,7 @@ async def answer_alone(call: Call) -> None:
 
 
 @operation(
-    "GET", PREFIX + "/runs/{run_id}", gives=Result,
+    "GET", PREFIX + "/runs/{run_id}", gives=Result, also={202: Running},
     query=(Query("timeout", float, "Seconds to wait for a call that runs; it is answered with 202 after that."),),
 )  # fmt: skip
 async def get_run(call: Call) -> Any:
@@ -196,12 +210,12 @@ async def get_run(call: Call) -> Any:
     run = await find(call, call.params["run_id"])
     await asyncio.wait([run.done], timeout=min(call.number("timeout", _WAIT), _WAIT))
     if not run.done.done():
-        return call.json({"run_id": run.run_id, "status": "running"}, 202)
+        return call.json(Running(run.run_id, "running"), 202)
     return await _delivered(call, run, stream=False)
 
 
 @operation(
-    "GET", PREFIX + "/runs/{run_id}/events", streams="always",
+    "GET", PREFIX + "/runs/{run_id}/events", streams="always", events=OF_CALL,
     query=(Query("last_event_id", str, "As the header Last-Event-ID, for those who cannot send one."),),
 )  # fmt: skip
 async def get_run_events(call: Call) -> Any:
@@ -211,7 +225,7 @@ async def get_run_events(call: Call) -> Any:
 
 
 @operation(
-    "GET", PREFIX + "/sessions/{session}/events", streams="always",
+    "GET", PREFIX + "/sessions/{session}/events", streams="always", events=OF_SESSION,
     query=(Query("last_event_id", str, "As the header Last-Event-ID, for those who cannot send one."),),
 )  # fmt: skip
 async def get_session_events(call: Call) -> Any:

@@ -46,7 +46,7 @@ def shown(name: str, session: AsyncSession, created: bool) -> Session:
     return Session(name, session.instance, created, session.engine, session.language, options)
 
 
-@operation("POST", PREFIX + "/sessions", takes=Open, gives=Session, status=201)
+@operation("POST", PREFIX + "/sessions", takes=Open, gives=Session, status=201, also={200: Session})
 async def open_session(call: Call) -> Any:
     """Opens a session, or attaches to the one of that name."""
     options = {name: getattr(call.body, name) for name in OPTIONS}

@@ -112,9 +112,12 @@ async def commit_branch(call: Call) -> Any:
     return done
 
 
-@operation("POST", PREFIX + "/sessions/{session}/contexts", takes=ContextRequest, gives=Session, status=201)
+@operation(
+    "POST", PREFIX + "/sessions/{session}/contexts", takes=ContextRequest, gives=Session, status=201,
+    also={200: Session},
+)  # fmt: skip
 async def open_context(call: Call) -> Any:
-    """Opens the context SESSION/NAME: variables of its own, in Python or another language."""
+    """Opens the context SESSION/NAME, variables of its own in Python or another language, or attaches to it."""
     body: ContextRequest = call.body
     context = await (await call.session()).context(body.name, body.language, body.cwd)
     call.gateway.runs.changed(call.inner, "branches")
