@@ -40,6 +40,13 @@
 #define ARGUMENT(n) LOAD(args[n])
 #endif
 
+/* The flags of clone(). */
+#ifdef __s390x__
+#define CLONE_FLAGS ARGUMENT(1)
+#else
+#define CLONE_FLAGS ARGUMENT(0)
+#endif
+
 #define NEVER(call) IF(__NR_##call, 1), REFUSE(EPERM)
 
 #define TYPE_MASK 0xfu /* SOCK_CLOEXEC and its like are above */
@@ -60,14 +67,15 @@ static const struct sock_filter serving[] = {
     ARGUMENT(1),
     BPF_STMT(BPF_ALU | BPF_AND | BPF_K, TYPE_MASK),
     BPF_STMT(BPF_JMP | BPF_JA, 5),
-    IF(__NR_socketpair, 7),
+    IF(__NR_socketpair, 8),
     ARGUMENT(0),
     IF_NOT(AF_UNIX, 1),
     REFUSE(EAFNOSUPPORT),
     ARGUMENT(1),
     BPF_STMT(BPF_ALU | BPF_AND | BPF_K, TYPE_MASK),
-    /* Datagrams can be sent to any address. */
-    IF(SOCK_DGRAM, 1),
+    /* Datagrams can be sent to any address, and SOCK_RAW makes them, too. */
+    IF_NOT(SOCK_STREAM, 2),
+    IF_NOT(SOCK_SEQPACKET, 1),
     REFUSE(EPERM),
     RETURN(SECCOMP_RET_ALLOW),
 };
