@@ -16,20 +16,27 @@ static size_t differ(const Front *front, const Request *request, const Session *
     return n;
 }
 
+/* As much of the list as there is room for. */
+static void list_names(char *ret, size_t size, const char *const *names, size_t n)
+{
+    *ret = '\0';
+    for (size_t i = 0, at = 0; i < n && at < size; i++)
+        at += (size_t)snprintf(ret + at, size - at, "%s%s", i ? ", " : "", names[i]);
+}
+
 /* Attaches when nothing that was asked for differs; otherwise says what does. */
 static void attach(const Front *front, Session *session, Request *request, const MsgOptions *given)
 {
     const char *names[SESSION_OPTION_COUNT];
     size_t n = differ(front, request, session, *given, names);
     Problem problem = PROBLEM_NULL;
-    char list[128] = "";
+    char list[32 * SESSION_OPTION_COUNT];
 
     if (n == 0) {
         session_wait_open(session, request);
         return;
     }
-    for (size_t i = 0, at = 0; i < n; i++)
-        at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%s", i ? ", " : "", names[i]);
+    list_names(list, sizeof(list), names, n);
     problem_set(&problem, ERR_OPTIONS_DIFFER,
                 "the session '%s' is open with other options: %s; attach without them, or close it first",
                 session->name, list);

@@ -1,0 +1,24 @@
+"""Requests that are larger, or more, than anybody needs: they are refused, and nobody else notices. The guest is a script."""
+
+import os
+
+from .raw_peer import Refused
+from .scripted import client, controller, session
+
+__all__ = ["client", "controller", "session"]
+
+EVERY_OPTION = {
+    "timeout": 7.5, "memory": 96 << 20, "cpus": 0.5, "pids": 77, "disk": 5 << 20, "files": 4321, "data": os.getcwd(),
+    "env": {"A": "b"}, "ttl": 12.5, "ttl_action": "save", "network": "bridge", "allow": ["example.org:443"],
+    "bindings": {"b": {"url": "https://example.org"}}, "image": "other", "checkpoint": "off", "packages": "six",
+    "pip": "allow", "build": "allow", "template": "none-such",
+}  # fmt: skip
+
+
+def test_every_option_may_differ(client, session):
+    try:
+        client("open", session=session, **EVERY_OPTION)
+    except Refused as refused:
+        assert refused.name == "OptionsDiffer"
+        assert all(name in str(refused) for name in EVERY_OPTION)
+    assert client.run(session, "result = 1")["result"] == "1"
