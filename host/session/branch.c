@@ -159,10 +159,29 @@ static void on_over(Order *order, const Problem *problem)
 
 static const OrderOps close_ops = {.kind = MSG_CLOSE, .answer = on_closed, .over = on_over};
 
+static bool closes(const Turn *turn, uint64_t branch)
+{
+    return order_is(turn, &close_ops) && container_of(turn, CloseOrder, order.turn)->branch == branch;
+}
+
+/* A supervisor may tell of a branch again before it is asked to close it. */
+static bool is_being_closed(const Sandbox *sandbox, uint64_t branch)
+{
+    const Turn *turn;
+
+    list_foreach (turn, (List *)&sandbox->turns, Turn, link)
+        if (closes(turn, branch))
+            return true;
+    return sandbox->running && closes(sandbox->running, branch);
+}
+
 void session_drop_branch(Session *trunk, uint64_t branch)
 {
-    CloseOrder *close = order_new(sizeof(*close), &close_ops, trunk, NULL);
+    CloseOrder *close;
 
+    if (is_being_closed(trunk->sandbox, branch))
+        return;
+    close = order_new(sizeof(*close), &close_ops, trunk, NULL);
     if (!close) {
         sandbox_close(trunk->sandbox, "out of memory");
         return;

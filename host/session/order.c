@@ -122,6 +122,11 @@ void *order_new(size_t size, const OrderOps *ops, Session *session, Request *req
     return order;
 }
 
+bool order_is(const Turn *turn, const OrderOps *ops)
+{
+    return turn->ops == &turn_ops && of((Turn *)turn)->ops == ops;
+}
+
 void order_queue(Order *order)
 {
     Problem problem = PROBLEM_NULL;

@@ -34,6 +34,9 @@ struct Order {
  * returned, when there is no memory. */
 void *order_new(size_t size, const OrderOps *ops, Session *session, Request *request);
 
+/* Whether a turn is an order of that kind. */
+bool order_is(const Turn *turn, const OrderOps *ops);
+
 /* Queues it, which is its session's from now on; answers it with ERR_BUSY when too many wait. */
 void order_queue(Order *order);
 

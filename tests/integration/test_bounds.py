@@ -3,7 +3,7 @@
 import os
 
 from .raw_peer import Refused
-from .scripted import client, controller, session
+from .scripted import client, controller, received, script, session
 
 __all__ = ["client", "controller", "session"]
 
@@ -14,6 +14,8 @@ EVERY_OPTION = {
     "pip": "allow", "build": "allow", "template": "none-such",
 }  # fmt: skip
 
+UNKNOWN_BRANCHES = "guest.branches.update({number: {'epoch': 1, 'execution_count': 0} for number in range(100, 115)})\n"
+
 
 def test_every_option_may_differ(client, session):
     try:
@@ -22,3 +24,9 @@ def test_every_option_may_differ(client, session):
         assert refused.name == "OptionsDiffer"
         assert all(name in str(refused) for name in EVERY_OPTION)
     assert client.run(session, "result = 1")["result"] == "1"
+
+
+def test_a_branch_that_nobody_knows_is_closed_once(client, session):
+    """However often its supervisor connects, and tells of it again, before it is asked."""
+    script(client, session, UNKNOWN_BRANCHES + "for _ in range(10): guest.connect()")
+    assert len(received(client, session, "close")) == 15
