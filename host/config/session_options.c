@@ -347,22 +347,25 @@ static int change_network(SessionOptions *changed, const SessionOptions *options
     return r;
 }
 
-int session_options_set_network(SessionOptions *options, const MsgSetNetwork *given, Problem *problem)
+int session_options_change_network(SessionOptions *ret, const SessionOptions *options,
+                                   const MsgSetNetwork *given, Problem *problem)
 {
-    SessionOptions changed = {.network = options->network};
-    int r = change_network(&changed, options, given, problem);
+    *ret = (SessionOptions){.network = options->network};
+    return change_network(ret, options, given, problem);
+}
 
-    if (r == 0) {
-        Buf before[] = {options->allow, options->bindings};
+void session_options_take_network(SessionOptions *options, SessionOptions *changed, bool take)
+{
+    Buf before[] = {options->allow, options->bindings};
 
-        options->allow = changed.allow;
-        options->bindings = changed.bindings;
-        changed.allow = before[0];
-        changed.bindings = before[1];
+    if (take) {
+        options->allow = changed->allow;
+        options->bindings = changed->bindings;
+        changed->allow = before[0];
+        changed->bindings = before[1];
     }
-    forget(&changed.allow);
-    forget(&changed.bindings);
-    return r;
+    forget(&changed->allow);
+    forget(&changed->bindings);
 }
 
 /* ---- comparing ---- */

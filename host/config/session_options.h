@@ -52,6 +52,9 @@ MsgOptions session_options_tell(const SessionOptions *options);
 
 /* Whether there is something that it may reach by `allow` or `bindings`. */
 bool session_options_reach(const SessionOptions *options);
-/* Changes `allow` and `bindings`, as far as they are given. 0, or negative with the problem set and nothing
- * changed. */
-int session_options_set_network(SessionOptions *options, const MsgSetNetwork *given, Problem *problem);
+/* What `allow` and `bindings` are once they are changed as far as they are given; nothing else is there.
+ * session_options_take_network() follows, also after a failure: negative with the problem set. */
+int session_options_change_network(SessionOptions *ret, const SessionOptions *options,
+                                   const MsgSetNetwork *given, Problem *problem);
+/* Ends a change: `options` take it over, or stay as they are. */
+void session_options_take_network(SessionOptions *options, SessionOptions *changed, bool take);

@@ -35,10 +35,12 @@ bool sandbox_is_proxied(const Sandbox *sandbox)
 
 int sandbox_set_network(Sandbox *sandbox, const MsgSetNetwork *given, Problem *problem)
 {
-    int r = session_options_set_network(&sandbox->options, given, problem);
+    SessionOptions changed;
+    int r = session_options_change_network(&changed, &sandbox->options, given, problem);
 
     if (r == 0)
-        r = sandbox_serve_network(sandbox, sandbox->name, &sandbox->options, problem);
+        r = sandbox_serve_network(sandbox, sandbox->name, &changed, problem);
+    session_options_take_network(&sandbox->options, &changed, r == 0);
     if (r < 0)
         return r;
     sandbox->all->events->changed(sandbox);

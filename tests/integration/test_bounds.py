@@ -3,7 +3,7 @@
 import os
 
 from .raw_peer import Refused
-from .scripted import client, controller, received, script, session
+from .scripted import client, controller, received, refused, script, session
 
 __all__ = ["client", "controller", "session"]
 
@@ -30,3 +30,10 @@ def test_a_branch_that_nobody_knows_is_closed_once(client, session):
     """However often its supervisor connects, and tells of it again, before it is asked."""
     script(client, session, UNKNOWN_BRANCHES + "for _ in range(10): guest.connect()")
     assert len(received(client, session, "close")) == 15
+
+
+def test_rules_that_cannot_take_effect_are_not_the_session_s(client, session):
+    link = script(client, session, "result = guest.link")
+    os.mkdir(os.path.join(link, "egress"))
+    assert "cannot take effect" in str(refused(client, "set_network", session=session, allow=["example.org:443"]))
+    assert client("open", session=session)["options"]["allow"] == []

@@ -308,7 +308,7 @@ static void test_what_it_may_reach(void **state)
 {
     Body body;
     MsgOpen open;
-    SessionOptions options = {0};
+    SessionOptions options = {0}, changed;
     MsgSetNetwork change;
     MsgOptions told;
     Buf said = BUF_NULL;
@@ -338,13 +338,15 @@ static void test_what_it_may_reach(void **state)
     body_clear(&change, MsgSetNetwork);
     assert_int_equal(body_decode(&open, MsgOpen, &body.message.body, &problem), 0);
     change.allow = open.options.allow;
-    assert_true(session_options_set_network(&options, &change, &problem) < 0);
+    assert_true(session_options_change_network(&changed, &options, &change, &problem) < 0);
+    session_options_take_network(&options, &changed, false);
     body_deinit(&body);
     assert_int_equal(differences(&options, 2, write_rules, names), 0); /* as it was */
     body_init(&body, 2, write_other_rules);
     assert_int_equal(body_decode(&open, MsgOpen, &body.message.body, &problem), 0);
     change.allow = open.options.allow;
-    assert_int_equal(session_options_set_network(&options, &change, &problem), 0);
+    assert_int_equal(session_options_change_network(&changed, &options, &change, &problem), 0);
+    session_options_take_network(&options, &changed, true);
     body_deinit(&body);
     assert_int_equal(differences(&options, 2, write_other_rules, names), 1);
     assert_string_equal(names[0], "bindings"); /* those stay */
