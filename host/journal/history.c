@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -211,22 +212,25 @@ static bool read_entry(int fd, uint64_t at, size_t size, Buf *ret)
     return true;
 }
 
-uint32_t history_read(const Sandbox *sandbox, uint64_t *at, size_t most, Buf *ret)
+int history_read(const Sandbox *sandbox, uint64_t *at, size_t most, Buf *ret, uint32_t *ret_count)
 {
     uint8_t head[SIZE_BYTES];
     char path[PATH_MAX];
-    uint32_t n = 0;
 
+    *ret_count = 0;
     path_of(path, sizeof(path), sandbox);
     _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    while (fd >= 0 && n < LIMIT_FILE_ENTRIES && pread(fd, head, SIZE_BYTES, (off_t)*at) == SIZE_BYTES) {
+    while (fd >= 0 && *ret_count < LIMIT_FILE_ENTRIES &&
+           pread(fd, head, SIZE_BYTES, (off_t)*at) == SIZE_BYTES) {
         uint32_t size = get_size(head);
 
-        if (size > HISTORY_BYTES || (n > 0 && ret->size + size > most) ||
+        if (size > HISTORY_BYTES || (*ret_count > 0 && ret->size + size > most) ||
             !read_entry(fd, *at + SIZE_BYTES, size, ret))
             break;
+        if (wire_check(buf_head(ret) + ret->size - size, size) == -EBADMSG)
+            return -EBADMSG;
         *at += SIZE_BYTES + size;
-        n++;
+        ++*ret_count;
     }
-    return n;
+    return 0;
 }

@@ -33,8 +33,8 @@ void history_back(History *history, uint64_t branch, uint64_t count);
 void history_committed(History *history, uint64_t branch, uint64_t from);
 
 /* Appends entries from offset *at on to `ret`, as many as fit into `most` bytes and one at least; *at is
- * where the next begins. Returns how many. */
-uint32_t history_read(const Sandbox *sandbox, uint64_t *at, size_t most, Buf *ret);
+ * where the next begins. 0; or -EBADMSG where no entry begins at *at. */
+int history_read(const Sandbox *sandbox, uint64_t *at, size_t most, Buf *ret, uint32_t *ret_count);
 
 /* Removes those of sessions that there are none of any more. */
 void history_sweep(const Paths *paths);

@@ -37,3 +37,20 @@ def test_rules_that_cannot_take_effect_are_not_the_session_s(client, session):
     os.mkdir(os.path.join(link, "egress"))
     assert "cannot take effect" in str(refused(client, "set_network", session=session, allow=["example.org:443"]))
     assert client("open", session=session)["options"]["allow"] == []
+
+
+def refusal_of(client, kind, **body):
+    try:
+        client(kind, **body)
+    except Refused as refused:
+        return refused.name
+    return None
+
+
+def test_a_history_is_read_from_where_an_entry_begins(client, session):
+    client.run(session, "result = 1")
+    client.run(session, "result = 2")
+    page = client("export", session=session)
+    assert len(page["history"]) == 2
+    refusals = [refusal_of(client, "export", session=session, next=next) for next in range(1, page["next"])]
+    assert set(refusals) == {None, "BadRequest"}

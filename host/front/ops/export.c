@@ -41,7 +41,10 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
         return;
     }
     reply.next = uint_or(asked.next, 0);
-    page.count = history_read(session->sandbox, &reply.next, REPLY_BYTES, &page.entries);
+    if (history_read(session->sandbox, &reply.next, REPLY_BYTES, &page.entries, &page.count) < 0) {
+        request_fail_text(request, ERR_BAD_REQUEST, "next: no entry of the history begins there");
+        return;
+    }
     if (page.count == 0)
         reply.next = NO_UINT;
     request_reply_with(request, SCHEMA(MsgExportReply), &reply);
