@@ -30,6 +30,8 @@ static void queue(const Front *front, Session *session, Request *request, const 
 
     if (!call) {
         request_fail_text(request, ERR_INTERNAL, "out of memory");
+        if (session->sandbox->ephemeral)
+            sandbox_close(session->sandbox, "out of memory");
         return;
     }
     call->rolls_back = text_equal(run->said.on_error, "rollback");
