@@ -20,8 +20,10 @@ static Launcher *launcher_of(Wards *wards)
 static void say(Launcher *launcher, SeamKind kind, const Schema *schema, const void *body, const int *fds,
                 size_t n)
 {
-    if (launcher->rpc.file.loop)
-        rpc_send(&launcher->rpc, kind, 0, schema, body, fds, n); /* a failure is told as the loss of it */
+    int r = launcher->rpc.file.loop ? rpc_send(&launcher->rpc, kind, 0, schema, body, fds, n) : 0;
+
+    if (r < 0)
+        rpc_lose(&launcher->rpc, r); /* it is not said again */
 }
 
 static void on_started(Wards *wards, const Ward *ward)

@@ -44,7 +44,7 @@ static inline RemoteContainer *remote_container(Container *container)
 }
 
 /* Sends a message; asks for what is answered with no more than that it is done. */
-int remote_say(Remote *remote, SeamKind kind, const Schema *schema, const void *body);
+void remote_say(Remote *remote, SeamKind kind, const Schema *schema, const void *body);
 int remote_ask_for(const Remote *remote, SeamKind kind, const Schema *schema, const void *body,
                    int descriptor, Problem *problem);
 void remote_free(Remote *remote);

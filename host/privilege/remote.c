@@ -21,9 +21,13 @@ int remote_ask_for(const Remote *remote, SeamKind kind, const Schema *schema, co
     return launcher_ask(&remote->rpc, kind, schema, body, descriptor, &answer, problem);
 }
 
-int remote_say(Remote *remote, SeamKind kind, const Schema *schema, const void *body)
+/* Nobody repeats it: without memory for it we end, and whoever comes next adopts what there is. */
+void remote_say(Remote *remote, SeamKind kind, const Schema *schema, const void *body)
 {
-    return rpc_send(&remote->rpc, kind, 0, schema, body, NULL, 0);
+    int r = rpc_send(&remote->rpc, kind, 0, schema, body, NULL, 0);
+
+    if (r < 0)
+        rpc_lose(&remote->rpc, r);
 }
 
 void remote_free(Remote *remote)

@@ -41,11 +41,11 @@ static RemoteContainer *container_new(Remote *remote, const char *name, const Co
     return container;
 }
 
-static int say_name(RemoteContainer *container, SeamKind kind)
+static void say_name(RemoteContainer *container, SeamKind kind)
 {
     SeamName name = {.container = text_of(container->name)};
 
-    return remote_say(remote_of(container->container.engine), kind, SCHEMA(SeamName), &name);
+    remote_say(remote_of(container->container.engine), kind, SCHEMA(SeamName), &name);
 }
 
 /* What is between two parts of a path. The launcher makes the path itself. */

@@ -23,7 +23,7 @@ static void on_idle(LoopIdle *idle)
 }
 
 /* Told once nothing else happens: whoever sends is not called back meanwhile. */
-static void lose(Rpc *rpc, int error)
+void rpc_lose(Rpc *rpc, int error)
 {
     if (rpc->error)
         return;
@@ -45,7 +45,7 @@ static void flush(Rpc *rpc)
         if (r == -EAGAIN)
             return;
         if (r < 0)
-            lose(rpc, r);
+            rpc_lose(rpc, r);
         list_remove(link);
         rpc->queued--;
         packet_free(packet);
@@ -57,7 +57,7 @@ static void flush(Rpc *rpc)
 static int enqueue(Rpc *rpc, Packet *packet)
 {
     if (rpc->queued >= RPC_QUEUE_MAX) {
-        lose(rpc, -ENOBUFS);
+        rpc_lose(rpc, -ENOBUFS);
         packet_free(packet);
         return -ENOBUFS;
     }
@@ -82,7 +82,7 @@ int rpc_send(Rpc *rpc, unsigned kind, uint64_t id, const Schema *schema, const v
         return enqueue(rpc, packet);
     packet_free(packet);
     if (r < 0)
-        lose(rpc, r);
+        rpc_lose(rpc, r);
     return r;
 }
 
@@ -112,7 +112,7 @@ static bool receive_one(Rpc *rpc)
         r = dispatch(rpc, bytes, (size_t)n, &descriptors);
     descriptors_close(&descriptors);
     if (r < 0 && rpc->file.loop)
-        lose(rpc, r);
+        rpc_lose(rpc, r);
     return r >= 0 && rpc->file.loop;
 }
 

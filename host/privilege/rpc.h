@@ -46,6 +46,9 @@ void rpc_close(Rpc *rpc);
 int rpc_send(Rpc *rpc, unsigned kind, uint64_t id, const Schema *schema, const void *body,
              const int *descriptors, size_t n);
 
+/* Ends it for that reason, of which the event tells. */
+void rpc_lose(Rpc *rpc, int error);
+
 /* ---- questions ---- */
 
 /* What came back. */
