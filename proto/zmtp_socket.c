@@ -215,6 +215,11 @@ int zmtp_socket_send(ZmtpSocket *socket, const void *bytes, size_t size)
     return r < 0 ? r : zmtp_socket_end(socket, mark, buf_append(&socket->out, bytes, size));
 }
 
+bool zmtp_socket_flush(ZmtpSocket *socket)
+{
+    return socket->error == 0 && buf_send(&socket->out, socket->fd) == 0 && socket->out.size == 0;
+}
+
 int zmtp_socket_pass(ZmtpSocket *socket, int fd)
 {
     ssize_t n;

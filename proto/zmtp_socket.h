@@ -57,6 +57,9 @@ int zmtp_socket_end(ZmtpSocket *socket, size_t mark, int error);
 /* The same for a message that is already encoded. */
 int zmtp_socket_send(ZmtpSocket *socket, const void *bytes, size_t size);
 
+/* Sends what the peer takes at once; true when nothing waits any more. */
+bool zmtp_socket_flush(ZmtpSocket *socket);
+
 /* Sends what waits now, with a copy of a descriptor beside its first byte: the peer has it before it has the
  * last message whole. 0 or a negative errno; then nothing has been sent. */
 int zmtp_socket_pass(ZmtpSocket *socket, int fd);

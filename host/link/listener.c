@@ -193,6 +193,13 @@ int listener_send(Listener *listener, Peer peer, const void *bytes, size_t size)
     return r < 0 ? r : listener_end(&frame, buf_append(frame.out, bytes, size));
 }
 
+bool listener_flush(Listener *listener, Peer peer)
+{
+    Connection *connection = find(listener, peer);
+
+    return connection && zmtp_socket_flush(&connection->socket);
+}
+
 int listener_pass(Listener *listener, Peer peer, int fd)
 {
     Connection *connection = find(listener, peer);

@@ -84,6 +84,9 @@ int listener_end(PeerFrame *frame, int error);
 /* Whether the peer is connected. */
 bool listener_has(const Listener *listener, Peer peer);
 
+/* Whether nothing waits to be sent to the peer: it has taken all there was. */
+bool listener_flush(Listener *listener, Peer peer);
+
 /* Passes a copy of a descriptor to a peer, beside what waits to be sent to it. 0, or a negative errno; then
  * it gets none. */
 int listener_pass(Listener *listener, Peer peer, int fd);

@@ -86,10 +86,12 @@ void request_reply_passing(Request *request, const Schema *schema, const void *b
 {
     Listener *listener = request->listener;
     Peer peer = request->peer;
+    /* Beside an earlier answer it would be taken for that one's. */
+    bool alone = fd >= 0 && listener_flush(listener, peer);
     int r;
 
     request_reply_with(request, schema, body);
-    r = fd < 0 ? 0 : listener_pass(listener, peer, fd);
+    r = alone ? listener_pass(listener, peer, fd) : 0;
     if (r < 0)
         log_debug("descriptor not passed", "error=%d", -r);
 }

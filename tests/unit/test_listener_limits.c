@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "host/link/request.h"
 #include "proto/base/clock.h"
 #include "tests/unit/listener_peers.h"
 
@@ -177,6 +178,59 @@ static void no_descriptor_left(void **state)
     assert_int_equal(t.messages, 1);
 }
 
+/* Takes up to `size` bytes and what is passed beside them; returns how many descriptors that are. */
+static size_t receive(int fd, size_t size, size_t *ret_size)
+{
+    static char bytes[1 << 20];
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(16 * sizeof(int))];
+    struct iovec part = {bytes, MIN(size, sizeof(bytes))};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+    ssize_t n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+    const struct cmsghdr *passed = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+
+    *ret_size = n > 0 ? (size_t)n : 0;
+    if (!passed)
+        return 0;
+    close(*(const int *)(const void *)CMSG_DATA(passed));
+    return (passed->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+}
+
+static void answer_passing(uint64_t id)
+{
+    Request *request = request_new(t.listener, t.last, 0, id);
+
+    assert_non_null(request);
+    request_answer_passing(request, MsgPutReply, &(MsgPutReply){.size = id}, STDIN_FILENO);
+}
+
+/* The first answer has none, for the peer does not read; the second one's would come before the first. */
+static void a_descriptor_goes_with_no_other_answer(void **state)
+{
+    static char chunk[50000];
+    int fd = dial_ready();
+    size_t n, passed = 0;
+
+    SAY(fd, "\0\2hi");
+    answer_passing(1);
+    assert_int_equal(receive(fd, sizeof(chunk), &n), 1);
+    for (int i = 0; i < 12; i++)
+        assert_int_equal(listener_send(t.listener, t.last, chunk, sizeof(chunk)), 0);
+    turn(SETTLE);
+    answer_passing(2);
+    do /* there is room again */
+        passed += receive(fd, sizeof(chunk), &n);
+    while (n > 0);
+    answer_passing(3);
+    do {
+        turn(SETTLE);
+        passed += receive(fd, sizeof(chunk), &n);
+    } while (n > 0);
+    assert_int_equal(passed, 0);
+    answer_passing(4);
+    assert_int_equal(receive(fd, sizeof(chunk), &n), 1);
+}
+
 static void the_file(void **state)
 {
     Listener *other = NULL;
@@ -203,6 +257,7 @@ int main(void)
         LISTENER_TEST(one_too_many_is_turned_away),
         LISTENER_TEST(who_says_nothing_is_dropped_in_time),
         LISTENER_TEST(no_descriptor_left),
+        LISTENER_TEST(a_descriptor_goes_with_no_other_answer),
         LISTENER_TEST(the_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
