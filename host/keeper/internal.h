@@ -22,6 +22,7 @@ typedef struct Tenant {
     Artifacts *artifacts[PLACES]; /* NULL while they are not watched */
     unsigned told[PLACES];        /* number of the watch whose descriptor the asker has */
     bool filling;                 /* a thread makes its directories: nothing else is done meanwhile */
+    List copies;                  /* KeeperJob.in_copies: of its files, one at a time */
     unsigned jobs;                /* that go on without it when it is gone */
     bool gone;
     UT_hash_handle by_id;
@@ -46,7 +47,8 @@ typedef struct KeeperJob {
     Message message;
     JobRequest request;
     Tenant *tenant; /* that it is of, if of any */
-    int store;      /* handles of its own, or -1 */
+    List in_copies;
+    int store; /* handles of its own, or -1 */
     int files;
     char *entry; /* name of a directory, or NULL */
     int passed;  /* what goes with the answer, or -1 */

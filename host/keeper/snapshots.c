@@ -160,10 +160,30 @@ static void copy_run(WorkerJob *work)
     flock(job->store, LOCK_UN);
 }
 
+static void copy_done(WorkerJob *work);
+
+/* The first of the session's, where there is any: the others wait for it, and no thread with them. */
+static void copy_next(const Tenant *tenant)
+{
+    List *first;
+
+    while ((first = list_first((List *)&tenant->copies))) {
+        KeeperJob *job = list_entry(first, KeeperJob, in_copies);
+        int r = worker_submit(job->keeper->worker, &job->work, copy_run, copy_done);
+
+        if (r == 0)
+            return;
+        list_remove(first);
+        job_fail_errno(job, "files cannot be copied now", r);
+    }
+}
+
 static void copy_done(WorkerJob *work)
 {
     KeeperJob *job = container_of(work, KeeperJob, work);
 
+    list_remove(&job->in_copies);
+    copy_next(job->tenant);
     if (job->kind == JOB_TAKE && job->problem.code == ERR_NONE)
         job_done(job, JobTaken, &(JobTaken){.bytes = job->size});
     else
@@ -172,13 +192,14 @@ static void copy_done(WorkerJob *work)
 
 static void begin(KeeperJob *job, bool make_store)
 {
-    int r;
+    Tenant *tenant = job->tenant;
+    bool is_first = list_empty(&tenant->copies);
 
     if (!open_store(job, make_store))
         return;
-    r = worker_submit(job->keeper->worker, &job->work, copy_run, copy_done);
-    if (r < 0)
-        job_fail_errno(job, "files cannot be copied now", r);
+    list_append(&tenant->copies, &job->in_copies);
+    if (is_first)
+        copy_next(tenant);
 }
 
 void do_take(KeeperJob *job)

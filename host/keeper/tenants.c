@@ -18,6 +18,7 @@ Tenant *tenant_add(Keeper *keeper, SessionDir *directory)
     if (!tenant)
         return NULL;
     tenant->keeper = keeper;
+    list_init(&tenant->copies);
     HASH_ADD_KEYPTR(by_id, keeper->tenants, directory->id, strlen(directory->id), tenant);
     if (tenant_find(keeper, directory->id) != tenant) {
         free(tenant);

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "host/files/remove.h"
@@ -67,25 +68,34 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Waits for the answer: ERR_NONE when it was done. */
-static ErrorCode ask(JobKind kind, const void *request)
+static uint64_t last_id;
+
+static void begin(JobKind kind, const void *request)
 {
-    static uint64_t id;
     Problem problem = PROBLEM_NULL;
-    Message message _cleanup_(message_deinit) = MESSAGE_NULL;
-    Buf bytes = keeper_request(kind, ++id, request);
+    Buf bytes = keeper_request(kind, ++last_id, request);
 
     answered.n = 0;
     assert_int_equal(keeper_take(keeper, &bytes, &problem), 0);
+}
+
+/* Waits for the answer: ERR_NONE when it was done. */
+static ErrorCode ask(JobKind kind, const void *request)
+{
+    Problem problem = PROBLEM_NULL;
+    Message message _cleanup_(message_deinit) = MESSAGE_NULL;
+
+    begin(kind, request);
     while (answered.n == 0)
         loop_run(loop);
     assert_int_equal(answered.n, 1);
-    assert_int_equal(answered.id, id);
+    assert_int_equal(answered.id, last_id);
     assert_int_equal(message_decode(&message, buf_head(&answered.bytes), answered.bytes.size, &problem), 0);
     return keeper_answer_error(&message);
 }
 
-#define ASK(kind, ...) ask(JOB_##kind, &(KEEPER_REQUEST(kind)){__VA_ARGS__})
+#define ASK(kind, ...)   ask(JOB_##kind, &(KEEPER_REQUEST(kind)){__VA_ARGS__})
+#define BEGIN(kind, ...) begin(JOB_##kind, &(KEEPER_REQUEST(kind)){__VA_ARGS__})
 
 static void make_session(const char *id)
 {
@@ -143,6 +153,32 @@ static void test_a_life(void **state)
     assert_int_equal(ASK(REMOVE, .id = one), ERR_NONE);
     assert_false(exists("sessions/one/files"));
     assert_true(exists("sessions/one/artifacts/a"));
+}
+
+/* Another process holds the copies of the session; a thread waits for that, and others go on. */
+static void test_copies_of_a_session_take_one_thread(void **state)
+{
+    Text one = text_of("one"), other = text_of("other");
+    int store;
+
+    make_session("one");
+    make_session("other");
+    write_file("sessions/other/files/x", "text");
+    assert_int_equal(ASK(TAKE, .id = one, .budget = 1 << 20), ERR_NONE);
+    store = open(path_of("sessions/one/checkpoints"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(flock(store, LOCK_EX), 0);
+    for (int i = 0; i < 4; i++)
+        BEGIN(TAKE, .id = one, .budget = 1 << 20);
+    alarm(60);
+    assert_int_equal(ASK(GET, .id = other, .path = text_of("x"), .size = 4), ERR_NONE);
+    assert_int_equal(flock(store, LOCK_UN), 0);
+    for (int i = 0; i < 4; i++) {
+        answered.n = 0;
+        while (answered.n == 0)
+            loop_run(loop);
+    }
+    alarm(0);
+    close(store);
 }
 
 static void test_ids_lead_nowhere(void **state)
@@ -256,6 +292,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_life, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_copies_of_a_session_take_one_thread, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ids_lead_nowhere, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_is_not_there, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nothing_twice, set_up, tear_down),
