@@ -69,6 +69,7 @@
 #define LIMIT_RUN_ID       32u  /* hexadecimal digits: 128 bits */
 #define LIMIT_PATH         4096u
 #define LIMIT_ENV          128u
+#define LIMIT_ENV_BYTES    (1u << 20) /* names and values of all of them together */
 #define LIMIT_IMPORTS      64u
 #define GUEST_SECRET_SIZE  32u
 #define GUEST_UID          20001u /* of the interpreter in a container, and its group */

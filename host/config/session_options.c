@@ -214,6 +214,19 @@ static int check_image(const SessionOptions *options, Problem *problem)
     return problem_set(problem, ERR_BAD_REQUEST, "image: '%s' is not a valid image name", image);
 }
 
+/* The supervisor is told of it in one message. */
+static int check_env(const MsgOptions *given, Problem *problem)
+{
+    size_t size = 0;
+
+    for (uint32_t i = 0; given->env.map && i < given->env.map->size; i++)
+        size += given->env.map->ptr[i].key.via.str.size + given->env.map->ptr[i].val.via.str.size;
+    if (size <= LIMIT_ENV_BYTES)
+        return 0;
+    return problem_set(problem, ERR_TOO_LARGE, "the variables of env have at most %u bytes together",
+                       LIMIT_ENV_BYTES);
+}
+
 int session_options_settle(SessionOptions *ret, const MsgOptions *given, const Options *defaults,
                            Problem *problem)
 {
@@ -221,7 +234,7 @@ int session_options_settle(SessionOptions *ret, const MsgOptions *given, const O
         if (settle(ret, e, given, defaults, problem) < 0)
             return -EINVAL;
     }
-    if (check_network(ret, defaults, problem) < 0 ||
+    if (check_env(given, problem) < 0 || check_network(ret, defaults, problem) < 0 ||
         check_rules(ret, &given->allow, &given->bindings, problem) < 0)
         return -EINVAL;
     return check_image(ret, problem);

@@ -66,6 +66,34 @@ int op_check_call(Text run_id, double timeout, char ret_run_id[static LIMIT_RUN_
     return 0;
 }
 
+static size_t size_of(const msgpack_object *value)
+{
+    if (value->type == MSGPACK_OBJECT_STR)
+        return value->via.str.size;
+    return value->type == MSGPACK_OBJECT_BIN ? value->via.bin.size : 0;
+}
+
+int op_check_program(const MsgProgram *program, Problem *problem)
+{
+    const msgpack_object_array *argv = program->argv.array;
+    const msgpack_object_map *env = program->env.map;
+    size_t arguments = 0, variables = 0;
+
+    for (uint32_t i = 0; argv && i < argv->size; i++)
+        arguments += size_of(&argv->ptr[i]);
+    for (uint32_t i = 0; env && i < env->size; i++)
+        variables += size_of(&env->ptr[i].key) + size_of(&env->ptr[i].val);
+    if (arguments > LIMIT_ARGV_BYTES)
+        return problem_set(problem, ERR_TOO_LARGE,
+                           "the items of `argv` have at most %u bytes together; put more into a file",
+                           LIMIT_ARGV_BYTES);
+    if (variables > LIMIT_ENV_BYTES)
+        return problem_set(problem, ERR_TOO_LARGE,
+                           "the variables of `env` have at most %u bytes together; put more into a file",
+                           LIMIT_ENV_BYTES);
+    return 0;
+}
+
 int op_check_beside(const Session *session, Problem *problem)
 {
     if (sandbox_count_beside(session->sandbox) < LIMIT_PROCESSES)

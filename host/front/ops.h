@@ -36,6 +36,9 @@ bool op_find_data(Front *front, Request *request, MsgOptions *options, char **re
  * with the problem set. */
 int op_check_call(Text run_id, double timeout, char ret_run_id[static LIMIT_RUN_ID + 1], Problem *problem);
 
+/* Whether what is to be run is small enough for every supervisor. 0, or -EPROTO with the problem set. */
+int op_check_program(const MsgProgram *program, Problem *problem);
+
 /* Whether one more command or process may run in the session. 0, or -EPROTO with the problem set. */
 int op_check_beside(const Session *session, Problem *problem);
 

@@ -2,6 +2,8 @@
 
 import os
 
+import pytest
+
 from .raw_peer import Refused
 from .scripted import client, controller, received, refused, script, session
 
@@ -54,3 +56,15 @@ def test_a_history_is_read_from_where_an_entry_begins(client, session):
     assert len(page["history"]) == 2
     refusals = [refusal_of(client, "export", session=session, next=next) for next in range(1, page["next"])]
     assert set(refusals) == {None, "BadRequest"}
+
+
+@pytest.mark.parametrize("what", [{"env": {"A": "x" * 8_388_400}}, {"argv": ["true"] + ["x" * 100_000] * 83}])
+def test_a_program_larger_than_any_supervisor_takes_is_refused(client, session, what):
+    what = {"command": "true"} | what if "env" in what else what
+    for kind in ("exec", "start"):
+        assert refused(client, kind, session=session, run_id=os.urandom(16).hex(), **what).name == "TooLarge"
+    assert client.run(session, "result = 1")["result"] == "1"
+
+
+def test_an_environment_larger_than_any_supervisor_takes_is_refused(client, name):
+    assert refused(client, "open", session=name, env={"A": "x" * (2 << 20)}).name == "TooLarge"

@@ -45,7 +45,8 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
 
     if (!op_decode(request, &said, MsgExec, body))
         return;
-    if (op_check_call(said.run_id, said.timeout, run_id, &problem) < 0) {
+    if (op_check_call(said.run_id, said.timeout, run_id, &problem) < 0 ||
+        op_check_program(&said.program, &problem) < 0) {
         request_fail(request, &problem);
         return;
     }

@@ -46,7 +46,8 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
 
     if (!op_decode(request, &said, MsgStart, body))
         return;
-    if (op_check_call(said.run_id, NAN, run_id, &problem) < 0) {
+    if (op_check_call(said.run_id, NAN, run_id, &problem) < 0 ||
+        op_check_program(&said.launch.program, &problem) < 0) {
         request_fail(request, &problem);
         return;
     }
