@@ -91,6 +91,15 @@ static int take_messages(ZmtpSocket *socket)
     return MIN(r, 0);
 }
 
+/* The last thing that is done with it in a turn. */
+static void finish(ZmtpSocket *socket, int r)
+{
+    if (r < 0)
+        lose(socket, r);
+    else if (r == 0 && socket->events->settled)
+        socket->events->settled(socket);
+}
+
 static void on_turn(LoopIdle *idle)
 {
     ZmtpSocket *socket = container_of(idle, ZmtpSocket, turn);
@@ -100,8 +109,7 @@ static void on_turn(LoopIdle *idle)
         r = take_messages(socket);
     if (r == 0)
         r = write_out(socket);
-    if (r < 0)
-        lose(socket, r);
+    finish(socket, r);
 }
 
 /* More than ours ever passes is an attack. */
@@ -158,8 +166,7 @@ static void on_ready(LoopFile *file, uint32_t events)
         r = read_in(socket);
     if (r == 0 && (events & EPOLLOUT))
         r = write_out(socket);
-    if (r < 0)
-        lose(socket, r);
+    finish(socket, r);
 }
 
 int zmtp_socket_open(ZmtpSocket *socket, Loop *loop, int fd, ZmtpRole role, size_t max_frame,

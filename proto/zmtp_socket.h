@@ -12,6 +12,8 @@ typedef struct ZmtpSocketEvents {
     void (*open)(ZmtpSocket *socket); /* messages may be sent from now on */
     /* The bytes are valid during the call, whatever becomes of the socket. */
     void (*message)(ZmtpSocket *socket, const ZmtpFrame *frame);
+    /* As much has been read and sent as can be for now. May be NULL. */
+    void (*settled)(ZmtpSocket *socket);
     /* The connection has ended and is closed; not called after zmtp_socket_close(). `error`: -ECONNRESET when
      * the peer went, -EPROTO or -EMSGSIZE when it does not speak as we do, or another negative errno. */
     void (*lost)(ZmtpSocket *socket, int error);

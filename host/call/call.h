@@ -60,6 +60,7 @@ struct Call {
     double timeout;          /* seconds */
     bool rolls_back;         /* when it does not end `ok` */
     bool adopted;            /* an earlier controller sent it */
+    bool resent;             /* the connection broke while it was sent */
     List joined;             /* Requests to be answered with the record */
     List starting;           /* Requests of `start`, to be answered once it runs in the background */
     bool started;            /* it does, or has */

@@ -54,22 +54,29 @@ static int send_exec(Call *call)
 static void start(Turn *turn)
 {
     Call *call = of(turn);
+    int r;
 
     if (!in_background(call))
         loop_timer_set(call->all->loop, &call->stuck,
                        clock_now() + clock_from_seconds(call->timeout + WATCHDOG_SLACK), on_stuck);
-    if (send_exec(call) < 0)
-        sandbox_close(turn->sandbox, "its supervisor cannot be reached");
+    r = send_exec(call);
+    if (r < 0)
+        call_fail_unsent(call, r);
 }
 
-/* The supervisor never got it: otherwise it would tell of it. */
+/* The supervisor never got it: otherwise it would tell of it. It is sent once more, with what waits, unless
+ * that may be what breaks the connection. */
 static void on_disconnected(Turn *turn)
 {
     Call *call = of(turn);
     Problem problem = PROBLEM_NULL;
 
-    if (call->code) {
-        start(turn);
+    loop_timer_cancel(&call->stuck);
+    if (call->code && !call->resent) {
+        call->resent = true;
+        turn->state = TURN_WAITING;
+        if (turn->interrupted)
+            call_interrupt(call);
         return;
     }
     problem_set(&problem, ERR_INTERNAL, "the session's supervisor knows nothing of the command any more");

@@ -11,5 +11,7 @@
 void call_end_bare(Call *call, const char *status, const char *state, const char *name, const char *message);
 /* Its session ends. */
 void call_lose(Call *call, bool ran, const char *reason);
+/* It could not be sent for that reason: ends it. */
+void call_fail_unsent(Call *call, int error);
 /* Output or a display of a call that was SENT. */
 int call_on_event(Call *call, const Message *message, Problem *problem);

@@ -1,6 +1,7 @@
 /* A call as a turn of its sandbox: what is sent of it, and what comes back. */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "host/call/internal.h"
 #include "host/call/record.h"
@@ -83,13 +84,27 @@ static int send_execute(Call *call)
     return guest_say(sandbox->guest, MSG_EXECUTE, call->turn.number, MsgExecute, &execute);
 }
 
+void call_fail_unsent(Call *call, int error)
+{
+    Problem problem = PROBLEM_NULL;
+
+    if (error == -EMSGSIZE)
+        problem_set(&problem, ERR_TOO_LARGE, "the call is larger than a supervisor takes");
+    else
+        problem_set(&problem, ERR_INTERNAL, "the call could not be sent to its supervisor: %s",
+                    strerror(-error));
+    call_finish_failed(call, &problem);
+}
+
 static void start(Turn *turn)
 {
     Call *call = of(turn);
+    int r;
 
     call_watch(call);
-    if (send_execute(call) < 0)
-        sandbox_close(turn->sandbox, "its supervisor cannot be reached");
+    r = send_execute(call);
+    if (r < 0)
+        call_fail_unsent(call, r);
 }
 
 /* ---- while it runs ---- */
@@ -111,6 +126,7 @@ void call_grant(const Call *call, unsigned count)
 /* One that the supervisor has. */
 static bool interrupt_sent(Call *call)
 {
+    call->turn.interrupted = true;
     return sandbox_send(call->turn.sandbox, MSG_INTERRUPT, call->turn.number) == 0;
 }
 

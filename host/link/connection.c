@@ -41,6 +41,15 @@ static void on_message(ZmtpSocket *socket, const ZmtpFrame *frame)
                                      frame->data, frame->size);
 }
 
+static void on_settled(ZmtpSocket *socket)
+{
+    const Connection *connection = connection_of(socket);
+    const Listener *listener = connection->listener;
+
+    if (socket->out.size == 0 && listener->events->on_taken)
+        listener->events->on_taken(listener->userdata, connection->peer);
+}
+
 static void on_lost(ZmtpSocket *socket, int error)
 {
     Connection *connection = connection_of(socket);
@@ -69,7 +78,8 @@ static int read_credentials(Connection *connection, int fd)
     return 0;
 }
 
-static const ZmtpSocketEvents socket_events = {.open = on_open, .message = on_message, .lost = on_lost};
+static const ZmtpSocketEvents socket_events = {
+    .open = on_open, .message = on_message, .settled = on_settled, .lost = on_lost};
 
 static int begin(Connection *connection, int fd, const PeerCredentials *credentials)
 {

@@ -193,6 +193,13 @@ int listener_send(Listener *listener, Peer peer, const void *bytes, size_t size)
     return r < 0 ? r : listener_end(&frame, buf_append(frame.out, bytes, size));
 }
 
+size_t listener_untaken(const Listener *listener, Peer peer)
+{
+    const Connection *connection = find(listener, peer);
+
+    return connection && connection->socket.error == 0 ? connection->socket.out.size : SIZE_MAX;
+}
+
 bool listener_flush(Listener *listener, Peer peer)
 {
     Connection *connection = find(listener, peer);

@@ -27,6 +27,8 @@ typedef struct ListenerEvents {
                        size_t size);
     /* A message of several frames, which the protocol does not have. */
     void (*on_multipart)(void *userdata, Peer peer);
+    /* The peer has taken all that was sent to it. May be NULL. */
+    void (*on_taken)(void *userdata, Peer peer);
     /* The connection has ended, though not through listener_free(). */
     void (*on_gone)(void *userdata, Peer peer);
 } ListenerEvents;
@@ -83,6 +85,9 @@ int listener_end(PeerFrame *frame, int error);
 
 /* Whether the peer is connected. */
 bool listener_has(const Listener *listener, Peer peer);
+
+/* How many bytes wait to be sent to the peer; SIZE_MAX when it is gone, or about to be. */
+size_t listener_untaken(const Listener *listener, Peer peer);
 
 /* Whether nothing waits to be sent to the peer: it has taken all there was. */
 bool listener_flush(Listener *listener, Peer peer);

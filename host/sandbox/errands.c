@@ -82,7 +82,8 @@ void errands_resume(Sandbox *sandbox)
 {
     Errand *errand;
 
-    while (sandbox->state == SANDBOX_READY && (errand = next_waiting(&sandbox->errands)))
+    while (sandbox->state == SANDBOX_READY && (errand = next_waiting(&sandbox->errands)) &&
+           sandbox_takes(sandbox))
         dispatch(errand);
 }
 

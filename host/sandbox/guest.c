@@ -83,8 +83,10 @@ static void let_supervisor_in(const Guest *guest)
         guest_admit(guest, files[i]);
 }
 
-/* What a supervisor may leave unread: some calls with the most code. */
-#define UNREAD_CALLS 4
+/* What a supervisor may leave unread: some calls with the most code. No more is begun while it is more than
+ * the lesser part of that. */
+#define UNREAD_CALLS  4
+#define UNREAD_BEFORE 1
 /* One that connects again does so before its first connection is gone, perhaps. */
 #define CONNECTIONS_MAX 8
 
@@ -226,10 +228,19 @@ void guest_drop(Guest *guest)
     guest->peer = 0;
 }
 
+bool guest_takes(Guest *guest)
+{
+    guest->behind =
+        !guest->peer || listener_untaken(guest->listener, guest->peer) > UNREAD_BEFORE * LIMIT_CLIENT_FRAME;
+    return !guest->behind;
+}
+
 int guest_send(Guest *guest, const Buf *message)
 {
     if (!guest->peer)
         return -EHOSTUNREACH;
+    if (message->size > LIMIT_CLIENT_FRAME)
+        return -EMSGSIZE;
     return listener_send(guest->listener, guest->peer, buf_head(message), message->size);
 }
 
@@ -309,6 +320,14 @@ static void on_multipart(void *userdata, Peer peer)
         guest->events->violation(guest->userdata, "a message of several frames");
 }
 
+static void on_taken(void *userdata, Peer peer)
+{
+    Guest *guest = userdata;
+
+    if (peer == guest->peer && guest->behind)
+        guest->events->taken(guest->userdata);
+}
+
 static void on_gone(void *userdata, Peer peer)
 {
     Guest *guest = userdata;
@@ -320,5 +339,6 @@ static void on_gone(void *userdata, Peer peer)
 static const ListenerEvents listener_events = {
     .on_message = on_message,
     .on_multipart = on_multipart,
+    .on_taken = on_taken,
     .on_gone = on_gone,
 };

@@ -14,6 +14,8 @@ typedef struct GuestEvents {
     /* The supervisor has proved itself; again after each reconnection. It waits for guest_welcome. */
     void (*hello)(void *userdata, const GuestHello *hello);
     void (*message)(void *userdata, const Message *message);
+    /* It has taken what was sent, after guest_takes() said no. */
+    void (*taken)(void *userdata);
     /* Its messages make no sense: it is to be treated as hostile. */
     void (*violation)(void *userdata, const char *what);
 } GuestEvents;
@@ -29,6 +31,7 @@ typedef struct Guest {
     Listener *listener;
     Peer peer;                   /* the connection that said hello; 0: none */
     PeerCredentials credentials; /* of it */
+    bool behind;                 /* something waits until it has taken what was sent */
     pid_t expected_pid;          /* 0: any process may connect */
 } Guest;
 
@@ -60,8 +63,12 @@ int guest_expect(Guest *guest, pid_t pid);
 /* Ends the connection, if there is one; the supervisor makes another. */
 void guest_drop(Guest *guest);
 
-/* Sends a whole encoded message. 0, -EHOSTUNREACH when the supervisor is not connected, or as
- * listener_send(). */
+/* Whether more may be begun: the supervisor is connected, and has taken enough of what was sent. If not,
+ * `hello` or `taken` follows. What belongs to something that was begun has its room in any case. */
+bool guest_takes(Guest *guest);
+
+/* Sends a whole encoded message. 0, -EHOSTUNREACH when the supervisor is not connected, -EMSGSIZE for one
+ * larger than it takes, or as listener_send(). */
 int guest_send(Guest *guest, const Buf *message);
 /* The same with a body that is a `type`; -ENOMEM where there is none for it. */
 #define guest_say(guest, kind, id, type, from)                                                               \

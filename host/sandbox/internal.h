@@ -69,5 +69,10 @@ void sandbox_disconnect_turns(Sandbox *sandbox, uint64_t number, const GuestHell
 void sandbox_end_all_turns(Sandbox *sandbox, const char *reason);
 void sandbox_leave_turns(Sandbox *sandbox);
 
+/* Whether something that waits may be sent now; otherwise sandbox_resume() follows, or its end. */
+bool sandbox_takes(Sandbox *sandbox);
+/* Begins what waits. */
+void sandbox_resume(Sandbox *sandbox);
+
 /* supervisor.c */
 extern const GuestEvents sandbox_guest_events;

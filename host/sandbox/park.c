@@ -11,6 +11,7 @@ static void begin_parking(Sandbox *sandbox)
     sandbox->unsettled = 0;
     loop_timer_cancel(&sandbox->start_timer);
     loop_timer_cancel(&sandbox->watchdog);
+    loop_timer_cancel(&sandbox->patience);
     egress_forget(&sandbox->egress);
     sandbox_remove_container(sandbox);
 }

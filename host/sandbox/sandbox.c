@@ -73,6 +73,7 @@ void sandbox_free(Sandbox *sandbox)
     courtesy_deinit(&sandbox->courtesy);
     loop_timer_cancel(&sandbox->start_timer);
     loop_timer_cancel(&sandbox->watchdog);
+    loop_timer_cancel(&sandbox->patience);
     egress_forget(&sandbox->egress);
     guest_free(sandbox->guest);
     sandbox->all->events->over(sandbox);
@@ -191,6 +192,7 @@ static void begin_closing(Sandbox *sandbox, const char *reason)
     sandbox->all->events->closing(sandbox);
     loop_timer_cancel(&sandbox->start_timer);
     loop_timer_cancel(&sandbox->watchdog);
+    loop_timer_cancel(&sandbox->patience);
     egress_forget(&sandbox->egress);
     sandbox_end_all_turns(sandbox, reason);
     snprintf(text, sizeof(text), "the session was closed: %s", reason);

@@ -124,6 +124,8 @@ struct Sandbox {
     Container *container;
     char container_name[64];
     Guest *guest;
+    unsigned hellos;       /* of its supervisor */
+    uint64_t hellos_since; /* clock_now() when they were last counted from 0 */
     EgressPlace egress;
     LoopTimer start_timer;
     bool retried;       /* its container could not be made once */
@@ -134,6 +136,7 @@ struct Sandbox {
     List beside; /* Turn.link: what goes on beside these */
     Errands errands;
     LoopTimer watchdog; /* the supervisor must answer the running turn before */
+    LoopTimer patience; /* set while something waits for the supervisor to take what was sent */
     Courtesy courtesy;
 };
 

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "host/sandbox/internal.h"
+#include "proto/base/clock.h"
 #include "proto/base/log.h"
 
 static void give_up(Sandbox *sandbox, const char *reason)
@@ -146,6 +147,29 @@ static int send_welcome(Sandbox *sandbox, uint64_t number)
     return guest_say(sandbox->guest, MSG_GUEST_WELCOME, number, MsgGuestWelcome, &welcome);
 }
 
+/* An honest one has no reason to connect as often within a minute. */
+#define HELLOS_MAX 100
+
+static bool connects_too_often(Sandbox *sandbox)
+{
+    uint64_t now = clock_now();
+
+    if (now - sandbox->hellos_since > 60 * NSEC_PER_SEC) {
+        sandbox->hellos_since = now;
+        sandbox->hellos = 0;
+    }
+    return ++sandbox->hellos > HELLOS_MAX;
+}
+
+/* An interrupt may have been lost with the connection. */
+static void interrupt_again(Sandbox *sandbox)
+{
+    const Turn *turn = sandbox->running;
+
+    if (turn && turn->interrupted && turn->state == TURN_SENT)
+        sandbox_send(sandbox, MSG_INTERRUPT, turn->number);
+}
+
 /* Answers that were under way when the connection broke do not come any more. What is sent through the new
  * one, behind its welcome, is answered there. */
 static void on_hello(void *userdata, const GuestHello *hello)
@@ -161,18 +185,31 @@ static void on_hello(void *userdata, const GuestHello *hello)
         guest_drop(sandbox->guest);
         return;
     }
+    if (connects_too_often(sandbox)) {
+        violation(sandbox, "connections, one after the other");
+        return;
+    }
     if (send_welcome(sandbox, welcome) < 0) {
         give_up(sandbox, "its supervisor cannot be reached");
         return;
     }
     sandbox_disconnect_turns(sandbox, welcome, hello);
     errands_disconnect(sandbox, welcome);
+    interrupt_again(sandbox);
     if (!sandbox_is_ending(sandbox) && sandbox->owner->hello)
         sandbox->owner->hello(sandbox, hello);
+    if (sandbox->state == SANDBOX_READY)
+        sandbox_resume(sandbox);
+}
+
+static void on_taken(void *userdata)
+{
+    sandbox_resume(userdata);
 }
 
 const GuestEvents sandbox_guest_events = {
     .hello = on_hello,
     .message = on_message,
+    .taken = on_taken,
     .violation = violation,
 };

@@ -31,7 +31,7 @@ typedef struct TurnOps {
     bool beside;           /* waits for no other, and no other waits for it */
     /* Whether its session may end for idleness although it goes on; NULL: it may not. */
     bool (*is_idle)(const Turn *turn);
-    /* Its turn has come: it runs, until sandbox_take_out(). */
+    /* Its turn has come, and the supervisor takes it: it runs, until sandbox_take_out(). */
     void (*start)(Turn *turn);
     /* What the supervisor says of it while it is SENT. -EPROTO with the problem set when no honest one does.
      */
@@ -57,8 +57,9 @@ struct Turn {
     Sandbox *sandbox;
     Session *session; /* that it is of: nothing here looks into it. NULL once that is gone */
     TurnState state;
-    uint64_t number; /* of its message to the supervisor, once it is sent */
-    Work *work;      /* NULL: none */
+    bool interrupted; /* the supervisor was asked to end it */
+    uint64_t number;  /* of its message to the supervisor, once it is sent */
+    Work *work;       /* NULL: none */
 };
 
 static inline void turn_init(Turn *turn, const TurnOps *ops, Sandbox *sandbox, Session *session)

@@ -86,6 +86,37 @@ void sandbox_unwatch(Sandbox *sandbox)
     loop_timer_cancel(&sandbox->watchdog);
 }
 
+/* ---- whether the supervisor takes more ---- */
+
+/* It connects again within a second, and reads at once. */
+#define PATIENCE_SECONDS 60.0
+
+static void on_impatient(LoopTimer *timer)
+{
+    sandbox_close(container_of(timer, Sandbox, patience), "its supervisor cannot be reached");
+}
+
+bool sandbox_takes(Sandbox *sandbox)
+{
+    bool waits = sandbox->guest->behind;
+
+    if (guest_takes(sandbox->guest))
+        return true;
+    if (!waits)
+        loop_timer_set(sandbox->all->loop, &sandbox->patience,
+                       clock_now() + clock_from_seconds(PATIENCE_SECONDS), on_impatient);
+    return false;
+}
+
+void sandbox_resume(Sandbox *sandbox)
+{
+    loop_timer_cancel(&sandbox->patience);
+    sandbox->guest->behind = false;
+    sandbox_start_beside(sandbox);
+    sandbox_next(sandbox);
+    errands_resume(sandbox);
+}
+
 /* ---- one after the other ---- */
 
 static void set_running(Sandbox *sandbox, Turn *turn)
@@ -104,6 +135,8 @@ void sandbox_next(Sandbox *sandbox)
     if (sandbox->state != SANDBOX_READY || sandbox->held || sandbox->running || list_empty(&sandbox->turns))
         return;
     turn = list_entry(list_first(&sandbox->turns), Turn, link);
+    if (turn->state != TURN_SENT && !sandbox_takes(sandbox))
+        return;
     list_remove(&turn->link);
     if (turn->state == TURN_WAITING)
         turn->state = TURN_PREPARING;
@@ -126,7 +159,8 @@ void sandbox_start_beside(Sandbox *sandbox)
 {
     Turn *turn;
 
-    while (sandbox->state == SANDBOX_READY && (turn = first_waiting_beside(sandbox))) {
+    while (sandbox->state == SANDBOX_READY && (turn = first_waiting_beside(sandbox)) &&
+           sandbox_takes(sandbox)) {
         turn->state = TURN_PREPARING;
         turn->ops->start(turn);
     }

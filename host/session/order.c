@@ -1,5 +1,8 @@
 #include "host/session/order.h"
 
+#include <errno.h>
+#include <string.h>
+
 #include "host/link/envelope.h"
 
 /* The supervisor answers everything within this, but for what it must first end. */
@@ -147,11 +150,13 @@ void order_say_branch(Order *order)
     order_say(order, MsgBranchTarget, &(MsgBranchTarget){.branch = order->turn.session->branch});
 }
 
-static void fail_unwritten(Order *order)
+/* Nothing has been done of it, and its session goes on. */
+static void fail_unsent(Order *order, int error)
 {
     Problem problem = PROBLEM_NULL;
 
-    problem_set(&problem, ERR_INTERNAL, "out of memory");
+    problem_set(&problem, ERR_INTERNAL, "the session's supervisor cannot be reached now: %s; try again",
+                strerror(-error));
     order_fail(order, &problem);
 }
 
@@ -163,7 +168,7 @@ void order_send(Order *order)
     int r;
 
     if (order->body.size == 0) {
-        fail_unwritten(order);
+        fail_unsent(order, -ENOMEM);
         return;
     }
     turn->state = TURN_SENT;
@@ -172,7 +177,7 @@ void order_send(Order *order)
     if (r == 0)
         r = guest_send(sandbox->guest, &message);
     if (r < 0)
-        sandbox_close(sandbox, "its supervisor cannot be reached");
+        fail_unsent(order, r);
     else if (sandbox->running == turn)
         sandbox_watch(sandbox, MAX(ORDER_SECONDS, order->ops->seconds));
 }

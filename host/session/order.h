@@ -46,7 +46,7 @@ void order_write(Order *order, const Schema *schema, const void *body);
 /* That is nothing but the branch of its session. */
 void order_say_branch(Order *order);
 
-/* Sends it, or the order fails. When it cannot be sent the sandbox closes, and the order is gone. */
+/* Sends it, or the order fails. */
 void order_send(Order *order);
 
 /* Answers and frees it; the next turn starts. `body` is one encoded map; NULL is an empty one. */
