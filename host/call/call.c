@@ -186,10 +186,8 @@ void call_ask(Call *call, Request *request, double timeout)
         return;
     }
     list_append(&call->asked, &request->link);
-    if (call->turn.ops == &process_turn_ops) {
-        list_remove(&call->in_waited);
-        list_append(&call->all->waited, &call->in_waited);
-    }
+    list_remove(&call->in_waited);
+    list_append(&call->all->waited, &call->in_waited);
     request->owner = call;
     if (timeout > 0)
         loop_timer_set(call->all->loop, &request->timer, clock_now() + clock_from_seconds(timeout),

@@ -32,7 +32,7 @@ typedef struct Calls {
     List orphans; /* stored ones whose session is gone, in the order they expire */
     List streams; /* those with a stream */
     List asking;  /* those whose questions somebody has joined to answer */
-    List waited;  /* those in the background that somebody waits for */
+    List waited;  /* those whose end was asked for with `result` */
     size_t bytes; /* of all stored records */
     LoopTimer timer;
     void (*ended)(const Call *call); /* one has; before anybody is told. May be NULL */

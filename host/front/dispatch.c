@@ -32,11 +32,31 @@ static void refuse(Front *front, Peer peer, uint64_t id, ErrorCode code, const c
     peer_fail(front->clients, peer, id, &problem);
 }
 
-static void dispatch(Front *front, Peer peer, const PeerCredentials *credentials, const Message *message)
+/* What one user may have wait for answers: requests, and all that they and the connections hold. */
+#define USER_REQUESTS 8192
+#define USER_BYTES    ((size_t)256 << 20)
+
+static void refuse_charged(const Front *front, Peer peer, uint64_t id, int error)
+{
+    Problem problem = PROBLEM_NULL;
+
+    if (error == -EDQUOT)
+        problem_set(&problem, ERR_LIMIT_REACHED,
+                    "your requests that wait for an answer are %u, or hold %zu MiB, which is the limit; wait "
+                    "until some are answered",
+                    USER_REQUESTS, USER_BYTES >> 20);
+    else
+        problem_set(&problem, ERR_INTERNAL, "out of memory");
+    peer_fail(front->clients, peer, id, &problem);
+}
+
+static void dispatch(Front *front, Peer peer, const PeerCredentials *credentials, const Message *message,
+                     size_t size)
 {
     uid_t user = user_of(front->paths, credentials);
     const Op *op = op_find(message->kind);
     Request *request;
+    int r;
 
     if (message->kind == MSG_CREDIT) {
         calls_credit(front->calls, peer, message->id, &message->body);
@@ -54,12 +74,13 @@ static void dispatch(Front *front, Peer peer, const PeerCredentials *credentials
         refuse(front, peer, message->id, ERR_UNAVAILABLE, "the controller is shutting down");
         return;
     }
-    request = request_new(front->clients, peer, user, message->id);
-    if (request)
-        request->remote = credentials->remote;
-    if (!request)
-        refuse(front, peer, message->id, ERR_INTERNAL, "out of memory");
-    else if (!defer_request(front, request, message->kind, &message->body))
+    r = request_new(&request, front->clients, peer, user, message->id, size);
+    if (r < 0) {
+        refuse_charged(front, peer, message->id, r);
+        return;
+    }
+    request->remote = credentials->remote;
+    if (!defer_request(front, request, message->kind, &message->body))
         op->handle(front, request, &message->body);
 }
 
@@ -82,7 +103,7 @@ static void on_message(void *userdata, Peer peer, const PeerCredentials *credent
     if (message_decode(&message, bytes, size, &problem) < 0)
         peer_fail(front->clients, peer, message.id, &problem);
     else
-        dispatch(front, peer, credentials, &message);
+        dispatch(front, peer, credentials, &message, size);
 }
 
 static void on_multipart(void *userdata, Peer peer)
@@ -113,6 +134,8 @@ void front_init(Front *front)
 /* The largest records a client may leave unread. */
 #define UNREAD_RECORDS 4
 #define CLIENTS_MAX    1024
+/* Half of them: nobody has all. */
+#define USER_CLIENTS 512
 
 /* Where code is not isolated it has the rights of who runs us, and so would everybody who may run any. */
 static int share(Front *front, bool listens_already)
@@ -134,6 +157,9 @@ int front_open(Front *front, Loop *loop, int listening, Problem *problem)
         .frame = LIMIT_CLIENT_FRAME,
         .queue = UNREAD_RECORDS * LIMIT_GUEST_FRAME,
         .peers = CLIENTS_MAX,
+        .user_peers = USER_CLIENTS,
+        .user_bytes = USER_BYTES,
+        .user_requests = USER_REQUESTS,
     };
     const char *path = front->paths->socket;
     int r = listening >= 0

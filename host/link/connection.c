@@ -15,6 +15,10 @@ Connection *connection_free(Connection *connection)
     connection->listener->remote -= connection->credentials.remote;
     loop_timer_cancel(&connection->handshake);
     zmtp_socket_close(&connection->socket);
+    if (connection->charge) {
+        charge_bytes(connection->charge, connection->charged, 0);
+        charge_connection_over(connection->charge);
+    }
     free(connection);
     return NULL;
 }
@@ -43,9 +47,13 @@ static void on_message(ZmtpSocket *socket, const ZmtpFrame *frame)
 
 static void on_settled(ZmtpSocket *socket)
 {
-    const Connection *connection = connection_of(socket);
+    Connection *connection = connection_of(socket);
     const Listener *listener = connection->listener;
+    size_t before = connection->charged;
 
+    connection->charged = socket->in.size + socket->out.size;
+    if (!charge_bytes(connection->charge, before, connection->charged))
+        zmtp_socket_fail(socket, -EDQUOT);
     if (socket->out.size == 0 && listener->events->on_taken)
         listener->events->on_taken(listener->userdata, connection->peer);
 }
@@ -92,6 +100,8 @@ static int begin(Connection *connection, int fd, const PeerCredentials *credenti
     else
         r = read_credentials(connection, fd);
     connection->listener->remote += connection->credentials.remote;
+    if (r == 0)
+        r = charge_connection(&connection->charge, connection->listener, connection->credentials.uid);
     if (r == 0)
         r = loop_timer_set(listener->loop, &connection->handshake, clock_now() + patience, on_handshake_due);
     if (r == 0)

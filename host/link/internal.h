@@ -3,6 +3,7 @@
 
 #include <uthash.h>
 
+#include "host/link/charge.h"
 #include "host/link/listener.h"
 #include "host/link/unix_socket.h"
 #include "proto/base/list.h"
@@ -13,6 +14,8 @@ typedef struct Connection {
     Listener *listener;
     Peer peer;
     PeerCredentials credentials;
+    UserCharge *charge;
+    size_t charged; /* bytes that it is known to hold */
     ZmtpSocket socket;
     LoopTimer handshake;
     UT_hash_handle by_peer;
@@ -29,6 +32,7 @@ struct Listener {
     bool complained;
     size_t remote;           /* connections that were added */
     Connection *connections; /* uthash by peer */
+    UserCharge *charges;     /* uthash by user */
 };
 
 /* connection.c */

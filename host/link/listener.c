@@ -50,6 +50,10 @@ static bool accept_one(Listener *listener)
     }
     if (fd >= 0)
         r = connection_new(listener, fd, NULL);
+    if (r == -EDQUOT) {
+        complain(listener, "too many connections of one user");
+        return true;
+    }
     if (r < 0) {
         pause_accepting(listener, r);
         return false;
@@ -137,6 +141,7 @@ Listener *listener_free(Listener *listener)
         return NULL;
     HASH_ITER (by_peer, listener->connections, connection, next)
         connection_free(connection);
+    charges_leave(listener);
     loop_timer_cancel(&listener->pause);
     loop_file_remove(&listener->file);
     unix_socket_deinit(&listener->socket);
@@ -167,6 +172,13 @@ static int in_terms_of_peers(int r)
     default:
         return r;
     }
+}
+
+UserCharge *listener_charge(const Listener *listener, Peer peer)
+{
+    const Connection *connection = find(listener, peer);
+
+    return connection ? connection->charge : NULL;
 }
 
 int listener_begin(Listener *listener, Peer peer, PeerFrame *ret)

@@ -34,11 +34,14 @@ typedef struct ListenerEvents {
 } ListenerEvents;
 
 typedef struct ListenerLimits {
-    size_t frame;       /* bytes of a message that comes in; a peer that announces a larger one is dropped */
-    size_t queue;       /* bytes that wait to be sent to one peer; as much as one message at least */
-    size_t peers;       /* at once; one more is turned away */
-    bool passes;        /* peers may pass descriptors: see listener_take_passed() */
-    uint64_t handshake; /* nanoseconds in which a peer has shaken hands, or is dropped; 0: five seconds */
+    size_t frame;      /* bytes of a message that comes in; a peer that announces a larger one is dropped */
+    size_t queue;      /* bytes that wait to be sent to one peer; as much as one message at least */
+    size_t peers;      /* at once; one more is turned away */
+    size_t user_peers; /* the same of one user; 0, here and below: no limit of its own */
+    size_t user_bytes; /* that the connections and requests of one user hold together */
+    size_t user_requests; /* of one user that have no answer yet */
+    bool passes;          /* peers may pass descriptors: see listener_take_passed() */
+    uint64_t handshake;   /* nanoseconds in which a peer has shaken hands, or is dropped; 0: five seconds */
 } ListenerLimits;
 
 typedef struct Listener Listener;

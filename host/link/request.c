@@ -4,21 +4,29 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "host/link/charge.h"
 #include "host/link/envelope.h"
 #include "proto/base/log.h"
 
-Request *request_new(Listener *listener, Peer peer, uid_t user, uint64_t id)
+int request_new(Request **ret, Listener *listener, Peer peer, uid_t user, uint64_t id, size_t bytes)
 {
     Request *request = calloc(1, sizeof(*request));
+    UserCharge *charge = listener_charge(listener, peer);
+    int r = request && charge ? charge_request(charge, bytes) : -ENOMEM;
 
-    if (!request)
-        return NULL;
+    if (r < 0) {
+        free(request);
+        return r;
+    }
     list_init(&request->link);
     request->listener = listener;
     request->peer = peer;
     request->user = user;
     request->id = id;
-    return request;
+    request->charge = charge;
+    request->bytes = bytes;
+    *ret = request;
+    return 0;
 }
 
 bool request_is_local(Request *request, const char *what)
@@ -33,6 +41,7 @@ void request_forget(Request *request)
 {
     loop_timer_cancel(&request->timer);
     list_remove(&request->link);
+    charge_request_over(request->charge, request->bytes);
     free(request);
 }
 

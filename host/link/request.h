@@ -13,15 +13,18 @@ typedef struct Request {
     uid_t user;  /* who asks, and whose sessions it is about */
     bool remote; /* from another machine: nothing of this one is the client's but sessions */
     uint64_t id;
-    LoopTimer timer; /* for requests that wait with a limit; cancelled when answered */
-    void *owner;     /* whoever set the timer */
+    struct UserCharge *charge; /* of whoever asks, until it is answered */
+    size_t bytes;              /* that are charged */
+    LoopTimer timer;           /* for requests that wait with a limit; cancelled when answered */
+    void *owner;               /* whoever set the timer */
 } Request;
 
 /* Whether what only a client on this machine may do was asked for; if not, the request is answered. */
 bool request_is_local(Request *request, const char *what);
 
-/* NULL when out of memory. */
-Request *request_new(Listener *listener, Peer peer, uid_t user, uint64_t id);
+/* One that a peer has just made with a message of so many bytes. 0, -ENOMEM, or -EDQUOT when its user has too
+ * many without an answer. */
+int request_new(Request **ret, Listener *listener, Peer peer, uid_t user, uint64_t id, size_t bytes);
 
 /* `body` is one encoded map; empty, for there was no memory for it: the request fails. */
 void request_reply(Request *request, const Buf *body);

@@ -4,10 +4,11 @@ import os
 
 import pytest
 
-from .raw_peer import Refused
-from .scripted import client, controller, received, refused, script, session
+from .killed import wait_for
+from .raw_peer import Client, Refused
+from .scripted import client, controller, files, held, received, refused, script, session, write
 
-__all__ = ["client", "controller", "session"]
+__all__ = ["client", "controller", "files", "held", "session"]
 
 EVERY_OPTION = {
     "timeout": 7.5, "memory": 96 << 20, "cpus": 0.5, "pids": 77, "disk": 5 << 20, "files": 4321, "data": os.getcwd(),
@@ -41,12 +42,16 @@ def test_rules_that_cannot_take_effect_are_not_the_session_s(client, session):
     assert client("open", session=session)["options"]["allow"] == []
 
 
-def refusal_of(client, kind, **body):
+def refusal_of_id(client, id):
     try:
-        client(kind, **body)
+        client.answer(id)
     except Refused as refused:
         return refused.name
     return None
+
+
+def refusal_of(client, kind, **body):
+    return refusal_of_id(client, client.ask(kind, **body))
 
 
 def test_a_history_is_read_from_where_an_entry_begins(client, session):
@@ -68,3 +73,44 @@ def test_a_program_larger_than_any_supervisor_takes_is_refused(client, session, 
 
 def test_an_environment_larger_than_any_supervisor_takes_is_refused(client, name):
     assert refused(client, "open", session=name, env={"A": "x" * (2 << 20)}).name == "TooLarge"
+
+
+def test_requests_without_an_answer_have_a_sum(controller, client, session, files, held):
+    """Those over it are refused; who goes takes with it what waited."""
+    call = held("result = 'done'")
+    other = Client(controller.socket)
+    run_id = os.urandom(16).hex()
+    waits = client.ask("run", session=session, code="pass", run_id=run_id)
+    asked = [other.ask("result", run_id=run_id) for _ in range(8300)]
+    with pytest.raises(Refused) as refused:
+        other.answer(asked[-1])
+    assert refused.value.name == "LimitReached"
+    other.close()
+    wait_for(lambda: refusal_of(client, "sessions") is None)
+    write(files, "go", "")
+    assert [client.answer(id)["status"] for id in (call, waits)] == ["ok", "ok"]
+
+
+def test_what_connections_hold_has_a_sum(controller, client, session):
+    """Messages that never end, each of the largest size there may be."""
+    begun = b"\2" + (8 << 20).to_bytes(8, "big") + b"x" * (8_300_000)
+    others = [Client(controller.socket) for _ in range(40)]
+    ended = 0
+    for other in others:
+        try:
+            other.socket.sendall(begun)
+        except OSError:
+            ended += 1
+    assert ended > 0
+    assert client.run(session, "result = 1")["result"] == "1"
+    for other in others:
+        other.close()
+
+
+def test_resets_are_not_queued_without_end(client, session, files, held):
+    call = held("pass")
+    asked = [client.ask("reset", session=session) for _ in range(200)]
+    assert refusal_of_id(client, asked[-1]) == "Busy"
+    write(files, "go", "")
+    assert client.answer(call)["status"] == "ok"
+    assert refusal_of_id(client, asked[0]) is None

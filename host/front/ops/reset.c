@@ -31,9 +31,19 @@ static void begin(Session *session, Order *order)
     order_send(order);
 }
 
+/* It goes before a full queue of calls; not before one of its own kind. */
+static Session *check(Session *session, Request *request)
+{
+    if (!session || sandbox_count_waiting(session->sandbox, session) < 2 * LIMIT_QUEUE)
+        return session;
+    request_fail_text(request, ERR_BUSY, "%u resets already wait for the session '%s'", LIMIT_QUEUE,
+                      session->name);
+    return NULL;
+}
+
 static void handle(Front *front, Request *request, const msgpack_object_map *body)
 {
-    Session *session = op_target(front, request, body);
+    Session *session = check(op_target(front, request, body), request);
     Order *order = session ? order_new(sizeof(*order), &reset_ops, session, request) : NULL;
 
     if (!order)
