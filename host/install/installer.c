@@ -82,7 +82,7 @@ static void take_packages(Installer *installer)
                                   .request = text_of(installer->request),
                                   .budget = all->options->packages_disk};
 
-    installer->taking = keeper_ask(all->keeper, JOB_PACKAGES_TAKE, &take, on_taken, installer) == 0;
+    installer->taking = keeper_ask(all->keeper, NOBODYS, JOB_PACKAGES_TAKE, &take, on_taken, installer) == 0;
     if (!installer->taking)
         sandbox_close(installer->sandbox, "out of memory");
 }

@@ -326,7 +326,7 @@ static int ask_store(Install *install)
                                   .max_age = all->options->packages_age};
 
     install->state = INSTALL_ASKING;
-    return keeper_ask(all->keeper, JOB_PACKAGES_FIND, &find, on_found, install);
+    return keeper_ask(all->keeper, NOBODYS, JOB_PACKAGES_FIND, &find, on_found, install);
 }
 
 static void start(Install *install)
@@ -465,7 +465,8 @@ static void on_trim_due(LoopTimer *timer)
     if (all->trimming)
         set_trim(all);
     else
-        all->trimming = keeper_ask(all->sandboxes->keeper, JOB_PACKAGES_TRIM, &trim, on_trimmed, all) == 0;
+        all->trimming =
+            keeper_ask(all->sandboxes->keeper, NOBODYS, JOB_PACKAGES_TRIM, &trim, on_trimmed, all) == 0;
 }
 
 static void set_trim(Installs *all)

@@ -5,8 +5,9 @@
 
 #include "host/keeper/internal.h"
 
-/* For copying and hashing: the disk, not the number of processors, is what they wait for. */
-#define WORKER_THREADS 2
+/* For copying and hashing: the disk, not the number of processors, is what they wait for. As many as a client
+ * has under way, so that nothing waits behind another user's. */
+#define WORKER_THREADS 4
 #define WORKER_NICE    5
 /* For making disks, which is mostly waiting, too. */
 #define MAKER_THREADS 2

@@ -274,14 +274,14 @@ void keeper_link_pause(KeeperLink *link, bool paused)
         await(link);
 }
 
-void keeper_link_wait(KeeperLink *link)
+void keeper_link_wait(KeeperLink *link, int milliseconds)
 {
     struct pollfd ready = {
         .fd = link->file.fd,
         .events = (short)(POLLIN | (list_empty(&link->out) ? 0 : POLLOUT)),
     };
 
-    if (poll(&ready, 1, -1) == 1)
+    if (poll(&ready, 1, milliseconds) == 1)
         serve(link, ready.revents & ~POLLOUT);
 }
 

@@ -53,5 +53,6 @@ int keeper_link_send(KeeperLink *link, Buf *bytes, int descriptors[static JOB_DE
 /* Takes no frames for now, or again. */
 void keeper_link_pause(KeeperLink *link, bool paused);
 
-/* Waits until there is something to be taken or to be sent, and does that. */
-void keeper_link_wait(KeeperLink *link);
+/* Waits until there is something to be taken or to be sent, and does that; or so many milliseconds (-1: any
+ * number). */
+void keeper_link_wait(KeeperLink *link, int milliseconds);

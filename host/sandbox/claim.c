@@ -81,7 +81,7 @@ int sandbox_claim(Sandbox *sandbox, const SandboxHolder *holder, SessionOptions 
     r = send_claim(sandbox, options);
     if (r < 0)
         return problem_set(problem, ERR_INTERNAL, "its supervisor cannot be reached");
-    sandbox->user = holder->user;
+    sandbox->user = sandbox->files.user = holder->user;
     r = sandbox_claim_published(sandbox, holder->output_id ? holder->output_id : holder->name, problem);
     if (r == 0)
         become_claimed(sandbox, holder, options);

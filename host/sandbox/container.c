@@ -224,7 +224,7 @@ int sandbox_start(Sandbox **ret, Sandboxes *all, const SandboxHolder *holder, Se
 
     if (!sandbox)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
-    sandbox->user = holder->user;
+    sandbox->user = sandbox->files.user = holder->user;
     sandbox->restorer = holder->restorer;
     snprintf(sandbox->name, sizeof(sandbox->name), "%s", holder->name);
     r = sandbox_begin(sandbox, holder->output_id, problem);

@@ -42,7 +42,7 @@ static void on_due(LoopTimer *timer)
     const JobReview review = {.keep_for = options->keep_for, .keep_size = options->keep_size};
 
     kept->began = clock_now();
-    kept->looking = keeper_ask(kept->all->keeper, JOB_REVIEW, &review, on_reviewed, kept) == 0;
+    kept->looking = keeper_ask(kept->all->keeper, NOBODYS, JOB_REVIEW, &review, on_reviewed, kept) == 0;
     if (!kept->looking)
         set_timer(kept, REVIEW_NSEC);
 }

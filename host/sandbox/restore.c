@@ -12,7 +12,7 @@ Sandbox *sandbox_restore(Sandboxes *all, uid_t user, const char *name, const cha
     if (!sandbox)
         return NULL;
     sandbox->state = SANDBOX_ADOPTING;
-    sandbox->user = user;
+    sandbox->user = sandbox->files.user = user;
     sandbox->created = created;
     snprintf(sandbox->name, sizeof(sandbox->name), "%s", name);
     snprintf(sandbox->instance, sizeof(sandbox->instance), "%s", instance);

@@ -59,6 +59,7 @@ Sandbox *sandbox_new(Sandboxes *all, bool ephemeral, SessionOptions *options, co
     sandbox->created = clock_unix();
     sandbox->used = clock_now();
     session_files_init(&sandbox->files, all->keeper);
+    sandbox->files.user = sandbox->user;
     list_append(&all->list, &sandbox->link);
     courtesy_init(&sandbox->courtesy, &all->courtesies, &courtesy_ops);
     list_init(&sandbox->turns);

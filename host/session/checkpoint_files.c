@@ -40,7 +40,8 @@ static int begin(Order *order, JobKind kind, const void *request, FilesThen *the
     work_begin(&work->work, &order->turn);
     work->takes = kind == JOB_TAKE || kind == JOB_TAKE_TEMPLATE;
     work->then = then;
-    if (keeper_ask(order->turn.sandbox->all->keeper, kind, request, on_done, work) == 0)
+    if (keeper_ask(order->turn.sandbox->all->keeper, order->turn.sandbox->user, kind, request, on_done,
+                   work) == 0)
         return 0;
     work_free(work);
     return problem_set(problem, ERR_INTERNAL, "files cannot be copied now: out of memory");

@@ -57,7 +57,8 @@ static void read_copy(Front *front, Request *request, const MsgPublished *asked,
 
     if (!copy.data)
         request_fail_text(request, ERR_NO_SUCH_FILE, "the call has published no file of this path");
-    else if (keeper_ask(front->sandboxes->keeper, JOB_READ_PUBLISHED, &job, on_read, request) < 0)
+    else if (keeper_ask(front->sandboxes->keeper, request->user, JOB_READ_PUBLISHED, &job, on_read, request) <
+             0)
         request_fail_text(request, ERR_INTERNAL, "the file cannot be read now: out of memory");
 }
 

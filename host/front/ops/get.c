@@ -30,7 +30,7 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
         .size = MIN(get.size, LIMIT_FILE_CHUNK),
         .descriptor = get.descriptor && !request->remote,
     };
-    if (keeper_ask(front->sandboxes->keeper, JOB_GET, &job, on_got, request) < 0)
+    if (keeper_ask(front->sandboxes->keeper, request->user, JOB_GET, &job, on_got, request) < 0)
         request_fail_text(request, ERR_INTERNAL, "the file cannot be moved now: out of memory");
 }
 

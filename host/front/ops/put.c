@@ -33,7 +33,7 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
         .give = sandboxes_isolate(front->sandboxes),
         .descriptor = put.descriptor && !request->remote,
     };
-    if (keeper_ask(front->sandboxes->keeper, JOB_PUT, &job, on_put, request) < 0)
+    if (keeper_ask(front->sandboxes->keeper, request->user, JOB_PUT, &job, on_put, request) < 0)
         request_fail_text(request, ERR_INTERNAL, "the file cannot be moved now: out of memory");
 }
 

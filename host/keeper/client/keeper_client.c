@@ -5,21 +5,55 @@
 
 #include "host/keeper/keeper.h"
 #include "host/keeper/link.h"
+#include "proto/base/clock.h"
 #include "proto/base/list.h"
 #include "proto/base/log.h"
 
+/* Of the threads for copies, and of those for disks: see keeper.c. What waits there waits behind all, and
+ * here behind its user's. */
+#define UNDER_WAY_MAX     4u
+#define UNDER_WAY_OF_USER 3u
+#define CALL_SECONDS      10.0
+
+typedef struct Lane {
+    unsigned under_way;
+    List queues; /* Queue: the one whose turn it is comes first */
+} Lane;
+
+enum {
+    LANE_COPIES,
+    LANE_DISKS,
+    LANES,
+};
+
+/* Slow jobs of one user. It is there while there are any. */
+typedef struct Queue {
+    List link; /* Lane.queues */
+    uid_t user;
+    unsigned under_way;
+    List waiting; /* KeeperAsk.in_queue */
+} Queue;
+
 struct KeeperClient {
     Loop *loop;
-    Keeper *keeper;  /* in this process; or NULL, and */
-    KeeperLink link; /* to another */
-    List asks;       /* without an answer so far, in the order they were made */
-    List late;       /* KeeperAsk: what came while a call waited for its own answer */
+    Lane lanes[LANES];
+    bool sending;     /* amid what waits */
+    unsigned overdue; /* calls that nobody waits for any more */
+    Keeper *keeper;   /* in this process; or NULL, and */
+    KeeperLink link;  /* to another */
+    List asks;        /* without an answer so far, in the order they were made */
+    List late;        /* KeeperAsk: what came while a call waited for its own answer */
     LoopIdle tell_late;
     uint64_t last_id;
 };
 
 typedef struct KeeperAsk {
     List link;
+    List in_queue; /* while it waits */
+    Queue *queue;  /* of a slow one */
+    Lane *lane;
+    bool overdue;
+    Buf request; /* of one that waits */
     uint64_t id;
     const JobType *type;
     KeeperDone *done;
@@ -31,10 +65,72 @@ typedef struct KeeperAsk {
 
 static void ask_free(KeeperAsk *ask)
 {
+    list_remove(&ask->in_queue);
+    buf_deinit(&ask->request);
     buf_deinit(&ask->answer);
     for (size_t i = 0; i < JOB_DESCRIPTORS; i++)
         closep(&ask->descriptors[i]);
     free(ask);
+}
+
+/* ---- what waits ---- */
+
+static void send_waiting(KeeperClient *client);
+
+static Queue *queue_of(Lane *lane, uid_t user)
+{
+    Queue *queue;
+
+    list_foreach (queue, &lane->queues, Queue, link)
+        if (queue->user == user)
+            return queue;
+    queue = calloc(1, sizeof(*queue));
+    if (!queue)
+        return NULL;
+    queue->user = user;
+    list_init(&queue->waiting);
+    list_append(&lane->queues, &queue->link);
+    return queue;
+}
+
+static void queue_free_unused(Queue *queue)
+{
+    if (queue->under_way > 0 || !list_empty(&queue->waiting))
+        return;
+    list_remove(&queue->link);
+    free(queue);
+}
+
+/* The next one that may be sent; its user comes last from now on. */
+static KeeperAsk *next_waiting(Lane *lane)
+{
+    Queue *queue;
+
+    if (lane->under_way >= UNDER_WAY_MAX)
+        return NULL;
+    list_foreach (queue, &lane->queues, Queue, link) {
+        List *first = list_first(&queue->waiting);
+
+        if (!first || queue->under_way >= UNDER_WAY_OF_USER)
+            continue;
+        list_remove(first);
+        list_remove(&queue->link);
+        list_append(&lane->queues, &queue->link);
+        return list_entry(first, KeeperAsk, in_queue);
+    }
+    return NULL;
+}
+
+/* It has its answer. */
+static void over(KeeperClient *client, KeeperAsk *ask)
+{
+    client->overdue -= ask->overdue;
+    if (!ask->lane)
+        return;
+    ask->lane->under_way--;
+    ask->queue->under_way--;
+    queue_free_unused(take(ask->queue));
+    send_waiting(client);
 }
 
 /* ---- what comes back ---- */
@@ -130,9 +226,11 @@ static void settle(KeeperAsk *ask, Buf *bytes, const int *descriptors)
 
 static void on_answer(void *userdata, uint64_t id, Buf *bytes, int descriptors[static JOB_DESCRIPTORS])
 {
-    KeeperAsk *ask = take_ask(userdata, id);
+    KeeperClient *client = userdata;
+    KeeperAsk *ask = take_ask(client, id);
 
     settle(ask, bytes, descriptors);
+    over(client, ask);
     tell(ask);
 }
 
@@ -161,6 +259,7 @@ static void on_message(KeeperLink *link, Buf *bytes, int descriptors[static JOB_
     if (!ask)
         end_without_keeper(-EBADMSG);
     settle(ask, bytes, descriptors);
+    over(client, ask);
     if (ask->problem)
         tell(ask);
     else
@@ -189,6 +288,7 @@ static KeeperAsk *add_ask(KeeperClient *client, const JobType *type, KeeperDone 
                        .userdata = userdata,
                        .problem = problem,
                        .descriptors = {-1, -1}};
+    list_init(&ask->in_queue);
     list_append(&client->asks, &ask->link);
     return ask;
 }
@@ -206,25 +306,96 @@ static int hand_over(KeeperClient *client, Buf *bytes)
     return problem.code == ERR_INTERNAL ? -ENOMEM : -EINVAL;
 }
 
-/* 0, or a negative errno with the ask freed. */
-static int send_ask(KeeperClient *client, KeeperAsk *ask, JobKind kind, const void *request)
+/* 0, or a negative errno with the ask freed. Takes the bytes over. */
+static int send_ask(KeeperClient *client, KeeperAsk *ask, Buf *bytes)
 {
-    Buf bytes _cleanup_(buf_deinit) = BUF_NULL;
     uint64_t id = ask->id;
-    int r = message_append(&bytes, (MessageKind)kind, id, ask->type->request(), request);
+    int r = hand_over(client, bytes);
 
-    if (r == 0)
-        r = hand_over(client, &bytes);
     if (r < 0 && (ask = take_ask(client, id)))
         ask_free(ask);
     return r;
 }
 
-int keeper_ask(KeeperClient *client, JobKind kind, const void *request, KeeperDone *done, void *userdata)
+static void fail_unsent(KeeperClient *client, KeeperAsk *ask)
+{
+    list_remove(&ask->link);
+    over(client, ask);
+    tell_later(client, ask); /* without bytes it is told so */
+}
+
+/* An answer may come amid this, and have more sent. */
+static void send_waiting(KeeperClient *client)
+{
+    if (client->sending)
+        return;
+    client->sending = true;
+    for (size_t i = 0; i < LANES; i++) {
+        KeeperAsk *ask;
+
+        while ((ask = next_waiting(&client->lanes[i]))) {
+            Buf bytes = ask->request;
+            uint64_t id = ask->id;
+
+            ask->request = BUF_NULL;
+            ask->lane->under_way++;
+            ask->queue->under_way++;
+            if (hand_over(client, &bytes) < 0 && (ask = find_ask(client, id)))
+                fail_unsent(client, ask);
+        }
+    }
+    client->sending = false;
+}
+
+int keeper_ask(KeeperClient *client, uid_t user, JobKind kind, const void *request, KeeperDone *done,
+               void *userdata)
 {
     KeeperAsk *ask = add_ask(client, job_type(kind), done, userdata, NULL);
+    Lane *lane = &client->lanes[kind == JOB_FILL_DISK ? LANE_DISKS : LANE_COPIES];
+    int r = ask ? message_append(&ask->request, (MessageKind)kind, ask->id, ask->type->request(), request)
+                : -ENOMEM;
 
-    return ask ? send_ask(client, ask, kind, request) : -ENOMEM;
+    if (r == 0 && !(ask->queue = queue_of(lane, user)))
+        r = -ENOMEM;
+    if (r < 0) {
+        if (ask) {
+            list_remove(&ask->link);
+            ask_free(ask);
+        }
+        return r;
+    }
+    ask->lane = lane;
+    list_append(&ask->queue->waiting, &ask->in_queue);
+    send_waiting(client);
+    return 0;
+}
+
+/* What comes of it is nobody's. */
+static int give_up(KeeperClient *client, KeeperAsk *ask, Problem *problem)
+{
+    ask->problem = NULL;
+    ask->done = NULL;
+    ask->overdue = true;
+    if (client->overdue++ == 0)
+        log_error("files worker does not answer", "job=%s", ask->type->name);
+    return problem_set(problem, ERR_INTERNAL, "the files of sessions cannot be reached: no answer in %g s",
+                       CALL_SECONDS);
+}
+
+/* Once it has not answered in time nobody waits for it before it has. */
+static int wait_for(KeeperClient *client, uint64_t id, Problem *problem)
+{
+    uint64_t end = clock_now() + (client->overdue ? 0 : clock_from_seconds(CALL_SECONDS));
+    KeeperAsk *ask;
+
+    while (!client->keeper && (ask = find_ask(client, id))) {
+        uint64_t now = clock_now();
+
+        if (now >= end)
+            return give_up(client, ask, problem);
+        keeper_link_wait(&client->link, (int)((end - now) / NSEC_PER_MSEC) + 1);
+    }
+    return 0;
 }
 
 int keeper_call(KeeperClient *client, JobKind kind, const void *request, KeeperDone *done, void *userdata,
@@ -233,12 +404,19 @@ int keeper_call(KeeperClient *client, JobKind kind, const void *request, KeeperD
     Problem failure = PROBLEM_NULL;
     KeeperAsk *ask = add_ask(client, job_type(kind), done, userdata, &failure);
     uint64_t id = client->last_id;
-    int r = ask ? send_ask(client, ask, kind, request) : -ENOMEM;
+    Buf bytes _cleanup_(buf_deinit) = BUF_NULL;
+    int r = ask ? message_append(&bytes, (MessageKind)kind, id, ask->type->request(), request) : -ENOMEM;
 
+    if (r < 0 && ask) {
+        list_remove(&ask->link);
+        ask_free(ask);
+    }
+    if (r == 0)
+        r = send_ask(client, ask, &bytes);
     if (r < 0)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
-    while (!client->keeper && find_ask(client, id))
-        keeper_link_wait(&client->link);
+    if (wait_for(client, id, problem) < 0)
+        return -EPROTO;
     if (failure.code == ERR_NONE)
         return 0;
     *problem = failure;
@@ -256,6 +434,8 @@ static KeeperClient *client_alloc(Loop *loop)
     client->loop = loop;
     list_init(&client->asks);
     list_init(&client->late);
+    for (size_t i = 0; i < LANES; i++)
+        list_init(&client->lanes[i].queues);
     return client;
 }
 
@@ -296,7 +476,7 @@ KeeperClient *keeper_client_free(KeeperClient *client)
         return NULL;
     keeper_free(client->keeper);
     while (client->link.file.loop && !list_empty(&client->asks))
-        keeper_link_wait(&client->link);
+        keeper_link_wait(&client->link, -1);
     tell_late(&client->tell_late);
     loop_idle_remove(&client->tell_late);
     keeper_link_close(&client->link);

@@ -1,6 +1,8 @@
 /* KeeperClient: how the controller asks the keeper of files. */
 #pragma once
 
+#include <sys/types.h>
+
 #include "host/keeper/jobs.h"
 #include "proto/base/loop.h"
 
@@ -12,6 +14,9 @@ typedef struct KeeperAnswer {
     const JobAnswer *body;            /* NULL when it was not; valid until the callee returns */
     int descriptors[JOB_DESCRIPTORS]; /* -1 where there is none; the callee takes out what it keeps */
 } KeeperAnswer;
+
+/* In place of a user: what no session asks for. */
+#define NOBODYS ((uid_t)-1)
 
 typedef void KeeperDone(void *userdata, KeeperAnswer *answer);
 
@@ -27,11 +32,13 @@ int keeper_client_connect(KeeperClient **ret, Loop *loop, int fd);
 KeeperClient *keeper_client_free(KeeperClient *client);
 DEFINE_CLEANUP(KeeperClient *, keeper_client_free);
 
-/* Asks for a slow job; `done` is told on the loop, also of what went wrong, unless this returns a negative
- * errno. */
-int keeper_ask(KeeperClient *client, JobKind kind, const void *request, KeeperDone *done, void *userdata);
+/* Asks for a slow job, for that user; `done` is told on the loop, also of what went wrong, unless this
+ * returns a negative errno. A few are under way at once, and of one user never all of those: the others wait
+ * here, and the users take turns. */
+int keeper_ask(KeeperClient *client, uid_t user, JobKind kind, const void *request, KeeperDone *done,
+               void *userdata);
 
 /* Asks for one of the others and waits: `done`, if there is one, has been told before this returns, unless it
- * was not done: then it returns -EPROTO with the problem set. */
+ * was not done, or there was no answer in time: then it returns -EPROTO with the problem set. */
 int keeper_call(KeeperClient *client, JobKind kind, const void *request, KeeperDone *done, void *userdata,
                 Problem *problem);

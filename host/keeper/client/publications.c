@@ -208,7 +208,7 @@ static int ask(SessionFiles *files, JobKind kind, FilesPlace place, FilesPublish
         .files = files, .place = place, .accepts = kind == JOB_ACCEPT, .done = done, .userdata = userdata};
     list_append(&files->asked, &publication->link);
     files->lookouts[place].asking++;
-    r = keeper_ask(files->keeper, kind, &request, on_published, publication);
+    r = keeper_ask(files->keeper, files->user, kind, &request, on_published, publication);
     if (r < 0) {
         files->lookouts[place].asking--;
         list_remove(&publication->link);

@@ -80,7 +80,7 @@ int session_files_fill_disk(SessionFiles *files, FilesRoom size, KeeperDone *don
 {
     const JobFill fill = {.id = text_of(files->id), .bytes = size.bytes, .files = size.files};
 
-    if (keeper_ask(files->keeper, JOB_FILL_DISK, &fill, done, userdata) < 0)
+    if (keeper_ask(files->keeper, files->user, JOB_FILL_DISK, &fill, done, userdata) < 0)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     return 0;
 }
@@ -90,7 +90,7 @@ int session_files_put_template(SessionFiles *files, const char *template, Keeper
 {
     const JobTemplate put = {.id = text_of(files->id), .template = text_of(template), .budget = NO_UINT};
 
-    if (keeper_ask(files->keeper, JOB_PUT_TEMPLATE, &put, done, userdata) < 0)
+    if (keeper_ask(files->keeper, files->user, JOB_PUT_TEMPLATE, &put, done, userdata) < 0)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     return 0;
 }
@@ -160,7 +160,7 @@ void session_files_sync(SessionFiles *files)
 {
     const JobOf request = {.id = text_of(files->id)};
 
-    if (keeper_ask(files->keeper, JOB_SYNC, &request, on_synced, NULL) < 0)
+    if (keeper_ask(files->keeper, files->user, JOB_SYNC, &request, on_synced, NULL) < 0)
         log_warn("saved session not synced", "reason=out of memory");
 }
 

@@ -20,6 +20,7 @@ typedef struct Lookout {
 
 typedef struct SessionFiles {
     KeeperClient *keeper;
+    uid_t user;         /* for whom it is asked */
     char *id;           /* of the directory; NULL: there is none */
     char *published_id; /* NULL until it is settled */
     char *files_path;   /* host path of /session */

@@ -1,0 +1,168 @@
+/* The controller's end of the files worker, with a worker in a process of its own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "host/files/remove.h"
+#include "host/keeper/client/keeper_client.h"
+#include "host/keeper/process/serve.h"
+
+#define ALICE 61001u
+#define BOB   61002u
+#define MANY  100
+
+static struct {
+    char state_dir[64];
+    Loop *loop;
+    KeeperClient *client;
+    pid_t worker;
+    unsigned done, failed;
+} t;
+
+static void on_done(void *userdata, KeeperAnswer *answer)
+{
+    t.done++;
+    t.failed += answer->problem != NULL;
+    loop_stop(t.loop, 0);
+}
+
+static int set_up(void **state)
+{
+    int between[2], launcher[2];
+
+    memset(&t, 0, sizeof(t));
+    strcpy(t.state_dir, "/tmp/limpet-test-XXXXXX");
+    assert_non_null(mkdtemp(t.state_dir));
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, between), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, launcher), 0);
+    t.worker = fork();
+    if (t.worker == 0) {
+        const FilesWorker worker = {
+            .state_dir = t.state_dir, .controller = between[1], .launcher = launcher[1]};
+        Problem problem = PROBLEM_NULL;
+
+        close(between[0]);
+        _exit(files_worker_run(&worker, &problem) < 0);
+    }
+    close(between[1]);
+    close(launcher[1]);
+    assert_int_equal(loop_new(&t.loop), 0);
+    assert_int_equal(keeper_client_connect(&t.client, t.loop, between[0]), 0);
+    alarm(60);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    alarm(0);
+    kill(t.worker, SIGCONT);
+    keeper_client_free(t.client);
+    assert_int_equal(waitpid(t.worker, NULL, 0), t.worker);
+    loop_free(t.loop);
+    return remove_path(t.state_dir);
+}
+
+static int call(JobKind kind, const void *request)
+{
+    Problem problem = PROBLEM_NULL;
+
+    return keeper_call(t.client, kind, request, NULL, NULL, &problem);
+}
+
+static void make_session(const char *id)
+{
+    assert_int_equal(call(JOB_MAKE, &(JobMake){.id = text_of(id), .published = true}), 0);
+    assert_int_equal(call(JOB_FILL, &(JobFill){.id = text_of(id), .bytes = NO_UINT, .files = NO_UINT}), 0);
+}
+
+static void begin_copy(uid_t user, const char *id)
+{
+    const JobTake take = {.id = text_of(id), .budget = 1 << 20};
+
+    assert_int_equal(keeper_ask(t.client, user, JOB_TAKE, &take, on_done, NULL), 0);
+}
+
+static void wait_for(unsigned done)
+{
+    while (t.done < done)
+        loop_run(t.loop);
+    assert_int_equal(t.failed, 0);
+}
+
+/* Keeps the copies of a session back, as another process may. */
+static int hold(const char *id)
+{
+    char path[PATH_MAX];
+    int store;
+
+    make_session(id);
+    begin_copy(ALICE, id);
+    wait_for(1);
+    snprintf(path, sizeof(path), "%s/sessions/%s/checkpoints", t.state_dir, id);
+    store = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(flock(store, LOCK_EX), 0);
+    return store;
+}
+
+static void test_many_slow_jobs_hold_up_no_fast_one(void **state)
+{
+    int store = hold("one");
+
+    for (int i = 0; i < MANY; i++)
+        begin_copy(ALICE, "one");
+    make_session("two");
+    close(store);
+    wait_for(1 + MANY);
+}
+
+static void test_one_user_s_jobs_hold_up_no_other_s(void **state)
+{
+    int store = hold("one");
+
+    make_session("bob-s");
+    for (int i = 0; i < MANY; i++)
+        begin_copy(ALICE, "one");
+    begin_copy(BOB, "bob-s");
+    wait_for(2);
+    close(store);
+    wait_for(2 + MANY);
+}
+
+/* It answers when it goes on, and nobody waits for that any more. */
+static void test_a_worker_that_stands_still_is_not_waited_for_twice(void **state)
+{
+    make_session("one");
+    assert_int_equal(kill(t.worker, SIGSTOP), 0);
+    assert_true(call(JOB_LEAVE, &(JobOf){.id = text_of("none")}) < 0);
+    for (int i = 0; i < 10; i++)
+        assert_true(call(JOB_LEAVE, &(JobOf){.id = text_of("none")}) < 0);
+    assert_int_equal(kill(t.worker, SIGCONT), 0);
+    begin_copy(ALICE, "one");
+    wait_for(1);
+    make_session("two");
+}
+
+#define CLIENT_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CLIENT_TEST(test_many_slow_jobs_hold_up_no_fast_one),
+        CLIENT_TEST(test_one_user_s_jobs_hold_up_no_other_s),
+        CLIENT_TEST(test_a_worker_that_stands_still_is_not_waited_for_twice),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
