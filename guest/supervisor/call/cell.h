@@ -32,7 +32,7 @@ typedef struct Cell {
     bool undo;        /* unless the call ends well, nothing of it stays in the variables */
     bool sheltered;   /* a checkpoint was asked for, for the sake of this cell */
     Buf request;      /* what the interpreter is sent */
-    uint64_t started; /* clock_now() when it began */
+    uint64_t started; /* clock_now() when it began; 0: it has not */
     double duration;  /* seconds, once it has ended */
     Ladder ladder;
     Output output[STREAMS];

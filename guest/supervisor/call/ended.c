@@ -117,15 +117,20 @@ void executor_on_lost(Executor *executor, Branch *branch, const char *fault)
 {
     Cell *cell = call_of(executor, branch);
 
-    if (!cell || cell->step != CELL_RUNS)
+    if (!cell || cell->step == CELL_ENDED)
         return;
-    end_lost(cell,
-             &(Loss){
-                 .killed = cell->ladder.step == LADDER_STEP_KILL ? cell->ladder.cause : LADDER_CAUSE_NONE,
-                 .fault = fault,
-                 .status = branch->interpreter.status,
-                 .timeout = cell->timeout,
-             });
+
+    bool killed = cell->ladder.step == LADDER_STEP_KILL, waited = cell->step == CELL_WAITS;
+
+    if (waited && !killed)
+        return; /* it begins when there is an interpreter again */
+    end_lost(cell, &(Loss){
+                       .killed = killed ? cell->ladder.cause : LADDER_CAUSE_NONE,
+                       .fault = fault,
+                       .status = branch->interpreter.status,
+                       .timeout = cell->timeout,
+                       .waited = waited,
+                   });
 }
 
 bool executor_on_settled(Executor *executor, Branch *branch, Fate *fate)
@@ -134,7 +139,7 @@ bool executor_on_settled(Executor *executor, Branch *branch, Fate *fate)
 
     if (!cell || cell->step != CELL_ENDED)
         return false;
-    if (fate->calls > 0)
+    if (fate->calls > 0 && cell->started)
         fate->calls--; /* the call that ended it is not counted */
     call_finish(executor, fate);
     return true;

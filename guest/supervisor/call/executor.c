@@ -27,10 +27,22 @@ void call_update_flow(const Executor *executor, Branch *branch)
 
 /* The beginning */
 
+/* A call that has not begun cannot be interrupted. An interpreter that does not answer at all is killed as
+ * under one that runs; without an interpreter, recovery and start have limits of their own. */
+static void on_step_while_waiting(const Cell *cell, LadderStep step)
+{
+    if (step == LADDER_STEP_KILL && branch_is_ready(cell->branch))
+        branch_lose(cell->branch, NULL);
+}
+
 static void on_ladder_step(Ladder *ladder, LadderStep step)
 {
     Cell *cell = container_of(ladder, Cell, ladder);
 
+    if (cell->step == CELL_WAITS) {
+        on_step_while_waiting(cell, step);
+        return;
+    }
     if (step == LADDER_STEP_KILL) {
         branch_lose(cell->branch, NULL);
         return;
@@ -56,6 +68,15 @@ static int take_shelter(Cell *cell, Reason why)
     return branch_freeze(branch, CHECKPOINT_AUTOMATIC, "", why);
 }
 
+/* The time limit counts from when the interpreter is there. */
+static int start_clock(Cell *cell)
+{
+    if (cell->ladder.loop)
+        return 0;
+    return ladder_begin(&cell->ladder, cell->branch->set->loop,
+                        clock_now() + clock_from_seconds(cell->timeout), on_ladder_step);
+}
+
 /* Begins a call for which everything is there. */
 static void begin(Cell *cell)
 {
@@ -68,9 +89,6 @@ static void begin(Cell *cell)
     cell->started = clock_now();
     branch_occupy(branch, cell->execution_count, cell->started);
     r = interpreter_send(&branch->interpreter, &cell->request);
-    if (r == 0)
-        r = ladder_begin(&cell->ladder, branch->set->loop, cell->started + clock_from_seconds(cell->timeout),
-                         on_ladder_step);
     if (r < 0)
         branch_doom(branch, strerror(-r));
 }
@@ -79,18 +97,26 @@ void executor_advance(Executor *executor)
 {
     Cell *cell = executor->cell;
     Reason why = "";
-    int r = 1;
+    int r;
 
     if (!cell || cell->step != CELL_WAITS || !branch_is_ready(cell->branch) ||
         branch_is_recovering(cell->branch))
         return;
-    if (cell->undo)
-        r = take_shelter(cell, why);
-    if (r > 0)
+    r = start_clock(cell);
+    if (r < 0) {
+        call_abandon(executor, "MemoryError", "the call was not run", strerror(-r));
+        return;
+    }
+    r = cell->undo ? take_shelter(cell, why) : 1;
+    if (r != 0 && cell->ladder.step != LADDER_STEP_WAIT) {
+        outcome_too_late(&cell->outcome, cell->timeout);
+        call_finish_kept(executor);
+    } else if (r > 0) {
         begin(cell);
-    else if (r < 0)
+    } else if (r < 0) {
         call_abandon(executor, "CheckpointFailed",
                      "the call was not run: there was no checkpoint to roll back to", why);
+    }
 }
 
 void executor_on_start_failed(Executor *executor, Branch *branch, const char *why)

@@ -77,7 +77,10 @@ static const char *describe_kill(Outcome *outcome, const Loss *loss)
     if (loss->killed == LADDER_CAUSE_DEADLINE) {
         outcome->status = "timeout";
         snprintf(outcome->message, sizeof(outcome->message),
-                 "the call did not end within %g s or when it was interrupted, so its interpreter was killed",
+                 loss->waited ? "the call could not begin within %g s, as its interpreter did not make a "
+                                "checkpoint (a thread of the code may keep it busy), so it was killed"
+                              : "the call did not end within %g s or when it was interrupted, so its "
+                                "interpreter was killed",
                  loss->timeout);
         return "TimeoutKilled";
     }
@@ -139,6 +142,15 @@ void outcome_never_begun(Outcome *ret)
     outcome_begin(ret, "interrupted");
     snprintf(ret->message, sizeof(ret->message), "the call was interrupted before it started");
     set_error(ret, "Interrupted");
+}
+
+void outcome_too_late(Outcome *ret, double timeout)
+{
+    outcome_begin(ret, "timeout");
+    snprintf(ret->message, sizeof(ret->message),
+             "the call was not run: making the checkpoint to roll back to took longer than its %g s",
+             timeout);
+    set_error(ret, "Timeout");
 }
 
 void outcome_settle(Outcome *outcome, const Fate *fate)

@@ -36,6 +36,7 @@ typedef struct Loss {
     const char *fault;  /* what broke the protocol; NULL: nothing did */
     int status;         /* as from waitpid, where neither holds */
     double timeout;     /* of the call, seconds */
+    bool waited;        /* the call had not begun */
 } Loss;
 
 void outcome_lost(Outcome *ret, const Loss *loss);
@@ -45,6 +46,9 @@ void outcome_failed(Outcome *ret, const char *name, const char *what, const char
 
 /* The call was interrupted before it began. */
 void outcome_never_begun(Outcome *ret);
+
+/* Its time limit had passed before it could begin. */
+void outcome_too_late(Outcome *ret, double timeout);
 
 /* Completes the message with what became of the variables. */
 void outcome_settle(Outcome *outcome, const Fate *fate);

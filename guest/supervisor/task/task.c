@@ -1,12 +1,17 @@
 /* What tasks have in common: they begin, wait, and are over. */
 #include "guest/supervisor/task/task.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "guest/supervisor/task/internal.h"
+#include "proto/base/clock.h"
+
+/* What an interpreter that owes a checkpoint has to make it, or to say why not, once another is wanted. */
+#define LISTENER_LIMIT (5 * NSEC_PER_SEC)
 
 TaskHandler task_handler(MessageKind kind)
 {
@@ -163,6 +168,32 @@ static bool has_interpreter(Tasks *tasks)
     return false;
 }
 
+static void on_listener_due(LoopTimer *timer)
+{
+    task_refuse(
+        container_of(timer, Tasks, task.limit), ERR_CHECKPOINT_FAILED,
+        "no checkpoint could be taken: the interpreter still owes an earlier one; a thread of the code "
+        "may keep it busy");
+}
+
+/* The limit counts from when there is an interpreter. */
+static bool has_listener(Tasks *tasks)
+{
+    Task *task = &tasks->task;
+    Loop *loop = tasks->branches->loop;
+
+    if (!has_interpreter(tasks))
+        return false;
+    if (!task->branch->interpreter.asked) {
+        loop_timer_cancel(&task->limit);
+        return true;
+    }
+    if (!loop_timer_is_set(&task->limit) &&
+        loop_timer_set(loop, &task->limit, clock_now() + LISTENER_LIMIT, on_listener_due) < 0)
+        task_refuse(tasks, ERR_INTERNAL, "%s", strerror(ENOMEM));
+    return false;
+}
+
 static void refuse_without_checkpoint(Tasks *tasks)
 {
     task_refuse(tasks, ERR_CHECKPOINT_FAILED, "no checkpoint could be taken: %s", tasks->task.trouble);
@@ -207,7 +238,7 @@ static bool is_there(Tasks *tasks)
     case AWAITS_INTERPRETER:
         return has_interpreter(tasks);
     case AWAITS_LISTENER:
-        return has_interpreter(tasks) && !task->branch->interpreter.asked;
+        return has_listener(tasks);
     case AWAITS_CHECKPOINT:
         return has_checkpoint(tasks);
     case AWAITS_PLACE:
