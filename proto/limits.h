@@ -17,6 +17,7 @@
 #define LIMIT_RESULT        (1u << 20)  /* repr of the last expression */
 #define LIMIT_TEXT          (4u << 20)  /* a text of the record: undecodable bytes grow to three */
 #define LIMIT_TRACEBACK     (256u << 10)
+#define LIMIT_BETWEEN       (64u << 10) /* of a stream between two calls */
 #define LIMIT_DISPLAYS      256u
 #define LIMIT_DISPLAY_BYTES (16u << 20) /* all displays of a call together */
 #define LIMIT_CHANGED       64u         /* names of `changed` */

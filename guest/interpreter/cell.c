@@ -17,7 +17,6 @@
 #include "guest/interpreter/runtime.h"
 #include "guest/interpreter/sink.h"
 #include "guest/interpreter/source.h"
-#include "guest/interpreter/stream.h"
 
 static double seconds(struct timeval t)
 {
@@ -190,7 +189,6 @@ PyObject *cell_set_up(Text code)
     report_figures(&outcome);
     guard_flush_replaced();
     fflush(stdout);
-    stream_forget_dropped();
     guard_begin_cell();
     return outcome.error;
 }

@@ -7,7 +7,6 @@
 #include "guest/interpreter/descriptors.h"
 #include "guest/interpreter/guard.h"
 #include "guest/interpreter/run.h"
-#include "guest/interpreter/stream.h"
 
 void quietly_begin(void)
 {
@@ -21,6 +20,5 @@ void quietly_end(void)
         _exit(EXIT_FAILURE);
     fflush(stdout);
     fflush(stderr);
-    stream_forget_dropped();
     guard_begin_cell();
 }

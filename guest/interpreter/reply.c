@@ -11,6 +11,7 @@
 #include "guest/interpreter/namespace/namespace.h"
 #include "guest/interpreter/pyvalue.h"
 #include "guest/interpreter/run.h"
+#include "guest/interpreter/stream.h"
 #include "guest/interpreter/text.h"
 
 #define NAME_MAX_BYTES 1024u
@@ -21,13 +22,14 @@ static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 #define OUT_NULL ((Buf){.limit = LIMIT_GUEST_FRAME})
 
 /* The lock is taken with the GIL held, so that what the caller has just seen of the cell still holds when it
- * is this message's turn. Who has the lock waits for the supervisor only, never for the GIL. */
+ * is this message's turn. Who has the lock waits for the supervisor only, never for the GIL. -ECANCELED when
+ * it does not hold. */
 static int send_when(Buf *out, bool (*holds)(void))
 {
     pthread_mutex_lock(&writing);
     bool send = holds();
     PyThreadState *saved = PyEval_SaveThread();
-    int r = send ? channel_write(descriptors_channel(), out) : 0;
+    int r = send ? channel_write(descriptors_channel(), out) : -ECANCELED;
     pthread_mutex_unlock(&writing);
     PyEval_RestoreThread(saved);
     return r;
@@ -252,28 +254,39 @@ static int build_note(Buf *out, const Display *display)
                           (Value){.write = write_no_metadata});
 }
 
+/* Of a display that belongs to no cell. */
+static int print_text(const Display *display)
+{
+    PyObject *text = PyDict_GetItemString(display->data, "text/plain"); /* borrowed */
+
+    if (!text || !PyUnicode_Check(text))
+        return 0;
+    _pyref_ PyObject *line = PyUnicode_FromFormat("%U\n", text);
+    return line ? PyFile_WriteObject(line, stream_object(STDOUT_FILENO), Py_PRINT_RAW) : -1;
+}
+
 int reply_display(const Display *display)
 {
     Buf out _cleanup_(buf_deinit) = OUT_NULL;
 
-    if (run.forked || !run_admits() || run.displays >= LIMIT_DISPLAYS)
+    if (run.forked)
         return 0;
+    if (!run.active)
+        return print_text(display);
 
     int r = build_display(&out, display);
     if (r == -EINVAL) {
         PyErr_SetString(PyExc_ValueError, "the keys of display data and metadata are text");
         return -1;
     }
-    if (r == -ENOBUFS || (r == 0 && run.display_bytes + out.size > LIMIT_DISPLAY_BYTES))
+    if (r == -ENOBUFS || (r == 0 && out.size > LIMIT_DISPLAY_BYTES))
         r = build_note(&out, display);
     if (r < 0) {
         PyErr_NoMemory();
         return -1;
     }
-    run.displays++;
-    run.display_bytes += out.size;
-    send_when(&out, run_admits); /* without a supervisor there is nobody left to tell */
-    return 0;
+    r = send_when(&out, run_is_active);
+    return r == -ECANCELED ? print_text(display) : 0; /* without a supervisor there is nobody left to tell */
 }
 
 static int encode_ask(Buf *out, const Question *question)
@@ -294,7 +307,9 @@ int reply_ask(const Question *question)
     int r = encode_ask(&out, question);
 
     if (r == 0)
-        r = send_when(&out, run_admits);
+        r = send_when(&out, run_is_active);
+    if (r == -ECANCELED)
+        return 0; /* the cell has ended, and with it the waiting for the answer */
     if (r == -ENOMEM)
         PyErr_NoMemory();
     else if (r < 0)

@@ -39,6 +39,7 @@ typedef struct Display {
     bool is_result, update;
 } Display;
 
-/* One display of the running cell. A value that is not plain data becomes a note that says so, as does a
- * display over the limits of a call. -1 with an exception. */
+/* One display of the running cell; between two cells its text is printed. A value that is not plain data
+ * becomes a note that says so, as does a display that is over the limit of a call by itself. -1 with an
+ * exception. */
 int reply_display(const Display *display);

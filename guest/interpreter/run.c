@@ -9,12 +9,6 @@ static uint64_t this_thread(void)
     return PyThreadState_GetID(PyThreadState_Get());
 }
 
-/* New threads are put first, and ids only grow. */
-static uint64_t newest_thread(void)
-{
-    return PyThreadState_GetID(PyInterpreterState_ThreadHead(PyInterpreterState_Get()));
-}
-
 void run_note_child(void)
 {
     run.spawned = run.had_children = true;
@@ -45,8 +39,6 @@ void run_begin(uint64_t id, bool asks)
     run.asks = asks;
     run.active = true;
     run.spawned = false;
-    run.last_thread = newest_thread();
-    run.displays = run.display_bytes = 0;
 }
 
 void run_end(void)
@@ -56,9 +48,10 @@ void run_end(void)
 
 bool run_admits(void)
 {
-    if (run.forked)
-        return true;
+    return run.forked || run.active || (run.number > 0 && this_thread() != run.main_thread);
+}
 
-    uint64_t thread = this_thread();
-    return run.active && (thread == run.main_thread || thread > run.last_thread);
+bool run_is_active(void)
+{
+    return run.active;
 }

@@ -5,16 +5,15 @@
 #include "proto/base/base.h"
 
 typedef struct Run {
-    uint64_t id;                       /* of the `execute` it answers */
-    uint64_t number;                   /* counts the cells of this process; 0 before the first */
-    bool asks;                         /* its questions are answered */
-    bool active;                       /* between run_begin() and run_end() */
-    bool forked;                       /* this is a child of the interpreter that goes on in Python */
-    bool spawned;                      /* a child process was started */
-    bool had_children;                 /* one ever was */
-    pid_t process;                     /* the interpreter, which a forked child is not */
-    uint64_t main_thread, last_thread; /* thread state ids: the main one; the highest when the cell began */
-    size_t displays, display_bytes;
+    uint64_t id;          /* of the `execute` it answers */
+    uint64_t number;      /* counts the cells of this process; 0 before the first */
+    bool asks;            /* its questions are answered */
+    bool active;          /* between run_begin() and run_end() */
+    bool forked;          /* this is a child of the interpreter that goes on in Python */
+    bool spawned;         /* a child process was started */
+    bool had_children;    /* one ever was */
+    pid_t process;        /* the interpreter, which a forked child is not */
+    uint64_t main_thread; /* its thread state's id */
 } Run;
 
 extern Run run;
@@ -31,6 +30,9 @@ void run_end(void);
 /* A child process is about to be started. */
 void run_note_child(void);
 
-/* Whether the calling thread may write and display. Nobody may between two cells, and a thread that an
- * earlier cell left running may not write into a later cell's reply. */
+/* Whether the calling thread may write. Any may while a cell runs, and between two cells all but the main
+ * one, which then does the runtime's work; before the first cell none. */
 bool run_admits(void);
+
+/* Whether a cell runs, so that displays and questions are its own. */
+bool run_is_active(void);

@@ -9,8 +9,6 @@
 
 Sink sinks[2];
 
-static _Atomic uint64_t handed_over;
-
 /* Of a process that shares none: never touched in an interpreter. */
 static Rings own;
 static Rings *shared;
@@ -119,16 +117,14 @@ int sink_flush(Sink *sink)
     return r;
 }
 
-ssize_t sink_write(Sink *sink, const void *bytes, size_t n, uint64_t calls)
+ssize_t sink_write(Sink *sink, const void *bytes, size_t n)
 {
-    ssize_t r = 0;
+    ssize_t r;
 
     if (sem_wait(&sink->turn) < 0)
         return -EINTR;
-    if (handed_over == calls) {
-        r = flush_with_turn(sink);
-        r = r < 0 ? r : write_once(sink->fd, bytes, n);
-    }
+    r = flush_with_turn(sink);
+    r = r < 0 ? r : write_once(sink->fd, bytes, n);
     sem_post(&sink->turn);
     return r;
 }
@@ -147,21 +143,14 @@ static void take_turn(Sink *sink)
         ;
 }
 
-/* Who waits for a turn meanwhile gets it too late. */
 void sinks_hand_over(void)
 {
-    handed_over++;
     for (size_t i = 0; i < ARRAY_SIZE(sinks); i++) {
         take_turn(&sinks[i]);
         while (!sinks[i].shared && flush_with_turn(&sinks[i]) == -EINTR)
             ;
         sem_post(&sinks[i].turn);
     }
-}
-
-uint64_t sinks_handed_over(void)
-{
-    return handed_over;
 }
 
 void sinks_mark(void)

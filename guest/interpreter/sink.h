@@ -43,9 +43,8 @@ bool sink_append(Sink *sink, const void *bytes, size_t n);
 bool sink_is_due(Sink *sink);
 
 /* What there is no room for: flushes, and writes once to the descriptor itself. How much is gone, what nobody
- * reads any more included, or -EINTR after a signal. 0 when calls were handed over while it waited: `calls`
- * is how many there were before. */
-ssize_t sink_write(Sink *sink, const void *bytes, size_t n, uint64_t calls);
+ * reads any more included, or -EINTR after a signal. */
+ssize_t sink_write(Sink *sink, const void *bytes, size_t n);
 
 /* Flushes; what cannot be written because nobody reads any more is dropped. 0, or -EINTR after a signal, with
  * the rest kept for the next flush. */
@@ -57,9 +56,6 @@ void sinks_flush(void);
 /* The supervisor is about to be told that the call is over, and takes what is in the rings then: waits until
  * nobody writes, and flushes only what is not shared. */
 void sinks_hand_over(void);
-
-/* How often that has been. */
-uint64_t sinks_handed_over(void);
 
 /* Before the end that a signal brings: a mark for what has none. For a signal handler. */
 void sinks_mark(void);

@@ -9,8 +9,7 @@
 
 /* What a stream has beyond the part of its base, whose size only the running Python knows. */
 typedef struct StreamState {
-    size_t index;     /* of its sink; 0, which is standard output, in objects a cell makes itself */
-    uint64_t dropped; /* writes of threads that earlier cells left running */
+    size_t index; /* of its sink; 0, which is standard output, in objects a cell makes itself */
 } StreamState;
 
 static Py_ssize_t state_offset;
@@ -26,7 +25,7 @@ PyObject *stream_object(int fd)
     return streams[fd - 1];
 }
 
-/* At once as much as a pipe holds: a thread whose cell has ended is to stop soon. */
+/* At once as much as a pipe holds, so that the looks for signals between come soon. */
 #define WRITE_SIZE ((size_t)64 << 10)
 
 /* Looks for signals after each flush: a reader that takes a little at a time lets no write() end with EINTR.
@@ -48,26 +47,22 @@ static int flush_sink(Sink *sink)
 /* *done grows by what is gone. -1 with the exception of a signal's handler. */
 static int write_part(Sink *sink, const char *bytes, size_t size, size_t *done)
 {
-    uint64_t calls = sinks_handed_over();
     PyThreadState *saved = PyEval_SaveThread();
-    ssize_t n = sink_write(sink, bytes + *done, MIN(size - *done, WRITE_SIZE), calls);
+    ssize_t n = sink_write(sink, bytes + *done, MIN(size - *done, WRITE_SIZE));
 
     PyEval_RestoreThread(saved);
     *done += n > 0 ? (size_t)n : 0;
     return PyErr_CheckSignals();
 }
 
-/* The thread may write for a part of it only: while it waits for the reader, its cell may end. */
-static int write_for_thread(StreamState *state, const char *bytes, size_t size)
+static int write_for_thread(const StreamState *state, const char *bytes, size_t size)
 {
     Sink *sink = &sinks[state->index];
     size_t done = 0;
 
+    if (!run_admits())
+        return 0;
     while (done < size) {
-        if (!run_admits()) {
-            state->dropped++;
-            return 0;
-        }
         if (done == 0 && sink_append(sink, bytes, size))
             return sink_is_due(sink) ? flush_sink(sink) : 0;
         if (write_part(sink, bytes, size, &done) < 0)
@@ -79,12 +74,6 @@ static int write_for_thread(StreamState *state, const char *bytes, size_t size)
 int stream_flush_all(void)
 {
     return flush_sink(&sinks[0]) < 0 || flush_sink(&sinks[1]) < 0 ? -1 : 0;
-}
-
-void stream_forget_dropped(void)
-{
-    for (size_t i = 0; i < 2; i++)
-        state_of(streams[i])->dropped = state_of(buffers[i])->dropped = 0;
 }
 
 static PyObject *text_write(PyObject *self, PyObject *str)
@@ -182,11 +171,6 @@ static PyObject *get_none(PyObject *self, void *unused)
     return Py_NewRef(Py_None);
 }
 
-static PyObject *get_dropped(PyObject *self, void *unused)
-{
-    return PyLong_FromUnsignedLongLong(state_of(self)->dropped);
-}
-
 #define COMMON_METHODS                                                                                       \
     {"flush", stream_flush, METH_NOARGS, NULL}, {"close", stream_close, METH_NOARGS, NULL},                  \
         {"fileno", stream_fileno, METH_NOARGS, NULL}, {"isatty", stream_no, METH_NOARGS, NULL},              \
@@ -224,7 +208,6 @@ static PyGetSetDef text_attributes[] = {
     {"line_buffering", get_closed, NULL, NULL, NULL},
     {"write_through", get_closed, NULL, NULL, NULL},
     {"newlines", get_none, NULL, NULL, NULL},
-    {"dropped", get_dropped, NULL, NULL, NULL},
     {0},
 };
 

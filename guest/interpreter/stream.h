@@ -10,8 +10,5 @@ int stream_add_types(PyObject *module);
 /* The stream object of descriptor 1 or 2; borrowed, NULL before `_limpet` was imported. */
 PyObject *stream_object(int fd);
 
-/* Nobody is told of what was written without a cell. */
-void stream_forget_dropped(void);
-
 /* Flushes both. -1 with an exception when a signal handler raised. */
 int stream_flush_all(void);

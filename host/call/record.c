@@ -152,6 +152,8 @@ static MsgRecord record_of(const MsgExecuted *executed)
         .exit_code = executed->exit_code,
         .duration = executed->duration,
         .usage = executed->usage,
+        .has_between = executed->has_between,
+        .between = executed->between,
     };
 }
 

@@ -174,6 +174,32 @@ def test_displays_over_the_limit(fake):
     assert "5 more displays" in record["displays"][-1]["data"]["text/plain"]
 
 
+@needs_real
+@pytest.mark.parametrize(
+    "code, shown",
+    [
+        ("h = display(0, display_id=True)\nfor i in range(1000): h.update(i)", ["999"]),
+        ("for i in range(1000):\n    clear_output(wait=True); display(i)\ndisplay('final')", ["999", "'final'"]),
+        ("for i in range(40): clear_output(); display({'image/png': bytes(1 << 20), 'text/plain': f'{i}'}, raw=True)", ["39"]),
+    ],
+    ids=["updates", "frames", "figures"],
+)
+def test_what_takes_the_place_of_others_is_not_over_the_limits(make_guest, code, shown):
+    controller = make_guest(REAL).controller
+    controller.welcome()
+    record = controller.run(code)
+    assert [display["data"]["text/plain"] for display in record["displays"]] == shown
+
+
+@needs_real
+def test_all_that_is_over_the_limits_is_counted(make_guest):
+    controller = make_guest(REAL).controller
+    controller.welcome()
+    record = controller.run("for i in range(1000): display(i)")
+    assert record["displays"][-2]["data"]["text/plain"] == "254"
+    assert record["displays"][-1]["data"]["text/plain"].startswith("745 more displays were dropped")
+
+
 LATE_WRITER = """
 import os, subprocess, time
 subprocess.Popen(['sh', '-c', 'echo early; touch begun; while [ ! -e go ]; do sleep 0.02; done;'

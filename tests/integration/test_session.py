@@ -216,7 +216,6 @@ def test_what_is_no_regular_file_is_skipped(session):
     assert all(result.skipped.values())
 
 
-@pytest.mark.engine
 PIPED = """
 import os, subprocess
 os.mkfifo("pipe"); os.mkfifo("artifacts/pipe")
@@ -244,6 +243,7 @@ def test_named_pipes_carry_data_and_hold_up_nobody(session, tmp_path):
     assert session.run("1").state == "kept"
 
 
+@pytest.mark.engine
 def test_artifacts_of_an_ephemeral_run(client, limpetd):
     result = client.run(WRITE + "open('artifacts/a.txt', 'w').write('one')")
     with open(artifact(result, "a.txt")[1]) as file:

@@ -139,7 +139,7 @@ sys.excepthook = None
 LOOK = """
 import sys
 print('out'); print('err', file=sys.stderr)
-[sorted(k for k in globals() if not k.startswith('__')), sys.argv, sys.stdout.dropped, sys.stderr.dropped]
+[sorted(k for k in globals() if not k.startswith('__')), sys.argv]
 """
 
 

@@ -22,8 +22,8 @@ static bool refuse(const char *why)
 /* Whether the calling thread may ask; false with an exception, or because nobody answers. */
 static bool may_ask(void)
 {
-    if (!run_admits())
-        return refuse("the cell of this thread has ended: nobody answers any more");
+    if (!run.active && !run.forked)
+        return refuse("no cell runs now: nobody answers between two calls");
     if (!run.asks)
         return false;
     if (run.forked)

@@ -26,9 +26,23 @@ static void on_output(Interpreter *interpreter, unsigned stream, const uint8_t *
     branch->set->events->output(branch, stream, bytes, n);
 }
 
+/* Children of an earlier call have written. */
+static void on_late(Interpreter *interpreter, unsigned stream, const uint8_t *bytes, size_t n)
+{
+    branch_wrote(branch_from(interpreter), stream, bytes, n);
+}
+
 static void on_fault(Interpreter *interpreter, const char *reason)
 {
     branch_lose(branch_from(interpreter), reason);
+}
+
+static void init_between(Branch *branch)
+{
+    static const Spill nowhere = SPILL_NONE;
+
+    for (unsigned i = 0; i < STREAMS; i++)
+        output_init(&branch->between[i], LIMIT_BETWEEN, &nowhere, "");
 }
 
 Branch *branch_new(Branches *set, uint64_t number)
@@ -40,9 +54,11 @@ Branch *branch_new(Branches *set, uint64_t number)
     branch->set = set;
     branch->number = number;
     branch->epoch = 1;
+    init_between(branch);
     interpreter_init(&branch->interpreter, set->loop);
     branch->interpreter.on_message = on_message;
     branch->interpreter.on_output = on_output;
+    branch->interpreter.on_late = on_late;
     branch->interpreter.on_fault = on_fault;
     list_append(&set->all, &branch->link);
     set->count++;
@@ -71,6 +87,7 @@ Branch *branch_free(Branch *branch)
     interpreter_deinit(&branch->interpreter);
     fate_deinit(&branch->untold);
     notes_deinit(&branch->restored);
+    outputs_deinit(branch->between);
     free(branch->place.cwd);
     list_remove(&branch->link);
     branch->set->count--;
@@ -164,6 +181,23 @@ void branch_executed(Branch *branch, double cpu, bool spawned)
 {
     interpreter_executed(&branch->interpreter, cpu, spawned);
     branch->idle_losses = 0;
+}
+
+void branch_wrote(Branch *branch, unsigned stream, const uint8_t *bytes, size_t n)
+{
+    output_write(&branch->between[stream - 1], bytes, n);
+}
+
+void branch_take_between(Branch *branch, Output ret[STREAMS])
+{
+    memcpy(ret, branch->between, sizeof(branch->between));
+    init_between(branch);
+}
+
+void branch_forget_between(Branch *branch)
+{
+    outputs_deinit(branch->between);
+    init_between(branch);
 }
 
 void branch_vacate(Branch *branch)

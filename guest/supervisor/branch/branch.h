@@ -13,6 +13,7 @@
 #include "guest/supervisor/checkpoint/checkpoint.h"
 #include "guest/supervisor/branch/fate.h"
 #include "guest/supervisor/interpreter/interpreter.h"
+#include "guest/supervisor/streams/output.h"
 
 typedef struct Branch Branch;
 typedef struct Branches Branches;
@@ -95,17 +96,18 @@ struct Branch {
 
     Recovery recovery;
     Doom doom;
-    Reason fault;         /* what the interpreter did, with DOOM_FAULT */
-    bool newborn;         /* the branch has no state yet: its first copy is to be made */
-    bool outdated;        /* the interpreter has yet to be told of the session's environment */
-    bool unproxied;       /* the interpreter has yet to be told that there is a way to the network */
-    ContextPlace place;   /* of a context */
-    bool unplaced;        /* the interpreter has yet to be told of it */
-    Reason misplaced;     /* why it could not do as it was told; empty: it has, or has yet to answer */
-    bool occupied;        /* a call runs on it, or has ended and waits for what becomes of the variables */
-    unsigned idle_losses; /* how often the interpreter was lost since a call ended by itself */
-    Fate untold;          /* what became of the variables since the last record */
-    bool is_restored;     /* they were loaded since the last record; `restored` has what is not as it was */
+    Reason fault;            /* what the interpreter did, with DOOM_FAULT */
+    bool newborn;            /* the branch has no state yet: its first copy is to be made */
+    bool outdated;           /* the interpreter has yet to be told of the session's environment */
+    bool unproxied;          /* the interpreter has yet to be told that there is a way to the network */
+    ContextPlace place;      /* of a context */
+    bool unplaced;           /* the interpreter has yet to be told of it */
+    Reason misplaced;        /* why it could not do as it was told; empty: it has, or has yet to answer */
+    bool occupied;           /* a call runs on it, or has ended and waits for what becomes of the variables */
+    unsigned idle_losses;    /* how often the interpreter was lost since a call ended by itself */
+    Fate untold;             /* what became of the variables since the last record */
+    Output between[STREAMS]; /* what was written while no call ran, since the last call began */
+    bool is_restored; /* they were loaded since the last record; `restored` has what is not as it was */
     EncodedNotes restored;
 };
 
@@ -216,6 +218,11 @@ void branch_occupy(Branch *branch, uint64_t execution_count, uint64_t now);
 void branch_executed(Branch *branch, double cpu, bool spawned);
 /* The call has ended, at `now`, after it ran for `busy` nanoseconds. */
 void branch_call_ended(Branch *branch, uint64_t busy, uint64_t now);
+/* Something was written to stream 1 or 2 that belongs to no call. */
+void branch_wrote(Branch *branch, unsigned stream, const uint8_t *bytes, size_t n);
+/* Moves what there is of that to `ret`. */
+void branch_take_between(Branch *branch, Output ret[STREAMS]);
+void branch_forget_between(Branch *branch);
 /* The call is over: its record tells what became of the variables. */
 void branch_vacate(Branch *branch);
 

@@ -339,6 +339,7 @@ void branch_forget_past(Branch *branch)
 {
     branch->epoch = 1;
     branch->idle_losses = 0;
+    branch_forget_between(branch);
     fate_deinit(&branch->untold);
     branch->recovery.fresh = branch_is_recovering(branch);
 }

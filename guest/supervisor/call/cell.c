@@ -27,6 +27,8 @@ static void init_outputs(Cell *cell, const OutputLimits *limits)
     else
         snprintf(stem, sizeof(stem), "%" PRIu64, cell->execution_count);
     outputs_init(cell->output, limits, stem);
+    for (unsigned i = 0; i < STREAMS; i++)
+        output_init(&cell->between[i], 0, &limits->spill, "");
 }
 
 Cell *cell_new(Branch *branch, uint64_t id, const MsgExecute *asked, uint64_t execution_count,
@@ -58,6 +60,7 @@ Cell *cell_free(Cell *cell)
         return NULL;
     ladder_end(&cell->ladder);
     outputs_deinit(cell->output);
+    outputs_deinit(cell->between);
     displays_deinit(&cell->displays);
     questions_deinit(&cell->questions);
     buf_deinit(&cell->request);

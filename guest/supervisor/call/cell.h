@@ -36,6 +36,7 @@ typedef struct Cell {
     double duration;  /* seconds, once it has ended */
     Ladder ladder;
     Output output[STREAMS];
+    Output between[STREAMS]; /* what was written before it began, since the call before */
     Displays displays;
     Questions questions;
     Outcome outcome;

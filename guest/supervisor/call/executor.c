@@ -83,8 +83,9 @@ static void begin(Cell *cell)
     Branch *branch = cell->branch;
     int r;
 
-    /* What threads wrote since the last call is no part of this one. */
+    /* What was written since the last call is no part of this one. */
     streams_drain_known(&branch->interpreter.streams);
+    branch_take_between(branch, cell->between);
     cell->step = CELL_RUNS;
     cell->started = clock_now();
     branch_occupy(branch, cell->execution_count, cell->started);

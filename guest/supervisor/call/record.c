@@ -36,6 +36,26 @@ static void set_protection(MsgExecuted *record, const Protection *protection)
     };
 }
 
+/* `text` gets the words that the record points to. */
+static int set_between(MsgExecuted *record, const Output between[STREAMS], Buf text[STREAMS])
+{
+    MsgBetween *said = &record->between;
+    Text *words[STREAMS] = {&said->out, &said->err};
+
+    said->dropped = 0;
+    for (unsigned i = 0; i < STREAMS; i++) {
+        const Buf *kept = &between[i].kept;
+        int r = utf8_append_replaced(&text[i], buf_head(kept), kept->size);
+
+        if (r < 0)
+            return r;
+        *words[i] = text[i].size > 0 ? (Text){(const char *)buf_head(&text[i]), text[i].size} : (Text){"", 0};
+        said->dropped += between[i].total - kept->size;
+        record->has_between |= between[i].total > 0;
+    }
+    return 0;
+}
+
 static void set_outcome(MsgExecuted *record, const Outcome *outcome)
 {
     record->result = outcome->result;
@@ -50,7 +70,7 @@ static void set_outcome(MsgExecuted *record, const Outcome *outcome)
 
 int cell_record(Cell *cell, const Fate *fate, uint64_t epoch, const EncodedNotes *restored, Buf *ret)
 {
-    OutputWords words _cleanup_(output_words_deinit) = {0};
+    OutputWords words _cleanup_(output_words_deinit) = {0}, between _cleanup_(output_words_deinit) = {0};
     CheckpointId id;
     MsgExecuted record = {.epoch = epoch, .displays = displays_say(&cell->displays)};
     int r;
@@ -62,5 +82,7 @@ int cell_record(Cell *cell, const Fate *fate, uint64_t epoch, const EncodedNotes
     if (restored)
         record.restored = notes_say(restored);
     r = outputs_say(&record, cell->output, &words);
+    if (r == 0)
+        r = set_between(&record, cell->between, between.text);
     return r < 0 ? r : message_encode(ret, MSG_EXECUTED, cell->id, MsgExecuted, &record);
 }

@@ -19,8 +19,10 @@ void executor_on_output(Executor *executor, Branch *branch, unsigned stream, con
 {
     Cell *cell = call_of(executor, branch);
 
-    if (!cell || cell->step != CELL_RUNS)
-        return; /* written after the cell had ended: part of no call */
+    if (!cell || cell->step != CELL_RUNS) {
+        branch_wrote(branch, stream, bytes, n);
+        return;
+    }
     cell_output(cell, executor->link, stream, bytes, n);
     if (!cell_takes_output(cell))
         call_update_flow(executor, branch);

@@ -24,11 +24,18 @@ static void on_stream_data(Streams *streams, unsigned number, const uint8_t *byt
         buf_append(&interpreter->complaint, bytes, MIN(n, COMPLAINT_MAX - interpreter->complaint.size));
 }
 
+static void on_stream_late(Streams *streams, unsigned number, const uint8_t *bytes, size_t n)
+{
+    Interpreter *interpreter = container_of(streams, Interpreter, streams);
+
+    interpreter->on_late(interpreter, number, bytes, n);
+}
+
 void interpreter_init(Interpreter *interpreter, Loop *loop)
 {
     *interpreter = (Interpreter){.loop = loop, .channel = -1, .fds = {-1, -1}};
     interpreter->in.limit = LIMIT_GUEST_FRAME + READ_SIZE;
-    streams_init(&interpreter->streams, loop, on_stream_data);
+    streams_init(&interpreter->streams, loop, on_stream_data, on_stream_late);
 }
 
 static void release(Interpreter *interpreter)

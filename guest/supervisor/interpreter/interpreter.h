@@ -60,6 +60,8 @@ struct Interpreter {
     int (*on_message)(Interpreter *interpreter, const Message *message, Problem *problem);
     /* A ready interpreter has written to stream 1 or 2. */
     void (*on_output)(Interpreter *interpreter, unsigned stream, const uint8_t *bytes, size_t n);
+    /* A child of an earlier cell has written to the stream 1 or 2 of that. */
+    void (*on_late)(Interpreter *interpreter, unsigned stream, const uint8_t *bytes, size_t n);
     /* The interpreter cannot be used any more. The owner ends it. */
     void (*on_fault)(Interpreter *interpreter, const char *reason);
 };

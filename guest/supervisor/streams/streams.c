@@ -21,6 +21,8 @@
 typedef struct LateStream {
     List link;
     LoopFile file;
+    unsigned number;
+    Merge merge; /* what the interpreter itself wrote last may be a mark */
     Streams *owner;
 } LateStream;
 
@@ -49,12 +51,23 @@ static ssize_t read_some(int fd, size_t used, size_t max)
     return n < 0 ? -errno : n;
 }
 
+static void on_late_merged(Merge *merge, const uint8_t *bytes, size_t n)
+{
+    LateStream *late = container_of(merge, LateStream, merge);
+
+    late->owner->on_late(late->owner, late->number, bytes, n);
+}
+
 static void on_late_ready(LoopFile *file, uint32_t events)
 {
-    ssize_t n = read_some(file->fd, 0, sizeof(space));
+    LateStream *late = container_of(file, LateStream, file);
+    size_t held = merge_recall(&late->merge, space);
+    ssize_t n = read_some(file->fd, held, sizeof(space));
 
+    if (held > 0 || n > 0)
+        merge_pipe(&late->merge, space, held + (size_t)MAX(n, 0));
     if (n == 0 || (n < 0 && n != -EAGAIN))
-        late_free(container_of(file, LateStream, file));
+        late_free(late);
 }
 
 static void stream_close(Stream *stream)
@@ -132,14 +145,18 @@ static void stream_retire(Stream *stream)
         return;
     }
     late->owner = streams;
+    late->number = stream->number;
+    late->merge = stream->merge;
+    late->merge.on_data = on_late_merged;
     list_append(&streams->late, &late->link);
     if (++streams->late_count > LATE_MAXIMUM)
         late_free(list_entry(list_first(&streams->late), LateStream, link));
 }
 
-void streams_init(Streams *streams, Loop *loop, void (*on_data)(Streams *, unsigned, const uint8_t *, size_t))
+void streams_init(Streams *streams, Loop *loop, void (*on_data)(Streams *, unsigned, const uint8_t *, size_t),
+                  void (*on_late)(Streams *, unsigned, const uint8_t *, size_t))
 {
-    *streams = (Streams){.loop = loop, .on_data = on_data};
+    *streams = (Streams){.loop = loop, .on_data = on_data, .on_late = on_late};
     list_init(&streams->late);
     for (unsigned i = 0; i < STREAMS; i++)
         streams->current[i] = (Stream){.fd = -1,

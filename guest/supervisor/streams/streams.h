@@ -1,7 +1,7 @@
 /* The pipes behind the interpreter's standard output and standard error, and the rings before them.
  *
  * Children that a cell leaves behind keep the pipes they were born with. A later cell gets new ones; the old
- * read ends stay open, so that the children do not die of SIGPIPE, and what comes from them is thrown away.
+ * read ends stay open, so that the children do not die of SIGPIPE, and what comes from them is told apart.
  */
 #pragma once
 
@@ -31,10 +31,11 @@ struct Streams {
     bool paused;
     /* Takes what was written to stream `number`, 1 or 2. */
     void (*on_data)(Streams *streams, unsigned number, const uint8_t *bytes, size_t n);
+    void (*on_late)(Streams *streams, unsigned number, const uint8_t *bytes, size_t n);
 };
 
-void streams_init(Streams *streams, Loop *loop,
-                  void (*on_data)(Streams *, unsigned, const uint8_t *, size_t));
+void streams_init(Streams *streams, Loop *loop, void (*on_data)(Streams *, unsigned, const uint8_t *, size_t),
+                  void (*on_late)(Streams *, unsigned, const uint8_t *, size_t));
 void streams_deinit(Streams *streams);
 
 /* Makes rings for a new interpreter; what was in others is gone. The descriptor is the caller's to close. -1:

@@ -50,6 +50,7 @@ static void begin_anew(Tasks *tasks, Branch *branch)
     if (begins)
         return;
     branch_forget_line(branch);
+    branch_forget_between(branch);
     branch_start(branch);
 }
 
