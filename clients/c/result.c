@@ -91,6 +91,15 @@ static void read_details(LimpetResult *out, const MsgRecord *record, Arena *aren
     }
 }
 
+static void read_between(LimpetResult *out, const MsgRecord *record, Arena *arena)
+{
+    if (!record->has_between)
+        return;
+    out->between_stdout = arena_text(arena, record->between.out);
+    out->between_stderr = arena_text(arena, record->between.err);
+    out->between_dropped = record->between.dropped;
+}
+
 static void read_plain(LimpetResult *out, const MsgRecord *record, int status, int state, Arena *arena)
 {
     out->run_id = arena_text(arena, record->run_id);
@@ -137,6 +146,7 @@ static int read_record(LimpetResult *out, const msgpack_object_map *body, Arena 
     read_plain(out, &record, status, state, arena);
     read_details(out, &record, arena);
     read_displays(out, &record.displays, arena);
+    read_between(out, &record, arena);
     r = read_state(out, &record, arena, problem);
     if (!r)
         r = artifacts_read(out, &record, arena, problem);

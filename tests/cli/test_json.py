@@ -25,6 +25,7 @@ def test_json_has_every_field_as_it_came(limpet):
         artifacts={"/a": "/h/a", b"/b\xff": "/h/b"}, skipped={"/s": "a FIFO"},
         artifact_info={"/a": {"size": 3, "mime_type": "text/csv", "sha256": "00"},
                        b"/b\xff": {"size": 0, "mime_type": "x/y", "sha256": "01"}},
+        between={"stdout": "late\n", "stderr": "", "dropped": 7},
     )
     with running(limpet, **fields):
         result = limpet("run", "--json", "-s", "a", "-c", "1")

@@ -31,6 +31,15 @@ def test_hello_comes_first(limpet):
     assert hello.body == {"protocol": 1, "peer": "limpet-c/0.1.0"}
 
 
+def test_what_was_written_between_two_calls_is_told_apart(limpet):
+    with running(limpet, session="a", stdout="mine\n", between={"stdout": "late", "stderr": "e\n", "dropped": 7}):
+        result = limpet("run", "-s", "a", "-c", "1")
+    assert result.err == (
+        "limpet: stdout since the last call:\nlate\nlimpet: stderr since the last call:\ne\n"
+        "limpet: 7 more bytes since the last call were dropped\n"
+    )
+
+
 def test_every_run_has_an_id_of_its_own(limpet):
     with running(limpet) as controller:
         limpet("run", "-c", "1")

@@ -52,6 +52,16 @@ FULL = fake.record(
 )
 
 
+def test_between_two_calls():
+    record = fake.record(session="a")
+    assert limpet.Result.from_record(record).between is None
+    assert "between" not in limpet.Result.from_record(record).to_dict()
+    said = {"stdout": "late\n", "stderr": "", "dropped": 7}
+    result = limpet.Result.from_record({**record, "between": said})
+    assert result.between == limpet.Between("late\n", "", 7)
+    assert result.to_dict()["between"] == said
+
+
 def test_every_field_is_an_attribute():
     result = limpet.Result.from_record(FULL)
     assert not result.ok and result.signal == 11 and result.exit_code is None

@@ -115,6 +115,25 @@ void show_rollback(const char *session, const LimpetRollback *back)
     cli_print_notes("not restored", back->not_restored, back->n_not_restored);
 }
 
+static void show_stream_between(const char *name, const char *text)
+{
+    if (*text)
+        fprintf(stderr, "limpet: %s since the last call:\n%s%s", name, text,
+                text[strlen(text) - 1] == '\n' ? "" : "\n");
+}
+
+/* What was written before the call began, and is none of its output. */
+static void show_between(const LimpetResult *result)
+{
+    if (!result->between_stdout)
+        return;
+    show_stream_between("stdout", result->between_stdout);
+    show_stream_between("stderr", result->between_stderr);
+    if (result->between_dropped)
+        fprintf(stderr, "limpet: %" PRIu64 " more bytes since the last call were dropped\n",
+                result->between_dropped);
+}
+
 /* An error that Python did not raise, as that the interpreter was killed, says this in its message. */
 void show_state(const LimpetResult *result)
 {
@@ -122,6 +141,7 @@ void show_state(const LimpetResult *result)
 
     if (!result->session)
         return;
+    show_between(result);
     if (result->state == LIMPET_ROLLED_BACK && !told)
         fprintf(stderr, "limpet: rolled back: the variables are as they were after call %" PRIu64 "\n",
                 result->rolled_back_to_count);

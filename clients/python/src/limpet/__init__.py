@@ -67,6 +67,7 @@ from .packages import Installed
 from .processes import Output, ProcessInfo
 from .results import (
     ArtifactInfo,
+    Between,
     Display,
     ErrorInfo,
     Image,
@@ -94,6 +95,7 @@ __all__ = [
     "AsyncSession",
     "AsyncWatch",
     "BadRequest",
+    "Between",
     "Binding",
     "BranchExists",
     "Busy",

@@ -97,6 +97,17 @@ class RolledBackTo:
 
 
 @dataclass(frozen=True)
+class Between:
+    """What threads and children of earlier calls wrote after the call before and before this one."""
+
+    stdout: str
+    """The first 64 KiB."""
+    stderr: str
+    dropped: int
+    """Number of bytes beyond that."""
+
+
+@dataclass(frozen=True)
 class SessionInfo:
     """A row of ``client.sessions()`` and of ``limpet ls --json``."""
 
@@ -178,6 +189,8 @@ class Result:
     """``python``, or ``command`` for what :meth:`Session.exec` ran."""
     restored: list[str] | None = field(default=None, hash=False)
     """Of the first call after ``open(restore=)``: what is not as it was saved. Otherwise None."""
+    between: Between | None = None
+    """What was written since the last call and belongs to no call, such as the output of threads. None if nothing was."""
 
     @property
     def ok(self) -> bool:
@@ -230,8 +243,9 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Returns plain data, the same as ``limpet run --json`` prints. Binary values are base64 text."""
         plain = {name: _plain(getattr(self, name)) for name in _ORDER}
-        if self.restored is None:
-            del plain["restored"]
+        for name in ("restored", "between"):
+            if getattr(self, name) is None:
+                del plain[name]
         plain["displays"] = [display.to_dict() for display in self.displays]
         for name in ("changed", "state_protection"):
             plain[name] = plain[name] if getattr(self, name) else None
@@ -317,7 +331,7 @@ _RESULT = shape(
         **dict.fromkeys(
             (
                 "session", "execution_count", "rolled_back_to", "stdout_file", "stderr_file", "result", "error",
-                "signal", "exit_code", "restored",
+                "signal", "exit_code", "restored", "between",
             )
         ),
     },
@@ -326,6 +340,7 @@ _RESULT = shape(
     rolled_back_to=shape(RolledBackTo, {"checkpoint": None}),
     not_restored=list,
     restored=list,
+    between=shape(Between),
     state_protection=_protection,
     changed=CHANGED,
     displays=[_DISPLAY],

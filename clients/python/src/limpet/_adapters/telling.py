@@ -44,7 +44,7 @@ class Limits:
 def of_result(result: Result, limits: Limits, tails: Mapping[str, str]) -> tuple[str, list[Image]]:
     """The text, and the figures. ``tails``: the end of a stream, by its name, whose record has the beginning only."""
     images, unseen = _images(result.displays, limits)
-    parts = [_heading(result), state_sentence(result)]
+    parts = [_heading(result), state_sentence(result), *_between(result, limits.chars)]
     for stream in ("stdout", "stderr"):
         parts.append(_section(stream, _stream(result, stream, limits.chars, tails.get(stream, ""))))
     if result.result is not None:
@@ -143,6 +143,14 @@ def _heading(result: Result) -> str:
 
 def _section(title: str, text: str) -> str:
     return f"{title}:\n{text.rstrip()}" if text.strip() else ""
+
+
+def _between(result: Result, limit: int) -> list[str]:
+    """What threads and children of earlier calls wrote before this one began."""
+    if result.between is None:
+        return []
+    streams = [("stdout", result.between.stdout), ("stderr", result.between.stderr)]
+    return [_section(f"{name} since the last call", clip(text, limit)) for name, text in streams]
 
 
 def _stream(result: Result, name: str, limit: int, tail: str) -> str:

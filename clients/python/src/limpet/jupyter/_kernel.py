@@ -14,7 +14,7 @@ from ipykernel._version import kernel_protocol_version
 from ipykernel.kernelbase import Kernel
 from IPython.core.inputtransformer2 import TransformerManager
 
-from .. import Asks, BadRequest, Display, Error, ErrorInfo, Result
+from .. import Asks, BadRequest, Between, Display, Error, ErrorInfo, Result
 from .. import __version__ as VERSION
 from . import _ask, _cell, _commands, _complete, _display, _errors
 from ._comms import KINDS, Comms
@@ -197,6 +197,8 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
     def _call(self, code: str, show: Output, asks: Asks) -> Result:
         result = self.sandbox.run(code, show.stdout, show.stderr, show.display, asks)
         self.sandbox.has_begun = not result.warning
+        if result.between is not None:
+            show.between(result.between)
         return result
 
     def _grow(self, result: Result, source: str) -> None:
@@ -386,6 +388,15 @@ class Output:
 
     def note(self, text: str) -> None:
         self.stderr(f"limpet: {text}\n")
+
+    def between(self, between: Between) -> None:
+        """What threads and children wrote while no cell ran."""
+        for write, text in ((self.stdout, between.stdout), (self.stderr, between.stderr)):
+            if text:
+                self.note("since the last cell, threads or children of earlier ones wrote:")
+                write(text)
+        if between.dropped:
+            self.note(f"{between.dropped} more bytes were dropped")
 
     def display(self, display: Display) -> None:
         if display.update and display.display_id is None:
