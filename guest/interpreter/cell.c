@@ -145,6 +145,28 @@ static void report_figures(CellOutcome *ret)
     PyErr_Clear();
 }
 
+/* As a program ends: waits for threads, and runs what is registered for the end. */
+static void end_script(CellOutcome *ret)
+{
+    guard_begin_runtime();
+    _pyref_ PyObject *done = PyObject_CallNoArgs(runtime.end_script);
+    if (getpid() != run.process)
+        end_child(!done);
+    if (!done && !ret->error)
+        ret->error = error_take();
+    PyErr_Clear();
+}
+
+/* Lets go of the variables, so that files are closed and finalizers run. The reply has been made of them. */
+static void close_script(void)
+{
+    guard_begin_runtime();
+    _pyref_ PyObject *done = PyObject_CallOneArg(runtime.close_script, runtime.main_dict);
+    if (getpid() != run.process)
+        end_child(!done);
+    PyErr_Clear();
+}
+
 /* Ends the run first: a thread must not add to what is handed over, nor read the channel. */
 static void end_run(void)
 {
@@ -157,22 +179,31 @@ static void end_run(void)
     PyEval_RestoreThread(saved);
 }
 
-void cell_run(const CellRequest *cell, CellOutcome *ret)
+int cell_run(const CellRequest *cell, Buf *reply)
 {
+    CellOutcome outcome _cleanup_(outcome_deinit) = {0};
     uint64_t peak;
     double cpu = usage_now(&peak);
 
     guard_begin_cell();
     run_begin(cell->id, cell->asks);
-    _pyref_ PyObject *value = run_cell(cell);
+    PyObject *value = run_cell(cell);
     if (getpid() != run.process)
         end_child(!value);
-    report(cell, value, ret);
-    report_figures(ret);
-    if (ret->error)
-        Py_CLEAR(ret->result);
+    report(cell, value, &outcome);
+    Py_XDECREF(value);
+    if (cell->script)
+        end_script(&outcome);
+    report_figures(&outcome);
+    if (outcome.error)
+        Py_CLEAR(outcome.result);
+    outcome.cpu = usage_now(&outcome.peak_memory) - cpu;
+
+    int r = reply_executed(reply, cell->id, &outcome);
+    if (cell->script)
+        close_script();
     end_run();
-    ret->cpu = usage_now(&ret->peak_memory) - cpu;
+    return r;
 }
 
 PyObject *cell_set_up(Text code)

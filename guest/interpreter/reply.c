@@ -18,9 +18,6 @@
 
 static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 
-/* Room for one message. */
-#define OUT_NULL ((Buf){.limit = LIMIT_GUEST_FRAME})
-
 /* The lock is taken with the GIL held, so that what the caller has just seen of the cell still holds when it
  * is this message's turn. Who has the lock waits for the supervisor only, never for the GIL. -ECANCELED when
  * it does not hold. */
@@ -42,7 +39,7 @@ static bool always(void)
 
 static int say_body(MessageKind kind, uint64_t id, const Schema *schema, const void *body)
 {
-    Buf out _cleanup_(buf_deinit) = OUT_NULL;
+    Buf out _cleanup_(buf_deinit) = REPLY_NULL;
     int r = channel_append(&out, kind, id, schema, body);
 
     return r < 0 ? r : send_when(&out, always);
@@ -91,7 +88,12 @@ static void take_error(MsgPythonError *ret, OutcomeTexts *texts, PyObject *error
     *ret = (MsgPythonError){texts->name.text, texts->message.text, texts->traceback.text};
 }
 
-int reply_executed(uint64_t id, const CellOutcome *outcome)
+int reply_send(Buf *reply)
+{
+    return send_when(reply, always);
+}
+
+int reply_executed(Buf *ret, uint64_t id, const CellOutcome *outcome)
 {
     OutcomeTexts texts _cleanup_(outcome_texts_deinit);
     MsgCellExecuted said = {
@@ -109,7 +111,7 @@ int reply_executed(uint64_t id, const CellOutcome *outcome)
     changes_collect(&texts.changes);
     said.has_changed = texts.changes.count > 0;
     said.changed = changes_say(&texts.changes);
-    return say(MSG_EXECUTED, id, MsgCellExecuted, &said);
+    return channel_say(ret, MSG_EXECUTED, id, MsgCellExecuted, &said);
 }
 
 int reply_namespace(uint64_t id)
@@ -267,7 +269,7 @@ static int print_text(const Display *display)
 
 int reply_display(const Display *display)
 {
-    Buf out _cleanup_(buf_deinit) = OUT_NULL;
+    Buf out _cleanup_(buf_deinit) = REPLY_NULL;
 
     if (run.forked)
         return 0;
@@ -303,7 +305,7 @@ static int encode_ask(Buf *out, const Question *question)
 
 int reply_ask(const Question *question)
 {
-    Buf out _cleanup_(buf_deinit) = OUT_NULL;
+    Buf out _cleanup_(buf_deinit) = REPLY_NULL;
     int r = encode_ask(&out, question);
 
     if (r == 0)

@@ -14,9 +14,15 @@ typedef struct CellOutcome {
 
 void outcome_deinit(CellOutcome *outcome);
 
+/* Room for one message. */
+#define REPLY_NULL ((Buf){.limit = LIMIT_GUEST_FRAME})
+
+/* What is said of the end of a cell: put into `ret`, which is empty before, and sent later. */
+int reply_executed(Buf *ret, uint64_t id, const CellOutcome *outcome);
+int reply_send(Buf *reply);
+
 /* All: 0 or a negative errno. */
 int reply_ready(uint64_t id, const Notes *not_restored);
-int reply_executed(uint64_t id, const CellOutcome *outcome);
 int reply_namespace(uint64_t id);
 /* A list of str; and as CellOutcome.error what the setup code ended with, or NULL. */
 int reply_prepared(uint64_t id, PyObject *failed, PyObject *error);

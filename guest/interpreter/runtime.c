@@ -17,6 +17,8 @@ static const struct {
     {"limpet_runtime.errors", "describe", &runtime.describe_error},
     {"limpet_runtime.display", "display_result", &runtime.display_result},
     {"limpet_runtime.figures", "show", &runtime.show_figures},
+    {"limpet_runtime.script", "end", &runtime.end_script},
+    {"limpet_runtime.script", "close", &runtime.close_script},
 };
 
 static PyObject *import_object(const char *module_name, const char *name)

@@ -19,6 +19,8 @@ typedef struct RuntimeObjects {
     PyObject *describe_error;
     PyObject *display_result;
     PyObject *show_figures;
+    PyObject *end_script;
+    PyObject *close_script;
 } RuntimeObjects;
 
 extern RuntimeObjects runtime;

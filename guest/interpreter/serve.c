@@ -13,13 +13,15 @@ static int handle_execute(const Message *message, int fds[CHANNEL_FDS])
 {
     MsgCell request;
     Problem problem = PROBLEM_NULL;
-    CellOutcome outcome _cleanup_(outcome_deinit) = {0};
+    Buf reply _cleanup_(buf_deinit) = REPLY_NULL;
     int r = body_decode(&request, MsgCell, &message->body, &problem);
 
     if (r < 0)
         return r;
-    cell_run(&(CellRequest){message->id, request.execution_count, request.asks, request.code}, &outcome);
-    return reply_executed(message->id, &outcome);
+    r = cell_run(
+        &(CellRequest){message->id, request.execution_count, request.asks, request.script, request.code},
+        &reply);
+    return r < 0 ? r : reply_send(&reply);
 }
 
 /* The channel of the copy comes with it. */

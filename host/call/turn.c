@@ -77,6 +77,7 @@ static int send_execute(Call *call)
         .run_id = text_of(call->run_id),
         .on_error = text_of(call->rolls_back ? "rollback" : "keep"),
         .asks = text_of(ask_mode_name(call->asks.mode)),
+        .script = sandbox->ephemeral,
     };
 
     call->turn.state = TURN_SENT;

@@ -118,7 +118,7 @@ class Controller:
         assert (kind, id) == (PREPARED, 0), (kind, id, body)
         return body["failed"]
 
-    def start(self, code, timeout=15.0, stream=False, id=1, branch=0, on_error="keep", asks=None):
+    def start(self, code, timeout=15.0, stream=False, id=1, branch=0, on_error="keep", asks=None, script=False):
         body = {
             "branch": branch,
             "code": code,
@@ -128,6 +128,7 @@ class Controller:
             "run_id": "0" * 32,
             "on_error": on_error,
             "asks": asks,
+            **({"script": True} if script else {}),
         }
         self.send(EXECUTE, body, id)
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.wire import INTERRUPT, OUTPUT
 
-from .guest_harness import MIB, assert_works, wait_for
+from .guest_harness import MIB, REAL, assert_works, needs_real, wait_for
 
 RECORD_FIELDS = {
     "run_id",
@@ -161,3 +161,17 @@ def test_death_while_idle_is_told(guest):
         lambda: not os.path.exists(f"/proc/{record['stdout'].strip()}"), "the interpreter was not reaped"
     )
     assert_works(guest, 2)
+
+
+@needs_real
+@pytest.mark.parametrize("daemon, status", [(False, "timeout"), (True, "ok")])
+def test_a_script_waits_for_its_threads_within_its_time_limit(make_guest, daemon, status):
+    controller = make_guest(REAL).controller
+    controller.welcome()
+    record = controller.run(
+        "import threading\nfile = open('left', 'w'); file.write('text')\n"
+        f"threading.Thread(target=threading.Event().wait, daemon={daemon}).start()\nprint('begun')",
+        script=True,
+        timeout=2,
+    )
+    assert (record["status"], record["state"], record["stdout"]) == (status, "kept", "begun\n")

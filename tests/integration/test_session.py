@@ -144,6 +144,28 @@ def test_ephemeral(client):
     assert client.run("import os\nos.environ['A']", env={"A": "b"}).result == "'b'"
 
 
+def test_a_call_without_a_session_ends_as_a_script(client):
+    result = client.run(
+        "import atexit, threading, time\natexit.register(print, 'exit')\n"
+        "def work():\n    time.sleep(0.3); print('done')\n    open('artifacts/of_thread', 'w').write('text')\n"
+        "threading.Thread(target=work).start()\nfile = open('artifacts/left', 'w'); file.write('text'); print('begun')"
+    )
+    assert (result.status, result.stdout) == ("ok", "begun\ndone\nexit\n")
+    for name in ("left", "of_thread"):
+        with open(artifact(result, name)[1]) as file:
+            assert file.read() == "text"
+    cut = client.run("import threading\nthreading.Thread(target=threading.Event().wait).start(); print('begun')", timeout=1)
+    assert (cut.status, cut.stdout) == ("timeout", "begun\n")
+
+
+def test_what_threads_write_between_two_calls(session):
+    session.run("import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), print('late'))).start()")
+    session.exec("sleep 1")
+    result = session.run("1")
+    assert result.stdout == "" and result.between == limpet.Between("late\n", "", 0)
+    assert session.run("1").between is None
+
+
 def artifact(result, name):
     """The key, host path and info of the artifact of that name."""
     keys = [key for key in result.artifacts if key.endswith(f"/artifacts/{name}")]

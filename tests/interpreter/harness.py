@@ -222,9 +222,11 @@ class Peer:
 
     # Running cells
 
-    def start(self, code, fds=(), asks=False):
+    def start(self, code, fds=(), asks=False, script=False):
         self.count += 1
         body = {"code": code, "run_id": "0" * 32, "execution_count": self.count, "asks": asks}
+        if script:
+            body["script"] = True
         self.channel.send(EXECUTE, self.count, body, fds)
 
     def finish(self, deadline=DEADLINE):
@@ -250,6 +252,11 @@ class Peer:
     def run(self, code, fds=(), deadline=DEADLINE):
         self.start(code, fds)
         return self.finish(deadline)
+
+    def script(self, code):
+        """Runs code that nothing follows."""
+        self.start(code, script=True)
+        return self.finish()
 
     def value(self, code):
         """What the last expression evaluates to; for plain values."""

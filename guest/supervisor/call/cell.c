@@ -13,6 +13,7 @@ static int encode_request(Cell *cell, const MsgExecute *asked)
         .run_id = asked->run_id,
         .execution_count = cell->execution_count,
         .asks = cell->questions.mode != ASK_NOBODY,
+        .script = asked->script,
     };
 
     return channel_say(&cell->request, MSG_EXECUTE, cell->execution_count, MsgCell, &request);

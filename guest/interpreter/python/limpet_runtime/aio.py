@@ -22,6 +22,21 @@ def restored():
         _loop._default_executor = None
 
 
+def end():
+    """Ends what was left to the loop, as asyncio.run() does."""
+    if _loop is None or _loop.is_closed():
+        return
+    import asyncio
+
+    tasks = asyncio.all_tasks(_loop)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        _loop.run_until_complete(asyncio.wait(tasks))
+    _loop.run_until_complete(_loop.shutdown_asyncgens())
+    _loop.close()
+
+
 async def run_both(head, tail, namespace):
     value = None
     for code in head, tail:
