@@ -33,7 +33,9 @@ static int pre_initialise(Problem *problem)
 {
     PyPreConfig config;
 
-    PyPreConfig_InitIsolatedConfig(&config);
+    PyPreConfig_InitPythonConfig(&config); /* variables of the environment count, as in python3 */
+    config.parse_argv = 0;
+    config.coerce_c_locale = 0;
     config.utf8_mode = 1; /* a container need not have a locale */
 #ifdef __SANITIZE_ADDRESS__
     config.allocator = PYMEM_ALLOCATOR_MALLOC; /* Python's own hides overruns */
@@ -49,7 +51,9 @@ static int pre_initialise(Problem *problem)
 
 static PyStatus set_options(PyConfig *config)
 {
-    config->install_signal_handlers = 1; /* SIGINT is how a cell is interrupted */
+    config->parse_argv = 0;
+    config->configure_c_stdio = 0;
+    config->pathconfig_warnings = 0;
     config->write_bytecode = 0;
     config->faulthandler = 1; /* a crash says where in the code it was */
     /* Of the Python that was linked, not of whichever is first in PATH. */
@@ -61,7 +65,7 @@ static int initialise(Problem *problem)
     PyConfig config;
     PyStatus status;
 
-    PyConfig_InitIsolatedConfig(&config);
+    PyConfig_InitPythonConfig(&config);
     status = set_options(&config);
     if (!PyStatus_Exception(status))
         status = Py_InitializeFromConfig(&config);
@@ -109,13 +113,24 @@ static void make_directories(char *path)
     mkdir(path, 0755);
 }
 
+/* How many entries the path begins with that the environment names. */
+static Py_ssize_t count_named(void)
+{
+    const char *named = getenv("PYTHONPATH");
+    Py_ssize_t n = named && *named ? 1 : 0;
+
+    for (; n > 0 && *named; named++)
+        n += *named == ':';
+    return n;
+}
+
 /* What is installed while the session runs comes before what the image has, and after what belongs to Python.
  * Python looks at a directory that is there, and sees when its contents have changed. */
 static int add_packages(PyObject *path)
 {
     const char *base = getenv("PYTHONUSERBASE");
     char directory[LIMIT_PATH];
-    Py_ssize_t at = 0;
+    Py_ssize_t at = count_named();
 
     if (!base)
         return 0;
@@ -126,8 +141,9 @@ static int add_packages(PyObject *path)
         at++;
 
     _pyref_ PyObject *packages = PyUnicode_DecodeFSDefault(directory);
+    int has = packages ? PySequence_Contains(path, packages) : -1; /* as where it was there before Python */
 
-    return packages ? PyList_Insert(path, at, packages) : -1;
+    return has ? MIN(has, 0) : PyList_Insert(path, at, packages);
 }
 
 /* Modules of the session come first, ours last: a real IPython wins over our stand-in. */

@@ -183,11 +183,48 @@ def test_large_sources_are_bounded_by_bytes(session):
 
 
 def test_environment_is_the_real_one(tmp_path):
-    interpreter = Interpreter(tmp_path, env={"LIMPET_TEST": "ü", "PYTHONPATH": "/nowhere"})
+    interpreter = Interpreter(tmp_path, env={"LIMPET_TEST": "ü"})
     assert interpreter.run("import os; os.environ['LIMPET_TEST']").result == "'ü'"
-    assert interpreter.run("import sys; '/nowhere' in sys.path").result == "False"
-    assert interpreter.run("sys.getfilesystemencoding()").result == "'utf-8'"
+    assert interpreter.run("import sys; sys.getfilesystemencoding()").result == "'utf-8'"
     interpreter.close()
+
+
+# Read when Python starts; the value of each is what a cell and a python3 beside it say the same of.
+AT_START = [
+    ({"PYTHONPATH": "/nowhere:/else"}, "[p for p in sys.path if p in ('/nowhere', '/else')]"),
+    ({"PYTHONHASHSEED": "7"}, "hash('a')"),
+    ({"PYTHONWARNINGS": "error"}, "sys.warnoptions"),
+    ({"PYTHONOPTIMIZE": "1"}, "__debug__"),
+    ({"PYTHONTRACEMALLOC": "3"}, "tracemalloc.get_traceback_limit()"),
+    ({"LC_ALL": "C.UTF-8"}, "locale.getlocale()"),
+    ({"LC_ALL": "C"}, "locale.setlocale(locale.LC_CTYPE)"),
+    ({}, "(sys.flags.isolated, sys.flags.ignore_environment, sys.flags.safe_path, subprocess._args_from_interpreter_flags())"),
+]
+
+
+@pytest.mark.parametrize("env, value", AT_START)
+def test_the_environment_counts_as_in_python3(tmp_path, env, value):
+    always = {"LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1", "PYTHONFAULTHANDLER": "1"}
+    imports = "import locale, subprocess, sys, tracemalloc, warnings\n"
+    beside = ["python3", "-c", f"{imports}print(repr({value}))"]
+    interpreter = Interpreter(tmp_path, env={**always, **env})
+    try:
+        plain = interpreter.value(f"{imports}subprocess.run({beside}, capture_output=True, text=True).stdout")
+        assert interpreter.run(value).result == plain.strip()
+    finally:
+        interpreter.close()
+
+
+def test_modules_of_the_environment_are_not_ours(tmp_path):
+    """A module that hides one of the library's does so for cells, and not for what describes their errors."""
+    (tmp_path / "named").mkdir()
+    (tmp_path / "named" / "traceback.py").write_text("hidden = True")
+    interpreter = Interpreter(tmp_path, env={"PYTHONPATH": str(tmp_path / "named")})
+    try:
+        assert interpreter.run("import traceback; traceback.hidden").result == "True"
+        assert "1/0" in interpreter.run("1/0").error["traceback"]
+    finally:
+        interpreter.close()
 
 
 def test_input_is_at_its_end(session):

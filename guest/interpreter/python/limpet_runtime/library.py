@@ -8,9 +8,17 @@ in sys.path.
 import _frozen_importlib as machinery
 import _frozen_importlib_external as files
 import _thread
+import posix
 import sys
 
-FOLDERS = tuple(sys.path[1:])  # behind the session's directory
+
+def named():
+    """How many folders the environment has put before those of Python."""
+    path = posix.environ.get(b"PYTHONPATH", b"")
+    return path.count(b":") + 1 if path else 0
+
+
+FOLDERS = tuple(sys.path[1 + named() :])  # behind the session's directory
 LOADERS = files._get_supported_file_loaders()
 BUILT_IN = (machinery.BuiltinImporter, machinery.FrozenImporter)
 
