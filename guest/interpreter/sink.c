@@ -1,6 +1,7 @@
 #include "guest/interpreter/sink.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -57,11 +58,15 @@ bool sink_is_due(Sink *sink)
     return unmarked(sink) >= RING_SPACE / 2;
 }
 
-/* Writes once. What nobody reads any more counts as written. */
+/* Writes once. What nobody reads any more counts as written. Whoever has the descriptor too may have made it
+ * one that does not wait. */
 static ssize_t write_once(int fd, const void *bytes, size_t n)
 {
-    ssize_t r = write(fd, bytes, n);
+    ssize_t r;
 
+    while ((r = write(fd, bytes, n)) < 0 && errno == EAGAIN)
+        if (poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1) < 0)
+            return -EINTR;
     if (r < 0 && errno == EINTR)
         return -EINTR;
     return r < 0 ? (ssize_t)n : r;

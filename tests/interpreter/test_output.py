@@ -310,6 +310,21 @@ def test_threads_run_while_idle(session):
     session.run("stop.set()")
 
 
+@pytest.mark.parametrize(
+    "how",
+    [
+        "import os; os.set_blocking(1, False)",
+        "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import os; os.set_blocking(1, False)'])",
+        "import asyncio\nloop = asyncio.get_running_loop()\n"
+        "await loop.connect_write_pipe(asyncio.BaseProtocol, open(os.dup(1), 'wb'))",
+    ],
+    ids=["cell", "child", "asyncio"],
+)
+def test_output_that_does_not_wait_arrives(session, how):
+    reply = session.run(f"import os\n{how}\nfor _ in range(30): print('x' * 100_000)\nprint('end')")
+    assert reply.error is None and reply.stdout == ("x" * 100_000 + "\n") * 30 + "end\n"
+
+
 def test_new_pipes_come_with_a_cell(session):
     session.run("import subprocess\nchild = subprocess.Popen(['sh', '-c', 'sleep 0.3; echo late'])")
     ends = [session.new_pipe(1), session.new_pipe(2)]
