@@ -1,6 +1,7 @@
 /* A program that a cell starts goes first when memory runs out. Python starts them with vfork(), which runs
  * no handlers of fork(), and then exec, or with posix_spawn(). These are found before the C library's. */
 #include <dlfcn.h>
+#include <errno.h>
 #include <spawn.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -11,8 +12,14 @@
 
 int execve(const char *path, char *const arguments[], char *const environment[])
 {
+    int score = volunteer_score();
+
     volunteer_child();
-    return (int)syscall(SYS_execve, path, arguments, environment);
+    int r = (int)syscall(SYS_execve, path, arguments, environment);
+    int error = errno;
+    volunteer_set(score); /* it is still the program that it was */
+    errno = error;
+    return r;
 }
 
 int execv(const char *path, char *const arguments[])

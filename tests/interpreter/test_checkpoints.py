@@ -377,6 +377,9 @@ def test_whom_the_kernel_takes_when_memory_runs_out(tmp_path):
         assert score(kept) < score(interpreter) < score(automatic) <= 1000
         assert score(automatic.restore()) == score(kept.restore()) == score(interpreter)
         assert interpreter.value(SCORES_OF_CHILDREN) == ["1000\n"] * 3
+        before = score(interpreter)
+        failed = interpreter.run("os.execvp('no-such-program', ['no-such-program'])").error
+        assert (failed["name"], score(interpreter)) == ("FileNotFoundError", before)
     finally:
         interpreter.close()
 
