@@ -33,10 +33,12 @@ PyObject *result_repr(PyObject *value)
     return describe_failure(value, exception);
 }
 
-/* As in IPython: not where the cells have made `_` a name of their own. */
+/* As in IPython: not where the cells have made `_` a name of their own. The name alone keeps the value: of
+ * `last` only the address is known. */
 static int keep_last(PyObject *value)
 {
-    static PyObject *name, *last;
+    static PyObject *name;
+    static const void *last;
     PyObject *current;
 
     if (!name && !(name = PyUnicode_InternFromString("_")))
@@ -44,7 +46,7 @@ static int keep_last(PyObject *value)
     current = PyDict_GetItemWithError(runtime.main_dict, name);
     if (current && current != last)
         return 0;
-    Py_XSETREF(last, Py_NewRef(value));
+    last = value;
     return PyDict_SetItem(runtime.main_dict, name, value);
 }
 

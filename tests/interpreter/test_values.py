@@ -82,6 +82,13 @@ def test_underscore_of_the_user_is_left_alone(session):
     assert session.run("_").result == "'mine'"
 
 
+def test_underscore_alone_keeps_its_value(session):
+    session.run("import weakref\nclass C: pass\nc = C(); gone = weakref.ref(c)")
+    session.run("c")
+    assert session.run("del c, _; gone() is None").result == "True"
+    assert session.run("[3]").result == "[3]" and session.run("_").result == "[3]"
+
+
 def test_long_repr_is_cut_and_says_so(session):
     result = session.run("'x' * 3_000_000").result
     assert len(result.encode()) <= LIMIT_RESULT
