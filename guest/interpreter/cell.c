@@ -79,12 +79,25 @@ static PyObject *run_compiled(const Compiled *compiled)
     return PyEval_EvalCode(compiled->tail, runtime.main_dict, runtime.main_dict);
 }
 
+/* A warning is shown once for each place, and places of cells have no more than a number of a line. */
+static void forget_warnings(void)
+{
+    static PyObject *name;
+
+    if (!name)
+        name = PyUnicode_InternFromString("__warningregistry__");
+    if (name && PyDict_GetItemWithError(runtime.main_dict, name))
+        PyDict_DelItem(runtime.main_dict, name);
+    PyErr_Clear();
+}
+
 static PyObject *run_python(const CellRequest *cell, PyObject *source)
 {
     _pyref_ PyObject *filename =
         PyUnicode_FromFormat("<cell %llu>", (unsigned long long)cell->execution_count);
     Compiled compiled _cleanup_(compiled_deinit) = {0};
 
+    forget_warnings();
     if (!filename || source_register(filename, source) < 0 || compile_cell(source, filename, &compiled) < 0)
         return NULL;
     allowance_begin_cell();

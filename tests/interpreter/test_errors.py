@@ -207,3 +207,10 @@ def test_str_that_never_ends_is_interrupted(session):
 def test_warnings_show_the_source_line(session):
     stderr = session.run("import warnings\nwarnings.warn('careful')").stderr
     assert "<cell 1>:2: UserWarning: careful" in stderr and "warnings.warn('careful')" in stderr
+
+
+def test_a_warning_is_shown_in_each_cell(session):
+    session.run("import warnings")
+    for _ in range(2):
+        assert "again" in session.run("warnings.warn('again')").stderr
+    assert session.run("for _ in range(3): warnings.warn('often')").stderr.count("UserWarning: often") == 1
