@@ -3,8 +3,6 @@
 LIMPET_MCP_CONFORMANCE is a directory with its node_modules, and with the Node that runs it.
 """
 
-import os
-import pathlib
 import re
 import subprocess
 

@@ -41,6 +41,12 @@ def controller(request, keep, interpreter):
     return keep(interpreter, request.param).controller
 
 
+@pytest.fixture
+def orderly(keep):
+    """For orders that the supervisor refuses by itself, whatever the interpreter and the mode."""
+    return keep(FAKE, "auto").controller
+
+
 def value(controller, branch=0):
     return controller.run("print(x)", branch=branch)["stdout"].strip()
 
@@ -126,11 +132,11 @@ def test_ids_are_never_used_again(controller):
 
 
 @pytest.mark.parametrize("name", ["", "-a", "a b", "ä", "c7", "x" * 65, "a/b"])
-def test_names(controller, name):
-    kind, text = controller.ask(CHECKPOINT, branch=0, name=name)
+def test_names(orderly, name):
+    kind, text = orderly.ask(CHECKPOINT, branch=0, name=name)
     assert kind in ("BadRequest", "TooLarge") and "name" in text
-    controller.checkpoint(name="c7x")
-    assert controller.ask(CHECKPOINT, branch=0, name="c7x")[0] == "BadRequest"
+    orderly.checkpoint(name="c7x")
+    assert orderly.ask(CHECKPOINT, branch=0, name="c7x")[0] == "BadRequest"
 
 
 def test_only_one_automatic_is_kept(keep, interpreter):
@@ -214,9 +220,9 @@ def test_second_order_is_busy(keep):
         (NAMESPACE, {"branch": 9}),
     ],
 )
-def test_bad_orders(controller, kind, body):
-    assert controller.ask(kind, **body)[0] in ("BadRequest", "NoSuchSession")
-    assert controller.run("1")["status"] == "ok"
+def test_bad_orders(orderly, kind, body):
+    assert orderly.ask(kind, **body)[0] in ("BadRequest", "NoSuchSession")
+    assert orderly.run("1")["status"] == "ok"
 
 
 def test_order_right_after_the_start(keep, interpreter):

@@ -70,13 +70,13 @@ def test_messages_arrive_whole_however_they_are_cut(kind, step):
 
 
 @WIRES
-@pytest.mark.parametrize("vector", vectors())
-def test_golden_vectors(kind, vector):
-    data, body = bytes.fromhex(vector["hex"]), plain(vector["body"])
-    wire = opened(kind)
-    assert feed(wire, _zmtp.pack(data)) == [(vector["kind"], vector["id"], body)]
-    sent = wire.encode(vector["kind"], vector["id"], body)
-    assert sent[9 if sent[0] == 2 else 2 :] == data
+def test_golden_vectors(kind):
+    for vector in vectors():
+        data, body = bytes.fromhex(vector["hex"]), plain(vector["body"])
+        wire = opened(kind)
+        assert feed(wire, _zmtp.pack(data)) == [(vector["kind"], vector["id"], body)], vector["name"]
+        sent = wire.encode(vector["kind"], vector["id"], body)
+        assert sent[9 if sent[0] == 2 else 2 :] == data, vector["name"]
 
 
 @WIRES

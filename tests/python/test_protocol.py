@@ -73,15 +73,6 @@ def plain(value):
     return [plain(item) for item in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("vector", vectors())
-def test_golden_vectors(vector):
-    data, body = bytes.fromhex(vector["hex"]), plain(vector["body"])
-    kind = vector["kind"]
-    assert _wire.decode(memoryview(data)) == (kind, vector["id"], body)
-    frame = _wire.encode(msgpack.Packer(), kind, vector["id"], body)
-    assert frame[2 if len(data) < 256 else 9 :] == data
-
-
 @pytest.mark.parametrize(
     "name", ["run-reply", "run-reply-full", "run-reply-lost", "run-reply-rolled-back"]
 )
