@@ -1,6 +1,8 @@
 """limpet help, the man page, and limpet image."""
 
+import os
 import re
+import subprocess
 
 
 def test_help(limpet):
@@ -30,6 +32,20 @@ def test_man_page(limpet):
         assert not line.startswith(".") or re.match(r"\.(TH|SH|SS|TP|B|I|BR|nf|fi|PP)\b", line), line
     assert not re.search(r"[^\n]\.(TH|SH|SS|TP|PP|nf|fi)\b", page)
     assert "\\-\\-memory SIZE" in page and "LIMPET_AUTOSTART" in page
+
+
+def test_the_python_of_its_environment_is_taken(limpet):
+    environment = limpet.directory / "environment"
+    (environment / "bin").mkdir(parents=True)
+    (environment / "pyvenv.cfg").touch()
+    python = environment / "bin" / "python3"
+    python.write_text("#!/bin/sh\necho \"$0 $@\"\n")
+    python.chmod(0o755)
+    program = environment / "bin" / "limpet"
+    program.symlink_to(os.path.join(os.environ["LIMPET_BUILD"], "limpet"))
+    for call, path in ((str(program), "/bin"), ("limpet", f"/nowhere:{environment}/bin:/bin")):
+        done = subprocess.run(["env", "-u", "LIMPET_PYTHON", f"PATH={path}", call, "key", "ls"], capture_output=True, text=True)
+        assert done.stdout == f"{python} -m limpet.serve key ls\n", done.stderr
 
 
 def test_image_runs_its_tool(limpet):
