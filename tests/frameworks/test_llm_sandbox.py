@@ -229,3 +229,10 @@ def test_libraries_are_there(client):
 
 def test_the_example(example):
     assert example("llm_sandbox_session.py").endswith("42\n")
+
+
+def test_nothing_is_left_where_it_cannot_be_opened(standard):
+    sandbox = SandboxSession(image="no-such-image", cpu="wrong")
+    with pytest.raises(ContainerError):
+        sandbox.open()
+    assert not sandbox.is_open and sandbox._client is None

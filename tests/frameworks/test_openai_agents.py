@@ -212,3 +212,13 @@ async def test_an_agent(sandboxes, client):
 
 def test_the_example(example):
     assert example("openai_agents_sandbox.py").endswith("There are 344.\n")
+
+
+async def test_nothing_is_left_where_a_sandbox_cannot_be_made(sandboxes, client, monkeypatch):
+    def fails(*arguments):
+        raise ValueError("no snapshot")
+
+    monkeypatch.setattr(limpet.openai_agents._client, "resolve_snapshot", fails)
+    with pytest.raises(ValueError):
+        await sandboxes.create(options=LimpetSandboxClientOptions())
+    assert client.sessions() == []

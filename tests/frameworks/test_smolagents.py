@@ -1,5 +1,6 @@
 """smolagents: a CodeAgent whose code runs in a session. The model is a script."""
 
+import limpet
 import numpy
 import pytest
 from limpet.smolagents import LimpetExecutor
@@ -153,3 +154,9 @@ def test_whose_session_it_is(client, session):
 
 def test_the_example(example):
     assert example("smolagents_agent.py").endswith("There are 3 species, and 344 penguins.\n")
+
+
+def test_nothing_is_left_where_it_cannot_be_made(client):
+    with pytest.raises(limpet.Error):
+        LimpetExecutor(client=client, additional_imports=["no/such requirement"])
+    assert client.sessions() == []

@@ -84,8 +84,12 @@ class LimpetSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc, unused
         """Opens a session."""
         options = _config(config).model_dump(exclude_none=True)
         client = AsyncClient(options.pop("address", None))
-        with _available():
-            session = await client.open(f"{PREFIX}{os.urandom(8).hex()}", **options)
+        try:
+            with _available():
+                session = await client.open(f"{PREFIX}{os.urandom(8).hex()}", **options)
+        except BaseException:
+            await client.close()
+            raise
         return {"default": cls(client, session)}
 
     @classmethod

@@ -119,6 +119,7 @@ class SandboxSession:
         self._options = {**_runtime(runtime_configs or {}), **options, "image": image}
         self._client, self._owns_client = client, client is None
         self._session: Session | None = None
+        self._built = False  # the image, from the Dockerfile
         self._timer: threading.Timer | None = None
         self._log = logging.getLogger("limpet.llm_sandbox").info if verbose else _nothing
 
@@ -126,20 +127,23 @@ class SandboxSession:
         """Opens the session, and installs ``libraries``."""
         if self.is_open:
             return
-        with _told():
-            self._client = self._client or Client()
-            if self._wanted is not None:
-                self._session = references.attach(self._client, self._wanted)
-            else:
-                if self._dockerfile is not None:
-                    self._options["image"] = dockerfiles.build(self._dockerfile)
-                self._session = self._client.open(**self._options)
-        self.is_open = True
         try:
+            with _told():
+                self._session = self._found_or_opened()
+            self.is_open = True
             self._begin(self._session)
         except BaseException:
             self.close()
             raise
+
+    def _found_or_opened(self) -> Session:
+        self._client = self._client or Client()
+        if self._wanted is not None:
+            return references.attach(self._client, self._wanted)
+        if self._dockerfile is not None:
+            self._options["image"] = dockerfiles.build(self._dockerfile)
+            self._built = True
+        return self._client.open(**self._options)
 
     def close(self) -> None:
         """Ends the session and removes its container, unless another program made it."""
@@ -151,8 +155,9 @@ class SandboxSession:
         if session is not None and self._wanted is None:
             with _told():
                 session.close()
-            if self._dockerfile is not None and not self.keep_template:
-                dockerfiles.remove(self._options["image"])
+        if self._built and not self.keep_template:
+            self._built = False
+            dockerfiles.remove(self._options["image"])
         if self._owns_client and self._client is not None:
             self._client.close()
             self._client = None

@@ -88,10 +88,19 @@ class LimpetExecutor(PythonExecutor):  # type: ignore[misc, unused-ignore]
         self._ready = False
         if session is None:
             assert self._own is not None
-            session = self._own.open(**{"checkpoint": "always", **options})
+            try:
+                session = self._own.open(**{"checkpoint": "always", **options})
+            except BaseException:
+                if not self._keeps_client:
+                    self._own.close()
+                raise
         self.session = session
         if additional_imports:
-            session.install(list(additional_imports))
+            try:
+                session.install(list(additional_imports))
+            except BaseException:
+                self.cleanup()
+                raise
 
     def send_tools(self, tools: Mapping[str, Any]) -> None:
         """Makes tools callable by name. They stay in this process: their code and their packages are not sent."""

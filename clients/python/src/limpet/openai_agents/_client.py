@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
+from collections.abc import AsyncIterator
 from typing import Any, Literal
 
 from agents.sandbox import Manifest, SnapshotSpec
@@ -10,7 +12,7 @@ from agents.sandbox.session import Dependencies, Instrumentation, SandboxSession
 from agents.sandbox.session.sandbox_client import BaseSandboxClient, BaseSandboxClientOptions
 from agents.sandbox.snapshot import SnapshotBase, resolve_snapshot
 
-from .. import AsyncClient, AsyncSession, NoSuchSession
+from .. import AsyncClient, AsyncSession, Error, NoSuchSession
 from .._adapters import references
 from .._adapters.running import run
 from ._session import BACKEND, LimpetSandboxSession, LimpetSandboxSessionState
@@ -75,15 +77,17 @@ class LimpetSandboxClient(BaseSandboxClient[LimpetSandboxClientOptions]):  # typ
         opening = options.of_session() | ({"env": env} if env else {})
         session = await self._client.open(**opening)
         session_id = uuid.uuid4()
-        state = LimpetSandboxSessionState(
-            session_id=session_id,
-            manifest=await _rooted(manifest, session),
-            snapshot=resolve_snapshot(snapshot, str(session_id)),
-            exposed_ports=options.exposed_ports,
-            reference=references.reference(session),
-            options=opening,
-        )
-        return self._wrap_session(LimpetSandboxSession(state, session), instrumentation=self._instrumentation)
+        async with _closed_by_failure(session):
+            state = LimpetSandboxSessionState(
+                session_id=session_id,
+                manifest=await _rooted(manifest, session),
+                snapshot=resolve_snapshot(snapshot, str(session_id)),
+                exposed_ports=options.exposed_ports,
+                reference=references.reference(session),
+                options=opening,
+            )
+            inner = LimpetSandboxSession(state, session)
+            return self._wrap_session(inner, instrumentation=self._instrumentation)
 
     async def delete(self, session: SandboxSession) -> SandboxSession:
         """Closes the session."""
@@ -109,7 +113,8 @@ class LimpetSandboxClient(BaseSandboxClient[LimpetSandboxClientOptions]):  # typ
                 raise
             session, preserved = await self._client.open(**state.options), False
             state.reference = references.reference(session)
-            state.manifest = await _rooted(state.manifest, session)
+            async with _closed_by_failure(session):
+                state.manifest = await _rooted(state.manifest, session)
             state.workspace_root_ready = False
         inner = LimpetSandboxSession(state, session)
         inner._set_start_state_preserved(preserved)
@@ -118,6 +123,17 @@ class LimpetSandboxClient(BaseSandboxClient[LimpetSandboxClientOptions]):  # typ
     def deserialize_session_state(self, payload: dict[str, object]) -> SandboxSessionState:
         """A state out of JSON."""
         return self._deserialize_session_state_payload(payload, LimpetSandboxSessionState)
+
+
+@contextlib.asynccontextmanager
+async def _closed_by_failure(session: AsyncSession) -> AsyncIterator[None]:
+    """A session that nobody gets to know is not left open."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(Error):
+            await session.close()
+        raise
 
 
 async def _rooted(manifest: Manifest, session: AsyncSession) -> Manifest:
