@@ -111,7 +111,8 @@ class _E2B:
         return record, target or Target(record.id, _routing.ENVD, False)
 
     def _signed(self, scope: Scope) -> Record:
-        """The sandbox whose token has signed this address. Raises Refused."""
+        """The sandbox whose token has signed this address. Raises Refused and Problem: 429."""
+        self._all.gateway.count_stranger(scope)
         for record in self._all.records:
             if self._is_signed(record, scope):
                 return record

@@ -13,6 +13,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.typing import Subprotocol
 
 from ... import AsyncSession, NotListening
+from .._who import key_of
 from ._http import Gone, Headers, Receive, Refused, Scope, Send, ended, pieces_of
 from ._records import Record
 from ._sandboxes import Sandboxes
@@ -182,11 +183,8 @@ def _request(scope: Scope, port: int) -> h11.Request:
 def _handed_on(scope: Scope, beside: set[bytes] = frozenset()) -> Headers:  # type: ignore[assignment]
     """The headers that are for the server in the sandbox."""
     for name, value in scope["headers"]:
-        if (
-            name in _OURS
-            or name in beside
-            or (name == b"authorization" and value[:11].lower() == b"bearer e2b_")
-        ):
+        is_key = name == b"authorization" and (key_of({name: value}) or "").lower().startswith("e2b_")
+        if name in _OURS or name in beside or is_key:
             continue
         yield name, value
 

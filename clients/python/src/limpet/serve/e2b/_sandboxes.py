@@ -7,6 +7,7 @@ import contextlib
 import math
 import re
 import time
+import weakref
 from collections.abc import Coroutine
 from typing import Any
 
@@ -76,6 +77,8 @@ class Sandboxes:
         self.archives = Archives(f"{directory}/saved")
         self._live: dict[str, Live] = {}
         self._work: set[asyncio.Future[Any]] = set()
+        # One at a time for each id: the same request may come twice at once.
+        self._making: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     # Finding
 
@@ -146,6 +149,11 @@ class Sandboxes:
     async def create(self, owner: Owner, wanted: Wanted, key: str | None) -> Record:
         """A new sandbox; the same one for the same idempotency key."""
         id = self.tokens.id(owner.id, key)
+        turn = self._making.setdefault(id, asyncio.Lock())
+        async with turn:
+            return await self._create(owner, id, wanted)
+
+    async def _create(self, owner: Owner, id: str, wanted: Wanted) -> Record:
         known = self.records.get(id)
         if known is not None and await self.there(known):
             return known
@@ -344,10 +352,10 @@ class Sandboxes:
         if not keys.are_there:
             return
         for record in self.records:
-            if not record.place and not keys.is_there(record.owner):
+            if not record.place and not keys.is_known(record.owner):
                 self._forget(record)
         for snapshot in self.snapshots.records:
-            if not keys.is_there(snapshot.owner):
+            if not keys.is_known(snapshot.owner):
                 self.snapshots.drop(snapshot)
 
     def stop(self) -> None:
