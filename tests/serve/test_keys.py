@@ -1,8 +1,10 @@
 """Who may come in, and what they see of each other."""
 
+import re
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -76,7 +78,56 @@ def test_a_new_key_is_good_at_once(tmp_path):
     assert keys.owner(KeyStore(str(tmp_path)).create("clara")).name == "clara"
 
 
-@pytest.mark.parametrize("arguments", [("create", "anna"), ("create", "a b"), ("create", "../x"), ("revoke", "nobody")])
+def test_keys_of_a_name_have_the_same_owner(tmp_path):
+    keys = KeyStore(str(tmp_path))
+    first, second = keys.create("clara"), keys.create("clara")
+    owner = keys.owner(first)
+    assert owner is not None and keys.owner(second) == owner != keys.owner(keys.create("dora"))
+    keys.revoke("clara", keys.all()[0].id)
+    keys._checked = 0
+    assert keys.owner(first) is None and keys.owner(second) == owner
+    third = keys.rotate("clara")
+    keys._checked = 0
+    assert keys.owner(second) is None and keys.owner(third) == owner
+    keys.revoke("clara")
+    assert keys.owner(keys.create("clara")) == owner  # what there was is there again
+
+
+def test_keys_of_a_file_from_before_keep_their_owner(tmp_path):
+    keys = KeyStore(str(tmp_path))
+    (tmp_path / "keys").write_text('[{"name": "clara", "owner": "0123abcd", "sha256": "00", "created": 1.0}]')
+    assert keys.owner(keys.rotate("clara")).id == "0123abcd"
+
+
+def test_keys_expire(tmp_path, monkeypatch):
+    keys = KeyStore(str(tmp_path))
+    key = keys.create("clara", 3600)
+    owner = keys.owner(key)
+    assert owner is not None and keys.is_there(owner.id)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 3601)
+    assert keys.owner(key) is None and not keys.is_there(owner.id)
+    assert keys.are_there and keys.is_known(owner.id)  # the door stays closed, and what the owner has is kept
+
+
+def test_a_key_is_replaced_while_its_sessions_live(guarded, name):
+    old = guarded.key("create", "clara")
+    with guarded.client(old) as client:
+        session = opened(client, name)
+    new = guarded.key("rotate", "clara", "--expires", "12h")
+    with guarded.client(old) as client:
+        until(lambda: client.get("/v1/sessions").status_code == 401, "the old key has ended")
+    with guarded.client(new) as client:
+        assert client.get(session).status_code == 200
+        client.delete(session)
+    assert re.search(r"^clara\t\S+ \S+\t[0-9a-f]{8}\tuntil \S+ \S+$", guarded.key("ls"), re.M)
+    guarded.key("revoke", "clara")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("rotate", "nobody"), ("revoke", "anna", "00000000"), ("create", "a b"), ("create", "../x"), ("revoke", "nobody")],
+)
 def test_what_cannot_be_done_about_keys(guarded, arguments):
     command = [sys.executable, "-m", "limpet.serve", "key", *arguments]
     done = subprocess.run(command, env=guarded.environment, capture_output=True, text=True, timeout=60)
@@ -174,7 +225,9 @@ def test_the_first_key_closes_the_door_for_others(own_gateway):
         assert client.get("/v1/sessions").status_code == 401
 
 
-def test_metrics_tell_this_machine_and_nobody_elses_secrets(anna, guarded, name):
+def test_metrics_are_told_to_those_with_a_key_and_have_no_secrets(anna, guarded, name):
+    with guarded.client() as nobody:  # a proxy of this machine looks the same
+        assert nobody.get("/metrics").status_code == 401
     session = opened(anna, name)
     anna.delete(session)
     text = anna.get("/metrics").text

@@ -14,8 +14,8 @@ from tests.support.gateway import until
 @pytest.fixture
 def limited(own_gateway):
     gateway = own_gateway(
-        "--max-sessions", "2", "--session-memory", "256m",
-        start=False, SESSION_MAX_BYTES="1000", MAX_INPUT_CHARS="100", RATE_LIMIT_WINDOW_MS="600000", RATE_LIMIT_MAX="60", SESSION_TTL_S="500",
+        "--max-sessions", "2", "--session-memory", "256m", "--session-cpus", "1.5", "--session-disk", "1g", "--session-pids", "100",
+        start=False, SESSION_TIMEOUT="20", SESSION_MAX_BYTES="1000", MAX_INPUT_CHARS="100", RATE_LIMIT_WINDOW_MS="600000", RATE_LIMIT_MAX="60", SESSION_TTL_S="500",
     )  # fmt: skip
     key = gateway.key("create", "limited")
     gateway.start()
@@ -37,11 +37,19 @@ def test_sessions(limited, name):
 
 
 def test_options(limited, name):
-    for wrong in ({"memory": "257m"}, {"memory": 1 << 40}, {"ttl": 501}, {"ttl": 0}):
+    for wrong in (
+        {"memory": "257m"}, {"memory": 1 << 40}, {"ttl": 501}, {"ttl": 0}, {"cpus": 1.6}, {"disk": "2g"}, {"pids": 101}, {"timeout": 21},
+    ):  # fmt: skip
         answer = limited.post("/v1/sessions", json={"name": name, **wrong})
         assert (answer.status_code, answer.json()["name"]) == (422, "LimitReached"), wrong
     options = limited.post("/v1/sessions", json={"name": name, "ttl": 400}).json()["options"]
     assert (options["memory"], options["ttl"]) == (256 << 20, 400) and "data" not in options
+    assert (options["cpus"], options["disk"], options["pids"], options["timeout"]) == (1.5, 1 << 30, 100, 20)
+    for path, body in (
+        (f"/v1/sessions/{name}/run", {"code": "1"}), (f"/v1/sessions/{name}/exec", {"command": "true"}), ("/v1/run", {"code": "1"}),
+    ):  # fmt: skip
+        answer = limited.post(path, json={**body, "timeout": 21})
+        assert (answer.status_code, answer.json()["name"]) == (422, "LimitReached")
     limited.delete(f"/v1/sessions/{name}")
 
 

@@ -93,6 +93,10 @@ class Gateway:
         self._rates.count(owner.id)
         self.charges.owned(owner.id)
 
+    def count_stranger(self, scope: Scope) -> None:
+        """A request of somebody who has shown nothing yet counts for where it comes from. Raises Problem: 429."""
+        self._rates.count(f"from {(scope.get('client') or ('',))[0]}")
+
     def inner(self, owner: Owner, name: str) -> str:
         """What the controller calls the session, or the branch, of this name. Raises NoSuchSession."""
         base, slash, branch = name.partition("/")
@@ -253,8 +257,24 @@ class Gateway:
 
     def defaults(self) -> dict[str, Any]:
         """Options of sessions that are opened without them."""
-        wanted = {"ttl": self.settings.session_ttl_s, "memory": self.settings.session_memory}
-        return {name: value for name, value in wanted.items() if value}
+        return {name: value for name, value in self._most().items() if value}
+
+    def _most(self) -> dict[str, float]:
+        """What a session has, and may ask for, by the options; 0 is what the controller says."""
+        settings = self.settings
+        return {
+            "ttl": settings.session_ttl_s,
+            "memory": settings.session_memory,
+            "cpus": settings.session_cpus,
+            "disk": settings.session_disk,
+            "pids": settings.session_pids,
+            "timeout": settings.session_timeout,
+        }
+
+    def check_timeout(self, timeout: float | None) -> None:
+        """Of one call. Raises Problem."""
+        if timeout is not None:
+            self.within_limits({"timeout": timeout})
 
     async def unless_ending(self, work: Coroutine[Any, Any, T]) -> T | None:
         """Waits for it; None if the gateway is told to end before."""
@@ -294,8 +314,7 @@ class Gateway:
         unknown = sorted(given.keys() - set(OPTIONS))
         if unknown:
             raise BadRequest(f"unknown option {', '.join(unknown)}; the options are {', '.join(OPTIONS)}")
-        limits = {"memory": self.settings.session_memory, "ttl": self.settings.session_ttl_s}
-        for name, most in limits.items():
+        for name, most in self._most().items():
             if most and name in given and not 0 < _number(name, given[name]) <= most:
                 raise Problem(422, "LimitReached", f"{name} is at most {most:g}")
         return given

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import re
 import sys
 import time
 
@@ -17,9 +19,11 @@ def run(arguments: list[str]) -> int:
         options = _parser().parse_args(arguments)
         store = KeyStore(_settings.of(options).state_dir)
         if options.command == "create":
-            print(store.create(options.name))
+            print(store.create(options.name, options.expires))
+        elif options.command == "rotate":
+            print(store.rotate(options.name, options.expires))
         elif options.command == "revoke":
-            store.revoke(options.name)
+            store.revoke(options.name, options.id)
         else:
             _list(store, options.json)
     except WrongOption as error:
@@ -37,12 +41,21 @@ def _parser() -> Parser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     create = commands.add_parser("create", help="makes a key and prints it, this once")
-    create.add_argument("name", metavar="NAME", help="whose it is")
+    create.add_argument("name", metavar="NAME", help="whose it is: all keys of a name have the same sessions")
+    rotate = commands.add_parser(
+        "rotate", help="makes a key in place of all that NAME has, and prints it, this once"
+    )
+    rotate.add_argument("name", metavar="NAME")
+    for command in (create, rotate):
+        command.add_argument(
+            "--expires", metavar="TIME", type=_duration, help="it is good for so long, such as 90d or 12h"
+        )
     listing = commands.add_parser("ls", help="lists the keys by name")
     listing.add_argument("--json", action="store_true", help="as JSON")
-    revoke = commands.add_parser("revoke", help="ends a key")
+    revoke = commands.add_parser("revoke", help="ends all keys of NAME, or the one of an id that `ls` shows")
     revoke.add_argument("name", metavar="NAME")
-    for command in (create, listing, revoke):
+    revoke.add_argument("id", metavar="ID", nargs="?")
+    for command in (create, rotate, listing, revoke):
         _settings.add(command, ("state_dir",))
     return parser
 
@@ -50,7 +63,24 @@ def _parser() -> Parser:
 def _list(store: KeyStore, as_json: bool) -> None:
     keys = store.all()
     if as_json:
-        print(json.dumps([{"name": key.name, "owner": key.owner, "created": key.created} for key in keys]))
+        shown = ("name", "id", "owner", "created", "expires")
+        print(json.dumps([{name: getattr(key, name) for name in shown} for key in keys]))
         return
     for key in keys:
-        print(f"{key.name}\t{time.strftime('%Y-%m-%d %H:%M', time.localtime(key.created))}")
+        ends = (
+            ""
+            if key.expires is None
+            else f"\t{'expired' if key.has_expired else 'until'} {_time(key.expires)}"
+        )
+        print(f"{key.name}\t{_time(key.created)}\t{key.id}{ends}")
+
+
+def _time(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
+def _duration(text: str) -> float:
+    found = re.fullmatch(r"(\d{1,9})([smhd])", text.strip())
+    if not found or not int(found[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no time, such as 90d, 12h, 30m or 60s")
+    return int(found[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[found[2]]

@@ -23,7 +23,7 @@ class KeyFailed(Exception):
 
 @dataclass(frozen=True)
 class Owner:
-    """Who has a key, and the sessions that were made with it."""
+    """Who has keys, and the sessions that were made with them."""
 
     id: str
     """What its sessions are told apart by; empty for the only one there is without keys."""
@@ -46,6 +46,16 @@ class Key:
     owner: str
     sha256: str
     created: float
+    expires: float | None = None
+
+    @property
+    def id(self) -> str:
+        """What it is told from others of the same name by."""
+        return self.sha256[:8]
+
+    @property
+    def has_expired(self) -> bool:
+        return self.expires is not None and self.expires <= time.time()
 
 
 class KeyStore:
@@ -56,26 +66,32 @@ class KeyStore:
         self._path = os.path.join(state_dir, "keys")
         self._checked = 0.0
         self._stamp: tuple[int, ...] | None = None
-        self._owners: dict[str, Owner] = {}
+        self._keys: dict[str, Key] = {}  # by their hashes
 
     def owner(self, key: str) -> Owner | None:
-        """Whose key this is; None if it is nobody's."""
+        """Whose key this is; None if it is nobody's, or good no longer."""
         self._look()
         hashed = _hash(key)
-        if hashed not in self._owners:
+        if hashed not in self._keys:
             self._look(at_once=True)  # it may have been created a moment ago
-        return self._owners.get(hashed)
+        known = self._keys.get(hashed)
+        return None if known is None or known.has_expired else Owner(known.owner, known.name)
 
     def is_there(self, owner: str) -> bool:
-        """Whether somebody of this id has a key."""
+        """Whether somebody of this id has a key that is good."""
         self._look()
-        return any(each.id == owner for each in self._owners.values())
+        return any(each.owner == owner and not each.has_expired for each in self._keys.values())
+
+    def is_known(self, owner: str) -> bool:
+        """Whether somebody of this id has a key, be it one that has expired: another one may follow."""
+        self._look()
+        return any(each.owner == owner for each in self._keys.values())
 
     @property
     def are_there(self) -> bool:
-        """Whether anybody has a key."""
+        """Whether anybody has a key, be it one that has expired."""
         self._look()
-        return bool(self._owners)
+        return bool(self._keys)
 
     def all(self) -> list[Key]:
         """All, in the order in which they were created."""
@@ -87,26 +103,49 @@ class KeyStore:
         except (OSError, ValueError, TypeError) as error:
             raise KeyFailed(f"{self._path} cannot be read: {error}") from None
 
-    def create(self, name: str) -> str:
-        """A new key, which is told this once."""
+    def create(self, name: str, lasts: float | None = None) -> str:
+        """A new key, which is told this once. All keys of a name have the same owner.
+
+        Args:
+            name: Whose it is.
+            lasts: Seconds for which it is good; None is for ever.
+        """
         if not _NAME.match(name):
             raise KeyFailed(f"'{name}' is no name for a key: 1 to 64 characters of A-Z a-z 0-9 . _ @ -")
-        key = f"e2b_{secrets.token_hex(20)}"
+        with self._changing():
+            return self._add(self.all(), name, lasts)
+
+    def rotate(self, name: str, lasts: float | None = None) -> str:
+        """A new key in place of all that the owner has. Sessions and what else the owner has stay."""
         with self._changing():
             keys = self.all()
-            if any(each.name == name for each in keys):
-                raise KeyFailed(f"there is a key '{name}' already; `limpet key revoke {name}` ends it")
-            self._write([*keys, Key(name, secrets.token_hex(4), _hash(key), time.time())])
+            self._check(keys, name)
+            return self._add(keys, name, lasts, instead=True)
+
+    def revoke(self, name: str, id: str | None = None) -> None:
+        """Ends the keys of a name, or one of them. With its last key the sessions of an owner end when they have been
+        idle for their ttl.
+        """
+        with self._changing():
+            keys = self.all()
+            self._check(keys, name)
+            left = [each for each in keys if each.name != name or id not in (None, each.id)]
+            if len(left) == len(keys):
+                raise KeyFailed(f"'{name}' has no key {id}; `limpet key ls` lists them")
+            self._write(left)
+
+    def _add(self, keys: list[Key], name: str, lasts: float | None, instead: bool = False) -> str:
+        key, now = f"e2b_{secrets.token_hex(20)}", time.time()
+        owner = next((each.owner for each in keys if each.name == name), _owner_id(name))
+        if any(each.owner == owner and each.name != name for each in keys):
+            raise KeyFailed(f"'{name}' cannot be told from another name by its hash: choose another one")
+        left = [each for each in keys if not (instead and each.name == name)]
+        self._write([*left, Key(name, owner, _hash(key), now, None if lasts is None else now + lasts)])
         return key
 
-    def revoke(self, name: str) -> None:
-        """Ends a key. The sessions of its owner end when they have been idle for their ttl."""
-        with self._changing():
-            keys = self.all()
-            left = [each for each in keys if each.name != name]
-            if len(left) == len(keys):
-                raise KeyFailed(f"there is no key '{name}'; `limpet key ls` lists them")
-            self._write(left)
+    def _check(self, keys: list[Key], name: str) -> None:
+        if not any(each.name == name for each in keys):
+            raise KeyFailed(f"there is no key '{name}'; `limpet key ls` lists them")
 
     def _look(self, at_once: bool = False) -> None:
         now = time.monotonic()
@@ -119,7 +158,7 @@ class KeyStore:
         except OSError:
             stamp = None
         if stamp != self._stamp:
-            self._owners = {each.sha256: Owner(each.owner, each.name) for each in self.all()}
+            self._keys = {each.sha256: each for each in self.all()}
             self._stamp = stamp
 
     @contextlib.contextmanager
@@ -146,6 +185,11 @@ class KeyStore:
                 whose = os.stat(self._directory)
                 os.fchown(file.fileno(), whose.st_uid, whose.st_gid)
         os.replace(new, self._path)
+
+
+def _owner_id(name: str) -> str:
+    """Whoever gets a key again has what there was."""
+    return hashlib.sha256(f"owner:{name}".encode()).hexdigest()[:8]
 
 
 def _hash(key: str) -> str:

@@ -29,6 +29,10 @@ class Settings:
     otlp_endpoint: str | None = None
     max_sessions: int = 20
     session_memory: int = 0
+    session_cpus: float = 0.0
+    session_disk: int = 0
+    session_pids: int = 0
+    session_timeout: float = 0.0
     session_max_bytes: int = 5 << 20
     max_input_chars: int = 256 << 10
     rate_limit_window_ms: int = 60_000
@@ -73,6 +77,16 @@ def _count(text: str) -> int:
     if not text.strip().isdigit():
         raise ValueError("it must be a number that is not negative")
     return int(text)
+
+
+def _number(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1
+    if not 0 <= number <= 1e6:
+        raise ValueError("it must be a number that is not negative, such as 1.5")
+    return number
 
 
 def _seconds(text: str) -> float:
@@ -139,6 +153,16 @@ SETTINGS = (
         _size,
         "BYTES",
         "memory of a session; what one has and may ask for",
+    ),
+    Setting("session_cpus", "SESSION_CPUS", _number, "N", "processors of a session, likewise"),
+    Setting("session_disk", "SESSION_DISK", _size, "BYTES", "disk of a session, likewise"),
+    Setting("session_pids", "SESSION_PIDS", _count, "N", "processes of a session, likewise"),
+    Setting(
+        "session_timeout",
+        "SESSION_TIMEOUT",
+        _seconds,
+        "SECONDS",
+        "time limit of a call; what one has and may ask for",
     ),
     Setting(
         "session_max_bytes", "SESSION_MAX_BYTES", _size, "BYTES", "files uploaded into one session's /data"

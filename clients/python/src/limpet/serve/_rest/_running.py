@@ -99,6 +99,7 @@ async def run(call: Call) -> Any:
     """Runs code in the session and returns the record of the call."""
     body: RunRequest = call.body
     call.gateway.check_input(body.code)
+    call.gateway.check_timeout(body.timeout)
     session = await call.session()
     run_id = call.noted["run_id"] = checked_run_id(body.run_id)
 
@@ -120,6 +121,7 @@ async def run_alone(call: Call) -> Any:
     """Runs code in a clean container, which is removed afterwards."""
     body: AloneRequest = call.body
     call.gateway.check_input(body.code)
+    call.gateway.check_timeout(body.timeout)
     given = {name: getattr(body, name) for name in CONTAINER_OPTIONS.intersection(OPTIONS)}
     options = call.gateway.within_limits({name: value for name, value in given.items() if value is not None})
     options = {**call.gateway.container_defaults(), **options}
@@ -143,6 +145,7 @@ async def exec_command(call: Call) -> Any:
     """Runs a command beside the code of the session and returns its record."""
     body: ExecRequest = call.body
     call.gateway.check_input(body.command if isinstance(body.command, str) else " ".join(body.command))
+    call.gateway.check_timeout(body.timeout)
     session = await call.session()
     run_id = call.noted["run_id"] = checked_run_id(body.run_id)
 
