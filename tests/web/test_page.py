@@ -75,6 +75,15 @@ def test_tables_figures_errors_and_colours(page, session):
     assert [each.text for each in page.driver.find_elements(By.CSS_SELECTOR, ".cell:last-of-type .display")] == ["'new'"]
 
 
+def test_long_output_is_one_box_that_follows_its_end(page, session):
+    cell = page.run("for i in range(40_000): print('line', i)")
+    (box,) = cell.find_elements(By.CSS_SELECTOR, ".stream")
+    assert box.get_property("textContent") == "".join(f"line {i}\n" for i in range(40_000))
+    until(lambda: page.driver.execute_script(
+        "const box = arguments[0]; return box.scrollTop > 0 && box.scrollHeight - box.scrollTop - box.clientHeight < 40", box,
+    ), "its end is to be seen")  # fmt: skip
+
+
 def test_what_has_scripts_runs_without_rights(page, session):
     page.run(HOSTILE)
     with page.frame():

@@ -5,7 +5,21 @@ import { at, download, post } from "./api.js"
 import { highlighted } from "./highlight.js"
 import { shown } from "./output.js"
 
-const LIMIT = 200000 // characters of one stream in one piece
+const LIMIT = 50000 // characters after which a piece of a stream is left as it is
+
+const piece = () => Object.assign(h("span"), { raw: "" })
+
+// Lines that are complete may be left; the last one may still be written over.
+function write(box, text) {
+  const last = box.lastElementChild
+  const raw = last.raw + text
+  const end = raw.length > LIMIT ? raw.lastIndexOf("\n") + 1 : 0
+  last.raw = end ? raw.slice(0, end) : raw
+  replace(last, coloured(settled(last.raw)))
+  if (!end) return
+  box.append(piece())
+  write(box, raw.slice(end))
+}
 
 export class Cell {
   // `edit(code)` puts code where it can be changed, `again(code)` runs it once more.
@@ -33,14 +47,14 @@ export class Cell {
 
   output({ stream, text }) {
     if (this.clearing) this.clear()
-    let last = this.outputs.lastElementChild
-    if (!last?.classList.contains(stream) || last.raw.length > LIMIT) {
-      last = h(`pre.stream.${stream}`)
-      last.raw = ""
-      this.outputs.append(last)
+    let box = this.outputs.lastElementChild
+    if (!box?.classList.contains(stream)) {
+      box = h(`pre.stream.${stream}`, {}, piece())
+      this.outputs.append(box)
     }
-    last.raw += text
-    replace(last, coloured(settled(last.raw)))
+    const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 40
+    write(box, text)
+    if (atEnd) box.scrollTop = box.scrollHeight
   }
 
   display(display) {
