@@ -105,3 +105,58 @@ def test_a_session_that_ends_says_so(page, session, http):
     page.run("1")
     http.delete(session)
     page.see(".prompt", "has ended")
+
+
+def test_a_session_says_before_that_it_ends(page, http, name):
+    assert http.post("/v1/sessions", json={"name": name, "ttl": 16}).status_code == 201
+    page.open(name)
+    page.code("half = 'typed'")
+    page.see(".prompt", "at ")
+    page.click(".prompt button", "Keep it")
+    page.gone(".over")
+    page.see(".prompt", "Nobody has used it for 16 s")
+    assert not page.driver.find_element(By.CSS_SELECTOR, ".top [title^=Terminal]").is_enabled()
+    page.click(".prompt button", "Begin again")
+    page.see(".status", "idle")
+    page.see(".editor .colours", "half = 'typed'")
+    assert http.get(f"/v1/sessions/{name}").status_code == 200
+    page.away()
+    http.delete(f"/v1/sessions/{name}")
+
+
+def test_a_name_that_is_refused_can_be_mended(page, session):
+    tab(page, "History")
+    page.click(".panel .bar button", "Checkpoint")
+    field = page.see("dialog input:not([type=checkbox])")
+    field.send_keys("before cleaning", Keys.ENTER)
+    page.see("dialog [role=alert]", "name")
+    assert field.get_property("value") == "before cleaning"
+    page.complaints()  # the browser tells of the answer
+    page.answer("before-cleaning", "Checkpoint")
+    page.see(".tree .name", "before-cleaning")
+
+
+def test_what_is_done_to_a_checkpoint_can_be_had_by_keys(page, session):
+    page.run("x = 1")
+    tab(page, "History")
+    page.click(".panel .bar button", "Checkpoint")
+    page.answer("first", "Checkpoint")
+    page.see(".tree .name", "first")
+    page.run("x = 2")
+    page.driver.execute_script("document.querySelector('.panel .bar button:last-child').focus()")
+    page.type(Keys.TAB)
+    assert page.driver.switch_to.active_element.get_attribute("aria-label") == "Go back to first"
+    page.type(Keys.ENTER)
+    page.see("dialog", "Go back to first?")
+    page.type(Keys.TAB)
+    page.type(Keys.ENTER)
+    page.see(".mark", "Went back")
+
+
+def test_what_limpet_keeps_for_itself_is_not_shown(page, session, http):
+    page.run("open('mine', 'w').close()")
+    tab(page, "Files")
+    page.see(".entry", "mine")
+    there = [entry["name"] for entry in http.get(f"{session}/files").json()["entries"]]
+    shown = [each.text for each in page.driver.find_elements(By.CSS_SELECTOR, ".entry .name")]
+    assert ".limpet" in there and sorted(shown) == sorted(set(there) - {".limpet"})

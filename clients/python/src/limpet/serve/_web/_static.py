@@ -27,7 +27,7 @@ _FRAME = "; ".join(
         "worker-src blob:",
         "style-src 'unsafe-inline'", "img-src data: blob:", "font-src data:", "media-src data: blob:",
         "frame-src 'none'",
-        "form-action 'none'", "base-uri 'none'", "frame-ancestors 'self'", "webrtc 'block'",
+        "form-action 'none'", "base-uri 'none'", "frame-ancestors 'self'",
     ]
 )  # fmt: skip
 

@@ -1,5 +1,5 @@
 // The page: signing in, the list of sessions, and one session with what is beside it.
-import { ago, ask, button, h, icon, replace, size, tell } from "./dom.js"
+import { ago, ask, button, h, icon, replace, size, span, tell } from "./dom.js"
 import { at, get, key, post, remove, runId } from "./api.js"
 import { Chat } from "./chat.js"
 import { Console } from "./console.js"
@@ -13,6 +13,8 @@ const SHORTCUTS = [
   ["Ctrl+.", "interrupt"], ["Ctrl+`", "open or hide the terminal"], ["Alt+1 … 5", "variables, files, history, processes, chat"],
   ["Ctrl+L", "clear the console"], ["Esc", "back to the code"],
 ]
+const SOON = 120 // seconds before its end in which a session that nobody uses says so
+const NEAR = 10000 // ms by which what is known of a session may be late
 const app = document.getElementById("app")
 let view = null
 
@@ -77,6 +79,7 @@ class Page {
       const { sessions } = await get("/sessions")
       this.rows = sessions
       this.show()
+      this.place?.idle(sessions)
       return sessions
     } catch (error) {
       if (error.status === 401) signIn("This key is not valid any more.")
@@ -98,12 +101,20 @@ class Page {
   }
 
   async create() {
-    const name = await ask("Name of the session", { value: `session-${runId().slice(0, 4)}`, label: "Open" })
+    const attempt = async name => name && post("/sessions", { name })
+    const name = await ask("Name of the session", { value: `session-${runId().slice(0, 4)}`, label: "Open", attempt })
     if (!name) return
+    location.hash = encodeURIComponent(name)
+    await this.refresh()
+  }
+
+  // A session of that name again, with the code that was typed into the one that has ended.
+  async again(session, code) {
     try {
-      await post("/sessions", { name })
-      location.hash = encodeURIComponent(name)
+      await post("/sessions", { name: session })
       await this.refresh()
+      await this.open(session)
+      this.place.console.editor.value = code
     } catch (error) {
       tell(error.message, "error")
     }
@@ -124,8 +135,8 @@ class Page {
     this.place = null
     if (session) {
       try {
-        await get(at(session))
-        this.place = new Place(session, this)
+        const { options } = await get(at(session))
+        this.place = new Place(session, this, options)
         replace(this.main, this.place.element)
         this.place.console.editor.focus()
       } catch (error) {
@@ -146,7 +157,9 @@ class Page {
 
 // One session, or a branch of it: the console, and what is beside it.
 class Place {
-  constructor(session, page) {
+  constructor(session, page, { ttl, ttl_action: action }) {
+    this.page = page
+    this.ttl = action === "close" ? ttl : null
     this.session = session
     this.base = session.split("/")[0]
     this.pending = new Set()
@@ -221,8 +234,39 @@ class Place {
       signIn("This key is not valid any more.")
       return
     }
-    this.console.element.querySelector(".prompt").replaceChildren(h("p.over", { role: "alert" }, "This session has ended."))
+    const unused = this.ttl && this.until && Date.now() > this.until - NEAR
+    const why = unused ? ` Nobody has used it for ${span(this.ttl)}.` : ""
+    this.ended = true
+    this.console.end()
+    this.console.say(`This session has ended.${why} Its variables and files are gone.`, "Begin again", () => this.page.again(this.base, this.console.editor.value))
     replace(this.badge, h("span.dot.lost"), h("span", {}, "ended"))
+    for (const control of this.top.querySelectorAll(".labelled")) control.disabled = true
+  }
+
+  // A session that nobody uses ends after its ttl, which is said before.
+  idle(rows) {
+    const row = rows.find(each => each.session === this.base)
+    if (this.ended || !this.ttl) return
+    if (!row) {
+      if (this.until) this.gone({})
+      return
+    }
+    const left = row.status === "running" ? Infinity : this.ttl - row.idle
+    this.until = Date.now() + left * 1000
+    if (left > Math.min(SOON, this.ttl / 2)) this.console.say("")
+    else if (!this.warned || Math.abs(this.warned - this.until) > NEAR) {
+      this.warned = this.until
+      this.console.say(`Nobody uses this session: at ${new Date(this.until).toLocaleTimeString()} it ends, with its variables and files.`, "Keep it", () => this.keep())
+    }
+  }
+
+  async keep() {
+    try {
+      await get(`${at(this.base)}/namespace`)
+      this.console.say("")
+    } catch (error) {
+      tell(error.message, "error")
+    }
   }
 
   async reset() {

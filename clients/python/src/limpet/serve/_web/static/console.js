@@ -30,8 +30,9 @@ export class Console {
     this.stopButton = button("stop", "Interrupt (Ctrl+.)", () => this.interrupt(), "Stop")
     this.stopButton.disabled = true
     this.scroller = h("div.scroller", {}, this.list)
+    this.notice = h("div.notices", { role: "status" })
     this.element = h("main.console", {}, this.scroller,
-      h("div.prompt", {}, this.editor.element, h("div.controls", {}, this.language, this.stopButton, this.runButton)))
+      h("div.prompt", {}, this.notice, this.editor.element, h("div.controls", {}, this.language, this.stopButton, this.runButton)))
     this.stop = follow(`${at(this.base)}/events`, (name, data) => this.heard(name, data, gone), { lost: lost => status({ lost }) })
   }
 
@@ -100,8 +101,20 @@ export class Console {
     }
   }
 
+  // Says something above the code, with a button: `say("")` says nothing any more.
+  say(text, label = "", act = null) {
+    if (this.notice.textContent === text + label) return
+    replace(this.notice, text && h("p.over", {}, h("span", {}, text), label && h("button", { type: "button", onclick: act }, label)))
+  }
+
+  // Nothing runs here any more; what was typed stays.
+  end() {
+    this.ended = true
+    for (const control of [this.runButton, this.stopButton, this.language]) control.disabled = true
+  }
+
   async run(code) {
-    if (!code.trim()) return
+    if (!code.trim() || this.ended) return
     this.editor.value = ""
     this.editor.focus()
     const language = this.language.value === "python" ? {} : { language: this.language.value }

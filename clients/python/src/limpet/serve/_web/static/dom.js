@@ -62,14 +62,28 @@ export function tell(text, kind = "") {
   setTimeout(() => toast.remove(), kind ? 8000 : 3000)
 }
 
-// A question in the page; what was typed, or null. Without `value` it is answered with true or null.
-export function ask(title, { value, label = "OK", danger = false, extra = null } = {}) {
+// A question in the page; what was typed, or null. Without `value` it is answered with true or null. Where `attempt(typed)`
+// fails the dialog says why and stays, with what was typed.
+export function ask(title, { value, label = "OK", danger = false, extra = null, attempt = null } = {}) {
   return new Promise(resolve => {
     const input = value === undefined ? null : h("input", { value, "aria-label": title, spellcheck: "false" })
     const answer = result => { dialog.close(); dialog.remove(); resolve(result) }
+    const said = h("p.message", { role: "alert" })
+    const submit = async event => {
+      event.preventDefault()
+      const typed = input ? input.value : true
+      try {
+        await attempt?.(typed)
+      } catch (error) {
+        said.textContent = error.message
+        input?.select()
+        return
+      }
+      answer(typed)
+    }
     const dialog = h("dialog", { oncancel: () => answer(null) },
-      h("form", { onsubmit: event => { event.preventDefault(); answer(input ? input.value : true) } },
-        h("h2", {}, title), input, extra,
+      h("form", { onsubmit: submit },
+        h("h2", {}, title), input, extra, said,
         h("div.actions", {},
           h("button", { type: "button", onclick: () => answer(null) }, "Cancel"),
           h(danger ? "button.danger" : "button.primary", { type: "submit" }, label))))
@@ -92,4 +106,8 @@ export function ago(seconds) {
   if (seconds < 3600) return `${Math.round(seconds / 60)} min ago`
   if (seconds < 86400) return `${Math.round(seconds / 3600)} h ago`
   return `${Math.round(seconds / 86400)} d ago`
+}
+
+export function span(seconds) {
+  return seconds < 120 ? `${Math.round(seconds)} s` : `${Math.round(seconds / 60)} min`
 }

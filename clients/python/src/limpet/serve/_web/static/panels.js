@@ -38,6 +38,7 @@ function variable({ name, type, shape, dtype, bytes, repr }) {
     h("td", {}, h("div.type", {}, type.split(".").pop(), about && h("small", {}, ` ${about}`)), repr !== null && h("code", {}, repr)))
 }
 
+const OWN = "/session/.limpet" // what Limpet keeps there for itself
 const ROOTS = [["Session", "/session"], ["Data", "/data"], ["Artifacts", "/session/artifacts"]]
 
 export class Files {
@@ -77,6 +78,7 @@ export class Files {
     } catch (error) {
       if (error.status !== 404) throw error
     }
+    entries = entries.filter(entry => entry.path !== OWN)
     entries.sort((one, other) => (other.type === "directory") - (one.type === "directory") || one.name.localeCompare(other.name))
     replace(this.body, entries.length ? entries.map(entry => this.row(entry)) : h("p.hint", {}, "Nothing here."))
   }
@@ -97,10 +99,8 @@ export class Files {
   }
 
   async mkdir() {
-    const name = await ask("Name of the directory", { value: "" })
-    if (!name) return
-    await request("PUT", `${this.url}/${encodeURIComponent(name)}?directory=true`)
-    await this.refresh()
+    const attempt = async name => name && request("PUT", `${this.url}/${encodeURIComponent(name)}?directory=true`)
+    if (await ask("Name of the directory", { value: "", attempt })) await this.refresh()
   }
 
   async upload(files) {
@@ -177,10 +177,11 @@ export class History {
 
   async checkpoint() {
     const files = h("input", { type: "checkbox" })
-    const name = await ask("Name of the checkpoint", { value: "", label: "Checkpoint", extra: h("label.check", {}, files, "with the files of /session") })
-    if (name === null) return
-    await post(`${at(this.session)}/checkpoints`, { name: name || null, files: files.checked })
-    await this.refresh()
+    const name = await ask("Name of the checkpoint", {
+      value: "", label: "Checkpoint", extra: h("label.check", {}, files, "with the files of /session"),
+      attempt: name => post(`${at(this.session)}/checkpoints`, { name: name || null, files: files.checked }),
+    })
+    if (name !== null) await this.refresh()
   }
 
   async rollback(each, name) {
@@ -190,10 +191,9 @@ export class History {
   }
 
   async branch(from = null) {
-    const name = await ask("Name of the branch", { value: "try", label: "Branch" })
-    if (!name) return
-    const opened = await post(`${at(this.base)}/branches`, { name, at: from })
-    this.look(opened.session)
+    let opened
+    const attempt = async name => { opened = name && await post(`${at(this.base)}/branches`, { name, at: from }) }
+    if (await ask("Name of the branch", { value: "try", label: "Branch", attempt })) this.look(opened.session)
   }
 
   async commit(session, name) {
