@@ -200,7 +200,8 @@ int transfer_put(int session_dirfd, Text path, uint64_t offset, Text data, bool 
     return 0;
 }
 
-void transfer_clean(int session_dirfd)
+/* Removes the temporary files whose names begin so. */
+static void remove_uploads(int session_dirfd, const char *prefix)
 {
     int uploads = beneath_open(session_dirfd, TRANSFER_DIRECTORY, O_RDONLY | O_DIRECTORY, 0);
     DIR *stream = uploads < 0 ? NULL : fdopendir(uploads);
@@ -210,9 +211,22 @@ void transfer_clean(int session_dirfd)
         return;
     }
     for (struct dirent *entry; (entry = readdir(stream));)
-        if (strncmp(entry->d_name, UPLOAD_PREFIX, strlen(UPLOAD_PREFIX)) == 0)
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
             unlinkat(uploads, entry->d_name, 0);
     closedir(stream);
+}
+
+void transfer_clean(int session_dirfd)
+{
+    remove_uploads(session_dirfd, UPLOAD_PREFIX);
+}
+
+void transfer_forget(int session_dirfd, const char *keys)
+{
+    char prefix[sizeof(UPLOAD_PREFIX) + NAME_ESCAPED_SIZE] = UPLOAD_PREFIX;
+
+    if (name_escape(prefix + strlen(UPLOAD_PREFIX), keys) == 0)
+        remove_uploads(session_dirfd, prefix);
 }
 
 /* ---- get ---- */

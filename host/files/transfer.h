@@ -24,6 +24,8 @@ int transfer_begin_upload(int session_dirfd, Text path, const char *key, Problem
 
 /* Removes uploads that were broken off. When none is under way. */
 void transfer_clean(int session_dirfd);
+/* Removes those whose keys begin so, and that are under way. */
+void transfer_forget(int session_dirfd, const char *keys);
 
 /* Appends at most `size` bytes (never more than LIMIT_FILE_CHUNK) from `offset` on to `out`; none at the end.
  * *ret_size: bytes of the whole file. Regular files only. 0, or -EPROTO with the problem set. */

@@ -113,8 +113,9 @@ static void on_multipart(void *userdata, Peer peer)
 
 static void on_gone(void *userdata, Peer peer)
 {
-    const Front *front = userdata;
+    Front *front = userdata;
 
+    uploads_client_gone(front, peer);
     calls_client_gone(front->calls, peer);
     sessions_restorer_gone(front->sessions, peer);
 }
@@ -129,6 +130,7 @@ void front_init(Front *front)
 {
     list_init(&front->shutdown_waiters);
     list_init(&front->deferred);
+    list_init(&front->uploads);
 }
 
 /* The largest records a client may leave unread. */

@@ -49,6 +49,9 @@ Session *op_session(Front *front, Request *request, Text name, Text instance);
 /* The same for a request that names a session and nothing else. */
 Session *op_target(Front *front, Request *request, const msgpack_object_map *body);
 
+/* What a client has begun to put, and not ended, goes with it. */
+void uploads_client_gone(Front *front, Peer peer);
+
 /* An order about a checkpoint. */
 typedef struct CheckpointOrder {
     Order order;

@@ -96,7 +96,7 @@ JobHandler do_make, do_fill, do_fill_disk, do_adopt, do_sync, do_remove, do_leav
 /* publications.c */
 JobHandler do_watch, do_claim, do_reported, do_baseline, do_publish, do_accept;
 /* transfers.c */
-JobHandler do_put, do_get;
+JobHandler do_put, do_get, do_forget_uploads;
 /* published.c */
 JobHandler do_read_published;
 /* snapshots.c */

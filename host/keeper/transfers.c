@@ -66,6 +66,25 @@ void do_put(KeeperJob *job)
         job_fail(job);
 }
 
+static void forget_run(WorkerJob *work)
+{
+    KeeperJob *job = container_of(work, KeeperJob, work);
+    char key[UPLOAD_KEY_SIZE];
+
+    snprintf(key, sizeof(key), "%" PRIx64 ":", job->request.as_FORGET_UPLOADS.client);
+    transfer_forget(job->files, key);
+}
+
+static void forget_done(WorkerJob *work)
+{
+    job_end(container_of(work, KeeperJob, work));
+}
+
+void do_forget_uploads(KeeperJob *job)
+{
+    begin(job, forget_run, forget_done);
+}
+
 static void get_run(WorkerJob *work)
 {
     KeeperJob *job = container_of(work, KeeperJob, work);

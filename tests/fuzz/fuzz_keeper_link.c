@@ -76,7 +76,7 @@ static void feed(KeeperLink *link, int socket, const uint8_t *data, size_t size)
             return;
         descriptors = 0;
         while (!lost && link->out_bytes <= limits.out && is_readable(link->file.fd))
-            keeper_link_wait(link);
+            keeper_link_wait(link, -1);
     }
 }
 

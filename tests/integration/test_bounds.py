@@ -114,3 +114,21 @@ def test_resets_are_not_queued_without_end(client, session, files, held):
     write(files, "go", "")
     assert client.answer(call)["status"] == "ok"
     assert refusal_of_id(client, asked[0]) is None
+
+
+def uploads(files):
+    return [name for name in os.listdir(os.path.join(files, ".limpet")) if name.startswith("put-")]
+
+
+def test_what_a_client_has_not_put_whole_goes_with_it(controller, client, session, files):
+    others = [Client(controller.socket) for _ in range(2)]
+    for other in others:
+        for path in ("a", "b" * 200 + "\u00e9" * 20, "c/d"):
+            other("put", session=session, path=path, offset=0, data=b"x" * 1000, last=False)
+    assert len(uploads(files)) == 6
+    others[0].close()
+    wait_for(lambda: len(uploads(files)) == 3)
+    others[1]("put", session=session, path="a", offset=1000, data=b"y", last=True)
+    others[1].close()
+    wait_for(lambda: not uploads(files))
+    assert os.path.getsize(os.path.join(files, "a")) == 1001

@@ -1,4 +1,52 @@
+#include <string.h>
+
 #include "host/front/ops.h"
+
+/* A client that has begun to put a file into a session, and may go before it has ended that. */
+typedef struct Upload {
+    List link; /* Front.uploads */
+    Peer peer;
+    uid_t user;
+    char id[]; /* of the session's directory */
+} Upload;
+
+static bool is_known(const Front *front, const Request *request, const char *id)
+{
+    const Upload *upload;
+
+    list_foreach (upload, (List *)&front->uploads, Upload, link)
+        if (upload->peer == request->peer && strcmp(upload->id, id) == 0)
+            return true;
+    return false;
+}
+
+/* Without memory for it, what is broken off stays until the session ends. */
+static void note_upload(Front *front, const Request *request, const char *id)
+{
+    Upload *upload = is_known(front, request, id) ? NULL : malloc(sizeof(*upload) + strlen(id) + 1);
+
+    if (!upload)
+        return;
+    upload->peer = request->peer;
+    upload->user = request->user;
+    strcpy(upload->id, id);
+    list_append(&front->uploads, &upload->link);
+}
+
+void uploads_client_gone(Front *front, Peer peer)
+{
+    Upload *upload;
+
+    list_foreach (upload, &front->uploads, Upload, link) {
+        const JobUploads job = {.id = text_of(upload->id), .client = peer};
+
+        if (upload->peer != peer)
+            continue;
+        keeper_ask(front->sandboxes->keeper, upload->user, JOB_FORGET_UPLOADS, &job, NULL, NULL);
+        list_remove(&upload->link);
+        free(upload);
+    }
+}
 
 static void on_put(void *userdata, KeeperAnswer *answer)
 {
@@ -23,6 +71,8 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
     session = op_session(front, request, put.session, put.instance);
     if (!session)
         return;
+    if (!put.last)
+        note_upload(front, request, session->sandbox->files.id);
     const JobPut job = {
         .id = text_of(session->sandbox->files.id),
         .path = put.path,
