@@ -72,3 +72,20 @@ def test_another_language(controller):
     record = controller.run("echo [$x]", branch=3)
     assert (record["stdout"], record["epoch"]) == ("[]\n", 2)
     assert controller.run("print(x)")["stdout"] == "1\n"
+
+
+@pytest.mark.parametrize("following", ["call", "kept busy"])
+def test_a_state_is_kept_while_other_contexts_are_busy(keep, following):
+    controller = keep(REAL).controller
+    context(controller, 3)
+    controller.run("x = 0")
+    controller.protected(1)
+    for count in (2, 3):
+        controller.run(f"x = {count}")
+        controller.run("import time; time.sleep(0.3)", branch=3)
+        if following == "kept busy":
+            controller.run("time.sleep(0.01)", branch=3)
+        record = controller.run("import os; os._exit(3)")
+        assert record["state"] == "rolled_back"
+        assert controller.run("print(x)")["stdout"] == f"{count}\n"
+        assert record["rolled_back_to"]["execution_count"] == record["execution_count"] - 1

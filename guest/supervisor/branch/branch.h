@@ -117,6 +117,8 @@ typedef struct BranchEvents {
     void (*changed)(Branches *set);
     /* Whether a call or a task is under way, of any branch. */
     bool (*is_busy)(const Branches *set);
+    /* Whether a call or a task about that branch is under way. */
+    bool (*is_wanted)(const Branch *branch);
     /* The interpreter is ready, after a start, or as the copy that the branch goes on with. */
     void (*ready)(Branch *branch);
     /* The interpreter was not ready, and will not be. */

@@ -9,7 +9,7 @@
 /* The pause between calls after which a state is kept. */
 #define QUIET (2 * NSEC_PER_MSEC)
 
-/* The delay while something else is to do. */
+/* The delay while something else is to be done with the branch. What is done with others holds up none. */
 #define LATER (50 * NSEC_PER_MSEC)
 
 /* The share of the time that checkpoints may take where calls follow each other without a pause: one part in
@@ -62,7 +62,7 @@ static void on_quiet(Alarm *alarm)
         return;
     if (now < quiet)
         alarm_set(alarm, quiet);
-    else if (branches_are_busy(branch->set))
+    else if (branch->set->events->is_wanted(branch))
         alarm_set(alarm, now + LATER);
     else
         take_one(branch);
@@ -114,8 +114,9 @@ static bool is_bound_reached(const Branch *branch)
 void policy_on_run(Branch *branch, uint64_t now)
 {
     /* Without a base there is nothing to go back to, however short the time. */
+    bool was_quiet = now >= branch->policy.last_end + QUIET; /* and the alarm found something else to do */
     bool due = policy_mode(branch) == CHECKPOINT_ALWAYS || !branch->base || branch->policy.exposed ||
-               is_bound_reached(branch) || is_worth_its_cost(branch);
+               was_quiet || is_bound_reached(branch) || is_worth_its_cost(branch);
 
     if (due && may_take(branch, now))
         take_one(branch);

@@ -49,6 +49,14 @@ static bool is_busy(const Branches *set)
     return supervisor->executor.cell || tasks_are_active(&supervisor->tasks);
 }
 
+static bool is_wanted(const Branch *branch)
+{
+    const Supervisor *supervisor = supervisor_of(branch->set);
+    const Cell *cell = supervisor->executor.cell;
+
+    return (cell && cell->branch == branch) || tasks_are_about(&supervisor->tasks, branch);
+}
+
 static void on_ready(Branch *branch)
 {
     Supervisor *supervisor = supervisor_of(branch->set);
@@ -157,6 +165,7 @@ static const char *in_use(const Branches *set)
 static const BranchEvents branch_events = {
     .changed = on_changed,
     .is_busy = is_busy,
+    .is_wanted = is_wanted,
     .ready = on_ready,
     .start_failed = on_start_failed,
     .lost = on_lost,

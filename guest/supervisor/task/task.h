@@ -76,6 +76,8 @@ typedef int (*TaskHandler)(Tasks *tasks, const Message *message, Problem *proble
 TaskHandler task_handler(MessageKind kind);
 
 bool tasks_are_active(const Tasks *tasks);
+/* Whether the one under way is about that branch. */
+bool tasks_are_about(const Tasks *tasks, const Branch *branch);
 
 /* Nobody waits for its answer, and what the next controller asks for need not either. */
 void tasks_on_controller_lost(Tasks *tasks);
