@@ -1,5 +1,6 @@
 /* What the interpreter of a call says while it runs: output, displays, questions, its end. */
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "guest/supervisor/call/internal.h"
@@ -11,6 +12,15 @@
 static bool is_of_call(const Cell *cell, const Message *message)
 {
     return cell && cell->step == CELL_RUNS && message->id == cell->execution_count;
+}
+
+/* Code that spoke in its interpreter's place may have ended its call by words alone, and run on. */
+static int refuse_foreign(const Cell *cell, const Message *message, Problem *problem)
+{
+    if (cell && message->id > 0 && message->id < cell->execution_count)
+        return problem_set(problem, ERR_BAD_REQUEST, "call %" PRIu64 " ran on after it had said that it was over",
+                           message->id);
+    return problem_set(problem, ERR_BAD_REQUEST, "`%s` that belongs to no call", message_name(message->kind));
 }
 
 /* Output and displays */
@@ -34,7 +44,7 @@ static int on_display(Executor *executor, Cell *cell, const Message *message, Pr
     int r;
 
     if (!is_of_call(cell, message))
-        return problem_set(problem, ERR_BAD_REQUEST, "`display` that belongs to no call");
+        return refuse_foreign(cell, message, problem);
     r = display_decode(&display, &message->body, problem);
     if (r == 0)
         cell_display(cell, executor->link, &display);
@@ -134,7 +144,7 @@ static int on_executed(Executor *executor, Cell *cell, const Message *message, P
     MsgCellExecuted executed;
 
     if (!is_of_call(cell, message))
-        return problem_set(problem, ERR_BAD_REQUEST, "`executed` that answers no call");
+        return refuse_foreign(cell, message, problem);
 
     int r = executed_decode(&executed, &cell->displays, &message->body, problem);
     if (r < 0)
