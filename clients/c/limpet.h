@@ -309,7 +309,8 @@ typedef struct LimpetResult {
         *restored; /* of the first call after a restore: what is not as it was; otherwise NULL */
     size_t n_restored;
 
-    /* What threads and children wrote after the call before and before this one; NULL: nothing was written. */
+    /* What threads and children wrote after the call before and before this one; NULL: nothing was written.
+     */
     const char *between_stdout;
     const char *between_stderr;
     uint64_t between_dropped; /* bytes of it that are not there */

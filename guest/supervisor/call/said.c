@@ -18,8 +18,8 @@ static bool is_of_call(const Cell *cell, const Message *message)
 static int refuse_foreign(const Cell *cell, const Message *message, Problem *problem)
 {
     if (cell && message->id > 0 && message->id < cell->execution_count)
-        return problem_set(problem, ERR_BAD_REQUEST, "call %" PRIu64 " ran on after it had said that it was over",
-                           message->id);
+        return problem_set(problem, ERR_BAD_REQUEST,
+                           "call %" PRIu64 " ran on after it had said that it was over", message->id);
     return problem_set(problem, ERR_BAD_REQUEST, "`%s` that belongs to no call", message_name(message->kind));
 }
 

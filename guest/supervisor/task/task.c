@@ -84,7 +84,8 @@ bool tasks_are_about(const Tasks *tasks, const Branch *branch)
 {
     const Task *task = &tasks->task;
 
-    return tasks_are_active(tasks) && (task->branch == branch || task->into == branch || task->made == branch);
+    return tasks_are_active(tasks) &&
+           (task->branch == branch || task->into == branch || task->made == branch);
 }
 
 int task_check_idle(const Tasks *tasks, Problem *problem)
