@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.wire import CHECKPOINT
+from tests.support.wire import BRANCH, CHECKPOINT, CLOSE, REPLY, RESET
 
 from .guest_harness import FAKE, assert_works
 
@@ -54,4 +54,18 @@ def test_a_second_checkpoint_is_refused_like_the_first(controller):
         name, message = controller.ask(CHECKPOINT, branch=0)
         assert name == "CheckpointFailed", message
     assert "may keep it busy" in message
+    assert controller.run("print(x)")["stdout"] == "1\n"
+
+
+@pytest.mark.parametrize("kind", [CLOSE, RESET])
+def test_what_happens_to_another_branch_does_not_cancel_an_order(controller, kind):
+    controller.run("x = 1")
+    controller.ask(BRANCH, branch=1, **{"from": 0})
+    controller.run(
+        "made = handlers[CHECKPOINT]\ndef slowly(*message):\n    time.sleep(0.5); made(*message)\nhandlers[CHECKPOINT] = slowly"
+    )
+    controller.send(CHECKPOINT, {"branch": 0, "name": "a"}, 7)
+    controller.send(kind, {"branch": 1}, 8)
+    answers = {id: (told, body) for told, id, body in (controller.receive(), controller.receive())}
+    assert [answers[id][0] for id in (7, 8)] == [REPLY, REPLY], answers
     assert controller.run("print(x)")["stdout"] == "1\n"

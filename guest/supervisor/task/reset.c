@@ -13,7 +13,8 @@ int task_close(Tasks *tasks, const Message *message, Problem *problem)
         return r;
     if (branch->number == 0)
         return problem_set(problem, ERR_BAD_REQUEST, "the session itself ends with `stop`");
-    task_cancel(tasks, "a branch was closed during the reset");
+    if (tasks_are_about(tasks, branch))
+        task_cancel(tasks, "the branch was closed meanwhile");
     executor_end_closed(tasks->executor, branch);
     branch_end(branch);
     task_answer(tasks, message->id, MsgNothing, &(MsgNothing){0});
@@ -67,7 +68,8 @@ int task_reset(Tasks *tasks, const Message *message, Problem *problem)
         return r;
     /* A reset under way is done, as the state that it replaces is gone. */
     tasks_on_started(tasks, branch);
-    task_cancel(tasks, "the session was reset");
+    if (tasks_are_about(tasks, branch))
+        task_cancel(tasks, "the session was reset");
     reset = find_reset(tasks, NULL);
     if (!reset)
         return problem_set(problem, ERR_INTERNAL, "too many resets are in progress");
