@@ -55,7 +55,8 @@ static int parse_stat(ProcStat *ret, const char *text)
 
     if (n < 3)
         return -EBADMSG;
-    *ret = (ProcStat){.parent = parent, .session = session, .awake = state == 'R' || state == 'S'};
+    *ret = (ProcStat){
+        .parent = parent, .session = session, .awake = state == 'R' || state == 'S', .stopped = state == 'T'};
     ret->dying = state == 'Z' || state == 'X' || flags & (FLAG_EXITING | FLAG_SIGNALED) ||
                  pending & (1ul << (SIGKILL - 1));
     return 0;

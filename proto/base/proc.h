@@ -11,9 +11,10 @@ ssize_t proc_read(pid_t pid, const char *name, char *to, size_t size);
 
 typedef struct ProcStat {
     pid_t parent, session;
-    bool dying; /* its first thread has ended, or is about to; for some microseconds after a signal it may
-                   seem alive */
-    bool awake; /* its first thread runs, or sleeps so that any signal wakes it */
+    bool dying;   /* its first thread has ended, or is about to; for some microseconds after a signal it may
+                     seem alive */
+    bool awake;   /* its first thread runs, or sleeps so that any signal wakes it */
+    bool stopped; /* its first thread stands until SIGCONT */
 } ProcStat;
 
 /* 0 or a negative errno: there is no such process. */

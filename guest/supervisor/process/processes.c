@@ -84,6 +84,7 @@ typedef struct Purge {
     pid_t self, uncounted;
     bool stopping;            /* nobody is to run, but the caller */
     ProcessTable now, before; /* marked: killed by us */
+    ProcessTable earlier;     /* before anyone was stopped */
     size_t moved;             /* in this round: killed, or gone before they could be */
     size_t awake;             /* in this round: still to stop */
     int counted;
@@ -93,6 +94,7 @@ static void purge_deinit(Purge *purge)
 {
     table_deinit(&purge->now);
     table_deinit(&purge->before);
+    table_deinit(&purge->earlier);
 }
 
 static bool is_kept(const Purge *purge, const Process *process)
@@ -171,13 +173,21 @@ static int purge_round(Purge *purge)
     return r;
 }
 
+/* Somebody had stopped it before. */
+static bool has_stood(const Purge *purge, const Process *process)
+{
+    const Process *earlier = table_find(&purge->earlier, process->pid);
+
+    return earlier && earlier->stopped;
+}
+
 static void wake_kept(const Purge *purge)
 {
     /* Children first: a shell that sees one of its own stand still takes the terminal from it. */
     for (size_t i = purge->now.n; i > 0; i--) {
         const Process *process = &purge->now.items[i - 1];
 
-        if (process->spared || is_kept(purge, process))
+        if ((process->spared || is_kept(purge, process)) && !has_stood(purge, process))
             kill(process->pid, SIGCONT);
     }
 }
@@ -206,6 +216,7 @@ int processes_end_others(const ProcessesKeep *keep, pid_t uncounted, uint64_t li
     int r = purge_all(&purge, may_stop ? now : now + limit);
 
     if (r == -ETIMEDOUT && may_stop) {
+        table_read(&purge.earlier); /* where that fails, all are woken */
         purge.stopping = true;
         r = purge_all(&purge, now + limit);
         wake_kept(&purge);

@@ -21,7 +21,8 @@ int process_read(Process *ret, pid_t pid)
                          .parent = stat.parent,
                          .session = stat.session,
                          .dying = stat.dying,
-                         .awake = stat.awake};
+                         .awake = stat.awake,
+                         .stopped = stat.stopped};
     return r;
 }
 

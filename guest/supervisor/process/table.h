@@ -9,6 +9,7 @@ typedef struct Process {
     pid_t pid, parent, session;
     bool dying;          /* its first thread has ended, or is about to because it was killed */
     bool awake;          /* its first thread runs, or can be woken by any signal */
+    bool stopped;        /* its first thread stands until SIGCONT */
     bool marked, spared; /* free for whoever reads the table */
 } Process;
 
