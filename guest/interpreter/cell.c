@@ -134,6 +134,7 @@ static _Noreturn void end_child(bool raised)
         if (text)
             sink_append(&sinks[1], text, strlen(text));
     }
+    fflush(stdout); /* what C has printed */
     sinks_flush();
     _exit(status);
 }

@@ -15,6 +15,14 @@ def test_a_fork_that_falls_off_the_end_does_not_answer(session):
     assert session.run("pid > 0").result == "True"
 
 
+def test_what_a_fork_printed_from_c_arrives(session):
+    reply = session.run(
+        "import ctypes, os\npid = os.fork()\nif pid == 0: ctypes.CDLL(None).printf(b'from C')\n"
+        "else: os.waitpid(pid, 0)"
+    )
+    assert reply.stdout == "from C"
+
+
 @pytest.mark.parametrize(
     "end, status, text",
     [
