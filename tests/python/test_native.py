@@ -1,6 +1,7 @@
 """The extension module and what stands for it in Python: the same bytes and values, the same answers."""
 
 import random
+import sys
 
 import limpet
 import msgpack
@@ -190,15 +191,30 @@ def test_a_wire_that_a_thread_waits_with_is_no_other_threads(client, controller)
     seen = []
 
     def run(request):  # on the controller's thread, while the caller's reads
-        try:
-            while True:
-                wire.message()
-        except RuntimeError as error:
-            seen.append(str(error))
+        for use in (wire.message, wire.pending):
+            try:
+                while True:
+                    use()
+            except RuntimeError as error:
+                seen.append(str(error))
         request.record()
 
     session = client.open("a")
     wire = client._local.connection._wire
     controller.on("run", run)
     assert session.run("1").ok
-    assert seen == ["another thread waits with this connection"]
+    assert seen == ["another thread waits with this connection"] * 2
+
+
+@pytest.mark.skipif(not _transport.NATIVE or sys.version_info < (3, 12), reason="no class has a buffer of its own code")
+@pytest.mark.parametrize("make", [dict, list])
+def test_a_container_that_changes_while_it_is_encoded(make):
+    class Changing(bytearray):
+        def __buffer__(self, flags):
+            container.clear()
+            return super().__buffer__(flags)
+
+    items = [Changing(b"x"), "y", "z"]
+    container = dict(enumerate(items)) if make is dict else items
+    with pytest.raises(RuntimeError, match="changed"):
+        opened(_transport.Wire).encode(_wire.RUN, 1, {"body": container})

@@ -51,16 +51,37 @@ static int encode_bytes(Writer *w, PyObject *value)
     return 0;
 }
 
+/* What offers bytes may be a class whose code changes the container that it is in: each item is held while it
+ * is encoded, and as many must come as were announced. */
+
+static int fail_changed(void)
+{
+    PyErr_SetString(PyExc_RuntimeError, "it changed while it was encoded");
+    return -1;
+}
+
+static int encode_held(Writer *w, PyObject *item, int depth)
+{
+    _cleanup_(py_decrefp) PyObject *held = Py_NewRef(item);
+
+    return encode(w, held, depth);
+}
+
 static int encode_dict(Writer *w, PyObject *dict, int depth)
 {
     PyObject *key, *value;
-    Py_ssize_t at = 0;
+    Py_ssize_t at = 0, left = PyDict_Size(dict);
 
-    write_map(w, (size_t)PyDict_Size(dict));
-    while (PyDict_Next(dict, &at, &key, &value))
-        if (encode(w, key, depth) < 0 || encode(w, value, depth) < 0)
+    write_map(w, (size_t)left);
+    while (PyDict_Next(dict, &at, &key, &value)) {
+        _cleanup_(py_decrefp) PyObject *held = Py_NewRef(value);
+
+        if (left-- == 0)
+            return fail_changed();
+        if (encode_held(w, key, depth) < 0 || encode(w, held, depth) < 0)
             return -1;
-    return 0;
+    }
+    return left == 0 ? 0 : fail_changed();
 }
 
 /* Of a list or a tuple. */
@@ -73,7 +94,9 @@ static int encode_array(Writer *w, PyObject *items, int depth)
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *item = list ? PyList_GetItem(items, i) : PyTuple_GetItem(items, i);
 
-        if (encode(w, item, depth) < 0)
+        if (!item)
+            return fail_changed();
+        if (encode_held(w, item, depth) < 0)
             return -1;
     }
     return 0;

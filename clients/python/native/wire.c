@@ -70,9 +70,11 @@ static int check_idle(const Wire *wire)
 static PyObject *pending(PyObject *self, PyObject *none)
 {
     Wire *wire = (Wire *)self;
-    PyObject *bytes =
-        PyBytes_FromStringAndSize((const char *)buf_head(&wire->out), (Py_ssize_t)wire->out.size);
+    PyObject *bytes;
 
+    if (check_idle(wire) < 0)
+        return NULL;
+    bytes = PyBytes_FromStringAndSize((const char *)buf_head(&wire->out), (Py_ssize_t)wire->out.size);
     if (bytes)
         buf_clear(&wire->out);
     return bytes;
