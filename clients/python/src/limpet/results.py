@@ -190,7 +190,7 @@ class Result:
     restored: list[str] | None = field(default=None, hash=False)
     """Of the first call after ``open(restore=)``: what is not as it was saved. Otherwise None."""
     between: Between | None = None
-    """What was written since the last call and belongs to no call, as the output of threads. None if nothing was."""
+    """What was written since the last call and belongs to none, as by threads. None if nothing was."""
 
     @property
     def ok(self) -> bool:
