@@ -129,3 +129,39 @@ def test_other_languages_and_branches(session, tmp_path):
     assert sources(cells) == ["x = 1", "%%bash\necho hi", "!echo 'a b'"]
     assert cells[1]["outputs"] == [{"output_type": "stream", "name": "stdout", "text": "hi\n"}]
     assert cells[2]["metadata"]["limpet"]["kind"] == "command"
+
+
+def test_values_from_outside_are_named_and_those_that_were_read_left_out(session, tmp_path, limpetd):
+    session.set("x", 41)
+    session.run("y = x + 1").check()
+    assert [session.value("y") for _ in range(3)] == [42, 42, 42]
+    session.set("large", b"x" * (1 << 20))
+    assert session.value("large") == b"x" * (1 << 20)
+    cells, _, _ = exported(session, tmp_path)
+    assert sources(cells) == ["y = x + 1"]
+    assert [source.partition("\n")[0] for source in sources(cells, "raw")] == ["# limpet.set: x", "# limpet.set: large"]
+    command = [os.path.join(os.environ["LIMPET_BUILD"], "limpet"), "export", session.name, tmp_path / "c"]
+    subprocess.run(command, env=os.environ | {"LIMPET_SOCKET": limpetd.socket}, check=True, capture_output=True)
+    assert json.loads((tmp_path / "c" / "notebook.ipynb").read_text())["cells"] == cells
+
+
+def test_what_values_take_of_the_history_is_small(session):
+    """The text of what reads and writes them travels once in the life of an interpreter."""
+    session.set("x", 1)
+    session.value("x")
+    session.value("x")
+    sizes = [len(call.code) for call in session._history().calls]
+    assert sizes[0] > 5000 and max(sizes[1:]) < 300
+    session.reset()
+    session.set("x", 2)
+    assert session.value("x") == 2
+    assert [len(call.code) > 5000 for call in session._history().calls] == [True, False, False, False, True, False]
+
+
+def test_an_expression_is_evaluated_once(client, session):
+    """Also where the interpreter is another one, which has no way to write values yet."""
+    session.set("seen", [])
+    other = client.attach(session.name)
+    other.reset()
+    other.run("seen = []").check()
+    assert session.value("seen.append(1) or len(seen)") == 1 and session.value("len(seen)") == 1

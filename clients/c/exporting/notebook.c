@@ -8,8 +8,11 @@
 #include "clients/c/exporting/items.h"
 #include "clients/c/exporting/outputs.h"
 
-#define UNKNOWN "# The code of this call is not known: its controller was replaced while it ran."
-#define MISSING "Later calls are missing: the controller keeps 32 MiB of the calls of a session."
+#define UNKNOWN      "# The code of this call is not known: its controller was replaced while it ran."
+#define VALUE        "# limpet.value\n" /* how the code of Session.value() begins, and of Session.set() */
+#define SET          "# limpet.set: "
+#define FROM_OUTSIDE "# The value came from outside: set the variable here before you run what follows."
+#define MISSING      "Later calls are missing: the controller keeps 32 MiB of the calls of a session."
 
 static const char *const facts[] = {"run_id", "status", "state", "kind", "execution_count", "duration"};
 
@@ -90,12 +93,37 @@ static void begin_cell(Writer *w, size_t members, const char *type, const char *
     write_text(w, name);
 }
 
+static bool begins_with(const PastCall *call, const char *begin)
+{
+    size_t n = strlen(begin);
+
+    return call->code.data && past_call_is(call, "python") && call->code.size >= n &&
+           memcmp(call->code.data, begin, n) == 0;
+}
+
+/* A value from outside is named, and not shown. */
+static void write_set(Writer *w, const PastCall *call)
+{
+    _cleanup_(buf_deinit) Buf lines = BUF_NULL;
+    const char *end = memchr(call->code.data, '\n', call->code.size);
+    size_t n = end ? (size_t)(end - call->code.data) : call->code.size;
+
+    if (buf_append(&lines, call->code.data, n) < 0 ||
+        buf_append(&lines, "\n" FROM_OUTSIDE, strlen("\n" FROM_OUTSIDE)) < 0)
+        writer_fail(w, -ENOMEM);
+    write_text_n(w, (const char *)buf_head(&lines), lines.size);
+}
+
 static void write_source(Writer *w, const PastCall *call)
 {
     _cleanup_(buf_deinit) Buf lines = BUF_NULL;
     Text code = call->code.data ? call->code : text_of(UNKNOWN);
 
     write_key(w, "source");
+    if (begins_with(call, SET)) {
+        write_set(w, call);
+        return;
+    }
     if (!call->code.data || !past_call_is(call, "bash")) {
         write_text_n(w, code.data, code.size);
         return;
@@ -109,7 +137,7 @@ static void write_source(Writer *w, const PastCall *call)
 /* Whether it would do again what it did when it ran. */
 static bool runs_again(const PastCall *call, Text status)
 {
-    return call->code.data && !call->undone &&
+    return call->code.data && !call->undone && !begins_with(call, SET) &&
            (past_call_is(call, "python") || past_call_is(call, "command") || past_call_is(call, "bash")) &&
            (!status.data || text_equal(status, "ok") || text_equal(status, "error"));
 }
@@ -155,7 +183,7 @@ static void write_cells(Writer *w, const PastCalls *past)
     for (size_t i = 0; i < past->n; i++) {
         const PastCall *call = &past->calls[i];
 
-        if (call->branch == 0 || !past_call_is(call, "python")) {
+        if ((call->branch == 0 || !past_call_is(call, "python")) && !begins_with(call, VALUE)) {
             Writer *to = items_add(&cells);
 
             write_cell(to, call, cells.n);

@@ -8,7 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ._values import SET, VALUE
+
 _TEXT = "text/plain"
+_FROM_OUTSIDE = "# The value came from outside: set the variable here before you run what follows."
 
 
 @dataclass
@@ -54,7 +57,8 @@ class History:
 
     def shown(self) -> Iterator[Call]:
         """Those of the session itself, and what its branches and contexts did besides Python."""
-        return (call for call in self.calls if call.branch == 0 or call.kind != "python")
+        own = (call for call in self.calls if call.branch == 0 or call.kind != "python")
+        return (call for call in own if call.kind != "python" or not (call.code or "").startswith(VALUE))
 
     def _add_call(self, branch: int, row: Mapping[str, Any]) -> None:
         record = row.get("record")
@@ -145,6 +149,9 @@ def _cell(call: Call, number: int) -> dict[str, Any]:
     """What would not do again what it did when it ran is raw: it is shown, and not run."""
     record = call.record or {}
     code, status = call.code, record.get("status", "ok")
+    is_set = call.kind == "python" and (code or "").startswith(SET)
+    if is_set and code is not None:
+        code = f"{code.partition(chr(10))[0]}\n{_FROM_OUTSIDE}"
     about = {
         key: record[key]
         for key in ("run_id", "status", "state", "kind", "execution_count", "duration")
@@ -158,7 +165,7 @@ def _cell(call: Call, number: int) -> dict[str, Any]:
     if call.kind == "bash" and code is not None:
         code = f"%%bash\n{code}"
     runs = code is not None and not call.undone and call.kind in ("python", "command", "bash")
-    if not runs or status not in ("ok", "error"):
+    if not runs or is_set or status not in ("ok", "error"):
         text = (
             code
             if code is not None

@@ -37,6 +37,7 @@ class Opened:
         self._target = {"session": self.name, "instance": self.instance}
         self._asks = asks
         self._closed = False
+        self._codec: int | None = None  # epoch of the interpreter that has the codec of values
         self._candidates: list[str] = []  # branches of the last try_each(), until one is committed
 
     def __repr__(self) -> str:

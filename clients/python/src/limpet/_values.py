@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import keyword
 import os
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path as LocalPath
 from typing import Any
@@ -22,38 +21,61 @@ SMALL = 256 << 10  # bytes that go within a call
 LIMIT = 2 << 30
 _TYPE = "application/vnd.limpet.value"
 _FAILURE = "application/vnd.limpet.value-failure"
-_SOURCE = (LocalPath(__file__).parent / "_codec.py").read_text(encoding="utf-8")
-# Each cell brings the text of the codec, and the first one in the life of an interpreter compiles it. What fails here
-# is told in a sentence: a traceback would show all of this.
-_ALL = """
-import base64, os, sys, types
-from IPython.display import display
-try:
-    codec = sys.modules.get("limpet_runtime.values")
-    if codec is None:
-        codec = types.ModuleType("limpet_runtime.values")
-        exec(source, codec.__dict__)
-        sys.modules[codec.__name__] = codec
-    path = os.path.join(os.environ["HOME"] if engine == "local" else "/session", file_name)
-{}
-except Exception as error:
-    display({{failure: f"{{type(error).__name__}}: {{error}}"}}, raw=True)
-"""
-_TAKE = """
-if small is not None:
-    data = bytearray(base64.b64decode(small))
-else:
-    with open(path, "rb") as file:
-        data = bytearray(os.fstat(file.fileno()).st_size)
-        file.readinto(data)
-    os.unlink(path)
-names[name] = codec.load(memoryview(data))
-"""
-_GIVE = """
-parts = codec.dump(value)
-if sum(map(len, parts)) <= limit:
-    display({kind: b"".join(parts)}, raw=True)
-else:
+# What an export knows these calls by. They are none of the session's own code.
+VALUE = "# limpet.value\n"
+SET = "# limpet.set: "
+_MODULE = "limpet_runtime.values"
+# The codec, and what the cells call. What fails here is told in a sentence: a traceback would show all of this.
+_SOURCE = (
+    (LocalPath(__file__).parent / "_codec.py").read_text(encoding="utf-8")
+    + f"""
+
+def _path(file_name, engine):
+    import os
+
+    return os.path.join(os.environ["HOME"] if engine == "local" else "/session", file_name)
+
+
+def _display(kind, what):
+    from IPython.display import display
+
+    display({{kind: what}}, raw=True)
+
+
+def _told(function):
+    def call(*arguments):
+        try:
+            function(*arguments)
+        except Exception as error:
+            _display({_FAILURE!r}, f"{{type(error).__name__}}: {{error}}")
+
+    return call
+
+
+@_told
+def take(names, name, small, file_name, engine):
+    import base64, os
+
+    if small is not None:
+        data = bytearray(base64.b64decode(small))
+    else:
+        path = _path(file_name, engine)
+        with open(path, "rb") as file:
+            data = bytearray(os.fstat(file.fileno()).st_size)
+            file.readinto(data)
+        os.unlink(path)
+    names[name] = load(memoryview(data))
+
+
+@_told
+def give(value, limit, file_name, engine):
+    import os
+
+    parts = dump(value)
+    if sum(map(len, parts)) <= limit:
+        _display({_TYPE!r}, b"".join(parts))
+        return
+    path = _path(file_name, engine)
     try:
         with open(path, "wb", 0) as file:
             for part in parts:
@@ -62,33 +84,56 @@ else:
     except BaseException:
         os.unlink(path)
         raise
-    display({kind: file_name}, raw=True)
+    _display({_TYPE!r}, file_name)
+
+
+@_told
+def remove(file_name, engine):
+    import os
+
+    os.unlink(_path(file_name, engine))
+"""
+)
+_BEGIN = """
+import sys, types
+if name not in sys.modules:
+    made = types.ModuleType(name)
+    exec(source, made.__dict__)
+    sys.modules[name] = made
 """
 
 
-def cell_that_takes(session: Opened, name: str, parts: list[_codec.Part] | None, file_name: str) -> str:
-    """The cell that binds a name to a value, of these parts or of a file."""
-    small = None if parts is None else base64.b64encode(b"".join(parts))
-    return _cell(
-        _TAKE, "'names': globals()", name=name, small=small, file_name=file_name, engine=session.engine
-    )
+class Cells:
+    """The cells of one use of a session. The first in the life of an interpreter brings the codec."""
+
+    def __init__(self, session: Opened, whole: bool = False) -> None:
+        self._engine = session.engine
+        self._begin = ""
+        if whole or session._codec is None:
+            self._begin = f"exec({_BEGIN!r}, {{'name': {_MODULE!r}, 'source': {_SOURCE!r}}})\n"
+
+    def takes(self, name: str, parts: list[_codec.Part] | None, file_name: str) -> str:
+        """Binds a name to a value, of these parts or of a file."""
+        small = None if parts is None else base64.b64encode(b"".join(parts))
+        return f"{SET}{name}\n" + self._call(f"take(globals(), {name!r}, {small!r}", file_name)
+
+    def gives(self, expression: str, file_name: str) -> str:
+        """Gives the value of an expression, which is evaluated where a traceback shows it."""
+        return VALUE + self._call(f"give((\n{expression}\n), {SMALL}", file_name)
+
+    def removes(self, file_name: str) -> str:
+        return VALUE + self._call("remove(", file_name).replace("(, ", "(")
+
+    def _call(self, begun: str, file_name: str) -> str:
+        """Leaves no names behind."""
+        called = f"__import__('sys').modules[{_MODULE!r}].{begun}, {file_name!r}, {self._engine!r})"
+        return self._begin + called
 
 
-def cell_that_gives(session: Opened, expression: str, file_name: str) -> str:
-    """The cell that gives the value of an expression, which is evaluated where a traceback shows it."""
-    value = f"'value': (\n{expression}\n)"
-    return _cell(_GIVE, value, kind=_TYPE, limit=SMALL, file_name=file_name, engine=session.engine)
-
-
-def cell_that_removes(session: Opened, file_name: str) -> str:
-    return _cell("os.unlink(path)", "", file_name=file_name, engine=session.engine)
-
-
-def _cell(what: str, expression: str, **constants: Any) -> str:
-    """Leaves no names behind: all that it uses is in a dict of its own."""
-    given = {**constants, "failure": _FAILURE, "source": _SOURCE}
-    values = ", ".join(f"{name!r}: {value!r}" for name, value in given.items())
-    return f"exec({_ALL.format(textwrap.indent(what, '    '))!r}, {{{values}, {expression}}})"
+def lacks_codec(result: Result) -> bool:
+    """Whether the interpreter is another one, or has forgotten: nothing was done."""
+    error = result.error
+    return error is not None and error.name == "KeyError" and error.message == repr(_MODULE)
 
 
 def new_file() -> str:

@@ -137,7 +137,6 @@ class AsyncSession(AsyncPackages, AsyncExporting, AsyncNetworking):
             name: Name of the variable.
             value: Plain data: None, bool, int, float, complex, str, bytes, and lists, tuples, sets and dicts of these;
                 also NumPy arrays, Arrow tables, and pandas frames and series, which the sandbox must have installed.
-                Large values travel as binary data in a file of the session.
             timeout: Time limit in seconds. Defaults to the timeout of the session.
 
         Raises:
@@ -148,12 +147,11 @@ class AsyncSession(AsyncPackages, AsyncExporting, AsyncNetworking):
         _values.check_name(name)
         parts = await in_thread(_codec.dump, value)
         file = _values.new_file()
-        if sum(map(len, parts)) <= _values.SMALL:
-            cell = _values.cell_that_takes(self, name, parts, file)
-        else:
+        is_large = sum(map(len, parts)) > _values.SMALL
+        if is_large:
             await self.put(_values.Source(parts), file)
-            cell = _values.cell_that_takes(self, name, None, file)
-        _values.check(await self.run(cell, timeout))
+        within = None if is_large else parts
+        _values.check(await self._with_codec(lambda cells: cells.takes(name, within, file), timeout))
 
     async def value(
         self, expression: str, timeout: float | None = None, *, limit: int = _values.LIMIT
@@ -178,11 +176,10 @@ class AsyncSession(AsyncPackages, AsyncExporting, AsyncNetworking):
         """
         self._check_python("value()")
         file = _values.new_file()
-        result = await self.run(_values.cell_that_gives(self, expression, file), timeout)
+        result = await self._with_codec(lambda cells: cells.gives(expression, file), timeout)
         data = _values.sent(result)
-        return await in_thread(
-            _values.read, await self._fetched(file, limit) if data is None else data, result
-        )
+        held = await self._fetched(file, limit) if data is None else data
+        return await in_thread(_values.read, held, result)
 
     async def try_each(
         self, codes: Iterable[str], timeout: float | None = None, *, on_error: OnError = "keep"
@@ -468,6 +465,14 @@ class AsyncSession(AsyncPackages, AsyncExporting, AsyncNetworking):
                 await self.files.read(path, file, on_progress=on_progress)
         return None
 
+    async def _with_codec(self, cell: Callable[[_values.Cells], str], timeout: float | None) -> Result:
+        """Runs a cell of ours, whose codec travels once."""
+        result = await self.run(cell(_values.Cells(self)), timeout)
+        if _values.lacks_codec(result):
+            result = await self.run(cell(_values.Cells(self, whole=True)), timeout)
+        self._codec = result.epoch if result.state == "kept" else None
+        return result
+
     async def _fetched(self, file: str, limit: int) -> bytearray:
         """A file that a call has left for us, which is removed."""
         data, at = bytearray(), 0
@@ -483,7 +488,7 @@ class AsyncSession(AsyncPackages, AsyncExporting, AsyncNetworking):
                 if not chunk or at >= size:
                     return data
         finally:
-            await self.run(_values.cell_that_removes(self, file))
+            await self._with_codec(lambda cells: cells.removes(file), None)
 
     async def _close_branches(self, names: Iterable[str]) -> None:
         for name in names:

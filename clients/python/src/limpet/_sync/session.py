@@ -138,7 +138,6 @@ class Session(Packages, Exporting, Networking):
             name: Name of the variable.
             value: Plain data: None, bool, int, float, complex, str, bytes, and lists, tuples, sets and dicts of these;
                 also NumPy arrays, Arrow tables, and pandas frames and series, which the sandbox must have installed.
-                Large values travel as binary data in a file of the session.
             timeout: Time limit in seconds. Defaults to the timeout of the session.
 
         Raises:
@@ -149,12 +148,11 @@ class Session(Packages, Exporting, Networking):
         _values.check_name(name)
         parts = in_thread(_codec.dump, value)
         file = _values.new_file()
-        if sum(map(len, parts)) <= _values.SMALL:
-            cell = _values.cell_that_takes(self, name, parts, file)
-        else:
+        is_large = sum(map(len, parts)) > _values.SMALL
+        if is_large:
             self.put(_values.Source(parts), file)
-            cell = _values.cell_that_takes(self, name, None, file)
-        _values.check(self.run(cell, timeout))
+        within = None if is_large else parts
+        _values.check(self._with_codec(lambda cells: cells.takes(name, within, file), timeout))
 
     def value(self, expression: str, timeout: float | None = None, *, limit: int = _values.LIMIT) -> Any:
         """Evaluates an expression in the session and returns its value. Counts as one call.
@@ -177,9 +175,10 @@ class Session(Packages, Exporting, Networking):
         """
         self._check_python("value()")
         file = _values.new_file()
-        result = self.run(_values.cell_that_gives(self, expression, file), timeout)
+        result = self._with_codec(lambda cells: cells.gives(expression, file), timeout)
         data = _values.sent(result)
-        return in_thread(_values.read, self._fetched(file, limit) if data is None else data, result)
+        held = self._fetched(file, limit) if data is None else data
+        return in_thread(_values.read, held, result)
 
     def try_each(
         self, codes: Iterable[str], timeout: float | None = None, *, on_error: OnError = "keep"
@@ -465,6 +464,14 @@ class Session(Packages, Exporting, Networking):
                 self.files.read(path, file, on_progress=on_progress)
         return None
 
+    def _with_codec(self, cell: Callable[[_values.Cells], str], timeout: float | None) -> Result:
+        """Runs a cell of ours, whose codec travels once."""
+        result = self.run(cell(_values.Cells(self)), timeout)
+        if _values.lacks_codec(result):
+            result = self.run(cell(_values.Cells(self, whole=True)), timeout)
+        self._codec = result.epoch if result.state == "kept" else None
+        return result
+
     def _fetched(self, file: str, limit: int) -> bytearray:
         """A file that a call has left for us, which is removed."""
         data, at = bytearray(), 0
@@ -480,7 +487,7 @@ class Session(Packages, Exporting, Networking):
                 if not chunk or at >= size:
                     return data
         finally:
-            self.run(_values.cell_that_removes(self, file))
+            self._with_codec(lambda cells: cells.removes(file), None)
 
     def _close_branches(self, names: Iterable[str]) -> None:
         for name in names:
