@@ -54,20 +54,28 @@ def test_numbers_of_numpy_are_pythons():
     assert [type(local(numpy.dtype(kind).type(1))) for kind in ("i8", "u1", "f4", "?")] == [int, int, float, bool]
 
 
+def rows(count):
+    return ["range", [0, count, 1], None]
+
+
+NAMES = ["values", ["object", ["a"]], None, None]
+EMPTY = {"frame": [[], rows(2), ["values", ["object", []], None, None]]}
+
+
 @pytest.mark.parametrize(
     "node",
     [
         {"array": [0, "<i8", [3]]}, {"array": [0, "<i8", [-1, -2]]}, {"array": [0, "|O", [2]]}, {"array": [0, "<f8", [2, True]]},
         {"array": [0, "i4,O", [2]]}, {"array": [1, "<i8", [2]]}, {"array": [0, "<i8", [1 << 70]]}, {"array": [0, "<U99999999", [1]]},
-        {"table": 0}, {"frame": [[], [2, None], []]}, {"frame": [[[1]], [5, None], ["a"]]}, {"series": [[1, 2], [3, None], "n"]},
-        {"series": [1, [1 << 40, None], "n"]}, {"frame": [["x"], [1 << 40, None], ["a"]]},
+        {"table": 0}, EMPTY, {"frame": [[["object", [1]]], rows(5), NAMES]}, {"series": [["object", [1, 2]], rows(3), "n"]},
+        {"series": [["object", 1], rows(1 << 40), "n"]}, {"frame": [[["text", ["x"], True]], rows(1 << 40), NAMES]},
     ],
 )  # fmt: skip
 def test_hostile_arrays_and_tables(node):
     header = _codec.json.dumps({"value": node, "sizes": [16]}).encode()
     data = _codec.MAGIC + len(header).to_bytes(8, "little") + header
     data += bytes(-len(data) % 64) + bytes(16)
-    if node == {"frame": [[], [2, None], []]}:
+    if node == EMPTY:
         assert _codec.load(memoryview(bytearray(data))).shape == (2, 0)
         return
     with pytest.raises(ValueError):

@@ -137,7 +137,7 @@ class Session(Packages, Exporting, Networking):
         Args:
             name: Name of the variable.
             value: Plain data: None, bool, int, float, complex, str, bytes, and lists, tuples, sets and dicts of these;
-                also NumPy arrays, Arrow tables, and pandas frames and series, which the sandbox must have installed.
+                also times, Decimal, Path, NumPy arrays, Arrow tables, pandas frames and series.
             timeout: Time limit in seconds. Defaults to the timeout of the session.
 
         Raises:
