@@ -48,21 +48,21 @@ static size_t levels(const char *path)
     return n;
 }
 
-typedef struct Listed {
+typedef struct TreeListing {
     const GetTree *get;
     const LimpetEntries *list; /* by path; each lies beneath the top */
-} Listed;
+} TreeListing;
 
 static int compare_below(const void *key, const void *entry)
 {
-    const Listed *sought = ((const void *const *)key)[0];
+    const TreeListing *sought = ((const void *const *)key)[0];
 
     return strcmp(((const void *const *)key)[1], below(sought->get, entry));
 }
 
 static bool is_listed_directory(const void *context, const char *path)
 {
-    const Listed *listed = context;
+    const TreeListing *listed = context;
     const void *const key[] = {listed, path};
     const LimpetEntry *found = bsearch(key, listed->list->entries, listed->list->n_entries,
                                        sizeof(*listed->list->entries), compare_below);
@@ -70,7 +70,7 @@ static bool is_listed_directory(const void *context, const char *path)
     return found && is_a(found, "directory");
 }
 
-static bool leads_out(const Listed *listed, const LimpetEntry *entry)
+static bool leads_out(const TreeListing *listed, const LimpetEntry *entry)
 {
     return entry->target &&
            tree_leads_out(below(listed->get, entry), entry->target, is_listed_directory, listed);
@@ -92,7 +92,7 @@ static int check_entry(const GetTree *get, const LimpetEntry *entry)
 
 static int check(GetTree *get, const LimpetEntries *list)
 {
-    const Listed listed = {get, list};
+    const TreeListing listed = {get, list};
     TreeRefused refused = {0};
     int r = 0;
 
