@@ -215,6 +215,23 @@ static int begin_egress(Controller *controller, Problem *problem)
     return r < 0 ? problem_set(problem, ERR_INTERNAL, "out of memory") : 0;
 }
 
+static int client_of(void *userdata, uid_t user)
+{
+    const Controller *controller = userdata;
+
+    return listener_connection_of(controller->front.clients, user);
+}
+
+static int begin_front(Controller *controller, Problem *problem)
+{
+    int r = front_open(&controller->front, controller->loop,
+                       controller->remote ? remote_take_clients(controller->remote) : -1, problem);
+
+    if (r == 0 && controller->remote)
+        remote_on_open(controller->remote, client_of, controller);
+    return r;
+}
+
 static int check_kernel(Problem *problem)
 {
     if (beneath_supported())
@@ -293,8 +310,7 @@ static int begin(Controller *controller, Problem *problem)
     if (r == 0)
         r = begin_egress(controller, problem);
     if (r == 0)
-        r = front_open(&controller->front, controller->loop,
-                       controller->remote ? remote_take_clients(controller->remote) : -1, problem);
+        r = begin_front(controller, problem);
     if (r == 0)
         r = begin_pool(controller, problem);
     if (r == 0)

@@ -216,12 +216,12 @@ size_t demand_descriptors(const Demand *demand)
     case SEAM_CREATE:
         return demand->data;
     case SEAM_ATTACH:
+    case SEAM_OPEN:
         return 2;
     case SEAM_BEGIN:
     case SEAM_DISK:
     case SEAM_DETACH:
     case SEAM_MOUNT:
-    case SEAM_OPEN:
     case SEAM_PACKAGES:
     case SEAM_EGRESS:
     case SEAM_NET:

@@ -40,7 +40,8 @@ typedef struct Demand {
     Problem problem; /* unable */
 } Demand;
 
-/* How many descriptors have to come with it: one for /data, then the socket for the answer to a question. */
+/* How many descriptors have to come with it: one for /data, or the connection of a client, then the
+ * socket for the answer to a question. */
 size_t demand_descriptors(const Demand *demand);
 
 /* 0, or -EBADMSG: the controller never says that, unless somebody else speaks for it. */

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include "host/engine/cgroup.h"
 #include "host/files/disk_mount.h"
@@ -216,10 +218,32 @@ static void attach_packages(Launcher *launcher, const Demand *demand, int socket
     launcher_answer(launcher->child.pid, socket, r, &problem);
 }
 
-/* What is a directory of the host and for reading is all that the controller can have opened. */
-static void open_for_user(const Launcher *launcher, const Demand *demand, int socket)
+/* Whether that is a connection of a client of this user. The kernel says whose it is, and that it was made at
+ * the socket of clients, where the controller cannot connect itself. Its other sockets were made by root. */
+static bool is_client_of(const Launcher *launcher, int fd, uid_t user)
 {
-    int directory _cleanup_(closep) = open_as(demand->user, demand->path, O_RDONLY | O_DIRECTORY);
+    struct sockaddr_un at = {0}, from;
+    struct ucred peer;
+    int listens = 1;
+    socklen_t at_size = sizeof(at), from_size = sizeof(from), peer_size = sizeof(peer),
+              size = sizeof(listens);
+
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && !listens &&
+           getsockname(fd, (struct sockaddr *)&at, &at_size) == 0 && at.sun_family == AF_UNIX &&
+           strncmp(at.sun_path, launcher->config->paths->socket, sizeof(at.sun_path)) == 0 &&
+           getpeername(fd, (struct sockaddr *)&from, &from_size) == 0 &&
+           getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_size) == 0 && peer.uid == user;
+}
+
+/* What is a directory of the host and for reading is all that the controller can have opened, and for a user
+ * who is connected. */
+static void open_for_user(const Launcher *launcher, const Demand *demand, Descriptors *descriptors)
+{
+    int client _cleanup_(closep) = descriptors_take(descriptors, 0);
+    int socket = descriptors_take(descriptors, 1);
+    int directory _cleanup_(closep) = is_client_of(launcher, client, demand->user)
+                                          ? open_as(demand->user, demand->path, O_RDONLY | O_DIRECTORY)
+                                          : -EACCES;
     SeamNothing done = {0};
 
     if (directory < 0)
@@ -255,7 +279,7 @@ static int serve(Launcher *launcher, const Demand *demand, Descriptors *descript
         attach_packages(launcher, demand, descriptors_take(descriptors, 0));
         return 0;
     case SEAM_OPEN:
-        open_for_user(launcher, demand, descriptors_take(descriptors, 0));
+        open_for_user(launcher, demand, descriptors);
         return 0;
     case SEAM_EGRESS:
         launcher_start_egress(launcher, descriptors_take(descriptors, 0));

@@ -219,6 +219,14 @@ bool listener_flush(Listener *listener, Peer peer)
     return connection && zmtp_socket_flush(&connection->socket);
 }
 
+int listener_connection_of(const Listener *listener, uid_t user)
+{
+    for (const Connection *at = listener->connections; at; at = at->by_peer.next)
+        if (at->credentials.uid == user && !at->credentials.remote && at->socket.fd >= 0)
+            return at->socket.fd;
+    return -1;
+}
+
 int listener_pass(Listener *listener, Peer peer, int fd)
 {
     Connection *connection = find(listener, peer);

@@ -95,6 +95,9 @@ size_t listener_untaken(const Listener *listener, Peer peer);
 /* Whether nothing waits to be sent to the peer: it has taken all there was. */
 bool listener_flush(Listener *listener, Peer peer);
 
+/* The descriptor of a connection of that user from this machine, which stays the Listener's; or -1. */
+int listener_connection_of(const Listener *listener, uid_t user);
+
 /* Passes a copy of a descriptor to a peer, beside what waits to be sent to it. 0, or a negative errno; then
  * it gets none. */
 int listener_pass(Listener *listener, Peer peer, int fd);

@@ -31,6 +31,8 @@ struct Remote {
     void *log_userdata;
     void (*keys_changed)(void *userdata, int keys);
     void *keys_userdata;
+    int (*client_of)(void *userdata, uid_t user);
+    void *client_userdata;
 };
 
 static inline Remote *remote_of(Engine *engine)

@@ -153,6 +153,12 @@ void remote_on_keys(Remote *remote, void (*changed)(void *userdata, int keys), v
     remote->keys_userdata = userdata;
 }
 
+void remote_on_open(Remote *remote, int (*client_of)(void *userdata, uid_t user), void *userdata)
+{
+    remote->client_of = client_of;
+    remote->client_userdata = userdata;
+}
+
 static int on_message(Rpc *rpc, const Message *message, Descriptors *descriptors)
 {
     Remote *remote = container_of(rpc, Remote, rpc);
@@ -188,8 +194,11 @@ static int open_for_user(void *userdata, uid_t user, const char *path)
     SeamOpen wanted = {.user = user, .path = text_of(path)};
     Problem problem = PROBLEM_NULL;
     const Remote *remote = userdata;
-    int r = launcher_ask(&remote->rpc, SEAM_OPEN, SCHEMA(SeamOpen), &wanted, -1, &answer, &problem);
+    int client = remote->client_of ? remote->client_of(remote->client_userdata, user) : -1, r;
 
+    if (client < 0)
+        return -EACCES;
+    r = launcher_ask(&remote->rpc, SEAM_OPEN, SCHEMA(SeamOpen), &wanted, client, &answer, &problem);
     if (r < 0)
         return r;
     r = descriptors_take(&answer.descriptors, 0);

@@ -34,6 +34,10 @@ int remote_take_keys(Remote *remote);
 /* Other keys are let in from then on; the descriptor is whose is told. */
 void remote_on_keys(Remote *remote, void (*changed)(void *userdata, int keys), void *userdata);
 
+/* The launcher opens directories for users who are connected: `client_of` names a connection of one, or -1.
+ */
+void remote_on_open(Remote *remote, int (*client_of)(void *userdata, uid_t user), void *userdata);
+
 /* Standard error is another file from then on. */
 void remote_on_log(Remote *remote, void (*moved)(void *userdata), void *userdata);
 

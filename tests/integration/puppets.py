@@ -2,6 +2,7 @@
 and says whatever comes to its mind, to a real launcher and a real files worker."""
 
 import array
+import contextlib
 import fcntl
 import os
 import pathlib
@@ -87,9 +88,10 @@ class Puppet:
             sock.setblocking(True)
             sock.settimeout(PATIENCE)
         self.number = 0
+        self.clients = None  # which it listens at for clients
 
     def close(self):
-        for sock in (self.launcher, self.files, self.control):
+        for sock in filter(None, (self.launcher, self.files, self.control, self.clients)):
             sock.close()
 
     # ---- what the process itself can do
@@ -209,9 +211,25 @@ class Puppets(Limpetd):
     def serve(self, puppet):
         kind, body, fds = puppet.ask_launcher("BEGIN")
         assert (kind, body["engine"]) == ("DONE", self.engine), body
+        puppet.clients = socket.socket(fileno=fds.pop(0))
         for fd in fds:
             os.close(fd)
         puppet.say("READY")
+
+    @contextlib.contextmanager
+    def client_of(self, puppet, user):
+        """The controller's end of a connection that a process of that user has made."""
+        os.chmod(self.socket, 0o666)
+        with socket.socket(socket.AF_UNIX) as client:
+            os.seteuid(user)
+            try:
+                client.connect(self.socket)
+            finally:
+                os.seteuid(0)
+            puppet.clients.setblocking(True)
+            accepted, _ = puppet.clients.accept()
+            with accepted:
+                yield accepted
 
     def let_go(self):
         while self.held:

@@ -83,10 +83,11 @@ DEMANDS = {
     "a disk away": question("DETACH", {"directory": "mine"}),
     "a disk mounted": question("MOUNT", {"directory": "mine"}),
     "begins twice": question("BEGIN", {}),
-    "a relative path": question("OPEN", {"user": 0, "path": "etc"}),
-    "a user beyond": question("OPEN", {"user": 1 << 33, "path": "/etc"}),
+    "a relative path": question("OPEN", {"user": 0, "path": "etc"}, fds=1),
+    "a user beyond": question("OPEN", {"user": 1 << 33, "path": "/etc"}, fds=1),
     "opens with no answer": lambda puppets, puppet, fd: puppet.say("OPEN", {"user": 0, "path": "/etc"}),
-    "opens with two": question("OPEN", {"user": 0, "path": "/etc"}, fds=1),
+    "opens without a client": question("OPEN", {"user": 0, "path": "/etc"}),
+    "opens with two": question("OPEN", {"user": 0, "path": "/etc"}, fds=2),
     "what the launcher says": lambda puppets, puppet, fd: puppet.say("STARTED", {"container": puppets.container()}),
     "no kind": packet(message(0, {})),
     "a kind beyond": packet(message(4711, {})),
@@ -189,11 +190,30 @@ def test_what_it_has_opened_are_directories_that_the_user_may_read(puppets):
         (65534, "/root"), (65534, puppets.path("state")), (65534, puppets.path("secret")), (0, "/dev/null"), (0, puppets.path("secret")),
         (0, "/proc/self/root"), (0, f"/proc/{puppets.process.pid}/root"), (0, f"/proc/{puppets.process.pid}/cwd"), (0, "/none"),
     ):  # fmt: skip
-        kind, told, fds = puppet.ask_launcher("OPEN", {"user": user, "path": str(path)})
+        with puppets.client_of(puppet, user) as client:
+            kind, told, fds = puppet.ask_launcher("OPEN", {"user": user, "path": str(path)}, [client.fileno()])
         assert (kind, fds) == ("REFUSED", []), path
-    kind, _, [fd] = puppet.ask_launcher("OPEN", {"user": 65534, "path": "/usr"})
+    with puppets.client_of(puppet, 65534) as client:
+        kind, _, [fd] = puppet.ask_launcher("OPEN", {"user": 65534, "path": "/usr"}, [client.fileno()])
     assert kind == "DONE" and opened_for(fd) == os.O_RDONLY and stat.S_ISDIR(os.fstat(fd).st_mode)
     os.close(fd)
+    still_works(puppets, puppet)
+
+
+def test_nobody_s_directories_are_opened_who_is_not_connected(puppets):
+    """Not root's above all: sockets that root has made are no clients of root's."""
+    puppet = puppets.controller()
+    ours, theirs = puppet.pair()
+    with puppets.client_of(puppet, 65534) as client, open("/dev/null") as null, ours, theirs:
+        for fd in (client, puppet.clients, puppet.launcher, puppet.files, puppet.control, null, ours):
+            kind, _, fds = puppet.ask_launcher("OPEN", {"user": 0, "path": "/usr"}, [fd.fileno()])
+            assert (kind, fds) == ("REFUSED", []), fd
+    with puppets.client_of(puppet, 0) as client:
+        kind, _, fds = puppet.ask_launcher("OPEN", {"user": 0, "path": "/usr"}, [client.fileno()])
+        assert kind == "DONE"
+        os.close(fds[0])
+        kind, _, fds = puppet.ask_launcher("OPEN", {"user": 65534, "path": "/usr"}, [client.fileno()])
+        assert (kind, fds) == ("REFUSED", [])
     still_works(puppets, puppet)
 
 
@@ -204,9 +224,10 @@ def test_answers_go_to_nobody_else(puppets):
     stream, other = socket.socketpair()
     pipe = os.pipe()
     body = {"user": 65534, "path": "/usr"}
-    for fd in (theirs.fileno(), other.fileno(), pipe[1], nothing()):
-        puppet.say("OPEN", body, [fd])
-    assert puppet.ask_launcher("OPEN", body)[0] == "DONE"  # so that the others have been dealt with
+    with puppets.client_of(puppet, 65534) as client:
+        for fd in (theirs.fileno(), other.fileno(), pipe[1], nothing()):
+            puppet.say("OPEN", body, [client.fileno(), fd])
+        assert puppet.ask_launcher("OPEN", body, [client.fileno()])[0] == "DONE"  # so that the others have been dealt with
     assert not any(map(pending, (ours, stream, pipe[0])))
     for end in (ours, theirs, stream, other):
         end.close()
