@@ -23,7 +23,7 @@ typedef struct Front {
     bool shared;           /* the members of a group are let in, too */
     bool closing;          /* nothing is begun any more */
     List shutdown_waiters; /* Requests */
-    List uploads;          /* Upload; see ops/put.c */
+    List uploads;          /* ClientUpload; see ops/put.c */
     List deferred;         /* Deferred: until all adoptions are settled; see defer.h */
     /* Ends all sessions, or leaves them to the next controller. */
     void (*shutdown)(void *userdata, bool keep);

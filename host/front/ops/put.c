@@ -3,18 +3,18 @@
 #include "host/front/ops.h"
 
 /* A client that has begun to put a file into a session, and may go before it has ended that. */
-typedef struct Upload {
+typedef struct ClientUpload {
     List link; /* Front.uploads */
     Peer peer;
     uid_t user;
     char id[]; /* of the session's directory */
-} Upload;
+} ClientUpload;
 
 static bool is_known(const Front *front, const Request *request, const char *id)
 {
-    const Upload *upload;
+    const ClientUpload *upload;
 
-    list_foreach (upload, (List *)&front->uploads, Upload, link)
+    list_foreach (upload, (List *)&front->uploads, ClientUpload, link)
         if (upload->peer == request->peer && strcmp(upload->id, id) == 0)
             return true;
     return false;
@@ -23,7 +23,7 @@ static bool is_known(const Front *front, const Request *request, const char *id)
 /* Without memory for it, what is broken off stays until the session ends. */
 static void note_upload(Front *front, const Request *request, const char *id)
 {
-    Upload *upload = is_known(front, request, id) ? NULL : malloc(sizeof(*upload) + strlen(id) + 1);
+    ClientUpload *upload = is_known(front, request, id) ? NULL : malloc(sizeof(*upload) + strlen(id) + 1);
 
     if (!upload)
         return;
@@ -35,9 +35,9 @@ static void note_upload(Front *front, const Request *request, const char *id)
 
 void uploads_client_gone(Front *front, Peer peer)
 {
-    Upload *upload;
+    ClientUpload *upload;
 
-    list_foreach (upload, &front->uploads, Upload, link) {
+    list_foreach (upload, &front->uploads, ClientUpload, link) {
         const JobUploads job = {.id = text_of(upload->id), .client = peer};
 
         if (upload->peer != peer)
