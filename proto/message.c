@@ -144,6 +144,17 @@ int message_decode(Message *ret, const void *bytes, size_t size, Problem *proble
     return 0;
 }
 
+int message_peek(const void *bytes, size_t size, MessageKind *ret_kind, uint64_t *ret_id)
+{
+    Envelope envelope = read_envelope(bytes, size);
+
+    if (envelope.readable < 3 || envelope.version != PROTOCOL_VERSION || envelope.kind > INT32_MAX)
+        return -EBADMSG;
+    *ret_kind = (MessageKind)envelope.kind;
+    *ret_id = envelope.id;
+    return 0;
+}
+
 void message_deinit(Message *message)
 {
     if (message->zone)

@@ -44,6 +44,9 @@ typedef struct Message {
 int message_decode(Message *ret, const void *bytes, size_t size, Problem *problem);
 void message_deinit(Message *message);
 
+/* The kind and the id, without memory of an allocator. 0, or -EBADMSG when they cannot be read. */
+int message_peek(const void *bytes, size_t size, MessageKind *ret_kind, uint64_t *ret_id);
+
 /* The value of `key` in a map, or NULL. */
 const msgpack_object *map_find(const msgpack_object_map *map, const char *key);
 

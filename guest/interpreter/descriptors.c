@@ -11,14 +11,14 @@ typedef struct Own {
     ino_t inode;
 } Own;
 
-/* A channel, two streams and the rings, and one to work with. */
-#define SPARES 5
+/* A channel, two streams and the rings, and two to work with. */
+#define SPARES 6
 
 static struct {
     Own standard[3];
     int channel;
     int spare[SPARES];
-} own = {.spare = {-1, -1, -1, -1, -1}};
+} own = {.spare = {-1, -1, -1, -1, -1, -1}};
 
 int descriptors_duplicate(int fd)
 {

@@ -5,6 +5,9 @@
 
 #include "guest/interpreter/descriptors.h"
 
+/* More than channel_reader_fill() asks for at the beginning of a message. */
+#define RESERVE (64u << 10)
+
 static ChannelReader reader = CHANNEL_READER_NULL;
 
 int inbox_next(ChannelFrame *ret, int fds[CHANNEL_FDS])
@@ -37,6 +40,11 @@ int inbox_wait(ChannelFrame *ret, int wake, const sigset_t *mask)
             return r;
     }
     return MIN(r, 0);
+}
+
+void inbox_reserve(void)
+{
+    buf_reserve(&reader.in, RESERVE);
 }
 
 void inbox_clear(void)

@@ -13,5 +13,8 @@ int inbox_next(ChannelFrame *ret, int fds[CHANNEL_FDS]);
  * -EINTR after a signal, -ECANCELED when the descriptor `wake` (-1: none) can be read. */
 int inbox_wait(ChannelFrame *ret, int wake, const sigset_t *mask);
 
+/* So that the next message is taken without memory of an allocator, if it is a short one. */
+void inbox_reserve(void);
+
 /* For a new channel. */
 void inbox_clear(void);

@@ -1,6 +1,7 @@
 #include "guest/interpreter/module.h"
 
 #include "guest/interpreter/asks/ask.h"
+#include "guest/interpreter/checkpoint/child.h"
 #include "guest/interpreter/language.h"
 #include "guest/interpreter/reply.h"
 #include "guest/interpreter/result.h"
@@ -56,6 +57,7 @@ static PyMethodDef methods[] = {
     {"cell", cell_number, METH_NOARGS, NULL},
     {"is_answered", ask_is_answered, METH_NOARGS, NULL},
     {"ask", ask_ask, METH_VARARGS, NULL},
+    {"fork", child_fork, METH_NOARGS, NULL},
     {0},
 };
 

@@ -13,7 +13,6 @@ static const struct {
     {"limpet_runtime.saving", "load", &runtime.load},
     {"limpet_runtime.cells", "compile_cell", &runtime.compile_cell},
     {"limpet_runtime.aio", "run", &runtime.run_async},
-    {"limpet_runtime.aio", "restored", &runtime.restored},
     {"limpet_runtime.errors", "describe", &runtime.describe_error},
     {"limpet_runtime.display", "display_result", &runtime.display_result},
     {"limpet_runtime.figures", "show", &runtime.show_figures},

@@ -15,7 +15,6 @@ typedef struct RuntimeObjects {
     PyObject *load;
     PyObject *compile_cell;
     PyObject *run_async;
-    PyObject *restored;
     PyObject *describe_error;
     PyObject *display_result;
     PyObject *show_figures;

@@ -168,9 +168,8 @@ void sinks_mark(void)
 
 /* Forks */
 
-static void before_fork(void)
+void sinks_hold(void)
 {
-    flusher_stop();
     for (size_t i = 0; i < ARRAY_SIZE(sinks); i++) {
         take_turn(&sinks[i]);
         while (flush_with_turn(&sinks[i]) == -EINTR)
@@ -179,7 +178,7 @@ static void before_fork(void)
     }
 }
 
-static void after_fork_parent(void)
+void sinks_let_go(void)
 {
     for (size_t i = 0; i < ARRAY_SIZE(sinks); i++) {
         pthread_mutex_unlock(&sinks[i].lock);
@@ -187,8 +186,14 @@ static void after_fork_parent(void)
     }
 }
 
-/* The rings, empty, and locks that nobody has. */
-static void use(Rings *rings, bool are_shared)
+static void before_fork(void)
+{
+    flusher_stop();
+    sinks_hold();
+}
+
+/* The rings, empty. */
+static void point(Rings *rings, bool are_shared)
 {
     for (size_t i = 0; i < ARRAY_SIZE(sinks); i++) {
         Sink *sink = &sinks[i];
@@ -198,13 +203,21 @@ static void use(Rings *rings, bool are_shared)
         sink->marked = 0;
         if (!are_shared)
             sink->ring->head = sink->ring->start = sink->ring->tail = 0;
-        pthread_mutex_init(&sink->lock, NULL);
-        sem_init(&sink->turn, 0, 1);
+    }
+}
+
+/* With locks that nobody has. */
+static void use(Rings *rings, bool are_shared)
+{
+    point(rings, are_shared);
+    for (size_t i = 0; i < ARRAY_SIZE(sinks); i++) {
+        pthread_mutex_init(&sinks[i].lock, NULL);
+        sem_init(&sinks[i].turn, 0, 1);
     }
 }
 
 /* What it prints is no longer the interpreter's. */
-static void after_fork_child(void)
+void sinks_begin_child(void)
 {
     flusher_after_fork();
     if (shared)
@@ -213,20 +226,45 @@ static void after_fork_child(void)
     use(&own, false);
 }
 
+/* Maps the rings, which are taken, at `at` if that is not NULL. NULL for what is none. */
+static Rings *map_rings(int rings, Rings *at)
+{
+    struct stat st;
+    bool right = fstat(rings, &st) == 0 && st.st_size == sizeof(Rings);
+    int flags = MAP_SHARED | (at ? MAP_FIXED : 0);
+    void *map = right ? mmap(at, sizeof(Rings), PROT_READ | PROT_WRITE, flags, rings, 0) : MAP_FAILED;
+
+    if (right)
+        close(rings);
+    return map == MAP_FAILED ? NULL : map;
+}
+
+/* Other threads may have looked where the rings are, and go on later: the place stays. */
+void sinks_leave(void)
+{
+    if (shared && mmap(shared, sizeof(*shared), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+        _exit(EXIT_FAILURE);
+    point(shared ? shared : &own, false);
+}
+
+void sinks_enter(int rings)
+{
+    Rings *map = map_rings(rings, shared);
+
+    if (map)
+        point(shared = map, true);
+    sinks_let_go();
+}
+
 /* Starting */
 
 void sinks_share(int rings)
 {
-    struct stat st;
-    bool right = fstat(rings, &st) == 0 && st.st_size == sizeof(Rings);
-    void *map = right ? mmap(NULL, sizeof(Rings), PROT_READ | PROT_WRITE, MAP_SHARED, rings, 0) : MAP_FAILED;
+    Rings *map = map_rings(rings, NULL);
 
-    if (right)
-        close(rings);
-    if (map == MAP_FAILED)
-        return;
-    shared = map;
-    use(shared, true);
+    if (map)
+        use(shared = map, true);
 }
 
 int sinks_init(int out_fd, int err_fd, int rings)
@@ -235,5 +273,5 @@ int sinks_init(int out_fd, int err_fd, int rings)
     sinks[1].fd = err_fd;
     use(&own, false);
     sinks_share(rings);
-    return -pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+    return -pthread_atfork(before_fork, sinks_let_go, sinks_begin_child);
 }

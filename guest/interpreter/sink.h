@@ -36,6 +36,19 @@ int sinks_init(int out_fd, int err_fd, int rings);
 /* In a copy of the interpreter that is to go on as one: the same, with nothing in the rings. */
 void sinks_share(int rings);
 
+/* Around a copy of the process that takes its other threads along: flushes, and lets nobody write until it is
+ * over. In the copy, `leave` parts with the rings of the original, and `enter` takes others, if there are
+ * any, and lets go. */
+void sinks_hold(void);
+void sinks_let_go(void);
+void sinks_leave(void);
+void sinks_enter(int rings);
+
+/* In a child of this process, which a fork of the C library makes by itself: rings of its own, and no locks
+ * held.
+ */
+void sinks_begin_child(void);
+
 /* Takes all of it if there is room, never waiting for the descriptor. */
 bool sink_append(Sink *sink, const void *bytes, size_t n);
 

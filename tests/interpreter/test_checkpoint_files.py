@@ -370,31 +370,6 @@ def test_what_there_is_no_room_to_tell(session):
     assert restored.not_restored[-1] == "and 19 more"
 
 
-def test_names_that_are_long_or_strange(session):
-    session.run("""
-import threading
-stop = threading.Event()
-for name in 'ä' * 1000, 'a\\ud800b', 5, '':
-    threading.Thread(target=stop.wait, name=name, daemon=True).start()
-class Hostile(threading.Thread):
-    @property
-    def name(self): raise SystemExit
-    @name.setter
-    def name(self, value): pass
-    def __getattribute__(self, name):
-        if name == '_name': open('called', 'w')
-        return super().__getattribute__(name)
-Hostile(target=stop.wait, daemon=True).start()
-""")
-    (session.directory / "called").unlink(missing_ok=True)
-    frozen = session.checkpoint()
-    notes = frozen.restore().not_restored
-    assert not (session.directory / "called").exists()
-    assert all(len(note.encode()) <= 256 for note in notes)
-    assert notes[0].startswith("thread 'ää") and notes[1] == "thread 'a\\ud800b' is not running"
-    session.run("stop.set()")
-
-
 def test_a_closed_channel_number_is_nobodys(session):
     session.run("import os\nos.closerange(3, 256)\nf = open('text', 'w+')")
     restored = restore(session)

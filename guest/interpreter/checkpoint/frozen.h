@@ -11,9 +11,10 @@
 typedef struct Copied {
     Notes notes;
     OpenFiles files;
-    sigset_t mask;    /* signals that were blocked */
-    pid_t supervisor; /* whose child it is to be */
-    bool automatic;   /* nobody asked for the copy */
+    sigset_t mask;     /* signals that were blocked */
+    pid_t supervisor;  /* whose child it is to be */
+    bool automatic;    /* nobody asked for the copy */
+    bool with_threads; /* that rest in it */
 } Copied;
 
 /* What comes with `restore`, in this order; the last may be missing. */
@@ -21,11 +22,13 @@ enum { RESTORE_CHANNEL, RESTORE_OUT, RESTORE_ERR, RESTORE_RINGS };
 
 /* With what a copy is brought back. */
 typedef struct Restore {
-    uint64_t id; /* of the message */
-    bool branched;
+    uint64_t id;        /* of the message */
+    uint8_t bytes[256]; /* of it: unpacking allocates */
+    size_t size;
     int fds[CHANNEL_FDS];
 } Restore;
 
 /* With all signals blocked. Takes the channel, says `frozen` with the id of the `checkpoint`, and returns in
- * each process that is brought back; in the frozen copy it never does. */
+ * each process that is brought back, whose threads rest; in the frozen copy it never does. Nothing here may
+ * allocate (threads.h). */
 void frozen_serve(Copied *copied, uint64_t id, int channel, Restore *ret);

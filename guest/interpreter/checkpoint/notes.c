@@ -2,26 +2,12 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "proto/limits.h"
 
 void notes_clear(Notes *notes)
 {
     notes->n = 0;
-}
-
-/* A character that the cut went through would grow when it is replaced. */
-static void cut_whole(char *text)
-{
-    size_t size = strlen(text);
-
-    for (size_t i = 0; i < 4 && i < size; i++) {
-        if (utf8_valid(text, size - i)) {
-            text[size - i] = '\0';
-            return;
-        }
-    }
 }
 
 void notes_add(Notes *notes, const char *format, ...)
@@ -31,11 +17,9 @@ void notes_add(Notes *notes, const char *format, ...)
     if (notes->n++ >= LIMIT_NOT_RESTORED)
         return;
 
-    char *text = notes->text[notes->n - 1];
     va_start(args, format);
-    vsnprintf(text, LIMIT_NOTE + 1, format, args);
+    vsnprintf(notes->text[notes->n - 1], LIMIT_NOTE + 1, format, args);
     va_end(args);
-    cut_whole(text);
 }
 
 static void write_notes(Writer *w, const void *source)

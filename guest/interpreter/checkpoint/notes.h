@@ -11,7 +11,7 @@ typedef struct Notes {
 
 void notes_clear(Notes *notes);
 
-/* Text over LIMIT_NOTE bytes is cut, texts over LIMIT_NOT_RESTORED are only counted. */
+/* ASCII. Text over LIMIT_NOTE bytes is cut, texts over LIMIT_NOT_RESTORED are only counted. */
 void notes_add(Notes *notes, const char *format, ...) _printf_(2, 3);
 
 /* An array of text. The last one tells how many there was no room for. */

@@ -1,22 +1,24 @@
 #include "guest/interpreter/checkpoint/openfiles.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "guest/interpreter/descriptors.h"
+#include "guest/interpreter/checkpoint/numbers.h"
 #include "guest/interpreter/checkpoint/openfiles_kinds.h"
+#include "guest/interpreter/checkpoint/pages.h"
 
 /* Of a file that is opened again: all but those that would make or empty it. */
 #define KEPT_FLAGS (O_ACCMODE | O_APPEND | O_NONBLOCK | O_SYNC | O_DSYNC | O_DIRECT | O_NOATIME | O_LARGEFILE)
 
-FILE *fdinfo_open(int fd)
+int fdinfo_open(Lines *ret, int fd)
 {
     char path[64];
 
     snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-    return fopen(path, "re");
+    return lines_open(ret, path);
 }
 
 size_t openfiles_same(const OpenFiles *files, size_t i)
@@ -29,32 +31,42 @@ size_t openfiles_same(const OpenFiles *files, size_t i)
     return i;
 }
 
-static int compare(const void *a, const void *b)
+static bool is_before(const OpenFile *left, const OpenFile *right)
 {
-    const OpenFile *left = a, *right = b;
-
     if (left->device != right->device)
-        return left->device < right->device ? -1 : 1;
+        return left->device < right->device;
     if (left->inode != right->inode)
-        return left->inode < right->inode ? -1 : 1;
-    return left->fd - right->fd;
+        return left->inode < right->inode;
+    return left->fd < right->fd;
+}
+
+/* Without qsort(), which may allocate. There are few. */
+static void sort(OpenFiles *files)
+{
+    for (size_t n = 1; n < files->n; n++) {
+        OpenFile file = files->items[n];
+        size_t at = n;
+
+        for (; at > 0 && is_before(&file, &files->items[at - 1]); at--)
+            files->items[at] = files->items[at - 1];
+        files->items[at] = file;
+    }
 }
 
 /* Recording */
 
 static void note_locks(const OpenFile *file, Notes *notes)
 {
-    FILE *info = fdinfo_open(file->fd);
-    char line[256];
+    Lines info _cleanup_(lines_close);
+    const char *line;
 
-    while (info && fgets(line, sizeof(line), info)) {
+    fdinfo_open(&info, file->fd);
+    while ((line = lines_next(&info))) {
         if (strncmp(line, "lock:", 5) == 0) {
             notes_add(notes, "the lock on the file on descriptor %d is not held", file->fd);
-            break;
+            return;
         }
     }
-    if (info)
-        fclose(info);
 }
 
 static bool record_regular(OpenFile *file, Notes *notes)
@@ -98,50 +110,35 @@ static bool record(OpenFile *file, Notes *notes)
     }
 }
 
-static OpenFile *append(OpenFiles *files)
+typedef struct Recording {
+    OpenFiles *files;
+    int except;
+    Notes *notes;
+} Recording;
+
+static int record_one(void *userdata, int fd)
 {
-    if (files->n == files->capacity) {
-        size_t capacity = MAX(files->capacity * 2, 16u);
-        OpenFile *items = reallocarray(files->items, capacity, sizeof(*items));
+    const Recording *recording = userdata;
+    OpenFiles *files = recording->files;
 
-        if (!items)
-            return NULL;
-        files->items = items;
-        files->capacity = capacity;
-    }
-    files->items[files->n] = (OpenFile){0};
-    return &files->items[files->n];
-}
+    if (descriptors_is_own(fd) || fd == recording->except)
+        return 0;
 
-static int record_all(OpenFiles *files, DIR *directory, int except, Notes *notes)
-{
-    struct dirent *entry;
-
-    while ((entry = readdir(directory))) {
-        int fd = atoi(entry->d_name);
-        OpenFile *file;
-
-        if (descriptors_is_own(fd) || fd == except || fd == dirfd(directory))
-            continue;
-        file = append(files);
-        if (!file)
-            return -ENOMEM;
-        file->fd = fd;
-        files->n += record(file, notes);
-    }
-    if (files->n > 0)
-        qsort(files->items, files->n, sizeof(*files->items), compare);
+    OpenFile *items = pages_room(files->items, files->n, sizeof(*items));
+    if (!items)
+        return -ENOMEM;
+    files->items = items;
+    items[files->n] = (OpenFile){.fd = fd};
+    files->n += record(&items[files->n], recording->notes);
     return 0;
 }
 
 int openfiles_record(OpenFiles *files, int except, Notes *notes)
 {
-    DIR *directory = opendir("/proc/self/fd");
+    Recording recording = {files, except, notes};
+    int r = numbers_each("/proc/self/fd", record_one, &recording);
 
-    if (!directory)
-        return -errno;
-    int r = record_all(files, directory, except, notes);
-    closedir(directory);
+    sort(files);
     return r;
 }
 
@@ -151,7 +148,7 @@ void openfiles_deinit(OpenFiles *files)
         ends_deinit(&files->items[i]);
         events_deinit(&files->items[i]);
     }
-    free(files->items);
+    pages_free(files->items, files->n, sizeof(*files->items));
     *files = (OpenFiles){0};
 }
 

@@ -5,7 +5,9 @@
  *
  * Three steps, in three processes: the interpreter records before it is copied; the frozen copy releases what
  * it shares; a copy that is brought back gets files of its own under the same numbers. Directories, devices
- * and the like stay as a fork has them. */
+ * and the like stay as a fork has them.
+ *
+ * Other threads rest meanwhile (threads.h), so that nothing here allocates. */
 #pragma once
 
 #include <sys/stat.h>
@@ -54,7 +56,7 @@ typedef struct OpenFile {
 
 typedef struct OpenFiles {
     OpenFile *items; /* by inode */
-    size_t n, capacity;
+    size_t n;
 } OpenFiles;
 
 /* In the interpreter: everything but its own descriptors and `except`. 0 or a negative errno. */

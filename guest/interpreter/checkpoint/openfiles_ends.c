@@ -8,6 +8,7 @@
 
 #include "guest/interpreter/descriptors.h"
 #include "guest/interpreter/checkpoint/openfiles_kinds.h"
+#include "guest/interpreter/checkpoint/pages.h"
 
 #define PENDING_MAX (64 << 10)
 
@@ -49,7 +50,7 @@ static void copy_pending(OpenFile *file)
     int size = 0;
 
     ioctl(file->fd, FIONREAD, &size);
-    if (size <= 0 || size > PENDING_MAX || !(file->socket.pending = malloc((size_t)size)))
+    if (size <= 0 || size > PENDING_MAX || !(file->socket.pending = pages_room(NULL, 0, (size_t)size)))
         return;
     ssize_t n = recv(file->fd, file->socket.pending, (size_t)size, MSG_PEEK | MSG_DONTWAIT);
     file->socket.pending_size = n > 0 ? (size_t)n : 0;
@@ -78,7 +79,7 @@ void ends_examine(OpenFile *file, Notes *notes)
 void ends_deinit(OpenFile *file)
 {
     if (file->kind == OPEN_SOCKET)
-        free(file->socket.pending);
+        pages_free(file->socket.pending, 1, file->socket.pending_size);
 }
 
 /* Restoring */

@@ -1,26 +1,27 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #include "guest/interpreter/checkpoint/openfiles_kinds.h"
+#include "guest/interpreter/checkpoint/pages.h"
 
 /* Of the events in fdinfo: without the bits that are the kernel's own. */
 #define EVENTS_KNOWN                                                                                         \
     (EPOLLIN | EPOLLOUT | EPOLLPRI | EPOLLRDHUP | EPOLLRDNORM | EPOLLRDBAND | EPOLLWRNORM | EPOLLWRBAND |    \
      EPOLLMSG | EPOLLET | EPOLLONESHOT | EPOLLEXCLUSIVE)
 
-static bool add_entry(OpenFile *file, const PollEntry *entry)
+static void add_entry(OpenFile *file, const PollEntry *entry)
 {
-    PollEntry *items = reallocarray(file->polls.items, file->polls.n + 1, sizeof(*items));
+    PollEntry *items = pages_room(file->polls.items, file->polls.n, sizeof(*items));
 
     if (!items)
-        return false;
+        return;
     items[file->polls.n++] = *entry;
     file->polls.items = items;
-    return true;
 }
 
 static void read_line(OpenFile *file, const char *line)
@@ -34,10 +35,20 @@ static void read_line(OpenFile *file, const char *line)
         sscanf(line, "eventfd-count: %" SCNx64, &file->count);
 }
 
+static bool read_lines(OpenFile *file)
+{
+    Lines info _cleanup_(lines_close);
+    const char *line;
+    int r = fdinfo_open(&info, file->fd);
+
+    while ((line = lines_next(&info)))
+        read_line(file, line);
+    return r == 0;
+}
+
 bool events_record(OpenFile *file)
 {
-    char path[64], target[64], line[256];
-    FILE *info;
+    char path[64], target[64];
 
     snprintf(path, sizeof(path), "/proc/self/fd/%d", file->fd);
     ssize_t n = readlink(path, target, sizeof(target) - 1);
@@ -48,18 +59,13 @@ bool events_record(OpenFile *file)
         file->kind = OPEN_EVENT;
     else
         return false;
-    info = fdinfo_open(file->fd);
-    while (info && fgets(line, sizeof(line), info))
-        read_line(file, line);
-    if (info)
-        fclose(info);
-    return info != NULL;
+    return read_lines(file);
 }
 
 void events_deinit(OpenFile *file)
 {
     if (file->kind == OPEN_EPOLL)
-        free(file->polls.items);
+        pages_free(file->polls.items, file->polls.n, sizeof(*file->polls.items));
 }
 
 static void restore_epoll(OpenFile *file)

@@ -1,12 +1,11 @@
 /* The kinds of open files, for openfiles.c alone. */
 #pragma once
 
-#include <stdio.h>
-
+#include "guest/interpreter/checkpoint/lines.h"
 #include "guest/interpreter/checkpoint/openfiles.h"
 
-/* What the kernel tells about a descriptor, line by line; NULL when it does not. */
-FILE *fdinfo_open(int fd);
+/* What the kernel tells about a descriptor: 0 or a negative errno. */
+int fdinfo_open(Lines *ret, int fd);
 
 /* Puts `fd`, which is taken, under the number of `file`, with the flags that has. */
 void openfile_place(OpenFile *file, int fd);

@@ -1,6 +1,9 @@
 #include "guest/interpreter/checkpoint/restored.h"
 
+#include <errno.h>
+
 #include "guest/interpreter/checkpoint/generators.h"
+#include "guest/interpreter/checkpoint/nativeids.h"
 #include "guest/interpreter/checkpoint/sibling.h"
 #include "guest/interpreter/checkpoint/threads.h"
 #include "guest/interpreter/volunteer.h"
@@ -9,11 +12,11 @@
 #include "guest/interpreter/inbox.h"
 #include "guest/interpreter/reply.h"
 #include "guest/interpreter/run.h"
-#include "guest/interpreter/runtime.h"
 #include "guest/interpreter/sink.h"
 
-/* Python learns that it was forked, twice in fact, and runs what os.register_at_fork() was given. */
-static void revive_python(const Copied *copied, bool branched)
+/* Without threads Python learns that it was forked, twice in fact, and runs what os.register_at_fork() was
+ * given. */
+static void revive_alone(bool branched)
 {
     Generators generators _cleanup_(generators_deinit);
     int collecting = PyGC_Disable();
@@ -21,8 +24,6 @@ static void revive_python(const Copied *copied, bool branched)
     generators_keep(&generators);
     if (collecting)
         PyGC_Enable();
-    run_adopt();
-    pthread_sigmask(SIG_SETMASK, &copied->mask, NULL);
     PyOS_AfterFork_Child();
     if (branched)
         generators_seed(&generators);
@@ -30,19 +31,40 @@ static void revive_python(const Copied *copied, bool branched)
         generators_restore(&generators);
 }
 
-static void revive_runtime(void)
+/* With them it goes on. */
+static void revive_with_threads(bool branched)
 {
-    guard_begin_runtime();
-    Py_XDECREF(PyObject_CallNoArgs(runtime.restored));
-    PyErr_Clear();
+    Generators generators _cleanup_(generators_deinit);
+
+    nativeids_renew();
+    generators_keep(&generators);
+    if (branched)
+        generators_seed(&generators);
 }
 
-int restored_begin(Copied *copied, const Restore *restore)
+static int decode(const Restore *restore, bool *ret_branched)
+{
+    MsgRestore said;
+    Message message _cleanup_(message_deinit) = MESSAGE_NULL;
+    Problem problem = PROBLEM_NULL;
+    int r = message_decode(&message, restore->bytes, restore->size, &problem);
+
+    if (r < 0)
+        return r;
+    r = body_decode(&said, MsgRestore, &message.body, &problem);
+    *ret_branched = r == 0 && said.branched;
+    return r;
+}
+
+/* Until the threads go on nothing may allocate. */
+static int take_place(Copied *copied, const Restore *restore)
 {
     setsid();
     inbox_clear();
     descriptors_attach(restore->fds);
-    if (restore->fds[RESTORE_RINGS] >= 0)
+    if (copied->with_threads)
+        sinks_enter(restore->fds[RESTORE_RINGS]);
+    else if (restore->fds[RESTORE_RINGS] >= 0)
         sinks_share(restore->fds[RESTORE_RINGS]);
     openfiles_restore(&copied->files, &copied->notes);
     descriptors_spare_keep();
@@ -50,8 +72,26 @@ int restored_begin(Copied *copied, const Restore *restore)
     int r = sibling_adopted(copied->supervisor);
     if (r < 0)
         return r;
-    threads_note(&copied->notes);
-    revive_python(copied, restore->branched);
-    revive_runtime();
+    run_adopt();
+    if (copied->with_threads)
+        threads_go_on();
+    return 0;
+}
+
+int restored_begin(Copied *copied, const Restore *restore)
+{
+    bool branched = false;
+    int r = take_place(copied, restore);
+
+    if (r == 0)
+        r = decode(restore, &branched);
+    if (r < 0)
+        return r;
+    pthread_sigmask(SIG_SETMASK, &copied->mask, NULL);
+    if (copied->with_threads)
+        revive_with_threads(branched);
+    else
+        revive_alone(branched);
+    guard_begin_runtime();
     return reply_ready(restore->id, &copied->notes);
 }

@@ -7,36 +7,40 @@
 #include "guest/channel.h"
 #include "guest/interpreter/descriptors.h"
 
-/* Takes what is in `out`. */
+/* For a message: no copy may allocate. */
+#define SPACE      1024u
+#define OUT(space) ((Buf){.data = (space), .capacity = SPACE, .limit = SPACE})
+
 static int say(Buf *out, int r)
 {
-    if (r == 0)
-        r = channel_write(descriptors_channel(), out);
-    buf_deinit(out);
-    return r;
+    return r < 0 ? r : channel_write(descriptors_channel(), out);
 }
 
 int say_frozen(uint64_t id)
 {
-    Buf out = BUF_NULL;
+    uint8_t space[SPACE];
+    Buf out = OUT(space);
 
     return say(&out, channel_say(&out, MSG_FROZEN, id, MsgNothing, &(MsgNothing){0}));
 }
 
 static int say_error(uint64_t id, const char *error)
 {
-    Buf out = BUF_NULL;
+    uint8_t space[SPACE];
+    Buf out = OUT(space);
 
     return say(&out, channel_say(&out, MSG_CHECKPOINTED, id, MsgCheckpointed,
                                  &(MsgCheckpointed){.error = text_of(error)}));
 }
 
-int say_checkpointed(uint64_t id, int error)
+int say_checkpointed(uint64_t id, int error, const char *why)
 {
     char text[128];
 
     if (error == 0)
         return say_error(id, NULL);
+    if (why[0])
+        return say_error(id, why);
     if (error == -EAGAIN)
         snprintf(text, sizeof(text), "no more processes are allowed (pids)");
     else if (error == -EMFILE || error == -ENFILE)

@@ -6,5 +6,6 @@
 /* All: 0 or a negative errno. */
 int say_frozen(uint64_t id);
 
-/* `error` is 0 or the negative errno of what kept a copy from being made. */
-int say_checkpointed(uint64_t id, int error);
+/* `error` is 0 or the negative errno of what kept a copy from being made; `why` says it better, or is empty.
+ */
+int say_checkpointed(uint64_t id, int error, const char *why);

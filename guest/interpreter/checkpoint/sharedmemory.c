@@ -2,9 +2,10 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+
+#include "guest/interpreter/checkpoint/lines.h"
 
 #define MAPS "/proc/self/maps"
 
@@ -56,24 +57,23 @@ static bool is_shared(const char *line)
     return mode && strlen(mode) > 4 && mode[2] == 'w' && mode[4] == 's' && !strstr(line, SEMAPHORE);
 }
 
-static bool read_all(FILE *maps)
+static bool read_all(Lines *maps)
 {
-    char line[512];
+    const char *line;
     bool found = false;
 
-    while (!found && fgets(line, sizeof(line), maps))
+    while (!found && (line = lines_next(maps)))
         found = is_shared(line);
     return found;
 }
 
 void sharedmemory_note(Notes *notes)
 {
-    FILE *maps = fopen(MAPS, "re");
+    Lines maps _cleanup_(lines_close);
 
-    if (!maps)
+    if (lines_open(&maps, MAPS) < 0)
         return;
-    Sharing found = ask_kernel(fileno(maps));
-    if (found == SHARES_ONE || (found == SHARING_UNKNOWN && read_all(maps)))
+    Sharing found = ask_kernel(maps.fd);
+    if (found == SHARES_ONE || (found == SHARING_UNKNOWN && read_all(&maps)))
         notes_add(notes, "the content of shared memory (multiprocessing, mmap) is not brought back");
-    fclose(maps);
 }

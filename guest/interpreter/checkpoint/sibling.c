@@ -4,19 +4,18 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/rseq.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <ucontext.h>
 
-#include "guest/interpreter/flusher.h"
+#include "guest/interpreter/checkpoint/restartable.h"
 
 /* For glibc's fork() and handlers of pthread_atfork(), which join threads and write to pipes. */
 #define STACK_SIZE (256u << 10)
 
 static struct {
     ucontext_t here; /* where the copy goes on, on the stack of who called */
+    bool with_threads;
     volatile bool copied;
     volatile pid_t middle; /* whose end makes an orphan of the copy */
     volatile pid_t pid;    /* of the copy, or a negative errno */
@@ -29,7 +28,7 @@ __attribute__((no_sanitize("address"))) static int middle(void *unused)
 {
     sibling.middle = getpid();
 
-    pid_t pid = fork();
+    pid_t pid = sibling.with_threads ? _Fork() : fork();
 
     if (pid == 0) {
         sibling.copied = true;
@@ -37,17 +36,6 @@ __attribute__((no_sanitize("address"))) static int middle(void *unused)
     }
     sibling.pid = pid < 0 ? -errno : pid;
     _exit(0);
-}
-
-/* Threads created by clone(CLONE_VM) are not registered for restartable sequences, nor are their forks, while
- * glibc goes on believing it: sched_getcpu() would always give the same answer. */
-static void register_rseq(void)
-{
-#if defined(SYS_rseq) && defined(RSEQ_SIG)
-    if (__rseq_size > 0)
-        syscall(SYS_rseq, (char *)__builtin_thread_pointer() + __rseq_offset, MAX(__rseq_size, 32u), 0,
-                RSEQ_SIG);
-#endif
 }
 
 /* Without CLONE_THREAD and with no signal at its end, the process in the middle is one that only __WCLONE
@@ -65,15 +53,16 @@ static pid_t run_middle(void)
     return sibling.pid;
 }
 
-pid_t sibling_fork(void)
+pid_t sibling_fork(bool with_threads)
 {
     int reaper = 0;
 
+    sibling.with_threads = with_threads;
     sibling.copied = false;
     sibling.pid = -EAGAIN;
     getcontext(&sibling.here);
     if (sibling.copied) {
-        register_rseq();
+        restartable_register();
         return 0;
     }
     /* A cell may have made this process one that orphans come to. */
@@ -81,9 +70,6 @@ pid_t sibling_fork(void)
     if (reaper)
         prctl(PR_SET_CHILD_SUBREAPER, 0);
 
-    /* Here and not by the handlers of fork() in the middle: if this process is killed meanwhile, they take
-     * the thread for one that has come to its end, and the copy has what that left on its stack. */
-    flusher_stop();
     pid_t pid = run_middle();
 
     if (reaper)

@@ -4,9 +4,10 @@
 
 #include "proto/base/base.h"
 
-/* fork(), with all handlers of pthread_atfork(): the process id of the copy, 0 in the copy, or a negative
- * errno. To be called with all signals blocked, which they are in the copy too. */
-pid_t sibling_fork(void);
+/* fork(), with all handlers of pthread_atfork(), or, `with_threads` that rest (threads.h), without any: the
+ * process id of the copy, 0 in the copy, or a negative errno. To be called with all signals blocked, which
+ * they are in the copy too. */
+pid_t sibling_fork(bool with_threads);
 
 /* In the copy: waits until `supervisor` is its parent, which is when sibling_fork() has returned in the
  * original, and arranges to be killed when that ends. -ESRCH when it has ended already. */

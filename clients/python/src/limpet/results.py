@@ -152,7 +152,7 @@ class Result:
     rolled_back_to: RolledBackTo | None
     """With ``rolled_back``: the last call whose effects are in memory."""
     not_restored: list[str] = field(hash=False)
-    """With ``rolled_back``: what a copy of memory does not restore, such as threads."""
+    """With ``rolled_back``: what a copy of memory does not restore, such as child processes."""
     state_protection: Protection = field(hash=False)
     """The protection of the call. Empty if it never ran."""
     changed: Changed

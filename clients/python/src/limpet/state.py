@@ -118,7 +118,7 @@ class Rollback:
     files: Literal["kept", "restored"]
     """``restored`` if the checkpoint includes ``/session``, otherwise ``kept``."""
     not_restored: list[str] = dataclasses.field(hash=False)
-    """What a copy of memory does not restore, such as threads."""
+    """What a copy of memory does not restore, such as child processes."""
 
     @classmethod
     def from_wire(cls, body: Mapping[str, Any]) -> Rollback:

@@ -16,12 +16,6 @@ def session_loop():
     return _loop
 
 
-def restored():
-    """In a copy of the process: the threads that ran what the loop gave away were not copied."""
-    if _loop is not None:
-        _loop._default_executor = None
-
-
 def end():
     """Ends what was left to the loop, as asyncio.run() does."""
     if _loop is None or _loop.is_closed():

@@ -8,6 +8,7 @@ import sys
 import time
 import warnings
 
+import _limpet
 import limpet_saving
 from limpet_saving import files, pickling
 
@@ -89,7 +90,7 @@ def attempt(end, *work):
     heard, tell = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        pid = os.fork()
+        pid = _limpet.fork()
     if pid == 0:
         os.close(heard)
         copy_main(tell, *work)
