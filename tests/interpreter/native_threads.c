@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* A pool that computes squares: work is given to threads that wait, and waited for. */
@@ -236,7 +237,7 @@ void deaf_end(void)
 /* A thread that tells what the kernel knows of it. */
 static pthread_t marked;
 static volatile int asked;
-static long told[4];
+static long told[7];
 
 static void *tell(void *unused)
 {
@@ -253,6 +254,9 @@ static void *tell(void *unused)
         void *head;
         size_t size;
         cpu_set_t now;
+        pthread_attr_t attributes;
+        clockid_t clock;
+        struct timespec time;
 
         while (!asked)
             usleep(1000);
@@ -264,6 +268,9 @@ static void *tell(void *unused)
         told[1] = getpriority(PRIO_PROCESS, 0);
         told[2] = CPU_EQUAL(&now, &first) && processor == 0 && sched_getcpu() == 0;
         told[3] = head != NULL;
+        told[4] = pthread_getattr_np(pthread_self(), &attributes);
+        told[5] = pthread_getaffinity_np(pthread_self(), sizeof(now), &now);
+        told[6] = pthread_getcpuclockid(pthread_self(), &clock) || clock_gettime(clock, &time);
         asked = 0;
         if (told[1] < 0)
             return unused;

@@ -34,3 +34,6 @@ void threads_go_on(void);
 
 /* What the kernel calls a thread that was made again in this process; 0 for others. For any thread. */
 pid_t threads_number(pthread_t thread);
+
+/* Makes the C library believe in a number: the one it believed in. */
+pid_t threads_believe(pthread_t thread, pid_t number);
