@@ -152,17 +152,17 @@ __attribute__((no_sanitize("address"))) static void on_signal(int number, siginf
     errno = saved;
 }
 
-/* The first of a thread made again, on the stack of its handler, below what that uses. Neither a lock nor the
- * alternative stack for signals needs a word here: the end of the handler sets the latter. */
+/* The first of a thread made again, on the stack of its handler, below what that uses. Only direct calls: to
+ * bind a function takes more of the stack, and sanitizers have opinions of their own. The alternative stack
+ * for signals needs no word here: the end of the handler sets it. */
 __attribute__((no_sanitize("address"))) static int begin_again(void *argument)
 {
     Slot *slot = argument;
 
     syscall(SYS_set_robust_list, slot->locks, slot->locks_size);
     restartable_register();
-    prctl(PR_SET_NAME, slot->name);
-    if (slot->nice != getpriority(PRIO_PROCESS, 0))
-        syscall(SYS_setpriority, PRIO_PROCESS, 0, slot->nice); /* binding a function takes more of the stack */
+    syscall(SYS_prctl, PR_SET_NAME, slot->name);
+    syscall(SYS_setpriority, PRIO_PROCESS, 0, slot->nice);
     syscall(SYS_sched_setaffinity, 0, sizeof(slot->processors), slot->processors);
     setcontext(&slot->here);
     return 0;

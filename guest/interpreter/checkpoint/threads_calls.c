@@ -1,5 +1,5 @@
-/* Functions of the C library that name a thread to the kernel. The library believes in the number that a thread
- * had before it was made again (threads.h), and these are found before its own. */
+/* Functions of the C library that name a thread to the kernel. The library believes in the number that a
+ * thread had before it was made again (threads.h), and these are found before its own. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <sched.h>
