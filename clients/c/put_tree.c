@@ -79,13 +79,27 @@ static int read_target(const PutTree *put, char *to, size_t size)
     return 0;
 }
 
+/* Each part of the path is one: none is a link to one. */
 static bool is_local_directory(const void *context, const char *path)
 {
     const PutTree *put = context;
     _cleanup_(freep) char *whole = tree_path(put->local, path);
+    size_t n = whole ? strlen(whole) - strlen(path) : 0;
     struct stat found;
 
-    return whole && lstat(whole, &found) == 0 && S_ISDIR(found.st_mode);
+    while (whole && n < strlen(whole)) {
+        char *slash = strchr(whole + n, '/');
+
+        if (slash)
+            *slash = '\0';
+        if (lstat(whole, &found) < 0 || !S_ISDIR(found.st_mode))
+            return false;
+        if (!slash)
+            return true;
+        *slash = '/';
+        n = (size_t)(slash - whole) + 1;
+    }
+    return false;
 }
 
 static int look(PutTree *put)
