@@ -280,8 +280,8 @@ def test_reset_and_close_of_a_branch_in_the_making(keep):
         controller.send(BRANCH, {"branch": 1, "from": 0, "checkpoint": "a"}, 500)
         assert controller.ask(kind, id=501, branch=1)[0] == "NoSuchSession"
         controller.send(RESET, {"branch": 0}, 502)
-        assert controller.answer(500)[0] == "CheckpointFailed"
         assert "epoch" in controller.answer(502)
+        assert controller.answer(500)[0] == "CheckpointFailed"  # it has taken too long
         assert controller.run("1")["status"] == "ok"
 
 

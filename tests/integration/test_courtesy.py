@@ -87,6 +87,7 @@ def test_it_is_back_when_it_has_crashed(host, sessions):
     assert not idle(pid)
 
 
+@pytest.mark.long
 def test_it_is_back_at_its_deadline(host, sessions):
     running, pid = step_aside(host, *sessions, timeout=30)
     assert running.result().status == "timeout"

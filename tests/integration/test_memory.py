@@ -69,7 +69,7 @@ def assert_daily(session, case):
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize("memory", ["256m", "512m"])
+@pytest.mark.parametrize("memory", ["256m", pytest.param("512m", marks=pytest.mark.long)])
 def test_daily_work(isolating, settings, memory):
     """In a container of its own, after a reset, and in one that was a spare."""
     settings(pool=1, memory=memory, imports="numpy,pandas,matplotlib.pyplot")
@@ -96,7 +96,7 @@ HOARDS = {
 
 @pytest.mark.docker
 @pytest.mark.parametrize("hoard", HOARDS)
-@pytest.mark.parametrize("memory", ["256m", "512m"])
+@pytest.mark.parametrize("memory", ["256m", pytest.param("512m", marks=pytest.mark.long)])
 def test_a_full_session_goes_on(isolating, memory, hoard):
     with isolating.start().client() as client, client.open("full", memory=memory) as session:
         session.run("hoard = []")

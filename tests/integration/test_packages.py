@@ -215,6 +215,7 @@ def test_requirements_that_conflict(session):
     assert "conflict" in message or "tone" in message
 
 
+@pytest.mark.long
 def test_what_failed_changes_nothing(session):
     session.install(["other"])
     fails(session, "nowhere")
@@ -342,6 +343,7 @@ def test_an_index_that_is_away(own_limpetd, name):
 # ---- a controller that dies, and room ----
 
 
+@pytest.mark.long
 def test_known_after_a_crash(own_limpetd, index, name):
     start(own_limpetd, index)
     with warnings.catch_warnings(), own_limpetd.client() as client:

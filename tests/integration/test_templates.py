@@ -144,6 +144,7 @@ def test_a_failure_is_told_and_nothing_kept(pool, directory, setup, message, tra
     pool.ready()
 
 
+@pytest.mark.long
 def test_setup_code_has_its_time(own_limpetd, settings):
     settings(pool=1)
     with own_limpetd.start("--template-setup-timeout", "5").client() as client:
