@@ -194,12 +194,11 @@ def test_files_too(sandbox, client, name, kind):
 
 def test_what_a_copy_does_not_bring_back(agent):
     agent.ask(
-        "import threading; wait = threading.Event().wait\n"
-        "threading.Thread(target=wait, daemon=True, name='poller').start()"
+        "import subprocess; poller = subprocess.Popen(['sleep', '1000'])"
     )
     here = agent.here()
     agent.ask("x = 1")
-    assert "poller" in agent.one("1", at=here).text
+    assert "sleep" in agent.one("1", at=here).text
 
 
 def test_a_cancelled_call_is_undone(client, sandbox, name):

@@ -9,6 +9,8 @@ import pytest
 from tests.support import ROOT
 from tests.support.needs import need
 
+pytestmark = pytest.mark.long
+
 SCRIPT = pathlib.Path(__file__).with_name("clients.cjs")
 PARTS = ["code", "contexts", "lost", "commands", "terminal", "files", "watch", "limits", "life", "ended"]
 

@@ -11,6 +11,8 @@ from tests.support import ROOT
 
 from .conftest import options
 
+pytestmark = pytest.mark.long
+
 SCRIPTS = pathlib.Path(__file__).with_name("providers")
 PROVIDERS = {
     "smolagents": "smolagents_agent.py",

@@ -232,7 +232,7 @@ def test_the_example(example):
 
 
 def test_nothing_is_left_where_it_cannot_be_opened(standard):
-    sandbox = SandboxSession(image="no-such-image", cpu="wrong")
+    sandbox = SandboxSession(image="no-such-image", memory="1k")
     with pytest.raises(ContainerError):
         sandbox.open()
     assert not sandbox.is_open and sandbox._client is None
