@@ -215,7 +215,7 @@ def test_what_is_done_is_written_down_and_counted(gateway, name):
     mine = [line for line in gateway.lines() if line["door"] == "mcp"]
     assert [(line["who"], line["operation"], line["status"]) for line in mine[-2:]] == [("anna", "tools/call run_python", 200), ("anna", "tools/call", 400)]
     assert "private" not in gateway.audit.read_text()
-    with gateway.client() as http:
+    with gateway.client(gateway.anna) as http:
         text = http.get("/metrics").text
     assert 'limpet_serve_requests_total{door="mcp",operation="tools/call run_python",status="200"}' in text
 
