@@ -71,7 +71,7 @@ def test_a_script_that_is_told_to_end_ends_its_parts(tmp_path, how, status):
 def test_on_a_terminal_lines_of_parts_do_not_run_into_the_live_one(tmp_path):
     ours, theirs = pty.openpty()
     os.mkfifo(tmp_path / "told")
-    process = start(tmp_path, f"beside works\nbeside cat {tmp_path}/told", stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm"})
+    process = start(tmp_path, f"beside works\nbeside cat {tmp_path}/told", stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm", "PROGRESS": "auto"})
     os.close(theirs)
     said, shown = b"", False
     try:
