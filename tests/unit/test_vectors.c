@@ -168,6 +168,7 @@ static const struct {
     {"processes", "target"},
     {"reset", "target"},
     {"run-reply", "record"},
+    {"run-reply-between", "record"},
     {"run-reply-full", "record"},
     {"run-reply-lost", "record"},
     {"run-reply-rolled-back", "record"},
