@@ -147,12 +147,33 @@ def test_a_pipe_of_a_cell(session):
 
 
 def test_what_is_in_a_pipe(session):
-    session.run("import os\nr, w = os.pipe(); os.write(w, b'abc')")
-    restored = restore(session)
-    assert restored.not_restored == [
-        f"the 3 bytes that were in the pipe on descriptor {restored.value('r')} are lost"
-    ]
-    assert session.value("os.read(r, 10)") == b"abc"
+    session.run("""
+import fcntl, os
+r, w = os.pipe(); os.write(w, b'abc')
+large_r, large_w = os.pipe(); fcntl.fcntl(large_w, fcntl.F_SETPIPE_SZ, 1 << 20)
+large = os.urandom(1 << 20); os.write(large_w, large)
+empty_r, _ = os.pipe()
+os.set_blocking(empty_r, False)
+""")
+    frozen = session.checkpoint()
+    restored = frozen.restore(), frozen.restore(branched=True)
+    assert [peer.not_restored for peer in restored] == [[], []]
+    for peer in (session, *restored):
+        assert peer.value("os.write(w, b'def'); os.read(r, 10)") == b"abcdef"
+        assert peer.value("open(large_r, 'rb', closefd=False).read(len(large)) == large")
+        assert peer.run("os.read(empty_r, 1)").error["name"] == "BlockingIOError"
+
+
+def test_what_a_child_has_written(session):
+    session.run("""
+import subprocess
+child = subprocess.Popen("echo done; exec sleep 1000", shell=True, stdout=subprocess.PIPE)
+import select; select.select([child.stdout], [], [])
+""")
+    frozen = session.checkpoint()
+    assert session.value("child.stdout.readline()") == b"done\n"
+    assert frozen.restore().value("child.stdout.read()") == b"done\n"
+    session.run("child.kill(); child.wait()")
 
 
 def test_a_copy_keeps_no_pipe_open(session):

@@ -22,7 +22,7 @@ static int settle(Copied *copied, uint64_t id, int channel)
     descriptors_detach(channel);
     if (copied->with_threads)
         sinks_leave();
-    openfiles_release(&copied->files, &copied->notes);
+    openfiles_release(&copied->files);
     volunteer_checkpoint(copied->automatic);
     int r = sibling_adopted(copied->supervisor);
     return r < 0 ? r : say_frozen(id);

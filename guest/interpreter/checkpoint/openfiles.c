@@ -96,9 +96,11 @@ static bool record(OpenFile *file, Notes *notes)
     case S_IFIFO:
         file->kind = OPEN_PIPE;
         file->stream = descriptors_stream_of(st.st_dev, st.st_ino);
+        ends_record(file, notes);
         return true;
     case S_IFSOCK:
         file->kind = OPEN_SOCKET;
+        ends_record(file, notes);
         return true;
     case S_IFCHR:
         file->kind = OPEN_TERMINAL;
@@ -175,7 +177,7 @@ static int reopen(OpenFile *file)
 }
 
 /* The number of what is closed stays taken, so that nothing else gets it before its file is restored. */
-static void release(OpenFile *file, Notes *notes)
+static void release(OpenFile *file)
 {
     switch (file->kind) {
     case OPEN_REGULAR:
@@ -183,8 +185,6 @@ static void release(OpenFile *file, Notes *notes)
         break;
     case OPEN_PIPE:
     case OPEN_SOCKET:
-        ends_examine(file, notes);
-        /* fallthrough */
     case OPEN_TERMINAL:
         dup3(STDIN_FILENO, file->fd, O_CLOEXEC);
         break;
@@ -194,10 +194,10 @@ static void release(OpenFile *file, Notes *notes)
     }
 }
 
-void openfiles_release(OpenFiles *files, Notes *notes)
+void openfiles_release(const OpenFiles *files)
 {
     for (size_t i = 0; i < files->n; i++)
-        release(&files->items[i], notes);
+        release(&files->items[i]);
 }
 
 static void restore_regular(OpenFile *file, Notes *notes)

@@ -47,11 +47,11 @@ typedef struct OpenFile {
         struct {
             int domain, type;
             bool listens;
-            pid_t creator;    /* of one that may be of a pair, otherwise 0 */
-            uint8_t *pending; /* what has not been read from it */
-            size_t pending_size;
+            pid_t creator; /* of one that may be of a pair, otherwise 0 */
         } socket;
     };
+    uint8_t *pending; /* what has not been read from it */
+    size_t pending_size;
 } OpenFile;
 
 typedef struct OpenFiles {
@@ -63,7 +63,7 @@ typedef struct OpenFiles {
 int openfiles_record(OpenFiles *files, int except, Notes *notes);
 
 /* In the frozen copy. */
-void openfiles_release(OpenFiles *files, Notes *notes);
+void openfiles_release(const OpenFiles *files);
 
 /* In the copy brought back, which has its channel and streams. */
 void openfiles_restore(OpenFiles *files, Notes *notes);

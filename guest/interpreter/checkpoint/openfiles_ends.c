@@ -10,9 +10,10 @@
 #include "guest/interpreter/checkpoint/openfiles_kinds.h"
 #include "guest/interpreter/checkpoint/pages.h"
 
-#define PENDING_MAX (64 << 10)
+/* As much as a pipe can have. */
+#define PENDING_MAX (1 << 20)
 
-/* Examining */
+/* Recording */
 
 static int option(int fd, int name)
 {
@@ -45,41 +46,73 @@ static pid_t pair_creator(const OpenFile *file)
     return creator.pid;
 }
 
-static void copy_pending(OpenFile *file)
+/* Of a pipe all or nothing; it keeps them. */
+static ssize_t peek_pipe(int fd, uint8_t *bytes, size_t size)
 {
-    int size = 0;
+    int ends[2];
 
-    ioctl(file->fd, FIONREAD, &size);
-    if (size <= 0 || size > PENDING_MAX || !(file->socket.pending = pages_room(NULL, 0, (size_t)size)))
-        return;
-    ssize_t n = recv(file->fd, file->socket.pending, (size_t)size, MSG_PEEK | MSG_DONTWAIT);
-    file->socket.pending_size = n > 0 ? (size_t)n : 0;
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+        return -1;
+    fcntl(ends[1], F_SETPIPE_SZ, fcntl(fd, F_GETPIPE_SZ));
+    ssize_t n = tee(fd, ends[1], size, SPLICE_F_NONBLOCK);
+    n = n == (ssize_t)size ? read(ends[0], bytes, size) : -1;
+    close(ends[0]);
+    close(ends[1]);
+    return n;
 }
 
-static void examine_socket(OpenFile *file)
+static ssize_t peek(const OpenFile *file, uint8_t *bytes, size_t size)
+{
+    if (file->kind == OPEN_PIPE)
+        return peek_pipe(file->fd, bytes, size);
+    return recv(file->fd, bytes, size, MSG_PEEK | MSG_DONTWAIT);
+}
+
+static void note_loss(const OpenFile *file, size_t size, Notes *notes)
+{
+    notes_add(notes, "the %zu bytes that were in the %s on descriptor %d are lost", size,
+              file->kind == OPEN_PIPE ? "pipe" : "local connection", file->fd);
+}
+
+static void copy_pending(OpenFile *file, Notes *notes)
+{
+    int waiting = 0;
+
+    if (ioctl(file->fd, FIONREAD, &waiting) < 0 || waiting <= 0)
+        return;
+
+    size_t size = (size_t)waiting;
+    uint8_t *bytes = size <= PENDING_MAX ? pages_room(NULL, 0, size) : NULL;
+    if (!bytes || peek(file, bytes, size) != (ssize_t)size) {
+        pages_free(bytes, 1, size);
+        note_loss(file, size, notes);
+        return;
+    }
+    file->pending = bytes;
+    file->pending_size = size;
+}
+
+static void record_socket(OpenFile *file, Notes *notes)
 {
     file->socket.domain = option(file->fd, SO_DOMAIN);
     file->socket.type = option(file->fd, SO_TYPE);
     file->socket.listens = option(file->fd, SO_ACCEPTCONN);
     file->socket.creator = pair_creator(file);
     if (file->socket.creator && file->socket.type == SOCK_STREAM)
-        copy_pending(file);
+        copy_pending(file, notes);
 }
 
-void ends_examine(OpenFile *file, Notes *notes)
+void ends_record(OpenFile *file, Notes *notes)
 {
-    int pending = 0;
-
     if (file->kind == OPEN_SOCKET)
-        examine_socket(file);
-    else if ((file->flags & O_ACCMODE) == O_RDONLY && ioctl(file->fd, FIONREAD, &pending) == 0 && pending > 0)
-        notes_add(notes, "the %d bytes that were in the pipe on descriptor %d are lost", pending, file->fd);
+        record_socket(file, notes);
+    else if ((file->flags & O_ACCMODE) == O_RDONLY)
+        copy_pending(file, notes);
 }
 
 void ends_deinit(OpenFile *file)
 {
-    if (file->kind == OPEN_SOCKET)
-        pages_free(file->socket.pending, 1, file->socket.pending_size);
+    pages_free(file->pending, 1, file->pending_size);
 }
 
 /* Restoring */
@@ -95,13 +128,28 @@ static void place_all(OpenFiles *files, size_t i, size_t end, int fd)
     }
 }
 
+/* What was read from one of its ends; they all have the same. */
+static void fill_pipe(int to, const OpenFiles *files, size_t i, size_t end, Notes *notes)
+{
+    const OpenFile *file = &files->items[i];
+
+    while (++i < end && file->pending_size == 0)
+        file = &files->items[i];
+    if (file->pending_size == 0)
+        return;
+    fcntl(to, F_SETPIPE_SZ, file->pending_size);
+    if (write(to, file->pending, file->pending_size) != (ssize_t)file->pending_size)
+        note_loss(file, file->pending_size, notes);
+}
+
 static void restore_pipe(OpenFiles *files, size_t i, size_t end, Notes *notes)
 {
     size_t writers = 0, n = end - i;
     int ends[2], first = files->items[i].fd;
 
-    if (pipe2(ends, O_CLOEXEC) < 0)
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
         ends[0] = ends[1] = -1;
+    fill_pipe(ends[1], files, i, end, notes);
     for (; i < end; i++) {
         bool writes = (files->items[i].flags & O_ACCMODE) != O_RDONLY;
 
@@ -123,21 +171,21 @@ static bool is_pair(const OpenFiles *files, size_t left, size_t right)
            a->socket.creator == b->socket.creator && a->socket.type == b->socket.type;
 }
 
-static void send_pending(int to, const OpenFile *file)
+static void send_pending(int to, const OpenFile *file, Notes *notes)
 {
-    if (file->socket.pending_size > 0 &&
-        send(to, file->socket.pending, file->socket.pending_size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-        return;
+    if (file->pending_size > 0 && send(to, file->pending, file->pending_size, MSG_DONTWAIT | MSG_NOSIGNAL) !=
+                                      (ssize_t)file->pending_size)
+        note_loss(file, file->pending_size, notes);
 }
 
-static void restore_pair(OpenFiles *files, size_t left, size_t right, size_t end)
+static void restore_pair(OpenFiles *files, size_t left, size_t right, size_t end, Notes *notes)
 {
     int ends[2];
 
     if (socketpair(AF_UNIX, files->items[left].socket.type | SOCK_CLOEXEC, 0, ends) < 0)
         return;
-    send_pending(ends[1], &files->items[left]);
-    send_pending(ends[0], &files->items[right]);
+    send_pending(ends[1], &files->items[left], notes);
+    send_pending(ends[0], &files->items[right], notes);
     place_all(files, left, right, ends[0]);
     place_all(files, right, end, ends[1]);
     close(ends[0]);
@@ -186,7 +234,7 @@ static size_t restore_sockets(OpenFiles *files, size_t i, size_t end, Notes *not
         return end;
     }
     end = openfiles_same(files, second);
-    restore_pair(files, i, second, end);
+    restore_pair(files, i, second, end, notes);
     return end;
 }
 

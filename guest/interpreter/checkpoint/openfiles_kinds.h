@@ -13,9 +13,9 @@ void openfile_place(OpenFile *file, int fd);
 /* One past the last of the items that are the same file as items[i]. */
 size_t openfiles_same(const OpenFiles *files, size_t i);
 
-/* Pipes, sockets and terminals. Examining, in the frozen copy, finds out what is needed to make others like
- * them. */
-void ends_examine(OpenFile *file, Notes *notes);
+/* Pipes, sockets and terminals. Recording copies what is in them, and finds out what is needed to make others
+ * like them. */
+void ends_record(OpenFile *file, Notes *notes);
 void ends_restore(OpenFiles *files, Notes *notes);
 void ends_deinit(OpenFile *file);
 
