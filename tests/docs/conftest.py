@@ -44,7 +44,7 @@ class Place:
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("LIMPET_") or name in KEPT},
             "PATH": f"{build}:{os.environ['PATH']}", "HOME": os.path.join(self.root, "home"),
-            "PYTHONPATH": f"{ROOT}/clients/python/src:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": f"{ROOT}/clients/python/src:{ROOT}",
             "LIMPET_ENGINE": engine(), "LIMPET_STATE_DIR": state, "LIMPET_POOL": "0",
             "LIMPET_PYTHON": sys.executable, "LIMPET_SERVE_STATE_DIR": os.path.join(self.root, "gateway"),
             "PREFIX": os.path.join(self.root, "prefix"),  # should a block install something, it is not on this machine

@@ -35,7 +35,7 @@ def test_a_provider_of_a_framework(gateway, name, isolates):
     where = options(gateway)
     environment = {
         "PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "E2B_API_KEY": where["api_key"],
-        "E2B_API_URL": where["api_url"], "E2B_SANDBOX_URL": where["sandbox_url"], "PYTHONDONTWRITEBYTECODE": "1",
+        "E2B_API_URL": where["api_url"], "E2B_SANDBOX_URL": where["sandbox_url"],
     }  # fmt: skip
     command = [python, "-W", "ignore", SCRIPTS / PROVIDERS[name]]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)

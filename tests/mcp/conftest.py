@@ -12,6 +12,7 @@ from mcp import Client, StdioServerParameters, stdio_client
 
 from tests.support import ROOT
 from tests.support.controllers import client, limpetd, name, own_limpetd, quiet  # noqa: F401
+from tests.support.preloaded import Preloaded
 
 BOTH = ("legacy", "auto")  # the handshake of 2025-11-25, and 2026-07-28
 
@@ -31,13 +32,24 @@ def environment():
     return {
         "PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "clients" / "python" / "src"),
         "LIMPET_NATIVE": os.environ.get("LIMPET_NATIVE", "0"),
-        "LIMPET_AUTOSTART": "0", "PYTHONDONTWRITEBYTECODE": "1",
+        "LIMPET_AUTOSTART": "0", "PYTHONPYCACHEPREFIX": sys.pycache_prefix or "",
     }  # fmt: skip
 
 
 def command(controller, *options):
     """The server's, for that controller."""
-    return [sys.executable, "-W", "ignore", "-m", "limpet.mcp", "--address", controller.socket, *options]
+    return [sys.executable, "-W", "ignore", "-m", *arguments(controller, *options)]
+
+
+def arguments(controller, *options):
+    return ["limpet.mcp", "--address", controller.socket, *options]
+
+
+@pytest.fixture(scope="session")
+def preloaded(tmp_path_factory):
+    preloaded = Preloaded(tmp_path_factory.mktemp("preloaded"), "limpet.mcp._main", "limpet.mcp._server")
+    yield preloaded
+    preloaded.close()
 
 
 class Session:
@@ -68,14 +80,14 @@ class Called:
 
 
 @pytest.fixture
-def connected(limpetd, monkeypatch):  # noqa: F811
+def connected(limpetd, preloaded, monkeypatch):  # noqa: F811
     """connected(*options, mode=..., **callbacks): a context manager with a Session."""
     monkeypatch.setattr("mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT", 60.0)  # its own way to end takes what it takes
 
     @contextlib.asynccontextmanager
     async def connected(*options, mode="auto", controller=limpetd, **callbacks):
-        program, *arguments = command(controller, *options)
-        server = StdioServerParameters(command=program, args=arguments, env=environment())
+        program, *rest = preloaded.command(*arguments(controller, *options))
+        server = StdioServerParameters(command=program, args=rest, env=environment())
         async with Client(stdio_client(server), mode=mode, **callbacks) as client:
             yield Session(client)
 

@@ -28,7 +28,7 @@ class Gateway:
         self.log = self.directory / "log"
         self.environment = {
             **os.environ, "PYTHONPATH": str(CLIENT), "LIMPET_AUTOSTART": "0", "LIMPET_SOCKET": socket,
-            "LIMPET_SERVE_STATE_DIR": str(self.state), "PYTHONDONTWRITEBYTECODE": "1", **(environment or {}),
+            "LIMPET_SERVE_STATE_DIR": str(self.state), **(environment or {}),
         }  # fmt: skip
         self.options = options
         self.process = None

@@ -307,7 +307,7 @@ static void test_children(void **state)
 
 /* As process 1 */
 
-#define TIMES    1000
+#define TIMES    200
 #define FAMILIES 3
 
 /* What the families count, in memory that all share. */

@@ -1,0 +1,110 @@
+"""Python programs that have imported their modules before they are started: a copy of a process that did it once.
+
+Most of the time of a test of a server is otherwise spent on importing. A stand-in, which imports next to nothing, is
+started in the program's place; the program is a copy that has its arguments, environment, directory and standard streams.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+
+HEADER = 1 << 16
+
+
+class Preloaded:
+    """A process with these modules imported."""
+
+    def __init__(self, directory, *modules):
+        self.path = os.path.join(directory, "preloaded")
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(self.path)
+        self.listener.listen()
+        self.pid = os.posix_spawn(
+            sys.executable, [sys.executable, __file__, "serve", *modules], os.environ,
+            file_actions=[(os.POSIX_SPAWN_DUP2, self.listener.fileno(), 0)],
+        )  # fmt: skip
+
+    def command(self, module, *arguments):
+        """What starts `python -m module arguments...`."""
+        return [sys.executable, "-I", "-S", __file__, "start", self.path, module, *arguments]
+
+    def close(self):
+        os.kill(self.pid, signal.SIGTERM)
+        os.waitpid(self.pid, 0)
+        self.listener.close()
+
+
+def start(path, *arguments):
+    """The stand-in: ends as the program does, which ends with it."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(path)
+        what = json.dumps([arguments, dict(os.environ), os.getcwd()]).encode()
+        assert len(what) < HEADER
+        socket.send_fds(connection, [what], [0, 1, 2])
+        for fd in range(3):
+            os.close(fd)
+        os._exit(int(connection.recv(3) or 1))
+
+
+def serve(*modules):
+    import importlib
+
+    for module in modules:
+        importlib.import_module(module)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a keeper ended
+    listener = socket.socket(fileno=0)
+    while True:
+        connection, _ = listener.accept()
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            keep(connection)
+        connection.close()
+
+
+def keep(connection):
+    """Starts a program, and is there until it ends or its stand-in has."""
+    what, fds, _, _ = socket.recv_fds(connection, HEADER, 3)
+    pid = os.fork()
+    if pid == 0:
+        connection.close()
+        run(*json.loads(what), fds)
+    for fd in fds:
+        os.close(fd)
+    with open(os.pidfd_open(pid)) as program:
+        if connection in select.select([program, connection], [], [])[0]:
+            os.kill(pid, signal.SIGTERM)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    try:
+        connection.send(str(status % 256).encode())
+    except OSError:
+        pass
+    os._exit(0)
+
+
+def run(arguments, environment, directory, fds):
+    import atexit
+    import runpy
+
+    for number, fd in enumerate(fds):
+        os.dup2(fd, number)
+        os.close(fd)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(directory)
+    sys.argv = arguments
+    sys.stdin, sys.stdout, sys.stderr = (open(fd, mode, closefd=False) for fd, mode in enumerate("rww"))
+    status = 0
+    try:
+        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        status = ended.code or 0
+    atexit._run_exitfuncs()
+    sys.stderr.flush()
+    os._exit(status)  # to take apart what was imported takes long
+
+
+if __name__ == "__main__":
+    {"start": start, "serve": serve}[sys.argv[1]](*sys.argv[2:])
