@@ -189,7 +189,7 @@ def test_temporary_directories(session):
     assert session.value("os.path.isdir(d.name), os.path.exists(f.name)") == (True, True)
 
 
-SHARED = "the content of shared memory (multiprocessing, mmap) is not brought back"
+SHARED = "shared memory that has a name, or of more than 64 MiB, is not brought back: all copies of the session have the same"
 
 
 def test_shared_memory(session):
@@ -202,8 +202,33 @@ def test_shared_memory(session):
 
 
 def test_shared_memory_without_a_name(session):
-    session.run("import mmap; m = mmap.mmap(-1, 100)")
-    assert session.checkpoint().restore().not_restored == [SHARED]
+    session.run("import mmap, multiprocessing, os; m = mmap.mmap(-1, 10000); lock = multiprocessing.RLock()")
+    session.run("v = multiprocessing.Value('i', 5); m[9999] = 65")
+    frozen = session.checkpoint()
+    session.run("v.value = 6; m[9999] = 66; lock.acquire()")
+    restored = frozen.restore()
+    branch = restored.checkpoint().restore(branched=True)
+    for peer in (restored, branch):
+        assert peer.not_restored == []
+        assert peer.value("v.value, m[9999], lock.acquire(timeout=20)") == (5, 65, True)
+    code = """
+v.value += 10
+if not (child := os.fork()):
+    v.value += 1; m[9999] += 1
+    os._exit(0)
+os.waitpid(child, 0)
+(v.value, m[9999])"""
+    assert branch.value(code) == (16, 66)
+    assert restored.value("v.value, m[9999]") == (5, 65)
+    assert session.value("v.value, m[9999]") == (6, 66)
+
+
+def test_much_shared_memory_stays_shared(session):
+    session.run("import mmap; m = mmap.mmap(-1, 65 << 20); m[0] = 65; n = mmap.mmap(-1, 100)")
+    branch = session.checkpoint().restore(branched=True)
+    assert branch.not_restored == [SHARED]
+    branch.run("m[0] = n[0] = 66")
+    assert session.value("m[0], n[0]") == (66, 0)
 
 
 def test_memory_that_is_not_shared(session):

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "guest/interpreter/checkpoint/say.h"
-#include "guest/interpreter/checkpoint/sharedmemory.h"
 #include "guest/interpreter/checkpoint/sibling.h"
 #include "guest/interpreter/checkpoint/threads.h"
 #include "guest/interpreter/volunteer.h"
@@ -23,6 +22,7 @@ static int settle(Copied *copied, uint64_t id, int channel)
     if (copied->with_threads)
         sinks_leave();
     openfiles_release(&copied->files);
+    sharedmemory_leave(&copied->shared, &copied->notes);
     volunteer_checkpoint(copied->automatic);
     int r = sibling_adopted(copied->supervisor);
     return r < 0 ? r : say_frozen(id);
@@ -97,7 +97,6 @@ void frozen_serve(Copied *copied, uint64_t id, int channel, Restore *ret)
 
     if (settle(copied, id, channel) < 0)
         _exit(EXIT_FAILURE);
-    sharedmemory_note(&copied->notes); /* slow, and nobody waits here */
     while (pid > 0)
         pid = serve_one(copied, ret);
     if (pid < 0)

@@ -6,11 +6,13 @@
 
 #include "guest/channel.h"
 #include "guest/interpreter/checkpoint/openfiles.h"
+#include "guest/interpreter/checkpoint/sharedmemory.h"
 
 /* What a copy knows of the interpreter it was made from. */
 typedef struct Copied {
     Notes notes;
     OpenFiles files;
+    SharedMemory shared;
     sigset_t mask;     /* signals that were blocked */
     pid_t supervisor;  /* whose child it is to be */
     bool automatic;    /* nobody asked for the copy */

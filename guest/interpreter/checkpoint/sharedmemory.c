@@ -1,15 +1,22 @@
 #include "guest/interpreter/checkpoint/sharedmemory.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 
 #include "guest/interpreter/checkpoint/lines.h"
+#include "guest/interpreter/checkpoint/pages.h"
 
-#define MAPS "/proc/self/maps"
+/* Of all of it: a copy is made while somebody may wait for it. */
+#define COPIED_MAX ((size_t)64 << 20)
 
-/* Semaphores, which multiprocessing's locks are, say nothing about variables. */
+#define DELETED " (deleted)"
+
+/* Semaphores say nothing about variables. */
 #define SEMAPHORE "/dev/shm/sem."
 
 /* What Linux 6.11 and later answer about one mapping, as linux/fs.h there has it. */
@@ -26,54 +33,141 @@ typedef struct MapQuery {
 #define QUERY_SHARED    0x08u
 #define QUERY_OR_BEHIND 0x10u /* the address, or the next one there is */
 
-typedef enum Sharing {
-    SHARES_NONE,
-    SHARES_ONE,
-    SHARING_UNKNOWN,
-} Sharing;
+typedef struct Mapping {
+    uintptr_t start, end;
+    const char *name;
+} Mapping;
 
-/* Without a look at all the others, which are hundreds. */
-static Sharing ask_kernel(int maps)
+static bool has_name(const char *name)
 {
-    char name[sizeof(SEMAPHORE) + NAME_MAX];
-    MapQuery query = {.size = sizeof(query), .flags = QUERY_WRITABLE | QUERY_SHARED | QUERY_OR_BEHIND};
+    size_t n = strlen(name), deleted = strlen(DELETED);
 
-    for (;; query.address = query.end) {
-        query.name = (uintptr_t)name;
-        query.name_size = sizeof(name);
-        name[0] = '\0';
-        if (ioctl(maps, MAP_QUERY, &query) < 0)
-            return errno == ENOENT ? SHARES_NONE : errno == ENAMETOOLONG ? SHARES_ONE : SHARING_UNKNOWN;
-        if (query.name_size == 0 || strncmp(name, SEMAPHORE, strlen(SEMAPHORE)) != 0)
-            return SHARES_ONE;
+    return n > 0 && (n < deleted || strcmp(name + n - deleted, DELETED) != 0);
+}
+
+/* The same memory, not shared any more; what cannot be done leaves it as it is. */
+static bool make_private(const Mapping *mapping)
+{
+    size_t size = mapping->end - mapping->start;
+    void *at = (void *)mapping->start; /* NOLINT */
+    void *copy = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (copy == MAP_FAILED)
+        return false;
+    memcpy(copy, at, size);
+    if (mremap(copy, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, at) != MAP_FAILED)
+        return true;
+    munmap(copy, size);
+    return false;
+}
+
+static bool leave(SharedMemory *shared, const Mapping *mapping, size_t *left)
+{
+    size_t size = mapping->end - mapping->start;
+
+    if (has_name(mapping->name) || size > *left)
+        return false;
+
+    SharedPart *parts = pages_room(shared->parts, shared->n, sizeof(*parts));
+    if (!parts)
+        return false;
+    shared->parts = parts;
+    if (!make_private(mapping))
+        return false;
+    parts[shared->n++] = (SharedPart){(char *)mapping->start, size}; /* NOLINT */
+    *left -= size;
+    return true;
+}
+
+typedef struct Walk {
+    Lines maps;
+    bool asks; /* the kernel for the next one, without a look at all the others, which are hundreds */
+    uintptr_t at;
+    char name[PATH_MAX + sizeof(DELETED)];
+} Walk;
+
+static bool ask_next(Walk *walk, Mapping *ret)
+{
+    MapQuery query = {.size = sizeof(query),
+                      .flags = QUERY_WRITABLE | QUERY_SHARED | QUERY_OR_BEHIND,
+                      .address = walk->at,
+                      .name = (uintptr_t)walk->name,
+                      .name_size = sizeof(walk->name)};
+
+    walk->name[0] = '\0';
+    if (ioctl(walk->maps.fd, MAP_QUERY, &query) < 0) {
+        walk->asks = errno == ENOENT;
+        return false;
     }
+    walk->at = query.end;
+    *ret = (Mapping){query.start, query.end, walk->name};
+    return true;
 }
 
-/* "ADDRESS-ADDRESS rw-s ..." */
-static bool is_shared(const char *line)
-{
-    const char *mode = strchr(line, ' ');
-
-    return mode && strlen(mode) > 4 && mode[2] == 'w' && mode[4] == 's' && !strstr(line, SEMAPHORE);
-}
-
-static bool read_all(Lines *maps)
+/* "START-END rw-s OFFSET DEVICE INODE   NAME" */
+static bool read_next(Walk *walk, Mapping *ret)
 {
     const char *line;
-    bool found = false;
+    char mode[5];
+    int name;
 
-    while (!found && (line = lines_next(maps)))
-        found = is_shared(line);
-    return found;
+    while ((line = lines_next(&walk->maps))) {
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %*s %*s %*s %n", &ret->start, &ret->end, mode,
+                   &name) != 3 ||
+            mode[1] != 'w' || mode[3] != 's')
+            continue;
+        ret->name = line + name;
+        return true;
+    }
+    return false;
 }
 
-void sharedmemory_note(Notes *notes)
+/* The next one that is shared and may be written. */
+static bool walk_next(Walk *walk, Mapping *ret)
 {
-    Lines maps _cleanup_(lines_close);
+    if (walk->asks && ask_next(walk, ret))
+        return true;
+    return !walk->asks && read_next(walk, ret);
+}
 
-    if (lines_open(&maps, MAPS) < 0)
+void sharedmemory_leave(SharedMemory *shared, Notes *notes)
+{
+    Walk walk = {.asks = true};
+    Mapping mapping;
+    size_t left = COPIED_MAX;
+    bool stays = false;
+
+    *shared = (SharedMemory){0};
+    if (lines_open(&walk.maps, "/proc/self/maps") < 0)
         return;
-    Sharing found = ask_kernel(maps.fd);
-    if (found == SHARES_ONE || (found == SHARING_UNKNOWN && read_all(&maps)))
-        notes_add(notes, "the content of shared memory (multiprocessing, mmap) is not brought back");
+    while (walk_next(&walk, &mapping))
+        stays |= !leave(shared, &mapping, &left) && strncmp(mapping.name, SEMAPHORE, strlen(SEMAPHORE)) != 0;
+    lines_close(&walk.maps);
+    if (stays)
+        notes_add(notes, "shared memory that has a name, or of more than 64 MiB, is not brought back: all copies "
+                         "of the session have the same");
+}
+
+static int make_shared(const SharedPart *part)
+{
+    void *copy = mmap(NULL, part->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (copy == MAP_FAILED)
+        return -errno;
+    memcpy(copy, part->start, part->size);
+    if (mremap(copy, part->size, part->size, MREMAP_MAYMOVE | MREMAP_FIXED, part->start) != MAP_FAILED)
+        return 0;
+    munmap(copy, part->size);
+    return -ENOMEM;
+}
+
+int sharedmemory_enter(SharedMemory *shared)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < shared->n && r == 0; i++)
+        r = make_shared(&shared->parts[i]);
+    pages_free(shared->parts, shared->n, sizeof(*shared->parts));
+    *shared = (SharedMemory){0};
+    return r;
 }

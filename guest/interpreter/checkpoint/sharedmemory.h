@@ -1,7 +1,21 @@
-/* Memory that a fork does not copy. */
+/* Memory that a fork does not copy: mappings shared with whoever has the same file. Those whose file has no
+ * name (any more), as multiprocessing's values and locks, get a file of their own in each copy. */
 #pragma once
 
 #include "guest/interpreter/checkpoint/notes.h"
 
-/* Notes that there is some which may be written. */
-void sharedmemory_note(Notes *notes);
+typedef struct SharedPart {
+    char *start;
+    size_t size;
+} SharedPart;
+
+typedef struct SharedMemory {
+    SharedPart *parts;
+    size_t n;
+} SharedMemory;
+
+/* In the frozen copy: makes it memory of its own, as it is now. Notes what stays shared. */
+void sharedmemory_leave(SharedMemory *shared, Notes *notes);
+
+/* In a copy brought back: makes it shared, with the children it will have. 0 or a negative errno. */
+int sharedmemory_enter(SharedMemory *shared);
