@@ -1,5 +1,6 @@
 #include "guest/interpreter/module.h"
 
+#include "guest/interpreter/allowance.h"
 #include "guest/interpreter/asks/ask.h"
 #include "guest/interpreter/checkpoint/child.h"
 #include "guest/interpreter/language.h"
@@ -49,12 +50,19 @@ static PyObject *cell_number(PyObject *module, PyObject *unused)
     return PyLong_FromUnsignedLongLong(run.number);
 }
 
+/* memory() → int: the most that the process may hold, bytes; 0: unlimited. */
+static PyObject *memory(PyObject *module, PyObject *unused)
+{
+    return PyLong_FromUnsignedLongLong(allowance_most());
+}
+
 static PyMethodDef methods[] = {
     {"send_display", send_display, METH_VARARGS, NULL},
     {"safe_repr", safe_repr, METH_O, NULL},
     {"tell_results", tell_results, METH_O, NULL},
     {"set_language", set_language, METH_O, NULL},
     {"cell", cell_number, METH_NOARGS, NULL},
+    {"memory", memory, METH_NOARGS, NULL},
     {"is_answered", ask_is_answered, METH_NOARGS, NULL},
     {"ask", ask_ask, METH_VARARGS, NULL},
     {"fork", child_fork, METH_NOARGS, NULL},

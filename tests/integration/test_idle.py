@@ -232,14 +232,32 @@ def test_one_that_cannot_be_saved_stays_open(host, idle):
     assert session.run("n").result == "41"
 
 
-def test_lost_variables_are_said_to_be_lost(host, idle):
+@pytest.mark.parametrize("index, why", [('{"form', "JSONDecodeError"), ('{"format": 1}', "KeyError: 'variables'"), (None, "FileNotFoundError")])
+def test_lost_variables_are_said_to_be_lost(host, idle, index, why):
     session = saved(host, idle, "n = 41\nopen('/session/f', 'w').write('file')")
-    os.truncate(host.files(session.name, PLACE, "variables.json"), 10)
+    if index is None:
+        os.unlink(host.files(session.name, PLACE, "variables"))
+    else:
+        with open(host.files(session.name, PLACE, "variables.json"), "w") as file:
+            file.write(index)
     result = session.run(host.code("'n' in globals(), open('/session/f').read()"))
     assert (result.result, result.status, result.state) == ("(False, 'file')", "ok", "lost")
     assert (result.epoch, result.execution_count) == (2, 2)
-    assert len(result.restored) == 1 and result.restored[0].startswith("all variables: JSONDecodeError")
+    assert len(result.restored) == 1 and result.restored[0].startswith(f"all variables: what was saved is damaged ({why}")
     assert session.run("n = 1; n").state == "kept"
+
+
+def test_a_variable_whose_bytes_have_changed_is_lost_alone(host, idle):
+    session = saved(host, idle, "a, b = bytes(10000), 'b' * 1000\nc = [b, a]")
+    with open(host.files(session.name, PLACE, "variables"), "r+b") as file:
+        file.seek(5000)
+        file.write(b"x")
+    result = session.run("'a' in globals(), 'c' in globals(), b == 'b' * 1000")
+    assert (result.result, result.state) == ("(False, False, True)", "kept")
+    assert result.restored == [
+        "a: it is damaged: what was saved of it has changed since",
+        "c: it shares something with one that could not be restored",
+    ]
 
 
 def test_a_crash_while_variables_are_loaded_loses_them(host, idle):

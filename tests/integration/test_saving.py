@@ -123,6 +123,28 @@ def test_a_variable_that_there_is_no_memory_for(client, limpetd, name, path):
         assert (result.result, result.state, result.epoch) == ("(500000, 1, 2)", "kept", 1)
 
 
+def test_too_little_memory_is_said(client, limpetd, name, path):
+    if not limpetd.isolates:
+        pytest.skip("the engine does not bound memory")
+    with client.open(name, memory="400m") as session:
+        session.run("x = bytearray(80 << 20); y = 2").check()
+        session.save(path)
+    with pytest.raises(limpet.RestoreFailed, match="the variables take 80 MiB, and a session of this `memory` holds .. MiB: open it with more"):
+        client.open(name, restore=path, memory="64m")
+    with client.open(name, restore=path, memory="300m") as session:
+        assert session.run("len(x), y").result == "(83886080, 2)"
+
+
+def test_files_outside_the_directory_are_told(session, limpetd, path, restored):
+    if not limpetd.isolates:
+        pytest.skip("without a sandbox they are others'")
+    session.run("import os\nfor place in '/tmp/a.csv', os.path.expanduser('~/b.csv'): open(place, 'w').close()").check()
+    saved = session.save(path)
+    told = ["/tmp/a.csv: a file outside /session", os.path.join(session.value("os.path.expanduser('~')"), "b.csv") + ": a file outside /session"]
+    assert saved.skipped == told
+    assert restored().run("1").restored[-2:] == [f"{each} is not saved" for each in told]
+
+
 @pytest.mark.long
 def test_a_variable_that_never_ends_its_pickling(session, path):
     session.run("import time\nclass Waits:\n    def __reduce__(self):\n        while True: time.sleep(1)\nwaits, x = Waits(), 1").check()

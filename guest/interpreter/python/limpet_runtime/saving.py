@@ -22,7 +22,10 @@ def load(path):
             from limpet_saving import loading
         except ImportError as error:
             return f"the image lacks what unpickles variables ({error}); add Debian's package python3-cloudpickle", []
-    notes = loading.load(path)
+    try:
+        notes = loading.load(path)
+    except loading.NotLoaded as error:
+        return str(error), []
     if len(notes) > MISSING:
         notes[MISSING - 1 :] = [f"and {len(notes) - MISSING + 1} more"]
     return None, notes

@@ -1,12 +1,13 @@
 """The variables of a session in a directory, from which another one gets them.
 
     variables        one pickle for each variable, all by one pickler: what they share is shared again
-    variables.json   what is in it, what is not and why, and what it was made with
+    variables.json   what is in it with its checksums, what is not and why, and what it was made with
 
 pickling.py writes both, in a copy of the process that saving.py makes and watches; loading.py reads them.
 """
 
 import os
+import zlib
 
 FORMAT = 1
 PICKLES = "variables"
@@ -26,6 +27,14 @@ def told(path):
 def found(path):
     """Where that is here."""
     return top + path[len(SESSION) :] if path == SESSION or path.startswith(f"{SESSION}/") else path
+
+
+def checksum(file, start, size):
+    """Of bytes of an open file, whose position stays; of fewer where it ends before."""
+    found, end = 0, start + size
+    while data := os.pread(file.fileno(), min(1 << 20, end - start), start):
+        found, start = zlib.crc32(data, found), start + len(data)
+    return found
 
 
 def why(error):

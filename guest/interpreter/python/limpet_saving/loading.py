@@ -8,10 +8,21 @@ import pickletools
 import platform
 import sys
 
+import _limpet
 import limpet_saving
-from limpet_saving import FORMAT, INDEX, PICKLES, found, why
+from limpet_saving import FORMAT, INDEX, PICKLES, checksum, found, why
 
 PACKAGES = 12  # that are named of those that differ
+PARTS = {"variables": list, "python": str, "packages": dict, "used": list, "cwd": str, "path": list, "skipped": list}
+PLACE = ("start", "size", "crc32", "first")
+
+
+class NotLoaded(Exception):
+    """No variable is; the message says why."""
+
+
+class Changed(Exception):
+    """Its bytes are not those that were saved."""
 
 
 class Gone(Exception):
@@ -40,6 +51,8 @@ class Reader:
     def read(self, place, row):
         """The value of the next pickle. What fails leaves a gap in what is remembered."""
         try:
+            if checksum(self.file, row["start"], row["size"]) != row["crc32"]:
+                raise Changed
             if self.known is None:
                 return self.unpickler.load()[0]
             self.file.seek(row["start"])
@@ -59,17 +72,29 @@ class Reader:
         self.known.update((("gap", key), None) for key in range(first, following))
 
 
+def check_room(needed):
+    """Objects take at least what their pickles do, but for text and small numbers."""
+    most = _limpet.memory()
+    if most and needed > most:
+        raise NotLoaded(
+            f"the variables take {needed >> 20} MiB, and a session of this `memory` holds {most >> 20} MiB: open it with more"
+        )
+
+
 def variables(directory, index):
     """Sets them; notes of those that are not there."""
     namespace = sys.modules["__main__"].__dict__
     notes = []
     rows = [row for row in index["variables"] if "why" not in row]
     failed = {}
+    check_room(sum(row["size"] for row in rows))
     with open(os.path.join(directory, PICKLES), "rb") as file:
         reader = Reader(file, rows)
         for place, row in enumerate(rows):
             try:
                 namespace[row["name"]] = reader.read(place, row)
+            except Changed:
+                failed[row["name"]] = "it is damaged: what was saved of it has changed since"
             except Gone:
                 failed[row["name"]] = "it shares something with one that could not be restored"
             except BaseException as error:
@@ -116,11 +141,27 @@ def go_there(index):
     return []
 
 
+def read_index(directory):
+    with open(os.path.join(directory, INDEX), encoding="ascii") as file:
+        index = json.load(file)
+    if index["format"] == FORMAT:
+        os.stat(os.path.join(directory, PICKLES))
+        for part, kind in PARTS.items():
+            if not isinstance(index[part], kind):
+                raise TypeError(f"'{part}' is of another type")
+        for row in index["variables"]:
+            if not (isinstance(row["name"], str) and ("why" in row or all(isinstance(row[each], int) for each in PLACE))):
+                raise TypeError("a variable has no place")
+    return index
+
+
 def load(directory):
     """Notes of what is not as it was."""
     limpet_saving.top = os.path.dirname(directory)
-    with open(os.path.join(directory, INDEX), encoding="ascii") as file:
-        index = json.load(file)
+    try:
+        index = read_index(directory)
+    except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise NotLoaded(f"what was saved is damaged ({why(error)})") from None
     if index["format"] != FORMAT:
         return [f"all variables: they were saved in the format {index['format']}, and this is {FORMAT}"]
     notes = go_there(index) + variables(directory, index) + differences(index)

@@ -16,7 +16,7 @@ try:
 except ImportError:
     from cloudpickle import cloudpickle as cloud
 
-from limpet_saving import FORMAT, INDEX, PICKLES, files, told, why
+from limpet_saving import FORMAT, INDEX, PICKLES, SESSION, checksum, files, told, why
 
 PROTOCOL = 5
 SKIPPED = 32  # files that are named
@@ -72,7 +72,10 @@ class Writer:
             self.forget(start, holder)
             raise
         end = self.file.tell()
-        return {"start": start, "size": end - start, "first": self.place(holder, end)}
+        return {
+            "start": start, "size": end - start, "crc32": checksum(self.file, start, end - start),
+            "first": self.place(holder, end),
+        }  # fmt: skip
 
     def place(self, holder, end):
         """What a pickle says that has nothing but what is remembered already."""
@@ -141,22 +144,35 @@ def requirements():
         return []
 
 
-def skipped(top):
-    """Paths of what is no file, directory or link, and so is not saved."""
-    names = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
-    found = []
+def paths(top, hidden):
+    """Of all that is in a directory and no directory. What `hidden` begins the name of is left out at the top."""
     for above, directories, others in os.walk(top):
         if above == top:
-            directories[:] = [name for name in directories if not name.startswith(".limpet")]
+            directories[:] = [name for name in directories if not name.startswith(hidden)]
+            others = [name for name in others if not name.startswith(hidden)]
         for name in others:
-            path = os.path.join(above, name)
-            try:
-                kind = stat.S_IFMT(os.lstat(path).st_mode)
-            except OSError:
-                continue
-            if kind not in (stat.S_IFREG, stat.S_IFLNK) and len(found) < SKIPPED:
-                found.append(f"{told(path)}: {names.get(kind, 'a device')}")
-    return found
+            yield os.path.join(above, name)
+
+
+def kind(path):
+    try:
+        return stat.S_IFMT(os.lstat(path).st_mode)
+    except OSError:
+        return None
+
+
+def elsewhere(top):
+    """Directories of a sandbox that its code writes to beside the session's; without a sandbox they are others'."""
+    return ("/tmp", os.path.expanduser("~")) if top == SESSION else ()
+
+
+def skipped(top):
+    """What is not saved: of the session's directory what is no file, directory or link, and what is not in it."""
+    names = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+    found = [f"{told(path)}: {names[kind(path)]}" for path in paths(top, ".limpet") if kind(path) in names]
+    for other in elsewhere(top):
+        found += [f"{path}: a file outside {SESSION}" for path in paths(other, ".") if kind(path) == stat.S_IFREG]
+    return found[:SKIPPED]
 
 
 def circumstances(top):
