@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/python3 -IS
 """A small interpreter that speaks the channel, for tests of the supervisor that must not depend on CPython's
 embedding, and for what the real one never does: cells find everything here as globals, and may replace what
 `handlers` does with a message."""
@@ -13,9 +13,10 @@ import socket
 import struct
 import sys
 import time
-import traceback
 
-import msgpack
+# What the option -S has left out of the path, as looking for it takes time.
+sys.path.append("/usr/lib/python3/dist-packages")
+import msgpack  # noqa: E402
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 from tests.support.wire import (  # noqa: E402, F401
@@ -87,6 +88,8 @@ def share(fd):
 
 
 def describe(error):
+    import traceback
+
     return {"name": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()}
 
 
