@@ -346,6 +346,46 @@ def test_event_counters(session):
     assert first.run("os.eventfd_read(e)").error["name"] == "BlockingIOError"
 
 
+CREATE = """
+import ctypes, os, signal
+libc = ctypes.CDLL(None)
+times = ctypes.c_long * 4  # the interval and what is left, in seconds and nanoseconds
+"""
+
+
+def test_timers_are_not_shared(session):
+    session.run(CREATE + """
+timer, ticked = (libc.timerfd_create(1, os.O_NONBLOCK) for _ in range(2))
+for fd, left in (timer, 1000), (ticked, 0): libc.timerfd_settime(fd, 0, times(0, 0, left, 1), None)
+import select; select.select([ticked], [], [])
+""")
+    frozen = session.checkpoint()
+    session.run("os.read(ticked, 8); libc.timerfd_settime(timer, 0, times(), None)")
+    for restored in frozen.restore(), frozen.restore():
+        assert restored.not_restored == []
+        assert restored.value("now = times(); libc.timerfd_gettime(timer, now); 900 < now[2] <= 1000") is True
+        assert restored.value("select.select([ticked], [], []); os.read(ticked, 8)") == (1).to_bytes(8, "little")
+
+
+def test_signals_are_not_shared(session):
+    session.run(CREATE + """
+signals = libc.signalfd(-1, ctypes.byref(ctypes.c_ulonglong(1 << (signal.SIGUSR1 - 1))), os.O_NONBLOCK)
+""")
+    restored = restore(session)
+    block = "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1]); os.kill(os.getpid(), signal.SIGUSR1)"
+    assert restored.value(f"{block}; os.read(signals, 128)[0] == signal.SIGUSR1") is True
+    assert session.run("os.read(signals, 128)").error["name"] == "BlockingIOError"
+
+
+def test_watches_are_gone(session):
+    session.run(CREATE + "watches = libc.inotify_init1(os.O_NONBLOCK); libc.inotify_add_watch(watches, b'.', 0x100)")
+    restored = restore(session)
+    assert restored.not_restored == [f"what descriptor {restored.value('watches')} watches (inotify) is not watched any more"]
+    restored.run("open('new', 'w').close()")
+    assert restored.run("os.read(watches, 128)").error["name"] == "BlockingIOError"
+    assert session.value("len(os.read(watches, 128)) > 0") is True
+
+
 # Limits
 
 

@@ -188,8 +188,7 @@ static void release(OpenFile *file)
     case OPEN_TERMINAL:
         dup3(STDIN_FILENO, file->fd, O_CLOEXEC);
         break;
-    case OPEN_EPOLL:
-    case OPEN_EVENT:
+    default:
         break;
     }
 }
@@ -216,5 +215,5 @@ void openfiles_restore(OpenFiles *files, Notes *notes)
             restore_regular(&files->items[i], notes);
     }
     ends_restore(files, notes);
-    events_restore(files);
+    events_restore(files, notes);
 }

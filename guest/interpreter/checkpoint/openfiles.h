@@ -11,6 +11,7 @@
 #pragma once
 
 #include <sys/stat.h>
+#include <time.h>
 
 #include "guest/interpreter/checkpoint/notes.h"
 
@@ -21,6 +22,9 @@ typedef enum OpenFileKind {
     OPEN_TERMINAL,
     OPEN_EPOLL,
     OPEN_EVENT,
+    OPEN_TIMER,
+    OPEN_SIGNALS,
+    OPEN_WATCHES, /* inotify */
 } OpenFileKind;
 
 typedef struct PollEntry {
@@ -40,6 +44,12 @@ typedef struct OpenFile {
         off_t position; /* regular */
         int stream;     /* pipe: 1 or 2 when it is ours, otherwise 0 */
         uint64_t count; /* event */
+        uint64_t mask;  /* signals */
+        struct {
+            int clock;
+            uint64_t ticks;         /* that have not been read */
+            struct itimerspec left; /* from when it was recorded */
+        } timer;
         struct {
             PollEntry *items;
             size_t n;

@@ -21,5 +21,5 @@ void ends_deinit(OpenFile *file);
 
 /* Files without an inode of their own. Recording makes `file` one of its kinds; false for what is none. */
 bool events_record(OpenFile *file);
-void events_restore(OpenFiles *files);
+void events_restore(OpenFiles *files, Notes *notes);
 void events_deinit(OpenFile *file);

@@ -144,8 +144,9 @@ void sharedmemory_leave(SharedMemory *shared, Notes *notes)
         stays |= !leave(shared, &mapping, &left) && strncmp(mapping.name, SEMAPHORE, strlen(SEMAPHORE)) != 0;
     lines_close(&walk.maps);
     if (stays)
-        notes_add(notes, "shared memory that has a name, or of more than 64 MiB, is not brought back: all copies "
-                         "of the session have the same");
+        notes_add(notes,
+                  "shared memory that has a name, or of more than 64 MiB, is not brought back: all copies "
+                  "of the session have the same");
 }
 
 static int make_shared(const SharedPart *part)
