@@ -163,7 +163,9 @@ def kind(path):
 
 def elsewhere(top):
     """Directories of a sandbox that its code writes to beside the session's; without a sandbox they are others'."""
-    return ("/tmp", os.path.expanduser("~")) if top == SESSION else ()
+    if top != SESSION:
+        return []
+    return [path for path in ("/tmp", os.path.expanduser("~")) if os.path.commonpath((path, top)) != top]
 
 
 def skipped(top):
