@@ -13,7 +13,6 @@ import pytest
 from .killed import Asking, go, host, supervisors, wait_for  # noqa: F401
 from .raw_peer import Client as RawClient
 
-pytestmark = pytest.mark.engine
 
 TTL = 0.3  # seconds
 PLACE = ".limpet-saved-idle"
@@ -56,6 +55,7 @@ def times_woken(host):
     return host.limpetd.said().count("session woken")
 
 
+@pytest.mark.engine
 def test_an_idle_session_has_no_container(host, idle):
     session = saved(host, idle)
     found = row(host.client, session)
@@ -64,6 +64,7 @@ def test_an_idle_session_has_no_container(host, idle):
     assert os.path.isdir(host.files(session.name, PLACE))
 
 
+@pytest.mark.engine
 @pytest.mark.docker
 def test_a_call_wakes_it(host, idle):
     session = saved(host, idle, "import math as m\nn = 41\nopen('/session/f', 'w').write('file')\ndef f(): return n + 1", ttl=5)
@@ -188,6 +189,7 @@ def test_other_options_differ(host, idle):
         host.client.open(session.name, ttl_action="close")
 
 
+@pytest.mark.engine
 def test_background_processes_keep_it(host, idle):
     session = idle()
     process = session.start("sleep 600")
@@ -197,6 +199,7 @@ def test_background_processes_keep_it(host, idle):
     wait_saved(host.client, session)
 
 
+@pytest.mark.engine
 def test_what_a_command_left_behind_keeps_it(host, idle):
     session = idle()
     session.exec("sleep 600 & echo $!")
@@ -291,6 +294,7 @@ def guest(monkeypatch, tmp_path):
     return path
 
 
+@pytest.mark.engine
 def test_where_its_container_does_not_start_it_sleeps_on(guest, host, idle):
     if host.limpetd.isolates:
         pytest.skip("the supervisor is in the image")
@@ -310,6 +314,7 @@ def test_where_its_container_does_not_start_it_sleeps_on(guest, host, idle):
 # ---- other controllers ----
 
 
+@pytest.mark.engine
 def test_it_is_there_after_the_controller_was_killed(host, idle):
     session = saved(host, idle)
     host.again(2)
@@ -388,6 +393,7 @@ def test_a_call_that_comes_while_it_is_saved_is_answered(host, idle):
     wait_saved(host.client, session)
 
 
+@pytest.mark.engine
 def test_a_controller_that_is_killed_while_it_wakes_lets_it_sleep(host, idle):
     session = saved(host, idle, SLOW_BACK)
     for _ in range(2):

@@ -72,9 +72,9 @@ def test_a_claimed_session_opens_to_nobody_as_new_again(pool):
 @pytest.mark.docker
 def test_killed_around_a_claim(pool):
     """Whatever was promised is kept, and nothing is there twice."""
-    for n in range(12):
+    for n in range(6):
         opening = pool.asking(pool.client.open, f"a{n}")
-        time.sleep(n / 4000)
+        time.sleep(n / 2000)
         pool.again()
         with contextlib.closing(opening.result()) as session:  # whoever asks twice is not told that it made it
             assert session.run("6 * 7").result == "42"

@@ -9,7 +9,6 @@ from .killed import host  # noqa: F401
 from .pooled import CLAIMED, pool, settings  # noqa: F401
 from .raw_peer import Client, Refused
 
-pytestmark = pytest.mark.engine
 
 PLACE = "/session/.limpet-saved-0"
 
@@ -132,6 +131,7 @@ def killed_while_restored(host, name):
         assert session.run("x").error.name == "NameError"
 
 
+@pytest.mark.engine
 def test_the_next_controller_does_not_take_it_over(host, name):
     killed_while_restored(host, name)
 
@@ -144,6 +144,7 @@ def test_a_spare_that_is_restored_is_not_taken_over_either(pool, name):
     killed_while_restored(pool, name)
 
 
+@pytest.mark.engine
 def test_the_next_controller_has_what_is_whole(host, name):
     with contextlib.closing(Client(host.limpetd.socket)) as peer:
         start(peer, name)

@@ -10,8 +10,6 @@ import pytest
 
 from .test_files import BAD_NAME
 
-pytestmark = pytest.mark.engine
-
 
 @pytest.fixture
 def path(tmp_path):
@@ -66,6 +64,7 @@ point = Point(3, 4)
 """
 
 
+@pytest.mark.engine
 def test_variables_come_back_as_they_were(session, path, restored):
     session.run(VARIABLES).check()
     saved = session.save(path)
@@ -112,6 +111,7 @@ def test_a_variable_that_ends_its_pickling_costs_itself_alone(session, path, res
     assert session.run("before").result == "[1]"
 
 
+@pytest.mark.engine
 def test_a_variable_that_there_is_no_memory_for(client, limpetd, name, path):
     if not limpetd.isolates:
         pytest.skip("the engine does not bound memory")
@@ -123,6 +123,7 @@ def test_a_variable_that_there_is_no_memory_for(client, limpetd, name, path):
         assert (result.result, result.state, result.epoch) == ("(500000, 1, 2)", "kept", 1)
 
 
+@pytest.mark.engine
 def test_too_little_memory_is_said(client, limpetd, name, path):
     if not limpetd.isolates:
         pytest.skip("the engine does not bound memory")
@@ -135,6 +136,7 @@ def test_too_little_memory_is_said(client, limpetd, name, path):
         assert session.run("len(x), y").result == "(83886080, 2)"
 
 
+@pytest.mark.engine
 def test_files_outside_the_directory_are_told(session, limpetd, path, restored):
     if not limpetd.isolates:
         pytest.skip("without a sandbox they are others'")
@@ -203,6 +205,7 @@ def look():
 """ % BAD_NAME
 
 
+@pytest.mark.engine
 def test_files_come_back(session, path, restored, tmp_path):
     session.run(FILES, timeout=60).check()
     saved = session.save(path)

@@ -15,8 +15,6 @@ from .pooled import Pool, pool, settings  # noqa: F401
 from .users import Refused
 from .test_users import house, shared  # noqa: F401
 
-pytestmark = pytest.mark.engine
-
 
 @pytest.fixture
 def client(pool):
@@ -36,6 +34,7 @@ def stored(pool):
     return sorted(os.listdir(pool.path("templates"))), sorted(os.listdir(pool.path("template-files")))
 
 
+@pytest.mark.engine
 @pytest.mark.docker
 def test_all_of_it_has_happened(client, directory):
     setup = "import os, json\ntable = open('data/table.csv').read()\nlevel = os.environ['LEVEL']\nprint('unheard')"
@@ -61,6 +60,7 @@ def test_the_spare_that_was_tried_is_the_first(client):
             assert session.run("os.getpid()").result == pid
 
 
+@pytest.mark.engine
 def test_one_is_kept_ready(pool):
     pool.client.template("t", setup="x = 1")
     pool.ready(2)
@@ -97,6 +97,7 @@ def test_a_lost_first_call_goes_back_to_after_the_setup(client, checkpoint):
         assert session.branch("b").run("x + 1").result == "42"
 
 
+@pytest.mark.engine
 def test_random_numbers_differ_between_sessions(client):
     client.template("t", setup="import random, uuid; drawn = random.random()")
     seen = set()
@@ -118,6 +119,7 @@ def test_artifacts_of_a_template_are_no_calls(pool, directory):
         assert list(session.run(write % "of-files").artifacts) == ["/session/artifacts/of-files"]
 
 
+@pytest.mark.engine
 def test_a_call_in_a_container_of_its_own(client, directory):
     client.template("t", files=directory, env={"A": "1"}, setup="x = open('data/table.csv').read()")
     for _ in range(2):
@@ -180,6 +182,7 @@ def test_what_cannot_be(client, directory):
     assert client.templates() == [] and client.sessions() == []
 
 
+@pytest.mark.engine
 def test_of_a_session(pool):
     with pool.client.open("a", env={"A": "1"}) as session:
         session.run("import os; os.symlink('/etc/passwd', 'link'); open('file', 'w').write('1'); x = 1").check()
@@ -241,6 +244,7 @@ def test_who_waits_for_one_that_is_removed_is_told(pool):
     assert pool.client.sessions() == []
 
 
+@pytest.mark.engine
 def test_they_survive_the_controller(pool, directory):
     client = pool.client
     made = client.template("t", files=directory, env={"A": "1"}, setup="x = open('data/table.csv').read()")
@@ -260,6 +264,7 @@ def test_they_survive_the_controller(pool, directory):
             assert other.run("x").result == "'1,2'"
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize("pause", [0, 0.05, 0.2, 0.4])
 def test_killed_while_one_is_made(pool, directory, pause):
     """It is there as a whole, or nothing of it is."""
@@ -339,6 +344,7 @@ SAYS = """                if "setup" in body:
                 elif "imports" in body:"""
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize(
     "says, told",
     [
@@ -368,6 +374,7 @@ def test_a_guest_that_is_older_or_makes_no_sense(own_limpetd, settings, tmp_path
     assert own_limpetd.stop() == 0
 
 
+@pytest.mark.engine
 def test_files_that_have_no_room(pool, directory):
     if not pool.limpetd.isolates:
         pytest.skip("the engine local has no disks")
@@ -377,6 +384,7 @@ def test_files_that_have_no_room(pool, directory):
         pool.client.open("a", template="t", disk="5m")
 
 
+@pytest.mark.engine
 def test_data_where_there_is_none(pool, tmp_path):
     if pool.limpetd.isolates:
         pytest.skip("only the engine local has no /data")
@@ -387,6 +395,7 @@ def test_data_where_there_is_none(pool, tmp_path):
         assert session.run("1").result == "1"
 
 
+@pytest.mark.engine
 @pytest.mark.proves("security: other users of the same controller")
 def test_each_user_has_their_own(shared):
     shared.root.template("common", setup="x = 'root'")
