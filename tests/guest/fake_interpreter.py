@@ -1,4 +1,4 @@
-#!/usr/bin/python3 -IS
+#!/usr/bin/python3 -S
 """A small interpreter that speaks the channel, for tests of the supervisor that must not depend on CPython's
 embedding, and for what the real one never does: cells find everything here as globals, and may replace what
 `handlers` does with a message."""

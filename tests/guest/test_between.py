@@ -6,11 +6,12 @@ from tests.support.wire import RESET
 
 from .guest_harness import FAKE, REAL, needs_real, wait_for
 
-# A thread writes when a file is there, and makes another one.
+# A thread writes when a file is there, and makes another one; a copy of the thread does not do it again.
 LATER = """
 import os, sys, threading, time
 def later(text, number=1):
     while not os.path.exists('go'): time.sleep(0.005)
+    if os.path.exists('written'): return
     os.write(number, text)
     open('written', 'w')
 threading.Thread(target=later, args=({text!r},), daemon=True).start()
