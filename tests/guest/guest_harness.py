@@ -70,9 +70,8 @@ def as_process_1(root, user):
 needs_root = pytest.mark.skipif(
     os.getuid() != 0, reason="needs root, to give the interpreter a user of its own"
 )
-needs_plain = pytest.mark.skipif(
-    REAL.exists() and b"__asan_init" in REAL.read_bytes(), reason="a sanitizer has memory of its own"
-)
+SANITIZED = REAL.exists() and b"__asan_init" in REAL.read_bytes()
+needs_plain = pytest.mark.skipif(SANITIZED, reason="a sanitizer has memory of its own")
 needs_real = pytest.mark.skipif(not REAL.exists(), reason="limpet-interpreter is not built")
 
 
