@@ -68,7 +68,6 @@ def assert_daily(session, case):
     assert (result.status, result.state, result.result) == ("ok", "kept", expected), (case, result)
 
 
-@pytest.mark.docker
 @pytest.mark.parametrize("memory", ["256m", pytest.param("512m", marks=pytest.mark.long)])
 def test_daily_work(isolating, settings, memory):
     """In a container of its own, after a reset, and in one that was a spare."""

@@ -69,7 +69,6 @@ def test_a_claimed_session_opens_to_nobody_as_new_again(pool):
     pool.client.open("a").close()
 
 
-@pytest.mark.docker
 def test_killed_around_a_claim(pool):
     """Whatever was promised is kept, and nothing is there twice."""
     for n in range(6):

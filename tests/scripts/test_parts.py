@@ -55,7 +55,7 @@ def test_a_part_that_fails_ends_the_others_and_the_script(tmp_path):
     assert process.returncode == 1 and "done" not in said
     assert "✗ falling  failed" in said and "last lines of fails.log:\n    == falling\n    a reason" in said
     assert "✗ sleeping  interrupted" in said
-    assert not alive(sleeper(tmp_path))
+    until(lambda: not alive(sleeper(tmp_path)))
 
 
 @pytest.mark.parametrize("how, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -65,7 +65,7 @@ def test_a_script_that_is_told_to_end_ends_its_parts(tmp_path, how, status):
     process.send_signal(how)
     said = process.communicate(timeout=60)[0]
     assert process.returncode == status and "✗ all  interrupted" in said
-    assert not alive(sleeper(tmp_path))
+    until(lambda: not alive(sleeper(tmp_path)))
 
 
 def test_on_a_terminal_lines_of_parts_do_not_run_into_the_live_one(tmp_path):

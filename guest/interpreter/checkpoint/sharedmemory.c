@@ -79,14 +79,14 @@ static bool leave(SharedMemory *shared, const Mapping *mapping, size_t *left)
     return true;
 }
 
-typedef struct Walk {
+typedef struct MappingWalk {
     Lines maps;
     bool asks; /* the kernel for the next one, without a look at all the others, which are hundreds */
     uintptr_t at;
     char name[PATH_MAX + sizeof(DELETED)];
-} Walk;
+} MappingWalk;
 
-static bool ask_next(Walk *walk, Mapping *ret)
+static bool ask_next(MappingWalk *walk, Mapping *ret)
 {
     MapQuery query = {.size = sizeof(query),
                       .flags = QUERY_WRITABLE | QUERY_SHARED | QUERY_OR_BEHIND,
@@ -105,7 +105,7 @@ static bool ask_next(Walk *walk, Mapping *ret)
 }
 
 /* "START-END rw-s OFFSET DEVICE INODE   NAME" */
-static bool read_next(Walk *walk, Mapping *ret)
+static bool read_next(MappingWalk *walk, Mapping *ret)
 {
     const char *line;
     char mode[5];
@@ -123,7 +123,7 @@ static bool read_next(Walk *walk, Mapping *ret)
 }
 
 /* The next one that is shared and may be written. */
-static bool walk_next(Walk *walk, Mapping *ret)
+static bool walk_next(MappingWalk *walk, Mapping *ret)
 {
     if (walk->asks && ask_next(walk, ret))
         return true;
@@ -132,7 +132,7 @@ static bool walk_next(Walk *walk, Mapping *ret)
 
 void sharedmemory_leave(SharedMemory *shared, Notes *notes)
 {
-    Walk walk = {.asks = true};
+    MappingWalk walk = {.asks = true};
     Mapping mapping;
     size_t left = COPIED_MAX;
     bool stays = false;

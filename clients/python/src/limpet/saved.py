@@ -18,8 +18,8 @@ class Saved:
     variables: dict[str, str] = field(hash=False)
     """Maps each name to ``"saved"``, or to the reason why its value is not in the file."""
     skipped: list[str] = field(hash=False)
-    """What else is not in the file: pipes, sockets and devices of ``/session``, files outside it, such as in ``/tmp``, and files
-    that could not be read."""
+    """What else is not in the file: pipes, sockets and devices of ``/session``, files outside it, such as in ``/tmp``,
+    and files that could not be read."""
 
     @property
     def lost(self) -> dict[str, str]:
