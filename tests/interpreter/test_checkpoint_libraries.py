@@ -189,7 +189,7 @@ def test_temporary_directories(session):
     assert session.value("os.path.isdir(d.name), os.path.exists(f.name)") == (True, True)
 
 
-SHARED = "shared memory that has a name, or of more than 64 MiB, is not brought back: all copies of the session have the same"
+SHARED = "shared memory that has a name, or of more than 16 MiB, is not brought back: all copies of the session have the same"
 
 
 def test_shared_memory(session):
@@ -224,11 +224,21 @@ os.waitpid(child, 0)
 
 
 def test_much_shared_memory_stays_shared(session):
-    session.run("import mmap; m = mmap.mmap(-1, 65 << 20); m[0] = 65; n = mmap.mmap(-1, 100)")
+    session.run("import mmap; m = mmap.mmap(-1, 17 << 20); m[0] = 65; n = mmap.mmap(-1, 100)")
     branch = session.checkpoint().restore(branched=True)
     assert branch.not_restored == [SHARED]
     branch.run("m[0] = n[0] = 66")
     assert session.value("m[0], n[0]") == (66, 0)
+
+
+def test_shared_memory_that_ends_before_its_mapping(session):
+    session.run("""
+import mmap, os
+f = os.memfd_create('short'); os.truncate(f, 8192)
+m = mmap.mmap(f, 8192); m[0] = 65; os.truncate(f, 4096)
+""")
+    branch = session.checkpoint().restore(branched=True)
+    assert (branch.not_restored, branch.value("m[0]")) == ([SHARED], 65)
 
 
 def test_memory_that_is_not_shared(session):

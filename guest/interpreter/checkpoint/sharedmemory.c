@@ -1,6 +1,7 @@
 #include "guest/interpreter/checkpoint/sharedmemory.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -11,8 +12,8 @@
 #include "guest/interpreter/checkpoint/lines.h"
 #include "guest/interpreter/checkpoint/pages.h"
 
-/* Of all of it: a copy is made while somebody may wait for it. */
-#define COPIED_MAX ((size_t)64 << 20)
+/* Of all of it: each copy has its own, changed or not, and somebody may wait while it is made. */
+#define COPIED_MAX ((size_t)16 << 20)
 
 #define DELETED " (deleted)"
 
@@ -45,6 +46,16 @@ static bool has_name(const char *name)
     return n > 0 && (n < deleted || strcmp(name + n - deleted, DELETED) != 0);
 }
 
+/* As the kernel reads it: behind the end of its file a look would end the process. */
+static bool read_memory(void *to, uintptr_t at, size_t size)
+{
+    int fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : pread(fd, to, size, (off_t)at);
+
+    close_fd(&fd);
+    return n == (ssize_t)size;
+}
+
 /* The same memory, not shared any more; what cannot be done leaves it as it is. */
 static bool make_private(const Mapping *mapping)
 {
@@ -54,8 +65,8 @@ static bool make_private(const Mapping *mapping)
 
     if (copy == MAP_FAILED)
         return false;
-    memcpy(copy, at, size);
-    if (mremap(copy, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, at) != MAP_FAILED)
+    if (read_memory(copy, mapping->start, size) &&
+        mremap(copy, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, at) != MAP_FAILED)
         return true;
     munmap(copy, size);
     return false;
@@ -145,7 +156,7 @@ void sharedmemory_leave(SharedMemory *shared, Notes *notes)
     lines_close(&walk.maps);
     if (stays)
         notes_add(notes,
-                  "shared memory that has a name, or of more than 64 MiB, is not brought back: all copies "
+                  "shared memory that has a name, or of more than 16 MiB, is not brought back: all copies "
                   "of the session have the same");
 }
 
