@@ -11,10 +11,11 @@ import pytest
 PATIENCE = 300  # seconds
 
 
-def wait_for(condition):
+def wait_for(condition, said=lambda: ""):
+    """`said` is told where it does not happen."""
     end = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < end, "it did not happen"
+        assert time.monotonic() < end, f"it did not happen\n{said()}"
         time.sleep(0.002)
 
 

@@ -30,7 +30,7 @@ class Pool(Host):
             return self.controller()
 
     def ready(self, count=1):
-        wait_for(lambda: self.controller()["spares"] == count)
+        wait_for(lambda: self.controller()["spares"] == count, lambda: f"{self.controller()}\n{self.limpetd.said()[-4000:]}")
 
     def asking(self, ask, *args):
         """Asks from a thread that is connected by now: for one that is not, no controller is an answer too."""
