@@ -189,7 +189,7 @@ def test_temporary_directories(session):
     assert session.value("os.path.isdir(d.name), os.path.exists(f.name)") == (True, True)
 
 
-SHARED = "shared memory that has a name, or of more than 16 MiB, is not brought back: all copies of the session have the same"
+SHARED = "shared memory that has a name, is mapped twice, or of more than 16 MiB, is not brought back: all copies of the session have the same"
 
 
 def test_shared_memory(session):
@@ -229,6 +229,13 @@ def test_much_shared_memory_stays_shared(session):
     assert branch.not_restored == [SHARED]
     branch.run("m[0] = n[0] = 66")
     assert session.value("m[0], n[0]") == (66, 0)
+
+
+def test_shared_memory_that_is_mapped_twice(session):
+    """As for code that is written in one place and run in the other."""
+    session.run("import mmap, os; f = os.memfd_create('twice'); os.truncate(f, 4096); m, n = mmap.mmap(f, 4096), mmap.mmap(f, 4096)")
+    branch = session.checkpoint().restore(branched=True)
+    assert (branch.not_restored, branch.value("m.write(b'x'), n[0]")) == ([SHARED], (1, 120))
 
 
 def test_shared_memory_that_ends_before_its_mapping(session):

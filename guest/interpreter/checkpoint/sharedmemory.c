@@ -29,15 +29,24 @@ typedef struct MapQuery {
     uint64_t name, build_id;
 } MapQuery;
 
-#define MAP_QUERY       _IOWR('f', 17, MapQuery)
-#define QUERY_WRITABLE  0x02u
-#define QUERY_SHARED    0x08u
-#define QUERY_OR_BEHIND 0x10u /* the address, or the next one there is */
+#define MAP_QUERY        _IOWR('f', 17, MapQuery)
+#define QUERY_WRITABLE   0x02u
+#define QUERY_EXECUTABLE 0x04u
+#define QUERY_SHARED     0x08u
+#define QUERY_OR_BEHIND  0x10u /* the address, or the next one there is */
 
 typedef struct Mapping {
     uintptr_t start, end;
-    const char *name;
+    uint64_t device, inode;
+    bool writable, executable, named, semaphore;
 } Mapping;
+
+typedef struct Mappings {
+    Mapping *items;
+    size_t n;
+} Mappings;
+
+/* Finding */
 
 static bool has_name(const char *name)
 {
@@ -45,6 +54,74 @@ static bool has_name(const char *name)
 
     return n > 0 && (n < deleted || strcmp(name + n - deleted, DELETED) != 0);
 }
+
+static void add(Mappings *all, Mapping mapping, const char *name)
+{
+    Mapping *items = pages_room(all->items, all->n, sizeof(*items));
+
+    if (!items)
+        return;
+    mapping.named = has_name(name);
+    mapping.semaphore = strncmp(name, SEMAPHORE, strlen(SEMAPHORE)) == 0;
+    items[all->n++] = mapping;
+    all->items = items;
+}
+
+/* Those that are shared, without a look at all the others, which are hundreds. False where the kernel cannot.
+ */
+static bool ask_kernel(int maps, Mappings *all)
+{
+    char name[PATH_MAX + sizeof(DELETED)];
+    MapQuery query = {.size = sizeof(query), .flags = QUERY_SHARED | QUERY_OR_BEHIND};
+
+    for (;; query.address = query.end) {
+        query.name = (uintptr_t)name;
+        query.name_size = sizeof(name);
+        name[0] = '\0';
+        if (ioctl(maps, MAP_QUERY, &query) < 0)
+            return errno == ENOENT;
+        add(all,
+            (Mapping){.start = query.start,
+                      .end = query.end,
+                      .device = (uint64_t)query.device_major << 32 | query.device_minor,
+                      .inode = query.inode,
+                      .writable = query.vma_flags & QUERY_WRITABLE,
+                      .executable = query.vma_flags & QUERY_EXECUTABLE},
+            name);
+    }
+}
+
+/* "START-END rw-s OFFSET MAJOR:MINOR INODE NAME" */
+static void read_line(const char *line, Mappings *all)
+{
+    unsigned major, minor;
+    Mapping mapping = {0};
+    char mode[5];
+    int name;
+
+    if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %*s %x:%x %" SCNu64 " %n", &mapping.start, &mapping.end,
+               mode, &major, &minor, &mapping.inode, &name) != 6 ||
+        mode[3] != 's')
+        return;
+    mapping.device = (uint64_t)major << 32 | minor;
+    mapping.writable = mode[1] == 'w';
+    mapping.executable = mode[2] == 'x';
+    add(all, mapping, line + name);
+}
+
+static void find_all(Mappings *all)
+{
+    Lines maps _cleanup_(lines_close);
+    const char *line;
+
+    if (lines_open(&maps, "/proc/self/maps") < 0 || ask_kernel(maps.fd, all))
+        return;
+    all->n = 0;
+    while ((line = lines_next(&maps)))
+        read_line(line, all);
+}
+
+/* Leaving and entering */
 
 /* As the kernel reads it: behind the end of its file a look would end the process. */
 static bool read_memory(void *to, uintptr_t at, size_t size)
@@ -72,11 +149,21 @@ static bool make_private(const Mapping *mapping)
     return false;
 }
 
-static bool leave(SharedMemory *shared, const Mapping *mapping, size_t *left)
+/* What is written in one place may be read in another one, or run. */
+static bool is_mapped_once(const Mappings *all, const Mapping *mapping)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < all->n; i++)
+        n += all->items[i].device == mapping->device && all->items[i].inode == mapping->inode;
+    return n == 1 && !mapping->executable;
+}
+
+static bool leave(SharedMemory *shared, const Mappings *all, const Mapping *mapping, size_t *left)
 {
     size_t size = mapping->end - mapping->start;
 
-    if (has_name(mapping->name) || size > *left)
+    if (mapping->named || size > *left || !is_mapped_once(all, mapping))
         return false;
 
     SharedPart *parts = pages_room(shared->parts, shared->n, sizeof(*parts));
@@ -90,74 +177,24 @@ static bool leave(SharedMemory *shared, const Mapping *mapping, size_t *left)
     return true;
 }
 
-typedef struct MappingWalk {
-    Lines maps;
-    bool asks; /* the kernel for the next one, without a look at all the others, which are hundreds */
-    uintptr_t at;
-    char name[PATH_MAX + sizeof(DELETED)];
-} MappingWalk;
-
-static bool ask_next(MappingWalk *walk, Mapping *ret)
-{
-    MapQuery query = {.size = sizeof(query),
-                      .flags = QUERY_WRITABLE | QUERY_SHARED | QUERY_OR_BEHIND,
-                      .address = walk->at,
-                      .name = (uintptr_t)walk->name,
-                      .name_size = sizeof(walk->name)};
-
-    walk->name[0] = '\0';
-    if (ioctl(walk->maps.fd, MAP_QUERY, &query) < 0) {
-        walk->asks = errno == ENOENT;
-        return false;
-    }
-    walk->at = query.end;
-    *ret = (Mapping){query.start, query.end, walk->name};
-    return true;
-}
-
-/* "START-END rw-s OFFSET DEVICE INODE   NAME" */
-static bool read_next(MappingWalk *walk, Mapping *ret)
-{
-    const char *line;
-    char mode[5];
-    int name;
-
-    while ((line = lines_next(&walk->maps))) {
-        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %*s %*s %*s %n", &ret->start, &ret->end, mode,
-                   &name) != 3 ||
-            mode[1] != 'w' || mode[3] != 's')
-            continue;
-        ret->name = line + name;
-        return true;
-    }
-    return false;
-}
-
-/* The next one that is shared and may be written. */
-static bool walk_next(MappingWalk *walk, Mapping *ret)
-{
-    if (walk->asks && ask_next(walk, ret))
-        return true;
-    return !walk->asks && read_next(walk, ret);
-}
-
 void sharedmemory_leave(SharedMemory *shared, Notes *notes)
 {
-    MappingWalk walk = {.asks = true};
-    Mapping mapping;
+    Mappings all = {0};
     size_t left = COPIED_MAX;
     bool stays = false;
 
     *shared = (SharedMemory){0};
-    if (lines_open(&walk.maps, "/proc/self/maps") < 0)
-        return;
-    while (walk_next(&walk, &mapping))
-        stays |= !leave(shared, &mapping, &left) && strncmp(mapping.name, SEMAPHORE, strlen(SEMAPHORE)) != 0;
-    lines_close(&walk.maps);
+    find_all(&all);
+    for (size_t i = 0; i < all.n; i++) {
+        const Mapping *mapping = &all.items[i];
+
+        stays |= mapping->writable && !leave(shared, &all, mapping, &left) && !mapping->semaphore;
+    }
+    pages_free(all.items, all.n, sizeof(*all.items));
     if (stays)
         notes_add(notes,
-                  "shared memory that has a name, or of more than 16 MiB, is not brought back: all copies "
-                  "of the session have the same");
+                  "shared memory that has a name, is mapped twice, or of more than 16 MiB, is not brought "
+                  "back: all copies of the session have the same");
 }
 
 static int make_shared(const SharedPart *part)

@@ -1,5 +1,6 @@
 /* Memory that a fork does not copy: mappings shared with whoever has the same file. Those whose file has no
- * name (any more), as multiprocessing's values and locks, get a file of their own in each copy. */
+ * name (any more) and is mapped once, as multiprocessing's values and locks, get one of their own in each
+ * copy. */
 #pragma once
 
 #include "guest/interpreter/checkpoint/notes.h"

@@ -3,6 +3,7 @@
 import errno
 import importlib.metadata
 import io
+import itertools
 import json
 import os
 import pickletools
@@ -171,10 +172,14 @@ def elsewhere(top):
 def skipped(top):
     """What is not saved: of the session's directory what is no file, directory or link, and what is not in it."""
     names = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
-    found = [f"{told(path)}: {names[kind(path)]}" for path in paths(top, ".limpet") if kind(path) in names]
-    for other in elsewhere(top):
-        found += [f"{path}: a file outside {SESSION}" for path in paths(other, ".") if kind(path) == stat.S_IFREG]
-    return found[:SKIPPED]
+    special = (f"{told(path)}: {names[found]}" for path in paths(top, ".limpet") if (found := kind(path)) in names)
+    outside = (
+        f"{path}: a file outside {SESSION}"
+        for other in elsewhere(top)
+        for path in paths(other, ".")
+        if kind(path) == stat.S_IFREG
+    )
+    return list(itertools.islice(itertools.chain(special, outside), SKIPPED))
 
 
 def circumstances(top):
