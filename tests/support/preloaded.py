@@ -73,9 +73,8 @@ def keep(connection):
         run(*json.loads(what), fds)
     for fd in fds:
         os.close(fd)
-    with open(os.pidfd_open(pid)) as program:
-        if connection in select.select([program, connection], [], [])[0]:
-            os.kill(pid, signal.SIGTERM)
+    if connection in select.select([os.pidfd_open(pid), connection], [], [])[0]:
+        os.kill(pid, signal.SIGTERM)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     try:
         connection.send(str(status % 256).encode())
