@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "host/engine/image.h"
+#include "host/privilege/asking.h"
 #include "host/privilege/internal.h"
 
 RemoteContainer *remote_find(const Remote *remote, Text name)
@@ -82,6 +83,8 @@ static int get(Engine *engine, SeamKind kind, const ContainerSpec *spec, const C
                 ? rpc_send(&remote->rpc, kind, 0, SCHEMA(SeamContainer), &wanted, &spec->data, wanted.data)
                 : -ENOMEM;
 
+    if (r == -EPIPE)
+        launcher_lost(&remote->rpc, r); /* a refusal would end a session that the next controller can adopt */
     if (r < 0) {
         if (container)
             remote_container_free(container);

@@ -11,7 +11,10 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "host/privilege/internal.h"
 #include "host/privilege/rpc.h"
 #include "proto/schema.h"
 
@@ -327,6 +330,37 @@ static void test_answers_go_to_sockets_of_the_peer_alone(void **state)
     close(ends[1]);
 }
 
+/* A refusal would end a session that the next controller can adopt. */
+static void test_a_launcher_that_is_gone_refuses_nothing(void **state)
+{
+    const ContainerSpec spec = {.name = "c",
+                                .session = "s",
+                                .session_dir = "",
+                                .link_dir = "/l",
+                                .image = "",
+                                .network = "",
+                                .data = -1};
+    const ContainerEvents ignored = {0};
+    Problem problem = PROBLEM_NULL;
+    Remote remote = {0};
+    Container *container;
+    int ends[2], status;
+    pid_t pid;
+
+    assert_int_equal(rpc_pair(ends), 0);
+    assert_int_equal(rpc_open(&remote.rpc, loop, ends[0], &events), 0);
+    close(ends[1]);
+    remote_set_ops(&remote, true, true);
+    pid = fork();
+    if (pid == 0) {
+        remote.ops.adopt(&remote.engine, &spec, &ignored, NULL, &container, &problem);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    rpc_close(&remote.rpc);
+}
+
 #define PAIR(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 #define RAW(test)  cmocka_unit_test_setup_teardown(test, set_up_raw, tear_down_raw)
 
@@ -347,6 +381,7 @@ int main(void)
         PAIR(test_a_question_that_is_dropped_is_over),
         PAIR(test_a_question_that_nobody_answers_is_over),
         PAIR(test_answers_go_to_sockets_of_the_peer_alone),
+        PAIR(test_a_launcher_that_is_gone_refuses_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
