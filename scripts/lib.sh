@@ -118,7 +118,7 @@ beside() {
         PARTS=() PROGRESS=beside LIVE=''
         export PROGRESS
         trap 'step_report $?' EXIT
-        trap 'exit 143' TERM
+        trap 'trap "" TERM; exit 143' TERM
         "$@"
     ) </dev/null &
     set +m
@@ -140,12 +140,17 @@ parts_wait() {
     step_end
 }
 
+# Asks until all have ended: bash forgets a signal that reaches a subshell before its traps are set.
 parts_end() {
-    local part
-    for part in "${PARTS[@]}"; do
-        kill -TERM -- "-$part" 2>/dev/null || true
+    local part left=1
+    while ((left)); do
+        left=0
+        for part in "${PARTS[@]}"; do
+            kill -TERM -- "-$part" 2>/dev/null || true
+            ! kill -0 "$part" 2>/dev/null || left=1
+        done
+        ((left == 0)) || sleep 0.05
     done
-    ((${#PARTS[@]} == 0)) || wait "${PARTS[@]}" 2>/dev/null || true
     PARTS=()
 }
 
