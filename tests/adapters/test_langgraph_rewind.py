@@ -194,7 +194,8 @@ def test_files_too(sandbox, client, name, kind):
 
 def test_what_a_copy_does_not_bring_back(agent):
     agent.ask(
-        "import subprocess; poller = subprocess.Popen(['sleep', '1000'])"
+        "import subprocess; poller = subprocess.Popen(['sleep', '1000'])\n"
+        "while open(f'/proc/{poller.pid}/comm').read() != 'sleep\\n': pass"  # the kernel names it a moment after exec
     )
     here = agent.here()
     agent.ask("x = 1")

@@ -10,9 +10,11 @@ import contextlib
 import os
 import random
 import signal
+import sys
 import tempfile
 import threading
 import time
+import traceback
 
 import limpet
 import pytest
@@ -366,6 +368,12 @@ def indexed(own_limpetd, monkeypatch):
         yield own_limpetd
 
 
+def where(counter):
+    """What a counter is doing."""
+    frame = sys._current_frames().get(counter.ident)
+    return f"{type(counter).__name__} after {counter.count}:\n{''.join(traceback.format_stack(frame)[-8:]) if frame else 'has ended'}"
+
+
 def test_nothing_is_lost_or_done_twice(indexed, name):
     own_limpetd = indexed
     own_limpetd.start()
@@ -378,12 +386,12 @@ def test_nothing_is_lost_or_done_twice(indexed, name):
         time.sleep(generator.random())
         kill(own_limpetd, turn)
     for counter in counters:  # on a busy host all kills may have been before its first call
-        wait_for(lambda: counter.count > 0 or not counter.is_alive())
+        wait_for(lambda: counter.count > 0 or not counter.is_alive(), lambda: f"{where(counter)}\n{own_limpetd.said()}")
         counter.stop.set()
     for counter in counters:
         counter.join(PATIENCE)
         assert counter.error is None, (seed, type(counter), counter.error)
-        assert not counter.is_alive() and counter.count > 0
+        assert not counter.is_alive() and counter.count > 0, f"{seed}: {where(counter)}\n{own_limpetd.said()}"
     with own_limpetd.client() as client:
         assert client.sessions() == []
     assert own_limpetd.stop() == 0
