@@ -170,8 +170,7 @@ async def test_terminals(sandbox):
         await sandbox.pty_write_stdin(session_id=without.process_id, chars="x")
     (running,) = [process for process in await sandbox._inner.limpet.processes() if process.running]
     await sandbox.pty_terminate_all()
-    ended = await sandbox._inner.limpet.process(running.id).wait(60)
-    assert ended is not None and ended.signal == 9
+    assert (await running.wait(60)).signal == 9
 
 
 async def test_characters_that_come_in_two_parts(sandbox):

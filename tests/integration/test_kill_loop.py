@@ -121,7 +121,7 @@ class Starter(Counter):
         result = process.wait()
         assert (result.status, result.state, result.stdout) == ("ok", "kept", said), result
         assert again.wait() == result
-        assert [row.output for row in session.processes() if row.id == process.id] == [len(said)]
+        assert [row.written for row in session.processes() if row.id == process.id] == [len(said)]
         self.count = count
 
 

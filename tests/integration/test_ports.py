@@ -109,16 +109,24 @@ def test_a_connection_ends_with_its_session(client, name):
         assert connection.recv(1) == b""
 
 
+def connected(address):
+    host, port = address.split(":")
+    return socket.create_connection((host, int(port)))
+
+
 def test_forward(session, serve):
     port = serve()
     with session.forward(port) as address:
-        assert address[0] == "127.0.0.1"
-        assert reversed_by(socket.create_connection(address), b"one") == b"eno"
-        first, second = socket.create_connection(address), socket.create_connection(address)
+        assert address.startswith("127.0.0.1:")
+        assert reversed_by(connected(address), b"one") == b"eno"
+        first, second = connected(address), connected(address)
         assert reversed_by(first, b"two") == b"owt"
         assert reversed_by(second, b"x" * (3 << 20)) == b"x" * (3 << 20)
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(address)
+        connected(address)
+    forwarding = session.forward(port, local_port=int(address.rpartition(":")[2]))
+    assert forwarding.address == address and reversed_by(connected(address), b"three") == b"eerht"
+    forwarding.close()
 
 
 def test_forward_to_a_socket_of_the_user(session, serve, tmp_path):
@@ -132,7 +140,7 @@ def test_forward_to_a_socket_of_the_user(session, serve, tmp_path):
 
 
 def test_forward_before_anybody_listens(session):
-    with session.forward(7) as address, socket.create_connection(address) as connection:
+    with session.forward(7) as address, connected(address) as connection:
         assert connection.recv(1) == b""
 
 
@@ -140,10 +148,10 @@ def test_many_at_once(session):
     session.files.write("page", b"hello " * 10000)
     process = session.start(["python3", "-c", PAGES])
     port = int(next(process.follow()).stdout)
-    with session.forward(port) as (host, local):
+    with session.forward(port) as address:
         pages = []
         threads = [
-            threading.Thread(target=lambda: pages.append(urllib.request.urlopen(f"http://{host}:{local}/page").read()))
+            threading.Thread(target=lambda: pages.append(urllib.request.urlopen(f"http://{address}/page").read()))
             for _ in range(20)
         ]
         for thread in threads:
@@ -164,8 +172,8 @@ def test_asyncio(limpetd, session, serve):
             writer.write_eof()
             assert await reader.read() == b"cba"
             writer.close()
-            async with own.forward(port) as (host, local):
-                reader, writer = await asyncio.open_connection(host, local)
+            async with own.forward(port) as address:
+                reader, writer = await asyncio.open_connection(*address.split(":"))
                 writer.write(b"xyz")
                 writer.write_eof()
                 assert await reader.read() == b"zyx"

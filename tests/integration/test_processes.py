@@ -72,14 +72,14 @@ def test_output_from_any_place(session):
     process.wait()
     assert process.output(7).text == "789" and process.output(10).ended
     later = process.output(99)
-    assert (later.text, later.since, later.next, later.ended) == ("", 10, 10, True)
+    assert (later.text, later.dropped, later.next, later.ended) == ("", 0, 10, True)
 
 
 def test_only_the_last_of_much_output_is_kept(session):
     process = session.start("seq 1000000; echo end")
     result = process.wait()
     output = process.output()
-    assert output.since > 0 and not output.ended
+    assert output.dropped > 0 and not output.ended
     text = output.text + text_of(process, output.next)
     assert text.endswith("\n1000000\nend\n") and len(text) == 1 << 20
     assert result.truncated and result.stdout.startswith("1\n2\n")
@@ -127,6 +127,45 @@ def test_signals(session):
     assert process.wait().status == "crashed"
 
 
+def test_signals_by_name(session):
+    process = session.start("trap 'echo told' INT; echo ready; while :; do sleep 0.01; done")
+    shown(process, "ready")
+    for signal_ in ("INT", "SIGINT", "int", 2):
+        before = process.output().next
+        process.send_signal(signal_)
+        wait_for(lambda: process.output(before).text == "told\n")
+    with pytest.raises(limpet.BadRequest, match="no signal 'NOTHING'"):
+        process.send_signal("NOTHING")
+
+
+def test_the_attributes_of_a_process(session):
+    before = time.time()
+    process = session.start("read line; exit 3", name="reader")
+    assert (process.name, process.command, process.running, process.pty) == ("reader", "read line; exit 3", True, None)
+    assert process.pid > 1 and before - 1 < process.created < time.time() + 1 and process.exit_code is None
+    with pytest.raises(TimeoutError, match="reader still runs"):
+        process.wait(0)
+    process.close_stdin()
+    process.wait()
+    assert process.running
+    process.refresh()
+    assert (process.running, process.exit_code, process.signal) == (False, 3, None)
+    found = session.process("reader")
+    assert (found.id, found.exit_code, found.command) == (process.id, 3, "read line; exit 3")
+    again = session.process(process.pid)
+    assert again.id == process.id
+
+
+def test_callbacks_of_what_it_writes(session):
+    process = session.start("printf 'caf\\303'; read line; printf '\\251'; echo err >&2; exit 4")
+    out, err = [], []
+    following = Asking(lambda: process.follow(on_stdout=out.append, on_stderr=err.append))
+    wait_for(lambda: out == ["caf"])
+    process.send("\n")
+    assert following.result().exit_code == 4
+    assert ("".join(out), "".join(err)) == ("café", "err\n")
+
+
 def test_an_interrupt(client, session):
     process = session.start("sleep 1000")
     assert not session.interrupt()  # that means the running cell
@@ -160,7 +199,7 @@ class Screen:
 
 def test_a_terminal(session):
     """Types only at a prompt: what comes while a shell takes its terminal back may be lost, as at any terminal."""
-    process = session.start(["bash", "--norc"], pty=(30, 90), env={"PS1": "> "})
+    process = session.start(["bash", "--norc"], pty=(90, 30), env={"PS1": "> "})
     screen = Screen(process)
     screen.until("> ")
     process.send("tty; stty size; echo $TERM; python3 -c 'import sys; print(sys.stdin.isatty())'\n")
@@ -170,9 +209,11 @@ def test_a_terminal(session):
     process.send("trap 'stty size' WINCH; echo trap''ped\n")
     screen.until("trapped")
     screen.until("> ")
-    process.resize(40, 100)
+    process.resize(100, 40)
     process.send("\n")
     screen.until("40 100")
+    process.refresh()
+    assert process.pty == (100, 40)
     screen.until("> ")
     process.send(f"python3 -c '{PATIENT}'\n")
     screen.until("begun")
@@ -219,15 +260,16 @@ def test_names(session):
     process = session.start("sleep 1000", name="web")
     with pytest.raises(limpet.BadRequest, match="runs already"):
         session.start("true", name="web")
-    session.process("web").send_signal(signal.SIGKILL)
+    session.process("web").kill()
     process.wait()
+    process.kill()
     again = session.start("echo again", name="web")
     assert text_of(session.process("web")) == "again\n" and again.id != process.id
     for bad in ("", "123", "x" * 65):
         with pytest.raises((limpet.BadRequest, limpet.TooLarge)):
             session.start("true", name=bad)
-    with pytest.raises(limpet.NoSuchRun):
-        session.process("nobody").output()
+    with pytest.raises(limpet.NoSuchRun, match="no process 'nobody'; none runs"):
+        session.process("nobody")
 
 
 def test_what_is_listed(session):
@@ -238,7 +280,7 @@ def test_what_is_listed(session):
     rows = {row.id: row for row in session.processes()}
     assert (rows[process.id].name, rows[process.id].kind, rows[process.id].running) == ("sleeper", "process", True)
     assert rows[process.id].command == rows[pty.id].command == "sleep 1000"
-    assert rows[pty.id].terminal and not rows[process.id].terminal and rows[process.id].age >= 0
+    assert (rows[pty.id].pty, rows[process.id].pty) == ((80, 24), None)
     assert (rows[ended.id].running, rows[ended.id].exit_code) == (False, 7)
     begun = Asking(session.exec, "touch begun; until [ -e go ]; do sleep 0.05; done")
     wait_for(lambda: session.files.exists("begun"))
@@ -252,8 +294,8 @@ def test_what_is_left_behind(session):
     session.start("sleep 1000 & echo $!").wait()
     wait_for(lambda: "sleep 1000" in [row.command for row in session.processes()])  # it runs another program first
     [orphan] = [row for row in session.processes() if row.kind == "orphan"]
-    assert orphan.command == "sleep 1000" and orphan.id is None
-    session.process(str(orphan.pid)).send_signal(signal.SIGKILL)
+    assert orphan.command == "sleep 1000" and orphan.id == str(orphan.pid)
+    orphan.kill()
     wait_for(lambda: "orphan" not in [row.kind for row in session.processes()])
     with pytest.raises(limpet.NoSuchRun):
         session.process("1").send_signal(signal.SIGKILL)
@@ -282,13 +324,14 @@ def test_of_a_process_that_ended_before_others_the_result_has_what_it_wrote(sess
         process.wait()
     wait_for(lambda: first.id not in [row.id for row in session.processes()])
     assert [(output.stdout, output.stderr, output.ended) for output in first.follow()] == [("out\n", "err\n", True)]
-    assert (plain.output(4).text, plain.output(4).since, plain.output(11).text) == ("456789\n", 4, "")
+    assert (plain.output(4).data, plain.output(4).dropped, plain.output(11).text) == (b"456789\n", 0, "")
     for output in (first.output(3), much.output()):  # of two streams it does not know the order, or has not all
-        assert output.ended and output.since == output.next > 0 and not output.text
+        assert output.ended and output.dropped > 0 and not output.text
     with pytest.raises(limpet.NoSuchRun):
-        session.process("much").output()
+        session.process("much")
     with pytest.raises(limpet.NoSuchRun):
-        session.process("0" * 32).output()
+        session.process("0" * 32)
+    assert (session.process(first.id).running, session.process(first.id).exit_code) == (False, 0)
 
 
 def test_a_process_is_of_its_session(client):
@@ -296,9 +339,9 @@ def test_a_process_is_of_its_session(client):
         process = one.start("echo secret")
         process.wait()
         with pytest.raises(limpet.NoSuchRun):
-            other.process(process.id).output()
+            other.process(process.id)
         with pytest.raises(limpet.NoSuchRun):
-            one.process(one.run("1").run_id).output()
+            one.process(one.run("1").run_id)
 
 
 def test_started_once(session):

@@ -146,8 +146,8 @@ def test_pages_of_files_and_of_the_loopback_and_none_of_elsewhere(session):
 
 def test_others_control_it_at_its_port(session):
     port = run(session, BEGIN + "; limpet_browser.PORT").result
-    with session.forward(int(port)) as address, urllib.request.urlopen("http://{}:{}/json/version".format(*address)) as answer:
-        assert json.load(answer)["webSocketDebuggerUrl"].startswith("ws://{}:{}/devtools/browser/".format(*address))
+    with session.forward(int(port)) as address, urllib.request.urlopen(f"http://{address}/json/version") as answer:
+        assert json.load(answer)["webSocketDebuggerUrl"].startswith(f"ws://{address}/devtools/browser/")
 
 
 def test_commands_have_it_too(session):

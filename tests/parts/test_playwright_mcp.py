@@ -49,7 +49,7 @@ class Server:
 def test_it_sees_and_changes_the_page_that_code_has(session, tmp_path):
     html = "<title>shared</title><button onclick='document.title = 1'>press</button>"
     session.run(f"import limpet_browser; page = limpet_browser.page(); page.set_content({html!r})", timeout=120).check()
-    with session.forward(9222) as (host, port), Server(tmp_path, "--cdp-endpoint", f"http://{host}:{port}") as server:
+    with session.forward(9222) as address, Server(tmp_path, "--cdp-endpoint", f"http://{address}") as server:
         assert "press" in server.call("browser_snapshot")
         server.call("browser_evaluate", function="() => document.querySelector('button').click()")
         assert session.run("page.title()").result == "'1'"

@@ -30,7 +30,7 @@ def test_a_process_is_written_to_and_read(http, session):
 
 
 def test_a_terminal(http, session):
-    process = start(http, session, "stty size; read line; echo got $line", pty=[10, 33])
+    process = start(http, session, "stty size; read line; echo got $line", pty=[33, 10])
     with http.stream("GET", f"{process}/output", headers={"Accept": "text/event-stream"}) as response:
         seen = ""
         for _, kind, data in events(response):

@@ -271,7 +271,7 @@ def test_the_options_of_the_python_client(client):
         ("results", "RolledBackTo", "rolled_back_to", set()),
         ("results", "Between", "between", set()),
         ("results", "SessionInfo", "session-row", set()),
-        ("processes", "Output", "process-output-reply", set()),
+        ("processes", "Output", "process-output-reply", {"dropped"}),
         ("packages", "Installed", "install-reply", set()),
         ("state", "Variable", "variable", set()),
         ("state", "Changed", "changed", set()),

@@ -66,7 +66,7 @@ static int ask_signal(const Commands *all, const Exec *exec, const MsgProcessAsk
     return exec ? signal_exec(exec, ask, problem) : signal_orphan(all, ask, problem);
 }
 
-static int ask_resize(const Exec *exec, const MsgProcessAsk *ask, Problem *problem)
+static int ask_resize(Exec *exec, const MsgProcessAsk *ask, Problem *problem)
 {
     int r = job_resize(&exec->job, &ask->resize);
 

@@ -151,6 +151,7 @@ int job_begin(Job *job, Loop *loop, const JobPlan *plan, Problem *problem)
     pid_t pid;
 
     job->taps[0].terminal = plan->terminal;
+    job->terminal = plan->terminal ? *plan->terminal : (MsgTerminal){NO_UINT, NO_UINT};
     if (r == 0)
         r = watch(job, loop, &ends);
     if (r < 0) {
@@ -193,9 +194,14 @@ void job_signal(const Job *job, int number)
         kill(job->pid, number);
 }
 
-int job_resize(const Job *job, const MsgTerminal *size)
+int job_resize(Job *job, const MsgTerminal *size)
 {
+    int r;
+
     if (!job->taps[0].terminal)
         return -ENOTTY;
-    return job->taps[0].fd < 0 ? -EBADF : terminal_resize(job->taps[0].fd, size);
+    r = job->taps[0].fd < 0 ? -EBADF : terminal_resize(job->taps[0].fd, size);
+    if (r == 0)
+        job->terminal = *size;
+    return r;
 }

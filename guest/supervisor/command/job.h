@@ -23,6 +23,7 @@ struct Job {
     pid_t group;
     uint64_t began; /* clock_now() */
     Tap taps[JOB_STREAMS];
+    MsgTerminal terminal; /* as it was opened or last resized; NO_UINT: it has none */
     Feed feed;
 
     /* Once it has ended: */
@@ -53,7 +54,7 @@ bool job_reaped(Job *job, pid_t pid, int status, const struct rusage *usage);
 void job_signal(const Job *job, int number);
 
 /* 0, or -ENOTTY where it has no terminal, or another negative errno. */
-int job_resize(const Job *job, const MsgTerminal *size);
+int job_resize(Job *job, const MsgTerminal *size);
 
 /* What its processes write from now on goes nowhere, or ends them. */
 void job_close(Job *job);

@@ -64,7 +64,7 @@ from .errors import (
 )
 from .files import Entry, Event
 from .packages import Installed
-from .processes import Output, ProcessInfo
+from .processes import Output
 from .results import (
     ArtifactInfo,
     Between,
@@ -139,7 +139,6 @@ __all__ = [
     "OptionsDiffer",
     "Output",
     "Process",
-    "ProcessInfo",
     "Protection",
     "ProtocolMismatch",
     "RestoreFailed",

@@ -8,14 +8,10 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from . import _passing, _wire
 from ._requests import Request
 from .errors import Error, Internal, Unavailable
-
-if TYPE_CHECKING:
-    Address = tuple[str, int] | str
 
 _PIECE = 256 << 10
 _BACKLOG = 128
@@ -43,16 +39,15 @@ class Forwarding:
     the block ends goes on.
     """
 
-    address: Address
-    """Host and port, or the path of the socket."""
+    address: str
+    """``127.0.0.1:PORT``, or the path of the socket."""
 
-    def __init__(self, connect: Callable[[], socket.socket], to: int | str | os.PathLike[str]) -> None:
+    def __init__(self, connect: Callable[[], socket.socket], to: int | str) -> None:
         self._connect = connect
-        where = to if isinstance(to, int) else os.fspath(to)
-        self._path = None if isinstance(where, int) else where
-        self._listener = _listen(where)
+        self._path = None if isinstance(to, int) else to
+        self._listener = _listen(to)
         self._closed = threading.Event()
-        self.address = self._listener.getsockname() if self._path is None else self._path
+        self.address = self._path or f"127.0.0.1:{self._listener.getsockname()[1]}"
         self._thread = threading.Thread(target=self._accept, name="limpet-forward", daemon=True)
         self._thread.start()
 
@@ -92,7 +87,7 @@ class Forwarding:
                 _copy(near, far)
                 back.join()
 
-    def __enter__(self) -> Address:
+    def __enter__(self) -> str:
         return self.address
 
     def __exit__(
@@ -103,7 +98,7 @@ class Forwarding:
     ) -> None:
         self.close()
 
-    async def __aenter__(self) -> Address:
+    async def __aenter__(self) -> str:
         return self.address
 
     async def __aexit__(

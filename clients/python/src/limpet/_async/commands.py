@@ -12,7 +12,8 @@ from .._opened import Opened
 from .._programs import Command, program
 from .._requests import Request
 from .._stream import stream_of
-from ..processes import ProcessInfo
+from ..errors import NoSuchRun
+from ..processes import ProcessRow
 from ..results import Result
 from .connecting import in_thread
 from .processes import AsyncProcess
@@ -92,7 +93,7 @@ class AsyncCommands(Opened):
             cwd: Where it runs, by default and relative to ``/session``.
             env: Besides the session's environment.
             stdin: What it reads first, 4 MiB at most. Its standard input stays open for :meth:`AsyncProcess.send`.
-            pty: Gives it a terminal of its own: True, or its size as rows and columns.
+            pty: Gives it a terminal of its own: its size as columns and rows, or True for 80 and 24.
             name: What people may call it; no other process of that name may be running.
             run_id: 32 hexadecimal digits. The same one is never started twice.
 
@@ -103,15 +104,45 @@ class AsyncCommands(Opened):
         self._check()
         run_id = run_id or _requests.new_run_id()
         said = program(command, cwd, env, stdin)
-        return AsyncProcess(self, await self._request(_process_requests.start(said, name, pty, run_id)))
+        id = await self._request(_process_requests.start(said, name, pty, run_id))
+        return await self.process(id)
 
-    def process(self, which: str) -> AsyncProcess:
-        """Returns the process of an id, or of a name, that any client has started. Does not ask whether it is there."""
-        return AsyncProcess(self, which)
+    async def process(self, which: str | int) -> AsyncProcess:
+        """Returns the process of an id, a name or a pid, whichever client has started it.
 
-    async def processes(self) -> list[ProcessInfo]:
+        Raises:
+            NoSuchRun: There is none; the message lists those that run.
+        """
+        return AsyncProcess(self, await self._process_row(str(which)))
+
+    async def processes(self) -> list[AsyncProcess]:
         """Lists the commands and processes that run, processes that ended lately, and what these left behind."""
-        return await self._request(_process_requests.processes())
+        return [AsyncProcess(self, row) for row in await self._request(_process_requests.processes())]
+
+    async def _process_row(self, which: str) -> ProcessRow:
+        rows = await self._request(_process_requests.processes())
+        found = [row for row in rows if which in (row.id, row.name, str(row.pid))]
+        if found:
+            return max(found, key=lambda row: (row.running, row.created or 0))
+        result = await self._result_of_process(which)
+        if result is not None:
+            return ProcessRow.from_result(result)
+        running = ", ".join(row.name or row.id for row in rows if row.running)
+        raise NoSuchRun(
+            f"the session has no process {which!r}; " + (f"these run: {running}" if running else "none runs")
+        )
+
+    async def _result_of_process(self, id: str) -> Result | None:
+        """That of a process which only its result still tells of. A name is never one of these."""
+        if not _process_requests.is_id(id):
+            return None
+        try:
+            result = await self._client.result(id, 0)
+        except NoSuchRun:
+            return None
+        if result is None or result.kind != "command" or result.session != self.name.partition("/")[0]:
+            return None
+        return result
 
     async def connect(self, port: int) -> socket.socket:
         """Connects to a port of the sandbox's loopback, on which something in the session listens.
@@ -130,7 +161,9 @@ class AsyncCommands(Opened):
         await self._client.features()  # finds or starts a controller
         return await in_thread(_ports.connected, self._client.address, self._target, port)
 
-    def forward(self, port: int, to: int | str | os.PathLike[str] = 0) -> _ports.Forwarding:
+    def forward(
+        self, port: int, path: str | os.PathLike[str] | None = None, *, local_port: int = 0
+    ) -> _ports.Forwarding:
         """Gives a port of the sandbox's loopback an address of this machine, for programs of any kind.
 
         Whoever may use the address may use the port: at 127.0.0.1 all users of this machine, at the path of a socket
@@ -138,13 +171,15 @@ class AsyncCommands(Opened):
 
         Args:
             port: Port of TCP in the session. Nothing needs to listen there yet.
-            to: Port of 127.0.0.1, where 0 is any that is free, or the path of a unix socket to make.
+            path: Path of a unix socket to make, in place of a port of this machine.
+            local_port: Port of 127.0.0.1. Defaults to any that is free.
 
         Returns:
-            A context manager whose value is the address: host and port, or the path. It ends with the block, or by
-            ``close()``.
+            An object with the address. It works until ``close()``, or to the end of a ``with`` block, whose value is
+            the address.
         """
         self._check()
+        to = local_port if path is None else os.fspath(path)
         return _ports.Forwarding(lambda: _ports.connected(self._client.address, self._target, port), to)
 
     async def _request(self, request: Request[T]) -> T:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 from typing import Any
 
 from langchain_core.tools import BaseTool
 from pydantic import BaseModel, Field
 
-from .. import BadRequest, Output, ProcessInfo
+from .. import Output
 from .._adapters import telling
 from ._both import settled
 from ._session_tool import Work, tools_of
@@ -69,25 +68,18 @@ async def _send(session: Any, chars: int, name: str, text: str) -> str:
 
 
 async def _stop(session: Any, chars: int, name: str, signal: str = "TERM") -> str:
-    await settled((await _of(session, name)).send_signal(_number(signal)))
+    await settled((await _of(session, name)).send_signal(signal))
     return f"{name} was sent SIG{signal.removeprefix('SIG')}"
 
 
-def _number(name: str) -> int:
-    try:
-        return signal.Signals[f"SIG{name.removeprefix('SIG')}"]
-    except KeyError:
-        raise BadRequest(f"there is no signal {name!r}; try TERM, INT, HUP or KILL") from None
-
-
 async def _list(session: Any, chars: int) -> str:
-    rows: list[ProcessInfo] = await settled(session.processes())
-    return "\n".join(map(_line, rows)) or "no process runs"
+    return "\n".join(map(_line, await settled(session.processes()))) or "no process runs"
 
 
-def _line(row: ProcessInfo) -> str:
-    ended = f"signal {row.signal}" if row.signal else f"exit code {row.exit_code}"
-    return f"{row.name or row.id or row.pid}: {'running' if row.running else ended}: {row.command}"
+def _line(process: Any) -> str:
+    ended = f"signal {process.signal}" if process.signal else f"exit code {process.exit_code}"
+    state = "running" if process.running else ended
+    return f"{process.name or process.id}: {state}: {process.command}"
 
 
 _TOOLS: dict[str, tuple[str, type[BaseModel], Work]] = {

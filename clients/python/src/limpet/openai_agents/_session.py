@@ -206,9 +206,8 @@ class LimpetSandboxSession(BaseSandboxSession):  # type: ignore[misc, unused-ign
             raise ExposedPortUnavailableError(
                 port=port, exposed_ports=self.state.exposed_ports, reason="backend_unavailable", cause=failed
             ) from failed
-        address = self._forwardings[port].address
-        assert not isinstance(address, str)
-        return ExposedPortEndpoint(host=address[0], port=address[1])
+        host, _, number = self._forwardings[port].address.rpartition(":")
+        return ExposedPortEndpoint(host=host, port=int(number))
 
     async def _shutdown_backend(self) -> None:
         forwardings, self._forwardings = self._forwardings, {}

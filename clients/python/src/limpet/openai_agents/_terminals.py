@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -84,8 +83,8 @@ class Terminals:
         text, ended = Kept(), False
         while not ended and (left := deadline - time.monotonic()) > 0:
             output = await program.process.output(program.since, left)
-            if output.since > program.since:
-                text.add(f"\n[... {output.since - program.since} bytes are not kept ...]\n")
+            if output.dropped:
+                text.add(f"\n[... {output.dropped} bytes are not kept ...]\n")
             for _, data in output.pieces:
                 text.add(program.decoder.decode(data))
             program.since, ended = output.next, output.ended
@@ -98,8 +97,7 @@ class Terminals:
 
     async def _finished(self, number: int) -> int:
         program = self._programs.pop(number)
-        result = await program.process.wait()
-        code = None if result is None else exit_code(result)
+        code = exit_code(await program.process.wait())
         return INTERRUPTED if code is None else code
 
     async def _make_room(self) -> None:
@@ -119,4 +117,4 @@ def _milliseconds(seconds: float | None) -> int:
 
 async def _kill(program: _Program) -> None:
     with contextlib.suppress(Error):
-        await program.process.send_signal(signal.SIGKILL)
+        await program.process.kill()

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import base64
-import signal as signals
 from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
 
-from ... import BadRequest, NoSuchRun
+from ... import NoSuchRun
 from ..._async.processes import AsyncProcess
-from ...processes import ProcessInfo
+from ...processes import ProcessKind
 from .._plain import encode
 from ._call import Call, events
 from ._events import OF_PROCESS
@@ -31,7 +30,7 @@ class StartRequest(msgspec.Struct, forbid_unknown_fields=True):
     env: dict[str, str] | None = None
     stdin: str | None = None
     pty: bool | tuple[int, int] | None = None
-    """A terminal of its own: true, or its rows and columns."""
+    """A terminal of its own: true, or its columns and rows."""
     name: str | None = None
     run_id: str | None = None
 
@@ -40,6 +39,29 @@ class Started(msgspec.Struct):
     """A process."""
 
     id: str
+
+
+class Listed(msgspec.Struct):
+    """A process, as it is."""
+
+    id: str
+    """Of a command its `run_id`, of an orphan its pid."""
+    name: str | None
+    kind: ProcessKind
+    """`process` that was started here; `command` of `exec`; `orphan`: left behind by one of these, which has ended."""
+    pid: int | None
+    """In the container."""
+    command: str
+    """Its line, or its program and arguments, cut short."""
+    running: bool
+    terminal: bool
+    created: float | None
+    """Unix time; null of an orphan."""
+    exit_code: int | None
+    signal: int | None
+    """Number of the signal that ended it."""
+    output: int | None
+    """Bytes it has written so far."""
 
 
 class Piece(msgspec.Struct):
@@ -100,10 +122,10 @@ async def start_process(call: Call) -> Any:
     return call.json(Started(process.id), 201)
 
 
-@operation("GET", _OF, gives=dict[str, list[ProcessInfo]])
+@operation("GET", _OF, gives=dict[str, list[Listed]])
 async def list_processes(call: Call) -> Any:
     """Lists the commands and processes that run, and processes that ended lately."""
-    return {"processes": await (await call.session()).processes()}
+    return {"processes": [_listed(each) for each in await (await call.session()).processes()]}
 
 
 @operation(
@@ -137,14 +159,14 @@ async def send_input(call: Call) -> None:
 @operation("POST", _OF + "/{process}/signal", takes=SignalRequest)
 async def send_signal(call: Call) -> None:
     """Sends a signal to a process and what it has started."""
-    await (await _process(call)).send_signal(_number(call.body.signal))
+    await (await _process(call)).send_signal(call.body.signal)
     call.gateway.runs.changed(call.inner, "processes")
 
 
 @operation("POST", _OF + "/{process}/resize", takes=Size)
 async def resize(call: Call) -> None:
     """Gives the terminal of a process another size."""
-    await (await _process(call)).resize(call.body.rows, call.body.columns)
+    await (await _process(call)).resize(call.body.columns, call.body.rows)
 
 
 async def _process(call: Call) -> AsyncProcess:
@@ -152,7 +174,14 @@ async def _process(call: Call) -> AsyncProcess:
     session, which = await call.session(), call.params["process"]
     if not which.isprintable():
         raise NoSuchRun("there is no such process")
-    return session.process(which)
+    return await session.process(which)
+
+
+def _listed(process: AsyncProcess) -> Listed:
+    return Listed(
+        process.id, process.name, process.kind, process.pid, process.command, process.running,
+        process.pty is not None, process.created, process.exit_code, process.signal, process.written,
+    )  # fmt: skip
 
 
 async def _follow(call: Call, process: AsyncProcess, since: int) -> AsyncIterator[bytes]:
@@ -171,13 +200,3 @@ async def _follow(call: Call, process: AsyncProcess, since: int) -> AsyncIterato
             return
         if not output.pieces:
             yield b":\n\n"
-
-
-def _number(given: str | int) -> int:
-    if isinstance(given, str):
-        name = given.upper().removeprefix("SIG")
-        found = getattr(signals, f"SIG{name}", None)
-        given = int(found) if isinstance(found, signals.Signals) else 0
-    if not 1 <= given <= 64:
-        raise BadRequest("signal: a name such as INT, or a number of 1 to 64")
-    return given

@@ -13,7 +13,7 @@ from typing import Any
 
 from ... import AsyncSession, NoSuchRun, Result
 from ..._async.processes import AsyncProcess
-from ...processes import Output, ProcessInfo
+from ...processes import Output
 from ._frames import Failed, frame
 from ._records import Record
 from ._sandboxes import Sandboxes
@@ -81,7 +81,7 @@ class Processes:
         live.configs[process.id] = config
         if timeout is not None:
             live.hold(_killed_after(process, timeout))
-        told = _Told(await _pid(session, process), 0, asked.get("pty") is not None)
+        told = _Told(process.pid or 0, 0, process.pty is not None)
         async for piece in self._follow(session, process, told, timeout):
             yield piece
 
@@ -89,9 +89,9 @@ class Processes:
         self, record: Record, asked: dict[str, Any], timeout: float | None
     ) -> AsyncIterator[bytes]:
         session = await self._all.session(record)
-        info = await self._info(session, asked)
-        told = _Told(info.pid, info.output or 0, info.terminal)
-        async for piece in self._follow(session, session.process(info.id or ""), told, timeout):
+        process = await self._selected(record, asked)
+        told = _Told(process.pid or 0, process.written or 0, process.pty is not None)
+        async for piece in self._follow(session, process, told, timeout):
             yield piece
 
     async def _follow(
@@ -112,7 +112,7 @@ class Processes:
             if not output.pieces:
                 yield frame({"event": {"keepalive": {}}})
         result = await process.wait()
-        if told.is_behind and result is not None:
+        if told.is_behind:
             async for piece in told.rest(session, result):
                 yield piece
         yield frame({"event": {"end": _end(result)}})
@@ -123,53 +123,48 @@ class Processes:
         configs = self._all.live(record).configs
         session = await self._all.session(record)
         rows = []
-        for info in await session.processes():
-            if info.running and info.kind != "orphan":
-                config = configs.get(info.id or "", {"cmd": info.command})
-                rows.append({"config": config, "pid": info.pid, **({"tag": info.name} if info.name else {})})
+        for process in await session.processes():
+            if process.running and process.kind != "orphan":
+                config = configs.get(process.id, {"cmd": process.command})
+                tag = {"tag": process.name} if process.name else {}
+                rows.append({"config": config, "pid": process.pid, **tag})
         return {"processes": rows}
 
     async def _update(self, record: Record, asked: dict[str, Any]) -> dict[str, Any]:
         size = _size(asked.get("pty"))
         if size is not None:
-            await (await self._of(record, asked)).resize(*size)
+            await (await self._selected(record, asked)).resize(*size)
         return {}
 
     async def _send_input(self, record: Record, asked: dict[str, Any]) -> dict[str, Any]:
-        await (await self._of(record, asked)).send(_input(asked))
+        await (await self._selected(record, asked)).send(_input(asked))
         return {}
 
     async def _send_signal(self, record: Record, asked: dict[str, Any]) -> dict[str, Any]:
         number = _SIGNALS.get(asked.get("signal", ""))
         if number is None:
             raise Failed("invalid_argument", "signal must be SIGNAL_SIGTERM or SIGNAL_SIGKILL")
-        await (await self._of(record, asked)).send_signal(number)
+        await (await self._selected(record, asked)).send_signal(number)
         return {}
 
     async def _close_stdin(self, record: Record, asked: dict[str, Any]) -> dict[str, Any]:
-        await (await self._of(record, asked)).close_stdin()
+        await (await self._selected(record, asked)).close_stdin()
         return {}
 
     # Finding
 
-    async def _of(self, record: Record, asked: dict[str, Any]) -> AsyncProcess:
-        return await self._selected(record, asked)
-
     async def _selected(self, record: Record, asked: dict[str, Any]) -> AsyncProcess:
-        session = await self._all.session(record)
-        return session.process((await self._info(session, asked)).id or "")
-
-    async def _info(self, session: AsyncSession, asked: dict[str, Any]) -> ProcessInfo:
         """The running process that a message means."""
+        session = await self._all.session(record)
         selector = _object(asked, "process")
         pid, tag = selector.get("pid"), selector.get("tag")
-        for info in await session.processes():
+        for process in await session.processes():
             if (
-                info.running
-                and info.kind == "process"
-                and (info.pid == pid if tag is None else info.name == tag)
+                process.running
+                and process.kind == "process"
+                and (process.pid == pid if tag is None else process.name == tag)
             ):
-                return info
+                return process
         raise Failed(
             "not_found",
             f"process with {'pid' if tag is None else 'tag'} {pid if tag is None else tag} not found",
@@ -195,7 +190,7 @@ class _Told:
 
     def pieces(self, output: Output) -> Iterator[bytes]:
         """Frames of what is new."""
-        missing = output.since - self.since
+        missing = output.dropped
         self.since = output.next
         if missing > 0 and self._from_start and self._names[1] != "pty":
             self.is_behind = True
@@ -239,25 +234,16 @@ async def _check_directory(session: AsyncSession, directory: str) -> None:
     raise Failed("invalid_argument", f"cwd '{directory}' does not exist, or is no directory")
 
 
-async def _pid(session: AsyncSession, process: AsyncProcess) -> int:
-    for info in await session.processes():
-        if info.id == process.id:
-            return info.pid
-    return 0  # it has ended, and others after it
-
-
 async def _killed_after(process: AsyncProcess, timeout: float) -> None:
     """Whoever started it may be gone by then."""
     await asyncio.sleep(timeout)
-    with contextlib.suppress(NoSuchRun):  # it has ended by itself
-        await process.send_signal(signal.SIGKILL)
+    await process.kill()
 
 
-def _end(result: Result | None) -> dict[str, Any]:
+def _end(result: Result) -> dict[str, Any]:
     """How a process has ended, in Go's words."""
-    if result is None or result.signal is not None:
-        number = 0 if result is None else result.signal or 0
-        said = f"signal: {_WORDS.get(number, number)}"
+    if result.signal is not None:
+        said = f"signal: {_WORDS.get(result.signal, result.signal)}"
         return {"exitCode": -1, "exited": False, "status": said, "error": said}
     code = result.exit_code or 0
     said = f"exit status {code}"
@@ -277,14 +263,14 @@ def _input(asked: dict[str, Any]) -> bytes:
 
 
 def _size(pty: Any) -> tuple[int, int] | None:
-    """Rows and columns of a terminal."""
+    """Columns and rows of a terminal."""
     if pty is None:
         return None
     size = _object(pty, "size") if isinstance(pty, dict) else {}
     rows, columns = size.get("rows", 24), size.get("cols", 80)
     if not all(isinstance(each, int) and 0 < each < 65536 for each in (rows, columns)):
         raise Failed("invalid_argument", "the size of a terminal is 1 to 65535 rows and cols")
-    return rows, columns
+    return columns, rows
 
 
 def _directory(record: Record, cwd: Any) -> str:

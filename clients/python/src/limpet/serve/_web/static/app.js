@@ -287,7 +287,7 @@ class Place {
     try {
       const { processes } = await get(`${at(this.base)}/processes`)
       const running = processes.find(each => each.running && each.terminal && each.kind === "process")
-      const process = running || { ...await post(`${at(this.base)}/processes`, { command: ["bash", "-i"], pty: [16, 80] }), terminal: true, name: "bash" }
+      const process = running || { ...await post(`${at(this.base)}/processes`, { command: ["bash", "-i"], pty: [80, 16] }), terminal: true, name: "bash" }
       this.terminal(process)
     } catch (error) {
       tell(error.message, "error")
