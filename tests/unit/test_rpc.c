@@ -14,8 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "host/privilege/internal.h"
+#include "host/privilege/remote.h"
 #include "host/privilege/rpc.h"
+#include "host/privilege/seam.h"
 #include "proto/schema.h"
 
 #define KIND 7u
@@ -330,8 +331,30 @@ static void test_answers_go_to_sockets_of_the_peer_alone(void **state)
     close(ends[1]);
 }
 
-/* A refusal would end a session that the next controller can adopt. */
-static void test_a_launcher_that_is_gone_refuses_nothing(void **state)
+/* Answers what the controller asks first, and is gone. */
+static int begin_and_end(Rpc *rpc, const Message *message, Descriptors *descriptors)
+{
+    const SeamBegun begun = {.engine = text_of("oci"), .image = text_of("image")};
+    const int clients = STDIN_FILENO;
+
+    rpc_answer(descriptors_take(descriptors, 0), getppid(), SEAM_DONE, SCHEMA(SeamBegun), &begun, &clients,
+               1);
+    _exit(0);
+}
+
+static _Noreturn void be_launcher(int fd)
+{
+    static const RpcEvents begins = {begin_and_end, on_lost};
+    Rpc rpc;
+
+    assert_int_equal(loop_new(&loop), 0);
+    assert_int_equal(rpc_open(&rpc, loop, fd, &begins), 0);
+    loop_run(loop);
+    _exit(1);
+}
+
+/* Adopts until it is refused; that is to end the process instead. */
+static _Noreturn void be_controller(int fd)
 {
     const ContainerSpec spec = {.name = "c",
                                 .session = "s",
@@ -341,24 +364,39 @@ static void test_a_launcher_that_is_gone_refuses_nothing(void **state)
                                 .network = "",
                                 .data = -1};
     const ContainerEvents ignored = {0};
+    const EngineConfig config = {.state_dir = ""};
     Problem problem = PROBLEM_NULL;
-    Remote remote = {0};
+    Remote *remote;
+    Engine *engine;
     Container *container;
-    int ends[2], status;
-    pid_t pid;
 
-    assert_int_equal(rpc_pair(ends), 0);
-    assert_int_equal(rpc_open(&remote.rpc, loop, ends[0], &events), 0);
-    close(ends[1]);
-    remote_set_ops(&remote, true, true);
-    pid = fork();
-    if (pid == 0) {
-        remote.ops.adopt(&remote.engine, &spec, &ignored, NULL, &container, &problem);
-        _exit(0);
+    assert_int_equal(loop_new(&loop), 0);
+    assert_int_equal(remote_open(&remote, loop, fd, &config, "", &problem), 0);
+    engine = remote_engine(remote);
+    while (engine->ops->adopt(engine, &spec, &ignored, NULL, &container, &problem) == 0)
+        ;
+    _exit(0);
+}
+
+/* A refusal would end a session that the next controller can adopt. */
+static void test_a_launcher_that_is_gone_refuses_nothing(void **state)
+{
+    pid_t controller = fork();
+    int status;
+
+    if (controller == 0) {
+        int ends[2];
+
+        assert_int_equal(rpc_pair(ends), 0);
+        if (fork() == 0) {
+            close(ends[0]);
+            be_launcher(ends[1]);
+        }
+        close(ends[1]);
+        be_controller(ends[0]);
     }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(waitpid(controller, &status, 0), controller);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
-    rpc_close(&remote.rpc);
 }
 
 #define PAIR(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -381,7 +419,7 @@ int main(void)
         PAIR(test_a_question_that_is_dropped_is_over),
         PAIR(test_a_question_that_nobody_answers_is_over),
         PAIR(test_answers_go_to_sockets_of_the_peer_alone),
-        PAIR(test_a_launcher_that_is_gone_refuses_nothing),
+        cmocka_unit_test(test_a_launcher_that_is_gone_refuses_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
