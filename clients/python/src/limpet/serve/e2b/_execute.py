@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable
 
 from ... import Display, Error, NoSuchSession, Result, SessionClosed
+from ..._adapters.cells import translated
 from ..._requests import new_run_id
 from .._onlookers import Callbacks, Shown
 from . import _inside, _results
@@ -27,7 +28,6 @@ from ._http import (
     texts,
     while_there,
 )
-from ._magics import translated
 from ._records import Record, owner_of
 from ._sandboxes import Sandboxes
 
