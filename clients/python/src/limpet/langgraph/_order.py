@@ -38,6 +38,12 @@ def with_state(schema: type[BaseModel]) -> type[BaseModel]:
 class OrderedTool(BaseTool):
     """A tool whose methods get ``state``, where :func:`with_state` has made its arguments, and ``tool_call_id``."""
 
+    @property
+    def args(self) -> dict[str, Any]:
+        """Those that a model sees, with old versions of LangChain too."""
+        schema = cast(type[BaseModel], self.tool_call_schema).model_json_schema()
+        return cast(dict[str, Any], schema.get("properties", {}))
+
     def _to_args_and_kwargs(
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
