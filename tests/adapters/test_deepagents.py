@@ -72,6 +72,14 @@ def test_long_output_is_kept_up_to_a_limit(sandbox):
         assert (len(response.output), response.truncated) == (kept, truncated)
 
 
+def test_what_a_model_reads(sandbox):
+    """Its commands go another way than those by which the tools for files work."""
+    command = r"printf 'one\rtwo\n\033[31mred\n'; yes | head -n 90"
+    told = sandbox.execute_with_offload(command, "/tmp/limpet-capture", max_inline_bytes=10_000)
+    assert told.response.output.rstrip() == "two\nred\ny\n[the line above 89 more times]"
+    assert sandbox.execute(command).output.startswith("one\rtwo\n\033[31mred\ny\ny\ny\ny\n")
+
+
 def test_variables_live_beside_it(sandbox, session):
     session.run("x = 41")
     sandbox.execute("echo text > f")

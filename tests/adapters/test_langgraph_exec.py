@@ -3,7 +3,10 @@
 import asyncio
 
 import pytest
-from limpet.langgraph import code_sandbox, exec_tool
+from langchain_core.messages import AIMessage
+from langgraph.graph import MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
+from limpet.langgraph import code_sandbox, exec_tool, file_tools
 
 
 @pytest.fixture
@@ -42,6 +45,29 @@ def test_what_fails_is_an_error_that_tells_all(call):
     assert "stdout:\nout" in message.content and "stderr:\nerr" in message.content and "exit code 3" in message.content
     message = call("exec", command="echo begun; sleep 1000", timeout=10.0)
     assert message.status == "error" and "stdout:\nbegun" in message.content and "did not end within 10 s" in message.content
+
+
+@pytest.mark.parametrize("how", ["blocking", "asyncio"])
+def test_one_message_is_worked_off_in_its_order(client, name, how):
+    """Also where calls in it never run: their arguments are wrong, or their tool is not of this sandbox."""
+    sandbox = code_sandbox(client, list_packages=False)
+    node = ToolNode([sandbox, exec_tool(sandbox), *file_tools(sandbox)])
+    graph = StateGraph(MessagesState).add_node("tools", node).set_entry_point("tools").compile()
+    steps = [
+        ("code_sandbox", {"code": "import time; time.sleep(0.2); n = open('f', 'w').write('one ')"}),
+        ("code_sandbox", {"codes": "a wrong name"}),
+        ("no_such_tool", {}),
+        ("exec", {"command": "sleep 0.1; printf two >> f"}),
+        ("read_file", {"path": "f"}),
+        ("write_file", {"path": "f", "content": "three"}),
+        ("code_sandbox", {"code": "open('f').read()"}),
+    ]
+    calls = [{"name": tool, "args": args, "id": str(number)} for number, (tool, args) in enumerate(steps)]
+    given = {"messages": [AIMessage("", tool_calls=calls)]}, {"configurable": {"thread_id": name}}
+    state = graph.invoke(*given) if how == "blocking" else asyncio.run(graph.ainvoke(*given))
+    texts = [message.text for message in state["messages"][1:]]
+    assert texts[4] == "one two" and "value:\n'three'" in texts[6]
+    client.close_session(name)
 
 
 def test_long_output_is_cut(call):

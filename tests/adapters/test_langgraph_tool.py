@@ -13,6 +13,7 @@ from langchain.tools import ToolRuntime, tool
 from langchain_core.messages import ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.prebuilt import InjectedState
+from limpet._adapters import cells
 from limpet.langgraph import code_sandbox
 
 from tests.support import ROOT
@@ -337,14 +338,38 @@ def test_output_comes_while_it_runs(make, client, name):
     assert seen == [(*here, "stdout", "waiting\n"), (*here, "stderr", "went\n")]
 
 
-def test_calls_side_by_side_queue(make):
+def test_calls_side_by_side_run_in_the_order_of_the_message(make):
     agent = make()
-    agent.ask("seen = []")
-    code = "import time; seen.append({0!r}); time.sleep(0.05); seen.append({0!r})"
-    messages = agent.ask(*(code.format(letter) for letter in "abc"), beside=True)
-    assert [message.status for message in messages] == ["success"] * 3
-    seen = agent.ask("seen[0::2] == seen[1::2], sorted(seen)")[0].artifact["result"]
-    assert seen == "(True, ['a', 'a', 'b', 'b', 'c', 'c'])"
+    for _ in range(3):
+        codes = ["value = 1", "import time; time.sleep(0.02); value += 1; value", "value *= 10; value"]
+        messages = agent.ask(*codes, beside=True)
+        assert [message.artifact["result"] for message in messages] == [None, "2", "20"]
+
+
+def test_what_a_model_writes_runs_and_what_it_reads_is_short(make):
+    agent = make()
+    assert agent.value("```python\nprint(6 * 7)\n!echo shell\n7\n```") == "7"
+    code = "import sys\nfor i in range(1000): n = sys.stdout.write(f'\\rstep {i}')\nprint('\\x1b[31m red')\n"
+    code += "for _ in range(90): print('same')"
+    message = agent.one(code)
+    assert "stdout:\nstep 999 red\nsame\n[the line above 89 more times]" in message.text
+    assert message.artifact["stdout_bytes"] > 7000
+    assert agent.one("Let me look at the data first.").text.endswith(f"\nerror:\n{cells.NO_PYTHON}")
+    failed = agent.one("import json\njson.loads('{')").text
+    assert "in Python's library ...]" in failed and "json.loads('{')" in failed and "decoder.py" not in failed
+
+
+def test_what_ends_later_is_told_with_the_next_result(make):
+    agent = make()
+    agent.ask("import threading\ngo = threading.Event()\ndef late():\n    go.wait(); print('late'); 1 / 0")
+    agent.ask("thread = threading.Thread(target=late); thread.start()")
+    agent.ask("threading.Timer(0.2, go.set).start()")
+    text = ""
+    for _ in range(100):
+        text += agent.one("import time; time.sleep(0.05)").text
+        if "ZeroDivisionError" in text:
+            break
+    assert "late" in text and "ZeroDivisionError: division by zero" in text
 
 
 def test_threads_run_at_once(client, name):

@@ -35,6 +35,16 @@ def test_output_streams_while_the_code_runs(shared):
     assert seen[0][0] == "out" and seen[0][1].startswith("one") and seen[-1] == ("result", "3")
 
 
+def test_what_ends_later_comes_with_the_next_run(shared):
+    shared.run_code("import threading, sys\ngo = threading.Event()\ndef late():\n    go.wait(); print('late'); 1 / 0")
+    shared.run_code("threading.Thread(target=late).start(); threading.Timer(0.2, go.set).start()")
+    out = err = ""
+    while "ZeroDivisionError" not in err:
+        logs = shared.run_code("import time; time.sleep(0.05)", envs={"A": "1"}).logs
+        out, err = out + "".join(logs.stdout), err + "".join(logs.stderr)
+    assert out == "late\n"
+
+
 def test_output_comes_before_the_end(shared):
     first = threading.Event()
     shared.run_code("import threading; gate = threading.Event()")

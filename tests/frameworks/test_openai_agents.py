@@ -164,7 +164,7 @@ async def test_programs_that_a_model_looks_at_again(sandbox):
 async def test_terminals(sandbox):
     started = await sandbox.pty_exec_start("read line; tty >&2; echo got $line", tty=True, yield_time_s=0.3)
     typed = await sandbox.pty_write_stdin(session_id=started.process_id, chars="text\n", yield_time_s=30)
-    assert typed.exit_code == 0 and b"/dev/pts/" in typed.output and typed.output.endswith(b"got text\r\n")
+    assert typed.exit_code == 0 and b"/dev/pts/" in typed.output and typed.output.endswith(b"got text\n")
     without = await sandbox.pty_exec_start("cat; sleep 1000", yield_time_s=0.3)
     with pytest.raises(RuntimeError, match="stdin is not available"):
         await sandbox.pty_write_stdin(session_id=without.process_id, chars="x")

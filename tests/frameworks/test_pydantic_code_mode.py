@@ -57,6 +57,26 @@ async def test_code_calls_tools(standard):
     assert "def weather(*, city: str) -> Weather" in said and "The weather of a city." in said and "class Weather(TypedDict)" in said
 
 
+async def test_what_a_model_writes_runs_and_what_it_reads_is_short(standard):
+    fenced, prose = await run(
+        Scripted("```python\n!echo shell\nprint('one\\rtwo')\n```", "Let me look at the data first."), CodeMode(on_error="keep")
+    )
+    assert fenced.endswith("stdout:\nshell\ntwo") and "is text and not Python" in prose
+
+
+async def test_calls_of_one_message_run_in_its_order(standard):
+    codes = ["value = 1", "import time; time.sleep(0.02); value += 1; value", "value *= 10; value"]
+
+    def model(messages, info):
+        parts = [part for message in messages for part in message.parts if isinstance(part, ToolReturnPart)]
+        texts.extend(part.content for part in parts)
+        return ModelResponse([TextPart("done")] if parts else [ToolCallPart("run_code", {"code": code}) for code in codes])
+
+    texts = []
+    await Agent(FunctionModel(model), capabilities=[CodeMode()]).run("go")
+    assert [text.rpartition("value:\n")[2] for text in texts[1:]] == ["2", "20"]
+
+
 async def test_a_time_limit_takes_the_snippet_back_and_no_more(standard):
     texts = await run(
         Scripted("x = 41", "x = 0\nwhile True: pass", "print(x + 1, weather(city='Oslo')['celsius'])"),

@@ -73,6 +73,13 @@ def test_what_fails_is_shown_to_the_model(executor):
             executor(code)
 
 
+def test_what_a_model_writes_runs_and_what_it_reads_is_short(executor):
+    out = executor("```python\nimport sys\n!echo shell\nprint('one\\rtwo')\nsys.stderr.write('why')\n7\n```")
+    assert (out.output, out.logs) == ("7", "shell\ntwo\n\nstderr:\nwhy")
+    with pytest.raises(AgentError, match="is text and not Python"):
+        executor("Let me look at the data first.")
+
+
 def test_a_crash_takes_nothing_away(executor):
     executor("a = 41")
     with pytest.raises(AgentError, match="STATE ROLLED BACK"):

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from limpet.jupyter import _magics
+from limpet._adapters import magics
 
 
 def plain(cell):
@@ -13,7 +13,7 @@ def plain(cell):
 
 def test_the_kernel_and_the_sandbox_know_the_same_ones(notebook):
     there = notebook.run("import limpet_magics\nsorted(limpet_magics.LINE), sorted(limpet_magics.CELL)").result
-    assert there == repr((sorted(_magics.LINE), sorted(_magics.CELL)))
+    assert there == repr((sorted(magics.LINE), sorted(magics.CELL)))
 
 
 class TestTime:

@@ -1,5 +1,6 @@
 """Tools that run something: results, figures, artifacts, and what is said of the variables."""
 
+import asyncio
 import base64
 import dataclasses
 import hashlib
@@ -7,6 +8,7 @@ import pathlib
 
 import limpet
 import pytest
+from limpet._adapters import cells
 from mcp import MCPError
 
 pytestmark = pytest.mark.anyio
@@ -59,6 +61,32 @@ async def test_an_exception_is_an_error_of_the_tool(connected):
         assert failed.failed and "ZeroDivisionError" in failed.text
         assert (failed.data["status"], failed.data["error"]["name"]) == ("error", "ZeroDivisionError")
         assert (await server.run("y")).data["result"] == "1"
+
+
+async def test_what_a_model_writes_runs_and_what_it_reads_is_short(connected):
+    async with connected() as server:
+        done = await server.run("```python\n!echo shell\nprint('one\\rtwo')\nfor _ in range(90): print('same')\n```")
+        assert "stdout:\nshell\ntwo\nsame\n[the line above 89 more times]" in done.text
+        assert done.data["stdout"].startswith("shell\none\rtwo\nsame\nsame\nsame\nsame\n")
+        prose = await server.run("Let me look at the data first.")
+        assert prose.failed and prose.text.endswith(cells.NO_PYTHON) and prose.data["error"]["name"] == "SyntaxError"
+
+
+async def test_requests_at_once_run_in_their_order(connected):
+    async with connected() as server:
+        codes = ["value = 1", "import time; time.sleep(0.02); value += 1; value", "value *= 10; value"]
+        done = await asyncio.gather(*map(server.run, codes))
+        assert [one.data["result"] for one in done] == [None, "2", "20"]
+
+
+async def test_what_ends_later_is_told_with_the_next_result(connected):
+    async with connected() as server:
+        await server.run("import threading\ngo = threading.Event()\ndef late():\n    go.wait(); print('late'); 1 / 0")
+        await server.run("threading.Thread(target=late).start(); threading.Timer(0.2, go.set).start()")
+        told = []
+        while not any("ZeroDivisionError" in one.text for one in told):
+            told.append(await server.run("import time; time.sleep(0.05)"))
+        assert "late" in "".join(one.text for one in told)
 
 
 async def test_figures_are_images(connected, mode):

@@ -11,7 +11,9 @@ Needs deepagents, which the extra ``deepagents`` of the package brings.
 
 from __future__ import annotations
 
+import dataclasses
 import errno
+from typing import TYPE_CHECKING, Any
 
 try:
     from deepagents.backends.protocol import ExecuteResponse, FileDownloadResponse, FileUploadResponse
@@ -22,9 +24,12 @@ except ImportError as error:
     ) from error
 
 from . import BadRequest, Client, FileFailed, Session
-from ._adapters import references
+from ._adapters import reading, references
 from ._adapters.exits import exit_code
 from ._adapters.kept import Kept
+
+if TYPE_CHECKING:
+    from deepagents.backends.protocol import ExecuteOffloadResult
 
 __all__ = ["LimpetSandbox"]
 
@@ -82,6 +87,16 @@ class LimpetSandbox(BaseSandbox):
         result = self._session.exec([*ARGV, command], timeout=timeout or None, on_stdout=output.add)
         return ExecuteResponse(output=output.text, exit_code=exit_code(result), truncated=output.cut)
 
+    def execute_with_offload(self, command: str, capture_path: str, **options: Any) -> ExecuteOffloadResult:
+        """Runs a line for a model, without colours and earlier states of lines. The file has all as it was written."""
+        return _for_model(super().execute_with_offload(command, capture_path, **options))
+
+    async def aexecute_with_offload(
+        self, command: str, capture_path: str, **options: Any
+    ) -> ExecuteOffloadResult:
+        """The same for asyncio."""
+        return _for_model(await super().aexecute_with_offload(command, capture_path, **options))
+
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
         """Writes files; directories are made. What fails says so, and the others are written."""
         return [FileUploadResponse(path=path, error=self._write(path, content)) for path, content in files]
@@ -106,6 +121,11 @@ class LimpetSandbox(BaseSandbox):
             return FileDownloadResponse(path=path, content=self._session.files.read(path))
         except (FileFailed, BadRequest) as error:
             return FileDownloadResponse(path=path, error=_named(error))
+
+
+def _for_model(done: ExecuteOffloadResult) -> ExecuteOffloadResult:
+    response = dataclasses.replace(done.response, output=reading.output(done.response.output))
+    return dataclasses.replace(done, response=response)
 
 
 def _named(error: FileFailed | BadRequest) -> str:

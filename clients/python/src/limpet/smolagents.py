@@ -28,14 +28,16 @@ except ImportError as error:
     ) from error
 
 from . import CallFailed, Client, Result, Session
+from ._adapters import cells, telling
 from ._adapters.exits import check_ran
-from ._adapters.telling import state_sentence
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 __all__ = ["LimpetExecutor"]
 
+CHARS = 20_000  # of each text about a failure; smolagents cuts the others
+WHOLE = 2 << 20
 FINAL = "final_answer"
 ANSWERED = "FinalAnswerException"
 # final_answer() ends the cell, and leaves its arguments where this process gets them. A picture goes as its PNG.
@@ -120,15 +122,15 @@ class LimpetExecutor(PythonExecutor):  # type: ignore[misc, unused-ignore]
     def __call__(self, code_action: str) -> CodeOutput:
         """Runs code. AgentError, which the model is shown, where it fails."""
         self._prepare()
-        result = self.session.run(code_action, tools=self.tools)
+        result = self.session.run(cells.of_model(code_action), tools=self.tools)
         check_ran(result)
         if result.state != "kept":
             self._ready = False
         if result.error is not None and result.error.name == ANSWERED:
-            return CodeOutput(self._answered(), result.stdout, True)
+            return CodeOutput(self._answered(), telling.logs_of(result, WHOLE), True)
         if not result.ok:
-            raise AgentError(_failure(result), self.logger)
-        return CodeOutput(_value(result), result.stdout, False)
+            raise AgentError(_failure(result, code_action), self.logger)
+        return CodeOutput(_value(result), telling.logs_of(result, WHOLE), False)
 
     def cleanup(self) -> None:
         """Closes the session, unless it was given."""
@@ -189,18 +191,16 @@ def _value(result: Result) -> Any:
     return result.result
 
 
-def _failure(result: Result) -> str:
-    error = result.error
-    assert error is not None
-    last = "" if error.name in error.traceback else f"{error.name}: {error.message}"
+def _failure(result: Result, code: str) -> str:
+    assert result.error is not None
+    why = telling.error_of(result, CHARS, code)
     if result.status == "timeout":
-        last = "The code reached its time limit."
+        why = f"{result.error.traceback.rstrip()}\nThe code reached its time limit.".lstrip()
     parts = [
-        result.stdout.rstrip(),
+        telling.logs_of(result, CHARS).rstrip(),
         "Executing code yielded an error:",
-        error.traceback.rstrip(),
-        last,
-        state_sentence(result),
+        why,
+        telling.state_sentence(result),
     ]
     return "\n".join(part for part in parts if part)
 

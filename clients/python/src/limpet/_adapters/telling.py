@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from .. import (
     BadRequest,
@@ -18,9 +20,11 @@ from .. import (
     Unavailable,
 )
 from ..results import Image
+from . import cells, reading
 
 ARTIFACTS = 40  # paths that are listed
 ENTRIES = 500  # of a directory
+NO_PYTHON = ("SyntaxError", "IndentationError", "TabError")
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 _NEXT_STEP: dict[type[Error], str] = {
@@ -41,17 +45,70 @@ class Limits:
     image_bytes: int = 4 << 20
 
 
-def of_result(result: Result, limits: Limits, tails: Mapping[str, str]) -> tuple[str, list[Image]]:
-    """The text, and the figures. ``tails``: the end of a stream, by its name, whose record has the beginning only."""
+async def of_call(session: Any, result: Result, limits: Limits, code: str = "") -> tuple[str, list[Image]]:
+    """As of_result(), with the end of output that is too long for the record. ``session`` may be a blocking one."""
+    return of_result(result, limits, await tails_of(session, result, limits.chars), code)
+
+
+async def tails_of(session: Any, result: Result, size: int) -> dict[str, str]:
+    """The end of each stream that was too long for the record, from its file."""
+    tails = {}
+    for stream in ("stdout", "stderr"):
+        file = getattr(result, f"{stream}_file")
+        if file is None or result.session is None:
+            continue
+        offset = max(getattr(result, f"{stream}_bytes") - size, 0)
+        try:
+            data = session.get(file, offset=offset, size=size)
+            data = await data if inspect.isawaitable(data) else data
+        except Error:
+            continue  # the code may have removed it; the beginning is in the record
+        tails[stream] = data.decode("utf-8", "replace")
+    return tails
+
+
+def of_result(
+    result: Result, limits: Limits, tails: Mapping[str, str], code: str = ""
+) -> tuple[str, list[Image]]:
+    """The text, and the figures.
+
+    Args:
+        result: The record.
+        limits: Of each text, and of the figures.
+        tails: The end of a stream, by its name, whose record has the beginning only.
+        code: What was sent as Python, for what to say where it is none.
+    """
     images, unseen = _images(result.displays, limits)
     parts = [_heading(result), state_sentence(result), *_between(result, limits.chars)]
     for stream in ("stdout", "stderr"):
         parts.append(_section(stream, _stream(result, stream, limits.chars, tails.get(stream, ""))))
     if result.result is not None:
-        parts.append(_section("value", clip(result.result, limits.chars)))
-    parts += [_section("display", clip(text, limits.chars)) for text in _texts(result.displays)]
-    parts += [_error(result, limits.chars), *unseen, _artifacts(result)]
+        parts.append(_section("value", clip(reading.plain(result.result), limits.chars)))
+    texts = map(reading.plain, _texts(result.displays))
+    parts += [_section("display", clip(text, limits.chars)) for text in texts]
+    parts += [_section("error", error_of(result, limits.chars, code)), *unseen, _artifacts(result)]
     return "\n".join(part for part in parts if part), images
+
+
+def logs_of(result: Result, limit: int) -> str:
+    """What was written, for frameworks that tell all else themselves."""
+    parts = [*_between(result, limit), _stream(result, "stdout", limit, "")]
+    return "\n".join(
+        part for part in (*parts, _section("stderr", _stream(result, "stderr", limit, ""))) if part
+    )
+
+
+def error_of(result: Result, limit: int, code: str = "") -> str:
+    """Why it failed, nothing where it did not. ``code``: see of_result()."""
+    if result.error is None:
+        return ""
+    if result.error.name in NO_PYTHON and cells.is_prose(code):
+        return cells.NO_PYTHON
+    last = f"{result.error.name}: {result.error.message}"
+    trace = clip(reading.traceback(result.error.traceback.rstrip()), limit)
+    if result.error.name not in trace:
+        trace = f"{trace}\n{clip(last, limit)}" if trace else clip(last, limit)
+    return trace
 
 
 def is_for_model(error: Error, code: str) -> bool:
@@ -149,12 +206,21 @@ def _between(result: Result, limit: int) -> list[str]:
     """What threads and children of earlier calls wrote before this one began."""
     if result.between is None:
         return []
-    streams = [("stdout", result.between.stdout), ("stderr", result.between.stderr)]
-    return [_section(f"{name} since the last call", clip(text, limit)) for name, text in streams]
+    streams = [("stdout", _readable(result.between.stdout)), ("stderr", _readable(result.between.stderr))]
+    parts = [_section(f"{name} since the last call", clip(text, limit)) for name, text in streams]
+    if result.between.dropped:
+        parts.append(f"[{result.between.dropped} more bytes were written since the last call and dropped]")
+    return parts
+
+
+def _readable(text: str) -> str:
+    """Output may have tracebacks, such as those of threads."""
+    text = reading.output(text)
+    return reading.traceback(text) if "Traceback (most recent call last)" in text else text
 
 
 def _stream(result: Result, name: str, limit: int, tail: str) -> str:
-    text: str = getattr(result, name)
+    text = _readable(getattr(result, name))
     file: str | None = getattr(result, f"{name}_file")
     if not file:
         more = f"; {name} had {getattr(result, f'{name}_bytes')} bytes" if result.truncated else ""
@@ -163,20 +229,8 @@ def _stream(result: Result, name: str, limit: int, tail: str) -> str:
     if result.session is None:
         return clip(text, limit, f"; {size} bytes were written, the rest was removed with the container")
     head = text[: limit * 2 // 3]
-    tail = tail[-(limit - len(head)) :] if tail else ""
+    tail = _readable(tail)[-(limit - len(head)) :] if tail else ""
     return f"{head}\n[... {size} bytes in total; the full text is in {file} ...]\n{tail}"
-
-
-def _error(result: Result, limit: int) -> str:
-    if result.error is None:
-        return ""
-    last = f"{result.error.name}: {result.error.message}"
-    trace = result.error.traceback.rstrip()
-    if len(trace) > limit:
-        trace = f"[... the beginning is omitted ...]\n{trace[-limit:]}"
-    if result.error.name not in trace:
-        trace = f"{trace}\n{clip(last, limit)}" if trace else clip(last, limit)
-    return _section("error", trace)
 
 
 def _images(displays: list[Display], limits: Limits) -> tuple[list[Image], list[str]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from IPython.core.inputtransformer2 import TransformerManager
 
-from . import _magics
+from .._adapters import magics
 
 QUESTION = re.compile(r"\s*(?:(\?{1,2})([\w.]*)|([\w.]+)(\?{1,2}))\s*\Z")
 NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -25,7 +25,7 @@ x = !command  the lines that it prints
 
 and these commands of IPython:
 
-""" + textwrap.fill(_magics.NAMES, 100)
+""" + textwrap.fill(magics.NAMES, 100)
 OF_VSCODE = "def __jupyter_exec_background__():"
 THREAD = "Thread(target=bg_main, daemon=True).start()"
 
@@ -135,16 +135,16 @@ def _in_place_of(call: ast.Call, translated: Translated) -> str:
         translated.asked.append(asked)
         return "None"
     if method in ("run_line_magic", "run_cell_magic") and texts:
-        refused = _magics.refusal(texts[0], "%" if method == "run_line_magic" else "%%")
+        refused = magics.refusal(texts[0], "%" if method == "run_line_magic" else "%%")
         if refused is not None:
             raise Refused(refused)
-        if texts[0] in _magics.IGNORED:
-            note = _magics.note(*texts)
+        if texts[0] in magics.IGNORED:
+            note = magics.note(*texts)
             translated.notes += [note] if note else []
             return "None"
-        if texts[0] in _magics.PYTHON:
+        if texts[0] in magics.PYTHON:
             texts[-1] = _within(texts[-1], translated)
-    return f"{_magics.FUNCTIONS.get(method, ast.unparse(call.func))}({', '.join(map(repr, texts))})"
+    return f"{magics.FUNCTIONS.get(method, ast.unparse(call.func))}({', '.join(map(repr, texts))})"
 
 
 def _within(code: str, translated: Translated) -> str:

@@ -10,8 +10,9 @@ import builtins
 import keyword
 import re
 
+from .._adapters import magics
 from ..errors import Error
-from . import _ask, _magics
+from . import _ask
 from ._sandbox import ASK_TIMEOUT, Sandbox
 
 INFER_TIMEOUT = 10.0  # seconds: the first time, what completes is imported, and reads the libraries
@@ -27,7 +28,7 @@ STRING = re.compile(r"""[^'"#]*(?:(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")[^'"#]*
 KEY_OF = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[(?:\d+|'[^'\\]*'|\"[^\"\\]*\")\])*\Z")
 NOT_PYTHON = re.compile(r"^[ \t]*[%!].*", re.MULTILINE)
 COMMON = [*keyword.kwlist, *(name for name in dir(builtins) if not name.startswith("_"))]
-COMMANDS = ["%limpet", *_magics.NAMES.split()]
+COMMANDS = ["%limpet", *magics.NAMES.split()]
 Found = tuple[list[str], int]
 NOTHING: Found = [], 0
 

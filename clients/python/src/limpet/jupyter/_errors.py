@@ -10,9 +10,9 @@ from pygments import highlight
 from pygments.formatters import TerminalFormatter
 from pygments.lexers import PythonTracebackLexer
 
+from .._adapters import magics
 from ..errors import Error, NoSuchSession, SessionClosed
 from ..results import ErrorInfo
-from . import _magics
 
 FRAME = re.compile(r'^((?:  \| | )*  File "<)cell (\d+)(>", line )', re.MULTILINE)
 NO_INPUT = "limpet: this frontend takes no input; write the value into the cell"
@@ -21,7 +21,7 @@ AGAIN = "Restart the kernel to go on in an empty session"
 
 def of_python(error: ErrorInfo, place: Callable[[int], str], takes_input: bool = True) -> dict[str, Any]:
     """``place`` gives the name of a call in tracebacks, from its number in the session."""
-    text = _magics.as_written(error.traceback)
+    text = magics.as_written(error.traceback)
     text = FRAME.sub(lambda found: found[1] + place(int(found[2])) + found[3], text)
     if text:
         lines = highlight(text, PythonTracebackLexer(), TerminalFormatter()).rstrip("\n").split("\n")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-import weakref
 from collections.abc import AsyncGenerator, Coroutine
-from types import TracebackType
 from typing import Any, TypeVar
 
 from .. import AsyncClient, Client
@@ -83,43 +81,3 @@ class Clients:
         if self._given is None:
             return {}
         return self._given._arguments()
-
-
-class Turns:
-    """One caller at a time for each name; names nobody waits for cost nothing."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._held: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
-
-    def blocking(self, name: str) -> _BlockingTurn:
-        return _BlockingTurn(self._of(name, threading.Lock))
-
-    def of_this_loop(self, name: str) -> asyncio.Lock:
-        turn: asyncio.Lock = self._of((name, id(asyncio.get_running_loop())), asyncio.Lock)
-        return turn
-
-    def _of(self, key: Any, kind: Any) -> Any:
-        with self._lock:
-            lock = self._held.get(key)
-            if lock is None:
-                lock = self._held[key] = kind()
-            return lock
-
-
-class _BlockingTurn:
-    """``async with`` in a flow that a blocking caller runs."""
-
-    def __init__(self, lock: Any) -> None:
-        self._lock = lock
-
-    async def __aenter__(self) -> None:
-        self._lock.acquire()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._lock.release()

@@ -86,7 +86,7 @@ async def _read(session: Any, chars: int, selector: str = "body") -> str:
 
 async def _screenshot(session: Any, chars: int, full: bool = False) -> Content:
     result = await _step(session, f"page.screenshot(full_page={full!r}); {PLACE}")
-    return _content.of_result(result, telling.Limits(chars=chars, images=1), {})
+    return await _content.of_call(session, result, telling.Limits(chars=chars, images=1))
 
 
 _TOOLS: dict[str, tuple[str, type[BaseModel], Work]] = {

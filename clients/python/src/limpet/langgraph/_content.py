@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
 from typing import Any
 
 from .. import Result
@@ -12,9 +11,9 @@ from .._adapters import telling
 Content = str | list[dict[str, Any]]
 
 
-def of_result(result: Result, limits: telling.Limits, tails: Mapping[str, str]) -> Content:
-    """``tails``: see ``telling.of_result``."""
-    text, images = telling.of_result(result, limits, tails)
+async def of_call(session: Any, result: Result, limits: telling.Limits, code: str = "") -> Content:
+    """See ``telling.of_call``."""
+    text, images = await telling.of_call(session, result, limits, code)
     blocks = [
         {"type": "image", "base64": base64.b64encode(image.data).decode(), "mime_type": image.mime_type}
         for image in images

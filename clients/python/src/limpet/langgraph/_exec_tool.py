@@ -13,7 +13,8 @@ from .. import Error, Result
 from .._adapters import telling
 from . import _content, _ctrl_c
 from ._both import AnyClient, finish, settled
-from ._tool import CodeSandbox, _tails
+from ._order import OrderedTool, with_state
+from ._tool import CodeSandbox
 
 DESCRIPTION = (
     "Runs a line of bash in the sandbox and returns its output and exit code. It begins in /session, sees the same "
@@ -22,7 +23,7 @@ DESCRIPTION = (
 NO_SESSION = "commands run only in a session, and this call has none: use code that runs them with subprocess"
 
 
-class ExecTool(BaseTool):
+class ExecTool(OrderedTool):
     """What :func:`exec_tool` makes."""
 
     handle_tool_error: bool = True
@@ -35,16 +36,23 @@ class ExecTool(BaseTool):
     async def _arun(self, *, config: RunnableConfig, **arguments: Any) -> Any:
         return await self._call(await self._sandbox._clients.of_this_loop(), arguments, config)
 
-    async def _call(self, client: AnyClient, arguments: dict[str, Any], config: RunnableConfig) -> Any:
+    async def _call(
+        self,
+        client: AnyClient,
+        arguments: dict[str, Any],
+        config: RunnableConfig,
+    ) -> Any:
         name = self._sandbox.session_name(config)
         if name is None:
             raise ToolException(NO_SESSION)
+        state, call = arguments.pop("state", None), arguments.pop("tool_call_id", None)
         limits, run_id = self._sandbox._limits, uuid.uuid4().hex
         try:
-            session = await self._sandbox._open(client, name, config)
-            with _ctrl_c.noted(client, run_id):
-                result: Result = await settled(session.exec(**arguments, run_id=run_id))
-            content = _content.of_result(result, limits, await _tails(session, result, limits.chars))
+            async with self._sandbox._order.turn(client, name, state, call):
+                session = await self._sandbox._open(client, name, config)
+                with _ctrl_c.noted(client, run_id):
+                    result: Result = await settled(session.exec(**arguments, run_id=run_id))
+                content = await _content.of_call(session, result, limits)
         except Error as error:
             if not telling.is_for_model(error, ""):
                 raise
@@ -81,6 +89,8 @@ def exec_tool(sandbox: CodeSandbox, *, max_timeout: float | None = None) -> Base
     if max_timeout is not None and not max_timeout > 0:
         raise ValueError(f"max_timeout must be above 0 seconds, not {max_timeout!r}")
     prefix = "" if sandbox.name == "code_sandbox" else f"{sandbox.name}_"
-    tool = ExecTool(name=f"{prefix}exec", description=DESCRIPTION, args_schema=_arguments(max_timeout))
+    arguments = with_state(_arguments(max_timeout))
+    tool = ExecTool(name=f"{prefix}exec", description=DESCRIPTION, args_schema=arguments)
     tool._sandbox = sandbox
+    sandbox._order.add(tool.name, arguments)
     return tool

@@ -12,7 +12,7 @@ from .. import Result
 from .._adapters import telling
 from ._both import settled
 from ._session_tool import tools_of
-from ._tool import CodeSandbox, _tails
+from ._tool import CodeSandbox
 
 NO_SESSION = "other languages run only in a session, and this call has none: use Python"
 
@@ -33,8 +33,7 @@ def language_tool(sandbox: CodeSandbox, languages: Sequence[str]) -> BaseTool:
 
     async def run(session: Any, chars: int, language: str, code: str) -> str:
         result: Result = await settled(session.run(code, language=language))
-        limits = sandbox._limits
-        content, _ = telling.of_result(result, limits, await _tails(session, result, limits.chars))
+        content, _ = await telling.of_call(session, result, sandbox._limits)
         if not result.ok:
             raise ToolException(content)
         return content

@@ -8,7 +8,7 @@ from langchain_core.tools import BaseTool
 from pydantic import BaseModel, Field
 
 from .. import Output
-from .._adapters import telling
+from .._adapters import reading, telling
 from ._both import settled
 from ._session_tool import Work, tools_of
 from ._tool import CodeSandbox
@@ -59,7 +59,7 @@ async def _of(session: Any, name: str) -> Any:
 async def _read(session: Any, chars: int, name: str, since: int = 0, wait: float = 0) -> str:
     output: Output = await settled((await _of(session, name)).output(since, wait))
     head = f"[{'ended' if output.ended else 'running'}, next since={output.next}]"
-    return f"{head}\n{telling.clip(output.text, chars)}" if output.text else head
+    return f"{head}\n{telling.clip(reading.output(output.text), chars)}" if output.text else head
 
 
 async def _send(session: Any, chars: int, name: str, text: str) -> str:

@@ -22,7 +22,7 @@ from langgraph.types import Command
 from typing_extensions import NotRequired
 
 from .. import Checkpoint, Error, NoSuchCheckpoint
-from ._both import AnyClient, Turns, finish, settled
+from ._both import AnyClient, finish, settled
 from ._content import with_note
 from ._tool import CodeSandbox
 
@@ -117,7 +117,6 @@ class Rewind(AgentMiddleware[RewindState, Any]):
         self._sandbox = sandbox
         self._keep = keep
         self._files = files
-        self._turns = Turns()
 
     @property
     def name(self) -> str:
@@ -129,7 +128,7 @@ class Rewind(AgentMiddleware[RewindState, Any]):
         if name is None:
             return handler(request)  # type: ignore[no-any-return]
         client = self._sandbox._clients.blocking()
-        return finish(self._wrap(client, name, self._turns.blocking(name), request, handler))
+        return finish(self._wrap(client, name, request, handler))
 
     async def awrap_tool_call(
         self, request: Any, handler: Callable[[Any], Any]
@@ -138,7 +137,7 @@ class Rewind(AgentMiddleware[RewindState, Any]):
         if name is None:
             return await handler(request)  # type: ignore[no-any-return]
         client = await self._sandbox._clients.of_this_loop()
-        return await self._wrap(client, name, self._turns.of_this_loop(name), request, handler)
+        return await self._wrap(client, name, request, handler)
 
     def _session_of(self, request: Any) -> str | None:
         """None for other tools, and for calls in a clean container."""
@@ -148,11 +147,11 @@ class Rewind(AgentMiddleware[RewindState, Any]):
         return self._sandbox._pinned_name(kind, request.runtime.config)
 
     async def _wrap(
-        self, client: AnyClient, name: str, turn: Any, request: Any, handler: Callable[[Any], Any]
+        self, client: AnyClient, name: str, request: Any, handler: Callable[[Any], Any]
     ) -> ToolMessage | Command[Any]:
         position = _positions_of(request.state).get(self._sandbox.name)
         step = _step(request, position)
-        async with turn:
+        async with self._sandbox._order.turn(client, name, request.state, str(request.tool_call["id"])):
             try:
                 session = await self._sandbox._open(client, name, request.runtime.config)
             except Error:

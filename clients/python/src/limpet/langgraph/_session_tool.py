@@ -13,6 +13,7 @@ from .. import BadRequest, Error, FileFailed, NoSuchRun
 from .._adapters import telling
 from ._both import AnyClient, finish
 from ._content import Content
+from ._order import OrderedTool, with_state
 from ._tool import CodeSandbox
 
 Work = Callable[..., Awaitable[Content]]
@@ -22,7 +23,7 @@ Work = Callable[..., Awaitable[Content]]
 OF_THE_MODEL = BadRequest, FileFailed, NoSuchRun
 
 
-class SessionTool(BaseTool):
+class SessionTool(OrderedTool):
     """A tool that needs a session: without one, and where the sandbox refuses something, the model is told."""
 
     handle_tool_error: bool = True
@@ -41,11 +42,13 @@ class SessionTool(BaseTool):
         name = self._sandbox.session_name(config)
         if name is None:
             raise ToolException(self._no_session)
+        state, call = arguments.pop("state", None), arguments.pop("tool_call_id", None)
         opened = False
         try:
-            session = await self._sandbox._open(client, name, config)
-            opened = True
-            return await self._work(session, self._sandbox._limits.chars, **arguments)
+            async with self._sandbox._order.turn(client, name, state, call):
+                session = await self._sandbox._open(client, name, config)
+                opened = True
+                return await self._work(session, self._sandbox._limits.chars, **arguments)
         except Error as error:
             if not telling.is_for_model(error, "") and not (opened and isinstance(error, OF_THE_MODEL)):
                 raise
@@ -59,7 +62,9 @@ def tools_of(
     prefix = "" if sandbox.name == "code_sandbox" else f"{sandbox.name}_"
     tools: list[BaseTool] = []
     for name, (description, arguments, work) in described.items():
-        tool = SessionTool(name=f"{prefix}{name}", description=description, args_schema=arguments)
+        schema = with_state(arguments)
+        tool = SessionTool(name=f"{prefix}{name}", description=description, args_schema=schema)
+        sandbox._order.add(tool.name, schema)
         tool._sandbox, tool._work, tool._no_session = sandbox, work, no_session
         tools.append(tool)
     return tools

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import uuid
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any, Literal
 
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import BaseTool
 from langgraph.config import get_stream_writer
 from pydantic import BaseModel, Field, PrivateAttr, create_model
 from typing_extensions import Unpack
 
 from .. import Approve, Asks, Display, Error, Result, SessionOptions, Tools
-from .._adapters import telling
+from .._adapters import cells, telling
 from . import _approval, _content, _ctrl_c, _places
 from ._artifact import Artifact, artifact_of
 from ._both import AnyClient, Clients, finish, settled
 from ._contents import Contents, contents
 from ._description import describe
+from ._order import Order, OrderedTool, with_state
 
 Kind = Literal["pinned", "ephemeral"]
 Answer = tuple[Any, dict[str, Any]]
@@ -31,7 +31,7 @@ PINNED_ONLY = ("ttl", "checkpoint")  # of no use to a container that is there fo
 _TOOL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
-class CodeSandbox(BaseTool):
+class CodeSandbox(OrderedTool):
     """What :func:`code_sandbox` makes."""
 
     name: str = NAME
@@ -47,6 +47,7 @@ class CodeSandbox(BaseTool):
     _limits: telling.Limits = PrivateAttr()
     _artifact: Artifact = PrivateAttr(default="small")
     _asks: Asks = PrivateAttr(default_factory=Asks)
+    _order: Order = PrivateAttr(default_factory=Order)
 
     def session_name(self, config: RunnableConfig) -> str | None:
         """Returns the name of the session that calls with this config use.
@@ -57,22 +58,18 @@ class CodeSandbox(BaseTool):
         """
         return _places.session_of(config, self._prefix)
 
-    def _to_args_and_kwargs(
-        self, tool_input: str | dict[str, Any], tool_call_id: str | None
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        arguments, named = super()._to_args_and_kwargs(tool_input, tool_call_id)
-        return arguments, {**named, "tool_call_id": tool_call_id}
-
     def _run(
         self,
         code: str,
         session: Kind | None = None,
         timeout: float | None = None,
         tool_call_id: str | None = None,
+        state: Any = None,
         *,
         config: RunnableConfig,
     ) -> Answer:
-        return finish(self._call(self._clients.blocking(), code, session, timeout, tool_call_id, config))
+        client = self._clients.blocking()
+        return finish(self._in_turn(client, state, code, session, timeout, tool_call_id, config))
 
     async def _arun(
         self,
@@ -80,11 +77,28 @@ class CodeSandbox(BaseTool):
         session: Kind | None = None,
         timeout: float | None = None,
         tool_call_id: str | None = None,
+        state: Any = None,
         *,
         config: RunnableConfig,
     ) -> Answer:
         client = await self._clients.of_this_loop()
-        return await self._call(client, code, session, timeout, tool_call_id, config)
+        return await self._in_turn(client, state, code, session, timeout, tool_call_id, config)
+
+    async def _in_turn(
+        self,
+        client: AnyClient,
+        state: Any,
+        code: str,
+        kind: Kind | None,
+        timeout: float | None,
+        tool_call_id: str | None,
+        config: RunnableConfig,
+    ) -> Answer:
+        """Calls of one message that share a session run in the order of the message."""
+        name = self._pinned_name(kind, config)
+        turn = self._order.turn(client, name, state, tool_call_id) if name else contextlib.nullcontext()
+        async with turn:
+            return await self._call(client, code, kind, timeout, tool_call_id, config)
 
     async def _call(
         self,
@@ -102,7 +116,7 @@ class CodeSandbox(BaseTool):
             how["run_id"] = how.get("run_id") or uuid.uuid4().hex
             with (
                 _ctrl_c.noted(client, how["run_id"]),
-                _approval.noted(config) if self._asks.tools else nullcontext(),
+                _approval.noted(config) if self._asks.tools else contextlib.nullcontext(),
             ):
                 if name is None:
                     content, artifact = await self._run_ephemeral(client, code, timeout, how)
@@ -133,11 +147,10 @@ class CodeSandbox(BaseTool):
         config: RunnableConfig,
     ) -> Answer:
         session = await self._open(client, name, config)
-        result: Result = await settled(session.run(code, timeout, **how))
-        tails = await _tails(session, result, self._limits.chars)
+        result: Result = await settled(session.run(cells.of_model(code), timeout, **how))
         artifact = artifact_of(result, self._artifact)
         artifact |= {"instance": session.instance, "checkpoint_id": None}
-        return _content.of_result(result, self._limits, tails), artifact
+        return await _content.of_call(session, result, self._limits, code), artifact
 
     async def _run_ephemeral(
         self, client: AnyClient, code: str, timeout: float | None, how: dict[str, Any]
@@ -147,8 +160,8 @@ class CodeSandbox(BaseTool):
         given = {name: value for name, value in options.items() if name not in PINNED_ONLY}
         if timeout is None:
             timeout = standard
-        result: Result = await settled(client.run(code, timeout, **how, **given))
-        return _content.of_result(result, self._limits, {}), artifact_of(result, self._artifact)
+        result: Result = await settled(client.run(cells.of_model(code), timeout, **how, **given))
+        return await _content.of_call(None, result, self._limits, code), artifact_of(result, self._artifact)
 
     async def _answering(
         self, client: AnyClient, tool_call_id: str | None, config: RunnableConfig
@@ -279,10 +292,11 @@ def code_sandbox(
     inside = (
         contents(clients.blocking(), session_options) if list_packages else Contents(None, session_options)
     )
+    arguments = with_state(_arguments(name, kinds, max_timeout))
     tool = CodeSandbox(
         name=name,
         description=describe(kinds, inside, max_timeout, notes, asks),
-        args_schema=_arguments(name, kinds, max_timeout),
+        args_schema=arguments,
         raise_errors=raise_errors,
     )
     tool._clients = clients
@@ -292,6 +306,7 @@ def code_sandbox(
     tool._limits = telling.Limits(max_chars, max_images)
     tool._artifact = artifact
     tool._asks = asks
+    tool._order.add(name, arguments, lambda given: tool._is_pinned(given.get("session")))
     return tool
 
 
@@ -319,19 +334,3 @@ def _arguments(name: str, kinds: tuple[Kind, ...], max_timeout: float | None) ->
         text = f"time limit of this call in seconds, at most {max_timeout:g}"
         fields["timeout"] = (float | None, Field(default=None, gt=0, le=max_timeout, description=text))
     return create_model(name, **fields)
-
-
-async def _tails(session: Any, result: Result, size: int) -> dict[str, str]:
-    """The end of each stream that was too long for the record, from its file."""
-    tails = {}
-    for stream in ("stdout", "stderr"):
-        file = getattr(result, f"{stream}_file")
-        if file is None:
-            continue
-        offset = max(getattr(result, f"{stream}_bytes") - size, 0)
-        try:
-            data = await settled(session.get(file, offset=offset, size=size))
-        except Error:
-            continue  # the code may have removed it; the beginning is in the record
-        tails[stream] = data.decode("utf-8", "replace")
-    return tails

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import mcp_types as types
 
-from .. import ArtifactInfo, AsyncSession, Error, Result
+from .. import ArtifactInfo, AsyncSession, Result
 from .._adapters import telling
 from .._adapters.telling import Limits, clip, readable
 from ._place import Home
@@ -71,16 +71,25 @@ _FIELDS: dict[str, Any] = {
 
 RECORD: dict[str, Any] = {
     "type": "object",
-    "properties": {**_FIELDS, "restored": {"type": ["array", "null"], "items": _TEXT}},
+    "properties": {
+        **_FIELDS,
+        "restored": {"type": ["array", "null"], "items": _TEXT},
+        "between": {
+            **_OBJECT_OR_NULL,
+            "description": "what was written after the last call and before this one",
+        },
+    },
     "required": list(_FIELDS),
 }
 """The JSON Schema of ``record_of()``."""
 
 
-async def of_run(session: AsyncSession, result: Result, limits: Limits, home: Home) -> types.CallToolResult:
-    """Of a call. Where the code failed, it is an error for the model."""
+async def of_run(
+    session: AsyncSession, result: Result, limits: Limits, home: Home, code: str = ""
+) -> types.CallToolResult:
+    """Of a call. Where the code failed, it is an error for the model. ``code``: what was sent as Python."""
     home.ran(result)
-    text, images = telling.of_result(result, limits, await tails_of(session, result, limits.chars))
+    text, images = await telling.of_call(session, result, limits, code)
     content: list[types.ContentBlock] = [types.TextContent(text=text)]
     content += [
         types.ImageContent(data=base64.b64encode(image.data).decode(), mime_type=image.mime_type)
@@ -122,6 +131,9 @@ def record_of(result: Result, limits: Limits, home: Home) -> dict[str, Any]:
         if record[name] is not None:
             record[name] = cut(name, record[name])
     record["truncated"] = result.truncated or "stdout" in omitted or "stderr" in omitted
+    if result.between is not None:
+        texts = {"stdout": result.between.stdout, "stderr": result.between.stderr}
+        record["between"] |= {name: cut(f"between.{name}", text) for name, text in texts.items()}
     if result.error is not None:
         texts = {"message": result.error.message, "traceback": result.error.traceback}
         record["error"] = {
@@ -160,19 +172,3 @@ def link(path: str, info: ArtifactInfo) -> types.ResourceLink:
 def uri_of(path: str) -> str:
     """Of an artifact. Bytes that are not UTF-8 are escaped too."""
     return SCHEME + quote(os.fsencode(path.removeprefix(ARTIFACTS)))
-
-
-async def tails_of(session: AsyncSession, result: Result, size: int) -> dict[str, str]:
-    """The end of each stream that was too long for the record, from its file."""
-    tails = {}
-    for stream in ("stdout", "stderr"):
-        file = getattr(result, f"{stream}_file")
-        if file is None:
-            continue
-        offset = max(getattr(result, f"{stream}_bytes") - size, 0)
-        try:
-            data = await session.get(file, offset=offset, size=size)
-        except Error:
-            continue  # the code may have removed it; the beginning is in the record
-        tails[stream] = data.decode("utf-8", "replace")
-    return tails

@@ -10,6 +10,7 @@ import mcp_types as types
 from pydantic import BaseModel, ConfigDict, Field
 
 from .. import Leave, Result
+from .._adapters import cells
 from . import _results
 from ._calls import Call
 from ._place import Callbacks
@@ -59,7 +60,7 @@ async def run_python(call: Call, given: RunPython) -> types.CallToolResult | typ
 
         def begin(live: Callbacks) -> Awaitable[Result]:
             return session.run(
-                given.code,
+                cells.of_model(given.code),
                 given.timeout,
                 run_id=questions.run_id,
                 on_error=given.on_error,
@@ -70,7 +71,7 @@ async def run_python(call: Call, given: RunPython) -> types.CallToolResult | typ
         result = await call.place.home.run(
             session, questions.run_id, "python", given.code, begin, call.live()
         )
-        return await _results.of_run(session, result, call.limits, call.place.home)
+        return await _results.of_run(session, result, call.limits, call.place.home, given.code)
 
     try:
         return await call.place.call(work())
@@ -100,11 +101,12 @@ async def try_each(call: Call, given: TryEach) -> types.CallToolResult:
 
     async def work() -> types.CallToolResult:
         session = await call.place.session()
-        results = await session.try_each(given.codes, given.timeout, on_error=given.on_error)
+        codes = [cells.of_model(code) for code in given.codes]
+        results = await session.try_each(codes, given.timeout, on_error=given.on_error)
         content: list[types.ContentBlock] = []
         tried: list[dict[str, Any]] = []
-        for number, result in enumerate(results):
-            told = await _results.of_run(session, result, call.limits, call.place.home)
+        for number, (code, result) in enumerate(zip(given.codes, results, strict=True)):
+            told = await _results.of_run(session, result, call.limits, call.place.home, code)
             content += [
                 types.TextContent(text=f"candidate {number}, branch {_short(result.session)}:"),
                 *told.content,

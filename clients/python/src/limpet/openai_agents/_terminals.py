@@ -20,6 +20,7 @@ from agents.sandbox.session.pty_types import (
 )
 
 from .. import AsyncProcess, AsyncSession, Error
+from .._adapters import reading
 from .._adapters.exits import INTERRUPTED, exit_code
 from .._adapters.kept import Kept
 
@@ -91,7 +92,7 @@ class Terminals:
         program.used = time.monotonic()
         if ended:
             text.add(program.decoder.decode(b"", True))
-        shown, count = truncate_text_by_tokens(text.text + text.note("the output"), tokens)
+        shown, count = truncate_text_by_tokens(reading.output(text.text) + text.note("the output"), tokens)
         code = await self._finished(number) if ended else None
         return PtyExecUpdate(None if ended else number, shown.encode(), code, count)
 

@@ -21,7 +21,8 @@ from pydantic_core import to_jsonable_python
 from typing_extensions import NotRequired, TypedDict
 
 from .. import AsyncSession, Error, Result
-from .._adapters.telling import Limits, is_for_model, of_failure, of_result
+from .._adapters import cells
+from .._adapters.telling import Limits, is_for_model, of_call, of_failure
 from .._asks import Approve
 from ._workspace import LimpetWorkspace
 
@@ -145,7 +146,7 @@ class CodeModeToolset(WrapperToolset[AgentDepsT]):
                 raise
             self._imported = ()
             return of_failure(error)
-        text, images = of_result(result, LIMITS, {})
+        text, images = await of_call(await self._session(), result, LIMITS, tool_args["code"])
         if not result.ok and calls.made:
             text += f"\nCalled before it failed, and not taken back: {', '.join(calls.made)}"
         content = [BinaryContent(image.data, media_type=image.mime_type) for image in images]
@@ -161,7 +162,11 @@ class CodeModeToolset(WrapperToolset[AgentDepsT]):
             await session.run(f"from limpet_tools import {', '.join(names)}", tools=functions)
             self._imported = names
         result = await session.run(
-            code, self.mode.timeout, tools=functions, approve=self.mode.approve, on_error=self.mode.on_error
+            cells.of_model(code),
+            self.mode.timeout,
+            tools=functions,
+            approve=self.mode.approve,
+            on_error=self.mode.on_error,
         )
         if result.state == "lost":
             self._imported = ()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ... import AsyncSession, BadRequest, Busy, Error, Result
-from ..._adapters import telling
+from ..._adapters import cells, telling
 from .._log import Log
 from .._plain import encode
 from .._settings import Settings
@@ -97,7 +97,7 @@ class Conversation:
             self._tell(turn, "turn", text=text, can_rewind=checkpoint is not None)
             self._messages.append({"role": "user", "content": text})
         self._busy = True
-        self._task = asyncio.ensure_future(self._go(turn, run, ask_first))
+        self._task = asyncio.ensure_future(self._go(turn, session, run, ask_first))
         self._task.add_done_callback(functools.partial(self._ended, turn))
         return turn.number
 
@@ -151,7 +151,7 @@ class Conversation:
                 await session.drop(turn.checkpoint or "")
             turn.checkpoint = None
 
-    async def _go(self, turn: Turn, run: Run, ask_first: bool) -> str | None:
+    async def _go(self, turn: Turn, session: AsyncSession, run: Run, ask_first: bool) -> str | None:
         """Returns why it came to no end, None where it did."""
         try:
             for _ in range(_CALLS):
@@ -159,7 +159,7 @@ class Conversation:
                 if not calls:
                     return None
                 for call in calls:
-                    said = await self._do(turn, call, run, ask_first)
+                    said = await self._do(turn, session, call, run, ask_first)
                     self._messages.append({"role": "tool", "tool_call_id": call.id, "content": said})
         except ModelFailed as error:
             return str(error)
@@ -188,7 +188,7 @@ class Conversation:
             self._messages.append(said)
         return calls
 
-    async def _do(self, turn: Turn, call: ToolCall, run: Run, ask_first: bool) -> str:
+    async def _do(self, turn: Turn, session: AsyncSession, call: ToolCall, run: Run, ask_first: bool) -> str:
         """What the model is told about it."""
         try:
             code = json.loads(call.arguments)["code"]
@@ -203,10 +203,10 @@ class Conversation:
             return "The person does not want this code to run."
         self._tell(turn, "runs", run_id=run_id)
         try:
-            result = await run(code, run_id)
+            result = await run(cells.of_model(code), run_id)
         except Error as error:
             return telling.of_failure(error)
-        return telling.of_result(result, telling.Limits(_KEPT, 0), {})[0]
+        return (await telling.of_call(session, result, telling.Limits(_KEPT, 0), code))[0]
 
     async def _may(self, run_id: str) -> bool:
         waiting: asyncio.Future[bool] = asyncio.get_running_loop().create_future()

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable
 
 from ... import Display, Error, NoSuchSession, Result, SessionClosed
+from ..._adapters.cells import translated
 from ..._requests import new_run_id
 from .._onlookers import Callbacks, Shown
 from . import _inside, _results
@@ -27,7 +28,6 @@ from ._http import (
     texts,
     while_there,
 )
-from ._magics import translated
 from ._records import Record, owner_of
 from ._sandboxes import Sandboxes
 
@@ -121,6 +121,7 @@ class _Call:
     ) -> None:
         self._all, self._contexts = sandboxes, contexts
         self._record, self._place, self.answering = record, place, answering
+        self._between: list[bytes] = []
 
     async def run(self, code: str, env: dict[str, str]) -> None:
         """Runs it and answers. Raises Gone where the sandbox has ended."""
@@ -140,7 +141,8 @@ class _Call:
             await self.answering.end([_results.error(error.name, error.message, "")])
             return
         lines = _results.ending(result, uncounted, self.answering.has_value)
-        await self.answering.end(lines + _results.restored(self._all.told(self._record)))
+        told = _results.restored(self._all.told(self._record))
+        await self.answering.end(self._between + lines + told)
 
     async def _shown(self, code: str) -> Result:
         """Runs it, also for those who look at the session elsewhere."""
@@ -155,7 +157,9 @@ class _Call:
         answering = self.answering
         told = {"on_stdout": answering.stdout, "on_stderr": answering.stderr, "on_display": answering.display}
         shown = Shown(self._all.gateway, owner_of(self._record), session, run_id)
-        return await shown.call(self._place.language, code, begin, told)
+        result = await shown.call(self._place.language, code, begin, told)
+        self._between += _results.between(result)
+        return result
 
     async def _settle(self, result: Result, env: dict[str, str]) -> None:
         """Before the answer ends, so that the next call finds everything in its place."""
@@ -167,7 +171,7 @@ class _Call:
 
     async def _run_own(self, code: str) -> None:
         """A call that its user did not make."""
-        await self._place.session.run(code, _inside.TIME)
+        self._between += _results.between(await self._place.session.run(code, _inside.TIME))
         self._contexts.not_counted(self._record, self._place)
 
 

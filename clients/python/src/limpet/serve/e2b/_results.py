@@ -50,6 +50,16 @@ def value(text: str) -> bytes:
     return line("result", text=_unquoted(text), is_main_result=True)
 
 
+def between(result: Result) -> list[bytes]:
+    """What threads and children of earlier calls wrote before this one began."""
+    if result.between is None:
+        return []
+    texts = {"stdout": result.between.stdout, "stderr": result.between.stderr}
+    if result.between.dropped:
+        texts["stderr"] += f"[{result.between.dropped} more bytes were dropped]\n"
+    return [output(stream, text) for stream, text in texts.items() if text]
+
+
 def ending(result: Result, uncounted: int, shown_value: bool) -> list[bytes]:
     """What a call ends with: its value, its number, its error, and what became of the variables."""
     lines = []
