@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <ini.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "host/config/standard.h"
@@ -168,6 +169,62 @@ static void print_help_row(void *out, const char *usage, const char *help)
 {
     fprintf(out, "  %-24s  %s\n", usage + strspn(usage, " "), help);
 }
+
+/* ---- handing them on ---- */
+
+static char *variable_of(const Option *option, const Given *given)
+{
+    const void *at = (const char *)given + option->offset;
+    char name[64], *variable = NULL;
+    int n;
+
+    option_variable(option, name, sizeof(name));
+    if (option->type == OPTION_NUMBER || option->type == OPTION_SECONDS)
+        n = asprintf(&variable, "%s=%.17g", name, *(const double *)at);
+    else if (option->type == OPTION_COUNT || option->type == OPTION_SIZE)
+        n = asprintf(&variable, "%s=%" PRIu64, name, *(const uint64_t *)at);
+    else
+        n = asprintf(&variable, "%s=%s", name, *(char *const *)at);
+    return n < 0 ? NULL : variable;
+}
+
+/* The first of a name is the one that is read. */
+char **options_environment(const Options *options)
+{
+    const Given given = {.options = *options};
+    size_t n = 0;
+    char **list;
+
+    while (environ[n])
+        n++;
+    list = calloc(SETTINGS + n + 1, sizeof(*list));
+    if (!list)
+        return NULL;
+    for (size_t i = 0; i < SETTINGS; i++)
+        if (!(list[i] = variable_of(&settings.rows[i], &given)))
+            return NULL;
+    memcpy(list + SETTINGS, environ, n * sizeof(*list));
+    return list;
+}
+
+/* Those that are empty too: that is not their default. */
+int options_inherit(Options *options, Problem *problem)
+{
+    Given given = {.options = *options};
+    char variable[64];
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < SETTINGS; i++) {
+        option_variable(&settings.rows[i], variable, sizeof(variable));
+        const char *text = getenv(variable);
+
+        r = option_set(&settings.rows[i], &given, variable, text ? text : "", problem);
+    }
+    *options = given.options;
+    return r;
+}
+
+/* ---- telling of them ---- */
 
 void options_print_help(FILE *out)
 {

@@ -33,5 +33,11 @@ typedef enum Action {
 int options_load(Options *options, int argc, char **argv, Action *ret_action, Problem *problem);
 void options_deinit(Options *options);
 
+/* The environment of a helper that has the same options: variables of all of them, then our own. Only the
+ * list is the caller's, and lives as long as the process. NULL: no memory. */
+char **options_environment(const Options *options);
+/* Reads them there, and nothing else. */
+int options_inherit(Options *options, Problem *problem);
+
 void options_print_help(FILE *out);
 void options_print_man(FILE *out);

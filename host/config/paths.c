@@ -37,8 +37,9 @@ static int make_directory(const char *path, Problem *problem)
 }
 
 /* The directory as given or by the standard, made, as an absolute path without links. */
-static int settle_directory(char **ret, const char *given, void (*standard)(char *, size_t), Problem *problem)
+static int settle_directory(char **option, void (*standard)(char *, size_t), Problem *problem)
 {
+    const char *given = *option;
     char path[PATH_MAX], *real;
     int r;
 
@@ -54,7 +55,8 @@ static int settle_directory(char **ret, const char *given, void (*standard)(char
     real = realpath(path, NULL);
     if (!real)
         return problem_set(problem, ERR_INTERNAL, "%s: %s", path, strerror(errno));
-    *ret = real;
+    free(*option);
+    *option = real;
     return 0;
 }
 
@@ -162,19 +164,22 @@ static int name_parts(Paths *paths)
                : 0;
 }
 
-int paths_init(Paths *paths, const Options *options, Problem *problem)
+int paths_init(Paths *paths, Options *options, Problem *problem)
 {
-    char *base _cleanup_(freep) = NULL;
+    const char *base;
     int r;
 
     paths->user = geteuid();
-    r = settle_directory(&paths->state_dir, options->state_dir, standard_state_dir, problem);
+    r = settle_directory(&options->state_dir, standard_state_dir, problem);
+    if (r == 0)
+        r = settle_directory(&options->runtime_dir, standard_runtime_dir, problem);
     if (r < 0)
         return r;
+    base = options->runtime_dir;
+    paths->state_dir = strdup(options->state_dir);
+    if (!paths->state_dir)
+        return -ENOMEM;
     settle_owner(paths->owner, sizeof(paths->owner), paths->state_dir);
-    r = settle_directory(&base, options->runtime_dir, standard_runtime_dir, problem);
-    if (r < 0)
-        return r;
     if (asprintf(&paths->runtime_dir, "%s/%s", base, paths->owner) < 0 || name_parts(paths) < 0)
         return -ENOMEM;
     r = make_directory(paths->runtime_dir, problem);

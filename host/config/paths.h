@@ -24,8 +24,8 @@ typedef struct Paths {
 
 #define PATHS_NULL ((Paths){.group = NO_GROUP, .lock = -1})
 
-/* Works out the directories and makes them. */
-int paths_init(Paths *paths, const Options *options, Problem *problem);
+/* Works out the directories and makes them. The options then name them absolutely. */
+int paths_init(Paths *paths, Options *options, Problem *problem);
 void paths_deinit(Paths *paths);
 
 /* Takes the state directory for this process. 0; -EWOULDBLOCK when another controller holds it, and problem

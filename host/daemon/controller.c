@@ -341,7 +341,7 @@ static void end(Controller *controller)
     loop_timer_cancel(&controller->sweep_timer);
     sandboxes_deinit(sandboxes);
     egress_client_free(sandboxes->egress);
-    egress_child_end(&controller->egress);
+    helper_end(&controller->egress.child);
     net_end(&controller->net);
     if (controller->signals.file.loop)
         loop_signals_remove(&controller->signals);

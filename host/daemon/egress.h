@@ -12,5 +12,3 @@ typedef struct EgressChild {
 
 /* An EgressStarter whose userdata is an EgressChild. */
 int egress_child_start(void *userdata, int *ret_socket);
-/* Ends it. */
-void egress_child_end(EgressChild *child);

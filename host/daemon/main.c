@@ -94,7 +94,7 @@ static int serve(const Options *options, Paths *paths, int report)
     return r < 0;
 }
 
-static int act(Action action, const Options *options)
+static int act(Action action, Options *options)
 {
     Paths paths _cleanup_(paths_deinit) = PATHS_NULL;
     Problem problem = PROBLEM_NULL;
@@ -133,14 +133,26 @@ static int open_standard_descriptors(void)
     return fd < 0 ? -errno : close(fd);
 }
 
+/* What limpetd is besides, where it has executed itself. */
+static const struct {
+    const char *name;
+    int (*main)(int argc, char **argv);
+} helpers[] = {
+    {EGRESS_PROGRAM, egress_main},
+    {CONTROLLER_PROGRAM, separate_controller_main},
+    {FILES_PROGRAM, separate_files_main},
+};
+
 int main(int argc, char **argv)
 {
     Options options _cleanup_(options_deinit) = {0};
     Problem problem = PROBLEM_NULL;
     Action action;
 
-    if (argc > 0 && strcmp(argv[0], EGRESS_PROGRAM) == 0)
-        return egress_main(argc, argv);
+    /* Without what is done at exit, for which they have no rights. */
+    for (size_t i = 0; argc > 0 && i < ARRAY_SIZE(helpers); i++)
+        if (strcmp(argv[0], helpers[i].name) == 0)
+            _exit(helpers[i].main(argc, argv));
     /* Whoever started it may be gone before he is told how that went. */
     if (open_standard_descriptors() < 0 || signal(SIGPIPE, SIG_IGN) == SIG_ERR)
         return 1;

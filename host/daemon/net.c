@@ -1,51 +1,25 @@
 #include "host/daemon/net.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "proto/base/log.h"
 
-static void on_exit_of_net(LoopChild *child, int status)
-{
-}
-
 /* Root with an engine that needs none has no launcher either. */
-static int start_child(Net *net, pid_t *ret_pid, int *ret_socket)
-{
-    const Options *options = net->options;
-    Problem problem = PROBLEM_NULL;
-    Account account;
-
-    if (geteuid() != 0)
-        return net_start(&net->door, NULL, options->log_level, options->listen_connections, ret_pid,
-                         ret_socket);
-    if (account_find(options->listen_user, &account, &problem) < 0)
-        return -ENOENT;
-    return net_start(&net->door, &account, options->log_level, options->listen_connections, ret_pid,
-                     ret_socket);
-}
-
 static int start(void *userdata, int *ret_socket)
 {
     Net *net = userdata;
-    int socket _cleanup_(closep) = -1;
-    pid_t pid;
-    int r;
+    const Options *options = net->options;
+    Problem problem = PROBLEM_NULL;
+    bool root = geteuid() == 0;
+    Account account;
 
     if (net->remote)
         return remote_start_net(net->remote, ret_socket);
-    if (net->child.file.loop) { /* asked again, it is gone */
-        kill(net->child.pid, SIGKILL);
-        return -EBUSY;
-    }
-    r = start_child(net, &pid, &socket);
-    if (r == 0 && (r = loop_child_add(net->loop, &net->child, pid, on_exit_of_net)) < 0)
-        kill(pid, SIGKILL);
-    if (r == 0)
-        *ret_socket = take_fd(&socket);
-    return r;
+    if (root && account_find(options->listen_user, &account, &problem) < 0)
+        return -ENOENT;
+    return net_start(net->loop, &net->child, &net->door, root ? &account : NULL, options->log_level,
+                     options->listen_connections, ret_socket);
 }
 
 /* ---- clients ---- */
@@ -149,11 +123,7 @@ int net_begin(Net *net, const Options *options, const Paths *paths, Loop *loop, 
 void net_end(Net *net)
 {
     net->client = net_client_free(net->client);
-    if (net->child.file.loop) {
-        kill(net->child.pid, SIGKILL);
-        waitpid(net->child.pid, NULL, 0);
-        loop_child_remove(&net->child);
-    }
+    helper_end(&net->child);
     if (net->options)
         net_door_close(&net->door);
 }

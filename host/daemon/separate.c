@@ -24,15 +24,6 @@
 #define CAPABILITIES                                                                                         \
     (CAPABILITY(DAC_OVERRIDE) | CAPABILITY(DAC_READ_SEARCH) | CAPABILITY(CHOWN) | CAPABILITY(FOWNER))
 
-typedef struct Separation {
-    const Options *options;
-    Paths *paths;
-    Account account;
-    pid_t launcher;
-    void (*ready)(void *userdata);
-    void *userdata;
-} Separation;
-
 bool separate_is_due(const Options *options)
 {
     return geteuid() == 0 && strcmp(options->engine, "local") != 0;
@@ -59,10 +50,10 @@ static int hold(char **path)
 }
 
 /* The launcher has made the directories. */
-static int become_controller(const Separation *separation, Problem *problem)
+static int become_controller(const HelperOrders *orders, const Options *options, Paths *paths,
+                             Problem *problem)
 {
-    const char *certificates = separation->options->package_certificates;
-    Paths *paths = separation->paths;
+    const char *certificates = options->package_certificates;
     int r = hold(&paths->journals);
 
     if (r == 0)
@@ -75,61 +66,82 @@ static int become_controller(const Separation *separation, Problem *problem)
         return problem_set(problem, ERR_INTERNAL, "the controller's directories cannot be opened: %s",
                            strerror(-r));
     const Remnant rights = {
-        .account = separation->account,
         .readable = {READABLE, *certificates ? certificates : NULL},
         .writable = {paths->journals, paths->ended, paths->templates, paths->links},
     };
 
-    return rights_drop(&rights, separation->launcher, problem);
+    return helper_drop(orders, rights, problem);
 }
 
-static int become_files_worker(const Separation *separation, Problem *problem)
+static int become_files_worker(const HelperOrders *orders, const Options *options, Problem *problem)
 {
     static const char *const parts[] = {"sessions", "outputs", "removed", "template-files", "packages"};
     char writable[ARRAY_SIZE(parts)][PATH_MAX];
-    Remnant rights = {.account = separation->account, .capabilities = CAPABILITIES, .readable = {READABLE}};
+    Remnant rights = {.capabilities = CAPABILITIES, .readable = {READABLE}};
 
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
-        snprintf(writable[i], PATH_MAX, "%s/%s", separation->paths->state_dir, parts[i]);
+        snprintf(writable[i], PATH_MAX, "%s/%s", options->state_dir, parts[i]);
         rights.writable[i] = writable[i];
     }
-    return rights_drop(&rights, separation->launcher, problem);
+    return helper_drop(orders, rights, problem);
 }
 
 static void nothing(void *userdata)
 {
 }
 
-static int control(void *userdata, int launcher, int files_worker)
+/* Its paths are the launcher's, which has the lock. */
+static int control(const HelperOrders *orders, Options *options, Paths *paths, Problem *problem)
 {
-    const Separation *separation = userdata;
-    const ControllerPeers peers = {launcher, files_worker};
-    int told = fcntl(launcher, F_DUPFD_CLOEXEC, 0); /* the controller closes its own */
-    Problem problem = PROBLEM_NULL;
-    int r = scheduling_claim(separation->options->core, &problem);
+    const ControllerPeers peers = {HELPER_FD, LAUNCHER_OTHER_FD};
+    int r = paths_init(paths, options, problem);
 
-    log_leave_file();
+    paths->lock = LAUNCHER_LOCK_FD;
+    paths->pid = orders->parent;
     if (r == 0)
-        r = become_controller(separation, &problem);
+        r = scheduling_claim(options->core, problem);
     if (r == 0)
-        r = controller_run(separation->options, separation->paths, &peers, nothing, NULL, &problem);
+        r = become_controller(orders, options, paths, problem);
+    return r < 0 ? r : controller_run(options, paths, &peers, nothing, NULL, problem);
+}
+
+int separate_controller_main(int argc, char **argv)
+{
+    Options options _cleanup_(options_deinit) = {0};
+    Paths paths _cleanup_(paths_deinit) = PATHS_NULL;
+    Problem problem = PROBLEM_NULL;
+    HelperOrders orders;
+    int told, r;
+
+    if (helper_begin(&orders, argc, argv, LAUNCHER_FDS, "limpetd") < 0)
+        return 2;
+    prctl(PR_SET_NAME, "limpetd");
+    told = fcntl(HELPER_FD, F_DUPFD_CLOEXEC, 0); /* the controller closes its own */
+    r = options_inherit(&options, &problem);
+    if (r == 0)
+        r = control(&orders, &options, &paths, &problem);
     if (r < 0)
         remote_unable(told, &problem);
     return r < 0;
 }
 
-static int keep_files(void *userdata, int launcher, int controller)
+int separate_files_main(int argc, char **argv)
 {
-    const Separation *separation = userdata;
-    const FilesWorker worker = {separation->paths->state_dir, controller, launcher};
+    Options options _cleanup_(options_deinit) = {0};
     Problem problem = PROBLEM_NULL;
+    HelperOrders orders;
     int r;
 
-    log_leave_file();
-    prctl(PR_SET_NAME, "limpet-files");
-    r = become_files_worker(separation, &problem);
+    if (helper_begin(&orders, argc, argv, LAUNCHER_FDS, "limpetd") < 0)
+        return 2;
+    prctl(PR_SET_NAME, FILES_PROGRAM);
+    r = options_inherit(&options, &problem);
+    if (r == 0)
+        r = become_files_worker(&orders, &options, &problem);
+    const FilesWorker worker = {options.state_dir, LAUNCHER_OTHER_FD, HELPER_FD};
+
     if (r < 0)
-        remote_unable(launcher, &problem);
+        remote_unable(HELPER_FD, &problem);
     else if (files_worker_run(&worker, &problem) < 0)
         log_error("files worker ended", "reason=%s", problem.text);
     return problem.code != ERR_NONE;
@@ -137,40 +149,32 @@ static int keep_files(void *userdata, int launcher, int controller)
 
 /* ---- the launcher ---- */
 
-static void on_ready(void *userdata)
-{
-    const Separation *separation = userdata;
-
-    separation->ready(separation->userdata);
-}
-
 int separate_run(const Options *options, Paths *paths, void (*ready)(void *userdata), void *userdata,
                  Problem *problem)
 {
-    Separation separation = {options, paths, .launcher = getpid(), .ready = ready, .userdata = userdata};
     LauncherConfig config = {
         .options = options,
         .paths = paths,
         .engine = engine_config(paths, options),
-        .controller = control,
-        .files_worker = keep_files,
-        .ready = on_ready,
-        .userdata = &separation,
+        .environment = options_environment(options),
+        .ready = ready,
+        .userdata = userdata,
     };
-    int r = account_find(options->user, &separation.account, problem);
+    int r = account_find(options->user, &config.user, problem);
 
     if (r == 0)
         r = account_find(options->egress_user, &config.egress, problem);
     if (r == 0 && *options->listen)
         r = account_find(options->listen_user, &config.net, problem);
+    if (r == 0 && !config.environment)
+        r = problem_set(problem, ERR_INTERNAL, "out of memory");
     if (r < 0)
         return r;
-    if (config.egress.uid == separation.account.uid || config.net.uid == separation.account.uid ||
+    if (config.egress.uid == config.user.uid || config.net.uid == config.user.uid ||
         config.net.uid == config.egress.uid)
         return problem_set(
             problem, ERR_BAD_REQUEST,
             "of user, egress_user and listen_user two are the same: each process has an account of "
             "its own");
-    config.user = separation.account.uid;
     return launcher_run(&config, problem);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "host/config/paths.h"
+#include "host/launcher/launcher.h"
 
 /* Whether there is something to keep apart: not where limpetd is no root, nor with an engine that runs as
  * root whatever clients send. */
@@ -10,3 +11,7 @@ bool separate_is_due(const Options *options);
 /* Keeps root's rights in this process, and serves with another one, as controller_run() has it. */
 int separate_run(const Options *options, Paths *paths, void (*ready)(void *userdata), void *userdata,
                  Problem *problem);
+
+/* The two processes that it starts: their main(). */
+int separate_controller_main(int argc, char **argv);
+int separate_files_main(int argc, char **argv);

@@ -1,15 +1,14 @@
-/* The process that serves: limpetd itself, executed once more, so that nothing of whoever starts it is in its
- * memory. */
+/* The process that serves. */
 #pragma once
 
-#include "host/privilege/drop.h"
+#include "host/privilege/helper.h"
 
-/* What it is called, by which main() knows it. */
 #define EGRESS_PROGRAM "limpet-egress"
 
-/* Starts one, which ends with us and logs what is at least of that level. `account` is whose rights it has,
- * NULL for our own. The socket leads to it. 0 or a negative errno. */
-int egress_start(const Account *account, const char *log_level, pid_t *ret_pid, int *ret_socket);
+/* Starts one, as helper_start() has it, which logs what is at least of that level. `account` is whose rights
+ * it has, NULL for our own. */
+int egress_start(Loop *loop, LoopChild *child, const Account *account, const char *log_level,
+                 int *ret_socket);
 
 /* What that is: its main(). */
 int egress_main(int argc, char **argv);

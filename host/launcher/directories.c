@@ -55,7 +55,7 @@ int launcher_make_directories(const Launcher *launcher)
     static const char *const of_controller[] = {"journals", "ended", "templates"};
     static const char *const of_files_worker[] = {"sessions", "outputs", "removed", "template-files",
                                                   "packages"};
-    const uid_t user = launcher->config->user;
+    const uid_t user = launcher->config->user.uid;
     int state = launcher->sources.state, r;
 
     r = make_directory(launcher->sources.runtime, SEAM_LINKS, user);

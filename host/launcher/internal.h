@@ -52,15 +52,8 @@ int launcher_on_message(Rpc *rpc, const Message *message, Descriptors *descripto
 /* disks.c: of the files worker. */
 int launcher_on_files_message(Rpc *rpc, const Message *message, Descriptors *descriptors);
 
-/* egress.c: starts one for the controller, and answers. */
-void launcher_start_egress(Launcher *launcher, int socket);
-void launcher_end_egress(Launcher *launcher);
-
-/* net.c: likewise of the process that holds the network. Its door is open as long as the launcher serves. */
+/* net.c: its door is open as long as the launcher serves. */
 int launcher_open_net(Launcher *launcher, Problem *problem);
-void launcher_start_net(Launcher *launcher, int socket);
-void launcher_end_net(Launcher *launcher);
-void launcher_close_net(Launcher *launcher);
 /* Reads the file again, and hands it on. */
 void launcher_read_keys(Launcher *launcher);
 

@@ -1,11 +1,8 @@
 #include "host/launcher/launcher.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/close_range.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -54,8 +51,8 @@ static void begin_again(Launcher *launcher, const char *why)
 {
     log_error("controller ended, starting another", "reason=%s", why);
     worker_wait(launcher->makers);
-    launcher_end_egress(launcher);
-    launcher_end_net(launcher);
+    helper_kill(&launcher->egress);
+    helper_kill(&launcher->net);
     if (launcher->engine)
         wards_orphan(&launcher->wards);
     if (begin_processes(launcher, &launcher->problem) < 0)
@@ -95,12 +92,6 @@ static void judge_if_over(Launcher *launcher)
         judge(launcher);
 }
 
-static void end_process(LoopChild *child)
-{
-    if (child->file.loop)
-        kill(child->pid, SIGKILL);
-}
-
 /* Neither is of use without the other. Where one ends in order so does the other. */
 static void on_exit_of_controller(LoopChild *child, int status)
 {
@@ -108,7 +99,7 @@ static void on_exit_of_controller(LoopChild *child, int status)
 
     launcher->status = status;
     if (status != 0)
-        end_process(&launcher->files_worker);
+        helper_kill(&launcher->files_worker);
     judge_if_over(launcher);
 }
 
@@ -117,7 +108,7 @@ static void on_exit_of_files_worker(LoopChild *child, int status)
     Launcher *launcher = container_of(child, Launcher, files_worker);
 
     if (status != 0)
-        end_process(&launcher->child);
+        helper_kill(&launcher->child);
     judge_if_over(launcher);
 }
 
@@ -128,7 +119,7 @@ static void lose(Launcher *launcher, Rpc *rpc, LoopChild *child, const char *nam
                   strerror(-error));
     rpc_close(rpc);
     if (error != -EPIPE)
-        end_process(child);
+        helper_kill(child);
     judge_if_over(launcher);
 }
 
@@ -136,7 +127,7 @@ static void on_lost(Rpc *rpc, int error)
 {
     Launcher *launcher = container_of(rpc, Launcher, rpc);
 
-    end_process(&launcher->child); /* afterwards there may be another */
+    helper_kill(&launcher->child); /* afterwards there may be another */
     lose(launcher, rpc, &launcher->child, "controller", error);
 }
 
@@ -152,55 +143,23 @@ static const RpcEvents files_events = {launcher_on_files_message, on_files_lost}
 
 /* ---- their beginning ---- */
 
-typedef int ProcessMain(void *userdata, int launcher, int other);
-
-/* Nothing of the launcher's is left to it but the lock: as long as it lives nobody else may begin. */
-static _Noreturn void become(const Launcher *launcher, ProcessMain *main, int ours, int other, pid_t parent)
-{
-    const LauncherConfig *config = launcher->config;
-    int fds[] = {ours, other, config->paths->lock}, first = STDERR_FILENO + 1;
-    sigset_t none;
-
-    for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
-        fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 512);
-        if (fds[i] < 0)
-            _exit(1);
-    }
-    for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
-        dup3(fds[i], first + (int)i, O_CLOEXEC);
-    close_range((unsigned)first + ARRAY_SIZE(fds), ~0u, 0);
-    signal(SIGHUP, SIG_IGN); /* is for the launcher */
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(1);
-    _exit(main(config->userdata, first, first + 1));
-}
-
 /* `other` is its end of what leads to the other process. 0 or a negative errno, with no process. */
-static int begin_process(Launcher *launcher, ProcessMain *main, int other, LoopChild *child,
+static int begin_process(Launcher *launcher, const char *name, int other, LoopChild *child,
                          void (*on_exit)(LoopChild *child, int status), Rpc *rpc, const RpcEvents *events)
 {
-    pid_t parent = getpid(), pid;
-    int ends[2], r = rpc_pair(ends);
+    const LauncherConfig *config = launcher->config;
+    const Helper helper = {
+        .name = name,
+        .account = &config->user,
+        .log_level = config->options->log_level,
+        .environment = config->environment,
+        .fds = {other, config->paths->lock},
+        .n_fds = LAUNCHER_FDS,
+    };
+    int socket, r = helper_start(&helper, launcher->loop, child, on_exit, &socket);
 
-    if (r < 0)
-        return r;
-    pid = fork();
-    if (pid == 0)
-        become(launcher, main, ends[1], other, parent);
-    r = pid < 0 ? -errno : 0;
-    close(ends[1]);
-    if (r < 0) {
-        close(ends[0]);
-        return r;
-    }
-    r = rpc_open(rpc, launcher->loop, ends[0], events);
-    if (r == 0)
-        r = loop_child_add(launcher->loop, child, pid, on_exit);
-    if (r < 0)
-        kill(pid, SIGKILL);
+    if (r == 0 && (r = rpc_open(rpc, launcher->loop, socket, events)) < 0)
+        helper_kill(child);
     return r;
 }
 
@@ -211,11 +170,11 @@ static int begin_both(Launcher *launcher)
 
     if (r < 0)
         return r;
-    r = begin_process(launcher, launcher->config->files_worker, between[0], &launcher->files_worker,
-                      on_exit_of_files_worker, &launcher->files, &files_events);
+    r = begin_process(launcher, FILES_PROGRAM, between[0], &launcher->files_worker, on_exit_of_files_worker,
+                      &launcher->files, &files_events);
     if (r == 0)
-        r = begin_process(launcher, launcher->config->controller, between[1], &launcher->child,
-                          on_exit_of_controller, &launcher->rpc, &rpc_events);
+        r = begin_process(launcher, CONTROLLER_PROGRAM, between[1], &launcher->child, on_exit_of_controller,
+                          &launcher->rpc, &rpc_events);
     close(between[0]);
     close(between[1]);
     return r;
@@ -308,8 +267,9 @@ static void finish(Launcher *launcher)
     rpc_close(&launcher->rpc);
     rpc_close(&launcher->files);
     loop_timer_cancel(&launcher->log_timer);
-    launcher_end_egress(launcher);
-    launcher_close_net(launcher);
+    helper_kill(&launcher->egress);
+    helper_kill(&launcher->net);
+    net_door_close(&launcher->door);
     worker_free(launcher->makers);
     if (launcher->engine && wards_leave_all(&launcher->wards))
         launcher->engine->ops->close(launcher->engine);

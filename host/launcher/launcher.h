@@ -8,19 +8,27 @@
 
 #include "host/config/paths.h"
 #include "host/engine/engine.h"
-#include "host/privilege/drop.h"
+#include "host/privilege/helper.h"
+
+/* The processes that it starts are helpers: each asks it for what it may over HELPER_FD. Where one cannot
+ * begin it says why there, and ends. */
+#define CONTROLLER_PROGRAM "limpet-controller"
+#define FILES_PROGRAM      "limpet-files"
+
+enum {
+    LAUNCHER_OTHER_FD = HELPER_FD + 1, /* to the other of the two */
+    LAUNCHER_LOCK_FD,                  /* as long as one lives nobody else may begin */
+    LAUNCHER_FDS = 2,
+};
 
 typedef struct LauncherConfig {
     const Options *options;
     const Paths *paths;
     EngineConfig engine;
-    uid_t user;     /* of the controller */
-    Account egress; /* of the egress process */
-    Account net;    /* of the process that holds the network */
-    /* Each in a process of its own: gives up its rights, asks the launcher for what it may over the first
-     * socket, and the other of the two over the second, and returns the exit status. */
-    int (*controller)(void *userdata, int launcher, int files_worker);
-    int (*files_worker)(void *userdata, int launcher, int controller);
+    char *const *environment;      /* of the controller and the files worker, with our options */
+    Account user;                  /* who they run as */
+    Account egress;                /* of the egress process */
+    Account net;                   /* of the process that holds the network */
     void (*ready)(void *userdata); /* it serves, for the first time */
     void *userdata;
 } LauncherConfig;

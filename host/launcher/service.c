@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "host/egress/process.h"
 #include "host/engine/cgroup.h"
 #include "host/files/disk_mount.h"
 #include "host/files/open_as.h"
@@ -235,21 +236,49 @@ static bool is_client_of(const Launcher *launcher, int fd, uid_t user)
            getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_size) == 0 && peer.uid == user;
 }
 
+/* Likewise with a descriptor, or a negative errno. */
+static void answer_with(const Launcher *launcher, int socket, int fd)
+{
+    const SeamNothing done = {0};
+
+    if (fd < 0)
+        launcher_answer(launcher->child.pid, socket, fd, &PROBLEM_NULL);
+    else
+        rpc_answer(socket, launcher->child.pid, SEAM_DONE, SCHEMA(SeamNothing), &done, &fd, 1);
+}
+
 /* What is a directory of the host and for reading is all that the controller can have opened, and for a user
  * who is connected. */
 static void open_for_user(const Launcher *launcher, const Demand *demand, Descriptors *descriptors)
 {
     int client _cleanup_(closep) = descriptors_take(descriptors, 0);
-    int socket = descriptors_take(descriptors, 1);
     int directory _cleanup_(closep) = is_client_of(launcher, client, demand->user)
                                           ? open_as(demand->user, demand->path, O_RDONLY | O_DIRECTORY)
                                           : -EACCES;
-    SeamNothing done = {0};
 
-    if (directory < 0)
-        launcher_answer(launcher->child.pid, socket, directory, &PROBLEM_NULL);
-    else
-        rpc_answer(socket, launcher->child.pid, SEAM_DONE, SCHEMA(SeamNothing), &done, &directory, 1);
+    answer_with(launcher, descriptors_take(descriptors, 1), directory);
+}
+
+/* The processes that reach the network, of which the launcher knows no more than that they run: each ends
+ * with the socket that the controller has, or is ended for the next. */
+static void start_egress(Launcher *launcher, int socket)
+{
+    const LauncherConfig *config = launcher->config;
+    int leads _cleanup_(closep) = -1;
+    int r =
+        egress_start(launcher->loop, &launcher->egress, &config->egress, config->options->log_level, &leads);
+
+    answer_with(launcher, socket, r < 0 ? r : leads);
+}
+
+static void start_net(Launcher *launcher, int socket)
+{
+    const LauncherConfig *config = launcher->config;
+    int leads _cleanup_(closep) = -1;
+    int r = net_start(launcher->loop, &launcher->net, &launcher->door, &config->net,
+                      config->options->log_level, config->options->listen_connections, &leads);
+
+    answer_with(launcher, socket, r < 0 ? r : leads);
 }
 
 /* ---- dispatching ---- */
@@ -282,10 +311,10 @@ static int serve(Launcher *launcher, const Demand *demand, Descriptors *descript
         open_for_user(launcher, demand, descriptors);
         return 0;
     case SEAM_EGRESS:
-        launcher_start_egress(launcher, descriptors_take(descriptors, 0));
+        start_egress(launcher, descriptors_take(descriptors, 0));
         return 0;
     case SEAM_NET:
-        launcher_start_net(launcher, descriptors_take(descriptors, 0));
+        start_net(launcher, descriptors_take(descriptors, 0));
         return 0;
     default:
         return -EBADMSG;

@@ -3,19 +3,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/close_range.h>
 #include <netdb.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "host/net/authorized.h"
 #include "proto/certificate.h"
 #include "host/net/process.h"
-#include "host/privilege/rpc.h"
 
 #define BACKLOG     256
 #define SECRET_FILE "limpet-net.key_secret"
@@ -172,60 +168,24 @@ void net_door_close(NetDoor *door)
 
 /* ---- the process ---- */
 
-/* Between vfork() and exec: only system calls. */
-static _Noreturn __attribute__((noinline)) void become(const char *program, char *const argv[],
-                                                       const int fds[3])
+int net_start(Loop *loop, LoopChild *child, const NetDoor *door, const Account *account,
+              const char *log_level, uint64_t connections, int *ret_socket)
 {
-    int moved[3];
-    sigset_t none;
+    char program[PATH_MAX], most[24];
+    const Helper helper = {
+        .name = NET_PROGRAM,
+        .program = program,
+        .account = account,
+        .log_level = log_level,
+        .argument = most,
+        .fds = {door->listening, door->secret},
+        .n_fds = 2,
+    };
 
-    for (int i = 0; i < 3; i++)
-        if ((moved[i] = fcntl(fds[i], F_DUPFD, 64)) < 0)
-            _exit(127);
-    for (int i = 0; i < 3; i++)
-        if (dup2(moved[i], NET_SEAM_FD + i) < 0)
-            _exit(127);
-    close_range(NET_SECRET_FD + 1, ~0u, 0);
-    setpriority(PRIO_PROCESS, 0, 0);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    execv(program, argv);
-    _exit(127);
-}
-
-static pid_t begin(const char *program, char *const argv[], const int fds[3])
-{
-    pid_t pid = vfork();
-
-    if (pid == 0)
-        become(program, argv, fds);
-    return pid;
-}
-
-int net_start(const NetDoor *door, const Account *account, const char *log_level, uint64_t connections,
-              pid_t *ret_pid, int *ret_socket)
-{
-    char program[PATH_MAX], parent[16], uid[16] = "-", gid[16] = "-", most[24];
-    char *const argv[] = {(char *)NET_PROGRAM, parent, uid, gid, (char *)log_level, most, NULL};
-    int ends[2], r = find_program(program) ? rpc_pair(ends) : -ENOENT;
-    pid_t pid;
-
-    if (r < 0)
-        return r;
-    snprintf(parent, sizeof(parent), "%d", (int)getpid());
+    if (door->listening < 0)
+        return -EINVAL;
+    if (!find_program(program))
+        return -ENOENT;
     snprintf(most, sizeof(most), "%llu", (unsigned long long)connections);
-    if (account) {
-        snprintf(uid, sizeof(uid), "%u", account->uid);
-        snprintf(gid, sizeof(gid), "%u", account->gid);
-    }
-    pid = begin(program, argv, (const int[]){ends[1], door->listening, door->secret});
-    r = pid < 0 ? -errno : 0;
-    close(ends[1]);
-    if (r < 0) {
-        close(ends[0]);
-        return r;
-    }
-    *ret_pid = pid;
-    *ret_socket = ends[0];
-    return 0;
+    return helper_start(&helper, loop, child, NULL, ret_socket);
 }

@@ -3,7 +3,7 @@
  * or make a process. What it is given are the socket that listens and its own key. */
 #pragma once
 
-#include "host/privilege/drop.h"
+#include "host/privilege/helper.h"
 
 typedef struct NetDoor {
     int listening; /* at the address; -1: none */
@@ -22,11 +22,11 @@ int net_door_open(NetDoor *ret, const char *address, const char *state_dir, cons
                   Problem *problem);
 void net_door_close(NetDoor *door);
 
-/* Starts the process, which ends with us, logs what is at least of that level, and serves that many
- * connections at most. `account` is whose rights it has, NULL for our own. The socket leads to it. 0 or a
- * negative errno. */
-int net_start(const NetDoor *door, const Account *account, const char *log_level, uint64_t connections,
-              pid_t *ret_pid, int *ret_socket);
+/* Starts the process, as helper_start() has it, which logs what is at least of that level, and serves that
+ * many connections at most. `account` is whose rights it has, NULL for our own. -EINVAL: the door is not
+ * open. */
+int net_start(Loop *loop, LoopChild *child, const NetDoor *door, const Account *account,
+              const char *log_level, uint64_t connections, int *ret_socket);
 
 /* The text of the server's public key, or false where there is none yet. */
 bool net_public_key(const char *state_dir, char ret[static 41]);

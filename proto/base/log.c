@@ -73,11 +73,6 @@ bool log_rotate(void)
     return rotated;
 }
 
-void log_leave_file(void)
-{
-    *log_state.path = '\0';
-}
-
 bool log_has_file(void)
 {
     return *log_state.path;

@@ -22,8 +22,6 @@ int log_to_file(const char *path, size_t limit);
 /* Begins the file anew if that is due. Whether it was begun anew since this was last asked, here or by a
  * line: who shares standard error has the older one still. */
 bool log_rotate(void);
-/* Leaves that to another process. */
-void log_leave_file(void);
 /* Whether there is a file that this process begins anew. */
 bool log_has_file(void);
 

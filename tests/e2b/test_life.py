@@ -13,6 +13,9 @@ from e2b import AsyncSandbox, NotFoundException, SandboxException, SandboxQuery,
 from e2b.exceptions import AuthenticationException, SandboxNotFoundException
 from e2b_code_interpreter import Sandbox
 
+from limpet.serve._keys import ANONYMOUS
+from limpet.serve.e2b._sandboxes import Sandboxes
+
 from tests.support import ROOT
 
 from .conftest import made, options, until
@@ -178,6 +181,25 @@ def test_the_same_idempotency_key_is_the_same_sandbox(where):
     key = os.urandom(8).hex()
     with made(Sandbox, where, idempotency_key=key) as sandbox:
         assert Sandbox.create(**where, idempotency_key=key).sandbox_id == sandbox.sandbox_id
+
+
+def test_creations_of_one_idempotency_key_wait_for_each_other(tmp_path):
+    """One that fails takes back what it has made itself, and nothing of another's."""
+    made = []
+
+    class Making(Sandboxes):
+        async def _create(self, owner, id, wanted):
+            made.append(id)
+            await asyncio.sleep(0)
+            made.append(id)
+
+    async def create():
+        sandboxes = Making(None, str(tmp_path))
+        await asyncio.gather(*(sandboxes.create(ANONYMOUS, None, key) for key in ("same", "same", "other")))
+
+    asyncio.run(create())
+    same, other = made[0], next(id for id in made if id != made[0])
+    assert made == [same, other, same, other, same, same]
 
 
 def test_wrong_keys_are_refused(gateway, where):

@@ -118,7 +118,7 @@ def test_a_host_name_of_no_sandbox(gateway, id):
 def test_the_owners_key_opens_it_and_stays_outside(gateway, served):
     sandbox, port = served
     host = sandbox.get_host(port)
-    for headers in ({"X_API_Key": gateway.ada}, {"Authorization": f"Bearer {gateway.ada}"}):
+    for headers in ({"X_API_Key": gateway.ada}, {"Authorization": f"Bearer {gateway.ada}"}, {"Authorization": f"bearer  {gateway.ada}"}):
         status, _, body = ask(gateway, "GET", "/", host, **headers)
         assert status == 200 and gateway.ada.encode() not in body
     assert ask(gateway, "GET", "/", host, X_API_Key=gateway.bob)[0] == 401

@@ -176,7 +176,7 @@ def test_half_a_message(puppets):
     assert puppet.answer()[0] == 99
     half(puppet)
     worker = pid_of(puppets, "limpet-files")
-    os.kill(int(pid_of(puppets, "limpetd_puppet")), 9)
+    os.kill(int(pid_of(puppets, "limpetd")), 9)
     puppet = puppets.after()
     assert pid_of(puppets, "limpet-files") != worker
     still_works(puppets, puppet)

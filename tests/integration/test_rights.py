@@ -50,3 +50,19 @@ def test_what_a_limpetd_of_one_process_left_is_given_away(own_limpetd):
     assert os.fstat(left).st_uid == 20002
     assert secret.stat().st_uid == 0
     os.close(left)
+
+
+def addresses(pid):
+    """Where the kernel has put the program, and its stack."""
+    lines = read(f"/proc/{pid}/maps").splitlines()
+    return {lines[0].split("-")[0], next(line.split("-")[0] for line in lines if line.endswith("[stack]"))}
+
+
+def test_a_process_knows_nothing_of_the_memory_of_another(own_limpetd):
+    own_limpetd.start()
+    if not own_limpetd.isolates:
+        pytest.skip("one process, with the rights of its user")
+    launcher = own_limpetd.process.pid
+    found = [addresses(pid) for pid in (launcher, *children(launcher)) if read(f"/proc/{pid}/comm").startswith("limpet")]
+    assert len(found) == 3
+    assert len(set.union(*found)) == 6

@@ -36,6 +36,12 @@ def test_sessions(limited, name):
         limited.delete(f"/v1/sessions/{name}-{number}")
 
 
+def test_signatures_that_fit_nothing(limited):
+    """Each is compared with those of all sandboxes: whoever guesses is counted, before the comparison."""
+    statuses = [limited.get("/files", params={"path": "x", "signature": f"v1_{n}"}).status_code for n in range(61)]
+    assert statuses == [401] * 60 + [429]
+
+
 def test_options(limited, name):
     for wrong in (
         {"memory": "257m"}, {"memory": 1 << 40}, {"ttl": 501}, {"ttl": 0}, {"cpus": 1.6}, {"disk": "2g"}, {"pids": 101}, {"timeout": 21},

@@ -50,6 +50,33 @@ static void test_precedence(void **state)
     options_deinit(&options);
 }
 
+/* Also what is empty, or has no short form, whatever the environment says besides. */
+static void test_a_helper_has_the_same(void **state)
+{
+    const char *const arguments[] = {"--group=", "--cpus=0.3333333333333333", "--memory=1g", "--core=off"};
+    Options options = {0}, inherited = {0};
+    Problem problem = PROBLEM_NULL;
+
+    setenv("LIMPET_PIDS", "99", 1);
+    assert_int_equal(load(&options, "", arguments, ARRAY_SIZE(arguments), &problem), 0);
+    setenv("LIMPET_PIDS", "98", 1);
+    char **list = options_environment(&options);
+    assert_non_null(list);
+    char **own = environ;
+    environ = list;
+    assert_int_equal(options_inherit(&inherited, &problem), 0);
+    environ = own;
+    char **again = options_environment(&inherited);
+    for (size_t i = 0; list[i]; i++)
+        assert_string_equal(again[i], list[i]);
+    assert_string_equal(inherited.group, "");
+    assert_int_equal(inherited.pids, 99);
+    assert_true(inherited.cpus == options.cpus && options.cpus < 0.4);
+    unsetenv("LIMPET_PIDS");
+    options_deinit(&options);
+    options_deinit(&inherited);
+}
+
 static void test_refusals(void **state)
 {
     static const struct {
@@ -111,6 +138,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_precedence),
+        cmocka_unit_test(test_a_helper_has_the_same),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_help_is_complete),
     };

@@ -401,22 +401,29 @@ static bool all_go_on(Counts *counts)
 static int programs_go_on(void)
 {
     Counts *counts = counts_new();
-    pid_t families[FAMILIES];
-    ProcessesKeep keep = {.families = families, .family_count = FAMILIES};
+    pid_t families[FAMILIES], stopped = fork();
+    ProcessesKeep keep = {
+        .families = families, .family_count = FAMILIES, .alone = &stopped, .alone_count = 1};
+    int status;
 
+    if (stopped == 0)
+        for (raise(SIGSTOP);;)
+            pause();
+    waitpid(stopped, &status, WUNTRACED);
     for (size_t i = 0; i < FAMILIES; i++) {
         families[i] = fork();
         if (families[i] == 0)
             run_programs(&counts->ended[i]);
     }
     for (int i = 0; i < TIMES; i++)
-        if (!ends_another(&keep) || !all_go_on(counts))
+        if (!ends_another(&keep) || !all_go_on(counts) ||
+            waitpid(stopped, &status, WCONTINUED | WNOHANG) != 0)
             return NOT_AS_ASKED;
     return AS_ASKED;
 }
 
-/* Programs that are started without a pause are what a purge has to stop for; none may stand still for ever.
- */
+/* Programs that are started without a pause are what a purge has to stop for; none may stand still for ever,
+ * but whom somebody else has stopped. */
 static void test_those_that_are_kept_go_on(void **state)
 {
     assert_as_process_1(programs_go_on);

@@ -1,15 +1,11 @@
 /* limpet-net: the process that holds the network. limpetd starts it; see host/net/start.h. */
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 
 #include "host/net/process.h"
 #include "host/net/process/internal.h"
-#include "host/privilege/drop.h"
 #include "proto/base/log.h"
 
 /* Of memory: a peer that gets around the other bounds ends this process, which is started again. */
@@ -18,16 +14,6 @@
 /* Descriptors of a connection, what comes before it is refused, and our own. */
 #define FDS_OF_EACH 2
 #define FDS_BESIDE  320
-
-static int give_up_rights(char **argv, Problem *problem)
-{
-    pid_t parent = (pid_t)strtol(argv[1], NULL, 10);
-    Remnant rights = {.keeps_account = strcmp(argv[2], "-") == 0};
-
-    if (!rights.keeps_account)
-        rights.account = (Account){(uid_t)strtoul(argv[2], NULL, 10), (gid_t)strtoul(argv[3], NULL, 10)};
-    return rights_drop(&rights, parent, problem);
-}
 
 static void bound_memory(void)
 {
@@ -73,26 +59,18 @@ static int serve(uint64_t most, Problem *problem)
     return r;
 }
 
-static void hold(int fd)
-{
-    fcntl(fd, F_SETFD, FD_CLOEXEC);
-    fcntl(fd, F_SETFL, O_NONBLOCK);
-}
-
 int main(int argc, char **argv)
 {
     Problem problem = PROBLEM_NULL;
-    int level = argc == 6 ? log_level_from_name(argv[4]) : -EINVAL;
+    HelperOrders orders;
 
-    if (level < 0) {
+    if (helper_begin(&orders, argc, argv, 2, NET_PROGRAM) < 0 || !orders.argument) {
         fprintf(stderr, "limpet-net is started by limpetd; see its option listen\n");
         return 2;
     }
-    log_setup(NET_PROGRAM, (LogLevel)level);
-    signal(SIGPIPE, SIG_IGN);
-    hold(NET_SEAM_FD);
     bound_memory();
-    if (give_up_rights(argv, &problem) < 0 || serve(bound(strtoull(argv[5], NULL, 10)), &problem) < 0) {
+    if (helper_drop(&orders, (Remnant){0}, &problem) < 0 ||
+        serve(bound(strtoull(orders.argument, NULL, 10)), &problem) < 0) {
         log_error("network process ended", "reason=%s", problem.text);
         return 1;
     }

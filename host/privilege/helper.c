@@ -1,0 +1,137 @@
+#include "host/privilege/helper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "host/privilege/rpc.h"
+#include "proto/base/log.h"
+
+/* Arguments: its name, the process that starts it, whose rights it has ("-": its own), the level of its log,
+ * and its own. */
+enum { NAME, PARENT, UID, GID, LEVEL, ARGUMENT };
+
+/* Between vfork() and exec: only system calls. */
+static _Noreturn __attribute__((noinline)) void become(const Helper *helper, char *const argv[], int socket)
+{
+    int moved[1 + HELPER_FDS_MAX], n = 1 + (int)helper->n_fds;
+    const struct sigaction ignored = {.sa_handler = SIG_IGN};
+    sigset_t none;
+
+    for (int i = 0; i < n; i++)
+        if ((moved[i] = fcntl(i == 0 ? socket : helper->fds[i - 1], F_DUPFD, HELPER_FD + n)) < 0)
+            _exit(127);
+    for (int i = 0; i < n; i++)
+        if (dup2(moved[i], HELPER_FD + i) < 0)
+            _exit(127);
+    close_range((unsigned)(HELPER_FD + n), ~0u, 0);
+    setpriority(PRIO_PROCESS, 0, 0);
+    sigaction(SIGHUP, &ignored, NULL); /* is for whoever starts it */
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    execve(helper->program ? helper->program : "/proc/self/exe", argv,
+           helper->environment ? helper->environment : environ);
+    _exit(127);
+}
+
+static pid_t begin(const Helper *helper, char *const argv[], int socket)
+{
+    pid_t pid = vfork();
+
+    if (pid == 0)
+        become(helper, argv, socket);
+    return pid;
+}
+
+static pid_t execute(const Helper *helper, int socket)
+{
+    char parent[16], uid[16] = "-", gid[16] = "-";
+    char *const argv[] = {(char *)helper->name,     parent, uid, gid, (char *)helper->log_level,
+                          (char *)helper->argument, NULL};
+
+    snprintf(parent, sizeof(parent), "%d", (int)getpid());
+    if (helper->account) {
+        snprintf(uid, sizeof(uid), "%u", helper->account->uid);
+        snprintf(gid, sizeof(gid), "%u", helper->account->gid);
+    }
+    return begin(helper, argv, socket);
+}
+
+static void nothing(LoopChild *child, int status)
+{
+}
+
+int helper_start(const Helper *helper, Loop *loop, LoopChild *child,
+                 void (*on_exit)(LoopChild *child, int status), int *ret_socket)
+{
+    int ends[2], r;
+    pid_t pid;
+
+    if (child->file.loop) { /* asked again, it is gone */
+        helper_kill(child);
+        return -EBUSY;
+    }
+    r = rpc_pair(ends);
+    if (r < 0)
+        return r;
+    pid = execute(helper, ends[1]);
+    r = pid < 0 ? -errno : loop_child_add(loop, child, pid, on_exit ? on_exit : nothing);
+    close(ends[1]);
+    if (r == 0) {
+        *ret_socket = ends[0];
+        return 0;
+    }
+    if (pid > 0)
+        kill(pid, SIGKILL);
+    close(ends[0]);
+    return r;
+}
+
+void helper_kill(LoopChild *child)
+{
+    if (child->file.loop)
+        kill(child->pid, SIGKILL);
+}
+
+void helper_end(LoopChild *child)
+{
+    if (!child->file.loop)
+        return;
+    helper_kill(child);
+    waitpid(child->pid, NULL, 0);
+    loop_child_remove(child);
+}
+
+/* ---- in it ---- */
+
+int helper_begin(HelperOrders *ret, int argc, char **argv, size_t n_fds, const char *program)
+{
+    int level = argc == ARGUMENT || argc == ARGUMENT + 1 ? log_level_from_name(argv[LEVEL]) : -EINVAL;
+
+    if (level < 0)
+        return level;
+    signal(SIGPIPE, SIG_IGN);
+    log_setup(program, (LogLevel)level);
+    for (int fd = HELPER_FD; fd <= HELPER_FD + (int)n_fds; fd++)
+        if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+            return -EINVAL;
+    *ret = (HelperOrders){
+        .parent = (pid_t)strtol(argv[PARENT], NULL, 10),
+        .account = {(uid_t)strtoul(argv[UID], NULL, 10), (gid_t)strtoul(argv[GID], NULL, 10)},
+        .keeps_account = strcmp(argv[UID], "-") == 0,
+        .argument = argv[ARGUMENT],
+    };
+    return 0;
+}
+
+int helper_drop(const HelperOrders *orders, Remnant rights, Problem *problem)
+{
+    rights.account = orders->account;
+    rights.keeps_account = orders->keeps_account;
+    return rights_drop(&rights, orders->parent, problem);
+}

@@ -1,0 +1,45 @@
+/* Helper: a process of limpetd's with rights of its own: limpetd itself, executed once more, or a program
+ * beside it. Nothing of whoever starts it is in its memory, and nothing of it is at the same address. */
+#pragma once
+
+#include "host/privilege/drop.h"
+#include "proto/base/loop.h"
+
+/* Its descriptors besides the standard ones: the socket to whoever started it, then what it is given. */
+#define HELPER_FD      3
+#define HELPER_FDS_MAX 2u
+
+typedef struct Helper {
+    const char *name;         /* of the process, by which main() knows what it is */
+    const char *program;      /* NULL: limpetd itself */
+    const Account *account;   /* whose rights it has; NULL: our own */
+    const char *log_level;    /* the least that it logs */
+    const char *argument;     /* which it alone has; or NULL */
+    char *const *environment; /* NULL: our own */
+    int fds[HELPER_FDS_MAX];
+    size_t n_fds;
+} Helper;
+
+/* Starts it; it ends with us. The socket leads to it. Where `child` runs already it is killed, and -EBUSY
+ * says to ask again. 0 or a negative errno. `on_exit` may be NULL. */
+int helper_start(const Helper *helper, Loop *loop, LoopChild *child,
+                 void (*on_exit)(LoopChild *child, int status), int *ret_socket);
+/* Kills it, if it runs; `on_exit` follows. */
+void helper_kill(LoopChild *child);
+/* Likewise, and waits until it is gone. */
+void helper_end(LoopChild *child);
+
+/* ---- in it ---- */
+
+typedef struct HelperOrders {
+    pid_t parent;
+    Account account;
+    bool keeps_account;
+    const char *argument; /* or NULL */
+} HelperOrders;
+
+/* Reads what helper_start() has given it, with `n_fds` descriptors, and sets up its log under `program`. 0,
+ * or -EINVAL where somebody else has started it. */
+int helper_begin(HelperOrders *ret, int argc, char **argv, size_t n_fds, const char *program);
+/* rights_drop() with the account that it was given. */
+int helper_drop(const HelperOrders *orders, Remnant rights, Problem *problem);
