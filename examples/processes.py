@@ -16,7 +16,7 @@ def main():
         with session.forward(PORT) as (host, port):
             print("it serves:", urllib.request.urlopen(f"http://{host}:{port}/").read().decode())
 
-        shell = session.start(["sh"], pty=(24, 80), env={"PS1": ""})
+        shell = session.start(["sh"], pty=(80, 24), env={"PS1": ""})
         shell.send("stty size; exit 7\n")
         print("in its terminal:", shell.wait().stdout.split("\r\n")[-2])
 

@@ -2,7 +2,7 @@
 
 import limpet
 
-with limpet.Client() as client, client.open("demo") as session:
+with limpet.open("demo") as session:
     session.run("x = 41")
     print(session.run("x + 1").result)
 """
@@ -12,6 +12,8 @@ from ._async.client import AsyncClient
 from ._async.files import AsyncFiles, AsyncWatch
 from ._async.processes import AsyncProcess
 from ._async.session import AsyncSession
+from ._default import open as open
+from ._default import run as run
 from ._options import (
     Binding,
     CheckpointPolicy,
@@ -68,6 +70,7 @@ from .processes import Output
 from .results import (
     ArtifactInfo,
     Between,
+    ControllerInfo,
     Display,
     ErrorInfo,
     Image,
@@ -107,6 +110,7 @@ __all__ = [
     "CheckpointPolicy",
     "Client",
     "Committed",
+    "ControllerInfo",
     "ContainerOptions",
     "Denied",
     "Display",

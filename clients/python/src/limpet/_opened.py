@@ -10,6 +10,7 @@ from ._asks import Asks
 from ._options import SessionOptions, told
 from ._requests import field
 from .errors import BadRequest, SessionClosed
+from .results import Result
 
 
 class Opened:
@@ -25,6 +26,7 @@ class Opened:
     """All options with their values."""
     language: str
     """Language of the code that it runs: ``python``, or that of a context."""
+    _checks = False  # whether calls raise for results that are not ok
 
     def __init__(self, opened: Mapping[str, Any], asks: Asks) -> None:
         self.name = field(opened, "session")
@@ -47,6 +49,9 @@ class Opened:
     def __getstate__(self) -> dict[str, Any]:
         """Of a copy in another process: it is the same session, which it neither made nor closes when a block ends."""
         return {**self.__dict__, "created": False, "_candidates": []}
+
+    def _checked(self, result: Result, check: bool | None) -> Result:
+        return result.check() if (self._checks if check is None else check) else result
 
     def _check(self) -> None:
         if self._closed:

@@ -13,7 +13,7 @@ from ._stream import Stream
 from ._version import VERSION
 from .errors import ProtocolMismatch, from_wire
 from .packages import Installed
-from .results import Result, SessionInfo
+from .results import ControllerInfo, Result, SessionInfo
 from .state import Checkpoint, Committed, Namespace, Rollback
 
 HELLO = {"protocol": _wire.VERSION, "peer": f"limpet-python/{VERSION}"}
@@ -109,6 +109,10 @@ def sessions(all_users: bool = False) -> Request[list[SessionInfo]]:
     return Request(
         _wire.SESSIONS, body, lambda body: [SessionInfo.from_wire(row) for row in field(body, "sessions")]
     )
+
+
+def info() -> Request[ControllerInfo]:
+    return Request(_wire.SESSIONS, {}, lambda body: ControllerInfo.from_wire(field(body, "controller")))
 
 
 def result(run_id: str, timeout: float | None = None) -> Request[Result | None]:

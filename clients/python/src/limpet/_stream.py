@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import codecs
 import dataclasses
+import functools
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -24,11 +26,19 @@ def stream_of(
     on_stderr: Callback | None,
     on_display: Callback | None,
     asking: Asking | None,
+    echo: bool = False,
 ) -> Stream | None:
-    """None when a call has nobody who would hear of it before its end."""
+    """None when a call has nobody who would hear of it before its end. ``echo``: text without a callback is printed."""
+    if echo:
+        on_stdout = on_stdout or functools.partial(_print, "stdout")
+        on_stderr = on_stderr or functools.partial(_print, "stderr")
     if on_stdout is None and on_stderr is None and on_display is None and asking is None:
         return None
     return Stream(on_stdout, on_stderr, on_display, asking)
+
+
+def _print(stream: str, text: str) -> None:
+    print(text, end="", file=getattr(sys, stream), flush=True)
 
 
 class Stream:

@@ -238,7 +238,7 @@ class SandboxSession:
         out, err = _Heard(on_stdout), _Heard(on_stderr)
         with _told():
             where = _inside(workdir or self.workdir)
-            result = session.exec(command, where, timeout=self._timeout, on_stdout=out, on_stderr=err)
+            result = session.exec(command, cwd=where, timeout=self._timeout, on_stdout=out, on_stderr=err)
             check_ran(result)
         _check_time(result, self._timeout)
         code = exit_code(result)

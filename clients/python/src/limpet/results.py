@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import mimetypes
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict
 
+from . import _rich
 from .errors import CallFailed, CallTimeout
 from .state import CHANGED, Changed, made, shape
 
@@ -49,10 +52,22 @@ class Display:
     """In ``on_display``: replaces the display with the same ``display_id``. Without ``display_id`` and data, it clears
     all output; if ``metadata`` has ``wait``, when new output arrives."""
 
+    @property
+    def image(self) -> Image | None:
+        """The figure in its best form, PNG before SVG; None if it is something else."""
+        for kind in (*_RASTER, _SVG):
+            data = self.data.get(kind)
+            if isinstance(data, (str, bytes)):
+                return Image(kind, data.encode() if isinstance(data, str) else data)
+        return None
+
     def to_dict(self) -> dict[str, Any]:
         """Returns plain data, like :meth:`Result.to_dict`."""
         names = ("data", "metadata", "display_id", "is_result")
         return {name: _plain(getattr(self, name)) for name in names}
+
+    def _repr_mimebundle_(self, **ignored: Any) -> dict[str, Any]:
+        return _rich.bundle(self.data)
 
     def __repr__(self) -> str:
         return f"<Display {', '.join(self.data)}>"
@@ -64,6 +79,19 @@ class Image:
 
     mime_type: str
     data: bytes = field(hash=False, repr=False)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the figure to a file of this machine.
+
+        Raises:
+            ValueError: The suffix of the path is that of another kind of picture.
+        """
+        kind = mimetypes.guess_type(os.fspath(path))[0]
+        if kind is not None and kind != self.mime_type:
+            suffix = mimetypes.guess_extension(self.mime_type)
+            raise ValueError(f"the figure is {self.mime_type}: name the file {suffix}, not {os.fspath(path)}")
+        with open(path, "wb") as file:
+            file.write(self.data)
 
     def _repr_mimebundle_(self, **ignored: Any) -> dict[str, Any]:
         return {self.mime_type: self.data if self.mime_type in _RASTER else self.data.decode()}
@@ -105,6 +133,27 @@ class Between:
     stderr: str
     dropped: int
     """Number of bytes beyond that."""
+
+
+@dataclass(frozen=True)
+class ControllerInfo:
+    """What a controller says of itself."""
+
+    version: str
+    socket: str
+    """Path where it listens, on its machine."""
+    engine: str
+    """``oci``, ``docker`` or ``local``."""
+    pid: int
+    spares: int
+    """Containers that wait for a session."""
+    features: tuple[str, ...] = ()
+    """Parts of the protocol that it knows."""
+
+    @classmethod
+    def from_wire(cls, body: Mapping[str, Any]) -> ControllerInfo:
+        """From the body of a reply."""
+        return made(_CONTROLLER_INFO, "a description of the controller", body)
 
 
 @dataclass(frozen=True)
@@ -210,11 +259,17 @@ class Result:
         summary = f"{self.error.name}: {self.error.message}".rstrip(": ")
         raise failed("\n".join(filter(None, (self.error.traceback.rstrip() or summary, self.warning))), self)
 
+    def show(self) -> None:
+        """Prints the output, the value and the error. Figures become temporary files, whose paths are printed."""
+        _rich.show(self)
+
+    def _repr_mimebundle_(self, **ignored: Any) -> dict[str, Any]:
+        return _rich.result_bundle(self)
+
     @property
     def images(self) -> list[Image]:
         """The figures in the order in which they were shown, each in its best form: PNG before SVG."""
-        found = (_image(display) for display in self.displays)
-        return [image for image in found if image is not None]
+        return [display.image for display in self.displays if display.image is not None]
 
     @property
     def html(self) -> str | None:
@@ -285,16 +340,6 @@ _RASTER = ("image/png", "image/jpeg", "image/webp", "image/gif")
 _SVG = "image/svg+xml"
 
 
-def _image(display: Display) -> Image | None:
-    for kind in (*_RASTER, _SVG):
-        data = display.data.get(kind)
-        if isinstance(data, str):
-            return Image(kind, data.encode())
-        if isinstance(data, bytes):
-            return Image(kind, data)
-    return None
-
-
 def _path(path: str | bytes) -> str:
     return path if isinstance(path, str) else path.decode("utf-8", "surrogateescape")
 
@@ -319,6 +364,7 @@ def _short(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+_CONTROLLER_INFO = shape(ControllerInfo, {"spares": 0, "features": ()})
 _SESSION_INFO = shape(SessionInfo, {"container": None, "user": None, "language": None, "saved": False})
 _DISPLAY = shape(
     Display, {"metadata": {}, "display_id": None, "is_result": False, "update": False},

@@ -55,7 +55,13 @@ async def run(
     async with _prepared(session, list(argv), stdin) as (command, data):
         try:
             result = await session.exec(
-                command, cwd, env, timeout or FOREVER, data, on_stdout=stdout.add, on_stderr=stderr.add
+                command,
+                cwd=cwd,
+                env=env,
+                timeout=timeout or FOREVER,
+                stdin=data,
+                on_stdout=stdout.add,
+                on_stderr=stderr.add,
             )
         except _Full:
             raise OutputLimit(stdout.text, stderr.text) from None

@@ -7,6 +7,7 @@ is threads and plain calls there.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import os
 import tempfile
@@ -23,8 +24,8 @@ from .._requests import Body, Request
 from .._stream import Stream, stream_of
 from .._tools import Tools
 from ..errors import Error, NoSuchFile, SessionClosed, Unavailable, from_wire, is_leave
-from ..results import Display, Result, SessionInfo
-from .connecting import in_thread, leaving, sleep
+from ..results import ControllerInfo, Display, Result, SessionInfo
+from .connecting import in_thread, leaving, opening, sleep
 from .link import deliver
 from .saving import Unpacked, restored
 from .session import AsyncSession
@@ -54,6 +55,7 @@ class AsyncClient(AsyncTemplates):
             ``LIMPET_SERVER_KEY``.
     """
 
+    @opening
     async def open(
         self,
         name: str | None = None,
@@ -63,9 +65,10 @@ class AsyncClient(AsyncTemplates):
         on_input: OnInput | None = None,
         approve: Approve | None = None,
         tool_time: ToolTime | None = None,
+        check: bool = False,
         **options: Unpack[SessionOptions],
     ) -> AsyncSession:
-        """Opens a session, or attaches to it if it exists.
+        """Opens a session, or attaches to it if it exists. ``async with client.open(...)`` needs no ``await``.
 
         ``tools``, ``on_input``, ``approve`` and ``tool_time`` belong to the returned object, not to the session: other
         clients of the session do not see them.
@@ -79,6 +82,7 @@ class AsyncClient(AsyncTemplates):
             on_input: Default for calls of this object.
             approve: Default for calls of this object.
             tool_time: Default for calls of this object.
+            check: Default for calls of this object.
             **options: See :class:`SessionOptions`. Options that are not given keep the values of the session, or
                 take the controller's defaults in a new session.
 
@@ -90,12 +94,16 @@ class AsyncClient(AsyncTemplates):
         asks = Asks(tools, on_input, approve, tool_time)
         given = chosen(options, SESSION_OPTIONS)
         if restore is not None:
-            return await self._restored(os.fsdecode(restore), name or _requests.new_name(), asks, given)
+            session = await self._restored(os.fsdecode(restore), name or _requests.new_name(), asks, given)
+            session._checks = check
+            return session
         request = _requests.open_session(_requests.new_name() if name is None else name, given)
         opened = await self._request(request)
         if name is None:
             opened = {**opened, "created": True}  # also where the reply was lost and this asked again
-        return AsyncSession(self, opened, asks)
+        session = AsyncSession(self, opened, asks)
+        session._checks = check
+        return session
 
     async def _restored(
         self, path: str, name: str, asks: Asks, given: Body, unpacked: Unpacked | None = None
@@ -105,6 +113,7 @@ class AsyncClient(AsyncTemplates):
             options = _saving.options_of(archive.manifest, given)
             return await restored(self, archive, name, asks, options, unpacked)
 
+    @opening
     async def attach(
         self,
         name: str,
@@ -153,6 +162,8 @@ class AsyncClient(AsyncTemplates):
         on_input: OnInput | None = None,
         approve: Approve | None = None,
         tool_time: ToolTime | None = None,
+        check: bool = False,
+        echo: bool = False,
         **options: Unpack[ContainerOptions],
     ) -> Result:
         """Runs code in a clean container, which is removed afterwards. Otherwise like :meth:`AsyncSession.run`.
@@ -168,16 +179,20 @@ class AsyncClient(AsyncTemplates):
             on_input: See :meth:`AsyncSession.run`.
             approve: See :meth:`AsyncSession.run`.
             tool_time: See :meth:`AsyncSession.run`.
+            check: See :meth:`AsyncSession.run`.
+            echo: See :meth:`AsyncSession.run`.
             **options: See :class:`ContainerOptions`.
         """
         given = chosen(options, CONTAINER_OPTIONS)
         asks = NO_ASKS.but(tools, on_input, approve, tool_time)
         run_id = run_id or _requests.new_run_id()
-        stream = stream_of(on_stdout, on_stderr, on_display, asks.mode and self._asking(asks, run_id, None))
+        asking = asks.mode and self._asking(asks, run_id, None)
+        stream = stream_of(on_stdout, on_stderr, on_display, asking, echo)
         call = _requests.run({}, code, timeout, run_id, stream, asks=asks.mode)
         if given:
             call.body["options"] = given
-        return await self._run(call, stream)
+        result = await self._run(call, stream)
+        return result.check() if check else result
 
     async def interrupt(self, run_id: str) -> bool:
         """Interrupts a call, running or waiting. Starts no controller.
@@ -192,6 +207,11 @@ class AsyncClient(AsyncTemplates):
             NoSuchRun: No running or stored call has this id.
         """
         return await self._request(_requests.interrupt(run_id), start=False)
+
+    async def info(self) -> ControllerInfo:
+        """Describes the controller: its version, its engine and what it can do."""
+        info = await self._request(_requests.info())
+        return dataclasses.replace(info, features=tuple(sorted(await self.features())))
 
     async def sessions(self, all_users: bool = False) -> list[SessionInfo]:
         """Lists this user's open sessions.

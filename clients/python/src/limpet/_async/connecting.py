@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+import functools
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, ParamSpec, TypeVar
 
 from .. import _recovery
 from .._address import NOBODY, Address, Endpoint, remade
@@ -18,6 +19,7 @@ from ..errors import Error, SessionClosed, Unavailable, warn
 from .link import Link
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class Connecting:
@@ -181,6 +183,42 @@ class Connecting:
     def _asking(self, asks: Asks, run_id: str, session: str | None) -> AioAsking:
         """For a call of which something can be answered."""
         return AioAsking(asks, self._memory.of(run_id), run_id, session)
+
+
+class Opening(Coroutine[Any, Any, T]):
+    """A session that is being opened: awaited, or entered by ``async with`` as it is."""
+
+    def __init__(self, made: Coroutine[Any, Any, T]) -> None:
+        self._made = made
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._made.__await__()
+
+    def send(self, value: Any) -> Any:
+        return self._made.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._made.throw(*error)
+
+    def close(self) -> None:
+        self._made.close()
+
+    async def __aenter__(self) -> T:
+        self._opened = await self._made
+        return await self._opened.__aenter__()  # type: ignore[attr-defined, no-any-return]
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._opened.__aexit__(*error)  # type: ignore[attr-defined]
+
+
+def opening(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Opening[T]]:
+    """Of a coroutine function that returns a session, so that ``async with`` takes its calls."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> Opening[T]:
+        return Opening(function(*args, **options))
+
+    return call
 
 
 async def in_thread(function: Callable[..., T], *arguments: Any) -> T:

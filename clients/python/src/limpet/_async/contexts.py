@@ -10,6 +10,7 @@ from .._asks import Asks
 from ..results import SessionInfo
 from ..state import Checkpoint
 from .commands import AsyncCommands
+from .connecting import opening
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -25,6 +26,7 @@ class AsyncContexts(AsyncCommands):
         self._client = client
         self._languages: dict[str, Self] = {}  # contexts by what their language was called
 
+    @opening
     async def branch(self, name: str, at: Checkpoint | str | None = None) -> Self:
         """Opens the branch ``SESSION/NAME`` with the current variables, or those of a checkpoint.
 
@@ -41,8 +43,9 @@ class AsyncContexts(AsyncCommands):
         Raises:
             BranchExists: An open branch has this name.
         """
-        return type(self)(self._client, await self._request(_requests.branch(name, at)), self._asks)
+        return self._place(await self._request(_requests.branch(name, at)))
 
+    @opening
     async def context(
         self, name: str | None = None, language: str | None = None, cwd: str | None = None
     ) -> Self:
@@ -66,8 +69,12 @@ class AsyncContexts(AsyncCommands):
             BadRequest: The image does not have the language, or the directory does not exist.
             OptionsDiffer: The context exists, with another language or directory.
         """
-        opened = await self._request(_requests.context(name, language, cwd))
-        return type(self)(self._client, opened, self._asks)
+        return self._place(await self._request(_requests.context(name, language, cwd)))
+
+    def _place(self, opened: Mapping[str, Any]) -> Self:
+        place = type(self)(self._client, opened, self._asks)
+        place._checks = self._checks
+        return place
 
     async def contexts(self) -> list[SessionInfo]:
         """Lists the contexts of this session, and its branches."""

@@ -77,7 +77,7 @@ class AsyncExporting(AsyncSaving):
 
     async def _lock(self) -> dict[str, Any]:
         """Asked of a process of its own: nothing of the variables is touched."""
-        said = (await self.exec(list(_ASK_VERSIONS), timeout=60)).check().stdout
+        said = (await self.exec(list(_ASK_VERSIONS), timeout=60, check=True)).stdout
         try:
             versions = json.loads(said)
             packages = {str(name): str(version) for name, version in versions["packages"].items()}

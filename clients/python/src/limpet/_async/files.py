@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import io
+import json
 from collections.abc import Callable
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, overload
@@ -65,6 +66,18 @@ class AsyncFiles:
                     raise
                 await in_thread(target.seek, start)
         return target.getvalue() if isinstance(target, io.BytesIO) and to is None else None
+
+    async def read_text(self, path: Path, encoding: str = "utf-8") -> str:
+        """Reads a file as text."""
+        return (await self.read(path)).decode(encoding)
+
+    async def read_json(self, path: Path) -> Any:
+        """Reads a file of JSON and returns its value."""
+        return json.loads(await self.read(path))
+
+    async def write_text(self, path: Path, text: str, encoding: str = "utf-8") -> None:
+        """Writes text to a file, as :meth:`write` does."""
+        await self.write(path, text.encode(encoding))
 
     async def write(
         self,

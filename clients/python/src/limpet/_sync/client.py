@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import os
 import tempfile
@@ -20,8 +21,8 @@ from .._requests import Body, Request
 from .._stream import Stream, stream_of
 from .._tools import Tools
 from ..errors import Error, NoSuchFile, SessionClosed, Unavailable, from_wire, is_leave
-from ..results import Display, Result, SessionInfo
-from .connecting import in_thread, leaving, sleep
+from ..results import ControllerInfo, Display, Result, SessionInfo
+from .connecting import in_thread, leaving, opening, sleep
 from .connection import deliver
 from .saving import Unpacked, restored
 from .session import Session
@@ -52,6 +53,7 @@ class Client(Templates):
             ``LIMPET_SERVER_KEY``.
     """
 
+    @opening
     def open(
         self,
         name: str | None = None,
@@ -61,9 +63,10 @@ class Client(Templates):
         on_input: OnInput | None = None,
         approve: Approve | None = None,
         tool_time: ToolTime | None = None,
+        check: bool = False,
         **options: Unpack[SessionOptions],
     ) -> Session:
-        """Opens a session, or attaches to it if it exists.
+        """Opens a session, or attaches to it if it exists. ``async with client.open(...)`` needs no ``await``.
 
         ``tools``, ``on_input``, ``approve`` and ``tool_time`` belong to the returned object, not to the session: other
         clients of the session do not see them.
@@ -77,6 +80,7 @@ class Client(Templates):
             on_input: Default for calls of this object.
             approve: Default for calls of this object.
             tool_time: Default for calls of this object.
+            check: Default for calls of this object.
             **options: See :class:`SessionOptions`. Options that are not given keep the values of the session, or
                 take the controller's defaults in a new session.
 
@@ -88,12 +92,16 @@ class Client(Templates):
         asks = Asks(tools, on_input, approve, tool_time)
         given = chosen(options, SESSION_OPTIONS)
         if restore is not None:
-            return self._restored(os.fsdecode(restore), name or _requests.new_name(), asks, given)
+            session = self._restored(os.fsdecode(restore), name or _requests.new_name(), asks, given)
+            session._checks = check
+            return session
         request = _requests.open_session(_requests.new_name() if name is None else name, given)
         opened = self._request(request)
         if name is None:
             opened = {**opened, "created": True}  # also where the reply was lost and this asked again
-        return Session(self, opened, asks)
+        session = Session(self, opened, asks)
+        session._checks = check
+        return session
 
     def _restored(
         self, path: str, name: str, asks: Asks, given: Body, unpacked: Unpacked | None = None
@@ -103,6 +111,7 @@ class Client(Templates):
             options = _saving.options_of(archive.manifest, given)
             return restored(self, archive, name, asks, options, unpacked)
 
+    @opening
     def attach(
         self,
         name: str,
@@ -151,6 +160,8 @@ class Client(Templates):
         on_input: OnInput | None = None,
         approve: Approve | None = None,
         tool_time: ToolTime | None = None,
+        check: bool = False,
+        echo: bool = False,
         **options: Unpack[ContainerOptions],
     ) -> Result:
         """Runs code in a clean container, which is removed afterwards. Otherwise like :meth:`Session.run`.
@@ -166,16 +177,20 @@ class Client(Templates):
             on_input: See :meth:`Session.run`.
             approve: See :meth:`Session.run`.
             tool_time: See :meth:`Session.run`.
+            check: See :meth:`Session.run`.
+            echo: See :meth:`Session.run`.
             **options: See :class:`ContainerOptions`.
         """
         given = chosen(options, CONTAINER_OPTIONS)
         asks = NO_ASKS.but(tools, on_input, approve, tool_time)
         run_id = run_id or _requests.new_run_id()
-        stream = stream_of(on_stdout, on_stderr, on_display, asks.mode and self._asking(asks, run_id, None))
+        asking = asks.mode and self._asking(asks, run_id, None)
+        stream = stream_of(on_stdout, on_stderr, on_display, asking, echo)
         call = _requests.run({}, code, timeout, run_id, stream, asks=asks.mode)
         if given:
             call.body["options"] = given
-        return self._run(call, stream)
+        result = self._run(call, stream)
+        return result.check() if check else result
 
     def interrupt(self, run_id: str) -> bool:
         """Interrupts a call, running or waiting. Starts no controller.
@@ -190,6 +205,11 @@ class Client(Templates):
             NoSuchRun: No running or stored call has this id.
         """
         return self._request(_requests.interrupt(run_id), start=False)
+
+    def info(self) -> ControllerInfo:
+        """Describes the controller: its version, its engine and what it can do."""
+        info = self._request(_requests.info())
+        return dataclasses.replace(info, features=tuple(sorted(self.features())))
 
     def sessions(self, all_users: bool = False) -> list[SessionInfo]:
         """Lists this user's open sessions.

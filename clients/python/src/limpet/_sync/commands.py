@@ -33,14 +33,16 @@ class Commands(Opened):
     def exec(
         self,
         command: Command,
+        *,
         cwd: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
         timeout: float | None = None,
         stdin: str | bytes | None = None,
-        *,
         on_stdout: Callable[[str], Any] | None = None,
         on_stderr: Callable[[str], Any] | None = None,
         run_id: str | None = None,
+        check: bool | None = None,
+        echo: bool = False,
     ) -> Result:
         """Runs a command and returns its result, whatever the command did.
 
@@ -65,20 +67,22 @@ class Commands(Opened):
             on_stdout: Gets text while the command runs.
             on_stderr: Likewise.
             run_id: 32 hexadecimal digits. The same one never runs twice but gets the same result.
+            check: See :meth:`Session.run`.
+            echo: See :meth:`Session.run`.
         """
         self._check()
         run_id = run_id or _requests.new_run_id()
-        stream = stream_of(on_stdout, on_stderr, None, None)
+        stream = stream_of(on_stdout, on_stderr, None, None, echo)
         call = _requests.exec_(self._target, program(command, cwd, env, stdin), timeout, run_id, stream)
-        return self._client._run(call, stream)
+        return self._checked(self._client._run(call, stream), check)
 
     def start(
         self,
         command: Command,
+        *,
         cwd: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
         stdin: str | bytes | None = None,
-        *,
         pty: bool | tuple[int, int] | None = None,
         name: str | None = None,
         run_id: str | None = None,

@@ -25,6 +25,11 @@ T = TypeVar("T")
 sleep = time.sleep
 
 
+def opening(function: T) -> T:
+    """The session is there when the function returns."""
+    return function
+
+
 class Connecting:
     """The connections of a client: one for each thread of each process."""
 

@@ -11,6 +11,7 @@ from .._asks import Asks
 from ..results import SessionInfo
 from ..state import Checkpoint
 from .commands import Commands
+from .connecting import opening
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -26,6 +27,7 @@ class Contexts(Commands):
         self._client = client
         self._languages: dict[str, Self] = {}  # contexts by what their language was called
 
+    @opening
     def branch(self, name: str, at: Checkpoint | str | None = None) -> Self:
         """Opens the branch ``SESSION/NAME`` with the current variables, or those of a checkpoint.
 
@@ -42,8 +44,9 @@ class Contexts(Commands):
         Raises:
             BranchExists: An open branch has this name.
         """
-        return type(self)(self._client, self._request(_requests.branch(name, at)), self._asks)
+        return self._place(self._request(_requests.branch(name, at)))
 
+    @opening
     def context(self, name: str | None = None, language: str | None = None, cwd: str | None = None) -> Self:
         """Opens the context ``SESSION/NAME``: variables of its own, in Python or another language.
 
@@ -65,8 +68,12 @@ class Contexts(Commands):
             BadRequest: The image does not have the language, or the directory does not exist.
             OptionsDiffer: The context exists, with another language or directory.
         """
-        opened = self._request(_requests.context(name, language, cwd))
-        return type(self)(self._client, opened, self._asks)
+        return self._place(self._request(_requests.context(name, language, cwd)))
+
+    def _place(self, opened: Mapping[str, Any]) -> Self:
+        place = type(self)(self._client, opened, self._asks)
+        place._checks = self._checks
+        return place
 
     def contexts(self) -> list[SessionInfo]:
         """Lists the contexts of this session, and its branches."""

@@ -78,7 +78,7 @@ class Exporting(Saving):
 
     def _lock(self) -> dict[str, Any]:
         """Asked of a process of its own: nothing of the variables is touched."""
-        said = (self.exec(list(_ASK_VERSIONS), timeout=60)).check().stdout
+        said = (self.exec(list(_ASK_VERSIONS), timeout=60, check=True)).stdout
         try:
             versions = json.loads(said)
             packages = {str(name): str(version) for name, version in versions["packages"].items()}

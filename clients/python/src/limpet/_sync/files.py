@@ -6,6 +6,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import io
+import json
 from collections.abc import Callable
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, overload
@@ -66,6 +67,18 @@ class Files:
                     raise
                 in_thread(target.seek, start)
         return target.getvalue() if isinstance(target, io.BytesIO) and to is None else None
+
+    def read_text(self, path: Path, encoding: str = "utf-8") -> str:
+        """Reads a file as text."""
+        return (self.read(path)).decode(encoding)
+
+    def read_json(self, path: Path) -> Any:
+        """Reads a file of JSON and returns its value."""
+        return json.loads(self.read(path))
+
+    def write_text(self, path: Path, text: str, encoding: str = "utf-8") -> None:
+        """Writes text to a file, as :meth:`write` does."""
+        self.write(path, text.encode(encoding))
 
     def write(
         self,

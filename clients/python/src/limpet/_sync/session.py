@@ -65,6 +65,8 @@ class Session(Packages, Exporting, Networking):
         approve: Approve | None = None,
         tool_time: ToolTime | None = None,
         language: str | None = None,
+        check: bool | None = None,
+        echo: bool = False,
     ) -> Result:
         """Runs code and returns its result. Python errors, timeouts and crashes are results, not exceptions.
 
@@ -106,6 +108,10 @@ class Session(Packages, Exporting, Networking):
             tool_time: ``"pause"`` stops the time limit while the code waits for an answer; ``"count"`` does not.
             language: Runs the code in the context of that language, see :meth:`context`. Defaults to the language of
                 this session.
+            check: Whether to raise CallFailed, or CallTimeout, unless the call ends with status ``ok``, as
+                :meth:`Result.check` does. Defaults to that of
+                :meth:`Client.open`.
+            echo: Whether to print what the code writes as it comes, to this program's own streams.
 
         Raises:
             BadRequest: The image does not have the language; the message lists those that it has.
@@ -120,6 +126,7 @@ class Session(Packages, Exporting, Networking):
                 return place.run(
                     code, timeout, on_stdout=on_stdout, on_stderr=on_stderr, on_display=on_display, run_id=run_id,
                     on_error=on_error, tools=tools, on_input=on_input, approve=approve, tool_time=tool_time,
+                    check=self._checks if check is None else check, echo=echo,
                 )  # fmt: skip
             except (NoSuchSession, SessionClosed):
                 self._languages.pop(language, None)
@@ -127,9 +134,9 @@ class Session(Packages, Exporting, Networking):
         asks = self._asks.but(tools, on_input, approve, tool_time)
         run_id = run_id or _requests.new_run_id()
         asking = asks.mode and self._client._asking(asks, run_id, self.name)
-        stream = stream_of(on_stdout, on_stderr, on_display, asking)
+        stream = stream_of(on_stdout, on_stderr, on_display, asking, echo)
         call = _requests.run(self._target, code, timeout, run_id, stream, on_error, asks.mode)
-        return self._client._run(call, stream)
+        return self._checked(self._client._run(call, stream), check)
 
     def set(self, name: str, value: Any, timeout: float | None = None) -> None:
         """Sets a variable of the session to a value of this process. Counts as one call.
@@ -205,7 +212,7 @@ class Session(Packages, Exporting, Networking):
             self.checkpoint(trial.checkpoint)
             branches = [self.branch(name, trial.checkpoint) for name in trial.names]
             results = [
-                branch.run(code, timeout, on_error=on_error)
+                branch.run(code, timeout, on_error=on_error, check=False)
                 for branch, code in zip(branches, trial.codes, strict=True)
             ]
         except BaseException:
@@ -466,9 +473,9 @@ class Session(Packages, Exporting, Networking):
 
     def _with_codec(self, cell: Callable[[_values.Cells], str], timeout: float | None) -> Result:
         """Runs a cell of ours, whose codec travels once."""
-        result = self.run(cell(_values.Cells(self)), timeout)
+        result = self.run(cell(_values.Cells(self)), timeout, check=False)
         if _values.lacks_codec(result):
-            result = self.run(cell(_values.Cells(self, whole=True)), timeout)
+            result = self.run(cell(_values.Cells(self, whole=True)), timeout, check=False)
         self._codec = result.epoch if result.state == "kept" else None
         return result
 

@@ -48,7 +48,7 @@ class ListProcesses(BaseModel):
 
 
 async def _start(session: Any, chars: int, command: str, name: str, cwd: str | None = None) -> str:
-    await settled(session.start(command, cwd, name=name))
+    await settled(session.start(command, cwd=cwd, name=name))
     return f"{name} was started"
 
 

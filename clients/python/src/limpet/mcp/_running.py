@@ -87,7 +87,7 @@ async def exec_(call: Call, given: Exec) -> types.CallToolResult:
         run_id = os.urandom(16).hex()
 
         def begin(live: Callbacks) -> Awaitable[Result]:
-            return session.exec(given.command, given.cwd, timeout=given.timeout, run_id=run_id, **live)
+            return session.exec(given.command, cwd=given.cwd, timeout=given.timeout, run_id=run_id, **live)
 
         result = await call.place.home.run(session, run_id, "command", given.command, begin, call.live())
         return await _results.of_run(session, result, call.limits, call.place.home)

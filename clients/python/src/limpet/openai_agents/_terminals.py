@@ -51,7 +51,7 @@ class Terminals:
     ) -> PtyExecUpdate:
         """Starts a program, and returns what it writes within ``seconds`` or until it ends."""
         await self._make_room()
-        process = await self._session.start(list(words), cwd, pty=True if tty else None)
+        process = await self._session.start(list(words), cwd=cwd, pty=True if tty else None)
         if not tty:
             with contextlib.suppress(Error):  # it has ended
                 await process.close_stdin()

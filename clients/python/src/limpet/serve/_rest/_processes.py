@@ -111,9 +111,9 @@ async def start_process(call: Call) -> Any:
     call.gateway.check_input(body.command if isinstance(body.command, str) else " ".join(body.command))
     process = await (await call.session()).start(
         body.command,
-        body.cwd,
-        body.env,
-        body.stdin,
+        cwd=body.cwd,
+        env=body.env,
+        stdin=body.stdin,
         pty=body.pty,
         name=body.name,
         run_id=checked_run_id(body.run_id),

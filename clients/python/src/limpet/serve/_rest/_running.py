@@ -152,7 +152,7 @@ async def exec_command(call: Call) -> Any:
     async def begin(run: Run) -> Result:
         run.begun("command", session=call.params["session"], code=body.command)
         return await session.exec(
-            body.command, body.cwd, body.env, body.timeout, body.stdin, run_id=run_id,
+            body.command, cwd=body.cwd, env=body.env, timeout=body.timeout, stdin=body.stdin, run_id=run_id,
             on_stdout=run.on_stdout, on_stderr=run.on_stderr,
         )  # fmt: skip
 

@@ -67,8 +67,8 @@ class Processes:
             await _check_directory(session, directory)
         process = await session.start(
             command,
-            directory,
-            {"HOME": record.home, "USER": "user", **envs},
+            cwd=directory,
+            env={"HOME": record.home, "USER": "user", **envs},
             pty=_size(asked.get("pty")),
             name=asked.get("tag") or None,
         )
