@@ -95,6 +95,47 @@ def said(command):
         value(machine, "open('/sys/fs/cgroup/memory.max', 'w')")
 
 
+def test_libraries_find_the_limits(machine):
+    code = """
+import psutil, joblib, time
+memory = psutil.virtual_memory()
+born = psutil.Process().create_time()
+memory.total >> 20, memory.available >> 20, psutil.cpu_count(), joblib.cpu_count(), 0 <= time.time() - born < 3600
+"""
+    assert value(machine, code) == (512, 512, 1, 1, True)
+
+
+def test_chinese_japanese_and_korean_are_drawn(machine):
+    """Whatever fonts a style asks for."""
+    code = "import seaborn, matplotlib.pyplot as plt; seaborn.set_theme(font='serif'); plt.title('销售额 東京 カー 매출'); plt.show()"
+    for result in machine.run(code.replace("seaborn.set_theme(font='serif'); ", ""), timeout=60), machine.run(code, timeout=60):
+        assert result.ok and result.images and result.stderr == ""
+    assert int(machine.exec("fc-list | wc -l").stdout) > 1
+
+
+def test_tables_are_written_as_parquet(machine):
+    code = "import pandas as pd; pd.DataFrame({'a': [1, 2]}).to_parquet('a.parquet'); pd.read_parquet('a.parquet').a.sum().item()"
+    assert value(machine, code) == 3
+
+
+def test_too_large_a_table_keeps_the_session(machine):
+    code = "import pyarrow, os; blocks = []\nwhile True:\n    block = pyarrow.allocate_buffer(50 << 20); memoryview(block).cast('B')[:] = bytes(50 << 20); blocks.append(block)"
+    result = machine.run(code, timeout=60)
+    assert (result.status, result.state, result.error.name) == ("error", "kept", "ArrowMemoryError")
+    assert value(machine, "del blocks, block; pyarrow.allocate_buffer(50 << 20).size >> 20") == 50
+
+
+def test_javascript_is_there(machine):
+    node = machine.run("const os = require('os'); [os.cpus().length, os.totalmem() / 2 ** 20]", language="js")
+    assert node.result == "[ 1, 512 ]", node.error
+
+
+def test_the_user(machine):
+    code = "import getpass, os, pathlib; getpass.getuser(), str(pathlib.Path.home()), os.getcwd(), os.stat('/home/user').st_uid == os.getuid()"
+    assert value(machine, code) == ("user", "/home/user", "/session", True)
+    assert machine.exec("whoami; echo ~; pwd").stdout.split() == ["user", "/home/user", "/session"]
+
+
 def test_joblib_shares_large_arrays(machine):
     code = """
 import numpy, joblib
