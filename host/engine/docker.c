@@ -47,8 +47,12 @@ static int docker_create(Engine *engine, const ContainerSpec *spec, const Contai
     if (spec->data >= 0 && (r = data_mount(data, docker->config.runtime_dir, spec->name, spec->data)) < 0)
         return data_refuse(r, problem);
     r = view_make(view, docker->config.runtime_dir, spec);
-    if (r == 0)
-        r = docker_json_create(spec, reference, data, view, docker->api_minor, &body);
+    if (r < 0) {
+        data_unmount(docker->config.runtime_dir, spec->name);
+        return problem_set(problem, ERR_INTERNAL, "cannot write files in %s: %s", docker->config.runtime_dir,
+                           strerror(-r));
+    }
+    r = docker_json_create(spec, reference, data, view, docker->api_minor, &body);
     container =
         r == 0 ? docker_container_new(docker, spec->name, spec->session_dir, spec->scratch_dir) : NULL;
     if (!container) {
