@@ -19,8 +19,14 @@ packages() {
 }
 
 add_sandbox_user() {
-    echo "sandbox:x:$SANDBOX_ID:$SANDBOX_ID:sandboxed code:/session:/bin/bash" >>/etc/passwd
-    echo "sandbox:x:$SANDBOX_ID:" >>/etc/group
+    echo "user:x:$SANDBOX_ID:$SANDBOX_ID:sandboxed code:/home/user:/bin/bash" >>/etc/passwd
+    echo "user:x:$SANDBOX_ID:" >>/etc/group
+}
+
+# Fonts that a text falls back to where the first one lacks its letters.
+configure_fonts() {
+    [ -e /etc/matplotlibrc ] || return 0
+    echo "font.family: sans-serif, WenQuanYi Micro Hei" >>/etc/matplotlibrc
 }
 
 # The list of fonts, which matplotlib would otherwise make at the first figure of every container.
@@ -56,6 +62,7 @@ finish() {
     add_sandbox_user
     byte_compile
     mkdir -p /session /data /work /run/limpet /home/user
+    configure_fonts
     warm_font_cache
     clean
 }

@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 import time
+import warnings
 
 
 def import_all(names):
@@ -20,7 +21,7 @@ def import_all(names):
 
 def check_confinement():
     assert os.getuid() == os.getgid() == 20001, "not the sandbox's user"
-    assert os.path.expanduser("~") == "/session"
+    assert os.path.expanduser("~") == "/home/user"
     for path in ("/usr/probe", "/etc/probe", "/usr/lib/limpet/probe"):
         try:
             open(path, "w").close()
@@ -47,8 +48,10 @@ def draw_figure():
 
     figure, axes = plt.subplots()
     axes.plot([1, 2, 3], [2, 3, 5])
-    axes.set_title("smoke")
-    figure.savefig("/session/figure.png")
+    axes.set_title("smoke 销售额 東京 매출")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a letter that no font has
+        figure.savefig("/session/figure.png")
     with open("/session/figure.png", "rb") as file:
         assert file.read(8) == b"\x89PNG\r\n\x1a\n"
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* `memory` is that of the sandbox in bytes, 0: unlimited. A part of it is for what is not counted here: the
- * supervisor, page tables, files in /tmp, pages of checkpoints that the process has changed since. */
+ * supervisor, page tables, files in /dev/shm, pages of checkpoints that the process has changed since. */
 void allowance_init(uint64_t memory);
 
 /* Whether a block of `size` bytes more is within it. For allocators: from any thread, takes no lock and

@@ -5,6 +5,9 @@
  * name files alike on every engine. */
 #define SESSION_PATH "/session"
 
+/* The home of the interpreter's user. Without a user of its own that is the session's directory. */
+#define HOME_PATH "/home/user"
+
 /* Where pip in the sandbox asks for packages, and the variable that says where else. */
 #define PIP_SOCKET   "/run/limpet-pip"
 #define PIP_VARIABLE "LIMPET_PIP"

@@ -11,6 +11,7 @@
 #include "host/engine/attach.h"
 #include "host/engine/data_mount.h"
 #include "host/engine/docker_container.h"
+#include "host/engine/view.h"
 #include "proto/base/log.h"
 
 static bool image_is_valid(const char *image)
@@ -35,7 +36,7 @@ static int docker_create(Engine *engine, const ContainerSpec *spec, const Contai
 {
     DockerEngine *docker = container_of(engine, DockerEngine, engine);
     const char *image = *spec->image ? spec->image : docker_default_image(engine);
-    char *body _cleanup_(freep) = NULL, data[PATH_MAX] = "";
+    char *body _cleanup_(freep) = NULL, data[PATH_MAX] = "", view[PATH_MAX];
     char reference[DOCKER_NAME_SIZE + sizeof(DOCKER_REPOSITORY)];
     DockerContainer *container;
     int r;
@@ -45,9 +46,17 @@ static int docker_create(Engine *engine, const ContainerSpec *spec, const Contai
     docker_image_reference(reference, sizeof(reference), image);
     if (spec->data >= 0 && (r = data_mount(data, docker->config.runtime_dir, spec->name, spec->data)) < 0)
         return data_refuse(r, problem);
-    r = docker_json_create(spec, reference, data, docker->api_minor, &body);
-    container = r == 0 ? docker_container_new(docker, spec->name, spec->session_dir, spec->work_dir) : NULL;
+    r = view_make(view, docker->config.runtime_dir, spec);
+    if (r < 0) {
+        data_unmount(docker->config.runtime_dir, spec->name);
+        return problem_set(problem, ERR_INTERNAL, "cannot write files in %s: %s", docker->config.runtime_dir,
+                           strerror(-r));
+    }
+    r = docker_json_create(spec, reference, data, view, docker->api_minor, &body);
+    container =
+        r == 0 ? docker_container_new(docker, spec->name, spec->session_dir, spec->scratch_dir) : NULL;
     if (!container) {
+        view_remove(docker->config.runtime_dir, spec->name);
         data_unmount(docker->config.runtime_dir, spec->name);
         return problem_set(problem, ERR_INTERNAL, "out of memory, or a path that is not UTF-8");
     }
@@ -63,7 +72,7 @@ static int docker_adopt(Engine *engine, const ContainerSpec *spec, const Contain
                         void *userdata, Container **ret, Problem *problem)
 {
     DockerContainer *container = docker_container_new(container_of(engine, DockerEngine, engine), spec->name,
-                                                      spec->session_dir, spec->work_dir);
+                                                      spec->session_dir, spec->scratch_dir);
 
     if (!container)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
@@ -193,15 +202,20 @@ static const char *own_directory(DockerEngine *docker, const char *directory)
                : NULL;
 }
 
-static void sweep_found(void *userdata, const char *name, const char *session_dir, const char *work_dir)
+static void sweep_found(void *userdata, const char *name, const char *session_dir, const char *tmp_dir)
 {
     DockerEngine *docker = userdata;
+    char scratch_dir[PATH_MAX] = "", *last;
     DockerContainer *container;
 
     if (strlen(name) >= DOCKER_NAME_SIZE || is_ours(docker, name))
         return;
+    snprintf(scratch_dir, sizeof(scratch_dir), "%s", tmp_dir ? tmp_dir : "");
+    last = strrchr(scratch_dir, '/');
+    if (last)
+        *last = '\0';
     container = docker_container_new(docker, name, own_directory(docker, session_dir),
-                                     own_directory(docker, work_dir));
+                                     own_directory(docker, scratch_dir));
     if (!container)
         return;
     container->made = true;
@@ -231,6 +245,7 @@ static void docker_sweep(Engine *engine, void (*done)(void *userdata, unsigned r
     char path[DOCKER_PATH_SIZE];
 
     data_unmount_unused(docker->config.runtime_dir, is_ours, docker);
+    view_remove_unused(docker->config.runtime_dir, is_ours, docker);
     docker->sweep = (DockerSweep){.left = 1, .done = done, .userdata = userdata};
     /* filters={"label":["limpet.owner=OWNER"]} */
     snprintf(

@@ -6,6 +6,7 @@
 
 #include "host/engine/data_mount.h"
 #include "host/engine/mounts.h"
+#include "host/engine/view.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -23,12 +24,12 @@ static void container_free(DockerContainer *container)
     loop_idle_remove(&container->idle);
     cgroups_deinit(&container->cgroups);
     free(container->session_dir);
-    free(container->work_dir);
+    free(container->scratch_dir);
     free(container);
 }
 
 DockerContainer *docker_container_new(DockerEngine *docker, const char *name, const char *session_dir,
-                                      const char *work_dir)
+                                      const char *scratch_dir)
 {
     DockerContainer *container = calloc(1, sizeof(*container));
 
@@ -38,8 +39,8 @@ DockerContainer *docker_container_new(DockerEngine *docker, const char *name, co
     list_append(&docker->containers, &container->link);
     snprintf(container->name, sizeof(container->name), "%s", name);
     container->session_dir = session_dir ? strdup(session_dir) : NULL;
-    container->work_dir = work_dir ? strdup(work_dir) : NULL;
-    if ((session_dir && !container->session_dir) || (work_dir && !container->work_dir)) {
+    container->scratch_dir = scratch_dir ? strdup(scratch_dir) : NULL;
+    if ((session_dir && !container->session_dir) || (scratch_dir && !container->scratch_dir)) {
         container_free(container);
         return NULL;
     }
@@ -63,9 +64,10 @@ static void release_mounts(DockerContainer *container)
 {
     if (container->session_dir)
         mounts_release(container->session_dir);
-    if (container->work_dir)
-        mounts_release(container->work_dir);
+    if (container->scratch_dir)
+        mounts_release(container->scratch_dir);
     data_unmount(engine_of(container)->config.runtime_dir, container->name);
+    view_remove(engine_of(container)->config.runtime_dir, container->name);
 }
 
 /* Calls */
@@ -308,7 +310,7 @@ int docker_container_start(DockerContainer *container, const char *body)
 
     container->starting = true;
     restrict_mount(container, &container->session_dir);
-    restrict_mount(container, &container->work_dir);
+    restrict_mount(container, &container->scratch_dir);
     snprintf(path, sizeof(path), "/v1.%u/containers/create?name=%s", docker->api_minor, container->name);
     r = docker_http_start(docker->http, "POST", path, body, DOCKER_CALL_SECONDS, on_created, container,
                           &container->call);

@@ -33,9 +33,9 @@ typedef struct DockerContainer {
     Container container;
     List link;
     char name[DOCKER_NAME_SIZE];
-    char *session_dir, *work_dir; /* host directories whose mounts are to be released; NULL: none */
-    bool made;                    /* the daemon has it, or may have it */
-    bool starting;                /* a call is under way that is to end before it is removed */
+    char *session_dir, *scratch_dir; /* host directories whose mounts are to be released; NULL: none */
+    bool made;                       /* the daemon has it, or may have it */
+    bool starting;                   /* a call is under way that is to end before it is removed */
     bool removing;
     DockerState state; /* when it had started */
     DockerCall *call;
@@ -46,7 +46,7 @@ typedef struct DockerContainer {
 
 /* The directories are those whose mounts are to be released when it is removed; NULL: none. */
 DockerContainer *docker_container_new(DockerEngine *docker, const char *name, const char *session_dir,
-                                      const char *work_dir);
+                                      const char *scratch_dir);
 
 /* Has the daemon make and start it as `body` says; the container's events tell how it goes. After a failure
  * (-ENOMEM) it is freed. */

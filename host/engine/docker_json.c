@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "host/engine/profile.h"
+#include "host/engine/view.h"
 
 static const char *text_of(const json_t *object, const char *key)
 {
@@ -45,7 +46,24 @@ static int add_mount(json_t *mounts, const char *target, const char *source, boo
     return json_array_append_new(mounts, mount) < 0 ? -ENOMEM : 0;
 }
 
-static int set_mounts(json_t *host, const ContainerSpec *spec, const char *data_dir, unsigned api_minor)
+static int add_part(json_t *mounts, const char *target, const char *directory, const char *part,
+                    bool readonly, unsigned api_minor)
+{
+    char *path _cleanup_(freep) = NULL;
+
+    if (asprintf(&path, "%s/%s", directory, part) < 0)
+        return -ENOMEM;
+    return add_mount(mounts, target, path, readonly, api_minor);
+}
+
+static int add_scratch(json_t *mounts, const char *target, const ContainerSpec *spec, const char *part,
+                       unsigned api_minor)
+{
+    return add_part(mounts, target, spec->scratch_dir, part, false, api_minor);
+}
+
+static int set_mounts(json_t *host, const ContainerSpec *spec, const char *data_dir, const char *view,
+                      unsigned api_minor)
 {
     json_t *mounts = json_array();
     int r;
@@ -55,35 +73,30 @@ static int set_mounts(json_t *host, const ContainerSpec *spec, const char *data_
     r = add_mount(mounts, "/session", spec->session_dir, false, api_minor);
     if (r == 0)
         r = add_mount(mounts, "/run/limpet", spec->link_dir, true, api_minor);
-    if (r == 0 && spec->work_dir)
-        r = add_mount(mounts, "/work", spec->work_dir, false, api_minor);
+    if (r == 0)
+        r = add_scratch(mounts, "/tmp", spec, "tmp", api_minor);
+    if (r == 0)
+        r = add_scratch(mounts, "/home/user", spec, "home", api_minor);
+    if (r == 0 && spec->work)
+        r = add_scratch(mounts, "/work", spec, "work", api_minor);
     if (r == 0 && *data_dir)
         r = add_mount(mounts, "/data", data_dir, true, api_minor);
+    for (size_t i = 0; r == 0 && i < VIEW_PARTS; i++)
+        r = add_part(mounts, view_parts[i].target, view, view_parts[i].name, true, api_minor);
     return r;
-}
-
-static int size_tmpfs(json_t *tmpfs, const char *target, uint64_t size)
-{
-    json_t *options = json_sprintf("%s,size=%llu", text_of(tmpfs, target), (unsigned long long)size);
-
-    return json_object_set_new(tmpfs, target, options) < 0 ? -ENOMEM : 0;
 }
 
 static int set_limits(json_t *host, const ContainerSpec *spec)
 {
-    json_int_t memory = (json_int_t)spec->memory, tmpfs = (json_int_t)profile_tmpfs_size(spec->memory);
+    json_int_t memory = (json_int_t)spec->memory;
     json_t *limits _cleanup_(json_decrefp) =
         json_pack("{s:I, s:I, s:I, s:i, s:I, s:s}", "Memory", memory, "MemorySwap", memory, "NanoCpus",
-                  (json_int_t)(spec->cpus * 1e9), "PidsLimit", (int)spec->pids, "ShmSize", tmpfs,
-                  "NetworkMode", spec->network);
-    int r;
+                  (json_int_t)(spec->cpus * 1e9), "PidsLimit", (int)spec->pids, "ShmSize",
+                  (json_int_t)profile_shm_size(spec->memory), "NetworkMode", spec->network);
 
     if (!limits || json_object_update(host, limits) < 0)
         return -ENOMEM;
-    if (profile_set_limit(json_object_get(host, "Ulimits"), "Name", "fsize", spec->largest_file) < 0)
-        return -ENOMEM;
-    r = size_tmpfs(json_object_get(host, "Tmpfs"), "/tmp", (uint64_t)tmpfs);
-    return r < 0 ? r : size_tmpfs(json_object_get(host, "Tmpfs"), "/home/user", (uint64_t)tmpfs);
+    return profile_set_limit(json_object_get(host, "Ulimits"), "Name", "fsize", spec->largest_file);
 }
 
 static int set_seccomp(json_t *host)
@@ -97,8 +110,8 @@ static int set_seccomp(json_t *host)
     return 0;
 }
 
-int docker_json_create(const ContainerSpec *spec, const char *image, const char *data_dir, unsigned api_minor,
-                       char **ret_json)
+int docker_json_create(const ContainerSpec *spec, const char *image, const char *data_dir, const char *view,
+                       unsigned api_minor, char **ret_json)
 {
     json_t *body _cleanup_(json_decrefp) = profile_load(profile_docker);
     json_t *host = json_object_get(body, "HostConfig");
@@ -116,7 +129,7 @@ int docker_json_create(const ContainerSpec *spec, const char *image, const char 
     if (r == 0)
         r = set_seccomp(host);
     if (r == 0)
-        r = set_mounts(host, spec, data_dir, api_minor);
+        r = set_mounts(host, spec, data_dir, view, api_minor);
     if (r < 0)
         return r;
     text = json_dumps(body, JSON_COMPACT);
@@ -197,7 +210,7 @@ int docker_json_list(const char *body, size_t size, DockerFound found, void *use
         const char *name = json_string_value(json_array_get(json_object_get(container, "Names"), 0));
 
         if (name && name[0] == '/' && name[1])
-            found(userdata, name + 1, mount_source(container, "/session"), mount_source(container, "/work"));
+            found(userdata, name + 1, mount_source(container, "/session"), mount_source(container, "/tmp"));
     }
     return 0;
 }

@@ -10,8 +10,8 @@
 
 /* The body of POST /containers/create. `api_minor` is the N of the negotiated version 1.N. *ret_json is to be
  * freed. -ENOMEM. */
-int docker_json_create(const ContainerSpec *spec, const char *image, const char *data_dir, unsigned api_minor,
-                       char **ret_json);
+int docker_json_create(const ContainerSpec *spec, const char *image, const char *data_dir, const char *view,
+                       unsigned api_minor, char **ret_json);
 
 /* The daemon's words for an error, or the beginning of what it said instead. */
 void docker_json_message(const char *body, size_t size, char *ret, size_t ret_size);
@@ -30,8 +30,8 @@ int docker_json_state(const char *body, size_t size, DockerState *ret);
 int docker_json_exit_code(const char *body, size_t size, int *ret);
 
 /* From GET /containers/json: calls `found` with the name of each container and the host directories that are
- * mounted at /session and /work, NULL where there is none. */
-typedef void (*DockerFound)(void *userdata, const char *name, const char *session_dir, const char *work_dir);
+ * mounted at /session and /tmp, NULL where there is none. */
+typedef void (*DockerFound)(void *userdata, const char *name, const char *session_dir, const char *tmp_dir);
 int docker_json_list(const char *body, size_t size, DockerFound found, void *userdata);
 
 /* From GET /info. */

@@ -16,6 +16,7 @@
 #include "host/engine/oci_container.h"
 #include "host/engine/oci_spec.h"
 #include "host/engine/profile.h"
+#include "host/engine/view.h"
 #include "proto/base/log.h"
 
 /* Bundles */
@@ -31,7 +32,7 @@ static bool has_resolver(const char *rootfs)
 }
 
 static int write_bundle(OciContainer *container, const ContainerSpec *spec, const char *rootfs,
-                        const char *data_dir)
+                        const char *data_dir, const char *view)
 {
     OciEngine *oci = oci_engine_of(container);
     char cgroup[PATH_MAX], *config _cleanup_(freep) = NULL;
@@ -43,6 +44,7 @@ static int write_bundle(OciContainer *container, const ContainerSpec *spec, cons
         .rootfs = mapped ? image : rootfs,
         .userns = mapped,
         .data_dir = data_dir,
+        .view = view,
         .cgroup = cgroup,
         .architecture = profile_architecture(),
         .recursive_readonly = oci->runtime.kind != RUNTIME_RUNSC,
@@ -62,14 +64,19 @@ static int write_bundle(OciContainer *container, const ContainerSpec *spec, cons
 static int describe(OciContainer *container, const ContainerSpec *spec, const char *rootfs, Problem *problem)
 {
     const char *runtime_dir = oci_engine_of(container)->config.runtime_dir;
-    char data[PATH_MAX] = "";
+    bool own_kernel = oci_engine_of(container)->runtime.kind == RUNTIME_RUNSC; /* which knows the limits */
+    char data[PATH_MAX] = "", view[PATH_MAX] = "";
     int r = spec->data < 0 ? 0 : data_mount(data, runtime_dir, spec->name, spec->data);
 
     if (r < 0)
         return data_refuse(r, problem);
-    r = write_bundle(container, spec, rootfs, data);
+    if (!own_kernel)
+        r = view_make(view, runtime_dir, spec);
+    if (r == 0)
+        r = write_bundle(container, spec, rootfs, data, view);
     if (r == 0)
         return 0;
+    view_remove(runtime_dir, spec->name);
     data_unmount(runtime_dir, spec->name);
     return problem_set(problem, ERR_INTERNAL, "cannot write the container description %s: %s",
                        container->bundle, strerror(-r));
@@ -224,6 +231,7 @@ static void oci_sweep(Engine *engine, void (*done)(void *userdata, unsigned remo
     struct dirent *entry;
 
     data_unmount_unused(oci->config.runtime_dir, is_ours, oci);
+    view_remove_unused(oci->config.runtime_dir, is_ours, oci);
     oci->sweep = (OciSweep){.left = 1, .done = done, .userdata = userdata};
     while (bundles && (entry = readdir(bundles)))
         sweep_bundle(oci, entry->d_name);

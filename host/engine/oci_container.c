@@ -9,6 +9,7 @@
 
 #include "host/engine/bundle.h"
 #include "host/engine/data_mount.h"
+#include "host/engine/view.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -61,6 +62,7 @@ static void finish_removal(OciContainer *container)
     void *userdata = container->container.userdata;
 
     data_unmount(oci_engine_of(container)->config.runtime_dir, container->name);
+    view_remove(oci_engine_of(container)->config.runtime_dir, container->name);
     oci_container_free(container);
     events.removed(userdata);
 }

@@ -1,12 +1,14 @@
 #include "host/engine/oci_spec.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "host/engine/profile.h"
 #include "host/engine/rlimits.h"
 #include "host/engine/seccomp.h"
 #include "host/engine/userns.h"
+#include "host/engine/view.h"
 
 #define CPU_PERIOD      100000 /* microseconds */
 #define CPU_QUOTA_LEAST 1000   /* the kernel takes no less */
@@ -39,6 +41,33 @@ static json_t *data_options(bool recursive_readonly)
                      "rprivate");
 }
 
+/* Takes over the options. */
+static int add_part(json_t *mounts, const char *target, const char *directory, const char *part,
+                    json_t *options)
+{
+    char *path _cleanup_(freep) = NULL;
+
+    if (asprintf(&path, "%s/%s", directory, part) < 0) {
+        json_decref(options);
+        return -ENOMEM;
+    }
+    return add_mount(mounts, target, path, options);
+}
+
+static int add_scratch(json_t *mounts, const char *target, const ContainerSpec *spec, const char *part)
+{
+    return add_part(mounts, target, spec->scratch_dir, part, writable_options());
+}
+
+static int add_view(json_t *mounts, const char *view)
+{
+    int r = 0;
+
+    for (size_t i = 0; *view && r == 0 && i < VIEW_PARTS; i++)
+        r = add_part(mounts, view_parts[i].target, view, view_parts[i].name, readonly_options());
+    return r;
+}
+
 static int add_binds(json_t *mounts, const OciParams *params)
 {
     const ContainerSpec *spec = params->spec;
@@ -46,16 +75,22 @@ static int add_binds(json_t *mounts, const OciParams *params)
 
     if (r == 0)
         r = add_mount(mounts, "/run/limpet", params->spec->link_dir, readonly_options());
-    if (r == 0 && spec->work_dir)
-        r = add_mount(mounts, "/work", spec->work_dir, writable_options());
+    if (r == 0)
+        r = add_scratch(mounts, "/tmp", spec, "tmp");
+    if (r == 0)
+        r = add_scratch(mounts, "/home/user", spec, "home");
+    if (r == 0 && spec->work)
+        r = add_scratch(mounts, "/work", spec, "work");
     if (r == 0 && *params->data_dir)
         r = add_mount(mounts, "/data", params->data_dir, data_options(params->recursive_readonly));
+    if (r == 0)
+        r = add_view(mounts, params->view);
     if (r == 0 && params->resolver)
         r = add_mount(mounts, "/etc/resolv.conf", "/etc/resolv.conf", readonly_options());
     return r;
 }
 
-static int size_tmpfs(json_t *mounts, uint64_t memory)
+static int size_shm(json_t *mounts, uint64_t memory)
 {
     size_t i;
     json_t *mount;
@@ -64,12 +99,10 @@ static int size_tmpfs(json_t *mounts, uint64_t memory)
     {
         const char *target = json_string_value(json_object_get(mount, "destination"));
 
-        if (strcmp(target, "/tmp") != 0 && strcmp(target, "/dev/shm") != 0 &&
-            strcmp(target, "/home/user") != 0)
-            continue;
-        if (json_array_append_new(json_object_get(mount, "options"),
-                                  json_sprintf("size=%llu", (unsigned long long)profile_tmpfs_size(memory))) <
-            0)
+        if (strcmp(target, "/dev/shm") == 0 &&
+            json_array_append_new(json_object_get(mount, "options"),
+                                  json_sprintf("size=%llu", (unsigned long long)profile_shm_size(memory))) <
+                0)
             return -ENOMEM;
     }
     return 0;
@@ -142,7 +175,7 @@ int oci_spec_make(const OciParams *params, char **ret_json)
     if (r == 0)
         r = set_isolation(config, linux_part, params);
     if (r == 0)
-        r = size_tmpfs(mounts, spec->memory);
+        r = size_shm(mounts, spec->memory);
     if (r == 0)
         r = add_binds(mounts, params);
     if (r < 0)

@@ -7,6 +7,7 @@ typedef struct OciParams {
     const ContainerSpec *spec;
     const char *rootfs;       /* absolute */
     const char *data_dir;     /* "": none */
+    const char *view;         /* directory (view.h); "": none */
     bool userns;              /* with a user namespace of its own */
     const char *cgroup;       /* cgroupsPath */
     const char *architecture; /* as Docker names it */

@@ -4,16 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TMPFS_MAXIMUM (UINT64_C(64) << 20)
-
 json_t *profile_load(const char *text)
 {
     return json_loads(text, JSON_REJECT_DUPLICATES, NULL);
 }
 
-uint64_t profile_tmpfs_size(uint64_t memory)
+uint64_t profile_shm_size(uint64_t memory)
 {
-    return MIN(memory / 8, TMPFS_MAXIMUM);
+    return memory / 2;
 }
 
 static int replace(json_t *limit, const char *key, uint64_t value)

@@ -13,10 +13,9 @@ extern const char profile_seccomp[]; /* system calls, in Docker's format */
 /* A new reference to what is in one of the strings above; NULL when out of memory. */
 json_t *profile_load(const char *text);
 
-/* Bytes for /tmp, and as many for /dev/shm and /home/user. What is in them counts as memory of the container,
- * so together they stay well below its limit: a full one must say "no space left", not get something killed.
- */
-uint64_t profile_tmpfs_size(uint64_t memory);
+/* Bytes for /dev/shm. What is in it counts as memory of the container, so it stays well below its limit: a
+ * full one must say "no space left", not get something killed. */
+uint64_t profile_shm_size(uint64_t memory);
 
 /* Sets the soft and the hard value of the limit called `name`, which `key` says, in an array of limits: of
  * Docker's or an OCI runtime's form. 0 as a value leaves it as it is. */

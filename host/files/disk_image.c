@@ -18,7 +18,7 @@
 #define GROUP_BITMAPS     2u
 #define DESCRIPTOR_SIZE   64u
 #define INODES_RESERVED   11u /* of ext4, lost+found included */
-#define INODES_OURS       6u  /* of the directories that are made in it */
+#define INODES_OURS       9u  /* of the directories that are made in it */
 #define BLOCKS_OURS       32u /* superblock, lost+found and ours */
 #define RESERVED_SHARE    64u /* of what is wanted */
 #define RESERVED_MIN      64u

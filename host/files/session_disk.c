@@ -10,31 +10,30 @@
 #include "host/files/sessiondir_parts.h"
 
 /* As the container has them, and as sessions/ID has. */
-static const DiskPart parts[] = {{"session", "files"}, {"work", "work"}};
+static const DiskPart parts[] = {{"session", "files"}, {"scratch", "scratch"}};
 
-static int make_mount_points(int session, size_t n)
+static int make_mount_points(int session)
 {
     int r = 0;
 
-    for (size_t i = 0; r >= 0 && i < n; i++) {
+    for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(parts); i++) {
         _cleanup_(closep) int fd = r = beneath_mkdirs(session, parts[i].on, PRIVATE_MODE, NOBODY_ELSE);
     }
     return MIN(r, 0);
 }
 
-int session_disk_make(int session, bool work, DiskSize size, Problem *problem)
+int session_disk_make(int session, DiskSize size, Problem *problem)
 {
-    size_t n = work ? 2 : 1;
     _cleanup_(closep) int image = disk_template_make(session, DISK_NAME, size, problem);
     int r;
 
     if (image < 0)
         return image;
     _cleanup_(closep) int mount = disk_mount(image);
-    r = mount < 0 ? mount : sessiondir_make_writable(mount, parts[0].inside, work ? parts[1].inside : NULL);
+    r = mount < 0 ? mount : sessiondir_make_writable(mount, parts[0].inside, parts[1].inside);
     if (r == 0)
-        r = make_mount_points(session, n);
-    return r == 0 ? disk_attach(mount, session, parts, n) : r;
+        r = make_mount_points(session);
+    return r == 0 ? disk_attach(mount, session, parts, ARRAY_SIZE(parts)) : r;
 }
 
 /* Others may write to the directory. A descriptor, or a negative errno. */
@@ -69,8 +68,8 @@ int session_disk_mount(int session, Problem *problem)
     if (r < 0)
         return r;
     _cleanup_(closep) int mount = disk_mount(image);
-    r = mount < 0 ? mount : make_mount_points(session, 1);
-    return r == 0 ? disk_attach(mount, session, parts, 1) : r;
+    r = mount < 0 ? mount : make_mount_points(session);
+    return r == 0 ? disk_attach(mount, session, parts, ARRAY_SIZE(parts)) : r;
 }
 
 void session_disk_detach(int session)
@@ -86,10 +85,10 @@ void disk_maker_set(const DiskMaker *maker)
     disk_maker = maker;
 }
 
-int disk_maker_make(int session, const char *id, bool work, DiskSize size, Problem *problem)
+int disk_maker_make(int session, const char *id, DiskSize size, Problem *problem)
 {
-    return disk_maker ? disk_maker->make(disk_maker->userdata, id, work, size, problem)
-                      : session_disk_make(session, work, size, problem);
+    return disk_maker ? disk_maker->make(disk_maker->userdata, id, size, problem)
+                      : session_disk_make(session, size, problem);
 }
 
 int disk_maker_mount(int session, const char *id, Problem *problem)

@@ -6,10 +6,10 @@
 
 #define DISK_NAME "disk"
 
-/* Makes it in `session`, a handle on sessions/ID, with `files`, and with `work` if that is wanted. For a
- * worker thread. 0, or a negative errno, with the problem set where more is to be said; either way it is to
- * be ended by session_disk_end() or removed with the session. */
-int session_disk_make(int session, bool work, DiskSize size, Problem *problem);
+/* Makes it in `session`, a handle on sessions/ID, with `files` and `scratch`. For a worker thread. 0, or a
+ * negative errno, with the problem set where more is to be said; either way it is to be ended by
+ * session_disk_end() or removed with the session. */
+int session_disk_make(int session, DiskSize size, Problem *problem);
 
 /* Mounts one that was made there before the machine restarted, and was of a pinned session: after a check of
  * what is in it, and only what nobody else has open. As the last but one. */
@@ -20,7 +20,7 @@ void session_disk_detach(int session);
 
 /* Who does these for this process, where it may not itself: by the name below sessions. */
 typedef struct DiskMaker {
-    int (*make)(void *userdata, const char *id, bool work, DiskSize size, Problem *problem);
+    int (*make)(void *userdata, const char *id, DiskSize size, Problem *problem);
     int (*mount)(void *userdata, const char *id, Problem *problem);
     void (*detach)(void *userdata, const char *id);
     void *userdata;
@@ -30,6 +30,6 @@ typedef struct DiskMaker {
 void disk_maker_set(const DiskMaker *maker);
 
 /* The same three, by whoever does them. */
-int disk_maker_make(int session, const char *id, bool work, DiskSize size, Problem *problem);
+int disk_maker_make(int session, const char *id, DiskSize size, Problem *problem);
 int disk_maker_mount(int session, const char *id, Problem *problem);
 void disk_maker_detach(int session, const char *id);

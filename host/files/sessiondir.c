@@ -21,7 +21,6 @@ void sessiondir_deinit(SessionDir *directory)
     free(directory->id);
     free(directory->files_path);
     free(directory->artifacts_root);
-    free(directory->work_path);
     free(directory->work_artifacts_root);
     free(directory->published_id);
     free(directory->published_path);
@@ -49,9 +48,8 @@ static int set_paths(SessionDir *directory, const char *state_dir, const char *i
         return -ENOMEM;
     if (!ephemeral)
         return 0;
-    directory->work_path = format_path(state_dir, "sessions", id, "work");
-    directory->work_artifacts_root = format_path(state_dir, "sessions", id, "work/artifacts");
-    return directory->work_path && directory->work_artifacts_root ? 0 : -ENOMEM;
+    directory->work_artifacts_root = format_path(state_dir, "sessions", id, "scratch/work/artifacts");
+    return directory->work_artifacts_root ? 0 : -ENOMEM;
 }
 
 static void forget_published(SessionDir *directory)
@@ -72,12 +70,13 @@ static int set_published(SessionDir *directory, const char *id)
     const char *state_dir = directory->state_dir;
 
     directory->published_id = strdup(id);
-    directory->published_path = directory->work_path ? format_path(state_dir, "outputs", id, "session")
-                                                     : format_path(state_dir, "sessions", id, "artifacts");
-    if (directory->work_path)
+    directory->published_path = directory->work_artifacts_root
+                                    ? format_path(state_dir, "outputs", id, "session")
+                                    : format_path(state_dir, "sessions", id, "artifacts");
+    if (directory->work_artifacts_root)
         directory->work_published_path = format_path(state_dir, "outputs", id, "work");
     if (directory->published_id && directory->published_path &&
-        (!directory->work_path || directory->work_published_path))
+        (!directory->work_artifacts_root || directory->work_published_path))
         return 0;
     forget_published(directory);
     return -ENOMEM;
@@ -130,14 +129,27 @@ static int make_files(int parent, const char *name)
     return MIN(ours, 0);
 }
 
-int sessiondir_make_writable(int parent, const char *files, const char *work)
+/* The home is the guest's own where it can be given away. */
+static int make_scratch(int parent, const char *name)
+{
+    const mode_t home_mode = geteuid() == 0 ? OURS_MODE : SHARED_MODE;
+    _cleanup_(closep) int fd = beneath_mkdirs(parent, name, OURS_MODE, NOBODY_ELSE);
+    _cleanup_(closep) int tmp = fd < 0 ? fd : beneath_mkdirs(fd, "tmp", SHARED_MODE, NOBODY_ELSE);
+    _cleanup_(closep) int home = tmp < 0 ? tmp : beneath_mkdirs(fd, "home", home_mode, GUEST_UID, GUEST_UID);
+    _cleanup_(closep) int work = home < 0 ? home : make_shared(fd, "work");
+
+    if (work < 0)
+        return work;
+    let_us_in(tmp);
+    let_us_in(home);
+    return 0;
+}
+
+int sessiondir_make_writable(int parent, const char *files, const char *scratch)
 {
     int r = make_files(parent, files);
 
-    if (r < 0 || !work)
-        return r;
-    _cleanup_(closep) int fd = make_shared(parent, work);
-    return MIN(fd, 0);
+    return r < 0 ? r : make_scratch(parent, scratch);
 }
 
 /* To what is published in there, whose modes let everybody read it. */
@@ -174,7 +186,7 @@ static int make_published(SessionDir *directory, int state, const char *id, uid_
     int r = set_published(directory, id);
     _cleanup_(closep) int session = r < 0 ? r : make_session(state, id);
 
-    if (session < 0 || directory->work_path) {
+    if (session < 0 || directory->work_artifacts_root) {
         r = session < 0 ? session : make_outputs(state, id, reader);
     } else {
         _cleanup_(closep) int artifacts = beneath_mkdirs(session, "artifacts", OURS_MODE, NOBODY_ELSE);
@@ -239,7 +251,7 @@ static int open_files(SessionDir *directory)
 
 static int make_on_disk(const SessionDir *directory, int session, DiskSize size, Problem *problem)
 {
-    int r = disk_maker_make(session, directory->id, directory->work_path != NULL, size, problem);
+    int r = disk_maker_make(session, directory->id, size, problem);
 
     if (r < 0 && problem->code == ERR_NONE)
         problem_set(problem, ERR_INTERNAL, "cannot mount the disk of the session: %s", strerror(-r));
@@ -254,7 +266,7 @@ int sessiondir_fill(SessionDir *directory, const DiskSize *disk, Problem *proble
 
     if (r == 0)
         r = disk ? make_on_disk(directory, session, *disk, problem)
-                 : sessiondir_make_writable(session, "files", directory->work_path ? "work" : NULL);
+                 : sessiondir_make_writable(session, "files", "scratch");
     if (r == 0)
         r = open_files(directory);
     if (r < 0 && problem->code == ERR_NONE)

@@ -4,7 +4,8 @@
  *   sessions/ID/files        /session in the container: sticky and writable by all in it, with
  *   sessions/ID/files/artifacts   the same, and
  *   sessions/ID/files/.limpet     ours alone
- *   sessions/ID/work         /work of an ephemeral one, with work/artifacts
+ *   sessions/ID/scratch      tmp, home and work: /tmp, /home/user and, of an ephemeral one, /work, with
+ *                            work/artifacts
  *   sessions/ID/artifacts    published copies of a pinned session; they stay
  *   sessions/ID/checkpoints  copies of files (snapshot.h)
  *   sessions/ID/journal      what another process needs to know of it
@@ -28,8 +29,7 @@ typedef struct SessionDir {
     char *id;
     char *files_path;          /* host paths */
     char *artifacts_root;      /* files_path/artifacts */
-    char *work_path;           /* NULL when pinned */
-    char *work_artifacts_root; /* work_path/artifacts; likewise */
+    char *work_artifacts_root; /* scratch/work/artifacts; NULL when pinned */
     char *published_id;        /* NULL until it is settled, as the next two */
     char *published_path;      /* where what is left in artifacts_root is published; exists */
     char *work_published_path; /* NULL when pinned */

@@ -18,6 +18,6 @@ bool sessiondir_set_aside(const char *state_dir, int state, int parent, const ch
 /* Directories that nothing was published to: what is not empty stays. */
 void sessiondir_remove_empty(const SessionDir *directory);
 
-/* Makes what sandboxed code writes to in `parent`: that of /session, and that of /work unless `work` is NULL.
- * 0 or a negative errno. */
-int sessiondir_make_writable(int parent, const char *files, const char *work);
+/* Makes what sandboxed code writes to in `parent`: that of /session, and that of the rest. 0 or a negative
+ * errno. */
+int sessiondir_make_writable(int parent, const char *files, const char *scratch);

@@ -115,7 +115,7 @@ void sessiondir_discard(const char *state_dir, int state, const char *id, Worker
         return;
     discard_disk(state_dir, removed, session, id, worker);
     discard(state_dir, removed, session, "files", worker);
-    discard(state_dir, removed, session, "work", worker);
+    discard(state_dir, removed, session, "scratch", worker);
     discard(state_dir, removed, session, "checkpoints", worker);
     unlinkat(session, "artifacts", AT_REMOVEDIR);
     unlinkat(sessions, id, AT_REMOVEDIR);

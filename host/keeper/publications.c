@@ -219,7 +219,7 @@ static ArtifactsPlace place_of(const KeeperJob *job)
 /* Of one that runs a single call nothing is remembered. */
 static bool is_remembered(const KeeperJob *job)
 {
-    return place_of(job) == PLACE_SESSION && !job->tenant->directory.work_path;
+    return place_of(job) == PLACE_SESSION && !job->tenant->directory.work_artifacts_root;
 }
 
 static void on_published(void *userdata, ArtifactList *list)

@@ -135,7 +135,6 @@ static bool read_disk(Demand *ret, const msgpack_object_map *body, Problem *prob
 
     if (body_decode(&disk, SeamDisk, body, problem) < 0)
         return false;
-    ret->work = disk.work;
     ret->disk = (DiskSize){disk.bytes, disk.files};
     return read_directory(ret, disk.directory) && disk.bytes >= DISK_MINIMUM && disk.bytes <= DISK_MAXIMUM &&
            disk.files >= FILES_MINIMUM && disk.files <= FILES_MAXIMUM;

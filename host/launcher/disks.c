@@ -13,7 +13,6 @@ typedef struct DiskJob {
     Launcher *launcher;
     int session, socket;
     bool is_there; /* it is only to be mounted */
-    bool work;
     DiskSize size;
     int result;
     Problem problem;
@@ -24,7 +23,7 @@ static void disk_run(WorkerJob *job)
     DiskJob *disk = container_of(job, DiskJob, job);
 
     disk->result = disk->is_there ? session_disk_mount(disk->session, &disk->problem)
-                                  : session_disk_make(disk->session, disk->work, disk->size, &disk->problem);
+                                  : session_disk_make(disk->session, disk->size, &disk->problem);
 }
 
 static void disk_free(DiskJob *disk)
@@ -49,11 +48,8 @@ static int begin_disk(Launcher *launcher, const Demand *demand, int socket)
 
     if (!disk)
         return -EAGAIN;
-    *disk = (DiskJob){.launcher = launcher,
-                      .socket = socket,
-                      .is_there = demand->kind == SEAM_MOUNT,
-                      .work = demand->work,
-                      .size = demand->disk};
+    *disk = (DiskJob){
+        .launcher = launcher, .socket = socket, .is_there = demand->kind == SEAM_MOUNT, .size = demand->disk};
     disk->session = sources_session(&launcher->sources, demand->directory);
     r = disk->session < 0 ? disk->session : worker_submit(launcher->makers, &disk->job, disk_run, disk_done);
     if (r < 0)

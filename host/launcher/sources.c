@@ -13,7 +13,7 @@
 
 #define DIRECTORY "sources"
 
-static const char *const names[] = {"session", "work", "link"};
+static const char *const names[] = {"session", "scratch", "link"};
 
 int sources_open(Sources *sources, const char *state_dir, const char *runtime_dir)
 {
@@ -76,12 +76,12 @@ static int mount_at(int place, const char *name, int handle)
 static int mount_all(const Sources *sources, const Demand *demand, int place)
 {
     _cleanup_(closep) int session = open_part(sources, demand->directory, "files");
-    _cleanup_(closep) int work = demand->work ? open_part(sources, demand->directory, "work") : -1;
+    _cleanup_(closep) int scratch = open_part(sources, demand->directory, "scratch");
     _cleanup_(closep) int link = open_link(sources, demand->link);
     int r = mount_at(place, "session", session);
 
-    if (r == 0 && demand->work)
-        r = mount_at(place, "work", work);
+    if (r == 0)
+        r = mount_at(place, "scratch", scratch);
     if (r == 0)
         r = mount_at(place, "link", link);
     return r;
@@ -96,14 +96,11 @@ static int open_place(const Sources *sources, const char *container)
 
 static void say_paths(const Sources *sources, const Demand *demand, SourcePaths *ret)
 {
-    char *const paths[] = {ret->session, ret->work, ret->link};
-    const bool has[] = {true, demand->work, true};
+    char *const paths[] = {ret->session, ret->scratch, ret->link};
 
-    *ret = (SourcePaths){0};
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-        if (has[i])
-            snprintf(paths[i], PATH_MAX, "%s/" DIRECTORY "/%s/%s", sources->runtime_dir, demand->container,
-                     names[i]);
+        snprintf(paths[i], PATH_MAX, "%s/" DIRECTORY "/%s/%s", sources->runtime_dir, demand->container,
+                 names[i]);
 }
 
 int sources_make(const Sources *sources, const Demand *demand, SourcePaths *ret, Problem *problem)

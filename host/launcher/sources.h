@@ -15,9 +15,9 @@ typedef struct Sources {
 
 #define SOURCES_NULL ((Sources){.state = -1, .runtime = -1})
 
-/* The paths for a container's description; "" for what it does not have. */
+/* The paths for a container's description. */
 typedef struct SourcePaths {
-    char session[PATH_MAX], work[PATH_MAX], link[PATH_MAX];
+    char session[PATH_MAX], scratch[PATH_MAX], link[PATH_MAX];
 } SourcePaths;
 
 /* Opens both directories; strings outlive it. 0 or a negative errno. */

@@ -172,8 +172,9 @@ static int get(Wards *wards, const Demand *demand, const SourcePaths *paths, int
         .largest_file = demand->largest_file,
         .network = demand->network,
         .session_dir = paths->session,
-        .work_dir = demand->work ? paths->work : NULL,
+        .scratch_dir = paths->scratch,
         .link_dir = paths->link,
+        .work = demand->work,
         .data = data,
     };
     int r;

@@ -18,9 +18,9 @@ static int ask(SeamKind kind, const Schema *schema, const void *body, Problem *p
     return launcher_ask(&launcher, kind, schema, body, -1, &answer, problem);
 }
 
-static int make(void *userdata, const char *id, bool work, DiskSize size, Problem *problem)
+static int make(void *userdata, const char *id, DiskSize size, Problem *problem)
 {
-    const SeamDisk disk = {.directory = text_of(id), .work = work, .bytes = size.bytes, .files = size.files};
+    const SeamDisk disk = {.directory = text_of(id), .bytes = size.bytes, .files = size.files};
 
     return ask(SEAM_DISK, SCHEMA(SeamDisk), &disk, problem);
 }

@@ -72,7 +72,7 @@ static int get(Engine *engine, SeamKind kind, const ContainerSpec *spec, const C
         .image = text_of(spec->image),
         .network = text_of(spec->network),
         .data = kind == SEAM_CREATE && spec->data >= 0,
-        .work = spec->work_dir != NULL,
+        .work = spec->work,
         .memory = spec->memory,
         .pids = spec->pids,
         .largest_file = spec->largest_file,

@@ -125,7 +125,8 @@ static ContainerSpec container_spec(const Sandbox *sandbox)
         .largest_file = largest_file(sandbox),
         .network = options->network,
         .session_dir = sandbox->files.files_path,
-        .work_dir = sandbox->files.work_path,
+        .scratch_dir = sandbox->files.scratch_path,
+        .work = sandbox->files.ephemeral,
         .link_dir = sandbox->guest->directory,
         .data = -1,
     };

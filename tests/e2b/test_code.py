@@ -94,9 +94,7 @@ Rich()
         ("javascript", "console.log(process.env.COLOUR ?? 'None', process.env.OLD ?? 'None')"),
     ],
 )
-def test_environment_of_one_call(sandbox, language, code, isolates):
-    if language == "javascript" and isolates:
-        pytest.skip("the default image has no JavaScript")
+def test_environment_of_one_call(sandbox, language, code):
     first = sandbox.run_code(code, language=language, envs={"COLOUR": "b'l\"ue $x", "OLD": "new"})
     assert "".join(first.logs.stdout) == "b'l\"ue $x new\n"
     again = sandbox.run_code(code, language=language)
@@ -178,9 +176,8 @@ def test_other_languages(shared, language, isolates):
     assert "".join(shared.run_code(again, language=language).logs.stdout) == "33\n"
 
 
-def test_javascript_is_there_from_the_start_where_the_image_has_it(shared, isolates):
-    wanted = {"python"} if isolates else {"python", "javascript"}
-    assert wanted <= {each.language for each in shared.list_code_contexts()}
+def test_javascript_is_there_from_the_start(shared):
+    assert {"python", "javascript"} <= {each.language for each in shared.list_code_contexts()}
 
 
 def test_an_unknown_language_is_told(shared):

@@ -40,6 +40,7 @@ def listed(where, state):
     return [each.sandbox_id for each in paginator.next_items()]
 
 
+@pytest.mark.engine  # where the home is not the directory that is saved
 def test_a_pause_keeps_variables_and_files(where):
     with made(Sandbox, where, envs={"COLOUR": "green"}, metadata={"a": "b"}) as sandbox:
         sandbox.run_code("import os\nx = [1, 2]\nos.makedirs('sub'); os.chdir('sub'); open('f', 'w').write('file')")

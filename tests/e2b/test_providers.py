@@ -28,8 +28,6 @@ PROVIDERS = {
 def test_a_provider_of_a_framework(gateway, name, isolates):
     if name == "smolagents" and not isolates:
         pytest.skip("its code imports Pillow, which the image has")
-    if name == "openai-agents" and isolates:
-        pytest.skip("it runs programs in /tmp, where containers run none")
     python = ROOT / "build/environments" / f"e2b-{name}" / "bin/python"
     assert python.exists(), f"{python} is not there: scripts/environment e2b-{name}"
     where = options(gateway)

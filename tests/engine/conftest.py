@@ -22,7 +22,7 @@ from tests.support.needs import need
 OWNER = os.environ["PROBE_OWNER"] = f"probe{os.getpid()}"  # another run's containers are not ours
 BIN = pathlib.Path(os.environ.get("LIMPET_BUILD", "build/bin")).resolve()
 PROBE, GUEST = BIN / "engine_probe", BIN / "probe_guest"
-DIRECTORIES = ["session", "data", "work", "run", "tmp", "proc", "dev", "sys", "etc", "opt/limpet/packages"]
+DIRECTORIES = ["session", "data", "work", "run", "tmp", "home/user", "proc", "dev", "sys", "etc", "opt/limpet/packages"]
 DOCKER_CGROUP = f"limpet-dockerd-{os.getpid()}"
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -140,7 +140,7 @@ class Host:
     def __init__(self, engine, state, home, options):
         self.engine, self.state, self.options = engine, state, options
         self.home = home
-        for name in ["runtime", "session", "work", "data/sub", "link"]:
+        for name in ["runtime", "session", "scratch/tmp", "scratch/home", "scratch/work", "data/sub", "link"]:
             (home / name).mkdir(parents=True)
         (home / "data" / "file").touch()
         self.mode("stay")
@@ -151,7 +151,7 @@ class Host:
     def arguments(self, mode, **options):
         values = {
             "state": self.state, "runtime": self.home / "runtime", "session": self.home / "session",
-            "work": self.home / "work", "data": self.home / "data", "link": self.home / "link",
+            "scratch": self.home / "scratch", "data": self.home / "data", "link": self.home / "link",
             "guest": GUEST,
             **self.options, **options,
         }

@@ -225,7 +225,7 @@ def test_docker_pid_of_another_process(tmp_path):
             daemon.shutdown()
             other.kill()
             other.wait()
-    for directory in "session", "work":
+    for directory in "session", "scratch":
         assert str(host.home / directory) not in pathlib.Path("/proc/mounts").read_text()
 
 

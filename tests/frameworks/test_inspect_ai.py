@@ -40,7 +40,7 @@ def test_all_of_them_are_here():
 
 
 async def test_one_user(environment):
-    assert (await environment.exec(["true"], user="sandbox")).success
+    assert (await environment.exec(["true"], user="user")).success
     with pytest.raises(SandboxUserUnsupportedError, match="there is no root"):
         await environment.exec(["id"], user="root")
 

@@ -5,7 +5,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void found(void *userdata, const char *name, const char *session_dir, const char *work_dir)
+static void found(void *userdata, const char *name, const char *session_dir, const char *tmp_dir)
 {
 }
 

@@ -79,7 +79,7 @@ DEMANDS = {
     "adopts another's": lambda puppets, puppet, fd: puppet.say("ADOPT", container(puppets, container="limpet-deadbeef-" + "0" * 16)),
     "removes another's": lambda puppets, puppet, fd: puppet.say("REMOVE", {"container": "limpet-deadbeef-" + "0" * 16}),
     "leaves what is not there": lambda puppets, puppet, fd: puppet.say("LEAVE", {"container": puppets.container()}),
-    "a disk": question("DISK", {"directory": "mine", "work": False, "bytes": 64 * MIB, "files": 10000}),
+    "a disk": question("DISK", {"directory": "mine", "bytes": 64 * MIB, "files": 10000}),
     "a disk away": question("DETACH", {"directory": "mine"}),
     "a disk mounted": question("MOUNT", {"directory": "mine"}),
     "begins twice": question("BEGIN", {}),
@@ -290,7 +290,7 @@ WORKERS = {
 
 
 def disk(**more):
-    return {"directory": "mine", "work": False, "bytes": 64 * MIB, "files": 10000} | more
+    return {"directory": "mine", "bytes": 64 * MIB, "files": 10000} | more
 
 
 @pytest.mark.parametrize("demand", WORKERS.values(), ids=WORKERS)
@@ -332,7 +332,7 @@ def test_what_is_mounted_again_is_a_disk_that_the_launcher_made(puppets):
     for name in ("none", "mine"):
         assert ask(name) == "REFUSED", name
     assert worker.ask_launcher("DISK", disk())[0] == "DONE"
-    assert ask() == "REFUSED" and len(mounted(puppets)) == 1
+    assert ask() == "REFUSED" and len(mounted(puppets)) == 2
     assert worker.ask_launcher("DETACH", {"directory": "mine"})[0] == "DONE"
     image, aside = mine / "disk", puppets.path("aside")
     wait_for(lambda: ask() == "DONE")  # the device is free a moment later
@@ -347,7 +347,10 @@ def test_what_is_mounted_again_is_a_disk_that_the_launcher_made(puppets):
         assert ask() == "REFUSED" and mounted(puppets) == []
         image.rmdir() if image.is_dir() and not image.is_symlink() else image.unlink()
     aside.rename(image)
-    (mine / "files").rmdir()
-    (mine / "files").symlink_to(puppets.directory)
-    assert ask() == "REFUSED" and mounted(puppets) == []
+    for part in (mine / "files", mine / "scratch"):
+        part.rmdir()
+        part.symlink_to(puppets.directory)
+        assert ask() == "REFUSED" and mounted(puppets) == []
+        part.unlink()
+        part.mkdir()
     assert f" {puppets.directory} " not in read("/proc/self/mounts")

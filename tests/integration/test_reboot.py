@@ -86,9 +86,11 @@ def test_a_saved_session_is_there_again(host, idle):  # noqa: F811
 
 
 def test_what_it_writes_is_bounded_as_before(host, idle, disks):  # noqa: F811
-    session = saved(host, idle, CODE, disk="32m", files=1000, ttl=2)
+    places = ("/tmp/f", "/home/user/f")
+    session = saved(host, idle, CODE + f"\nfor place in {places}: open(place, 'w').write('kept')", disk="32m", files=1000, ttl=2)
     reboot(host)
     assert_whole(host, session)
+    assert session.run(f"[open(place).read() for place in {places}]").result == "['kept', 'kept']"
     assert session.run("import os; s = os.statvfs('/session'); 30 << 20 < s.f_bavail * s.f_frsize < 34 << 20").result == "True"
     assert session.run("'nosuid,nodev' in next(line for line in open('/proc/mounts') if ' /session ' in line)").result == "True"
 

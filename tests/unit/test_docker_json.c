@@ -20,6 +20,7 @@ static const ContainerSpec spec = {
     .largest_file = UINT64_C(3) << 30,
     .network = "none",
     .session_dir = "/s",
+    .scratch_dir = "/scratch",
     .data = -1,
     .link_dir = "/l",
 };
@@ -29,7 +30,7 @@ static json_t *make(const ContainerSpec *of, unsigned minor)
     char *text = NULL;
     json_t *body;
 
-    assert_int_equal(docker_json_create(of, "limpet:default", "/d", minor, &text), 0);
+    assert_int_equal(docker_json_create(of, "limpet:default", "/d", "/v", minor, &text), 0);
     body = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     assert_non_null(body);
     free(text);
@@ -79,9 +80,7 @@ static void test_limits(void **state)
     assert_int_equal(json_integer_value(host_part(body, "NanoCpus")), 500000000);
     assert_int_equal(json_integer_value(host_part(body, "PidsLimit")), 64);
     assert_int_equal(file_limit(host_part(body, "Ulimits")), UINT64_C(3) << 30);
-    assert_int_equal(json_integer_value(host_part(body, "ShmSize")), 64 << 20);
-    assert_non_null(
-        strstr(json_string_value(json_object_get(host_part(body, "Tmpfs"), "/tmp")), "size=67108864"));
+    assert_int_equal(json_integer_value(host_part(body, "ShmSize")), 256 << 20);
     json_decref(body);
 }
 
@@ -143,6 +142,8 @@ static void test_data_is_readonly_all_the_way_down(void **state)
     assert_true(bind_option(mount_at(body, "/session"), "NonRecursive"));
     assert_true(json_is_false(json_object_get(mount_at(body, "/session"), "ReadOnly")));
     assert_null(mount_at(body, "/work"));
+    assert_string_equal(json_string_value(json_object_get(mount_at(body, "/tmp"), "Source")), "/scratch/tmp");
+    assert_true(json_is_true(json_object_get(mount_at(body, "/proc/meminfo"), "ReadOnly")));
     json_decref(body);
 }
 
@@ -201,12 +202,12 @@ static void test_exit_code(void **state)
     assert_true(docker_json_exit_code(TEXT("{"), &code) < 0);
 }
 
-static void collect(void *userdata, const char *name, const char *session_dir, const char *work_dir)
+static void collect(void *userdata, const char *name, const char *session_dir, const char *tmp_dir)
 {
     char *text = userdata;
 
     snprintf(text + strlen(text), 200 - strlen(text), "%s|%s|%s;", name, session_dir ? session_dir : "-",
-             work_dir ? work_dir : "-");
+             tmp_dir ? tmp_dir : "-");
 }
 
 static void test_list(void **state)
@@ -216,11 +217,12 @@ static void test_list(void **state)
     assert_int_equal(
         docker_json_list(
             TEXT("[{\"Names\":[\"/a\"],\"Mounts\":[{\"Destination\":\"/data\",\"Source\":\"/x\"},"
-                 "{\"Destination\":\"/session\",\"Source\":\"/s\"}]},"
+                 "{\"Destination\":\"/session\",\"Source\":\"/s\"},{\"Destination\":\"/tmp\",\"Source\":\"/"
+                 "t\"}]},"
                  "{\"Names\":[\"/b\"],\"Mounts\":null}, {\"Names\":[]}, {\"Names\":[\"/\"]}, 7]"),
             collect, found),
         0);
-    assert_string_equal(found, "a|/s|-;b|-|-;");
+    assert_string_equal(found, "a|/s|/t;b|-|-;");
     assert_true(docker_json_list(TEXT("{\"message\":\"x\"}"), collect, found) < 0);
 }
 

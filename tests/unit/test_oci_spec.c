@@ -23,6 +23,7 @@ static const ContainerSpec spec = {
     .largest_file = UINT64_C(3) << 30,
     .network = "none",
     .session_dir = "/state/a \"b\"",
+    .scratch_dir = "/scratch",
     .link_dir = "/run/x",
 };
 
@@ -31,6 +32,7 @@ static OciParams params_of(const ContainerSpec *of)
     return (OciParams){.spec = of,
                        .rootfs = "/images/tiny/rootfs",
                        .data_dir = "",
+                       .view = "",
                        .cgroup = "/limpet-me/limpet-x",
                        .architecture = "amd64",
                        .recursive_readonly = true,
@@ -170,8 +172,9 @@ static void test_mounts(void **state)
     OciParams params = params_of(&all);
     json_t *config, *data;
 
-    all.work_dir = "/w";
+    all.work = true;
     params.data_dir = "/d";
+    params.view = "/v";
     config = make(&params);
     data = mount_at(config, "/data");
     assert_string_equal(json_string_value(json_object_get(mount_at(config, "/session"), "source")),
@@ -181,6 +184,12 @@ static void test_mounts(void **state)
     assert_true(has_option(mount_at(config, "/session"), "nosuid") &&
                 has_option(mount_at(config, "/session"), "nodev"));
     assert_false(has_option(mount_at(config, "/session"), "noexec"));
+    assert_string_equal(json_string_value(json_object_get(mount_at(config, "/tmp"), "source")),
+                        "/scratch/tmp");
+    assert_true(has_option(mount_at(config, "/home/user"), "nosuid"));
+    assert_string_equal(json_string_value(json_object_get(mount_at(config, "/proc/meminfo"), "source")),
+                        "/v/meminfo");
+    assert_true(has_option(mount_at(config, "/sys"), "ro"));
     assert_true(has_option(mount_at(config, "/run/limpet"), "ro"));
     assert_true(has_option(data, "rbind") && has_option(data, "rro") && has_option(data, "rnosuid"));
     json_decref(config);
@@ -202,18 +211,17 @@ static void test_no_data_no_work(void **state)
     json_decref(config);
 }
 
-static void test_tmpfs_follows_memory(void **state)
+static void test_shared_memory_follows_memory(void **state)
 {
     ContainerSpec small = spec;
     OciParams params = params_of(&small);
     json_t *config = make(&params);
 
-    assert_true(has_option(mount_at(config, "/tmp"), "size=67108864"));
-    assert_true(has_option(mount_at(config, "/dev/shm"), "size=67108864"));
+    assert_true(has_option(mount_at(config, "/dev/shm"), "size=536870912"));
     json_decref(config);
     small.memory = 64u << 20;
     config = make(&params);
-    assert_true(has_option(mount_at(config, "/tmp"), "size=8388608"));
+    assert_true(has_option(mount_at(config, "/dev/shm"), "size=33554432"));
     json_decref(config);
 }
 
@@ -412,7 +420,7 @@ int main(void)
         cmocka_unit_test(test_privileges),
         cmocka_unit_test(test_mounts),
         cmocka_unit_test(test_no_data_no_work),
-        cmocka_unit_test(test_tmpfs_follows_memory),
+        cmocka_unit_test(test_shared_memory_follows_memory),
         cmocka_unit_test(test_network),
         cmocka_unit_test(test_users),
         cmocka_unit_test(test_an_unknown_machine_gets_no_container),

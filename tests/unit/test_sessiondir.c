@@ -90,14 +90,19 @@ static void test_pinned(void **state)
     assert_int_equal(mode_of(path) & ~070u, 0705); /* the list of users shows as the group's part */
     snprintf(path, sizeof(path), "%s/sessions", state_dir);
     assert_int_equal(mode_of(path), 0700);
-    assert_null(directory.work_path);
+    assert_null(directory.work_artifacts_root);
     assert_true(directory.files_fd >= 0);
 
+    snprintf(path, sizeof(path), "%s/sessions/one/scratch/tmp", state_dir);
+    assert_int_equal(mode_of(path), 01777);
+
+    make_file(path, "left");
     make_file(directory.files_path, "left");
     make_file(directory.published_path, "kept");
     sessiondir_remove(&directory, NULL);
     assert_null(directory.files_path);
     assert_false(exists("sessions/one", "files"));
+    assert_false(exists("sessions/one", "scratch"));
     assert_true(exists("sessions/one/artifacts", "kept"));
     assert_int_equal(count_names("removed"), 0);
 
@@ -125,12 +130,11 @@ static void test_ephemeral(void **state)
 {
     assert_int_equal(sessiondir_make(&directory, state_dir, "0123", true, NULL, &problem), 0);
     assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
-    assert_int_equal(mode_of(directory.work_path), 01777);
     assert_int_equal(mode_of(directory.work_artifacts_root), 01777);
     assert_int_equal(mode_of(directory.published_path), 0755);
     assert_string_not_equal(directory.published_path, directory.work_published_path);
     make_file(directory.work_published_path, "kept");
-    make_file(directory.work_path, "left");
+    make_file(directory.work_artifacts_root, "left");
     sessiondir_remove(&directory, NULL);
     assert_true(exists("outputs/0123/work", "kept"));
     assert_false(exists("outputs/0123", "session"));
@@ -295,13 +299,13 @@ static void test_what_was_left_is_removed_by_the_worker(void **state)
     assert_int_equal(worker_submit(worker, &hold.job, hold_run, hold_done), 0);
     leave_files();
     assert_int_equal(sessiondir_make(&directory, state_dir, "one", false, worker, &problem), 0);
-    assert_int_equal(count_names("removed"), 1);
+    assert_int_equal(count_names("removed"), 2); /* files and scratch */
     sessiondir_remove(&directory, NULL);
     leave_files();
     assert_int_equal(sessiondir_make_spare(&directory, state_dir, "~1", false, worker, &problem), 0);
     assert_int_equal(sessiondir_claim(&directory, "one", NO_READER, worker, &problem), 0);
     assert_false(exists("sessions/one", "files"));
-    assert_int_equal(count_names("removed"), 2);
+    assert_int_equal(count_names("removed"), 4);
     sem_post(&hold.go);
     worker_free(worker);
     loop_free(loop);

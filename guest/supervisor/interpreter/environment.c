@@ -14,6 +14,10 @@ static const char *const base[] = {
     "MPLBACKEND=Agg",
     "MPLCONFIGDIR=/tmp/mpl",
     "PYTHONDONTWRITEBYTECODE=1",
+    /* PyArrow, which pandas imports: the C library's memory, of which too much is a MemoryError, and no
+     * thread of its own for the other one's. */
+    "ARROW_DEFAULT_MEMORY_POOL=system",
+    "JE_ARROW_MALLOC_CONF=background_thread:false",
 };
 #define PROGRAMS "/usr/local/bin:/usr/bin:/bin"
 
@@ -24,8 +28,9 @@ static const char *const base[] = {
 /* Variables that say how many threads libraries start; without them, as many as the machine has processors.
  * The engine sets the first to the processors that the sandbox may use; the others follow it. */
 static const char *const threads[] = {
-    "OMP_NUM_THREADS",     "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS",    "BLIS_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS", "NUMEXPR_MAX_THREADS",  "POLARS_MAX_THREADS", "RAYON_NUM_THREADS",
+    "OMP_NUM_THREADS",    "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",   "NUMEXPR_NUM_THREADS",  "NUMEXPR_MAX_THREADS",
+    "POLARS_MAX_THREADS", "RAYON_NUM_THREADS",    "PYTHON_CPU_COUNT",
 };
 #define THREADS_UNKNOWN "1"
 
@@ -279,16 +284,17 @@ bool environment_equal(const Environment *one, const Environment *other)
 
 /* How entries begin that are read once, when the programs and libraries named here start. */
 static const char *const read_at_start[] = {
-    "PYTHON",                             /* Python: its paths, the seed of its hashes */
-    "LC_",       "LANG=",    "LANGUAGE=", /* Python: the locale, and with that the encodings */
-    "LD_",       "GLIBC_",   "MALLOC_",   /* the dynamic linker and the C library */
-    "OMP_",      "GOMP_",    "KMP_",      /* OpenMP: how many threads */
-    "OPENBLAS_", "GOTO_",    "MKL_",      /* linear algebra: likewise */
-    "BLIS_",     "NUMEXPR_", "NPY_",      /* NumPy and what goes with it */
-    "POLARS_",   "RAYON_",                /* data frames, and what their threads come from */
-    "MPL",                                /* Matplotlib: the back end, its configuration */
-    "OPENSSL_",                           /* OpenSSL: its configuration */
-    "TMPDIR=",   "TEMP=",    "TMP=",      /* tempfile: the first directory that will do */
+    "PYTHON",                              /* Python: its paths, the seed of its hashes */
+    "LC_",       "LANG=",     "LANGUAGE=", /* Python: the locale, and with that the encodings */
+    "LD_",       "GLIBC_",    "MALLOC_",   /* the dynamic linker and the C library */
+    "OMP_",      "GOMP_",     "KMP_",      /* OpenMP: how many threads */
+    "OPENBLAS_", "GOTO_",     "MKL_",      /* linear algebra: likewise */
+    "BLIS_",     "NUMEXPR_",  "NPY_",      /* NumPy and what goes with it */
+    "ARROW_",    "JE_ARROW_",              /* Arrow: where its memory comes from */
+    "POLARS_",   "RAYON_",                 /* data frames, and what their threads come from */
+    "MPL",                                 /* Matplotlib: the back end, its configuration */
+    "OPENSSL_",                            /* OpenSSL: its configuration */
+    "TMPDIR=",   "TEMP=",     "TMP=",      /* tempfile: the first directory that will do */
 };
 
 static bool is_read_at_start(const char *entry)

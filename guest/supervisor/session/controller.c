@@ -22,10 +22,12 @@ static CheckpointMode mode_of(Text word)
 static int decode_environment(Environment *ret, Supervisor *supervisor, const msgpack_object_map *set,
                               bool proxied, Problem *problem)
 {
+    const CommandLine *command_line = supervisor->command_line;
+    const char *home = command_line->same_user ? command_line->directory : HOME_PATH;
     int r = proxied ? outlet_open(&supervisor->outlet) : 0;
 
     if (r == 0)
-        r = environment_init(ret, supervisor->command_line->directory, supervisor->outlet.port, set, problem);
+        r = environment_init(ret, home, supervisor->outlet.port, set, problem);
     return r < 0 && r != -EPROTO ? problem_set(problem, ERR_INTERNAL, "%s", strerror(-r)) : r;
 }
 

@@ -110,7 +110,7 @@ int session_files_baseline(SessionFiles *files, bool all, int (*put)(void *userd
     Baseline baseline = {put, userdata, 0};
     Problem problem = PROBLEM_NULL;
 
-    if (!files->has_reported || files->work_path)
+    if (!files->has_reported || files->ephemeral)
         return 0;
     if (!all)
         return put_noted(files, put, userdata);

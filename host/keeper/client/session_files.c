@@ -26,7 +26,7 @@ static void forget(SessionFiles *files)
     free(files->id);
     free(files->published_id);
     free(files->files_path);
-    free(files->work_path);
+    free(files->scratch_path);
     session_files_init(files, keeper);
 }
 
@@ -45,9 +45,9 @@ static bool name(SessionFiles *files, const char *state_dir, const char *id, con
     files->id = strdup(id);
     files->published_id = published_id ? strdup(published_id) : NULL;
     files->files_path = format_path(state_dir, id, "files");
-    files->work_path = ephemeral ? format_path(state_dir, id, "work") : NULL;
-    if (files->id && files->files_path && (files->published_id || !published_id) &&
-        (files->work_path || !ephemeral))
+    files->scratch_path = format_path(state_dir, id, "scratch");
+    files->ephemeral = ephemeral;
+    if (files->id && files->files_path && files->scratch_path && (files->published_id || !published_id))
         return true;
     forget(files);
     problem_set(problem, ERR_INTERNAL, "out of memory");

@@ -24,7 +24,8 @@ typedef struct SessionFiles {
     char *id;           /* of the directory; NULL: there is none */
     char *published_id; /* NULL until it is settled */
     char *files_path;   /* host path of /session */
-    char *work_path;    /* of /work; NULL when pinned */
+    char *scratch_path; /* of /tmp and others: sessiondir.h */
+    bool ephemeral;     /* it has /work */
     Lookout lookouts[FILES_PLACES];
     List asked;        /* publications that have no answer */
     bool has_reported; /* there may be something to be told by session_files_baseline() */

@@ -42,7 +42,7 @@ from ._adapters.running import OutputLimit, Ran, run
 __all__ = ["LimpetConfig", "LimpetSandboxEnvironment"]
 
 PREFIX = "inspect-"  # of the names of our sessions
-USERS = ("sandbox", "20001")  # whose the programs of a sandbox are, in every image
+USERS = ("user", "20001")  # whose the programs of a sandbox are, in every image
 NOT_EXECUTABLE = 126
 
 

@@ -4,7 +4,7 @@ import linecache
 import os
 import sys
 
-from limpet_runtime import library
+from limpet_runtime import library, missing
 
 OURS = (
     os.path.dirname((lambda: None).__code__.co_filename) + os.sep,  # also where there are no files of it
@@ -67,7 +67,8 @@ def format_full(error):
     limit = -FRAMES_MAX if depth(error.__traceback__) > FRAMES_MAX else None
     report = traceback.TracebackException(type(error), error, error.__traceback__, limit=limit)
     trim_all(report)
-    return "".join(report.format())
+    advice = missing.advice(error)
+    return "".join(report.format()) + (f"{advice}\n" if advice else "")
 
 
 def format_frame(filename, line, name):

@@ -24,6 +24,23 @@ def offer_font_cache():
         pass  # matplotlib makes its own list, a little later
 
 
+# Has Chinese, Japanese and Korean. The image's matplotlibrc names it, too, but styles, as seaborn's, replace what that says.
+FALLBACK = "/usr/share/fonts/truetype/wqy/wqy-microhei.ttc"
+
+
+def adapt_fonts(font_manager):
+    """Letters that no font of a text has are those of the fallback."""
+    find = getattr(font_manager.FontManager, "_find_fonts_by_props", None)
+    if find is None or not os.path.exists(FALLBACK):
+        return
+
+    def find_more(self, prop, fontext="ttf", *args, **kwargs):
+        found = find(self, prop, fontext, *args, **kwargs)
+        return found if fontext != "ttf" or FALLBACK in found else [*found, FALLBACK]
+
+    font_manager.FontManager._find_fonts_by_props = find_more
+
+
 # Backends that need a screen.
 SCREEN = {"macosx", "wx"} | {
     toolkit + renderer for toolkit in ("gtk3", "gtk4", "qt", "qt5", "tk", "wx") for renderer in ("agg", "cairo")

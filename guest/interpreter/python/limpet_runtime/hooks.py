@@ -8,7 +8,7 @@ from limpet_runtime import asks, display, figures
 # module: what to do before and after it is executed
 ADAPT = {
     "getpass": (None, asks.adapt_getpass),
-    "matplotlib.font_manager": (figures.offer_font_cache, None),
+    "matplotlib.font_manager": (figures.offer_font_cache, figures.adapt_fonts),
     "matplotlib.pyplot": (None, figures.adapt_pyplot),
     "IPython.core.display_functions": (None, display.adapt_ipython),
 }

@@ -169,20 +169,21 @@ def elsewhere(top):
     return [path for path in ("/tmp", os.path.expanduser("~")) if os.path.commonpath((path, top)) != top]
 
 
-def skipped(top):
-    """What is not saved: of the session's directory what is no file, directory or link, and what is not in it."""
+def skipped(top, stays):
+    """What is not saved: of the session's directory what is no file, directory or link, and, unless the rest of the
+    disk stays with it, what is not in it."""
     names = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
     special = (f"{told(path)}: {names[found]}" for path in paths(top, ".limpet") if (found := kind(path)) in names)
     outside = (
         f"{path}: a file outside {SESSION}"
-        for other in elsewhere(top)
+        for other in ([] if stays else elsewhere(top))
         for path in paths(other, ".")
         if kind(path) == stat.S_IFREG
     )
     return list(itertools.islice(itertools.chain(special, outside), SKIPPED))
 
 
-def circumstances(top):
+def circumstances(top, stays):
     versions, used = distributions()
     return {
         "python": platform.python_version(),
@@ -191,13 +192,13 @@ def circumstances(top):
         "requirements": requirements(),
         "cwd": told("."),
         "path": [told(entry) for entry in sys.path if isinstance(entry, str) and entry],
-        "skipped": skipped(top),
+        "skipped": skipped(top, stays),
     }
 
 
 def write(directory, names, namespace, left_out, flushed, whole, begins):
     """`left_out`: why, of names that are not tried. `begins` is told of the place of each that is. Full is raised where
-    the `whole` is wanted and finds no room."""
+    the `whole` is wanted, of a session that stays on its disk, and finds no room."""
     writer = Writer(os.path.join(directory, PICKLES), namespace, flushed)
     rows = []
     for place, name in enumerate(names):
@@ -215,6 +216,6 @@ def write(directory, names, namespace, left_out, flushed, whole, begins):
         rows.append(row)
     begins(len(names))
     writer.file.close()
-    index = {"format": FORMAT, "variables": rows, **circumstances(os.path.dirname(directory))}
+    index = {"format": FORMAT, "variables": rows, **circumstances(os.path.dirname(directory), whole)}
     with open(os.path.join(directory, INDEX), "w", encoding="ascii") as file:
         json.dump(index, file)

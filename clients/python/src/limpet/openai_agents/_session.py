@@ -37,7 +37,6 @@ from ._terminals import Terminals
 
 BACKEND: Literal["limpet"] = "limpet"
 OURS, ARTIFACTS = ".limpet", "artifacts"  # directories of /session that the code cannot remove
-HELPERS = f"{RESOLVE_WORKSPACE_PATH_HELPER.install_path.parent}/"  # scripts of the SDK, for sh
 
 
 class LimpetSandboxSessionState(SandboxSessionState):  # type: ignore[misc, unused-ignore]
@@ -63,7 +62,7 @@ class LimpetSandboxSession(BaseSandboxSession):  # type: ignore[misc, unused-ign
     async def _exec_internal(self, *command: str | Path, timeout: float | None = None) -> ExecResult:
         words = [str(word) for word in command]
         try:
-            ran = await run(self.limpet, _runnable(words), cwd=self.state.manifest.root, timeout=timeout)
+            ran = await run(self.limpet, words, cwd=self.state.manifest.root, timeout=timeout)
         except Error as failed:
             raise ExecTransportError(command=words, cause=failed, message=failed.message) from failed
         if ran.result.status == "timeout":
@@ -90,7 +89,7 @@ class LimpetSandboxSession(BaseSandboxSession):  # type: ignore[misc, unused-ign
         max_output_tokens: int | None = None,
     ) -> PtyExecUpdate:
         """Starts a command, which goes on when this returns what it has written so far."""
-        words = _runnable(self._prepare_exec_command(*command, shell=shell, user=user))
+        words = self._prepare_exec_command(*command, shell=shell, user=user)
         try:
             return await self._terminals.start(
                 words, self.state.manifest.root, tty, yield_time_s, max_output_tokens
@@ -240,15 +239,6 @@ class LimpetSandboxSession(BaseSandboxSession):  # type: ignore[misc, unused-ign
         ran = await run(self.limpet, ["tar", "-C", root.as_posix(), *arguments], stdin=stdin)
         if not ran.result.ok:
             raise OSError(f"tar failed in the sandbox: {ran.stderr.strip()[-2000:]}")
-
-
-def _runnable(words: list[str]) -> list[str]:
-    """Nothing below a sandbox's ``/tmp`` is executable, where the SDK puts its scripts."""
-    if words[0].startswith(HELPERS):
-        return ["sh", *words]
-    if words[:2] == ["test", "-x"] and words[-1].startswith(HELPERS):
-        return ["test", "-r", words[-1]]
-    return words
 
 
 def _payload(path: Path, data: io.IOBase) -> bytes:

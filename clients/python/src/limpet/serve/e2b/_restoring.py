@@ -41,7 +41,9 @@ async def restore(
         raise
     record.place, record.network = name, rules
     record.sized(session.options)
-    record.notes = (notes + (session.restored or []))[:MOST_NOTES]
+    # Files of the home are no part of a saved session, and have come along all the same.
+    told = [note for note in notes + (session.restored or []) if not note.startswith(f"{HOME}/")]
+    record.notes = told[:MOST_NOTES]
     if record.notes:
         sandboxes.live(record).state = "restored"
 

@@ -1,0 +1,26 @@
+/* View: small files by which programs in a container find out what it may use. They are mounted over those of
+ * the kernel, which tell what the machine has. They say what the container was made with; what is in use they
+ * do not know. */
+#pragma once
+
+#include <limits.h>
+
+#include "host/engine/engine.h"
+
+/* What is mounted: a file or directory below the container's view, and where. */
+typedef struct ViewPart {
+    const char *name, *target;
+} ViewPart;
+
+#define VIEW_PARTS 5
+extern const ViewPart view_parts[VIEW_PARTS];
+
+/* Makes RUNTIME_DIR/views/NAME, which goes to ret. 0 or a negative errno, and nothing made. */
+int view_make(char ret[static PATH_MAX], const char *runtime_dir, const ContainerSpec *spec);
+
+/* The container of that name is gone. It need not have had one. */
+void view_remove(const char *runtime_dir, const char *name);
+
+/* Removes what an earlier process left, for names that are not in use. */
+void view_remove_unused(const char *runtime_dir, bool (*in_use)(void *userdata, const char *name),
+                        void *userdata);
