@@ -63,12 +63,25 @@ static PyObject *or_none(PyObject *object)
     return object ? object : Py_None;
 }
 
+/* Cells run inside one context, so that they share context variables. The task of a cell with `await` enters
+ * it by itself, for which it is left meanwhile. */
+static PyObject *run_async(const Compiled *compiled)
+{
+    if (PyContext_Exit(runtime.context) < 0)
+        return NULL;
+    PyObject *value =
+        PyObject_CallFunctionObjArgs(runtime.run_async, or_none(compiled->head), or_none(compiled->tail),
+                                     runtime.main_dict, runtime.context, NULL);
+    if (PyContext_Enter(runtime.context) < 0)
+        Py_CLEAR(value);
+    return value;
+}
+
 /* The value of the last expression, None without one, NULL with an exception. */
 static PyObject *run_compiled(const Compiled *compiled)
 {
     if (awaits(compiled->head) || awaits(compiled->tail))
-        return PyObject_CallFunctionObjArgs(runtime.run_async, or_none(compiled->head),
-                                            or_none(compiled->tail), runtime.main_dict, NULL);
+        return run_async(compiled);
     if (compiled->head) {
         _pyref_ PyObject *value = PyEval_EvalCode(compiled->head, runtime.main_dict, runtime.main_dict);
         if (!value)
@@ -141,10 +154,10 @@ static _Noreturn void end_child(bool raised)
 
 static void report(const CellRequest *cell, PyObject *value, CellOutcome *ret)
 {
-    if (value && value != Py_None)
-        ret->result = result_report(value, cell->execution_count);
+    if (value)
+        ret->result = result_show(value, cell->execution_count);
     if (PyErr_Occurred())
-        ret->error = error_take();
+        ret->error = error_report();
 }
 
 /* Figures are shown also where the cell failed after drawing them. */
