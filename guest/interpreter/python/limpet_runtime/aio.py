@@ -116,8 +116,9 @@ async def run_both(head, tail, namespace):
     return None if tail is None else value
 
 
-def run(head, tail, namespace, context):
-    """Runs a cell of which at least one half awaits, in the context of cells, and returns the value of its tail.
+def run(head, tail, namespace, context=None):
+    """Runs a cell of which at least one half awaits, and returns the value of its tail. In a copy of the current context
+    where none is given.
 
     An interrupt that finds a task running Python is raised right there; one that finds the loop waiting
     cancels the cell, since an exception inside the loop's own code could leave it unusable. A second one is

@@ -3,7 +3,7 @@
 import _frozen_importlib_external as files
 import sys
 
-from limpet_runtime import aio, asks, display, figures, library, sources, workers
+from limpet_runtime import aio, asks, display, figures, interactive, library, sources, workers
 
 # module: what to do before and after it is executed
 ADAPT = {
@@ -14,6 +14,7 @@ ADAPT = {
     "matplotlib.pyplot": (None, figures.adapt_pyplot),
     "multiprocessing.spawn": (None, workers.adapt_spawn),
     "IPython.core.display_functions": (None, display.adapt_ipython),
+    **{name: (None, adapt) for name, adapt in interactive.ADAPT.items()},
 }
 
 
