@@ -156,8 +156,10 @@ static void report(const CellRequest *cell, PyObject *value, CellOutcome *ret)
 {
     if (value)
         ret->result = result_show(value, cell->execution_count);
-    if (PyErr_Occurred())
-        ret->error = error_report();
+    if (!PyErr_Occurred())
+        return;
+    ret->lacked_memory = PyErr_ExceptionMatches(PyExc_MemoryError);
+    ret->error = error_report();
 }
 
 /* Figures are shown also where the cell failed after drawing them. */
@@ -206,6 +208,16 @@ static void end_run(void)
     PyEval_RestoreThread(saved);
 }
 
+/* What holds most of it, where there is little left. */
+static void report_memory(CellOutcome *ret)
+{
+    if (!ret->lacked_memory && !allowance_is_nearly_taken(ret->peak_memory))
+        return;
+    guard_begin_runtime();
+    ret->memory = PyObject_CallOneArg(runtime.holders, runtime.main_dict);
+    PyErr_Clear();
+}
+
 int cell_run(const CellRequest *cell, Buf *reply)
 {
     CellOutcome outcome _cleanup_(outcome_deinit) = {0};
@@ -225,6 +237,7 @@ int cell_run(const CellRequest *cell, Buf *reply)
     if (outcome.error)
         Py_CLEAR(outcome.result);
     outcome.cpu = usage_now(&outcome.peak_memory) - cpu;
+    report_memory(&outcome);
 
     int r = reply_executed(reply, cell->id, &outcome);
     if (cell->script)

@@ -17,6 +17,7 @@ static const struct {
     {"limpet_runtime.aio", "run", &runtime.run_async},
     {"limpet_runtime.errors", "describe", &runtime.describe_error},
     {"limpet_runtime.errors", "keep", &runtime.keep_error},
+    {"limpet_runtime.memory", "holders", &runtime.holders},
     {"limpet_runtime.display", "display_result", &runtime.display_result},
     {"limpet_runtime.figures", "show", &runtime.show_figures},
     {"limpet_runtime.script", "end", &runtime.end_script},

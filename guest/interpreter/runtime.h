@@ -20,6 +20,7 @@ typedef struct RuntimeObjects {
     PyObject *run_async;
     PyObject *describe_error;
     PyObject *keep_error;
+    PyObject *holders;
     PyObject *display_result;
     PyObject *show_figures;
     PyObject *end_script;
