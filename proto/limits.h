@@ -21,6 +21,7 @@
 #define LIMIT_DISPLAYS      256u
 #define LIMIT_DISPLAY_BYTES (16u << 20) /* all displays of a call together */
 #define LIMIT_CHANGED       64u         /* names of `changed` */
+#define LIMIT_HOLDERS       5u          /* names of `memory` */
 #define LIMIT_NAMESPACE     1000u       /* names of a reply to `namespace` */
 #define LIMIT_DIMENSIONS    64u         /* of an array, as many as NumPy has */
 #define LIMIT_NOT_RESTORED  32u

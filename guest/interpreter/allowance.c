@@ -23,6 +23,9 @@
 /* A part of what is left may be given before the next look: what was given need not be there yet. */
 #define CREDIT_PART 4
 
+#define NEAR_PARTS 9
+#define NEAR_WHOLE 10
+
 static struct {
     int64_t memory;         /* what cells may hold; 0: there is no limit */
     _Atomic int64_t limit;  /* now */
@@ -116,4 +119,16 @@ void allowance_end_cell(void)
 uint64_t allowance_most(void)
 {
     return allowance.memory == 0 ? 0 : (uint64_t)(allowance.memory + WORK_EXCESS);
+}
+
+static bool is_near(uint64_t bytes)
+{
+    return allowance.memory > 0 && bytes >= (uint64_t)allowance.memory / NEAR_WHOLE * NEAR_PARTS;
+}
+
+bool allowance_is_nearly_taken(uint64_t peak)
+{
+    uint64_t held;
+
+    return is_near(peak) && allowance_held(&held) == 0 && is_near(held);
 }

@@ -25,5 +25,9 @@ void allowance_end_cell(void);
 /* The most that allowance_has() ever grants, bytes; 0: unlimited. */
 uint64_t allowance_most(void);
 
+/* Whether nine tenths of what a cell may hold are taken, in a process that never held more than `peak` bytes.
+ */
+bool allowance_is_nearly_taken(uint64_t peak);
+
 /* What the process holds, bytes. 0 or a negative errno. */
 int allowance_held(uint64_t *ret);

@@ -63,12 +63,25 @@ static PyObject *or_none(PyObject *object)
     return object ? object : Py_None;
 }
 
+/* Cells run inside one context, so that they share context variables. The task of a cell with `await` enters
+ * it by itself, for which it is left meanwhile. */
+static PyObject *run_async(const Compiled *compiled)
+{
+    if (PyContext_Exit(runtime.context) < 0)
+        return NULL;
+    PyObject *value =
+        PyObject_CallFunctionObjArgs(runtime.run_async, or_none(compiled->head), or_none(compiled->tail),
+                                     runtime.main_dict, runtime.context, NULL);
+    if (PyContext_Enter(runtime.context) < 0)
+        Py_CLEAR(value);
+    return value;
+}
+
 /* The value of the last expression, None without one, NULL with an exception. */
 static PyObject *run_compiled(const Compiled *compiled)
 {
     if (awaits(compiled->head) || awaits(compiled->tail))
-        return PyObject_CallFunctionObjArgs(runtime.run_async, or_none(compiled->head),
-                                            or_none(compiled->tail), runtime.main_dict, NULL);
+        return run_async(compiled);
     if (compiled->head) {
         _pyref_ PyObject *value = PyEval_EvalCode(compiled->head, runtime.main_dict, runtime.main_dict);
         if (!value)
@@ -141,10 +154,12 @@ static _Noreturn void end_child(bool raised)
 
 static void report(const CellRequest *cell, PyObject *value, CellOutcome *ret)
 {
-    if (value && value != Py_None)
-        ret->result = result_report(value, cell->execution_count);
-    if (PyErr_Occurred())
-        ret->error = error_take();
+    if (value)
+        ret->result = result_show(value, cell->execution_count);
+    if (!PyErr_Occurred())
+        return;
+    ret->lacked_memory = PyErr_ExceptionMatches(PyExc_MemoryError);
+    ret->error = error_report();
 }
 
 /* Figures are shown also where the cell failed after drawing them. */
@@ -193,6 +208,16 @@ static void end_run(void)
     PyEval_RestoreThread(saved);
 }
 
+/* What holds most of it, where there is little left. */
+static void report_memory(CellOutcome *ret)
+{
+    if (!ret->lacked_memory && !allowance_is_nearly_taken(ret->peak_memory))
+        return;
+    guard_begin_runtime();
+    ret->memory = PyObject_CallOneArg(runtime.holders, runtime.main_dict);
+    PyErr_Clear();
+}
+
 int cell_run(const CellRequest *cell, Buf *reply)
 {
     CellOutcome outcome _cleanup_(outcome_deinit) = {0};
@@ -212,6 +237,7 @@ int cell_run(const CellRequest *cell, Buf *reply)
     if (outcome.error)
         Py_CLEAR(outcome.result);
     outcome.cpu = usage_now(&outcome.peak_memory) - cpu;
+    report_memory(&outcome);
 
     int r = reply_executed(reply, cell->id, &outcome);
     if (cell->script)

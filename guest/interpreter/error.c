@@ -30,9 +30,8 @@ static PyObject *describe_briefly(PyObject *exception)
     return text ? Py_BuildValue("(sOO)", name, message, text) : NULL;
 }
 
-PyObject *error_take(void)
+static PyObject *describe(PyObject *exception)
 {
-    _pyref_ PyObject *exception = py_take_exception();
     PyObject *description;
 
     if (!exception)
@@ -46,4 +45,21 @@ PyObject *error_take(void)
     }
     PyErr_Clear();
     return description ? description : Py_NewRef(runtime.last_resort);
+}
+
+PyObject *error_take(void)
+{
+    _pyref_ PyObject *exception = py_take_exception();
+
+    return describe(exception);
+}
+
+PyObject *error_report(void)
+{
+    _pyref_ PyObject *exception = py_take_exception();
+    PyObject *description = describe(exception);
+    _pyref_ PyObject *done = exception ? PyObject_CallOneArg(runtime.keep_error, exception) : NULL;
+
+    PyErr_Clear();
+    return description;
 }

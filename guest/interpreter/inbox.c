@@ -47,6 +47,11 @@ void inbox_reserve(void)
     buf_reserve(&reader.in, RESERVE);
 }
 
+bool inbox_is_empty(void)
+{
+    return reader.in.size == reader.used;
+}
+
 void inbox_clear(void)
 {
     channel_reader_clear(&reader);

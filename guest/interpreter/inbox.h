@@ -16,5 +16,8 @@ int inbox_wait(ChannelFrame *ret, int wake, const sigset_t *mask);
 /* So that the next message is taken without memory of an allocator, if it is a short one. */
 void inbox_reserve(void);
 
+/* Whether nothing of a message has been read yet, so that the channel tells when the next one comes. */
+bool inbox_is_empty(void);
+
 /* For a new channel. */
 void inbox_clear(void);

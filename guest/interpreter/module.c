@@ -5,6 +5,7 @@
 #include "guest/interpreter/checkpoint/child.h"
 #include "guest/interpreter/language.h"
 #include "guest/interpreter/reply.h"
+#include "guest/interpreter/rest.h"
 #include "guest/interpreter/result.h"
 #include "guest/interpreter/run.h"
 #include "guest/interpreter/stream.h"
@@ -56,16 +57,33 @@ static PyObject *memory(PyObject *module, PyObject *unused)
     return PyLong_FromUnsignedLongLong(allowance_most());
 }
 
+/* rest_by(function), see rest.h. */
+static PyObject *set_rest(PyObject *module, PyObject *function)
+{
+    rest_by(function);
+    Py_RETURN_NONE;
+}
+
+/* forked() → int: the process where it is a child of the interpreter's, in the interpreter and its copies 0.
+ */
+static PyObject *forked(PyObject *module, PyObject *unused)
+{
+    return PyLong_FromLong(run.forked ? getpid() : 0);
+}
+
 static PyMethodDef methods[] = {
     {"send_display", send_display, METH_VARARGS, NULL},
     {"safe_repr", safe_repr, METH_O, NULL},
     {"tell_results", tell_results, METH_O, NULL},
+    {"displayhook", result_displayhook, METH_O, NULL},
     {"set_language", set_language, METH_O, NULL},
+    {"rest_by", set_rest, METH_O, NULL},
     {"cell", cell_number, METH_NOARGS, NULL},
     {"memory", memory, METH_NOARGS, NULL},
     {"is_answered", ask_is_answered, METH_NOARGS, NULL},
     {"ask", ask_ask, METH_VARARGS, NULL},
     {"fork", child_fork, METH_NOARGS, NULL},
+    {"forked", forked, METH_NOARGS, NULL},
     {0},
 };
 

@@ -7,6 +7,7 @@
 
 #include "guest/interpreter/descriptors.h"
 #include "guest/interpreter/namespace/changed.h"
+#include "guest/interpreter/namespace/kind.h"
 #include "guest/interpreter/namespace/label.h"
 #include "guest/interpreter/namespace/namespace.h"
 #include "guest/interpreter/pyvalue.h"
@@ -51,6 +52,7 @@ void outcome_deinit(CellOutcome *outcome)
 {
     Py_CLEAR(outcome->result);
     Py_CLEAR(outcome->error);
+    Py_CLEAR(outcome->memory);
 }
 
 int reply_ready(uint64_t id, const Notes *not_restored)
@@ -93,6 +95,45 @@ int reply_send(Buf *reply)
     return send_when(reply, always);
 }
 
+static bool is_holder(PyObject *row)
+{
+    return PyTuple_CheckExact(row) && PyTuple_GET_SIZE(row) == 3 &&
+           PyUnicode_CheckExact(PyTuple_GET_ITEM(row, 0)) && PyType_Check(PyTuple_GET_ITEM(row, 1)) &&
+           PyLong_CheckExact(PyTuple_GET_ITEM(row, 2));
+}
+
+static bool are_holders(PyObject *list)
+{
+    if (!list || !PyList_CheckExact(list) || PyList_GET_SIZE(list) > (Py_ssize_t)LIMIT_HOLDERS)
+        return false;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
+        if (!is_holder(PyList_GET_ITEM(list, i)))
+            return false;
+    }
+    return true;
+}
+
+static void write_holders(Writer *w, const void *source)
+{
+    PyObject *list = (PyObject *)source;
+
+    write_array(w, (size_t)PyList_GET_SIZE(list));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
+        PyObject *row = PyList_GET_ITEM(list, i);
+        Label name, type;
+
+        label_init(&name);
+        label_add_str(&name, PyTuple_GET_ITEM(row, 0));
+        type_name((PyTypeObject *)PyTuple_GET_ITEM(row, 1), &type);
+        body_write(w, MsgHolder,
+                   (&(MsgHolder){
+                       .name = {name.data, name.size},
+                       .type = {type.data, type.size},
+                       .bytes = PyLong_AsUnsignedLongLongMask(PyTuple_GET_ITEM(row, 2)),
+                   }));
+    }
+}
+
 int reply_executed(Buf *ret, uint64_t id, const CellOutcome *outcome)
 {
     OutcomeTexts texts _cleanup_(outcome_texts_deinit);
@@ -108,6 +149,8 @@ int reply_executed(Buf *ret, uint64_t id, const CellOutcome *outcome)
     said.result = texts.result.text;
     if (outcome->error)
         take_error(&said.error, &texts, outcome->error);
+    if (are_holders(outcome->memory))
+        said.memory = (Value){.write = write_holders, .source = outcome->memory};
     changes_collect(&texts.changes);
     said.has_changed = texts.changes.count > 0;
     said.changed = changes_say(&texts.changes);

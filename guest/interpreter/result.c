@@ -1,5 +1,6 @@
 #include "guest/interpreter/result.h"
 
+#include "guest/interpreter/error.h"
 #include "guest/interpreter/guard.h"
 #include "guest/interpreter/runtime.h"
 
@@ -74,7 +75,7 @@ static int tell(PyObject *value, uint64_t execution_count)
     return done ? 0 : -1;
 }
 
-PyObject *result_report(PyObject *value, uint64_t execution_count)
+static PyObject *report(PyObject *value, uint64_t execution_count)
 {
     if (keep_last(value) < 0 || tell(value, execution_count) < 0)
         return NULL;
@@ -84,4 +85,66 @@ PyObject *result_report(PyObject *value, uint64_t execution_count)
     if (!text || (!is_plain(value) && display(value, text) < 0))
         return NULL;
     return take(text);
+}
+
+/* The value that another hook has been given. */
+static struct {
+    bool shows;
+    uint64_t execution_count;
+    PyObject *text;
+} showing;
+
+PyObject *result_displayhook(PyObject *module, PyObject *value)
+{
+    if (!showing.shows)
+        return PyObject_CallOneArg(runtime.python_displayhook, value);
+    if (value == Py_None)
+        Py_RETURN_NONE;
+
+    PyObject *text = report(value, showing.execution_count);
+
+    if (!text)
+        return NULL;
+    Py_XSETREF(showing.text, text);
+    Py_RETURN_NONE;
+}
+
+static bool is_usual(PyObject *hook)
+{
+    return !hook || hook == runtime.displayhook || hook == runtime.python_displayhook ||
+           !PyCallable_Check(hook);
+}
+
+/* Of a hook that fails, as Python tells of a sys.excepthook that does. */
+static void tell_failure(void)
+{
+    _pyref_ PyObject *error = error_take();
+
+    PySys_FormatStderr("Error in sys.displayhook:\n%U", PyTuple_GET_ITEM(error, 2));
+    PyErr_Clear();
+}
+
+/* A hook that fails does not keep the value from being shown. */
+static PyObject *show_by(PyObject *hook, PyObject *value, uint64_t execution_count)
+{
+    showing.shows = true;
+    showing.execution_count = execution_count;
+    _pyref_ PyObject *done = PyObject_CallOneArg(hook, value);
+    _pyref_ PyObject *text = take(showing.text);
+    showing.shows = false;
+    if (done)
+        return take(text);
+    if (!PyErr_ExceptionMatches(PyExc_Exception))
+        return NULL;
+    tell_failure();
+    return text ? take(text) : report(value, execution_count);
+}
+
+PyObject *result_show(PyObject *value, uint64_t execution_count)
+{
+    _pyref_ PyObject *hook = Py_XNewRef(PySys_GetObject("displayhook"));
+
+    if (value == Py_None)
+        return NULL;
+    return is_usual(hook) ? report(value, execution_count) : show_by(hook, value, execution_count);
 }

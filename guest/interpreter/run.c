@@ -48,7 +48,7 @@ void run_end(void)
 
 bool run_admits(void)
 {
-    return run.forked || run.active || (run.number > 0 && this_thread() != run.main_thread);
+    return run.forked || run.active || run.rests || (run.number > 0 && this_thread() != run.main_thread);
 }
 
 bool run_is_active(void)

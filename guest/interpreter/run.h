@@ -9,6 +9,7 @@ typedef struct Run {
     uint64_t number;      /* counts the cells of this process; 0 before the first */
     bool asks;            /* its questions are answered */
     bool active;          /* between run_begin() and run_end() */
+    bool rests;           /* the main thread runs tasks of cells between two of them */
     bool forked;          /* this is a child of the interpreter that goes on in Python */
     bool spawned;         /* a child process was started */
     bool had_children;    /* one ever was */
@@ -31,7 +32,7 @@ void run_end(void);
 void run_note_child(void);
 
 /* Whether the calling thread may write. Any may while a cell runs, and between two cells all but the main
- * one, which then does the runtime's work; before the first cell none. */
+ * one, unless that runs tasks of cells and not the runtime's work; before the first cell none. */
 bool run_admits(void);
 
 /* Whether a cell runs, so that displays and questions are its own. */

@@ -8,12 +8,16 @@ static const struct {
 } objects[] = {
     {"sys", "modules", &runtime.modules},
     {"linecache", "cache", &runtime.linecache},
+    {"_limpet", "displayhook", &runtime.displayhook},
+    {"sys", "__displayhook__", &runtime.python_displayhook},
     {"limpet_runtime.prepare", "prepare", &runtime.prepare},
     {"limpet_runtime.saving", "save", &runtime.save},
     {"limpet_runtime.saving", "load", &runtime.load},
     {"limpet_runtime.cells", "compile_cell", &runtime.compile_cell},
     {"limpet_runtime.aio", "run", &runtime.run_async},
     {"limpet_runtime.errors", "describe", &runtime.describe_error},
+    {"limpet_runtime.errors", "keep", &runtime.keep_error},
+    {"limpet_runtime.memory", "holders", &runtime.holders},
     {"limpet_runtime.display", "display_result", &runtime.display_result},
     {"limpet_runtime.figures", "show", &runtime.show_figures},
     {"limpet_runtime.script", "end", &runtime.end_script},
@@ -37,5 +41,8 @@ int runtime_init(void)
     runtime.main_dict = Py_XNewRef(PyModule_GetDict(PyImport_AddModule("__main__")));
     runtime.last_resort =
         Py_BuildValue("(sss)", "MemoryError", "there was no memory to describe the error", "");
+    runtime.context = PyContext_CopyCurrent();
+    if (!runtime.context || PyContext_Enter(runtime.context) < 0)
+        return -1;
     return runtime.main_dict && runtime.last_resort ? 0 : -1;
 }

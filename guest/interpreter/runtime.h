@@ -5,8 +5,11 @@
 
 typedef struct RuntimeObjects {
     PyObject *main_dict;   /* the namespace of cells: that of the module __main__ */
+    PyObject *context;     /* contextvars.Context of the main thread */
     PyObject *modules;     /* sys.modules */
     PyObject *linecache;   /* linecache.cache */
+    PyObject *displayhook; /* sys.displayhook as cells find it */
+    PyObject *python_displayhook;
     PyObject *last_resort; /* what describes an error when nothing else can */
 
     /* limpet_runtime */
@@ -16,6 +19,8 @@ typedef struct RuntimeObjects {
     PyObject *compile_cell;
     PyObject *run_async;
     PyObject *describe_error;
+    PyObject *keep_error;
+    PyObject *holders;
     PyObject *display_result;
     PyObject *show_figures;
     PyObject *end_script;

@@ -7,6 +7,7 @@
 #include "guest/interpreter/descriptors.h"
 #include "guest/interpreter/inbox.h"
 #include "guest/interpreter/prepare.h"
+#include "guest/interpreter/rest.h"
 #include "guest/interpreter/variables.h"
 
 static int handle_execute(const Message *message, int fds[CHANNEL_FDS])
@@ -101,6 +102,7 @@ int serve(void)
     int fds[CHANNEL_FDS], r;
 
     do {
+        rest();
         PyThreadState *saved = PyEval_SaveThread();
         r = inbox_next(&frame, fds);
         PyEval_RestoreThread(saved);

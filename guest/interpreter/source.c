@@ -32,7 +32,8 @@ static void note(PyObject *filename, size_t size)
     sources.bytes += size;
 }
 
-/* Lines as Python counts them: str.splitlines() would also break at form feeds and the like. */
+/* Lines as Python counts them: str.splitlines() would also break at form feeds and the like. Each has its
+ * end, as linecache gives the last one of a file one. */
 static PyObject *split_lines(PyObject *source)
 {
     Py_ssize_t size = PyUnicode_GET_LENGTH(source), at = 0;
@@ -41,7 +42,8 @@ static PyObject *split_lines(PyObject *source)
     while (lines && at < size) {
         Py_ssize_t newline = PyUnicode_FindChar(source, '\n', at, size, 1);
         Py_ssize_t end = newline < 0 ? size : newline + 1;
-        _pyref_ PyObject *line = PyUnicode_Substring(source, at, end);
+        _pyref_ PyObject *rest = PyUnicode_Substring(source, at, end);
+        _pyref_ PyObject *line = newline < 0 && rest ? PyUnicode_FromFormat("%U\n", rest) : Py_XNewRef(rest);
         if (!line || PyList_Append(lines, line) < 0)
             Py_CLEAR(lines);
         at = end;

@@ -154,6 +154,7 @@ static MsgRecord record_of(const MsgExecuted *executed)
         .usage = executed->usage,
         .has_between = executed->has_between,
         .between = executed->between,
+        .memory = executed->memory,
     };
 }
 

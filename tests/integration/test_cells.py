@@ -66,6 +66,14 @@ def test_errors_have_their_name_and_keep_the_session(session, code, name):
     assert ok(session, "kept").result == "1"
 
 
+def test_what_holds_most_is_told_with_a_memory_error(session):
+    assert ok(session, "big = bytearray(1 << 20)").memory is None
+    result = session.run("raise MemoryError")
+    (held,) = result.memory
+    assert (held.name, held.type) == ("big", "bytearray") and 1 << 20 <= held.bytes < 2 << 20
+    assert result.to_dict()["memory"] == [{"name": "big", "type": "bytearray", "bytes": held.bytes}]
+
+
 def test_top_level_await(session):
     code = """
     import asyncio

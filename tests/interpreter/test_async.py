@@ -1,5 +1,7 @@
 """Top-level await on the one loop of the session."""
 
+import socket
+
 
 def test_value_of_await(session):
     assert session.run("import asyncio\nawait asyncio.sleep(0, 'v')").result == "'v'"
@@ -152,3 +154,62 @@ def test_a_closed_loop_is_replaced(session):
 def test_exit_in_a_coroutine(session):
     assert session.run("import sys\nasync def f(): sys.exit(2)\nawait f()").error["name"] == "SystemExit"
     assert session.run("import asyncio\nawait asyncio.sleep(0, 1)").result == "1"
+
+
+TASK = "import asyncio\nasync def f():\n    await asyncio.sleep(0.1)\n    print('later', flush=True)\n    return 9\n"
+
+
+def test_a_task_of_a_cell_without_await_goes_on_between_cells(session):
+    session.run(f"{TASK}task = asyncio.create_task(f())")
+    session.wait_output("later")
+    assert session.run("task.result()").result == "9"
+
+
+def test_a_task_that_goes_on_between_cells_does_so_in_a_copy(session):
+    session.run(f"{TASK}event = asyncio.Event()\nasync def g():\n    await event.wait()\n    await f()\ntask = asyncio.create_task(g())")
+    copy = session.checkpoint().restore()
+    copy.run("event.set()")
+    copy.wait_output("later")
+    assert session.run("task.done()").result == "False"
+
+
+def test_a_server_of_a_cell_answers_between_cells(session):
+    session.run("import asyncio\nasync def say(reader, writer):\n    writer.write(b'hello'); writer.close()")
+    port = session.value("server = await asyncio.start_server(say, '127.0.0.1', 0)\nserver.sockets[0].getsockname()[1]")
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.settimeout(60)
+        assert client.recv(10) == b"hello"
+
+
+def test_a_task_that_does_not_let_go_is_interrupted_for_the_next_cell(session):
+    session.run(TASK + "async def spin():\n    await f()\n    while True: pass\ntask = asyncio.create_task(spin())")
+    session.wait_output("later")
+    session.start("6 * 7")
+    session.interrupt()
+    reply = session.finish()
+    assert reply.result == "42" and "KeyboardInterrupt" in reply.stderr
+
+
+def test_one_loop_for_all_that_ask_for_it(session):
+    session.run("import asyncio\nasync def loop(): return asyncio.get_running_loop()")
+    assert session.run("asyncio.get_event_loop() is await loop()").result == "True"
+    assert session.run("asyncio.run(loop()) is asyncio.get_event_loop()").result == "False"
+    session.run("run = asyncio.get_event_loop().run_until_complete(loop())")
+    assert session.run("run is await loop()").result == "True"
+    session.run("asyncio.get_event_loop().close()")
+    assert session.run("asyncio.get_event_loop() is await loop()").result == "True"
+
+
+def test_a_forked_child_has_a_loop_of_its_own(session):
+    session.run("import asyncio, os\nloop = asyncio.get_event_loop()")
+    reply = session.run("if os.fork() == 0:\n    print(asyncio.get_event_loop() is loop, flush=True)\n    os._exit(0)\nos.wait();")
+    assert reply.stdout == "False\n"
+
+
+def test_context_variables_are_those_of_all_cells(session):
+    session.run("import asyncio, contextvars\nvar = contextvars.ContextVar('var', default=0)\nfirst = var.set(1)")
+    session.run("await asyncio.sleep(0)\nsecond = var.set(var.get() + 1)")
+    assert session.run("var.get()").result == "2"
+    copy = session.checkpoint().restore()
+    assert copy.run("var.reset(second); var.get()").result == "1"
+    assert copy.run("await asyncio.sleep(0)\nvar.reset(first); var.get()").result == "0"

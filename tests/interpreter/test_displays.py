@@ -3,6 +3,7 @@
 import base64
 
 import pytest
+from tests.support.drawing import MAKE
 
 from .harness import Interpreter
 
@@ -342,6 +343,31 @@ def test_a_real_ipython_wins_and_reaches_us(session):
     )
     assert reply.result == "True" and reply.stdout == ""
     assert reply.displays[0]["data"] == {"text/plain": "5"}
+
+
+# Libraries that open a browser or a program elsewhere
+
+
+@pytest.mark.parametrize(
+    "code, mime, value",
+    [
+        ("import plotly.io; plotly.io.show('a figure')", "text/html", "<script>a figure True</script>"),
+        ("import plotly.io; plotly.io.show('a figure', 'browser')", "text/html", "<script>a figure True</script>"),
+        ("import PIL.ImageShow; PIL.ImageShow.show(7);", "text/plain", "7"),
+        (
+            "import bokeh.io.showing as b; from types import SimpleNamespace as Named\n"
+            "b._show_file_with_state('a plot', Named(file=Named(title='its', filename='plot.html')), None, None)\n"
+            "assert open('plot.html').read() == 'a plot'",
+            "text/html",
+            "<script>a plot inline</script>",
+        ),
+    ],
+)
+def test_what_others_show_elsewhere(session, code, mime, value):
+    session.run(MAKE)
+    reply = session.run(code)
+    assert reply.error is None, reply.error["traceback"]
+    assert [shown["data"][mime] for shown in reply.displays] == [value]
 
 
 # matplotlib

@@ -226,3 +226,38 @@ def test_a_warning_is_shown_in_each_cell(session):
     for _ in range(2):
         assert "again" in session.run("warnings.warn('again')").stderr
     assert session.run("for _ in range(3): warnings.warn('often')").stderr.count("UserWarning: often") == 1
+
+
+FAILS = "def f(n):\n    return 1 / n\nf(0)"
+
+
+def test_the_last_exception_is_there_in_the_next_cell(session):
+    error = session.run(FAILS).error
+    reply = session.run("import traceback; traceback.print_last()")
+    assert reply.stderr.rstrip() == error["traceback"].rstrip()
+    assert session.run("import sys; sys.last_traceback.tb_next.tb_frame.f_locals").result == "{'n': 0}"
+    copy = session.checkpoint().restore()
+    assert copy.run("import sys; sys.last_type.__name__, sys.last_value is sys.last_exc").result == "('ZeroDivisionError', True)"
+
+
+def test_the_last_exception_of_a_cell_that_awaits_begins_in_the_cell(session):
+    session.run("import asyncio\nawait asyncio.sleep(0)\n1 / 0")
+    assert session.run("import sys; sys.last_traceback.tb_frame.f_code.co_filename").result == "'<cell 1>'"
+
+
+def test_what_there_was_no_memory_for_is_not_kept(session):
+    session.run("import weakref\nclass Big: pass\ndef f():\n    global seen\n    big = Big()\n    seen = weakref.ref(big)\n    raise MemoryError\nf()")
+    assert session.run("import sys; seen() is None, sys.last_traceback is not None").result == "(True, True)"
+
+
+def test_an_excepthook_is_called(session):
+    session.run("import sys; sys.excepthook = lambda kind, error, tb: print(kind.__name__, error, tb.tb_lineno)")
+    reply = session.run("\n1 / 0")
+    assert reply.stdout == "ZeroDivisionError division by zero 2\n" and reply.error["name"] == "ZeroDivisionError"
+    session.run("sys.excepthook = lambda *how: None + 1")
+    reply = session.run("1 / 0")
+    assert reply.stderr.startswith("Error in sys.excepthook:\nTraceback") and reply.error["name"] == "ZeroDivisionError"
+
+
+def test_the_last_line_of_a_cell_is_marked_where_it_failed(session):
+    assert "    {}['key']\n    ~~^^^^^^^\n" in session.run("{}['key']").error["traceback"]

@@ -144,3 +144,35 @@ def test_huge_pages_after_a_restore(session):
     session.run("x.clear()")
     assert restored.value("len(x), len(y), x[1], y[-1]") == (500000, 500000, "3", [499999])
     assert frozen.restore().value("x[0], x[-1], len(x)") == ("0", "999999", 1000000)
+
+
+HOLDS = """
+ran = []
+class Own:
+    def __getattribute__(self, name): ran.append(name)
+    __len__ = __sizeof__ = __iter__ = __hash__ = lambda self: ran.append(self) or 1
+    def __init__(self, data): object.__setattr__(self, 'data', data)
+own = Own(bytearray(30 << 20))
+texts = {n: 'x' * 3000 + str(n) for n in range(2000)}
+class Many(list): pass
+many = Many([bytearray(2 << 20) for _ in range(2)])
+same, few = own, [1, 2]
+del ran[:]
+"""
+
+
+def test_names_that_hold_most_are_told_where_memory_ends(small):
+    assert "memory" not in small.run(HOLDS).body
+    told = small.run("bytearray(1 << 30)").body["memory"]
+    assert [row["type"] for row in told[:2]] == ["__main__.Own"] * 2 and {row["name"] for row in told[:2]} == {"own", "same"}
+    assert [(row["name"], row["type"]) for row in told[2:4]] == [("texts", "dict"), ("many", "__main__.Many")]
+    assert len(told) == 5 and all(abs(row["bytes"] / wanted - 1) < 0.2 for row, wanted in zip(told, (30 * MIB, 30 * MIB, 6e6, 4 * MIB)))
+    assert small.value("ran") == []
+
+
+def test_names_that_hold_most_are_told_before_memory_ends(small):
+    told = small.run("hoard = []\nwhile len(hoard) < 104: hoard.append(bytearray(1 << 20))").body["memory"]
+    assert told[0]["name"] == "hoard" and abs(told[0]["bytes"] / (104 * MIB) - 1) < 0.2
+    copy = small.checkpoint().restore()
+    assert copy.run("1").body["memory"][0]["name"] == "hoard"
+    assert "memory" not in small.run("hoard.clear()").body

@@ -1,5 +1,7 @@
 """Forks and children."""
 
+import importlib.util
+
 import pytest
 
 from .harness import InterpreterDied
@@ -182,3 +184,35 @@ for pid in pids: os.waitpid(pid, 0)
     reply = session.run("import warnings\nwarnings.simplefilter('ignore')\n" + code)
     assert reply.error is None
     assert reply.stdout.count("child") == 20 and reply.stdout.count("t" * 50) == 900
+
+
+OF_CELLS = """
+import dataclasses, functools, threading
+scale = 10
+lock = threading.Lock()
+@functools.lru_cache
+def scaled(n):
+    return n * scale
+@dataclasses.dataclass
+class Box:
+    size: int
+    def grown(self):
+        return Box(scaled(self.size))
+def begin():
+    global begun
+    begun = True
+def grow(box):
+    return box.grown(), begun, 'lock' in globals()
+def spread(method):
+    with ProcessPoolExecutor(2, multiprocessing.get_context(method), begin) as pool:
+        return list(pool.map(grow, [Box(1), Box(2)]))
+"""
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("cloudpickle"), reason="the image has cloudpickle")
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_multiprocessing_anew_with_functions_of_cells(session, method):
+    session.run("import multiprocessing\nfrom concurrent.futures import ProcessPoolExecutor\nruns = 0" + OF_CELLS)
+    reply = session.run(f"runs += 1\nspread('{method}'), runs")
+    assert reply.error is None, reply.error["traceback"]
+    assert reply.result == "([(Box(size=10), True, False), (Box(size=20), True, False)], 1)"

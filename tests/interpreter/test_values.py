@@ -248,3 +248,17 @@ def test_no_descriptor_of_ours_is_inherited(session):
     )
     assert max(map(int, eval(reply.result))) < 900
     assert session.run("os.open('/dev/null', 0)").result == "3"
+
+
+def test_a_displayhook_is_called_in_place_of_the_usual_one(session):
+    session.run("import sys; usual = sys.displayhook; sys.displayhook = lambda value: print('shown', value)")
+    reply = session.run("6 * 7")
+    assert (reply.stdout, reply.result) == ("shown 42\n", None)
+    session.run("sys.displayhook = lambda value: usual(value + 1)")
+    assert session.run("6 * 7").result == "43"
+    session.run("sys.displayhook = lambda value: None + 1")
+    reply = session.run("6 * 7")
+    assert reply.result == "42" and reply.stderr.startswith("Error in sys.displayhook:\nTraceback")
+    session.run("sys.displayhook = sys.__displayhook__")
+    reply = session.run("exec(compile('8', '', 'single')); 9")
+    assert (reply.stdout, reply.result) == ("8\n", "9")

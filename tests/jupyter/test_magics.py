@@ -214,3 +214,13 @@ def test_pip_asks_and_is_told(notebook):
     refused = notebook.run("%pip install no-such-package-of-limpet")
     assert refused.stdout.startswith("ERROR: pip may install nothing") and "pip=" in refused.stdout
     assert notebook.run("%pip --version").stdout.startswith("pip ")
+
+
+def test_the_shell_that_code_asks_for(notebook):
+    """As notebooks that were made scripts have it."""
+    assert notebook.run("type(get_ipython()).__name__").result == "'ZMQInteractiveShell'"
+    code = "word = 'hi'\nget_ipython().run_line_magic('matplotlib', 'inline')\nget_ipython().system('echo {word}')"
+    assert notebook.run(code).stdout == "hi\n"
+    assert notebook.run("get_ipython().getoutput('echo $word')").result == "['hi']"
+    assert notebook.run("get_ipython().run_cell_magic('bash', '', 'echo cell')").stdout == "cell\n"
+    assert "there is no %nothing here" in notebook.run("get_ipython().run_line_magic('nothing', '')").traceback

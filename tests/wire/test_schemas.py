@@ -270,6 +270,7 @@ def test_the_options_of_the_python_client(client):
         ("results", "Usage", "usage", set()),
         ("results", "RolledBackTo", "rolled_back_to", set()),
         ("results", "Between", "between", set()),
+        ("results", "Holder", "memory-row", set()),
         ("results", "SessionInfo", "session-row", set()),
         ("processes", "Output", "process-output-reply", {"dropped"}),
         ("packages", "Installed", "install-reply", set()),

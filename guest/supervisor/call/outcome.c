@@ -30,6 +30,7 @@ void outcome_finished(Outcome *ret, const MsgCellExecuted *executed, LadderCause
     ret->error = executed->error;
     ret->has_changed = executed->has_changed;
     ret->changed = executed->changed;
+    ret->memory = executed->memory;
     ret->cpu = executed->cpu;
     ret->peak_memory = executed->peak_memory;
     if (raised || cause == LADDER_CAUSE_NONE)
@@ -69,6 +70,7 @@ int outcome_own(Outcome *outcome, Buf *into)
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
         move_text(texts[i], outcome, into);
     outcome->has_changed = false;
+    outcome->memory = (Value){0};
     return 0;
 }
 

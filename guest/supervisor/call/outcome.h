@@ -14,6 +14,7 @@ typedef struct Outcome {
     MsgPythonError error; /* may point into `message`; without a name there is none */
     bool has_changed;     /* the call changed names, and they still are what it made of them */
     MsgChanged changed;
+    Value memory;  /* absent, or what holds most of it */
     int exit_code; /* -1: did not exit */
     int signal;    /* 0: no signal */
     double cpu;    /* seconds */
@@ -25,8 +26,8 @@ typedef struct Outcome {
 /* The cell came to its end by itself, in time or after a SIGINT. *ret points to what `executed` points to. */
 void outcome_finished(Outcome *ret, const MsgCellExecuted *executed, LadderCause cause, double timeout);
 
-/* Copies the texts to `into`, which is empty before, so that they outlive their message. Changed names are
- * forgotten. 0 or -ENOMEM. */
+/* Copies the texts to `into`, which is empty before, so that they outlive their message. Changed names and
+ * those that hold memory are forgotten. 0 or -ENOMEM. */
 int outcome_own(Outcome *outcome, Buf *into);
 
 /* How the interpreter was lost. */

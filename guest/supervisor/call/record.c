@@ -61,6 +61,7 @@ static void set_outcome(MsgExecuted *record, const Outcome *outcome)
     record->result = outcome->result;
     record->has_changed = outcome->has_changed;
     record->changed = outcome->changed;
+    record->memory = outcome->memory;
     record->has_error = outcome->error.name.data;
     record->error = outcome->error;
     record->signal = outcome->signal > 0 ? outcome->signal : NO_INT;

@@ -157,6 +157,16 @@ class ControllerInfo:
 
 
 @dataclass(frozen=True)
+class Holder:
+    """A name that holds much of the memory."""
+
+    name: str
+    type: str
+    bytes: int
+    """Of all that can be reached from it, about."""
+
+
+@dataclass(frozen=True)
 class SessionInfo:
     """A row of ``client.sessions()`` and of ``limpet ls --json``."""
 
@@ -240,6 +250,8 @@ class Result:
     """Of the first call after ``open(restore=)``: what is not as it was saved. Otherwise None."""
     between: Between | None = None
     """What was written since the last call and belongs to none, as by threads. None if nothing was."""
+    memory: list[Holder] | None = field(default=None, hash=False)
+    """After a ``MemoryError``, or with 90 % of the memory taken: the names that hold most of it. Otherwise None."""
 
     @property
     def ok(self) -> bool:
@@ -298,7 +310,7 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Returns plain data, the same as ``limpet run --json`` prints. Binary values are base64 text."""
         plain = {name: _plain(getattr(self, name)) for name in _ORDER}
-        for name in ("restored", "between"):
+        for name in ("restored", "between", "memory"):
             if getattr(self, name) is None:
                 del plain[name]
         plain["displays"] = [display.to_dict() for display in self.displays]
@@ -377,7 +389,7 @@ _RESULT = shape(
         **dict.fromkeys(
             (
                 "session", "execution_count", "rolled_back_to", "stdout_file", "stderr_file", "result", "error",
-                "signal", "exit_code", "restored", "between",
+                "signal", "exit_code", "restored", "between", "memory",
             )
         ),
     },
@@ -387,6 +399,7 @@ _RESULT = shape(
     not_restored=list,
     restored=list,
     between=shape(Between),
+    memory=[shape(Holder)],
     state_protection=_protection,
     changed=CHANGED,
     displays=[_DISPLAY],

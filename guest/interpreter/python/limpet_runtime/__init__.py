@@ -31,6 +31,7 @@ def install_streams():
     io.BufferedIOBase.register(_limpet.BinaryStream)
     sys.stdout = sys.__stdout__ = _limpet.stdout
     sys.stderr = sys.__stderr__ = _limpet.stderr
+    sys.displayhook = _limpet.displayhook
 
 
 def install_builtins():

@@ -11,11 +11,13 @@ OURS = (
     os.path.join(sys.path[-1], "limpet_magics") + os.sep,
     os.path.join(sys.path[-1], "limpet_languages") + os.sep,
 )
+ASYNCIO = os.path.dirname(os.__file__) + "/asyncio/"
 CELL = "<cell "
 
 # Frames of one traceback that are looked at; of a deeper recursion only the innermost.
 FRAMES_MAX = 3000
 
+usual_hooks = (sys.excepthook, sys.__excepthook__)
 traceback = None  # a copy of our own, from the first error on
 
 
@@ -95,6 +97,33 @@ def text_of(error):
         return "<exception str() failed>"
 
 
+def drop_ours(tb):
+    """The traceback without the frames that led to the cell."""
+    while tb is not None and tb.tb_frame.f_code.co_filename.startswith((*OURS, ASYNCIO)):
+        tb = tb.tb_next
+    return tb
+
+
+def clear_frames(tb):
+    while tb is not None:
+        try:
+            tb.tb_frame.clear()
+        except RuntimeError:
+            pass  # of a generator that runs
+        tb = tb.tb_next
+
+
+def tell_hook(error):
+    """Of an excepthook that a cell has chosen. The cell's record has the error all the same."""
+    hook = sys.excepthook
+    if hook in usual_hooks or not callable(hook) or isinstance(error, SystemExit):
+        return
+    try:
+        hook(type(error), error, error.__traceback__)
+    except BaseException as failure:
+        print("Error in sys.excepthook:", describe(failure)[2], sep="\n", end="", file=sys.stderr)
+
+
 class Foreign(Exception):
     """What a cell in another language ended with: name, message and traceback, as that language has them."""
 
@@ -111,3 +140,16 @@ def describe(error):
     except Exception:
         text = format_simple(error, name, message)
     return name, message, text
+
+
+def keep(error):
+    """The exception that a cell ended with is from now on the last one, for traceback.print_last() and pdb.pm(). What there
+    was no memory for is let go."""
+    if type(error) is Foreign:
+        return
+    error.__traceback__ = drop_ours(error.__traceback__)
+    if isinstance(error, MemoryError):
+        clear_frames(error.__traceback__)
+    sys.last_exc = sys.last_value = error
+    sys.last_type, sys.last_traceback = type(error), error.__traceback__
+    tell_hook(error)

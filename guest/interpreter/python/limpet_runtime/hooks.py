@@ -3,14 +3,18 @@
 import _frozen_importlib_external as files
 import sys
 
-from limpet_runtime import asks, display, figures
+from limpet_runtime import aio, asks, display, figures, interactive, library, sources, workers
 
 # module: what to do before and after it is executed
 ADAPT = {
+    "asyncio": (None, aio.adapt_asyncio),
     "getpass": (None, asks.adapt_getpass),
+    "inspect": (None, sources.adapt_inspect),
     "matplotlib.font_manager": (figures.offer_font_cache, figures.adapt_fonts),
     "matplotlib.pyplot": (None, figures.adapt_pyplot),
+    "multiprocessing.spawn": (None, workers.adapt_spawn),
     "IPython.core.display_functions": (None, display.adapt_ipython),
+    **{name: (None, adapt) for name, adapt in interactive.ADAPT.items()},
 }
 
 
@@ -28,7 +32,7 @@ class AdaptingLoader:
         if self.prepare:
             self.prepare()
         self.loader.exec_module(module)
-        if self.adapt:
+        if self.adapt and (module.__name__ not in sys.stdlib_module_names or library.is_ours(module)):
             self.adapt(module)
 
 
@@ -46,11 +50,15 @@ class AdaptingFinder:
             refuse_tool(name)
         if name not in ADAPT:
             return None
-        spec = files.PathFinder.find_spec(name, path, target)
-        if spec is not None and spec.loader is not None:
-            spec.loader = AdaptingLoader(spec.loader, *ADAPT[name])
-        return spec
+        return adapting(files.PathFinder.find_spec(name, path, target))
+
+
+def adapting(spec):
+    if spec is not None and spec.loader is not None and spec.name in ADAPT:
+        spec.loader = AdaptingLoader(spec.loader, *ADAPT[spec.name])
+    return spec
 
 
 def install():
     sys.meta_path.insert(0, AdaptingFinder)
+    library.adapting = adapting

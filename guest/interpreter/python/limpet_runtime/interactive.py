@@ -1,18 +1,17 @@
-"""Libraries whose figures are web pages: in a notebook each figure is a page that has all that it needs in it.
+"""Libraries that show their figures in a browser or by a program: here as displays. A figure that is a web page has all in it
+that it needs.
 
 They would otherwise share scripts between cells, or load them from a server. Neither is there in the frame that a
 notebook shows a page in.
 """
 
-import importlib.util
-
-from limpet_runtime import comms, display, figures
+from limpet_runtime import display, figures
 
 HEIGHT = 450  # pixels, of a figure that says none and would fill its page
 
 
-def show_page(page):
-    display.display({"text/html": page}, raw=True)
+def show_page(page, library):
+    display.display({"text/plain": f"<figure of {library}>", "text/html": page}, raw=True)
 
 
 def adapt_plotly(module):
@@ -30,7 +29,7 @@ def adapt_plotly(module):
         figure = module.validate_coerce_fig_to_dict(fig, validate)
         bundle = renderers._build_mime_bundle(figure, renderers_string=renderer, **kwargs)
         if bundle:
-            display.display(bundle, raw=True)
+            display.display({"text/plain": "<figure of plotly>", **bundle}, raw=True)
         renderers._perform_external_rendering(figure, renderers_string=renderer, **kwargs)
 
     for name in ("limpet", "browser", "notebook", "notebook_connected", "plotly_mimetype", "jupyterlab", "vscode"):
@@ -57,7 +56,7 @@ def adapt_bokeh(module):
         from bokeh.embed import file_html
         from bokeh.resources import INLINE
 
-        show_page(file_html(obj, INLINE, "bokeh"))
+        show_page(file_html(obj, INLINE, "bokeh"), "bokeh")
         if notebook_handle:
             raise RuntimeError("push_notebook() cannot reach a figure in a frame: show it again instead")
 
@@ -69,14 +68,43 @@ def adapt_bokeh(module):
     module.show_app = show_app
 
 
+def adapt_bokeh_show(module):
+    """bokeh.io.showing: show(), which otherwise opens a file in a browser. What output_file() has named is written."""
+
+    def show_file(obj, state, new, controller):
+        from bokeh.embed import file_html
+        from bokeh.resources import INLINE
+
+        if state.file:
+            module.save(obj, state=state)
+        show_page(file_html(obj, INLINE, state.file.title if state.file else "bokeh"), "bokeh")
+
+    module._show_file_with_state = show_file
+
+
+def adapt_pictures(module):
+    """PIL.ImageShow: show() of a picture, which otherwise looks for a program."""
+
+    class Viewer(module.Viewer):
+        def show(self, image, **options):
+            display.display(image)
+            return 1
+
+    module.register(Viewer, 0)
+
+
 def adapt_altair(module):
-    """altair: vl-convert has the scripts of its pages. Without that a chart is no more than its text."""
+    """altair: vl-convert has the scripts of its pages, which are loaded from a server where it is not there."""
+    import importlib.util
+
     if importlib.util.find_spec("vl_convert") is not None:
         module.renderers.enable("html", template="inline")
 
 
 def adapt_tqdm(module):
     """tqdm.notebook, whose bars are widgets: where there are none, those of a terminal take their place."""
+    import importlib.util
+
     from tqdm import std
 
     if importlib.util.find_spec("ipywidgets") is None:
@@ -92,10 +120,12 @@ def adapt_interaction(module):
 ADAPT = {
     "altair": adapt_altair,
     "bokeh.io.notebook": adapt_bokeh,
-    "comm": comms.adapt_comm,
-    "ipywidgets": comms.adapt_ipywidgets,
+    "bokeh.io.showing": adapt_bokeh_show,
+    "PIL.ImageShow": adapt_pictures,
+    "plotly.io._renderers": adapt_plotly,
+}
+NOTEBOOK = {
     "ipywidgets.widgets.interaction": adapt_interaction,
     "plotly.basewidget": adapt_figure_widget,
-    "plotly.io._renderers": adapt_plotly,
     "tqdm.notebook": adapt_tqdm,
 }

@@ -1,21 +1,35 @@
 """What a session does besides while a notebook uses it: keeps the results of cells, and draws what is interactive."""
 
+import builtins
 import sys
 
 import _limpet
 from limpet_runtime import comms, display, hooks, interactive
 
+ADAPT = {"comm": comms.adapt_comm, "ipywidgets": comms.adapt_ipywidgets, **interactive.NOTEBOOK}
 KEPT = 1000  # results
 
 Out = {}  # by the number of the notebook's cell
+shell = None
 unnumbered = {}  # by that of the call, until a cell asks for results
+
+
+def get_ipython():
+    """The part of IPython's shell that there is: magics, commands and variables."""
+    global shell
+    if shell is None:
+        import limpet_magics
+
+        shell = limpet_magics.Shell()
+    return shell
 
 
 def begin():
     """Any number of times."""
     _limpet.tell_results(keep)
+    builtins.get_ipython = get_ipython
     display.wait = comms.wait
-    for name, adapt in interactive.ADAPT.items():
+    for name, adapt in ADAPT.items():
         if name not in hooks.ADAPT:
             hooks.ADAPT[name] = (None, adapt)
             if name in sys.modules:
