@@ -71,7 +71,7 @@ def assert_daily(session, case):
 @pytest.mark.parametrize("memory", ["256m", pytest.param("512m", marks=pytest.mark.long)])
 def test_daily_work(isolating, settings, memory):
     """In a container of its own, after a reset, and in one that was a spare."""
-    settings(pool=1, memory=memory, imports="numpy,pandas,matplotlib.pyplot")
+    settings(pool=1, pool_limit=1, memory=memory, imports="numpy,pandas,matplotlib.pyplot")
     pool = Pool(isolating.start())
     for case in DAILY:
         pool.ready()

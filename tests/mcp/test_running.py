@@ -48,7 +48,7 @@ async def test_variables_stay(connected, mode):
 async def test_the_structured_result_is_the_record(connected, mode):
     async with connected(mode=mode) as server:
         done = await server.run("1/0")
-        fields = {each.name for each in dataclasses.fields(limpet.Result)} - {"displays", "restored", "between"}
+        fields = {each.name for each in dataclasses.fields(limpet.Result)} - {"displays", "restored", "between", "memory"}
         assert set(done.data) == fields | {"note", "omitted"} and done.data["omitted"] == {}
         assert done.data["error"]["traceback"].endswith("ZeroDivisionError: division by zero\n")
         tried = await server.call("try_each", codes=["1"])

@@ -14,7 +14,7 @@ class Waiting:
 
     def __getattr__(self, name):
         value = getattr(self.inner, name)
-        return self._waiting(value) if inspect.iscoroutinefunction(value) else value
+        return self._waiting(value) if inspect.iscoroutinefunction(inspect.unwrap(value)) else value
 
     def __repr__(self):
         return repr(self.inner)

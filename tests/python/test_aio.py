@@ -43,7 +43,7 @@ def test_the_same_methods_with_the_same_arguments(blocking, mirror):
     assert public(blocking).keys() == public(mirror).keys()
     for name, method in public(blocking).items():
         other = public(mirror)[name]
-        assert inspect.iscoroutinefunction(other)
+        assert inspect.iscoroutinefunction(inspect.unwrap(other))
         assert str(inspect.signature(other)).replace("Async", "") == str(inspect.signature(method))
     constructor, other = inspect.signature(blocking).parameters, inspect.signature(mirror).parameters
     assert list(constructor) == list(other)

@@ -20,8 +20,10 @@ def test_a_connection_that_cannot_be_taken_does_not_end_it(monkeypatch):
     listen = _ports._listen
     monkeypatch.setattr(_ports, "_listen", lambda to: Listener(fileno=listen(to).detach()))
     ours, theirs = socket.socketpair()
-    with _ports.Forwarding(lambda: theirs, 0) as address, socket.create_connection(address, 30) as near:
-        near.sendall(b"through")
-        ours.settimeout(30)
-        assert ours.recv(100) == b"through"
+    with _ports.Forwarding(lambda: theirs, 0) as address:
+        host, port = address.split(":")
+        with socket.create_connection((host, int(port)), 30) as near:
+            near.sendall(b"through")
+            ours.settimeout(30)
+            assert ours.recv(100) == b"through"
     ours.close()

@@ -50,7 +50,7 @@ def test_the_record_has_the_fields_of_the_page():
     page = read("proto", "PROTOCOL.md").split("### The record")[1].split("###")[0]
     cells = re.findall(r"^\| (`[^|]*) \|", page, re.M)
     documented = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
-    assert set(limpet.Result.__dataclass_fields__) == set(documented) == set(fake.record()) | {"restored", "between"}
+    assert set(limpet.Result.__dataclass_fields__) == set(documented) == set(fake.record()) | {"restored", "between", "memory"}
 
 
 def vectors():

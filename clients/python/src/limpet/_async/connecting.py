@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import inspect
+import sys
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, ParamSpec, TypeVar
 
@@ -218,6 +220,8 @@ def opening(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Openin
     def call(*args: P.args, **options: P.kwargs) -> Opening[T]:
         return Opening(function(*args, **options))
 
+    if sys.version_info >= (3, 12):
+        inspect.markcoroutinefunction(call)
     return call
 
 
