@@ -77,6 +77,7 @@ def test_daily_work(isolating, settings, memory):
         pool.ready()
         with pool.client.open(f"pooled-{case}") as session:
             assert_daily(session, case)
+    for case in DAILY:  # of another kind, which then has spares of its own
         with pool.client.open(f"cold-{case}", pids=99) as session:
             assert_daily(session, case)
             session.reset()
