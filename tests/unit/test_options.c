@@ -54,19 +54,20 @@ static void test_precedence(void **state)
 static void test_a_helper_has_the_same(void **state)
 {
     const char *const arguments[] = {"--group=", "--cpus=0.3333333333333333", "--memory=1g", "--core=off"};
+    static char **list, **again; /* they live as long as the process */
     Options options = {0}, inherited = {0};
     Problem problem = PROBLEM_NULL;
 
     setenv("LIMPET_PIDS", "99", 1);
     assert_int_equal(load(&options, "", arguments, ARRAY_SIZE(arguments), &problem), 0);
     setenv("LIMPET_PIDS", "98", 1);
-    char **list = options_environment(&options);
+    list = options_environment(&options);
     assert_non_null(list);
     char **own = environ;
     environ = list;
     assert_int_equal(options_inherit(&inherited, &problem), 0);
     environ = own;
-    char **again = options_environment(&inherited);
+    again = options_environment(&inherited);
     for (size_t i = 0; list[i]; i++)
         assert_string_equal(again[i], list[i]);
     assert_string_equal(inherited.group, "");
