@@ -2,8 +2,11 @@
 
 import ast
 
+import limpet
 import pytest
-from limpet._adapters import cells, reading
+from limpet._adapters import cells, reading, telling
+
+from tests.support import fake
 
 COUNTED = "y\n[the line above 499 more times]\n"
 
@@ -167,3 +170,11 @@ def test_prose(text, is_prose):
     if is_prose:
         with pytest.raises(SyntaxError):
             ast.parse(text)
+
+
+def test_the_names_that_hold_memory():
+    held = [{"name": "frame", "type": "pandas.DataFrame", "bytes": 312_400_000}, {"name": "rows", "type": "list", "bytes": 9_000_000}]
+    full = limpet.Result.from_record(fake.record(memory=held))
+    text, _ = telling.of_result(full, telling.Limits(1000, 0), {})
+    assert text.endswith("Most of the memory is held by: frame (pandas.DataFrame, 312 MB), rows (list, 9 MB).")
+    assert "memory" not in telling.of_result(limpet.Result.from_record(fake.record()), telling.Limits(1000, 0), {})[0]

@@ -48,7 +48,7 @@ def record(**fields):
         "duration": 0.001,
         "usage": {"cpu": 0.0, "peak_memory": 0},
     }
-    unknown = fields.keys() - whole.keys() - {"restored", "between"}
+    unknown = fields.keys() - whole.keys() - {"restored", "between", "memory"}
     assert not unknown, unknown
     return whole | fields
 

@@ -86,7 +86,12 @@ def of_result(
         parts.append(_section("value", clip(reading.plain(result.result), limits.chars)))
     texts = map(reading.plain, _texts(result.displays))
     parts += [_section("display", clip(text, limits.chars)) for text in texts]
-    parts += [_section("error", error_of(result, limits.chars, code)), *unseen, _artifacts(result)]
+    parts += [
+        _section("error", error_of(result, limits.chars, code)),
+        _memory(result),
+        *unseen,
+        _artifacts(result),
+    ]
     return "\n".join(part for part in parts if part), images
 
 
@@ -211,6 +216,12 @@ def _between(result: Result, limit: int) -> list[str]:
     if result.between.dropped:
         parts.append(f"[{result.between.dropped} more bytes were written since the last call and dropped]")
     return parts
+
+
+def _memory(result: Result) -> str:
+    """Where there is little left: which names to delete."""
+    names = [f"{one.name} ({one.type}, {one.bytes / 1e6:.0f} MB)" for one in result.memory or []]
+    return f"Most of the memory is held by: {', '.join(names)}." if names else ""
 
 
 def _readable(text: str) -> str:

@@ -78,6 +78,11 @@ RECORD: dict[str, Any] = {
             **_OBJECT_OR_NULL,
             "description": "what was written after the last call and before this one",
         },
+        "memory": {
+            "type": ["array", "null"],
+            "items": {"type": "object"},
+            "description": "where little memory is left: the names that hold most of it",
+        },
     },
     "required": list(_FIELDS),
 }
