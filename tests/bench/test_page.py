@@ -1,4 +1,4 @@
-"""The table of docs/performance.md is what the runs have left."""
+"""The table of docs/explanation/performance.md is what the runs have left."""
 from pathlib import Path
 
 import pytest

@@ -8,7 +8,7 @@ from tests.support import ROOT
 PATHS = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "proto/PROTOCOL.md", "guest/README.md",
                                "guest/interpreter/checkpoint/README.md", "clients/python/README.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
 ]  # fmt: skip
 RUNS = ("sh", "console", "python")  # these languages are run
 SHOWN = ("text", "ini", "json", "pyi", "hex")  # and these only shown

@@ -5,7 +5,7 @@ import re
 from tests.docs.documents import PATHS, ROOT
 
 IMAGES = ROOT / "docs/images"
-SHOWN = re.compile(r"!\[[^\]]+\]\((?:docs/)?images/(\w+)\.png\)")
+SHOWN = re.compile(r"!\[[^\]]+\]\([./]*(?:docs/)?images/(\w+)\.png\)")
 PICTURE = re.compile(r"^def (\w+)\((?:lab|http), page\):", re.M)
 MAKERS = [ROOT / "tests" / folder / "screenshots.py" for folder in ("browser", "web")]
 

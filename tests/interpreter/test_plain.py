@@ -1,4 +1,4 @@
-"""The same lines in python3, in a cell of a session, and in a call without one: docs/cells.md has those that differ."""
+"""The same lines in python3, in a cell of a session, and in a call without one: docs/reference/cells.md has those that differ."""
 
 import json
 import re
