@@ -12,7 +12,7 @@ PATHS = [
 ]  # fmt: skip
 RUNS = ("sh", "console", "python")  # these languages are run
 SHOWN = ("text", "ini", "json", "pyi", "hex")  # and these only shown
-NOT_RUN = re.compile(r"^\*Not run by the tests[^:]*: .+\*$")
+NOT_RUN = re.compile(r"^<!-- not run: .+ -->$")
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Block:
 
 
 def blocks(path):
-    """Of a document, in order. One that cannot be run has a line above it that says why."""
+    """Of a document, in order. One that cannot be run has a comment above it that says why."""
     lines = path.read_text().splitlines()
     name, number = str(path.relative_to(ROOT)), 0
     while number < len(lines):
