@@ -10,8 +10,9 @@ PATHS = [
                                "guest/interpreter/checkpoint/README.md", "clients/python/README.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]  # fmt: skip
-RUNS = ("sh", "console", "python")  # these languages are run
+RUNS = ("sh", "console", "python", "cell")  # these languages are run
 SHOWN = ("text", "ini", "json", "pyi", "hex")  # and these only shown
+CELL = "<!-- cell -->"  # above a block of Python: it is one of a notebook
 NOT_RUN = re.compile(r"^<!-- not run: .+ -->$")
 
 
@@ -38,7 +39,8 @@ def blocks(path):
         if lines[number].startswith("```"):
             end = lines.index("```", number + 1)
             above = next((line for line in reversed(lines[:number]) if line), "")
-            yield Block(name, number + 2, (lines[number][3:].split() or [""])[0], "\n".join(lines[number + 1 : end]), bool(NOT_RUN.match(above)))
+            language = "cell" if above == CELL else (lines[number][3:].split() or [""])[0]
+            yield Block(name, number + 2, language, "\n".join(lines[number + 1 : end]), bool(NOT_RUN.match(above)))
             number = end
         number += 1
 
