@@ -6,7 +6,7 @@ import pytest
 import page
 from figures import Line, Row, at_most
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "performance.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/explanation/performance.md"
 
 
 def rows(*lines):

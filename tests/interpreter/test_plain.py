@@ -9,7 +9,7 @@ from tests.support import ROOT
 
 from .harness import Interpreter
 
-PAGE = (ROOT / "docs" / "cells.md").read_text()
+PAGE = (ROOT / "docs/reference/cells.md").read_text()
 ROW = re.compile(r"^\| `([^`]+)` \|(?: `([^`]+)`)? \|(?: `([^`]+)`)? \| .* \|$", re.MULTILINE)
 DIFFERENT = {line: (plain, cell) for line, plain, cell in ROW.findall(PAGE)}
 
