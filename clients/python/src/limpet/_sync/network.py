@@ -18,7 +18,7 @@ class Networking(Commands):
     ) -> None:
         """Changes what the code may connect to, at once and for the whole container.
 
-        Connections to what is allowed no more end. Commands and contexts that start later find the proxy in their
+        Connections to destinations that are no longer allowed are closed. Commands and contexts that start later find the proxy in their
         environment, and so does Python from its next call on.
 
         Args:
