@@ -58,10 +58,10 @@ const Command command_kill = {
     .name = "kill",
     .usage = "[OPTIONS] SESSION PROCESS",
     .summary = "Sends a signal to a process of a session",
-    .details =
-        "\n"
-        "PROCESS is an id or its beginning, a name, or a number, as `limpet ps` shows them. The signal goes to\n"
-        "its process group.",
+    .details = "\n"
+               "PROCESS is an id or its beginning, a name, or a number, as `limpet ps` shows them. The "
+               "signal goes to\n"
+               "its process group.",
     .options = {kill_options, ARRAY_SIZE(kill_options)},
     .operands = {COMPLETE_SESSION, COMPLETE_NOTHING},
     .operands_min = 2,
