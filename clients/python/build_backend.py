@@ -5,6 +5,7 @@ into the isolated build environment each time, and machines with sandboxes on th
 
 Of the settings that a frontend may hand over, `programs` names a directory with what `cmake --install` made: it becomes
 part of the wheel, its bin/ as the wheel's scripts. `platform` is that of the wheel's tag, where that is not this machine's.
+`pure` leaves limpet._native out, for a wheel that is the client alone and fits every machine.
 """
 
 import base64
@@ -37,7 +38,7 @@ get_requires_for_build_sdist = get_requires_for_build_wheel
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     settings = config_settings or {}
     files = _sources()
-    native = _native()
+    native = None if "pure" in settings else _native()
     if native is not None:
         files[os.path.join("limpet", build_native.FILE)] = native
     if "programs" in settings:

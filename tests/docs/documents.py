@@ -8,11 +8,12 @@ from tests.support import ROOT
 PATHS = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "proto/PROTOCOL.md", "guest/README.md",
                                "guest/interpreter/checkpoint/README.md", "clients/python/README.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
 ]  # fmt: skip
-RUNS = ("sh", "console", "python")  # these languages are run
+RUNS = ("sh", "console", "python", "cell")  # these languages are run
 SHOWN = ("text", "ini", "json", "pyi", "hex")  # and these only shown
-NOT_RUN = re.compile(r"^\*Not run by the tests[^:]*: .+\*$")
+CELL = "<!-- cell -->"  # above a block of Python: it is one of a notebook
+NOT_RUN = re.compile(r"^<!-- not run: .+ -->$")
 
 
 @dataclass
@@ -31,14 +32,15 @@ class Block:
 
 
 def blocks(path):
-    """Of a document, in order. One that cannot be run has a line above it that says why."""
+    """Of a document, in order. One that cannot be run has a comment above it that says why."""
     lines = path.read_text().splitlines()
     name, number = str(path.relative_to(ROOT)), 0
     while number < len(lines):
         if lines[number].startswith("```"):
             end = lines.index("```", number + 1)
             above = next((line for line in reversed(lines[:number]) if line), "")
-            yield Block(name, number + 2, (lines[number][3:].split() or [""])[0], "\n".join(lines[number + 1 : end]), bool(NOT_RUN.match(above)))
+            language = "cell" if above == CELL else (lines[number][3:].split() or [""])[0]
+            yield Block(name, number + 2, language, "\n".join(lines[number + 1 : end]), bool(NOT_RUN.match(above)))
             number = end
         number += 1
 

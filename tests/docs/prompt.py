@@ -1,6 +1,6 @@
-"""A Python process that runs the `python` blocks of one document, one after the other.
+"""A Python process that runs the `python` blocks of one document, one after the other, and its cells in a notebook.
 
-Where a statement ends in a comment `# → text`, that is what it prints. This file is also that process.
+Where a statement ends in a comment `# → text`, that is what it prints; in a cell, what the cell shows. This file is also that process.
 """
 
 import ast
@@ -21,7 +21,7 @@ class Prompt:
 
     def run(self, block):
         """What is wrong with the block."""
-        self.process.stdin.write(json.dumps([block.text, block.document, block.line]) + "\n")
+        self.process.stdin.write(json.dumps([block.language, block.text, block.document, block.line]) + "\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
         return json.loads(answer) if answer else [f"{block.place}: Python ended"]
@@ -56,10 +56,47 @@ def run_block(source, document, line, namespace):
             yield f"{document}:{statement.end_lineno}: printed\n{said.getvalue()}\ninstead of\n{expected[1]}"
 
 
+class Notebook:
+    """A kernel called limpet, which the document has installed."""
+
+    def __init__(self):
+        from jupyter_client.manager import start_new_kernel
+
+        self.manager, self.client = start_new_kernel(kernel_name="limpet")
+
+    def run_block(self, source, document, line):
+        """What is wrong with the cell: it fails, or shows something else than its comment says."""
+        from tests.docs.documents import fits
+
+        said = []
+        reply = self.client.execute_interactive(source, output_hook=lambda message: said.append(text_of(message)), timeout=120)
+        expected, said = EXPECTED.search(source), "".join(said)
+        if not fits(expected[1], said) if expected else reply["content"]["status"] != "ok":
+            yield f"{document}:{line}: showed\n{said}"
+
+    def close(self):
+        self.client.stop_channels()
+        self.manager.shutdown_kernel()
+
+
+def text_of(message):
+    """What a person reads of a message of the kernel."""
+    content = message["content"]
+    if message["msg_type"] == "error":
+        return "\n".join(content["traceback"]) + "\n"
+    return content.get("text") or content.get("data", {}).get("text/plain", "")
+
+
 def main():
-    answers, namespace = sys.stdout, {"__name__": "__main__"}
+    answers, namespace, notebook = sys.stdout, {"__name__": "__main__"}, None
     for request in sys.stdin:
-        print(json.dumps(list(run_block(*json.loads(request), namespace))), file=answers, flush=True)
+        language, *block = json.loads(request)
+        if language == "cell":
+            notebook = notebook or Notebook()
+        wrong = list(notebook.run_block(*block) if language == "cell" else run_block(*block, namespace))
+        print(json.dumps(wrong), file=answers, flush=True)
+    if notebook:
+        notebook.close()
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def test_the_blocks_run(path, place):
         pytest.skip(f"without {missing[0]}: the suite docs-frameworks has this document")
     if engine() == "local" and CONTAINER.search(text):
         pytest.skip("the document speaks of containers, and the engine is local")
-    for word, package in (("langchain", "langchain"), ("limpet serve", "uvicorn")):
+    for word, package in (("langchain", "langchain"), ("limpet serve", "uvicorn"), ("limpet jupyter", "ipykernel")):
         if word in text and not importlib.util.find_spec(package):
             if "network" in WITHOUT:
                 pytest.skip("without network")
@@ -39,6 +39,6 @@ def test_the_blocks_run(path, place):
 
 
 def run(place, block):
-    if block.language == "python":
+    if block.language in ("python", "cell"):
         return run_python(place.prompt, block)
     return (run_sh if block.language == "sh" else run_console)(place.shell, block)

@@ -67,7 +67,7 @@ class Evil:
 def test_a_sandbox_that_lies_runs_nothing_here(session, size, capfd):
     assert session.value("1") == 1
     session.run(LIE).check()
-    with pytest.raises(limpet.CallFailed, match="what is no value"):
+    with pytest.raises(limpet.CallFailed, match="an invalid value"):
         session.value(f"pickle.dumps([Evil(), 'x' * {size}])")
     session.run("import IPython.display\nIPython.display.display = lambda *a, **k: None")
     with pytest.raises(limpet.CallFailed, match="sent no value"):

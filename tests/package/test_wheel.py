@@ -7,7 +7,7 @@ import pytest
 def bare(machine, packages):
     machine = machine(binds={packages: "packages"})
     machine.install("python3-venv")
-    machine.run("python3 -m venv /root/venv && /root/venv/bin/pip install /packages/*.whl")
+    machine.run("python3 -m venv /root/venv && /root/venv/bin/pip install /packages/*-manylinux_*.whl")
     return machine
 
 

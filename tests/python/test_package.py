@@ -118,6 +118,24 @@ def test_a_wheel_has_the_extension_module_where_it_can_be_compiled(backend, tmp_
 
 
 @NEEDS_TOMLLIB
+def test_a_wheel_of_the_client_alone_fits_every_machine(backend, tmp_path):
+    name = backend.build_wheel(str(tmp_path), {"pure": True})
+    assert name == f"limpet-{limpet.__version__}-py3-none-any.whl"
+    with zipfile.ZipFile(tmp_path / name) as wheel:
+        assert not [file for file in wheel.namelist() if file.endswith(".so") or ".data/" in file]
+
+
+@NEEDS_TOMLLIB
+def test_messages_name_the_packages_of_the_extras_and_no_package_of_this_name(backend):
+    """The name `limpet` is nobody's on the index: `pip install limpet` could bring anything."""
+    said = "".join(data.decode() for name, data in backend._sources().items() if name.endswith(".py"))
+    assert not re.search(r"pip install '?limpet\b", said)
+    extras = backend._project()["optional-dependencies"]
+    for extra in ("deepagents", "inspect-ai", "llm-sandbox", "mcp", "net", "openai-agents", "pydantic-ai", "smolagents"):
+        assert f"pip install '{extras[extra][0]}'" in said
+
+
+@NEEDS_TOMLLIB
 def test_a_wheel_is_all_python_where_there_is_no_compiler(backend, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("CC", str(tmp_path / "none"))
     assert backend.build_wheel(str(tmp_path)) == f"limpet-{limpet.__version__}-py3-none-any.whl"

@@ -106,7 +106,7 @@ def test_limits_in_the_text(name, phrase):
 
 def examples():
     """Title and bytes of every hex block: the bytes of a line end at two spaces."""
-    blocks = re.findall(r"^```hex ([\w -]+)\n(.*?)^```$", DOC, re.M | re.S)
+    blocks = re.findall(r"^```hex title=\"([\w -]+)\"\n(.*?)^```$", DOC, re.M | re.S)
     return {
         title: bytes.fromhex("".join(re.split(r"  ", line, maxsplit=1)[0] for line in text.splitlines()))
         for title, text in blocks

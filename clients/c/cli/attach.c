@@ -7,7 +7,7 @@ typedef struct AttachValues {
 
 static const Option attach_options[] = {
     OPTION_ROW('i', "input", OPTION_FLAG, AttachValues, input, NULL,
-               "send standard input to it, and its end; a process with a terminal gets what is typed anyway"),
+               "send it standard input, up to its end; a process with a terminal gets your keys anyway"),
 };
 
 static int run(const void *values, char **operands, int n)
@@ -39,16 +39,14 @@ const Command command_attach = {
     .name = "attach",
     .usage = "[OPTIONS] SESSION PROCESS",
     .summary = "Shows what a process in the background writes, and lets you type to it",
-    .details =
-        "\n"
-        "PROCESS is its id or the beginning of that, its name, or its number, as `limpet ps` shows them. "
-        "What "
-        "is\n"
-        "kept of its output comes first. If the process and you have a terminal, your keys go to it, Ctrl-C "
-        "too,\n"
-        "and Ctrl-] detaches; otherwise Ctrl-C detaches. The process goes on then.\n"
-        "\n"
-        "The exit status is that of the process when it ends, as for `limpet exec`.",
+    .details = "\n"
+               "PROCESS is an id or its beginning, a name, or a number, as `limpet ps` shows them. Recent "
+               "output comes\n"
+               "first. If both the process and you have a terminal, the process gets your keys, Ctrl-C "
+               "included, and\n"
+               "Ctrl-] detaches; otherwise Ctrl-C detaches. Detaching does not end the process.\n"
+               "\n"
+               "The exit status is that of the process when it ends, as for `limpet exec`.",
     .options = {attach_options, ARRAY_SIZE(attach_options)},
     .operands = {COMPLETE_SESSION, COMPLETE_NOTHING},
     .operands_min = 2,

@@ -18,7 +18,7 @@ typedef struct ExecValues {
 
 static const Option exec_options[] = {
     OPTION_ROW('s', "session", OPTION_TEXT, ExecValues, session, "SESSION",
-               "run in this session; it is opened when it is not there", .completes = COMPLETE_SESSION),
+               "session to run in; opened if it does not exist", .completes = COMPLETE_SESSION),
     OPTION_ROW('c', "command", OPTION_TEXT, ExecValues, line, "LINE",
                "a line for bash, in place of a program"),
     OPTION_ROW('t', "timeout", OPTION_SECONDS, ExecValues, timeout, "SECONDS", "of this command",
@@ -153,15 +153,14 @@ const Command command_exec = {
     .summary = "Runs a command in a session, or in a clean container of its own",
     .details =
         "\n"
-        "The command runs beside the code of the session. What it writes comes as it is written; the files "
-        "that it\n"
-        "made, as 'container path → host path', go to standard error. What is piped into `limpet exec` is "
-        "the\n"
-        "command's standard input. Ctrl-C interrupts the command; a second one ends only the waiting.\n"
+        "The command runs beside the code of the session. Its output is printed as it is written, and the\n"
+        "files that it creates ('container path → host path') go to standard error. Its standard input is\n"
+        "that of `limpet exec`, if piped. Ctrl-C interrupts the command; a second Ctrl-C stops waiting for "
+        "it.\n"
         "\n"
-        "The exit status is the command's own, or 124 for a timeout, 125 when the sandbox itself failed, "
-        "130 when\n"
-        "interrupted, 137 when memory ran out, and 128 and the number of the signal that ended it.",
+        "Exit status: that of the command; 124 timeout, 125 failure of the sandbox, 130 interrupted, 137 "
+        "out\n"
+        "of memory, 128 + N ended by signal N.",
     .options = {exec_options, ARRAY_SIZE(exec_options)},
     .operands = {COMPLETE_NOTHING},
     .operands_max = -1,

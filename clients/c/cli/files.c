@@ -16,9 +16,9 @@ static const Option files_options[] = {
     OPTION_ROW('d', "depth", OPTION_COUNT, FilesValues, depth, "N", "levels that ls shows, by default 1",
                .least = 1, .most = 128),
     OPTION_ROW('m', "mode", OPTION_TEXT, FilesValues, mode, "MODE",
-               "permissions of what write makes, by default 644"),
+               "permissions of files that write makes, by default 644"),
     OPTION_ROW('r', "recursive", OPTION_FLAG, FilesValues, recursive, NULL,
-               "rm: with all that is in it; watch: directories within it, too"),
+               "rm: also its contents; watch: also its subdirectories"),
     OPTION_ROW(0, "json", OPTION_FLAG, FilesValues, json, NULL, "print what ls and stat find as JSON"),
 };
 
@@ -188,9 +188,10 @@ const Command command_files = {
     .usage = "[OPTIONS] ls|read|write|stat|mkdir|mv|rm|watch SESSION:PATH [NEW]",
     .summary = "Reads and changes files anywhere in a sandbox",
     .details =
-        "\nPATH is absolute or relative to /session, and may be wherever the code may: /session, /tmp,\n"
-        "/home/user. `read` prints a file, `write` makes one of standard input, `mv` renames to NEW.\n"
-        "`watch` prints what happens in a directory until it is interrupted. Works while code runs.",
+        "\nPATH is absolute or relative to /session, and may be wherever the code has access: /session, "
+        "/tmp,\n"
+        "/home/user. `read` prints a file, `write` writes standard input to one, `mv` renames to NEW.\n"
+        "`watch` prints events in a directory until it is interrupted. Works while code runs.",
     .options = {files_options, ARRAY_SIZE(files_options)},
     .operands = {COMPLETE_CHOICE, COMPLETE_SESSION_PATH, COMPLETE_NOTHING},
     .choices = "ls|read|write|stat|mkdir|mv|rm|watch",

@@ -135,14 +135,11 @@ static int run(const void *values, char **operands, int n)
 const Command command_forward = {
     .name = "forward",
     .usage = "SESSION PORT[:LOCAL]",
-    .summary = "Gives a port of a session an address of this machine",
+    .summary = "Makes a port of a session reachable on this machine",
     .details = "\n"
-               "Prints the address, which is LOCAL at 127.0.0.1, or any port that is free, and serves it "
-               "until it is "
-               "ended.\n"
-               "Each connection becomes one to PORT of the session's own loopback. All users of this machine "
-               "can use "
-               "it.",
+               "Prints the address, which is port LOCAL or any free port at 127.0.0.1, and serves it until\n"
+               "interrupted. Each connection leads to PORT on the session's own loopback. All users of this\n"
+               "machine can connect.",
     .operands = {COMPLETE_SESSION, COMPLETE_NOTHING},
     .operands_min = 2,
     .operands_max = 2,

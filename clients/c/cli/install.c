@@ -17,7 +17,7 @@ typedef struct InstallValues {
 
 static const Option install_options[] = {
     OPTION_ROW('r', "requirement", OPTION_TEXT, InstallValues, file, "FILE",
-               "also what this requirements file names; it has no options of pip",
+               "also install the requirements in this file; it may not have pip options",
                .completes = COMPLETE_FILE),
     OPTION_ROW('t', "timeout", OPTION_SECONDS, InstallValues, timeout, "SECONDS", "time limit",
                .least = OPTION_ABOVE_ZERO, .value = "300"),
@@ -106,13 +106,13 @@ static int run(const void *values, char **operands, int n)
 const Command command_install = {
     .name = "install",
     .usage = "[OPTIONS] SESSION [PACKAGE]...",
-    .summary = "Installs Python packages in a session that runs",
+    .summary = "Installs Python packages in a running session",
     .details =
         "\nA PACKAGE is a requirement, such as polars or 'polars==1.*'. Wheels are installed by an installer "
         "in a\n"
         "container of its own, which reaches the package index and nothing else, and appear in the session "
         "at once.\n"
-        "Prints what the session has then.",
+        "Prints the packages of the session.",
     .options = {install_options, ARRAY_SIZE(install_options)},
     .operands = {COMPLETE_SESSION, COMPLETE_NOTHING},
     .operands_min = 1,

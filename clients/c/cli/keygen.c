@@ -70,9 +70,8 @@ const Command command_keygen = {
     .name = "keygen",
     .usage = "[FILE]",
     .summary = "Makes a pair of keys for controllers on other machines, and prints the public one",
-    .details = "\nWithout FILE in limpet.key_secret in the user's directory of configuration, where `limpet "
-               "--connect` "
-               "looks for it.\nA file that is there is not replaced.",
+    .details = "\nThe default FILE is limpet.key_secret in the user's configuration directory, where\n"
+               "`limpet --connect` looks for it. An existing file is not replaced.",
     .operands_max = 1,
     .operands = {COMPLETE_FILE},
     .run = run,

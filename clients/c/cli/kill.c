@@ -15,7 +15,7 @@ static const Option kill_options[] = {
     OPTION_ROW('s', "signal", OPTION_TEXT, KillValues, signal, "SIGNAL", "its name, as KILL, or its number",
                .value = "TERM", .completes = COMPLETE_NOTHING),
     OPTION_ROW(0, "alone", OPTION_FLAG, KillValues, alone, NULL,
-               "to the process alone, not to what it has started as well"),
+               "signal only this process, not those that it started"),
 };
 
 /* 0 where there is none of that name. */
@@ -58,11 +58,10 @@ const Command command_kill = {
     .name = "kill",
     .usage = "[OPTIONS] SESSION PROCESS",
     .summary = "Sends a signal to a process of a session",
-    .details =
-        "\n"
-        "PROCESS is its id or the beginning of that, its name, or its number, as `limpet ps` shows them. The "
-        "signal\n"
-        "goes to its process group.",
+    .details = "\n"
+               "PROCESS is an id or its beginning, a name, or a number, as `limpet ps` shows them. The "
+               "signal goes to\n"
+               "its process group.",
     .options = {kill_options, ARRAY_SIZE(kill_options)},
     .operands = {COMPLETE_SESSION, COMPLETE_NOTHING},
     .operands_min = 2,

@@ -8,10 +8,11 @@ typedef struct NetworkValues {
 
 static const Option network_options[] = {
     OPTION_ROW(0, "allow", OPTION_LIST, NetworkValues, allow, "HOST:PORT",
-               "what the code may connect to from now on; may be repeated", .completes = COMPLETE_NOTHING),
-    OPTION_ROW(0, "none", OPTION_FLAG, NetworkValues, none, NULL, "nothing from now on, but for bindings"),
+               "destination that the code may connect to from now on; may be repeated",
+               .completes = COMPLETE_NOTHING),
+    OPTION_ROW(0, "none", OPTION_FLAG, NetworkValues, none, NULL, "allow nothing but bindings from now on"),
     BINDING_ROWS(NetworkValues),
-    OPTION_ROW(0, "unbind", OPTION_FLAG, NetworkValues, unbind, NULL, "no bindings from now on"),
+    OPTION_ROW(0, "unbind", OPTION_FLAG, NetworkValues, unbind, NULL, "remove all bindings"),
     OPTION_ROW(0, "json", OPTION_FLAG, NetworkValues, json, NULL, "print it as JSON"),
 };
 
@@ -59,9 +60,10 @@ const Command command_network = {
     .summary = "Shows or changes what a session may reach of the network",
     .details =
         "\n"
-        "A destination is HOST:PORT, *.DOMAIN:PORT, or an address and a port; port 443 where none is named. "
-        "Connections\n"
-        "to what is allowed no more end at once. Without options it shows what is allowed.",
+        "A destination is HOST:PORT, *.DOMAIN:PORT, or an address and a port; the default port is 443.\n"
+        "Connections to destinations that are no longer allowed are closed at once. Without options, it "
+        "shows\n"
+        "what is allowed.",
     .options = {network_options, ARRAY_SIZE(network_options)},
     .operands = {COMPLETE_SESSION},
     .operands_min = 1,

@@ -12,7 +12,7 @@ static const Option open_options[] = {
     OPTION_ROW('t', "timeout", OPTION_SECONDS, OpenValues, options.timeout, "SECONDS",
                "time limit of a call that sets none", .least = OPTION_ABOVE_ZERO, .value = "30"),
     OPTION_ROW(0, "restore", OPTION_TEXT, OpenValues, restore, "FILE",
-               "make the session of a file of 'limpet save'; it gets those of its options that are not given",
+               "restore the session from a file of 'limpet save', with its options unless given here",
                .completes = COMPLETE_FILE),
 #define VALUES OpenValues
 #include "clients/c/cli/container.def"

@@ -67,11 +67,10 @@ const Command command_ps = {
     .name = "ps",
     .usage = "[OPTIONS] SESSION",
     .summary = "Lists the commands and processes of a session",
-    .details =
-        "\n"
-        "A `process` was started with `limpet start` or `limpet shell`; those that have ended lately are "
-        "listed too.\n"
-        "A `command` is one that `limpet exec` waits for. An `orphan` was left behind by one of these.",
+    .details = "\n"
+               "A `process` was started with `limpet start` or `limpet shell`, and is listed for a while "
+               "after its end.\n"
+               "A `command` runs under `limpet exec`. An `orphan` was left behind by one of these.",
     .options = {ps_options, ARRAY_SIZE(ps_options)},
     .operands = {COMPLETE_SESSION},
     .operands_min = 1,

@@ -28,7 +28,7 @@ const Command command_put = {
     .summary = "Copies a file or a directory into a session",
     .details = "\nPATH is relative to /session. LOCAL '-' is standard input. If PATH is empty or ends in a "
                "slash, the file or\n"
-               "directory keeps its name. A directory is merged into one that is there.",
+               "directory keeps its name. A directory is merged into an existing one.",
     .operands = {COMPLETE_FILE, COMPLETE_SESSION_PATH},
     .operands_min = 2,
     .operands_max = 2,

@@ -41,10 +41,9 @@ const Command command_save = {
     .name = "save",
     .usage = "SESSION FILE",
     .summary = "Saves a session to a file: its variables, /session and its options",
-    .details =
-        "\nThe session goes on as before. Variables that cannot be saved are named, with the reason. The "
-        "file "
-        "is a tar;\n'limpet open --restore FILE SESSION' makes a session of it, also on another machine.",
+    .details = "\nThe session does not change. Variables that cannot be saved are listed with the reason. "
+               "The file is a\n"
+               "tar; 'limpet open --restore FILE SESSION' makes a session of it, on another machine too.",
     .operands = {COMPLETE_SESSION, COMPLETE_FILE},
     .operands_min = 2,
     .operands_max = 2,

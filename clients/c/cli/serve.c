@@ -42,7 +42,7 @@ const Command command_serve = {
 const Command command_key = {
     .name = "key",
     .usage = "create|rotate NAME [--expires TIME] | ls | revoke NAME [ID]",
-    .summary = "Makes, lists and ends the keys with which users come to limpet serve",
+    .summary = "Makes, lists and revokes keys of limpet serve",
     .details = "\nNeeds the Python package in python3, or in the Python that LIMPET_PYTHON names.\n"
                "'limpet key --help' lists the options.",
     .operands_max = -1,

@@ -72,15 +72,14 @@ const Command command_shell = {
     .name = "shell",
     .usage = "SESSION [-- PROGRAM [ARGUMENT]...]",
     .summary = "A terminal in a session: bash, or another program",
-    .details =
-        "\n"
-        "The session is opened when it is not there. The shell runs beside the code of the session, with its "
-        "files\n"
-        "and limits. Ctrl-] detaches: the shell goes on, and `limpet attach` comes back to it. It ends when "
-        "this\n"
-        "terminal is closed.\n"
-        "\n"
-        "The exit status is that of the shell.",
+    .details = "\n"
+               "The session is opened if it does not exist. The shell runs beside the code of the session, "
+               "with its\n"
+               "files and limits. Ctrl-] detaches: the shell keeps running, and `limpet attach` returns to "
+               "it. Closing\n"
+               "this terminal ends it.\n"
+               "\n"
+               "The exit status is that of the shell.",
     .operands = {COMPLETE_SESSION, COMPLETE_NOTHING},
     .operands_min = 1,
     .operands_max = -1,

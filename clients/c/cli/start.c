@@ -9,10 +9,10 @@ typedef struct StartValues {
 
 static const Option start_options[] = {
     OPTION_ROW('s', "session", OPTION_TEXT, StartValues, session, "SESSION",
-               "run in this session; it is opened when it is not there", .completes = COMPLETE_SESSION),
+               "session to run in; opened if it does not exist", .completes = COMPLETE_SESSION),
     OPTION_ROW('c', "command", OPTION_TEXT, StartValues, line, "LINE",
                "a line for bash, in place of a program"),
-    OPTION_ROW('n', "name", OPTION_TEXT, StartValues, name, "NAME", "what to call it",
+    OPTION_ROW('n', "name", OPTION_TEXT, StartValues, name, "NAME", "name of the process",
                .completes = COMPLETE_NOTHING),
     OPTION_ROW('t', "terminal", OPTION_FLAG, StartValues, terminal, NULL, "give it a terminal of its own"),
     OPTION_ROW(0, "cwd", OPTION_TEXT, StartValues, cwd, "DIRECTORY", "where it runs, in the container",

@@ -26,7 +26,7 @@ typedef struct TemplateValues {
 
 static const Option template_options[] = {
     OPTION_ROW(0, "from", OPTION_TEXT, TemplateValues, from, "SESSION",
-               "create: take /session of it, and its image and environment where none are given",
+               "create: take its /session, and its image and environment if none are given",
                .completes = COMPLETE_SESSION),
     OPTION_ROW(0, "files", OPTION_TEXT, TemplateValues, files, "DIRECTORY",
                "create: take the contents of a local directory for /session",
@@ -207,12 +207,12 @@ static int run(const void *values, char **operands, int n)
 const Command command_template = {
     .name = "template",
     .usage = "[OPTIONS] create|ls|rm [NAME]",
-    .summary = "Makes, lists and removes templates, which sessions begin from",
+    .summary = "Makes, lists and removes templates for sessions",
     .details =
         "\n`limpet open --template NAME` opens a session in which the files are in /session, the environment "
         "is\n"
-        "set, and the setup code has run. `create` tries the template once and keeps it if that goes well.\n"
-        "`rm` leaves sessions alone that began from it.",
+        "set, and the setup code has run. `create` tries the template once and keeps it if that succeeds.\n"
+        "`rm` does not affect sessions that were made from it.",
     .options = {template_options, ARRAY_SIZE(template_options)},
     .operands = {COMPLETE_CHOICE, COMPLETE_NOTHING},
     .choices = "create|ls|rm",

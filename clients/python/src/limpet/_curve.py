@@ -44,7 +44,7 @@ class Peer:
     def __init__(self, address: str, keys: Keys, limit: int) -> None:
         """Begins to connect. ``limit``: bytes of the largest message that is taken."""
         if zmq is None:
-            raise Unavailable(f"{address} is reached with pyzmq: pip install 'limpet[net]'")
+            raise Unavailable(f"{address} can only be reached with pyzmq: pip install 'pyzmq>=24'")
         self._socket = _own_context().socket(zmq.DEALER)
         self._monitor: Any = None
         self.open = False  # the handshake has been made

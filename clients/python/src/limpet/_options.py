@@ -64,7 +64,7 @@ class ContainerOptions(TypedDict, total=False):
     """Packages without a wheel: ``"refuse"`` them, or ``"allow"`` the installer to build them, which runs their code in
     its container."""
     template: str | None
-    """Template that the session begins from. Its image and environment hold where none are given."""
+    """Template that the session begins from. Its image and environment apply if none are given."""
 
 
 class SessionOptions(ContainerOptions, total=False):

@@ -170,7 +170,7 @@ def read(data: bytes | bytearray, result: Result) -> Any:
     try:
         return _codec.load(memoryview(data), _tables.check)
     except ValueError as error:
-        raise CallFailed(f"the sandbox sent what is no value: {error}", result) from error
+        raise CallFailed(f"the sandbox sent an invalid value: {error}", result) from error
 
 
 class Source:

@@ -20,7 +20,7 @@ try:
     from deepagents.backends.sandbox import BaseSandbox
 except ImportError as error:
     raise ImportError(
-        f"limpet.deepagents needs deepagents ({error}): pip install 'limpet[deepagents]'", name=error.name
+        f"limpet.deepagents needs deepagents ({error}): pip install 'deepagents>=0.7,<0.8'", name=error.name
     ) from error
 
 from . import BadRequest, Client, FileFailed, Session

@@ -55,7 +55,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Event:
-    """Something has happened to a path. What is renamed is ``moved`` from the old one and ``created`` at the new."""
+    """A change of a path. A rename is ``moved`` at the old path and ``created`` at the new one."""
 
     kind: EventKind
     path: str

@@ -31,7 +31,8 @@ try:
     from pydantic import BaseModel, ConfigDict
 except ImportError as error:
     raise ImportError(
-        f"limpet.inspect_ai needs inspect_ai ({error}): pip install 'limpet[inspect-ai]'", name=error.name
+        f"limpet.inspect_ai needs inspect_ai ({error}): pip install 'inspect-ai>=0.3.285,<0.4'",
+        name=error.name,
     ) from error
 
 from . import AsyncClient, AsyncSession, Error, FileFailed

@@ -34,7 +34,8 @@ try:
     )
 except ImportError as error:
     raise ImportError(
-        f"limpet.llm_sandbox needs llm-sandbox ({error}): pip install 'limpet[llm-sandbox]'", name=error.name
+        f"limpet.llm_sandbox needs llm-sandbox ({error}): pip install 'llm-sandbox>=0.3.46,<0.4'",
+        name=error.name,
     ) from error
 
 from . import BadRequest, Client, Error, Result, Session

@@ -249,7 +249,7 @@ class Result:
     restored: list[str] | None = field(default=None, hash=False)
     """Of the first call after ``open(restore=)``: what is not as it was saved. Otherwise None."""
     between: Between | None = None
-    """What was written since the last call and belongs to none, as by threads. None if nothing was."""
+    """Output between the last call and this one, such as that of threads. None if there was none."""
     memory: list[Holder] | None = field(default=None, hash=False)
     """After a ``MemoryError``, or with 90 % of the memory taken: the names that hold most of it. Otherwise None."""
 

@@ -24,7 +24,7 @@ try:
     from smolagents.utils import AgentError
 except ImportError as error:
     raise ImportError(
-        f"limpet.smolagents needs smolagents ({error}): pip install 'limpet[smolagents]'", name=error.name
+        f"limpet.smolagents needs smolagents ({error}): pip install 'smolagents>=1.26,<2'", name=error.name
     ) from error
 
 from . import CallFailed, Client, Result, Session

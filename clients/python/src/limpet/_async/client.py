@@ -51,7 +51,7 @@ class AsyncClient(AsyncTemplates):
         reconnect_timeout: Seconds to wait for a controller that went away during a call.
         key: For ``tcp://``: path of the pair of keys that ``limpet keygen`` made. Defaults to ``LIMPET_KEY``, then to
             where that command puts one.
-        server_key: For ``tcp://``: the controller's public key, without which nobody is talked to. Defaults to
+        server_key: For ``tcp://``: the controller's public key; servers with another key are refused. Defaults to
             ``LIMPET_SERVER_KEY``.
     """
 

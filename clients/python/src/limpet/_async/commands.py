@@ -46,11 +46,10 @@ class AsyncCommands(Opened):
         """Runs a command and returns its result, whatever the command did.
 
         It has the session's files, environment and limits, and runs beside the code: neither waits for the other. A
-        rollback, a reset or a crash of Python leaves it alone. What it starts and does not wait for goes on when it
-        has ended.
+        rollback, a reset or a crash of Python does not affect it. Processes that it leaves behind keep running.
 
-        ``status`` is ``ok`` for exit code 0, and ``error`` for another one, which is in ``exit_code``; 127 says that
-        the program is not there. ``state`` is ``kept``, ``execution_count`` None and ``kind`` ``command``.
+        ``status`` is ``ok`` for exit code 0, and ``error`` for others; ``exit_code`` has it, and 127 means that the
+        program does not exist. ``state`` is ``kept``, ``execution_count`` None and ``kind`` ``command``.
 
         When the task is cancelled, or a callback raises, the command is interrupted; what was raised goes on
         once its result has come (``limpet_result``), or after 5 seconds. A second cancellation waits no
@@ -59,7 +58,7 @@ class AsyncCommands(Opened):
         Args:
             command: A line for ``bash -c``, or a list: a program and its arguments.
             cwd: Where it runs, by default and relative to ``/session``.
-            env: Besides the session's environment.
+            env: Added to the session's environment.
             timeout: Seconds, by default the session's. Then its process group gets SIGTERM, and two seconds later
                 SIGKILL.
             stdin: Its standard input, by default empty; 4 MiB at most.
@@ -88,15 +87,15 @@ class AsyncCommands(Opened):
     ) -> AsyncProcess:
         """Starts a program in the background and returns at once.
 
-        It runs as that of :meth:`exec` does, but without a time limit: until it ends by itself, by a signal, or with
-        the session. A session that nobody uses ends after its ``ttl``, whatever runs in it: waiting for the process or
-        following its output is using it. 64 commands and processes run at once.
+        It runs like a command of :meth:`exec`, but without a time limit, until it ends by itself, by a signal, or with
+        the session. An idle session ends after its ``ttl``, whatever runs in it; waiting for the process and following
+        its output count as use. At most 64 commands and processes run at once.
 
         Args:
             command: A line for ``bash -c``, or a list: a program and its arguments.
             cwd: Where it runs, by default and relative to ``/session``.
-            env: Besides the session's environment.
-            stdin: What it reads first, 4 MiB at most. Its standard input stays open for :meth:`AsyncProcess.send`.
+            env: Added to the session's environment.
+            stdin: Its first input, 4 MiB at most. Its standard input stays open for :meth:`AsyncProcess.send`.
             pty: Gives it a terminal of its own: its size as columns and rows, or True for 80 and 24.
             name: What people may call it; no other process of that name may be running.
             run_id: 32 hexadecimal digits. The same one is never started twice.
@@ -168,13 +167,12 @@ class AsyncCommands(Opened):
     def forward(
         self, port: int, path: str | os.PathLike[str] | None = None, *, local_port: int = 0
     ) -> _ports.Forwarding:
-        """Gives a port of the sandbox's loopback an address of this machine, for programs of any kind.
+        """Makes a port of the sandbox's loopback reachable on this machine.
 
-        Whoever may use the address may use the port: at 127.0.0.1 all users of this machine, at the path of a socket
-        this user alone.
+        At 127.0.0.1 all users of this machine can connect, and at the path of a socket only this user.
 
         Args:
-            port: Port of TCP in the session. Nothing needs to listen there yet.
+            port: TCP port in the session. Nothing needs to listen there yet.
             path: Path of a unix socket to make, in place of a port of this machine.
             local_port: Port of 127.0.0.1. Defaults to any that is free.
 

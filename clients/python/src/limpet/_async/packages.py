@@ -29,11 +29,11 @@ class AsyncPackages(Opened):
         """Installs Python packages. They can be imported at once, by cells (also one that runs), branches,
         checkpoints and commands.
 
-        An installer in a container of its own fetches wheels from the package index, which is all that it reaches, and
-        sees nothing of the session. What other sessions have installed is there in milliseconds. A module that Python
-        has imported stays as it is until :meth:`reset`.
+        An installer in a container of its own fetches wheels. It reaches only the package index, and sees nothing of
+        the session. Packages that other sessions have installed take milliseconds. An imported module stays as it is
+        until :meth:`reset`.
 
-        Asking again is harmless: what is there is not installed twice.
+        Installing again is harmless: nothing is installed twice.
 
         Args:
             packages: A list of requirements such as ``polars==1.*``, or the path of a requirements file.

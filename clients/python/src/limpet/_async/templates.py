@@ -58,7 +58,7 @@ class AsyncTemplates(Connecting):
             setup: Python code that has run in each session, in ``/session``, before its first call.
             replace: Whether a template of this name is replaced. Sessions of the old one stay as they are.
             session: Session, or its name, whose ``/session`` and packages the template gets instead of ``files`` and
-                ``packages``, and whose image and environment it gets where none are given. Not its variables.
+                ``packages``, and whose image and environment it gets if none are given. Not its variables.
 
         Raises:
             TemplateExists: A template has this name, and ``replace`` is False.

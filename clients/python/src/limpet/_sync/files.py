@@ -52,8 +52,8 @@ class Files:
 
         Args:
             path: The file. A link is followed, within the sandbox.
-            to: A binary file object, by which a large file needs no memory. What it gets is begun anew where another
-                file takes the place of this one meanwhile; a pipe, which cannot begin anew, has FileFailed then.
+            to: A binary file object, so that a large file needs no memory. If the file is replaced meanwhile, the copy
+                starts again; with a pipe, which cannot start again, FileFailed is raised.
             on_progress: Called with the bytes so far and those of the whole file.
         """
         target = io.BytesIO() if to is None else to
@@ -89,7 +89,7 @@ class Files:
         *,
         on_progress: Progress | None = None,
     ) -> None:
-        """Writes a file. It is there as a whole or not at all; one that is there is replaced.
+        """Writes a file, completely or not at all. An existing file is replaced.
 
         Args:
             path: The file. A link there is replaced, not followed.
@@ -117,7 +117,7 @@ class Files:
                 return
 
     def list(self, path: Path = "/session", depth: int = 1) -> builtins.list[Entry]:
-        """What is in a directory, by path.
+        """Lists a directory, by path.
 
         Args:
             path: The directory.
@@ -126,7 +126,7 @@ class Files:
         return sorted(map(Entry.from_wire, self._rows(path, depth)), key=lambda entry: entry.path)
 
     def stat(self, path: Path) -> Entry:
-        """What is at a path; of a link, the link."""
+        """Describes the entry at a path. Links are not followed."""
         return self._session._request(_ask.stat(path))
 
     def exists(self, path: Path) -> bool:
@@ -147,11 +147,11 @@ class Files:
         self._session._request(_ask.mkdir(path, parents))
 
     def move(self, old: Path, new: Path) -> None:
-        """Gives a file, a link or a directory another name, on the same file system; a file there is replaced.
+        """Renames a file, a link or a directory, on the same file system. An existing file is replaced.
 
         Args:
-            old: What it is called.
-            new: What it will be called.
+            old: Its path.
+            new: Its new path.
         """
         self._session._request(_ask.move(old, new))
 
@@ -159,8 +159,8 @@ class Files:
         """Removes a file, a link or an empty directory.
 
         Args:
-            path: What is removed. A link is not followed.
-            recursive: Whether a directory goes with all that is in it.
+            path: The entry to remove. A link is not followed.
+            recursive: Whether to remove a directory with its contents.
         """
         more = True
         while more:
@@ -179,8 +179,8 @@ class Files:
             recursive: Whether those within it are looked at too, also when they are made later.
 
         Returns:
-            An iterator of :class:`Event`, which waits for the next one and goes on until it is closed or the
-            directory cannot be watched any more. Also a context manager that closes it.
+            An iterator of :class:`Event`. It waits for each event, and ends when it is closed or the directory can
+            no longer be watched. Also a context manager that closes it.
         """
         return Watch(self._session, self._session._request(_ask.watch(path, recursive)))
 

@@ -23,8 +23,8 @@ class Process:
     """A process of a session. Made by :meth:`Session.start`, :meth:`Session.process` and
     :meth:`Session.processes`.
 
-    It belongs to the session, not to this object: it goes on when the object, the client or the controller is gone,
-    and through rollbacks, resets and crashes of Python. It ends by itself, by a signal, or with the session.
+    It belongs to the session, not to this object: it survives the object, the client and the controller, and rollbacks,
+    resets and crashes of Python. It ends by itself, by a signal, or with the session.
 
     The attributes are as they were when the object was made; :meth:`refresh` asks again.
     """

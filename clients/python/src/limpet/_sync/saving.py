@@ -50,19 +50,19 @@ class Saving(Contexts):
     def save(self, path: Path, *, on_progress: Progress | None = None) -> Saved:
         """Saves the session to a file: its variables, ``/session`` and its options.
 
-        The session goes on as before. Variables are pickled in a copy of its interpreter, so that nothing that happens
-        there touches it: those that cannot be pickled are named with the reason, and do not spoil the others.
+        The session does not change: variables are pickled in a copy of its interpreter. Variables that cannot be
+        pickled are listed with the reason, and do not affect the others.
         :meth:`Client.open` with ``restore`` makes a session of the file, on this machine or another one.
 
-        The file is a tar, which has everything the session had: treat it like the session itself. It takes the place
-        of a file that is there once it is whole.
+        The file is a tar with everything the session had: treat it like the session itself. It replaces an existing
+        file once it is complete.
 
         Args:
             path: Local path of the file, such as ``"conv.limpet"``.
             on_progress: Called with the number of bytes of files copied and the total.
 
         Returns:
-            What was saved, and what was not.
+            The fate of each variable, and the size of the file.
 
         Raises:
             SaveFailed: The session could not be saved; the message gives the reason.

@@ -106,8 +106,8 @@ class Session(Packages, Exporting, Networking):
                 ``call.with_arguments(...)`` allows it with other arguments. False, a text with the reason, or an
                 exception denies the call, which then raises PermissionError in the code.
             tool_time: ``"pause"`` stops the time limit while the code waits for an answer; ``"count"`` does not.
-            language: Runs the code in the context of that language, see :meth:`context`. Defaults to the language of
-                this session.
+            language: Runs the code in the context of that language, see :meth:`Session.context`. Defaults to the
+                language of this session.
             check: Whether to raise CallFailed, or CallTimeout, unless the call ends with status ``ok``, as
                 :meth:`Result.check` does. Defaults to that of
                 :meth:`Client.open`.

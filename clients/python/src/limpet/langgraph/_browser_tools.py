@@ -107,6 +107,6 @@ def browser_tools(sandbox: CodeSandbox) -> list[BaseTool]:
             name in front, as in ``NAME_browse``.
 
     Returns:
-        The tools, for the list of an agent beside the sandbox. What goes wrong in a page is told to the model.
+        The tools, for the list of an agent beside the sandbox. The model reads errors of the page.
     """
     return tools_of(sandbox, _TOOLS, NO_SESSION)

@@ -83,7 +83,7 @@ def exec_tool(sandbox: CodeSandbox, *, max_timeout: float | None = None) -> Base
         max_timeout: If given, the model may set the time limit of a command, up to this number of seconds.
 
     Returns:
-        The tool, for the list of an agent beside the sandbox. A command that fails is told to the model as an error,
+        The tool, for the list of an agent beside the sandbox. If a command fails, the model reads an error
         with its output and exit code.
     """
     if max_timeout is not None and not max_timeout > 0:

@@ -66,6 +66,6 @@ def file_tools(sandbox: CodeSandbox) -> list[BaseTool]:
             with another name than the usual gives the tools its name in front, as in ``NAME_read_file``.
 
     Returns:
-        The tools, for the list of an agent beside the sandbox. What the sandbox refuses is told to the model.
+        The tools, for the list of an agent beside the sandbox. If the sandbox refuses, the model reads why.
     """
     return tools_of(sandbox, _TOOLS, NO_SESSION)

@@ -39,6 +39,6 @@ def install_tool(sandbox: CodeSandbox) -> BaseTool:
             front, as in ``NAME_install``.
 
     Returns:
-        The tool, for the list of an agent beside the sandbox. What cannot be installed is told to the model.
+        The tool, for the list of an agent beside the sandbox. If an installation fails, the model reads why.
     """
     return tools_of(sandbox, {"install": (DESCRIPTION, Install, _install)}, NO_SESSION)[0]

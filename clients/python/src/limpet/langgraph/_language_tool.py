@@ -23,10 +23,10 @@ def language_tool(sandbox: CodeSandbox, languages: Sequence[str]) -> BaseTool:
     Args:
         sandbox: What :func:`code_sandbox` made. The code runs in the sandbox's sessions, with the same files. A sandbox
             with another name than the usual gives the tool its name in front, as in ``NAME_run_code``.
-        languages: What the model may choose from, such as ``["bash", "javascript"]``. The image has to have them.
+        languages: Languages that the model may choose, such as ``["bash", "javascript"]``. The image has to have them.
 
     Returns:
-        The tool, for the list of an agent beside the sandbox. Code that fails is told to the model as an error.
+        The tool, for the list of an agent beside the sandbox. If code fails, the model reads an error.
     """
     if isinstance(languages, str) or not languages:
         raise ValueError("languages must be a list of names, such as ['bash', 'javascript']")

@@ -109,6 +109,6 @@ def process_tools(sandbox: CodeSandbox) -> list[BaseTool]:
             in front, as in ``NAME_start_process``.
 
     Returns:
-        The tools, for the list of an agent beside the sandbox. What the sandbox refuses is told to the model.
+        The tools, for the list of an agent beside the sandbox. If the sandbox refuses, the model reads why.
     """
     return tools_of(sandbox, _TOOLS, NO_SESSION)

@@ -18,7 +18,7 @@ except ImportError as error:
     if (error.name or "").partition(".")[0] != "agents":
         raise
     raise ImportError(
-        f"limpet.openai_agents needs openai-agents ({error}): pip install 'limpet[openai-agents]'",
+        f"limpet.openai_agents needs openai-agents ({error}): pip install 'openai-agents>=0.24,<0.25'",
         name=error.name,
     ) from error
 

@@ -16,7 +16,8 @@ except ImportError as error:
     if (error.name or "").partition(".")[0] not in ("pydantic_ai", "pydantic", "pydantic_core"):
         raise
     raise ImportError(
-        f"limpet.pydantic_ai needs Pydantic AI ({error}): pip install 'limpet[pydantic-ai]'", name=error.name
+        f"limpet.pydantic_ai needs Pydantic AI ({error}): pip install 'pydantic-ai-slim>=2.68,<3'",
+        name=error.name,
     ) from error
 
 __all__ = ["CodeMode", "LimpetWorkspace"]

@@ -1,7 +1,6 @@
 """One gateway to a controller, over HTTP: ``limpet serve``.
 
-pip install 'limpet[serve]'
-python -m limpet.serve           # or: limpet serve
+python -m limpet.serve           # or: limpet serve; needs the extra ``serve`` of the package
 
 The gateway is a client like any other, without privileges. Whoever comes in by one of its doors has a key, owns the
 sessions that were made with it, and sees no others.

@@ -46,7 +46,7 @@ class Shown:
         try:
             result = await begin({**callbacks, **theirs})
         except asyncio.CancelledError:
-            run.fail(Problem(409, "Interrupted", "whoever made this call has left"))
+            run.fail(Problem(409, "Interrupted", "the client that made this call has disconnected"))
             raise
         except Error as error:
             run.fail(problem_of(error))
