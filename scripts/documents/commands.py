@@ -1,4 +1,4 @@
-"""docs/reference/commands.md: the help of `limpet` and of each of its commands."""
+"""docs/commands.md: the help of `limpet` and of each of its commands."""
 import re
 import subprocess
 

@@ -1,4 +1,4 @@
-"""Which folder includes which, as text for docs/explanation/architecture.md."""
+"""Which folder includes which, as text for docs/architecture.md."""
 import re
 import subprocess
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""The options of limpetd as tables for docs/reference/configuration.md, from `limpetd --help`."""
+"""The options of limpetd as tables for docs/configuration.md, from `limpetd --help`."""
 import re
 import subprocess
 

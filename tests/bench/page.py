@@ -1,4 +1,4 @@
-"""The table of docs/explanation/performance.md: what runs on several engines have left as JSON, side by side."""
+"""The table of docs/performance.md: what runs on several engines have left as JSON, side by side."""
 import json
 import re
 from pathlib import Path

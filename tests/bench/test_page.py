@@ -1,4 +1,4 @@
-"""The table of docs/explanation/performance.md is what the runs have left."""
+"""The table of docs/performance.md is what the runs have left."""
 from pathlib import Path
 
 import pytest
@@ -6,7 +6,7 @@ import pytest
 import page
 from figures import Line, Row, at_most
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/explanation/performance.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/performance.md"
 
 
 def rows(*lines):

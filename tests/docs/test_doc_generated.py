@@ -26,8 +26,8 @@ def folders():
 
 
 def test_the_map_of_folders_is_that_of_the_tree():
-    page = (ROOT / "docs/explanation/architecture.md").read_text()
+    page = (ROOT / "docs/architecture.md").read_text()
     rows = FOLDER.findall(page.split("## Folders", 1)[1].split("\n## ", 1)[0])
     assert len(rows) == len(set(rows)), "a folder has two rows"
-    assert set(rows) - folders() == set(), "docs/explanation/architecture.md has rows for folders that are not in the tree"
-    assert folders() - set(rows) == set(), "docs/explanation/architecture.md has no row for these folders"
+    assert set(rows) - folders() == set(), "docs/architecture.md has rows for folders that are not in the tree"
+    assert folders() - set(rows) == set(), "docs/architecture.md has no row for these folders"

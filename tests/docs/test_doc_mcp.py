@@ -1,4 +1,4 @@
-"""The configuration that docs/how-to/mcp.md shows for MCP clients starts a server that works, or reaches one over HTTP."""
+"""The configuration that docs/mcp.md shows for MCP clients starts a server that works, or reaches one over HTTP."""
 
 import asyncio
 import importlib.util
@@ -12,7 +12,7 @@ from tests.docs.documents import ROOT, blocks
 from tests.support.gateway import Gateway
 from tests.support.needs import WITHOUT
 
-CONFIGURATIONS = [block for block in blocks(ROOT / "docs/how-to/mcp.md") if block.language == "json"]
+CONFIGURATIONS = [block for block in blocks(ROOT / "docs/mcp.md") if block.language == "json"]
 ADDRESS = "http://127.0.0.1:8000"
 
 

@@ -1,4 +1,4 @@
-"""The table of docs/reference/sessions.md, "What happens to my variables": every cell of it is what the real thing answers."""
+"""The table of docs/sessions.md, "What happens to my variables": every cell of it is what the real thing answers."""
 
 import os
 import threading

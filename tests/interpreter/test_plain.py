@@ -1,4 +1,4 @@
-"""The same lines in python3, in a cell of a session, and in a call without one: docs/reference/cells.md has those that differ."""
+"""The same lines in python3, in a cell of a session, and in a call without one: docs/cells.md has those that differ."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from tests.support import ROOT
 
 from .harness import Interpreter
 
-PAGE = (ROOT / "docs/reference/cells.md").read_text()
+PAGE = (ROOT / "docs/cells.md").read_text()
 ROW = re.compile(r"^\| `([^`]+)` \|(?: `([^`]+)`)? \|(?: `([^`]+)`)? \| .* \|$", re.MULTILINE)
 DIFFERENT = {line: (plain, cell) for line, plain, cell in ROW.findall(PAGE)}
 
