@@ -129,7 +129,7 @@ def test_close(client, name):
 
 
 def test_an_idle_session_ends_after_its_ttl(client, name):
-    session = client.open(name, ttl=5)
+    session = client.open(name, ttl=5, ttl_action="close")
     assert session.run("1").ok
     wait_for(lambda: name not in [row.session for row in client.sessions()])
     with pytest.raises(limpet.NoSuchSession):

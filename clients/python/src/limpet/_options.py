@@ -73,10 +73,10 @@ class SessionOptions(ContainerOptions, total=False):
     timeout: float | None
     """Time limit in seconds of calls that set none."""
     ttl: float | None
-    """Idle time in seconds after which the session ends; 0: never."""
+    """Idle time in seconds after which the session is saved or closed; 0: never."""
     ttl_action: TtlAction | None
-    """What becomes of the session then: ``"close"``, or ``"save"`` for one that is saved, and woken when it is used
-    again."""
+    """What becomes of the session then: ``"save"``, the default for one with a name, saves it and wakes it when it is
+    used again; ``"close"`` ends it."""
     checkpoint: CheckpointPolicy | None
     """When automatic checkpoints are taken, to restore after a crash: ``"auto"`` when the session is idle, ``"always"``
     before each call, ``"off"`` never."""

@@ -72,7 +72,8 @@ class Client(Templates):
         clients of the session do not see them.
 
         Args:
-            name: 1 to 64 characters of ``A-Z a-z 0-9 . _ -``. Defaults to a random name.
+            name: 1 to 64 characters of ``A-Z a-z 0-9 . _ -``. Defaults to a random name. A session with a name is saved
+                when it has been idle for its ``ttl``, and the next ``open`` wakes it; one with a random name is closed.
             restore: Path of a file that :meth:`Session.save` wrote. The session gets its variables, its files, and
                 those of its options that are not given. ``restored`` of the session, and of the first result, lists
                 what is not as it was.
@@ -91,6 +92,8 @@ class Client(Templates):
         """
         asks = Asks(tools, on_input, approve, tool_time)
         given = chosen(options, SESSION_OPTIONS)
+        if name is None:
+            given.setdefault("ttl_action", "close")  # nobody will come back to a name that nobody gave
         if restore is not None:
             session = self._restored(os.fsdecode(restore), name or _requests.new_name(), asks, given)
             session._checks = check

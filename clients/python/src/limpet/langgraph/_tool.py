@@ -185,7 +185,7 @@ class CodeSandbox(OrderedTool):
         """The session, opened or attached to."""
         options = self._options
         if _places.thread_of(config) is None:
-            options = {"ttl": _places.RUN_TTL, **options}
+            options = {"ttl": _places.RUN_TTL, "ttl_action": "close", **options}
         return await settled(client.open(name, **options))
 
     def _is_pinned(self, kind: str | None) -> bool:

@@ -46,6 +46,9 @@ OPTIONS = (
 )
 """Of a session, as its owner may choose them. ``data`` is a directory of the host, and the gateway's alone."""
 
+CLOSES = {"ttl_action": "close"}
+"""Sessions of one owner, saved, would take the disk that all owners share."""
+
 T = TypeVar("T")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
@@ -143,7 +146,8 @@ class Gateway:
         async with self._creating.setdefault(owner.id, asyncio.Lock()):
             with self._opens(inner):
                 await self.check_count(owner)
-                options = chosen({**self.defaults(), **self.uploads.option(inner), **own}, SESSION_OPTIONS)
+                fresh = {**self.defaults(), **CLOSES, **self.uploads.option(inner), **own}
+                options = chosen(fresh, SESSION_OPTIONS)
                 session = await self.client._restored(path, inner, NO_ASKS, options, unpacked)
                 return self._remember(inner, session)
 
@@ -164,7 +168,7 @@ class Gateway:
         elif inner in (row.session for row in await self.client.sessions()):
             return await self._attach_with(inner, given)
         await self.check_count(owner)
-        fresh = {**self.defaults(), **self.uploads.option(inner), **given}
+        fresh = {**self.defaults(), **CLOSES, **self.uploads.option(inner), **given}
         return await self.client.open(inner, **fresh)
 
     async def _attach_with(self, inner: str, given: dict[str, Any]) -> AsyncSession:
