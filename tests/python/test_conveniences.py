@@ -51,6 +51,7 @@ def test_a_timeout_is_a_timeout():
     with pytest.raises(TimeoutError) as caught:
         late.check()
     assert isinstance(caught.value, limpet.CallTimeout) and caught.value.result is late
+    assert "its time limit; timeout= gives a call more" in str(caught.value)
 
 
 def test_images():

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, PrivateAttr, create_model
 from typing_extensions import Unpack
 
 from .. import Approve, Asks, Display, Error, Result, SessionOptions, Tools
-from .._adapters import cells, telling
+from .._adapters import cells, telling, times
 from . import _approval, _content, _ctrl_c, _places
 from ._artifact import Artifact, artifact_of
 from ._both import AnyClient, Clients, finish, settled
@@ -110,6 +110,7 @@ class CodeSandbox(OrderedTool):
         config: RunnableConfig,
     ) -> Answer:
         name = self._pinned_name(kind, config)
+        timeout = self._seconds(timeout)
         how = self._live_output(tool_call_id, name)
         try:
             how |= await self._answering(client, tool_call_id, config)
@@ -142,7 +143,7 @@ class CodeSandbox(OrderedTool):
         client: AnyClient,
         name: str,
         code: str,
-        timeout: float | None,
+        timeout: float,
         how: dict[str, Any],
         config: RunnableConfig,
     ) -> Answer:
@@ -153,13 +154,11 @@ class CodeSandbox(OrderedTool):
         return await _content.of_call(session, result, self._limits, code), artifact
 
     async def _run_ephemeral(
-        self, client: AnyClient, code: str, timeout: float | None, how: dict[str, Any]
+        self, client: AnyClient, code: str, timeout: float, how: dict[str, Any]
     ) -> Answer:
-        options: dict[str, Any] = dict(self._options)
-        standard = options.pop("timeout", None)
-        given = {name: value for name, value in options.items() if name not in PINNED_ONLY}
-        if timeout is None:
-            timeout = standard
+        given: dict[str, Any] = {
+            name: value for name, value in self._options.items() if name not in (*PINNED_ONLY, "timeout")
+        }
         result: Result = await settled(client.run(cells.of_model(code), timeout, **how, **given))
         return await _content.of_call(None, result, self._limits, code), artifact_of(result, self._artifact)
 
@@ -187,6 +186,10 @@ class CodeSandbox(OrderedTool):
         if _places.thread_of(config) is None:
             options = {"ttl": _places.RUN_TTL, "ttl_action": "close", **options}
         return await settled(client.open(name, **options))
+
+    def _seconds(self, timeout: float | None) -> float:
+        """Of a call: as the model says, or the developer."""
+        return timeout or self._options.get("timeout") or times.STANDARD
 
     def _is_pinned(self, kind: str | None) -> bool:
         return (kind or self._kinds[0]) == "pinned"
@@ -246,7 +249,8 @@ def code_sandbox(
             after its last call. Without either, each call runs in a clean container, and the model is told so.
             ``"ephemeral"`` runs each call in a clean container.
         allow_session: Whether the model may choose between the two for each call.
-        max_timeout: If given, the model may set the time limit of a call, up to this number of seconds.
+        max_timeout: If given, the model may set the time limit of a call, up to this number of seconds. Otherwise a
+            call has 30 seconds, or as many as the option ``timeout`` says.
         max_chars: Maximum number of characters of each text that the model sees.
         max_images: Maximum number of figures that the model sees.
         artifact: Content of the ``artifact`` of messages. ``"full"`` is ``Result.to_dict()``. ``"small"`` omits
@@ -295,7 +299,9 @@ def code_sandbox(
     arguments = with_state(_arguments(name, kinds, max_timeout))
     tool = CodeSandbox(
         name=name,
-        description=describe(kinds, inside, max_timeout, notes, asks),
+        description=describe(
+            kinds, inside, session_options.get("timeout") or times.STANDARD, max_timeout, notes, asks
+        ),
         args_schema=arguments,
         raise_errors=raise_errors,
     )
@@ -303,11 +309,15 @@ def code_sandbox(
     tool._kinds = kinds
     tool._prefix = session_prefix if session_prefix is not None else "" if name == NAME else f"{name}-"
     tool._options = session_options
-    tool._limits = telling.Limits(max_chars, max_images)
+    tool._limits = telling.Limits(max_chars, max_images, longer=_longer(max_timeout))
     tool._artifact = artifact
     tool._asks = asks
     tool._order.add(name, arguments, lambda given: tool._is_pinned(given.get("session")))
     return tool
+
+
+def _longer(max_timeout: float | None) -> str:
+    return times.SHORTER if max_timeout is None else times.longer("timeout", max_timeout)
 
 
 def _check_options(options: SessionOptions, kinds: tuple[Kind, ...]) -> None:

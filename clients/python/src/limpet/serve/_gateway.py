@@ -17,6 +17,7 @@ from .. import (
     SessionClosed,
     SessionInfo,
 )
+from .._adapters import times
 from .._asks import NO_ASKS
 from .._options import CONTAINER_OPTIONS, SESSION_OPTIONS, chosen
 from .._requests import new_name
@@ -274,6 +275,10 @@ class Gateway:
             "pids": settings.session_pids,
             "timeout": settings.session_timeout,
         }
+
+    def tool_seconds(self) -> float:
+        """Of a call of a model that says nothing of it."""
+        return min(times.STANDARD, self.settings.session_timeout or times.STANDARD)
 
     def check_timeout(self, timeout: float | None) -> None:
         """Of one call. Raises Problem."""
