@@ -136,6 +136,13 @@ def test_an_idle_session_ends_after_its_ttl(client, name):
         session.run("1")
 
 
+def test_what_pip_may_do_is_the_operators_to_say(own_limpetd):
+    own_limpetd.start("--pip", "allow")
+    with own_limpetd.client() as client, client.open("a") as session, client.open("b", pip="refuse") as other:
+        assert (session.options["pip"], other.options["pip"]) == ("allow", "refuse")
+    assert own_limpetd.stop() == 0
+
+
 def test_ephemeral(client):
     assert client.run("x = 1\nx").session is None
     result = client.run("'x' in globals()")

@@ -27,7 +27,7 @@ Kind = Literal["pinned", "ephemeral"]
 Answer = tuple[Any, dict[str, Any]]
 
 NAME = "code_sandbox"
-PINNED_ONLY = ("ttl", "checkpoint")  # of no use to a container that is there for one call
+PINNED_ONLY = ("ttl", "ttl_action", "checkpoint", "pip")  # of no use to a container that is there for one call
 _TOOL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
