@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from .. import _archive, _files, _requests, _saving, _wire
 from .._asks import NO_ASKS, Approve, Asks, OnInput, ToolTime
 from .._files import Path, Target
-from .._options import CONTAINER_OPTIONS, SESSION_OPTIONS, ContainerOptions, SessionOptions, chosen
+from .._options import CONTAINER_OPTIONS, SESSION_OPTIONS, ContainerOptions, SessionOptions, chosen, spelled
 from .._recovery import Attempts, ConnectionLost
 from .._requests import Body, Request
 from .._stream import Stream, stream_of
@@ -56,6 +56,7 @@ class AsyncClient(AsyncTemplates):
     """
 
     @opening
+    @spelled(SessionOptions)
     async def open(
         self,
         name: str | None = None,
@@ -152,6 +153,7 @@ class AsyncClient(AsyncTemplates):
         """
         await self._request(_requests.close().of({"session": name}))
 
+    @spelled(ContainerOptions)
     async def run(
         self,
         code: str,

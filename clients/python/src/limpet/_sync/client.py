@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from .. import _archive, _files, _requests, _saving, _wire
 from .._asks import NO_ASKS, Approve, Asks, OnInput, ToolTime
 from .._files import Path, Target
-from .._options import CONTAINER_OPTIONS, SESSION_OPTIONS, ContainerOptions, SessionOptions, chosen
+from .._options import CONTAINER_OPTIONS, SESSION_OPTIONS, ContainerOptions, SessionOptions, chosen, spelled
 from .._recovery import Attempts, ConnectionLost
 from .._requests import Body, Request
 from .._stream import Stream, stream_of
@@ -54,6 +54,7 @@ class Client(Templates):
     """
 
     @opening
+    @spelled(SessionOptions)
     def open(
         self,
         name: str | None = None,
@@ -150,6 +151,7 @@ class Client(Templates):
         """
         self._request(_requests.close().of({"session": name}))
 
+    @spelled(ContainerOptions)
     def run(
         self,
         code: str,

@@ -66,9 +66,13 @@ def _pinned(options: Mapping[str, Any], isolated: bool) -> list[str]:
         f"An exception keeps everything. If a call crashes, runs out of memory or has to be killed, {fate}."
     )
     if options.get("ttl"):
-        lines.append(
-            f"After {_seconds(options['ttl'])} without a call, the session ends and its variables and files are gone."
-        )
+        idle = f"After {_seconds(options['ttl'])} without a call, the session"
+        if options.get("ttl_action") == "close":
+            lines.append(f"{idle} ends and its variables and files are gone.")
+        else:
+            lines.append(
+                f"{idle} is saved. The next call brings variables and files back, but no threads or programs."
+            )
     return lines
 
 
