@@ -23,6 +23,7 @@ from .._recovery import Attempts, ConnectionLost
 from .._requests import Body, Request
 from .._stream import Stream, stream_of
 from .._tools import Tools
+from .._unseen import noted
 from ..errors import Error, NoSuchFile, SessionClosed, Unavailable, from_wire, is_leave
 from ..results import ControllerInfo, Display, Result, SessionInfo
 from .connecting import in_thread, leaving, opening, sleep
@@ -197,7 +198,7 @@ class AsyncClient(AsyncTemplates):
         if given:
             call.body["options"] = given
         result = await self._run(call, stream)
-        return result.check() if check else result
+        return result.check() if check else noted(result)
 
     async def interrupt(self, run_id: str) -> bool:
         """Interrupts a call, running or waiting. Starts no controller.
