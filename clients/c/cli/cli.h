@@ -33,7 +33,7 @@ typedef struct Command {
 } Command;
 
 extern const Command command_artifact, command_attach, command_branch, command_checkpoint,
-    command_checkpoints, command_close, command_commit, command_completion, command_context, command_drop,
+    command_checkpoints, command_close, command_commit, command_completion, command_context, command_doctor, command_drop,
     command_exec, command_export, command_files, command_forward, command_get, command_help, command_image,
     command_install, command_interrupt, command_jupyter, command_key, command_keygen, command_kill,
     command_logs, command_ls, command_mcp, command_network, command_open, command_ps, command_put,

@@ -37,6 +37,7 @@ const Command *const commands[] = {
     &command_template,
     &command_logs,
     &command_shutdown,
+    &command_doctor,
     &command_image,
     &command_jupyter,
     &command_mcp,
