@@ -3,6 +3,7 @@
 
 #include "clients/c/cli/cli.h"
 
+/* clang-format off */
 const Command *const commands[] = {
     &command_run,
     &command_exec,
@@ -49,6 +50,7 @@ const Command *const commands[] = {
     &command_help,
     NULL,
 };
+/* clang-format on */
 
 const Command *command_find(const char *name)
 {
