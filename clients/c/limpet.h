@@ -110,8 +110,8 @@ typedef struct LimpetOptions {
     uint64_t files;           /* files, directories and links there */
     const char *data;         /* absolute path of a host directory, mounted read-only at /data */
     const char *const *env;   /* "NAME=value" strings, then NULL */
-    double ttl;               /* an idle session ends after it; LIMPET_FOREVER: never */
-    const char *ttl_action;   /* "close" or "save": then; what is saved is woken when it is used */
+    double ttl;               /* an idle session is saved or closed after it; LIMPET_FOREVER: never */
+    const char *ttl_action;   /* "save" (default) or "close": then; what is saved is woken when it is used */
     const char *network;      /* "none", "bridge" or "host" */
     const char *const *allow; /* "host:port" strings, then NULL: what it may connect to */
     const struct LimpetBinding *bindings; /* then one whose name is NULL */

@@ -20,6 +20,8 @@ static void on_sandbox_parked(Sandbox *sandbox)
 
     if (controller->front.closing)
         sandbox_leave(sandbox);
+    else
+        kept_wake(controller->kept);
 }
 
 static void on_sandbox_asked(Sandbox *sandbox, uint64_t id, Text packages)

@@ -76,6 +76,25 @@ int leftovers_find(Leftovers *ret, const char *state_dir)
     return r;
 }
 
+int leftovers_add_saved(Leftovers *leftovers, const char *state_dir, Text id, double since)
+{
+    _cleanup_(closep) int state = open(state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_(closep) int place =
+        state < 0 ? -1 : beneath_open(state, places[LEFTOVER_ARTIFACTS], O_PATH | O_DIRECTORY, 0);
+    Leftover saved = {.kind = LEFTOVER_SAVED, .id = text_dup(id), .ended = since};
+    Space space = {0};
+    int r = -ENOMEM;
+
+    if (saved.id) {
+        space_add(&space, place, saved.id);
+        saved.bytes = space.bytes;
+        r = append(leftovers, &saved);
+    }
+    if (r < 0)
+        free(saved.id);
+    return r;
+}
+
 void leftovers_deinit(Leftovers *leftovers)
 {
     for (size_t i = 0; i < leftovers->n; i++)

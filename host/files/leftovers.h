@@ -4,10 +4,12 @@
 
 #include "host/files/worker.h"
 #include "proto/base/base.h"
+#include "proto/wire.h"
 
 typedef enum LeftoverKind {
     LEFTOVER_ARTIFACTS, /* sessions/ID/artifacts */
     LEFTOVER_OUTPUT,    /* outputs/ID */
+    LEFTOVER_SAVED,     /* all of sessions/ID: it has not ended, and is its owner's to remove */
 } LeftoverKind;
 
 typedef struct Leftover {
@@ -22,6 +24,8 @@ typedef struct Leftovers {
     size_t n, capacity;
 } Leftovers;
 
+/* Adds a session that is saved, since those Unix seconds, with all that its directory takes. 0 or -ENOMEM. */
+int leftovers_add_saved(Leftovers *leftovers, const char *state_dir, Text id, double since);
 /* Lists them, with those of sessions that are still open. For a worker thread. 0 or -ENOMEM. */
 int leftovers_find(Leftovers *ret, const char *state_dir);
 void leftovers_deinit(Leftovers *leftovers);

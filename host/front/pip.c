@@ -74,8 +74,9 @@ static int check(const char *allowed, Text packages, Problem *problem)
     if (strcmp(allowed, "refuse") == 0)
         return problem_set(
             problem, ERR_DENIED,
-            "pip may install nothing in this session. From outside, session.install([...]) and `limpet "
-            "install` do; a session that is opened with pip=\"allow\" lets pip");
+            "pip may install nothing in this session. The operator allows it with `limpetd --pip allow` for "
+            "all sessions, or with pip=\"allow\" where this one is opened, as in "
+            "code_sandbox(pip=\"allow\"); from outside, session.install([...]) installs");
     if (requirements_read(&requirements, packages, problem) < 0)
         return -EPROTO;
     if (requirements_are_of(&requirements, allowed))

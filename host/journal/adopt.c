@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 #include "host/journal/history.h"
 #include "host/journal/journal.h"
 #include "host/journal/entry.h"
+#include "proto/base/clock.h"
 #include "proto/base/log.h"
 
 /* ---- from the journal ---- */
@@ -119,6 +121,7 @@ static int replay_saved(Replay *replay, const JournalEntry *entry)
 {
     replay->saved = true;
     session_note(replay->sandbox->trunk, entry->saved.execution_count, entry->saved.epoch);
+    replay->sandbox->parked = isnan(entry->saved.since) ? clock_unix() : entry->saved.since;
     return 0;
 }
 

@@ -62,8 +62,9 @@ static bool is_saved(const Sandbox *sandbox)
 
 static int write_saved(Buf *batch, const Session *trunk)
 {
-    return journal_write_saved(
-        batch, &(JournalSaved){.execution_count = trunk->execution_count, .epoch = trunk->epoch});
+    return journal_write_saved(batch, &(JournalSaved){.execution_count = trunk->execution_count,
+                                                      .epoch = trunk->epoch,
+                                                      .since = trunk->sandbox->parked});
 }
 
 /* Clients were told of it, and it is whole: now, or by an earlier controller. */

@@ -54,7 +54,7 @@ typedef struct KeeperJob {
     int passed;  /* what goes with the answer, or -1 */
     Buf data;
     uint64_t size;
-    Leftovers leftovers;
+    Leftovers leftovers, saved;
     PackageSet packages;
     Problem problem;
 } KeeperJob;

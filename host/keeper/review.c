@@ -1,5 +1,6 @@
 /* What sessions that have ended left: looked over on a thread, and what is too old or too much of it goes.
- * Nothing of a session that is open does. */
+ * Nothing of a session that is open does. Of those that are saved the asker is told which are too old or too
+ * much: it ends them. */
 #include "host/files/retention.h"
 #include "host/keeper/internal.h"
 #include "proto/base/clock.h"
@@ -16,6 +17,34 @@ static void leave_out_open(Keeper *keeper, Leftovers *found)
             found->entries[n++] = found->entries[i];
     }
     found->n = n;
+}
+
+/* The asker says which are saved; an id of none of ours takes nothing. */
+static int measure_saved(KeeperJob *job)
+{
+    const Value *rows = &job->request.as_REVIEW.saved;
+    JobSleeper row;
+    int r = 0;
+
+    for (uint32_t i = 0; r == 0 && i < value_count(rows); i++) {
+        value_row(&row, JobSleeper, rows, i);
+        r = leftovers_add_saved(&job->saved, job->keeper->state_dir, row.id, row.since);
+    }
+    return r;
+}
+
+typedef struct Chosen {
+    const Leftovers *saved;
+    size_t n;
+} Chosen;
+
+static void write_chosen(Writer *w, const void *source)
+{
+    const Chosen *chosen = source;
+
+    write_array(w, (uint32_t)chosen->n);
+    for (size_t i = 0; i < chosen->n; i++)
+        write_text(w, chosen->saved->entries[i].id);
 }
 
 static JobReviewed remove_chosen(Keeper *keeper, const JobReview *review, Leftovers *found)
@@ -39,24 +68,29 @@ static void review_run(WorkerJob *work)
 {
     KeeperJob *job = container_of(work, KeeperJob, work);
 
-    if (leftovers_find(&job->leftovers, job->keeper->state_dir) < 0)
+    if (leftovers_find(&job->leftovers, job->keeper->state_dir) < 0 || measure_saved(job) < 0)
         problem_set(&job->problem, ERR_INTERNAL, "out of memory");
 }
 
 static void review_done(WorkerJob *work)
 {
     KeeperJob *job = container_of(work, KeeperJob, work);
-    Leftovers found = job->leftovers;
+    const JobReview *review = &job->request.as_REVIEW;
+    Leftovers found = job->leftovers, saved = job->saved;
+    Chosen chosen = {.saved = &saved};
     JobReviewed removed;
 
     if (job->problem.code != ERR_NONE) {
         job_fail(job);
-        return;
+    } else {
+        leave_out_open(job->keeper, &found);
+        removed = remove_chosen(job->keeper, review, &found);
+        chosen.n = retention_choose(&saved, &(Retention){review->keep_for, review->keep_size}, clock_unix());
+        removed.saved = (Value){.write = write_chosen, .source = &chosen};
+        job_done(job, JobReviewed, &removed);
     }
-    leave_out_open(job->keeper, &found);
-    removed = remove_chosen(job->keeper, &job->request.as_REVIEW, &found);
     leftovers_deinit(&found);
-    job_done(job, JobReviewed, &removed);
+    leftovers_deinit(&saved);
 }
 
 void do_review(KeeperJob *job)

@@ -1,5 +1,6 @@
 #include "host/sandbox/kept.h"
 
+#include "host/sandbox/sandbox.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -15,9 +16,40 @@ struct Kept {
     bool looking;
     bool again;            /* a session has ended meanwhile */
     uint64_t began, pause; /* nanoseconds */
+    double asked;          /* Unix seconds */
 };
 
 static void set_timer(Kept *kept, uint64_t after);
+
+/* Not where it was used since it was looked at. */
+static void end_saved(const Kept *kept, Text id)
+{
+    Sandbox *sandbox;
+
+    list_foreach (sandbox, &kept->all->list, Sandbox, link) {
+        if (sandbox->state != SANDBOX_PARKED || sandbox->parked > kept->asked ||
+            !text_equal(id, sandbox->files.id))
+            continue;
+        log_info("saved session ends", "session=%s reason=keep_for or keep_size", sandbox->name);
+        sandbox_close(sandbox, "it was saved, and went beyond keep_for or keep_size of the controller");
+        return;
+    }
+}
+
+static void write_saved(Writer *w, const void *source)
+{
+    const Sandboxes *all = source;
+    const Sandbox *sandbox;
+    uint32_t n = 0;
+
+    list_foreach (sandbox, &all->list, const Sandbox, link)
+        n += sandbox->state == SANDBOX_PARKED && sandbox->files.id;
+    write_array(w, n);
+    list_foreach (sandbox, &all->list, const Sandbox, link)
+        if (sandbox->state == SANDBOX_PARKED && sandbox->files.id)
+            body_write(w, JobSleeper,
+                       (&(JobSleeper){.id = text_of(sandbox->files.id), .since = sandbox->parked}));
+}
 
 static void on_reviewed(void *userdata, KeeperAnswer *answer)
 {
@@ -30,6 +62,8 @@ static void on_reviewed(void *userdata, KeeperAnswer *answer)
         log_info("removed files of ended sessions", "sessions=%llu bytes=%llu",
                  (unsigned long long)answer->body->as_REVIEW.sessions,
                  (unsigned long long)answer->body->as_REVIEW.bytes);
+    for (uint32_t i = 0; answer->body && i < value_count(&answer->body->as_REVIEW.saved); i++)
+        end_saved(kept, value_text(&answer->body->as_REVIEW.saved, i));
     set_timer(kept, kept->again ? kept->pause : REVIEW_NSEC);
     kept->again = false;
 }
@@ -39,9 +73,12 @@ static void on_due(LoopTimer *timer)
     Kept *kept = container_of(timer, Kept, timer);
 
     const Options *options = kept->all->options;
-    const JobReview review = {.keep_for = options->keep_for, .keep_size = options->keep_size};
+    const JobReview review = {.keep_for = options->keep_for,
+                              .keep_size = options->keep_size,
+                              .saved = {.write = write_saved, .source = kept->all}};
 
     kept->began = clock_now();
+    kept->asked = clock_unix();
     kept->looking = keeper_ask(kept->all->keeper, NOBODYS, JOB_REVIEW, &review, on_reviewed, kept) == 0;
     if (!kept->looking)
         set_timer(kept, REVIEW_NSEC);

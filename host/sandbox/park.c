@@ -1,5 +1,6 @@
 /* Sandboxes that are put away, and brought back: without a container, and so without memory. */
 #include "host/sandbox/internal.h"
+#include "proto/base/clock.h"
 #include "proto/base/log.h"
 
 /* Nothing of it is used, but watches may be left. */
@@ -18,6 +19,7 @@ static void begin_parking(Sandbox *sandbox)
 
 bool sandbox_park(Sandbox *sandbox)
 {
+    sandbox->parked = clock_unix();
     if (!sandbox->all->events->parking(sandbox))
         return false;
     begin_parking(sandbox);

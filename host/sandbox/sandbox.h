@@ -108,6 +108,7 @@ struct Sandbox {
     char name[LIMIT_SESSION_PATH + 1]; /* the trunk's, or one of its own */
     char instance[INSTANCE_SIZE];      /* names this life of it */
     double created;                    /* Unix seconds: when it became somebody's */
+    double parked;                     /* Unix seconds: when it lost its container, where it is PARKED */
     uint64_t used;                     /* clock_now() when it was last known to do something */
     uint64_t unsettled;                /* the last cell's message: its supervisor keeps the record; 0: none */
     bool ephemeral;                    /* for one call */

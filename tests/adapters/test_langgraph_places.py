@@ -1,6 +1,9 @@
 """Which session a call has: that of its thread, of its run, or none; and tools beside each other."""
 
 import asyncio
+import contextlib
+import os
+import socket
 import uuid
 
 import langgraph.runtime
@@ -10,7 +13,7 @@ from langchain.agents import create_agent
 from langchain_core.messages import ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph_scripted import Scripted
-from limpet.langgraph import Rewind, code_sandbox
+from limpet.langgraph import Rewind, code_sandbox, exec_tool
 from limpet.langgraph._both import Clients
 
 from . import agents
@@ -127,7 +130,7 @@ def test_the_description_is_what_holds_and_never_changes(client, limpetd, name, 
     inside = client.run("import platform; print(platform.python_version())").stdout.strip()
     assert f"Runs Python {inside} code" in before and "Installed: " in before
     assert "12 s per call" in before and "Be brief." in before and "state before that call" in before
-    assert "After 1 h without a call, the session ends" in before, "the controller's default"
+    assert "After 1 h without a call, the session is saved" in before, "the controller's default"
     for promise in ("no network", "256 MiB of memory", "in /data table00.csv (4 bytes), ", " and 10 more", "/session, the w"):
         assert (promise in before) == limpetd.isolates, before
     tool.invoke({"code": "1"}, {"configurable": {"thread_id": name}})
@@ -155,9 +158,20 @@ def test_a_tool_is_made_without_leaving_anything(client):
     assert sessions(client) == before
 
 
-def test_what_is_wrong_with_the_options_is_raised_at_once(client, tmp_path):
+def test_a_tool_opens_nothing_when_it_is_made(client, tmp_path):
+    """What a sandbox says of the options is raised when the description is read."""
+    tool = code_sandbox(client, memory="much")
     with pytest.raises(limpet.BadRequest):
-        code_sandbox(client, memory="much")
+        tool.description
+    path = tmp_path / "nobody.sock"
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as listener:
+        listener.bind(os.fspath(path))
+        listener.listen()
+        listener.setblocking(False)
+        made = code_sandbox(limpet.Client(path), memory="1g")
+        create_agent(agents.model(), [made, exec_tool(made)])
+        with pytest.raises(BlockingIOError):
+            listener.accept()
     tool = code_sandbox(limpet.Client(tmp_path / "none.sock", autostart=False))
     assert "Runs Python 3 code" in tool.description, "where nobody is there to ask"
 

@@ -13,8 +13,8 @@ from langchain.tools import ToolRuntime, tool
 from langchain_core.messages import ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.prebuilt import InjectedState
-from limpet._adapters import cells
-from limpet.langgraph import code_sandbox
+from limpet._adapters import cells, times
+from limpet.langgraph import code_sandbox, language_tool
 
 from tests.support import ROOT
 
@@ -191,9 +191,22 @@ def test_what_the_model_may_choose(client, name):
     assert invoke(tool, name, code="'x' in globals()", session="ephemeral").artifact["result"] == "False"
     slow = invoke(tool, name, code="import time; time.sleep(60)", timeout=0.2)
     assert (slow.status, slow.artifact["status"]) == ("error", "timeout")
+    assert "TIME LIMIT: the call was stopped after" in slow.text
+    assert "The argument `timeout` gives a call more seconds, up to 5 s." in slow.text
     for wrong in ({"timeout": 6}, {"timeout": 0}, {"session": "other"}):
         with pytest.raises(ValueError):
             invoke(tool, name, code="1", **wrong)
+    client.close_session(name)
+
+
+def test_the_time_limit_is_that_of_tools(client, name, monkeypatch):
+    """Not that of people, which sessions have."""
+    monkeypatch.setattr(times, "STANDARD", 0.3)
+    tools = code_sandbox(client), language_tool(code_sandbox(client), ["bash"])
+    for tool, given in zip(tools, ({"code": "import time; time.sleep(60)"}, {"language": "bash", "code": "sleep 60"}), strict=True):
+        slow = invoke(tool, name, **given)
+        assert "TIME LIMIT" in slow.text and times.SHORTER in slow.text
+    assert client.attach(name).options["timeout"] == 120
     client.close_session(name)
 
 

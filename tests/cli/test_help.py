@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 
 
@@ -9,7 +10,7 @@ def test_help(limpet):
     overview = limpet()
     assert overview.returncode == 0
     for command in ("run repl open ls vars close reset interrupt put get files checkpoint checkpoints rollback drop branch context "
-                    "commit logs shutdown image jupyter mcp serve key completion version help").split():
+                    "commit logs shutdown doctor image jupyter mcp serve key completion version help").split():
         assert re.search(rf"^  {command} ", overview.out, re.M)
         assert limpet("help", command).out.startswith(f"Usage: limpet {command}")
     assert limpet("help").out == limpet("--help").out == overview.out
@@ -46,6 +47,20 @@ def test_the_python_of_its_environment_is_taken(limpet):
     for call, path in ((str(program), "/bin"), ("limpet", f"/nowhere:{environment}/bin:/bin")):
         done = subprocess.run(["env", "-u", "LIMPET_PYTHON", f"PATH={path}", call, "key", "ls"], capture_output=True, text=True)
         assert done.stdout == f"{python} -m limpet.serve key ls\n", done.stderr
+
+
+def test_a_link_leads_to_the_environment_of_its_program(limpet):
+    """As that of pipx in ~/.local/bin does."""
+    place = limpet.directory / "place"
+    (place / "bin").mkdir(parents=True)
+    (place / "pyvenv.cfg").touch()
+    shutil.copy(os.path.join(os.environ["LIMPET_BUILD"], "limpet"), place / "bin")
+    (place / "bin" / "python3").write_text("#!/bin/sh\necho \"$0 $@\"\n")
+    (place / "bin" / "python3").chmod(0o755)
+    link = limpet.directory / "limpet"
+    link.symlink_to(place / "bin" / "limpet")
+    done = subprocess.run(["env", "-u", "LIMPET_PYTHON", link, "doctor"], capture_output=True, text=True)
+    assert done.stdout == f"{place}/bin/python3 -m limpet.doctor\n", done.stderr
 
 
 def test_image_runs_its_tool(limpet):

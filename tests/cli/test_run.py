@@ -307,7 +307,9 @@ def test_lost_interpreter_is_told(limpet, message, line):
 def test_timeout_has_a_traceback_and_a_reason(limpet):
     error = {"name": "Timeout", "message": "over 1 s", "traceback": TRACEBACK}
     with running(limpet, status="timeout", error=error):
-        assert limpet("run", "-c", "1").err == TRACEBACK + "limpet: timeout: Timeout: over 1 s\n"
+        assert limpet("run", "-c", "1").err == TRACEBACK + (
+            "limpet: timeout: Timeout: over 1 s\nlimpet: the time limit was reached; -t SECONDS sets another\n"
+        )
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])

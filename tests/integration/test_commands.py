@@ -1,5 +1,6 @@
 """Commands of a session: programs that run beside its Python."""
 
+import hashlib
 import os
 import threading
 
@@ -26,6 +27,18 @@ def test_what_a_command_gives(session):
     with pytest.raises(limpet.CallFailed, match="exit code 3"):
         result.check()
     assert session.run("1").execution_count == 1 and session.run("1").kind == "python"
+
+
+@pytest.mark.parametrize("command", (["sha256sum", "-"], "sha256sum -"))
+def test_an_input_of_any_size(session, tmp_path, command):
+    """Beyond what a request carries it goes through a file, of which nothing is left."""
+    data = os.urandom(1 << 20) * 65
+    (tmp_path / "input").write_bytes(data)
+    with open(tmp_path / "input", "rb") as file:
+        for stdin in (data, file):
+            result = session.exec(command, stdin=stdin, cwd="/tmp", check=True)
+            assert result.stdout.split()[0] == hashlib.sha256(data).hexdigest()
+    assert [entry.path for entry in session.files.list() if "stdin" in entry.path] == []
 
 
 def test_output_as_it_comes(session):

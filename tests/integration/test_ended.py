@@ -29,7 +29,7 @@ def end(host, session):
 
 
 def test_one_that_was_idle(client, name):
-    session = client.open(name, ttl=0.2)
+    session = client.open(name, ttl=0.2, ttl_action="close")
     gone(client, name)
     assert told(session) == (name, "it was idle for its ttl")
     with pytest.raises(limpet.NoSuchSession, match="ended at"):

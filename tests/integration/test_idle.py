@@ -76,6 +76,15 @@ def test_a_call_wakes_it(host, idle):
     wait_for(lambda: not os.path.exists(host.files(session.name, PLACE)))
 
 
+def test_sessions_with_a_name_are_saved_unless_told_otherwise(host, name):
+    options = {"ttl": TTL}
+    named, told = host.client.open(name, **options), host.client.open(f"{name}-1", ttl_action="close", **options)
+    anonymous = host.client.open(**options)
+    wait_saved(host.client, named)
+    wait_for(lambda: row(host.client, told) is row(host.client, anonymous) is None)
+    named.close()
+
+
 def test_it_sleeps_and_wakes_again(host, idle):
     session = saved(host, idle, "n = 0")
     for turn in range(1, 4):

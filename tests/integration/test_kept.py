@@ -3,6 +3,7 @@
 import os
 import time
 
+import limpet
 import pytest
 
 from .killed import host, wait_for  # noqa: F401
@@ -76,6 +77,25 @@ def test_what_is_open_stays(host, monkeypatch):  # noqa: F811
     assert os.path.exists(path)
     session.close()
     wait_for(lambda: not os.path.exists(path))
+
+
+@pytest.mark.parametrize("bound, kept", [("SIZE", {"young"}), ("FOR", set())])
+def test_saved_sessions_have_the_same_bounds(host, monkeypatch, bound, kept):  # noqa: F811
+    """Each is as large as the bound lets two not be. The age counts through a controller that is killed."""
+    sessions = {}
+    for name in ("old", "young"):
+        sessions[name] = host.client.open(name, ttl=0.2, ttl_action="save", disk="32m")
+        sessions[name].run(host.code("open('/session/f', 'wb').write(bytes(range(256)) * 40000)")).check()
+        wait_for(lambda: {row.session: row.status for row in host.client.sessions()}[name] == "saved")
+    host.limpetd.kill()
+    monkeypatch.setenv(f"LIMPET_KEEP_{bound}", {"SIZE": "18m", "FOR": "0.001"}[bound])
+    host.limpetd.start()
+    wait_for(lambda: {row.session for row in host.client.sessions()} == kept)
+    with pytest.raises(limpet.NoSuchSession, match="ended at .* went beyond keep_for or keep_size"):
+        sessions["old"].run("1")
+    wait_for(lambda: not os.path.exists(host.files("old")))
+    for name in kept:
+        host.client.close_session(name)
 
 
 def test_links_are_not_followed(host, monkeypatch, tmp_path):  # noqa: F811

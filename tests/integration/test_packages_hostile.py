@@ -198,7 +198,7 @@ def test_pip_in_a_cell_that_runs(session, limpetd):
 def test_pip_is_refused_where_it_may_not(client, name):
     with client.open(name) as session:
         done = pip(session, "install", "good")
-        assert done.exit_code == 1 and "session.install" in done.stdout
+        assert done.exit_code == 1 and "`limpetd --pip allow`" in done.stdout and 'code_sandbox(pip="allow")' in done.stdout
         assert session.run("import good").status == "error"
     with client.open(f"{name}-2", pip=["good"]) as session:
         assert session.options["pip"] == ["good"]

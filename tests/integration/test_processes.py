@@ -390,7 +390,7 @@ def test_a_session_ends_for_idleness_unless_somebody_waits(limpetd, client, name
     with contextlib.closing(RawClient(limpetd.socket)) as peer:
         asked = []
         for session, id in (left, os.urandom(16).hex()), (used, run_id):
-            asked.append(peer.ask("open", session=session, ttl=0.5))
+            asked.append(peer.ask("open", session=session, ttl=0.5, ttl_action="close"))
             asked.append(peer.ask("start", session=session, command="sleep 1000", run_id=id))
         waiting = peer.ask("result", run_id=run_id)
         for each in asked:

@@ -129,11 +129,18 @@ def test_close(client, name):
 
 
 def test_an_idle_session_ends_after_its_ttl(client, name):
-    session = client.open(name, ttl=5)
+    session = client.open(name, ttl=5, ttl_action="close")
     assert session.run("1").ok
     wait_for(lambda: name not in [row.session for row in client.sessions()])
     with pytest.raises(limpet.NoSuchSession):
         session.run("1")
+
+
+def test_what_pip_may_do_is_the_operators_to_say(own_limpetd):
+    own_limpetd.start("--pip", "allow")
+    with own_limpetd.client() as client, client.open("a") as session, client.open("b", pip="refuse") as other:
+        assert (session.options["pip"], other.options["pip"]) == ("allow", "refuse")
+    assert own_limpetd.stop() == 0
 
 
 def test_ephemeral(client):

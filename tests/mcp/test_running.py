@@ -138,6 +138,7 @@ async def test_a_time_limit(connected):
     async with connected("--timeout", "60") as server:
         late = await server.run("while True: pass", timeout=0.3)
         assert late.failed and late.data["status"] == "timeout"
+        assert "The argument `timeout` gives a call more seconds." in late.text
         assert (await server.run("1")).data["result"] == "1"
 
 

@@ -1,6 +1,7 @@
 """What is made of a result, and of an error, for whoever has only a line for it."""
 
 import asyncio
+import inspect
 import io
 import pickle
 from typing import get_args, get_type_hints
@@ -51,6 +52,17 @@ def test_a_timeout_is_a_timeout():
     with pytest.raises(TimeoutError) as caught:
         late.check()
     assert isinstance(caught.value, limpet.CallTimeout) and caught.value.result is late
+    assert "its time limit; timeout= gives a call more" in str(caught.value)
+
+
+@pytest.mark.parametrize("function, options", [
+    (limpet.Client.open, limpet.SessionOptions), (limpet.AsyncClient.open, limpet.SessionOptions), (limpet.open, limpet.SessionOptions),
+    (limpet.Client.run, limpet.ContainerOptions), (limpet.AsyncClient.run, limpet.ContainerOptions), (limpet.run, limpet.ContainerOptions),
+])
+def test_signatures_have_the_options(function, options):
+    """Tab and help() show them."""
+    names = inspect.signature(function).parameters
+    assert names.keys() >= options.__optional_keys__ | {"check"} and "options" not in names
 
 
 def test_images():

@@ -3,6 +3,7 @@
 
 #include "clients/c/cli/cli.h"
 
+/* clang-format off */
 const Command *const commands[] = {
     &command_run,
     &command_exec,
@@ -37,6 +38,7 @@ const Command *const commands[] = {
     &command_template,
     &command_logs,
     &command_shutdown,
+    &command_doctor,
     &command_image,
     &command_jupyter,
     &command_mcp,
@@ -48,6 +50,7 @@ const Command *const commands[] = {
     &command_help,
     NULL,
 };
+/* clang-format on */
 
 const Command *command_find(const char *name)
 {

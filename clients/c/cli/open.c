@@ -10,7 +10,7 @@ typedef struct OpenValues {
 
 static const Option open_options[] = {
     OPTION_ROW('t', "timeout", OPTION_SECONDS, OpenValues, options.timeout, "SECONDS",
-               "time limit of a call that sets none", .least = OPTION_ABOVE_ZERO, .value = "30"),
+               "time limit of a call that sets none", .least = OPTION_ABOVE_ZERO, .value = "120"),
     OPTION_ROW(0, "restore", OPTION_TEXT, OpenValues, restore, "FILE",
                "restore the session from a file of 'limpet save', with its options unless given here",
                .completes = COMPLETE_FILE),

@@ -1,6 +1,7 @@
 #include "clients/c/cli/python.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,9 +27,20 @@ static char *python_of(const char *directory, size_t n)
     return python;
 }
 
+/* That of the environment where the program itself is, which a link elsewhere may lead to. */
+static char *python_of_program(void)
+{
+    char program[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof(program));
+
+    while (n > 0 && program[n - 1] != '/')
+        n--;
+    return n > 1 ? python_of(program, (size_t)n - 1) : NULL;
+}
+
 /* The Python of the virtual environment that this program was called in, by its path or by PATH; NULL if it
  * was in none. */
-static char *python_beside(void)
+static char *python_called_in(void)
 {
     const char *called = program_invocation_name, *slash = strrchr(called, '/');
     const char *path = getenv("PATH");
@@ -48,6 +60,13 @@ static char *python_beside(void)
         path += n + (path[n] == ':');
     }
     return NULL;
+}
+
+static char *python_beside(void)
+{
+    char *python = python_called_in();
+
+    return python ? python : python_of_program();
 }
 
 int become_python(const char *module, const char *extra, char **operands, int n)

@@ -220,6 +220,8 @@ static int run(const void *values, char **operands, int n)
     if (r)
         return r;
     options.data = data;
+    if (!given->session && !options.ttl_action)
+        options.ttl_action = "close";
     set_locale();
     return run_in(&repl, given);
 }

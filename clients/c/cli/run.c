@@ -23,7 +23,7 @@ static const Option run_options[] = {
                "session to run in; opened if it does not exist", .completes = COMPLETE_SESSION),
     OPTION_ROW('c', "code", OPTION_TEXT, RunValues, code, "CODE", "code to run"),
     OPTION_ROW('t', "timeout", OPTION_SECONDS, RunValues, timeout, "SECONDS", "time limit of this call",
-               .least = OPTION_ABOVE_ZERO, .value = "30"),
+               .least = OPTION_ABOVE_ZERO, .value = "120"),
     OPTION_ROW('l', "language", OPTION_TEXT, RunValues, language, "LANGUAGE",
                "run it in the context of that language, such as bash; needs a session"),
     OPTION_ROW(0, "on-error", OPTION_TEXT, RunValues, on_error, "WHAT",

@@ -177,4 +177,6 @@ void show_error(const LimpetResult *result)
     if (!*result->traceback || result->status != LIMPET_ERROR)
         fprintf(stderr, "limpet: %s: %s%s%s\n", result->status_name, result->error_name,
                 *result->error_message ? ": " : "", result->error_message);
+    if (result->status == LIMPET_TIMEOUT)
+        fprintf(stderr, "limpet: the time limit was reached; -t SECONDS sets another\n");
 }

@@ -80,7 +80,7 @@ class Endpoint:
 
     def start(self, limit: float) -> None:
         """Starts one in the background; returns when its socket answers, within ``limit`` seconds."""
-        program = _find_limpetd()
+        program = find_limpetd()
         if program is None:
             raise Unavailable(
                 f"no controller listens at {self.path}, and limpetd is not in PATH to start one; "
@@ -150,7 +150,8 @@ def _shared_directory() -> str:
     return os.path.join(os.environ.get("TMPDIR") or "/tmp", f"limpet-{os.geteuid()}")
 
 
-def _find_limpetd() -> str | None:
+def find_limpetd() -> str | None:
+    """The program that is started, None where there is none."""
     given = os.environ.get("LIMPETD")
     if given:
         return given

@@ -9,6 +9,7 @@ from typing import Any, cast
 from ._asks import Asks
 from ._options import SessionOptions, told
 from ._requests import field
+from ._unseen import noted
 from .errors import BadRequest, SessionClosed
 from .results import Result
 
@@ -51,7 +52,7 @@ class Opened:
         return {**self.__dict__, "created": False, "_candidates": []}
 
     def _checked(self, result: Result, check: bool | None) -> Result:
-        return result.check() if (self._checks if check is None else check) else result
+        return result.check() if (self._checks if check is None else check) else noted(result)
 
     def _check(self) -> None:
         if self._closed:

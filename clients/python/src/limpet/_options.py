@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypedDict, TypeVar, get_type_hints
 
 from ._files import Path
 from .packages import Requirements, as_text
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 CheckpointPolicy = Literal["auto", "always", "off"]
 TtlAction = Literal["close", "save"]
@@ -73,15 +76,32 @@ class SessionOptions(ContainerOptions, total=False):
     timeout: float | None
     """Time limit in seconds of calls that set none."""
     ttl: float | None
-    """Idle time in seconds after which the session ends; 0: never."""
+    """Idle time in seconds after which the session is saved or closed; 0: never."""
     ttl_action: TtlAction | None
-    """What becomes of the session then: ``"close"``, or ``"save"`` for one that is saved, and woken when it is used
-    again."""
+    """What becomes of the session then: ``"save"``, the default for one with a name, saves it and wakes it when it is
+    used again; ``"close"`` ends it."""
     checkpoint: CheckpointPolicy | None
     """When automatic checkpoints are taken, to restore after a crash: ``"auto"`` when the session is idle, ``"always"``
     before each call, ``"off"`` never."""
     pip: Literal["refuse", "allow"] | Sequence[str] | None
     """What ``pip install`` in the session may do: ``"refuse"``, ``"allow"``, or a list of packages."""
+
+
+def spelled(options: type) -> Callable[[F], F]:
+    """Of a function with ``**options``: ``help()``, Tab and ``inspect.signature()`` show each of them."""
+
+    def decorate(function: F) -> F:
+        signature = inspect.signature(function)
+        own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        each = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint)
+            for name, hint in get_type_hints(options).items()
+            if name not in signature.parameters
+        ]
+        function.__signature__ = signature.replace(parameters=[*own, *each])  # type: ignore[attr-defined]
+        return function
+
+    return decorate
 
 
 CONTAINER_OPTIONS = ContainerOptions.__optional_keys__

@@ -58,8 +58,8 @@ def show(result: Result) -> None:
         print(_value(result))
     if result.error is not None:
         print(result.error.traceback.rstrip() or f"{result.error.name}: {result.error.message}")
-    if result.warning:
-        print(f"limpet: {result.warning}")
+    for note in filter(None, (result._late, result.warning)):
+        print(f"limpet: {note}")
 
 
 def _value(result: Result) -> str:
@@ -88,8 +88,8 @@ def _parts(result: Result) -> Iterator[str]:
     if result.error is not None:
         told = result.error.traceback or f"{result.error.name}: {result.error.message}"
         yield _TEXT.format(html.escape(told))
-    if result.warning:
-        yield f"<p><b>{html.escape(result.warning)}</b></p>"
+    for note in filter(None, (result._late, result.warning)):
+        yield f"<p><b>{html.escape(note)}</b></p>"
 
 
 def _form(display: Display) -> str:

@@ -24,7 +24,7 @@ except ImportError as error:
     ) from error
 
 from . import BadRequest, Client, FileFailed, Session
-from ._adapters import reading, references
+from ._adapters import reading, references, times
 from ._adapters.exits import exit_code
 from ._adapters.kept import Kept
 
@@ -81,11 +81,12 @@ class LimpetSandbox(BaseSandbox):
 
         Args:
             command: The line.
-            timeout: Seconds; by default, and for 0, those of the session.
+            timeout: Seconds; by default, and for 0, 30.
         """
         output = Kept()
-        result = self._session.exec([*ARGV, command], timeout=timeout or None, on_stdout=output.add)
-        return ExecuteResponse(output=output.text, exit_code=exit_code(result), truncated=output.cut)
+        result = self._session.exec([*ARGV, command], timeout=timeout or times.STANDARD, on_stdout=output.add)
+        text = output.text + (f"\n[stopped: {times.longer('timeout')}]" if result.status == "timeout" else "")
+        return ExecuteResponse(output=text, exit_code=exit_code(result), truncated=output.cut)
 
     def execute_with_offload(self, command: str, capture_path: str, **options: Any) -> ExecuteOffloadResult:
         """Runs a line for a model, without colours and earlier states of lines. The file has all as it was written."""

@@ -87,7 +87,9 @@ class LimpetSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc, unused
         client = AsyncClient(options.pop("address", None))
         try:
             with _available():
-                session = await client.open(f"{PREFIX}{os.urandom(8).hex()}", **options)
+                session = await client.open(
+                    f"{PREFIX}{os.urandom(8).hex()}", **{"ttl_action": "close", **options}
+                )
         except BaseException:
             await client.close()
             raise

@@ -269,7 +269,15 @@ class Result:
             return self
         failed = CallTimeout if self.status == "timeout" else CallFailed
         summary = f"{self.error.name}: {self.error.message}".rstrip(": ")
-        raise failed("\n".join(filter(None, (self.error.traceback.rstrip() or summary, self.warning))), self)
+        told = self.error.traceback.rstrip() or summary, self._late, self.warning
+        raise failed("\n".join(filter(None, told)), self)
+
+    @property
+    def _late(self) -> str | None:
+        """One line for people where the time was too short."""
+        if self.status != "timeout":
+            return None
+        return f"stopped after {self.duration:.1f} s, its time limit; timeout= gives a call more"
 
     def show(self) -> None:
         """Prints the output, the value and the error. Figures become temporary files, whose paths are printed."""

@@ -28,7 +28,7 @@ except ImportError as error:
     ) from error
 
 from . import CallFailed, Client, Result, Session
-from ._adapters import cells, telling
+from ._adapters import cells, telling, times
 from ._adapters.exits import check_ran
 
 if TYPE_CHECKING:
@@ -79,7 +79,8 @@ class LimpetExecutor(PythonExecutor):  # type: ignore[misc, unused-ignore]
             additional_imports: Packages that are installed for the session.
             logger: That of the agent; by default nothing is logged here.
             client: By default one of its own.
-            **options: Those of :meth:`limpet.Client.open`.
+            **options: Those of :meth:`limpet.Client.open`. A step has 30 seconds unless ``timeout`` says otherwise; in
+                a session that is given, those of the session.
         """
         self._own = client if client is not None or session is not None else Client()
         self._keeps_client = client is not None
@@ -88,6 +89,7 @@ class LimpetExecutor(PythonExecutor):  # type: ignore[misc, unused-ignore]
         self.tools: dict[str, Callable[..., Any]] = {}
         self._answer: Callable[..., Any] | None = None
         self._ready = False
+        self._seconds = None if session is not None else options.get("timeout") or times.STANDARD
         if session is None:
             assert self._own is not None
             try:
@@ -122,7 +124,7 @@ class LimpetExecutor(PythonExecutor):  # type: ignore[misc, unused-ignore]
     def __call__(self, code_action: str) -> CodeOutput:
         """Runs code. AgentError, which the model is shown, where it fails."""
         self._prepare()
-        result = self.session.run(cells.of_model(code_action), tools=self.tools)
+        result = self.session.run(cells.of_model(code_action), self._seconds, tools=self.tools)
         check_ran(result)
         if result.state != "kept":
             self._ready = False
@@ -195,7 +197,7 @@ def _failure(result: Result, code: str) -> str:
     assert result.error is not None
     why = telling.error_of(result, CHARS, code)
     if result.status == "timeout":
-        why = f"{result.error.traceback.rstrip()}\nThe code reached its time limit.".lstrip()
+        why = f"{result.error.traceback.rstrip()}\nThe code reached its time limit. {times.SHORTER}".lstrip()
     parts = [
         telling.logs_of(result, CHARS).rstrip(),
         "Executing code yielded an error:",

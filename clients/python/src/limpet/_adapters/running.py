@@ -1,4 +1,4 @@
-"""Commands as frameworks run them: their output up to a limit, and input and arguments of any size."""
+"""Commands as frameworks run them: their output up to a limit, and arguments of any size."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from .exits import check_ran
 from .kept import Kept
 
 FOREVER = 86400.0  # the longest time limit there is
-STDIN = 4 << 20  # what fits into one request
 ARGV = 1 << 19
-WITH_STDIN = 'exec "$@" <"$0"'
 WITH_ARGV = 'mapfile -d "" -t words <"$0"; exec "${words[@]}"'
 
 
@@ -52,14 +50,14 @@ async def run(
     one its beginning is kept. Raises SessionClosed where the session ends meanwhile.
     """
     stdout, stderr = (_Limited(limit), _Limited(limit)) if limit is not None else (Kept(), Kept())
-    async with _prepared(session, list(argv), stdin) as (command, data):
+    async with _prepared(session, list(argv)) as command:
         try:
             result = await session.exec(
                 command,
                 cwd=cwd,
                 env=env,
                 timeout=timeout or FOREVER,
-                stdin=data,
+                stdin=stdin,
                 on_stdout=stdout.add,
                 on_stderr=stderr.add,
             )
@@ -70,31 +68,19 @@ async def run(
 
 
 @contextlib.asynccontextmanager
-async def _prepared(
-    session: AsyncSession, argv: list[str], stdin: str | bytes | None
-) -> AsyncIterator[tuple[list[str], bytes | None]]:
-    """The command and its input, as far as these do not have to be in files meanwhile."""
-    data = stdin.encode() if isinstance(stdin, str) else stdin
-    files: list[str] = []
-    try:
-        words = b"".join(os.fsencode(word) + b"\0" for word in argv)
-        if len(words) > ARGV:
-            argv = ["bash", "-c", WITH_ARGV, await _file(session, files, words)]
-        if data is not None and len(data) > STDIN:
-            argv = ["bash", "-c", WITH_STDIN, await _file(session, files, data), *argv]
-            data = None
-        yield argv, data
-    finally:
-        for path in files:
-            with contextlib.suppress(Error):
-                await session.files.remove(path)
-
-
-async def _file(session: AsyncSession, files: list[str], data: bytes) -> str:
+async def _prepared(session: AsyncSession, argv: list[str]) -> AsyncIterator[list[str]]:
+    """The command, whose arguments are in a file meanwhile where there are too many."""
+    words = b"".join(os.fsencode(word) + b"\0" for word in argv)
+    if len(words) <= ARGV:
+        yield argv
+        return
     path = f"/session/.limpet-input-{os.urandom(8).hex()}"
-    files.append(path)
-    await session.files.write(path, data, mode=0o600)
-    return path.removeprefix("/session/") if session.engine == "local" else path
+    try:
+        await session.files.write(path, words, mode=0o600)
+        yield ["bash", "-c", WITH_ARGV, path.removeprefix("/session/") if session.engine == "local" else path]
+    finally:
+        with contextlib.suppress(Error):
+            await session.files.remove(path)
 
 
 class _Full(Exception):

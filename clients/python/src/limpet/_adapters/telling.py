@@ -20,7 +20,7 @@ from .. import (
     Unavailable,
 )
 from ..results import Image
-from . import cells, reading
+from . import cells, reading, times
 
 ARTIFACTS = 40  # paths that are listed
 ENTRIES = 500  # of a directory
@@ -43,6 +43,8 @@ class Limits:
     chars: int
     images: int
     image_bytes: int = 4 << 20
+    longer: str = times.SHORTER
+    """What the model can do where a call reached its time limit."""
 
 
 async def of_call(session: Any, result: Result, limits: Limits, code: str = "") -> tuple[str, list[Image]]:
@@ -79,7 +81,7 @@ def of_result(
         code: What was sent as Python, for what to say where it is none.
     """
     images, unseen = _images(result.displays, limits)
-    parts = [_heading(result), state_sentence(result), *_between(result, limits.chars)]
+    parts = [_heading(result), _time(result, limits), state_sentence(result), *_between(result, limits.chars)]
     for stream in ("stdout", "stderr"):
         parts.append(_section(stream, _stream(result, stream, limits.chars, tails.get(stream, ""))))
     if result.result is not None:
@@ -201,6 +203,12 @@ def _heading(result: Result) -> str:
         return f"[{how}]"
     new = " of a new session" if result.execution_count == 1 else ""
     return f"[call {result.execution_count}{new}: {how}]"
+
+
+def _time(result: Result, limits: Limits) -> str:
+    if result.status != "timeout":
+        return ""
+    return f"TIME LIMIT: the call was stopped after {result.duration:.1f} s. {limits.longer}"
 
 
 def _section(title: str, text: str) -> str:

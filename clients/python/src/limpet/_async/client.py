@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from .. import _archive, _files, _requests, _saving, _wire
 from .._asks import NO_ASKS, Approve, Asks, OnInput, ToolTime
 from .._files import Path, Target
-from .._options import CONTAINER_OPTIONS, SESSION_OPTIONS, ContainerOptions, SessionOptions, chosen
+from .._options import CONTAINER_OPTIONS, SESSION_OPTIONS, ContainerOptions, SessionOptions, chosen, spelled
 from .._recovery import Attempts, ConnectionLost
 from .._requests import Body, Request
 from .._stream import Stream, stream_of
 from .._tools import Tools
+from .._unseen import noted
 from ..errors import Error, NoSuchFile, SessionClosed, Unavailable, from_wire, is_leave
 from ..results import ControllerInfo, Display, Result, SessionInfo
 from .connecting import in_thread, leaving, opening, sleep
@@ -56,6 +57,7 @@ class AsyncClient(AsyncTemplates):
     """
 
     @opening
+    @spelled(SessionOptions)
     async def open(
         self,
         name: str | None = None,
@@ -74,7 +76,8 @@ class AsyncClient(AsyncTemplates):
         clients of the session do not see them.
 
         Args:
-            name: 1 to 64 characters of ``A-Z a-z 0-9 . _ -``. Defaults to a random name.
+            name: 1 to 64 characters of ``A-Z a-z 0-9 . _ -``. Defaults to a random name. A session with a name is saved
+                when it has been idle for its ``ttl``, and the next ``open`` wakes it; one with a random name is closed.
             restore: Path of a file that :meth:`AsyncSession.save` wrote. The session gets its variables, its files, and
                 those of its options that are not given. ``restored`` of the session, and of the first result, lists
                 what is not as it was.
@@ -93,6 +96,8 @@ class AsyncClient(AsyncTemplates):
         """
         asks = Asks(tools, on_input, approve, tool_time)
         given = chosen(options, SESSION_OPTIONS)
+        if name is None:
+            given.setdefault("ttl_action", "close")  # nobody will come back to a name that nobody gave
         if restore is not None:
             session = await self._restored(os.fsdecode(restore), name or _requests.new_name(), asks, given)
             session._checks = check
@@ -149,6 +154,7 @@ class AsyncClient(AsyncTemplates):
         """
         await self._request(_requests.close().of({"session": name}))
 
+    @spelled(ContainerOptions)
     async def run(
         self,
         code: str,
@@ -192,7 +198,7 @@ class AsyncClient(AsyncTemplates):
         if given:
             call.body["options"] = given
         result = await self._run(call, stream)
-        return result.check() if check else result
+        return result.check() if check else noted(result)
 
     async def interrupt(self, run_id: str) -> bool:
         """Interrupts a call, running or waiting. Starts no controller.

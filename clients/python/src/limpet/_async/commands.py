@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .. import _ports, _process_requests, _requests
 from .._opened import Opened
-from .._programs import Command, program
+from .._programs import REQUEST, Command, Input, program, reading
 from .._requests import Request
 from .._stream import stream_of
 from ..errors import NoSuchRun
@@ -20,6 +20,7 @@ from .processes import AsyncProcess
 
 if TYPE_CHECKING:
     from .client import AsyncClient
+    from .session import AsyncSession
 
 T = TypeVar("T")
 
@@ -36,7 +37,7 @@ class AsyncCommands(Opened):
         cwd: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
         timeout: float | None = None,
-        stdin: str | bytes | None = None,
+        stdin: Input | None = None,
         on_stdout: Callable[[str], Any] | None = None,
         on_stderr: Callable[[str], Any] | None = None,
         run_id: str | None = None,
@@ -61,7 +62,8 @@ class AsyncCommands(Opened):
             env: Added to the session's environment.
             timeout: Seconds, by default the session's. Then its process group gets SIGTERM, and two seconds later
                 SIGKILL.
-            stdin: Its standard input, by default empty; 4 MiB at most.
+            stdin: Its standard input, by default empty: text, bytes, or a binary file object. What is more than 4 MiB
+                is put into a file below ``/session``, which is removed when the command has opened it.
             on_stdout: Gets text while the command runs.
             on_stderr: Likewise.
             run_id: 32 hexadecimal digits. The same one never runs twice but gets the same result.
@@ -70,8 +72,14 @@ class AsyncCommands(Opened):
         """
         self._check()
         run_id = run_id or _requests.new_run_id()
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        if data is not None and not (isinstance(data, bytes) and len(data) <= REQUEST):
+            program(command, cwd, env, None)  # raises what is wrong with it before anything is copied
+            file = f"/session/.limpet-stdin-{run_id}"
+            await cast("AsyncSession", self).put(data, file)
+            command, data = reading(command, file), None
         stream = stream_of(on_stdout, on_stderr, None, None, echo)
-        call = _requests.exec_(self._target, program(command, cwd, env, stdin), timeout, run_id, stream)
+        call = _requests.exec_(self._target, program(command, cwd, env, data), timeout, run_id, stream)
         return self._checked(await self._client._run(call, stream), check)
 
     async def start(

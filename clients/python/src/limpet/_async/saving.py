@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .. import _archive, _requests, _saving, _trees
+from .. import _archive, _progress, _requests, _saving, _trees
 from .. import _file_requests as _ask
 from .._archive import Member
 from .._asks import Asks
@@ -46,7 +46,7 @@ class AsyncSaving(AsyncContexts):
     restored: list[str] | None = None
     """What is not as it was saved, where ``open(restore=)`` made this session; otherwise None."""
 
-    async def save(self, path: Path, *, on_progress: Progress | None = None) -> Saved:
+    async def save(self, path: Path, *, on_progress: Progress | None = None, progress: bool = False) -> Saved:
         """Saves the session to a file: its variables, ``/session`` and its options.
 
         The session does not change: variables are pickled in a copy of its interpreter. Variables that cannot be
@@ -59,6 +59,7 @@ class AsyncSaving(AsyncContexts):
         Args:
             path: Local path of the file, such as ``"conv.limpet"``.
             on_progress: Called with the number of bytes of files copied and the total.
+            progress: Whether to show how far it is: by tqdm where that is installed, by a line otherwise.
 
         Returns:
             The fate of each variable, and the size of the file.
@@ -70,7 +71,8 @@ class AsyncSaving(AsyncContexts):
         place = _saving.new_place()
         try:
             await self._request(_saving.save(place))
-            return await _Packing(self, place).pack(os.fspath(path), on_progress)
+            with _progress.shown(progress, f"save {self.name}", on_progress) as tell:
+                return await _Packing(self, place).pack(os.fspath(path), tell)
         finally:
             await _remove(self, place)
 

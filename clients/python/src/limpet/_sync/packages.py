@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .. import _requests
+from .. import _progress, _requests
 from .._opened import Opened
 from .._stream import stream_of
 from ..packages import Installed, Requirements, as_text
@@ -26,6 +26,8 @@ class Packages(Opened):
         packages: Requirements,
         timeout: float = 300,
         on_progress: Callable[[str], Any] | None = None,
+        *,
+        progress: bool = False,
     ) -> Installed:
         """Installs Python packages. They can be imported at once, by cells (also one that runs), branches,
         checkpoints and commands.
@@ -40,12 +42,13 @@ class Packages(Opened):
             packages: A list of requirements such as ``polars==1.*``, or the path of a requirements file.
             timeout: Time limit in seconds.
             on_progress: Called with text that the installer writes.
+            progress: Whether to print that text to standard error.
 
         Raises:
             InstallFailed: They could not be installed; the message gives the reason, ``log`` what the installer wrote.
             BadRequest: A line is no requirement.
         """
         self._check()
-        stream = stream_of(None, on_progress, None, None)
+        stream = stream_of(None, on_progress or (_progress.said if progress else None), None, None)
         request = _requests.install(in_thread(as_text, packages), timeout, stream is not None)
         return self._client._request(request.of(self._target), stream=stream)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from .. import _codec, _files, _requests, _values
+from .. import _codec, _files, _progress, _requests, _values
 from .._asks import NO_ASKS, Approve, Asks, OnInput, ToolTime
 from .._files import Path, Source, Target
 from .._opened import Opened, Trial
@@ -321,7 +321,9 @@ class Session(Packages, Exporting, Networking):
                 raise
         self._closed = True
 
-    def put(self, local: Source, path: Path, *, on_progress: Progress | None = None) -> None:
+    def put(
+        self, local: Source, path: Path, *, on_progress: Progress | None = None, progress: bool = False
+    ) -> None:
         """Copies a local file, directory, bytes or a binary file object into the sandbox.
 
         A file replaces an existing file. A directory is merged into an existing directory, and each of its files is
@@ -331,8 +333,13 @@ class Session(Packages, Exporting, Networking):
             local: Path of the file or directory, the contents of a file, or a binary file object.
             path: Path in the container, relative to ``/session``. Missing directories are created.
             on_progress: Called with the number of bytes copied and the total.
+            progress: Whether to show how far it is: by tqdm where that is installed, by a line otherwise.
         """
         self._check()
+        with _progress.shown(progress, f"put {os.fspath(path)}", on_progress) as tell:
+            self._put(local, path, tell)
+
+    def _put(self, local: Source, path: Path, on_progress: Progress | None) -> None:
         if _files.is_directory(local):
             put_tree(self, os.fspath(local), path, on_progress)
             return
@@ -357,7 +364,13 @@ class Session(Packages, Exporting, Networking):
 
     @overload
     def get(
-        self, path: Path, *, offset: int = 0, size: int | None = None, on_progress: Progress | None = None
+        self,
+        path: Path,
+        *,
+        offset: int = 0,
+        size: int | None = None,
+        on_progress: Progress | None = None,
+        progress: bool = False,
     ) -> bytes: ...
 
     @overload
@@ -369,6 +382,7 @@ class Session(Packages, Exporting, Networking):
         offset: int = 0,
         size: int | None = None,
         on_progress: Progress | None = None,
+        progress: bool = False,
     ) -> None: ...
 
     def get(
@@ -379,6 +393,7 @@ class Session(Packages, Exporting, Networking):
         offset: int = 0,
         size: int | None = None,
         on_progress: Progress | None = None,
+        progress: bool = False,
     ) -> bytes | None:
         """Reads a file of the sandbox, or a part of it, or copies a directory.
 
@@ -391,6 +406,7 @@ class Session(Packages, Exporting, Networking):
             offset: First byte to read.
             size: Maximum number of bytes. Defaults to the rest of the file.
             on_progress: Called with the number of bytes copied and the total.
+            progress: Whether to show how far it is: by tqdm where that is installed, by a line otherwise.
 
         Returns:
             The bytes, or None if they were copied to ``local``.
@@ -399,6 +415,12 @@ class Session(Packages, Exporting, Networking):
             NoSuchFile: There is no regular file at this path.
         """
         self._check()
+        with _progress.shown(progress, f"get {os.fspath(path)}", on_progress) as tell:
+            return self._get(path, local, offset, size, tell)
+
+    def _get(
+        self, path: Path, local: Target | None, offset: int, size: int | None, on_progress: Progress | None
+    ) -> bytes | None:
         if _files.is_elsewhere(path):
             return self._get_elsewhere(path, local, offset, size, on_progress)
         remote, end = _files.remote_path(path), None if size is None else offset + size

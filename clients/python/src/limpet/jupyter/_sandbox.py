@@ -64,7 +64,10 @@ class Sandbox:
 
     def _open(self) -> Session:
         left_behind = self.own and any(row.session == self.name for row in self._client.sessions())
-        session = self._client.open(self.name, **_options.of_session(self._options))
+        options = _options.of_session(self._options)
+        if self.own:  # the next kernel would begin without its variables
+            options["ttl_action"] = options["ttl_action"] or "close"
+        session = self._client.open(self.name, **options)
         if left_behind:
             session.reset()
         return session

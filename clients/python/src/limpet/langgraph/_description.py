@@ -31,6 +31,7 @@ _FATE = {
 def describe(
     kinds: tuple[str, ...],
     contents: Contents,
+    timeout: float,
     max_timeout: float | None,
     notes: str,
     asks: Asks,
@@ -44,7 +45,7 @@ def describe(
         _packages(contents),
         *(_pinned(options, isolated) if "pinned" in kinds else ()),
         *(_ephemeral(len(kinds) > 1) if "ephemeral" in kinds else ()),
-        _limits(options, isolated, max_timeout),
+        _limits(options, isolated, timeout, max_timeout),
         *(_data(options) if isolated else ()),
         *(_network(options) if isolated else ()),
         *_tools(asks),
@@ -65,9 +66,13 @@ def _pinned(options: Mapping[str, Any], isolated: bool) -> list[str]:
         f"An exception keeps everything. If a call crashes, runs out of memory or has to be killed, {fate}."
     )
     if options.get("ttl"):
-        lines.append(
-            f"After {_seconds(options['ttl'])} without a call, the session ends and its variables and files are gone."
-        )
+        idle = f"After {_seconds(options['ttl'])} without a call, the session"
+        if options.get("ttl_action") == "close":
+            lines.append(f"{idle} ends and its variables and files are gone.")
+        else:
+            lines.append(
+                f"{idle} is saved. The next call brings variables and files back, but no threads or programs."
+            )
     return lines
 
 
@@ -94,13 +99,10 @@ def _tools(asks: Asks) -> list[str]:
     return [*lines, f"Their arguments and results are plain data.{approval}"]
 
 
-def _limits(options: Mapping[str, Any], isolated: bool, max_timeout: float | None) -> str:
+def _limits(options: Mapping[str, Any], isolated: bool, timeout: float, max_timeout: float | None) -> str:
     limits = []
-    if options.get("timeout"):
-        longer = "" if max_timeout is None else f" (pass `timeout` for up to {_seconds(max_timeout)})"
-        limits.append(f"{_seconds(options['timeout'])} per call{longer}")
-    elif max_timeout is not None:
-        limits.append(f"`timeout`, up to {_seconds(max_timeout)}, per call")
+    longer = "" if max_timeout is None else f" (pass `timeout` for up to {_seconds(max_timeout)})"
+    limits.append(f"{_seconds(timeout)} per call{longer}")
     if isolated:
         if options.get("memory"):
             limits.append(f"{_size(options['memory'])} of memory")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from typing import Any
 
@@ -14,7 +15,7 @@ from .._adapters import telling
 from . import _content, _ctrl_c
 from ._both import AnyClient, finish, settled
 from ._order import OrderedTool, with_state
-from ._tool import CodeSandbox
+from ._tool import CodeSandbox, _longer
 
 DESCRIPTION = (
     "Runs a line of bash in the sandbox and returns its output and exit code. It begins in /session, sees the same "
@@ -29,6 +30,7 @@ class ExecTool(OrderedTool):
     handle_tool_error: bool = True
 
     _sandbox: CodeSandbox = PrivateAttr()
+    _limits: telling.Limits = PrivateAttr()
 
     def _run(self, *, config: RunnableConfig, **arguments: Any) -> Any:
         return finish(self._call(self._sandbox._clients.blocking(), arguments, config))
@@ -46,13 +48,13 @@ class ExecTool(OrderedTool):
         if name is None:
             raise ToolException(NO_SESSION)
         state, call = arguments.pop("state", None), arguments.pop("tool_call_id", None)
-        limits, run_id = self._sandbox._limits, uuid.uuid4().hex
+        seconds, run_id = self._sandbox._seconds(arguments.pop("timeout", None)), uuid.uuid4().hex
         try:
             async with self._sandbox._order.turn(client, name, state, call):
                 session = await self._sandbox._open(client, name, config)
                 with _ctrl_c.noted(client, run_id):
-                    result: Result = await settled(session.exec(**arguments, run_id=run_id))
-                content = await _content.of_call(session, result, limits)
+                    result: Result = await settled(session.exec(**arguments, timeout=seconds, run_id=run_id))
+                content = await _content.of_call(session, result, self._limits)
         except Error as error:
             if not telling.is_for_model(error, ""):
                 raise
@@ -92,5 +94,6 @@ def exec_tool(sandbox: CodeSandbox, *, max_timeout: float | None = None) -> Base
     arguments = with_state(_arguments(max_timeout))
     tool = ExecTool(name=f"{prefix}exec", description=DESCRIPTION, args_schema=arguments)
     tool._sandbox = sandbox
+    tool._limits = dataclasses.replace(sandbox._limits, longer=_longer(max_timeout))
     sandbox._order.add(tool.name, arguments)
     return tool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -9,7 +10,7 @@ from langchain_core.tools import BaseTool, ToolException
 from pydantic import Field, create_model
 
 from .. import Result
-from .._adapters import telling
+from .._adapters import telling, times
 from ._both import settled
 from ._session_tool import tools_of
 from ._tool import CodeSandbox
@@ -31,9 +32,11 @@ def language_tool(sandbox: CodeSandbox, languages: Sequence[str]) -> BaseTool:
     if isinstance(languages, str) or not languages:
         raise ValueError("languages must be a list of names, such as ['bash', 'javascript']")
 
+    limits = dataclasses.replace(sandbox._limits, longer=times.SHORTER)
+
     async def run(session: Any, chars: int, language: str, code: str) -> str:
-        result: Result = await settled(session.run(code, language=language))
-        content, _ = await telling.of_call(session, result, sandbox._limits)
+        result: Result = await settled(session.run(code, sandbox._seconds(None), language=language))
+        content, _ = await telling.of_call(session, result, limits)
         if not result.ok:
             raise ToolException(content)
         return content

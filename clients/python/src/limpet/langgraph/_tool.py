@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import uuid
 from collections.abc import Callable
@@ -15,7 +16,8 @@ from pydantic import BaseModel, Field, PrivateAttr, create_model
 from typing_extensions import Unpack
 
 from .. import Approve, Asks, Display, Error, Result, SessionOptions, Tools
-from .._adapters import cells, telling
+from .._adapters import cells, telling, times
+from .._options import spelled
 from . import _approval, _content, _ctrl_c, _places
 from ._artifact import Artifact, artifact_of
 from ._both import AnyClient, Clients, finish, settled
@@ -27,7 +29,8 @@ Kind = Literal["pinned", "ephemeral"]
 Answer = tuple[Any, dict[str, Any]]
 
 NAME = "code_sandbox"
-PINNED_ONLY = ("ttl", "checkpoint")  # of no use to a container that is there for one call
+PINNED_ONLY = "ttl", "ttl_action", "checkpoint", "pip"
+"""Options of no use to a container that is there for one call."""
 _TOOL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
@@ -40,6 +43,7 @@ class CodeSandbox(OrderedTool):
     raise_errors: bool = False
     """Whether to raise failures that are otherwise reported to the model, such as a busy or missing sandbox."""
 
+    _describe: Callable[[], str] = PrivateAttr()
     _clients: Clients = PrivateAttr()
     _kinds: tuple[Kind, ...] = PrivateAttr()
     _prefix: str = PrivateAttr(default="")
@@ -48,6 +52,13 @@ class CodeSandbox(OrderedTool):
     _artifact: Artifact = PrivateAttr(default="small")
     _asks: Asks = PrivateAttr(default_factory=Asks)
     _order: Order = PrivateAttr(default_factory=Order)
+
+    def __getattr__(self, name: str) -> Any:
+        """The description is made when somebody first reads it: making a tool opens nothing."""
+        if name != "description":
+            return super().__getattr__(name)  # type: ignore[misc]
+        self.__dict__[name] = text = self._describe()
+        return text
 
     def session_name(self, config: RunnableConfig) -> str | None:
         """Returns the name of the session that calls with this config use.
@@ -110,6 +121,7 @@ class CodeSandbox(OrderedTool):
         config: RunnableConfig,
     ) -> Answer:
         name = self._pinned_name(kind, config)
+        timeout = self._seconds(timeout)
         how = self._live_output(tool_call_id, name)
         try:
             how |= await self._answering(client, tool_call_id, config)
@@ -142,7 +154,7 @@ class CodeSandbox(OrderedTool):
         client: AnyClient,
         name: str,
         code: str,
-        timeout: float | None,
+        timeout: float,
         how: dict[str, Any],
         config: RunnableConfig,
     ) -> Answer:
@@ -153,13 +165,11 @@ class CodeSandbox(OrderedTool):
         return await _content.of_call(session, result, self._limits, code), artifact
 
     async def _run_ephemeral(
-        self, client: AnyClient, code: str, timeout: float | None, how: dict[str, Any]
+        self, client: AnyClient, code: str, timeout: float, how: dict[str, Any]
     ) -> Answer:
-        options: dict[str, Any] = dict(self._options)
-        standard = options.pop("timeout", None)
-        given = {name: value for name, value in options.items() if name not in PINNED_ONLY}
-        if timeout is None:
-            timeout = standard
+        given: dict[str, Any] = {
+            name: value for name, value in self._options.items() if name not in (*PINNED_ONLY, "timeout")
+        }
         result: Result = await settled(client.run(cells.of_model(code), timeout, **how, **given))
         return await _content.of_call(None, result, self._limits, code), artifact_of(result, self._artifact)
 
@@ -185,8 +195,12 @@ class CodeSandbox(OrderedTool):
         """The session, opened or attached to."""
         options = self._options
         if _places.thread_of(config) is None:
-            options = {"ttl": _places.RUN_TTL, **options}
+            options = {"ttl": _places.RUN_TTL, "ttl_action": "close", **options}
         return await settled(client.open(name, **options))
+
+    def _seconds(self, timeout: float | None) -> float:
+        """Of a call: as the model says, or the developer."""
+        return timeout or self._options.get("timeout") or times.STANDARD
 
     def _is_pinned(self, kind: str | None) -> bool:
         return (kind or self._kinds[0]) == "pinned"
@@ -213,6 +227,7 @@ class CodeSandbox(OrderedTool):
         return {"on_stdout": text("stdout"), "on_stderr": text("stderr"), "on_display": display}
 
 
+@spelled(SessionOptions)
 def code_sandbox(
     client: AnyClient | None = None,
     *,
@@ -246,7 +261,8 @@ def code_sandbox(
             after its last call. Without either, each call runs in a clean container, and the model is told so.
             ``"ephemeral"`` runs each call in a clean container.
         allow_session: Whether the model may choose between the two for each call.
-        max_timeout: If given, the model may set the time limit of a call, up to this number of seconds.
+        max_timeout: If given, the model may set the time limit of a call, up to this number of seconds. Otherwise a
+            call has 30 seconds, or as many as the option ``timeout`` says.
         max_chars: Maximum number of characters of each text that the model sees.
         max_images: Maximum number of figures that the model sees.
         artifact: Content of the ``artifact`` of messages. ``"full"`` is ``Result.to_dict()``. ``"small"`` omits
@@ -254,7 +270,9 @@ def code_sandbox(
             :meth:`limpet.Client.result` returns the rest for ten minutes. For a session, both include ``instance`` and
             the ``checkpoint_id`` that :class:`Rewind` took after the call.
         list_packages: Whether the description of the tool lists the version of Python, the installed packages and the
-            default limits. They are read once, from a sandbox; the description never changes afterwards.
+            default limits. They are read once, from a sandbox, when the description is first read, as it is when a
+            model is given the tool; it never changes afterwards. Read ``tool.description`` yourself before, where that
+            must not happen on an event loop.
         notes: Text to append to the description.
         raise_errors: Whether to raise the errors that are otherwise reported to the model.
         tools: Functions and LangChain tools that the code may call as ``limpet_tools.NAME(...)``. They run in this
@@ -269,7 +287,8 @@ def code_sandbox(
         The tool.
 
     Raises:
-        limpet.Error: The options are wrong, or a sandbox cannot be made with them. Only with ``list_packages``.
+        TypeError, ValueError: An argument is wrong. What a sandbox cannot be made with is raised when the description
+            is read, or by the first call.
     """
     if session not in ("pinned", "ephemeral"):
         raise ValueError(f'session must be "pinned" or "ephemeral", not {session!r}')
@@ -289,25 +308,43 @@ def code_sandbox(
     _check_options(session_options, kinds)
     asks = _approval.asks_of(tools, approve)
     clients = Clients(client)
-    inside = (
-        contents(clients.blocking(), session_options) if list_packages else Contents(None, session_options)
-    )
     arguments = with_state(_arguments(name, kinds, max_timeout))
     tool = CodeSandbox(
         name=name,
-        description=describe(kinds, inside, max_timeout, notes, asks),
         args_schema=arguments,
         raise_errors=raise_errors,
+    )
+    del tool.__dict__["description"]
+    tool._describe = functools.partial(
+        _describe, clients, session_options, list_packages, kinds, max_timeout, notes, asks
     )
     tool._clients = clients
     tool._kinds = kinds
     tool._prefix = session_prefix if session_prefix is not None else "" if name == NAME else f"{name}-"
     tool._options = session_options
-    tool._limits = telling.Limits(max_chars, max_images)
+    tool._limits = telling.Limits(max_chars, max_images, longer=_longer(max_timeout))
     tool._artifact = artifact
     tool._asks = asks
     tool._order.add(name, arguments, lambda given: tool._is_pinned(given.get("session")))
     return tool
+
+
+def _describe(
+    clients: Clients,
+    options: SessionOptions,
+    list_packages: bool,
+    kinds: tuple[Kind, ...],
+    max_timeout: float | None,
+    notes: str,
+    asks: Asks,
+) -> str:
+    inside = contents(clients.blocking(), options) if list_packages else Contents(None, options)
+    seconds = options.get("timeout") or times.STANDARD
+    return describe(kinds, inside, seconds, max_timeout, notes, asks)
+
+
+def _longer(max_timeout: float | None) -> str:
+    return times.SHORTER if max_timeout is None else times.longer("timeout", max_timeout)
 
 
 def _check_options(options: SessionOptions, kinds: tuple[Kind, ...]) -> None:

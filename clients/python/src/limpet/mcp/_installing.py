@@ -41,7 +41,7 @@ class Install(Arguments):
 
 async def install(call: Call, given: Install) -> types.CallToolResult:
     session = await call.place.session()
-    limit = {} if given.timeout is None else {"timeout": given.timeout}
+    limit: dict[str, Any] = {} if given.timeout is None else {"timeout": given.timeout}
     report = call.live().get("on_stdout")
     try:
         done = await call.place.call(session.install(given.packages, **limit, on_progress=report))

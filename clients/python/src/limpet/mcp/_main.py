@@ -13,7 +13,7 @@ import anyio
 from mcp.server.lowlevel.server import Server
 
 from .. import AsyncClient
-from .._adapters import arguments
+from .._adapters import arguments, times
 from .._adapters.arguments import Parser, WrongOption
 from .._adapters.telling import Limits
 from . import _functions, conformance
@@ -34,7 +34,7 @@ def run(arguments: list[str]) -> int:
     except WrongOption as error:
         print(f"limpet mcp: {error}\nTry 'limpet mcp --help'.", file=sys.stderr)
         return 2
-    limits = Limits(options.max_chars, options.max_images)
+    limits = Limits(options.max_chars, options.max_images, longer=times.longer("timeout"))
     maker = conformance.make if options.conformance else make
     place = Place(home, options.session)
     asyncio.run(_serve(place, maker(lambda context: place, limits, tools, set(options.allow))))
@@ -54,7 +54,12 @@ def _parser() -> argparse.ArgumentParser:
         help="use this session, and keep it; by default a session of the connection's own, which ends with it",
     )
     parser.add_argument("--address", metavar="PATH", help="socket of the controller")
-    parser.add_argument("--timeout", metavar="SECONDS", type=float, help="for one call")
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=float,
+        help=f"for one call of a tool that names none; by default {times.STANDARD:g}",
+    )
     parser.add_argument(
         "--max-chars",
         metavar="N",

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from .. import AsyncClient, AsyncSession, Error, NoSuchSession, Result
+from .._adapters import times
 from ._tasks import Tasks
 
 T = TypeVar("T")
@@ -34,6 +35,8 @@ class Home:
 
     def __init__(self, client: AsyncClient, options: dict[str, Any]) -> None:
         self.client = client
+        self.timeout = options.get("timeout") or times.STANDARD
+        """Seconds of a call for which the model says no others."""
         self._options = options
 
     async def open(self, name: str | None) -> AsyncSession:

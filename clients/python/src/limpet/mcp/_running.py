@@ -17,7 +17,7 @@ from ._place import Callbacks
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
 Branch = Annotated[Name | None, Field(description="run in this branch, which the tool 'branch' opened")]
-Seconds = Annotated[float | None, Field(gt=0, description="time limit; by default that of the session")]
+Seconds = Annotated[float | None, Field(gt=0, description="time limit; by default 30 seconds")]
 OnError = Annotated[
     Literal["keep", "rollback"],
     Field(description="'rollback': code that fails leaves nothing behind in the variables"),
@@ -61,7 +61,7 @@ async def run_python(call: Call, given: RunPython) -> types.CallToolResult | typ
         def begin(live: Callbacks) -> Awaitable[Result]:
             return session.run(
                 cells.of_model(given.code),
-                given.timeout,
+                given.timeout or call.place.home.timeout,
                 run_id=questions.run_id,
                 on_error=given.on_error,
                 tools=asks,
@@ -87,7 +87,8 @@ async def exec_(call: Call, given: Exec) -> types.CallToolResult:
         run_id = os.urandom(16).hex()
 
         def begin(live: Callbacks) -> Awaitable[Result]:
-            return session.exec(given.command, cwd=given.cwd, timeout=given.timeout, run_id=run_id, **live)
+            seconds = given.timeout or call.place.home.timeout
+            return session.exec(given.command, cwd=given.cwd, timeout=seconds, run_id=run_id, **live)
 
         result = await call.place.home.run(session, run_id, "command", given.command, begin, call.live())
         return await _results.of_run(session, result, call.limits, call.place.home)
@@ -102,7 +103,9 @@ async def try_each(call: Call, given: TryEach) -> types.CallToolResult:
     async def work() -> types.CallToolResult:
         session = await call.place.session()
         codes = [cells.of_model(code) for code in given.codes]
-        results = await session.try_each(codes, given.timeout, on_error=given.on_error)
+        results = await session.try_each(
+            codes, given.timeout or call.place.home.timeout, on_error=given.on_error
+        )
         content: list[types.ContentBlock] = []
         tried: list[dict[str, Any]] = []
         for number, (code, result) in enumerate(zip(given.codes, results, strict=True)):

@@ -17,6 +17,7 @@ from .. import (
     SessionClosed,
     SessionInfo,
 )
+from .._adapters import times
 from .._asks import NO_ASKS
 from .._options import CONTAINER_OPTIONS, SESSION_OPTIONS, chosen
 from .._requests import new_name
@@ -45,6 +46,9 @@ OPTIONS = (
     "checkpoint",
 )
 """Of a session, as its owner may choose them. ``data`` is a directory of the host, and the gateway's alone."""
+
+CLOSES = {"ttl_action": "close"}
+"""Sessions of one owner, saved, would take the disk that all owners share."""
 
 T = TypeVar("T")
 
@@ -143,7 +147,8 @@ class Gateway:
         async with self._creating.setdefault(owner.id, asyncio.Lock()):
             with self._opens(inner):
                 await self.check_count(owner)
-                options = chosen({**self.defaults(), **self.uploads.option(inner), **own}, SESSION_OPTIONS)
+                fresh = {**self.defaults(), **CLOSES, **self.uploads.option(inner), **own}
+                options = chosen(fresh, SESSION_OPTIONS)
                 session = await self.client._restored(path, inner, NO_ASKS, options, unpacked)
                 return self._remember(inner, session)
 
@@ -164,7 +169,7 @@ class Gateway:
         elif inner in (row.session for row in await self.client.sessions()):
             return await self._attach_with(inner, given)
         await self.check_count(owner)
-        fresh = {**self.defaults(), **self.uploads.option(inner), **given}
+        fresh = {**self.defaults(), **CLOSES, **self.uploads.option(inner), **given}
         return await self.client.open(inner, **fresh)
 
     async def _attach_with(self, inner: str, given: dict[str, Any]) -> AsyncSession:
@@ -270,6 +275,10 @@ class Gateway:
             "pids": settings.session_pids,
             "timeout": settings.session_timeout,
         }
+
+    def tool_seconds(self) -> float:
+        """Of a call of a model that says nothing of it."""
+        return min(times.STANDARD, self.settings.session_timeout or times.STANDARD)
 
     def check_timeout(self, timeout: float | None) -> None:
         """Of one call. Raises Problem."""

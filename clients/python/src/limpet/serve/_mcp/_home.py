@@ -19,6 +19,7 @@ class OwnersHome(Home):
 
     def __init__(self, gateway: Gateway, owner: Owner) -> None:
         super().__init__(gateway.client, {})
+        self.timeout = gateway.tool_seconds()
         self._gateway = gateway
         self._owner = owner
 

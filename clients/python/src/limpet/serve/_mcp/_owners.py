@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from sse_starlette.sse import AppStatus
 
 from ... import Tools
+from ..._adapters import times
 from ..._adapters.telling import Limits
 from ...mcp import _server, conformance
 from ...mcp._place import Place
@@ -71,7 +72,7 @@ class _OwnersServer:
         self._places: dict[tuple[str | None, str | None], _Kept] = {}
         self._idle = gateway.settings.session_ttl_s or IDLE
         make = conformance.make if gateway.settings.conformance else _server.make
-        server = make(self._place, Limits(CHARS, IMAGES), tools, allowed)
+        server = make(self._place, Limits(CHARS, IMAGES, longer=times.longer("timeout")), tools, allowed)
         server.middleware.insert(0, self._watched)
         self._manager = StreamableHTTPSessionManager(
             server, session_idle_timeout=self._idle, max_request_body_size=BODY, max_sessions=CONNECTIONS
