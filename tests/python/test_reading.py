@@ -24,6 +24,7 @@ COUNTED = "y\n[the line above 499 more times]\n"
         ("\x1b[3%dmy\n" % 2 * 500, COUNTED),
         ("a\na\na\nb\n", "a\na\na\nb\n"),
         ("a\na\na\na\na\nb\na\n", "a\n[the line above 4 more times]\nb\na\n"),
+        ("Fatal\n  File \"a\", line 1 in b\n\nExtension modules: a.b, c (total: 2)\n", "Fatal\n  File \"a\", line 1 in b\n"),
         ("", ""),
     ],
 )
@@ -177,4 +178,6 @@ def test_the_names_that_hold_memory():
     full = limpet.Result.from_record(fake.record(memory=held))
     text, _ = telling.of_result(full, telling.Limits(1000, 0), {})
     assert text.endswith("Most of the memory is held by: frame (pandas.DataFrame, 312 MB), rows (list, 9 MB).")
+    killed = limpet.Result.from_record(fake.record(status="oom", memory=held))
+    assert "Before this call most of the memory was held by: frame" in telling.of_result(killed, telling.Limits(1000, 0), {})[0]
     assert "memory" not in telling.of_result(limpet.Result.from_record(fake.record()), telling.Limits(1000, 0), {})[0]
