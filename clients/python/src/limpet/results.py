@@ -251,8 +251,10 @@ class Result:
     between: Between | None = None
     """What was written since the last call and belongs to none, as by threads. None if nothing was."""
     memory: list[Holder] | None = field(default=None, hash=False)
-    """After a ``MemoryError``, or with 90 % of the memory taken: the names that hold most of it. After ``oom``: those that
-    held most before the call, where the variables were rolled back to then. Otherwise None."""
+    """After a ``MemoryError``, or with 90 % of the memory taken: the names that hold most of it.
+
+    After ``oom``: those that held most before the call, where the variables were rolled back. Otherwise None.
+    """
 
     @property
     def ok(self) -> bool:
