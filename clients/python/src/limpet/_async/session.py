@@ -507,7 +507,7 @@ class AsyncSession(AsyncPackages, AsyncExporting, AsyncNetworking):
         for name in names:
             await self._quietly(_requests.close().of({"session": name}))
 
-    async def _quietly(self, request: Request[None]) -> None:
+    async def _quietly(self, request: Request[Any]) -> None:
         """Cleaning up: what cannot be cleaned up ends with the session."""
         with contextlib.suppress(Error):
             await self._client._request(request, start=False)

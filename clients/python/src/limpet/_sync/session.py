@@ -506,7 +506,7 @@ class Session(Packages, Exporting, Networking):
         for name in names:
             self._quietly(_requests.close().of({"session": name}))
 
-    def _quietly(self, request: Request[None]) -> None:
+    def _quietly(self, request: Request[Any]) -> None:
         """Cleaning up: what cannot be cleaned up ends with the session."""
         with contextlib.suppress(Error):
             self._client._request(request, start=False)
