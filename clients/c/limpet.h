@@ -151,8 +151,8 @@ LIMPET_API int limpet_interrupt(LimpetClient *client, const char *session, bool 
 LIMPET_API int limpet_reset(LimpetClient *client, const char *session, uint64_t *epoch);
 
 /* Ends a running call, which is answered with LIMPET_FAILED, and removes the container; of a branch, ends
- * that branch alone. */
-LIMPET_API int limpet_close(LimpetClient *client, const char *session);
+ * that branch alone. *out and *err get what exit functions wrote, to be freed, or NULL; both may be NULL. */
+LIMPET_API int limpet_close(LimpetClient *client, const char *session, char **out, char **err);
 
 typedef struct LimpetSession {
     const char *session, *engine, *container;

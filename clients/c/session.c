@@ -136,11 +136,19 @@ int limpet_reset(LimpetClient *client, const char *session, uint64_t *epoch)
     return client_result(client, r);
 }
 
-int limpet_close(LimpetClient *client, const char *session)
+int limpet_close(LimpetClient *client, const char *session, char **out, char **err)
 {
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
+    MsgCloseReply body = {0};
+    int r = call_session(client, MSG_CLOSE, session, &reply);
 
-    return client_result(client, call_session(client, MSG_CLOSE, session, &reply));
+    if (!r)
+        r = reply_decode(&body, MsgCloseReply, &reply.message.body, &client->problem);
+    if (out)
+        *out = body.out.data ? text_dup(body.out) : NULL;
+    if (err)
+        *err = body.err.data ? text_dup(body.err) : NULL;
+    return client_result(client, r);
 }
 
 int limpet_commit(LimpetClient *client, const char *session, const char *branch, uint64_t *execution_count,

@@ -174,11 +174,11 @@ static void report_figures(CellOutcome *ret)
     PyErr_Clear();
 }
 
-/* As a program ends: waits for threads, and runs what is registered for the end. */
-static void end_script(CellOutcome *ret)
+/* As a program ends: runs what is registered for the end. */
+static void end(PyObject *function, CellOutcome *ret)
 {
     guard_begin_runtime();
-    _pyref_ PyObject *done = PyObject_CallNoArgs(runtime.end_script);
+    _pyref_ PyObject *done = PyObject_CallNoArgs(function);
     if (getpid() != run.process)
         end_child(!done);
     if (!done && !ret->error)
@@ -232,7 +232,9 @@ int cell_run(const CellRequest *cell, Buf *reply)
     report(cell, value, &outcome);
     Py_XDECREF(value);
     if (cell->script)
-        end_script(&outcome);
+        end(runtime.end_script, &outcome);
+    if (cell->last)
+        end(runtime.end_session, &outcome);
     report_figures(&outcome);
     if (outcome.error)
         Py_CLEAR(outcome.result);

@@ -9,6 +9,7 @@ typedef struct CellRequest {
     uint64_t execution_count;
     bool asks;   /* somebody answers its questions */
     bool script; /* nothing follows it */
+    bool last;   /* the session ends with it */
     Text code;   /* read before any of it runs: the next message takes its place */
 } CellRequest;
 

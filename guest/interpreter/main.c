@@ -39,7 +39,7 @@ int interpreter_main(int argc, char **argv)
     if (start_python(&problem) < 0)
         return fail(problem.text);
     crash_init();
-    if (reply_ready(0, &(Notes){.n = 0}) == 0)
+    if (reply_ready(0, &(Notes){.n = 0}, NULL) == 0)
         serve();
     /* Nobody is left to answer. Threads of cells may never end, so nothing waits for them. */
     _exit(EXIT_SUCCESS);

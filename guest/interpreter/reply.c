@@ -55,46 +55,6 @@ void outcome_deinit(CellOutcome *outcome)
     Py_CLEAR(outcome->memory);
 }
 
-int reply_ready(uint64_t id, const Notes *not_restored)
-{
-    const char *version = Py_GetVersion();
-    char peer[128];
-    MsgReady said = {.not_restored = notes_say(not_restored)};
-
-    snprintf(peer, sizeof(peer), "limpet-interpreter/%s python/%.*s", LIMPET_VERSION,
-             (int)strcspn(version, " "), version);
-    said.peer = text_of(peer);
-    return say(MSG_READY, id, MsgReady, &said);
-}
-
-/* The texts of a cell's end, and what they point to. */
-typedef struct OutcomeTexts {
-    StrText result, name, message, traceback;
-    Changes changes;
-} OutcomeTexts;
-
-static void outcome_texts_deinit(OutcomeTexts *texts)
-{
-    str_text_deinit(&texts->result);
-    str_text_deinit(&texts->name);
-    str_text_deinit(&texts->message);
-    str_text_deinit(&texts->traceback);
-    changes_release(&texts->changes);
-}
-
-static void take_error(MsgPythonError *ret, OutcomeTexts *texts, PyObject *error)
-{
-    str_text(&texts->name, PyTuple_GET_ITEM(error, 0), NAME_MAX_BYTES, CUT_END);
-    str_text(&texts->message, PyTuple_GET_ITEM(error, 1), LIMIT_TRACEBACK, CUT_MIDDLE);
-    str_text(&texts->traceback, PyTuple_GET_ITEM(error, 2), LIMIT_TRACEBACK, CUT_MIDDLE);
-    *ret = (MsgPythonError){texts->name.text, texts->message.text, texts->traceback.text};
-}
-
-int reply_send(Buf *reply)
-{
-    return send_when(reply, always);
-}
-
 static bool is_holder(PyObject *row)
 {
     return PyTuple_CheckExact(row) && PyTuple_GET_SIZE(row) == 3 &&
@@ -134,6 +94,52 @@ static void write_holders(Writer *w, const void *source)
     }
 }
 
+/* Of what is no such list: absent. */
+static Value holders_say(PyObject *list)
+{
+    return are_holders(list) ? (Value){.write = write_holders, .source = list} : (Value){0};
+}
+
+int reply_ready(uint64_t id, const Notes *not_restored, PyObject *memory)
+{
+    const char *version = Py_GetVersion();
+    char peer[128];
+    MsgReady said = {.not_restored = notes_say(not_restored), .memory = holders_say(memory)};
+
+    snprintf(peer, sizeof(peer), "limpet-interpreter/%s python/%.*s", LIMPET_VERSION,
+             (int)strcspn(version, " "), version);
+    said.peer = text_of(peer);
+    return say(MSG_READY, id, MsgReady, &said);
+}
+
+/* The texts of a cell's end, and what they point to. */
+typedef struct OutcomeTexts {
+    StrText result, name, message, traceback;
+    Changes changes;
+} OutcomeTexts;
+
+static void outcome_texts_deinit(OutcomeTexts *texts)
+{
+    str_text_deinit(&texts->result);
+    str_text_deinit(&texts->name);
+    str_text_deinit(&texts->message);
+    str_text_deinit(&texts->traceback);
+    changes_release(&texts->changes);
+}
+
+static void take_error(MsgPythonError *ret, OutcomeTexts *texts, PyObject *error)
+{
+    str_text(&texts->name, PyTuple_GET_ITEM(error, 0), NAME_MAX_BYTES, CUT_END);
+    str_text(&texts->message, PyTuple_GET_ITEM(error, 1), LIMIT_TRACEBACK, CUT_MIDDLE);
+    str_text(&texts->traceback, PyTuple_GET_ITEM(error, 2), LIMIT_TRACEBACK, CUT_MIDDLE);
+    *ret = (MsgPythonError){texts->name.text, texts->message.text, texts->traceback.text};
+}
+
+int reply_send(Buf *reply)
+{
+    return send_when(reply, always);
+}
+
 int reply_executed(Buf *ret, uint64_t id, const CellOutcome *outcome)
 {
     OutcomeTexts texts _cleanup_(outcome_texts_deinit);
@@ -149,8 +155,7 @@ int reply_executed(Buf *ret, uint64_t id, const CellOutcome *outcome)
     said.result = texts.result.text;
     if (outcome->error)
         take_error(&said.error, &texts, outcome->error);
-    if (are_holders(outcome->memory))
-        said.memory = (Value){.write = write_holders, .source = outcome->memory};
+    said.memory = holders_say(outcome->memory);
     changes_collect(&texts.changes);
     said.has_changed = texts.changes.count > 0;
     said.changed = changes_say(&texts.changes);

@@ -24,7 +24,7 @@ int reply_executed(Buf *ret, uint64_t id, const CellOutcome *outcome);
 int reply_send(Buf *reply);
 
 /* All: 0 or a negative errno. */
-int reply_ready(uint64_t id, const Notes *not_restored);
+int reply_ready(uint64_t id, const Notes *not_restored, PyObject *memory);
 int reply_namespace(uint64_t id);
 /* A list of str; and as CellOutcome.error what the setup code ended with, or NULL. */
 int reply_prepared(uint64_t id, PyObject *failed, PyObject *error);

@@ -22,6 +22,7 @@ static const struct {
     {"limpet_runtime.figures", "show", &runtime.show_figures},
     {"limpet_runtime.script", "end", &runtime.end_script},
     {"limpet_runtime.script", "close", &runtime.close_script},
+    {"limpet_runtime.script", "end_session", &runtime.end_session},
 };
 
 static PyObject *import_object(const char *module_name, const char *name)

@@ -25,6 +25,7 @@ typedef struct RuntimeObjects {
     PyObject *show_figures;
     PyObject *end_script;
     PyObject *close_script;
+    PyObject *end_session;
 } RuntimeObjects;
 
 extern RuntimeObjects runtime;

@@ -19,9 +19,9 @@ static int handle_execute(const Message *message, int fds[CHANNEL_FDS])
 
     if (r < 0)
         return r;
-    r = cell_run(
-        &(CellRequest){message->id, request.execution_count, request.asks, request.script, request.code},
-        &reply);
+    r = cell_run(&(CellRequest){message->id, request.execution_count, request.asks, request.script,
+                                request.last, request.code},
+                 &reply);
     return r < 0 ? r : reply_send(&reply);
 }
 

@@ -59,6 +59,7 @@ struct Call {
     uint64_t code_hash;      /* to tell when an id is used again for something else */
     double timeout;          /* seconds */
     bool rolls_back;         /* when it does not end `ok` */
+    bool last;               /* its session ends with it */
     bool adopted;            /* an earlier controller sent it */
     bool resent;             /* the connection broke while it was sent */
     List joined;             /* Requests to be answered with the record */
@@ -159,6 +160,10 @@ void call_grant(const Call *call, unsigned count);
 
 /* Its supervisor must answer within as long as it may take from now on. */
 void call_watch(const Call *call);
+
+/* The last call of a session that is to close, and does nothing: what is registered for the end of Python is
+ * run. Whether it has begun. */
+bool call_last(Calls *all, Session *session);
 
 /* ---- its end ---- */
 

@@ -6,6 +6,10 @@
 /* The supervisor answers a call by its deadline and three seconds; this much later it counts as stuck. */
 #define WATCHDOG_SLACK 8.0
 
+/* last.c */
+/* What was written at the end of its session. */
+void call_keep_last_words(Session *session, const MsgExecuted *executed);
+
 /* turn.c */
 /* Ends one that has no more than a reason. */
 void call_end_bare(Call *call, const char *status, const char *state, const char *name, const char *message);

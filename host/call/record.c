@@ -207,6 +207,8 @@ int record_write(Buf *ret, const RecordHead *head, const MsgExecuted *executed, 
     set_artifacts(&record, artifacts);
     if (oom)
         blame_memory(&record, message, sizeof(message));
+    else if (!text_equal(executed->state, "kept") && !text_equal(executed->status, "error"))
+        record.memory = (Value){0}; /* it was not for its memory that it was killed */
     return body_encode(ret, MsgRecord, &record);
 }
 

@@ -78,6 +78,7 @@ static int send_execute(Call *call)
         .on_error = text_of(call->rolls_back ? "rollback" : "keep"),
         .asks = text_of(ask_mode_name(call->asks.mode)),
         .script = sandbox->ephemeral,
+        .last = call->last,
     };
 
     call->turn.state = TURN_SENT;
@@ -258,6 +259,8 @@ void call_finish(Call *call, const MsgExecuted *executed, const ArtifactList *ar
     RecordHead head = record_head(call);
 
     sandbox_take_out(&call->turn);
+    if (call->last)
+        call_keep_last_words(turn.session, executed);
     if (record_write(&record, &head, executed, record_was_killed(executed) && sandbox_has_killed(sandbox),
                      artifacts) == 0) {
         call_end(call, &record);

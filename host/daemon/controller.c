@@ -72,7 +72,8 @@ static void shut_down(void *userdata, bool keep)
     loop_timer_set(controller->loop, &controller->shutdown_timer,
                    clock_now() + SHUTDOWN_SECONDS * NSEC_PER_SEC, on_shutdown_due);
     list_foreach (sandbox, &controller->sandboxes.list, Sandbox, link)
-        sandbox_shut_down(sandbox);
+        if (!sandbox->trunk || !session_close_gently(sandbox->trunk, "the controller is shutting down"))
+            sandbox_shut_down(sandbox);
     controller_stop_if_empty(controller);
 }
 

@@ -88,6 +88,13 @@ static void on_session_prepare(Session *trunk)
     prepare_session(&controller->front, trunk);
 }
 
+static bool on_session_closes(Session *trunk)
+{
+    Controller *controller = trunk->all->userdata;
+
+    return call_last(&controller->calls, trunk);
+}
+
 static bool on_bounds(void *userdata, uid_t user, UserBounds *ret)
 {
     const Controller *controller = userdata;
@@ -104,6 +111,7 @@ static void on_session_woken(Session *trunk, const Problem *failure)
 
 const SessionsEvents controller_sessions_events = {
     .bounds = on_bounds,
+    .closes = on_session_closes,
     .ready = on_session_ready,
     .prepare = on_session_prepare,
     .branched = on_session_branched,

@@ -207,8 +207,8 @@ void sandbox_turn_over(Sandbox *sandbox, Session *session)
     if (sandbox->state != SANDBOX_READY)
         return;
     sandbox_unwatch(sandbox);
-    if (sandbox->ephemeral) {
-        sandbox_close(sandbox, "its call has ended");
+    if (sandbox->ephemeral || *sandbox->ending) {
+        sandbox_close(sandbox, *sandbox->ending ? sandbox->ending : "its call has ended");
         return;
     }
     sandbox->owner->rested(sandbox, session);

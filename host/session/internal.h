@@ -13,8 +13,9 @@ void session_set_closing(Session *session, const char *reason); /* it opens for 
 
 /* Those who wait for the end of sessions that have been freed; told when all is gone. */
 typedef struct Farewell {
-    List closers; /* Requests */
-    List waiters; /* SessionWaiter */
+    List closers;   /* Requests */
+    List waiters;   /* SessionWaiter */
+    Buf last_words; /* of the trunk, which ends last */
 } Farewell;
 
 void session_tell_waiters(List *waiters); /* and empties it */

@@ -91,6 +91,7 @@ Session *session_free(Session *session)
     loop_timer_cancel(&session->idle_timer);
     list_remove(&session->in_family);
     former_deinit(session);
+    buf_deinit(&session->last_words);
     free(session->cwd);
     free(session);
     return NULL;
@@ -172,6 +173,7 @@ int session_start(Session **ret, Sessions *all, const SandboxHolder *holder, Tem
 
 void farewell_init(Farewell *farewell)
 {
+    farewell->last_words = BUF_NULL;
     list_init(&farewell->closers);
     list_init(&farewell->waiters);
 }
@@ -193,6 +195,8 @@ void session_end(Session *session, Farewell *farewell)
              (unsigned long long)session->execution_count);
     move_all(&farewell->waiters, &session->waiters);
     move_all(&farewell->closers, &session->closers);
+    farewell->last_words = session->last_words;
+    session->last_words = BUF_NULL;
     session->all->events->gone(session);
     session_free(session);
 }
@@ -212,7 +216,11 @@ void farewell_tell(Farewell *farewell)
     Request *request;
 
     list_foreach (request, &farewell->closers, Request, link)
-        request_reply_empty(request);
+        if (farewell->last_words.size > 0)
+            request_reply(request, &farewell->last_words);
+        else
+            request_reply_empty(request);
+    buf_deinit(&farewell->last_words);
     session_tell_waiters(&farewell->waiters);
 }
 
@@ -260,13 +268,39 @@ void session_set_closing(Session *session, const char *reason)
     session->all->events->woken(session, &problem);
 }
 
+/* Nothing runs in it, and something has: there may be something to do at its end. */
+static bool has_end(const Session *trunk)
+{
+    const Sandbox *sandbox = trunk->sandbox;
+
+    return trunk->state == SESSION_READY && trunk->execution_count > 0 && sandbox->state == SANDBOX_READY &&
+           !sandbox->running && !sandbox->held && !sandbox->restorer && !sandbox->ephemeral;
+}
+
+bool session_close_gently(Session *trunk, const char *reason)
+{
+    Sandbox *sandbox = trunk->sandbox;
+    Session *session;
+
+    if (!has_end(trunk))
+        return false;
+    snprintf(sandbox->ending, sizeof(sandbox->ending), "%s", reason);
+    list_foreach (session, &trunk->family, Session, in_family)
+        session_set_closing(session, reason);
+    if (!trunk->all->events->closes(trunk))
+        sandbox_close(sandbox, reason);
+    return true;
+}
+
 void session_close(Session *session, Request *request, const char *reason)
 {
     if (request)
         list_append(&session->closers, &request->link);
-    if (session->branch == 0)
+    if (session->branch == 0 && *session->sandbox->ending)
+        return; /* with the call that runs */
+    if (session->branch == 0 && !session_close_gently(session, reason))
         sandbox_close(session->sandbox, reason);
-    else if (session->state != SESSION_CLOSING)
+    else if (session->branch != 0 && session->state != SESSION_CLOSING)
         session_close_branch(session, reason);
 }
 

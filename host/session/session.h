@@ -53,11 +53,12 @@ struct Session {
     uint64_t used;  /* clock_now() of the last turn's end */
     LoopTimer idle_timer;
 
-    List openers;  /* Requests waiting for READY */
-    List waiters;  /* SessionWaiter */
-    List closers;  /* Requests waiting for the end */
-    List asleep;   /* those who wait until one that is SAVED is woken. Nothing here looks into them */
-    uint64_t load; /* number of the message that asks for its variables while it is WAKING */
+    List openers;   /* Requests waiting for READY */
+    List waiters;   /* SessionWaiter */
+    List closers;   /* Requests waiting for the end */
+    Buf last_words; /* what those are answered with: an encoded map; empty: nothing */
+    List asleep;    /* those who wait until one that is SAVED is woken. Nothing here looks into them */
+    uint64_t load;  /* number of the message that asks for its variables while it is WAKING */
     UT_hash_handle by_name;
 };
 
@@ -106,6 +107,9 @@ void session_wait_open(Session *session, Request *request);
 /* Ends the session: a running call ends as `failed`, waiting ones with SessionClosed. `request` may be
  * NULL. The trunk takes its branches with it. */
 void session_close(Session *session, Request *request, const char *reason);
+/* Ends one that rests as a program ends: its exit functions are called first. False, and nothing done, for
+ * any other. */
+bool session_close_gently(Session *trunk, const char *reason);
 
 /* Whether it is CLOSING, or being restored. */
 bool session_is_unsettled(const Session *session);

@@ -23,6 +23,9 @@ typedef struct SessionsEvents {
     /* It is to have packages before anyone is told that it is open: ends in session_all_ready() or
      * session_fail(), not before this returns. */
     void (*prepare)(Session *trunk);
+    /* It is to close, and nothing of it runs: a last call does what is to be done at the end of Python, and
+     * closes its sandbox. False: there is none. */
+    bool (*closes)(Session *trunk);
     /* What is set for a user. False: nothing is. */
     bool (*bounds)(void *userdata, uid_t user, UserBounds *ret);
     /* It is READY again, or (`failure` is not NULL) is not: those who are in Session.asleep go on. */

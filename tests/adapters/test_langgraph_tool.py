@@ -440,11 +440,19 @@ def test_the_extra_is_asked_for_only_where_it_is_used():
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize("example", ["langgraph_agent.py", "langgraph_rewind.py", "langgraph_approval.py"])
-def test_example(example, limpetd, isolating):
+@pytest.mark.parametrize(
+    "example, arguments",
+    [
+        ("langgraph_agent.py", []),
+        ("langgraph_rewind.py", []),
+        ("langgraph_approval.py", []),
+        ("langgraph_parquet.py", ["--megabytes", "20"]),
+    ],
+)
+def test_example(example, arguments, limpetd, isolating):
     env = {"LIMPET_SOCKET": limpetd.socket, "LIMPET_AUTOSTART": "0"}
     program = os.path.join(ROOT, "examples", example)
     done = subprocess.run(
-        [sys.executable, program], env={**os.environ, **env}, capture_output=True, text=True
+        [sys.executable, program, *arguments], env={**os.environ, **env}, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -2,11 +2,14 @@
 does."""
 
 import io
+import pathlib
 import signal
 import threading
 
 import limpet
 import pytest
+
+from .killed import wait_for
 
 
 @pytest.fixture
@@ -213,6 +216,51 @@ def test_close_of_a_running_call(client, name):
     assert results[0].status == "failed" and results[0].error.name
     with pytest.raises(limpet.NoSuchSession):
         session.run("1")
+
+
+LEAVES = """
+import atexit, os
+os.makedirs('artifacts', exist_ok=True)
+file = open('artifacts/left', 'w')
+atexit.register(file.write, 'text')
+atexit.register(print, 'bye')
+"""
+
+
+def left(result):
+    """What a session that runs LEAVES leaves in its artifact."""
+    (path,) = result.artifacts.values()
+    return pathlib.Path(path).read_text()
+
+
+def test_exit_functions_run_when_it_is_closed(client, name):
+    session = client.open(name, checkpoint="auto")
+    result = session.run(LEAVES)
+    assert left(result) == "" and session.run("import os; os._exit(1)").status == "exited"
+    session.run("import threading; threading.Thread(target=threading.Event().wait).start()")
+    assert left(result) == ""
+    assert session.close() == limpet.Between("bye\n", "", 0)
+    assert left(result) == "text"
+
+
+@pytest.mark.parametrize("way", ["ttl", "stop"])
+def test_exit_functions_run_when_nobody_closes_it(own_limpetd, way):
+    own_limpetd.start()
+    with own_limpetd.client() as client:
+        result = client.open("a", ttl=0.5 if way == "ttl" else 600).run(LEAVES)
+        if way == "ttl":
+            wait_for(lambda: not client.sessions())
+        else:
+            client.shutdown()
+    assert left(result) == "text"
+
+
+@pytest.mark.long
+def test_exit_functions_are_ended_in_time(client, name):
+    session = client.open(name)
+    session.run("import atexit, time; atexit.register(print, 'bye'); atexit.register(time.sleep, 600)")
+    said = session.close()
+    assert said.stdout == "bye\n" and "KeyboardInterrupt" in said.stderr
 
 
 def test_a_callback_that_raises(session):

@@ -7,6 +7,7 @@ from .pooled import Pool, settings  # noqa: F401
 pytestmark = pytest.mark.engine
 
 MIB = 1 << 20
+HOG = "import mmap\nm = mmap.mmap(-1, 1 << 30)\nfor i in range(0, 1 << 30, 4096): m[i] = 1"  # which no limit of its own counts
 PATIENCE = 300  # seconds; a call that hangs ends here
 
 DAILY = {
@@ -92,6 +93,16 @@ HOARDS = {
     "arrays": "import numpy\nwhile True: hoard.append(numpy.ones(1 << 16))",
     "one array": "import numpy\nhoard = numpy.ones(24 << 20, dtype='u1')\nwhile True: hoard = numpy.concatenate([hoard, hoard[:4 << 20]])",
 }
+
+
+def test_names_that_held_most_are_told_of_a_call_that_was_killed(isolating):
+    with isolating.start().client() as client, client.open("a", memory="256m") as session:
+        session.run("hoard = [b'x' * (1 << 20) for _ in range(60)]; few = b'x' * (4 << 20)")
+        result = session.run(HOG, timeout=PATIENCE)
+        assert (result.status, result.state) == ("oom", "rolled_back")
+        assert [(held.name, held.type) for held in result.memory] == [("hoard", "list"), ("few", "bytes")]
+        killed = session.run("import os; os.kill(os.getpid(), 9)")
+        assert (killed.status, killed.memory) == ("crashed", None)
 
 
 @pytest.mark.docker

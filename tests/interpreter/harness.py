@@ -372,16 +372,17 @@ class Interpreter(Peer):
 class Restored(Peer):
     """An interpreter that was brought back."""
 
-    def __init__(self, frozen, branched):
+    def __init__(self, frozen, said):
         super().__init__()
         ends = [self.new_pipe(1), self.new_pipe(2)]
-        frozen.channel.send(RESTORE, 9, {"branched": branched}, [self.channel.theirs.fileno(), *ends])
+        frozen.channel.send(RESTORE, 9, said, [self.channel.theirs.fileno(), *ends])
         self.channel.theirs.close()
         for end in ends:
             os.close(end)
         message = self.wait_ready(frozen)
         assert message[2] == 9
-        self.peer, self.not_restored = message[3]["peer"], message[3]["not_restored"]
+        self.ready = message[3]
+        self.peer, self.not_restored = self.ready["peer"], self.ready["not_restored"]
         self.process = Process(self.channel.senders[READY])
         self.count = frozen.count
 
@@ -407,8 +408,8 @@ class Frozen:
         assert self.channel.wait(FROZEN, deadline)[2] == 7
         self.process = Process(self.channel.senders[FROZEN])
 
-    def restore(self, branched=False):
-        self.restored.append(Restored(self, branched))
+    def restore(self, branched=False, **said):
+        self.restored.append(Restored(self, {"branched": branched, **said}))
         return self.restored[-1]
 
     def drop(self):

@@ -173,6 +173,7 @@ def test_names_that_hold_most_are_told_where_memory_ends(small):
 def test_names_that_hold_most_are_told_before_memory_ends(small):
     told = small.run("hoard = []\nwhile len(hoard) < 104: hoard.append(bytearray(1 << 20))").body["memory"]
     assert told[0]["name"] == "hoard" and abs(told[0]["bytes"] / (104 * MIB) - 1) < 0.2
-    copy = small.checkpoint().restore()
+    copy = small.checkpoint().restore(memory=True)
+    assert copy.ready["memory"] == told
     assert copy.run("1").body["memory"][0]["name"] == "hoard"
     assert "memory" not in small.run("hoard.clear()").body

@@ -19,6 +19,8 @@ SAME = {
     "an error": "print('before'); 1 / 0",
     "an error without a message": "raise KeyError",
     "input": "input()",
+    "input with a prompt": "input('name? ')",
+    "lines of stdin": "import sys; print(list(sys.stdin))",
     "stdin": "import sys; print(repr(sys.stdin.read()))",
     "main": "if __name__ == '__main__': print('main')",
     "globals": "x = 1; print(globals()['x'], vars()['x'], 'x' in dir())",
@@ -58,6 +60,33 @@ SAME = {
     "temporary": "import tempfile\nwith tempfile.NamedTemporaryFile('w+') as f: print(f.write('t'), f.seek(0), f.read())",
     "sqlite": "import sqlite3; print(sqlite3.connect(':memory:').execute('select 1').fetchone())",
     "import": "import pathlib; n = pathlib.Path('own.py').write_text('x = 8'); import own; print(own.x)",
+    "hook for warnings": "import warnings\nold, warnings.showwarning = warnings.showwarning, lambda m, *a, **k: print('mine', m)\n"
+    "warnings.simplefilter('always'); warnings.warn('w'); warnings.showwarning = old; warnings.resetwarnings()",
+    "hook for threads": "import threading\nthreading.excepthook = lambda args: print('hook', args.exc_type.__name__)\n"
+    "t = threading.Thread(target=lambda: 1 / 0); t.start(); t.join(); threading.excepthook = threading.__excepthook__",
+    "hook for finalizers": "import sys\nsys.unraisablehook = lambda u: print('hook', u.exc_type.__name__)\nclass A:\n    def __del__(self): 1 / 0\n"
+    "a = A(); del a\nsys.unraisablehook = sys.__unraisablehook__",
+    "trace": "import sys\nseen = []\ndef trace(frame, event, arg): seen.append(event); return trace\ndef f(): return 1\n"
+    "sys.settrace(trace); f(); sys.settrace(None); print(seen)",
+    "alarm": "import signal, time\nold = signal.signal(signal.SIGALRM, lambda *a: print('alarm'))\n"
+    "signal.setitimer(signal.ITIMER_REAL, 0.01); signal.pause(); signal.signal(signal.SIGALRM, old)",
+    "subprocess of asyncio": "import asyncio\nasync def f():\n    p = await asyncio.create_subprocess_exec('echo', 'hi', stdout=-1)\n"
+    "    return (await p.communicate())[0]\nprint(asyncio.run(f()))",
+    "stdin of a child": "import subprocess; print(subprocess.run(['cat'], capture_output=True).stdout)",
+    "descriptor 1": "import os, sys; print('a', flush=True); os.write(1, b'b\\n'); print('c')",
+    "source of a lambda": "import inspect\nf = lambda x: x + 1\nprint(inspect.getsource(f))",
+    "source of an inner class": "import inspect\nclass Outer:\n    class Inner:\n        y = 2\nprint(inspect.getsource(Outer.Inner))",
+    "caller": "import inspect\ndef f(): return inspect.currentframe().f_back.f_code.co_name\nprint(f())",
+    "future": "from __future__ import annotations\nimport typing\ndef f(x: Later): ...\nclass Later: pass\nprint(typing.get_type_hints(f))",
+    "debugger that is off": "import os; os.environ['PYTHONBREAKPOINT'] = '0'; breakpoint(); del os.environ['PYTHONBREAKPOINT']; print('past')",
+    "exit with a message": "import sys\ntry: sys.exit('why')\nexcept SystemExit as error: print(error)",
+    "group": "raise ExceptionGroup('g', [ValueError(1)])",
+    "reload": "import importlib, pathlib\np = pathlib.Path('again.py'); n = p.write_text('x = 1'); import again\nn = p.write_text('x = 22')\n"
+    "print(importlib.reload(again).x)",
+    "server": "import http.server, threading, urllib.request\nclass H(http.server.BaseHTTPRequestHandler):\n"
+    "    def do_GET(self): self.send_response(204); self.end_headers()\n    def log_message(self, *a): pass\n"
+    "s = http.server.HTTPServer(('127.0.0.1', 0), H); t = threading.Thread(target=s.handle_request); t.start()\n"
+    "print(urllib.request.urlopen(f'http://127.0.0.1:{s.server_port}').status); t.join(); s.server_close()",
     "path": "import os, sys; print(os.path.realpath(sys.path[0]) == os.getcwd())",
 }
 

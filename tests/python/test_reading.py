@@ -24,6 +24,7 @@ COUNTED = "y\n[the line above 499 more times]\n"
         ("\x1b[3%dmy\n" % 2 * 500, COUNTED),
         ("a\na\na\nb\n", "a\na\na\nb\n"),
         ("a\na\na\na\na\nb\na\n", "a\n[the line above 4 more times]\nb\na\n"),
+        ("Fatal\n  File \"a\", line 1 in b\n\nExtension modules: a.b, c (total: 2)\n", "Fatal\n  File \"a\", line 1 in b\n"),
         ("", ""),
     ],
 )
@@ -113,6 +114,7 @@ def test_tracebacks(told, read):
 
 
 MAGICS = "__import__('limpet_magics')"
+BROKEN = "page = '''\n```python\nx = 1\n```\n'''\nprint(page"
 
 
 @pytest.mark.parametrize(
@@ -137,6 +139,15 @@ MAGICS = "__import__('limpet_magics')"
         ("%%bash\necho $HOME", f"{MAGICS}.cell('bash', '', 'echo $HOME')"),
         ("%%time\n!ls", f"""{MAGICS}.cell('time', '', "{MAGICS}.system('ls')")"""),
         ("!ls\npage = '''\n%pwd\n!no\n'''", f"{MAGICS}.system('ls')\npage = '''\n%pwd\n!no\n'''"),
+        ("~~~python\nx = 1\n~~~", "x = 1"),
+        ("  ```python\n  if x:\n    y\n  ```", "if x:\n  y"),
+        ("Here is the code:\n```python\nx = 1\n```\nIt sets x.", "x = 1"),
+        ("```python\nx = 1\n```\n```text\n2\n```\n```sh\nls\n```", f"x = 1\n{MAGICS}.cell('bash', '', 'ls')"),
+        (BROKEN, BROKEN),
+        ("~~~5", "~~~5"),
+        ("    x = 1\n    if x:\n        y", "x = 1\nif x:\n    y"),
+        (">>> x = 1\n>>> if x:\n...     x\n...\n1", "x = 1\nif x:\n    x\n"),
+        ("pip install -q x\nimport x", f"{MAGICS}.line('pip', 'install -q x')\nimport x"),
         ("7 %x", "7 %x"),
         ("%nosuch 1", "%nosuch 1"),
     ],
@@ -153,7 +164,7 @@ def test_cells(written, runs):
         ("- First load the file\n- Then compute the mean of it", True),
         ("我将加载数据，然后计算平均值。", True),
         ("SELECT name FROM people WHERE age > 3", True),
-        ("pip install pandas polars pyarrow", True),
+        ("conda install pandas polars pyarrow", True),
         ("for x in range(3) print(x)", False),
         ("def f(self, first, second, third)\n    return first", False),
         ("print 'one two three four five'", False),
@@ -177,4 +188,6 @@ def test_the_names_that_hold_memory():
     full = limpet.Result.from_record(fake.record(memory=held))
     text, _ = telling.of_result(full, telling.Limits(1000, 0), {})
     assert text.endswith("Most of the memory is held by: frame (pandas.DataFrame, 312 MB), rows (list, 9 MB).")
+    killed = limpet.Result.from_record(fake.record(status="oom", memory=held))
+    assert "Before this call most of the memory was held by: frame" in telling.of_result(killed, telling.Limits(1000, 0), {})[0]
     assert "memory" not in telling.of_result(limpet.Result.from_record(fake.record()), telling.Limits(1000, 0), {})[0]

@@ -51,6 +51,8 @@ LimpetClient *cli_connect(void);
 
 /* "limpet: NoSuchSession: ..." on standard error; EXIT_SANDBOX. */
 int cli_fail(const LimpetClient *client);
+/* Closes a session; the standard streams get what its exit functions wrote. As limpet_close(). */
+int cli_close(LimpetClient *client, const char *session);
 
 /* Makes a path of --data absolute, as the protocol wants it. The copy is to be freed; NULL stays NULL. */
 int cli_absolute(const char *path, char **ret);

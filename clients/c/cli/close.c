@@ -1,6 +1,16 @@
 /* limpet close */
 #include "clients/c/cli/cli.h"
 
+int cli_close(LimpetClient *client, const char *session)
+{
+    char *out _cleanup_(freep) = NULL, *err _cleanup_(freep) = NULL;
+    int r = limpet_close(client, session, &out, &err);
+
+    fputs(out ? out : "", stdout);
+    fputs(err ? err : "", stderr);
+    return r;
+}
+
 static int run(const void *values, char **operands, int n)
 {
     _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
@@ -9,7 +19,7 @@ static int run(const void *values, char **operands, int n)
     if (!client)
         return EXIT_SANDBOX;
     for (int i = 0; i < n; i++)
-        if (limpet_close(client, operands[i]))
+        if (cli_close(client, operands[i]))
             status = cli_fail(client);
     return status;
 }

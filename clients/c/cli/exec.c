@@ -120,7 +120,7 @@ static int exec_and_print(const ExecValues *values, LimpetExec *exec)
         return r;
     exec->session = name;
     r = exec_in(client, values, exec);
-    limpet_close(client, name);
+    limpet_close(client, name, NULL, NULL);
     exec->session = NULL;
     return r;
 }

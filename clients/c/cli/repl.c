@@ -117,7 +117,7 @@ static void finish(Repl *repl)
         return;
     if (repl->keep)
         say_detached(repl);
-    else if (limpet_close(repl->client, repl->origin))
+    else if (cli_close(repl->client, repl->origin))
         cli_fail(repl->client);
     else
         printf("Session %s is closed.\n", repl->origin);

@@ -100,7 +100,7 @@ static int make_with_holder(LimpetClient *client, const TemplateValues *values, 
     if (!r)
         r = make(client, source);
     source->session = NULL;
-    limpet_close(client, name);
+    limpet_close(client, name, NULL, NULL);
     return r;
 }
 

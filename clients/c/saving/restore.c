@@ -107,7 +107,7 @@ static void give_up(Restoring *restoring)
     LimpetClient *client = restoring->client;
     Problem problem = client->problem;
 
-    limpet_close(client, restoring->session);
+    limpet_close(client, restoring->session, NULL, NULL);
     client->problem = problem;
     if (problem.code == ERR_FILE_FAILED || problem.code == ERR_NO_SUCH_SESSION ||
         problem.code == ERR_SESSION_CLOSED) {

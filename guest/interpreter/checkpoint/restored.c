@@ -12,6 +12,7 @@
 #include "guest/interpreter/inbox.h"
 #include "guest/interpreter/reply.h"
 #include "guest/interpreter/run.h"
+#include "guest/interpreter/runtime.h"
 #include "guest/interpreter/sink.h"
 
 /* Without threads Python learns that it was forked, twice in fact, and runs what os.register_at_fork() was
@@ -42,18 +43,15 @@ static void revive_with_threads(bool branched)
         generators_seed(&generators);
 }
 
-static int decode(const Restore *restore, bool *ret_branched)
+static int decode(const Restore *restore, MsgRestore *ret)
 {
-    MsgRestore said;
     Message message _cleanup_(message_deinit) = MESSAGE_NULL;
     Problem problem = PROBLEM_NULL;
     int r = message_decode(&message, restore->bytes, restore->size, &problem);
 
     if (r < 0)
         return r;
-    r = body_decode(&said, MsgRestore, &message.body, &problem);
-    *ret_branched = r == 0 && said.branched;
-    return r;
+    return body_decode(ret, MsgRestore, &message.body, &problem);
 }
 
 /* Until the threads go on nothing may allocate. */
@@ -82,18 +80,22 @@ static int take_place(Copied *copied, const Restore *restore)
 
 int restored_begin(Copied *copied, const Restore *restore)
 {
-    bool branched = false;
+    _pyref_ PyObject *memory = NULL;
+    MsgRestore said;
     int r = take_place(copied, restore);
 
     if (r == 0)
-        r = decode(restore, &branched);
+        r = decode(restore, &said);
     if (r < 0)
         return r;
     pthread_sigmask(SIG_SETMASK, &copied->mask, NULL);
     if (copied->with_threads)
-        revive_with_threads(branched);
+        revive_with_threads(said.branched);
     else
-        revive_alone(branched);
+        revive_alone(said.branched);
     guard_begin_runtime();
-    return reply_ready(restore->id, &copied->notes);
+    if (said.memory)
+        memory = PyObject_CallOneArg(runtime.holders, runtime.main_dict);
+    PyErr_Clear();
+    return reply_ready(restore->id, &copied->notes, memory);
 }

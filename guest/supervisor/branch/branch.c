@@ -268,6 +268,7 @@ void branch_start_failed(Branch *branch, const char *why)
 int branch_copy(Branch *branch, Checkpoint *checkpoint)
 {
     bool birth = checkpoint->kind == CHECKPOINT_BIRTH;
+    const MsgRestore restore = {.branched = birth || branch->newborn, .memory = branch->recovery.killed};
     int r = await_ready(branch, MIN(clock_now() + COPY_LIMIT, branch->recovery.end));
 
     branch->outdated = birth && branch->set->environment_changed;
@@ -275,8 +276,7 @@ int branch_copy(Branch *branch, Checkpoint *checkpoint)
     branch->unplaced = birth && has_place(branch);
     branch->recovery.restore = ++checkpoint->restores;
     if (r == 0)
-        r = interpreter_copy(&branch->interpreter, checkpoint->channel, checkpoint->restores,
-                             birth || branch->newborn);
+        r = interpreter_copy(&branch->interpreter, checkpoint->channel, checkpoint->restores, &restore);
     if (r < 0)
         loop_timer_cancel(&branch->start);
     return r;
@@ -295,13 +295,12 @@ static int check_copy(const Branch *branch, Problem *problem)
     return 0;
 }
 
-static int decode_ready(const Message *message, EncodedNotes *ret, Problem *problem)
+static int decode_ready(const Message *message, MsgReady *ret, EncodedNotes *notes, Problem *problem)
 {
-    MsgReady ready;
-    int r = body_decode(&ready, MsgReady, &message->body, problem);
+    int r = body_decode(ret, MsgReady, &message->body, problem);
 
     if (r == 0)
-        notes_add_all(ret, &ready.not_restored);
+        notes_add_all(notes, &ret->not_restored);
     return r;
 }
 
@@ -309,13 +308,14 @@ static int on_ready(Branch *branch, const Message *message, Problem *problem)
 {
     Interpreter *interpreter = &branch->interpreter;
     EncodedNotes notes _cleanup_(notes_deinit) = NOTES_NULL;
+    MsgReady ready;
     int r;
 
     if (branch_is_recovering(branch))
         recovery_note_processes(branch, &notes);
     if (branch->recovery.step == RECOVERY_TRIES)
         return 0; /* it has been given up, and is about to be ended */
-    r = decode_ready(message, &notes, problem);
+    r = decode_ready(message, &ready, &notes, problem);
     if (r == 0 && interpreter->copied)
         r = check_copy(branch, problem);
     if (r < 0)
@@ -324,7 +324,7 @@ static int on_ready(Branch *branch, const Message *message, Problem *problem)
     interpreter_ready(interpreter);
     log_info("interpreter ready", "branch=%" PRIu64 " pid=%d", branch->number, (int)interpreter->pid);
     if (branch_is_recovering(branch))
-        recovery_ready(branch, &notes);
+        recovery_ready(branch, &notes, ready.memory);
     policy_on_quiet(branch, clock_now());
     branch->set->events->ready(branch);
     branches_changed(branch->set);

@@ -51,6 +51,7 @@ typedef struct Recovery {
 
     uint64_t end;   /* the recovery is given up at this time */
     int ended;      /* processes that ended with the interpreter */
+    bool killed;    /* it may have been killed for its memory */
     Reason trouble; /* why the checkpoint that was tried last did not do */
 
     /* The copy that is made, or was made last. */

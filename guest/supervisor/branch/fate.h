@@ -28,6 +28,8 @@ typedef struct Fate {
     uint64_t calls;           /* calls that have no effect any more, the one that ended it left out */
     Reason reason;            /* why no later state had a checkpoint; empty: calls came too fast */
     EncodedNotes not_restored;
+    Value
+        memory; /* STATE_ROLLED_BACK: what holds most of it; absent: it was not asked for, or nobody waits */
 } Fate;
 
 #define FATE_KEPT ((Fate){0})

@@ -59,5 +59,5 @@ void recovery_refused(Branch *branch, const char *why);
 void recovery_copy_again(Branch *branch);
 void recovery_on_gone(Branch *branch, Checkpoint *checkpoint, const char *why);
 /* The copy is ready. `notes` say what is not in it; they are taken. */
-void recovery_ready(Branch *branch, EncodedNotes *notes);
+void recovery_ready(Branch *branch, EncodedNotes *notes, Value memory);
 void recovery_note_processes(const Branch *branch, EncodedNotes *notes);

@@ -2,6 +2,7 @@
  * of a checkpoint has said that it is ready, or there is nothing left to copy. */
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -57,8 +58,10 @@ static void finish(Branch *branch, Fate *fate)
     policy_forget(branch);
     log_info("branch recovered", "branch=%" PRIu64 " state=%d execution_count=%" PRIu64, branch->number,
              (int)fate->state, fate->execution_count);
-    if (!set->events->settled(branch, fate))
+    if (!set->events->settled(branch, fate)) {
+        fate->memory = (Value){0};
         fate_move(&branch->untold, fate);
+    }
     branches_changed(set);
 }
 
@@ -108,14 +111,15 @@ static void finish_fresh(Branch *branch)
     log_info("branch begun anew", "branch=%" PRIu64, branch->number);
 }
 
-void recovery_ready(Branch *branch, EncodedNotes *notes)
+void recovery_ready(Branch *branch, EncodedNotes *notes, Value memory)
 {
     const Recovery *recovery = &branch->recovery;
     const char *beside = branch->set->events->beside(branch->set);
     Fate fate _cleanup_(fate_deinit) = {.state = STATE_ROLLED_BACK,
                                         .checkpoint = recovery->number,
                                         .execution_count = recovery->execution_count,
-                                        .calls = recovery->lost_calls};
+                                        .calls = recovery->lost_calls,
+                                        .memory = memory};
 
     if (recovery->fresh) {
         finish_fresh(branch);
@@ -305,9 +309,18 @@ static void fail_start(Branch *branch, const char *fault)
     branch_start_failed(branch, why);
 }
 
+/* By whoever: only the controller knows whether the kernel did so for its memory. The end of one that had
+ * much is seen before it can be reaped. */
+static bool was_killed(const Interpreter *interpreter)
+{
+    return !interpreter->reaped ||
+           (WIFSIGNALED(interpreter->status) && WTERMSIG(interpreter->status) == SIGKILL);
+}
+
 void branch_lose(Branch *branch, const char *fault)
 {
     bool was_ready = branch->interpreter.step == INTERPRETER_READY;
+    bool killed = was_killed(&branch->interpreter);
     int ended;
 
     if (!branch->occupied)
@@ -324,6 +337,7 @@ void branch_lose(Branch *branch, const char *fault)
     branch->set->events->lost(branch, fault);
     prepare(branch, NULL);
     branch->recovery.ended = ended;
+    branch->recovery.killed = killed;
     advance(branch);
 }
 

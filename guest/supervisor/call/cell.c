@@ -14,6 +14,7 @@ static int encode_request(Cell *cell, const MsgExecute *asked)
         .execution_count = cell->execution_count,
         .asks = cell->questions.mode != ASK_NOBODY,
         .script = asked->script,
+        .last = asked->last,
     };
 
     return channel_say(&cell->request, MSG_EXECUTE, cell->execution_count, MsgCell, &request);

@@ -24,6 +24,7 @@ static void set_fate(MsgExecuted *record, const Fate *fate, CheckpointId id)
     if (record->has_rolled_back_to)
         record->rolled_back_to = (MsgRolledBack){checkpoint_id(id, fate->checkpoint), fate->execution_count};
     record->not_restored = notes_say(&fate->not_restored);
+    record->memory = fate->memory;
 }
 
 static void set_protection(MsgExecuted *record, const Protection *protection)
@@ -61,7 +62,8 @@ static void set_outcome(MsgExecuted *record, const Outcome *outcome)
     record->result = outcome->result;
     record->has_changed = outcome->has_changed;
     record->changed = outcome->changed;
-    record->memory = outcome->memory;
+    if (value_count(&outcome->memory) > 0)
+        record->memory = outcome->memory;
     record->has_error = outcome->error.name.data;
     record->error = outcome->error;
     record->signal = outcome->signal > 0 ? outcome->signal : NO_INT;

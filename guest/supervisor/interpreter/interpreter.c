@@ -141,11 +141,11 @@ int interpreter_start(Interpreter *interpreter, const CommandLine *command_line,
     return 0;
 }
 
-static int send_restore(int frozen, const Ends *ends, uint64_t id, bool branched)
+static int send_restore(int frozen, const Ends *ends, uint64_t id, const MsgRestore *restore)
 {
     Buf out _cleanup_(buf_deinit) = BUF_NULL;
     int fds[CHANNEL_FDS] = {ends->channel, ends->out, ends->err, ends->ring};
-    int r = channel_say(&out, MSG_RESTORE, id, MsgRestore, &(MsgRestore){.branched = branched});
+    int r = channel_say(&out, MSG_RESTORE, id, MsgRestore, restore);
 
     if (r < 0)
         return r;
@@ -154,7 +154,7 @@ static int send_restore(int frozen, const Ends *ends, uint64_t id, bool branched
     return r == 0 ? -EPIPE : MIN(r, 0);
 }
 
-int interpreter_copy(Interpreter *interpreter, int frozen, uint64_t id, bool branched)
+int interpreter_copy(Interpreter *interpreter, int frozen, uint64_t id, const MsgRestore *restore)
 {
     Ends ends _cleanup_(ends_close) = ENDS_NULL;
 
@@ -163,7 +163,7 @@ int interpreter_copy(Interpreter *interpreter, int frozen, uint64_t id, bool bra
     if (r == 0 && setsockopt(interpreter->channel, SOL_SOCKET, SO_PASSCRED, &(int){1}, sizeof(int)) < 0)
         r = -errno;
     if (r == 0)
-        r = send_restore(frozen, &ends, id, branched);
+        r = send_restore(frozen, &ends, id, restore);
     if (r < 0) {
         release(interpreter);
         return r;

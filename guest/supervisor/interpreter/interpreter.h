@@ -10,6 +10,7 @@
 #include "guest/supervisor/command_line.h"
 #include "guest/supervisor/streams/streams.h"
 #include "proto/base/loop.h"
+#include "proto/schema.h"
 #include "proto/wire.h"
 
 typedef struct Interpreter Interpreter;
@@ -77,7 +78,7 @@ int interpreter_start(Interpreter *interpreter, const CommandLine *command_line,
 
 /* Asks the frozen one behind the channel `frozen` for a copy of itself, with a message of that id.
  * `branched`: the original lives on. 0 or a negative errno. Nothing is sent to it before it says `ready`. */
-int interpreter_copy(Interpreter *interpreter, int frozen, uint64_t id, bool branched);
+int interpreter_copy(Interpreter *interpreter, int frozen, uint64_t id, const MsgRestore *restore);
 
 bool interpreter_is_alive(const Interpreter *interpreter); /* begun and not closed */
 

@@ -13,7 +13,7 @@ from ._stream import Stream
 from ._version import VERSION
 from .errors import ProtocolMismatch, from_wire
 from .packages import Installed
-from .results import ControllerInfo, Result, SessionInfo
+from .results import Between, ControllerInfo, Result, SessionInfo
 from .state import Checkpoint, Committed, Namespace, Rollback
 
 HELLO = {"protocol": _wire.VERSION, "peer": f"limpet-python/{VERSION}"}
@@ -131,8 +131,8 @@ def reset() -> Request[None]:
     return Request(_wire.RESET, {}, _nothing)
 
 
-def close() -> Request[None]:
-    return Request(_wire.CLOSE, {}, _nothing)
+def close() -> Request[Between | None]:
+    return Request(_wire.CLOSE, {}, _last_words)
 
 
 def put(path: str | bytes, offset: int, data: bytes, last: bool) -> Request[None]:
@@ -234,6 +234,12 @@ def _body(body: Body) -> Opening:
 
 def _nothing(body: Body) -> None:
     return None
+
+
+def _last_words(body: Body) -> Between | None:
+    if "stdout" not in body and "stderr" not in body:
+        return None
+    return Between(body.get("stdout", ""), body.get("stderr", ""), 0)
 
 
 def _stored_record(body: Body) -> Result | None:

@@ -251,7 +251,10 @@ class Result:
     between: Between | None = None
     """Output between the last call and this one, such as that of threads. None if there was none."""
     memory: list[Holder] | None = field(default=None, hash=False)
-    """After a ``MemoryError``, or with 90 % of the memory taken: the names that hold most of it. Otherwise None."""
+    """After a ``MemoryError``, or with 90 % of the memory taken: the names that hold most of it.
+
+    After ``oom``: those that held most before the call, where the variables were rolled back. Otherwise None.
+    """
 
     @property
     def ok(self) -> bool:

@@ -109,6 +109,8 @@ def input(prompt="", /):
     """
     if sys.stdin is not stdin:
         return builtin_input(prompt)
+    if not _limpet.is_answered():
+        print(prompt, end="")  # for whoever reads why there was no answer
     return need_line("input", prompt)
 
 

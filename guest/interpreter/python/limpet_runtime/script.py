@@ -1,4 +1,4 @@
-"""The end of a call that nothing follows: as Python ends after the last line of a script."""
+"""The end of a call that nothing follows, and of a session: as Python ends after the last line of a script."""
 
 import sys
 
@@ -16,6 +16,17 @@ def end():
             threading._shutdown()
     finally:
         atexit._run_exitfuncs()
+
+
+def end_session():
+    """Likewise for a session, which waits for no thread: one may never end, and holds up nobody."""
+    import atexit
+
+    try:
+        aio.end()
+    finally:
+        atexit._run_exitfuncs()
+        flush_all()
 
 
 def close(namespace):

@@ -13,15 +13,19 @@ ESCAPES = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[()*+][0-9A-Za-z]|[0-Z\\^_=>a-z])"
 )
 FRAME = re.compile(r'(?P<margin>[ |]*)  File "(?P<file>[^"\n]*)", line \d+, in ')
+MODULES = re.compile(r"^\nExtension modules: .* \(total: \d+\)(?:\n|\Z)", re.M)
 LIBRARY = re.compile(r"(?:^|/)lib(?:64)?/python3[^/]*/")
 PACKAGE = re.compile(r"(?:^|/)(?:site|dist)-packages/([^/]+)")
 
 
 def output(text: str) -> str:
-    """Without colours, each line in its last state, and the same line again and again once, with a count."""
+    """Without colours, each line in its last state, and the same line again and again once, with a count.
+
+    What a crash says of all libraries that were loaded is left out: where it happened is above.
+    """
     if "\x1b" in text or "\r" in text:
         text = "\n".join(map(_last_state, text.split("\n")))
-    return "\n".join(_counted(text.split("\n")))
+    return "\n".join(_counted(MODULES.sub("", text).split("\n")))
 
 
 def plain(text: str) -> str:

@@ -229,7 +229,8 @@ def _between(result: Result, limit: int) -> list[str]:
 def _memory(result: Result) -> str:
     """Where there is little left: which names to delete."""
     names = [f"{one.name} ({one.type}, {one.bytes / 1e6:.0f} MB)" for one in result.memory or []]
-    return f"Most of the memory is held by: {', '.join(names)}." if names else ""
+    held = "Before this call most of the memory was" if result.status == "oom" else "Most of the memory is"
+    return f"{held} held by: {', '.join(names)}." if names else ""
 
 
 def _readable(text: str) -> str:

@@ -25,7 +25,7 @@ from .._stream import Stream, stream_of
 from .._tools import Tools
 from .._unseen import noted
 from ..errors import Error, NoSuchFile, SessionClosed, Unavailable, from_wire, is_leave
-from ..results import ControllerInfo, Display, Result, SessionInfo
+from ..results import Between, ControllerInfo, Display, Result, SessionInfo
 from .connecting import in_thread, leaving, opening, sleep
 from .link import deliver
 from .saving import Unpacked, restored
@@ -143,7 +143,7 @@ class AsyncClient(AsyncTemplates):
         asks = Asks(tools, on_input, approve, tool_time)
         return AsyncSession(self, await self._request(_requests.attach(name)), asks)
 
-    async def close_session(self, name: str) -> None:
+    async def close_session(self, name: str) -> Between | None:
         """Ends the session of this name, like :meth:`AsyncSession.close`.
 
         Args:
@@ -152,7 +152,7 @@ class AsyncClient(AsyncTemplates):
         Raises:
             NoSuchSession: No open session has this name.
         """
-        await self._request(_requests.close().of({"session": name}))
+        return await self._request(_requests.close().of({"session": name}))
 
     @spelled(ContainerOptions)
     async def run(

@@ -17,7 +17,7 @@ from .._stream import stream_of
 from .._tools import Tools
 from .._wire import FILE_CHUNK
 from ..errors import Error, NoSuchFile, NoSuchSession, SessionClosed, TooLarge
-from ..results import Display, Result
+from ..results import Between, Display, Result
 from ..state import Checkpoint, Committed, Namespace, Rollback
 from .connecting import in_thread
 from .direct import get_file, put_file
@@ -308,19 +308,25 @@ class AsyncSession(AsyncPackages, AsyncExporting, AsyncNetworking):
         """Ends the running call and starts a new interpreter. Files are kept."""
         return await self._request(_requests.reset())
 
-    async def close(self) -> None:
+    async def close(self) -> Between | None:
         """Ends the session and its branches, and removes its container. Published artifacts are kept.
 
+        Functions that the code has registered with ``atexit`` run first, for 5 seconds at most, unless a call runs.
         On a branch, ends only the branch. Does nothing if the session is already closed.
+
+        Returns:
+            What these functions wrote, and what threads wrote since the last call; None where nothing was.
         """
         if self._closed:
-            return
+            return None
+        said = None
         try:
-            await self._request(_requests.close())
+            said = await self._request(_requests.close())
         except (NoSuchSession, SessionClosed):
             if self._client._closed:
                 raise
         self._closed = True
+        return said
 
     async def put(
         self, local: Source, path: Path, *, on_progress: Progress | None = None, progress: bool = False
@@ -523,7 +529,7 @@ class AsyncSession(AsyncPackages, AsyncExporting, AsyncNetworking):
         for name in names:
             await self._quietly(_requests.close().of({"session": name}))
 
-    async def _quietly(self, request: Request[None]) -> None:
+    async def _quietly(self, request: Request[Any]) -> None:
         """Cleaning up: what cannot be cleaned up ends with the session."""
         with contextlib.suppress(Error):
             await self._client._request(request, start=False)

@@ -22,7 +22,7 @@ from .._stream import Stream, stream_of
 from .._tools import Tools
 from .._unseen import noted
 from ..errors import Error, NoSuchFile, SessionClosed, Unavailable, from_wire, is_leave
-from ..results import ControllerInfo, Display, Result, SessionInfo
+from ..results import Between, ControllerInfo, Display, Result, SessionInfo
 from .connecting import in_thread, leaving, opening, sleep
 from .connection import deliver
 from .saving import Unpacked, restored
@@ -141,7 +141,7 @@ class Client(Templates):
         asks = Asks(tools, on_input, approve, tool_time)
         return Session(self, self._request(_requests.attach(name)), asks)
 
-    def close_session(self, name: str) -> None:
+    def close_session(self, name: str) -> Between | None:
         """Ends the session of this name, like :meth:`Session.close`.
 
         Args:
@@ -150,7 +150,7 @@ class Client(Templates):
         Raises:
             NoSuchSession: No open session has this name.
         """
-        self._request(_requests.close().of({"session": name}))
+        return self._request(_requests.close().of({"session": name}))
 
     @spelled(ContainerOptions)
     def run(

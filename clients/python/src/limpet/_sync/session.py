@@ -18,7 +18,7 @@ from .._stream import stream_of
 from .._tools import Tools
 from .._wire import FILE_CHUNK
 from ..errors import Error, NoSuchFile, NoSuchSession, SessionClosed, TooLarge
-from ..results import Display, Result
+from ..results import Between, Display, Result
 from ..state import Checkpoint, Committed, Namespace, Rollback
 from .connecting import in_thread
 from .direct import get_file, put_file
@@ -307,19 +307,25 @@ class Session(Packages, Exporting, Networking):
         """Ends the running call and starts a new interpreter. Files are kept."""
         return self._request(_requests.reset())
 
-    def close(self) -> None:
+    def close(self) -> Between | None:
         """Ends the session and its branches, and removes its container. Published artifacts are kept.
 
+        Functions that the code has registered with ``atexit`` run first, for 5 seconds at most, unless a call runs.
         On a branch, ends only the branch. Does nothing if the session is already closed.
+
+        Returns:
+            What these functions wrote, and what threads wrote since the last call; None where nothing was.
         """
         if self._closed:
-            return
+            return None
+        said = None
         try:
-            self._request(_requests.close())
+            said = self._request(_requests.close())
         except (NoSuchSession, SessionClosed):
             if self._client._closed:
                 raise
         self._closed = True
+        return said
 
     def put(
         self, local: Source, path: Path, *, on_progress: Progress | None = None, progress: bool = False
@@ -522,7 +528,7 @@ class Session(Packages, Exporting, Networking):
         for name in names:
             self._quietly(_requests.close().of({"session": name}))
 
-    def _quietly(self, request: Request[None]) -> None:
+    def _quietly(self, request: Request[Any]) -> None:
         """Cleaning up: what cannot be cleaned up ends with the session."""
         with contextlib.suppress(Error):
             self._client._request(request, start=False)

@@ -147,7 +147,7 @@ class _Call:
     async def _shown(self, code: str) -> Result:
         """Runs it, also for those who look at the session elsewhere."""
         session, python = self._place.session, self._place.language == PYTHON
-        translation = translated(_inside.dedented(code)) if python else code
+        translation = translated(code) if python else code
         timeout = min(max(self._record.end - time.time(), 1.0), _LONGEST)
         run_id = new_run_id()
 

@@ -57,16 +57,6 @@ def without_environment(language: str, env: dict[str, str]) -> str:
     return _WITHOUT[language](env)
 
 
-def dedented(code: str) -> str:
-    """Code without the indentation of its first line, as notebooks take it."""
-    lines = code.split("\n")
-    first = next((line for line in lines if line.strip()), "")
-    indent = first[: len(first) - len(first.lstrip(" \t"))]
-    if not indent:
-        return code
-    return "\n".join(line[len(indent) :] if line.startswith(indent) else line for line in lines)
-
-
 def _set_in_bash(env: dict[str, str]) -> str:
     kept = "".join(f"__limpet_{name}=${{{name}-}} __limpet_had_{name}=${{{name}+x}}\n" for name in env)
     return kept + "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())
