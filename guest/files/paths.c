@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 
 #include "guest/files/files.h"
 #include "guest/supervisor/command_line.h"
@@ -120,6 +121,20 @@ void entry_fill(MsgFileEntry *ret, const struct stat *st)
     ret->modified = (double)st->st_mtim.tv_sec + (double)st->st_mtim.tv_nsec * 1e-9;
 }
 
+/* Whether somebody has given it extended attributes: those have names in `user.`. */
+static bool has_attributes(int directory, const char *name)
+{
+    char path[LIMIT_PATH + 40], names[4 << 10];
+    int size = directory == AT_FDCWD ? snprintf(path, sizeof(path), "%s", name)
+                                     : snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", directory, name);
+    ssize_t n = size < (int)sizeof(path) ? llistxattr(path, names, sizeof(names)) : -1;
+
+    for (ssize_t at = 0; at < n; at += (ssize_t)strlen(names + at) + 1)
+        if (strncmp(names + at, "user.", 5) == 0)
+            return true;
+    return n < 0 && errno == ERANGE; /* so long is no list of the system's own */
+}
+
 int entry_read(MsgFileEntry *ret, int directory, const char *name, const char *shown, Path target)
 {
     struct stat st;
@@ -128,6 +143,7 @@ int entry_read(MsgFileEntry *ret, int directory, const char *name, const char *s
         return -errno;
     entry_fill(ret, &st);
     ret->path = text_of(shown);
+    ret->attributes = has_attributes(directory, name);
     if (S_ISLNK(st.st_mode)) {
         ssize_t n = readlinkat(directory, name, target, LIMIT_PATH);
 

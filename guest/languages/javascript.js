@@ -76,7 +76,8 @@ function complain(error) {
 }
 
 function toJavaScript(code) {
-  const options = ['--loader=ts', '--target=es2022', '--log-level=warning', '--color=false'];
+  const kept = '--tsconfig-raw={"compilerOptions":{"verbatimModuleSyntax":true}}'; // imports that only later cells use
+  const options = ['--loader=ts', '--target=es2022', '--log-level=warning', '--color=false', kept];
   const done = spawnSync('esbuild', options, { input: code, encoding: 'utf8' });
   if (done.status === 0) return done.stdout;
   const error = new SyntaxError((done.stderr.match(/\[ERROR\] (.*)/) ?? [])[1] ?? 'this is no TypeScript');
@@ -88,13 +89,30 @@ function interrupt() {
   if (running) prompt.emit('SIGINT');
 }
 
+const IMPORT = /^([ \t]*)import\s+(?:([^'"`;]+?)\s*from\s*)?(['"])([^'"\n]+)\3[ \t]*;?/gm;
+
+// Code whose imports are those that a prompt can have. Each may come again, as the cell may.
+function withImports(code) {
+  return code.replace(IMPORT, (found, indent, names, quote, from) => {
+    const module = `await import(${quote}${from}${quote});`;
+    if (names === undefined) return indent + module;
+    const [, first, all, some] = /^([\w$]+)?\s*,?\s*(?:\*\s*as\s+([\w$]+)|\{([^}]*)\})?$/.exec(names) ?? [];
+    const named = [first && `default: ${first}`, some?.replace(/([\w$]+)\s+as\s+/g, '$1: ')].filter(Boolean).join(', ');
+    if (!all && !named) return found;
+    return all ? `${indent}var ${all} = ${module}${first ? ` var ${first} = ${all}.default;` : ''}` : `${indent}var { ${named} } = ${module}`;
+  });
+}
+
 function evaluate(code, number) {
   return new Promise((resolve, reject) => {
     fail = reject;
     // Code that does not give way is interrupted by Node itself, which a listener would keep from doing so.
     process.off('SIGINT', interrupt);
     prompt.eval(code + '\n', prompt.context, `cell ${number}`, (error, value) => {
-      if (error) reject(error instanceof repl.Recoverable ? error.err : error);
+      const problem = error instanceof repl.Recoverable ? error.err : error;
+      const imported = problem instanceof SyntaxError && problem.message.startsWith('Cannot use import statement') ? withImports(code) : code;
+      if (imported !== code) evaluate(imported, number).then(resolve, reject);
+      else if (problem) reject(problem);
       else resolve([value]); // in an array: a promise is a value here
     });
     process.on('SIGINT', interrupt);

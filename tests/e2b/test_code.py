@@ -92,9 +92,12 @@ Rich()
         ("python", "import os; print(os.environ.get('COLOUR'), os.environ.get('OLD'))"),
         ("bash", "echo ${COLOUR-None} ${OLD-None}"),
         ("javascript", "console.log(process.env.COLOUR ?? 'None', process.env.OLD ?? 'None')"),
+        pytest.param("java", 'System.out.println(System.getProperty("COLOUR", "None") + " " + System.getProperty("OLD", "None"));', marks=pytest.mark.long),
     ],
 )
-def test_environment_of_one_call(sandbox, language, code):
+def test_environment_of_one_call(sandbox, language, code, isolates):
+    if language == "java" and isolates:
+        pytest.skip("the default image has no Java")
     first = sandbox.run_code(code, language=language, envs={"COLOUR": "b'l\"ue $x", "OLD": "new"})
     assert "".join(first.logs.stdout) == "b'l\"ue $x new\n"
     again = sandbox.run_code(code, language=language)

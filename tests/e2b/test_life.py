@@ -55,7 +55,9 @@ def test_a_sandbox_knows_what_it_uses(where):
         sandbox.run_code("busy = bytearray(100_000_000)")
         handle = sandbox.commands.run("while true; do :; done", background=True, timeout=0)
         until(lambda: sandbox.get_metrics()[0].cpu_used_pct > 5)
-        (metrics,) = sandbox.get_metrics()
+        hour, now = datetime.timedelta(hours=1), datetime.datetime.now(datetime.timezone.utc)
+        assert sandbox.get_metrics(start=now - 2 * hour, end=now - hour) == []
+        (metrics,) = sandbox.get_metrics(start=now - hour, end=now)
         assert metrics.mem_used > 50_000_000 and metrics.cpu_count >= 1
         assert 0 < metrics.disk_used < metrics.disk_total
         handle.kill()

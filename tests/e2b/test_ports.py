@@ -99,7 +99,7 @@ def test_by_host_name_with_a_token(gateway, served):
     sandbox, port = served
     host = sandbox.get_host(port)
     assert host.startswith(f"{port}-{sandbox.sandbox_id}.")
-    assert ask(gateway, "GET", "/", host)[0] == 401
+    assert ask(gateway, "GET", "/", host)[0] == 403
     token = {"E2B_Traffic_Access_Token": sandbox.traffic_access_token}
     status, headers, body = ask(gateway, "GET", "/a%20b?c=d&c=e", host, Cookie="mine=1", **token)
     assert status == 200 and headers["x-mine"] == "yes"
@@ -121,7 +121,7 @@ def test_the_owners_key_opens_it_and_stays_outside(gateway, served):
     for headers in ({"X_API_Key": gateway.ada}, {"Authorization": f"Bearer {gateway.ada}"}, {"Authorization": f"bearer  {gateway.ada}"}):
         status, _, body = ask(gateway, "GET", "/", host, **headers)
         assert status == 200 and gateway.ada.encode() not in body
-    assert ask(gateway, "GET", "/", host, X_API_Key=gateway.bob)[0] == 401
+    assert ask(gateway, "GET", "/", host, X_API_Key=gateway.bob)[0] == 403
 
 
 def test_bodies_go_in_and_come_out(gateway, served):

@@ -172,6 +172,14 @@ def test_rich_values_of_javascript(session):
     assert shown.displays[0].data["text/html"] == "<i>a</i>"
 
 
+def test_javascript_imports_modules_and_the_cell_may_run_again(session):
+    cell = "import os, { EOL as end,\n  type } from 'node:os'\nimport * as path from \"path\"\n[typeof os.type, end, typeof type, path.sep].join()"
+    for _ in range(2):
+        assert session.run(cell, language="js").result == r"'function,\n,function,/'"
+    assert "nowhere" in session.run("import x from 'nowhere'", language="js").error.message
+    assert session.run("import { type as kind } from 'os'; typeof kind as string", language="ts").result == "'function'"
+
+
 def test_what_javascript_does_later(session):
     later = """
         const fs = require('fs')
@@ -219,6 +227,22 @@ def test_java_compiles_what_it_runs(session):
     assert (result.stdout, result.stderr) == ("out\n", "error: compilation failed\n")
     assert (result.error.name, result.error.message) == ("ExitStatus", "the program ended with exit code 3")
     assert "Main.java:3" in java.run(JAVA % 'throw new Error("no good");').stderr
+
+
+@pytest.mark.long
+def test_java_keeps_variables_between_its_cells(session):
+    java = session.context(language="java")
+    assert java.run("int x = 41;").result is None
+    result = java.run('int next(int of) { return of + 1; }\nSystem.out.println("é");\nnext(x)')
+    assert (result.stdout, result.result) == ("é\n", "42")
+    result = java.run("int[] few = new int[2];\nfew[x]")
+    assert (result.error.name, result.error.message) == ("ArrayIndexOutOfBoundsException", "Index 41 out of bounds for length 2")
+    result = java.run("int y = 1;\nint z = nothing;")
+    assert result.error.name == "CompileError" and "nothing" in result.error.traceback
+    assert java.run("while (true) {}", timeout=1).status == "timeout"
+    assert java.run(JAVA % 'System.out.println("whole");').stdout == "whole\n"
+    assert java.run('"" + x + y').result == '"411"'
+    assert java.run("System.exit(3);").state == "lost"
 
 
 def test_a_program_is_interrupted(program):

@@ -37,7 +37,11 @@ def settled(text):
         ("| \b\b/ \b\b- done", "- done"),
         ("Downloading 9 MB\r\x1b[Kdone", "done"),
         ("Downloading 9 MB\x1b[2K\rdone", "done"),
-        ("\x1b[32m50%\x1b[0m\r\x1b[32m100%\x1b[0m\n", "\x1b[0m\x1b[32m100%\x1b[0m\n"),
+        ("\x1b[32m50%\x1b[0m\r\x1b[32m100%\x1b[0m\n", "\x1b[0m\x1b[32m100%\n\x1b[0m"),
+        ("outer 0%\ninner 0%\x1b[A\router 50%\ninner 100%\n", "outer 50%\ninner 100%\n"),
+        ("a\nb\nc\x1b[2A\x1b[2K\rdone\x1b[J", "done"),
+        ("\x1b[31mred\x1b[0m\nplain\x1b[1F\x1b[32mg", "\x1b[0m\x1b[32mg\x1b[0m\x1b[31med\n\x1b[0mplain\x1b[0m\x1b[32m"),
+        ("gone\n\x1b[H\x1b[2Jnew\x1b[4Cfar", "new    far"),
         ("é😀\rA\b", "A😀"),
     ],
 )

@@ -36,6 +36,11 @@ def test_an_error_is_a_record(http, session):
     assert (record["status"], record["error"]["name"], record["state"]) == ("error", "ZeroDivisionError", "kept")
 
 
+def test_commands_of_notebooks_are_understood_where_they_are_asked_for(http, session):
+    assert run(http, session, "x = 3\n!echo $((x + 4))", notebook=True)["stdout"] == "4\n"
+    assert run(http, session, "!echo")["error"]["name"] == "SyntaxError"
+
+
 def test_a_crash_tells_what_became_of_the_state(http, session):
     run(http, session, "x = 1")
     record = run(http, session, "import os; os._exit(3)")

@@ -35,7 +35,7 @@ class Page:
         self.driver.execute_script("sessionStorage.clear(); localStorage.clear(); sessionStorage.setItem('limpet-key', arguments[0])", self._gateway.anna)
         self.complaints()
         self.driver.get(self._gateway.url + "/")
-        self.see(".welcome h1")
+        self.see(".status", "idle")
 
     def open(self, session):
         self.driver.execute_script("location.hash = encodeURIComponent(arguments[0])", session)

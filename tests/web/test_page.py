@@ -30,9 +30,11 @@ def test_signing_in(page, gateway):
     field = page.see(".signin input")
     field.clear()
     field.send_keys(gateway.anna, Keys.ENTER)
-    page.see(".welcome h1")
+    page.see(".status", "idle")
+    assert "42" in page.run("6 * 7").text
+    here = page.see(".top h1").text
     page.driver.refresh()
-    page.see(".welcome h1")
+    page.see(".top h1", here)
 
 
 def test_a_session_is_opened_and_ended(page, http, name):
@@ -71,6 +73,9 @@ def test_tables_figures_errors_and_colours(page, session):
     assert page.see(".a-red", "red") and "<b>not bold</b>" in page.see(".stdout", "red").text
     page.run("from IPython.display import SVG\nSVG('<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"9\" height=\"9\"/>')")
     page.see("img.figure[src^='data:image/svg']")
+    page.run("from IPython.display import Markdown\nMarkdown('# Towns\\n\\n| a | b |\\n|---|---|\\n| **1** | 2 |')")
+    assert page.see(".markdown h3", "Towns") and page.see(".markdown td strong", "1")
+    assert "from bash" in page.run("!echo from bash").text
     page.run("from IPython.display import clear_output\ndisplay('old')\nclear_output()\ndisplay('new')")
     assert [each.text for each in page.driver.find_elements(By.CSS_SELECTOR, ".cell:last-of-type .display")] == ["'new'"]
 

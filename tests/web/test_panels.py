@@ -41,6 +41,9 @@ def test_files(page, session, http, tmp_path):
     page.click(".entry", "sub")
     page.see(".panel .hint", "Nothing here")
     page.click(".crumbs button", "session")
+    page.click(".entry", "up.csv")
+    page.see("dialog pre", "1,2")
+    page.click("dialog button", "Close")
     page.click("[aria-label='Remove up.csv']")
     page.click("dialog button", "Remove")
     until(lambda: http.get(f"{session}/files/up.csv").status_code == 404, "the file is removed")
@@ -50,6 +53,9 @@ def test_artifacts_are_downloaded(page, session, tmp_path):
     page.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
     page.run("open('artifacts/report.txt', 'w').write('made inside')")
     page.click(".artifact", "report.txt")
+    page.run("from PIL import Image; Image.new('RGB', (40, 30), 'red').save('artifacts/red.png')")
+    picture = page.see(".artifacts img.figure")
+    until(lambda: page.driver.execute_script("return arguments[0].naturalWidth", picture) == 40, "the picture is shown")
     until(lambda: (tmp_path / "report.txt").exists() and (tmp_path / "report.txt").read_text() == "made inside", "the download")
 
 
@@ -60,7 +66,7 @@ def test_checkpoint_rollback_branch_compare_commit(page, session, name):
     page.answer("first", "Checkpoint")
     page.see(".tree .name", "first")
     page.run("x = 2")
-    page.click("[aria-label='Go back to first']")
+    page.click(".tree .about", "first")
     page.click("dialog button", "Go back")
     page.see(".mark", "Went back")
     assert "1" in page.run("x").text.split("\n")
@@ -99,6 +105,12 @@ def test_processes_and_the_terminal(page, session):
 def test_another_language(page, session):
     Select(page.see("select[title=Language]")).select_by_visible_text("bash")
     assert "bash says 42" in page.run("echo bash says $((6 * 7))").text
+    languages = Select(page.see("select[title=Language]"))
+    languages.select_by_visible_text("ruby")
+    page.run("1 + 1")
+    until(lambda: [each.text for each in languages.all_selected_options] == ["python"], "what there is")
+    assert "ruby" not in [each.text for each in languages.options]
+    page.complaints()  # the browser tells of the refusal
 
 
 def test_a_session_that_ends_says_so(page, session, http):
@@ -144,7 +156,7 @@ def test_what_is_done_to_a_checkpoint_can_be_had_by_keys(page, session):
     page.see(".tree .name", "first")
     page.run("x = 2")
     page.driver.execute_script("document.querySelector('.panel .bar button:last-child').focus()")
-    page.type(Keys.TAB)
+    page.type(Keys.TAB, Keys.TAB)
     assert page.driver.switch_to.active_element.get_attribute("aria-label") == "Go back to first"
     page.type(Keys.ENTER)
     page.see("dialog", "Go back to first?")

@@ -33,6 +33,8 @@ class Entry:
     """Unix seconds."""
     target: str | None = None
     """Where a symlink leads."""
+    attributes: bool = False
+    """Whether it has extended attributes whose names begin with ``user.``."""
 
     @classmethod
     def from_wire(cls, row: Mapping[str, Any]) -> Entry:
@@ -48,6 +50,7 @@ class Entry:
                 int(row.get("mode") or 0),
                 float(row.get("modified") or 0),
                 None if target is None else text(target),
+                bool(row.get("attributes")),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ProtocolMismatch(f"an entry is malformed: {error!r}") from error

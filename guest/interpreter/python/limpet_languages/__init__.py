@@ -7,6 +7,7 @@ this package's:
     packages   of Debian, in which they are; npm: of npm
     files      without which there is no such language either; optional
     driver     "bash", or argv of a program that runs cells one after the other (live.py says how they talk)
+    whole      a pattern that a cell has which is a program of its own all the same; optional
     compile    argv, where each cell is a program of its own; optional
     run        argv of such a program
     refused    the last line of one that compiles its source itself, where that fails; optional
@@ -17,6 +18,7 @@ In an argv `{here}` is that folder, `{file}` the source, `{program}` where the c
 
 import json
 import os
+import re
 
 import _limpet
 from limpet_languages import bash, live, programs
@@ -66,13 +68,24 @@ def here(described):
     return ", ".join(["python", *(language["name"] for language in described if is_here(language))])
 
 
+class Mixed:
+    """Cells whose variables stay, but for those that are whole programs."""
+
+    def __init__(self, cells, programs, whole):
+        self.cells, self.programs, self.whole = cells, programs, re.compile(whole)
+
+    def run(self, code, number):
+        return (self.programs if self.whole.search(code) else self.cells).run(code, number)
+
+
 def driver_of(language):
     driver = language.get("driver")
     if driver == "bash":
         return bash.Bash()
-    if driver:
-        return live.Live([word.format(here=HERE) for word in driver])
-    return programs.Programs(language)
+    if not driver:
+        return programs.Programs(language)
+    cells = live.Live([word.format(here=HERE) for word in driver])
+    return Mixed(cells, programs.Programs(language), language["whole"]) if "whole" in language else cells
 
 
 def take_up(name):

@@ -9,6 +9,7 @@ import sys
 CHUNK = 1 << 16  # what a pipe holds
 PATIENCE = 1  # seconds that a program gets to end, once it has closed what it answers on
 AGAIN = 0.2  # seconds after which one that was interrupted and goes on is interrupted again
+REST = 5  # milliseconds in which a line that has begun is taken with its end
 
 
 class Child:
@@ -75,7 +76,7 @@ class Child:
         for fd in [fd for fd, _ in ready if fd in self.takers]:
             data = os.read(fd, CHUNK)
             if data:
-                self.takers[fd](data)
+                self.takers[fd](data + rest(fd, data))
             else:
                 self.poll.unregister(fd)
                 os.close(fd)
@@ -97,6 +98,18 @@ class Child:
                 return others != [self.end]
             if not ready and self.interrupted:
                 self.interrupt()
+
+
+def rest(fd, begun):
+    """What follows at once where a line has begun: some programs write one in pieces."""
+    poll, data = select.poll(), b""
+    poll.register(fd, select.POLLIN)
+    while len(data) < CHUNK and not (data or begun).endswith(b"\n") and poll.poll(REST):
+        more = os.read(fd, CHUNK)
+        if not more:
+            break
+        data += more
+    return data
 
 
 def to_stdout(data):

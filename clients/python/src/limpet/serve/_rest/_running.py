@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from ... import NoSuchRun, Result
+from ..._adapters.cells import translated
 from ..._options import CONTAINER_OPTIONS
 from .._gateway import OPTIONS
 from .._runs import Run
@@ -28,6 +29,8 @@ class RunRequest(msgspec.Struct, forbid_unknown_fields=True):
     run_id: str | None = None
     on_error: Literal["keep", "rollback"] = "keep"
     language: str | None = None
+    notebook: bool = False
+    """Whether the code may have commands of notebooks, such as `!ls` and `%time f()`."""
     input: bool = False
     """Whether input() asks: an event `ask`, which POST .../answers answers."""
     tools: list[str] = []
@@ -103,10 +106,12 @@ async def run(call: Call) -> Any:
     session = await call.session()
     run_id = call.noted["run_id"] = checked_run_id(body.run_id)
 
+    code = translated(body.code) if body.notebook and body.language is None else body.code
+
     async def begin(run: Run) -> Result:
         run.begun("python", session=call.params["session"], code=body.code, language=body.language)
         return await session.run(
-            body.code, body.timeout, run_id=run_id, on_error=body.on_error, language=body.language,
+            code, body.timeout, run_id=run_id, on_error=body.on_error, language=body.language,
             on_stdout=run.on_stdout, on_stderr=run.on_stderr, on_display=run.on_display,
             tools=run.questions.asks(body.input, body.tools),
         )  # fmt: skip

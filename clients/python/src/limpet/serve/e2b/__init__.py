@@ -161,7 +161,8 @@ class _E2B:
             return
         if target.port == _routing.INTERPRETER and scope["path"] == "/health":
             return
-        raise Refused(401, "this needs the sandbox's E2B-Traffic-Access-Token, or its owner's key")
+        status = 401 if target.port == _routing.INTERPRETER else 403  # as E2B has it
+        raise Refused(status, "this needs the sandbox's E2B-Traffic-Access-Token, or its owner's key")
 
     def _has_key(self, record: Record, scope: Scope) -> bool:
         try:

@@ -158,7 +158,8 @@ class Control:
 
     async def metrics(self, asked: _Asked) -> Answer:
         record = await self._there(asked)
-        return 200, [] if record.paused else [await _metrics.now(self._all, record)], ()
+        asks_now = _metrics.is_now(query(asked.scope))
+        return 200, [await _metrics.now(self._all, record)] if asks_now and not record.paused else [], ()
 
     async def fork(self, asked: _Asked) -> Answer:
         body = await object_of(asked.receive)

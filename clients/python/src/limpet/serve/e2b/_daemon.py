@@ -105,7 +105,7 @@ class Daemon:
         except (Gone, GeneratorExit):
             raise
         except (NoSuchSession, SessionClosed):
-            raise Gone from None  # E2B's clients know it from a connection that breaks off
+            yield end(Failed("unavailable", "the sandbox was killed or reached its end of life"))
         except Exception as error:
             if not isinstance(error, (Failed, Refused, Error)):
                 self._all.gateway.watch.failed(error)

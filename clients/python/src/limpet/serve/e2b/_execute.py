@@ -90,6 +90,8 @@ class Interpreter:
         if context_id is not None and language is not None:
             raise Refused(400, "Only one of context_id or language can be provided")
         place = await self._contexts.place(record, context_id or named(language))
+        if place.language == "java":
+            env = {**record.env, **env}  # as properties, since Java cannot change its environment
         if env:
             _inside.check_environment(place.language, env)
         call = _Call(self._all, self._contexts, record, place, _Answer(send))

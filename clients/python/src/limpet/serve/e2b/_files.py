@@ -85,7 +85,8 @@ class Files:
                 files = [("", file)]
             written = await self._write(record, session, path, files)
         if metadata:
-            await self._describe(record, session, written, metadata)
+            await _metadata.store(session, [row["path"] for row in written], metadata)
+            written = [{**row, "metadata": metadata} for row in written]
         await answer(send, 200, written)
 
     async def _write(
@@ -104,16 +105,6 @@ class Files:
             await session.files.write(place, file)
             written.append({"name": posixpath.basename(place), "type": "file", "path": place})
         return written
-
-    async def _describe(
-        self, record: Record, session: AsyncSession, written: list[dict[str, Any]], metadata: dict[str, str]
-    ) -> None:
-        await _metadata.store(session, [row["path"] for row in written], metadata)
-        for row in written:
-            row["metadata"] = metadata
-        if not record.metadata_of_files:
-            record.metadata_of_files = True
-            self._all.records.put(record)
 
 
 async def _parts(

@@ -20,6 +20,7 @@ from ._records import Record
 from ._sandboxes import USER, Sandboxes
 
 _TYPES = {"file": "FILE_TYPE_FILE", "directory": "FILE_TYPE_DIRECTORY", "symlink": "FILE_TYPE_SYMLINK"}
+_CHMOD = "EVENT_TYPE_CHMOD"
 _KINDS = {
     "created": "EVENT_TYPE_CREATE", "modified": "EVENT_TYPE_WRITE", "removed": "EVENT_TYPE_REMOVE",
     "moved": "EVENT_TYPE_RENAME",
@@ -27,6 +28,7 @@ _KINDS = {
 _LETTERS = {"directory": "d", "symlink": "L"}
 _WATCHERS = 64  # of a sandbox
 _EVENTS = 10_000  # of a watcher that nobody asks
+_LINKS = 40  # that one may lead through, as in the kernel
 _KEEPALIVE = 20.0  # seconds
 _DELAY = 0.2  # seconds in which an event that was just caused still arrives
 
@@ -45,7 +47,7 @@ class Filesystem:
 
     async def _stat(self, record: Record, asked: dict[str, Any]) -> dict[str, Any]:
         session = await self._all.session(record)
-        return {"entry": await _described(record, session, path_of(record, asked.get("path")))}
+        return {"entry": await _described(session, path_of(record, asked.get("path")))}
 
     async def _make_dir(self, record: Record, asked: dict[str, Any]) -> dict[str, Any]:
         session, path = await self._all.session(record), path_of(record, asked.get("path"))
@@ -64,7 +66,7 @@ class Filesystem:
         await session.files.stat(old)
         await session.files.mkdir(posixpath.dirname(new))
         await session.files.move(old, new)
-        return {"entry": await _described(record, session, new)}
+        return {"entry": await _described(session, new)}
 
     async def _list(self, record: Record, asked: dict[str, Any]) -> dict[str, Any]:
         depth = asked.get("depth") or 1
@@ -72,7 +74,7 @@ class Filesystem:
             raise Failed("invalid_argument", "depth must be 1 to 128")
         session, path = await self._all.session(record), path_of(record, asked.get("path"))
         entries = [entry for entry in await session.files.list(path, depth) if entry.type in _TYPES]
-        return {"entries": await _all_described(record, session, entries)}
+        return {"entries": await _all_described(session, entries)}
 
     async def _remove(self, record: Record, asked: dict[str, Any]) -> dict[str, Any]:
         session = await self._all.session(record)
@@ -183,7 +185,7 @@ async def _collect(watch: AsyncWatch, queue: asyncio.Queue[Event | None]) -> Non
 
 
 async def _told(session: AsyncSession, path: str, event: Event, with_entry: bool) -> list[dict[str, Any]]:
-    """An event as E2B has it. A file that appears with its contents, as a whole, was also written to."""
+    """An event as E2B has it. A file that appears as a whole had its rights set, and was written to."""
     told: dict[str, Any] = {"name": posixpath.relpath(event.path, path), "type": _KINDS[event.kind]}
     if event.kind not in ("created", "modified") or not (with_entry or event.kind == "created"):
         return [told]
@@ -194,22 +196,46 @@ async def _told(session: AsyncSession, path: str, event: Event, with_entry: bool
     if with_entry:
         told["entry"] = shown(entry)
     written = event.kind == "created" and entry.type == "file" and entry.size > 0
-    return [told, {**told, "type": _KINDS["modified"]}] if written else [told]
+    kinds = [_CHMOD, _KINDS["modified"]] if written else []
+    return [told, *({**told, "type": kind} for kind in kinds)]
 
 
-async def _described(record: Record, session: AsyncSession, path: str) -> dict[str, Any]:
-    return (await _all_described(record, session, [await session.files.stat(path)]))[0]
+async def _described(session: AsyncSession, path: str) -> dict[str, Any]:
+    return (await _all_described(session, [await session.files.stat(path)]))[0]
 
 
-async def _all_described(record: Record, session: AsyncSession, entries: list[Entry]) -> list[dict[str, Any]]:
-    """Entries as E2B has them, with their metadata, for which only those pay that have used some."""
+async def _all_described(session: AsyncSession, entries: list[Entry]) -> list[dict[str, Any]]:
+    """Entries as E2B has them, with their metadata."""
     rows = [shown(entry) for entry in entries]
-    if record.metadata_of_files and rows:
-        found = await _metadata.read(session, [entry.path for entry in entries])
-        for row in rows:
-            if row["path"] in found:
-                row["metadata"] = found[row["path"]]
+    for row, entry in zip(rows, entries, strict=True):
+        if entry.target is not None:
+            row.update(await _of_target(session, entry))
+    found = await _metadata.read(session, entries)
+    for row, entry in zip(rows, entries, strict=True):
+        if entry.path in found:
+            row["metadata"] = found[entry.path]
     return rows
+
+
+async def _of_target(session: AsyncSession, link: Entry) -> dict[str, Any]:
+    """What E2B says of a link that leads somewhere: the type and rights of what is there."""
+    entry = link
+    for _ in range(_LINKS):
+        if entry.target is None:
+            told = shown(entry)
+            return {name: told[name] for name in ("type", "mode", "permissions")} | {
+                "symlinkTarget": told["path"]
+            }
+        try:
+            entry = await session.files.stat(_absolute(entry))
+        except Error:
+            break
+    return {}
+
+
+def _absolute(link: Entry) -> str:
+    """Where it leads."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(link.path), link.target or ""))
 
 
 def path_of(record: Record, path: Any) -> str:
@@ -235,9 +261,7 @@ def shown(entry: Entry) -> dict[str, Any]:
         "modifiedTime": _time(entry.modified),
     }
     if entry.target is not None:
-        told["symlinkTarget"] = posixpath.normpath(
-            posixpath.join(posixpath.dirname(entry.path), entry.target)
-        )
+        told["symlinkTarget"] = _absolute(entry)
     return {name: _plain(value) for name, value in told.items()}
 
 

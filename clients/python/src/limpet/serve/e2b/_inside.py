@@ -82,16 +82,50 @@ _RESTORED_IN_JAVASCRIPT = (
     "for (const [name, value] of globalThis.__limpetBefore) "
     "if (value === undefined) delete process.env[name]; else process.env[name] = value; undefined"
 )
+
+
+def _set_in_java(env: dict[str, str]) -> str:
+    return "".join(
+        f"String __limpet_{name} = System.setProperty({json.dumps(name)}, {json.dumps(value)});\n"
+        for name, value in env.items()
+    )
+
+
+def _restored_in_java(env: dict[str, str]) -> str:
+    return "".join(
+        f"if (__limpet_{name} == null) System.clearProperty({json.dumps(name)}); "
+        f"else System.setProperty({json.dumps(name)}, __limpet_{name});\n"
+        for name in env
+    )
+
+
+def _set_in_r(env: dict[str, str]) -> str:
+    names = ", ".join(map(json.dumps, env))
+    values = ", ".join(f"`{name}` = {json.dumps(value, ensure_ascii=False)}" for name, value in env.items())
+    return (
+        f"options(limpet.before = Sys.getenv(c({names}), unset = NA, names = TRUE)); "
+        f"invisible(Sys.setenv({values}))"
+    )
+
+
+_RESTORED_IN_R = (
+    "local({ before <- getOption('limpet.before'); for (name in names(before)) "
+    "if (is.na(before[[name]])) Sys.unsetenv(name) else do.call(Sys.setenv, as.list(before[name])) })"
+)
 _MODULE = "__import__('sys').modules['limpet_e2b']"
 _WITH: dict[str, Callable[[dict[str, str]], str]] = {
     "python": lambda env: f"{_MODULE}.set_environment({env!r});",
     "bash": _set_in_bash,
     "javascript": _set_in_javascript,
     "typescript": _set_in_javascript,
+    "java": _set_in_java,
+    "r": _set_in_r,
 }
 _WITHOUT: dict[str, Callable[[dict[str, str]], str]] = {
     "python": lambda env: f"{_MODULE}.restore_environment();",
     "bash": _restored_in_bash,
     "javascript": lambda env: _RESTORED_IN_JAVASCRIPT,
     "typescript": lambda env: _RESTORED_IN_JAVASCRIPT,
+    "java": _restored_in_java,
+    "r": lambda env: _RESTORED_IN_R,
 }

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import AsyncSession
+from ...files import Entry
 from ._archives import HOME
 from ._http import Refused, Scope
 
@@ -62,14 +63,17 @@ async def store(session: AsyncSession, paths: Sequence[str], metadata: dict[str,
         raise Refused(507, f"the files were written, and their metadata could not be kept: {why}")
 
 
-async def read(session: AsyncSession, paths: Sequence[str]) -> dict[str, Any]:
+async def read(session: AsyncSession, entries: Sequence[Entry]) -> dict[str, Any]:
     """The metadata of those of the files that have some, by path."""
-    done = await session.exec(["python3", "-c", _GET], stdin=json.dumps(list(paths)), timeout=_TIME)
+    paths = [entry.path for entry in entries if entry.attributes]
+    if not paths:
+        return {}
+    done = await session.exec(["python3", "-c", _GET], stdin=json.dumps(paths), timeout=_TIME)
     return dict(json.loads(done.stdout)) if done.ok else {}
 
 
 async def not_saved(session: AsyncSession, home: str) -> list[str]:
     """What a saved session does not have of it, where it has any."""
     entries = await session.files.list("/session" if home == HOME else home, _DEPTH)
-    found = await read(session, [entry.path for entry in entries if entry.type == "file"])
+    found = await read(session, [entry for entry in entries if entry.type == "file"])
     return [f"metadata of {len(found)} files in /session: it is not saved"] if found else []

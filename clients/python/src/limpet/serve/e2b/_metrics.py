@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from ._http import Refused, shown_time
@@ -12,6 +13,7 @@ from ._records import Record
 from ._sandboxes import Sandboxes
 
 _TIME = 30.0  # seconds
+_SLACK = 10.0  # seconds by which a client's clock may differ
 _SCRIPT = """
 import json, os, time
 def used():
@@ -30,6 +32,15 @@ disk = os.statvfs("/session" if os.path.isdir("/session") else ".")
 print(json.dumps({"cpu": max(after - before, 0) / (now - then), "cpus": len(os.sched_getaffinity(0)),
                   "size": disk.f_blocks * disk.f_frsize, "used": (disk.f_blocks - disk.f_bfree) * disk.f_frsize}))
 """
+
+
+def is_now(asked: Mapping[str, str]) -> bool:
+    """Whether the present is in the time asked for, ``start`` to ``end`` in Unix seconds. Raises Refused."""
+    try:
+        start, end = float(asked.get("start", 0)), float(asked.get("end", "inf"))
+    except ValueError:
+        raise Refused(400, "start and end must be Unix seconds") from None
+    return start - _SLACK <= time.time() <= end + _SLACK
 
 
 async def now(sandboxes: Sandboxes, record: Record) -> dict[str, Any]:

@@ -91,8 +91,7 @@ class Pauses:
             f"context {id} ({of['language']}): it has ended, and its variables with it"
             for id, of in record.contexts.items()
         ]
-        if record.metadata_of_files:
-            notes += await not_saved(session, record.home)
+        notes += await not_saved(session, record.home)
         if not record.is_fork:
             for process in await session.processes():
                 if process.running:

@@ -51,8 +51,6 @@ class Record(msgspec.Struct):
     """Bytes that it takes while it is saved."""
     notes: list[str] = msgspec.field(default_factory=list)
     """What is not as it was before it was saved, until that has been told."""
-    metadata_of_files: bool = False
-    """Whether files in it have some."""
     anew: bool = False
     """Whether its variables are to be gone when it is resumed."""
     prepared_at: int = 1
@@ -93,7 +91,6 @@ class Snapshot(msgspec.Struct):
     size: int
     uncounted: int
     env: dict[str, str]
-    metadata_of_files: bool
     names: list[str]
     notes: list[str]
     """What is not in it."""

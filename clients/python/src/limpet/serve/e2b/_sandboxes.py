@@ -261,7 +261,7 @@ class Sandboxes:
             id, like.owner, like.owner_name, place, template, now, now + timeout, timeout, like.home,
             metadata=dict(like.metadata), env=like.env, auto_pause=like.auto_pause, auto_resume=like.auto_resume,
             public=like.public, uncounted=like.uncounted, network=like.network, prepared_at=like.prepared_at,
-            pause_memory=like.pause_memory, metadata_of_files=like.metadata_of_files,
+            pause_memory=like.pause_memory,
             cpus=like.cpus, memory=like.memory, disk=like.disk,
         )  # fmt: skip
         self.keep(record)

@@ -37,7 +37,7 @@ class Snapshots:
             raise Refused(507, f"there are {_MOST} snapshots of this key; delete one first")
         id = f"s{self._all.tokens.id(record.owner, None)[1:]}"
         session = await self._all.session(record)
-        notes = await not_saved(session, record.home) if record.metadata_of_files else []
+        notes = await not_saved(session, record.home)
         saved = await self._all.archives.save(session, id, record.home, self._all.room(record.owner))
         notes += saved.skipped
         for other in mine:
@@ -46,7 +46,7 @@ class Snapshots:
                 self.records.put(other)
         made = Snapshot(
             id, record.owner, record.owner_name, record.id, record.home, time.time(), saved.size, record.uncounted,
-            dict(session.options.get("env") or {}), record.metadata_of_files, [] if name is None else [name],
+            dict(session.options.get("env") or {}), [] if name is None else [name],
             notes[:MOST_NOTES],
         )  # fmt: skip
         self.records.put(made)
@@ -63,7 +63,6 @@ class Snapshots:
         """A sandbox that begins as a snapshot."""
         record = new_record(owner, id, wanted, snapshot.home)
         record.template, record.env = snapshot.id, {**snapshot.env, **wanted.env}
-        record.metadata_of_files = snapshot.metadata_of_files
         record.uncounted, record.notes = snapshot.uncounted, list(snapshot.notes)
         await restore(self._all, record, snapshot.id, record.env)
         self._all.keep(record)

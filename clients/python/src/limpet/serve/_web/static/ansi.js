@@ -60,26 +60,63 @@ export function coloured(text) {
   return fragment
 }
 
-// What a terminal would show of the lines: a carriage return and a backspace move to where the next character is written.
-export function settled(text) {
-  if (!text.includes("\r") && !text.includes("\b")) return text
-  return text.replace(/\r\n/g, "\n").split("\n").map(line => /[\r\b]/.test(line) ? written(line) : line).join("\n")
-}
+const FARTHEST = 1000 // lines or columns that the cursor jumps at once
 
-function written(line) {
-  const shown = [] // characters, each with the colours that were set before it
+// What a terminal would show in the end: the cursor moves, and what is written replaces what was there. Each character
+// keeps the colours that it was written in.
+export function settled(text) {
+  if (!/[\r\b]|\x1b\[\d*[A-HJ]/.test(text)) return text
+  const lines = [[]]
+  let row = 0
   let at = 0
   let colours = ""
-  for (const [part] of line.matchAll(/\x1b\[[\d;:?]*[A-Za-z]|[\s\S]/gu)) {
-    if (part === "\x1b[2K") shown.length = 0
-    if (part === "\r" || part === "\x1b[2K") at = 0
-    else if (part === "\b") at = Math.max(at - 1, 0)
-    else if (/^\x1b\[0?K$/.test(part)) shown.length = Math.min(shown.length, at)
-    else if (part.length > 2) colours += part
-    else {
-      shown[at++] = colours + part
-      colours = ""
+  for (const [part, number, end] of text.matchAll(/\x1b\[(\d*)(?:;\d*)?([A-HJK])|\x1b\[[\d;:?]*[A-Za-z]|[\s\S]/gu)) {
+    const n = Math.min(Number(number) || 1, FARTHEST)
+    if (part === "\r") at = 0
+    else if (part === "\b" || end === "D") at = Math.max(at - n, 0)
+    else if (part === "\n" || end === "E" || end === "B") {
+      row += n
+      if (end !== "B") at = 0
+    } else if (end === "A" || end === "F") {
+      row = Math.max(row - n, 0)
+      if (end === "F") at = 0
+    } else if (end === "C") at += n
+    else if (end === "G") at = n - 1
+    else if (end === "H") row = at = 0
+    else if (end === "K" || end === "J") erase(lines, row, at, end, number)
+    else if (part.endsWith("m") && part.length > 2) colours = /^\x1b\[[0;]*m$/.test(part) ? "" : (colours + part).slice(-200).replace(/^[^\x1b]*/, "")
+    else if (part.length < 3) {
+      while (lines[row].length < at) lines[row].push([" ", ""])
+      lines[row][at++] = [part, colours]
     }
+    while (lines.length <= row) lines.push([])
   }
-  return shown.join("") + colours
+  return inked(lines, colours)
+}
+
+function erase(lines, row, at, end, number) {
+  const before = number === "1" || number === "2"
+  if (number !== "1") lines[row].length = Math.min(lines[row].length, number === "2" ? 0 : at)
+  else for (let column = 0; column <= at && column < lines[row].length; column++) lines[row][column] = [" ", ""]
+  if (end === "K") return
+  if (number !== "1") lines.length = row + 1
+  if (before || number === "3") for (let each = 0; each < row; each++) lines[each] = []
+}
+
+function inked(lines, last) {
+  let shown = ""
+  let now = ""
+  const dip = colours => {
+    if (colours !== now) shown += "\x1b[0m" + colours
+    now = colours
+  }
+  lines.forEach((line, row) => {
+    if (row) shown += "\n"
+    for (const [letter, colours] of line) {
+      dip(colours)
+      shown += letter
+    }
+  })
+  dip(last)
+  return shown
 }

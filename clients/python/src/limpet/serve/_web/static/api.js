@@ -115,6 +115,11 @@ async function* events(body) {
   }
 }
 
+// The address of a picture that only who has the key may fetch.
+export async function picture(path, type) {
+  return URL.createObjectURL(new Blob([await (await request("GET", path)).arrayBuffer()], { type }))
+}
+
 // Lets the browser save a file.
 export async function download(path, name) {
   const blob = await (await request("GET", path)).blob()

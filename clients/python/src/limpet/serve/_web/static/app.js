@@ -92,8 +92,23 @@ class Page {
     this.later ||= setTimeout(() => { this.later = null; this.refresh() }, 500)
   }
 
+  // Sessions themselves, the newest first.
+  tops() { return this.rows.filter(row => !row.session.includes("/")).sort((one, other) => other.created - one.created) }
+
+  // The session of somebody who has named none: the newest, or one to begin with.
+  async first() {
+    let name = this.tops()[0]?.session
+    if (!name) {
+      name = fresh()
+      await post("/sessions", { name })
+      await this.refresh()
+    }
+    history.replaceState(null, "", `#${encodeURIComponent(name)}`)
+    return name
+  }
+
   show() {
-    const tops = this.rows.filter(row => !row.session.includes("/")).sort((one, other) => other.created - one.created)
+    const tops = this.tops()
     replace(this.sessions, tops.length ? tops.map(row => h(`a.session${row.session === this.place?.base ? ".here" : ""}`, { href: `#${encodeURIComponent(row.session)}` },
       h(`span.dot.${row.status}`, { title: row.status }), h("span.name", {}, row.session),
       h("small", {}, row.status === "running" ? "running" : ago(row.idle), row.memory ? ` · ${size(row.memory)}` : ""),
@@ -102,7 +117,7 @@ class Page {
 
   async create() {
     const attempt = async name => name && post("/sessions", { name })
-    const name = await ask("Name of the session", { value: `session-${runId().slice(0, 4)}`, label: "Open", attempt })
+    const name = await ask("Name of the session", { value: fresh(), label: "Open", attempt })
     if (!name) return
     location.hash = encodeURIComponent(name)
     await this.refresh()
@@ -187,8 +202,14 @@ class Place {
       h("h1", {}, h("a", { href: `#${encodeURIComponent(this.base)}` }, this.base), ...branch), this.badge, h("span.grow"),
       button("flag", "Take a checkpoint", () => this.panels.History.checkpoint().then(() => this.tab("History"), error => tell(error.message, "error")), "Checkpoint"),
       button("reset", "Start the interpreter anew", () => this.reset(), "Reset"),
+      button("download", "Install packages", () => this.install(), "Install"),
       button("terminal", "Terminal (Ctrl+`)", () => this.toggleTerminal(), "Terminal"))
-    this.element = h("div.place", {}, this.top, this.columns)
+    const over = whether => this.element.classList.toggle("over", whether)
+    this.element = h("div.place", {
+      ondragover: event => { if (event.dataTransfer.types.includes("Files")) { event.preventDefault(); over(true) } },
+      ondragleave: event => { if (!this.element.contains(event.relatedTarget)) over(false) },
+      ondrop: event => { event.preventDefault(); over(false); this.drop([...event.dataTransfer.files]) },
+    }, this.top, this.columns, h("div.drop", {}, icon("upload"), "Drop the files to upload them"))
     this.onkey = event => this.key(event)
     addEventListener("keydown", this.onkey)
     this.tab("Variables")
@@ -200,6 +221,11 @@ class Place {
     clearTimeout(this.timer)
     this.console.close()
     this.shell?.close()
+  }
+
+  drop(files) {
+    this.tab("Files")
+    this.panels.Files.upload(files)
   }
 
   tab(name) {
@@ -274,6 +300,14 @@ class Place {
     await post(`${at(this.session)}/reset`).catch(error => tell(error.message, "error"))
   }
 
+  async install() {
+    const attempt = async typed => {
+      const { packages } = await post(`${at(this.base)}/install`, { packages: typed.split(/[\s,]+/).filter(Boolean) })
+      tell(`Installed ${Object.keys(packages).join(", ")}`)
+    }
+    await ask("Packages to install", { value: "", label: "Install", attempt })
+  }
+
   async toggleTerminal() {
     if (!this.drawer.hidden) {
       this.hideTerminal()
@@ -320,6 +354,8 @@ class Place {
   }
 }
 
+function fresh() { return `session-${runId().slice(0, 4)}` }
+
 function wanted() { return decodeURIComponent(location.hash.slice(1)) }
 
 async function start() {
@@ -333,7 +369,7 @@ async function start() {
   view?.close()
   view = new Page()
   await view.refresh()
-  await view.open(wanted())
+  await view.open(wanted() || await view.first().catch(error => tell(error.message, "error")))
 }
 
 theme()

@@ -1,11 +1,13 @@
 // One call: its code, what it shows while it runs, and what became of it.
 import { button, h, icon, replace, size, tell } from "./dom.js"
 import { coloured, settled } from "./ansi.js"
-import { at, download, post } from "./api.js"
+import { at, download, picture, post } from "./api.js"
 import { highlighted } from "./highlight.js"
 import { shown } from "./output.js"
 
 const LIMIT = 50000 // characters after which a piece of a stream is left as it is
+
+const PICTURE = 4e6 // bytes of an artifact that is shown
 
 const piece = () => Object.assign(h("span"), { raw: "" })
 
@@ -109,7 +111,7 @@ export class Cell {
     if (record.truncated) this.outputs.append(h("p.note", {}, `Not all of the output is shown. ${[record.stdout_file, record.stderr_file].filter(Boolean).join(" and ")} ${record.stdout_file || record.stderr_file ? "has it." : ""}`))
     if (record.state !== "kept") this.outputs.append(stateBanner(record))
     const files = Object.entries(record.artifacts)
-    if (files.length) this.outputs.append(h("div.artifacts", {}, files.map(([path, url]) => artifact(path, url, record.artifact_info[path]))))
+    if (files.length) this.outputs.append(h("div.artifacts", {}, files.flatMap(([path, url]) => artifact(path, url, record.artifact_info[path]))))
     replace(this.footer, h("span", { title: `CPU ${record.usage.cpu.toFixed(3)} s, memory ${size(record.usage.peak_memory)}` },
       `${record.status === "ok" ? "" : `${record.status} · `}${duration(record.duration)}`))
     this.element.classList.toggle("failed", record.status !== "ok")
@@ -143,10 +145,18 @@ function stateBanner({ state, rolled_back_to: back, not_restored: missing }) {
   return h(`div.state.${state}`, { role: "alert" }, icon("reset"), h("span", {}, text, missing?.length ? ` Not restored: ${missing.join(", ")}.` : ""))
 }
 
+// A button that saves it; a picture is also shown.
 function artifact(path, url, info) {
   const name = path.slice(path.lastIndexOf("/") + 1)
-  return h("button.artifact", { type: "button", title: path, onclick: () => download(url.replace(/^\/v1/, ""), name).catch(error => tell(error.message, "error")) },
-    icon("download"), name, info && h("small", {}, size(info.size)))
+  const shown = info?.mime_type?.startsWith("image/") && info.size < PICTURE && h("img.figure", { alt: name, hidden: true })
+  if (shown) {
+    picture(url.replace(/^\/v1/, ""), info.mime_type).then(address => {
+      shown.src = address
+      shown.hidden = false
+    }, () => {}) // it has gone meanwhile
+  }
+  return [shown, h("button.artifact", { type: "button", title: path, onclick: () => download(url.replace(/^\/v1/, ""), name).catch(error => tell(error.message, "error")) },
+    icon("download"), name, info && h("small", {}, size(info.size)))]
 }
 
 function duration(seconds) {

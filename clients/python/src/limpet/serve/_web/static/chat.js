@@ -2,6 +2,7 @@
 import { ask, button, h, replace, tell } from "./dom.js"
 import { at, get, post } from "./api.js"
 import { Cell } from "./cell.js"
+import { formatted } from "./markdown.js"
 
 const told = work => work.catch(error => tell(error.message, "error"))
 
@@ -65,6 +66,7 @@ export class Chat {
       turn.element.querySelector(`[data-approve="${data.run_id}"]`)?.replaceChildren(h("span", {}, "Not allowed."))
     } else if (data.kind === "end") {
       this.busy(false)
+      for (const question of turn.element.querySelectorAll(".approve")) question.remove()
       if (data.problem) turn.element.append(h("p.problem", { role: "alert" }, data.problem))
     } else if (data.kind === "rewind") {
       for (const [number, each] of this.turns) {
@@ -103,6 +105,7 @@ export class Chat {
     turn.element.append(cell.element)
     if (asks) turn.element.append(h("div.approve", { "data-approve": id }, h("span", {}, "May this run?"),
       h("button.primary", { type: "button", onclick: () => answer(true) }, "Run it"), h("button", { type: "button", onclick: () => answer(false) }, "No")))
+    this.follow(asks)
   }
 
   // What becomes of the calls of the model.
@@ -124,15 +127,4 @@ export class Chat {
     const { scrollTop, scrollHeight, clientHeight } = this.list
     if (always || scrollHeight - scrollTop - clientHeight < 160) requestAnimationFrame(() => { this.list.scrollTop = this.list.scrollHeight })
   }
-}
-
-// Of Markdown what models write most: code, and words that are bold.
-function formatted(text) {
-  return text.split(/(```[\s\S]*?(?:```|$))/).flatMap(part => {
-    if (part.startsWith("```")) return h("pre.code", {}, part.replace(/^```\w*\n?|\n?```$/g, ""))
-    return part.split(/(`[^`\n]+`|\*\*[^*\n]+\*\*)/).map(piece => {
-      if (piece.startsWith("`") && piece.length > 2) return h("code", {}, piece.slice(1, -1))
-      return piece.startsWith("**") && piece.length > 4 ? h("strong", {}, piece.slice(2, -2)) : piece
-    })
-  })
 }

@@ -117,13 +117,22 @@ export class Console {
     if (!code.trim() || this.ended) return
     this.editor.value = ""
     this.editor.focus()
-    const language = this.language.value === "python" ? {} : { language: this.language.value }
+    const language = this.language.value === "python" ? { notebook: true } : { language: this.language.value }
     try {
       await post(`${at(this.session)}/run`, { code, run_id: runId(), input: true, ...language })
     } catch (error) {
+      if (error.name === "BadRequest" && language.language) this.without(language.language)
+      if ([...this.cells.values()].some(cell => cell.code === code)) return // it says what is wrong
       tell(error.message, "error")
-      if (![...this.cells.values()].some(cell => cell.code === code)) this.editor.value = code
+      this.editor.value = code
     }
+  }
+
+  // The image does not have a language.
+  without(name) {
+    for (const option of this.language.options) if (option.value === name) option.remove()
+    this.language.value = "python"
+    this.language.dispatchEvent(new Event("change"))
   }
 
   async interrupt() {

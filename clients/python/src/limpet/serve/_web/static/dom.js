@@ -72,25 +72,35 @@ export function ask(title, { value, label = "OK", danger = false, extra = null, 
     const submit = async event => {
       event.preventDefault()
       const typed = input ? input.value : true
+      go.disabled = true
       try {
         await attempt?.(typed)
       } catch (error) {
         said.textContent = error.message
+        go.disabled = false
         input?.select()
         return
       }
       answer(typed)
     }
+    const go = h(danger ? "button.danger" : "button.primary", { type: "submit" }, label)
     const dialog = h("dialog", { oncancel: () => answer(null) },
       h("form", { onsubmit: submit },
         h("h2", {}, title), input, extra, said,
         h("div.actions", {},
-          h("button", { type: "button", onclick: () => answer(null) }, "Cancel"),
-          h(danger ? "button.danger" : "button.primary", { type: "submit" }, label))))
+          h("button", { type: "button", onclick: () => answer(null) }, "Cancel"), go)))
     document.body.append(dialog)
     dialog.showModal()
     input?.select()
   })
+}
+
+// Shows something large in a dialog, with buttons of its own.
+export function look(title, element, ...buttons) {
+  const dialog = h("dialog.look", { onclose: () => dialog.remove() }, h("h2", {}, title), element,
+    h("div.actions", {}, ...buttons, h("button.primary", { type: "button", onclick: () => dialog.close() }, "Close")))
+  document.body.append(dialog)
+  dialog.showModal()
 }
 
 export function size(bytes) {

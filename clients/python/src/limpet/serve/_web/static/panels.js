@@ -1,6 +1,6 @@
 // What is beside the console: variables, files, the tree of states, processes.
-import { ago, ask, button, h, icon, replace, size, tell } from "./dom.js"
-import { at, download, encoded, get, post, put, remove, request } from "./api.js"
+import { ago, ask, button, h, icon, look, replace, size, tell } from "./dom.js"
+import { at, download, encoded, get, picture, post, put, remove, request } from "./api.js"
 
 const told = work => work.catch(error => tell(error.message, "error"))
 
@@ -38,6 +38,8 @@ function variable({ name, type, shape, dtype, bytes, repr }) {
     h("td", {}, h("div.type", {}, type.split(".").pop(), about && h("small", {}, ` ${about}`)), repr !== null && h("code", {}, repr)))
 }
 
+const PICTURES = { png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", gif: "image/gif", webp: "image/webp", svg: "image/svg+xml" }
+const SHOWN = 200_000 // bytes of a text that are looked at
 const OWN = "/session/.limpet" // what Limpet keeps there for itself
 const ROOTS = [["Session", "/session"], ["Data", "/data"], ["Artifacts", "/session/artifacts"]]
 
@@ -49,13 +51,9 @@ export class Files {
     this.crumbs = h("div.crumbs")
     this.body = h("div.rows")
     this.picker = h("input", { type: "file", multiple: true, hidden: true, onchange: () => { this.upload([...this.picker.files]); this.picker.value = "" } })
-    this.element = h("section.panel.files", {
-      ondragover: event => { event.preventDefault(); this.element.classList.add("over") },
-      ondragleave: event => { if (!this.element.contains(event.relatedTarget)) this.element.classList.remove("over") },
-      ondrop: event => { event.preventDefault(); this.element.classList.remove("over"); this.upload([...event.dataTransfer.files]) },
-    }, this.roots, h("div.bar", {}, this.crumbs,
+    this.element = h("section.panel.files", {}, this.roots, h("div.bar", {}, this.crumbs,
       button("folder", "New directory", () => told(this.mkdir())), button("upload", "Upload files", () => this.picker.click()), this.picker),
-    this.body, h("p.hint", {}, "Drop files here to upload them."), h("div.drop", {}, icon("upload"), "Upload to this directory"))
+    this.body, h("p.hint", {}, "Drop files anywhere on the page to upload them here."))
   }
 
   get url() { return `${at(this.session)}/files/${encoded(this.path)}` }
@@ -85,11 +83,29 @@ export class Files {
 
   row(entry) {
     const isDirectory = entry.type === "directory"
-    const open = () => isDirectory ? this.go(entry.path) : told(download(`${at(this.session)}/files/${encoded(entry.path)}`, entry.name))
+    const open = () => isDirectory ? this.go(entry.path) : told(this.show(entry))
     return h("div.row", {},
       h("button.entry", { type: "button", onclick: open, title: `${entry.path}\n${new Date(entry.modified * 1000).toLocaleString()}` },
         icon(isDirectory ? "folder" : "file"), h("span.name", {}, entry.name), h("small", {}, isDirectory ? "" : size(entry.size))),
       button("trash", `Remove ${entry.name}`, () => told(this.remove(entry))))
+  }
+
+  // A picture or the beginning of a text in a dialog; anything else is for the browser to save.
+  async show(entry) {
+    const path = `${at(this.session)}/files/${encoded(entry.path)}`
+    const save = () => told(download(path, entry.name))
+    const type = PICTURES[entry.name.split(".").pop().toLowerCase()]
+    let element = type && h("img.figure", { src: await picture(path, type), alt: entry.name })
+    if (!element) {
+      const bytes = entry.size ? await (await request("GET", path, undefined, { Range: `bytes=0-${SHOWN - 1}` })).arrayBuffer() : new ArrayBuffer(0)
+      const text = new TextDecoder().decode(bytes, { stream: true })
+      if (text.includes("\0") || text.includes("\ufffd")) {
+        save()
+        return
+      }
+      element = h("pre.value", { tabIndex: 0 }, text, entry.size > SHOWN && h("p.note", {}, `… ${size(entry.size - SHOWN)} more`))
+    }
+    look(entry.name, element, h("button", { type: "button", onclick: save }, icon("download"), "Save"))
   }
 
   async remove(entry) {
@@ -156,7 +172,7 @@ export class History {
     const name = each.name || (each.automatic ? "automatic" : each.id.slice(0, 8))
     const where = each.session === this.base ? "" : ` of ${each.session.slice(this.base.length + 1)}`
     return h(`div.node${each.automatic ? ".automatic" : ""}`, {},
-      h("div.about", { title: `${each.id}\n${new Date(each.created * 1000).toLocaleString()}` }, icon("flag"), h("span.name", {}, name),
+      h("button.about", { type: "button", onclick: () => told(this.rollback(each, name)), title: `Go back to ${name}\n${new Date(each.created * 1000).toLocaleString()}` }, icon("flag"), h("span.name", {}, name),
         h("small", {}, `call ${each.execution_count}${where} · ${ago(Date.now() / 1000 - each.created)}${each.files ? " · with files" : ""}`)),
       button("reset", `Go back to ${name}`, () => told(this.rollback(each, name))),
       button("branch", `Branch from ${name}`, () => told(this.branch(each.id))),
