@@ -73,9 +73,11 @@ LIMPET_API const LimpetError *limpet_error(const LimpetClient *client);
  * forbid it.
  * tcp://HOST:PORT is a controller on another machine. $LIMPET_KEY is the file of the client's keys, and
  * $LIMPET_SERVER_KEY the public key of the controller, without which nobody is talked to; libzmq is loaded
- * for it, which has threads of its own.
- * Later calls reconnect by themselves (starting a controller again where that is allowed) for at most 30 s,
- * or limpet_set_reconnect_timeout(), and then fail with LIMPET_UNAVAILABLE. */
+ * for it, which has threads of its own. exec:COMMAND, ssh://[USER@]HOST[:PORT], docker://CONTEXT or
+ * docker://HOST (as tcp://HOST:PORT), and kubernetes://[CONTEXT/]NAMESPACE are reached by a command, whose
+ * standard streams are the connection: `limpet dial-stdio` there. It is a child of the caller. Later calls
+ * reconnect by themselves (starting a controller again where that is allowed) for at most 30 s, or
+ * limpet_set_reconnect_timeout(), and then fail with LIMPET_UNAVAILABLE. */
 LIMPET_API int limpet_connect(LimpetClient *client, const char *socket);
 LIMPET_API void limpet_set_autostart(LimpetClient *client, bool allowed);
 LIMPET_API void limpet_set_reconnect_timeout(LimpetClient *client, double seconds);

@@ -15,6 +15,7 @@ from .._address import NOBODY, Address, Endpoint, remade
 from .._answers import Memory
 from .._asking import AioAsking
 from .._asks import Asks
+from .._dialling import SECONDS
 from .._keys import KeyFile
 from .._recovery import Attempts, ConnectionLost
 from ..errors import Error, SessionClosed, Unavailable, warn
@@ -57,7 +58,7 @@ class Connecting:
 
     @property
     def address(self) -> str:
-        """Path of the controller's socket, or ``tcp://HOST:PORT``."""
+        """Path of the controller's socket, or the address of one on another machine."""
         return self._endpoint.path
 
     @property
@@ -130,9 +131,12 @@ class Connecting:
     async def _connect(self, start: bool) -> Link:
         link = await self._dial(start)
         try:
-            warning = await asyncio.wait_for(link.hello(), _recovery.HANDSHAKE_TIMEOUT)
+            limit = SECONDS if self._endpoint.dialled else _recovery.HANDSHAKE_TIMEOUT
+            warning = await asyncio.wait_for(link.hello(), limit)
         except BaseException as error:
             await link.close()
+            if (told := await link.failure(error)) is not error:
+                raise told from error
             if isinstance(error, asyncio.TimeoutError):
                 raise self._endpoint.unreachable("it does not answer") from error
             if isinstance(error, ConnectionLost):
@@ -146,6 +150,8 @@ class Connecting:
         endpoint = self._endpoint
         try:
             endpoint.check()
+            if endpoint.dialled:
+                return await Link.dial(endpoint.path)
             if endpoint.keys is not None:
                 from . import remote  # and with it libzmq, which is for networks alone
 

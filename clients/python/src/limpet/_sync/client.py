@@ -43,8 +43,9 @@ class Client(Templates):
     each process has a connection of its own, and no lock is held while a thread waits.
 
     Args:
-        address: Path of the controller's socket, or ``tcp://HOST:PORT`` of one on another machine. Defaults to
-            ``LIMPET_SOCKET``, then to the user's standard path.
+        address: Path of the controller's socket, or the address of one on another machine: ``ssh://[USER@]HOST[:PORT]``,
+            ``docker://[CONTEXT]``, ``docker://tcp://HOST:PORT``, ``kubernetes://[CONTEXT/]NAMESPACE``, ``exec:COMMAND``
+            or ``tcp://HOST:PORT``. Defaults to ``LIMPET_SOCKET``, then to the user's standard path.
         autostart: Whether to start a controller if none is running. Defaults to True unless ``LIMPET_AUTOSTART=0``.
         reconnect_timeout: Seconds to wait for a controller that went away during a call.
         key: For ``tcp://``: path of the pair of keys that ``limpet keygen`` made. Defaults to ``LIMPET_KEY``, then to

@@ -15,10 +15,12 @@ from .._address import NOBODY, Address, Endpoint, remade
 from .._answers import Memory
 from .._asking import BlockingAsking
 from .._asks import Asks
+from .._dialling import SECONDS
 from .._keys import KeyFile
 from .._recovery import Attempts, ConnectionLost
 from ..errors import Error, SessionClosed, Unavailable, warn
 from .connection import Connection
+from .dialled import DialledConnection
 
 T = TypeVar("T")
 
@@ -59,7 +61,7 @@ class Connecting:
 
     @property
     def address(self) -> str:
-        """Path of the controller's socket, or ``tcp://HOST:PORT``."""
+        """Path of the controller's socket, or the address of one on another machine."""
         return self._endpoint.path
 
     @property
@@ -123,6 +125,8 @@ class Connecting:
         endpoint = self._endpoint
         try:
             endpoint.check()
+            if endpoint.dialled:
+                return DialledConnection(endpoint.path, attempts.limit(SECONDS))
             if endpoint.keys is not None:
                 limit = attempts.limit(_recovery.HANDSHAKE_TIMEOUT)
                 from .remote import RemoteConnection  # and with it libzmq, which is for networks alone
