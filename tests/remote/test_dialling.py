@@ -9,8 +9,6 @@ import threading
 import limpet
 import pytest
 
-from tests.support.limpetd import Limpetd
-
 from .dialled import ADDRESSES, LIMPET, Network, programs
 from .door import PATIENCE, wait_for
 
@@ -27,17 +25,6 @@ server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 server.server_address[1]
 """
-
-
-@pytest.fixture(scope="module")
-def far():
-    far = Limpetd("local")
-    try:
-        yield far.start()
-        assert far.stop() == 0, far.said()
-    finally:
-        far.stop()
-        far.remove()
 
 
 @pytest.fixture
@@ -280,3 +267,17 @@ def test_a_network_that_stands_still_is_waited_for(network, session):
 def test_it_is_for_the_controller_of_its_own_machine():
     ran = subprocess.run([LIMPET, "dial-stdio"], stdin=subprocess.DEVNULL, capture_output=True, text=True, env={**os.environ, "LIMPET_SOCKET": "ssh://there"})
     assert ran.returncode == 2 and "here LIMPET_SOCKET is ssh://there" in ran.stderr
+
+
+@TONGUES
+def test_data_is_never_taken_for_a_directory_of_another_machine(network, run, tmp_path):
+    def open_with(data):
+        if run is of_command:
+            raise limpet.BadRequest(command(network.address, "open", "--data", data, "d").stderr)
+        with limpet.Client(network.address) as client:
+            client.open(data=data)
+
+    with pytest.raises(limpet.Error, match=f"data: '{tmp_path}' is a directory of this machine.*host:/PATH"):
+        open_with(str(tmp_path))
+    with pytest.raises(limpet.Error, match=r"[^:]/nowhere\b.*No such file"):
+        open_with("host:/nowhere")

@@ -28,6 +28,8 @@ static const char *const environment[][2] = {
      "path of the controller's socket, or the address of one on another machine, as for --connect"},
     {"LIMPET_KEY", "for one on another machine: the file that 'limpet keygen' made"},
     {"LIMPET_SERVER_KEY", "likewise: the public key of the controller"},
+    {"LIMPET_ARTIFACTS",
+     "likewise: directory that artifacts are copied to (default limpet-artifacts); 0: none"},
     {"LIMPET_AUTOSTART", "0: never start a controller"},
     {"LIMPETD", "path of the limpetd to start"},
     {"LIMPET_IMAGE_TOOL", "path of the program behind 'limpet image'"},
