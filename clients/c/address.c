@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include "clients/c/dial.h"
 #include "clients/c/remote.h"
 
 static const char *environment(const char *name)
@@ -39,6 +40,13 @@ static int path_find(Address *address)
     return *ret ? 0 : -1;
 }
 
+static int check_dialled(const char *address, Problem *problem)
+{
+    char **arguments _cleanup_(dial_arguments_freep) = NULL;
+
+    return dial_arguments(&arguments, address, problem);
+}
+
 int address_init(Address *ret, const char *path, Problem *problem)
 {
     Address address = ADDRESS_NULL;
@@ -50,10 +58,14 @@ int address_init(Address *ret, const char *path, Problem *problem)
         r = path_find(&address);
     if (r < 0 || !address.path)
         return -ENOMEM;
-    address.remote = remote_is(address.path);
-    if (address.remote && keys_find(&address.keys, problem) < 0) {
+    address.dialled = dial_is(address.path);
+    address.remote = address.dialled || remote_is(address.path);
+    r = address.dialled  ? check_dialled(address.path, problem)
+        : address.remote ? keys_find(&address.keys, problem)
+                         : 0;
+    if (r < 0) {
         address_deinit(&address);
-        return -EPROTO;
+        return r;
     }
     if (!address.remote && strlen(address.path) >= sizeof(((struct sockaddr_un *)0)->sun_path)) {
         problem_set(problem, ERR_BAD_REQUEST, "the socket path is too long (at most %zu bytes): %s",

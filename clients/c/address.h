@@ -1,4 +1,5 @@
-/* Address: the path of the controller's socket, or tcp://HOST:PORT of one on another machine. */
+/* Address: the path of the controller's socket, or where on another machine it is: tcp://HOST:PORT, or what a
+ * command reaches (see dial.h). */
 #pragma once
 
 #include "proto/base/base.h"
@@ -9,8 +10,9 @@ typedef struct Address {
     char *path;
     bool shared_parent; /* its directory lies in a place where others can write too, and must be checked */
     bool or_roots;      /* where nobody listens there, root's controller may be the one */
-    bool remote;        /* it is on another machine: tcp://HOST:PORT */
-    RemoteKeys keys;    /* then */
+    bool remote;        /* it is on another machine */
+    bool dialled;       /* then: it is reached by a command */
+    RemoteKeys keys;    /* otherwise */
     bool is_roots;      /* that is not ours to start */
 } Address;
 

@@ -3,6 +3,7 @@
 
 #include "clients/c/client.h"
 #include "clients/c/digest.h"
+#include "clients/c/result.h"
 #include "proto/base/fdio.h"
 
 typedef struct Fetching {
@@ -72,17 +73,23 @@ static int fetch(Fetching *fetching)
     return r ? r : check(fetching);
 }
 
-int limpet_artifact(LimpetClient *client, const LimpetResult *result, const char *path, int fd)
+int artifact_fetch(LimpetClient *client, const LimpetResult *result, const LimpetArtifact *artifact, int fd)
 {
     Fetching fetching = {
-        .client = client, .result = result, .artifact = find(result, path), .fd = fd, .digest = DIGEST_NULL};
-    int r;
+        .client = client, .result = result, .artifact = artifact, .fd = fd, .digest = DIGEST_NULL};
+    int r = fetch(&fetching);
+
+    digest_deinit(&fetching.digest);
+    return r;
+}
+
+int limpet_artifact(LimpetClient *client, const LimpetResult *result, const char *path, int fd)
+{
+    const LimpetArtifact *artifact = find(result, path);
 
     client->problem = PROBLEM_NULL;
-    if (!fetching.artifact)
+    if (!artifact)
         return client_result(client, problem_set(&client->problem, ERR_NO_SUCH_FILE,
                                                  "the call has published no file '%s'", path));
-    r = fetch(&fetching);
-    digest_deinit(&fetching.digest);
-    return client_result(client, r);
+    return client_result(client, artifact_fetch(client, result, artifact, fd));
 }

@@ -164,6 +164,12 @@ static int connection_lost(LimpetClient *client, int r)
                            client->address.path);
     case -EPROTO:
     case -EMSGSIZE:
+        if (client->address.dialled)
+            return problem_set(
+                problem, ERR_PROTOCOL_MISMATCH,
+                "what the command of %s prints is no connection to a Limpet controller; nothing else "
+                "may print there, such as a profile of the shell",
+                client->address.path);
         return problem_set(problem, ERR_PROTOCOL_MISMATCH,
                            "the process that listens at %s is not a Limpet controller", client->address.path);
     case -EACCES:
@@ -229,19 +235,36 @@ static int open_connection(LimpetClient *client, uint64_t deadline)
 {
     const Address *address = &client->address;
 
+    if (address->dialled)
+        return connection_open_dialled(&client->connection, address->path, deadline, &client->problem);
     if (address->remote)
         return connection_open_remote(&client->connection, address->path, &address->keys, deadline);
     return connection_open(&client->connection, address->path, deadline);
 }
 
+/* Why a command has not become a connection: nobody listens, as far as it is known. */
+static int explain(LimpetClient *client, int r)
+{
+    if ((r != -ECONNRESET && r != -ETIMEDOUT) || client->connection.fd < 0)
+        return r;
+    dial_explain(&client->connection.command, client->address.path, r == -ETIMEDOUT, &client->problem);
+    return -ECONNREFUSED;
+}
+
 static int connect_once(LimpetClient *client, uint64_t deadline)
 {
-    int r = address_check(&client->address, &client->problem);
+    int r;
 
+    client->problem = PROBLEM_NULL;
+    r = address_check(&client->address, &client->problem);
+    if (client->address.dialled)
+        deadline = MIN(deadline, clock_now() + DIAL_SECONDS * NSEC_PER_SEC);
     if (!r)
         r = open_connection(client, deadline);
     if (!r)
         r = say_hello(client, deadline);
+    if (r < 0 && client->address.dialled)
+        r = explain(client, r);
     if (r < 0)
         connection_close(&client->connection);
     return r;
@@ -298,7 +321,7 @@ static int connect_patiently(LimpetClient *client, bool autostart, bool wait)
 
     for (;;) {
         r = connect_to_any(client, deadline);
-        if (nobody_listens(r) && autostart && !client->address.is_roots && !client->address.remote) {
+        if (nobody_listens(r) && autostart && !client->address.is_roots) {
             r = launch_controller(client->address.path, deadline, &client->problem);
             if (!r)
                 r = connect_once(client, deadline);
@@ -312,7 +335,7 @@ static int connect_patiently(LimpetClient *client, bool autostart, bool wait)
 
 int client_connect(LimpetClient *client, bool existing_only)
 {
-    bool autostart = !existing_only && autostart_allowed(client);
+    bool autostart = !existing_only && !client->address.remote && autostart_allowed(client);
     int r;
 
     if (!client->address.path)

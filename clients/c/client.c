@@ -41,6 +41,7 @@ void limpet_free(LimpetClient *client)
     reply_deinit(&client->hello);
     buf_deinit(&client->request);
     free(client->traceback);
+    free(client->artifacts);
     close(client->wake_fd);
     free(client);
 }

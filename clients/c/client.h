@@ -40,6 +40,7 @@ void texts_read(const char *const **ret, size_t *ret_n, const Value *texts, Aren
 struct LimpetClient {
     Address address;
     ClientConnection connection;
+    char *artifacts; /* limpet_set_artifacts(), or NULL */
     bool autostart;
     bool was_connected;
     uint64_t reconnect_timeout; /* nanoseconds */

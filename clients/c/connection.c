@@ -17,6 +17,7 @@ void connection_close(ClientConnection *connection)
 {
     close_fd(&connection->fd);
     remote_free(connection->remote);
+    dial_end(&connection->command);
     close_fd(&connection->passed);
     buf_deinit(&connection->in);
     buf_deinit(&connection->out);
@@ -36,13 +37,14 @@ bool connection_is_stale(const ClientConnection *connection)
 
 static int fill(ClientConnection *connection)
 {
-    uint8_t *space = buf_reserve(&connection->in, READ_SIZE);
+    size_t size = connection->sips ? 1 : READ_SIZE;
+    uint8_t *space = buf_reserve(&connection->in, size);
     int passed = -1;
     ssize_t n;
 
     if (!space)
         return -ENOMEM;
-    n = receive_passed(connection->fd, space, READ_SIZE, &passed);
+    n = receive_passed(connection->fd, space, size, &passed);
     if (passed >= 0) {
         close_fd(&connection->passed);
         connection->passed = passed;
@@ -121,6 +123,14 @@ static int connect_until(int fd, const struct sockaddr_un *address, uint64_t dea
     return errno == EAGAIN ? -ETIMEDOUT : -errno;
 }
 
+/* Shakes hands on what is connected. */
+static int begin(ClientConnection *connection, uint64_t deadline)
+{
+    int r = zmtp_init(&connection->zmtp, ZMTP_DEALER, LIMIT_GUEST_FRAME, &connection->out);
+
+    return r < 0 ? r : handshake(connection, deadline);
+}
+
 int connection_open(ClientConnection *connection, const char *path, uint64_t deadline)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -133,15 +143,25 @@ int connection_open(ClientConnection *connection, const char *path, uint64_t dea
         return -errno;
     r = connect_until(opened.fd, &address, deadline);
     if (!r)
-        r = zmtp_init(&opened.zmtp, ZMTP_DEALER, LIMIT_GUEST_FRAME, &opened.out);
-    if (!r)
-        r = handshake(&opened, deadline);
+        r = begin(&opened, deadline);
     if (r < 0) {
         connection_close(&opened);
         return r;
     }
     *connection = opened;
     return 0;
+}
+
+int connection_open_dialled(ClientConnection *connection, const char *address, uint64_t deadline,
+                            Problem *problem)
+{
+    ClientConnection opened = CONNECTION_NULL;
+    int r = dial(&opened.command, &opened.fd, address, problem);
+
+    if (r == 0)
+        r = begin(&opened, deadline);
+    *connection = opened; /* also where it failed: its command says why */
+    return r;
 }
 
 int connection_open_remote(ClientConnection *connection, const char *address, const RemoteKeys *keys,
@@ -217,6 +237,12 @@ int connection_take_frame(ClientConnection *connection, Buf *ret)
     connection->used = 0;
     *ret = taken;
     return 0;
+}
+
+int connection_take_stream(ClientConnection *connection)
+{
+    dial_release(&connection->command);
+    return take_fd(&connection->fd);
 }
 
 int connection_take_passed(ClientConnection *connection)

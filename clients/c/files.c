@@ -27,13 +27,13 @@ static int check_path(LimpetClient *client, const char *path)
     return problem_set(&client->problem, ERR_BAD_REQUEST, "the path is not valid UTF-8");
 }
 
-/* Whether the controller passes descriptors. */
+/* Whether the controller passes descriptors, as one on another machine may say and cannot do. */
 static int passes_descriptors(LimpetClient *client, bool *ret)
 {
     int r = client_connect(client, false);
 
     *ret = false;
-    for (size_t i = 0; !r && i < client->controller.n_features; i++)
+    for (size_t i = 0; !r && !client->address.remote && i < client->controller.n_features; i++)
         *ret = *ret || strcmp(client->controller.features[i], "descriptors") == 0;
     return r;
 }

@@ -1,23 +1,19 @@
 #include "clients/c/launch.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
-#include <sys/wait.h>
 
+#include "clients/c/spawn.h"
 #include "proto/base/buf.h"
 #include "proto/base/clock.h"
 #include "proto/wire.h"
 
 #define WORDS_MAX (PROBLEM_TEXT_MAX / 2)
-
-extern char **environ;
 
 /* $LIMPETD, or limpetd beside the running program, or the bare name, which is then looked for in $PATH. */
 static int limpetd_find(char ret[static PATH_MAX])
@@ -36,64 +32,6 @@ static int limpetd_find(char ret[static PATH_MAX])
     if (!slash || access(ret, X_OK) < 0)
         strcpy(ret, "limpetd");
     return 0;
-}
-
-/* The environment of the caller, with LIMPET_SOCKET set so that limpetd listens where we look. The array is
- * to be freed; `setting` must outlive it. */
-static char **environment_with(char *setting)
-{
-    size_t n = 0, kept = 0;
-    char **result;
-
-    while (environ && environ[n])
-        n++;
-    result = calloc(n + 2, sizeof(*result));
-    if (!result)
-        return NULL;
-    for (size_t i = 0; i < n; i++)
-        if (strncmp(environ[i], "LIMPET_SOCKET=", strlen("LIMPET_SOCKET=")) != 0)
-            result[kept++] = environ[i];
-    result[kept] = setting;
-    return result;
-}
-
-/* A session of its own, so that Ctrl-C at the terminal is not for it; no descriptor or signal mask of ours.
- */
-static int spawn(const char *program, char **env, int words_fd, pid_t *ret)
-{
-    char *argv[] = {(char *)program, (char *)"--detach", NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none, all;
-    int r;
-
-    sigemptyset(&none);
-    sigfillset(&all);
-    r = posix_spawn_file_actions_init(&actions);
-    if (r)
-        return -r;
-    r = posix_spawnattr_init(&attributes);
-    if (r) {
-        posix_spawn_file_actions_destroy(&actions);
-        return -r;
-    }
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setflags(&attributes,
-                             POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    /* First of all: words_fd may have the number of a standard stream that the caller closed. */
-    r = posix_spawn_file_actions_adddup2(&actions, words_fd, STDERR_FILENO);
-    if (!r)
-        r = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    if (!r)
-        r = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    if (!r)
-        r = posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
-    if (!r)
-        r = posix_spawnp(ret, program, &actions, &attributes, argv, env);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    return -r;
 }
 
 /* Reads what the child says until it ends; a controller it left behind may hold the pipe open for ever. */
@@ -128,16 +66,6 @@ static int listen_to(pid_t pid, int words_fd, uint64_t deadline, Buf *words)
     }
 }
 
-static int reap(pid_t pid)
-{
-    int status;
-
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return -errno; /* the program ignores SIGCHLD: nobody can know */
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 static int report(const char *program, int status, const Buf *words, Problem *problem)
 {
     _cleanup_(buf_deinit) Buf text = BUF_NULL;
@@ -161,6 +89,7 @@ static int run(const char *program, char **env, uint64_t deadline, Problem *prob
     _cleanup_(buf_deinit) Buf words = BUF_NULL;
     _cleanup_(closep) int ours = -1;
     _cleanup_(closep) int theirs = -1;
+    char *argv[] = {(char *)program, (char *)"--detach", NULL};
     int ends[2] = {-1, -1}, r;
     int status;
     pid_t pid = -1;
@@ -169,7 +98,7 @@ static int run(const char *program, char **env, uint64_t deadline, Problem *prob
         return problem_set(problem, ERR_INTERNAL, "pipe: %s", strerror(errno));
     ours = ends[0];
     theirs = ends[1];
-    r = spawn(program, env, theirs, &pid);
+    r = spawn_apart(&pid, argv, env, (int[]){-1, -1, theirs});
     if (r == -ENOENT && !strchr(program, '/'))
         return problem_set(
             problem, ERR_UNAVAILABLE,
@@ -181,7 +110,7 @@ static int run(const char *program, char **env, uint64_t deadline, Problem *prob
     r = listen_to(pid, ours, deadline, &words);
     if (r < 0)
         kill(pid, SIGKILL);
-    status = reap(pid);
+    status = spawn_reap(pid);
     if (r < 0)
         return problem_set(problem, ERR_UNAVAILABLE, "%s --detach: %s", program, strerror(-r));
     return report(program, status, &words, problem);

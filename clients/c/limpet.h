@@ -73,12 +73,19 @@ LIMPET_API const LimpetError *limpet_error(const LimpetClient *client);
  * forbid it.
  * tcp://HOST:PORT is a controller on another machine. $LIMPET_KEY is the file of the client's keys, and
  * $LIMPET_SERVER_KEY the public key of the controller, without which nobody is talked to; libzmq is loaded
- * for it, which has threads of its own.
- * Later calls reconnect by themselves (starting a controller again where that is allowed) for at most 30 s,
- * or limpet_set_reconnect_timeout(), and then fail with LIMPET_UNAVAILABLE. */
+ * for it, which has threads of its own. exec:COMMAND, ssh://[USER@]HOST[:PORT], docker://CONTEXT or
+ * docker://HOST (as tcp://HOST:PORT), and kubernetes://[CONTEXT/]NAMESPACE are reached by a command, whose
+ * standard streams are the connection: `limpet dial-stdio` there. It is a child of the caller. Later calls
+ * reconnect by themselves (starting a controller again where that is allowed) for at most 30 s, or
+ * limpet_set_reconnect_timeout(), and then fail with LIMPET_UNAVAILABLE. */
 LIMPET_API int limpet_connect(LimpetClient *client, const char *socket);
 LIMPET_API void limpet_set_autostart(LimpetClient *client, bool allowed);
 LIMPET_API void limpet_set_reconnect_timeout(LimpetClient *client, double seconds);
+
+/* Where artifacts of a controller on another machine are copied before a call returns, each session's to a
+ * directory below this one; the result's host_path then names these files. NULL leaves the paths of the other
+ * machine. Without this it is $LIMPET_ARTIFACTS ("0": none), or limpet-artifacts. */
+LIMPET_API int limpet_set_artifacts(LimpetClient *client, const char *directory);
 
 /* What the controller said of itself at the last connection; the client's. */
 typedef struct LimpetController {
@@ -108,7 +115,7 @@ typedef struct LimpetOptions {
     uint64_t pids;            /* processes and threads */
     const char *disk;         /* what /session may hold: bytes, or as "512m" */
     uint64_t files;           /* files, directories and links there */
-    const char *data;         /* absolute path of a host directory, mounted read-only at /data */
+    const char *data;         /* absolute path of a host directory for /data, read-only; or host:PATH */
     const char *const *env;   /* "NAME=value" strings, then NULL */
     double ttl;               /* an idle session is saved or closed after it; LIMPET_FOREVER: never */
     const char *ttl_action;   /* "save" (default) or "close": then; what is saved is woken when it is used */
@@ -252,7 +259,7 @@ typedef struct LimpetDisplay {
 /* A file that the call made or changed. */
 typedef struct LimpetArtifact {
     const char *path;      /* in the container */
-    const char *host_path; /* of the controller's copy */
+    const char *host_path; /* of the controller's copy, or of that on this machine (limpet_set_artifacts()) */
     uint64_t size;
     const char *mime_type, *sha256; /* or NULL */
 } LimpetArtifact;

@@ -15,11 +15,37 @@ int env_check(const char *const *env, Problem *problem)
     return 0;
 }
 
-int options_check(const LimpetOptions *options, Problem *problem)
+/* Before a directory of the controller's machine. */
+#define HOST "host:"
+
+static bool is_hosts(const char *data)
+{
+    return strncmp(data, HOST, strlen(HOST)) == 0;
+}
+
+static int data_check(const LimpetClient *client, const char *data, Problem *problem)
+{
+    if (!data || is_hosts(data) || !client->address.remote)
+        return 0;
+    return problem_set(
+        problem, ERR_BAD_REQUEST,
+        "data: '%s' is a directory of this machine, and the controller is on another one; put the "
+        "files into the session, or name a directory of that machine as 'host:/PATH'",
+        data);
+}
+
+int options_check(const LimpetClient *client, const LimpetOptions *options, Problem *problem)
 {
     int r = env_check(options ? options->env : NULL, problem);
 
+    if (r == 0 && options)
+        r = data_check(client, options->data, problem);
     return r < 0 || !options ? r : bindings_check(options->bindings, problem);
+}
+
+static Text say_directory(const char *given)
+{
+    return text_of(given && is_hosts(given) ? given + strlen(HOST) : given);
 }
 
 /* The last of two settings of a name holds, as in env(1). */
@@ -69,7 +95,7 @@ Value env_say(const char *const *env)
 #define SAY_SIZE(given)      ((Size){.bytes = NO_UINT, .text = text_of(given)})
 #define SAY_CHOICE(given)    text_of(given)
 #define SAY_TEXT(given)      text_of(given)
-#define SAY_DIRECTORY(given) text_of(given)
+#define SAY_DIRECTORY(given) say_directory(given)
 #define SAY_PAIRS(given)     env_say(given)
 
 MsgOptions options_say(const LimpetOptions *options)

@@ -5,7 +5,7 @@
 #include "proto/schema.h"
 
 /* Whether the options can be put on the wire at all; their values are for the controller to judge. */
-int options_check(const LimpetOptions *options, Problem *problem);
+int options_check(const LimpetClient *client, const LimpetOptions *options, Problem *problem);
 
 /* The same of "NAME=value" strings, then NULL; and what they are on the wire. NULL counts as none. */
 int env_check(const char *const *env, Problem *problem);

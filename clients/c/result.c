@@ -177,6 +177,57 @@ int result_new(LimpetResult **ret, Reply *reply, const msgpack_object_map *recor
     return 0;
 }
 
+Arena result_arena(LimpetResult *record)
+{
+    return (Arena){.zone = container_of(record, Result, record)->reply.message.zone};
+}
+
+static void set_text(msgpack_object *object, const char *text)
+{
+    size_t size = strlen(text);
+
+    if (utf8_valid(text, size))
+        *object = (msgpack_object){.type = MSGPACK_OBJECT_STR, .via.str = {(uint32_t)size, text}};
+    else
+        *object = (msgpack_object){.type = MSGPACK_OBJECT_BIN, .via.bin = {(uint32_t)size, text}};
+}
+
+/* Pairs of text `names`, each at `size` bytes from the one before. */
+static int retell_map(Result *result, const char *field, const void *rows, size_t n, size_t size)
+{
+    Arena arena = result_arena(&result->record);
+    msgpack_object_kv *pairs = arena_new(&arena, n, sizeof(*pairs));
+
+    if (!pairs)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        const char *const *pair = (const void *)((const char *)rows + i * size);
+
+        set_text(&pairs[i].key, pair[0]);
+        set_text(&pairs[i].val, pair[1]);
+    }
+    for (uint32_t i = 0; i < result->body.size; i++) {
+        const msgpack_object_str *key = &result->body.ptr[i].key.via.str;
+
+        if (text_equal((Text){key->ptr, key->size}, field))
+            result->body.ptr[i].val =
+                (msgpack_object){.type = MSGPACK_OBJECT_MAP, .via.map = {(uint32_t)n, pairs}};
+    }
+    return 0;
+}
+
+_Static_assert(offsetof(LimpetArtifact, host_path) == sizeof(char *) &&
+                   offsetof(LimpetSkipped, reason) == sizeof(char *),
+               "a path, and then what it is mapped to");
+
+int result_retell(LimpetResult *record)
+{
+    Result *result = container_of(record, Result, record);
+    int r = retell_map(result, "artifacts", record->artifacts, record->n_artifacts, sizeof(LimpetArtifact));
+
+    return r ? r : retell_map(result, "skipped", record->skipped, record->n_skipped, sizeof(LimpetSkipped));
+}
+
 void limpet_result_free(LimpetResult *record)
 {
     Result *result = container_of(record, Result, record);

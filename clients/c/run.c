@@ -96,8 +96,10 @@ int run_make_id(char ret[static LIMIT_RUN_ID + 1], Problem *problem)
 
 /* The controller refuses these too, but a frame over its limit costs the connection, and the encoder would
  * replace what is not UTF-8. */
-static int check(const LimpetRun *run, size_t size, Problem *problem)
+static int check(LimpetClient *client, const LimpetRun *run, size_t size)
 {
+    Problem *problem = &client->problem;
+
     if (size > LIMIT_CODE)
         return problem_set(problem, ERR_TOO_LARGE, "the code has %zu bytes; the limit is %u", size,
                            LIMIT_CODE);
@@ -106,7 +108,7 @@ static int check(const LimpetRun *run, size_t size, Problem *problem)
     if (run->session && run->options)
         return problem_set(problem, ERR_BAD_REQUEST,
                            "options are only for calls without a session; pass them to limpet_open()");
-    return options_check(run->options, problem);
+    return options_check(client, run->options, problem);
 }
 
 static MsgRun say_run(const LimpetRun *run, size_t size, const char *run_id)
@@ -136,7 +138,7 @@ static int begin_run(LimpetClient *client, RunCall *run_call, char run_id[static
     int r;
 
     client->problem = PROBLEM_NULL;
-    r = check(run, size, &client->problem);
+    r = check(client, run, size);
     if (!r && !run->run_id)
         r = run_make_id(run_id, &client->problem);
     if (r < 0)
@@ -159,6 +161,11 @@ int run_wait(LimpetClient *client, RunCall *run_call, LimpetResult **ret)
         return r;
     deliver_rest(run_call, 1, result->stdout_text, result->stdout_size);
     deliver_rest(run_call, 2, result->stderr_text, result->stderr_size);
+    r = result_bring(client, result);
+    if (r < 0) {
+        limpet_result_free(result);
+        return r;
+    }
     *ret = result;
     return 0;
 }
@@ -192,7 +199,11 @@ int limpet_result(LimpetClient *client, const char *run_id, double timeout, Limp
         r = reply_decode(&body, MsgResultReply, &reply.message.body, &client->problem);
     if (!r && body.record.map)
         r = result_new(&result, &reply, body.record.map, &client->problem);
+    if (result)
+        r = result_bring(client, result);
     if (!r)
         *ret = result;
+    else
+        limpet_result_free(result);
     return client_result(client, r);
 }

@@ -61,7 +61,7 @@ static int open_or_attach(LimpetClient *client, const char *session, const Limpe
     int r;
 
     client->problem = PROBLEM_NULL;
-    r = options_check(options, &client->problem);
+    r = options_check(client, options, &client->problem);
     if (!r)
         r = session_open(client, &open, opened);
     return client_result(client, r);

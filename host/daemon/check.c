@@ -194,8 +194,7 @@ static void check_keys(const Paths *paths)
     bool good = fd >= 0 && authorized_read(&keys, fd, &problem) == 0;
 
     snprintf(text, sizeof(text), "%zu keys in %s", keys.n, paths->authorized_keys);
-    say_net(good, "authorized", good ? text : problem.text,
-            "a line is: KEY owner=USER, see docs/remote.md");
+    say_net(good, "authorized", good ? text : problem.text, "a line is: KEY owner=USER, see docs/remote.md");
 }
 
 static void check_net(const Options *options, const Paths *paths)

@@ -30,5 +30,5 @@ def prose(text):
 
 
 def page(build):
-    names = re.findall(r"^  (\w+) ", helped(build).split("Commands:\n")[1], re.M)
+    names = re.findall(r"^  (\w[\w-]*) ", helped(build).split("Commands:\n")[1], re.M)
     return HEAD + "\n" + "\n".join(section(build, name) for name in names)

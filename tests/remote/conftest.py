@@ -3,14 +3,16 @@
 import pytest
 
 from tests.support.controllers import name, quiet  # noqa: F401
+from tests.support.limpetd import Limpetd
 
 from .door import opened
 
 
 @pytest.fixture(autouse=True)
-def no_keys(monkeypatch):
+def no_keys(monkeypatch, tmp_path):
     for variable in ("LIMPET_KEY", "LIMPET_SERVER_KEY"):
         monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("LIMPET_ARTIFACTS", str(tmp_path / "artifacts"))
 
 
 @pytest.fixture(scope="package")
@@ -18,6 +20,18 @@ def door():
     """The controller that most tests share."""
     with opened() as door:
         yield door
+
+
+@pytest.fixture(scope="package")
+def far():
+    """A controller that commands reach."""
+    far = Limpetd("local")
+    try:
+        yield far.start()
+        assert far.stop() == 0, far.said()
+    finally:
+        far.stop()
+        far.remove()
 
 
 @pytest.fixture

@@ -3,9 +3,11 @@
 import asyncio
 import dataclasses
 import hashlib
+import os
 
 import limpet
 import pytest
+from limpet import _bringing
 
 LARGE = "import os\nopen('artifacts/large', 'wb').write(os.urandom(5 << 20))"
 
@@ -70,3 +72,55 @@ def test_of_a_call_that_nobody_knows(client, session):
     result = dataclasses.replace(make(session, "f", "x"), run_id="f" * 32)
     with pytest.raises(limpet.NoSuchRun):
         client.artifact(result, artifact_of(result, "f"))
+
+
+def copied(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def test_the_map_names_files_of_this_machine(door, client, session, tmp_path):
+    code = "import os\nos.makedirs('artifacts/deep')\nopen('artifacts/deep/ü ..%', 'w').write('first')\n_ = open('artifacts/..a', 'wb').write(os.urandom(5 << 20))"
+    result = session.run(code).check()
+    assert len(result.artifacts) == 2 and not result.skipped
+    for path, local in result.artifacts.items():
+        assert local.startswith(f"{tmp_path}/artifacts/{session.name}/")
+        assert hashlib.sha256(copied(local)).hexdigest() == result.artifact_info[path].sha256
+    assert client.result(result.run_id).artifacts == result.artifacts
+    local = result.artifacts["/session/artifacts/deep/ü ..%"]
+    later = session.run("_ = open('artifacts/deep/ü ..%', 'w').write('second')")
+    assert later.artifacts == {"/session/artifacts/deep/ü ..%": local} and copied(local) == b"second"
+
+
+def test_also_of_commands_of_calls_without_a_session_and_with_asyncio(door, client, session, name, tmp_path):
+    assert [copied(path) for path in session.exec("echo x > artifacts/f").artifacts.values()] == [b"x\n"]
+    alone = client.run("_ = open('artifacts/g', 'w').write('y')")
+    assert [copied(path) for path in alone.artifacts.values()] == [b"y"]
+    assert list(alone.artifacts.values()) == [f"{tmp_path}/artifacts/{alone.run_id}/g"]
+
+    async def main():
+        async with door.async_client(artifacts=tmp_path / "mine") as client, await client.open(f"{name}-a") as session:
+            return (await session.run("_ = open('artifacts/f', 'w').write('x')")).artifacts
+
+    assert asyncio.run(main()) == {"/session/artifacts/f": f"{tmp_path}/mine/{name}-a/f"}
+
+
+def test_the_far_paths_stay_where_they_are_wanted(door, name):
+    with door.client(artifacts=False) as client, client.open(name) as session:
+        result = make(session, "f", "x")
+    assert all(path.startswith(door.directory) for path in result.artifacts.values())
+
+
+def test_what_cannot_be_copied_is_told_and_not_named(door, name, tmp_path):
+    (tmp_path / "file").write_text("")
+    with door.client(artifacts=tmp_path / "file") as client, client.open(name) as session:
+        result = make(session, "f", "x")
+    assert result.artifacts == {}
+    assert "could not be copied" in result.skipped["/session/artifacts/f"]
+
+
+@pytest.mark.parametrize("path", ["/session/artifacts/../../../../etc/x", "/session/artifacts/./x", "../../x", "/session/artifacts/a\\b:c"])
+def test_no_name_of_the_other_machine_leads_out(path, tmp_path):
+    fake = type("Said", (), {"session": "../..", "run_id": "f" * 32})()
+    local = _bringing.place(str(tmp_path), fake, path)
+    assert os.path.normpath(local) == local and local.startswith(f"{tmp_path}/%2E%2E/%2E%2E/") and "\\" not in local and ":" not in local

@@ -106,7 +106,7 @@ def test_after_fork_each_process_has_a_connection_of_its_own(client, name):
 
 def test_what_is_of_the_controllers_machine_is_refused(client, session, tmp_path):
     with pytest.raises(limpet.Error, match="not for a client on another machine") as refused:
-        client.open(data=str(tmp_path))
+        client.open(data=f"host:{tmp_path}")
     assert refused.value.name == "Denied"
     with pytest.raises(limpet.Error, match="not for a client on another machine"):
         client.shutdown()

@@ -22,6 +22,7 @@ def limpet(door, tmp_path):
 def command_of(door, home):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("LIMPET_") or "SANIT" in name}
     environment["XDG_CONFIG_HOME"] = str(home)
+    environment["LIMPET_ARTIFACTS"] = os.path.join(door.directory, "copies", home.name)
 
     def run(*words, key=door.key.path, server_key=door.server_key, **more):
         command = [LIMPET, "--connect", door.address, "--key", key, f"--server-key={server_key}", *words]
@@ -59,6 +60,20 @@ def test_an_artifact_is_fetched_and_checked(limpet, name, tmp_path):
     assert late.returncode and "a later call has replaced it" in late.stderr
     assert (tmp_path / "a b").read_bytes() == data and os.listdir(tmp_path) == ["a b"]
     assert "has published no file" in limpet("artifact", record["run_id"], "/etc/passwd", str(tmp_path)).stderr
+    limpet("close", name)
+
+
+def test_the_record_names_files_of_this_machine(door, limpet, name, tmp_path):
+    made = "import os; os.mkdir('artifacts/d'); _ = open('artifacts/d/ü ..%', 'wb').write(os.urandom(5 << 20))"
+    record = json.loads(limpet("run", "--json", "-s", name, "-c", made).stdout)
+    [(path, local)] = record["artifacts"].items()
+    assert (path, local) == ("/session/artifacts/d/ü ..%", os.path.join(door.directory, "copies", tmp_path.name, name, "d", "%C3%BC ..%25"))
+    with open(local, "rb") as file:
+        assert hashlib.sha256(file.read()).hexdigest() == record["artifact_info"][path]["sha256"]
+    os.unlink(local)
+    os.mkdir(local)  # in its way
+    record = json.loads(limpet("run", "--json", "-s", name, "-c", made.replace("mkdir", "listdir")).stdout)
+    assert record["artifacts"] == {} and "could not be copied" in record["skipped"][path]
     limpet("close", name)
 
 

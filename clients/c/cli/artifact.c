@@ -10,7 +10,7 @@ static int run(const void *values, char **operands, int n)
 
     if (!client)
         return EXIT_SANDBOX;
-    if (limpet_result(client, operands[0], LIMPET_FOREVER, &result))
+    if (limpet_set_artifacts(client, NULL) || limpet_result(client, operands[0], LIMPET_FOREVER, &result))
         return cli_fail(client);
     r = cli_get_artifact(client, result, operands[1], n > 2 ? operands[2] : ".");
     limpet_result_free(result);

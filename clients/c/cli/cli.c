@@ -32,7 +32,8 @@ int cli_fail(const LimpetClient *client)
 
 int cli_absolute(const char *path, char **ret)
 {
-    char *absolute = path ? realpath(path, NULL) : NULL;
+    bool far = path && strncmp(path, "host:", strlen("host:")) == 0;
+    char *absolute = far ? strdup(path) : path ? realpath(path, NULL) : NULL;
 
     if (path && !absolute) {
         fprintf(stderr, "limpet: %s: %s\n", path, strerror(errno));

@@ -45,6 +45,7 @@ const Command *const commands[] = {
     &command_serve,
     &command_key,
     &command_keygen,
+    &command_dial_stdio,
     &command_completion,
     &command_version,
     &command_help,

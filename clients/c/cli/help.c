@@ -24,9 +24,12 @@ static const char exit_statuses[] =
 static const char help_usage[] = "-h, --help", help_meaning[] = "show this help";
 
 static const char *const environment[][2] = {
-    {"LIMPET_SOCKET", "path of the controller's socket, or tcp://HOST:PORT of one on another machine"},
+    {"LIMPET_SOCKET",
+     "path of the controller's socket, or the address of one on another machine, as for --connect"},
     {"LIMPET_KEY", "for one on another machine: the file that 'limpet keygen' made"},
     {"LIMPET_SERVER_KEY", "likewise: the public key of the controller"},
+    {"LIMPET_ARTIFACTS",
+     "likewise: directory that artifacts are copied to (default limpet-artifacts); 0: none"},
     {"LIMPET_AUTOSTART", "0: never start a controller"},
     {"LIMPETD", "path of the limpetd to start"},
     {"LIMPET_IMAGE_TOOL", "path of the program behind 'limpet image'"},
@@ -61,9 +64,11 @@ static void print_overview(void)
     for (size_t i = 0; commands[i]; i++)
         printf("  %-11s  %s\n", commands[i]->name, commands[i]->summary);
     printf("\nOptions before the command, for a controller on another machine:\n"
-           "  --connect tcp://HOST:PORT   where it is (or LIMPET_SOCKET)\n"
-           "  --key FILE                  the keys that 'limpet keygen' made (or LIMPET_KEY)\n"
-           "  --server-key KEY            its public key (or LIMPET_SERVER_KEY)\n"
+           "  --connect ADDRESS           where it is (or LIMPET_SOCKET): ssh://[USER@]HOST[:PORT],\n"
+           "                              docker://[CONTEXT], docker://tcp://HOST:PORT,\n"
+           "                              kubernetes://[CONTEXT/]NAMESPACE, exec:COMMAND or tcp://HOST:PORT\n"
+           "  --key FILE                  for tcp://: the keys that 'limpet keygen' made (or LIMPET_KEY)\n"
+           "  --server-key KEY            for tcp://: its public key (or LIMPET_SERVER_KEY)\n"
            "\nRun 'limpet help COMMAND' for the options of a command.\n");
 }
 

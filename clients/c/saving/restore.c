@@ -155,7 +155,7 @@ static int open_and_restore(Restoring *restoring, const char *path, const Limpet
 {
     Problem *problem = &restoring->client->problem;
     _cleanup_(closep) int fd = -1;
-    int r = options_check(options, problem);
+    int r = options_check(restoring->client, options, problem);
 
     if (r < 0)
         return r;

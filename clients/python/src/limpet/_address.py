@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, TypeVar, Union
 
+from ._dialling import arguments, is_dialled
 from ._keys import KeyFile, Keys, is_remote, keys_for
 from .errors import Unavailable
 
@@ -29,7 +30,8 @@ NOBODY = (FileNotFoundError, ConnectionRefusedError)
 class Endpoint:
     """Where one controller is, and whether this client may start it."""
 
-    keys: Keys | None = None  # for one on another machine
+    keys: Keys | None = None  # for one over a network
+    dialled = False  # a command reaches it
 
     def __init__(
         self, address: Address, autostart: bool | None, key: KeyFile = None, server_key: str | None = None
@@ -38,7 +40,10 @@ class Endpoint:
         if is_remote(self.path):
             self.keys = keys_for(self.path, key, server_key)
             autostart = False
-        self._or_roots = address is None and not os.environ.get("LIMPET_SOCKET") and os.geteuid() != 0
+        elif is_dialled(self.path):
+            arguments(self.path)  # raises where they cannot be
+            self.dialled, autostart = True, False
+        self._or_roots = address is None and not os.environ.get("LIMPET_SOCKET") and _user() != 0
         self.autostart = os.environ.get("LIMPET_AUTOSTART") != "0" if autostart is None else autostart
         self._key, self._server_key = key, server_key
 
@@ -50,6 +55,11 @@ class Endpoint:
             "key": self._key,
             "server_key": self._server_key,
         }
+
+    @property
+    def far(self) -> bool:
+        """Whether it is on another machine."""
+        return is_far(self.path)
 
     def others(self) -> list[str]:
         """Where else a controller may listen that this client may use: root's."""
@@ -64,8 +74,13 @@ class Endpoint:
 
     def check(self) -> None:
         """Unavailable when the socket may be somebody else's: its directory is where all may write."""
-        if self.keys is not None:
+        if self.far:
             return
+        if not hasattr(socket, "AF_UNIX"):
+            raise Unavailable(
+                "a controller cannot be reached on this machine, which has no unix sockets for Python: give the "
+                "address of one on another machine, such as ssh://HOST or tcp://HOST:PORT"
+            )
         directory = os.path.dirname(self.path)
         if directory != _shared_directory():
             return
@@ -73,7 +88,7 @@ class Endpoint:
             status = os.lstat(directory)
         except FileNotFoundError:
             return
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != _user() or status.st_mode & 0o077:
             raise Unavailable(
                 f"{directory} is not a directory of this user alone (mode 0700): not trusting its socket"
             )
@@ -136,18 +151,28 @@ def standard_path() -> str:
     given = os.environ.get("LIMPET_SOCKET")
     if given:
         return _settled(given)
-    if os.geteuid() == 0:
+    if _user() == 0:
         return ROOTS
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     return os.path.join(os.path.join(runtime, "limpet") if runtime else _shared_directory(), "limpet.sock")
 
 
 def _settled(address: str) -> str:
-    return address if is_remote(address) else os.path.abspath(address)
+    return address if is_far(address) else os.path.abspath(address)
+
+
+def is_far(address: str) -> bool:
+    """Whether it is that of a controller on another machine."""
+    return is_remote(address) or is_dialled(address)
+
+
+def _user() -> int:
+    """-1 where users have no numbers."""
+    return os.geteuid() if hasattr(os, "geteuid") else -1
 
 
 def _shared_directory() -> str:
-    return os.path.join(os.environ.get("TMPDIR") or "/tmp", f"limpet-{os.geteuid()}")
+    return os.path.join(os.environ.get("TMPDIR") or "/tmp", f"limpet-{_user()}")
 
 
 def find_limpetd() -> str | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, TypeVar, get_type_hints
 
 from ._files import Path
+from .errors import BadRequest
 from .packages import Requirements, as_text
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -52,7 +53,8 @@ class ContainerOptions(TypedDict, total=False):
     files: int | None
     """Maximum number of files, directories and links in ``/session``."""
     data: Path | None
-    """Host directory to mount read-only at ``/data``."""
+    """Host directory to mount read-only at ``/data``. ``"host:/PATH"`` is one of the controller's machine, and the only
+    form where that is another machine."""
     env: Mapping[str, str] | None
     """Environment variables."""
     network: Network | None
@@ -104,12 +106,17 @@ def spelled(options: type) -> Callable[[F], F]:
     return decorate
 
 
+_HOST = "host:"  # before a directory of the controller's machine
+
 CONTAINER_OPTIONS = ContainerOptions.__optional_keys__
 SESSION_OPTIONS = SessionOptions.__optional_keys__
 
 
-def chosen(options: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
-    """Those that were given, as the protocol has them. TypeError for one that there is not."""
+def chosen(options: Mapping[str, Any], known: frozenset[str], far: bool = False) -> dict[str, Any]:
+    """Those that were given, as the protocol has them. TypeError for one that there is not.
+
+    ``far``: they are for a controller on another machine.
+    """
     unknown = sorted(options.keys() - known)
     if unknown:
         raise TypeError(f"unknown option {', '.join(unknown)}; the options are {', '.join(sorted(known))}")
@@ -119,11 +126,22 @@ def chosen(options: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
     if not isinstance(body.get("pip", ""), str):
         body["pip"] = ",".join(body["pip"])
     if "data" in body:
-        body["data"] = os.path.abspath(os.fspath(body["data"]))
+        body["data"] = _data(os.fspath(body["data"]), far)
     if isinstance(body.get("network"), Mapping):
         body["allow"] = allowed(body["network"])
         body["network"] = "none"
     return body
+
+
+def _data(path: str, far: bool) -> str:
+    if path.startswith(_HOST):
+        return path.removeprefix(_HOST)
+    if far:
+        raise BadRequest(
+            f"data: '{path}' is a directory of this machine, and the controller is on another one; put() the files "
+            "into the session, or name a directory of that machine as 'host:/PATH'"
+        )
+    return os.path.abspath(path)
 
 
 def allowed(network: Network) -> list[str]:

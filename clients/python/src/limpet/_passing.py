@@ -14,6 +14,7 @@ from typing import Any
 
 from . import _wire
 from ._address import connected
+from ._dialling import SECONDS, Command, is_dialled
 from ._keys import is_remote
 from ._recovery import FIRST_PAUSE, HANDSHAKE_TIMEOUT, ConnectionLost
 from ._requests import HELLO, Body, Request, answer
@@ -46,7 +47,13 @@ class Passing:
         self._wire = Wire(_wire.MAX_REPLY)
         self._number = 0
         self._passed: list[Held] = []
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._sips = False  # reads no byte after an answer: what follows is none
+        self._command = Command(path) if is_dialled(path) else None
+        self._socket = (
+            socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            if self._command is None
+            else self._command.socket
+        )
         try:
             self._connect(path)
         except BaseException:
@@ -67,6 +74,15 @@ class Passing:
         self.ask(request, target)
         return self._passed.pop() if self._passed else None
 
+    def stream(self, request: Request[Any], target: Mapping[str, str]) -> socket.socket:
+        """What the connection itself becomes where it is a command's, through which no descriptor comes."""
+        assert self._command is not None
+        self._sips = True
+        self.ask(request, target)
+        self._command.attend()
+        made, self._socket = self._socket, socket.socket()
+        return made
+
     def close(self) -> None:
         """Ends it, also for a thread that waits here for a controller that stands still."""
         with contextlib.suppress(OSError):
@@ -74,10 +90,20 @@ class Passing:
         self._socket.close()
 
     def _connect(self, path: str) -> None:
-        self._socket.settimeout(HANDSHAKE_TIMEOUT)
-        deadline = time.monotonic() + HANDSHAKE_TIMEOUT
-        while not connected(self._socket, path, deadline):
-            time.sleep(FIRST_PAUSE)
+        if self._command is None:
+            self._socket.settimeout(HANDSHAKE_TIMEOUT)
+            deadline = time.monotonic() + HANDSHAKE_TIMEOUT
+            while not connected(self._socket, path, deadline):
+                time.sleep(FIRST_PAUSE)
+            self._shake_hands()
+            return
+        self._socket.settimeout(SECONDS)
+        try:
+            self._shake_hands()
+        except (OSError, ConnectionLost) as error:
+            raise self._command.failure(isinstance(error, TimeoutError)) from error
+
+    def _shake_hands(self) -> None:
         while not self._wire.ready:
             self._socket.sendall(self._wire.pending())
             self._fill()
@@ -94,12 +120,18 @@ class Passing:
         return answer((message[0], message[2]))
 
     def _fill(self) -> None:
+        if self._command is not None:
+            self._note(self._socket.recv_into(self._wire.space()[: 1 if self._sips else None]))
+            return
         size, beside, _, _ = self._socket.recvmsg_into(
             [self._wire.space()], socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC
         )
         for level, kind, data in beside:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 self._passed.append(Held(int.from_bytes(data[:4], sys.byteorder)))
+        self._note(size)
+
+    def _note(self, size: int) -> None:
         if not size:
             raise ConnectionLost("it closed the connection", sent=True)
         self._wire.received(size)
@@ -107,7 +139,7 @@ class Passing:
 
 def connect(path: str) -> Passing | None:
     """To a controller that passes descriptors. None where there is none: there are other ways."""
-    if is_remote(path):
+    if is_remote(path) or is_dialled(path):
         return None
     try:
         passing = Passing(path)
@@ -124,7 +156,7 @@ def large(local: str) -> Held | None:
     status = os.stat(local)
     if not stat.S_ISREG(status.st_mode) or status.st_size <= _wire.FILE_CHUNK:
         return None
-    return Held(os.open(local, os.O_RDONLY | os.O_CLOEXEC))
+    return Held(os.open(local, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)))
 
 
 def is_plain(local: str) -> bool:

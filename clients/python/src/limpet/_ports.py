@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 
 from . import _passing, _wire
+from ._dialling import is_dialled
 from ._requests import Request
 from .errors import Error, Internal, Unavailable
 
@@ -20,11 +21,17 @@ _PAUSE = 0.05  # seconds after a connection that could not be taken
 
 def connected(path: str, target: Mapping[str, str], port: int) -> socket.socket:
     """A connection to a port of a session, through the controller that listens at ``path``. Blocks."""
+    request = Request(_wire.CONNECT, {"port": port}, lambda body: None)
+    if is_dialled(path):
+        with contextlib.closing(_passing.Passing(path)) as dialled:
+            made = dialled.stream(request, target)
+            made.settimeout(None)
+            return made
     passing = _passing.connect(path)
     if passing is None:
         raise Unavailable(f"no controller at {path} passes connections on")
     with contextlib.closing(passing):
-        held = passing.descriptor(Request(_wire.CONNECT, {"port": port}, lambda body: None), target)
+        held = passing.descriptor(request, target)
     if held is None:
         raise Internal("the controller passed no connection")
     made = socket.socket(fileno=os.dup(held.number))

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from .. import _archive, _files, _requests, _saving, _wire
+from .. import _archive, _bringing, _files, _requests, _saving, _wire
 from .._asks import NO_ASKS, Approve, Asks, OnInput, ToolTime
 from .._files import Path, Target
 from .._options import CONTAINER_OPTIONS, SESSION_OPTIONS, ContainerOptions, SessionOptions, chosen, spelled
@@ -46,14 +46,18 @@ class AsyncClient(AsyncTemplates):
     A client and its sessions share one connection, and may be used from any number of tasks of one event loop.
 
     Args:
-        address: Path of the controller's socket, or ``tcp://HOST:PORT`` of one on another machine. Defaults to
-            ``LIMPET_SOCKET``, then to the user's standard path.
+        address: Path of the controller's socket, or the address of one on another machine: ``ssh://[USER@]HOST[:PORT]``,
+            ``docker://[CONTEXT]``, ``docker://tcp://HOST:PORT``, ``kubernetes://[CONTEXT/]NAMESPACE``, ``exec:COMMAND``
+            or ``tcp://HOST:PORT``. Defaults to ``LIMPET_SOCKET``, then to the user's standard path.
         autostart: Whether to start a controller if none is running. Defaults to True unless ``LIMPET_AUTOSTART=0``.
         reconnect_timeout: Seconds to wait for a controller that went away during a call.
         key: For ``tcp://``: path of the pair of keys that ``limpet keygen`` made. Defaults to ``LIMPET_KEY``, then to
             where that command puts one.
         server_key: For ``tcp://``: the controller's public key; servers with another key are refused. Defaults to
             ``LIMPET_SERVER_KEY``.
+        artifacts: For a controller on another machine: directory of this one that artifacts are copied to, each
+            session's to one below it, before a call returns. ``result.artifacts`` names these files. False leaves the
+            paths of the other machine. Defaults to ``LIMPET_ARTIFACTS`` (``0``: False), then to ``limpet-artifacts``.
     """
 
     @opening
@@ -95,7 +99,7 @@ class AsyncClient(AsyncTemplates):
             RestoreFailed: The file is damaged, or the session could not be restored; there is no session then.
         """
         asks = Asks(tools, on_input, approve, tool_time)
-        given = chosen(options, SESSION_OPTIONS)
+        given = chosen(options, SESSION_OPTIONS, self._endpoint.far)
         if name is None:
             given.setdefault("ttl_action", "close")  # nobody will come back to a name that nobody gave
         if restore is not None:
@@ -189,7 +193,7 @@ class AsyncClient(AsyncTemplates):
             echo: See :meth:`AsyncSession.run`.
             **options: See :class:`ContainerOptions`.
         """
-        given = chosen(options, CONTAINER_OPTIONS)
+        given = chosen(options, CONTAINER_OPTIONS, self._endpoint.far)
         asks = NO_ASKS.but(tools, on_input, approve, tool_time)
         run_id = run_id or _requests.new_run_id()
         asking = asks.mode and self._asking(asks, run_id, None)
@@ -240,7 +244,8 @@ class AsyncClient(AsyncTemplates):
         Raises:
             NoSuchRun: The controller does not know the id, or no longer has its result.
         """
-        return await self._request(_requests.result(run_id, timeout))
+        result = await self._request(_requests.result(run_id, timeout))
+        return result and await self._brought(result)
 
     @overload
     async def artifact(self, result: Result, path: str) -> bytes: ...
@@ -339,7 +344,7 @@ class AsyncClient(AsyncTemplates):
             result = await self._request(call, stream=stream)
             if stream is not None:
                 await self._hear_the_rest(result, stream)
-            return result
+            return await self._brought(result)
         except BaseException as error:
             own = isinstance(error, Error) and (stream is None or error is not stream.failure)
             if not own and not is_leave(error):
@@ -348,6 +353,24 @@ class AsyncClient(AsyncTemplates):
         finally:
             if stream is not None:
                 stream.end()
+
+    async def _brought(self, result: Result) -> Result:
+        """With its artifacts as files of this machine; what cannot be copied is skipped."""
+        if self._landing is None or not result.artifacts:
+            return result
+        artifacts, skipped = {}, dict(result.skipped)
+        for path in result.artifacts:
+            local = _bringing.place(self._landing, result, path)
+            try:
+                if not await in_thread(_bringing.is_there, local, result.artifact_info[path]):
+                    await in_thread(_bringing.make_room, local)
+                    await self.artifact(result, path, local)
+                artifacts[path] = local
+            except (Unavailable, SessionClosed):
+                raise
+            except (OSError, Error) as error:
+                skipped[path] = f"it could not be copied to {local}: {error}"
+        return dataclasses.replace(result, artifacts=artifacts, skipped=skipped)
 
     async def _hear_the_rest(self, result: Result, stream: Stream) -> None:
         if stream.asking is not None:

@@ -159,7 +159,9 @@ class AsyncCommands(Opened):
         """Connects to a port of the sandbox's loopback, on which something in the session listens.
 
         The socket is a real one: what goes through it passes neither the controller nor this client, and a new
-        controller changes nothing about it. It blocks; ``asyncio.open_connection(sock=...)`` takes it.
+        controller changes nothing about it. For a controller that a command reaches, such as ``ssh://HOST``, it is
+        that of another such command, and ends as the server ends its side. The socket blocks;
+        ``asyncio.open_connection(sock=...)`` takes it.
 
         Args:
             port: Port of TCP, at 127.0.0.1 or ::1.

@@ -15,6 +15,8 @@ from .._address import NOBODY, Address, Endpoint, remade
 from .._answers import Memory
 from .._asking import AioAsking
 from .._asks import Asks
+from .._bringing import Artifacts, chosen
+from .._dialling import SECONDS
 from .._keys import KeyFile
 from .._recovery import Attempts, ConnectionLost
 from ..errors import Error, SessionClosed, Unavailable, warn
@@ -35,8 +37,11 @@ class Connecting:
         reconnect_timeout: float = 30.0,
         key: KeyFile = None,
         server_key: str | None = None,
+        artifacts: Artifacts = None,
     ) -> None:
         self._endpoint = Endpoint(address, autostart, key, server_key)
+        self._artifacts = artifacts
+        self._landing = chosen(artifacts) if self._endpoint.far else None
         self._reconnect_timeout = reconnect_timeout
         self._warning: str | None = None  # of the controller
         self._warned = False
@@ -53,11 +58,15 @@ class Connecting:
 
     def _arguments(self) -> dict[str, Any]:
         """Of a client of the same controller, of either kind."""
-        return {**self._endpoint.arguments(), "reconnect_timeout": self._reconnect_timeout}
+        return {
+            **self._endpoint.arguments(),
+            "reconnect_timeout": self._reconnect_timeout,
+            "artifacts": self._artifacts,
+        }
 
     @property
     def address(self) -> str:
-        """Path of the controller's socket, or ``tcp://HOST:PORT``."""
+        """Path of the controller's socket, or the address of one on another machine."""
         return self._endpoint.path
 
     @property
@@ -130,9 +139,12 @@ class Connecting:
     async def _connect(self, start: bool) -> Link:
         link = await self._dial(start)
         try:
-            warning = await asyncio.wait_for(link.hello(), _recovery.HANDSHAKE_TIMEOUT)
+            limit = SECONDS if self._endpoint.dialled else _recovery.HANDSHAKE_TIMEOUT
+            warning = await asyncio.wait_for(link.hello(), limit)
         except BaseException as error:
             await link.close()
+            if (told := await link.failure(error)) is not error:
+                raise told from error
             if isinstance(error, asyncio.TimeoutError):
                 raise self._endpoint.unreachable("it does not answer") from error
             if isinstance(error, ConnectionLost):
@@ -146,6 +158,8 @@ class Connecting:
         endpoint = self._endpoint
         try:
             endpoint.check()
+            if endpoint.dialled:
+                return await Link.dial(endpoint.path)
             if endpoint.keys is not None:
                 from . import remote  # and with it libzmq, which is for networks alone
 

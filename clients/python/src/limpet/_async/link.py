@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from .. import _wire
 from .._address import connected
+from .._dialling import Command
 from .._recovery import FIRST_PAUSE, ConnectionLost
 from .._requests import HELLO, Message, answer, check_hello
 from .._stream import Delivery, Stream
@@ -25,8 +26,10 @@ class Link(asyncio.BufferedProtocol):
         self._wire = Wire(_wire.MAX_REPLY)
         self._calls: dict[int, Call] = {}
         self._number = 0
+        self._answered = False  # hello() has been
         self._broken: str | None = None  # what the peer did against the protocol
         self._transport: asyncio.Transport | None = None
+        self._command: Command | None = None  # whose standard streams the connection is
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -45,12 +48,37 @@ class Link(asyncio.BufferedProtocol):
             unconnected.close()
             raise
 
+    @classmethod
+    async def dial(cls, address: str) -> Link:
+        """Starts the command of an address. hello() is the first thing to do."""
+        command = await asyncio.to_thread(Command, address)
+        link = cls()
+        link._command = command
+        loop = asyncio.get_running_loop()
+        connect = loop.create_unix_connection if hasattr(socket, "AF_UNIX") else loop.create_connection
+        command.socket.setblocking(False)
+        await connect(lambda: link, sock=command.socket)
+        return link
+
+    async def failure(self, error: BaseException) -> BaseException:
+        """What to raise where hello() has failed: a command has its own words."""
+        command = self._command
+        if command is None:
+            return error
+        if isinstance(error, ProtocolMismatch) and not self._wire.ready:
+            return ProtocolMismatch(command.mistaken())
+        if isinstance(error, (ConnectionLost, TimeoutError, asyncio.TimeoutError)):
+            return await asyncio.to_thread(command.failure, not isinstance(error, ConnectionLost))
+        return error
+
     async def hello(self) -> str | None:
         """Shakes hands; returns the controller's warning, if any."""
         assert self._transport is not None
         self._transport.write(self._wire.pending())
         await asyncio.wait((self._ready, self._gone), return_when=asyncio.FIRST_COMPLETED)
-        return check_hello(answer(await self.ask(_wire.HELLO, HELLO)))
+        warning = check_hello(answer(await self.ask(_wire.HELLO, HELLO)))
+        self._answered = True
+        return warning
 
     @property
     def usable(self) -> bool:
@@ -134,6 +162,8 @@ class Link(asyncio.BufferedProtocol):
             call.put(ConnectionLost(why, sent=True))
         if not self._gone.done():
             self._gone.set_result(None)
+        if self._command is not None and self._answered:  # otherwise it may still be about to say why
+            self._command.end()
 
     def _dispatch(self, kind: int, number: int, body: dict[str, Any]) -> None:
         call = self._calls.get(number)

@@ -15,10 +15,13 @@ from .._address import NOBODY, Address, Endpoint, remade
 from .._answers import Memory
 from .._asking import BlockingAsking
 from .._asks import Asks
+from .._bringing import Artifacts, chosen
+from .._dialling import SECONDS
 from .._keys import KeyFile
 from .._recovery import Attempts, ConnectionLost
 from ..errors import Error, SessionClosed, Unavailable, warn
 from .connection import Connection
+from .dialled import DialledConnection
 
 T = TypeVar("T")
 
@@ -41,8 +44,11 @@ class Connecting:
         reconnect_timeout: float = 30.0,
         key: KeyFile = None,
         server_key: str | None = None,
+        artifacts: Artifacts = None,
     ) -> None:
         self._endpoint = Endpoint(address, autostart, key, server_key)
+        self._artifacts = artifacts
+        self._landing = chosen(artifacts) if self._endpoint.far else None
         self._reconnect_timeout = reconnect_timeout
         self._warned = False
         self._closed = False
@@ -55,11 +61,15 @@ class Connecting:
 
     def _arguments(self) -> dict[str, Any]:
         """Of a client of the same controller, of either kind."""
-        return {**self._endpoint.arguments(), "reconnect_timeout": self._reconnect_timeout}
+        return {
+            **self._endpoint.arguments(),
+            "reconnect_timeout": self._reconnect_timeout,
+            "artifacts": self._artifacts,
+        }
 
     @property
     def address(self) -> str:
-        """Path of the controller's socket, or ``tcp://HOST:PORT``."""
+        """Path of the controller's socket, or the address of one on another machine."""
         return self._endpoint.path
 
     @property
@@ -123,6 +133,8 @@ class Connecting:
         endpoint = self._endpoint
         try:
             endpoint.check()
+            if endpoint.dialled:
+                return DialledConnection(endpoint.path, attempts.limit(SECONDS))
             if endpoint.keys is not None:
                 limit = attempts.limit(_recovery.HANDSHAKE_TIMEOUT)
                 from .remote import RemoteConnection  # and with it libzmq, which is for networks alone

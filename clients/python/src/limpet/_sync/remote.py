@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
+import socket
 import threading
 import time
 from collections import deque
@@ -48,8 +49,10 @@ class PeerSocket:
         self._rest = memoryview(b"")
         self._timeout: float | None = limit
         self._ended = False
-        self._woken, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._poller = self._peer.poller(self._woken)
+        self._woken, self._wake = socket.socketpair()
+        self._woken.setblocking(False)
+        self._wake.setblocking(False)
+        self._poller = self._peer.poller(self._woken.fileno())
 
     def connect(self) -> None:
         """Waits for the handshake of libzmq, of which ours is told afterwards."""
@@ -85,15 +88,14 @@ class PeerSocket:
 
     def close(self) -> None:
         self._ended = True
-        if self._wake >= 0:
+        if self._wake.fileno() >= 0:
             self._peer.close()
-            os.close(self._woken)
-            os.close(self._wake)
-            self._wake = -1
+            self._woken.close()
+            self._wake.close()
 
     def _rouse(self) -> None:
-        if self._wake >= 0:
-            os.write(self._wake, b"\0")
+        with contextlib.suppress(OSError):  # it is closed, or has been woken often enough
+            self._wake.send(b"\0")
 
     def _wait(self) -> bool:
         """Until there are bytes; whether there are."""
@@ -112,9 +114,9 @@ class PeerSocket:
 
     def _poll(self, seconds: float | None) -> bool:
         ready = self._poller.poll(None if seconds is None else int(seconds * 1000) + 1)
-        for socket, _ in ready:
-            if socket == self._woken:
-                os.read(self._woken, 4096)
-            elif socket is not self._peer.sockets[0]:
+        for which, _ in ready:
+            if which == self._woken.fileno():
+                self._woken.recv(4096)
+            elif which is not self._peer.sockets[0]:
                 self._peer.due = True
         return bool(ready)

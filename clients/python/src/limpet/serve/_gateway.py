@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from typing import Any, TypeVar
@@ -68,7 +69,7 @@ class Gateway:
         self.doorkeeper = Doorkeeper(self.keys, is_loopback(settings.host))
         self.tracing = tracing(settings.otlp_endpoint)
         self.watch = Watch(settings.audit_log, self.tracing)
-        self.client = self.tracing.client(settings.address)
+        self.client = self.tracing.client(settings.address, os.path.join(settings.state_dir, "artifacts"))
         self.runs = Runs(self.client, self.watch)
         self.uploads = _uploads.Uploads(settings.state_dir, settings.session_max_bytes)
         self.chats = Chats(settings)

@@ -57,8 +57,8 @@ class Spans(Tracing):
         self._propagator = get_global_textmap()
         self._fields = {name.lower().encode(): name for name in self._propagator.fields}
 
-    def client(self, address: str | None) -> AsyncClient:
-        return _Client(address, self._tracer)
+    def client(self, address: str | None, artifacts: str) -> AsyncClient:
+        return _Client(address, artifacts, self._tracer)
 
     def around(self, app: Asgi) -> Asgi:
         async def traced(scope: Scope, receive: Receive, send: Send) -> None:
@@ -113,8 +113,8 @@ class Spans(Tracing):
 class _Client(AsyncClient):
     """Its requests are spans where they belong to one."""
 
-    def __init__(self, address: str | None, tracer: trace.Tracer) -> None:
-        super().__init__(address)
+    def __init__(self, address: str | None, artifacts: str, tracer: trace.Tracer) -> None:
+        super().__init__(address, artifacts=artifacts)
         self._tracer = tracer
 
     async def _request(self, request: Request[T], start: bool = True, stream: Stream | None = None) -> T:

@@ -22,9 +22,9 @@ _SPOKEN = "http/protobuf"
 class Tracing:
     """None. ``_spans.Spans`` says more."""
 
-    def client(self, address: str | None) -> AsyncClient:
+    def client(self, address: str | None, artifacts: str) -> AsyncClient:
         """The client, whose requests are spans."""
-        return AsyncClient(address)
+        return AsyncClient(address, artifacts=artifacts)
 
     def around(self, app: Asgi) -> Asgi:
         """The application, whose requests are spans."""
