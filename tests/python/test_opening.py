@@ -28,7 +28,7 @@ def test_open_makes_a_name_up(client, controller):
     one, two = client.open(), client.open(memory="64m")
     assert one.name != two.name and one.created
     assert all(re.fullmatch(r"session-[0-9a-f]{12}", session.name) for session in (one, two))
-    assert controller.bodies("open")[1] == {"session": two.name, "memory": "64m"}
+    assert controller.bodies("open")[1] == {"session": two.name, "memory": "64m", "ttl_action": "close"}
 
 
 def test_a_name_of_its_own_is_its_own_whatever_was_lost(client, controller):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
+import uuid
 from dataclasses import dataclass
 from typing import Any
 
 from .. import Busy, Client, SessionOptions, Unavailable
-from .._requests import new_name
 
 _ASK = """
 import importlib.metadata, json, platform
@@ -52,7 +52,7 @@ def contents(client: Client, options: SessionOptions) -> Contents:
 
 
 def _asked(client: Client, options: SessionOptions) -> Contents:
-    with client.open(new_name(), **options) as session:  # with a name, as those of threads have one
+    with client.open(uuid.uuid4().hex, **options) as session:  # with a name, as those of threads have one
         said = session.run(_ASK, _TIMEOUT)
         python, packages = _read(said.stdout.splitlines()[-1]) if said.ok else ("", ())
         return Contents(session.engine, session.options, python, packages)

@@ -17,7 +17,6 @@ from typing_extensions import Unpack
 
 from .. import Approve, Asks, Display, Error, Result, SessionOptions, Tools
 from .._adapters import cells, telling, times
-from .._options import spelled
 from . import _approval, _content, _ctrl_c, _places
 from ._artifact import Artifact, artifact_of
 from ._both import AnyClient, Clients, finish, settled
@@ -227,7 +226,6 @@ class CodeSandbox(OrderedTool):
         return {"on_stdout": text("stdout"), "on_stderr": text("stderr"), "on_display": display}
 
 
-@spelled(SessionOptions)
 def code_sandbox(
     client: AnyClient | None = None,
     *,
