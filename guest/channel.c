@@ -119,8 +119,13 @@ typedef union HostileSpace {
     char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(HOSTILE_FDS * sizeof(int))];
 } HostileSpace;
 
-/* A socket that lingers would make close() wait for as long as its sender chose. */
-static void fds_discard(const struct cmsghdr *control)
+void channel_discard(int fd)
+{
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){0}, sizeof(struct linger));
+    close(fd);
+}
+
+static void fds_discard(const struct cmsghdr *control, int *ret_first)
 {
     size_t n = (control->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 
@@ -128,12 +133,14 @@ static void fds_discard(const struct cmsghdr *control)
         int fd;
 
         memcpy(&fd, CMSG_DATA(control) + i * sizeof(fd), sizeof(fd));
-        setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){0}, sizeof(struct linger));
-        close(fd);
+        if (ret_first && *ret_first < 0)
+            *ret_first = fd;
+        else
+            channel_discard(fd);
     }
 }
 
-static pid_t sender_take(struct msghdr *message)
+static pid_t sender_take(struct msghdr *message, int *ret_fd)
 {
     pid_t sender = 0;
 
@@ -141,7 +148,7 @@ static pid_t sender_take(struct msghdr *message)
         if (control->cmsg_level != SOL_SOCKET)
             continue;
         if (control->cmsg_type == SCM_RIGHTS)
-            fds_discard(control);
+            fds_discard(control, ret_fd);
         if (control->cmsg_type == SCM_CREDENTIALS) {
             struct ucred credentials;
 
@@ -152,10 +159,13 @@ static pid_t sender_take(struct msghdr *message)
     return sender;
 }
 
-ssize_t channel_read(int fd, Buf *in, size_t max, pid_t *ret_sender)
+ssize_t channel_read(int fd, Buf *in, size_t max, pid_t *ret_sender, int *ret_fd)
 {
     size_t size = MIN(max, (in->limit > 0 ? in->limit : SIZE_MAX) - in->size);
     HostileSpace space;
+
+    if (ret_fd)
+        *ret_fd = -1;
 
     if (size == 0)
         return -ENOBUFS;
@@ -174,7 +184,7 @@ ssize_t channel_read(int fd, Buf *in, size_t max, pid_t *ret_sender)
     if (n < 0)
         return -errno;
     buf_commit(in, (size_t)n);
-    *ret_sender = sender_take(&message);
+    *ret_sender = sender_take(&message, ret_fd);
     return n;
 }
 

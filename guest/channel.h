@@ -1,8 +1,8 @@
 /* The channel between supervisor and interpreter: a unix stream socket that carries envelopes
  * (proto/wire.h), each behind its length as four bytes, big endian.
  *
- * One side is hostile: the supervisor reads with channel_read() and channel_next(), never blocks, and never
- * accepts descriptors. The interpreter uses the blocking calls. */
+ * One side is hostile: the supervisor reads with channel_read() and channel_next(), never blocks, and accepts
+ * no descriptor but the one of a checkpoint's memory. The interpreter uses the blocking calls. */
 #pragma once
 
 #include <sys/types.h>
@@ -41,11 +41,15 @@ int channel_next(const Buf *in, size_t max, ChannelFrame *ret);
  * when nothing could be written (and no descriptor went). */
 int channel_send(int fd, Buf *out, const int *fds, size_t n);
 
-/* Reads once from a peer that is not trusted, at most max bytes, and appends them to `in`. Descriptors that
- * come along are closed. *ret_sender is the process that sent the bytes, as the kernel says, where the socket
- * has SO_PASSCRED, otherwise 0. The count, 0 at the end, or a negative errno: -ENOBUFS when the buffer is at
- * its limit. */
-ssize_t channel_read(int fd, Buf *in, size_t max, pid_t *ret_sender);
+/* Reads once from a peer that is not trusted, at most max bytes, and appends them to `in`. *ret_sender is the
+ * process that sent the bytes, as the kernel says, where the socket has SO_PASSCRED, otherwise 0. Descriptors
+ * that come along are closed; with `ret_fd` the first is kept (close-on-exec, the caller's), -1 for none. The
+ * count, 0 at the end, or a negative errno: -ENOBUFS when the buffer is at its limit. */
+ssize_t channel_read(int fd, Buf *in, size_t max, pid_t *ret_sender, int *ret_fd);
+
+/* Closes a descriptor of such a peer: a socket that lingers would make close() wait for as long as its sender
+ * chose. */
+void channel_discard(int fd);
 
 /* What has been read from the side that is trusted and not been taken yet. */
 typedef struct ChannelReader {

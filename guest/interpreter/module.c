@@ -82,7 +82,7 @@ static PyMethodDef methods[] = {
     {"memory", memory, METH_NOARGS, NULL},
     {"is_answered", ask_is_answered, METH_NOARGS, NULL},
     {"ask", ask_ask, METH_VARARGS, NULL},
-    {"fork", child_fork, METH_NOARGS, NULL},
+    {"fork", child_fork, METH_O, NULL},
     {"forked", forked, METH_NOARGS, NULL},
     {0},
 };

@@ -1,8 +1,10 @@
-"""Calls that queue, many sessions that are idle, and sessions that take every core."""
+"""Calls that queue, many sessions that are idle, sessions that take every core, and a user who takes all there is."""
 import asyncio
 import contextlib
 import os
 import re
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import limpet
 
 from figures import CALLS, Row, at_least, at_most, percentile
 from programs import Program, at, c_calls, interleaved
-from runner import Group
+from runner import Group, LeftOut
 from sessions import LINE
 
 GROUP = Group("load", __doc__)
@@ -20,6 +22,8 @@ IDLE_BYTES = 32 << 20  # what an idle session may take of the machine
 BATCH = 10  # sessions opened or closed at once
 HOG = "print('running', flush=True)\nwhile True: pass"
 HOG_SECONDS = 120
+FLOODER, GROUP_OF_USERS = 65534, "daemon"  # any that are there will do
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @GROUP.case(
@@ -144,3 +148,60 @@ def hogged(bench):
             rounds.append((times, before + calls.block(bench.args.calls // 2)))
     return {f"load.hogged.p{share}": [(percentile(times, share / 100), percentile(floor, share / 100))
                                       for times, floor in rounds] for share in (99, 50)}
+
+
+class Flooder:
+    """Another user, who floods the controller while it is told to; see flooder.py."""
+
+    def __init__(self, controller):
+        path = os.pathsep.join((str(ROOT), str(ROOT / "clients/python/src")))
+        command = [sys.executable, Path(__file__).with_name("flooder.py"), controller.env["LIMPET_SOCKET"], str(FLOODER),
+                   GROUP_OF_USERS]
+        self.process = subprocess.Popen(command, env={**controller.env, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+                                        text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.expect("ready")
+
+    def expect(self, line):
+        if self.process.stdout.readline() != line + "\n":
+            raise RuntimeError(f"flooder.py ended with status {self.process.wait()}")
+
+    def turn(self):
+        """Begins it, or ends it."""
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        self.expect("done")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
+
+
+@GROUP.case(
+    Row("load.flooded.p99", "One call through the C client while another user has 20,000 requests for a file of 1 MiB at once, 8 "
+        "clients that never read, and 1,000 requests that wait for a call, 99th percentile, to the same while that user "
+        "does nothing.", at_most(3)),
+    Row("load.flooded.p50", "One call while another user floods the controller to the same while that user does nothing, "
+        "medians."),
+)
+def flooded(bench):
+    if os.getuid() != 0 or bench.engine == "local":
+        raise LeftOut("belongs to root's controller, with an engine that isolates")
+    with contextlib.ExitStack() as stack:
+        controller = stack.enter_context(bench.controller(LIMPET_GROUP=GROUP_OF_USERS))
+        session = stack.enter_context(controller.session("bench-flooded"))
+        session.run("x = 0")
+        flooder = stack.enter_context(Flooder(controller))
+        calls = stack.enter_context(c_calls(bench, controller, session.name, LINE))
+        calls.block(bench.args.calls // 4)
+        rounds = []
+        for _ in range(bench.rounds):
+            before = calls.block(bench.args.calls // 2)
+            flooder.turn()
+            times = calls.block(bench.args.calls)
+            flooder.turn()
+            rounds.append((times, before + calls.block(bench.args.calls // 2)))
+    return {f"load.flooded.p{share}": at(share / 100, rounds) for share in (99, 50)}

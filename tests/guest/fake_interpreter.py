@@ -178,7 +178,8 @@ def freeze(end):
     global channel
     channel.close()
     channel = socket.socket(fileno=end)
-    send(FROZEN, {}, 0)
+    with open("/proc/self/smaps_rollup", "rb") as memory:
+        socket.send_fds(channel, [pack(FROZEN, {}, 0)], [memory.fileno()])
     while True:
         (_, kind, id, body), fds = receive()
         assert kind == RESTORE

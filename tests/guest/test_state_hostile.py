@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.wire import BRANCH, CHECKPOINT, NAMESPACE, RESET, ROLLBACK, STOP
 
-from .guest_harness import FAKE, OTHER_UID, as_process_1, needs_root, wait_for
+from .guest_harness import FAKE, OTHER_UID, REAL, as_process_1, needs_real, needs_root, wait_for
 
 pytestmark = pytest.mark.sanitize
 
@@ -403,3 +403,37 @@ def test_orphans_of_another_branch_live_on(keep):
         lambda: controller.run(f"os.kill({orphan}, 0)", branch=1)["status"] == "error", "it was not ended"
     )
     assert controller.run("1")["epoch"] == 2
+
+
+# A process of a call that opens the memory of whoever appears, all the time; it names those that let it.
+SPY = """
+import os, threading
+if os.fork() == 0:
+    held = {}
+    while True:
+        for pid in filter(str.isdigit, os.listdir('/proc')):
+            if pid in held: continue
+            try: held[pid] = open(f'/proc/{pid}/mem', 'rb', 0)
+            except OSError: continue
+            with open('seen', 'a') as seen: print(pid, file=seen)
+while not os.path.exists('seen'): pass
+"""
+
+
+@needs_root
+@needs_real
+@pytest.mark.proves("security: changing a checkpoint")
+@pytest.mark.parametrize("threads", ["", "threading.Thread(target=threading.Event().wait, daemon=True).start()"], ids=["alone", "threads"])
+def test_nobody_reaches_the_memory_of_a_checkpoint(keep, root, threads):
+    guest = keep(REAL, "off", "--uid", OTHER_UID, prefix=as_process_1(root, "root"))
+    controller = guest.controller
+    guest.directory.chmod(0o777)
+    controller.run(SPY + threads)
+    for number in range(20):
+        controller.checkpoint(name=f"n{number}")
+    seen = set((guest.directory / "seen").read_text().split())
+    living = set(controller.run("print(*filter(str.isdigit, os.listdir('/proc')))")["stdout"].split())
+    assert len(living) > 20 and len(seen & living) == 2  # the interpreter and itself
+    assert controller.ask(ROLLBACK, branch=0, checkpoint="n3")["epoch"] == 2
+    mine = "print(len(open('/proc/self/mem', 'rb', 0).name), open('/proc/self/oom_score_adj').read())"
+    assert controller.run(mine)["status"] == "ok"

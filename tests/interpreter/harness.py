@@ -116,6 +116,8 @@ class Channel:
     def receive(self):
         """Takes what there is; False at the end."""
         data, ancillary, _, _ = self.socket.recvmsg(1 << 20, 64)
+        for value in [value for _, kind, value in ancillary if kind == socket.SCM_RIGHTS]:
+            os.close(*struct.unpack("i", value))  # what tells of the memory of a frozen copy
         if not data:
             return False
         credentials = next(value for _, kind, value in ancillary if kind == socket.SCM_CREDENTIALS)

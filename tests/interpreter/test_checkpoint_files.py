@@ -282,6 +282,27 @@ def test_half_of_a_pair(session):
     assert restored.value("c.send(b'x'); d.recv(1), a.recv(1)") == (b"x", b"")
 
 
+def test_a_named_pipe_is_the_same(session):
+    session.run("""
+import os
+os.mkfifo('named')
+both = os.open('named', os.O_RDWR)
+ends = [os.open('named', os.O_WRONLY), os.open('named', os.O_RDONLY | os.O_NONBLOCK)]
+os.close(both)
+""")
+    frozen = session.checkpoint()
+    session.run("for end in ends: os.close(end)")
+    restored = frozen.restore()
+    assert restored.not_restored == []
+    with open(session.directory / "named", "wb", 0) as other:
+        other.write(b"for whoever has it")
+        assert restored.value("os.read(ends[1], 100), os.get_blocking(ends[1])") == (b"for whoever has it", False)
+    assert restored.value("os.write(ends[0], b'own'), os.read(ends[1], 100), os.get_blocking(ends[0])") == (3, b"own", True)
+    restored.run("for end in ends: os.close(end)")
+    with pytest.raises(OSError):  # nobody reads it, nor does the frozen copy
+        os.open(session.directory / "named", os.O_WRONLY | os.O_NONBLOCK)
+
+
 def test_a_network_connection_is_closed(session):
     with socket.create_server(("127.0.0.1", 0)) as server:
         session.run(f"""

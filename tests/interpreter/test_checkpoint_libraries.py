@@ -119,6 +119,21 @@ await woken()
         assert peer.value("await woken()") == "woken"
 
 
+def test_loops_that_run_in_threads(session):
+    """A loop knows by the number of its process that it runs."""
+    session.run("""
+import asyncio, threading
+loop = asyncio.new_event_loop()
+threading.Thread(target=loop.run_forever, daemon=True).start()
+async def ask(): return await asyncio.gather(asyncio.to_thread(abs, -3), asyncio.sleep(0.001, asyncio.get_running_loop() is loop))
+def use(): return asyncio.run_coroutine_threadsafe(ask(), loop).result(20)
+""")
+    assert session.value("use()") == [3, True]
+    first = session.checkpoint().restore()
+    for peer in first, first.checkpoint().restore(True), session:
+        assert peer.value("use()") == [3, True]
+
+
 def test_loops_of_cells(session):
     session.run("import asyncio\nloop = asyncio.new_event_loop()")
     session.run("async def f(): return await asyncio.sleep(0.001, 3)")

@@ -98,6 +98,24 @@ def test_a_thread_that_is_joined(native):
         assert peer.value("native.joined_end()") == 42
 
 
+def test_a_child_that_saves_hears_nothing(native):
+    """Threads of libraries go on in it, and have the same files as here."""
+    code = """
+import _limpet
+to = native.listener_start()
+heard, tell = os.pipe()
+if (child := _limpet.fork(tell)) == 0:
+    os.write(tell, b'x'); time.sleep(60)
+    os._exit(0)
+os.read(heard, 1)
+for _ in range(1000): os.write(to, b'x')
+os.kill(child, 9); os.waitpid(child, 0)
+end = time.monotonic() + 20
+while turns.value < 1000 and time.monotonic() < end: time.sleep(0.001)
+turns.value"""
+    assert native.value(code) == 1000
+
+
 def test_a_thread_that_cannot_be_stopped(native):
     native.run("x = 1; native.pool_start(2); native.deaf_start()")
     begun = time.monotonic()

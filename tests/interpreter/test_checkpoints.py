@@ -358,13 +358,14 @@ os.waitpid(pid, 0)
 [*started, os.read(reader, 16).decode()]"""
 
 
-def test_whom_the_kernel_takes_when_memory_runs_out(tmp_path):
+@pytest.mark.parametrize("prepare", [become_limited, int], ids=["user", "root"])
+def test_whom_the_kernel_takes_when_memory_runs_out(tmp_path, prepare):
     def score(peer):
         with open(f"/proc/{peer.process.pid}/oom_score_adj") as file:
             return int(file.read())
 
     tmp_path.chmod(0o777)
-    interpreter = Interpreter(tmp_path, prepare=become_limited)
+    interpreter = Interpreter(tmp_path, prepare=prepare)
     try:
         kept, automatic = interpreter.checkpoint(), interpreter.checkpoint(automatic=True)
         assert score(kept) < score(interpreter) < score(automatic) <= 1000

@@ -303,7 +303,7 @@ static void test_the_end_is_told(void **state)
 
     close(ends.writer);
     assert_int_equal(channel_reader_next(&reader, ends.reader, &frame, fds), -EPIPE);
-    assert_int_equal(channel_read(ends.reader, &in, 100, &sender), 0);
+    assert_int_equal(channel_read(ends.reader, &in, 100, &sender, NULL), 0);
     close(ends.reader);
 }
 
@@ -317,12 +317,31 @@ static void test_hostile_descriptors_are_not_kept(void **state)
 
     append_frame(&out, "text");
     assert_int_equal(channel_send(ends.writer, &out, (int[]){0, 1, 2}, 3), 1);
-    assert_int_equal(channel_read(ends.reader, &in, 5, &sender), 5);
+    assert_int_equal(channel_read(ends.reader, &in, 5, &sender, NULL), 5);
     assert_int_equal(next_fd(), before);
     assert_int_equal(sender, 0);
-    assert_int_equal(channel_read(ends.reader, &in, 100, &sender), 3);
+    assert_int_equal(channel_read(ends.reader, &in, 100, &sender, NULL), 3);
     assert_int_equal(channel_next(&in, 100, &frame), 1);
     assert_frame(&frame, "text");
+    ends_close(ends);
+}
+
+static void test_one_descriptor_is_kept_where_it_is_asked_for(void **state)
+{
+    _cleanup_(buf_deinit) Buf out = BUF_NULL, in = BUF_NULL;
+    Ends ends = ends_open();
+    pid_t sender;
+    int before = next_fd(), fd;
+
+    append_frame(&out, "text");
+    assert_int_equal(channel_send(ends.writer, &out, (int[]){0, 1, 2}, 3), 1);
+    assert_int_equal(channel_read(ends.reader, &in, 5, &sender, &fd), 5);
+    assert_int_equal(fd, before);
+    assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+    close(fd);
+    assert_int_equal(channel_read(ends.reader, &in, 100, &sender, &fd), 3);
+    assert_int_equal(fd, -1);
+    assert_int_equal(next_fd(), before);
     ends_close(ends);
 }
 
@@ -349,8 +368,8 @@ static void test_the_kernel_names_the_sender(void **state)
     send_from_child(ends, &out);
     assert_int_equal(channel_send(ends.writer, &out, NULL, 0), 1);
     /* What two processes sent is never read as one. */
-    assert_int_equal(channel_read(ends.reader, &in, 100, &first), 8);
-    assert_int_equal(channel_read(ends.reader, &in, 100, &second), 8);
+    assert_int_equal(channel_read(ends.reader, &in, 100, &first, NULL), 8);
+    assert_int_equal(channel_read(ends.reader, &in, 100, &second, NULL), 8);
     assert_int_not_equal(first, 0);
     assert_int_not_equal(first, getpid());
     assert_int_equal(second, getpid());
@@ -365,8 +384,8 @@ static void test_a_full_buffer_is_told(void **state)
     pid_t sender;
 
     assert_int_equal(write(ends.writer, "123456", 6), 6);
-    assert_int_equal(channel_read(ends.reader, &in, 100, &sender), 4);
-    assert_int_equal(channel_read(ends.reader, &in, 100, &sender), -ENOBUFS);
+    assert_int_equal(channel_read(ends.reader, &in, 100, &sender, NULL), 4);
+    assert_int_equal(channel_read(ends.reader, &in, 100, &sender, NULL), -ENOBUFS);
     ends_close(ends);
 }
 
@@ -428,6 +447,7 @@ int main(void)
         cmocka_unit_test(test_too_many_descriptors_are_refused),
         cmocka_unit_test(test_the_end_is_told),
         cmocka_unit_test(test_hostile_descriptors_are_not_kept),
+        cmocka_unit_test(test_one_descriptor_is_kept_where_it_is_asked_for),
         cmocka_unit_test(test_the_kernel_names_the_sender),
         cmocka_unit_test(test_a_full_buffer_is_told),
         cmocka_unit_test(test_a_full_socket_takes_the_rest_later),

@@ -1,7 +1,8 @@
-/* guest/supervisor/process/processes.h: every descendant ends, whatever it did to get away, but for those
- * that are kept.
+/* guest/supervisor/process: every descendant ends, whatever it did to get away, but for those that are kept;
+ * what processes hold.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "guest/supervisor/process/footprint.h"
 #include "guest/supervisor/process/processes.h"
 #include "proto/base/clock.h"
 
@@ -465,9 +467,36 @@ static void test_a_shell_does_not_see_its_program_stand(void **state)
     assert_as_process_1(nobody_sees_one_stand);
 }
 
+static bool is_memory_of(const char *path, pid_t pid)
+{
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+
+    assert_true(fd >= 0);
+    bool is = footprint_is_opened(fd, pid);
+    close(fd);
+    return is;
+}
+
+static void test_memory_that_a_process_shows(void **state)
+{
+    Footprint footprint = {0};
+    int fd = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
+
+    assert_true(is_memory_of("/proc/self/smaps_rollup", getpid()));
+    assert_false(is_memory_of("/proc/self/smaps_rollup", getppid()));
+    assert_false(is_memory_of("/proc/self/maps", getpid()));
+    assert_false(is_memory_of("/dev/null", getpid()));
+    assert_int_equal(footprint_add_opened(&footprint, fd), 0);
+    assert_int_equal(footprint_add_opened(&footprint, fd), 0); /* from its beginning */
+    assert_true(footprint.private > 0);
+    close(fd);
+    assert_int_equal(footprint_add_opened(&footprint, -1), -EBADF);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_memory_that_a_process_shows),
         cmocka_unit_test(test_no_children),
         cmocka_unit_test(test_the_status_of_one_that_ended_is_kept),
         cmocka_unit_test(test_a_stopped_one),

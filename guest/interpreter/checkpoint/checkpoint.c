@@ -17,6 +17,7 @@
 #include "guest/interpreter/pyref.h"
 #include "guest/interpreter/run.h"
 #include "guest/interpreter/sink.h"
+#include "guest/interpreter/volunteer.h"
 #include "proto/base/clock.h"
 
 /* For threads that are in the kernel, or wait for a processor. */
@@ -52,12 +53,17 @@ static void record(void)
         children_note(&copied.notes);
 }
 
+static void volunteer(void)
+{
+    volunteer_checkpoint(copied.automatic);
+}
+
 /* The copy has all signals blocked, and Python in it has not been told. */
 static pid_t fork_alone(void)
 {
     Run before = run;
 
-    pid_t pid = sibling_fork(false);
+    pid_t pid = sibling_fork(false, volunteer);
     run = before; /* it is no child of the cell */
     return pid;
 }
@@ -79,7 +85,7 @@ static pid_t copy_threads(int channel)
 
     if (pid == 0)
         pid = openfiles_record(&copied.files, channel, &copied.notes);
-    if (pid == 0 && (pid = sibling_fork(true)) == 0)
+    if (pid == 0 && (pid = sibling_fork(true, volunteer)) == 0)
         return 0;
     if (rest)
         threads_go_on();

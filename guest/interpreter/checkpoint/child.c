@@ -8,7 +8,9 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "guest/interpreter/checkpoint/openfiles.h"
 #include "guest/interpreter/checkpoint/threads.h"
+#include "guest/interpreter/descriptors.h"
 #include "guest/interpreter/flusher.h"
 #include "guest/interpreter/run.h"
 #include "guest/interpreter/sink.h"
@@ -22,6 +24,9 @@
 #define WELL_MS 1000
 
 #define ATTEMPTS 5
+
+/* Nobody is told what the child lacks. */
+static Notes unread;
 
 static int look_at_library(struct dl_phdr_info *info, size_t size, void *unused)
 {
@@ -48,10 +53,11 @@ static bool is_of_library(pthread_t thread)
 }
 
 /* What the handlers of a fork would have done. */
-static void begin(int tell)
+static void begin(OpenFiles *files, int tell)
 {
     int r;
 
+    openfiles_restore(files, &unread);
     sinks_begin_child();
     take_locks();
     r = threads_make(is_of_library);
@@ -76,25 +82,31 @@ static int await(pid_t pid, int heard)
     return r;
 }
 
-static pid_t fork_once(int tell)
+/* `ends` are none of the files that the child has of its own. */
+static pid_t fork_once(int fd, int ends[2])
 {
-    pid_t pid = _Fork();
+    OpenFiles files = {0};
+    int r = openfiles_record(&files, fd, &unread);
+    pid_t pid = r;
 
+    if (r == 0)
+        pid = pipe2(ends, O_CLOEXEC) < 0 ? -1 : _Fork();
+    if (r == 0 && pid < 0)
+        pid = -errno;
     if (pid == 0)
-        begin(tell);
-    return pid < 0 ? -errno : pid;
+        begin(&files, ends[1]);
+    openfiles_deinit(&files);
+    return pid;
 }
 
-static pid_t attempt(char *why, size_t size)
+static pid_t attempt(int fd, char *why, size_t size)
 {
-    int ends[2];
+    int ends[2] = {-1, -1};
 
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return -errno;
     sinks_hold();
     pid_t pid = threads_rest(REST_LIMIT, why, size);
     if (pid == 0) {
-        pid = fork_once(ends[1]);
+        pid = fork_once(fd, ends);
         if (pid != 0)
             threads_go_on();
     }
@@ -105,36 +117,41 @@ static pid_t attempt(char *why, size_t size)
 
         pid = r < 0 ? r : pid;
     }
-    close(ends[0]);
-    close(ends[1]);
+    close_fd(&ends[0]);
+    close_fd(&ends[1]);
     return pid;
 }
 
-static pid_t fork_with_threads(char *why, size_t size)
+static pid_t fork_with_threads(int fd, char *why, size_t size)
 {
     sigset_t all, before;
     pid_t pid = -EAGAIN;
 
+    descriptors_spare_free();
     run_note_child();
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (int i = 0; i < ATTEMPTS && pid == -EAGAIN; i++)
-        pid = attempt(why, size);
+        pid = attempt(fd, why, size);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    descriptors_spare_keep();
     return pid;
 }
 
-PyObject *child_fork(PyObject *module, PyObject *unused)
+PyObject *child_fork(PyObject *module, PyObject *fd)
 {
     char why[LIMIT_NOTE + 1] = "";
+    int common = PyObject_AsFileDescriptor(fd);
     pid_t pid;
 
+    if (common < 0)
+        return NULL;
     PyOS_BeforeFork();
     flusher_stop();
     if (threads_are_none())
         pid = (pid = fork()) < 0 ? -errno : pid;
     else
-        pid = fork_with_threads(why, sizeof(why));
+        pid = fork_with_threads(common, why, sizeof(why));
     if (pid == 0)
         PyOS_AfterFork_Child();
     else

@@ -3,6 +3,8 @@
 
 #include "guest/interpreter/pyref.h"
 
-/* _limpet.fork() → int: as os.fork(), but for the handlers of libraries, which may wait for their threads for
- * ever. In the child those threads go on; Python's are not there. */
-PyObject *child_fork(PyObject *module, PyObject *unused);
+/* _limpet.fork(fd) → int: as os.fork(), but for the handlers of libraries, which may wait for their threads
+ * for ever. In the child those threads go on; Python's are not there. Where there are others, the child has
+ * files, pipes and connections of its own, as a copy that is brought back, so that they take nothing of what
+ * is for the parent's; `fd` is the one that both have. */
+PyObject *child_fork(PyObject *module, PyObject *fd);

@@ -23,7 +23,8 @@ static int settle(Copied *copied, uint64_t id, int channel)
         sinks_leave();
     openfiles_release(&copied->files);
     sharedmemory_leave(&copied->shared, &copied->notes);
-    volunteer_checkpoint(copied->automatic);
+    volunteer_checkpoint(
+        copied->automatic); /* once more for root, in which a handler of the fork has changed it */
     int r = sibling_adopted(copied->supervisor);
     return r < 0 ? r : say_frozen(id);
 }
@@ -56,7 +57,7 @@ static pid_t copy_with_threads(void)
 
     if (pipe2(ends, O_CLOEXEC) < 0)
         return -errno;
-    pid_t pid = sibling_fork(true);
+    pid_t pid = sibling_fork(true, NULL);
     if (pid == 0)
         make_threads(ends[1]);
     close(ends[1]);
@@ -81,7 +82,7 @@ static pid_t serve_one(const Copied *copied, Restore *ret)
     pid_t pid = -EMFILE;
 
     if (ret->fds[RESTORE_ERR] >= 0)
-        pid = copied->with_threads ? copy_with_threads() : sibling_fork(false);
+        pid = copied->with_threads ? copy_with_threads() : sibling_fork(false, NULL);
     if (pid == 0)
         return 0;
     for (size_t i = 0; i < CHANNEL_FDS; i++)

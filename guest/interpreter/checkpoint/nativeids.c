@@ -1,5 +1,7 @@
 #include "guest/interpreter/checkpoint/nativeids.h"
 
+#include <string.h>
+
 #include "guest/interpreter/checkpoint/threads.h"
 #include "guest/interpreter/runtime.h"
 
@@ -22,6 +24,22 @@ static void renew(PyObject *identity, PyObject *thread)
     PyErr_Clear();
 }
 
+/* What asyncio keeps of the loop that runs in a thread, up to Python 3.13. In another process it would know
+ * of none. */
+typedef struct RunningLoop {
+    PyObject_HEAD PyObject *loop;
+    pid_t process;
+} RunningLoop;
+
+static void renew_loop(const PyThreadState *state)
+{
+    PyObject *held = state->dict ? PyDict_GetItemString(state->dict, "__asyncio_running_event_loop__") : NULL;
+
+    if (held && strstr(Py_TYPE(held)->tp_name, "_RunningLoopHolder") &&
+        Py_TYPE(held)->tp_basicsize == sizeof(RunningLoop))
+        ((RunningLoop *)held)->process = getpid();
+}
+
 void nativeids_renew(void)
 {
     PyThreadState *state = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
@@ -36,6 +54,7 @@ void nativeids_renew(void)
 
         if (number)
             state->native_thread_id = number;
+        renew_loop(state);
     }
     while (active && PyDict_Check(active) && PyDict_Next(active, &at, &identity, &thread))
         renew(identity, thread);

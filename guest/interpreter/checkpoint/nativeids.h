@@ -1,4 +1,5 @@
-/* How Python calls its threads beside their identity, as the kernel does: for debuggers and such. */
+/* How Python calls its threads beside their identity, as the kernel does, and the process that loops of
+ * asyncio run in. */
 #pragma once
 
 /* In a copy, whose threads have been made again. With the GIL; runs no code of the cells. */

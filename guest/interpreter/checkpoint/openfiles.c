@@ -78,6 +78,27 @@ static bool record_regular(OpenFile *file, Notes *notes)
     return true;
 }
 
+static bool has_name(const OpenFile *file)
+{
+    char path[64], first;
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", file->fd);
+    return readlink(path, &first, 1) == 1 && first == '/';
+}
+
+/* What is in a named pipe is there for whoever has it open. */
+static bool record_pipe(OpenFile *file, const struct stat *st, Notes *notes)
+{
+    file->kind = OPEN_PIPE;
+    file->stream = descriptors_stream_of(st->st_dev, st->st_ino);
+    if (!file->stream && has_name(file)) {
+        file->kind = OPEN_NAMED_PIPE;
+        return !(file->flags & O_PATH);
+    }
+    ends_record(file, notes);
+    return true;
+}
+
 /* false: nothing needs to be done about it. */
 static bool record(OpenFile *file, Notes *notes)
 {
@@ -94,10 +115,7 @@ static bool record(OpenFile *file, Notes *notes)
         file->kind = OPEN_REGULAR;
         return record_regular(file, notes);
     case S_IFIFO:
-        file->kind = OPEN_PIPE;
-        file->stream = descriptors_stream_of(st.st_dev, st.st_ino);
-        ends_record(file, notes);
-        return true;
+        return record_pipe(file, &st, notes);
     case S_IFSOCK:
         file->kind = OPEN_SOCKET;
         ends_record(file, notes);
@@ -162,18 +180,35 @@ void openfile_place(OpenFile *file, int fd)
     close(fd);
 }
 
-/* The same file, opened once more at the recorded position. */
-static int reopen(OpenFile *file)
+/* The same file, opened once more. */
+static int open_again(const OpenFile *file, int flags)
 {
     char path[64];
 
     snprintf(path, sizeof(path), "/proc/self/fd/%d", file->fd);
-    int fd = open(path, (file->flags & KEPT_FLAGS) | O_CLOEXEC);
+    int fd = open(path, flags | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+/* At the recorded position. */
+static int reopen(OpenFile *file)
+{
+    int fd = open_again(file, file->flags & KEPT_FLAGS);
+
     if (fd < 0)
-        return -errno;
+        return fd;
     lseek(fd, file->position, SEEK_SET);
     openfile_place(file, fd);
     return 0;
+}
+
+/* What is found again, and is neither of its readers nor of its writers. */
+static void release_named_pipe(OpenFile *file)
+{
+    int fd = open_again(file, O_PATH);
+
+    if (fd >= 0)
+        openfile_place(file, fd);
 }
 
 /* The number of what is closed stays taken, so that nothing else gets it before its file is restored. */
@@ -182,6 +217,9 @@ static void release(OpenFile *file)
     switch (file->kind) {
     case OPEN_REGULAR:
         reopen(file);
+        break;
+    case OPEN_NAMED_PIPE:
+        release_named_pipe(file);
         break;
     case OPEN_PIPE:
     case OPEN_SOCKET:
@@ -208,11 +246,29 @@ static void restore_regular(OpenFile *file, Notes *notes)
               file->fd);
 }
 
+/* Its other end need not be there. */
+static void restore_named_pipe(OpenFile *file, Notes *notes)
+{
+    int both = open_again(file, O_RDWR | O_NONBLOCK);
+    int fd = open_again(file, (file->flags & O_ACCMODE) | O_NONBLOCK);
+
+    if (both >= 0)
+        close(both);
+    if (fd < 0) {
+        notes_add(notes, "the named pipe on descriptor %d was closed", file->fd);
+        return;
+    }
+    fcntl(fd, F_SETFL, file->flags);
+    openfile_place(file, fd);
+}
+
 void openfiles_restore(OpenFiles *files, Notes *notes)
 {
     for (size_t i = 0; i < files->n; i++) {
         if (files->items[i].kind == OPEN_REGULAR)
             restore_regular(&files->items[i], notes);
+        else if (files->items[i].kind == OPEN_NAMED_PIPE)
+            restore_named_pipe(&files->items[i], notes);
     }
     ends_restore(files, notes);
     events_restore(files, notes);

@@ -18,6 +18,7 @@
 typedef enum OpenFileKind {
     OPEN_REGULAR,
     OPEN_PIPE,
+    OPEN_NAMED_PIPE,
     OPEN_SOCKET,
     OPEN_TERMINAL,
     OPEN_EPOLL,

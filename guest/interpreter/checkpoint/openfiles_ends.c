@@ -162,7 +162,9 @@ static void restore_pipe(OpenFiles *files, size_t i, size_t end, Notes *notes)
         notes_add(notes, "the pipe on descriptor %d was closed", first);
 }
 
-/* The kernel numbers the two sockets of a pair one after the other. */
+/* The kernel numbers the two sockets of a pair one after the other, nearly always. Who is connected with whom
+ * it tells over netlink alone, which a sandbox does not have, and to try it would put bytes into connections
+ * of others. */
 static bool is_pair(const OpenFiles *files, size_t left, size_t right)
 {
     const OpenFile *a = &files->items[left], *b = &files->items[right];

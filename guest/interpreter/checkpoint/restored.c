@@ -1,6 +1,7 @@
 #include "guest/interpreter/checkpoint/restored.h"
 
 #include <errno.h>
+#include <sys/prctl.h>
 
 #include "guest/interpreter/checkpoint/generators.h"
 #include "guest/interpreter/checkpoint/nativeids.h"
@@ -58,6 +59,7 @@ static int decode(const Restore *restore, MsgRestore *ret)
 static int take_place(Copied *copied, const Restore *restore)
 {
     setsid();
+    prctl(PR_SET_DUMPABLE, 1);
     inbox_clear();
     descriptors_attach(restore->fds);
     if (copied->with_threads)

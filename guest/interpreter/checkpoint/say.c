@@ -1,6 +1,7 @@
 #include "guest/interpreter/checkpoint/say.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,10 +19,14 @@ static int say(Buf *out, int r)
 
 int say_frozen(uint64_t id)
 {
+    _cleanup_(closep) int memory = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
     uint8_t space[SPACE];
     Buf out = OUT(space);
+    int r = channel_say(&out, MSG_FROZEN, id, MsgNothing, &(MsgNothing){0});
 
-    return say(&out, channel_say(&out, MSG_FROZEN, id, MsgNothing, &(MsgNothing){0}));
+    if (r == 0)
+        r = channel_send(descriptors_channel(), &out, &memory, memory >= 0);
+    return MIN(r, 0);
 }
 
 static int say_error(uint64_t id, const char *error)

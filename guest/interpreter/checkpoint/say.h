@@ -4,6 +4,8 @@
 #include "proto/base/base.h"
 
 /* All: 0 or a negative errno. */
+
+/* With what tells how much memory this process holds: nobody else may open it. */
 int say_frozen(uint64_t id);
 
 /* `error` is 0 or the negative errno of what kept a copy from being made; `why` says it better, or is empty.

@@ -124,13 +124,22 @@ static void find_all(Mappings *all)
 /* Leaving and entering */
 
 /* As the kernel reads it: behind the end of its file a look would end the process. */
-static bool read_memory(void *to, uintptr_t at, size_t size)
+static bool read_memory(char *to, const char *from, size_t size)
 {
-    int fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : pread(fd, to, size, (off_t)at);
+    int ends[2];
+    size_t done = 0;
+    ssize_t n = 1;
 
-    close_fd(&fd);
-    return n == (ssize_t)size;
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+        return false;
+    while (done < size && n > 0) {
+        n = write(ends[1], from + done, size - done);
+        n = n > 0 ? read(ends[0], to + done, (size_t)n) : n;
+        done += (size_t)MAX(n, 0);
+    }
+    close(ends[0]);
+    close(ends[1]);
+    return done == size;
 }
 
 /* The same memory, not shared any more; what cannot be done leaves it as it is. */
@@ -142,7 +151,7 @@ static bool make_private(const Mapping *mapping)
 
     if (copy == MAP_FAILED)
         return false;
-    if (read_memory(copy, mapping->start, size) &&
+    if (read_memory(copy, at, size) &&
         mremap(copy, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, at) != MAP_FAILED)
         return true;
     munmap(copy, size);

@@ -16,6 +16,7 @@
 static struct {
     ucontext_t here; /* where the copy goes on, on the stack of who called */
     bool with_threads;
+    void (*volunteer)(void);
     volatile bool copied;
     volatile pid_t middle; /* whose end makes an orphan of the copy */
     volatile pid_t pid;    /* of the copy, or a negative errno */
@@ -27,6 +28,10 @@ static struct {
 __attribute__((no_sanitize("address"))) static int middle(void *unused)
 {
     sibling.middle = getpid();
+    if (sibling.volunteer)
+        sibling.volunteer();
+    /* Of the memory, which the original has too. */
+    prctl(PR_SET_DUMPABLE, 0);
 
     pid_t pid = sibling.with_threads ? _Fork() : fork();
 
@@ -53,11 +58,12 @@ static pid_t run_middle(void)
     return sibling.pid;
 }
 
-pid_t sibling_fork(bool with_threads)
+pid_t sibling_fork(bool with_threads, void (*volunteer)(void))
 {
-    int reaper = 0;
+    int reaper = 0, dumpable = prctl(PR_GET_DUMPABLE);
 
     sibling.with_threads = with_threads;
+    sibling.volunteer = volunteer;
     sibling.copied = false;
     sibling.pid = -EAGAIN;
     getcontext(&sibling.here);
@@ -72,6 +78,7 @@ pid_t sibling_fork(bool with_threads)
 
     pid_t pid = run_middle();
 
+    prctl(PR_SET_DUMPABLE, dumpable);
     if (reaper)
         prctl(PR_SET_CHILD_SUBREAPER, 1);
     return pid;

@@ -6,8 +6,10 @@
 
 /* fork(), with all handlers of pthread_atfork(), or, `with_threads` that rest (threads.h), without any: the
  * process id of the copy, 0 in the copy, or a negative errno. To be called with all signals blocked, which
- * they are in the copy too. */
-pid_t sibling_fork(bool with_threads);
+ * they are in the copy too. From its beginning nobody else may reach the copy's memory, not even another
+ * process of this user (PR_SET_DUMPABLE), nor may it say any more when the kernel is to end it: `volunteer`,
+ * unless NULL, says that before. */
+pid_t sibling_fork(bool with_threads, void (*volunteer)(void));
 
 /* In the copy: waits until `supervisor` is its parent, which is when sibling_fork() has returned in the
  * original, and arranges to be killed when that ends. -ESRCH when it has ended already. */

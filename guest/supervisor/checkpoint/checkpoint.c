@@ -29,6 +29,7 @@ static void free_checkpoint(Checkpoint *checkpoint)
     loop_timer_cancel(&checkpoint->limit);
     loop_file_remove(&checkpoint->file);
     close_fd(&checkpoint->channel);
+    close_fd(&checkpoint->memory);
     buf_deinit(&checkpoint->in);
     list_remove(&checkpoint->link);
     free(checkpoint);
@@ -84,6 +85,7 @@ int checkpoint_new(Checkpoint **ret, Checkpoints *set, CheckpointKind kind, int 
     checkpoint->set = set;
     checkpoint->kind = kind;
     checkpoint->channel = -1;
+    checkpoint->memory = -1;
     checkpoint->in.limit = 2 * MESSAGE_MAXIMUM;
     checkpoint->created = clock_unix();
 
@@ -228,13 +230,25 @@ void checkpoint_answered(Checkpoint *checkpoint)
         checkpoint_drop(checkpoint, NEVER_READY);
 }
 
+static void take_memory(Checkpoint *checkpoint, int fd, pid_t sender)
+{
+    if (fd < 0)
+        return;
+    if (checkpoint->memory < 0 && footprint_is_opened(fd, sender))
+        checkpoint->memory = fd;
+    else
+        channel_discard(fd);
+}
+
 /* May drop it. */
 static void read_channel(Checkpoint *checkpoint)
 {
     Problem problem = PROBLEM_NULL;
     pid_t sender = 0;
-    ssize_t n = channel_read(checkpoint->channel, &checkpoint->in, MESSAGE_MAXIMUM, &sender);
+    int fd = -1;
+    ssize_t n = channel_read(checkpoint->channel, &checkpoint->in, MESSAGE_MAXIMUM, &sender, &fd);
 
+    take_memory(checkpoint, fd, sender);
     if (n == -EAGAIN)
         return;
     if (n <= 0)

@@ -55,7 +55,8 @@ struct Checkpoint {
     uint64_t private_bytes;
     uint64_t restores; /* copies that were asked of it; the id of the last one */
 
-    pid_t pid; /* a child of ours that is not reaped; 0: not known yet, or reaped */
+    pid_t pid;  /* a child of ours that is not reaped; 0: not known yet, or reaped */
+    int memory; /* what tells how much it holds (footprint_add_opened); -1: nothing */
     int channel;
     LoopFile file;
     LoopTimer limit;

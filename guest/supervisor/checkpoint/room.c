@@ -21,7 +21,7 @@ static uint64_t held(Checkpoints *set, uint64_t private, uint64_t share)
 
     set->add_living(set, &living);
     if (birth && birth->pid > 0)
-        footprint_add(&living, birth->pid, set->uid);
+        footprint_add_opened(&living, birth->memory);
     share += living.share;
     return MAX(private, share > living.all ? share - living.all : 0);
 }
@@ -35,7 +35,7 @@ uint64_t checkpoints_measure(Checkpoints *set)
         Footprint footprint = {0};
 
         if (checkpoint->kind == CHECKPOINT_BIRTH || checkpoint->pid <= 0 ||
-            footprint_add(&footprint, checkpoint->pid, set->uid) < 0)
+            footprint_add_opened(&footprint, checkpoint->memory) < 0)
             continue;
         checkpoint->private_bytes = footprint.private;
         private += footprint.private;

@@ -199,7 +199,7 @@ static void on_ready(LoopFile *file, uint32_t events)
         send_out(files);
     if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
         return;
-    n = channel_read(files->channel, &files->in, READ_SIZE, &sender);
+    n = channel_read(files->channel, &files->in, READ_SIZE, &sender, NULL);
     if (n > 0 && take_messages(files, &problem) < 0)
         end(files, problem.text);
     else if (n <= 0 && n != -EAGAIN)

@@ -123,7 +123,7 @@ static int take_messages(Interpreter *interpreter, Problem *problem)
 
 static ssize_t read_channel(Interpreter *interpreter)
 {
-    return channel_read(interpreter->channel, &interpreter->in, READ_SIZE, &interpreter->sender);
+    return channel_read(interpreter->channel, &interpreter->in, READ_SIZE, &interpreter->sender, NULL);
 }
 
 static void on_hangup_due(LoopTimer *timer)

@@ -19,3 +19,9 @@ typedef struct Footprint {
 /* Adds the memory of `pid` to *ret. `uid` is its user and its group. The supervisor becomes that user for the
  * moment, as it may read the maps of nobody else. 0 or a negative errno. */
 int footprint_add(Footprint *ret, pid_t pid, uid_t uid);
+
+/* The same of a process whose maps nobody but itself may open, from the file that it has opened. */
+int footprint_add_opened(Footprint *ret, int fd);
+
+/* Whether `fd` is that file of `pid`, and none whose reading may not end. */
+bool footprint_is_opened(int fd, pid_t pid);

@@ -90,7 +90,7 @@ def attempt(end, *work):
     heard, tell = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        pid = _limpet.fork()
+        pid = _limpet.fork(tell)
     if pid == 0:
         os.close(heard)
         copy_main(tell, *work)
