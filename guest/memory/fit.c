@@ -41,8 +41,12 @@ static uint64_t hash_processor(void)
 }
 #endif
 
+uint64_t memory_hash(const void *bytes, size_t n)
+{
+    return mix(BASIS, bytes, n);
+}
+
 MemoryFit memory_fit(const void *vdso, size_t size)
 {
-    return (MemoryFit){.kernel = mix(mix(BASIS, &size, sizeof(size)), vdso, size),
-                       .processor = hash_processor()};
+    return (MemoryFit){.kernel = memory_hash(vdso, size), .processor = hash_processor()};
 }

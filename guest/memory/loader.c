@@ -257,19 +257,38 @@ static void check_clock(void)
             "the machine has been restarted since it was written");
 }
 
-/* Numbers of devices and inodes differ from one container to the next. */
+/* Numbers of devices and inodes differ from one container to the next. What is shared with a file has changed
+ * with it. */
+static bool is_same(const MemoryMapping *mapping)
+{
+    static uint8_t page[MEMORY_PAGE];
+    const MemoryFile *file = &loader.index.files[mapping->file];
+    int fd = (int)RAW(SYS_open, name_of(mapping), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    struct stat st;
+
+    if (fd < 0)
+        return false;
+    long r = RAW(SYS_fstat, fd, &st), n = RAW(SYS_pread64, fd, page, sizeof(page), 0);
+    RAW(SYS_close, fd);
+    if (r < 0 || n < 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != file->size)
+        return false;
+    return mapping->kind == MEMORY_SHARED_FILE ||
+           (st.st_mtim.tv_sec == file->seconds && st.st_mtim.tv_nsec == file->nanoseconds &&
+            memory_hash(page, (size_t)n) == file->hash);
+}
+
 static void check_files(void)
 {
-    for (uint32_t i = 0; i < loader.index.head->files; i++) {
-        const MemoryFile *file = &loader.index.files[i];
-        const char *path = loader.index.text + file->path;
-        struct stat st;
+    const MemoryMapping *before = NULL;
 
-        if (path[0] != '/')
+    for (uint32_t i = 0; i < loader.index.head->mappings; i++) {
+        const MemoryMapping *mapping = &loader.index.mappings[i];
+
+        if (mapping->kind != MEMORY_FILE && mapping->kind != MEMORY_SHARED_FILE)
             continue;
-        require(RAW(SYS_stat, path, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == file->size &&
-                    st.st_mtim.tv_sec == file->seconds && st.st_mtim.tv_nsec == file->nanoseconds,
-                "a program or library that is mapped in it has changed");
+        if (!before || before->file != mapping->file || before->kind != mapping->kind)
+            require(is_same(mapping), "a program or library that is mapped in it has changed");
+        before = mapping;
     }
 }
 

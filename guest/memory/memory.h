@@ -58,6 +58,7 @@ typedef struct MemoryFile {
     uint64_t path; /* in the text */
     uint64_t size;
     int64_t seconds, nanoseconds; /* of its last change */
+    uint64_t hash; /* of its first page, where programs and libraries have the id of their build */
 } MemoryFile;
 
 typedef enum MemoryKind {
@@ -106,6 +107,8 @@ MemoryIndex memory_index(const void *bytes);
 /* Whether each mapping can be made as it says, in any process that has nothing but the room: why not, or
  * NULL. Whoever wrote the file may be hostile. */
 const char *memory_check(const MemoryIndex *index);
+
+uint64_t memory_hash(const void *bytes, size_t n);
 
 /* Of this process, whose vDSO is there. */
 MemoryFit memory_fit(const void *vdso, size_t size);

@@ -194,6 +194,12 @@ def test_where_it_does_not_fit(kept, tmp_path):
     assert "restarted" in refused(kept, tmp_path)
     mangle(kept, clock=head["clock"])
     Frozen.of_file(kept, tmp_path).close()
+    times = os.stat(tmp_path / "library.so")
+    with open(tmp_path / "library.so", "r+b") as file:  # another build of the same size, at the same time
+        file.seek(12)
+        file.write(b"x")
+    os.utime(tmp_path / "library.so", ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert "has changed" in refused(kept, tmp_path)
     os.utime(tmp_path / "library.so")
     assert "has changed" in refused(kept, tmp_path)
     os.unlink(tmp_path / "library.so")
@@ -220,7 +226,7 @@ def test_what_is_damaged(kept, tmp_path):
 def test_mappings_that_are_none(kept, tmp_path):
     """Each is refused before anything is mapped."""
     head = mangle(kept)
-    mapping, at = struct.Struct("=3Q2I8B"), HEAD.size + 32 * head["files"]
+    mapping, at = struct.Struct("=3Q2I8B"), HEAD.size + 40 * head["files"]
     whole = kept.read_bytes()[: at + mapping.size * head["mappings"]]
     rows = [list(mapping.unpack_from(whole, at + i * mapping.size)) for i in range(head["mappings"])]
     chance = random.Random(1)
