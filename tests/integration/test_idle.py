@@ -141,11 +141,10 @@ def test_where_memory_does_not_fit_the_variables_come(host, idle):
     assert len(result.restored) == 1 and result.restored[0].startswith("lock: it was not saved: TypeError")
 
 
-def test_a_hostile_file_of_memory_is_none(host, idle):
-    session = saved(host, idle, "n = 41")
-    path = host.files(session.name, PLACE, "memory")
-    os.unlink(path)
-    os.symlink("/dev/zero", path)
+@pytest.mark.parametrize("make", (os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)), ids=("pipe", "directory", "link"))
+def test_what_is_no_file_of_memory_is_not_loaded(host, idle, make):
+    session = saved(host, idle, "n = 41", memory=False)
+    make(host.files(session.name, PLACE, "memory"))
     assert session.run("n").result == "41"
 
 
