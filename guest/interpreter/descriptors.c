@@ -142,6 +142,7 @@ void descriptors_replace(const int fds[2])
 
 void descriptors_detach(int channel)
 {
+    identify(&own.standard[0]);
     descriptors_restore();
     stream_set(1, own.standard[0].fd);
     stream_set(2, own.standard[0].fd);

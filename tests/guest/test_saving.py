@@ -184,3 +184,54 @@ def test_what_there_is_no_room_for(keep):
     controller.run(f"del {name}; import threading; lock = threading.Lock()")
     assert controller.ask(SAVE, branch=0, path=PLACE, ends=True) == {}
     assert controller.run("print(x)")["state"] == "kept"
+
+
+# ---- its memory ----
+
+FREEZE = """
+os.makedirs(".limpet-saved-0", exist_ok=True)
+def freeze(end):
+    global channel
+    channel.close()
+    channel = socket.socket(fileno=end)
+    send(FROZEN, {}, 0)
+    (_, kind, id, body), fds = receive()
+    assert (kind, body) == (SAVE, {}) and os.readlink(f"/proc/self/fd/{fds[0]}").endswith("/.limpet-saved-0")
+"""
+
+COPIES = {
+    "it is kept": "send(SAVE, {'error': None}, id)",
+    "it is not": "send(SAVE, {'error': 'no room'}, id)",
+    "the copy ends": "os._exit(0)",
+    "it says so twice": "send(SAVE, {'error': None}, id); send(SAVE, {'error': None}, id)",
+    "it is hostile": "send(SAVE, {'error': 5}, id)",
+    "it is something else": "send(FROZEN, {}, 0)",
+}
+
+
+@pytest.mark.parametrize("case", COPIES)
+def test_what_becomes_of_the_memory_costs_no_variable(controller, case):
+    controller.run(replace("SAVE", "send(SAVE, {'error': None}, id)") + FREEZE + f"    {COPIES[case]}\n    time.sleep(60)")
+    assert controller.ask(SAVE, branch=0, path=PLACE, ends=True) == {}
+    record = controller.run("print(x)")
+    assert (record["stdout"], record["state"]) == ("1\n", "kept")
+
+
+def test_an_interpreter_of_which_there_is_no_copy_is_saved(controller):
+    controller.run(replace("SAVE", "send(SAVE, {'error': None}, id)") + "\n" + replace("CHECKPOINT", "send(CHECKPOINTED, {'error': 'no'}, id)"))
+    assert controller.ask(SAVE, branch=0, path=PLACE, ends=True) == {}
+    assert controller.run("print(x)")["stdout"] == "1\n"
+
+
+@needs_real
+@pytest.mark.skipif(not os.path.exists(f"{REAL}-loader"), reason="there is no loader here")
+def test_a_state_that_goes_on_with_its_memory(keep):
+    """As it was, whatever there is by now."""
+    controller = keep(REAL, "off").controller
+    controller.run("numbers = (n for n in range(9)); next(numbers)")
+    assert controller.ask(SAVE, branch=0, path=PLACE, ends=True) == {}
+    controller.run("next(numbers); del numbers")
+    assert controller.ask(LOAD, branch=0, path=PLACE, execution_count=40, epoch=7) == {"missing": [], "execution_count": 40}
+    record = controller.run("next(numbers)")
+    assert (record["result"], record["state"], record["epoch"], record["execution_count"]) == ("1", "kept", 7, 41)
+    assert record["restored"] == [] and controller.checkpoints() == []

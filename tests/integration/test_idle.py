@@ -44,10 +44,13 @@ def idle(host, name):
             host.client.close_session(each)
 
 
-def saved(host, idle, code="n = 41", **options):
+def saved(host, idle, code="n = 41", memory=True, **options):
+    """Without `memory` the pickled variables are all there is of it."""
     session = idle(**options)
     session.run(host.code(code)).check()
     wait_saved(host.client, session)
+    if not memory:
+        os.unlink(host.files(session.name, PLACE, "memory"))
     return session
 
 
@@ -93,8 +96,69 @@ def test_it_sleeps_and_wakes_again(host, idle):
         wait_saved(host.client, session)
 
 
-def test_what_could_not_be_saved_is_told(host, idle):
+EVERYTHING = """
+import sqlite3, threading, time
+try:
+    import numpy, pandas
+    frame = pandas.DataFrame({"n": numpy.arange(1000000)})
+    total = lambda: int(frame.n.sum()) + len(frame.groupby(frame.n % 7).sum())
+except ImportError:
+    total = lambda: 499999500007
+numbers = iter(range(100)); squares = (n * n for n in numbers); next(squares)
+database = sqlite3.connect(":memory:", check_same_thread=False); database.execute("create table t as select 41 as x")
+lock, ticks, file = threading.Lock(), 0, open("/session/file", "w+")
+lock.acquire(); file.write("0123456789"); file.flush(); file.seek(4)
+def tick():
+    global ticks
+    while True:
+        time.sleep(0.001)
+        ticks += 1
+threading.Thread(target=tick, daemon=True).start()
+"""
+
+IS_THERE = """
+before = ticks
+while ticks == before: time.sleep(0.001)
+total(), next(squares), database.execute("select x from t").fetchone(), lock.locked(), file.read()
+"""
+
+
+@pytest.mark.engine
+@pytest.mark.docker
+def test_everything_is_there(host, idle):
+    """Also under another controller, and after it has slept more than once."""
+    session = saved(host, idle, EVERYTHING)
+    for turn in range(2):
+        host.again()
+        result = session.run(IS_THERE)
+        assert result.result == f"(499999500007, {(turn + 1) ** 2}, (41,), True, {'456789' if turn == 0 else ''!r})"
+        assert (result.state, result.restored, result.epoch, result.execution_count) == ("kept", [], 1, turn + 2)
+        wait_saved(host.client, session)
+    result = session.run("import os; os._exit(1)")
+    assert (result.state, result.rolled_back_to.execution_count) == ("rolled_back", 3)
+    assert session.run("next(squares)").result == "9"
+
+
+@pytest.mark.engine
+def test_where_memory_does_not_fit_the_variables_come(host, idle):
     session = saved(host, idle, "import threading\nn, lock = 41, threading.Lock()")
+    with open(host.files(session.name, PLACE, "memory"), "r+b") as file:
+        file.seek(32)  # what is said of the processor
+        file.write(b"another.")
+    result = session.run("n, 'lock' in globals()")
+    assert (result.result, result.state, result.epoch) == ("(41, False)", "kept", 1)
+    assert len(result.restored) == 1 and result.restored[0].startswith("lock: it was not saved: TypeError")
+
+
+@pytest.mark.parametrize("make", (os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)), ids=("pipe", "directory", "link"))
+def test_what_is_no_file_of_memory_is_not_loaded(host, idle, make):
+    session = saved(host, idle, "n = 41", memory=False)
+    make(host.files(session.name, PLACE, "memory"))
+    assert session.run("n").result == "41"
+
+
+def test_what_could_not_be_saved_is_told(host, idle):
+    session = saved(host, idle, "import threading\nn, lock = 41, threading.Lock()", memory=False)
     result = session.run("n, 'lock' in globals()")
     assert (result.result, result.state) == ("(41, False)", "kept")
     assert len(result.restored) == 1 and result.restored[0].startswith("lock: it was not saved: TypeError")
@@ -246,7 +310,7 @@ def test_one_that_cannot_be_saved_stays_open(host, idle):
 
 @pytest.mark.parametrize("index, why", [('{"form', "JSONDecodeError"), ('{"format": 1}', "KeyError: 'variables'"), (None, "FileNotFoundError")])
 def test_lost_variables_are_said_to_be_lost(host, idle, index, why):
-    session = saved(host, idle, "n = 41\nopen('/session/f', 'w').write('file')")
+    session = saved(host, idle, "n = 41\nopen('/session/f', 'w').write('file')", memory=False)
     if index is None:
         os.unlink(host.files(session.name, PLACE, "variables"))
     else:
@@ -260,7 +324,7 @@ def test_lost_variables_are_said_to_be_lost(host, idle, index, why):
 
 
 def test_a_variable_whose_bytes_have_changed_is_lost_alone(host, idle):
-    session = saved(host, idle, "a, b = bytes(10000), 'b' * 1000\nc = [b, a]")
+    session = saved(host, idle, "a, b = bytes(10000), 'b' * 1000\nc = [b, a]", memory=False)
     with open(host.files(session.name, PLACE, "variables"), "r+b") as file:
         file.seek(5000)
         file.write(b"x")
@@ -274,7 +338,7 @@ def test_a_variable_whose_bytes_have_changed_is_lost_alone(host, idle):
 
 def test_a_crash_while_variables_are_loaded_loses_them(host, idle):
     bomb = "class Bomb:\n    def __reduce__(self):\n        return eval, ('__import__(\"os\")._exit(1)',)\nbomb, n = Bomb(), 41"
-    session = saved(host, idle, bomb)
+    session = saved(host, idle, bomb, memory=False)
     result = session.run("'n' in globals()")
     assert (result.result, result.status, result.state, result.epoch) == ("False", "ok", "lost", 2)
     assert result.restored == ["all variables: the interpreter was lost before it answered"]
@@ -380,7 +444,7 @@ def test_a_controller_that_is_killed_while_it_saves_leaves_it_open(host, idle):
     go(host, session.name)
     assert session.run("n").result == "41"
     wait_saved(host.client, session)
-    assert session.run("n, slow").result == "(41, 0)"
+    assert session.run("n, type(slow).__name__").result == "(41, 'Slow')"
 
 
 def is_known(client, run_id):
@@ -404,7 +468,7 @@ def test_a_call_that_comes_while_it_is_saved_is_answered(host, idle):
 
 @pytest.mark.engine
 def test_a_controller_that_is_killed_while_it_wakes_lets_it_sleep(host, idle):
-    session = saved(host, idle, SLOW_BACK)
+    session = saved(host, idle, SLOW_BACK, memory=False)
     for _ in range(2):
         with host.limpetd.client(reconnect_timeout=0) as client:
             opening = Asking(client.attach, session.name)
@@ -422,7 +486,7 @@ def test_a_controller_that_is_killed_while_it_wakes_lets_it_sleep(host, idle):
 
 
 def test_a_stop_while_it_wakes_lets_it_sleep(host, idle):
-    session = saved(host, idle, SLOW_BACK)
+    session = saved(host, idle, SLOW_BACK, memory=False)
     with host.limpetd.client(reconnect_timeout=0) as client:
         opening = Asking(client.attach, session.name)
         wait_for(lambda: row(host.client, session).status == "starting")

@@ -23,12 +23,15 @@ import msgpack
 
 from tests.support import ROOT
 from tests.support.waiting import until_it_waits
-from tests.support.wire import CHECKPOINT, CHECKPOINTED, DISPLAY, EXECUTE, EXECUTED, FROZEN, READY, RESTORE
+from tests.support.wire import CHECKPOINT, CHECKPOINTED, DISPLAY, EXECUTE, EXECUTED, FROZEN, READY, RESTORE, SAVE
 
 BUILD = Path(os.environ.get("LIMPET_BUILD", ROOT / "build" / "bin"))
 
 # Where it is Python's own program, this makes an interpreter of it.
 LIBRARY = BUILD / "limpet-interpreter.so"
+
+# Makes frozen copies of files; not for sanitizers.
+LOADER = BUILD / "limpet-interpreter-loader"
 
 # A root file system to run interpreters in, such as an image's for another Python; the build and the temporary
 # directory are where they are here.
@@ -301,8 +304,8 @@ class Peer:
             if self.process:
                 self.end_group()
         finally:
-            for pipe in self.pipes.values():
-                os.close(pipe)
+            while self.pipes:
+                os.close(self.pipes.popitem()[1])
             self.selector.close()
 
     def end_group(self):
@@ -414,10 +417,48 @@ class Frozen:
         self.restored.append(Restored(self, {"branched": branched, **said}))
         return self.restored[-1]
 
+    def save(self, directory):
+        """Has it write its memory; why it could not, or None."""
+        fd = os.open(directory, os.O_PATH)
+        self.channel.send(SAVE, 1, {}, [fd])
+        os.close(fd)
+        return self.channel.wait(SAVE)[3]["error"]
+
     def drop(self):
         """Gives the copy up; its exit status."""
         self.channel.close()
         return self.process.wait()
+
+    @classmethod
+    def of_file(cls, path, directory, count=0):
+        """A copy that the loader makes, as the supervisor starts it; CheckpointFailed where it refuses."""
+        frozen = cls(count=count)
+
+        def move_channel():
+            os.dup2(frozen.channel.theirs.fileno(), 3)
+            os.set_inheritable(3, True)
+
+        loader = subprocess.Popen(
+            [LOADER, path],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            close_fds=False,  # all others are close-on-exec
+            preexec_fn=move_channel,
+            cwd=directory,
+            env={},
+            start_new_session=True,
+        )
+        frozen.channel.theirs.close()
+        try:
+            frozen.channel.wait(FROZEN)
+        except InterpreterDied as died:
+            loader.wait()
+            refusal = frozen.channel.take(CHECKPOINTED)
+            frozen.channel.close()
+            raise CheckpointFailed(refusal and refusal[3]["error"]) from died
+        frozen.process = loader
+        return frozen
 
     def close(self):
         for restored in self.restored:

@@ -3,9 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/prctl.h>
 
+#include "guest/interpreter/checkpoint/keep.h"
 #include "guest/interpreter/checkpoint/say.h"
 #include "guest/interpreter/checkpoint/sibling.h"
+#include "guest/interpreter/checkpoint/surroundings.h"
 #include "guest/interpreter/checkpoint/threads.h"
 #include "guest/interpreter/volunteer.h"
 #include "guest/interpreter/descriptors.h"
@@ -22,19 +25,16 @@ static int settle(Copied *copied, uint64_t id, int channel)
     if (copied->with_threads)
         sinks_leave();
     openfiles_release(&copied->files);
-    sharedmemory_leave(&copied->shared, &copied->notes);
-    volunteer_checkpoint(
-        copied->automatic); /* once more for root, in which a handler of the fork has changed it */
+    sharedmemory_leave(&copied->shared);
+    volunteer_checkpoint(copied->automatic); /* once more for root, as a handler of the fork has changed it */
     int r = sibling_adopted(copied->supervisor);
     return r < 0 ? r : say_frozen(id);
 }
 
-static int take_restore(const ChannelFrame *frame, Restore *ret)
+static int take_frame(const ChannelFrame *frame, MessageKind *ret_kind, Restore *ret)
 {
-    MessageKind kind;
-
-    if (message_peek(frame->data, frame->size, &kind, &ret->id) < 0 || kind != MSG_RESTORE ||
-        frame->size > sizeof(ret->bytes))
+    if (message_peek(frame->data, frame->size, ret_kind, &ret->id) < 0 || frame->size > sizeof(ret->bytes) ||
+        (*ret_kind != MSG_RESTORE && *ret_kind != MSG_SAVE))
         return -EPROTO;
     memcpy(ret->bytes, frame->data, frame->size);
     ret->size = frame->size;
@@ -67,29 +67,72 @@ static pid_t copy_with_threads(void)
     return pid;
 }
 
-/* 0 in the process brought back, its id in the frozen one; a negative errno when the channel is of no use any
- * more. */
-static pid_t serve_one(const Copied *copied, Restore *ret)
+/* In a process that has become the copy. */
+static int settle_again(Copied *copied, int channel)
 {
-    ChannelFrame frame;
-    int r = inbox_next(&frame, ret->fds);
+    inbox_clear();
+    surroundings_restore(channel, &copied->notes);
+    volunteer_checkpoint(copied->automatic);
+    copied->supervisor = getppid();
+    copied->alone = true;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_DUMPABLE, 0); /* as sibling_fork() does */
+    return say_frozen(0);
+}
+
+/* Into the directory that came with the message. */
+static int save(Copied *copied, Restore *asked)
+{
+    const char *why = "the copy cannot be described";
+    int directory = take_fd(&asked->fds[0]), channel = -1;
+    int r = surroundings_record(directory);
 
     if (r == 0)
-        r = take_restore(&frame, ret);
-    if (r < 0)
-        return r;
+        r = keep(directory, &why, &channel);
+    if (r > 0) /* the numbers of descriptors are others' */
+        return settle_again(copied, channel);
+    close(directory);
+    return say_saved(asked->id, r < 0 ? why : NULL);
+}
 
+/* 0 in the process brought back, its id in the frozen one; a negative errno when the channel is of no use any
+ * more. */
+static pid_t restore(Copied *copied, const Restore *asked)
+{
     pid_t pid = -EMFILE;
+    int r;
 
-    if (ret->fds[RESTORE_ERR] >= 0)
+    if (asked->fds[RESTORE_ERR] >= 0)
         pid = copied->with_threads ? copy_with_threads() : sibling_fork(false, NULL);
+    if (pid == 0) {
+        copied->shared.stays &= !copied->alone;
+        return 0;
+    }
+    copied->alone = false;
+    r = pid < 0 ? say_checkpointed(asked->id, pid, "") : 0;
+    return r < 0 ? r : MAX(pid, 1);
+}
+
+/* As restore(). */
+static pid_t serve_one(Copied *copied, Restore *ret)
+{
+    ChannelFrame frame;
+    MessageKind kind;
+    pid_t pid = inbox_next(&frame, ret->fds);
+
+    if (pid == 0)
+        pid = take_frame(&frame, &kind, ret);
+    if (pid < 0)
+        return pid;
+    if (kind == MSG_RESTORE)
+        pid = restore(copied, ret);
+    else if ((pid = save(copied, ret)) == 0)
+        pid = 1;
     if (pid == 0)
         return 0;
     for (size_t i = 0; i < CHANNEL_FDS; i++)
         close_fd(&ret->fds[i]);
-    if (pid < 0 && (r = say_checkpointed(ret->id, pid, "")) < 0)
-        return r;
-    return MAX(pid, 1);
+    return pid;
 }
 
 void frozen_serve(Copied *copied, uint64_t id, int channel, Restore *ret)

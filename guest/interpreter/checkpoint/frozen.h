@@ -17,6 +17,7 @@ typedef struct Copied {
     pid_t supervisor;  /* whose child it is to be */
     bool automatic;    /* nobody asked for the copy */
     bool with_threads; /* that rest in it */
+    bool alone;        /* what it shares nobody else has: it has only just become the copy */
 } Copied;
 
 /* What comes with `restore`, in this order; the last may be missing. */

@@ -69,7 +69,7 @@ static int take_place(Copied *copied, const Restore *restore)
     openfiles_restore(&copied->files, &copied->notes);
     descriptors_spare_keep();
     volunteer_live();
-    int r = sharedmemory_enter(&copied->shared);
+    int r = sharedmemory_enter(&copied->shared, &copied->notes);
     if (r == 0)
         r = sibling_adopted(copied->supervisor);
     if (r < 0)

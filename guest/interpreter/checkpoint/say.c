@@ -38,6 +38,14 @@ static int say_error(uint64_t id, const char *error)
                                  &(MsgCheckpointed){.error = text_of(error)}));
 }
 
+int say_saved(uint64_t id, const char *error)
+{
+    uint8_t space[SPACE];
+    Buf out = OUT(space);
+
+    return say(&out, channel_say(&out, MSG_SAVE, id, MsgSavedCell, &(MsgSavedCell){.error = text_of(error)}));
+}
+
 int say_checkpointed(uint64_t id, int error, const char *why)
 {
     char text[128];

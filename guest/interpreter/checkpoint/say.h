@@ -11,3 +11,6 @@ int say_frozen(uint64_t id);
 /* `error` is 0 or the negative errno of what kept a copy from being made; `why` says it better, or is empty.
  */
 int say_checkpointed(uint64_t id, int error, const char *why);
+
+/* What became of the memory that was to be kept; `error` is NULL where it was. */
+int say_saved(uint64_t id, const char *error);

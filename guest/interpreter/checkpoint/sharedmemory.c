@@ -186,24 +186,19 @@ static bool leave(SharedMemory *shared, const Mappings *all, const Mapping *mapp
     return true;
 }
 
-void sharedmemory_leave(SharedMemory *shared, Notes *notes)
+void sharedmemory_leave(SharedMemory *shared)
 {
     Mappings all = {0};
     size_t left = COPIED_MAX;
-    bool stays = false;
 
     *shared = (SharedMemory){0};
     find_all(&all);
     for (size_t i = 0; i < all.n; i++) {
         const Mapping *mapping = &all.items[i];
 
-        stays |= mapping->writable && !leave(shared, &all, mapping, &left) && !mapping->semaphore;
+        shared->stays |= mapping->writable && !leave(shared, &all, mapping, &left) && !mapping->semaphore;
     }
     pages_free(all.items, all.n, sizeof(*all.items));
-    if (stays)
-        notes_add(notes,
-                  "shared memory that has a name, is mapped twice, or of more than 16 MiB, is not brought "
-                  "back: all copies of the session have the same");
 }
 
 static int make_shared(const SharedPart *part)
@@ -219,10 +214,14 @@ static int make_shared(const SharedPart *part)
     return -ENOMEM;
 }
 
-int sharedmemory_enter(SharedMemory *shared)
+int sharedmemory_enter(SharedMemory *shared, Notes *notes)
 {
     int r = 0;
 
+    if (shared->stays)
+        notes_add(notes,
+                  "shared memory that has a name, is mapped twice, or of more than 16 MiB, is not brought "
+                  "back: all copies of the session have the same");
     for (size_t i = 0; i < shared->n && r == 0; i++)
         r = make_shared(&shared->parts[i]);
     pages_free(shared->parts, shared->n, sizeof(*shared->parts));

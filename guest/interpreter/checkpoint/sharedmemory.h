@@ -13,10 +13,12 @@ typedef struct SharedPart {
 typedef struct SharedMemory {
     SharedPart *parts;
     size_t n;
+    bool stays; /* there is more, which others have, too */
 } SharedMemory;
 
-/* In the frozen copy: makes it memory of its own, as it is now. Notes what stays shared. */
-void sharedmemory_leave(SharedMemory *shared, Notes *notes);
+/* In the frozen copy: makes it memory of its own, as it is now, where that can be. */
+void sharedmemory_leave(SharedMemory *shared);
 
-/* In a copy brought back: makes it shared, with the children it will have. 0 or a negative errno. */
-int sharedmemory_enter(SharedMemory *shared);
+/* In a copy brought back: makes it shared, with the children it will have. Notes what stays shared. 0 or a
+ * negative errno. */
+int sharedmemory_enter(SharedMemory *shared, Notes *notes);

@@ -1,6 +1,7 @@
 #include "guest/interpreter/checkpoint/sibling.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -91,4 +92,15 @@ int sibling_adopted(pid_t supervisor)
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     return getppid() == supervisor ? 0 : -ESRCH;
+}
+
+int sibling_open_own(const char *path)
+{
+    int dumpable = prctl(PR_GET_DUMPABLE);
+
+    prctl(PR_SET_DUMPABLE, 1);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int r = fd < 0 ? -errno : fd;
+    prctl(PR_SET_DUMPABLE, dumpable);
+    return r;
 }

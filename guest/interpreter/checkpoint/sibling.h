@@ -11,6 +11,10 @@
  * unless NULL, says that before. */
 pid_t sibling_fork(bool with_threads, void (*volunteer)(void));
 
+/* A descriptor of a file of /proc/self that only its owner may open, which a copy is not of its own; or a
+ * negative errno. */
+int sibling_open_own(const char *path);
+
 /* In the copy: waits until `supervisor` is its parent, which is when sibling_fork() has returned in the
  * original, and arranges to be killed when that ends. -ESRCH when it has ended already. */
 int sibling_adopted(pid_t supervisor);

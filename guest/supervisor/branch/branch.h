@@ -241,6 +241,10 @@ void branch_protection(const Branch *branch, Protection *ret);
  * errno with `why`. */
 int branch_freeze(Branch *branch, CheckpointKind kind, const char *name, Reason why);
 
+/* Makes a checkpoint out of the memory in the file `kept`, as of that call: *ret, which is pending. It is in
+ * the line of the branch, which has no other checkpoint, and yet to go there. 0 or a negative errno. */
+int branch_thaw(Branch *branch, const char *kept, uint64_t execution_count, Checkpoint **ret);
+
 /* policy.c */
 
 CheckpointMode policy_mode(const Branch *branch);

@@ -204,6 +204,11 @@ static void on_kept(Checkpoints *checkpoints, Checkpoint *checkpoint)
     branches_changed(set);
 }
 
+static void on_saved(Checkpoints *checkpoints, Checkpoint *checkpoint)
+{
+    branches_changed(branches_of(checkpoints));
+}
+
 /* A copy may have been given up since it was asked for. Then nobody waits for it. */
 static void on_refused(Checkpoints *checkpoints, Checkpoint *checkpoint, uint64_t id, const char *why)
 {
@@ -242,6 +247,7 @@ void branches_init(Branches *set, Loop *loop, const CommandLine *command_line, c
     checkpoints->add_living = add_living;
     checkpoints->hand_on = hand_on;
     checkpoints->on_kept = on_kept;
+    checkpoints->on_saved = on_saved;
     checkpoints->on_refused = on_refused;
     checkpoints->on_gone = on_gone;
 }

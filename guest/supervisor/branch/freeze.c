@@ -7,6 +7,9 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
+/* Memory is read as fast as the disk gives it. */
+#define THAW_LIMIT (30 * NSEC_PER_SEC)
+
 /* The checkpoint stands for the live state from now on. Should it fail, dropping it puts everything back. */
 static void enter_tree(Branch *branch, Checkpoint *checkpoint)
 {
@@ -43,6 +46,28 @@ int branch_freeze(Branch *branch, CheckpointKind kind, const char *name, Reason 
     }
     strcpy(checkpoint->name, name);
     enter_tree(branch, checkpoint);
+    return 0;
+}
+
+int branch_thaw(Branch *branch, const char *kept, uint64_t execution_count, Checkpoint **ret)
+{
+    Checkpoint *checkpoint;
+    int end = -1, r = checkpoint_new(&checkpoint, &branch->set->checkpoints, CHECKPOINT_AUTOMATIC, &end);
+
+    if (r < 0)
+        return r;
+    checkpoint->branch = branch->number;
+    checkpoint->execution_count = execution_count;
+
+    pid_t pid = interpreter_become(branch->set->command_line, kept, end);
+
+    close(end);
+    r = pid < 0 ? pid : checkpoint_becomes(checkpoint, pid, THAW_LIMIT);
+    if (r < 0) {
+        checkpoint_drop(checkpoint, strerror(-r));
+        return r;
+    }
+    *ret = checkpoint;
     return 0;
 }
 

@@ -133,10 +133,21 @@ void checkpoint_drop(Checkpoint *checkpoint, const char *why)
 void checkpoint_reaped(Checkpoint *checkpoint)
 {
     checkpoint->pid = 0;
-    checkpoint->state = CHECKPOINT_ENDED;
+    if (!checkpoint_is_pending(checkpoint)) /* its channel tells why it did not become one */
+        checkpoint->state = CHECKPOINT_ENDED;
 }
 
 /* What it says */
+
+/* A child of ours that is nothing else. */
+static bool may_be(const Checkpoint *checkpoint, pid_t sender)
+{
+    Checkpoints *set = checkpoint->set;
+    const Checkpoint *known = checkpoints_find_pid(set, sender);
+
+    return processes_is_child(sender) && !set->is_taken(set, sender) &&
+           (checkpoint->becomes ? known == checkpoint : !known);
+}
 
 static int take_frozen(Checkpoint *checkpoint, pid_t sender, Problem *problem)
 {
@@ -144,7 +155,7 @@ static int take_frozen(Checkpoint *checkpoint, pid_t sender, Problem *problem)
 
     if (!checkpoint_is_pending(checkpoint))
         return problem_set(problem, ERR_BAD_REQUEST, "it said `frozen` twice");
-    if (!processes_is_child(sender) || checkpoints_find_pid(set, sender) || set->is_taken(set, sender))
+    if (!may_be(checkpoint, sender))
         return problem_set(problem, ERR_BAD_REQUEST, "process %d is no copy of the interpreter", (int)sender);
     loop_timer_cancel(&checkpoint->limit);
     checkpoint->pid = sender;
@@ -165,6 +176,9 @@ static int take_refusal(Checkpoint *checkpoint, const Message *message, Problem 
         return r;
     if (!refusal.error.data)
         return problem_set(problem, ERR_BAD_REQUEST, "it refused without saying why");
+    if (checkpoint_is_pending(checkpoint) && checkpoint->becomes)
+        return problem_set(problem, ERR_CHECKPOINT_FAILED, "%.*s", (int)refusal.error.size,
+                           refusal.error.data);
     if (checkpoint_is_pending(checkpoint))
         return problem_set(problem, ERR_BAD_REQUEST, "it refused before it was frozen");
     if (message->id == 0 || message->id > checkpoint->restores)
@@ -175,6 +189,23 @@ static int take_refusal(Checkpoint *checkpoint, const Message *message, Problem 
     return 0;
 }
 
+static int take_saved(Checkpoint *checkpoint, const Message *message, Problem *problem)
+{
+    MsgSavedCell said;
+    int r = body_decode(&said, MsgSavedCell, &message->body, problem);
+
+    if (r < 0)
+        return r;
+    if (!checkpoint->saves)
+        return problem_set(problem, ERR_BAD_REQUEST, "it saved what nobody had asked it for");
+    if (said.error.data)
+        log_info("memory not kept", "id=c%" PRIu64 " reason=%.*s", checkpoint->number, (int)said.error.size,
+                 said.error.data);
+    checkpoint->saves = false;
+    checkpoint->set->on_saved(checkpoint->set, checkpoint);
+    return 0;
+}
+
 static int take_message(Checkpoint *checkpoint, const Message *message, pid_t sender, Problem *problem)
 {
     switch (message->kind) {
@@ -182,6 +213,8 @@ static int take_message(Checkpoint *checkpoint, const Message *message, pid_t se
         return take_frozen(checkpoint, sender, problem);
     case MSG_CHECKPOINTED:
         return take_refusal(checkpoint, message, problem);
+    case MSG_SAVE:
+        return take_saved(checkpoint, message, problem);
     default:
         return problem_set(problem, ERR_BAD_REQUEST, "an unexpected message, %s",
                            message_name(message->kind));
@@ -228,6 +261,25 @@ void checkpoint_answered(Checkpoint *checkpoint)
         checkpoint->state = CHECKPOINT_ANSWERED;
     else if (checkpoint->state == CHECKPOINT_SILENT)
         checkpoint_drop(checkpoint, NEVER_READY);
+}
+
+int checkpoint_becomes(Checkpoint *checkpoint, pid_t pid, uint64_t limit)
+{
+    checkpoint->pid = pid;
+    checkpoint->state = CHECKPOINT_ANSWERED;
+    checkpoint->becomes = true;
+    return loop_timer_set(checkpoint->set->loop, &checkpoint->limit, clock_now() + limit, on_limit_due);
+}
+
+int checkpoint_save(Checkpoint *checkpoint, int directory)
+{
+    Buf out _cleanup_(buf_deinit) = BUF_NULL;
+    int r = channel_say(&out, MSG_SAVE, 1, MsgNothing, &(MsgNothing){0});
+
+    if (r == 0)
+        r = channel_send(checkpoint->channel, &out, &directory, 1);
+    checkpoint->saves = r > 0;
+    return r == 0 ? -EPIPE : MIN(r, 0);
 }
 
 static void take_memory(Checkpoint *checkpoint, int fd, pid_t sender)

@@ -54,6 +54,8 @@ struct Checkpoint {
     uint64_t calls;     /* calls between the parent and it */
     uint64_t private_bytes;
     uint64_t restores; /* copies that were asked of it; the id of the last one */
+    bool becomes;      /* no interpreter has been asked for it: the process becomes it */
+    bool saves;        /* it writes its memory to a file */
 
     pid_t pid;  /* a child of ours that is not reaped; 0: not known yet, or reaped */
     int memory; /* what tells how much it holds (footprint_add_opened); -1: nothing */
@@ -80,6 +82,8 @@ struct Checkpoints {
     bool (*hand_on)(Checkpoints *set, Checkpoint *checkpoint);
     /* The checkpoint is KEPT from now on. */
     void (*on_kept)(Checkpoints *set, Checkpoint *checkpoint);
+    /* The checkpoint has written its memory, or cannot. */
+    void (*on_saved)(Checkpoints *set, Checkpoint *checkpoint);
     /* The checkpoint, which stays, cannot make the copy that it was asked for with that id. */
     void (*on_refused)(Checkpoints *set, Checkpoint *checkpoint, uint64_t id, const char *why);
     /* The checkpoint is out of the tree and about to be freed. `why` is NULL when someone gave it up. */
@@ -105,6 +109,14 @@ void checkpoint_drop(Checkpoint *checkpoint, const char *why);
 
 /* The interpreter says that it has made it. */
 void checkpoint_answered(Checkpoint *checkpoint);
+
+/* Nobody has asked an interpreter for it: the process `pid` becomes it, and has `limit` nanoseconds for that.
+ * 0 or a negative errno. */
+int checkpoint_becomes(Checkpoint *checkpoint, pid_t pid, uint64_t limit);
+
+/* Has a kept one write its memory to a file in `directory`, which stays the caller's. It `saves` until that
+ * has been done, or cannot be. 0 or a negative errno. */
+int checkpoint_save(Checkpoint *checkpoint, int directory);
 
 /* Its process, a child of ours, has been reaped. It is dropped with checkpoints_drop_ended(). */
 void checkpoint_reaped(Checkpoint *checkpoint);

@@ -8,11 +8,12 @@
 typedef struct SpawnPlan {
     const CommandLine *command_line;
     char **environment;
-    uint64_t memory; /* of the sandbox, bytes; 0: unlimited */
-    int channel;     /* becomes CHANNEL_FD; this and the next three stay the caller's */
-    int ring;        /* becomes RING_FD; -1: none */
-    int out;         /* becomes standard output */
-    int err;         /* becomes standard error; a failure to start is told there in one line */
+    uint64_t memory;  /* of the sandbox, bytes; 0: unlimited */
+    const char *kept; /* the file from which it becomes a frozen copy; NULL: it begins anew */
+    int channel;      /* becomes CHANNEL_FD; this and the next three stay the caller's */
+    int ring;         /* becomes RING_FD; -1: none */
+    int out;          /* becomes standard output */
+    int err;          /* becomes standard error; a failure to start is told there in one line */
 } SpawnPlan;
 
 /* Starts a process that leads a session and process group of its own. It has no descriptor but standard input

@@ -141,6 +141,19 @@ int interpreter_start(Interpreter *interpreter, const CommandLine *command_line,
     return 0;
 }
 
+pid_t interpreter_become(const CommandLine *command_line, const char *kept, int end)
+{
+    int nothing _cleanup_(closep) = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    const SpawnPlan plan = {.command_line = command_line,
+                            .kept = kept,
+                            .channel = end,
+                            .out = nothing,
+                            .err = nothing,
+                            .ring = -1};
+
+    return nothing < 0 ? -errno : spawn_interpreter(&plan);
+}
+
 static int send_restore(int frozen, const Ends *ends, uint64_t id, const MsgRestore *restore)
 {
     Buf out _cleanup_(buf_deinit) = BUF_NULL;

@@ -65,6 +65,17 @@ static int library_preload(const char *interpreter)
     return setenv(PRELOAD, value, 1) < 0 ? -errno : 0;
 }
 
+/* The loader is beside the interpreter. */
+static _Noreturn void child_become(const SpawnPlan *plan)
+{
+    char loader[LIMIT_PATH];
+
+    if (snprintf(loader, sizeof(loader), "%s-loader", plan->command_line->interpreter) >= (int)sizeof(loader))
+        child_fail("cannot execute the loader", "", ENAMETOOLONG);
+    execve(loader, (char *[]){loader, (char *)plan->kept, NULL}, (char *[]){NULL});
+    child_fail("cannot execute ", loader, errno);
+}
+
 /* Executes the interpreter at once. A program in between would cost as much as a call does, on some machines.
  */
 static _Noreturn void child_execute(const SpawnPlan *plan)
@@ -101,6 +112,8 @@ static _Noreturn void child_run(const SpawnPlan *plan, pid_t parent)
     if (chdir(command_line->directory) < 0)
         child_fail("cannot enter ", command_line->directory, errno);
     child_unblock_signals();
+    if (plan->kept)
+        child_become(plan);
     child_execute(plan);
 }
 

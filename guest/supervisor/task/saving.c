@@ -1,5 +1,8 @@
-/* save and load: the interpreter writes its variables to a directory, or takes those of another one. */
+/* save and load: the interpreter writes its variables to a directory, or takes those of another one. Where
+ * the sandbox is to end a copy of it writes its memory there, too, and in another sandbox of the session a
+ * process that becomes that copy has everything, where it can be. Otherwise the variables do. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +13,12 @@
 
 /* What limpet_saving allows itself is less. */
 #define MOVE_LIMIT (SAVE_SECONDS * NSEC_PER_SEC)
+
+/* For the memory. The controller waits for longer. */
+#define KEEP_LIMIT (20 * NSEC_PER_SEC)
+
+/* As the interpreter calls the file. */
+#define MEMORY_NAME "memory"
 
 /* The state that was to go on is lost: what there is begins anew, and the next record says so. */
 static void lose(Tasks *tasks)
@@ -88,7 +97,6 @@ static void move(Tasks *tasks)
     if (task->loads)
         begin_load(task);
     r = ask(task);
-    free(take(task->path));
     if (r == 0)
         r = loop_timer_set(branch->set->loop, &task->limit, clock_now() + MOVE_LIMIT, on_limit_due);
     if (r < 0)
@@ -107,6 +115,112 @@ static char *path_inside(const Tasks *tasks, Text path)
     if (path.size < n || memcmp(path.data, SESSION_PATH "/", n) != 0)
         return text_dup(path);
     return asprintf(&ret, "%s/%.*s", directory, (int)(path.size - n), path.data + n) < 0 ? NULL : ret;
+}
+
+/* Another sandbox's memory */
+
+/* The state is that of the checkpoint, and the session goes on with it. */
+static void resume(Tasks *tasks)
+{
+    Task *task = &tasks->task;
+    Branch *branch = task->branch;
+
+    notes_deinit(&branch->restored);
+    branch->restored = branch->untold.not_restored;
+    branch->untold.not_restored = NOTES_NULL;
+    branch->is_restored = true;
+    fate_deinit(&branch->untold);
+    branch->epoch = task->epoch;
+    branch->execution_count = MAX(branch->execution_count, task->number);
+    if (policy_mode(branch) == CHECKPOINT_OFF && task->checkpoint)
+        checkpoint_drop(task->checkpoint, NULL);
+    task_answer(tasks, task->id, MsgLoaded,
+                (&(MsgLoaded){.missing = notes_say(&branch->restored), .execution_count = task->number}));
+    task_done(tasks);
+}
+
+static void load_variables(Tasks *tasks)
+{
+    task_await(tasks, AWAITS_INTERPRETER, move);
+}
+
+static void gone_back(Tasks *tasks)
+{
+    Task *task = &tasks->task;
+    const Fate *fate = &task->branch->untold;
+
+    if (fate->state == STATE_ROLLED_BACK && fate->checkpoint == task->thawed) {
+        resume(tasks);
+        return;
+    }
+    branch_forget_past(task->branch);
+    load_variables(tasks);
+}
+
+static void go_back(Tasks *tasks)
+{
+    Task *task = &tasks->task;
+
+    if (!task->checkpoint) {
+        load_variables(tasks);
+        return;
+    }
+    task->thawed = task->checkpoint->number;
+    branch_go_back(task->branch, task->checkpoint);
+    task_await(tasks, AWAITS_BRANCH, gone_back);
+}
+
+/* Where it was written, and fits: the supervisor may not look into the directory. */
+static void thaw(Tasks *tasks)
+{
+    Task *task = &tasks->task;
+    char *file = NULL;
+
+    if (asprintf(&file, "%s/" MEMORY_NAME, task->path) < 0)
+        file = NULL;
+    if (file && branch_thaw(task->branch, file, task->number, &task->checkpoint) == 0)
+        task_await(tasks, AWAITS_MEMORY, go_back);
+    else
+        load_variables(tasks);
+    free(file);
+}
+
+static void answer_saved(Tasks *tasks)
+{
+    Task *task = &tasks->task;
+
+    if (task->implicit && task->checkpoint && policy_mode(task->branch) == CHECKPOINT_OFF)
+        checkpoint_drop(task->checkpoint, NULL);
+    task_answer(tasks, task->id, MsgNothing, &(MsgNothing){0});
+    task_done(tasks);
+}
+
+static void on_keep_due(LoopTimer *timer)
+{
+    answer_saved(container_of(timer, Tasks, task.limit));
+}
+
+/* The copy itself makes the file, with the rights of the code in it. */
+static int write_memory(Task *task)
+{
+    int directory _cleanup_(closep) = open(task->path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    return directory < 0 ? -errno : checkpoint_save(task->checkpoint, directory);
+}
+
+/* Without it the variables are there. */
+static void keep_memory(Tasks *tasks)
+{
+    Task *task = &tasks->task;
+    Branch *branch = task->branch;
+
+    if (branch->epoch != task->epoch)
+        task_unanswered(tasks, ERR_INTERNAL, "the interpreter was lost after it had saved its variables");
+    else if (task->checkpoint && write_memory(task) == 0 &&
+             loop_timer_set(branch->set->loop, &task->limit, clock_now() + KEEP_LIMIT, on_keep_due) == 0)
+        task_await(tasks, AWAITS_MEMORY, answer_saved);
+    else
+        answer_saved(tasks);
 }
 
 /* What runs beside would end with the sandbox. */
@@ -140,7 +254,10 @@ static int begin(Tasks *tasks, const Message *message, const MsgSaveOrder *asked
     tasks->task.path = path_inside(tasks, asked->path);
     if (!tasks->task.path)
         return problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM));
-    task_await(tasks, AWAITS_INTERPRETER, move);
+    if (tasks->task.resumes)
+        thaw(tasks);
+    else
+        task_await(tasks, AWAITS_INTERPRETER, move);
     return 0;
 }
 
@@ -173,7 +290,7 @@ static void loaded(Tasks *tasks, const MsgSavedCell *said)
 /* An answer that comes too late is nobody's. */
 int tasks_on_moved(Tasks *tasks, Branch *branch, const Message *message, Problem *problem)
 {
-    const Task *task = &tasks->task;
+    Task *task = &tasks->task;
     Inquiries *moves = &branch->interpreter.moves;
     bool awaited = task->awaits == AWAITS_ANSWER && task->branch == branch && message->id == moves->asked;
     MsgSavedCell said;
@@ -189,6 +306,11 @@ int tasks_on_moved(Tasks *tasks, Branch *branch, const Message *message, Problem
     if (said.error.data) {
         reason_set(why, "%.*s", (int)said.error.size, said.error.data);
         task_unanswered(tasks, failure(task), why);
+        return 0;
+    }
+    if (!task->loads && task->ends) {
+        loop_timer_cancel(&task->limit);
+        task_take_checkpoint(tasks, CHECKPOINT_AUTOMATIC, keep_memory);
         return 0;
     }
     if (task->loads)

@@ -176,12 +176,23 @@ static bool has_interpreter(Tasks *tasks)
     return false;
 }
 
+/* Variables that have been pickled are saved without it, too. */
+static void do_without_checkpoint(Tasks *tasks, const char *why)
+{
+    Task *task = &tasks->task;
+
+    if (!task->moves) {
+        task_refuse(tasks, ERR_CHECKPOINT_FAILED, "no checkpoint could be taken: %s", why);
+        return;
+    }
+    task->checkpoint = NULL;
+    task_await(tasks, AWAITS_MEMORY, task->taken);
+}
+
 static void on_listener_due(LoopTimer *timer)
 {
-    task_refuse(
-        container_of(timer, Tasks, task.limit), ERR_CHECKPOINT_FAILED,
-        "no checkpoint could be taken: the interpreter still owes an earlier one; a thread of the code "
-        "may keep it busy");
+    do_without_checkpoint(container_of(timer, Tasks, task.limit),
+                          "the interpreter still owes an earlier one; a thread of the code may keep it busy");
 }
 
 /* The limit counts from when there is an interpreter. */
@@ -202,17 +213,12 @@ static bool has_listener(Tasks *tasks)
     return false;
 }
 
-static void refuse_without_checkpoint(Tasks *tasks)
-{
-    task_refuse(tasks, ERR_CHECKPOINT_FAILED, "no checkpoint could be taken: %s", tasks->task.trouble);
-}
-
 static bool has_checkpoint(Tasks *tasks)
 {
     const Checkpoint *checkpoint = tasks->task.checkpoint;
 
     if (!checkpoint)
-        refuse_without_checkpoint(tasks);
+        do_without_checkpoint(tasks, tasks->task.trouble);
     return checkpoint && !checkpoint_is_pending(checkpoint);
 }
 
@@ -223,6 +229,13 @@ static bool can_be_answered(Tasks *tasks)
     if (!branch_is_ready(branch) || branch->epoch != tasks->task.epoch)
         task_unanswered(tasks, ERR_INTERNAL, "the interpreter was lost before it answered");
     return false; /* the answer is a message */
+}
+
+static bool has_memory(const Tasks *tasks)
+{
+    const Checkpoint *checkpoint = tasks->task.checkpoint;
+
+    return !checkpoint || (!checkpoint_is_pending(checkpoint) && !checkpoint->saves);
 }
 
 static bool has_place(Tasks *tasks)
@@ -255,6 +268,8 @@ static bool is_there(Tasks *tasks)
         return !branch_is_recovering(task->branch);
     case AWAITS_ANSWER:
         return can_be_answered(tasks);
+    case AWAITS_MEMORY:
+        return has_memory(tasks);
     }
     return false;
 }
@@ -292,7 +307,7 @@ static void freeze(Tasks *tasks)
 
     task->implicit = !may_reuse(task);
     if (task->implicit && branch_freeze(task->branch, task->kind, task->name, task->trouble) < 0) {
-        refuse_without_checkpoint(tasks);
+        do_without_checkpoint(tasks, task->trouble);
         return;
     }
     task->checkpoint = task->branch->base;

@@ -24,6 +24,7 @@ typedef enum TaskAwaits {
     AWAITS_PLACE,       /* the interpreter is in the place of its branch, or has said why not */
     AWAITS_BRANCH,      /* the branch is where it goes back to */
     AWAITS_ANSWER,      /* the interpreter has answered */
+    AWAITS_MEMORY,      /* `checkpoint` has been written to a file or made from one, or is gone */
 } TaskAwaits;
 
 typedef struct Task {
@@ -44,9 +45,11 @@ typedef struct Task {
     bool moves, loads; /* it is `save` or `load`; which */
     bool ends;         /* `save`: the sandbox is to end then */
     bool resumes;      /* `load`: the state is that of a session which goes on */
-    bool occupies;     /* the branch is occupied by it, as by a call */
-    char *path;        /* of the directory, until the interpreter has been asked */
-    Reason trouble;    /* why the checkpoint is gone */
+    uint64_t
+        thawed;    /* `load`: the number of the checkpoint that was made from the memory of another sandbox */
+    bool occupies; /* the branch is occupied by it, as by a call */
+    char *path;    /* of the directory */
+    Reason trouble; /* why the checkpoint is gone */
     LoopTimer limit;
 } Task;
 

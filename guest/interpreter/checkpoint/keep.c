@@ -1,0 +1,503 @@
+#include "guest/interpreter/checkpoint/keep.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <ucontext.h>
+
+#include "guest/interpreter/checkpoint/lines.h"
+#include "guest/interpreter/checkpoint/sibling.h"
+#include "guest/memory/memory.h"
+#include "proto/base/clock.h"
+#include "proto/limits.h"
+
+#define DELETED " (deleted)"
+
+/* Reserved addresses have an entry for each page to be looked at. */
+#define MAPPING_MAX ((uint64_t)256 << 30)
+
+/* Pages that are shared and have no file are all written: which of them are in use the kernel does not tell.
+ */
+#define SHARED_MAX ((uint64_t)64 << 20)
+
+/* The loader calls beginning on a stack of its own, as the copy's is in use below `here`. */
+static struct {
+    ucontext_t here;
+    volatile bool became;
+    volatile int channel;
+    _Alignas(16) char stack[16u << 10];
+} again;
+
+/* What is found; in the room of the loader, which is left out of what is written. */
+static struct {
+    MemoryHead head;
+    MemoryFile *files;
+    MemoryMapping *mappings;
+    MemoryRun *runs;
+    char *text;
+    uint64_t content; /* bytes of all runs */
+    uint64_t shared;
+    int pagemap;
+    const char *why;
+    size_t parts_n;
+    struct iovec parts[IOV_MAX];
+} found;
+
+static int refuse(int error, const char *why)
+{
+    found.why = why;
+    return error;
+}
+
+/* Finding */
+
+static int take_room(void)
+{
+    static const size_t sizes[] = {MEMORY_FILES_MAX * sizeof(MemoryFile),
+                                   MEMORY_MAPPINGS_MAX * sizeof(MemoryMapping),
+                                   MEMORY_RUNS_MAX * sizeof(MemoryRun), MEMORY_TEXT_MAX};
+    size_t all = sizes[0] + sizes[1] + sizes[2] + sizes[3];
+    char *at = (char *)MEMORY_INDEX_START; /* NOLINT */
+
+    if (mmap(at, all, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) != at)
+        return refuse(-ENOMEM, "there is no room to write it");
+    found.files = (MemoryFile *)at;
+    found.mappings = (MemoryMapping *)(at += sizes[0]);
+    found.runs = (MemoryRun *)(at += sizes[1]);
+    found.text = at + sizes[2];
+    return 0;
+}
+
+static void leave_room(void)
+{
+    munmap((void *)MEMORY_ROOM_START, MEMORY_ROOM_SIZE); /* NOLINT */
+}
+
+static int identify(MemoryFile *file, const char *path)
+{
+    static uint8_t page[MEMORY_PAGE];
+    int fd _cleanup_(closep) = path[0] == '/' ? open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+    struct stat st;
+    ssize_t n;
+
+    if (path[0] != '/')
+        return 0;
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (n = pread(fd, page, sizeof(page), 0)) < 0)
+        return refuse(-ENOTSUP, "something is mapped that is no file, or cannot be opened");
+    file->hash = memory_hash(page, (size_t)n);
+    file->size = (uint64_t)st.st_size;
+    file->seconds = st.st_mtim.tv_sec;
+    file->nanoseconds = st.st_mtim.tv_nsec;
+    return 0;
+}
+
+/* Mappings of a file follow each other, as a rule. */
+static int find_file(const char *path, uint32_t *ret)
+{
+    MemoryHead *head = &found.head;
+    size_t size = strlen(path) + 1;
+
+    for (uint32_t i = head->files; i-- > 0;) {
+        if (strcmp(found.text + found.files[i].path, path) == 0) {
+            *ret = i;
+            return 0;
+        }
+    }
+    if (head->files == MEMORY_FILES_MAX || size > MEMORY_TEXT_MAX - head->text)
+        return refuse(-E2BIG, "too many files are mapped");
+    found.files[head->files] = (MemoryFile){.path = head->text};
+    memcpy(found.text + head->text, path, size);
+    head->text += (uint32_t)size;
+    *ret = head->files++;
+    return identify(&found.files[*ret], path);
+}
+
+static int add_run(MemoryMapping *mapping, uint64_t start, uint64_t size)
+{
+    MemoryRun *last = &found.runs[found.head.runs - 1];
+
+    found.content += size;
+    if (mapping->runs > 0 && last->start + last->size == start) {
+        last->size += size;
+        return 0;
+    }
+    if (found.head.runs == MEMORY_RUNS_MAX)
+        return refuse(-E2BIG, "the memory is in too many pieces");
+    found.runs[found.head.runs++] = (MemoryRun){start, size};
+    mapping->runs++;
+    return 0;
+}
+
+static bool is_zero(uint64_t at)
+{
+    const uint64_t *page = (const uint64_t *)at; /* NOLINT */
+
+    for (size_t i = 0; i < MEMORY_PAGE / sizeof(*page); i++)
+        if (page[i])
+            return false;
+    return true;
+}
+
+/* An entry of /proc/self/pagemap: whether the page is there, and the process's own. */
+static bool is_own(uint64_t entry)
+{
+    return entry >> 62 && !(entry >> 61 & 1);
+}
+
+/* Pages of this process's own that are not zero. */
+static int add_own(MemoryMapping *mapping)
+{
+    static uint64_t entries[8192];
+
+    for (uint64_t at = mapping->start; at < mapping->end;) {
+        size_t n = MIN((mapping->end - at) / MEMORY_PAGE, ARRAY_SIZE(entries));
+        size_t size = n * sizeof(entries[0]);
+
+        if (pread(found.pagemap, entries, size, (off_t)(at / MEMORY_PAGE * sizeof(entries[0]))) !=
+            (ssize_t)size)
+            return refuse(-EIO, "/proc cannot be read");
+        for (size_t i = 0; i < n; i++, at += MEMORY_PAGE) {
+            if (!is_own(entries[i]) || (mapping->prot & PROT_READ && is_zero(at)))
+                continue;
+            int r = add_run(mapping, at, MEMORY_PAGE);
+            if (r < 0)
+                return r;
+        }
+    }
+    return 0;
+}
+
+/* A line of /proc/self/maps, or the first of a mapping in /proc/self/smaps. */
+typedef struct MappedLine {
+    uint64_t start, end, offset, inode;
+    unsigned major, minor;
+    char mode[5];
+    char name[LIMIT_PATH + sizeof(DELETED)];
+    bool deleted; /* it has a file without a name */
+    bool grows;
+    uint8_t advice;
+} MappedLine;
+
+static bool read_line(const char *text, MappedLine *ret)
+{
+    int name = 0;
+
+    if (sscanf(text, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &ret->start, &ret->end,
+               ret->mode, &ret->offset, &ret->major, &ret->minor, &ret->inode, &name) != 7)
+        return false;
+
+    size_t n = strlen(text + name), deleted = strlen(DELETED);
+    if (n >= sizeof(ret->name))
+        return false;
+    memcpy(ret->name, text + name, n + 1);
+    ret->deleted = n > deleted && strcmp(ret->name + n - deleted, DELETED) == 0;
+    return true;
+}
+
+/* "VmFlags: rd wr mr mw me gd ac", the last line of a mapping. */
+static void read_flags(const char *text, MappedLine *line)
+{
+    static const struct {
+        const char *name;
+        uint8_t advice;
+    } all[] = {{" hg", MEMORY_HUGE}, {" nh", MEMORY_SMALL}, {" wf", MEMORY_WIPED}};
+
+    line->grows = strstr(text, " gd");
+    line->advice = 0;
+    for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+        line->advice |= strstr(text, all[i].name) ? all[i].advice : 0;
+}
+
+/* Whether two mappings show the same memory: made anew, they would not. */
+static bool is_mapped_twice(const MappedLine *line)
+{
+    Lines maps _cleanup_(lines_close);
+    const char *text;
+    MappedLine other;
+    size_t n = 0;
+
+    lines_open(&maps, "/proc/self/maps");
+    while ((text = lines_next(&maps)))
+        n += read_line(text, &other) && other.inode == line->inode && other.major == line->major &&
+             other.minor == line->minor;
+    return n != 1;
+}
+
+static int classify_shared(const MappedLine *line, MemoryMapping *ret)
+{
+    uint64_t size = line->end - line->start;
+
+    if (line->name[0] == '/' && !line->deleted) {
+        ret->kind = MEMORY_SHARED_FILE;
+        if (strncmp(line->name, "/dev/", 5) == 0)
+            return refuse(-ENOTSUP, "memory is shared under a name");
+        return find_file(line->name, &ret->file);
+    }
+    ret->kind = MEMORY_SHARED;
+    ret->offset = 0;
+    found.shared += size;
+    if (found.shared > SHARED_MAX || ret->prot != (PROT_READ | PROT_WRITE) || is_mapped_twice(line))
+        return refuse(-ENOTSUP, "memory is shared that is mapped twice, or more than 64 MiB");
+    return add_run(ret, ret->start, size);
+}
+
+static bool is_kernels(const char *name)
+{
+    return strncmp(name, "[v", 2) == 0;
+}
+
+/* What a file has no name for any more is only in the memory. */
+static int classify(const MappedLine *line, MemoryMapping *ret)
+{
+    if (line->mode[3] == 's')
+        return classify_shared(line, ret);
+    if (is_kernels(line->name)) {
+        ret->kind = MEMORY_KERNEL;
+        ret->offset = 0;
+        return find_file(line->name, &ret->file);
+    }
+    if (line->name[0] == '/' && !line->deleted) {
+        int r = find_file(line->name, &ret->file);
+
+        ret->kind = MEMORY_FILE;
+        return r < 0 ? r : add_own(ret);
+    }
+    ret->offset = 0;
+    ret->kind = line->grows ? MEMORY_STACK : MEMORY_ANONYMOUS;
+    return line->deleted && ret->prot & PROT_READ ? add_run(ret, ret->start, ret->end - ret->start)
+                                                  : add_own(ret);
+}
+
+static int prot_of(const char *mode)
+{
+    return (mode[0] == 'r' ? PROT_READ : 0) | (mode[1] == 'w' ? PROT_WRITE : 0) |
+           (mode[2] == 'x' ? PROT_EXEC : 0);
+}
+
+static int add_mapping(const MappedLine *line)
+{
+    if (line->start >= MEMORY_END || (line->start >= MEMORY_ROOM_START && line->end <= MEMORY_ROOM_END))
+        return 0;
+    if (found.head.mappings == MEMORY_MAPPINGS_MAX || line->end - line->start > MAPPING_MAX)
+        return refuse(-E2BIG, "too much is mapped");
+
+    MemoryMapping *mapping = &found.mappings[found.head.mappings++];
+    *mapping = (MemoryMapping){.start = line->start,
+                               .end = line->end,
+                               .offset = line->offset,
+                               .prot = (uint8_t)prot_of(line->mode),
+                               .advice = line->advice};
+    return classify(line, mapping);
+}
+
+static bool is_first(const char *text)
+{
+    return (*text >= '0' && *text <= '9') || (*text >= 'a' && *text <= 'f');
+}
+
+static int find_all(void)
+{
+    Lines maps _cleanup_(lines_close);
+    const char *text;
+    MappedLine line;
+    int r = lines_open(&maps, "/proc/self/smaps");
+
+    found.pagemap = sibling_open_own("/proc/self/pagemap");
+    if (r < 0 || found.pagemap < 0)
+        r = refuse(-EIO, "/proc cannot be read");
+    while (r == 0 && (text = lines_next(&maps))) {
+        if (is_first(text) && !read_line(text, &line))
+            r = refuse(-EIO, "/proc cannot be read");
+        if (strncmp(text, "VmFlags:", 8) != 0)
+            continue;
+        read_flags(text, &line);
+        r = add_mapping(&line);
+    }
+    if (r == 0 && found.head.mappings == 0)
+        r = refuse(-EIO, "/proc cannot be read");
+    close_fd(&found.pagemap);
+    return r;
+}
+
+/* Writing */
+
+static int write_parts(int fd)
+{
+    struct iovec *part = found.parts;
+    size_t left = found.parts_n;
+
+    found.parts_n = 0;
+    while (left > 0) {
+        ssize_t n = writev(fd, part, (int)left);
+
+        if (n <= 0)
+            return refuse(n < 0 ? -errno : -EIO, "it cannot be written");
+        for (; left > 0 && (size_t)n >= part->iov_len; part++, left--)
+            n -= (ssize_t)part->iov_len;
+        if (left > 0) {
+            part->iov_base = (char *)part->iov_base + n;
+            part->iov_len -= (size_t)n;
+        }
+    }
+    return 0;
+}
+
+static int write_run(int fd, const MemoryRun *run)
+{
+    found.parts[found.parts_n++] = (struct iovec){(void *)run->start, run->size}; /* NOLINT */
+    return found.parts_n == ARRAY_SIZE(found.parts) ? write_parts(fd) : 0;
+}
+
+/* Memory that may not be read, such as what guards something, has contents that count. */
+static int write_unreadable(int fd, const MemoryMapping *mapping, const MemoryRun *runs)
+{
+    void *start = (void *)mapping->start; /* NOLINT */
+    size_t size = mapping->end - mapping->start;
+    int r = write_parts(fd);
+
+    if (r == 0 && mprotect(start, size, PROT_READ) < 0)
+        r = refuse(-errno, "memory cannot be read");
+    for (uint32_t i = 0; i < mapping->runs && r == 0; i++)
+        r = write_run(fd, &runs[i]);
+    if (r == 0)
+        r = write_parts(fd);
+    mprotect(start, size, mapping->prot);
+    return r;
+}
+
+static int write_contents(int fd)
+{
+    const MemoryRun *runs = found.runs;
+    int r = 0;
+
+    for (uint32_t i = 0; i < found.head.mappings && r == 0; i++) {
+        const MemoryMapping *mapping = &found.mappings[i];
+
+        if (mapping->runs > 0 && !(mapping->prot & PROT_READ))
+            r = write_unreadable(fd, mapping, runs);
+        else
+            for (uint32_t j = 0; j < mapping->runs && r == 0; j++)
+                r = write_run(fd, &runs[j]);
+        runs += mapping->runs;
+    }
+    return r < 0 ? r : write_parts(fd);
+}
+
+static int write_index(int fd)
+{
+    const MemoryHead *head = &found.head;
+    const MemoryHead none = {0};
+    const struct iovec parts[] = {
+        {(void *)&none, sizeof(none)},
+        {found.files, head->files * sizeof(*found.files)},
+        {found.mappings, head->mappings * sizeof(*found.mappings)},
+        {found.runs, head->runs * sizeof(*found.runs)},
+        {found.text, head->text},
+    };
+    uint64_t size = memory_index_size(head);
+
+    memcpy(found.parts, parts, sizeof(parts));
+    found.parts_n = ARRAY_SIZE(parts);
+    int r = write_parts(fd);
+    if (r == 0 && lseek(fd, (off_t)size, SEEK_SET) < 0)
+        r = refuse(-errno, "it cannot be written");
+    return r;
+}
+
+/* The head comes last, when all else is on the disk: a file that has one is whole. */
+static int write_file(int fd)
+{
+    MemoryHead *head = &found.head;
+    struct statvfs disk;
+
+    head->size = memory_index_size(head) + found.content;
+    if (fstatvfs(fd, &disk) < 0 || (uint64_t)disk.f_bavail * disk.f_frsize < head->size + (head->size >> 3))
+        return refuse(-ENOSPC, "the disk of the session has no room for it");
+    int r = write_index(fd);
+    if (r == 0)
+        r = write_contents(fd);
+    if (r == 0 && (fdatasync(fd) < 0 || pwrite(fd, head, sizeof(*head), 0) != sizeof(*head)))
+        r = refuse(-EIO, "it cannot be written");
+    return r;
+}
+
+/* Going on */
+
+static void beginning(int channel)
+{
+    leave_room();
+    again.became = true;
+    again.channel = channel;
+    setcontext(&again.here);
+}
+
+static void describe(void)
+{
+    MemoryHead *head = &found.head;
+    const void *vdso = (const void *)getauxval(AT_SYSINFO_EHDR); /* NOLINT */
+
+    for (uint32_t i = 0; i < head->mappings; i++) {
+        const MemoryMapping *mapping = &found.mappings[i];
+
+        if ((uintptr_t)vdso == mapping->start)
+            head->fit = memory_fit(vdso, mapping->end - mapping->start);
+    }
+    memcpy(head->magic, MEMORY_MAGIC, sizeof(MEMORY_MAGIC));
+    head->clock = clock_now();
+    head->thread = (uintptr_t)__builtin_thread_pointer();
+    head->entry = (uintptr_t)beginning;
+    head->stack = (uintptr_t)again.stack + sizeof(again.stack);
+}
+
+static int keep_in(int directory)
+{
+    int fd, r;
+
+    unlinkat(directory, KEEP_NAME, 0);
+    fd = openat(directory, KEEP_NAME, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return refuse(-errno, "the file cannot be made");
+    r = take_room();
+    if (r == 0)
+        r = find_all();
+    if (r == 0) {
+        describe();
+        r = write_file(fd);
+    }
+    leave_room();
+    close(fd);
+    if (r < 0)
+        unlinkat(directory, KEEP_NAME, 0);
+    return r;
+}
+
+/* Sanitizers reserve more addresses than can be looked at; the loader is for one kind of processor. */
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
+#define IS_POSSIBLE true
+#else
+#define IS_POSSIBLE false
+#endif
+
+int keep(int directory, const char **ret_why, int *ret_channel)
+{
+    memset(&found, 0, sizeof(found));
+    again.became = false;
+    getcontext(&again.here);
+    if (again.became) {
+        *ret_channel = again.channel;
+        return 1;
+    }
+    int r = IS_POSSIBLE ? keep_in(directory) : refuse(-ENOSYS, "memory is kept on x86-64 alone");
+    *ret_why = found.why;
+    return r;
+}

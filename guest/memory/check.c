@@ -1,0 +1,121 @@
+/* Without the C library, as the loader is. */
+#include "guest/memory/memory.h"
+
+#define NUMBER_OF(parts, type) ((uint64_t)(parts) * sizeof(type))
+
+uint64_t memory_index_size(const MemoryHead *head)
+{
+    if (head->files > MEMORY_FILES_MAX || head->mappings > MEMORY_MAPPINGS_MAX ||
+        head->runs > MEMORY_RUNS_MAX || head->text > MEMORY_TEXT_MAX)
+        return 0;
+
+    uint64_t size = sizeof(*head) + NUMBER_OF(head->files, MemoryFile) +
+                    NUMBER_OF(head->mappings, MemoryMapping) + NUMBER_OF(head->runs, MemoryRun) + head->text;
+    return (size + MEMORY_PAGE - 1) / MEMORY_PAGE * MEMORY_PAGE;
+}
+
+MemoryIndex memory_index(const void *bytes)
+{
+    const MemoryHead *head = bytes;
+    const MemoryFile *files = (const MemoryFile *)(head + 1);
+    const MemoryMapping *mappings = (const MemoryMapping *)(files + head->files);
+    const MemoryRun *runs = (const MemoryRun *)(mappings + head->mappings);
+
+    return (MemoryIndex){head, files, mappings, runs, (const char *)(runs + head->runs)};
+}
+
+static bool is_part(uint64_t start, uint64_t end)
+{
+    return start % MEMORY_PAGE == 0 && end % MEMORY_PAGE == 0 && start < end;
+}
+
+static bool is_in_user_space(const MemoryMapping *mapping)
+{
+    return mapping->start >= MEMORY_LOWEST && mapping->end <= MEMORY_END &&
+           (mapping->end <= MEMORY_ROOM_START || mapping->start >= MEMORY_ROOM_END);
+}
+
+static bool has_file(const MemoryMapping *mapping)
+{
+    return mapping->kind >= MEMORY_FILE;
+}
+
+static bool has_runs(const MemoryMapping *mapping)
+{
+    return mapping->kind <= MEMORY_FILE;
+}
+
+static bool is_sound(const MemoryHead *head, const MemoryMapping *mapping)
+{
+    return is_part(mapping->start, mapping->end) && is_in_user_space(mapping) &&
+           mapping->kind < MEMORY_KINDS && mapping->prot <= 7 && mapping->offset % MEMORY_PAGE == 0 &&
+           mapping->offset <= INT64_MAX - (mapping->end - mapping->start) &&
+           (!has_file(mapping) || mapping->file < head->files) && (has_runs(mapping) || mapping->runs == 0);
+}
+
+static bool are_runs_sound(const MemoryMapping *mapping, const MemoryRun *runs)
+{
+    uint64_t at = mapping->start;
+
+    for (uint32_t i = 0; i < mapping->runs; i++) {
+        const MemoryRun *run = &runs[i];
+
+        if (run->start < at || run->start >= mapping->end || run->size > mapping->end - run->start ||
+            !is_part(run->start, run->start + run->size))
+            return false;
+        at = run->start + run->size;
+    }
+    return true;
+}
+
+/* Each path is one that begins at the root, or the name of a mapping of the kernel's, and ends. */
+static bool is_text_sound(const MemoryIndex *index)
+{
+    const MemoryHead *head = index->head;
+
+    if (head->text == 0 || index->text[head->text - 1] != '\0')
+        return false;
+    for (uint32_t i = 0; i < head->files; i++) {
+        uint64_t path = index->files[i].path;
+
+        if (path >= head->text || (index->text[path] != '/' && index->text[path] != '['))
+            return false;
+    }
+    return true;
+}
+
+static bool is_mapped(const MemoryIndex *index, uint64_t at, unsigned prot)
+{
+    for (uint32_t i = 0; i < index->head->mappings; i++) {
+        const MemoryMapping *mapping = &index->mappings[i];
+
+        if (at >= mapping->start && at < mapping->end)
+            return (mapping->prot & prot) == prot && mapping->kind != MEMORY_KERNEL;
+    }
+    return false;
+}
+
+const char *memory_check(const MemoryIndex *index)
+{
+    const MemoryHead *head = index->head;
+    uint64_t at = 0, content = memory_index_size(head);
+    uint32_t runs = 0;
+
+    for (uint32_t i = 0; i < head->mappings; i++) {
+        const MemoryMapping *mapping = &index->mappings[i];
+
+        if (!is_sound(head, mapping) || mapping->start < at || mapping->runs > head->runs - runs ||
+            !are_runs_sound(mapping, index->runs + runs))
+            return "a mapping in it is none";
+        at = mapping->end;
+        runs += mapping->runs;
+    }
+    for (uint32_t i = 0; i < runs; i++)
+        content += index->runs[i].size; /* of addresses that do not overlap */
+    if (runs != head->runs || content != head->size || !is_text_sound(index))
+        return "it is damaged";
+    if (!is_mapped(index, head->entry, 5) || !is_mapped(index, head->stack - 8, 3) ||
+        !is_mapped(index, head->thread, 3) || head->stack % 16 != 0)
+        return "it has nowhere to go on";
+    return NULL;
+}
