@@ -33,7 +33,7 @@ typedef struct Finder {
 void finder_init(Finder *finder, int root, const FinderLimits *limits);
 void finder_deinit(Finder *finder);
 
-/* Whether a collection would do anything; at most one system call. */
+/* Returns whether a collection would do anything; at most one system call. */
 bool finder_pending(const Finder *finder);
 
 /* Marks in the index what may have changed. */
