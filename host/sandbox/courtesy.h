@@ -16,13 +16,13 @@
 typedef struct Courtesy Courtesy;
 typedef struct Courtesies Courtesies;
 
-/* What is done with the sandbox that has it. 0 or negative. */
+/* Operations on the sandbox that has the courtesy. 0 or negative. */
 typedef struct CourtesyOps {
     int (*set_idle)(Courtesy *courtesy, bool idle);
     int (*time)(const Courtesy *courtesy, uint64_t *ret_nsec); /* on a processor */
 } CourtesyOps;
 
-/* Of one sandbox. Times are those of clock_now(). */
+/* Courtesy of one sandbox. Times are those of clock_now(). */
 struct Courtesy {
     Courtesies *all;
     const CourtesyOps *ops;
@@ -33,7 +33,7 @@ struct Courtesy {
     bool aside;
 };
 
-/* Of all of them. */
+/* State that all sandboxes share. */
 struct Courtesies {
     Loop *loop; /* set before the first of them */
     LoopTimer timer;

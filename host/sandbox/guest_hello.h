@@ -12,7 +12,7 @@ typedef struct GuestRunning {
     bool background; /* it is a process of `start` */
 } GuestRunning;
 
-/* How the session stands; no branch is named twice, and the one that runs is among them. */
+/* State of the session; no branch is named twice, and the one that runs is among them. */
 typedef struct GuestHello {
     size_t branch_count;
     MsgGuestBranch branches[LIMIT_BRANCHES + 1]; /* that of the session itself first */
@@ -21,10 +21,10 @@ typedef struct GuestHello {
     GuestRunning commands[LIMIT_PROCESSES]; /* run, or have ended and their records follow */
 } GuestHello;
 
-/* Whether the command of that exec message is among them. */
+/* Returns whether the command of that exec message is among them. */
 bool guest_hello_has(const GuestHello *hello, uint64_t id);
 
-/* Who it claims to be. */
+/* Identity and state that a supervisor claims. */
 typedef struct GuestClaim {
     Text session;
     Text secret; /* points into the message */

@@ -10,7 +10,7 @@
 
 typedef struct Sandbox Sandbox;
 
-/* What the rest of the controller is told of any of them, and asked for. */
+/* Events of all sandboxes, told to the rest of the controller, and questions to it. */
 typedef struct SandboxesEvents {
     void (*begins)(Sandbox *sandbox);  /* its directories are there; its container is made next */
     void (*claimed)(Sandbox *sandbox); /* a spare one is a session's from now on */
@@ -48,7 +48,7 @@ void sandboxes_deinit(Sandboxes *all);
 /* The number of the next message to a supervisor: later than any that a controller before us used. */
 uint64_t sandboxes_next_number(Sandboxes *all);
 
-/* What clients are told of the engine. */
+/* Returns the name of the engine that clients are told. */
 const char *sandboxes_engine(const Sandboxes *all);
 const char *sandboxes_image(const Sandboxes *all); /* the default one, "" for none; until the next call */
 bool sandboxes_isolate(const Sandboxes *all);

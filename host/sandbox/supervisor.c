@@ -1,4 +1,4 @@
-/* What the supervisor of a sandbox says, and whom it concerns. */
+/* Messages of a sandbox's supervisor, and the turns, errands and owner that they concern. */
 #include <errno.h>
 #include <math.h>
 
@@ -40,7 +40,7 @@ static bool is_known(MessageKind kind)
     }
 }
 
-/* Of a sandbox that is nobody's session there is nothing to be asked. */
+/* Asks for packages, unless the sandbox is nobody's session: then nobody can be asked. */
 static int on_install(Sandbox *sandbox, const Message *message, Problem *problem)
 {
     MsgInstallAsked asked;
@@ -179,8 +179,8 @@ static void on_hello(void *userdata, const GuestHello *hello)
 
     if (sandbox->state >= SANDBOX_PARKING)
         return;
-    /* Of an adopted container nothing is known yet, as whether the kernel has killed for memory in it, which
-     * the supervisor's last call is judged by; packages come before any code. It comes again. */
+    /* An adopted container is not known yet, nor whether the kernel has killed for memory in it, by which the
+     * supervisor's last call is judged; packages come before any code. The supervisor connects again. */
     if ((sandbox->state == SANDBOX_ADOPTING || *sandbox->packages) && sandbox->awaits & AWAITS_CONTAINER) {
         guest_drop(sandbox->guest);
         return;
