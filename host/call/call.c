@@ -151,7 +151,7 @@ void call_await_start(Call *call, Request *request)
         list_append(&call->starting, &request->link);
 }
 
-/* One in the background goes on, but nobody uses its session any more through it. */
+/* Notes that nobody uses a session any more through a call in the background, which goes on. */
 static void note_rest(Call *call)
 {
     if (call->turn.ops != &process_turn_ops || call_is_over(call) || !list_empty(&call->asked))

@@ -82,7 +82,7 @@ static int call(DockerContainer *container, const char *method, const char *suff
     return docker_http_start(docker->http, method, path, body, seconds, done, container, &container->call);
 }
 
-/* What the daemon said, or why it said nothing. */
+/* Sets the problem that the daemon told, or why it told nothing. */
 void docker_explain(DockerEngine *docker, const DockerReply *reply, Problem *problem)
 {
     char message[600];
