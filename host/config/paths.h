@@ -1,4 +1,4 @@
-/* Where the controller keeps things, and that it is the only one to do so. */
+/* Places where the controller keeps things, and the lock that makes it the only one to do so. */
 #pragma once
 
 #include <sys/types.h>

@@ -291,7 +291,8 @@ static bool is_set(const NetworkBinding *binding, Text name)
     return false;
 }
 
-/* What libcurl would add by itself is not said: "name:" takes it away. */
+/* Sets the header fields of a request. Those that libcurl would add by itself are taken away: "name:" does
+ * that. */
 static bool set_fields(Exchange *exchange, const HttpHead *head, const NetworkBinding *binding)
 {
     static const char *const own[] = {"Accept", "User-Agent", "Content-Type"};

@@ -36,6 +36,7 @@ typedef struct HttpHead {
 /* The size of the head; 0: there is more to come; or -EPROTO with the status and the problem set. */
 ssize_t head_parse(HttpHead *ret, const uint8_t *bytes, size_t size, unsigned *ret_status, Problem *problem);
 
-/* Whether a field is about this connection and not about the message, as `connection` fields say, too. */
+/* Returns whether a field is about this connection and not about the message, as `connection` fields say,
+ * too. */
 bool head_field_is_ours(const HttpHead *head, const HeadField *field);
 bool text_is(Text text, const char *word); /* regardless of case */

@@ -38,7 +38,7 @@ static void on_failed(void *userdata, const Problem *problem, Text log)
 
 static const InstallEvents events = {.done = on_done, .failed = on_failed};
 
-/* What begins a session still waits for it. */
+/* A refusal that is told from the loop: the function that begins the session has not returned yet. */
 typedef struct Refusal {
     LoopIdle idle;
     Preparation *preparation;

@@ -57,7 +57,7 @@ static void make(Session *origin, Request *request, Text name, Text language, Te
     order_queue(&order->order);
 }
 
-/* What was not asked for may be anything. */
+/* Attaches to a context. Properties that were not asked for may be anything. */
 static void attach(Session *session, Request *request, bool any, Text language, Text cwd)
 {
     const char *names[2];
