@@ -29,7 +29,8 @@ typedef struct Installed {
     double seconds;
 } Installed;
 
-/* One of `done` and `failed` is told, once, and not before install_begin() has returned. */
+/* Events of an install. One of `done` and `failed` is told, once, and not before install_begin() has
+ * returned. */
 typedef struct InstallEvents {
     /* NULL: nobody listens. `body` is the same, encoded */
     void (*output)(void *userdata, const MsgOutput *output, Text body);

@@ -31,7 +31,7 @@ void diary_branch_closed(const Session *branch);
 void diary_back(const Session *session, uint64_t execution_count);
 void diary_committed(const Session *session, uint64_t from);
 
-/* It has ended, and its record is stored. */
+/* Writes down a call that has ended, and whose record is stored. */
 void diary_call(const Call *call);
 
 /* Its entry. 0, -ENOBUFS or -ENOMEM. */

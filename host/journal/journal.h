@@ -15,7 +15,7 @@
 #include "proto/base/base.h"
 #include "proto/base/buf.h"
 
-/* What the names of journals end with. */
+/* Ending of the names of journals. */
 #define JOURNAL_SUFFIX ".journal"
 
 typedef struct Journal Journal;

@@ -1,4 +1,4 @@
-/* What the files of the keeper share among themselves. Nobody else includes this. */
+/* Shared by the files of the keeper, and included by nobody else. */
 #pragma once
 
 #include <uthash.h>
@@ -37,7 +37,7 @@ struct Keeper {
     size_t jobs; /* under way */
 };
 
-/* One request, until it is answered. */
+/* A request, until it is answered. */
 typedef struct KeeperJob {
     WorkerJob work;
     Keeper *keeper;
@@ -81,7 +81,7 @@ Tenant *tenant_find(Keeper *keeper, const char *id);
 Tenant *tenant_add(Keeper *keeper, SessionDir *directory);
 /* With what is there of it, or forgetting it. */
 void tenant_remove(Tenant *tenant, bool discard);
-/* Whether something of that id belongs to a session that is open. */
+/* Returns whether something of that id belongs to a session that is open. */
 bool tenants_use(void *keeper, const char *id);
 /* A job that holds on to it, and lets it go. */
 void tenant_hold(KeeperJob *job);

@@ -25,7 +25,7 @@ int keeper_new(Keeper **ret, Loop *loop, const KeeperConfig *config);
 Keeper *keeper_free(Keeper *keeper);
 DEFINE_CLEANUP(Keeper *, keeper_free);
 
-/* How many requests it is working on. */
+/* Returns the number of requests under way. */
 size_t keeper_jobs(const Keeper *keeper);
 
 /* Does what an encoded request asks for, which is taken over. 0, and it is answered now or later; or -EPROTO

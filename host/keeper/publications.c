@@ -1,4 +1,4 @@
-/* What is new in artifacts: watched, published, and remembered as reported. */
+/* Artifacts: watching for new ones, publishing them, and remembering those that were reported. */
 #include <errno.h>
 #include <fcntl.h>
 
@@ -45,7 +45,7 @@ static int watch(KeeperJob *job, uint64_t bytes, uint64_t files)
                        tenant->directory.id, strerror(-r));
 }
 
-/* What the asker is to wait on from now on. */
+/* Descriptor that the asker is to wait on from now on. */
 typedef struct WatchState {
     bool pending; /* it need not wait */
     bool moved;   /* it has waited on something else until now */
@@ -216,7 +216,7 @@ static ArtifactsPlace place_of(const KeeperJob *job)
     return job->request.as_PUBLISH.work ? PLACE_WORK : PLACE_SESSION;
 }
 
-/* Of one that runs a single call nothing is remembered. */
+/* Returns whether reported files are remembered: not those of a sandbox that runs a single call. */
 static bool is_remembered(const KeeperJob *job)
 {
     return place_of(job) == PLACE_SESSION && !job->tenant->directory.work_artifacts_root;

@@ -1,5 +1,5 @@
-/* What sessions that have ended left: looked over on a thread, and what is too old or too much of it goes.
- * Nothing of a session that is open does. */
+/* Review of what sessions that have ended left: looked over on a thread, and removed if it is too old or too
+ * much. Nothing of a session that is open goes. */
 #include "host/files/retention.h"
 #include "host/keeper/internal.h"
 #include "proto/base/clock.h"

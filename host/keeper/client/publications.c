@@ -1,4 +1,4 @@
-/* What the files of a session are asked about artifacts. */
+/* Questions about the artifacts of a session. */
 #include <errno.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ typedef struct FilesPublication {
     void *userdata;
 } FilesPublication;
 
-/* One encoded array of reported files. */
+/* An encoded array of reported files. */
 typedef struct Noted {
     List link; /* SessionFiles.noted */
     Buf files;
@@ -46,7 +46,8 @@ static void forget_noted(SessionFiles *files)
     }
 }
 
-/* What there is no memory for is reported once more after a change of controllers, at worst. */
+/* Notes reported files. Those that there is no memory for are reported once more after a change of
+ * controllers, at worst. */
 static void note(SessionFiles *files, const Value *arrays)
 {
     files->has_reported |= value_count(arrays) > 0;
