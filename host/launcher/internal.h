@@ -1,4 +1,4 @@
-/* What launcher.c (the process) and service.c (what it does for the controller) share. */
+/* Shared by launcher.c (the process) and service.c (its service to the controller). */
 #pragma once
 
 #include "host/files/worker.h"

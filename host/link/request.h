@@ -19,11 +19,12 @@ typedef struct Request {
     void *owner;               /* whoever set the timer */
 } Request;
 
-/* Whether what only a client on this machine may do was asked for; if not, the request is answered. */
+/* Returns whether the request may ask for `what`, which only a client on this machine may; if not, it is
+ * answered. */
 bool request_is_local(Request *request, const char *what);
 
-/* One that a peer has just made with a message of so many bytes. 0, -ENOMEM, or -EDQUOT when its user has too
- * many without an answer. */
+/* Makes a request that a peer has just sent in a message of so many bytes. 0, -ENOMEM, or -EDQUOT when its
+ * user has too many without an answer. */
 int request_new(Request **ret, Listener *listener, Peer peer, uid_t user, uint64_t id, size_t bytes);
 
 /* `body` is one encoded map; empty, for there was no memory for it: the request fails. */

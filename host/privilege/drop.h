@@ -5,7 +5,7 @@
 
 #include "proto/base/problem.h"
 
-/* Who runs the controller where no account is made for it. No person or service may have it. */
+/* Account that runs the controller where no other is made for it. No person or service may have it. */
 #define STANDARD_ACCOUNT "limpet"
 #define STANDARD_UID     20002u
 
@@ -42,11 +42,11 @@ typedef struct Remnant {
  * are threads. 0, or negative with the problem set: the process is to end. */
 int rights_drop(const Remnant *rights, pid_t parent, Problem *problem);
 
-/* What rights_drop is made of. */
+/* Parts of rights_drop. */
 /* Refuses system calls that nobody needs who serves sockets and files, or one that `dials`. 0 or a negative
  * errno. */
 int filter_install(bool dials);
 /* Confines it to the places. 0; -EOPNOTSUPP where the kernel cannot; or another negative errno. */
 int landlock_confine(const Remnant *rights);
-/* Whether the kernel can. */
+/* Returns whether the kernel can confine so. */
 bool landlock_supported(void);

@@ -1,4 +1,4 @@
-/* What remote.c (the launcher as it talks) and remote_engine.c (the engine that is made of it) share. */
+/* Shared by remote.c (the launcher as it talks) and remote_engine.c (the engine that is made of it). */
 #pragma once
 
 #include <uthash.h>
@@ -53,5 +53,5 @@ void remote_free(Remote *remote);
 
 RemoteContainer *remote_find(const Remote *remote, Text name);
 void remote_container_free(RemoteContainer *container);
-/* What the launcher says of the engine. */
+/* Sets the operations of the engine, as the launcher describes it. */
 void remote_set_ops(Remote *remote, bool isolates, bool first_process);

@@ -9,7 +9,7 @@
 #include "host/privilege/packet.h"
 #include "proto/base/loop.h"
 
-/* What waits for a peer that does not read. One more is too much. */
+/* Packets that may wait for a peer that does not read. One more is too much. */
 #define RPC_QUEUE_MAX 4096u
 
 typedef struct Rpc Rpc;
@@ -51,7 +51,7 @@ void rpc_lose(Rpc *rpc, int error);
 
 /* ---- questions ---- */
 
-/* What came back. */
+/* Answer to a question. */
 typedef struct RpcAnswer {
     Message message;
     Descriptors descriptors;
