@@ -13,7 +13,7 @@ typedef struct NetDoor {
 
 #define NET_DOOR_NULL ((NetDoor){-1, -1, -1})
 
-/* Whether this limpetd was built with it, and installed. */
+/* Returns whether this limpetd was built with limpet-net, and it is installed. */
 bool net_supported(void);
 
 /* Listens at tcp://ADDRESS:PORT, opens or makes the file of the key in the state directory, and reads which

@@ -23,8 +23,8 @@ typedef struct Template {
     double created;            /* Unix seconds */
 } Template;
 
-/* One that nobody can find yet, without files and packages. `image`, `env` and `setup` may be absent. 0, or
- * negative with the problem set. */
+/* Makes a template that nobody can find yet, without files and packages. `image`, `env` and `setup` may be
+ * absent. 0, or negative with the problem set. */
 int template_new(Template **ret, uid_t user, Text name, Text image, const Buf *env, Text setup,
                  Problem *problem);
 

@@ -8,7 +8,7 @@
 #include "host/net/process/internal.h"
 #include "proto/base/log.h"
 
-/* Of memory: a peer that gets around the other bounds ends this process, which is started again. */
+/* Limit of memory: a peer that gets around the other bounds ends this process, which is started again. */
 #define MEMORY_MAX (UINT64_C(1) << 30)
 
 /* Descriptors of a connection, what comes before it is refused, and our own. */
@@ -22,7 +22,7 @@ static void bound_memory(void)
 #endif
 }
 
-/* How many connections there is room for. */
+/* Returns the number of connections, at most `most`, that there are descriptors for. */
 static uint64_t bound(uint64_t most)
 {
     struct rlimit files;
