@@ -26,7 +26,7 @@ int connection_open_remote(ClientConnection *connection, const char *address, co
                            uint64_t deadline);
 void connection_close(ClientConnection *connection);
 
-/* Whether the peer has hung up or sent what nobody waits for; a call on it could not succeed. */
+/* Returns whether the peer has hung up or sent what nobody waits for; a call on it could not succeed. */
 bool connection_is_stale(const ClientConnection *connection);
 
 /* Queues a frame and sends what can be sent at once; connection_receive() sends the rest. */

@@ -57,7 +57,8 @@ typedef struct LimpetError {
 
 typedef struct LimpetClient LimpetClient;
 
-/* One that is not connected; NULL when out of memory or descriptors. What runs goes on after it. */
+/* Makes a client that is not connected; NULL when out of memory or descriptors. What runs goes on when it is
+ * freed. */
 LIMPET_API LimpetClient *limpet_new(void);
 LIMPET_API void limpet_free(LimpetClient *client);
 
@@ -80,7 +81,7 @@ LIMPET_API int limpet_connect(LimpetClient *client, const char *socket);
 LIMPET_API void limpet_set_autostart(LimpetClient *client, bool allowed);
 LIMPET_API void limpet_set_reconnect_timeout(LimpetClient *client, double seconds);
 
-/* What the controller said of itself at the last connection; the client's. */
+/* Description of the controller at the last connection; the client's memory. */
 typedef struct LimpetController {
     const char *peer; /* "limpetd/0.1.0" */
     int64_t pid;
@@ -220,7 +221,7 @@ typedef struct LimpetChanged {
     uint64_t more; /* names that were left out */
 } LimpetChanged;
 
-/* What a call ran under: where losing the interpreter would have led. */
+/* Protection that a call ran under: where losing the interpreter would have led. */
 typedef struct LimpetProtection {
     bool checkpoint;          /* false: to nowhere */
     uint64_t execution_count; /* of that checkpoint */
@@ -233,7 +234,7 @@ typedef enum LimpetValueType {
     LIMPET_JSON /* anything else, as JSON text */
 } LimpetValueType;
 
-/* One form of a display. */
+/* A form of a display. */
 typedef struct LimpetValue {
     const char *mime_type;
     LimpetValueType type;
@@ -309,8 +310,7 @@ typedef struct LimpetResult {
         *restored; /* of the first call after a restore: what is not as it was; otherwise NULL */
     size_t n_restored;
 
-    /* What threads and children wrote after the call before and before this one; NULL: nothing was written.
-     */
+    /* Output of threads and children between the call before and this one; NULL: there was none. */
     const char *between_stdout;
     const char *between_stderr;
     uint64_t between_dropped; /* bytes of it that are not there */
@@ -346,7 +346,7 @@ typedef struct LimpetRun {
  * so that the code never runs twice. *ret is freed with limpet_result_free(). */
 LIMPET_API int limpet_run(LimpetClient *client, const LimpetRun *run, LimpetResult **ret);
 
-/* What is to be run: either a line for `bash -c`, or a program and its arguments. */
+/* Program to be run: either a line for `bash -c`, or a program and its arguments. */
 typedef struct LimpetProgram {
     const char *command;
     const char *const *argv; /* NULL at the end */

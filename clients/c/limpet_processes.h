@@ -52,8 +52,8 @@ typedef struct LimpetProcesses {
     size_t n_processes;
 } LimpetProcesses;
 
-/* What runs, what has ended lately, and what that left behind. *ret is freed with limpet_processes_free(),
- * its JSON with free(). */
+/* Lists the processes that run, those that have ended lately, and those that they left behind. *ret is freed
+ * with limpet_processes_free(), its JSON with free(). */
 LIMPET_API int limpet_processes(LimpetClient *client, const char *session, LimpetProcesses **ret);
 LIMPET_API void limpet_processes_free(LimpetProcesses *processes);
 LIMPET_API char *limpet_processes_json(const LimpetProcesses *processes);
@@ -86,8 +86,8 @@ typedef struct LimpetOutput {
     size_t n_pieces;
 } LimpetOutput;
 
-/* What it has written, from the `since`-th byte of both streams on, waiting at most `timeout` seconds (25 at
- * most) where there is none. *ret is freed with limpet_output_free(). */
+/* Gets the output of a process, from the `since`-th byte of both streams on, waiting at most `timeout`
+ * seconds (25 at most) where there is none. *ret is freed with limpet_output_free(). */
 LIMPET_API int limpet_process_output(LimpetClient *client, const char *session, const char *process,
                                      uint64_t since, double timeout, LimpetOutput **ret);
 LIMPET_API void limpet_output_free(LimpetOutput *output);

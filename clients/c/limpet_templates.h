@@ -25,7 +25,7 @@ typedef struct LimpetTemplates {
     size_t n_templates;
 } LimpetTemplates;
 
-/* What one is made of; a member that is NULL is not given. */
+/* Contents of a template; a member that is NULL is not given. */
 typedef struct LimpetTemplateSource {
     const char *name;
     const char *session;    /* whose /session it gets, and whose image and env where none are given */

@@ -4,12 +4,12 @@
 #include "clients/c/limpet.h"
 #include "proto/schema.h"
 
-/* Whether the options can be put on the wire at all; their values are for the controller to judge. */
+/* Checks that the options can be put on the wire at all; their values are for the controller to judge. */
 int options_check(const LimpetOptions *options, Problem *problem);
 
 /* The same of "NAME=value" strings, then NULL; and what they are on the wire. NULL counts as none. */
 int env_check(const char *const *env, Problem *problem);
 Value env_say(const char *const *env);
 
-/* What was given, pointing into `options`. NULL counts as no option given. */
+/* Returns the options that were given, pointing into `options`. NULL counts as no option given. */
 MsgOptions options_say(const LimpetOptions *options);

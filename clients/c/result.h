@@ -10,5 +10,5 @@ int result_new(LimpetResult **ret, Reply *reply, const msgpack_object_map *recor
 int artifacts_read(LimpetResult *ret, const MsgRecord *record, Arena *arena, Problem *problem);
 int skipped_read(LimpetResult *ret, const MsgRecord *record, Arena *arena, Problem *problem);
 
-/* One display, in the memory of the arena. */
+/* Reads one display into the memory of the arena. */
 void display_read(LimpetDisplay *ret, const MsgDisplay *said, Arena *arena);

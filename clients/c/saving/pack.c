@@ -95,7 +95,7 @@ static int member_of(const LimpetEntry *entry, Member *ret, char **ret_name)
     return 0;
 }
 
-/* What has gone meanwhile is not missed. */
+/* Notes an entry that is skipped, unless it has gone meanwhile. */
 static int note(Packing *packing, const LimpetEntry *entry, bool is_gone, const char *why)
 {
     return is_gone ? 0 : note_list_add(&packing->skipped, "%s: %s", entry->path, why);

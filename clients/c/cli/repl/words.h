@@ -25,7 +25,8 @@ void words_deinit(Words *words);
 /* In order, each once. */
 void words_sort(Words *words);
 
-/* How many bytes all words have in common at the beginning, without a part of a UTF-8 character. */
+/* Returns the number of bytes that all words have in common at the beginning, without a part of a UTF-8
+ * character. */
 size_t words_common(const Words *words);
 
 /* In columns. */
