@@ -3,14 +3,14 @@
 
 #define PROTOCOL_VERSION 1
 
-/* One message. Guests send results with displays; clients send code and file chunks. */
+/* Limits of a message. Guests send results with displays; clients send code and file chunks. */
 #define LIMIT_CLIENT_FRAME (8u << 20)
 #define LIMIT_GUEST_FRAME  (32u << 20)
 #define LIMIT_DEPTH        32u
 #define LIMIT_NODES        200000u
 #define LIMIT_KEYS         16384u /* of one map, those of the maps around it counted too */
 
-/* One call. */
+/* Limits of a call. */
 #define LIMIT_CODE          (4u << 20)
 #define LIMIT_OUTPUT        (1u << 20)  /* a stream's share of the reply */
 #define LIMIT_SPILL         (64u << 20) /* a stream stored whole under /session/.limpet */
@@ -98,7 +98,7 @@
 #define FILES_MAXIMUM      100000000u
 #define TIMEOUT_MAXIMUM    86400.0
 
-/* What a session may reach of the network. */
+/* Limits of a session's network. */
 #define LIMIT_RULES           128u
 #define LIMIT_RULE            300u /* bytes of one: a name and a port */
 #define LIMIT_BINDINGS        32u
