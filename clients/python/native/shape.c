@@ -2,7 +2,7 @@
  * the contract. */
 #include "clients/python/native/native.h"
 
-/* What is known of one field; references are owned. */
+/* A field of a shape; references are owned. */
 typedef struct Part {
     PyObject *name;
     PyObject *absent;  /* what stands for it; NULL: it has to be there */
