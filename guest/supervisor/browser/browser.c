@@ -66,7 +66,7 @@ static void take_line(Browser *browser)
     tell_all(browser, "at", browser->url);
 }
 
-/* What a line has too much is left out. */
+/* Takes output by lines. The excess of a line that is too long is left out. */
 static void on_data(Tap *tap, const uint8_t *bytes, size_t n)
 {
     Browser *browser = container_of(tap, Browser, said);
@@ -79,7 +79,7 @@ static void on_data(Tap *tap, const uint8_t *bytes, size_t n)
     }
 }
 
-/* That it has ended is told by the process. */
+/* Does nothing: the process tells its end. */
 static void on_end(Tap *tap)
 {
 }

@@ -1,4 +1,4 @@
-/* One call, from its `execute` to its record. */
+/* A call, from its `execute` to its record. */
 #pragma once
 
 #include "guest/supervisor/call/questions.h"
@@ -61,7 +61,7 @@ void cell_display(Cell *cell, Link *link, const MsgDisplay *display);
 void cell_unattended(Cell *cell);
 void cell_credit(Cell *cell, uint64_t count);
 
-/* Whether the pipes are read now. Where nobody takes the output the writer waits. */
+/* Returns whether the pipes are read now. Where nobody takes the output the writer waits. */
 bool cell_takes_output(const Cell *cell);
 
 /* record.c */

@@ -9,7 +9,7 @@
 #include "guest/supervisor/link/attention.h"
 #include "guest/supervisor/streams/output.h"
 
-/* What all commands share. */
+/* State that all commands share. */
 typedef struct ExecContext ExecContext;
 struct ExecContext {
     Loop *loop;

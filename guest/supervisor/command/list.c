@@ -108,7 +108,7 @@ int commands_list(const Commands *all, const Message *message, Problem *problem)
     return 0;
 }
 
-/* What cannot be read runs. */
+/* Orphans that cannot be read count as running. */
 bool commands_run(const Commands *all)
 {
     const Exec *exec;

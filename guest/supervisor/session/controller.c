@@ -1,4 +1,4 @@
-/* What the controller says, and how it is met. */
+/* Messages of the controller, and the greeting of a new one. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>

@@ -26,7 +26,7 @@ typedef struct LateStream {
     Streams *owner;
 } LateStream;
 
-/* One thread, one read at a time: all streams share the space. */
+/* Space that all streams share: there is one thread, and one read at a time. */
 static uint8_t space[LIMIT_CHUNK];
 
 static void late_free(LateStream *late)
