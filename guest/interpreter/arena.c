@@ -79,7 +79,8 @@ static void *take_half(Region *region, size_t chunk)
     return region->base + chunk * CHUNK + half * ARENA;
 }
 
-/* Of a chunk that is half in use, so that chunks get empty again; otherwise of a new one. */
+/* Takes half of a chunk: of one that is half in use, so that chunks get empty again; otherwise of a new
+ * one. */
 static void *take_from(Region *region)
 {
     size_t empty = CHUNKS;

@@ -1,9 +1,9 @@
-/* What an object is, from its type alone. */
+/* Kind of an object, from its type alone. */
 #pragma once
 
 #include "guest/interpreter/namespace/label.h"
 
-/* Of the types themselves, never of their subclasses, which may be anything. */
+/* Kinds of the types themselves, never of their subclasses, which may be anything. */
 typedef enum Kind {
     KIND_OTHER, /* only the name of its type is known */
     KIND_NONE,
