@@ -22,7 +22,7 @@
 
 typedef struct Ring {
     _Atomic uint64_t head;  /* the position behind what was put in; the writer's, as are all but `tail` */
-    _Atomic uint64_t start; /* that of the byte at space[0]; changes only while the ring is empty */
+    _Atomic uint64_t start; /* the position of the byte at space[0]; changes only while the ring is empty */
     _Atomic uint64_t tail;  /* behind what was taken; the reader's */
     uint8_t nonce[RING_NONCE];
     uint8_t space[RING_SPACE];

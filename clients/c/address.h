@@ -9,9 +9,9 @@ typedef struct Address {
     char *path;
     bool shared_parent; /* its directory lies in a place where others can write too, and must be checked */
     bool or_roots;      /* where nobody listens there, root's controller may be the one */
-    bool remote;        /* it is on another machine: tcp://HOST:PORT */
+    bool remote;        /* on another machine: tcp://HOST:PORT */
     RemoteKeys keys;    /* then */
-    bool is_roots;      /* that is not ours to start */
+    bool is_roots;      /* root's, which is not ours to start */
 } Address;
 
 #define ADDRESS_NULL ((Address){0})

@@ -23,8 +23,8 @@ typedef struct LimpetStart {
     const char *session;
     const char *instance;               /* of LimpetOpened: refuses another life of that name; or NULL */
     LimpetProgram program;              /* stdin_data: what it reads first; more can be sent */
-    const char *name;                   /* what people may call it; or NULL */
-    const LimpetTerminalSize *terminal; /* it has one of its own, of that size; NULL: pipes */
+    const char *name;                   /* name for people; or NULL */
+    const LimpetTerminalSize *terminal; /* size of its terminal; NULL: pipes */
     const char *run_id;                 /* 32 lower-case hexadecimal digits; NULL: made at random */
 } LimpetStart;
 
@@ -43,7 +43,7 @@ typedef struct LimpetProcess {
     bool running;
     bool terminal;
     double age;                     /* seconds since it was started; NaN of an orphan */
-    bool has_exit_code, has_signal; /* how it ended */
+    bool has_exit_code, has_signal; /* of its end */
     int exit_code, signal;
 } LimpetProcess;
 

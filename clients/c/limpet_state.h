@@ -48,7 +48,7 @@ typedef struct LimpetRollback {
     uint64_t execution_count;        /* the last call whose effects are in the variables */
     uint64_t epoch;                  /* the new one */
     bool files_restored;             /* /session too is as it was */
-    const char *const *not_restored; /* what a copy of memory does not bring back, such as a thread */
+    const char *const *not_restored; /* objects that a copy of memory does not bring back, such as a thread */
     size_t n_not_restored;
 } LimpetRollback;
 

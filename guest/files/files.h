@@ -29,7 +29,7 @@ struct Files {
     ChannelReader reader;
     Buf out;
     uint64_t last;                     /* number given to a listing, upload or watch */
-    char blamed[LIMIT_PATH + 1];       /* what a failure is about; "": the path of the question */
+    char blamed[LIMIT_PATH + 1];       /* subject of a failure; "": the path of the question */
     DirectoryWalk *listings[LISTINGS]; /* the last used first */
     Upload *uploads[UPLOADS];
     Watching *watching; /* NULL until it is needed */

@@ -123,7 +123,7 @@ void call_join(Call *call, Request *request, bool stream, AskMode asks)
     if (stream && !call->stream) {
         call->stream = request;
         list_append(&call->all->streams, &call->in_streams);
-        if (call->adopted) /* it sends no events since its controller was lost */
+        if (call->adopted) /* no events since its controller was lost */
             call_grant(call, LIMIT_CREDIT);
     }
     asks_join(call, request, asks);

@@ -26,7 +26,7 @@ typedef struct Controller {
     Installs installs;
     Ended ended;       /* sessions, of which records are stored */
     Adopting adopting; /* sessions of an earlier controller */
-    Kept *kept;        /* what ended sessions left */
+    Kept *kept;        /* leftovers of ended sessions */
     Templates templates;
     Front front;
     LoopTimer shutdown_timer;

@@ -29,7 +29,7 @@ struct Exchange {
     HeadBody framing;
     uint64_t left; /* of a body with a length */
     Chunks chunks;
-    Buf body; /* what libcurl has not taken yet */
+    Buf body; /* not taken by libcurl yet */
     bool body_paused, answer_paused;
     bool address_refused;
     IpAddress refused;

@@ -20,7 +20,7 @@ typedef struct HeadField {
 /* Points into the bytes. */
 typedef struct HttpHead {
     Text method;
-    bool connect;         /* it asks for a tunnel */
+    bool connect;         /* a request for a tunnel */
     char host[HOST_SIZE]; /* normalised */
     uint16_t port;
     Text path; /* begins with "/"; of no tunnel */
@@ -29,7 +29,7 @@ typedef struct HttpHead {
     HeadBody body;
     uint64_t length; /* BODY_LENGTH */
     bool keeps;      /* the connection, for another request */
-    bool chunks;     /* whoever asks understands a chunked answer */
+    bool chunks;     /* the asker understands a chunked answer */
     bool expects;    /* to be told to go on before it sends the body */
 } HttpHead;
 

@@ -110,8 +110,8 @@ void dial_free(Dialling *dial);
 bool ip_is_own(const IpAddress *address); /* of this machine */
 
 /* tunnel.c */
-void tunnel_begin(Caller *caller, int peer); /* which is taken over */
-bool tunnel_take(Caller *caller);            /* what the sandbox says. False: nothing more comes, ever */
+void tunnel_begin(Caller *caller, int peer); /* takes over the peer */
+bool tunnel_take(Caller *caller);            /* takes bytes of the sandbox. False: nothing more comes, ever */
 void tunnel_pump(Caller *caller);
 void tunnel_end(Caller *caller);
 
@@ -120,7 +120,7 @@ void tunnel_end(Caller *caller);
  * returns. */
 void exchange_begin(Caller *caller, const HttpHead *head, const NetworkBinding *binding);
 void exchange_take_body(Caller *caller);   /* some of it may be in caller->in */
-void exchange_has_room(Caller *caller);    /* what came has gone to the sandbox */
+void exchange_has_room(Caller *caller);    /* the bytes that came have gone to the sandbox */
 bool exchange_wants(const Caller *caller); /* more of the body */
 void exchange_free(Exchange *exchange);
 void outward_retire(Outward *outward); /* no new request uses its connections */

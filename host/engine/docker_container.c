@@ -267,7 +267,7 @@ static void on_inspected(void *userdata, const DockerReply *reply)
     container->state = state;
     cgroups_init(&container->cgroups, state.pid);
     wait_for_end(container);
-    base->events.started(base, base->userdata, state.pid); /* it may be left, or removed, from there */
+    base->events.started(base, base->userdata, state.pid); /* may be left, or removed, from there */
 }
 
 static void on_started(void *userdata, const DockerReply *reply)

@@ -34,7 +34,7 @@ typedef struct ContainerSpec {
     const char *session_dir; /* host directory → /session, read-write, nosuid, nodev */
     const char *scratch_dir; /* host directory, the same: its tmp → /tmp, home → /home/user, work → /work */
     const char *link_dir; /* host directory → /run/limpet, read-only */
-    bool work;            /* it has /work */
+    bool work;            /* with /work */
     int data; /* descriptor of a host directory → /data, read-only, no sub-mount writable; -1: empty */
 } ContainerSpec;
 

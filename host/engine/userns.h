@@ -18,7 +18,7 @@ typedef struct Userns {
     int map; /* a user namespace with these users; -1: containers have none of their own */
     const EngineConfig *config;
     char directory[PATH_MAX - 32]; /* of the mount */
-    char images[PATH_MAX];         /* what is mounted there; "": not yet */
+    char images[PATH_MAX];         /* directory that is mounted there; "": none yet */
 } Userns;
 
 #define USERNS_NULL ((Userns){.map = -1})

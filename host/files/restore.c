@@ -149,7 +149,7 @@ static int finish(int files, int ours)
             move_contents(out, files, -1);
             renameat(ours, NEW, ours, STAGE);
         } else {
-            remove_tree(ours, IN, NULL); /* what an earlier one could not finish */
+            remove_tree(ours, IN, NULL); /* left by an earlier one */
             r = renameat(ours, NEW, ours, IN) < 0 ? -errno : 0;
         }
     }

@@ -132,7 +132,7 @@ void sessiondir_remove_empty(const SessionDir *directory)
         rmdir(directory->work_published_path);
         snprintf(path, sizeof(path), "%s/outputs/%s", directory->state_dir, directory->published_id);
         if (rmdir(path) < 0)
-            utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW); /* it has ended now: leftovers.h */
+            utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW); /* the end of the session: leftovers.h */
     }
     snprintf(path, sizeof(path), "%s/sessions/%s", directory->state_dir, directory->published_id);
     if (rmdir(path) < 0)

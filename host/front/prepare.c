@@ -73,7 +73,7 @@ void prepare_session(Front *front, Session *trunk)
     Problem problem = PROBLEM_NULL;
 
     if (!preparation)
-        return; /* it ends when its opener gives up */
+        return; /* the session ends when its opener gives up */
     *preparation = (Preparation){.front = front, .key = trunk->key};
     memcpy(preparation->instance, trunk->instance, sizeof(preparation->instance));
     if (install_begin(front->installs, trunk->sandbox, &order, &events, preparation, &problem) < 0)

@@ -23,7 +23,7 @@ typedef struct Replay {
     Sandbox *sandbox; /* NULL until its session is known */
     uint64_t size;    /* of what makes sense */
     size_t sessions;  /* as many `session` are still to come: what is before the last was another's */
-    bool sleeps;      /* what comes last says that it is saved */
+    bool sleeps;      /* the last `saved` or `ready` is a `saved` */
     bool ready, saved, closing;
     Problem problem; /* why it cannot go on */
 } Replay;

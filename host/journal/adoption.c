@@ -121,7 +121,7 @@ static void on_hello(Sandbox *sandbox, const GuestHello *hello)
         sandbox_close(sandbox, "out of memory");
     else if (!take_running(sandbox, &hello->running))
         sandbox_close(sandbox, "its supervisor reports a call that cannot be running");
-    else if (hello->running.id != 0) /* it has nothing older to say */
+    else if (hello->running.id != 0) /* nothing older follows */
         sandbox_supervisor_ready(sandbox);
     else if (inquire(sandbox) < 0)
         sandbox_close(sandbox, "its supervisor cannot be reached");
@@ -154,7 +154,7 @@ static int on_executed(Sandbox *sandbox, const Message *message, Problem *proble
     call = find_ended(sandbox, &executed, message->id);
     if (call)
         return call->turn.ops->message(&call->turn, message, problem);
-    sandbox_send(sandbox, MSG_SETTLED, message->id); /* it is stored, or nobody asks for it any more */
+    sandbox_send(sandbox, MSG_SETTLED, message->id); /* stored, or asked for by nobody any more */
     return 0;
 }
 

@@ -34,7 +34,7 @@ typedef struct Adoption {
     Adopting *all;
     uint64_t inquiry; /* number of the question whose answer comes last */
     char lost[256];   /* why an open one ended; "" */
-    List waiting;     /* those who wait to know what became of it. Nothing here looks into them */
+    List waiting;     /* for the end of the adoption. Nothing here looks into them */
 } Adoption;
 
 /* As a journal names it; `trunk` is in no sandbox yet. NULL, and the trunk as it was, when out of memory. */

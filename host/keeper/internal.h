@@ -23,7 +23,7 @@ typedef struct Tenant {
     unsigned told[PLACES];        /* number of the watch whose descriptor the asker has */
     bool filling;                 /* a thread makes its directories: nothing else is done meanwhile */
     List copies;                  /* KeeperJob.in_copies: of its files, one at a time */
-    unsigned jobs;                /* that go on without it when it is gone */
+    unsigned jobs;                /* under way; they go on when it is gone */
     bool gone;
     UT_hash_handle by_id;
 } Tenant;
@@ -43,15 +43,15 @@ typedef struct KeeperJob {
     Keeper *keeper;
     uint64_t id;
     JobKind kind;
-    Buf bytes; /* what `message` points into */
+    Buf bytes; /* memory of `message` */
     Message message;
     JobRequest request;
-    Tenant *tenant; /* that it is of, if of any */
+    Tenant *tenant; /* the session of the request, if it has one */
     List in_copies;
     int store; /* handles of its own, or -1 */
     int files;
     char *entry; /* name of a directory, or NULL */
-    int passed;  /* what goes with the answer, or -1 */
+    int passed;  /* descriptor that goes with the answer, or -1 */
     Buf data;
     uint64_t size;
     Leftovers leftovers;

@@ -38,7 +38,7 @@ struct KeeperLink {
     int came[JOB_DESCRIPTORS]; /* its descriptors */
     size_t n_came;
     List out;         /* frames that the other end has not taken */
-    size_t out_bytes; /* that they take here, about */
+    size_t out_bytes; /* memory of the queue here, about */
     bool paused;
 };
 

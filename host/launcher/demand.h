@@ -16,7 +16,7 @@
 
 /* Rules of the launcher's own configuration. */
 typedef struct DemandRules {
-    const char *owner;         /* that containers are named after */
+    const char *owner;         /* in the names of containers */
     const char *allow_network; /* besides none, with commas */
 } DemandRules;
 

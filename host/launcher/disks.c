@@ -12,7 +12,7 @@ typedef struct DiskJob {
     WorkerJob job;
     Launcher *launcher;
     int session, socket;
-    bool is_there; /* it is only to be mounted */
+    bool is_there; /* only to be mounted */
     DiskSize size;
     int result;
     Problem problem;

@@ -285,7 +285,7 @@ static void finish(Launcher *launcher)
 
 int launcher_run(const LauncherConfig *config, Problem *problem)
 {
-    static Launcher launcher; /* what cannot be ended in order is still known */
+    static Launcher launcher; /* still reachable when it cannot be ended in order */
     int r;
 
     launcher = (Launcher){

@@ -26,7 +26,7 @@ static void say(Launcher *launcher, SeamKind kind, const Schema *schema, const v
     int r = launcher->rpc.file.loop ? rpc_send(&launcher->rpc, kind, 0, schema, body, fds, n) : 0;
 
     if (r < 0)
-        rpc_lose(&launcher->rpc, r); /* it is not said again */
+        rpc_lose(&launcher->rpc, r); /* lost, and so not said again */
 }
 
 static void on_started(Wards *wards, const Ward *ward)

@@ -38,7 +38,7 @@ typedef struct ListenerLimits {
     size_t queue;      /* bytes that wait to be sent to one peer; as much as one message at least */
     size_t peers;      /* at once; one more is turned away */
     size_t user_peers; /* the same of one user; 0, here and below: no limit of its own */
-    size_t user_bytes; /* that the connections and requests of one user hold together */
+    size_t user_bytes; /* held by the connections and requests of one user together */
     size_t user_requests; /* of one user that have no answer yet */
     bool passes;          /* peers may pass descriptors: see listener_take_passed() */
     uint64_t handshake;   /* nanoseconds in which a peer has shaken hands, or is dropped; 0: five seconds */

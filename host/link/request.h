@@ -10,13 +10,13 @@ typedef struct Request {
     List link;
     Listener *listener;
     Peer peer;
-    uid_t user;  /* who asks, and whose sessions it is about */
+    uid_t user;  /* asker, and owner of the sessions that it is about */
     bool remote; /* from another machine: nothing of this one is the client's but sessions */
     uint64_t id;
     struct UserCharge *charge; /* of whoever asks, until it is answered */
-    size_t bytes;              /* that are charged */
+    size_t bytes;              /* charged for it */
     LoopTimer timer;           /* for requests that wait with a limit; cancelled when answered */
-    void *owner;               /* whoever set the timer */
+    void *owner;               /* of the timer */
 } Request;
 
 /* Returns whether the request may ask for `what`, which only a client on this machine may; if not, it is

@@ -8,7 +8,7 @@
 typedef struct NetDoor {
     int listening; /* at the address; -1: none */
     int secret;    /* the file of the server's key */
-    int keys;      /* that are let in, as authorized_read() has it */
+    int keys;      /* keys to let in, as authorized_read() has it */
 } NetDoor;
 
 #define NET_DOOR_NULL ((NetDoor){-1, -1, -1})

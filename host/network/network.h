@@ -37,7 +37,7 @@ typedef struct NetworkBinding {
 } NetworkBinding;
 
 typedef struct Network {
-    bool anywhere; /* what a rule names may be at any address but this machine's: its author is trusted */
+    bool anywhere; /* names in rules may have any address but this machine's: their author is trusted */
     NetworkRule *rules;
     size_t n_rules;
     NetworkBinding *bindings;

@@ -15,7 +15,7 @@ struct Pool {
     LoopTimer timer, serving;
     uint64_t wanting;  /* clock_now() since when one is to be made; 0: none is */
     uint64_t reviewed; /* clock_now() */
-    bool told;         /* what could not be imported */
+    bool told;         /* about modules that could not be imported */
 };
 
 typedef struct PoolKind {
@@ -24,10 +24,10 @@ typedef struct PoolKind {
     bool ephemeral;
     bool standard;          /* of sessions that ask for nothing */
     SessionOptions options; /* of its spares */
-    Template *template;     /* what they are made of; NULL: nothing. Its own reference */
+    Template *template;     /* source of the spares; NULL: none. Its own reference */
     List waiters;           /* PoolWaiter, the first first */
     List spares;            /* Spare, the oldest first */
-    size_t target, base;    /* how many there are to be, now and in the long run */
+    size_t target, base;    /* numbers of spares to be had, now and in the long run */
     bool filled;            /* one was ready, some time */
     uint64_t claimed;       /* clock_now() of the last session that asked */
     uint64_t eased;         /* clock_now() when the target went down */
@@ -39,11 +39,11 @@ typedef struct PoolKind {
 typedef struct Spare {
     List in_kind; /* PoolKind.spares */
     Pool *pool;
-    PoolKind *kind;     /* that wants it; NULL once given up */
+    PoolKind *kind;     /* the kind it is made for; NULL once given up */
     Template *template; /* as the kind's: its sandbox points into it */
     Sandbox *sandbox;
     uint64_t ready;  /* clock_now() when it was; 0 until then */
-    char image[256]; /* what the default was at its birth */
+    char image[256]; /* the default at its birth */
     Problem failure; /* why it is of no use, where that is known */
     char *traceback; /* of its setup code; or NULL */
 } Spare;

@@ -215,7 +215,7 @@ void pool_spare_lost(Spare *spare, const char *reason)
     if (spare->ready == 0)
         kind_disappoint(kind, &failure);
     else
-        kind_feed(kind); /* it was counted on */
+        kind_feed(kind); /* a lost spare was counted on */
 }
 
 void pool_not_imported(Pool *pool, const Value *failed)

@@ -30,8 +30,8 @@ int account_find(const char *name, Account *ret, Problem *problem);
 
 typedef struct Remnant {
     Account account;
-    bool keeps_account;    /* it has no more rights than anybody */
-    bool dials;            /* it connects to others, also to those on other machines */
+    bool keeps_account;    /* an account that has no more rights than anybody */
+    bool dials;            /* connects to others, also to those on other machines */
     uint64_t capabilities; /* a bit for each of linux/capability.h */
     /* Below what it may read, and read, write, make and remove; the lists end with NULL. What is not there is
      * passed over. Nothing may be executed. */

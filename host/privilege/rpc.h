@@ -30,7 +30,7 @@ struct Rpc {
     const RpcEvents *events;
     List queue; /* Packet: what the peer has not taken yet */
     size_t queued;
-    int error; /* it is lost */
+    int error; /* negative errno once it is lost */
 };
 
 /* Makes a pair of sockets, closed on exec. 0 or a negative errno. */

@@ -37,9 +37,9 @@ struct Courtesy {
 struct Courtesies {
     Loop *loop; /* set before the first of them */
     LoopTimer timer;
-    List busy; /* those that run a turn, the longest first */
+    List busy; /* sandboxes that run a turn, the longest first */
     unsigned busy_count;
-    const Courtesy *caller;    /* that was wanted last; only to be compared */
+    const Courtesy *caller;    /* wanted last; only to be compared */
     uint64_t wanted;           /* when */
     uint64_t wanted_by_others; /* when another one was, at last */
 };

@@ -9,13 +9,13 @@ typedef struct GuestRunning {
     uint64_t branch;
     uint64_t code_hash;
     char run_id[LIMIT_RUN_ID + 1];
-    bool background; /* it is a process of `start` */
+    bool background; /* a process of `start` */
 } GuestRunning;
 
 /* State of the session; no branch is named twice, and the one that runs is among them. */
 typedef struct GuestHello {
     size_t branch_count;
-    MsgGuestBranch branches[LIMIT_BRANCHES + 1]; /* that of the session itself first */
+    MsgGuestBranch branches[LIMIT_BRANCHES + 1]; /* the session's own first */
     GuestRunning running;
     size_t command_count;
     GuestRunning commands[LIMIT_PROCESSES]; /* run, or have ended and their records follow */

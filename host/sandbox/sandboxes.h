@@ -17,13 +17,13 @@ typedef struct SandboxesEvents {
     void (*changed)(Sandbox *sandbox); /* its options */
     void (*closing)(Sandbox *sandbox);
     bool (*parking)(Sandbox *sandbox); /* its container goes next, unless this is false */
-    void (*parked)(Sandbox *sandbox);  /* it has gone; the sandbox may be left now */
+    void (*parked)(Sandbox *sandbox);  /* the container has gone; the sandbox may be left now */
     void (*over)(Sandbox *sandbox);    /* nothing more is to be written down of it; may be said twice */
     void (*asked)(Sandbox *sandbox, uint64_t id, Text packages); /* pip in a session wants these */
     void (*gone)(void *userdata); /* one is, and whoever waited for that was told */
     /* The host has no room for one: gives up what can be spared. False when there was nothing. */
     bool (*make_room)(void *userdata);
-    bool (*has_room)(void *userdata); /* what was given up is gone */
+    bool (*has_room)(void *userdata); /* the room that was given up is there */
 } SandboxesEvents;
 
 typedef struct Sandboxes {
@@ -33,7 +33,7 @@ typedef struct Sandboxes {
     Engine *engine;
     KeeperClient *keeper; /* of their files */
     EgressClient *egress; /* through which they reach the network */
-    bool has_disks;       /* what a session writes has a file system of its own */
+    bool has_disks;       /* sessions write to file systems of their own */
     List list;            /* Sandbox.link: all that are not freed */
     uint64_t last_number;
     Courtesies courtesies;

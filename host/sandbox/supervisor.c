@@ -55,7 +55,7 @@ static int on_install(Sandbox *sandbox, const Message *message, Problem *problem
 /* About a turn or an errand, or else for the owner. */
 static int deliver(Sandbox *sandbox, const Message *message, Problem *problem)
 {
-    bool answers = message->kind != MSG_INSTALL; /* whose ids are the supervisor's own */
+    bool answers = message->kind != MSG_INSTALL; /* ids of an install are the supervisor's own */
     Turn *turn = answers ? sandbox_find_sent(sandbox, message->id) : NULL;
     Errand *errand = turn || !answers ? NULL : errands_find(sandbox, message->id);
 
@@ -134,7 +134,7 @@ static int send_welcome(Sandbox *sandbox, uint64_t number)
         .checkpoint = text_of(options->checkpoint),
         .checkpoint_budget = options->memory / 2,
         .memory = options->memory,
-        .orphan_timeout = MAX(sandbox->all->options->orphan_timeout, 1), /* it is never 0 */
+        .orphan_timeout = MAX(sandbox->all->options->orphan_timeout, 1), /* never 0 */
         .setup_timeout = NAN,
     };
 

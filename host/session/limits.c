@@ -6,7 +6,7 @@ typedef struct Total {
 
 typedef struct Bound {
     uint64_t limit;   /* 0: none */
-    const char *name; /* what sets it */
+    const char *name; /* of its setting */
 } Bound;
 
 typedef struct Bounds {

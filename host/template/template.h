@@ -12,7 +12,7 @@
 typedef struct Template {
     List link; /* Templates.all */
     unsigned references;
-    uid_t user; /* whose it is */
+    uid_t user; /* owner */
     char name[LIMIT_SESSION_NAME + 1];
     char id[TEMPLATE_ID_SIZE]; /* random digits: names this version, and the directory of its files */
     char *image;               /* "": the default */

@@ -17,7 +17,7 @@ static int complain(const char *path)
 /* ---- directories ---- */
 
 typedef struct ProgressLine {
-    int percent; /* that the terminal shows; -1: none yet */
+    int percent; /* shown on the terminal; -1: none yet */
 } ProgressLine;
 
 static void show_progress(void *context, uint64_t done, uint64_t whole)

@@ -9,7 +9,7 @@
 #include "clients/c/exporting/outputs.h"
 
 #define UNKNOWN      "# The code of this call is not known: its controller was replaced while it ran."
-#define VALUE        "# limpet.value\n" /* how the code of Session.value() begins, and of Session.set() */
+#define VALUE        "# limpet.value\n" /* first line of the code of Session.value(), and of Session.set() */
 #define SET          "# limpet.set: "
 #define FROM_OUTSIDE "# The value came from outside: set the variable here before you run what follows."
 #define MISSING      "Later calls are missing: the controller keeps 32 MiB of the calls of a session."

@@ -16,7 +16,7 @@ typedef struct PastCalls {
     PastCall *calls;
     size_t n, capacity;
     bool full;    /* later ones are missing */
-    Reply *pages; /* what the calls point into */
+    Reply *pages; /* memory of the calls */
     size_t n_pages;
     const char *const *own; /* the command by which an export asks, which is none of the session's */
 } PastCalls;

@@ -126,7 +126,7 @@ static int take_small(TreeFetch *fetch, const LimpetEntry *entry, const MsgFileE
 
     if (row->error != NO_UINT)
         return note(packing, entry, row->error == ENOENT, strerror((int)row->error));
-    if (!row->data.data) /* it has grown */
+    if (!row->data.data) /* grown since */
         return pack_large(packing, entry);
     r = member_of(entry, &member, &name);
     if (r < 0)

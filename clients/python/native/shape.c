@@ -5,7 +5,7 @@
 /* A field of a shape; references are owned. */
 typedef struct Part {
     PyObject *name;
-    PyObject *absent;  /* what stands for it; NULL: it has to be there */
+    PyObject *absent;  /* its value then; NULL: it has to be there */
     PyObject *convert; /* NULL: it is taken as it is */
 } Part;
 

@@ -28,7 +28,7 @@ typedef struct EgressRules {
     const char *label;           /* in log lines */
     const Buf *allow, *bindings; /* as options have them, encoded, and checked */
     uint64_t limit;              /* bytes that may go either way; 0: any */
-    bool anywhere;               /* what they name may be at any address but this machine's */
+    bool anywhere;               /* names in them may have any address but this machine's */
 } EgressRules;
 
 /* 0 or -ENOMEM. */

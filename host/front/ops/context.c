@@ -5,7 +5,7 @@
 
 typedef struct ContextOrder {
     Order order;      /* of the session that it was asked of */
-    Session *context; /* that is being made; it ends by this order or with its sandbox */
+    Session *context; /* in the making; it ends by this order or with its sandbox */
 } ContextOrder;
 
 static Session *context_of(Order *order)

@@ -7,7 +7,7 @@ typedef struct RollbackOrder {
     CheckpointOrder target;
     char files[LIMIT_SESSION_NAME + 1]; /* id of the one whose files are copied; "" when it has none */
     bool staged;                        /* a copy of these is ready */
-    Buf reply;                          /* what the client gets */
+    Buf reply;                          /* to the client */
     Problem problem;                    /* or this */
 } RollbackOrder;
 

@@ -10,7 +10,7 @@ typedef struct FilesPublication {
     List link;           /* SessionFiles.asked */
     SessionFiles *files; /* NULL once they are gone */
     FilesPlace place;
-    bool accepts; /* what is there is taken for reported: there is no list */
+    bool accepts; /* files count as reported: there is no list */
     FilesPublished *done;
     void *userdata;
 } FilesPublication;

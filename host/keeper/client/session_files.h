@@ -25,11 +25,11 @@ typedef struct SessionFiles {
     char *published_id; /* NULL until it is settled */
     char *files_path;   /* host path of /session */
     char *scratch_path; /* of /tmp and others: sessiondir.h */
-    bool ephemeral;     /* it has /work */
+    bool ephemeral;     /* with /work */
     Lookout lookouts[FILES_PLACES];
     List asked;        /* publications that have no answer */
     bool has_reported; /* there may be something to be told by session_files_baseline() */
-    List noted;        /* what was reported since the last time that was asked for */
+    List noted;        /* reported since they were last asked for */
 } SessionFiles;
 
 /* As much as the copies may take. */

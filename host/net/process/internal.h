@@ -42,7 +42,7 @@ typedef struct NetLine {
     int fd; /* libzmq's */
     UT_hash_handle in_fds, in_routings;
     LoopTimer silence; /* until it has said something */
-    bool doomed;       /* it is shut down before the loop waits again */
+    bool doomed;       /* to be shut down before the loop waits again */
     List in_doomed;    /* until then */
     char address[65];
     char key[Z85_KEY_SIZE + 1]; /* "": it has said nothing */

@@ -17,7 +17,7 @@
 
 static void bound_memory(void)
 {
-#ifndef __SANITIZE_ADDRESS__ /* which maps more than there is */
+#ifndef __SANITIZE_ADDRESS__ /* AddressSanitizer maps more than there is */
     setrlimit(RLIMIT_DATA, &(struct rlimit){MEMORY_MAX, MEMORY_MAX});
 #endif
 }

@@ -9,8 +9,8 @@ typedef struct Words {
     char **words;
     size_t n;
     bool failed; /* memory was short: some are missing */
-    size_t from; /* how many bytes before the cursor the words replace */
-    char after;  /* what follows a word that is the only one: 0, ' ' or '/' */
+    size_t from; /* bytes before the cursor that the words replace */
+    char after;  /* behind a word that is the only one: 0, ' ' or '/' */
 } Words;
 
 #define WORDS_NULL ((Words){0})
