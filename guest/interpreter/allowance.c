@@ -27,7 +27,7 @@
 #define NEAR_WHOLE 10
 
 static struct {
-    int64_t memory;         /* what cells may hold; 0: there is no limit */
+    int64_t memory;         /* bytes that cells may hold; 0: there is no limit */
     _Atomic int64_t limit;  /* now */
     _Atomic int64_t credit; /* may be given without a look */
     _Atomic bool scarce;    /* something has been refused */

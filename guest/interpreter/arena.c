@@ -6,7 +6,7 @@
 #include "guest/interpreter/allowance.h"
 #include "guest/interpreter/pyref.h"
 
-#define ARENA       ((size_t)1 << 20) /* what Python asks for */
+#define ARENA       ((size_t)1 << 20) /* size that Python asks for */
 #define CHUNK       ((size_t)2 << 20) /* a huge page: two arenas */
 #define REGION      ((size_t)1 << 30) /* addresses that are reserved at once */
 #define CHUNKS      (REGION / CHUNK)

@@ -20,7 +20,7 @@ typedef struct Sink {
     pthread_mutex_t lock;
     sem_t turn;
     Ring *ring;
-    bool shared; /* whether the supervisor takes what is in it */
+    bool shared; /* the supervisor takes what is in it */
     _Atomic uint64_t
         marked; /* the descriptor has been told of what is before it; belongs to who has the turn */
 } Sink;

@@ -17,7 +17,7 @@ typedef struct Waiter {
     struct Waiter *next;
     WaiterState state;
     uint64_t ask;     /* number of the question */
-    PyObject *answer; /* what answer_decode() made; NULL until then */
+    PyObject *answer; /* made by answer_decode(); NULL until then */
     sem_t woken;
 } Waiter;
 

@@ -55,7 +55,7 @@ typedef struct Slot {
     unsigned round;
     pthread_t thread;
     void *pointer; /* to its local storage */
-    void *locks;   /* that the kernel lets go of when the thread ends */
+    void *locks;   /* locks that the kernel lets go of when the thread ends */
     size_t locks_size;
     char name[16];
     int nice;
@@ -331,7 +331,7 @@ static const Slot *excuse(void)
         threads.expected--;
         restless = &threads.slots[i];
     }
-    wait_for_all(UINT64_MAX); /* those that have begun use their slots */
+    wait_for_all(UINT64_MAX); /* threads that have begun use their slots */
     return restless;
 }
 

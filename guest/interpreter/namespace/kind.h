@@ -18,7 +18,7 @@ typedef enum Kind {
     KIND_POLARS_FRAME,
     KIND_POLARS_SERIES,
 
-    KIND_MUTABLE, /* those from here on may change in place in a way that shows */
+    KIND_MUTABLE, /* from here on kinds may change in place in a way that shows */
     KIND_BYTEARRAY = KIND_MUTABLE,
     KIND_LIST,
     KIND_DICT,

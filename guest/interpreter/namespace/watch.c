@@ -142,7 +142,7 @@ void watch_complete(void)
 {
     if (events < EVENTS_MANY)
         return;
-    _pyref_ PyObject *known = Py_XNewRef(watched.names); /* which another dict may replace meanwhile */
+    _pyref_ PyObject *known = Py_XNewRef(watched.names); /* another dict may replace it meanwhile */
     if (known)
         unwatched_end(known, note);
     PyDict_Watch(watcher, runtime.main_dict);

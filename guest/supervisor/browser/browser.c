@@ -164,7 +164,7 @@ void browser_reaped(Browser *browser, pid_t pid, int status)
         take_line(browser);
     describe_end(browser, status, why, sizeof(why));
     log_info("browser ended", "pid=%d status=%d", (int)pid, status);
-    kill(-pid, SIGKILL); /* what it left in its group */
+    kill(-pid, SIGKILL); /* the rest of its group */
     browser->pid = 0;
     *browser->url = '\0';
     tap_close(&browser->said);

@@ -34,7 +34,7 @@ int outcome_own(Outcome *outcome, Buf *into);
 typedef struct Loss {
     LadderCause killed; /* why the call was killed; LADDER_CAUSE_NONE: it was not */
     bool reset;         /* with LADDER_CAUSE_INTERRUPT: by a reset */
-    const char *fault;  /* what broke the protocol; NULL: nothing did */
+    const char *fault;  /* breach of the protocol; NULL: there was none */
     int status;         /* as from waitpid, where neither holds */
     double timeout;     /* of the call, seconds */
     bool waited;        /* the call had not begun */

@@ -73,7 +73,7 @@ static int ask_resize(Exec *exec, const MsgProcessAsk *ask, Problem *problem)
     if (r == -ENOTTY)
         return problem_set(problem, ERR_BAD_REQUEST, "the process '%.*s' has no terminal",
                            (int)ask->process.size, ask->process.data);
-    return 0; /* it may end at any moment */
+    return 0; /* a process may end at any moment */
 }
 
 static int ask_background(Exec *exec, const MsgProcessAsk *ask, uint64_t id, Problem *problem)

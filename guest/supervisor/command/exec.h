@@ -35,7 +35,7 @@ typedef struct Exec {
     uint64_t code_hash;
     char run_id[LIMIT_RUN_ID + 1];
     double timeout;            /* seconds; NAN: it runs in the background */
-    char line[LIMIT_NOTE + 1]; /* what it runs, for people */
+    char line[LIMIT_NOTE + 1]; /* the command, for people */
     Background background;
     Attention attention;
     Job job;

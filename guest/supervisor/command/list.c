@@ -60,7 +60,7 @@ static size_t read_command(pid_t pid, char *to, size_t size)
 static void write_orphan(Writer *w, pid_t pid)
 {
     Buf text _cleanup_(buf_deinit) = BUF_NULL;
-    char command[LIMIT_NOTE / 3]; /* what is no text grows to three bytes */
+    char command[LIMIT_NOTE / 3]; /* bytes that are no text grow to three */
     MsgProcessRow row = {
         .kind = text_of("orphan"),
         .pid = (uint64_t)pid,

@@ -295,7 +295,7 @@ int controller_connect(Supervisor *supervisor)
 void controller_disconnect(Supervisor *supervisor)
 {
     if (!supervisor->link.loop)
-        return; /* it was never connected */
+        return; /* never connected */
     loop_timer_cancel(&supervisor->orphan);
     link_deinit(&supervisor->link);
 }

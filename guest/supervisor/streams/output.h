@@ -20,7 +20,7 @@ typedef struct OutputLimits {
 } OutputLimits;
 
 #define OUTPUTS    2
-#define SPILL_STEM 48 /* what a spill file is called after; its name ends with that of the stream */
+#define SPILL_STEM 48 /* size of the name that a spill file begins with; it ends with that of the stream */
 #define SPILL_NAME (SPILL_STEM + 8)
 #define SPILL_PATH 96
 

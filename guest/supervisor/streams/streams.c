@@ -22,7 +22,7 @@ typedef struct LateStream {
     List link;
     LoopFile file;
     unsigned number;
-    Merge merge; /* what the interpreter itself wrote last may be a mark */
+    Merge merge; /* bytes that the interpreter itself wrote last may be a mark */
     Streams *owner;
 } LateStream;
 
