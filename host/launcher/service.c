@@ -103,7 +103,8 @@ void launcher_answer(pid_t asker, int socket, int r, const Problem *problem)
 
 /* ---- beginning ---- */
 
-/* Refuses an engine that does not isolate: it would run what the controller chooses with our rights. */
+/* Chooses the engine, and refuses one that does not isolate: it would run what the controller chooses with
+ * our rights. */
 static const EngineOps *choose_engine(const LauncherConfig *config, const char *adopted, Problem *problem)
 {
     const char *configured = config->options->engine, *name = *configured ? configured : adopted;
