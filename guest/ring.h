@@ -1,9 +1,9 @@
-/* What the interpreter has printed and not yet put into its pipes: one ring for each stream, in memory that
+/* Output of the interpreter that it has not yet put into its pipes: one ring for each stream, in memory that
  * it shares with the supervisor, so that nothing of it is lost with the process.
  *
  * Its place among what others write to the same pipe is told by a mark in the pipe: "here comes what the ring
- * holds up to this position". A flush is a mark and nothing more. What no mark has told of is taken at the
- * end of the call, or of the interpreter, behind what the pipe holds. A position is that of a byte in the
+ * holds up to this position". A flush is a mark and nothing more. Bytes that no mark has told of are taken at
+ * the end of the call, or of the interpreter, behind what the pipe holds. A position is that of a byte in the
  * stream, and each byte is taken once: an interpreter that dies in the middle of a flush, before or behind
  * the write, leaves neither a gap nor a repetition. Bytes in the pipe and a count of those that were flushed
  * could not tell, because children write to the same pipe.
@@ -22,13 +22,13 @@
 
 typedef struct Ring {
     _Atomic uint64_t head;  /* the position behind what was put in; the writer's, as are all but `tail` */
-    _Atomic uint64_t start; /* that of the byte at space[0]; changes only while the ring is empty */
+    _Atomic uint64_t start; /* the position of the byte at space[0]; changes only while the ring is empty */
     _Atomic uint64_t tail;  /* behind what was taken; the reader's */
     uint8_t nonce[RING_NONCE];
     uint8_t space[RING_SPACE];
 } Ring;
 
-/* Of standard output and standard error. */
+/* Rings of standard output and standard error. */
 typedef struct Rings {
     Ring ring[2];
 } Rings;

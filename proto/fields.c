@@ -8,10 +8,10 @@
 
 /* Names of unknown fields are quoted up to this many bytes. */
 #define QUOTED_NAME 64
-/* Of one table. */
+/* Fields of one table. */
 #define FIELDS_MAX 64
 
-/* How a body is read: the rules are those of schema_decode() or of schema_decode_known(). */
+/* Rules of reading a body: those of schema_decode() or of schema_decode_known(). */
 typedef struct Reading {
     bool strict;
     Problem *problem;

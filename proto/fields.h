@@ -59,7 +59,7 @@ typedef enum FieldType {
     FIELD_PART,   /* a struct and `bool has_NAME`: a map as `of` says */
 } FieldType;
 
-/* Whether a field may be absent, and how it is written then. */
+/* Need of a field: may it be absent, and how is it written then. */
 typedef enum FieldNeed {
     FIELD_NIL,      /* it may; written as nil */
     FIELD_REQUIRED, /* it may not */
@@ -112,7 +112,7 @@ static inline uint64_t uint_or(uint64_t value, uint64_t absent)
     return value == NO_UINT ? absent : value;
 }
 
-/* How many items an array that was received has; 0 when it is absent. */
+/* Returns the number of items of an array that was received; 0 when it is absent. */
 static inline uint32_t value_count(const Value *value)
 {
     return value->array ? value->array->size : 0;

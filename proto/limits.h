@@ -3,14 +3,14 @@
 
 #define PROTOCOL_VERSION 1
 
-/* One message. Guests send results with displays; clients send code and file chunks. */
+/* Limits of a message. Guests send results with displays; clients send code and file chunks. */
 #define LIMIT_CLIENT_FRAME (8u << 20)
 #define LIMIT_GUEST_FRAME  (32u << 20)
 #define LIMIT_DEPTH        32u
 #define LIMIT_NODES        200000u
 #define LIMIT_KEYS         16384u /* of one map, those of the maps around it counted too */
 
-/* One call. */
+/* Limits of a call. */
 #define LIMIT_CODE          (4u << 20)
 #define LIMIT_OUTPUT        (1u << 20)  /* a stream's share of the reply */
 #define LIMIT_SPILL         (64u << 20) /* a stream stored whole under /session/.limpet */
@@ -29,7 +29,7 @@
 #define LIMIT_NOTE          256u        /* bytes of a name, a type or a note of these */
 #define LIMIT_CHUNK         (64u << 10) /* one OUTPUT message */
 #define LIMIT_CREDIT        64u         /* OUTPUT messages under way to one client */
-#define LIMIT_ASK           (1u << 20)  /* what goes with a question, and with its answer */
+#define LIMIT_ASK           (1u << 20)  /* of a question, and of its answer */
 #define LIMIT_ASKS          16u         /* questions of a call that wait at once */
 #define LIMIT_ASKED         1000000u    /* questions of a call */
 #define LIMIT_FILE_CHUNK    (1u << 20)  /* one PUT or GET message */
@@ -44,7 +44,7 @@
 #define WATCH_SECONDS       25.0  /* a question for events waits */
 
 /* Commands and processes. */
-#define LIMIT_PROCESSES    64u          /* that run in a session at once */
+#define LIMIT_PROCESSES    64u          /* running in a session at once */
 #define LIMIT_COMMAND      (127u << 10) /* a line for bash: the kernel takes no longer argument */
 #define LIMIT_ARGV         4096u        /* arguments of a program */
 #define LIMIT_ARGV_BYTES   (1u << 20)   /* all of them together */
@@ -86,7 +86,7 @@
 #define LIMIT_QUEUE        64u /* calls waiting on one session; one more is Busy */
 #define LIMIT_STORED_RUNS  64u
 #define STORED_RUN_SECONDS 600u
-#define SAVE_SECONDS       300u /* that saving or loading the variables may take */
+#define SAVE_SECONDS       300u /* for saving or loading the variables */
 #define LIMIT_LANGUAGE     32u  /* bytes of the name of a language */
 #define LIMIT_BRANCHES     16u
 #define LIMIT_CHECKPOINTS  64u /* of a session and its branches; with one more the oldest goes */
@@ -98,7 +98,7 @@
 #define FILES_MAXIMUM      100000000u
 #define TIMEOUT_MAXIMUM    86400.0
 
-/* What a session may reach of the network. */
+/* Limits of a session's network. */
 #define LIMIT_RULES           128u
 #define LIMIT_RULE            300u /* bytes of one: a name and a port */
 #define LIMIT_BINDINGS        32u

@@ -12,8 +12,8 @@
 /* The envelope as far as it can be read without knowing that the rest is sound. */
 typedef struct Envelope {
     uint64_t version, kind, id;
-    unsigned readable;   /* how many of the three, in that order */
-    const uint8_t *body; /* what comes behind them */
+    unsigned readable;   /* of the three, in that order */
+    const uint8_t *body; /* of the message, behind them */
 } Envelope;
 
 static bool read_uint(const uint8_t **at, const uint8_t *end, uint64_t *ret)

@@ -36,7 +36,7 @@ typedef struct Option {
     const char *help;     /* NULL: it is not told of */
     const char *value;    /* its default, as one would write it; NULL or "": none */
     const char *choices;  /* "one|two|three" */
-    unsigned completes;   /* what its argument is to whoever completes command lines */
+    unsigned completes;   /* meaning of its argument to a completer of command lines */
 } Option;
 
 typedef struct OptionTable {

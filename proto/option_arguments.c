@@ -8,7 +8,7 @@
 #define FLAG_FIRST 0x100 /* getopt's value of the first row: above every letter */
 #define FLAG_HELP  'h'
 
-/* What getopt_long() is told. */
+/* Options in the form of getopt_long(). */
 typedef struct Flags {
     struct option longs[OPTION_ROWS_MAX + 2];
     char names[OPTION_ROWS_MAX][64]; /* with their dashes */

@@ -1,4 +1,4 @@
-/* Where things are in a container, as host and guest agree. */
+/* Places in a container, as host and guest agree. */
 #pragma once
 
 /* Packages that are mounted while it runs: below its root. */

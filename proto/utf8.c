@@ -37,7 +37,7 @@ static size_t scan_character(const uint8_t *p, size_t n, bool *bad)
     return length;
 }
 
-/* How many bytes at the start are ASCII, counted in whole blocks. */
+/* Counts the bytes at the start that are ASCII, in whole blocks. */
 static size_t ascii_prefix(const uint8_t *p, size_t n)
 {
     uint64_t block[4];
@@ -51,7 +51,7 @@ static size_t ascii_prefix(const uint8_t *p, size_t n)
     return i;
 }
 
-/* How many bytes at the start are well formed. */
+/* Counts the bytes at the start that are well formed. */
 static size_t valid_prefix(const uint8_t *p, size_t n)
 {
     size_t i = 0;

@@ -17,7 +17,7 @@ typedef struct Level {
     bool is_map;
 } Level;
 
-/* What most messages need. It is on the stack, which may be that of a small thread. */
+/* Keys that most messages need. They are on the stack, which may be that of a small thread. */
 #define KEYS_AT_HAND 128u
 
 /* A walk over the bytes. Keys of the maps that are open lie in `keys` as a stack, so that those of the
@@ -31,7 +31,7 @@ typedef struct Validation {
     Key at_hand[KEYS_AT_HAND];
 } Validation;
 
-/* What the first byte of an object says. */
+/* Class of an object, as its first byte says. */
 typedef enum Class {
     CLASS_SCALAR,
     CLASS_STR,
@@ -119,8 +119,8 @@ static void sort_keys(const Validation *check, Key *keys, size_t n)
     }
 }
 
-/* Whether a key comes twice. Few keys are compared each with each, which costs less than sorting them: most
- * differ in size already. */
+/* Returns whether a key comes twice. Few keys are compared each with each, which costs less than sorting
+ * them: most differ in size already. */
 static bool has_duplicate(const Validation *check, Key *keys, size_t n)
 {
     if (n > PAIRWISE_KEYS) {

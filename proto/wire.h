@@ -15,7 +15,7 @@
 #include "proto/limits.h"
 #include "proto/messages.h"
 
-/* Whether `size` bytes are exactly one msgpack object within the limits. 0, or -EMSGSIZE (deeper, or more
+/* Checks that `size` bytes are exactly one msgpack object within the limits. 0, or -EMSGSIZE (deeper, or more
  * nodes or keys than allowed), -ENOMEM (maps with many keys need 128 KB), -EBADMSG (anything else wrong). Map
  * keys are str or bin; two of the same bytes are the same key. Needs 2 KB of stack, and takes n log n time
  * whatever the bytes are. */

@@ -7,5 +7,5 @@
 
 /* Writes the text of a key and its final NUL. */
 void z85_encode_key(char ret[static Z85_KEY_SIZE + 1], const uint8_t key[static 32]);
-/* Whether the text is that of a key; as many characters are read as one has. */
+/* Decodes the text of a key; reads as many characters as a key has. False when they are none. */
 bool z85_decode_key(uint8_t ret[static 32], const char *text);

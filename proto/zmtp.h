@@ -22,8 +22,8 @@ typedef enum ZmtpState {
 } ZmtpState;
 
 typedef enum ZmtpRole {
-    ZMTP_DEALER, /* whoever connects */
-    ZMTP_ROUTER, /* whoever listens */
+    ZMTP_DEALER, /* the side that connects */
+    ZMTP_ROUTER, /* the side that listens */
 } ZmtpRole;
 
 typedef struct Zmtp {

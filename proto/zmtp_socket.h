@@ -44,7 +44,8 @@ struct ZmtpSocket {
 int zmtp_socket_open(ZmtpSocket *socket, Loop *loop, int fd, ZmtpRole role, size_t max_frame,
                      size_t max_queue, const ZmtpSocketEvents *events);
 
-/* What still waits is sent as far as the peer takes it at once. A closed socket may be closed again. */
+/* Closes the socket, and sends what still waits as far as the peer takes it at once. A closed socket may be
+ * closed again. */
 void zmtp_socket_close(ZmtpSocket *socket);
 
 /* Ends the connection with `error` before the loop waits again. */

@@ -23,9 +23,9 @@ typedef struct Address {
 int address_init(Address *ret, const char *path, Problem *problem);
 void address_deinit(Address *address);
 
-/* That of root's controller. 0 or -ENOMEM. */
+/* Makes the address of root's controller. 0 or -ENOMEM. */
 int address_init_roots(Address *ret);
 
-/* Whether whoever listens there can be trusted to be the user's own. 0, -ENOENT when there is nothing yet, or
- * an error. */
+/* Checks that whoever listens there can be trusted to be the user's own. 0, -ENOENT when there is nothing
+ * yet, or an error. */
 int address_check(const Address *address, Problem *problem);

@@ -1,4 +1,4 @@
-/* One call: ask, deal with its events, wait for its answer; connect before and again in between. */
+/* A call: ask, deal with its events, wait for its answer; connect before and again in between. */
 #include <errno.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -90,7 +90,7 @@ int client_credit(LimpetClient *client, const ClientCall *call, uint64_t count)
     return client_say(client, MSG_CREDIT, call->id, MsgCredit, &(MsgCredit){.count = count});
 }
 
-/* Whether limpet_interrupt_call() was called since. */
+/* Returns whether limpet_interrupt_call() was called since the last time. */
 static bool drain_wake(const LimpetClient *client)
 {
     eventfd_t count;
@@ -270,7 +270,7 @@ static int connect_once(LimpetClient *client, uint64_t deadline)
     return r;
 }
 
-/* One that is going away may still have accepted us. */
+/* A controller that is going away may still have accepted us. */
 static bool nobody_listens(int r)
 {
     return r == -ENOENT || r == -ECONNREFUSED || r == -ECONNRESET;

@@ -51,7 +51,7 @@ struct LimpetClient {
     LimpetController controller; /* inside hello */
     Problem problem;             /* of the last call; the code may be one that only the controller knows */
     LimpetError error;           /* the same, for the user */
-    char *traceback;             /* that came with it; or NULL */
+    char *traceback;             /* of that problem; or NULL */
     char file_error[32];         /* likewise, such as "ENOENT", with LIMPET_FILE_FAILED */
 };
 
@@ -59,7 +59,7 @@ typedef struct ClientCall ClientCall;
 struct ClientCall {
     bool repeatable;    /* asked again when the controller went away: only what may safely happen twice */
     bool existing_only; /* fails at once when no controller listens */
-    const char *run_id; /* what limpet_interrupt_call() interrupts; NULL: it does not end this call */
+    const char *run_id; /* for limpet_interrupt_call(); NULL: it does not end this call */
     int (*on_event)(ClientCall *call, const Message *event);
 
     /* Set by client_call(). */

@@ -33,7 +33,7 @@ int connection_open_dialled(ClientConnection *connection, const char *address, u
                             Problem *problem);
 void connection_close(ClientConnection *connection);
 
-/* Whether the peer has hung up or sent what nobody waits for; a call on it could not succeed. */
+/* Returns whether the peer has hung up or sent what nobody waits for; a call on it could not succeed. */
 bool connection_is_stale(const ClientConnection *connection);
 
 /* Queues a frame and sends what can be sent at once; connection_receive() sends the rest. */

@@ -18,5 +18,5 @@ int digest_copy(Digest *to, const Digest *from); /* `to` may be DIGEST_NULL */
 int digest_finish(Digest *digest, char ret[static DIGEST_HEX_SIZE]);
 void digest_deinit(Digest *digest);
 
-/* Of a whole file. */
+/* Finds the digest of a whole file. */
 int digest_of_file(int fd, char ret[static DIGEST_HEX_SIZE]);

@@ -4,7 +4,7 @@
 #include "clients/c/client.h"
 
 typedef struct EntryList {
-    LimpetEntries entries; /* what the caller sees */
+    LimpetEntries entries; /* the caller's view */
     LimpetEntry *space;
     size_t capacity;
     msgpack_zone *zone;

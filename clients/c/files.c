@@ -61,7 +61,7 @@ static bool is_large(int fd)
     return at >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size - at > LIMIT_FILE_CHUNK;
 }
 
-/* What has been copied so far makes room again. */
+/* Gives up a copy, and so the room that it has taken so far. */
 static int give_up(LimpetClient *client, const char *session, const char *path, int error)
 {
     put_chunk(client, session, path, 0, (const uint8_t *)"", 0, false);

@@ -153,7 +153,7 @@ static int land_row(TreeFetch *fetch, const LimpetEntry *entry, const MsgFileEnt
     if (row->error != NO_UINT)
         return problem_set(&get->client->problem, ERR_FILE_FAILED, "'%s': %s", entry->path,
                            strerror((int)row->error));
-    if (!row->data.data) /* it has grown */
+    if (!row->data.data) /* grown since */
         return read_large(get, entry);
     r = land_data(get, entry, &row->data);
     if (r == 0)

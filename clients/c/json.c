@@ -133,7 +133,7 @@ static int write_base64(Buf *buf, const char *bytes, size_t size)
     return 0;
 }
 
-/* How a value is written: on one line, or each item on a line of its own. */
+/* Layout of a value: on one line, or each item on a line of its own. */
 typedef struct Layout {
     JsonBytes bytes;
     bool indented;
@@ -156,7 +156,7 @@ static int new_line(Buf *buf, const Layout *layout, size_t depth)
     return r;
 }
 
-/* What stands before the item `i`. */
+/* Writes the separator before the item `i`. */
 static int separate(Buf *buf, const Layout *layout, uint32_t i)
 {
     int r = put(buf, i == 0 ? "" : layout->indented ? "," : ", ");

@@ -5,7 +5,7 @@
 
 #include "proto/base/buf.h"
 
-/* What becomes of bin values. As a key of a map bin is always JSON_PATH. */
+/* Form of bin values. As a key of a map bin is always JSON_PATH. */
 typedef enum JsonBytes {
     JSON_BASE64,
     JSON_PATH, /* text; each byte 0xNN that is not UTF-8 as \udcNN, Python's surrogateescape */

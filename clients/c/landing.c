@@ -50,7 +50,7 @@ void landing_deinit(Landing *landing)
     close_fd(&landing->top_fd);
 }
 
-/* One name further; closes what *fd was, unless it is the top. */
+/* Goes one name further; closes what *fd was, unless it is the top. */
 static int step(const Landing *landing, int *fd, const char *name)
 {
     int inside;

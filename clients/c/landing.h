@@ -28,5 +28,5 @@ typedef struct LandingFile {
 
 int landing_file(Landing *landing, const char *path, unsigned mode, LandingFile *ret);
 
-/* It takes its place as a whole, or where `error` is not 0 it goes; then that is what comes back. */
+/* Puts the file in its place as a whole, or, where `error` is not 0, removes it and returns that. */
 int landing_file_end(LandingFile *file, int error);

@@ -57,7 +57,8 @@ typedef struct LimpetError {
 
 typedef struct LimpetClient LimpetClient;
 
-/* One that is not connected; NULL when out of memory or descriptors. What runs goes on after it. */
+/* Makes a client that is not connected; NULL when out of memory or descriptors. What runs goes on when it is
+ * freed. */
 LIMPET_API LimpetClient *limpet_new(void);
 LIMPET_API void limpet_free(LimpetClient *client);
 
@@ -227,7 +228,7 @@ typedef struct LimpetChanged {
     uint64_t more; /* names that were left out */
 } LimpetChanged;
 
-/* What a call ran under: where losing the interpreter would have led. */
+/* Protection that a call ran under: where losing the interpreter would have led. */
 typedef struct LimpetProtection {
     bool checkpoint;          /* false: to nowhere */
     uint64_t execution_count; /* of that checkpoint */
@@ -240,7 +241,7 @@ typedef enum LimpetValueType {
     LIMPET_JSON /* anything else, as JSON text */
 } LimpetValueType;
 
-/* One form of a display. */
+/* A form of a display. */
 typedef struct LimpetValue {
     const char *mime_type;
     LimpetValueType type;
@@ -316,8 +317,7 @@ typedef struct LimpetResult {
         *restored; /* of the first call after a restore: what is not as it was; otherwise NULL */
     size_t n_restored;
 
-    /* What threads and children wrote after the call before and before this one; NULL: nothing was written.
-     */
+    /* Output of threads and children between the call before and this one; NULL: there was none. */
     const char *between_stdout;
     const char *between_stderr;
     uint64_t between_dropped; /* bytes of it that are not there */
@@ -353,7 +353,7 @@ typedef struct LimpetRun {
  * so that the code never runs twice. *ret is freed with limpet_result_free(). */
 LIMPET_API int limpet_run(LimpetClient *client, const LimpetRun *run, LimpetResult **ret);
 
-/* What is to be run: either a line for `bash -c`, or a program and its arguments. */
+/* Program to be run: either a line for `bash -c`, or a program and its arguments. */
 typedef struct LimpetProgram {
     const char *command;
     const char *const *argv; /* NULL at the end */

@@ -28,8 +28,8 @@ typedef struct LimpetEntries {
     size_t n_entries;
 } LimpetEntries;
 
-/* What is in a directory, `depth` levels of it, at most 128; or the one entry that is at a path. No link is
- * followed. *ret is freed with limpet_entries_free(), its JSON with free(). */
+/* Lists the contents of a directory, `depth` levels of it, at most 128; or the one entry that is at a path.
+ * No link is followed. *ret is freed with limpet_entries_free(), its JSON with free(). */
 LIMPET_API int limpet_files_list(LimpetClient *client, const char *session, const char *path, unsigned depth,
                                  LimpetEntries **ret);
 LIMPET_API int limpet_files_stat(LimpetClient *client, const char *session, const char *path,
@@ -56,7 +56,7 @@ LIMPET_API int limpet_files_move(LimpetClient *client, const char *session, cons
 LIMPET_API int limpet_files_remove(LimpetClient *client, const char *session, const char *path,
                                    bool recursive);
 
-/* How many bytes of how many have been copied. It must not use the client. */
+/* Tells the bytes that have been copied, and those of the whole. It must not use the client. */
 typedef void LimpetOnProgress(void *context, uint64_t done, uint64_t whole);
 
 /* Copies a local directory into one of the sandbox, and the other way round; what is there stays, but for

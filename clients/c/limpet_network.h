@@ -1,4 +1,4 @@
-/* What a session may reach of the network. A part of limpet.h, which includes it. */
+/* Network of a session. A part of limpet.h, which includes it. */
 #ifndef LIMPET_NETWORK_H
 #define LIMPET_NETWORK_H
 

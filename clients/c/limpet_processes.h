@@ -23,8 +23,8 @@ typedef struct LimpetStart {
     const char *session;
     const char *instance;               /* of LimpetOpened: refuses another life of that name; or NULL */
     LimpetProgram program;              /* stdin_data: what it reads first; more can be sent */
-    const char *name;                   /* what people may call it; or NULL */
-    const LimpetTerminalSize *terminal; /* it has one of its own, of that size; NULL: pipes */
+    const char *name;                   /* name for people; or NULL */
+    const LimpetTerminalSize *terminal; /* size of its terminal; NULL: pipes */
     const char *run_id;                 /* 32 lower-case hexadecimal digits; NULL: made at random */
 } LimpetStart;
 
@@ -43,7 +43,7 @@ typedef struct LimpetProcess {
     bool running;
     bool terminal;
     double age;                     /* seconds since it was started; NaN of an orphan */
-    bool has_exit_code, has_signal; /* how it ended */
+    bool has_exit_code, has_signal; /* of its end */
     int exit_code, signal;
 } LimpetProcess;
 
@@ -52,8 +52,8 @@ typedef struct LimpetProcesses {
     size_t n_processes;
 } LimpetProcesses;
 
-/* What runs, what has ended lately, and what that left behind. *ret is freed with limpet_processes_free(),
- * its JSON with free(). */
+/* Lists the processes that run, those that have ended lately, and those that they left behind. *ret is freed
+ * with limpet_processes_free(), its JSON with free(). */
 LIMPET_API int limpet_processes(LimpetClient *client, const char *session, LimpetProcesses **ret);
 LIMPET_API void limpet_processes_free(LimpetProcesses *processes);
 LIMPET_API char *limpet_processes_json(const LimpetProcesses *processes);
@@ -86,8 +86,8 @@ typedef struct LimpetOutput {
     size_t n_pieces;
 } LimpetOutput;
 
-/* What it has written, from the `since`-th byte of both streams on, waiting at most `timeout` seconds (25 at
- * most) where there is none. *ret is freed with limpet_output_free(). */
+/* Gets the output of a process, from the `since`-th byte of both streams on, waiting at most `timeout`
+ * seconds (25 at most) where there is none. *ret is freed with limpet_output_free(). */
 LIMPET_API int limpet_process_output(LimpetClient *client, const char *session, const char *process,
                                      uint64_t since, double timeout, LimpetOutput **ret);
 LIMPET_API void limpet_output_free(LimpetOutput *output);

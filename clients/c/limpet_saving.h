@@ -19,7 +19,7 @@ typedef struct LimpetSaved {
     uint64_t size;    /* of the file */
     const LimpetSavedVariable *variables;
     size_t n_variables;
-    const char *const *skipped; /* what else is not in the file, as sockets of /session, with the reason */
+    const char *const *skipped; /* things that are not in the file, as sockets of /session, with the reason */
     size_t n_skipped;
 } LimpetSaved;
 
@@ -34,7 +34,7 @@ LIMPET_API void limpet_saved_free(LimpetSaved *saved);
 
 typedef struct LimpetRestored {
     LimpetOpened opened;
-    const char *const *missing; /* what is not as it was saved */
+    const char *const *missing; /* things that are not as they were saved */
     size_t n_missing;
 } LimpetRestored;
 

@@ -39,7 +39,7 @@ typedef struct LimpetCheckpoints {
     size_t n_checkpoints;
 } LimpetCheckpoints;
 
-/* Those of a session and all its branches. */
+/* Lists the checkpoints of a session and all its branches. */
 LIMPET_API int limpet_checkpoints(LimpetClient *client, const char *session, LimpetCheckpoints **ret);
 LIMPET_API void limpet_checkpoints_free(LimpetCheckpoints *checkpoints);
 
@@ -48,7 +48,7 @@ typedef struct LimpetRollback {
     uint64_t execution_count;        /* the last call whose effects are in the variables */
     uint64_t epoch;                  /* the new one */
     bool files_restored;             /* /session too is as it was */
-    const char *const *not_restored; /* what a copy of memory does not bring back, such as a thread */
+    const char *const *not_restored; /* objects that a copy of memory does not bring back, such as a thread */
     size_t n_not_restored;
 } LimpetRollback;
 
@@ -86,7 +86,7 @@ typedef struct LimpetNamespace {
     uint64_t more; /* variables that were left out */
 } LimpetNamespace;
 
-/* What the session's variables are. */
+/* Lists the session's variables. */
 LIMPET_API int limpet_namespace(LimpetClient *client, const char *session, LimpetNamespace **ret);
 LIMPET_API void limpet_namespace_free(LimpetNamespace *names);
 

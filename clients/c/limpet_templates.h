@@ -25,10 +25,10 @@ typedef struct LimpetTemplates {
     size_t n_templates;
 } LimpetTemplates;
 
-/* What one is made of; a member that is NULL is not given. */
+/* Contents of a template; a member that is NULL is not given. */
 typedef struct LimpetTemplateSource {
     const char *name;
-    const char *session;    /* whose /session it gets, and whose image and env where none are given */
+    const char *session;    /* source of /session, and of image and env where none are given */
     const char *image;      /* of its sessions */
     const char *const *env; /* "NAME=value" strings, then NULL */
     const char *setup;      /* Python code that has run in each of its sessions */

@@ -11,5 +11,5 @@ int options_check(const LimpetClient *client, const LimpetOptions *options, Prob
 int env_check(const char *const *env, Problem *problem);
 Value env_say(const char *const *env);
 
-/* What was given, pointing into `options`. NULL counts as no option given. */
+/* Returns the options that were given, pointing into `options`. NULL counts as no option given. */
 MsgOptions options_say(const LimpetOptions *options);

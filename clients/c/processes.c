@@ -128,7 +128,7 @@ static int ask_for_nothing(LimpetClient *client, const char *session, const MsgP
     return client_call(client, &call, &reply);
 }
 
-/* What is sent has a key, so that it is not sent twice when the controller goes away. */
+/* Sends a piece of input. Its key keeps it from being sent twice when the controller goes away. */
 static int send_piece(LimpetClient *client, const char *session, const char *process, Text bytes, bool end)
 {
     char key[LIMIT_RUN_ID + 1];

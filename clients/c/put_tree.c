@@ -11,7 +11,7 @@
 #include "clients/c/tree_store.h"
 #include "proto/base/fdio.h"
 
-/* One walk of the local directory looks, the next ones copy. */
+/* A copy of a tree: the first walk of the local directory looks, the next ones copy. */
 typedef struct PutTree {
     LimpetClient *client;
     const char *session, *top, *local;

@@ -178,7 +178,7 @@ int remote_send(RemotePeer *remote, const void *bytes, size_t size)
 {
     if (remote->zmq->zmq_send(remote->socket, bytes, size, ZMQ_DONTWAIT) >= 0)
         return 0;
-    return errno == EAGAIN ? -ECONNRESET : -errno; /* it has nobody to send to */
+    return errno == EAGAIN ? -ECONNRESET : -errno; /* EAGAIN: nobody to send to */
 }
 
 /* 1, or 0 where there is none. */

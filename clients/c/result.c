@@ -65,7 +65,7 @@ static int read_protection(LimpetProtection *ret, const MsgProtection *said, Are
     return MIN(level, 0);
 }
 
-/* What became of the variables, and what would have. */
+/* Reads the state of the variables, and their protection. */
 static int read_state(LimpetResult *out, const MsgRecord *record, Arena *arena, Problem *problem)
 {
     if (record->has_rolled_back_to) {

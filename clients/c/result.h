@@ -25,5 +25,5 @@ int artifact_fetch(LimpetClient *client, const LimpetResult *result, const Limpe
 int artifacts_read(LimpetResult *ret, const MsgRecord *record, Arena *arena, Problem *problem);
 int skipped_read(LimpetResult *ret, const MsgRecord *record, Arena *arena, Problem *problem);
 
-/* One display, in the memory of the arena. */
+/* Reads one display into the memory of the arena. */
 void display_read(LimpetDisplay *ret, const MsgDisplay *said, Arena *arena);

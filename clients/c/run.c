@@ -74,7 +74,8 @@ int run_on_event(ClientCall *call, const Message *event)
     }
 }
 
-/* What the events did not bring: all of it when the record was stored already, the rest after a gap. */
+/* Delivers output that the events did not bring: all of it when the record was stored already, the rest after
+ * a gap. */
 static void deliver_rest(RunCall *run_call, int stream, const char *text, size_t size)
 {
     uint64_t before = run_call->delivered[stream - 1];

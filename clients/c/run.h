@@ -6,7 +6,7 @@
 
 typedef struct RunCall {
     ClientCall call;
-    const LimpetRun *run;  /* what it is told of the call, and its callbacks */
+    const LimpetRun *run;  /* arguments of the call, and its callbacks */
     uint64_t consumed;     /* output events since the last credit */
     uint64_t delivered[2]; /* bytes of each stream */
     SentAnswers answers;

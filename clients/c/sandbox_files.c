@@ -45,7 +45,7 @@ int limpet_files_stat(LimpetClient *client, const char *session, const char *pat
     return client_result(client, r);
 }
 
-/* One page. *next: where the following one begins, NO_UINT at the end. */
+/* Lists one page. *next: where the following one begins, NO_UINT at the end. */
 static int list_page(LimpetClient *client, const char *session, const MsgFileList *page, EntryList *list,
                      uint64_t *next)
 {

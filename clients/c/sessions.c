@@ -1,7 +1,8 @@
 /* The list of sessions. */
 #include "clients/c/answer.h"
 
-/* What the wire says beside the status, for the sake of earlier clients, is a status to people. */
+/* Status that people are told of a saved session. The wire says it beside `status`, for the sake of earlier
+ * clients. */
 static const char saved[] = "saved";
 
 /* In the reply itself, which becomes the JSON. */

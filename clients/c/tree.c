@@ -19,7 +19,7 @@ static bool is_name(const char *at, size_t n, const char *name)
     return strlen(name) == n && memcmp(at, name, n) == 0;
 }
 
-/* Where a link leads, part by part. `at` is a path below the top, "" the top itself. */
+/* Course of a link, followed part by part. `at` is a path below the top, "" the top itself. */
 typedef struct Course {
     char *at;
     bool named; /* the last part of `at` is not known to be a directory */

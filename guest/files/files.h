@@ -1,4 +1,4 @@
-/* What the parts of the files process share. Each serves some of the questions of proto/file_ops.def:
+/* Shared by the parts of the files process. Each serves some of the questions of proto/file_ops.def:
  *
  *   files.c    the channel, and whose question it is     paths.c   names, and what is there
  *   list.c     stat, list       read.c   read, fetch     write.c   write, store
@@ -18,7 +18,8 @@ typedef struct DirectoryWalk DirectoryWalk;
 typedef struct Upload Upload;
 typedef struct Watching Watching;
 
-/* What is kept between questions gives way to newer ones, the longest unused first. */
+/* Listings and uploads that are kept between questions; they give way to newer ones, the longest unused
+ * first. */
 #define LISTINGS 8
 #define UPLOADS  8
 
@@ -28,7 +29,7 @@ struct Files {
     ChannelReader reader;
     Buf out;
     uint64_t last;                     /* number given to a listing, upload or watch */
-    char blamed[LIMIT_PATH + 1];       /* what a failure is about; "": the path of the question */
+    char blamed[LIMIT_PATH + 1];       /* subject of a failure; "": the path of the question */
     DirectoryWalk *listings[LISTINGS]; /* the last used first */
     Upload *uploads[UPLOADS];
     Watching *watching; /* NULL until it is needed */
@@ -63,11 +64,11 @@ int files_blame(Files *files, const char *path, int error);
 
 typedef char Path[LIMIT_PATH + 1];
 
-/* What system calls are given for a path of a question: relative to the session's directory, which is the
- * current one, or absolute. -EINVAL or -ENAMETOOLONG. */
+/* Turns the path of a question into that for system calls: relative to the session's directory, which is the
+ * current one, or absolute. -ENOENT, -EINVAL or -ENAMETOOLONG. */
 int path_take(Path ret, Text path);
 
-/* How replies name it: absolute, without empty and "." components. */
+/* Turns it into that of replies: absolute, without empty and "." components. */
 int path_show(Path ret, Text path);
 
 /* Appends a name to a directory's path. -ENAMETOOLONG. */
@@ -80,7 +81,7 @@ int path_split(Path ret_directory, const char **ret_name, const char *path);
 /* Makes the directories of a path that are missing. 0 or a negative errno. */
 int path_make(const char *path);
 
-/* What is at `name`, below an open directory. `shown` and `target` hold the texts of *ret. */
+/* Reads the entry at `name`, below an open directory. `shown` and `target` hold the texts of *ret. */
 int entry_read(MsgFileEntry *ret, int directory, const char *name, const char *shown, Path target);
 void entry_fill(MsgFileEntry *ret, const struct stat *st);
 
@@ -105,11 +106,11 @@ typedef struct NewFile {
 
 #define NEW_FILE_NULL ((NewFile){.directory = -1, .fd = -1})
 
-/* What names of temporary files begin with. Nothing is told of those. */
+/* Prefix of the names of temporary files. Nothing is told of those. */
 #define TEMPORARY ".limpet-"
 
 /* Begins one; the directory is taken. */
 int new_file_begin(NewFile *ret, int directory);
-/* It takes its place, or that of a file which is there. */
+/* Puts the file in its place, or in that of a file which is there. */
 int new_file_end(NewFile *file, const char *name, mode_t mode);
 void new_file_deinit(NewFile *file);

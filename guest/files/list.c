@@ -82,8 +82,8 @@ static bool is_gone(int error)
     return error == -ENOENT || error == -ENOTDIR || error == -ELOOP;
 }
 
-/* One entry of the innermost directory, and into it where it is a directory. What has gone meanwhile is
- * passed over. */
+/* Takes one entry of the innermost directory, and goes into it where it is a directory. An entry that has
+ * gone meanwhile is passed over. */
 static int take_entry(DirectoryWalk *listing, const char *name)
 {
     const WalkLevel *level = &listing->levels[listing->depth - 1];

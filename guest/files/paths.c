@@ -98,7 +98,7 @@ int path_make(const char *path)
         end += strspn(end, "/");
         end += strcspn(end, "/");
         snprintf(part, sizeof(part), "%.*s", (int)(end - path), path);
-        /* One that is there may be in a directory that cannot be written to. */
+        /* A directory that is there may be in one that cannot be written to. */
         if (mkdir(part, 0755) < 0 && errno != EEXIST && access(part, F_OK) < 0)
             return -errno;
     }

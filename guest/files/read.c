@@ -5,7 +5,7 @@
 
 #include "guest/files/files.h"
 
-/* Where the data begins that is at `offset` or behind it: what lies between is a hole. */
+/* Returns where the data begins that is at `offset` or behind it: a hole lies between. */
 static uint64_t skip_hole(int fd, uint64_t offset, const struct stat *st)
 {
     off_t at = offset < (uint64_t)st->st_size ? lseek(fd, (off_t)offset, SEEK_DATA) : -1;
@@ -78,7 +78,8 @@ static int fetch_failed(Fetch *fetch, Text name, int error)
     return body_encode(&fetch->entries, MsgFileEntry, &entry);
 }
 
-/* What has more than fits into a reply comes without its contents: it is read in pieces. */
+/* Fetches the contents of a file. One that has more than fits into a reply comes without them: it is read in
+ * pieces. */
 static int fetch_contents(Fetch *fetch, int fd, const struct stat *st, Text name)
 {
     Buf data _cleanup_(buf_deinit) = BUF_NULL;

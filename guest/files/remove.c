@@ -8,13 +8,13 @@
 
 #include "guest/files/files.h"
 
-/* What one question removes. */
+/* Entries that one question removes. */
 #define PIECE 2000u
 
 /* Directories within each other. What lies deeper is moved up to the top first. */
 #define DEPTH 64u
 
-/* How often a directory is emptied again because something was added to it meanwhile. */
+/* Passes over a directory to which something is added meanwhile. */
 #define PASSES 8
 
 typedef struct TreeRemoval {

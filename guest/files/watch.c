@@ -28,7 +28,7 @@ typedef struct FileWatch {
     Watching *all;
     bool recursive;
     bool lost;  /* events were */
-    Buf events; /* what waits, each encoded */
+    Buf events; /* waiting events, each encoded */
     uint32_t count;
     uint32_t last;  /* bytes of the last of them */
     uint64_t asked; /* id of the question that waits for some; 0: none */
@@ -83,7 +83,7 @@ static int add_node(FileWatch *watch, const char *path, const char *shown)
         return -errno;
     for (size_t i = 0; i < watching->nodes_used; i++)
         if (watching->nodes[i].path && watching->nodes[i].wd == wd && watching->nodes[i].watch == watch)
-            return -EEXIST; /* it is looked at by another path */
+            return -EEXIST; /* watched by another path */
     node->path = strdup(shown);
     if (!node->path)
         return -ENOMEM;

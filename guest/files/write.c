@@ -295,7 +295,7 @@ static int store_file(Store *store, const char *name, const MsgFileEntry *entry)
     return r == 0 ? new_file_end(&file, name, (mode_t)uint_or(entry->mode, 0644)) : r;
 }
 
-/* One that is there and somebody else's, as /session/artifacts, keeps its mode. */
+/* Stores a directory. One that is there and somebody else's, as /session/artifacts, keeps its mode. */
 static int store_directory(Store *store, const char *path, const MsgFileEntry *entry)
 {
     _cleanup_(closep) int fd = make_beneath(store->root, path);

@@ -27,7 +27,7 @@
 #define NEAR_WHOLE 10
 
 static struct {
-    int64_t memory;         /* what cells may hold; 0: there is no limit */
+    int64_t memory;         /* bytes that cells may hold; 0: there is no limit */
     _Atomic int64_t limit;  /* now */
     _Atomic int64_t credit; /* may be given without a look */
     _Atomic bool scarce;    /* something has been refused */
@@ -37,7 +37,7 @@ void allowance_init(uint64_t memory)
 {
     int64_t whole = (int64_t)MIN(memory, (uint64_t)INT64_MAX);
 
-    /* Of a sandbox that small the kernel is left to judge. */
+    /* The limit is 0, and the kernel is left to judge, in a sandbox that small. */
     allowance.memory = MAX(whole - MAX(whole / RESERVE_PART, RESERVE_LEAST), 0);
     allowance_end_cell();
 }

@@ -1,5 +1,5 @@
-/* How much memory the process may hold, so that a cell that wants more gets MemoryError before the kernel
- * kills. What counts is what is there (anonymous pages in RAM), not what is reserved: libraries reserve
+/* Allowance of memory for the process, so that a cell that wants more gets MemoryError before the kernel
+ * kills. It counts the memory that is there (anonymous pages in RAM), not what is reserved: libraries reserve
  * hundreds of megabytes that they never touch. */
 #pragma once
 
@@ -11,9 +11,9 @@
  * supervisor, page tables, files in /dev/shm, pages of checkpoints that the process has changed since. */
 void allowance_init(uint64_t memory);
 
-/* Whether a block of `size` bytes more is within it. For allocators: from any thread, takes no lock and
- * allocates nothing; mostly a subtraction, and a look at /proc once a part of what was left has been given.
- */
+/* Returns whether a block of `size` bytes more is within it. For allocators: from any thread, takes no lock
+ * and allocates nothing; mostly a subtraction, and a look at /proc once a part of what was left has been
+ * given. */
 bool allowance_has(size_t size);
 
 /* While a cell runs it may hold less than the work around it (errors, tracebacks, figures). One that begins
@@ -25,9 +25,9 @@ void allowance_end_cell(void);
 /* The most that allowance_has() ever grants, bytes; 0: unlimited. */
 uint64_t allowance_most(void);
 
-/* Whether nine tenths of what a cell may hold are taken, in a process that never held more than `peak` bytes.
- */
+/* Returns whether nine tenths of what a cell may hold are taken, in a process that never held more than
+ * `peak` bytes. */
 bool allowance_is_nearly_taken(uint64_t peak);
 
-/* What the process holds, bytes. 0 or a negative errno. */
+/* Finds the bytes that the process holds. 0 or a negative errno. */
 int allowance_held(uint64_t *ret);

@@ -6,7 +6,7 @@
 #include "guest/interpreter/allowance.h"
 #include "guest/interpreter/pyref.h"
 
-#define ARENA       ((size_t)1 << 20) /* what Python asks for */
+#define ARENA       ((size_t)1 << 20) /* size that Python asks for */
 #define CHUNK       ((size_t)2 << 20) /* a huge page: two arenas */
 #define REGION      ((size_t)1 << 30) /* addresses that are reserved at once */
 #define CHUNKS      (REGION / CHUNK)
@@ -79,7 +79,8 @@ static void *take_half(Region *region, size_t chunk)
     return region->base + chunk * CHUNK + half * ARENA;
 }
 
-/* Of a chunk that is half in use, so that chunks get empty again; otherwise of a new one. */
+/* Takes half of a chunk: of one that is half in use, so that chunks get empty again; otherwise of a new
+ * one. */
 static void *take_from(Region *region)
 {
     size_t empty = CHUNKS;

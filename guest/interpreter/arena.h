@@ -1,4 +1,4 @@
-/* Where Python's small objects live: beyond the first megabytes in huge pages, of which a fork copies one
+/* Memory of Python's small objects: beyond the first megabytes in huge pages, of which a fork copies one
  * table entry instead of 512. */
 #pragma once
 

@@ -24,7 +24,7 @@ void descriptors_replace(const int fds[2]);
 /* Until they are restored, what is written to 1 and 2 goes nowhere. */
 void descriptors_mute(void);
 
-/* Whether it is one of 0, 1, 2 and the private ones. */
+/* Returns whether the descriptor is one of 0, 1, 2 and the private ones. */
 bool descriptors_is_own(int fd);
 
 /* 1 or 2 when that is the file behind it, otherwise 0. */

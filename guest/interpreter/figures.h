@@ -3,6 +3,6 @@
 
 #include <stdbool.h>
 
-/* Whether there may be some: false where pyplot is not imported or has none open, told without running any
- * code. */
+/* Returns whether there may be figures: false where pyplot is not imported or has none open, told without
+ * running any code. */
 bool figures_are_open(void);

@@ -1,4 +1,4 @@
-/* What arrives on the channel. One thread at a time takes from it; none needs the GIL for that. */
+/* Messages that arrive on the channel. One thread at a time takes from it; none needs the GIL for that. */
 #pragma once
 
 #include <signal.h>
@@ -16,7 +16,8 @@ int inbox_wait(ChannelFrame *ret, int wake, const sigset_t *mask);
 /* So that the next message is taken without memory of an allocator, if it is a short one. */
 void inbox_reserve(void);
 
-/* Whether nothing of a message has been read yet, so that the channel tells when the next one comes. */
+/* Returns whether nothing of a message has been read yet, so that the channel tells when the next one
+ * comes. */
 bool inbox_is_empty(void);
 
 /* For a new channel. */

@@ -53,7 +53,7 @@ static PyObject *decode_imports(const msgpack_object_array *imports)
     return take(list);
 }
 
-/* What could not be done, as a list of one. */
+/* Returns what could not be done, as a list of one. */
 static PyObject *describe_failure(void)
 {
     _pyref_ PyObject *error = error_take();

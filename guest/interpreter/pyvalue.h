@@ -5,7 +5,7 @@
 #include "guest/interpreter/pyref.h"
 #include "proto/wire.h"
 
-/* What one value may use of the limits of a message; shared by the values of a display. */
+/* Share that one value may use of the limits of a message; shared by the values of a display. */
 typedef struct ValueBudget {
     size_t nodes;
     size_t keys;                 /* of containers within each other */

@@ -115,7 +115,7 @@ static bool is_usual(PyObject *hook)
            !PyCallable_Check(hook);
 }
 
-/* Of a hook that fails, as Python tells of a sys.excepthook that does. */
+/* Tells of a hook that fails, as Python tells of a sys.excepthook that does. */
 static void tell_failure(void)
 {
     _pyref_ PyObject *error = error_take();

@@ -31,9 +31,9 @@ void run_end(void);
 /* A child process is about to be started. */
 void run_note_child(void);
 
-/* Whether the calling thread may write. Any may while a cell runs, and between two cells all but the main
- * one, unless that runs tasks of cells and not the runtime's work; before the first cell none. */
+/* Returns whether the calling thread may write. Any may while a cell runs, and between two cells all but the
+ * main one, unless that runs tasks of cells and not the runtime's work; before the first cell none. */
 bool run_admits(void);
 
-/* Whether a cell runs, so that displays and questions are its own. */
+/* Returns whether a cell runs, so that displays and questions are its own. */
 bool run_is_active(void);

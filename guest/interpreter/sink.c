@@ -10,7 +10,7 @@
 
 Sink sinks[2];
 
-/* Of a process that shares none: never touched in an interpreter. */
+/* Rings of a process that shares none: never touched in an interpreter. */
 static Rings own;
 static Rings *shared;
 
@@ -216,7 +216,7 @@ static void use(Rings *rings, bool are_shared)
     }
 }
 
-/* What it prints is no longer the interpreter's. */
+/* Begins a child, whose output is no longer the interpreter's. */
 void sinks_begin_child(void)
 {
     flusher_after_fork();

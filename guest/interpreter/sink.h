@@ -20,7 +20,7 @@ typedef struct Sink {
     pthread_mutex_t lock;
     sem_t turn;
     Ring *ring;
-    bool shared; /* whether the supervisor takes what is in it */
+    bool shared; /* the supervisor takes what is in it */
     _Atomic uint64_t
         marked; /* the descriptor has been told of what is before it; belongs to who has the turn */
 } Sink;
@@ -52,11 +52,11 @@ void sinks_begin_child(void);
 /* Takes all of it if there is room, never waiting for the descriptor. */
 bool sink_append(Sink *sink, const void *bytes, size_t n);
 
-/* Whether there is so much in it that it is to be flushed before more comes. */
+/* Returns whether there is so much in it that it is to be flushed before more comes. */
 bool sink_is_due(Sink *sink);
 
-/* What there is no room for: flushes, and writes once to the descriptor itself. How much is gone, what nobody
- * reads any more included, or -EINTR after a signal. */
+/* Writes bytes for which there is no room: flushes, and writes once to the descriptor itself. Returns how
+ * many are gone, those that nobody reads any more included, or -EINTR after a signal. */
 ssize_t sink_write(Sink *sink, const void *bytes, size_t n);
 
 /* Flushes; what cannot be written because nobody reads any more is dropped. 0, or -EINTR after a signal, with

@@ -11,7 +11,7 @@ typedef struct Lexer {
     unsigned nesting; /* of f-string fields */
 } Lexer;
 
-/* What is known of the statement that began last at column 0, outside brackets and strings. */
+/* The statement that began last at column 0, outside brackets and strings. */
 typedef struct Statement {
     const char *begin; /* NULL: none yet */
     bool first;        /* its first token is still to come */
@@ -160,7 +160,7 @@ static bool skip_format_spec(Lexer *l, char quote, bool triple)
     return false;
 }
 
-/* What a backslash takes with it inside a string. */
+/* Skips what a backslash takes with it inside a string. */
 static void skip_escape(Lexer *l, bool raw, bool fields)
 {
     l->at++;
@@ -232,7 +232,7 @@ static void note_mark(Statement *s, const Lexer *l, unsigned depth)
     s->first = false;
 }
 
-/* One token or a run of white space. False where only the parser can tell. */
+/* Takes one token or a run of white space. False where only the parser can tell. */
 static bool lex(Lexer *l, Statement *s, unsigned *depth, bool *line_start)
 {
     char c = *l->at;

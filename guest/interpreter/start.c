@@ -56,7 +56,7 @@ static PyStatus set_options(PyConfig *config)
     config->pathconfig_warnings = 0;
     config->write_bytecode = 0;
     config->faulthandler = 1; /* a crash says where in the code it was */
-    /* Of the Python that was linked, not of whichever is first in PATH. */
+    /* The executable is that of the Python that was linked, not of whichever is first in PATH. */
     return PyConfig_SetBytesString(config, &config->executable, LIMPET_PYTHON_EXECUTABLE);
 }
 
@@ -113,7 +113,7 @@ static void make_directories(char *path)
     mkdir(path, 0755);
 }
 
-/* How many entries the path begins with that the environment names. */
+/* Counts the entries at the beginning of the path that the environment names. */
 static Py_ssize_t count_named(void)
 {
     const char *named = getenv("PYTHONPATH");
@@ -124,8 +124,9 @@ static Py_ssize_t count_named(void)
     return n;
 }
 
-/* What is installed while the session runs comes before what the image has, and after what belongs to Python.
- * Python looks at a directory that is there, and sees when its contents have changed. */
+/* Adds the directory of packages that are installed while the session runs. It comes before those of the
+ * image, and after what belongs to Python. Python looks at a directory that is there, and sees when its
+ * contents have changed. */
 static int add_packages(PyObject *path)
 {
     const char *base = getenv("PYTHONUSERBASE");

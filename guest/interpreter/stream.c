@@ -7,7 +7,7 @@
 #include "guest/interpreter/sink.h"
 #include "guest/interpreter/text.h"
 
-/* What a stream has beyond the part of its base, whose size only the running Python knows. */
+/* State of a stream beyond the part of its base, whose size only the running Python knows. */
 typedef struct StreamState {
     size_t index; /* of its sink; 0, which is standard output, in objects a cell makes itself */
 } StreamState;

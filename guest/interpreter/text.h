@@ -30,7 +30,7 @@ typedef enum TextCut {
 typedef struct StrText {
     Text text; /* absent for NULL and for what is no str */
     Utf8 utf8;
-    Buf cut; /* what `text` points to when it is not all of it */
+    Buf cut; /* memory of `text` when it is not all of it */
 } StrText;
 
 /* Text over `limit` bytes is cut and says so; the mark is within the limit. Lives as long as the str and

@@ -8,7 +8,8 @@
 #include "guest/interpreter/reply.h"
 #include "guest/interpreter/runtime.h"
 
-/* What the function is to return: why it could not be done, or None, and a list of str. */
+/* Returns whether the function has returned what it is to: why it could not be done, or None, and a list of
+ * str. */
 static bool is_answer(PyObject *answer)
 {
     if (!answer || !PyTuple_CheckExact(answer) || PyTuple_GET_SIZE(answer) != 2 ||

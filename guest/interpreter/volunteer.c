@@ -15,7 +15,7 @@
 
 static struct {
     uint64_t memory;
-    int base; /* what the sandbox began with: the kernel refuses less */
+    int base; /* the sandbox's at the start: the kernel refuses less */
 } volunteer;
 
 void volunteer_set(int score)

@@ -10,15 +10,15 @@
  * runs cells. */
 void volunteer_init(uint64_t memory);
 
-/* This process runs cells (again). */
+/* Marks this process as one that runs cells (again). */
 void volunteer_live(void);
 
-/* This process is a checkpoint. An automatic one goes before the process it was copied from, whose memory it
- * mostly shares, and which may then go on; but not when that holds more than an allocator grants, since its
- * memory would run out next. */
+/* Marks this process as a checkpoint. An automatic one goes before the process it was copied from, whose
+ * memory it mostly shares, and which may then go on; but not when that holds more than an allocator grants,
+ * since its memory would run out next. */
 void volunteer_checkpoint(bool automatic);
 
-/* This process belongs to the cell that made it. Also between vfork() and exec. */
+/* Marks this process as one of the cell that made it. Also between vfork() and exec. */
 void volunteer_child(void);
 
 /* The score of this process as it is. */

@@ -17,7 +17,7 @@ int execve(const char *path, char *const arguments[], char *const environment[])
     volunteer_child();
     int r = (int)syscall(SYS_execve, path, arguments, environment);
     int error = errno;
-    volunteer_set(score); /* it is still the program that it was */
+    volunteer_set(score); /* failed: still the program that it was */
     errno = error;
     return r;
 }

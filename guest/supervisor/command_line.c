@@ -7,7 +7,7 @@
 
 #include "proto/option.h"
 
-/* What the command line says. Its texts live as long as the program. */
+/* Values of the command line. Its texts live as long as the program. */
 static struct {
     char *link, *directory, *interpreter, *browser, *browser_socket;
     uint64_t uid, browser_uid;

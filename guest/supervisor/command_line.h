@@ -8,7 +8,7 @@
 /* The home of the interpreter's user. Without a user of its own that is the session's directory. */
 #define HOME_PATH "/home/user"
 
-/* Where pip in the sandbox asks for packages, and the variable that says where else. */
+/* Socket at which pip in the sandbox asks for packages, and the variable that names another one. */
 #define PIP_SOCKET   "/run/limpet-pip"
 #define PIP_VARIABLE "LIMPET_PIP"
 

@@ -16,8 +16,8 @@ void asks_begin(Asks *asks)
     list_init(&asks->in_asking);
 }
 
-/* Where waiting is free the supervisor has no deadline meanwhile, and so has no watchdog. An adopted call may
- * be of that kind. */
+/* Watches the supervisor of a call. While the call waits in a mode where that is free, the supervisor has no
+ * deadline, and so no watchdog; an adopted call may be of that kind. */
 static void watch(const Call *call)
 {
     if (call->asks.mode == ASK_COUNT)
@@ -80,7 +80,7 @@ static int decode_answer(MsgAnswer *ret, const msgpack_object_map *body, Problem
     return r;
 }
 
-/* What does not arrive is asked for again after the reconnection. */
+/* Sends an answer. The supervisor asks again after a reconnection for one that did not arrive. */
 static void send_answer(const Call *call, const MsgAnswer *answer)
 {
     guest_say(call->turn.sandbox->guest, MSG_ANSWER, call->turn.number, MsgAnswer, answer);
@@ -159,7 +159,7 @@ static int decode_question(MsgAsk *ret, const msgpack_object_map *body, Problem 
     return r;
 }
 
-/* One that is known has been asked again after a reconnection. */
+/* Takes a question. A known one has been asked again after a reconnection. */
 int asks_question(Call *call, const msgpack_object_map *body, Problem *problem)
 {
     Asks *asks = &call->asks;

@@ -123,7 +123,7 @@ void call_join(Call *call, Request *request, bool stream, AskMode asks)
     if (stream && !call->stream) {
         call->stream = request;
         list_append(&call->all->streams, &call->in_streams);
-        if (call->adopted) /* it sends no events since its controller was lost */
+        if (call->adopted) /* no events since its controller was lost */
             call_grant(call, LIMIT_CREDIT);
     }
     asks_join(call, request, asks);
@@ -151,7 +151,7 @@ void call_await_start(Call *call, Request *request)
         list_append(&call->starting, &request->link);
 }
 
-/* One in the background goes on, but nobody uses its session any more through it. */
+/* Notes that nobody uses a session any more through a call in the background, which goes on. */
 static void note_rest(Call *call)
 {
     if (call->turn.ops != &process_turn_ops || call_is_over(call) || !list_empty(&call->asked))

@@ -38,7 +38,7 @@ typedef struct Calls {
     void (*ended)(const Call *call); /* one has; before anybody is told. May be NULL */
 } Calls;
 
-/* What a call is found by: an id is that of the user who chose it. */
+/* Key of the table of calls: an id is that of the user who chose it. */
 typedef struct CallKey {
     uid_t user;
     char run_id[LIMIT_RUN_ID + 1];
@@ -85,10 +85,10 @@ void calls_deinit(Calls *all);
 
 /* ---- its life ---- */
 
-/* One of a session that does not close. NULL when out of memory. `code` is copied. */
+/* Makes a call of a session that does not close. NULL when out of memory. `code` is copied. */
 Call *call_new(Calls *all, const TurnOps *kind, Session *session, const char *run_id, Text code,
                double timeout);
-/* One that an earlier controller sent: its code is not known, only what it hashes to. */
+/* Makes a call that an earlier controller sent: its code is not known, only the hash of it. */
 Call *call_adopt(Calls *all, const TurnOps *kind, Session *session, const char *run_id, uint64_t code_hash);
 
 /* Stores what an earlier controller's session answered that has ended, until `expires`, which is not before
@@ -167,11 +167,11 @@ bool call_last(Calls *all, Session *session);
 
 /* ---- its end ---- */
 
-/* It has ended, as its supervisor tells: its artifacts are published, then its record is made. */
+/* Publishes the artifacts of a call that has ended, as its supervisor tells; then its record is made. */
 void call_publish(Call *call, const Message *message, const MsgExecuted *executed);
 /* Its record can be made; `artifacts` may be NULL. What waits is next. */
 void call_finish(Call *call, const MsgExecuted *executed, const ArtifactList *artifacts);
-/* It ran and has no record. */
+/* Ends a call that ran and has no record. */
 void call_finish_failed(Call *call, const Problem *problem);
 
 /* ---- its questions ---- */

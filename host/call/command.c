@@ -98,7 +98,7 @@ static int on_executed(Call *call, const Message *message, Problem *problem)
     return 0;
 }
 
-/* It could not be begun. */
+/* Ends a command that could not be begun. */
 static int on_refused(Call *call, const Message *message, Problem *problem)
 {
     Problem why = PROBLEM_NULL;

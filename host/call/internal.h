@@ -1,4 +1,4 @@
-/* What the files of a call share among themselves. Nobody else includes this. */
+/* Shared by the files of a call, and included by nobody else. */
 #pragma once
 
 #include "host/call/call.h"
@@ -15,7 +15,7 @@ void call_keep_last_words(Session *session, const MsgExecuted *executed);
 void call_end_bare(Call *call, const char *status, const char *state, const char *name, const char *message);
 /* Its session ends. */
 void call_lose(Call *call, bool ran, const char *reason);
-/* It could not be sent for that reason: ends it. */
+/* Ends a call that could not be sent, for that reason. */
 void call_fail_unsent(Call *call, int error);
 /* Output or a display of a call that was SENT. */
 int call_on_event(Call *call, const Message *message, Problem *problem);

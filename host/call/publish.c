@@ -1,4 +1,4 @@
-/* What a call that has ended left in artifacts is published; then its record can be made. */
+/* Publishing the artifacts of a call that has ended; then its record can be made. */
 #include "host/link/envelope.h"
 #include "host/call/record.h"
 #include "host/call/call.h"
@@ -58,7 +58,7 @@ static void on_work_published(void *userdata, ArtifactList *list)
         finish(userdata);
 }
 
-/* Whether there is something, and it is being published. */
+/* Begins to publish a place. False when there is nothing in it, or it could not begin. */
 static bool publish(Publication *publication, FilesPlace place, FilesPublished *done)
 {
     SessionFiles *files = &publication->work.turn->sandbox->files;

@@ -4,10 +4,10 @@
 #include <signal.h>
 #include <stdio.h>
 
-/* What a shell ends with when what it ran was killed. */
+/* Exit status of a shell whose command was killed. */
 #define EXIT_OF_KILLED (128 + SIGKILL)
 
-/* Where nobody has told of the call. */
+/* Protection of the state of a call of which nobody has told. */
 static const MsgProtection unknown_protection = {
     .level = {"none", 4},
     .execution_count = NO_UINT,
@@ -75,7 +75,7 @@ static void write_infos(Writer *w, const void *source)
     }
 }
 
-/* What stands for everything that was not looked at, because there was too much of it. */
+/* Writes the entry that stands for all files that were not looked at because there were too many. */
 static void write_omitted(Writer *w, const ArtifactList *list)
 {
     char reason[128];
@@ -124,7 +124,7 @@ static void set_head(MsgRecord *record, const RecordHead *head)
         record->state_protection = command_protection;
 }
 
-/* What the supervisor tells of, as it tells it. */
+/* Copies what the supervisor tells of the call, as it tells it. */
 static MsgRecord record_of(const MsgExecuted *executed)
 {
     return (MsgRecord){

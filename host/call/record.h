@@ -5,7 +5,7 @@
 #include "host/files/artifact_list.h"
 #include "proto/schema.h"
 
-/* What the host says of a call, whatever the guest says. */
+/* The host's part of a record, whatever the guest says. */
 typedef struct RecordHead {
     const char *run_id;
     const char *session; /* NULL for a call in a container of its own */
@@ -18,9 +18,9 @@ typedef struct RecordHead {
 /* A call's end as the guest tells it; points into its message. Refuses what no honest supervisor sends. */
 int record_decode(MsgExecuted *ret, const msgpack_object_map *body, Problem *problem);
 
-/* Whether the interpreter or the command may have been killed by the kernel for memory: it ended by SIGKILL,
- * or so slowly that the supervisor only saw that its channel was closed; or a shell says so of what it ran.
- */
+/* Returns whether the kernel may have killed the interpreter or the command for memory: it ended by
+ * SIGKILL, or so slowly that the supervisor only saw that its channel was closed; or a shell says so of
+ * its command. */
 bool record_was_killed(const MsgExecuted *executed);
 
 /* The record of a call that ran. With `oom` a killed one becomes `oom`. `artifacts` may be NULL. */

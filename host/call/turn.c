@@ -125,7 +125,6 @@ void call_grant(const Call *call, unsigned count)
                   &(MsgCredit){.count = count});
 }
 
-/* One that the supervisor has. */
 static bool interrupt_sent(Call *call)
 {
     call->turn.interrupted = true;

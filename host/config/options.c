@@ -9,7 +9,7 @@
 #include "proto/limits.h"
 #include "proto/option.h"
 
-/* What a command line says. */
+/* Options and actions given on a command line. */
 typedef struct Given {
     Options options;
     char *config;
@@ -207,7 +207,7 @@ char **options_environment(const Options *options)
     return list;
 }
 
-/* Those that are empty too: that is not their default. */
+/* Reads the options from the environment, empty ones too: empty is not their default. */
 int options_inherit(Options *options, Problem *problem)
 {
     Given given = {.options = *options};

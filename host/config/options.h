@@ -19,7 +19,7 @@ typedef struct Options {
 #undef OPTION
 } Options;
 
-/* What the command line asked for besides options. */
+/* Actions that a command line can ask for besides options. */
 typedef enum Action {
     ACTION_SERVE,
     ACTION_DETACH,

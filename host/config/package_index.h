@@ -1,4 +1,4 @@
-/* Where packages come from: the options package_index and package_certificates. */
+/* Sources of packages: the options package_index and package_certificates. */
 #pragma once
 
 #include "host/config/options.h"
@@ -14,6 +14,6 @@ typedef struct IndexUrl {
 } IndexUrl;
 IndexUrl package_index_url(const Options *options);
 
-/* What an installer has to reach, as `host:port` with commas between; to be freed, or NULL when out of
- * memory. */
+/* Returns the servers that an installer has to reach, as `host:port` with commas between; to be freed, or
+ * NULL when out of memory. */
 char *package_index_hosts(const Options *options);

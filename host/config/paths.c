@@ -231,6 +231,6 @@ int paths_lock(Paths *paths, Problem *problem)
         return problem_set(problem, ERR_INTERNAL, "cannot write %s: %s", path, strerror(errno));
     paths->lock = take_fd(&fd);
     paths->pid = getpid();
-    r = make_directory(paths->runtime_dir, problem); /* whoever had the lock removed it as it ended */
+    r = make_directory(paths->runtime_dir, problem); /* the last holder of the lock removed it as it ended */
     return r < 0 ? r : admit_group(paths, problem);
 }

@@ -1,4 +1,4 @@
-/* Where the controller keeps things, and that it is the only one to do so. */
+/* Places where the controller keeps things, and the lock that makes it the only one to do so. */
 #pragma once
 
 #include <sys/types.h>
@@ -9,8 +9,8 @@
 #define NO_GROUP ((gid_t)-1)
 
 typedef struct Paths {
-    uid_t user;        /* whose controller it is */
-    gid_t group;       /* whose members may use it, too: root's only; or NO_GROUP */
+    uid_t user;        /* user of the controller */
+    gid_t group;       /* members may use it, too: root's only; or NO_GROUP */
     char *state_dir;   /* absolute; 0700, or 0710 for the group, as are sessions and outputs in it */
     char *runtime_dir; /* absolute, 0700: this controller's part of the runtime directory */
     char *journals, *ended, *templates, *links; /* in these two, as this process reaches them */
@@ -19,7 +19,7 @@ typedef struct Paths {
     char *guest;                                /* the limpet-guest program for the local engine */
     char owner[17];                             /* names this state directory on container labels */
     int lock;                                   /* held as long as the controller lives */
-    pid_t pid;                                  /* who took it, by which others know this controller */
+    pid_t pid;                                  /* holder of the lock, by which others know this controller */
 } Paths;
 
 #define PATHS_NULL ((Paths){.group = NO_GROUP, .lock = -1})

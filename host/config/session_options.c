@@ -40,8 +40,8 @@ static const OptionEntry entries[] = {
 
 #define ENTRIES_END (entries + ARRAY_SIZE(entries))
 
-/* Where an option is in a MsgOptions and in a SessionOptions, by its type. The bytes of a Size are its first
- * member: sizes are numbers like others here. */
+/* Address of an option in a MsgOptions and in a SessionOptions, by its type. The bytes of a Size are its
+ * first member: sizes are numbers like others here. */
 #define GIVEN(type, of, e) ((const type *)((const char *)(of) + (e)->given))
 #define OWN(type, of, e)   ((type *)((char *)(of) + (e)->option.offset))
 
@@ -117,8 +117,8 @@ static int take_map(Buf *ret, const Value *given, Problem *problem)
     return writer_finish(&w) < 0 ? out_of_memory(problem) : 0;
 }
 
-/* What was not given is as in `defaults`. Without those, or where they do not have it, a number has no bound
- * but its own, text is what the table says, and there is no directory. */
+/* Takes an option, one that was not given from `defaults`. Without those, or where they do not have it, a
+ * number has no bound but its own, text is what the table says, and there is no directory. */
 static int take_entry(SessionOptions *ret, const OptionEntry *e, const MsgOptions *given,
                       const Options *defaults, Problem *problem)
 {
@@ -163,7 +163,7 @@ static int settle(SessionOptions *ret, const OptionEntry *e, const MsgOptions *g
     return r == 0 ? option_check(&e->option, ret, problem) : r;
 }
 
-/* Whether `name` is in the comma-separated list. */
+/* Returns whether `name` is in the comma-separated list. */
 static bool in_list(const char *list, const char *name)
 {
     size_t n = strlen(name);
@@ -176,7 +176,8 @@ static bool in_list(const char *list, const char *name)
     return false;
 }
 
-/* Of one that has a network of its own anyway nothing would be refused. */
+/* Checks the rules of a session. A session that has a network of its own is refused them: nothing would be
+ * enforced. */
 static int check_rules(const SessionOptions *options, const Value *allow, const Value *bindings,
                        Problem *problem)
 {
@@ -335,7 +336,7 @@ MsgOptions session_options_tell(const SessionOptions *options)
 
 bool session_options_reach(const SessionOptions *options)
 {
-    /* What is encoded and empty is one byte. */
+    /* An empty map or array is encoded in one byte. */
     return options->allow.size > 1 || options->bindings.size > 1;
 }
 

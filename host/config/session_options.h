@@ -1,5 +1,4 @@
-/* What a session may be asked to be: the options of `open` (proto/session_options.def), their checks and
- * defaults. */
+/* Options of a session: those of `open` (proto/session_options.def), their checks and defaults. */
 #pragma once
 
 #include "host/config/options.h"
@@ -41,7 +40,8 @@ void session_options_deinit(SessionOptions *options);
 size_t session_options_differ(const SessionOptions *options, const MsgOptions *given,
                               const char *ret[static SESSION_OPTION_COUNT]);
 
-/* What the container is made with, and for the rest what asks least of it: a copy. 0 or -ENOMEM. */
+/* Copies the options that the container is made with, and for the rest those that ask least of it. 0 or
+ * -ENOMEM. */
 int session_options_copy_container(SessionOptions *ret, const SessionOptions *from);
 bool session_options_same_container(const SessionOptions *a, const SessionOptions *b);
 
@@ -50,9 +50,9 @@ MsgOptions session_options_say(const SessionOptions *options);
 /* As clients are told, without what is secret; likewise. */
 MsgOptions session_options_tell(const SessionOptions *options);
 
-/* Whether there is something that it may reach by `allow` or `bindings`. */
+/* Returns whether `allow` or `bindings` let the session reach anything. */
 bool session_options_reach(const SessionOptions *options);
-/* What `allow` and `bindings` are once they are changed as far as they are given; nothing else is there.
+/* Makes the `allow` and `bindings` of a change: those given, else those of `options`; ret has nothing else.
  * session_options_take_network() follows, also after a failure: negative with the problem set. */
 int session_options_change_network(SessionOptions *ret, const SessionOptions *options,
                                    const MsgSetNetwork *given, Problem *problem);

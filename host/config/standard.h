@@ -1,4 +1,5 @@
-/* Where things are when no option says so: for root in the system, for others below their home directory. */
+/* Standard places, used when no option names another: for root in the system, for others below their home
+ * directory. */
 #pragma once
 
 #include <stddef.h>

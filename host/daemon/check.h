@@ -7,5 +7,5 @@
 /* Prints to standard output. 0 when the engine that would be used can serve, 1 otherwise. */
 int check_host(const Options *options, const Paths *paths);
 
-/* What an engine is told; the strings stay theirs. */
+/* Returns the configuration of an engine; the strings stay those of `paths` and `options`. */
 EngineConfig engine_config(const Paths *paths, const Options *options);

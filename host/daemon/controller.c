@@ -17,7 +17,8 @@
 
 /* Containers that are not gone by then are left to the next start. */
 #define SHUTDOWN_SECONDS 20
-/* What an engine was still making when the last controller was killed is there by then. */
+/* Time after which everything is there that an engine was still making when the last controller was
+ * killed. */
 #define SWEEP_AGAIN_SECONDS 150
 
 /* ---- shutting down ---- */
@@ -45,7 +46,7 @@ static void on_shutdown_due(LoopTimer *timer)
     stop(controller);
 }
 
-/* What one's end does may end others, so that each is looked for from the start. */
+/* Leaves one sandbox: the end of one may end others, so that the next is looked for from the start. */
 static bool leave_one(Controller *controller, bool keep)
 {
     Sandbox *sandbox;
@@ -130,7 +131,7 @@ static void on_sweep_due(LoopTimer *timer)
     sweep_sandboxes(&controller->sandboxes);
 }
 
-/* What an earlier controller on this state directory left is taken over; what nobody can use is removed. */
+/* Takes over what an earlier controller on this state directory left, and removes what nobody can use. */
 static void take_over(Controller *controller)
 {
     Problem problem = PROBLEM_NULL;
@@ -158,7 +159,7 @@ static int watch_signals(Controller *controller)
     return loop_signals_add(controller->loop, &controller->signals, &set, on_signal);
 }
 
-/* Where they cannot be had sessions are not bounded, and that is said. */
+/* Looks whether disks can be had. Without them sessions are not bounded, and a warning says so. */
 static void look_for_disks(Sandboxes *all, const Remote *remote)
 {
     const char *reason = remote ? remote_no_disks(remote) : NULL;
@@ -242,7 +243,7 @@ static int check_kernel(Problem *problem)
                        "safely without it; use Linux 5.6 or newer");
 }
 
-/* Who knows whom: each those that its folder may. */
+/* Introduces the parts of the controller to each other: each to those that its folder may include. */
 static void introduce(Controller *controller)
 {
     Sandboxes *sandboxes = &controller->sandboxes;
@@ -327,7 +328,7 @@ static int begin(Controller *controller, Problem *problem)
 
 /* ---- ending ---- */
 
-/* Those that are empty: what is in them belongs to sessions that live on. */
+/* Removes directories that are empty: what is in others belongs to sessions that live on. */
 static void remove_directories(const Paths *paths)
 {
     rmdir(paths->links);
@@ -346,7 +347,7 @@ static void end(Controller *controller)
     net_end(&controller->net);
     if (controller->signals.file.loop)
         loop_signals_remove(&controller->signals);
-    /* What the threads still do may end in a reply: they go before the sockets. */
+    /* Work that the threads still do may end in a reply: they go before the sockets. */
     keeper_client_free(sandboxes->keeper);
     installs_deinit(&controller->installs);
     kept_end(controller->kept);

@@ -13,7 +13,7 @@ static void on_sandbox_gone(void *userdata)
     controller_stop_if_empty(controller);
 }
 
-/* What is on disk is left to the next controller. */
+/* Leaves a parked sandbox, which is on disk, to the next controller. */
 static void on_sandbox_parked(Sandbox *sandbox)
 {
     const Controller *controller = sandbox->all->userdata;
@@ -69,7 +69,7 @@ static void on_session_branched(Session *branch)
     diary_branch(branch);
 }
 
-/* Of what is left to the next controller nothing has ended. */
+/* Keeps what ended with the session. Nothing has ended of one that is left to the next controller. */
 static void on_session_gone(Session *session)
 {
     Controller *controller = session->all->userdata;

@@ -77,6 +77,6 @@ void detach_report(int *report, const char *text)
     if (*report < 0)
         return;
     if (write(*report, words, strlen(words)) < 0)
-        errno = 0; /* whoever asked is gone; the controller serves all the same */
+        errno = 0; /* the asker is gone; the controller serves all the same */
     close_fd(report);
 }

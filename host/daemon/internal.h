@@ -1,4 +1,4 @@
-/* What the controller consists of. */
+/* Parts of the controller. */
 #pragma once
 
 #include "host/daemon/controller.h"
@@ -26,7 +26,7 @@ typedef struct Controller {
     Installs installs;
     Ended ended;       /* sessions, of which records are stored */
     Adopting adopting; /* sessions of an earlier controller */
-    Kept *kept;        /* what ended sessions left */
+    Kept *kept;        /* leftovers of ended sessions */
     Templates templates;
     Front front;
     LoopTimer shutdown_timer;
@@ -36,6 +36,6 @@ typedef struct Controller {
 /* Ends the loop when the last sandbox is gone of a controller that shuts down. */
 void controller_stop_if_empty(Controller *controller);
 
-/* What sandboxes and sessions tell it: their `userdata` is the Controller. */
+/* Events of sandboxes and sessions, told to the controller: their `userdata` is the Controller. */
 extern const SandboxesEvents controller_sandboxes_events;
 extern const SessionsEvents controller_sessions_events;

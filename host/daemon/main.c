@@ -37,9 +37,10 @@ static void on_ready(void *userdata)
     notify_ready();
 }
 
-/* How long whoever holds the lock is given. One that does not answer is about to serve, or to end: if it was
- * killed the kernel may take seconds to give back what it had. One that answers may have been killed, too,
- * and have left lock and socket to a child that is about to execute a program. */
+/* Returns the time for which the holder of the lock is waited for. A controller that does not answer is about
+ * to serve, or to end: if it was killed the kernel may take seconds to give back what it had. One that
+ * answers may have been killed, too, and have left lock and socket to a child that is about to execute a
+ * program. */
 static uint64_t patience(const Paths *paths, bool detached)
 {
     if (!unix_socket_answers(paths->socket))
@@ -122,7 +123,8 @@ static int setup_log(const Options *options, Problem *problem)
     return 0;
 }
 
-/* Where one was closed the next file that is opened would be written to by whoever means the stream. */
+/* Opens standard descriptors that were closed: otherwise the next file that is opened would get what is
+ * written to that stream. */
 static int open_standard_descriptors(void)
 {
     int fd;
@@ -133,7 +135,7 @@ static int open_standard_descriptors(void)
     return fd < 0 ? -errno : close(fd);
 }
 
-/* What limpetd is besides, where it has executed itself. */
+/* Programs that limpetd is when it has executed itself by another name. */
 static const struct {
     const char *name;
     int (*main)(int argc, char **argv);

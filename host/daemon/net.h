@@ -25,7 +25,7 @@ int net_begin(Net *net, const Options *options, const Paths *paths, Loop *loop, 
 void net_end(Net *net);
 /* The file of keys is to be read again; with a launcher that does it, and tells. */
 void net_read_keys(Net *net);
-/* What the lines of a user in that file say of his sessions; false: he has none. */
+/* Gets the bounds that a user's lines in that file set for his sessions; false: he has no line. */
 bool net_bounds(const Net *net, uid_t user, UserBounds *ret);
 /* Standard error is another file. */
 void net_say_log(Net *net);

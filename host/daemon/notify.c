@@ -36,5 +36,5 @@ void notify_ready(void)
     fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || sendto(fd, READY, strlen(READY), MSG_NOSIGNAL, (struct sockaddr *)&address, length) < 0)
         log_warn("cannot notify the service manager", "error=%s", strerror(errno));
-    unsetenv("NOTIFY_SOCKET"); /* what is started from here on is no service of its */
+    unsetenv("NOTIFY_SOCKET"); /* programs started from here on are no service of its */
 }

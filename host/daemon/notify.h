@@ -1,6 +1,6 @@
-/* What the service manager that started this process is told. */
+/* Messages to the service manager that started this process. */
 #pragma once
 
-/* That clients are served, by sd_notify(3)'s protocol, once. Nothing where nobody asked for it in
- * NOTIFY_SOCKET. */
+/* Tells once that clients are served, by sd_notify(3)'s protocol. Does nothing where NOTIFY_SOCKET asks for
+ * nothing. */
 void notify_ready(void);

@@ -1,6 +1,6 @@
-/* How the controller's loop is scheduled. Where cells keep every processor busy, a call that is ready waits
- * for the loop: it comes before them. Bound to one processor it would wait for whatever runs there while
- * another one is free, so it is only bound where somebody has set one aside. */
+/* Scheduling of the controller's loop. Where cells keep every processor busy, a call that is ready waits for
+ * the loop: it comes before them. Bound to one processor it would wait for whatever runs there while another
+ * one is free, so it is only bound where somebody has set one aside. */
 #pragma once
 
 #include "proto/base/problem.h"

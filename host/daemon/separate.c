@@ -18,8 +18,8 @@
 #include "host/privilege/remote.h"
 #include "proto/base/log.h"
 
-/* Of all that root may the files worker keeps what it opens, gives away and removes the files of sessions
- * with, beneath those that it may write to. The controller keeps nothing. */
+/* Capabilities that the files worker keeps of root's: it opens, gives away and removes the files of sessions
+ * with them, beneath the directories that it may write to. The controller keeps nothing. */
 #define CAPABILITY(name) (UINT64_C(1) << CAP_##name)
 #define CAPABILITIES                                                                                         \
     (CAPABILITY(DAC_OVERRIDE) | CAPABILITY(DAC_READ_SEARCH) | CAPABILITY(CHOWN) | CAPABILITY(FOWNER))

@@ -4,8 +4,8 @@
 #include "host/config/paths.h"
 #include "host/launcher/launcher.h"
 
-/* Whether there is something to keep apart: not where limpetd is no root, nor with an engine that runs as
- * root whatever clients send. */
+/* Returns whether there is something to keep apart: not where limpetd is no root, nor with an engine that
+ * runs as root whatever clients send. */
 bool separate_is_due(const Options *options);
 
 /* Keeps root's rights in this process, and serves with another one, as controller_run() has it. */

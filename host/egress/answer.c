@@ -128,7 +128,7 @@ static int end_head(HttpAnswer *answer, Buf *ret)
     int r = 0;
 
     if (answer->status < 200)
-        return answer->status == 101 ? -EPROTO : 0; /* it is followed by another */
+        return answer->status == 101 ? -EPROTO : 0; /* an interim answer: another follows */
     answer->begun = true;
     answer->chunked = has_body(answer) && !answer->has_length && answer->may_chunk;
     if (has_body(answer) && !answer->has_length && !answer->may_chunk)
@@ -148,7 +148,7 @@ int answer_line(HttpAnswer *answer, Text line, Buf *ret)
     for (size_t i = 0; i < line.size; i++)
         if ((unsigned char)line.data[i] < ' ' && line.data[i] != '\t')
             return -EPROTO;
-    if (answer->begun) /* what follows a body in chunks */
+    if (answer->begun) /* trailers of a body in chunks */
         return 0;
     if (line.size == 0)
         return end_head(answer, ret);

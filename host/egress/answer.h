@@ -5,7 +5,7 @@
 #include "proto/wire.h"
 
 typedef struct HttpAnswer {
-    bool to_head;   /* whoever asked wants no body */
+    bool to_head;   /* the asker wants no body */
     bool may_chunk; /* and understands one in chunks */
     bool keeps;     /* the connection; false where the end of it is the end of the body */
     unsigned status;

@@ -245,7 +245,8 @@ static uint32_t awaited(const Caller *caller)
     return (reads ? EPOLLIN : 0) | (caller->out.size > 0 ? EPOLLOUT : 0);
 }
 
-/* It has nothing more to say, and says so; what comes is read and forgotten, or the answer would be lost. */
+/* Ends the answer, and then reads and forgets what still comes, or the answer would be lost. False when both
+ * directions have ended. */
 static bool linger(Caller *caller)
 {
     buf_clear(&caller->in);
@@ -277,7 +278,8 @@ void caller_go_on(Caller *caller)
 
     do {
         before = caller->state;
-        /* What has been said goes first: only then is there another request, which may have come already. */
+        /* The bytes that wait are sent first: only then is there another request, which may have come
+         * already. */
         lives = buf_send(&caller->out, caller->file.fd) >= 0 && step(caller) &&
                 buf_send(&caller->out, caller->file.fd) >= 0;
         if (lives && caller->state == EXCHANGES && caller->out.size < ROOM)
@@ -302,7 +304,8 @@ static void leave(Caller *caller)
     caller_free(caller);
 }
 
-/* Where both directions have ended the kernel goes on to say so: it is heard once. */
+/* Handles what the caller's descriptor reports. Where both directions have ended the kernel keeps reporting
+ * it: the descriptor is removed from the loop after the first time. */
 static void on_ready(LoopFile *file, uint32_t events)
 {
     Caller *caller = container_of(file, Caller, file);

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-/* Where in the body the next byte is. */
+/* Place in the body where the next byte belongs. */
 enum {
     IN_SIZE,      /* hexadecimal digits */
     IN_EXTENSION, /* after a semicolon, to the end of the line */

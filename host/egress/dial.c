@@ -7,7 +7,7 @@
 #include "host/egress/internal.h"
 #include "proto/base/clock.h"
 
-/* One address has so long to answer, and no more than those are tried. */
+/* Time for one address to answer, and addresses that are tried at most. */
 #define ADDRESS_SECONDS 10
 #define ADDRESSES_MOST  8
 
@@ -141,7 +141,7 @@ static void on_limit(LoopTimer *timer)
     try_next(dial);
 }
 
-/* What is checked is what is connected to: the name is not resolved again. */
+/* Connects to the very address that was checked: the name is not resolved again. */
 static int try(Dialling *dial, const IpAddress *address)
 {
     Loop *loop = dial->served->egress->loop;

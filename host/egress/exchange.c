@@ -29,7 +29,7 @@ struct Exchange {
     HeadBody framing;
     uint64_t left; /* of a body with a length */
     Chunks chunks;
-    Buf body; /* what libcurl has not taken yet */
+    Buf body; /* not taken by libcurl yet */
     bool body_paused, answer_paused;
     bool address_refused;
     IpAddress refused;
@@ -291,7 +291,8 @@ static bool is_set(const NetworkBinding *binding, Text name)
     return false;
 }
 
-/* What libcurl would add by itself is not said: "name:" takes it away. */
+/* Sets the header fields of a request. Those that libcurl would add by itself are taken away: "name:" does
+ * that. */
 static bool set_fields(Exchange *exchange, const HttpHead *head, const NetworkBinding *binding)
 {
     static const char *const own[] = {"Accept", "User-Agent", "Content-Type"};

@@ -18,7 +18,7 @@ bool fields_next_line(FieldLines *lines, Text *ret);
 /* "name: value", the value without space around it. False: it is none, or goes on from the line before. */
 bool fields_split(Text line, Text *ret_name, Text *ret_value);
 bool fields_is_token(Text text);
-/* Whether a list with commas has the word, regardless of case. */
+/* Returns whether a list with commas has the word, regardless of case. */
 bool fields_list_has(Text list, Text word);
-/* Whether the field of that name is about the connection and is not passed on. */
+/* Returns whether the field of that name is about the connection and is not passed on. */
 bool fields_are_of_connection(Text name);

@@ -20,7 +20,7 @@ typedef struct HeadField {
 /* Points into the bytes. */
 typedef struct HttpHead {
     Text method;
-    bool connect;         /* it asks for a tunnel */
+    bool connect;         /* a request for a tunnel */
     char host[HOST_SIZE]; /* normalised */
     uint16_t port;
     Text path; /* begins with "/"; of no tunnel */
@@ -29,13 +29,14 @@ typedef struct HttpHead {
     HeadBody body;
     uint64_t length; /* BODY_LENGTH */
     bool keeps;      /* the connection, for another request */
-    bool chunks;     /* whoever asks understands a chunked answer */
+    bool chunks;     /* the asker understands a chunked answer */
     bool expects;    /* to be told to go on before it sends the body */
 } HttpHead;
 
 /* The size of the head; 0: there is more to come; or -EPROTO with the status and the problem set. */
 ssize_t head_parse(HttpHead *ret, const uint8_t *bytes, size_t size, unsigned *ret_status, Problem *problem);
 
-/* Whether a field is about this connection and not about the message, as `connection` fields say, too. */
+/* Returns whether a field is about this connection and not about the message, as `connection` fields say,
+ * too. */
 bool head_field_is_ours(const HttpHead *head, const HeadField *field);
 bool text_is(Text text, const char *word); /* regardless of case */

@@ -1,4 +1,4 @@
-/* What the files of the egress process share. */
+/* Shared by the files of the egress process. */
 #pragma once
 
 #include "host/egress/chunks.h"
@@ -12,12 +12,12 @@ typedef struct Dialling Dialling;
 typedef struct Exchange Exchange;
 typedef struct Outward Outward;
 
-/* Of one sandbox, at once. What is more waits where it came from. */
+/* Limits of one sandbox, at once. More waits where it came from. */
 #define CONNECTIONS_MOST 256u
 #define GATES_MOST       4u
 #define RESOLVING_MOST   16u
 
-/* What is held of one direction of a connection. */
+/* Bytes held of one direction of a connection. */
 #define ROOM (256u << 10)
 
 typedef struct Egress {
@@ -65,7 +65,7 @@ struct Caller {
     LoopTimer idle;
     uint64_t used; /* when something went through it last */
     uint64_t began;
-    /* Of the request that it is about; where a log line says so. */
+    /* Target of the present request, for log lines, too. */
     char host[HOST_SIZE];
     uint16_t port;
     bool keeps;
@@ -88,7 +88,7 @@ void served_look(Served *served); /* for connections that wait, if there is room
 /* caller.c */
 void caller_begin(Served *served, int fd);
 void caller_free(Caller *caller);
-/* Whether what it is about is still allowed. */
+/* Returns whether the target of a caller's request is still allowed. */
 bool caller_is_allowed(const Caller *caller);
 /* Answers with a sentence, and ends it. */
 void caller_refuse(Caller *caller, unsigned status, const char *format, ...) _printf_(3, 4);
@@ -110,8 +110,8 @@ void dial_free(Dialling *dial);
 bool ip_is_own(const IpAddress *address); /* of this machine */
 
 /* tunnel.c */
-void tunnel_begin(Caller *caller, int peer); /* which is taken over */
-bool tunnel_take(Caller *caller);            /* what the sandbox says. False: nothing more comes, ever */
+void tunnel_begin(Caller *caller, int peer); /* takes over the peer */
+bool tunnel_take(Caller *caller);            /* takes bytes of the sandbox. False: nothing more comes, ever */
 void tunnel_pump(Caller *caller);
 void tunnel_end(Caller *caller);
 
@@ -120,7 +120,7 @@ void tunnel_end(Caller *caller);
  * returns. */
 void exchange_begin(Caller *caller, const HttpHead *head, const NetworkBinding *binding);
 void exchange_take_body(Caller *caller);   /* some of it may be in caller->in */
-void exchange_has_room(Caller *caller);    /* what came has gone to the sandbox */
+void exchange_has_room(Caller *caller);    /* the bytes that came have gone to the sandbox */
 bool exchange_wants(const Caller *caller); /* more of the body */
 void exchange_free(Exchange *exchange);
 void outward_retire(Outward *outward); /* no new request uses its connections */

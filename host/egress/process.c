@@ -16,7 +16,7 @@ int egress_start(Loop *loop, LoopChild *child, const Account *account, const cha
 
 /* ---- in it ---- */
 
-/* What resolving names and checking certificates reads. */
+/* Files that resolving names and checking certificates reads. */
 #define READABLE                                                                                             \
     "/etc", "/usr", "/lib", "/lib64", "/run/systemd/resolve", "/run/resolvconf", "/dev/null", "/dev/urandom"
 

@@ -10,5 +10,5 @@
 int egress_start(Loop *loop, LoopChild *child, const Account *account, const char *log_level,
                  int *ret_socket);
 
-/* What that is: its main(). */
+/* Main function of that process. */
 int egress_main(int argc, char **argv);

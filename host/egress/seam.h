@@ -7,7 +7,7 @@ typedef enum EgressKind {
     EGRESS_NONE,
     EGRESS_SERVE, /* a sandbox, with the socket that its connections come from; or other rules for it, without
                    */
-    EGRESS_FORGET, /* it ends, and its connections */
+    EGRESS_FORGET, /* ends a sandbox's service, and its connections */
     EGRESS_LOG,    /* with what standard error is from now on */
 } EgressKind;
 

@@ -97,7 +97,7 @@ static void end(Egress *egress)
     rpc_close(&egress->rpc);
 }
 
-/* What is still being looked up ends with the process. */
+/* Serves the controller until it has gone. Look-ups that are still under way end with the process. */
 int egress_serve_controller(int socket, Problem *problem)
 {
     static Egress egress;

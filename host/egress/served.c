@@ -164,8 +164,8 @@ Served *served_find(const Egress *egress, uint64_t number)
     return NULL;
 }
 
-/* What is allowed no more ends at once, and no connection to a server that was made by other rules is used
- * again. */
+/* Replaces the rules. Connections that are not allowed any more end at once, and no connection to a server
+ * that was made by other rules is used again. */
 void served_set_network(Served *served, Network *network)
 {
     Caller *caller;

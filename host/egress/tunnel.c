@@ -42,7 +42,7 @@ static void on_peer_ready(LoopFile *file, uint32_t events)
     if (events & (EPOLLIN | EPOLLERR | EPOLLHUP) &&
         !relay(caller, file->fd, caller->file.fd, &caller->out, &caller->received))
         caller->peer_ended = true;
-    /* Where both directions have ended the kernel goes on to say so: it is heard once. */
+    /* The kernel keeps reporting that both directions have ended: once is enough. */
     if (events & (EPOLLHUP | EPOLLERR) && caller->peer_ended)
         loop_file_remove(file);
     caller_go_on(caller);

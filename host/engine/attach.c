@@ -24,7 +24,7 @@ typedef struct Attachment {
     int process; /* pidfd */
     int tree;    /* a mount that is nowhere yet */
     const char *target;
-    bool replaces; /* what is mounted there, if anything is */
+    bool replaces; /* in place of an earlier mount, if any */
     int result;
 } Attachment;
 

@@ -10,7 +10,7 @@
  * failure. Returns as EngineOps.attach_data; -EBUSY when something is mounted there already. */
 int attach_data(int process, int directory, bool recursive, Problem *problem);
 
-/* Where the set of packages of that name is, below the state directory. */
+/* Writes the path of the set of packages of that name, below the state directory. */
 #define PACKAGES_PATH_SIZE 128
 void packages_path(char ret[static PACKAGES_PATH_SIZE], const char *name);
 

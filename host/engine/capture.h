@@ -1,4 +1,5 @@
-/* What a short program prints, or a small file holds. Blocking; for start-up and --check. */
+/* Capturing the output of a short program, or the text of a small file. Blocking; for start-up and
+ * --check. */
 #pragma once
 
 #include "proto/base/buf.h"

@@ -16,7 +16,7 @@
 
 #define CPU_IDLE "cpu.idle"
 
-/* One mounted hierarchy. */
+/* A mounted hierarchy. */
 typedef struct Hierarchy {
     char root[PATH_MAX / 2];  /* the group that is at the mount point */
     char point[PATH_MAX / 2]; /* where it is mounted */
@@ -24,7 +24,7 @@ typedef struct Hierarchy {
     bool unified;
 } Hierarchy;
 
-/* Whether `word` is in a list with commas. */
+/* Returns whether `word` is in a list with commas. */
 static bool in_list(const char *list, size_t size, const char *word)
 {
     for (const char *end = list + size; list < end;) {

@@ -13,16 +13,16 @@ typedef struct Cgroup {
     bool unified;    /* version 2 */
 } Cgroup;
 
-/* Where a process is. */
+/* Finds the group of a process. 0, or a negative errno. */
 int cgroup_init(Cgroup *cgroup, pid_t pid, const char *controller);
 void cgroup_deinit(Cgroup *cgroup);
 /* The pure part of cgroup_init: from the texts of /proc/PID/cgroup and /proc/self/mountinfo. */
 int cgroup_find(const char *groups, const char *mountinfo, const char *controller, Cgroup *ret);
-/* Whether its directory has that name. */
+/* Returns whether the group's directory has that name. */
 bool cgroup_is_called(const Cgroup *cgroup, const char *name);
 
-/* Where a container's processes are. Looked up once, while its first process lives; what is not found stays
- * unknown. */
+/* Groups of a container's processes. Looked up once, while its first process lives; one that is not found
+ * stays unknown. */
 typedef struct Cgroups {
     Cgroup memory, cpu, cpuacct;
 } Cgroups;
@@ -37,14 +37,15 @@ int cgroup_read_memory(const Cgroup *memory, uint64_t *ret_bytes, uint64_t *ret_
 /* Nanoseconds that processes of the group have been on a processor. */
 int cgroup_read_time(const Cgroup *cpuacct, uint64_t *ret_nsec);
 
-/* Whether the group is to get a processor only when no other group of those it is among wants it. */
+/* Has the group get a processor only when no other group of those it is among wants it, or as usual again. 0,
+ * or a negative errno. */
 int cgroup_set_idle(const Cgroup *cpu, bool idle);
 
 /* Opens what that writes to, for writing. A descriptor or a negative errno. */
 int cgroup_open_idle(const char *directory);
 
-/* Whether a process is in the group `name` or one below it, wherever that is. Asked while a pidfd of it is
- * held and has not ended, so that the answer is about that process. */
+/* Returns whether a process is in the group `name` or one below it, wherever that is. To be asked while a
+ * pidfd of it is held and has not ended, so that the answer is about that process. */
 bool cgroup_has_process(const char *name, pid_t pid);
 
 /* Kills what is in the group `path` ("/limpet-x/y") of every hierarchy, and removes it. Best effort: a group

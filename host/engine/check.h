@@ -13,14 +13,14 @@ typedef struct Check {
 void check_say(const Check *check, int level, const char *topic, const char *advice, const char *format, ...)
     _printf_(5, 6);
 
-/* Whether sessions can step aside for others (EngineOps.set_idle). */
+/* Reports whether sessions can step aside for others (EngineOps.set_idle). */
 void check_scheduling(const Check *check);
 
 /* Cgroup controllers, that too, seccomp, core dumps. */
 void check_kernel(const Check *check);
 
-/* Whether the kernel starts a program of the host when a process crashes. */
+/* Returns whether the kernel starts a program of the host when a process crashes. */
 bool check_dumps_are_piped(void);
 
-/* Whether the kernel can filter system calls. */
+/* Returns whether the kernel can filter system calls. */
 bool check_has_seccomp(void);

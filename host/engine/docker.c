@@ -86,15 +86,15 @@ static int docker_adopt(Engine *engine, const ContainerSpec *spec, const Contain
 
 #define SCOPE_SIZE (sizeof(((DockerState *)NULL)->id) + sizeof("docker-.scope"))
 
-/* What systemd calls the control group of a container, where the daemon leaves them to it; otherwise its id
- * is the name. */
+/* Returns the name of the control group of a container where the daemon leaves these to systemd; otherwise
+ * the container's id is the name. */
 static const char *scope_of(const DockerState *state, char ret[static SCOPE_SIZE])
 {
     snprintf(ret, SCOPE_SIZE, "docker-%s.scope", state->id);
     return ret;
 }
 
-/* Whether the process is in the control group that the daemon made for the container. */
+/* Returns whether the process is in the control group that the daemon made for the container. */
 static bool is_in_container(const DockerState *state)
 {
     char scope[SCOPE_SIZE];

@@ -7,11 +7,12 @@
 #define DOCKER_REPOSITORY    "limpet" /* of our images */
 #define DOCKER_DEFAULT_IMAGE "default"
 
-/* What the Docker Engine calls an image: ours are tags of DOCKER_REPOSITORY, and named by the tag alone
- * everywhere in Limpet; a name with a colon, slash or at sign is the Docker Engine's own. */
+/* Writes the name of an image as the Docker Engine knows it: ours are tags of DOCKER_REPOSITORY, and named by
+ * the tag alone everywhere in Limpet; a name with a colon, slash or at sign is the Docker Engine's own. */
 void docker_image_reference(char *ret, size_t size, const char *image);
 
-/* Whether something answers on the socket as a Docker Engine does. Blocks for a moment, as all of these. */
+/* Returns whether something answers on the socket as a Docker Engine does. Blocks for a moment, as all of
+ * these. */
 bool docker_answers(const EngineConfig *config);
 
 /* Settles the API version, 1.*ret_minor. ENGINE_ERROR in problem when there is no engine, when no version is

@@ -99,7 +99,6 @@ int docker_connect(const EngineConfig *config, unsigned *ret_minor, Problem *pro
     return 0;
 }
 
-/* Whether a version is older than 29.5.1. */
 static bool is_dated(const char *version)
 {
     unsigned major, minor, patch;

@@ -82,7 +82,7 @@ static int call(DockerContainer *container, const char *method, const char *suff
     return docker_http_start(docker->http, method, path, body, seconds, done, container, &container->call);
 }
 
-/* What the daemon said, or why it said nothing. */
+/* Sets the problem that the daemon told, or why it told nothing. */
 void docker_explain(DockerEngine *docker, const DockerReply *reply, Problem *problem)
 {
     char message[600];
@@ -267,7 +267,7 @@ static void on_inspected(void *userdata, const DockerReply *reply)
     container->state = state;
     cgroups_init(&container->cgroups, state.pid);
     wait_for_end(container);
-    base->events.started(base, base->userdata, state.pid); /* it may be left, or removed, from there */
+    base->events.started(base, base->userdata, state.pid); /* may be left, or removed, from there */
 }
 
 static void on_started(void *userdata, const DockerReply *reply)

@@ -1,4 +1,4 @@
-/* One container of a Docker Engine, from its creation to its removal. */
+/* A container of a Docker Engine, from its creation to its removal. */
 #pragma once
 
 #include "host/engine/cgroup.h"

@@ -8,7 +8,7 @@
 typedef struct DockerHttp DockerHttp;
 typedef struct DockerCall DockerCall;
 
-/* What came back. The body lives until the callback returns. */
+/* Reply to a request. The body lives until the callback returns. */
 typedef struct DockerReply {
     long status;         /* of HTTP; 0 when there was no whole answer */
     const char *failure; /* why there was none; NULL */

@@ -1,5 +1,5 @@
-/* What is said to the Docker Engine and what it answers, as JSON. Pure. Answers come from outside: nothing in
- * them is trusted to have a type or a length. */
+/* Requests to the Docker Engine and its answers, as JSON. Pure. Answers come from outside: nothing in them is
+ * trusted to have a type or a length. */
 #pragma once
 
 #include "host/engine/engine.h"

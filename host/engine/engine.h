@@ -34,7 +34,7 @@ typedef struct ContainerSpec {
     const char *session_dir; /* host directory → /session, read-write, nosuid, nodev */
     const char *scratch_dir; /* host directory, the same: its tmp → /tmp, home → /home/user, work → /work */
     const char *link_dir; /* host directory → /run/limpet, read-only */
-    bool work;            /* it has /work */
+    bool work;            /* with /work */
     int data; /* descriptor of a host directory → /data, read-only, no sub-mount writable; -1: empty */
 } ContainerSpec;
 
@@ -47,15 +47,15 @@ typedef struct ContainerEvents {
     void (*removed)(void *userdata);
 } ContainerEvents;
 
-/* Where the kernel counts and governs what a container does: directories of control groups, NULL where they
- * are not known. They hold as long as the container. */
+/* Control groups by which the kernel counts and governs a container: their directories, NULL where they are
+ * not known. They hold as long as the container. */
 typedef struct ContainerGroups {
     const char *memory, *time; /* of EngineOps.memory and time */
     const char *idle;          /* of set_idle */
     bool memory_unified, time_unified;
 } ContainerGroups;
 
-/* What an engine is made with; strings outlive it. */
+/* Configuration that an engine is made with; strings outlive it. */
 typedef struct EngineConfig {
     const char *state_dir;   /* of the controller: images are in state_dir/images/NAME/rootfs */
     const char *runtime_dir; /* small files that need not survive a reboot */
@@ -67,7 +67,7 @@ typedef struct EngineConfig {
     const char *guest_path;    /* the limpet-guest program, for the local engine */
 } EngineConfig;
 
-/* One line of `limpetd --check`: what was looked at, how it stands, and what to do about it. */
+/* A line of `limpetd --check`: the part of the host, how it stands, and what to do about it. */
 typedef struct EngineFinding {
     enum { FINDING_OK, FINDING_WARN, FINDING_FAIL } level;
     const char *topic; /* "runtime", "cgroups", "seccomp", "image", ... */
@@ -127,7 +127,7 @@ struct EngineOps {
      * an earlier process has set holds until then. 0, or -errno: it is as it was. */
     int (*set_idle)(Container *container, bool idle);
 
-    /* Of a container that has started: by which another process may do the last three. */
+    /* Gets the groups of a container that has started, by which another process may do the last three. */
     ContainerGroups (*groups)(Container *container);
 
     /* The name of the default image, "" when there is known to be none. The text lives until the next call.
@@ -149,7 +149,7 @@ const EngineOps *engine_choose(const EngineConfig *config, Problem *problem);
 
 extern const EngineOps engine_docker, engine_oci, engine_local;
 
-/* What every engine's objects begin with. */
+/* Head of every engine's objects. */
 struct Engine {
     const EngineOps *ops;
 };

@@ -18,7 +18,7 @@
 #include "host/engine/spawn.h"
 #include "proto/base/clock.h"
 
-/* How long a guest may take to end its children and itself. */
+/* Time for a guest to end its children and itself. */
 #define GRACE_SECONDS 2.0
 
 #define LINK_OPTION "--link"

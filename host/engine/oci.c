@@ -64,7 +64,7 @@ static int write_bundle(OciContainer *container, const ContainerSpec *spec, cons
 static int describe(OciContainer *container, const ContainerSpec *spec, const char *rootfs, Problem *problem)
 {
     const char *runtime_dir = oci_engine_of(container)->config.runtime_dir;
-    bool own_kernel = oci_engine_of(container)->runtime.kind == RUNTIME_RUNSC; /* which knows the limits */
+    bool own_kernel = oci_engine_of(container)->runtime.kind == RUNTIME_RUNSC; /* it knows the limits */
     char data[PATH_MAX] = "", view[PATH_MAX] = "";
     int r = spec->data < 0 ? 0 : data_mount(data, runtime_dir, spec->name, spec->data);
 

@@ -48,7 +48,7 @@ static void found_runtime(void *userdata, pid_t pid, const char *bundle)
         loop_child_remove(&container->runtime);
 }
 
-/* Whether a runtime is still at it: its end is waited for then. */
+/* Returns whether a runtime still works on the container: its end is waited for then. */
 static bool runtime_is_at_it(OciContainer *container)
 {
     process_find(BUNDLE_OPTION, container->bundle, found_runtime, container);
@@ -66,7 +66,8 @@ static void report_missing(OciContainer *container)
     oci_container_failed(container, &problem);
 }
 
-/* What is to be removed is removed when no runtime can start it any more. */
+/* Looks how an adopted container stands. One to be removed is removed when no runtime can start it any
+ * more. */
 static void look(OciContainer *container)
 {
     if (!container->removing && oci_container_watch(container) == 0)

@@ -1,4 +1,4 @@
-/* What the engine oci needs of its host. */
+/* Requirements of the engine oci on its host. */
 #pragma once
 
 #include "host/engine/engine.h"

@@ -1,4 +1,4 @@
-/* One container that an OCI runtime runs, from its start or adoption to its removal. */
+/* A container that an OCI runtime runs, from its start or adoption to its removal. */
 #pragma once
 
 #include <limits.h>
@@ -76,7 +76,7 @@ void oci_container_adopt(OciContainer *container);
 /* EngineOps.remove */
 void oci_container_remove(Container *base);
 
-/* What oci_container_adopt is made of. */
+/* Parts of oci_container_adopt. */
 /* Finds its first process, and is told of its end from now on. Negative when there is none, or none any more.
  */
 int oci_container_watch(OciContainer *container);

@@ -24,7 +24,7 @@ static size_t read_arguments(pid_t pid, char line[LINE_SIZE + 1])
     return (size_t)MAX(n, 0);
 }
 
-/* What stands behind `option`; NULL. The program's own name is no option. */
+/* Returns the argument behind `option`, or NULL. The program's own name is no option. */
 static const char *value_of(const char *line, size_t size, const char *option)
 {
     const char *end = line + size, *at = line + strlen(line) + 1;

@@ -11,6 +11,6 @@
 void process_find(const char *option, const char *prefix,
                   void (*found)(void *userdata, pid_t pid, const char *value), void *userdata);
 
-/* Whether the process is one that process_find would find with just this value. Asked after a pidfd has been
- * opened, so that it is known whose it is. */
+/* Returns whether the process is one that process_find would find with just this value. To be asked after a
+ * pidfd has been opened, so that it is known whose it is. */
 bool process_is(pid_t pid, const char *option, const char *value);

@@ -24,7 +24,7 @@ int profile_set_limit(json_t *limits, const char *key, const char *name, uint64_
 /* Threads for numerical libraries, which otherwise start one for every processor of the host. */
 unsigned profile_threads(double cpus);
 
-/* That as a variable, which the supervisor takes the others from: OMP_NUM_THREADS=N. */
+/* Writes that number as a variable, which the supervisor takes the others from: OMP_NUM_THREADS=N. */
 void profile_threads_text(char *ret, size_t size, double cpus);
 
 /* Appends the variables that depend on the limits to the array `env`. */

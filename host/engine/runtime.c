@@ -173,7 +173,7 @@ void runtime_job_start(RuntimeJob *job, void (*on_done)(RuntimeJob *job, int sta
     loop_idle_add(job->runtime->loop, &job->runtime->idle, start_waiting);
 }
 
-/* One line of a log: {"level": "error", "msg": "..."} */
+/* Takes the message of a line of a log if it is an error: {"level": "error", "msg": "..."} */
 static void take_message(const char *line, size_t length, char *ret, size_t size)
 {
     json_t *entry _cleanup_(json_decrefp) = json_loadb(line, length, 0, NULL);

@@ -24,7 +24,7 @@ typedef struct Runtime {
 
 #define RUNTIME_ARGUMENTS 24
 
-/* One command. Embedded in its owner, which keeps it and the arguments alive until on_done. */
+/* A command of the runtime. Embedded in its owner, which keeps it and the arguments alive until on_done. */
 typedef struct RuntimeJob {
     Runtime *runtime;
     List link;
@@ -39,7 +39,7 @@ typedef struct RuntimeJob {
 int runtime_init(Runtime *runtime, Loop *loop, const char *program, const char *root, Problem *problem);
 void runtime_deinit(Runtime *runtime); /* no job may be under way */
 
-/* Whether the version is older than the fixes of CVE-2025-31133 and its kind. */
+/* Returns whether the version is older than the fixes of CVE-2025-31133 and its kind. */
 bool runtime_is_dated(const Runtime *runtime);
 
 /* Begins a command with the flags that every command gets: `log` is the file errors go to. */

@@ -220,7 +220,7 @@ void userns_close(Userns *userns)
     close_fd(&userns->map);
 }
 
-/* Whether `path` lies below `directory`: what follows it, or NULL. */
+/* Returns what follows `directory` in `path`, which lies below it, or NULL. */
 static const char *below(const char *path, const char *directory)
 {
     size_t n = strlen(directory);

@@ -18,19 +18,20 @@ typedef struct Userns {
     int map; /* a user namespace with these users; -1: containers have none of their own */
     const EngineConfig *config;
     char directory[PATH_MAX - 32]; /* of the mount */
-    char images[PATH_MAX];         /* what is mounted there; "": not yet */
+    char images[PATH_MAX];         /* directory that is mounted there; "": none yet */
 } Userns;
 
 #define USERNS_NULL ((Userns){.map = -1})
 
-/* Whether containers can have one, for limpetd --check. 0, or -EPROTO: the problem says what is missing. */
+/* Checks that containers can have a user namespace, for limpetd --check. 0, or -EPROTO with a problem that
+ * names what is missing. */
 int userns_check(const EngineConfig *config, const Runtime *runtime, Problem *problem);
 
 /* `config` outlives it. What an earlier process left mounted is replaced. As userns_check(). */
 int userns_open(Userns *ret, const EngineConfig *config, const Runtime *runtime, Problem *problem);
 void userns_close(Userns *userns);
 
-/* Where containers get the image at `path` on the host. 0 or a negative errno. */
+/* Finds the path by which containers get the image at `path` on the host. 0 or a negative errno. */
 int userns_path(Userns *userns, const char *path, char ret[static PATH_MAX]);
 
 /* Adds the namespace and its users to the member `linux` of a config.json. 0 or -ENOMEM. */

@@ -47,7 +47,7 @@ static const char *const files[] = {
     "sys/fs/cgroup/cpu/cpu.cfs_period_us",
 };
 
-/* Of what the container may use the machine has no more than that. */
+/* Returns the processors that the container may use, at most those of the machine. */
 static unsigned processors(const ContainerSpec *spec)
 {
     long machine = sysconf(_SC_NPROCESSORS_ONLN);

@@ -7,7 +7,7 @@
 
 #include "host/engine/engine.h"
 
-/* What is mounted: a file or directory below the container's view, and where. */
+/* A file or directory below the container's view, and the path it is mounted at. */
 typedef struct ViewPart {
     const char *name, *target;
 } ViewPart;

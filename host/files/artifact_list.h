@@ -32,7 +32,7 @@ int artifact_list_add(ArtifactList *list, Artifact *artifact);
  * that has them all. */
 ArtifactList *artifact_list_merge(ArtifactList *into, ArtifactList *from) __attribute__((warn_unused_result));
 
-/* How many entries have a published copy. */
+/* Returns the number of entries that have a published copy. */
 size_t artifact_list_published(const ArtifactList *list);
 
 void artifact_list_sort(ArtifactList *list);

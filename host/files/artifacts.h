@@ -27,8 +27,8 @@ typedef struct Artifacts Artifacts;
  * that are there already count as new. 0 or a negative errno. */
 int artifacts_new(Artifacts **ret, const char *root_dir, const char *prefix, const char *publish_dir);
 
-/* What is under way ends by itself, and what waits does not begin; the callbacks are called all the same,
- * later. */
+/* Lets a task that has begun end by itself and begins no other; each one's callback is still called, later.
+ * The memory goes with the last of them. */
 Artifacts *artifacts_free(Artifacts *artifacts);
 DEFINE_CLEANUP(Artifacts *, artifacts_free);
 
@@ -39,11 +39,12 @@ void artifacts_set_limits(Artifacts *artifacts, const ArtifactLimits *limits);
  * earlier lives that are there. */
 void artifacts_set_room(Artifacts *artifacts, uint64_t bytes, uint64_t files);
 
-/* Whether there may be something to publish. */
+/* Returns whether there may be something to publish. */
 bool artifacts_dirty(const Artifacts *artifacts);
 
-/* What waits for events of the directory, for who is to ask that instead; -1 while nothing does. Another one
- * when the number is another than it was. Not while a publication is under way. */
+/* Returns a descriptor that polls readable when the directory has events, for callers that poll it
+ * themselves; -1 while there is none. It stays the finder's, and *ret_number changes when it is replaced. Not
+ * while a publication is under way. */
 int artifacts_watch(const Artifacts *artifacts, unsigned *ret_number);
 
 /* Finds, on this thread, for a directory that no cell can have filled yet: a call that leaves nothing there
@@ -57,13 +58,13 @@ typedef void (*ArtifactsDone)(void *userdata, ArtifactList *list);
  * thread. 0, or a negative errno; `done` is then not called. */
 int artifacts_publish(Artifacts *artifacts, Worker *worker, ArtifactsDone done, void *userdata);
 
-/* What was reported, for a process after this one: see baseline.h. Not while a publication is under way:
- * -EBUSY. */
+/* Hands `put` all that was reported, for the process after this one: see baseline.h. Not while a publication
+ * is under way: -EBUSY. */
 int artifacts_write_baseline(Artifacts *artifacts, bool all, int (*put)(void *userdata, const Buf *files),
                              void *userdata);
 /* Before the first publication. */
 void artifacts_read_baseline(Artifacts *artifacts, const msgpack_object_array *files);
 
-/* What is there now counts as reported, without being published: files that were put there, not made by a
+/* Counts all that is there now as reported, without publishing it: files that were put there, not made by a
  * call. Like artifacts_publish() otherwise, with no list. */
 int artifacts_accept(Artifacts *artifacts, Worker *worker, ArtifactsDone done, void *userdata);

@@ -11,8 +11,8 @@
 
 #include "proto/base/base.h"
 
-/* Whether this kernel can do it (Linux 5.6, and no filter that hides openat2). The controller
- * does not serve where it cannot. */
+/* Returns whether this kernel can do it (Linux 5.6, and no filter that hides openat2). The controller does
+ * not serve where it cannot. */
 bool beneath_supported(void);
 
 /* Opens `path` below `dirfd`. The descriptor (close-on-exec), or a negative errno: -ELOOP for a symbolic

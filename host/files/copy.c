@@ -67,7 +67,8 @@ static int hash_hole(Copier *copier, off_t size)
     return r;
 }
 
-/* Where data begins at or after `at`, and where it ends. A filesystem that cannot say has no holes. */
+/* Finds the next run of data at or after `at`: its start and its end. A filesystem that cannot tell has no
+ * holes. */
 static int next_data(int fd, off_t at, off_t size, off_t *ret_start, off_t *ret_end)
 {
     off_t start = lseek(fd, at, SEEK_DATA);

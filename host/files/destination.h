@@ -21,6 +21,6 @@ typedef struct Destination {
 /* The place for the relative `path` below `target`, whose host path is `target_path`; makes the directories
  * it needs. To be deinitialised after failure as well. -ENAMETOOLONG when no host path can name it. */
 int destination_init(Destination *destination, int target, const char *target_path, const char *path);
-/* What is at that place, if it is a regular file. False when none is, or none can be found. */
+/* Finds the regular file at that place. False when there is none, or it cannot be found. */
 bool destination_find(int target, const char *path, struct stat *ret_stat);
 void destination_deinit(Destination *destination);

@@ -1,16 +1,16 @@
-/* Image files with an ext4 file system in them: what a disk (disk.h) is made of. */
+/* Image files with an ext4 file system in them: what a disk (disk_mount.h) is made of. */
 #pragma once
 
 #include "proto/base/base.h"
 #include "proto/base/problem.h"
 
-/* What a disk holds, besides what the file system needs for itself. */
+/* Capacity of a disk, beyond what the file system needs for itself. */
 typedef struct DiskSize {
     uint64_t bytes;
     uint64_t files; /* inodes: directories, links and all else that has a name count, too */
 } DiskSize;
 
-/* How a file system is laid out so that `size` is what can be had of it. */
+/* Layout of a file system from which `size` can be had. */
 typedef struct DiskLayout {
     uint64_t blocks;   /* of DISK_BLOCK bytes */
     uint64_t reserved; /* of them, for root: what the host itself does in a full file system */

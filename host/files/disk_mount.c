@@ -12,7 +12,7 @@
 #include "host/files/disk_template.h"
 #include "proto/limits.h"
 
-/* How often others may take a free device before us. */
+/* Attempts to get a free device before others take it. */
 #define ATTEMPTS 256
 /* Mounts upon each other, which are ours and those of an engine. */
 #define DETACH_MAX 16
@@ -47,8 +47,8 @@ static int make_device(int image, char path[32])
 
 /* ---- the mount ---- */
 
-/* What is freed in it is freed in the image, too. It need not survive a crash of the host, which ends its
- * session: so nothing waits for the host's disk. */
+/* Blocks freed in the file system are freed in the image, too (discard). Nothing waits for the host's disk
+ * (nobarrier): a crash of the host ends the session, and the disk with it. */
 static const char *const flags[] = {"discard", "nobarrier", "noinit_itable"};
 
 int disk_mount(int image)

@@ -4,8 +4,8 @@
 #include "proto/base/base.h"
 #include "proto/base/problem.h"
 
-/* Whether disks can be made by this process in `state_dir`: makes one, and ends it. Blocks for a moment. 0,
- * or -EPROTO with the problem saying what is missing. */
+/* Checks that this process can make disks in `state_dir`: makes one, and ends it. Blocks for a moment. 0, or
+ * -EPROTO with a problem that names what is missing. */
 int disk_check(const char *state_dir, Problem *problem);
 
 /* Mounts an image, open for writing, nowhere yet: returns a descriptor of the mount, which nothing has

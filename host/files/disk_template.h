@@ -9,7 +9,7 @@
 
 #include "host/files/disk_image.h"
 
-/* Of how many sizes there is one. Where there are more the one that was asked for least recently goes. */
+/* Sizes that have a template. One more takes the place of the size that was asked for least recently. */
 #define DISK_TEMPLATES_MAX 8u
 
 /* Makes the file `name` in `directory`, sparse, with an empty file system of that size. What has that name is

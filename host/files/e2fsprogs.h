@@ -12,6 +12,6 @@
  * problem set. */
 int e2fsprogs_run(const char *const argv[], int well, const char *failed, Problem *problem);
 
-/* How such a program finds an open file, whatever name that has by now. Returns ret. */
+/* Writes the path by which such a program finds an open file, whatever name that has by now. Returns ret. */
 #define E2FSPROGS_PATH_SIZE 64
 const char *e2fsprogs_path(char ret[static E2FSPROGS_PATH_SIZE], int file);

@@ -63,7 +63,8 @@ static IndexEntry *seen(Finder *finder, const char *path)
     return entry;
 }
 
-/* Whether a reported directory is one that was restored, when nothing but that it was reported is known. */
+/* Returns whether a reported directory is one that was restored: one of which nothing is known but that it
+ * was reported. */
 static bool is_restored(const IndexEntry *entry)
 {
     return !entry->obstacle && S_ISDIR(entry->identity.type);
@@ -208,7 +209,8 @@ static void on_new_directory(void *userdata, const char *path)
 
 static const WatchEvents events = {.changed = on_changed, .new_directory = on_new_directory};
 
-/* Whether a pending file has several names: it may have changed under all of them, and events name one. */
+/* Returns whether a pending file has several names: it may have changed under all of them, and events name
+ * one. */
 static bool has_links(Finder *finder)
 {
     IndexEntry *entry;

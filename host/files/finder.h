@@ -21,10 +21,10 @@ typedef struct Finder {
     const FinderLimits *limits;
     Index index;
     Watch watch;
-    unsigned watches; /* that there were so far, none among them */
+    unsigned watches; /* watches so far, times without one counted too */
     bool scan;        /* the next collection looks at everything */
-    bool unwatchable; /* it has more directories than can be watched */
-    bool linked;      /* it has files with several names */
+    bool unwatchable; /* more directories than can be watched */
+    bool linked;      /* files with several names */
     bool incomplete;  /* the last collection did not see everything */
     size_t looked_at; /* entries, in this collection */
     uint64_t deadline;
@@ -33,7 +33,7 @@ typedef struct Finder {
 void finder_init(Finder *finder, int root, const FinderLimits *limits);
 void finder_deinit(Finder *finder);
 
-/* Whether a collection would do anything; at most one system call. */
+/* Returns whether a collection would do anything; at most one system call. */
 bool finder_pending(const Finder *finder);
 
 /* Marks in the index what may have changed. */

@@ -8,10 +8,10 @@
 #include "proto/base/base.h"
 #include "proto/base/list.h"
 
-/* What tells one state of a file from another. The change time cannot be set by whoever wants to hide a
- * change, but its clock may be too coarse to tell two quick changes apart: `recent` says that it was so
- * young when it was read that it proves nothing. The same file system may be another device after the machine
- * has restarted. */
+/* Identity of one state of a file, by which it is told from another. Nobody who wants to hide a change can
+ * set the change time, but its clock may be too coarse to tell two quick changes apart: `recent` is set when
+ * it was so young at the time of reading that it proves nothing. The same file system may be another device
+ * after the machine has restarted. */
 typedef struct FileIdentity {
     dev_t dev;
     ino_t ino;
@@ -68,10 +68,11 @@ void index_mark(Index *index, IndexEntry *entry); /* has to be looked at */
 void index_settle(IndexEntry *entry);             /* has been */
 void index_drop(Index *index, IndexEntry *entry);
 
-/* What was reported of it has changed since it was last taken from Index.noted. */
+/* Notes that what was reported of the entry has changed since it was last taken from Index.noted. */
 void index_note(Index *index, IndexEntry *entry);
 
-/* Whether `st` is a state of the entry that was not reported yet, as far as can be told without reading. */
+/* Returns whether `st` is a state of the entry that was not reported yet, as far as can be told without
+ * reading. */
 bool index_entry_differs(const IndexEntry *entry, const struct stat *st);
 
 /* Drops every entry that was last seen before the current generation. */

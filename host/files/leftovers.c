@@ -10,7 +10,7 @@
 #include "proto/base/clock.h"
 
 static const char *const places[] = {[LEFTOVER_ARTIFACTS] = "sessions", [LEFTOVER_OUTPUT] = "outputs"};
-/* What counts of them, and goes. */
+/* Part of each that is counted and removed. */
 static const char *const contents[] = {[LEFTOVER_ARTIFACTS] = "artifacts", [LEFTOVER_OUTPUT] = "."};
 
 static int append(Leftovers *leftovers, const Leftover *leftover)

@@ -42,7 +42,7 @@ static void find_rights(Rights *ret, uid_t user)
     ret->group = found->pw_gid;
     ret->count = GROUPS_MAX;
     if (getgrouplist(found->pw_name, found->pw_gid, ret->groups, &ret->count) < 0)
-        ret->count = GROUPS_MAX; /* those that fit */
+        ret->count = GROUPS_MAX; /* as many as fit */
 }
 
 /* The calls of the C library do it for all threads, the kernel's for this one alone. With another user id for

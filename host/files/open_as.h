@@ -14,6 +14,6 @@
  * The descriptor (close-on-exec), or a negative errno; -ENXIO for what is neither. */
 int open_as(uid_t user, const char *path, int flags);
 
-/* Who opens directories for reading for this process, where it may not itself: returns as open_as does. NULL,
- * as in the beginning: this process. Before there are other threads. */
+/* Sets the function that opens directories for reading where this process may not itself; it returns as
+ * open_as does. NULL, as in the beginning: this process does. To be called before there are other threads. */
 void open_as_set(int (*opener)(void *userdata, uid_t user, const char *path), void *userdata);

@@ -20,7 +20,7 @@ typedef struct Seal {
 
 static int seal_contents(Seal *seal, int directory);
 
-/* One line for each, which no other tree gives: a name has no '\0'. */
+/* Adds one line for each entry, which no other tree gives: a name has no '\0'. */
 static int hash_entry(Seal *seal, char type, const char *name, uint64_t size)
 {
     char head[32];

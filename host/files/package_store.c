@@ -120,7 +120,7 @@ static int describe(PackageSet *ret, int set)
 
 /* ---- taking ---- */
 
-/* What the copy says of itself is about /session. */
+/* Replaces what treecopy says of running out of room: its words are about /session. */
 static int copy(int from, int to, uint64_t budget, uint64_t *ret_bytes, Problem *problem)
 {
     Problem why = PROBLEM_NULL;
@@ -174,7 +174,7 @@ static int remember_one(int store, const char *id, const PackageQuestion *questi
     return 0;
 }
 
-/* Who asks once more, with all of it, gets the same. */
+/* Remembers the answer to the question, and to the same request upon the set that it led to. */
 static int remember(int store, const char *id, const PackageQuestion *question, const char *hash)
 {
     const PackageQuestion again = {hash, question->request};
@@ -298,7 +298,8 @@ static void note_set(StoredSets *all, int store, const char *hash, const struct 
     memcpy(sets[all->n++].hash, hash, SHA256_HEX_SIZE);
 }
 
-/* What was being made for so long is being made no more; a link whose set is gone is of no use. */
+/* Removes what has been in the making for so long that nobody makes it any more, and links whose set is gone;
+ * notes a set. */
 static void look_at(StoredSets *all, int store, const char *name)
 {
     struct stat st, set;

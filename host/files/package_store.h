@@ -26,13 +26,13 @@ static inline void package_set_deinit(PackageSet *set)
     buf_deinit(&set->lock);
 }
 
-/* What packages are resolved from. */
+/* Everything that packages are resolved from. */
 typedef struct PackageQuestion {
     const char *before;  /* the set that is there already; "" for none */
     const char *request; /* all else that decides, hashed */
 } PackageQuestion;
 
-/* Whether the text can name a set, or be a request. */
+/* Returns whether the text can name a set, or be a request. */
 bool package_name_valid(const char *name);
 
 /* Keeps what an installer left in the directory `packages` of `files`, which is hostile, and that it answers

@@ -96,7 +96,7 @@ static Space space_of(const struct stat *st)
     return (Space){(uint64_t)st->st_blocks * 512, 1};
 }
 
-/* What the copy that is there gives back when another one takes its place. */
+/* Returns the space that the copy which is there gives back when another one takes its place. */
 static Space space_replaced(const Publisher *publisher, const char *path)
 {
     struct stat st;
@@ -252,7 +252,7 @@ static char *not_published(const Publisher *publisher, int error)
     return error == -ENAMETOOLONG ? strdup("path too long") : failure("cannot be copied", error);
 }
 
-/* One attempt at a regular file. -ESTALE when it is worth another. */
+/* Tries once to publish a regular file. -ESTALE when another try is worth it. */
 static int publish_regular(Publisher *publisher, IndexEntry *entry, int handle, const struct stat *st)
 {
     char *reason = over_limit(publisher, entry->path, st);
@@ -284,7 +284,7 @@ static void look_at_directory(Publisher *publisher, IndexEntry *entry, const str
         index_settle(entry);
 }
 
-/* What could not be looked up: it is gone, or in the way of being found. */
+/* Handles an entry that could not be looked up: drops one that is gone, reports one that cannot be found. */
 static int look_up_failed(Publisher *publisher, IndexEntry *entry, int error)
 {
     static const struct stat nothing;

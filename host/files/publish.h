@@ -19,7 +19,7 @@ typedef struct Publisher {
     int target;              /* handle on the directory of the copies, used by one Publisher at a time */
     const char *target_path; /* its path on the host */
     const PublishLimits *limits;
-    ArtifactList *list; /* what is found is added to it */
+    ArtifactList *list; /* of found files, each added to it */
     Index *index;
     Room *room; /* of the directory of the copies; NULL: not bounded */
 

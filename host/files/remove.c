@@ -12,7 +12,7 @@
 
 #include "host/files/beneath.h"
 
-/* How often a directory is emptied again because something was added to it meanwhile. */
+/* Passes over a directory to which something is added meanwhile. */
 #define PASSES 8
 
 typedef struct Removal {

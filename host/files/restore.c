@@ -88,7 +88,7 @@ static int move(int from, const char *name, int to, int aside)
     return -errno;
 }
 
-/* One pass over what is in `from`; whether there was anything goes to ret_any. */
+/* Passes once over what is in `from`; *ret_any says whether there was anything. */
 static int move_pass(int from, int to, int aside, const char *const *skip, bool *ret_any)
 {
     DIR *stream;
@@ -149,7 +149,7 @@ static int finish(int files, int ours)
             move_contents(out, files, -1);
             renameat(ours, NEW, ours, STAGE);
         } else {
-            remove_tree(ours, IN, NULL); /* what an earlier one could not finish */
+            remove_tree(ours, IN, NULL); /* left by an earlier one */
             r = renameat(ours, NEW, ours, IN) < 0 ? -errno : 0;
         }
     }

@@ -12,9 +12,9 @@ typedef struct Room {
 /* As much as a disk of that size, and what filesystems round up differently. */
 Room room_of_disk(uint64_t bytes, uint64_t files);
 
-/* Whether there is room for `more` where `less` goes. Looks into the directory when it is not known yet what
- * it holds, and once more when it seems full: others may have removed something. May block. */
+/* Returns whether there is room for `more` where `less` goes. Measures the directory when its contents are
+ * not known yet, and once more when it seems full: others may have removed something. May block. */
 bool room_has(Room *room, int directory, Space more, Space less);
 
-/* It has come and gone. */
+/* Counts `more` as come and `less` as gone. */
 void room_take(Room *room, Space more, Space less);

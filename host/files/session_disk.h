@@ -18,7 +18,7 @@ int session_disk_mount(int session, Problem *problem);
 /* Unmounts whatever is mounted there. What still uses it goes on. */
 void session_disk_detach(int session);
 
-/* Who does these for this process, where it may not itself: by the name below sessions. */
+/* Functions that do these for this process where it may not itself, by the name below sessions. */
 typedef struct DiskMaker {
     int (*make)(void *userdata, const char *id, DiskSize size, Problem *problem);
     int (*mount)(void *userdata, const char *id, Problem *problem);

@@ -91,9 +91,9 @@ static int make_in(int parent, const char *name, mode_t mode)
     return fd;
 }
 
-/* What code makes in there belongs to its own uid; without root's rights its owner is let in, so as to
- * publish and remove it. Where the filesystem has no lists only the local engine works for such a user, which
- * needs none. */
+/* Lets a controller without root's rights into a directory where what code makes belongs to its own uid, so
+ * that it can publish and remove it. Where the filesystem has no access lists only the local engine works for
+ * such a user, which needs none. */
 static void let_us_in(int directory)
 {
     char path[FD_PATH_SIZE];
@@ -180,7 +180,7 @@ static int make_session(int state, const char *id)
     return make_in(sessions, id, PRIVATE_MODE);
 }
 
-/* Of an ephemeral one there is sessions/ID too, by which a sweep finds it. */
+/* Makes the published directory. An ephemeral session's has a sessions/ID too, by which a sweep finds it. */
 static int make_published(SessionDir *directory, int state, const char *id, uid_t reader)
 {
     int r = set_published(directory, id);
@@ -365,7 +365,7 @@ static void sync_around(int directory)
         syncfs(fd);
 }
 
-/* What is on the disk first: it is written to the image. */
+/* Syncs the session's disk first, as that is written to its image, then the file system of the image. */
 void sessiondir_sync(const char *state_dir, int files)
 {
     _cleanup_(closep) int state = open(state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);

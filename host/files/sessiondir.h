@@ -69,7 +69,7 @@ int sessiondir_adopt(SessionDir *ret, const char *state_dir, const char *id, con
  */
 void sessiondir_sync(const char *state_dir, int files);
 
-/* Whether it has something of this id. */
+/* Returns whether the session has something under this id. */
 bool sessiondir_uses(const SessionDir *directory, const char *id);
 
 /* Forgets it; everything stays where it is. */

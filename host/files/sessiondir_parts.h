@@ -1,5 +1,5 @@
-/* What sessiondir.c (making), session_disk.c, sessiondir_remove.c and leftovers.c share. Nobody else includes
- * this. */
+/* Shared by sessiondir.c (making), session_disk.c, sessiondir_remove.c and leftovers.c, and by nobody
+ * else. */
 #pragma once
 
 #include "host/files/sessiondir.h"

@@ -90,7 +90,7 @@ bool sessiondir_set_aside(const char *state_dir, int state, int parent, const ch
     return removed >= 0 && discard(state_dir, removed, parent, name, worker);
 }
 
-/* What is mounted on the session's directories goes with the image it comes from. */
+/* Removes the image together with what is mounted from it on the session's directories. */
 static void discard_disk(const char *state_dir, int removed, int session, const char *id, Worker *worker)
 {
     _cleanup_(closep) int mount = -1;
@@ -132,7 +132,7 @@ void sessiondir_remove_empty(const SessionDir *directory)
         rmdir(directory->work_published_path);
         snprintf(path, sizeof(path), "%s/outputs/%s", directory->state_dir, directory->published_id);
         if (rmdir(path) < 0)
-            utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW); /* it has ended now: leftovers.h */
+            utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW); /* the end of the session: leftovers.h */
     }
     snprintf(path, sizeof(path), "%s/sessions/%s", directory->state_dir, directory->published_id);
     if (rmdir(path) < 0)
@@ -180,7 +180,7 @@ static void remove_leftover(const Sweep *sweep, const char *name)
         remove_later(sweep->state_dir, removed, name, -1, sweep->worker);
 }
 
-/* Where nothing was published: what is not empty stays. */
+/* Removes the session's output directories if nothing was published: one that is not empty stays. */
 static void discard_output(int state, const char *id)
 {
     static const char *const names[] = {"session", "work"};

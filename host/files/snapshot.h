@@ -30,8 +30,8 @@ int snapshot_take(int store, int files, uint64_t budget, uint64_t *ret_bytes, Pr
  */
 int snapshot_keep(int store, const char *checkpoint, const char *name, uint64_t bytes);
 
-/* How the directory of the snapshot of a checkpoint is called, by its id or its name. False when there is
- * none. Does not block long. */
+/* Writes the name of the directory that holds a checkpoint's snapshot, found by the checkpoint's id or name.
+ * False when there is none. Does not block long. */
 #define SNAPSHOT_ENTRY_SIZE 200
 bool snapshot_find(int store, const char *checkpoint, char ret_entry[SNAPSHOT_ENTRY_SIZE]);
 

@@ -59,7 +59,7 @@ int template_files_put(int store, const char *id, int files, Problem *problem)
     return r;
 }
 
-/* How many there are when it began: what is set aside gets a name that would be found as well. */
+/* Counts the entries at the start: one that is set aside gets a name that would be found as well. */
 static size_t count(DIR *stream)
 {
     size_t n = 0;

@@ -1,9 +1,9 @@
-/* What a template puts into /session: a copy of that of a session, one directory each in the controller's
- * state directory:
+/* Files that a template puts into /session: a copy of those of a session, one directory each in the
+ * controller's state directory:
  *
  *   template-files/ID   the copy, also while it is being made: nobody knows of its id then
  *
- * Beginning with a dot: being removed. */
+ * A name that begins with a dot is being removed. */
 #pragma once
 
 #include "host/files/worker.h"

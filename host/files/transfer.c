@@ -142,7 +142,7 @@ static int finish_upload(int session_dirfd, int uploads, const char *upload, int
     return renameat(uploads, upload, directory, name) < 0 ? -errno : 0;
 }
 
-/* Where an upload goes, and its temporary file meanwhile. */
+/* Place an upload goes to, and the name of its temporary file meanwhile. */
 typedef struct PutPlace {
     SessionPath to;
     char name[sizeof(UPLOAD_PREFIX) + NAME_ESCAPED_SIZE];

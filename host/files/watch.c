@@ -154,7 +154,7 @@ static int dispatch(Watch *watch, const struct inotify_event *event, const Watch
 int watch_read(Watch *watch, const WatchEvents *events, void *userdata)
 {
     _Alignas(struct inotify_event) char buffer[16384];
-    size_t left = queued_bytes(watch->fd); /* what comes later belongs to the next time */
+    size_t left = queued_bytes(watch->fd); /* later events belong to the next time */
 
     while (left > 0) {
         ssize_t n = read(watch->fd, buffer, sizeof(buffer));

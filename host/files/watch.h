@@ -26,7 +26,7 @@ static inline bool watch_is_open(const Watch *watch)
  * 0, -ENOSPC when there are too many, -ENOMEM. */
 int watch_add(Watch *watch, int dirfd, const char *path);
 
-/* Whether events wait; one system call. The second is for who has a descriptor of it and nothing else. */
+/* Returns whether events wait; one system call. The second is for callers that have only the descriptor. */
 bool watch_pending(const Watch *watch);
 bool watch_fd_pending(int fd);
 

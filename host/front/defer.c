@@ -69,7 +69,7 @@ static bool defer(List *list, Request *request, MessageKind kind, const msgpack_
     return true;
 }
 
-/* Whether it waits until the session is awake. */
+/* Has the request wait until the session is awake. False when it need not wait. */
 static bool defer_asleep(Session *session, Request *request, MessageKind kind, const msgpack_object_map *body)
 {
     Session *trunk = session ? session->sandbox->trunk : NULL;
@@ -145,7 +145,7 @@ static void fail(Request *request, const Front *front, const Problem *failure)
         request_fail(request, failure);
 }
 
-/* What comes meanwhile is not among them. */
+/* Releases the requests that wait for a session; those that come meanwhile are not among them. */
 void defer_release_woken(Front *front, Session *trunk, const Problem *failure)
 {
     List waiting, *link;

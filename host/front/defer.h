@@ -5,11 +5,11 @@
 
 #include "host/front/front.h"
 
-/* Whether the request has to wait: it is then handled later, as if it had come then. */
+/* Returns whether the request has to wait: it is then handled later, as if it had come then. */
 bool defer_request(Front *front, Request *request, MessageKind kind, const msgpack_object_map *body);
 
 /* The session is awake, or (`failure` is not NULL) is not. */
 void defer_release_woken(Front *front, Session *trunk, const Problem *failure);
 
-/* What requests wait for: userdata is the Front. */
+/* Events of adoption, for which requests wait: userdata is the Front. */
 extern const AdoptingEvents defer_events;

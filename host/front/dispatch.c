@@ -17,8 +17,8 @@ static bool allowed(const Front *front, const PeerCredentials *credentials)
     return credentials->uid == 0 || credentials->uid == front->paths->user || front->shared;
 }
 
-/* Whose sessions a client has. A controller that is not root's is one user's, and who it admits is that user.
- */
+/* Returns the user whose sessions a client has. A controller that is not root's is one user's, and everybody
+ * that it admits is that user. */
 static uid_t user_of(const Paths *paths, const PeerCredentials *credentials)
 {
     return paths->user == 0 || credentials->remote ? credentials->uid : paths->user;
@@ -32,7 +32,8 @@ static void refuse(Front *front, Peer peer, uint64_t id, ErrorCode code, const c
     peer_fail(front->clients, peer, id, &problem);
 }
 
-/* What one user may have wait for answers: requests, and all that they and the connections hold. */
+/* Limits of what one user may have wait for answers: requests, and bytes of all that they and the connections
+ * hold. */
 #define USER_REQUESTS 8192
 #define USER_BYTES    ((size_t)256 << 20)
 
@@ -139,7 +140,8 @@ void front_init(Front *front)
 /* Half of them: nobody has all. */
 #define USER_CLIENTS 512
 
-/* Where code is not isolated it has the rights of who runs us, and so would everybody who may run any. */
+/* Admits the group, unless the engine does not isolate: code would have the rights of the controller's user,
+ * and so would everybody who may run any. */
 static int share(Front *front, bool listens_already)
 {
     if (front->paths->group == NO_GROUP)

@@ -5,7 +5,7 @@
 
 typedef struct FromTemplate {
     Template *template; /* NULL: the session is of none */
-    Buf env;            /* what these options point to */
+    Buf env;            /* memory of these options */
     msgpack_unpacked pairs;
 } FromTemplate;
 

@@ -117,7 +117,7 @@ bool op_refuse_ended(Front *front, Request *request, Text name)
     return true;
 }
 
-/* It has the name of the session that was meant, and is another. */
+/* Refuses a session that has the name of the one that was meant, and is another. */
 static void refuse_other(Request *request, const Session *other, Text instance)
 {
     const Epitaph *epitaph = epitaph_find(&other->all->epitaphs, other->user, text_of(other->name));

@@ -32,14 +32,15 @@ bool op_refuse_ended(Front *front, Request *request, Text name);
  * path is to be freed after them. Answers the request and returns false when its user cannot have it. */
 bool op_find_data(Front *front, Request *request, MsgOptions *options, char **ret_path);
 
-/* What every call names: `run_id`, which is copied, and the time it may take (NAN: not given). 0, or -EPROTO
- * with the problem set. */
+/* Checks the fields of every call: `run_id`, which is copied, and the time it may take (NAN: not given). 0,
+ * or -EPROTO with the problem set. */
 int op_check_call(Text run_id, double timeout, char ret_run_id[static LIMIT_RUN_ID + 1], Problem *problem);
 
-/* Whether what is to be run is small enough for every supervisor. 0, or -EPROTO with the problem set. */
+/* Checks that the program to be run is small enough for every supervisor. 0, or -EPROTO with the problem
+ * set. */
 int op_check_program(const MsgProgram *program, Problem *problem);
 
-/* Whether one more command or process may run in the session. 0, or -EPROTO with the problem set. */
+/* Checks that one more command or process may run in the session. 0, or -EPROTO with the problem set. */
 int op_check_beside(const Session *session, Problem *problem);
 
 /* The open session of the user that a request names, by `session` and, where given, the life of it by
@@ -49,7 +50,7 @@ Session *op_session(Front *front, Request *request, Text name, Text instance);
 /* The same for a request that names a session and nothing else. */
 Session *op_target(Front *front, Request *request, const msgpack_object_map *body);
 
-/* What a client has begun to put, and not ended, goes with it. */
+/* Forgets the uploads that a client has begun and not ended, as the client is gone. */
 void uploads_client_gone(Front *front, Peer peer);
 
 /* An order about a checkpoint. */

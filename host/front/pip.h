@@ -1,4 +1,4 @@
-/* What pip in a session asks for, which the session's option `pip` allows or not. */
+/* Requests of pip in a session, which the session's option `pip` allows or not. */
 #pragma once
 
 #include "host/front/front.h"

@@ -38,7 +38,7 @@ static void on_failed(void *userdata, const Problem *problem, Text log)
 
 static const InstallEvents events = {.done = on_done, .failed = on_failed};
 
-/* What begins a session still waits for it. */
+/* A refusal that is told from the loop: the function that begins the session has not returned yet. */
 typedef struct Refusal {
     LoopIdle idle;
     Preparation *preparation;
@@ -73,7 +73,7 @@ void prepare_session(Front *front, Session *trunk)
     Problem problem = PROBLEM_NULL;
 
     if (!preparation)
-        return; /* it ends when its opener gives up */
+        return; /* the session ends when its opener gives up */
     *preparation = (Preparation){.front = front, .key = trunk->key};
     memcpy(preparation->instance, trunk->instance, sizeof(preparation->instance));
     if (install_begin(front->installs, trunk->sandbox, &order, &events, preparation, &problem) < 0)

@@ -94,7 +94,7 @@ static Installer *of(Turn *turn)
     return container_of(turn, Installer, turn);
 }
 
-/* What it printed last, of which nothing is believed but that it is text. */
+/* Returns the last line of what the installer printed, of which nothing is believed but that it is text. */
 static Text last_line(Text text)
 {
     const char *from;
@@ -164,7 +164,7 @@ static int on_output(Installer *installer, const Message *message, Problem *prob
     return 0;
 }
 
-/* It could not be begun. */
+/* Ends an installer that could not be begun. */
 static int on_refused(Installer *installer, const Message *message, Problem *problem)
 {
     MsgError error;

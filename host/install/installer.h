@@ -7,7 +7,7 @@
 
 typedef struct Installer Installer;
 
-/* What is wanted of one. */
+/* Work that an installer is to do. */
 typedef struct InstallerOrder {
     const char *request; /* hashed: what the store knows it by */
     const char *image;   /* of the session */

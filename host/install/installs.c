@@ -62,7 +62,7 @@ static bool is_wanted(const Installs *all, const Installer *installer)
     return false;
 }
 
-/* What nobody waits for any more is not gone on with. */
+/* Leaves the installer of an install, and stops it if nobody waits for it any more. */
 static void leave_installer(Install *install)
 {
     Installer *installer = install->installer;
@@ -219,8 +219,8 @@ static const InstallerEvents installer_events = {
     .gone = on_gone,
 };
 
-/* One that does the same already, or a new one. NULL with the problem set, or (no problem) where it has to
- * wait. */
+/* Finds the installer that does the same already, or begins a new one. NULL with the problem set, or (no
+ * problem) when the install has to wait. */
 static Installer *find_installer(Install *install, const char *image, Problem *problem)
 {
     Installs *all = install->all;
@@ -288,7 +288,7 @@ static void on_found(void *userdata, KeeperAnswer *answer)
     finish(install, name, packages->lock, true);
 }
 
-/* What decides about what comes out, besides what is there already. */
+/* Hashes all that decides about the result, besides the set that is there already. */
 static int make_request(Install *install, const Sandbox *sandbox)
 {
     const Sandboxes *all = install->all->sandboxes;
@@ -443,7 +443,8 @@ static void on_trimmed(void *userdata, KeeperAnswer *answer)
                  (unsigned long long)answer->body->as_PACKAGES_TRIM.removed);
 }
 
-/* What was stored or found since may be on its way to a session that waits for it. In Unix seconds. */
+/* Returns the time, in Unix seconds, before which everything is settled: what was stored or found since may
+ * be on its way to a session that waits for it. */
 static double settled_before(const Installs *all)
 {
     uint64_t now = clock_now(), first = now;

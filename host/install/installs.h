@@ -12,7 +12,7 @@ typedef struct Installs {
     LoopTimer trim_timer;
     bool trimming;
     void (*installed)(
-        Sandbox *sandbox); /* it has other packages now: to be written down before anyone is told */
+        Sandbox *sandbox); /* its packages are others now: to be written down before anyone is told */
     /* Names of sets that sandboxes yet to be made are promised, from 0 on; NULL: no more. */
     const char *(*promised)(const void *userdata, size_t i);
     const void *userdata; /* of the last */
@@ -29,7 +29,8 @@ typedef struct Installed {
     double seconds;
 } Installed;
 
-/* One of `done` and `failed` is told, once, and not before install_begin() has returned. */
+/* Events of an install. One of `done` and `failed` is told, once, and not before install_begin() has
+ * returned. */
 typedef struct InstallEvents {
     /* NULL: nobody listens. `body` is the same, encoded */
     void (*output)(void *userdata, const MsgOutput *output, Text body);

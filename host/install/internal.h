@@ -1,4 +1,4 @@
-/* What the files of this folder share. Nobody else includes this. */
+/* Shared by the files of this folder, and included by nobody else. */
 #pragma once
 
 /* installer.py */

@@ -8,5 +8,5 @@
  * over, and so is what would be too many. `lock` has to be there until then. */
 Value lock_packages(const Text *lock);
 
-/* Whether all that is in it is text that may be passed on. */
+/* Returns whether all of a lock is text that may be passed on. */
 bool lock_is_sound(Text lock);

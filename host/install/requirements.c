@@ -115,7 +115,7 @@ static bool has_name(const char *names, Text name)
     return false;
 }
 
-/* One that is fetched from somewhere is of whatever is there. */
+/* A requirement that is fetched from an address is of whatever package is there. */
 bool requirements_are_of(const Buf *requirements, const char *names)
 {
     Text text = {(const char *)buf_head(requirements), requirements->size};

@@ -1,5 +1,5 @@
-/* What clients ask to be installed: the text of a requirements file, of which only requirements are taken.
- * Pure. */
+/* Requirements that clients ask to be installed: the text of a requirements file, of which only requirements
+ * are taken. Pure. */
 #pragma once
 
 #include "proto/base/buf.h"
@@ -10,5 +10,5 @@
  * no requirement, such as an option of pip, or where there is none. */
 int requirements_read(Buf *ret, Text text, Problem *problem);
 
-/* Whether each of them is of a package that the list has: names with commas between. */
+/* Returns whether each of them is of a package that the list has: names with commas between. */
 bool requirements_are_of(const Buf *requirements, const char *names);

@@ -25,7 +25,7 @@ typedef struct Replay {
     Sandbox *sandbox; /* NULL until its session is known */
     uint64_t size;    /* of what makes sense */
     size_t sessions;  /* as many `session` are still to come: what is before the last was another's */
-    bool sleeps;      /* what comes last says that it is saved */
+    bool sleeps;      /* the last `saved` or `ready` is a `saved` */
     bool ready, saved, closing;
     Problem problem; /* why it cannot go on */
 } Replay;
@@ -237,7 +237,7 @@ static void hide(const Session *trunk)
         session->hidden = true;
 }
 
-/* That of one which is saved is only to be removed. */
+/* Restores the container of a sandbox. One of a saved session is only to be removed. */
 static int restore_container(const Replay *replay, Problem *problem)
 {
     if (!replay->saved)
@@ -270,7 +270,7 @@ static void begin(Replay *replay)
         log_info("adopting session", "session=%s container=%s", sandbox->name, sandbox->container_name);
 }
 
-/* What is to be known before the first entry is replayed. */
+/* Notes what is to be known before the first entry is replayed. */
 static int survey_entry(void *userdata, const void *bytes, size_t size)
 {
     Problem problem = PROBLEM_NULL;
@@ -287,7 +287,8 @@ static int survey_entry(void *userdata, const void *bytes, size_t size)
     return 0;
 }
 
-/* Whether its container was there. */
+/* Replays one journal and begins to adopt its session. Returns whether its container was there, or the
+ * journal is gone. */
 static bool adopt_one(Adopting *all, const char *id)
 {
     Replay replay = {.all = all};

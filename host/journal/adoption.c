@@ -36,7 +36,7 @@ Adoption *adoption_of(const Session *session)
     return sandbox && sandbox->owner == &adoption_owner ? sandbox->userdata : NULL;
 }
 
-/* Those who waited go on. */
+/* Ends an adoption: the requests that waited go on. */
 static void settle(Adoption *adoption)
 {
     Adopting *all = adoption->all;
@@ -62,7 +62,8 @@ static Call *run_call(Sandbox *sandbox, Session *session, const char *run_id, ui
     return call;
 }
 
-/* One of a branch that was closed meanwhile is the session's. False when out of memory. */
+/* Takes over a command; one of a branch that was closed meanwhile is the session's. False when out of
+ * memory. */
 static bool take_command(Sandbox *sandbox, const GuestRunning *command)
 {
     const Adoption *adoption = sandbox->userdata;
@@ -120,7 +121,7 @@ static void on_hello(Sandbox *sandbox, const GuestHello *hello)
         sandbox_close(sandbox, "out of memory");
     else if (!take_running(sandbox, &hello->running))
         sandbox_close(sandbox, "its supervisor reports a call that cannot be running");
-    else if (hello->running.id != 0) /* it has nothing older to say */
+    else if (hello->running.id != 0) /* nothing older follows */
         sandbox_supervisor_ready(sandbox);
     else if (inquire(sandbox) < 0)
         sandbox_close(sandbox, "its supervisor cannot be reached");
@@ -141,7 +142,7 @@ static Call *find_ended(Sandbox *sandbox, const MsgExecuted *executed, uint64_t 
     return run_call(sandbox, session, run_id, executed->code_hash, number);
 }
 
-/* It runs now, and its end is to be handled. */
+/* Handles the end of a call, which is found or made to run now for that. */
 static int on_executed(Sandbox *sandbox, const Message *message, Problem *problem)
 {
     MsgExecuted executed;
@@ -153,7 +154,7 @@ static int on_executed(Sandbox *sandbox, const Message *message, Problem *proble
     call = find_ended(sandbox, &executed, message->id);
     if (call)
         return call->turn.ops->message(&call->turn, message, problem);
-    sandbox_send(sandbox, MSG_SETTLED, message->id); /* it is stored, or nobody asks for it any more */
+    sandbox_send(sandbox, MSG_SETTLED, message->id); /* stored, or asked for by nobody any more */
     return 0;
 }
 

@@ -13,9 +13,9 @@
 #include "host/call/call.h"
 #include "host/session/session.h"
 
-/* What is told of adoptions to whoever keeps requests waiting. */
+/* Events of adoptions, told to the keeper of waiting requests. */
 typedef struct AdoptingEvents {
-    /* It is known what became of one. When it was lost, `reason` (not "") says why. */
+    /* An adoption has ended. When the session was lost, `reason` (not "") says why. */
     void (*settled)(void *userdata, List *waiting, const char *reason);
     void (*all_settled)(void *userdata);
 } AdoptingEvents;
@@ -34,7 +34,7 @@ typedef struct Adoption {
     Adopting *all;
     uint64_t inquiry; /* number of the question whose answer comes last */
     char lost[256];   /* why an open one ended; "" */
-    List waiting;     /* those who wait to know what became of it. Nothing here looks into them */
+    List waiting;     /* for the end of the adoption. Nothing here looks into them */
 } Adoption;
 
 /* As a journal names it; `trunk` is in no sandbox yet. NULL, and the trunk as it was, when out of memory. */
@@ -44,7 +44,7 @@ Sandbox *adoption_begin(Adopting *all, Session *trunk, const char *instance, boo
 /* The engine knows nothing of it, and nothing is to be waited for: what is left of it is swept away. */
 void adoption_abandon(Sandbox *sandbox, const Problem *problem);
 
-/* It is saved, and so there is nothing to be waited for. */
+/* Ends the adoption of a session that is saved: there is nothing to be waited for. */
 void adoption_saved(Sandbox *sandbox);
 
 /* The adoption of a session, NULL when it is not being adopted. */

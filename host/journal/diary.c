@@ -14,7 +14,7 @@ struct Diary {
     History history;
 };
 
-/* Where its supervisor connects. */
+/* Adds the place where the sandbox's supervisor connects. */
 static void say_link(JournalSession *session, const Sandbox *sandbox)
 {
     if (!sandbox->guest || sandbox->state == SANDBOX_PARKED)

@@ -16,7 +16,7 @@ void diary_end(Sandbox *sandbox);
  * enter those of sessions. Where the journal of the session directory `id` is. */
 void diary_path(char *ret, size_t size, const Paths *paths, const char *id);
 
-void diary_claimed(Sandbox *sandbox); /* it is another session's than it was */
+void diary_claimed(Sandbox *sandbox); /* another session has it now */
 void diary_rewrite(Sandbox *sandbox); /* something else about it has changed */
 void diary_ready(Sandbox *sandbox);
 /* Other packages are mounted in it. */
@@ -31,7 +31,7 @@ void diary_branch_closed(const Session *branch);
 void diary_back(const Session *session, uint64_t execution_count);
 void diary_committed(const Session *session, uint64_t from);
 
-/* It has ended, and its record is stored. */
+/* Writes down a call that has ended, and whose record is stored. */
 void diary_call(const Call *call);
 
 /* Its entry. 0, -ENOBUFS or -ENOMEM. */

@@ -161,7 +161,7 @@ static int by_end(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* What is there, in the order it ended. */
+/* Lists the files that are there, in the order in which their sessions ended. */
 static size_t list_files(const Ended *ended, Found **ret)
 {
     char path[PATH_MAX];

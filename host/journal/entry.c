@@ -94,7 +94,7 @@ int journal_write_plain(Buf *batch, EntryKind kind)
 
 /* ---- reading ---- */
 
-/* One component of a path, or text that becomes part of one. */
+/* Returns whether the text can be one component of a path, or part of one. */
 static bool is_name(Text text)
 {
     return text.size > 0 && text.data[0] != '.' && !memchr(text.data, '/', text.size) &&
@@ -106,7 +106,7 @@ static int bad(Problem *problem, const char *what)
     return problem_set(problem, ERR_BAD_REQUEST, "a journal entry with an invalid value: %s", what);
 }
 
-/* One that is saved has none. */
+/* Returns whether the link is sound, or absent with its secret: a saved session has none. */
 static bool is_link(const JournalSession *session)
 {
     if (!session->link.data)

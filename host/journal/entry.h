@@ -1,4 +1,4 @@
-/* What is in a journal, entry by entry. Pure.
+/* Entries of a journal. Pure.
  *
  *   session        before the container is made; the first of all. Once more when a container that waited
  *                  becomes somebody's: what comes before it counts no more
@@ -57,7 +57,7 @@ typedef struct JournalEntry {
     msgpack_unpacked unpacked;
 } JournalEntry;
 
-/* Whose an entry is. Earlier controllers had no users but their own. */
+/* Returns the user of an entry. Earlier controllers had no users but their own. */
 static inline uid_t journal_user(uint64_t said, uid_t own)
 {
     return said == NO_UINT ? own : (uid_t)said;

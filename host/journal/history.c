@@ -127,7 +127,7 @@ static int encode(Buf *ret, const MsgHistory *entry)
     return r;
 }
 
-/* What is written in part is taken back. */
+/* Appends an entry, and takes back one that was written in part. */
 static void write_out(History *history, const MsgHistory *entry)
 {
     Buf out _cleanup_(buf_deinit) = BUF_NULL;

@@ -18,8 +18,8 @@
 /* Below this it is not worth to be written anew. */
 #define REWRITE_MINIMUM (4u << 20)
 
-/* It may hold so much more than is live: of calls with large records one in a hundred or less then waits for
- * that. */
+/* Factor by which a journal may be larger than what is live in it: of calls with large records one in a
+ * hundred or less then waits for a rewrite. */
 #define REWRITE_FACTOR 4u
 
 static void put_size(uint8_t to[SIZE_BYTES], size_t size)
@@ -191,7 +191,7 @@ void journal_remove(Journal *journal)
 
 typedef int (*OnEntry)(void *userdata, const void *bytes, size_t size);
 
-/* One batch; how much of it made sense. */
+/* Hands out the entries of one batch. Returns the size of those that made sense. */
 static size_t parse_batch(const uint8_t *bytes, size_t size, OnEntry entry, void *userdata)
 {
     size_t at = 0;

@@ -15,7 +15,7 @@
 #include "proto/base/base.h"
 #include "proto/base/buf.h"
 
-/* What the names of journals end with. */
+/* Ending of the names of journals. */
 #define JOURNAL_SUFFIX ".journal"
 
 typedef struct Journal Journal;
@@ -27,9 +27,9 @@ struct Journal {
     char *path; /* NULL: none is kept */
     int fd;     /* -1: there is no file */
     bool lost;  /* something is missing in it, and that was said */
-    bool retry; /* it was not tried yet to write that after all */
+    bool retry; /* to be written after all, which was not tried yet */
     uint64_t size;
-    uint64_t rewrite_size; /* it is written anew before it gets larger */
+    uint64_t rewrite_size; /* bytes before which it is written anew */
     JournalSnapshot snapshot;
     void *userdata;
 };

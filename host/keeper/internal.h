@@ -1,4 +1,4 @@
-/* What the files of the keeper share among themselves. Nobody else includes this. */
+/* Shared by the files of the keeper, and included by nobody else. */
 #pragma once
 
 #include <uthash.h>
@@ -23,7 +23,7 @@ typedef struct Tenant {
     unsigned told[PLACES];        /* number of the watch whose descriptor the asker has */
     bool filling;                 /* a thread makes its directories: nothing else is done meanwhile */
     List copies;                  /* KeeperJob.in_copies: of its files, one at a time */
-    unsigned jobs;                /* that go on without it when it is gone */
+    unsigned jobs;                /* under way; they go on when it is gone */
     bool gone;
     UT_hash_handle by_id;
 } Tenant;
@@ -37,21 +37,21 @@ struct Keeper {
     size_t jobs; /* under way */
 };
 
-/* One request, until it is answered. */
+/* A request, until it is answered. */
 typedef struct KeeperJob {
     WorkerJob work;
     Keeper *keeper;
     uint64_t id;
     JobKind kind;
-    Buf bytes; /* what `message` points into */
+    Buf bytes; /* memory of `message` */
     Message message;
     JobRequest request;
-    Tenant *tenant; /* that it is of, if of any */
+    Tenant *tenant; /* the session of the request, if it has one */
     List in_copies;
     int store; /* handles of its own, or -1 */
     int files;
     char *entry; /* name of a directory, or NULL */
-    int passed;  /* what goes with the answer, or -1 */
+    int passed;  /* descriptor that goes with the answer, or -1 */
     Buf data;
     uint64_t size;
     Leftovers leftovers, saved;
@@ -81,7 +81,7 @@ Tenant *tenant_find(Keeper *keeper, const char *id);
 Tenant *tenant_add(Keeper *keeper, SessionDir *directory);
 /* With what is there of it, or forgetting it. */
 void tenant_remove(Tenant *tenant, bool discard);
-/* Whether something of that id belongs to a session that is open. */
+/* Returns whether something of that id belongs to a session that is open. */
 bool tenants_use(void *keeper, const char *id);
 /* A job that holds on to it, and lets it go. */
 void tenant_hold(KeeperJob *job);

@@ -118,7 +118,8 @@ static const struct {
     [JOB_SYNC] = {do_sync, NEEDS_TENANT},
 };
 
-/* One plain component of a path. */
+/* Copies the id of a session, which is one plain component of a path. To be freed; NULL with the job's
+ * problem set. */
 char *job_id(KeeperJob *job, Text id)
 {
     _cleanup_(freep) char *copy = text_dup(id);

@@ -12,7 +12,7 @@ typedef struct Keeper Keeper;
 
 typedef struct KeeperConfig {
     const char *state_dir;
-    bool has_disks; /* it may mount them */
+    bool has_disks; /* disks may be mounted */
     /* The answer to the request of that number, which is taken over with its descriptors, -1 where there is
      * none; empty when there was no memory for it. May be called before keeper_take() returns. */
     void (*answer)(void *userdata, uint64_t id, Buf *answer, int descriptors[static JOB_DESCRIPTORS]);
@@ -25,7 +25,7 @@ int keeper_new(Keeper **ret, Loop *loop, const KeeperConfig *config);
 Keeper *keeper_free(Keeper *keeper);
 DEFINE_CLEANUP(Keeper *, keeper_free);
 
-/* How many requests it is working on. */
+/* Returns the number of requests under way. */
 size_t keeper_jobs(const Keeper *keeper);
 
 /* Does what an encoded request asks for, which is taken over. 0, and it is answered now or later; or -EPROTO

@@ -173,7 +173,7 @@ int keeper_link_send(KeeperLink *link, Buf *bytes, int descriptors[static JOB_DE
 
 /* ---- receiving ---- */
 
-/* What came with the beginning of the frame. */
+/* Takes the descriptors that came with the beginning of the frame. */
 static void collect(KeeperLink *link, struct msghdr *message)
 {
     for (struct cmsghdr *control = CMSG_FIRSTHDR(message); control; control = CMSG_NXTHDR(message, control)) {
@@ -189,7 +189,7 @@ static void collect(KeeperLink *link, struct msghdr *message)
     }
 }
 
-/* How much is still to come of the frame that is being read, as far as that is known. */
+/* Finds the bytes still to come of the frame that is being read, as far as that is known. */
 static int missing(const KeeperLink *link, size_t *ret)
 {
     FrameHeader header;

@@ -8,7 +8,8 @@
 #include "proto/base/list.h"
 #include "proto/base/loop.h"
 
-/* What the controller may send: a piece of a file, or what was reported of a thousand. */
+/* Largest request that the controller may send: a piece of a file, or a list of a thousand files that were
+ * reported. */
 #define KEEPER_REQUEST_MAX (8u << 20)
 /* And what it is answered: all that was reported of a session. */
 #define KEEPER_ANSWER_MAX (96u << 20)
@@ -37,7 +38,7 @@ struct KeeperLink {
     int came[JOB_DESCRIPTORS]; /* its descriptors */
     size_t n_came;
     List out;         /* frames that the other end has not taken */
-    size_t out_bytes; /* that they take here, about */
+    size_t out_bytes; /* memory of the queue here, about */
     bool paused;
 };
 

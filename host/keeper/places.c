@@ -15,7 +15,7 @@ static void keep(KeeperJob *job, SessionDir *directory)
     problem_set(&job->problem, ERR_INTERNAL, "out of memory");
 }
 
-/* What an earlier life of that id left goes, so nobody may live there. */
+/* Refuses an id that is in use: what an earlier life of it left is removed. */
 static bool is_free(KeeperJob *job, const char *id)
 {
     if (!id)

@@ -1,4 +1,4 @@
-/* What is new in artifacts: watched, published, and remembered as reported. */
+/* Artifacts: watching for new ones, publishing them, and remembering those that were reported. */
 #include <errno.h>
 #include <fcntl.h>
 
@@ -15,7 +15,7 @@ static int watch_place(Tenant *tenant, ArtifactsPlace place, uint64_t bytes, uin
     const char *target = place == PLACE_WORK ? directory->work_published_path : directory->published_path;
     int r;
 
-    if (!root) /* it has no such place */
+    if (!root) /* no such place */
         return 0;
     if (!target || tenant->artifacts[place])
         return -EINVAL;
@@ -45,10 +45,10 @@ static int watch(KeeperJob *job, uint64_t bytes, uint64_t files)
                        tenant->directory.id, strerror(-r));
 }
 
-/* What the asker is to wait on from now on. */
+/* Descriptor that the asker is to wait on from now on. */
 typedef struct WatchState {
-    bool pending; /* it need not wait */
-    bool moved;   /* it has waited on something else until now */
+    bool pending; /* need not wait */
+    bool moved;   /* another descriptor than until now */
     int fd;       /* in place of that; -1 where nothing waits */
 } WatchState;
 
@@ -70,7 +70,7 @@ static WatchState look_out(Tenant *tenant, ArtifactsPlace place)
         lookout.pending |= lookout.fd < 0;
     }
     if (lookout.moved && lookout.fd < 0)
-        tenant->told[place]--; /* it has none */
+        tenant->told[place]--; /* the asker has none */
     return lookout;
 }
 
@@ -216,7 +216,7 @@ static ArtifactsPlace place_of(const KeeperJob *job)
     return job->request.as_PUBLISH.work ? PLACE_WORK : PLACE_SESSION;
 }
 
-/* Of one that runs a single call nothing is remembered. */
+/* Returns whether reported files are remembered: not those of a sandbox that runs a single call. */
 static bool is_remembered(const KeeperJob *job)
 {
     return place_of(job) == PLACE_SESSION && !job->tenant->directory.work_artifacts_root;

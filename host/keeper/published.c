@@ -1,4 +1,4 @@
-/* What was published, for clients that cannot open it themselves. */
+/* Reading what was published, for clients that cannot open it themselves. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

@@ -67,7 +67,7 @@ static bool read_network(Demand *ret, Text text, const DemandRules *rules)
          word += strcspn(word, ", "), word += strspn(word, ", "))
         if (strcspn(word, ", ") == size && memcmp(word, ret->network, size) == 0)
             return true;
-    /* What an earlier configuration allowed runs on. */
+    /* An adopted container keeps a network that an earlier configuration allowed. */
     return ret->kind == SEAM_ADOPT;
 }
 

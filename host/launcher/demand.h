@@ -14,9 +14,9 @@
 #define DEMAND_PACKAGES_SIZE  65
 #define DEMAND_LABEL_SIZE     (LIMIT_SESSION_PATH + 1)
 
-/* What the launcher's own configuration says. */
+/* Rules of the launcher's own configuration. */
 typedef struct DemandRules {
-    const char *owner;         /* that containers are named after */
+    const char *owner;         /* in the names of containers */
     const char *allow_network; /* besides none, with commas */
 } DemandRules;
 
@@ -40,8 +40,8 @@ typedef struct Demand {
     Problem problem; /* unable */
 } Demand;
 
-/* How many descriptors have to come with it: one for /data, or the connection of a client, then the
- * socket for the answer to a question. */
+/* Returns the number of descriptors that have to come with a demand: one for /data, or the connection of a
+ * client, then the socket for the answer to a question. */
 size_t demand_descriptors(const Demand *demand);
 
 /* 0, or -EBADMSG: the controller never says that, unless somebody else speaks for it. */

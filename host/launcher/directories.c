@@ -1,4 +1,4 @@
-/* What the controller and the files worker work in. */
+/* Directories that the controller and the files worker work in. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +35,7 @@ static int give_file_away(int directory, const char *name, uid_t owner)
     return fchownat(fd, "", owner, (gid_t)-1, AT_EMPTY_PATH) < 0 ? -errno : 0;
 }
 
-/* What a limpetd of one process wrote there as root, which was killed. */
+/* Gives away the files that a limpetd of one process wrote there as root before it was killed. */
 static int give_files_away(int parent, const char *directory, uid_t owner)
 {
     DIR *stream;

@@ -1,18 +1,18 @@
-/* What the launcher does for the files worker: it makes, mounts and unmounts the disks of sessions. */
+/* Disks of sessions: the launcher makes, mounts and unmounts them for the files worker. */
 #include <errno.h>
 #include <string.h>
 
 #include "host/files/session_disk.h"
 #include "host/launcher/internal.h"
 
-/* That are asked for at once. */
+/* Disks that are asked for at once. */
 #define DISKS_MAX 1024
 
 typedef struct DiskJob {
     WorkerJob job;
     Launcher *launcher;
     int session, socket;
-    bool is_there; /* it is only to be mounted */
+    bool is_there; /* only to be mounted */
     DiskSize size;
     int result;
     Problem problem;

@@ -1,4 +1,4 @@
-/* What launcher.c (the process) and service.c (what it does for the controller) share. */
+/* Shared by launcher.c (the process) and service.c (its service to the controller). */
 #pragma once
 
 #include "host/files/worker.h"
@@ -30,10 +30,10 @@ typedef struct Launcher {
     int status; /* of its end */
     Rpc files;  /* to the files worker */
     LoopChild files_worker;
-    LoopChild egress; /* that the controller has asked for */
-    NetDoor door;     /* what the next one is given */
+    LoopChild egress; /* started for the controller */
+    NetDoor door;     /* for the next process */
     LoopChild net;
-    bool begun;      /* it has said so: the first of all that it says */
+    bool begun;      /* the controller has said so: the first of all that it says */
     bool ready;      /* one was */
     bool stopping;   /* the launcher was told to end */
     Problem problem; /* why it ends otherwise */

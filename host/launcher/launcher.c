@@ -15,7 +15,7 @@
 #define DEATHS_MAX     10u
 #define DEATHS_SECONDS 60
 
-/* How often it is looked whether the log has become too large. */
+/* Interval in seconds at which the size of the log is checked. */
 #define LOG_SECONDS 10
 
 static int begin_processes(Launcher *launcher, Problem *problem);
@@ -84,7 +84,7 @@ static void judge(Launcher *launcher)
         begin_again(launcher, why);
 }
 
-/* It is over when both processes have ended and all that they said has been read. */
+/* Judges the end when both processes have ended and all that they said has been read. */
 static void judge_if_over(Launcher *launcher)
 {
     if (!launcher->rpc.file.loop && !launcher->child.file.loop && !launcher->files.file.loop &&
@@ -285,7 +285,7 @@ static void finish(Launcher *launcher)
 
 int launcher_run(const LauncherConfig *config, Problem *problem)
 {
-    static Launcher launcher; /* what cannot be ended in order is still known */
+    static Launcher launcher; /* still reachable when it cannot be ended in order */
     int r;
 
     launcher = (Launcher){

@@ -26,10 +26,10 @@ typedef struct LauncherConfig {
     const Paths *paths;
     EngineConfig engine;
     char *const *environment;      /* of the controller and the files worker, with our options */
-    Account user;                  /* who they run as */
+    Account user;                  /* of both processes */
     Account egress;                /* of the egress process */
     Account net;                   /* of the process that holds the network */
-    void (*ready)(void *userdata); /* it serves, for the first time */
+    void (*ready)(void *userdata); /* the controller serves, for the first time */
     void *userdata;
 } LauncherConfig;
 

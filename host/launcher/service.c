@@ -1,4 +1,4 @@
-/* What the launcher does for the controller. */
+/* Service of the launcher to the controller. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static void say(Launcher *launcher, SeamKind kind, const Schema *schema, const v
     int r = launcher->rpc.file.loop ? rpc_send(&launcher->rpc, kind, 0, schema, body, fds, n) : 0;
 
     if (r < 0)
-        rpc_lose(&launcher->rpc, r); /* it is not said again */
+        rpc_lose(&launcher->rpc, r); /* lost, and so not said again */
 }
 
 static void on_started(Wards *wards, const Ward *ward)
@@ -103,7 +103,8 @@ void launcher_answer(pid_t asker, int socket, int r, const Problem *problem)
 
 /* ---- beginning ---- */
 
-/* One that does not isolate would run what the controller chooses with our rights. */
+/* Chooses the engine, and refuses one that does not isolate: it would run what the controller chooses with
+ * our rights. */
 static const EngineOps *choose_engine(const LauncherConfig *config, const char *adopted, Problem *problem)
 {
     const char *configured = config->options->engine, *name = *configured ? configured : adopted;
@@ -219,8 +220,9 @@ static void attach_packages(Launcher *launcher, const Demand *demand, int socket
     launcher_answer(launcher->child.pid, socket, r, &problem);
 }
 
-/* Whether that is a connection of a client of this user. The kernel says whose it is, and that it was made at
- * the socket of clients, where the controller cannot connect itself. Its other sockets were made by root. */
+/* Returns whether a descriptor is a connection of a client of this user. The kernel says whose it is, and
+ * that it was made at the socket of clients, where the controller cannot connect itself. Its other sockets
+ * were made by root. */
 static bool is_client_of(const Launcher *launcher, int fd, uid_t user)
 {
     struct sockaddr_un at = {0}, from;
@@ -247,8 +249,7 @@ static void answer_with(const Launcher *launcher, int socket, int fd)
         rpc_answer(socket, launcher->child.pid, SEAM_DONE, SCHEMA(SeamNothing), &done, &fd, 1);
 }
 
-/* What is a directory of the host and for reading is all that the controller can have opened, and for a user
- * who is connected. */
+/* Opens for the controller a directory of the host, for reading, and only for a user who is connected. */
 static void open_for_user(const Launcher *launcher, const Demand *demand, Descriptors *descriptors)
 {
     int client _cleanup_(closep) = descriptors_take(descriptors, 0);

@@ -39,7 +39,7 @@ int sources_session(const Sources *sources, const char *directory)
     return sessions < 0 ? sessions : beneath_open(sessions, directory, O_PATH | O_DIRECTORY, 0);
 }
 
-/* What may be a mount point itself. */
+/* Opens a part of a session's directory, which may be a mount point itself. */
 static int open_part(const Sources *sources, const char *directory, const char *name)
 {
     _cleanup_(closep) int session = sources_session(sources, directory);

@@ -247,7 +247,7 @@ int wards_adopt(Wards *wards, const Demand *demand)
     return 0;
 }
 
-/* One that could not even be begun is as good as removed. */
+/* Removes a container. One that could not even be begun is as good as removed. */
 int wards_remove(Wards *wards, const char *name)
 {
     Ward *ward = find(wards, name);
@@ -259,7 +259,7 @@ int wards_remove(Wards *wards, const char *name)
     return 0;
 }
 
-/* It is known here as long as we run: the next controller need not look for it. */
+/* Leaves a container, which is known here as long as we run: the next controller need not look for it. */
 int wards_leave(Wards *wards, const char *name)
 {
     Ward *ward = find(wards, name);

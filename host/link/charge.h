@@ -16,18 +16,18 @@ typedef struct UserCharge {
     UT_hash_handle by_user;
 } UserCharge;
 
-/* One more connection of that user. 0, -EDQUOT or -ENOMEM. */
+/* Charges one more connection to that user. 0, -EDQUOT or -ENOMEM. */
 int charge_connection(UserCharge **ret, Listener *listener, uid_t user);
 void charge_connection_over(UserCharge *charge);
 
 /* A connection that held `before` bytes holds `now`. False when that is too much. */
 bool charge_bytes(UserCharge *charge, size_t before, size_t now);
 
-/* One more request of so many bytes. 0 or -EDQUOT. */
+/* Charges one more request of so many bytes. 0 or -EDQUOT. */
 int charge_request(UserCharge *charge, size_t bytes);
 void charge_request_over(UserCharge *charge, size_t bytes);
 
-/* That of the user of a peer; NULL when the peer is gone. */
+/* Returns the charge of a peer's user; NULL when the peer is gone. */
 UserCharge *listener_charge(const Listener *listener, Peer peer);
 
 /* The listener ends before what is charged does. */

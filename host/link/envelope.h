@@ -1,4 +1,4 @@
-/* What the host adds to proto/wire.h: messages around a body that is there already. */
+/* Messages around a body that is encoded already: the host's addition to proto/wire.h. */
 #pragma once
 
 #include "proto/wire.h"
@@ -9,7 +9,6 @@ int envelope_write(Buf *ret, MessageKind kind, uint64_t id, Text body);
 /* The same around a body that was received. */
 int envelope_wrap(Buf *ret, MessageKind kind, uint64_t id, const msgpack_object_map *body);
 
-/* What is encoded in a buffer. */
 static inline Text encoded_text(const Buf *buf)
 {
     return (Text){(const char *)buf_head(buf), buf->size};

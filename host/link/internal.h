@@ -1,4 +1,4 @@
-/* What a Listener is made of. Nobody else includes this. */
+/* Parts of a Listener. Nobody else includes this. */
 #pragma once
 
 #include <uthash.h>
@@ -9,7 +9,6 @@
 #include "proto/base/list.h"
 #include "proto/zmtp_socket.h"
 
-/* One peer. */
 typedef struct Connection {
     Listener *listener;
     Peer peer;

@@ -11,7 +11,7 @@
 
 /* Connections taken in one turn of the loop. */
 #define ACCEPT_BATCH 16
-/* How long none is taken when there is no descriptor or memory for one. */
+/* Pause in taking connections when there is no descriptor or memory for one. */
 #define ACCEPT_PAUSE (100 * NSEC_PER_MSEC)
 
 static void complain(Listener *listener, const char *reason)
@@ -26,7 +26,8 @@ static void on_pause_over(LoopTimer *timer)
     loop_file_change(&container_of(timer, Listener, pause)->file, EPOLLIN);
 }
 
-/* What waits in the backlog keeps the socket readable: looked at again at once, it would be for ever. */
+/* Stops accepting for a while. Connections in the backlog keep the socket readable: looked at again at once,
+ * it would be for ever. */
 static void pause_accepting(Listener *listener, int error)
 {
     complain(listener, strerror(-error));

@@ -7,12 +7,12 @@
 #include "proto/base/buf.h"
 #include "proto/base/loop.h"
 
-/* One connection; never 0, and never the number of another one, of another Listener or of an earlier
- * controller either. What outlives the connection, such as a request, names it by this. */
+/* Number of a connection; never 0, and never that of another one, of another Listener or of an earlier
+ * controller either. Requests and all else that outlives the connection name it by this. */
 typedef uint64_t Peer;
 
-/* What the kernel says of the process that connected; or of a client on another machine, the key that it has
- * proved to have, and whose that is. */
+/* Credentials of the process that connected, from the kernel; or of a client on another machine, the key that
+ * it has proved to have, and its owner. */
 typedef struct PeerCredentials {
     pid_t pid;
     uid_t uid;
@@ -38,7 +38,7 @@ typedef struct ListenerLimits {
     size_t queue;      /* bytes that wait to be sent to one peer; as much as one message at least */
     size_t peers;      /* at once; one more is turned away */
     size_t user_peers; /* the same of one user; 0, here and below: no limit of its own */
-    size_t user_bytes; /* that the connections and requests of one user hold together */
+    size_t user_bytes; /* held by the connections and requests of one user together */
     size_t user_requests; /* of one user that have no answer yet */
     bool passes;          /* peers may pass descriptors: see listener_take_passed() */
     uint64_t handshake;   /* nanoseconds in which a peer has shaken hands, or is dropped; 0: five seconds */
@@ -86,13 +86,13 @@ typedef struct PeerFrame {
 int listener_begin(Listener *listener, Peer peer, PeerFrame *ret);
 int listener_end(PeerFrame *frame, int error);
 
-/* Whether the peer is connected. */
+/* Returns whether the peer is connected. */
 bool listener_has(const Listener *listener, Peer peer);
 
-/* How many bytes wait to be sent to the peer; SIZE_MAX when it is gone, or about to be. */
+/* Returns the bytes that wait to be sent to the peer; SIZE_MAX when it is gone, or about to be. */
 size_t listener_untaken(const Listener *listener, Peer peer);
 
-/* Whether nothing waits to be sent to the peer: it has taken all there was. */
+/* Sends what waits, and returns whether the peer has taken all there was. */
 bool listener_flush(Listener *listener, Peer peer);
 
 /* The descriptor of a connection of that user from this machine, which stays the Listener's; or -1. */

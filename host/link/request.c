@@ -105,7 +105,7 @@ void request_reply_passing(Request *request, const Schema *schema, const void *b
         log_debug("descriptor not passed", "error=%d", -r);
 }
 
-/* What the error carries besides is in `error`. */
+/* Sends an error; `error` holds what it carries besides the problem. */
 static void send_problem(Listener *listener, Peer peer, uint64_t id, const Problem *problem, MsgError error)
 {
     Buf body _cleanup_(buf_deinit) = BUF_NULL;

@@ -10,20 +10,21 @@ typedef struct Request {
     List link;
     Listener *listener;
     Peer peer;
-    uid_t user;  /* who asks, and whose sessions it is about */
+    uid_t user;  /* asker, and owner of the sessions that it is about */
     bool remote; /* from another machine: nothing of this one is the client's but sessions */
     uint64_t id;
     struct UserCharge *charge; /* of whoever asks, until it is answered */
-    size_t bytes;              /* that are charged */
+    size_t bytes;              /* charged for it */
     LoopTimer timer;           /* for requests that wait with a limit; cancelled when answered */
-    void *owner;               /* whoever set the timer */
+    void *owner;               /* of the timer */
 } Request;
 
-/* Whether what only a client on this machine may do was asked for; if not, the request is answered. */
+/* Returns whether the request may ask for `what`, which only a client on this machine may; if not, it is
+ * answered. */
 bool request_is_local(Request *request, const char *what);
 
-/* One that a peer has just made with a message of so many bytes. 0, -ENOMEM, or -EDQUOT when its user has too
- * many without an answer. */
+/* Makes a request that a peer has just sent in a message of so many bytes. 0, -ENOMEM, or -EDQUOT when its
+ * user has too many without an answer. */
 int request_new(Request **ret, Listener *listener, Peer peer, uid_t user, uint64_t id, size_t bytes);
 
 /* `body` is one encoded map; empty, for there was no memory for it: the request fails. */

@@ -14,7 +14,7 @@ static int address_of(struct sockaddr_un *ret, const char *path)
     return 0;
 }
 
-/* One whose backlog is full has somebody who listens, too; so has one of another kind. */
+/* A full backlog means that somebody listens, too; so does a socket of another kind. */
 bool unix_socket_answers(const char *path)
 {
     int fd _cleanup_(closep) = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

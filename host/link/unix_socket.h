@@ -28,5 +28,5 @@ int unix_socket_adopt(UnixSocket *ret, int fd, const char *path);
 /* Closes it, and removes its file unless that has become another's. */
 void unix_socket_deinit(UnixSocket *unix_socket);
 
-/* Whether somebody listens there. Does not wait. */
+/* Returns whether somebody listens there. Does not wait. */
 bool unix_socket_answers(const char *path);

@@ -1,4 +1,4 @@
-/* What whoever starts limpet-net and that program agree on. It is a helper whose own argument is how many
+/* Contract between limpet-net and its starter. The program is a helper whose own argument is the number of
  * connections it serves. */
 #pragma once
 

@@ -7,7 +7,7 @@
 typedef enum NetKind {
     NET_NONE,
     /* The controller says. */
-    NET_KEYS, /* who may come in, as authorized_read() has it: a descriptor. The first of all, and again */
+    NET_KEYS, /* keys to let in, as authorized_read() has it: a descriptor. The first of all, and again */
     NET_LOG,  /* with what standard error is from now on */
     /* The process says. */
     NET_CAME, /* a client, with the socket over which its frames come and go */

@@ -8,12 +8,12 @@
 typedef struct NetDoor {
     int listening; /* at the address; -1: none */
     int secret;    /* the file of the server's key */
-    int keys;      /* that are let in, as authorized_read() has it */
+    int keys;      /* keys to let in, as authorized_read() has it */
 } NetDoor;
 
 #define NET_DOOR_NULL ((NetDoor){-1, -1, -1})
 
-/* Whether this limpetd was built with it, and installed. */
+/* Returns whether this limpetd was built with limpet-net, and it is installed. */
 bool net_supported(void);
 
 /* Listens at tcp://ADDRESS:PORT, opens or makes the file of the key in the state directory, and reads which

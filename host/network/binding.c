@@ -105,7 +105,7 @@ static bool is_value(const char *text, size_t n)
     return true;
 }
 
-/* Those that say how a message is passed on. */
+/* Returns whether a header field says how a message is passed on: those are ours. */
 static bool is_ours(const char *name)
 {
     static const char *const ours[] = {"connection", "content-length", "expect",

@@ -1,4 +1,4 @@
-/* What network.c and binding.c share. */
+/* Shared by network.c and binding.c. */
 #pragma once
 
 #include "host/network/network.h"

@@ -26,7 +26,7 @@ typedef struct Range6 {
     unsigned bits; /* at most 48 */
 } Range6;
 
-/* Of 2000::/3, outside of which nothing is public. */
+/* Ranges of 2000::/3, outside of which nothing is public. */
 static const Range6 special6[] = {
     {{0x20, 0x01, 0x00, 0x00}, 23}, /* protocols: Teredo, ORCHID */
     {{0x20, 0x01, 0x0d, 0xb8}, 32}, /* documents */

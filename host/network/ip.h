@@ -1,5 +1,5 @@
-/* Which addresses are anybody's, and which lead to the host, its neighbours or what only they may reach.
- * Pure. */
+/* Classes of IP addresses: those that are anybody's, and those that lead to the host, its neighbours or what
+ * only they may reach. Pure. */
 #pragma once
 
 #include <netinet/in.h>
@@ -16,7 +16,7 @@ typedef union IpAddress {
 /* An address as a socket has it; an IPv4 one that is written as IPv6 becomes that. False: of neither family.
  */
 bool ip_from(IpAddress *ret, const struct sockaddr *from);
-/* Of an IP address as text, brackets around IPv6 allowed; its port is 0. False: it is none. */
+/* Parses an IP address, brackets around IPv6 allowed; its port is 0. False: the text is none. */
 bool ip_parse(IpAddress *ret, const char *text);
 /* Regardless of ports. */
 bool ip_equal(const IpAddress *one, const IpAddress *other);

@@ -37,7 +37,7 @@ typedef struct NetworkBinding {
 } NetworkBinding;
 
 typedef struct Network {
-    bool anywhere; /* what a rule names may be at any address but this machine's: its author is trusted */
+    bool anywhere; /* names in rules may have any address but this machine's: their author is trusted */
     NetworkRule *rules;
     size_t n_rules;
     NetworkBinding *bindings;
@@ -60,14 +60,14 @@ static inline bool network_is_empty(const Network *network)
     return network->n_rules == 0 && network->n_bindings == 0;
 }
 
-/* Whether a rule is about that host, which is normalised. */
+/* Returns whether a rule names that host, which is normalised, and port. */
 bool network_allows(const Network *network, const char *host, uint16_t port);
-/* Whether it may be connected to an address that was found for a host it may reach: a public one, or one that
- * a rule names as it is; `localhost` names 127.0.0.1 and ::1. `own`: it is one of this machine. */
+/* Returns whether a connection may go to an address that was found for a host it may reach: a public one, or
+ * one that a rule names as it is; `localhost` names 127.0.0.1 and ::1. `own`: it is one of this machine. */
 bool network_allows_address(const Network *network, const IpAddress *address, uint16_t port, bool own);
 /* The same of the host of a binding. */
 bool network_binding_allows_address(const NetworkBinding *binding, const IpAddress *address, bool own);
 /* The binding of NAME.limpet, or NULL. */
 const NetworkBinding *network_binding(const Network *network, const char *host);
-/* Whether it is the name of one, or could be. */
+/* Returns whether the host is the name of a binding, or could be. */
 bool network_is_binding_name(const char *host);

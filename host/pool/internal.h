@@ -1,5 +1,6 @@
-/* What the files of the pool share: pool.c (when spares are made and claimed), kinds.c (which there
- * are), spare.c (one of them), waiters.c (who waits for one) and imports.c. Nobody else includes this. */
+/* Shared by the files of the pool: pool.c (when spares are made and claimed), kinds.c (the kinds that there
+ * are), spare.c (one of them), waiters.c (clients that wait for one) and imports.c. Nobody else includes
+ * this. */
 #pragma once
 
 #include "host/pool/pool.h"
@@ -14,7 +15,7 @@ struct Pool {
     LoopTimer timer, serving;
     uint64_t wanting;  /* clock_now() since when one is to be made; 0: none is */
     uint64_t reviewed; /* clock_now() */
-    bool told;         /* what could not be imported */
+    bool told;         /* about modules that could not be imported */
 };
 
 typedef struct PoolKind {
@@ -23,10 +24,10 @@ typedef struct PoolKind {
     bool ephemeral;
     bool standard;          /* of sessions that ask for nothing */
     SessionOptions options; /* of its spares */
-    Template *template;     /* what they are made of; NULL: nothing. Its own reference */
+    Template *template;     /* source of the spares; NULL: none. Its own reference */
     List waiters;           /* PoolWaiter, the first first */
     List spares;            /* Spare, the oldest first */
-    size_t target, base;    /* how many there are to be, now and in the long run */
+    size_t target, base;    /* numbers of spares to be had, now and in the long run */
     bool filled;            /* one was ready, some time */
     uint64_t claimed;       /* clock_now() of the last session that asked */
     uint64_t eased;         /* clock_now() when the target went down */
@@ -34,15 +35,15 @@ typedef struct PoolKind {
     uint64_t not_before;    /* clock_now(): none is made until then */
 } PoolKind;
 
-/* One container that waits for a session, from its birth until a session claims it or it is gone. */
+/* Spare: a container that waits for a session, from its birth until a session claims it or it is gone. */
 typedef struct Spare {
     List in_kind; /* PoolKind.spares */
     Pool *pool;
-    PoolKind *kind;     /* that wants it; NULL once given up */
+    PoolKind *kind;     /* the kind it is made for; NULL once given up */
     Template *template; /* as the kind's: its sandbox points into it */
     Sandbox *sandbox;
     uint64_t ready;  /* clock_now() when it was; 0 until then */
-    char image[256]; /* what the default was at its birth */
+    char image[256]; /* the default at its birth */
     Problem failure; /* why it is of no use, where that is known */
     char *traceback; /* of its setup code; or NULL */
 } Spare;
@@ -54,18 +55,18 @@ int kind_add_standard(Pool *pool, Problem *problem);
 /* Its spares are closed, and who waits is told that the controller ends. */
 void kind_free(PoolKind *kind);
 
-/* How many there are, ready or not. */
+/* Counts the kind's spares, ready or not. */
 size_t kind_count(const PoolKind *kind);
 size_t kind_count_warming(const PoolKind *kind); /* not ready */
 /* Closes the oldest until no more than so many are left. */
 void kind_trim(PoolKind *kind, size_t count);
-/* One that can still be used, or NULL; what cannot is closed. */
+/* Returns a spare that can still be used, or NULL; closes those that cannot. */
 Spare *kind_find_ready(PoolKind *kind);
-/* It is not the kind's any more. */
+/* Takes a spare from its kind. */
 void kind_give_up(Spare *spare);
 
 /* imports.c: the modules that spares import */
-/* Whether they are names of modules with commas between. */
+/* Checks that the text is names of modules with commas between. */
 int imports_check(const char *imports, Problem *problem);
 /* As an encoded array; points into `imports`. */
 Value imports_value(const char *imports);
@@ -75,7 +76,7 @@ Value imports_value(const char *imports);
 int spare_start(PoolKind *kind, Problem *problem);
 /* The session that has claimed it does without. */
 void spare_forget(Spare *spare);
-/* Whether its process 1 is there at this moment; the loop learns of an end a little later. */
+/* Returns whether the spare's process 1 is there at this moment; the loop learns of an end a little later. */
 bool spare_is_alive(const Spare *spare);
 /* Its sandbox's default image is not that of its birth any more. */
 bool spare_is_outdated(const Spare *spare);

@@ -1,4 +1,4 @@
-/* How much memory the host has. */
+/* Memory of the host. */
 #pragma once
 
 #include <stdint.h>

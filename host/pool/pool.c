@@ -12,7 +12,7 @@
 #define QUIET_NSEC (250 * NSEC_PER_MSEC)
 /* After that it is made although something runs. */
 #define PATIENCE_NSEC (10 * NSEC_PER_SEC)
-/* How often targets and the host's memory are looked at. */
+/* Interval at which targets and the host's memory are looked at. */
 #define REVIEW_NSEC (30 * NSEC_PER_SEC)
 /* A target goes down after so long without a session. */
 #define EASE_NSEC (60 * NSEC_PER_SEC)
@@ -68,7 +68,8 @@ static void make_one(PoolKind *kind)
         note_failure(kind, problem.text);
 }
 
-/* Where the host has no room for a session of this kind there is none for its spares. */
+/* Returns whether the host has room for a session of this kind: without it there is none for the kind's
+ * spares, for a while. */
 static bool has_memory(PoolKind *kind, uint64_t now)
 {
     if (memory_available() >= kind->options.memory)
@@ -78,8 +79,8 @@ static bool has_memory(PoolKind *kind, uint64_t now)
     return false;
 }
 
-/* Whether one of the same sort is being made. The setup code of a template may take minutes, for which the
- * others do not wait. */
+/* Returns whether a spare of the same sort is being made. The setup code of a template may take minutes, for
+ * which the others do not wait. */
 static bool is_occupied(const Pool *pool, bool of_template)
 {
     const PoolKind *kind;
@@ -189,7 +190,7 @@ void pool_spare_ready(Spare *spare)
     wake(kind->pool);
 }
 
-/* What those are told who wait for it. */
+/* Returns the failure that is told to those who wait for the spare. */
 static PoolFailure failure_of(const Spare *spare, const char *reason)
 {
     PoolFailure failure = {.problem = spare->failure, .traceback = text_of(spare->traceback)};
@@ -214,7 +215,7 @@ void pool_spare_lost(Spare *spare, const char *reason)
     if (spare->ready == 0)
         kind_disappoint(kind, &failure);
     else
-        kind_feed(kind); /* it was counted on */
+        kind_feed(kind); /* a lost spare was counted on */
 }
 
 void pool_not_imported(Pool *pool, const Value *failed)

@@ -53,11 +53,11 @@ int pool_wait(Pool *pool, Template *tmpl, const SessionOptions *options, bool ep
 /* There is no such template any more: its spares are closed, and who waits for one is told. */
 void pool_forget(Pool *pool, const Template *tmpl);
 
-/* How many spares are ready. */
+/* Returns the number of spares that are ready. */
 size_t pool_ready(const Pool *pool);
 
 /* Closes all spares and makes none for a while, because a session could not be had. Whether there were any.
  */
 bool pool_yield(Pool *pool);
-/* Whether no spare is left, not even one that is closing. */
+/* Returns whether no spare is left, not even one that is closing. */
 bool pool_is_empty(const Pool *pool);

@@ -1,4 +1,4 @@
-/* One spare: the pool is the owner of its sandbox. */
+/* Spares, one by one: the pool is the owner of their sandboxes. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +29,7 @@ void spare_forget(Spare *spare)
     free(spare);
 }
 
-/* It ends with its traceback told. */
+/* Notes how the setup code failed: the spare ends with its traceback told. */
 static void note_setup(Spare *spare, const MsgPythonError *error)
 {
     problem_set(&spare->failure, ERR_TEMPLATE_FAILED,

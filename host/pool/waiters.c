@@ -1,4 +1,4 @@
-/* Who waits for a spare of a template: these are made at once, whatever else runs. */
+/* Waiters for a spare of a template: these are made at once, whatever else runs. */
 #include "host/pool/internal.h"
 #include "proto/base/clock.h"
 
@@ -72,7 +72,7 @@ static PoolKind *find_served(Pool *pool)
     return NULL;
 }
 
-/* One at a time: what each does may change everything. */
+/* Serves one waiter at a time: its callback may change everything. */
 static void on_serving(LoopTimer *timer)
 {
     PoolKind *kind = find_served(container_of(timer, Pool, serving));

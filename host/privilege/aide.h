@@ -11,7 +11,7 @@ typedef int AideStarter(void *userdata, int *ret_socket);
 
 typedef struct AideOps {
     const char *name; /* for the log */
-    /* It is there and knows nothing yet. */
+    /* The aide is there and knows nothing yet. */
     void (*begun)(Aide *aide);
     /* As RpcEvents.message. NULL: it has nothing to say. */
     int (*message)(Aide *aide, const Message *message, Descriptors *descriptors);

@@ -10,7 +10,7 @@
 
 static Rpc launcher;
 
-/* One whose answer says no more than that it is done. */
+/* Asks a question whose answer says no more than that it is done. */
 static int ask(SeamKind kind, const Schema *schema, const void *body, Problem *problem)
 {
     RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;

@@ -52,7 +52,8 @@ static int change_account(const Account *account)
     return 0;
 }
 
-/* What is not in there cannot come back by executing anything either. */
+/* Empties the bounding set: a capability that is not in there cannot come back by executing anything
+ * either. */
 static int drop_bounding_set(void)
 {
     for (unsigned long capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; capability++)

@@ -5,7 +5,7 @@
 
 #include "proto/base/problem.h"
 
-/* Who runs the controller where no account is made for it. No person or service may have it. */
+/* Account that runs the controller where no other is made for it. No person or service may have it. */
 #define STANDARD_ACCOUNT "limpet"
 #define STANDARD_UID     20002u
 
@@ -30,8 +30,8 @@ int account_find(const char *name, Account *ret, Problem *problem);
 
 typedef struct Remnant {
     Account account;
-    bool keeps_account;    /* it has no more rights than anybody */
-    bool dials;            /* it connects to others, also to those on other machines */
+    bool keeps_account;    /* an account that has no more rights than anybody */
+    bool dials;            /* connects to others, also to those on other machines */
     uint64_t capabilities; /* a bit for each of linux/capability.h */
     /* Below what it may read, and read, write, make and remove; the lists end with NULL. What is not there is
      * passed over. Nothing may be executed. */
@@ -42,11 +42,11 @@ typedef struct Remnant {
  * are threads. 0, or negative with the problem set: the process is to end. */
 int rights_drop(const Remnant *rights, pid_t parent, Problem *problem);
 
-/* What rights_drop is made of. */
+/* Parts of rights_drop. */
 /* Refuses system calls that nobody needs who serves sockets and files, or one that `dials`. 0 or a negative
  * errno. */
 int filter_install(bool dials);
 /* Confines it to the places. 0; -EOPNOTSUPP where the kernel cannot; or another negative errno. */
 int landlock_confine(const Remnant *rights);
-/* Whether the kernel can. */
+/* Returns whether the kernel can confine so. */
 bool landlock_supported(void);

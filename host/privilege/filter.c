@@ -56,7 +56,7 @@
      CLONE_NEWNET)
 
 #ifdef ARCHITECTURE
-/* It listens and is connected to. */
+/* Filter of a process that listens and is connected to. */
 static const struct sock_filter serving[] = {
 #include "host/privilege/refused.def"
     NEVER(connect),
@@ -80,7 +80,7 @@ static const struct sock_filter serving[] = {
     RETURN(SECCOMP_RET_ALLOW),
 };
 
-/* It connects to others, and asks for their addresses. */
+/* Filter of a process that connects to others, and asks for their addresses. */
 static const struct sock_filter dialling[] = {
 #include "host/privilege/refused.def"
     IF(__NR_socket, 6),  ARGUMENT(0),           IF_NOT(AF_UNIX, 4),   IF_NOT(AF_INET, 3),

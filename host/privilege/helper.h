@@ -12,9 +12,9 @@
 typedef struct Helper {
     const char *name;         /* of the process, by which main() knows what it is */
     const char *program;      /* NULL: limpetd itself */
-    const Account *account;   /* whose rights it has; NULL: our own */
+    const Account *account;   /* of its rights; NULL: our own */
     const char *log_level;    /* the least that it logs */
-    const char *argument;     /* which it alone has; or NULL */
+    const char *argument;     /* of this helper alone; or NULL */
     char *const *environment; /* NULL: our own */
     int fds[HELPER_FDS_MAX];
     size_t n_fds;

@@ -1,4 +1,4 @@
-/* What remote.c (the launcher as it talks) and remote_engine.c (the engine that is made of it) share. */
+/* Shared by remote.c (the launcher as it talks) and remote_engine.c (the engine that is made of it). */
 #pragma once
 
 #include <uthash.h>
@@ -12,7 +12,7 @@ typedef struct RemoteContainer {
     UT_hash_handle by_name;
     char name[64];
     bool started, removing;
-    int idle; /* what set_idle writes to, or -1 */
+    int idle; /* descriptor that set_idle writes to, or -1 */
     Cgroup memory, time;
 } RemoteContainer;
 
@@ -23,7 +23,7 @@ struct Remote {
     EngineConfig config;
     RemoteContainer *by_name;
     int clients;
-    int keys; /* that are let in over a network, until they are taken */
+    int keys; /* keys to let in over a network, until they are taken */
     char name[16], image[256], no_disks[PROBLEM_TEXT_MAX];
     void (*sweep_done)(void *userdata, unsigned removed);
     void *sweep_userdata;
@@ -53,5 +53,5 @@ void remote_free(Remote *remote);
 
 RemoteContainer *remote_find(const Remote *remote, Text name);
 void remote_container_free(RemoteContainer *container);
-/* What the launcher says of the engine. */
+/* Sets the operations of the engine, as the launcher describes it. */
 void remote_set_ops(Remote *remote, bool isolates, bool first_process);

@@ -20,7 +20,7 @@
 #define WRITING                                                                                              \
     (ALL & ~(LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK |     \
              LANDLOCK_ACCESS_FS_IOCTL_DEV))
-/* What is of use with a file that is no directory. */
+/* Rights that are of use with a file that is no directory. */
 #define OF_FILES (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_TRUNCATE)
 
 /* Between directories nothing can be moved before the second version, which is too little here. */

@@ -12,7 +12,7 @@
 
 /* ---- questions ---- */
 
-/* One whose answer says no more than that it is done. */
+/* Asks a question whose answer says no more than that it is done. */
 int remote_ask_for(const Remote *remote, SeamKind kind, const Schema *schema, const void *body,
                    int descriptor, Problem *problem)
 {

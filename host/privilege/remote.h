@@ -13,7 +13,8 @@ typedef struct Remote Remote;
 int remote_open(Remote **ret, Loop *loop, int socket, const EngineConfig *config, const char *engine,
                 Problem *problem);
 
-/* What EngineOps.open would have given; closed by its own `close`, and the Remote with it. */
+/* Returns the engine that EngineOps.open would have given; closed by its own `close`, and the Remote with
+ * it. */
 Engine *remote_engine(Remote *remote);
 
 /* The socket that clients connect to, the caller's from now on; once. */
@@ -28,7 +29,8 @@ int remote_start_egress(Remote *remote, int *ret_socket);
 /* Likewise the process that holds the network. */
 int remote_start_net(Remote *remote, int *ret_socket);
 
-/* Which keys are let in, the caller's from now on; once. -1: no network is listened on. */
+/* Takes the descriptor of the keys that are let in, the caller's from now on; once. -1: no network is
+ * listened on. */
 int remote_take_keys(Remote *remote);
 
 /* Other keys are let in from then on; the descriptor is whose is told. */

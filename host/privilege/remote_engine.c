@@ -49,7 +49,8 @@ static void say_name(RemoteContainer *container, SeamKind kind)
     remote_say(remote_of(container->container.engine), kind, SCHEMA(SeamName), &name);
 }
 
-/* What is between two parts of a path. The launcher makes the path itself. */
+/* Returns the part of a path between two others, "" where they are not there. The launcher makes the path
+ * itself. */
 static Text part(const char *path, const char *before, const char *between, const char *after)
 {
     size_t b = strlen(before), m = strlen(between), a = strlen(after), n = strlen(path);
@@ -173,7 +174,8 @@ static void remote_sweep(Engine *engine, void (*done)(void *userdata, unsigned r
     remote_say(remote, SEAM_SWEEP, SCHEMA(SeamNothing), &nothing);
 }
 
-/* Where it may change meanwhile it is read here: a file that everybody may read. */
+/* Returns the default image. Where it may change meanwhile it is read here: from a file that everybody may
+ * read. */
 static const char *remote_default_image(Engine *engine)
 {
     Remote *remote = remote_of(engine);

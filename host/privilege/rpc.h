@@ -9,7 +9,7 @@
 #include "host/privilege/packet.h"
 #include "proto/base/loop.h"
 
-/* What waits for a peer that does not read. One more is too much. */
+/* Packets that may wait for a peer that does not read. One more is too much. */
 #define RPC_QUEUE_MAX 4096u
 
 typedef struct Rpc Rpc;
@@ -30,7 +30,7 @@ struct Rpc {
     const RpcEvents *events;
     List queue; /* Packet: what the peer has not taken yet */
     size_t queued;
-    int error; /* it is lost */
+    int error; /* negative errno once it is lost */
 };
 
 /* Makes a pair of sockets, closed on exec. 0 or a negative errno. */
@@ -51,7 +51,7 @@ void rpc_lose(Rpc *rpc, int error);
 
 /* ---- questions ---- */
 
-/* What came back. */
+/* Answer to a question. */
 typedef struct RpcAnswer {
     Message message;
     Descriptors descriptors;

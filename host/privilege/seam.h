@@ -40,5 +40,5 @@ typedef enum SeamKind {
 #define SCHEMA_FILE "host/privilege/seam.def"
 #include "proto/schema/as_structs.h"
 
-/* Where the links of sandboxes are, below the runtime directory. */
+/* Directory of the links of sandboxes, below the runtime directory. */
 #define SEAM_LINKS "guests"

@@ -1,4 +1,4 @@
-/* How the container of a sandbox comes to be, and goes. */
+/* Making the container of a sandbox, and removing it. */
 #include <stdio.h>
 
 #include "host/sandbox/data.h"
@@ -27,7 +27,7 @@ static void give_up(Sandbox *sandbox, const char *reason)
     sandbox_give_up(sandbox, &problem);
 }
 
-/* Those that it begins with; an adopted one has them. */
+/* Attaches the packages that the sandbox begins with; an adopted one has them. */
 static int attach_packages(Sandbox *sandbox, Problem *problem)
 {
     if (!*sandbox->packages || sandbox->state == SANDBOX_ADOPTING)
@@ -104,7 +104,8 @@ static void on_gone(Container *container, void *userdata, const char *why)
         give_up(sandbox, reason);
 }
 
-/* Where a disk bounds what is written a single file is to meet that first. */
+/* Returns the limit of a single file, 0 for none: with a disk, more than the disk holds, so that a file that
+ * grows meets the disk first. */
 static uint64_t largest_file(const Sandbox *sandbox)
 {
     return sandbox->all->has_disks ? MAX(2 * sandbox->options.disk, LARGEST_FILE_LEAST) : 0;
@@ -183,7 +184,8 @@ static int begin_container(Sandbox *sandbox, Problem *problem)
     return sandbox_create_container(sandbox, problem);
 }
 
-/* What waits gets the reason itself, as when all of this is done at once. */
+/* Gives the turns that wait the reason itself, before the sandbox ends: they would have got it if all of this
+ * were done at once. */
 static void on_places_made(Sandbox *sandbox, const Problem *failure)
 {
     Problem problem = PROBLEM_NULL;

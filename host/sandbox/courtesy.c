@@ -6,15 +6,15 @@
 
 /* A turn that has taken so long takes long. */
 #define LONG_NSEC (20 * NSEC_PER_MSEC)
-/* How often one that takes long is looked at. */
+/* Interval at which a turn that takes long is looked at. */
 #define LOOK_NSEC (200 * NSEC_PER_MSEC)
-/* One that comes back since it gets little is left alone for so long. */
+/* Time for which a sandbox that came back because it gets little is left alone. */
 #define BACK_NSEC NSEC_PER_SEC
-/* Who has been called will soon be called again. */
+/* Time after a call within which the next one is expected. */
 #define WANTED_NSEC NSEC_PER_SEC
 
-/* Of its part when all that are busy share the processors, at most one: with less than the first it comes
- * back, with more than the second it steps aside again. */
+/* Shares of what a busy sandbox gets when all that are busy share the processors, one processor at most: with
+ * less than LITTLE it comes back, with more than MUCH it steps aside again. */
 #define LITTLE 0.20
 #define MUCH   0.25
 
@@ -66,7 +66,7 @@ static void look(Courtesy *courtesy, uint64_t now)
     courtesy->used = used;
 }
 
-/* Whether another one was lately. */
+/* Returns whether another sandbox was called lately. */
 static bool is_courteous(const Courtesy *courtesy, uint64_t now)
 {
     const Courtesies *all = courtesy->all;

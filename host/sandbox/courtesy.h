@@ -16,13 +16,13 @@
 typedef struct Courtesy Courtesy;
 typedef struct Courtesies Courtesies;
 
-/* What is done with the sandbox that has it. 0 or negative. */
+/* Operations on the sandbox that has the courtesy. 0 or negative. */
 typedef struct CourtesyOps {
     int (*set_idle)(Courtesy *courtesy, bool idle);
     int (*time)(const Courtesy *courtesy, uint64_t *ret_nsec); /* on a processor */
 } CourtesyOps;
 
-/* Of one sandbox. Times are those of clock_now(). */
+/* Courtesy of one sandbox. Times are those of clock_now(). */
 struct Courtesy {
     Courtesies *all;
     const CourtesyOps *ops;
@@ -33,13 +33,13 @@ struct Courtesy {
     bool aside;
 };
 
-/* Of all of them. */
+/* State that all sandboxes share. */
 struct Courtesies {
     Loop *loop; /* set before the first of them */
     LoopTimer timer;
-    List busy; /* those that run a turn, the longest first */
+    List busy; /* sandboxes that run a turn, the longest first */
     unsigned busy_count;
-    const Courtesy *caller;    /* that was wanted last; only to be compared */
+    const Courtesy *caller;    /* wanted last; only to be compared */
     uint64_t wanted;           /* when */
     uint64_t wanted_by_others; /* when another one was, at last */
 };

@@ -61,7 +61,8 @@ static bool is_of_processes(char *line, const char *directory)
     return is_below(point, directory);
 }
 
-/* Where the list cannot be read they may be. */
+/* Returns whether a proc filesystem is mounted in the directory; true when the list of mounts cannot be
+ * read. */
 static bool has_processes(const char *directory)
 {
     FILE *list = fopen("/proc/self/mountinfo", "re");

@@ -1,4 +1,4 @@
-/* What a session sees at /data: a directory of the host, as far as its user may read it. */
+/* A session's /data: a directory of the host, as far as its user may read it. */
 #pragma once
 
 #include "host/config/paths.h"
@@ -9,6 +9,6 @@
  * there. The descriptor, or -EPROTO with the problem set. */
 int data_open(const Paths *paths, uid_t user, Text path, Problem *problem);
 
-/* Whether it can be opened now: puts its canonical path into *ret, to be freed. 0, or negative with the
- * problem set. */
+/* Checks that the directory can be opened now, and puts its canonical path into *ret, to be freed. 0, or
+ * negative with the problem set. */
 int data_find(char **ret, const Paths *paths, uid_t user, Text path, Problem *problem);

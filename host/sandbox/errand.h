@@ -18,7 +18,8 @@ typedef struct ErrandOps {
     void (*failed)(Errand *errand, const Problem *problem);
 } ErrandOps;
 
-/* Those of one kind wait for each other, so that none that takes long holds up another kind. */
+/* Lanes of errands: those of one kind wait for each other, so that none that takes long holds up another
+ * kind. */
 typedef enum ErrandLane {
     ERRAND_SHORT,
     ERRAND_WATCH,   /* for what happens to files */
@@ -36,7 +37,7 @@ struct Errand {
     uint64_t number; /* of its message to the supervisor, once it is sent */
 };
 
-/* Those of a sandbox. */
+/* Errands of a sandbox. */
 typedef struct Errands {
     List waiting, sent;
     size_t waiting_count, sent_count[ERRAND_LANES];
@@ -48,13 +49,13 @@ void errands_init(Errands *errands);
  * and nothing done, when too many wait. */
 int errand_begin(Errand *errand, Sandbox *sandbox);
 
-/* It has been answered, or has failed: forgets it, and sends the next one. Its owner frees it. */
+/* Forgets an errand that was answered or has failed, and sends the next one. Its owner frees it. */
 void errand_over(Errand *errand);
 
-/* Whether somebody waits for a process, and so uses the sandbox. */
+/* Returns whether somebody waits for a process, and so uses the sandbox. */
 bool errands_wait_for_processes(const Errands *errands);
 
-/* Whether none is under way that uses the sandbox. */
+/* Returns whether no errand is under way that uses the sandbox. */
 bool errands_only_watch(const Errands *errands);
 
 /* The sandbox is ready. */

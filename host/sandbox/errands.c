@@ -1,4 +1,4 @@
-/* What errands of a sandbox do for each other: which is sent, and what becomes of it. */
+/* Queue of a sandbox's errands: which one is sent next, and its end. */
 #include <errno.h>
 #include <string.h>
 

@@ -83,11 +83,11 @@ static void let_supervisor_in(const Guest *guest)
         guest_admit(guest, files[i]);
 }
 
-/* What a supervisor may leave unread: some calls with the most code. No more is begun while it is more than
- * the lesser part of that. */
+/* Messages of the largest size that a supervisor may leave unread. Nothing more is begun while it has more
+ * than UNREAD_BEFORE of them unread. */
 #define UNREAD_CALLS  4
 #define UNREAD_BEFORE 1
-/* One that connects again does so before its first connection is gone, perhaps. */
+/* Connections at once. A supervisor that connects again may do so before its first connection is gone. */
 #define CONNECTIONS_MAX 8
 
 static const ListenerEvents listener_events;

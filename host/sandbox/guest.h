@@ -14,7 +14,7 @@ typedef struct GuestEvents {
     /* The supervisor has proved itself; again after each reconnection. It waits for guest_welcome. */
     void (*hello)(void *userdata, const GuestHello *hello);
     void (*message)(void *userdata, const Message *message);
-    /* It has taken what was sent, after guest_takes() said no. */
+    /* The supervisor has taken what was sent, after guest_takes() said no. */
     void (*taken)(void *userdata);
     /* Its messages make no sense: it is to be treated as hostile. */
     void (*violation)(void *userdata, const char *what);
@@ -63,8 +63,8 @@ int guest_expect(Guest *guest, pid_t pid);
 /* Ends the connection, if there is one; the supervisor makes another. */
 void guest_drop(Guest *guest);
 
-/* Whether more may be begun: the supervisor is connected, and has taken enough of what was sent. If not,
- * `hello` or `taken` follows. What belongs to something that was begun has its room in any case. */
+/* Returns whether more may be begun: the supervisor is connected, and has taken enough of what was sent. If
+ * not, `hello` or `taken` follows. Messages of something that was begun have room in any case. */
 bool guest_takes(Guest *guest);
 
 /* Sends a whole encoded message. 0, -EHOSTUNREACH when the supervisor is not connected, -EMSGSIZE for one

@@ -9,22 +9,22 @@ typedef struct GuestRunning {
     uint64_t branch;
     uint64_t code_hash;
     char run_id[LIMIT_RUN_ID + 1];
-    bool background; /* it is a process of `start` */
+    bool background; /* a process of `start` */
 } GuestRunning;
 
-/* How the session stands; no branch is named twice, and the one that runs is among them. */
+/* State of the session; no branch is named twice, and the one that runs is among them. */
 typedef struct GuestHello {
     size_t branch_count;
-    MsgGuestBranch branches[LIMIT_BRANCHES + 1]; /* that of the session itself first */
+    MsgGuestBranch branches[LIMIT_BRANCHES + 1]; /* the session's own first */
     GuestRunning running;
     size_t command_count;
     GuestRunning commands[LIMIT_PROCESSES]; /* run, or have ended and their records follow */
 } GuestHello;
 
-/* Whether the command of that exec message is among them. */
+/* Returns whether the command of that exec message is among them. */
 bool guest_hello_has(const GuestHello *hello, uint64_t id);
 
-/* Who it claims to be. */
+/* Identity and state that a supervisor claims. */
 typedef struct GuestClaim {
     Text session;
     Text secret; /* points into the message */

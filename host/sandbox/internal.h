@@ -1,4 +1,4 @@
-/* What the files of a sandbox share among themselves. Nobody else includes this. */
+/* Shared by the files of a sandbox, and included by nobody else. */
 #pragma once
 
 #include "host/sandbox/sandbox.h"
@@ -13,7 +13,7 @@ Sandbox *sandbox_new(Sandboxes *all, bool ephemeral, SessionOptions *options, co
                      void *userdata);
 void sandbox_become_ready(Sandbox *sandbox); /* when it waits for nothing more */
 void sandbox_end(Sandbox *sandbox);          /* no container is left of it */
-/* What is asked beside its turns is not answered any more. */
+/* Fails all errands: requests beside the sandbox's turns, which are answered no more. */
 void sandbox_fail_errands(Sandbox *sandbox, ErrorCode code, const char *text);
 void sandbox_note_kills(Sandbox *sandbox); /* those that were before now count for no call */
 
@@ -26,15 +26,15 @@ int sandbox_make_places(Sandbox *sandbox, const char *output_id,
 int sandbox_make_link(Sandbox *sandbox, Problem *problem); /* where its supervisor connects */
 int sandbox_watch_artifacts(Sandbox *sandbox, Problem *problem);
 FilesRoom sandbox_room(const SessionOptions *options);
-/* Where what it publishes lies: `name` of its user. */
+/* Name of the place where the sandbox publishes: `name` of its user. */
 #define PUBLISHED_ID_SIZE (LIMIT_SESSION_NAME + 16)
 void sandbox_published_id(char ret[static PUBLISHED_ID_SIZE], const Sandbox *sandbox, const char *name);
 /* Settles that, and watches. As session_files_claim. */
 int sandbox_claim_published(Sandbox *sandbox, const char *name, Problem *problem);
 
 /* network.c */
-/* What it may reach as these options say, under that name; where nothing is, and nothing was, nothing is
- * done. 0, or negative with the problem set. */
+/* Serves the network that these options allow, under that name; does nothing when they allow nothing and
+ * nothing was served. 0, or negative with the problem set. */
 int sandbox_serve_network(Sandbox *sandbox, const char *name, const SessionOptions *options,
                           Problem *problem);
 bool sandbox_is_proxied(const Sandbox *sandbox);
@@ -69,7 +69,8 @@ void sandbox_disconnect_turns(Sandbox *sandbox, uint64_t number, const GuestHell
 void sandbox_end_all_turns(Sandbox *sandbox, const char *reason);
 void sandbox_leave_turns(Sandbox *sandbox);
 
-/* Whether something that waits may be sent now; otherwise sandbox_resume() follows, or its end. */
+/* Returns whether a turn or errand that waits may be sent now; otherwise sandbox_resume() follows, or the
+ * sandbox's end. */
 bool sandbox_takes(Sandbox *sandbox);
 /* Begins what waits. */
 void sandbox_resume(Sandbox *sandbox);

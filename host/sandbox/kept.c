@@ -4,7 +4,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
-/* How often, and how soon after a session has ended. */
+/* Time between reviews, and from the end of a session to the next at the earliest. */
 #define REVIEW_NSEC (600 * NSEC_PER_SEC)
 #define SOON_NSEC   NSEC_PER_SEC
 /* Looking is to take no more than that share of the time. */

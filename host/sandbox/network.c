@@ -1,5 +1,5 @@
-/* What a sandbox reaches of the network: its options say it, the egress process holds to it, and a port of
- * the loopback of its container leads there. */
+/* Network of a sandbox: its options say what it may reach, the egress process enforces it, and a port of the
+ * loopback of its container leads there. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -17,8 +17,8 @@ int sandbox_serve_network(Sandbox *sandbox, const char *name, const SessionOptio
     int r;
 
     snprintf(path, sizeof(path), "%s/" GUEST_EGRESS, sandbox->guest->directory);
-    /* One that an earlier controller served has programs that ask, and are told that nothing is allowed any
-     * more. */
+    /* A sandbox that an earlier controller served has programs that ask: they are told that nothing is
+     * allowed any more. */
     if (!session_options_reach(options) && !sandbox_is_proxied(sandbox) && access(path, F_OK) < 0)
         return 0;
     r = egress_serve(all->egress, &sandbox->egress, path, &rules);
@@ -44,7 +44,7 @@ int sandbox_set_network(Sandbox *sandbox, const MsgSetNetwork *given, Problem *p
     if (r < 0)
         return r;
     sandbox->all->events->changed(sandbox);
-    /* One that is not connected is told with its welcome. */
+    /* A supervisor that is not connected is told with its welcome. */
     if (sandbox_is_proxied(sandbox) && sandbox->state == SANDBOX_READY)
         sandbox_send(sandbox, MSG_SET_NETWORK, sandboxes_next_number(sandbox->all));
     return 0;

@@ -28,7 +28,7 @@ bool sandbox_park(Sandbox *sandbox)
     return true;
 }
 
-/* It is written down that nothing connects any more before that goes. */
+/* Writes down that nothing connects any more, before the socket goes. */
 void sandbox_parked(Sandbox *sandbox)
 {
     log_debug("session has no container", "session=%s", sandbox->name);

@@ -1,4 +1,5 @@
-/* Where a sandbox is on the host: its directories with their disk, and where its supervisor will connect. */
+/* Places of a sandbox on the host: its directories with their disk, and the one where its supervisor
+ * connects. */
 #include <stdio.h>
 
 #include "host/sandbox/internal.h"
@@ -45,7 +46,7 @@ static int make_apart(Sandbox *sandbox, const char *name, Problem *problem)
     return r < 0 ? r : claim_published(sandbox, name, NULL, problem);
 }
 
-/* What can be made at once. With what is published, or without. */
+/* Makes what can be made at once, with the published directory unless the sandbox is a spare. */
 static int make_directories(Sandbox *sandbox, const char *id, Problem *problem)
 {
     if (is_another_users(sandbox))
@@ -64,7 +65,7 @@ int sandbox_watch_artifacts(Sandbox *sandbox, Problem *problem)
     return session_files_watch(&sandbox->files, sandbox_room(&sandbox->options), problem);
 }
 
-/* Of a spare they are watched once they are a session's. */
+/* Watches for artifacts, unless the sandbox is a spare: its files are watched once they are a session's. */
 static int finish(Sandbox *sandbox, Problem *problem)
 {
     return sandbox->state == SANDBOX_WARMING ? 0 : sandbox_watch_artifacts(sandbox, problem);

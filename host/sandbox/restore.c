@@ -1,4 +1,4 @@
-/* How a sandbox is taken over from an earlier controller. */
+/* Taking over a sandbox from an earlier controller. */
 #include <stdio.h>
 #include <string.h>
 

@@ -110,7 +110,8 @@ bool sandbox_has_killed(Sandbox *sandbox)
 
 /* ---- its life ---- */
 
-/* What became of the kernel's kills is known of an adopted one: its last call is judged by it. */
+/* Sets the state of a sandbox that is up. An adopted one keeps its count of the kernel's kills: its last call
+ * is judged by it. */
 static void become(Sandbox *sandbox)
 {
     switch (sandbox->state) {

@@ -19,7 +19,7 @@
 
 typedef struct Diary Diary;
 
-/* What a spare has before anybody claims it; all of it is its owner's. */
+/* Contents of a spare before anybody claims it; its owner's memory. */
 typedef struct SandboxBirth {
     Value imports;        /* the array that its interpreter is told */
     Text setup;           /* code that this runs then; absent: none */
@@ -40,13 +40,13 @@ typedef enum SandboxState {
     SANDBOX_LEFT,     /* to the next controller */
 } SandboxState;
 
-/* What a sandbox that is not up yet waits for. */
+/* Events that a sandbox which is not up yet waits for. */
 typedef enum SandboxAwaits {
     AWAITS_CONTAINER = 1,
     AWAITS_SUPERVISOR = 2,
 } SandboxAwaits;
 
-/* What the owner of a sandbox is told. NULL where nothing is done about it. */
+/* Events of a sandbox, told to its owner. NULL where it does nothing about one. */
 typedef struct SandboxOwner {
     bool trusts_rules; /* those of its network are whoever's who runs the controller */
     /* The supervisor has connected and been welcomed; again after each reconnection. The owner says when it
@@ -55,17 +55,17 @@ typedef struct SandboxOwner {
     /* A message that is about no turn that is SENT. -EPROTO with the problem set when no honest supervisor
      * says that. */
     int (*message)(Sandbox *sandbox, const Message *message, Problem *problem);
-    /* It is READY, or SPARE. */
+    /* The sandbox is READY, or SPARE. */
     void (*ready)(Sandbox *sandbox);
-    /* It could not be had; closing follows, or parked for one that was WAKING. */
+    /* The sandbox could not be had; closing follows, or parked for one that was WAKING. */
     void (*failed)(Sandbox *sandbox, const Problem *problem);
     /* A turn of this session is over, or an errand, and nothing runs. */
     void (*rested)(Sandbox *sandbox, Session *session);
-    /* It is CLOSING, and its turns have ended. */
+    /* The sandbox is CLOSING, and its turns have ended. */
     void (*closing)(Sandbox *sandbox, const char *reason);
     /* There is no container any more, or it is LEFT: ends in sandbox_free(). */
     void (*gone)(Sandbox *sandbox);
-    /* It is PARKED. */
+    /* The sandbox is PARKED. */
     void (*parked)(Sandbox *sandbox);
 } SandboxOwner;
 
@@ -76,10 +76,10 @@ typedef struct SandboxPlaces {
     void (*made)(Sandbox *sandbox, const Problem *failure);
 } SandboxPlaces;
 
-/* What a name begins with that is no user's: of a sandbox for one call, and of a spare. */
+/* Prefix of names that no user gives: of a sandbox for one call, and of a spare. */
 #define PRIVATE_MARK "~"
 
-/* Whose one is to be. */
+/* User and name that a sandbox is made or claimed for. */
 typedef struct SandboxHolder {
     uid_t user;
     const char *name;
@@ -147,7 +147,6 @@ struct Sandbox {
 int sandbox_start(Sandbox **ret, Sandboxes *all, const SandboxHolder *holder, SessionOptions *options,
                   const SandboxOwner *owner, Problem *problem);
 
-/* Whether it ends. */
 static inline bool sandbox_is_ending(const Sandbox *sandbox)
 {
     return sandbox->state >= SANDBOX_CLOSING;
@@ -183,7 +182,7 @@ int sandbox_send(Sandbox *sandbox, MessageKind kind, uint64_t id);
 
 /* Bytes of memory in use; -errno when unknown. */
 int sandbox_memory(const Sandbox *sandbox, uint64_t *ret_bytes);
-/* Whether the kernel has killed for memory since it was last asked. */
+/* Returns whether the kernel has killed for memory since it was last asked. */
 bool sandbox_has_killed(Sandbox *sandbox);
 
 /* Changes what it may reach, as far as that is given. 0, or negative with the problem set. */
@@ -217,7 +216,7 @@ int sandbox_wake(Sandbox *sandbox, const SandboxOwner *owner, Problem *problem);
 
 /* ---- taking over from an earlier controller ---- */
 
-/* One that is ADOPTING. `options` is taken over. NULL when out of memory. */
+/* Makes a sandbox that is ADOPTING. `options` is taken over. NULL when out of memory. */
 Sandbox *sandbox_restore(Sandboxes *all, uid_t user, const char *name, const char *instance, bool ephemeral,
                          double created, SessionOptions *options, const SandboxOwner *owner, void *userdata);
 /* Its files, `id`, and `link`, where its supervisor connects. Whatever of them is gone, what is there is the
@@ -226,7 +225,8 @@ int sandbox_restore_files(Sandbox *sandbox, const char *id, bool mounts, Problem
 int sandbox_restore_link(Sandbox *sandbox, const char *link, const uint8_t *secret, Problem *problem);
 /* Its container; 0, or negative with the problem set, and the engine knows nothing of it. */
 int sandbox_restore_container(Sandbox *sandbox, Problem *problem);
-/* One that was parked. Its container may be there all the same, if where its supervisor connects is. */
+/* Makes a restored sandbox PARKED. Its container may be there all the same, if the place where its supervisor
+ * connects is: then it is removed first. */
 void sandbox_restore_parked(Sandbox *sandbox);
 /* Frees one whose container was not restored. */
 void sandbox_abandon(Sandbox *sandbox);
@@ -239,11 +239,11 @@ void sandbox_queue_first(Sandbox *sandbox, Turn *turn); /* before all that wait;
 void sandbox_next(Sandbox *sandbox);                    /* starts the next turn when nothing runs */
 /* Runs one that an earlier controller had sent. */
 void sandbox_resume_turn(Sandbox *sandbox, Turn *turn);
-/* It neither waits nor runs any more. Whether it ran. */
+/* Takes out a turn, which neither waits nor runs any more. Returns whether it ran. */
 bool sandbox_take_out(Turn *turn);
-/* One that ran has been taken out: what waits is next. */
+/* Ends a turn that ran and has been taken out: the next one begins. */
 void sandbox_turn_over(Sandbox *sandbox, Session *session);
-/* One that went beside others has been taken out. */
+/* Ends a turn that went beside others and has been taken out. */
 void sandbox_beside_over(Sandbox *sandbox, Session *session);
 void sandbox_start_beside(Sandbox *sandbox);
 
@@ -253,12 +253,12 @@ void sandbox_end_turns(Sandbox *sandbox, const Session *session, const char *rea
 void sandbox_fail_running(Sandbox *sandbox, const Session *session, const Problem *problem);
 
 size_t sandbox_count_beside(const Sandbox *sandbox);
-/* Whether something is in use that runs beside the others: of that session, or of any (NULL). */
+/* Returns whether a turn that runs beside the others is in use: one of that session, or of any (NULL). */
 bool sandbox_is_used_beside(const Sandbox *sandbox, const Session *session);
 size_t sandbox_count_waiting(const Sandbox *sandbox, const Session *session);
 bool sandbox_is_busy(const Sandbox *sandbox);  /* something runs or waits */
 bool sandbox_is_quiet(const Sandbox *sandbox); /* nothing does, whoever uses it */
-/* What runs of that session and is of that kind, or NULL. */
+/* Returns the turn that runs, if it is of that session and of that kind, or NULL. */
 Turn *sandbox_running(const Sandbox *sandbox, const Session *session, const TurnOps *kind);
 
 /* The supervisor must answer the running turn within that. */

@@ -10,20 +10,20 @@
 
 typedef struct Sandbox Sandbox;
 
-/* What the rest of the controller is told of any of them, and asked for. */
+/* Events of all sandboxes, told to the rest of the controller, and questions to it. */
 typedef struct SandboxesEvents {
     void (*begins)(Sandbox *sandbox);  /* its directories are there; its container is made next */
     void (*claimed)(Sandbox *sandbox); /* a spare one is a session's from now on */
     void (*changed)(Sandbox *sandbox); /* its options */
     void (*closing)(Sandbox *sandbox);
     bool (*parking)(Sandbox *sandbox); /* its container goes next, unless this is false */
-    void (*parked)(Sandbox *sandbox);  /* it has gone; the sandbox may be left now */
+    void (*parked)(Sandbox *sandbox);  /* the container has gone; the sandbox may be left now */
     void (*over)(Sandbox *sandbox);    /* nothing more is to be written down of it; may be said twice */
     void (*asked)(Sandbox *sandbox, uint64_t id, Text packages); /* pip in a session wants these */
     void (*gone)(void *userdata); /* one is, and whoever waited for that was told */
     /* The host has no room for one: gives up what can be spared. False when there was nothing. */
     bool (*make_room)(void *userdata);
-    bool (*has_room)(void *userdata); /* what was given up is gone */
+    bool (*has_room)(void *userdata); /* the room that was given up is there */
 } SandboxesEvents;
 
 typedef struct Sandboxes {
@@ -33,7 +33,7 @@ typedef struct Sandboxes {
     Engine *engine;
     KeeperClient *keeper; /* of their files */
     EgressClient *egress; /* through which they reach the network */
-    bool has_disks;       /* what a session writes has a file system of its own */
+    bool has_disks;       /* sessions write to file systems of their own */
     List list;            /* Sandbox.link: all that are not freed */
     uint64_t last_number;
     Courtesies courtesies;
@@ -48,7 +48,7 @@ void sandboxes_deinit(Sandboxes *all);
 /* The number of the next message to a supervisor: later than any that a controller before us used. */
 uint64_t sandboxes_next_number(Sandboxes *all);
 
-/* What clients are told of the engine. */
+/* Returns the name of the engine that clients are told. */
 const char *sandboxes_engine(const Sandboxes *all);
 const char *sandboxes_image(const Sandboxes *all); /* the default one, "" for none; until the next call */
 bool sandboxes_isolate(const Sandboxes *all);

@@ -1,4 +1,4 @@
-/* What the supervisor of a sandbox says, and whom it concerns. */
+/* Messages of a sandbox's supervisor, and the turns, errands and owner that they concern. */
 #include <errno.h>
 #include <math.h>
 
@@ -40,7 +40,7 @@ static bool is_known(MessageKind kind)
     }
 }
 
-/* Of a sandbox that is nobody's session there is nothing to be asked. */
+/* Asks for packages, unless the sandbox is nobody's session: then nobody can be asked. */
 static int on_install(Sandbox *sandbox, const Message *message, Problem *problem)
 {
     MsgInstallAsked asked;
@@ -55,7 +55,7 @@ static int on_install(Sandbox *sandbox, const Message *message, Problem *problem
 /* About a turn or an errand, or else for the owner. */
 static int deliver(Sandbox *sandbox, const Message *message, Problem *problem)
 {
-    bool answers = message->kind != MSG_INSTALL; /* whose ids are the supervisor's own */
+    bool answers = message->kind != MSG_INSTALL; /* ids of an install are the supervisor's own */
     Turn *turn = answers ? sandbox_find_sent(sandbox, message->id) : NULL;
     Errand *errand = turn || !answers ? NULL : errands_find(sandbox, message->id);
 
@@ -134,7 +134,7 @@ static int send_welcome(Sandbox *sandbox, uint64_t number)
         .checkpoint = text_of(options->checkpoint),
         .checkpoint_budget = options->memory / 2,
         .memory = options->memory,
-        .orphan_timeout = MAX(sandbox->all->options->orphan_timeout, 1), /* it is never 0 */
+        .orphan_timeout = MAX(sandbox->all->options->orphan_timeout, 1), /* never 0 */
         .setup_timeout = NAN,
     };
 
@@ -179,8 +179,8 @@ static void on_hello(void *userdata, const GuestHello *hello)
 
     if (sandbox->state >= SANDBOX_PARKING)
         return;
-    /* Of an adopted container nothing is known yet, as whether the kernel has killed for memory in it, which
-     * the supervisor's last call is judged by; packages come before any code. It comes again. */
+    /* An adopted container is not known yet, nor whether the kernel has killed for memory in it, by which the
+     * supervisor's last call is judged; packages come before any code. The supervisor connects again. */
     if ((sandbox->state == SANDBOX_ADOPTING || *sandbox->packages) && sandbox->awaits & AWAITS_CONTAINER) {
         guest_drop(sandbox->guest);
         return;

@@ -29,17 +29,17 @@ typedef enum TurnState {
 typedef struct TurnOps {
     bool outlives_session; /* goes on when its session is closed while it runs */
     bool beside;           /* waits for no other, and no other waits for it */
-    /* Whether its session may end for idleness although it goes on; NULL: it may not. */
+    /* Returns whether its session may end for idleness although the turn goes on; NULL: it may not. */
     bool (*is_idle)(const Turn *turn);
     /* Its turn has come, and the supervisor takes it: it runs, until sandbox_take_out(). */
     void (*start)(Turn *turn);
-    /* What the supervisor says of it while it is SENT. -EPROTO with the problem set when no honest one does.
-     */
+    /* Handles a message about the turn while it is SENT. -EPROTO with the problem set when no honest
+     * supervisor sends it. */
     int (*message)(Turn *turn, const Message *message, Problem *problem);
     /* The connection broke while it was SENT, and the supervisor does not name it among its commands. NULL:
      * the supervisor says again how it ended. */
     void (*disconnected)(Turn *turn);
-    /* It waits for a sandbox that cannot be had; ends it. */
+    /* Ends the turn, as its sandbox cannot be had. */
     void (*fail)(Turn *turn, const Problem *problem);
     /* Its session ends; ends it. */
     void (*end)(Turn *turn, const char *reason);

@@ -88,7 +88,8 @@ void sandbox_unwatch(Sandbox *sandbox)
 
 /* ---- whether the supervisor takes more ---- */
 
-/* It connects again within a second, and reads at once. */
+/* Time for which a supervisor may take nothing. An honest one connects again within a second, and reads at
+ * once. */
 #define PATIENCE_SECONDS 60.0
 
 static void on_impatient(LoopTimer *timer)
@@ -298,7 +299,8 @@ void sandbox_fail_waiting(Sandbox *sandbox, const Problem *problem)
         turn->ops->fail(turn, problem);
 }
 
-/* What was sent before the message of that number, and `hello` does not tell of. */
+/* A break of the connection: turns sent before the message `number` that `hello` does not tell of are cut
+ * off. */
 typedef struct Break {
     uint64_t number;
     const GuestHello *hello;

@@ -94,7 +94,8 @@ Session *session_find_branch(const Session *trunk, uint64_t branch)
     return NULL;
 }
 
-/* It is ready first: whoever writes down what is ready has it. */
+/* Makes a branch READY before anybody is told: the journal, which writes down what is ready, then has it.
+ * Drops one that is closing. */
 void session_branch_made(Session *branch, uint64_t execution_count, uint64_t epoch)
 {
     branch->execution_count = execution_count;
@@ -145,7 +146,7 @@ static int on_closed(Order *order, const msgpack_object_map *reply, Problem *pro
     return 0;
 }
 
-/* Whether it could be closed or was not there any more: nobody uses it. */
+/* Ends the branch, whether the supervisor closed it or did not have it any more: nobody uses it. */
 static void on_over(Order *order, const Problem *problem)
 {
     const CloseOrder *close = container_of(order, CloseOrder, order);
@@ -192,7 +193,7 @@ void session_drop_branch(Session *trunk, uint64_t branch)
     sandbox_next(trunk->sandbox);
 }
 
-/* One that is being made is dropped when it is. */
+/* Closes a branch; one that is being made is dropped once it is made. */
 void session_close_branch(Session *branch, const char *reason)
 {
     bool made = branch->state == SESSION_READY;

@@ -126,7 +126,7 @@ void checkpoint_files_accept(Order *order, void (*then)(Order *order))
 
 /* ---- what does not ---- */
 
-/* Where a failure leaves a copy that nobody asks for any more. */
+/* Asks for a job that nobody waits for: a failure leaves a copy that nobody asks for any more. */
 static void call(const Sandbox *sandbox, JobKind kind, const void *request)
 {
     Problem problem = PROBLEM_NULL;

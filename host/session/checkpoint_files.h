@@ -1,12 +1,12 @@
-/* What orders do with the files of a sandbox: the copies of /session that are kept with checkpoints. The
- * keeper of files copies them, while the order has its turn and nothing else runs. */
+/* Files that orders keep and bring back: the copies of /session that are kept with checkpoints. The keeper of
+ * files copies them, while the order has its turn and nothing else runs. */
 #pragma once
 
 #include "host/session/order.h"
 #include "host/session/session.h"
 
-/* What an order waits for is done, and the copy takes that many bytes; or it is not, and `problem` is not
- * NULL. Nobody is told once the order has abandoned it. */
+/* Told to an order that waits: its work is done, and the copy takes that many bytes; or it failed, and
+ * `problem` is not NULL. Nobody is told once the order has abandoned it. */
 typedef void FilesThen(Order *order, const Problem *problem, uint64_t bytes);
 
 /* Begins to copy, for the checkpoint that is taken next; to bring the copy of a checkpoint beside /session;
@@ -27,7 +27,8 @@ int checkpoint_files_take_template(Order *order, const char *template, FilesThen
 int checkpoint_files_keep(Sandbox *sandbox, Text checkpoint, Text name, uint64_t bytes, Problem *problem);
 void checkpoint_files_give_up(Sandbox *sandbox);
 
-/* Whether a checkpoint, by its id or name, has a copy. Its id goes to ret. */
+/* Finds the copy of a checkpoint, by the checkpoint's id or name, and puts its id into ret. False when there
+ * is none. */
 bool checkpoint_files_find(const Sandbox *sandbox, Text checkpoint, char ret_id[LIMIT_SESSION_NAME + 1]);
 void checkpoint_files_drop(const Sandbox *sandbox, Text checkpoint);
 

@@ -25,18 +25,18 @@ typedef struct Epitaphs {
 void epitaphs_init(Epitaphs *all);
 void epitaphs_deinit(Epitaphs *all);
 
-/* What is known of that name is forgotten. */
+/* Forgets the epitaph of that name. */
 void epitaph_forget(Epitaphs *all, uid_t user, Text name);
 /* The session ends now. */
 void epitaph_write(Epitaphs *all, uid_t user, const char *name, const char *instance, const char *reason);
 
-/* One that an earlier controller kept; without memory it is not known. */
+/* Adds an epitaph that an earlier controller kept; without memory it is lost. */
 void epitaph_add(Epitaphs *all, const Epitaph *epitaph);
 
-/* Of the user's last session that had that name and is gone; NULL when it was closed by a client, or there is
- * none. */
+/* Returns the epitaph of the user's last session that had that name and is gone; NULL when it was closed by a
+ * client, or there is none. */
 const Epitaph *epitaph_find(const Epitaphs *all, uid_t user, Text name);
-/* That of this life of a session. */
+/* Returns the epitaph of this life of a session, or NULL. */
 const Epitaph *epitaph_of(const Epitaphs *all, uid_t user, const char *name, const char *instance);
 
 /* "ended at ...: why" */

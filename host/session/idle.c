@@ -26,7 +26,8 @@ static void stay(Session *trunk, const char *reason)
     log_info("idle session not saved", "session=%s reason=%s", trunk->name, reason);
 }
 
-/* What has begun meanwhile goes on, with what was saved in vain beside it. */
+/* Parks a session whose variables are saved. One that is in use again, or cannot be written down, goes on,
+ * and the place of what was saved is removed. */
 static void put_away(Session *trunk, uint64_t used)
 {
     Sandbox *sandbox = trunk->sandbox;
@@ -70,7 +71,7 @@ static void on_refused(Order *order, const Problem *problem)
 static const OrderOps save_ops = {
     .kind = MSG_SAVE, .seconds = ANSWER_SECONDS, .answer = on_saved, .refused = on_refused};
 
-/* Where it is not saved its time begins again. */
+/* Saves an idle session. One that cannot be saved has its whole time again. */
 void session_save_idle(Session *trunk)
 {
     Order *order = can_be_saved(trunk) ? order_new(sizeof(*order), &save_ops, trunk, NULL) : NULL;

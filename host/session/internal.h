@@ -1,4 +1,4 @@
-/* What the files of a session share among themselves. Nobody else includes this. */
+/* Shared by the files of a session, and included by nobody else. */
 #pragma once
 
 #include "host/session/session.h"
@@ -11,7 +11,7 @@ void session_start_ttl(Session *session);
 void session_fail_openers(Session *session, const Problem *problem);
 void session_set_closing(Session *session, const char *reason); /* it opens for nobody any more */
 
-/* Those who wait for the end of sessions that have been freed; told when all is gone. */
+/* Requests and others that wait for the end of sessions that have been freed; told when all is gone. */
 typedef struct Farewell {
     List closers;   /* Requests */
     List waiters;   /* SessionWaiter */
@@ -28,7 +28,7 @@ void session_end(Session *session, Farewell *farewell); /* frees it */
 void session_save_idle(Session *trunk);
 
 /* accept.c */
-/* What a template has left in artifacts is no call's: none runs before that is settled. */
+/* Counts the files that a template has left in artifacts as no call's: none runs before that is settled. */
 void session_accept_files(Session *trunk);
 
 /* branch.c */

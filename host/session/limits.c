@@ -6,15 +6,15 @@ typedef struct Total {
 
 typedef struct Bound {
     uint64_t limit;   /* 0: none */
-    const char *name; /* what sets it */
+    const char *name; /* of its setting */
 } Bound;
 
 typedef struct Bounds {
     Bound sessions, memory, disk;
 } Bounds;
 
-/* Those that end are on their way out: who has been told that one is closed may open the next. Those that are
- * saved have nothing but a disk. */
+/* Adds up a user's sessions. Those that end do not count: a client that was told that one is closed may open
+ * the next. Those that are saved have nothing but a disk. */
 static Total total_of(const Sandboxes *all, uid_t user)
 {
     const Sandbox *sandbox;
@@ -54,7 +54,8 @@ static Bound bound(uint64_t set, const char *key, bool limited, uint64_t option,
     return (Bound){limited ? option : 0, name};
 }
 
-/* What is set for a user wins. The options do not bound whoever the controller runs for. */
+/* Returns the bounds of a user: what is set for the user wins over the options, which do not bound the user
+ * that the controller runs for. */
 static Bounds bounds_of(const Sessions *all, uid_t user)
 {
     const Options *options = all->options;
@@ -81,7 +82,7 @@ static int check_count(const Sessions *all, Problem *problem)
                        "%zu sessions are already open (option max_sessions); close one of them first", open);
 }
 
-/* What a container needs, also that of a session which is woken. */
+/* Checks for a container, that of a session which is woken included. */
 static int check_container(const Bounds *bounds, const Total *total, const SessionOptions *options,
                            Problem *problem)
 {

@@ -4,8 +4,8 @@
 
 #include "host/session/sessions.h"
 
-/* Whether one more with these options is within them: 0, ERR_LIMIT_REACHED, or
- * ERR_BUSY where the controller has as many as it may have (max_sessions). */
+/* Checks that one more session with these options is within them: 0, ERR_LIMIT_REACHED, or ERR_BUSY where the
+ * controller has as many as it may have (max_sessions). */
 int limits_check(const Sessions *all, uid_t user, const SessionOptions *options, Problem *problem);
-/* Whether one that is saved may have a container again: as above. */
+/* Checks that a saved session may have a container again: as above. */
 int limits_check_wake(const Sessions *all, uid_t user, const SessionOptions *options, Problem *problem);

@@ -17,7 +17,7 @@ static Order *of(Turn *turn)
 
 /* ---- its turn ---- */
 
-/* One that was sent while it waited has only its answer to come. */
+/* Starts an order. An order that was sent while it waited has only its answer to come. */
 static void start(Turn *turn)
 {
     Order *order = of(turn);
@@ -30,7 +30,7 @@ static void start(Turn *turn)
         order_send(order);
 }
 
-/* It may still have files to see to, and no second answer is for it. */
+/* Takes the answer: no second one is for the order, which may still have files to see to. */
 static void take_answer(Order *order)
 {
     Turn *turn = &order->turn;
@@ -182,7 +182,7 @@ void order_send(Order *order)
         sandbox_watch(sandbox, MAX(ORDER_SECONDS, order->ops->seconds));
 }
 
-/* What it leaves is in order before anybody hears of it. */
+/* Lets the order leave everything in order before anybody hears of its end. */
 static void settle(Order *order, const Problem *problem)
 {
     Turn *turn = &order->turn;

@@ -19,7 +19,8 @@ typedef struct OrderOps {
     int (*answer)(Order *order, const msgpack_object_map *reply, Problem *problem);
     /* The supervisor refused: ends in order_fail(), now or later. NULL: order_fail(). */
     void (*refused)(Order *order, const Problem *problem);
-    /* It is about to be freed: answered, or with `problem` not done. Its Work is abandoned. May be NULL. */
+    /* The order is about to be freed: answered, or with `problem` not done. Its Work is abandoned. May be
+     * NULL. */
     void (*over)(Order *order, const Problem *problem);
 } OrderOps;
 
@@ -34,7 +35,7 @@ struct Order {
  * returned, when there is no memory. */
 void *order_new(size_t size, const OrderOps *ops, Session *session, Request *request);
 
-/* Whether a turn is an order of that kind. */
+/* Returns whether a turn is an order of that kind. */
 bool order_is(const Turn *turn, const OrderOps *ops);
 
 /* Queues it, which is its session's from now on; answers it with ERR_BUSY when too many wait. */
@@ -43,7 +44,7 @@ void order_queue(Order *order);
 /* Sets what the supervisor is sent, a `type`. Without memory for it the order fails when it is to be sent. */
 #define order_say(order, type, from) order_write(order, SCHEMA(type), (const type *){from})
 void order_write(Order *order, const Schema *schema, const void *body);
-/* That is nothing but the branch of its session. */
+/* Sets a body that is nothing but the branch of the order's session. */
 void order_say_branch(Order *order);
 
 /* Sends it, or the order fails. */

@@ -1,4 +1,4 @@
-/* Where the variables of a session are that is saved. */
+/* Place of the variables of a session that is saved. */
 #pragma once
 
 #include "host/sandbox/sandbox.h"

@@ -340,7 +340,7 @@ static bool is_used(const Session *session)
     return session_is_busy(session) || (session->branch == 0 && sandbox_is_busy(session->sandbox));
 }
 
-/* What is in use gets its time again when it rests. */
+/* Saves or closes an idle session. One in use gets its time again when it rests. */
 static void on_idle_due(LoopTimer *timer)
 {
     Session *session = container_of(timer, Session, idle_timer);

@@ -84,10 +84,10 @@ bool session_path_valid(Text path);
 int session_start(Session **ret, Sessions *all, const SandboxHolder *holder, Template *tmpl,
                   SessionOptions *options, Problem *problem);
 
-/* One in no table and no sandbox yet. NULL when out of memory. */
+/* Makes a session that is in no table and no sandbox yet. NULL when out of memory. */
 Session *session_new(Sessions *all, uid_t user, const char *name);
 Session *session_free(Session *session); /* one that nobody was told of */
-/* It is the trunk of that sandbox. */
+/* Makes the session the trunk of that sandbox. */
 void session_move_in(Session *session, Sandbox *sandbox);
 
 /* The owner of a sandbox that is a session's. */
@@ -98,7 +98,7 @@ void session_match(Session *trunk, const GuestHello *hello);
 void session_all_ready(Session *trunk);
 /* The same, once it has the packages that its options ask for. */
 void session_prepare(Session *trunk);
-/* It cannot be had: who waits for it is told why, and it ends. */
+/* Tells those who wait for a session why it cannot be had, and ends it. */
 void session_fail(Session *trunk, const Problem *problem);
 
 /* The request is answered when the session is READY, or has failed. */
@@ -111,15 +111,15 @@ void session_close(Session *session, Request *request, const char *reason);
  * any other. */
 bool session_close_gently(Session *trunk, const char *reason);
 
-/* Whether it is CLOSING, or being restored. */
+/* Returns whether the session is CLOSING, or being restored. */
 bool session_is_unsettled(const Session *session);
 /* Calls waiter->on_settled once it is not any more. */
 void session_wait_settled(Session *session, SessionWaiter *waiter);
 
 /* ---- being restored: Sandbox.restorer ---- */
 
-/* It has what was saved: it stays, whatever becomes of whoever has restored it. Nothing is done about a
- * branch, or about a session that was not being restored. */
+/* Marks a session that has all that was saved: it stays, whatever becomes of the client that has restored it.
+ * Does nothing about a branch, or a session that was not being restored. */
 void session_made_whole(Session *session);
 /* Ends those that it was restoring. */
 void sessions_restorer_gone(Sessions *all, Peer restorer);
@@ -132,22 +132,23 @@ void session_wake(Session *trunk);
 /* A controller before us has saved it. */
 void session_restore_saved(Session *trunk);
 
-/* It is SAVED, and nobody wakes it. */
+/* Returns whether the session is SAVED, and nobody wakes it. */
 bool session_is_asleep(const Session *session);
 
 /* `starting`, `idle`, `running` or `closing`. */
 const char *session_status(const Session *session);
 bool session_is_busy(const Session *session); /* something of it runs or waits */
 
-/* What whoever meant it is told once it ends for that reason. */
+/* Sets the problem that is told to those who meant the session once it ends for that reason. */
 void session_say_closed(const Session *session, const char *reason, Problem *ret);
 
-/* It begins to end, or cannot be had any more. What is known of an earlier one of that name is forgotten. */
+/* Notes that the session begins to end, or cannot be had any more, and forgets an earlier one of that
+ * name. */
 void session_note_end(const Session *session, const char *reason);
-/* What was noted of this life of it; NULL when it was closed by a client, or nothing was noted. */
+/* Returns what was noted of this life of the session; NULL when a client closed it, or nothing was noted. */
 const Epitaph *session_epitaph(const Session *session);
 
-/* What it is told of its variables: they only grow. */
+/* Notes the counts of the session's variables: they only grow. */
 void session_note(Session *session, uint64_t execution_count, uint64_t epoch);
 
 /* ---- its turns ---- */
@@ -174,9 +175,9 @@ void session_branch_made(Session *branch, uint64_t execution_count, uint64_t epo
  * whole sandbox ends, which does the same. */
 void session_end_branch(Session *branch, const Problem *problem);
 
-/* One that an earlier controller had made. NULL when out of memory. */
+/* Makes a branch that an earlier controller had. NULL when out of memory. */
 Session *session_restore_branch(Session *trunk, uint64_t branch, const char *name);
-/* It has ended since. */
+/* Removes a restored branch that has ended since. */
 void session_forget_branch(Session *branch);
 
 /* The session of a family that has this number, 0 for the trunk; NULL when none has. */

@@ -7,12 +7,12 @@
 
 typedef struct Session Session;
 
-/* What the sessions of one user may be together; 0: as the options say. */
+/* Bounds of all sessions of one user together; 0: as the options say. */
 typedef struct UserBounds {
     uint64_t sessions, memory;
 } UserBounds;
 
-/* What the rest of the controller is told of any of them. */
+/* Events of all sessions, told to the rest of the controller, and questions to it. */
 typedef struct SessionsEvents {
     void (*ready)(Session *trunk); /* it is about to be, and whole: nobody was told yet */
     void (*branched)(Session *branch);
@@ -20,7 +20,7 @@ typedef struct SessionsEvents {
      * branch. */
     void (*back)(const Session *session, uint64_t execution_count);
     void (*committed)(const Session *session, uint64_t from);
-    /* It is to have packages before anyone is told that it is open: ends in session_all_ready() or
+    /* The session is to have packages before anyone is told that it is open: ends in session_all_ready() or
      * session_fail(), not before this returns. */
     void (*prepare)(Session *trunk);
     /* It is to close, and nothing of it runs: a last call does what is to be done at the end of Python, and
@@ -28,9 +28,10 @@ typedef struct SessionsEvents {
     bool (*closes)(Session *trunk);
     /* What is set for a user. False: nothing is. */
     bool (*bounds)(void *userdata, uid_t user, UserBounds *ret);
-    /* It is READY again, or (`failure` is not NULL) is not: those who are in Session.asleep go on. */
+    /* The session is READY again, or (`failure` is not NULL) is not: those who are in Session.asleep go
+     * on. */
     void (*woken)(Session *trunk, const Problem *failure);
-    /* It is about to be freed. Its Session.stored are somebody else's from then on. */
+    /* The session is about to be freed. Its Session.stored are somebody else's from then on. */
     void (*gone)(Session *session);
 } SessionsEvents;
 
@@ -47,7 +48,7 @@ typedef struct Sessions {
     void *userdata; /* of whoever handles the events */
 } Sessions;
 
-/* What a session is found by: each user has names of their own. */
+/* Key of the table of sessions: each user has names of their own. */
 typedef struct SessionKey {
     uid_t user;
     char name[LIMIT_SESSION_PATH + 1];

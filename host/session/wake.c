@@ -130,7 +130,7 @@ void session_wake(Session *trunk)
     Problem problem = PROBLEM_NULL;
 
     if (sandbox->state != SANDBOX_PARKED)
-        return; /* it is on its way, or will be */
+        return; /* waking, or about to be */
     if (limits_check_wake(trunk->all, trunk->user, &sandbox->options, &problem) < 0)
         woken(trunk, &problem);
     else if (sandbox_wake(sandbox, &waking_owner, &problem) < 0)

@@ -1,4 +1,4 @@
-/* What is written down of a template: one StoredTemplate. */
+/* Stored form of a template: one StoredTemplate. */
 #pragma once
 
 #include "host/template/template.h"
@@ -6,5 +6,5 @@
 /* 0 or a negative errno. */
 int stored_encode(Buf *ret, const Template *tmpl);
 
-/* One that nobody can find yet. -EPROTO with the problem set when these bytes are none. */
+/* Decodes a template that nobody can find yet. -EPROTO with the problem set when these bytes are none. */
 int stored_decode(Template **ret, const void *bytes, size_t size, Problem *problem);

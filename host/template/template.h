@@ -12,7 +12,7 @@
 typedef struct Template {
     List link; /* Templates.all */
     unsigned references;
-    uid_t user; /* whose it is */
+    uid_t user; /* owner */
     char name[LIMIT_SESSION_NAME + 1];
     char id[TEMPLATE_ID_SIZE]; /* random digits: names this version, and the directory of its files */
     char *image;               /* "": the default */
@@ -23,8 +23,8 @@ typedef struct Template {
     double created;            /* Unix seconds */
 } Template;
 
-/* One that nobody can find yet, without files and packages. `image`, `env` and `setup` may be absent. 0, or
- * negative with the problem set. */
+/* Makes a template that nobody can find yet, without files and packages. `image`, `env` and `setup` may be
+ * absent. 0, or negative with the problem set. */
 int template_new(Template **ret, uid_t user, Text name, Text image, const Buf *env, Text setup,
                  Problem *problem);
 

@@ -12,7 +12,7 @@
 #include "proto/base/fdio.h"
 #include "proto/base/log.h"
 
-/* What is being written, until it is whole. */
+/* Ending of the name of a file that is being written, until it is whole. */
 #define NEW ".new"
 /* More than any that was written. */
 #define STORED_MAX (LIMIT_CODE + (4u << 20))
@@ -77,7 +77,7 @@ static int read_stored(Buf *ret, int directory, const char *name)
     return n < 0 ? (int)n : 0;
 }
 
-/* Whether it is one of them now. */
+/* Loads one template. Returns whether it can be found now. */
 static bool load_one(Templates *templates, int directory, const char *name)
 {
     Buf bytes _cleanup_(buf_deinit) = BUF_NULL;
@@ -132,7 +132,7 @@ static bool load_all(Templates *templates, int fd)
     return complete;
 }
 
-/* Where one could not be read its files are kept, for whoever mends it. */
+/* Loads the templates. When one could not be read all files of templates are kept, for whoever mends it. */
 void templates_load(Templates *templates, const Paths *paths, KeeperClient *keeper)
 {
     const JobTemplates kept = {.templates = {.write = write_ids, .source = templates}};

@@ -20,15 +20,16 @@ typedef struct Templates {
 void templates_load(Templates *templates, const Paths *paths, KeeperClient *keeper);
 void templates_deinit(Templates *templates);
 
-/* That of this user. Where `shared`, otherwise that of the controller's user. NULL: there is none. */
+/* Finds the template of this user, or, where `shared`, otherwise that of the controller's user. NULL: there
+ * is none. */
 Template *templates_find(const Templates *templates, uid_t user, Text name, bool shared);
 size_t templates_count(const Templates *templates, uid_t user);
 
 /* The set of packages of one, from 0 on; NULL: no more. */
 const char *templates_packages(const Templates *templates, size_t i);
 
-/* It can be found from now on, also by the next controller; *ret_old, to be given up, is what had the name,
- * or NULL. 0, or negative with the problem set and nothing changed. */
+/* Has the template found from now on, also by the next controller; *ret_old, to be given up, is the one that
+ * had the name, or NULL. 0, or negative with the problem set and nothing changed. */
 int templates_keep(Templates *templates, Template *tmpl, Template **ret_old, Problem *problem);
 
 /* Nobody finds it any more. 0, or negative with the problem set. */

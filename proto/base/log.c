@@ -46,7 +46,7 @@ static int file_open(const char *path)
 {
     int fd _cleanup_(closep) = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 
-    if (fd == STDERR_FILENO) /* which was closed */
+    if (fd == STDERR_FILENO) /* standard error was closed */
         return fcntl(take_fd(&fd), F_SETFD, 0) < 0 ? -errno : 0;
     return fd < 0 || dup2(fd, STDERR_FILENO) < 0 ? -errno : 0;
 }

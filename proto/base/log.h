@@ -22,7 +22,7 @@ int log_to_file(const char *path, size_t limit);
 /* Begins the file anew if that is due. Whether it was begun anew since this was last asked, here or by a
  * line: who shares standard error has the older one still. */
 bool log_rotate(void);
-/* Whether there is a file that this process begins anew. */
+/* Returns whether there is a file that this process begins anew. */
 bool log_has_file(void);
 
 /* log_info("session opened", "session=%s image=%s", id, image): a fixed event name, then fields. */

@@ -17,7 +17,7 @@ struct Loop {
     LoopTimer **timers; /* binary heap by `due` */
     size_t timer_count, timer_capacity;
 
-    /* What the last wait returned; entries of files that are removed meanwhile become NULL. */
+    /* Events of the last wait; entries of files that are removed meanwhile become NULL. */
     struct epoll_event events[EVENTS_BATCH];
     int event_count, event_at; /* from there on they are to be told */
 };

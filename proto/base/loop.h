@@ -40,8 +40,8 @@ int loop_file_add(Loop *loop, LoopFile *file, int fd, uint32_t events,
 int loop_file_change(LoopFile *file, uint32_t events); /* no system call when nothing changes */
 void loop_file_remove(LoopFile *file);                 /* before the descriptor is closed */
 
-/* Whether the last wait found it ready and it has not been told so yet. What was there before the wait ended
- * is known from this without asking the kernel again. */
+/* Returns whether the last wait found the file ready and it has not been told so yet. Events that were there
+ * before the wait ended are known from this without asking the kernel again. */
 bool loop_file_is_due(const LoopFile *file);
 
 /* A one-shot timer on the monotonic clock. Setting it again moves it. */

@@ -8,7 +8,8 @@
 
 /* Signals */
 
-/* One signal a turn, because the callback may free its owner; epoll is level-triggered and comes again. */
+/* Takes one signal a turn, because the callback may free its owner; epoll is level-triggered and comes
+ * again. */
 static void on_signalfd(LoopFile *file, uint32_t events)
 {
     LoopSignals *signals = container_of(file, LoopSignals, file);

@@ -134,7 +134,7 @@ int proc_each(int (*found)(void *userdata, pid_t pid), void *userdata)
     return MIN(r, 0);
 }
 
-/* One thread's. */
+/* Calls `found` for the children of one thread. */
 static int each_in(const char *path, int (*found)(void *userdata, pid_t child), void *userdata)
 {
     FILE *file = fopen(path, "re");

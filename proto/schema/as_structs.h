@@ -11,7 +11,7 @@
     char nothing;                                                                                            \
     END
 
-/* What is in between has the layout of `type`, which schema.c sees to. */
+/* Members in between have the layout of `type`, which schema.c sees to. */
 #define FLAT(type, member)                                                                                   \
     union {                                                                                                  \
         type member;                                                                                         \

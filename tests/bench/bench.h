@@ -1,4 +1,4 @@
-/* What the benchmark programs share. Each sets itself up, prints "ready", and then for every line "N GAP" on
+/* Shared by the benchmark programs. Each sets itself up, prints "ready", and then for every line "N GAP" on
  * its standard input does N round trips, GAP nanoseconds apart (absent: none), and prints their times in
  * nanoseconds, one block a line. scripts/bench runs them in turn, so that floor and subject see the same
  * machine. */
@@ -10,8 +10,8 @@
 
 #include "proto/base/clock.h"
 
-/* One round trip: 0, or not 0 when it failed. *begin is now; a round that has something to prepare moves it
- * to the moment from which its time counts. */
+/* Does one round trip: 0, or not 0 when it failed. *begin is now; a round that has something to prepare moves
+ * it to the moment from which its time counts. */
 typedef int (*bench_round)(void *context, uint64_t *begin);
 
 static inline void bench_pause(uint64_t nsec)

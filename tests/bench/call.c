@@ -1,4 +1,4 @@
-/* One call through the C client on a live session. Arguments: the session's name and the code. */
+/* Benchmark of a call through the C client on a live session. Arguments: the session's name and the code. */
 #include "clients/c/limpet.h"
 #include "tests/bench/bench.h"
 

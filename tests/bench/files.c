@@ -1,4 +1,4 @@
-/* What the controller does about artifacts, without a controller: the library it is linked with, on a
+/* Benchmark of the controller's work on artifacts, without a controller: the library it is linked with, on a
  * directory of its own below the current one. Arguments: what, and a number.
  *
  *     check COUNT    COUNT times whether there is something to publish, when there is not

@@ -1,5 +1,5 @@
-/* What a cell prints, taken as it comes by the C client. Arguments: the session's name, the code, and the
- * bytes that must arrive. */
+/* Benchmark of the output of a cell, taken as it comes by the C client. Arguments: the session's name, the
+ * code, and the bytes that must arrive. */
 #include "clients/c/limpet.h"
 #include "tests/bench/bench.h"
 

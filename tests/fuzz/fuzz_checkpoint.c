@@ -1,5 +1,5 @@
-/* What a hostile copy of the interpreter sends on its channel. It is no child of ours, and so never believed
- * to be a checkpoint. */
+/* Bytes of a hostile copy of the interpreter on its channel. It is no child of ours, and so never believed to
+ * be a checkpoint. */
 #include <sys/socket.h>
 
 #include "guest/supervisor/checkpoint/checkpoint.h"

@@ -1,4 +1,5 @@
-/* What the launcher reads of the controller: whatever comes, it is nothing, or within the closed set. */
+/* Demands of the controller, as the launcher reads them: whatever comes, it is nothing, or within the closed
+ * set. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* What a hostile supervisor may say of a call: it is refused, or it makes a record that is itself a valid
+/* Reports of a hostile supervisor about a call: each is refused, or makes a record that is itself a valid
  * message body. */
 #include <assert.h>
 

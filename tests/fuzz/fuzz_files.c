@@ -1,4 +1,4 @@
-/* What a hostile files process sends on its channel: whatever it is, what was asked is answered at most once,
+/* Bytes of a hostile files process on its channel: whatever they are, each question is answered at most once,
  * and the process is given up or goes on. */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* Bytes that fit into a socket at once. */
 #define PIECE 4096u
 
-/* One question of each kind: number N has the id N + 1. */
+/* Asks one question of each kind: number N has the id N + 1. */
 static void ask_everything(FilesProcess *files)
 {
     for (unsigned i = 0; i < FILE_OPS; i++)

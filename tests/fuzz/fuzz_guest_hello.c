@@ -1,4 +1,4 @@
-/* What anyone who can connect to a guest's socket may say first: it is refused, or it makes sense. */
+/* First message of anyone who can connect to a guest's socket: it is refused, or it makes sense. */
 #include <assert.h>
 
 #include "host/sandbox/guest_hello.h"

@@ -31,7 +31,7 @@ static void check_head(const HttpHead *head)
     }
 }
 
-/* How much of the body was taken; negative when it is none. */
+/* Takes all of a body in pieces. Returns the bytes taken; negative when it is none. */
 static ssize_t take_all(const uint8_t *data, size_t size, size_t piece, Buf *ret)
 {
     Chunks chunks;

@@ -1,5 +1,5 @@
-/* What a hostile interpreter sends on its channel: frames, displays, questions, the end of a cell. Whatever
- * is accepted must make a record, or a message, that passes the reader's checks. */
+/* Bytes of a hostile interpreter on its channel: frames, displays, questions, the end of a cell. Whatever is
+ * accepted must make a record, or a message, that passes the reader's checks. */
 #include <stdlib.h>
 
 #include "guest/channel.h"
@@ -93,7 +93,7 @@ static bool take_answer(Cell *cell, const Message *message)
     return true;
 }
 
-/* Whether the interpreter may go on. */
+/* Takes a message. Returns whether the interpreter may go on. */
 static bool take_message(Cell *cell, const Message *message)
 {
     Problem problem = PROBLEM_NULL;

@@ -1,5 +1,5 @@
-/* What a journal may hold when something else than a controller has written there: what makes no sense is cut
- * off, and what is left can be used. */
+/* Journals in which something else than a controller has written: entries that make no sense are cut off, and
+ * the rest can be used. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* What the files worker reads of the controller: whatever comes, each request has one answer, and nothing
- * outside the state directory changes. */
+/* Requests of the controller, as the files worker reads them: whatever comes, each request has one answer,
+ * and nothing outside the state directory changes. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
-/* What either end of the link between controller and files worker makes of bytes that come: frames within the
- * limits, or the end of the link, and no descriptor stays open. The first byte says how the bytes are cut,
- * and where a descriptor goes along. */
+/* Bytes at either end of the link between controller and files worker: they make frames within the limits, or
+ * the end of the link, and no descriptor stays open. The first byte says how the bytes are cut, and where a
+ * descriptor goes along. */
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>

@@ -19,8 +19,7 @@ static const Schema *(*const schemas[])(void) = {
 #include "proto/schema/as_list.h"
 };
 
-/* What was accepted is written, and read again by the same rules; what comes of that is written as the same.
- */
+/* Writes what was accepted, and reads it again by the same rules; written once more it is the same. */
 static void there_and_back(const Schema *schema, const void *body)
 {
     Buf first _cleanup_(buf_deinit) = BUF_NULL, second _cleanup_(buf_deinit) = BUF_NULL;

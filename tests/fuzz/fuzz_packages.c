@@ -1,5 +1,5 @@
-/* What clients ask to be installed, and the lock that an installer writes: whatever comes, it is no more than
- * lines of the one, and packages of the other. */
+/* Requirements of clients, and the lock that an installer writes: whatever comes, it is no more than lines of
+ * the one, and packages of the other. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* What a hostile interpreter puts into its rings and its pipe. The input is a row of steps: a letter, and
- * what belongs to it. */
+/* Bytes that a hostile interpreter puts into its rings and its pipe. The input is a row of steps: a letter,
+ * and what belongs to it. */
 #include <string.h>
 #include <unistd.h>
 

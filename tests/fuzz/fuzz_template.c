@@ -1,5 +1,5 @@
-/* What a file of a template may hold when something else than a controller has written there: it is refused,
- * or a template whose id and name are those of files, and which can be written down again. */
+/* Files of templates in which something else than a controller has written: each is refused, or a template
+ * whose id and name are those of files, and which can be written down again. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

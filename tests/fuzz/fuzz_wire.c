@@ -1,5 +1,5 @@
-/* What wire_check lets through, msgpack-c unpacks whole, and writes again as something wire_check lets
- * through. */
+/* Bytes that wire_check lets through: msgpack-c unpacks them whole, and writes them again as something
+ * wire_check lets through. */
 #include <stdlib.h>
 
 #include "proto/wire.h"

@@ -84,7 +84,7 @@ static inline void fixture_take(void *userdata, ArtifactList *list)
     ((Fixture *)userdata)->list = list;
 }
 
-/* What a session does after a call. An empty list when nothing was dirty. */
+/* Publishes as a session does after a call. An empty list when nothing was dirty. */
 static inline ArtifactList *publish(Fixture *f)
 {
     f->list = artifact_list_free(f->list);

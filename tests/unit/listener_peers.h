@@ -1,4 +1,4 @@
-/* What tests of a Listener share: one, and peers that say what no ZeroMQ library would. Both ends are in one
+/* Shared by tests of a Listener: one, and peers that say what no ZeroMQ library would. Both ends are in one
  * process and one thread: what one end has written is there for the other at its next turn, so that nothing
  * here waits for time. */
 #pragma once
@@ -159,7 +159,7 @@ static void say(int fd, const void *bytes, size_t size)
     turn(SETTLE);
 }
 
-/* One that has shaken hands, with what the Listener said to that read. */
+/* Connects a peer that has shaken hands, and reads what the Listener said to that. */
 static int dial_ready(void)
 {
     char said[256];

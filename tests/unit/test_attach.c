@@ -183,7 +183,7 @@ static void test_other_user(void **state)
     container_end(pid, pidfd);
 }
 
-/* What a hostile container could do at best: /data is now a directory, now a link. */
+/* The most that a hostile container could do: /data is now a directory, now a link. */
 static atomic_bool swapping;
 
 static void *swap(void *userdata)

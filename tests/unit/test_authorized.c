@@ -14,7 +14,7 @@
 #define FIRST  "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7"
 #define SECOND "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID"
 
-/* Of ZeroMQ's RFC 32. */
+/* Keys from ZeroMQ's RFC 32. */
 static void test_keys_are_what_zeromq_writes(void **state)
 {
     static const uint8_t public_key[32] = {0xBB, 0x88, 0x47, 0x1D, 0x65, 0xE2, 0x65, 0x9B, 0x30, 0xC5, 0x5A,

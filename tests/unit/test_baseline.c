@@ -1,4 +1,4 @@
-/* What one process reported, another one does not report again. */
+/* Files that one process reported are not reported again by another one. */
 #include "tests/support/artifacts_fixture.h"
 
 #include "host/files/baseline.h"
@@ -75,7 +75,7 @@ static void test_contents_decide(void **state)
     assert_published(f->list, "a", "2");
 }
 
-/* What was noted since the last time, one after the other, is what all of it is. */
+/* Parts noted since the last time, one after the other, make the same as all of it. */
 static void test_in_parts(void **state)
 {
     Fixture *f = *state;

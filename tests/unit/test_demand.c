@@ -1,4 +1,4 @@
-/* What the launcher takes from a controller that somebody else speaks for. */
+/* Demands that the launcher takes from a controller that somebody else speaks for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

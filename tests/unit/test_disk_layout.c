@@ -15,7 +15,7 @@ static const DiskSize sizes[] = {
     {DISK_MAXIMUM, FILES_MAXIMUM},
 };
 
-/* What ext4 can be made with, whatever was asked for. */
+/* Layouts stay within what ext4 can be made with, whatever was asked for. */
 static void test_bounds(void **state)
 {
     for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {

@@ -42,7 +42,7 @@ static int make(const char *name, DiskSize size)
     return file < 0 ? file : 0;
 }
 
-/* That it is a file system without a fault, of that size, and sparse. */
+/* Asserts that the image is a file system without a fault, of that size, and sparse. */
 static void assert_sound(const char *name, DiskSize size)
 {
     char command[256];
@@ -87,7 +87,7 @@ static void test_copies(void **state)
     assert_same("one", "two");
 }
 
-/* What is written to a copy is in no other. */
+/* Bytes written to a copy are in no other. */
 static void test_changed_copy(void **state)
 {
     static uint8_t noise[HEAD];
@@ -129,7 +129,7 @@ static void *make_some(void *number)
     return (void *)failed;
 }
 
-/* Of sizes that none is there for yet, by several at a time. */
+/* Several threads make images of sizes that have no template yet. */
 static void test_at_once(void **state)
 {
     pthread_t threads[THREADS];
@@ -165,7 +165,7 @@ static void test_largest(void **state)
     assert_in_range(st.st_blocks, 1, LARGE_MOST / 512);
 }
 
-/* One that cannot be made is told, leaves no file, and is in nobody's way. */
+/* A disk that cannot be made is told, leaves no file, and is in nobody's way. */
 static void test_failure(void **state)
 {
     Problem problem = PROBLEM_NULL;

@@ -26,7 +26,8 @@ static _Noreturn void ask(int socket)
     _exit(ANSWERED);
 }
 
-/* What its session would be told of is not its fault: the next controller is asked again. */
+/* The asker ends with the launcher: a failure that its session would be told of is not its fault, and the
+ * next controller is asked again. */
 static void asker_ends_with_the_launcher(void **state)
 {
     int ends[2], status;

@@ -19,7 +19,7 @@
 static char state_dir[64], ended_dir[80];
 static Paths paths;
 
-/* What a controller has of them. */
+/* Parts of a controller for ended sessions. */
 typedef struct House {
     Loop *loop;
     Sessions sessions;

@@ -1,4 +1,4 @@
-/* What a supervisor may say when it connects: an honest one is understood, and any other refused. */
+/* First messages of supervisors: an honest one is understood, and any other refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -37,7 +37,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* What a test writes: batch N has N % 3 + 1 entries, each with the number N. */
+/* Makes the batch that a test writes: batch N has N % 3 + 1 entries, each with the number N. */
 
 static int make_batch(Buf *batch, uint64_t number, const char *padding)
 {
@@ -128,7 +128,7 @@ static uint8_t *make_whole(size_t *ret_size, size_t ends[], unsigned batches)
     return bytes;
 }
 
-/* How many entries, in whole batches, the first `size` bytes have. */
+/* Counts the entries, in whole batches, of the first `size` bytes. */
 static uint64_t entries_within(const size_t ends[], unsigned batches, size_t size)
 {
     uint64_t n = 0;
@@ -277,7 +277,7 @@ static void test_not_to_be_rewritten_now(void **state)
     assert_true(seen.in_order);
 }
 
-/* What was written before stays, and nothing half; when there is room again nothing is missing. */
+/* Entries written before stay, and nothing is half there; when there is room again nothing is missing. */
 static void test_a_full_disk(void **state)
 {
     struct rlimit before, small = {4096, 0};
@@ -335,7 +335,7 @@ static void test_little_room(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
 }
 
-/* What the next controller appends comes behind what made sense. */
+/* Entries that the next controller appends come behind those that made sense. */
 static void test_gone_on_with(void **state)
 {
     uint64_t size;

@@ -160,7 +160,7 @@ static void test_others(void **state)
     journal_entry_deinit(&entry);
 }
 
-/* One that has no container any more has nothing that connects. */
+/* A session that has no container any more has nothing that connects. */
 static void test_saved(void **state)
 {
     uint8_t options_bytes[] = {0x80};

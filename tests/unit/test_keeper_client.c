@@ -140,7 +140,7 @@ static void test_one_user_s_jobs_hold_up_no_other_s(void **state)
     wait_for(2 + MANY);
 }
 
-/* It answers when it goes on, and nobody waits for that any more. */
+/* The worker answers when it goes on, and nobody waits for that any more. */
 static void test_a_worker_that_stands_still_is_not_waited_for_twice(void **state)
 {
     make_session("one");

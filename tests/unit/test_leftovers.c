@@ -93,7 +93,7 @@ static void test_found(void **state)
     leftovers_deinit(&leftovers);
 }
 
-/* What somebody put there for us to follow. */
+/* Links that somebody put there for us to follow are not followed. */
 static void test_links(void **state)
 {
     Leftovers leftovers;

@@ -1,4 +1,4 @@
-/* What peers say to a Listener, and what it says to them. */
+/* Conversations of peers with a Listener. */
 #include "tests/unit/listener_peers.h"
 
 static void a_message_and_its_answer(void **state)

@@ -198,7 +198,8 @@ static void multipart_is_told_and_the_connection_lives(void **state)
     receive_pattern(dealer, 10);
 }
 
-/* What libzmq sends before it has noticed that the connection is gone is lost. */
+/* Sends until there is an answer: messages that libzmq sends before it has noticed that the connection is
+ * gone are lost. */
 static void send_until_answered(void *dealer, size_t size)
 {
     int soon = 50, patience = PATIENCE_MS, r = -1;

@@ -1,4 +1,4 @@
-/* What a peer can not do to a Listener and to other peers. */
+/* Limits of what a peer can do to a Listener and to other peers. */
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>

@@ -37,7 +37,7 @@ static void release(Captured *captured)
         close(captured->reader);
 }
 
-/* What was written since, terminated. */
+/* Returns what was written since, terminated. */
 static const char *captured_text(Captured *captured)
 {
     static char text[1 << 17];
@@ -177,7 +177,7 @@ static off_t size_of(const char *path)
     return status.st_size;
 }
 
-/* Where standard error was closed the file gets its number at once. */
+/* A file gets the number of standard error at once where that was closed. */
 static void a_file_that_is_standard_error_already(void **state)
 {
     char directory[] = "/tmp/test_log.XXXXXX", path[64];

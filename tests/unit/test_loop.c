@@ -137,7 +137,7 @@ static void bad_descriptors_are_refused(void **state)
     close(fd);
 }
 
-/* Of two that are ready in one batch, the one that runs first removes the other: it must not run. */
+/* Two files are ready in one batch, and the one that runs first removes the other: that must not run. */
 static void removal_within_the_batch(void **state)
 {
     File a = {.stop_after = 2}, b = {.stop_after = 2};

@@ -1,4 +1,4 @@
-/* What may be reached: addresses, rules, bindings. */
+/* Rules of what may be reached: addresses, rules, bindings. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* What the service manager is told, and that it is told once. */
+/* The service manager is told of the start, and told once. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

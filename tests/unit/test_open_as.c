@@ -69,7 +69,7 @@ static int tear_down(void **state)
     return rmdir(home) < 0 && geteuid() == 0;
 }
 
-/* What comes of it; a descriptor counts as 0. */
+/* Opens and closes again; a descriptor counts as 0. */
 static int opened(uid_t user, const char *name, int flags)
 {
     int fd = open_as(user, path_of(name), flags);
@@ -102,7 +102,7 @@ static void test_files(void **state)
     assert_int_equal(opened(ALICE, "none", O_RDONLY), -ENOENT);
 }
 
-/* One that may be listed and not entered has nothing to show. */
+/* A directory that may be listed and not entered has nothing to show. */
 static void test_directories(void **state)
 {
     needs_root();

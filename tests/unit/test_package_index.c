@@ -1,4 +1,4 @@
-/* Where packages come from: options, or what pip on this host is configured with. */
+/* Sources of packages: options, or what pip on this host is configured with. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

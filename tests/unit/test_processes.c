@@ -273,7 +273,7 @@ static void test_a_relay_beside_one_that_is_kept(void **state)
     ProcessesKeep keep = {.alone = &child, .alone_count = 1};
 
     start(run_away, &pid, 1);
-    /* Who is not process 1 may fail to catch it, but says so. */
+    /* A process that is not process 1 may fail to catch it, but says so. */
     int r = processes_end_others(&keep, 0, NSEC_PER_SEC);
     assert_true(r >= 0 || r == -ETIMEDOUT);
     assert_true(is_alive(child));
@@ -312,7 +312,7 @@ static void test_children(void **state)
 #define TIMES    200
 #define FAMILIES 3
 
-/* What the families count, in memory that all share. */
+/* Counts of the families, in memory that all share. */
 typedef struct Counts {
     _Atomic unsigned ended[FAMILIES];
     _Atomic unsigned stood;
@@ -361,7 +361,7 @@ static void assert_as_process_1(int (*body)(void))
     assert_int_equal(r, AS_ASKED);
 }
 
-/* Whether one more process is ended while those are kept. */
+/* Returns whether one more process is ended while those are kept. */
 static bool ends_another(const ProcessesKeep *keep)
 {
     pid_t another = fork();

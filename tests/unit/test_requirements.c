@@ -1,4 +1,4 @@
-/* What clients ask for, and what installers say: text of which little is taken. */
+/* Requirements of clients, and reports of installers: text of which little is taken. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

@@ -8,7 +8,6 @@
 
 #define NOW 1000000.0
 
-/* Of these ages and sizes, in no order; what remains of `sizes` is not looked at. */
 static size_t chosen(Leftovers *leftovers, double keep_for, uint64_t keep_size)
 {
     return retention_choose(leftovers, &(Retention){keep_for, keep_size}, NOW);

@@ -56,7 +56,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* What the interpreter does. */
+/* Prints as the interpreter does. */
 static void print(Fixture *f, const char *text)
 {
     uint64_t head = f->ring->head;
@@ -86,7 +86,7 @@ static void mark(Fixture *f)
     mark_at(f, f->ring->head);
 }
 
-/* What the supervisor does, in reads of at most `size` bytes. */
+/* Reads as the supervisor does, at most `size` bytes at a time. */
 static void read_pipe(Fixture *f, size_t size)
 {
     while (f->pipe.size > 0) {

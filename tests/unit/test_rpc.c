@@ -1,5 +1,5 @@
-/* What goes between processes that do not trust each other: messages, descriptors, questions, and peers that
- * do what none may. */
+/* Messages between processes that do not trust each other, with descriptors and questions, and peers that do
+ * what none may. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

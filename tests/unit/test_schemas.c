@@ -47,7 +47,7 @@ static Text any_word(const char *words)
 
 static void write_field_item(Writer *w, const Field *field);
 
-/* One that is made of random values, written as its schema says. */
+/* Writes a body of random values, as its schema says. */
 static void write_any(Writer *w, const Schema *schema);
 
 static void write_items(Writer *w, const void *source)

@@ -391,7 +391,7 @@ static void test_read_without_disks(void **state)
     buf_deinit(&buf);
 }
 
-/* What a spare is made with: the container of these options, and nothing of a session. */
+/* A spare is made with the container of these options, and nothing of a session. */
 static void test_containers(void **state)
 {
     Body body;

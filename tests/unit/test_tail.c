@@ -13,7 +13,7 @@
 
 #define MODEL_MAXIMUM ((size_t)8 << 20)
 
-/* What each byte is, and of which stream. */
+/* Model: each byte, and the stream it is of. */
 static struct {
     uint8_t *bytes;
     uint8_t *streams;
@@ -66,7 +66,7 @@ static size_t change_after(size_t at)
     return end;
 }
 
-/* Where a tail of all the model's bytes begins. */
+/* Finds the place where a tail of all the model's bytes begins. */
 static size_t first_kept(void)
 {
     size_t at = t.total, pieces = 0, oldest = t.total - MIN(t.total, (size_t)LIMIT_TAIL);

@@ -1,5 +1,5 @@
-/* What the interpreter says of its state is checked before it is passed on: variables of the namespace, and
- * notes (guest/supervisor/branch/fate.h). */
+/* Reports of the interpreter about its state, which are checked before they are passed on: variables of the
+ * namespace, and notes (guest/supervisor/branch/fate.h). */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -239,7 +239,7 @@ static bool map_holds(const msgpack_object_map *ours, const msgpack_object_map *
             return false;
         }
     }
-    /* What a vector says nothing with may be left out. */
+    /* Values with which a vector says nothing may be left out. */
     while (next < vector->size && is_none(&vector->ptr[next].val))
         next++;
     return next == vector->size;

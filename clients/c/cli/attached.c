@@ -27,7 +27,7 @@ typedef struct Attached {
 
 /* ---- what comes ---- */
 
-/* Where nobody reads it, it is lost, and nothing else. */
+/* Prints output. If nobody reads it, it is lost, and nothing else. */
 static void print(const LimpetOutput *output)
 {
     for (size_t i = 0; i < output->n_pieces; i++)
@@ -81,7 +81,7 @@ static int begin_copying(Attached *attached)
     return attached->copier_end < 0 ? -errno : 0;
 }
 
-/* How it ended, where it was not to be ended. */
+/* Ends the copier, or waits for its end. Returns how it ended, ATTACH_FAILED if it was killed. */
 static AttachEnd end_copying(Attached *attached, bool wait)
 {
     int status = 0;

@@ -13,8 +13,8 @@ typedef struct AttachTarget {
 
 typedef enum AttachEnd {
     ATTACH_ENDED,    /* the process has ended */
-    ATTACH_DETACHED, /* it goes on; it was asked for */
-    ATTACH_HUNG_UP,  /* it goes on; we are to end */
+    ATTACH_DETACHED, /* the process goes on; asked for */
+    ATTACH_HUNG_UP,  /* the process goes on; we are to end */
     ATTACH_FAILED,   /* after a message */
 } AttachEnd;
 

@@ -8,7 +8,7 @@
 typedef struct TypedLine {
     const Command *command;
     const char *current;  /* the word at the cursor */
-    const Option *option; /* whose argument that is; or NULL */
+    const Option *option; /* with that argument; or NULL */
     const char *operands[OPERANDS_MAX];
     int n_operands;      /* before the cursor; those after the first ones are not kept */
     const char *session; /* the one that -s names, or the first operand */

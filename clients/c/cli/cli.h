@@ -1,4 +1,4 @@
-/* What the commands of `limpet` share. A command is one file, and one entry in the table of main.c. */
+/* Shared by the commands of `limpet`. A command is one file, and one entry in the table of main.c. */
 #pragma once
 
 #include <stdio.h>
@@ -65,7 +65,7 @@ int cli_split(char *operand, const char **ret_session, const char **ret_path);
  * and tells the terminal nothing. */
 void cli_print_name(FILE *file, const char *name);
 
-/* One line of JSON, which is freed. EXIT_SANDBOX after a message when it is NULL: memory was short. */
+/* Prints one line of JSON, which is freed. EXIT_SANDBOX after a message when it is NULL: memory was short. */
 int cli_print_json(char *json);
 
 /* Lines "limpet: PREFIX: NOTE" on standard error, for texts that may come from the sandbox. */
@@ -75,7 +75,7 @@ void cli_print_notes(const char *prefix, const char *const *notes, size_t n);
 const char *cli_size(char *ret, size_t size, uint64_t bytes);
 const char *cli_seconds(char *ret, size_t size, double seconds);
 
-/* Where the running program lies, as "/usr/bin"; "" when the kernel does not say. */
+/* Finds the directory of the running program, as "/usr/bin"; "" when the kernel does not say. */
 void cli_program_directory(char *ret, size_t size);
 
 DEFINE_CLEANUP(LimpetClient *, limpet_free);

@@ -47,7 +47,7 @@ static const char *colour_of(const char *line, size_t size)
 static void print_line(FILE *file, const char *line, size_t size)
 {
     const char *colour = colour_of(line, size);
-    /* Of "ValueError: text" the name stands out. */
+    /* The name in "ValueError: text" stands out. */
     size_t name = strcmp(colour, BOLD) == 0 ? strcspn(line, ":\n") : size;
 
     fprintf(file, "%s%.*s%s%.*s\n", colour, (int)name, line, *colour ? PLAIN : "", (int)(size - name),

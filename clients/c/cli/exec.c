@@ -33,7 +33,7 @@ static const Option exec_options[] = {
                "do not list the files that the command made"),
 };
 
-/* What is piped to us, whole. More than the limit is refused by the library. */
+/* Reads all that is piped to us. The library refuses more than the limit. */
 static int read_input(Buf *ret, LimpetProgram *program)
 {
     ssize_t n;
@@ -60,7 +60,7 @@ static void on_output(void *context, int stream, const char *bytes, size_t size)
     fflush(file);
 }
 
-/* That its exit code is not 0 is for our own to tell. */
+/* Prints a result. A command's exit code that is not 0 is told by our own exit status alone. */
 static int print_result(const LimpetResult *result, const ExecValues *values)
 {
     int r = 0;

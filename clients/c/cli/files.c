@@ -22,7 +22,7 @@ static const Option files_options[] = {
     OPTION_ROW(0, "json", OPTION_FLAG, FilesValues, json, NULL, "print what ls and stat find as JSON"),
 };
 
-/* What one of the verbs is given. */
+/* Arguments of a verb. */
 typedef struct FilesTask {
     const FilesValues *values;
     LimpetClient *client;

@@ -20,7 +20,7 @@ static const char exit_statuses[] =
     "130 the code was interrupted\n"
     "137 the interpreter was lost: out of memory, killed, crashed, or ended by the code itself\n";
 
-/* Of the option that every command has. */
+/* Help of the option that every command has. */
 static const char help_usage[] = "-h, --help", help_meaning[] = "show this help";
 
 static const char *const environment[][2] = {

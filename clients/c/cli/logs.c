@@ -24,7 +24,7 @@ static const Option logs_options[] = {
                "only lines about this session and its branches", .completes = COMPLETE_SESSION),
 };
 
-/* Where a controller in the background logs that was told nothing else. */
+/* Finds the log of a controller in the background that was told no other place. */
 static int standard_path(char ret[static PATH_MAX])
 {
     const char *given = getenv("LIMPET_STATE_DIR");
@@ -43,7 +43,8 @@ static int standard_path(char ret[static PATH_MAX])
     return n < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-/* Of a controller that runs, whatever its standard error is; a file has a path that begins with a slash. */
+/* Finds the log of a controller that runs, whatever its standard error is; a file has a path that begins with
+ * a slash. */
 static int running_path(int64_t pid, char ret[static PATH_MAX])
 {
     char link[64];

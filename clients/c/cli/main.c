@@ -47,8 +47,8 @@ static int start_command(const Command *command, int argc, char **argv)
     return status;
 }
 
-/* What stands before the command says where the controller is. How many arguments that were, or EXIT_USAGE as
- * a negative number. */
+/* Takes the options before the command, which say where the controller is. Returns the number of arguments
+ * that they are, or -EXIT_USAGE. */
 static int take_place(int argc, char **argv)
 {
     static const char *const options[][2] = {

@@ -1,4 +1,4 @@
-/* What the command says of a branch or context that it has opened. */
+/* Message of a command that has opened a branch or context. */
 #pragma once
 
 #include "clients/c/cli/cli.h"

@@ -4,7 +4,7 @@
 #include "clients/c/limpet.h"
 #include "proto/option.h"
 
-/* What a shell may complete in the place of an argument or operand. */
+/* Words that a shell may complete in the place of an argument or operand. */
 typedef enum Completes {
     COMPLETE_NOTHING,
     COMPLETE_SESSION,

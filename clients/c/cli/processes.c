@@ -34,7 +34,7 @@ static bool has_prefix(const LimpetProcess *process, const char *named)
     return process->run_id && n >= PREFIX_LEAST && strncmp(process->run_id, named, n) == 0;
 }
 
-/* One that runs goes before those that have ended. */
+/* Looks for the process that is meant, among those that run or among the others. */
 static Meant look(const LimpetProcesses *list, const char *named, bool running)
 {
     Meant by_name = {0}, by_number = {0}, by_prefix = {0};

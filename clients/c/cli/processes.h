@@ -1,4 +1,4 @@
-/* What the commands about processes share. */
+/* Shared by the commands about processes. */
 #pragma once
 
 #include "clients/c/cli/cli.h"
@@ -6,7 +6,7 @@
 DEFINE_CLEANUP(LimpetProcesses *, limpet_processes_free);
 DEFINE_CLEANUP(LimpetOutput *, limpet_output_free);
 
-/* What a process is named by among processes: its run_id, or the number of an orphan. */
+/* Name of a process among processes: its run_id, or the number of an orphan. */
 #define PROCESS_NAME_SIZE LIMPET_RUN_ID_SIZE
 
 /* Finds the process of a session that a person names by its id or the beginning of that, its name, or its

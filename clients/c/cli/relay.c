@@ -11,7 +11,7 @@
 
 #define PIECE (64u << 10)
 
-/* One of the two ways. */
+/* A direction of the relay. */
 typedef struct Way {
     int from, to;
     char bytes[PIECE];

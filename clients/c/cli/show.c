@@ -122,7 +122,7 @@ static void show_stream_between(const char *name, const char *text)
                 text[strlen(text) - 1] == '\n' ? "" : "\n");
 }
 
-/* What was written before the call began, and is none of its output. */
+/* Shows what was written before the call began, which is none of its output. */
 static void show_between(const LimpetResult *result)
 {
     if (!result->between_stdout)

@@ -1,4 +1,4 @@
-/* What several commands, and the prompt of `limpet repl`, print alike. */
+/* Output that several commands, and the prompt of `limpet repl`, print alike. */
 #pragma once
 
 #include "clients/c/limpet.h"
@@ -8,11 +8,11 @@
 int show_variables(const LimpetNamespace *names);
 int show_checkpoints(const LimpetCheckpoints *list);
 
-/* One line on standard output, and notes on standard error. */
+/* Prints one line on standard output, and notes on standard error. */
 void show_taken(const LimpetTaken *taken);
 void show_rollback(const char *session, const LimpetRollback *back);
 
-/* What became of the variables, where they are not as the code left them; on standard error. */
+/* Tells, on standard error, if the variables are not as the code left them. */
 void show_state(const LimpetResult *result);
 
 /* The files that the call made, as "container path → host path", and those that were not published; on

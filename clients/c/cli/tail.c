@@ -9,7 +9,7 @@
 
 #define KEY "session="
 
-/* Whether the line is to be shown. Values of a log line end at a blank. */
+/* Returns whether the line is about the session, or any (NULL). Values of a log line end at a blank. */
 static bool about(const char *line, const char *session)
 {
     size_t size = session ? strlen(session) : 0;

@@ -15,7 +15,7 @@
 #include "proto/base/buf.h"
 #include "proto/limits.h"
 
-/* How long a sandbox for files outlives a command that is killed while it fills it. */
+/* Seconds that a sandbox for files outlives a command which is killed while it fills it. */
 #define HOLDER_TTL 600
 
 typedef struct TemplateValues {

@@ -17,7 +17,7 @@ static int complain(const char *path)
 /* ---- directories ---- */
 
 typedef struct ProgressLine {
-    int percent; /* that the terminal shows; -1: none yet */
+    int percent; /* shown on the terminal; -1: none yet */
 } ProgressLine;
 
 static void show_progress(void *context, uint64_t done, uint64_t whole)
@@ -33,7 +33,7 @@ static void show_progress(void *context, uint64_t done, uint64_t whole)
             cli_size(size, sizeof(size), done));
 }
 
-/* Whether there is one to be asked about; what is wrong otherwise the copy will say. */
+/* Returns whether there is a directory at a path. Other problems are told by the copy. */
 static bool is_directory(LimpetClient *client, const char *session, const char *path)
 {
     LimpetEntries *found = NULL;
@@ -67,7 +67,7 @@ static int copy_tree(LimpetClient *client, CopyTree *copy, const char *session, 
 
 /* ---- files ---- */
 
-/* What is copied: a file of a session, or an artifact of a call. */
+/* Source of a copy: a file of a session, or an artifact of a call. */
 typedef struct Source {
     const char *session;
     const LimpetResult *result; /* NULL: it is of the session */

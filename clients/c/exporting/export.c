@@ -9,7 +9,7 @@
 #include "clients/c/exporting/versions.h"
 #include "clients/c/options.h"
 
-/* What the caller gets, and what it points into. */
+/* Result for the caller, and the memory that it points into. */
 typedef struct Exporting {
     LimpetExported exported;
     msgpack_zone *zone;

@@ -15,7 +15,7 @@ static inline void items_begin(Items *items)
     writer_init(&items->w, &items->encoded);
 }
 
-/* Where one more of them is written. */
+/* Returns the writer of one more item. */
 static inline Writer *items_add(Items *items)
 {
     items->n++;

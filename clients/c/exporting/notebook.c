@@ -9,7 +9,7 @@
 #include "clients/c/exporting/outputs.h"
 
 #define UNKNOWN      "# The code of this call is not known: its controller was replaced while it ran."
-#define VALUE        "# limpet.value\n" /* how the code of Session.value() begins, and of Session.set() */
+#define VALUE        "# limpet.value\n" /* first line of the code of Session.value(), and of Session.set() */
 #define SET          "# limpet.set: "
 #define FROM_OUTSIDE "# The value came from outside: set the variable here before you run what follows."
 #define MISSING      "Later calls are missing: the controller keeps 32 MiB of the calls of a session."
@@ -134,7 +134,7 @@ static void write_source(Writer *w, const PastCall *call)
     write_text_n(w, (const char *)buf_head(&lines), lines.size);
 }
 
-/* Whether it would do again what it did when it ran. */
+/* Returns whether the call would do again what it did when it ran. */
 static bool runs_again(const PastCall *call, Text status)
 {
     return call->code.data && !call->undone && !begins_with(call, SET) &&
@@ -174,7 +174,7 @@ static void write_note(Writer *w, const char *text)
     write_text(w, text);
 }
 
-/* Those of the session itself, and what its branches and contexts did besides Python. */
+/* Writes the calls of the session itself, and those of its branches and contexts that are no Python. */
 static void write_cells(Writer *w, const PastCalls *past)
 {
     Items cells;

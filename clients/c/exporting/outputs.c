@@ -27,7 +27,7 @@ static void write_base64(Writer *w, Text bytes)
                  (size_t)EVP_EncodeBlock(text, (const unsigned char *)bytes.data, (int)bytes.size));
 }
 
-/* What is neither text nor JSON by its kind, as text. */
+/* Writes a value as text that is neither text nor JSON by its kind. */
 static void write_as_text(Writer *w, const msgpack_object *value)
 {
     _cleanup_(buf_deinit) Buf text = BUF_NULL;

@@ -1,4 +1,4 @@
-/* What a call has shown, as nbformat has it. */
+/* Outputs of a call, as nbformat has them. */
 #pragma once
 
 #include "clients/c/exporting/past_calls.h"

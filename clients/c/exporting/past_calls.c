@@ -41,7 +41,7 @@ bool past_call_is(const PastCall *call, const char *kind)
 
 /* ---- what became of them ---- */
 
-/* Of those after that call nothing is left in the variables. */
+/* Marks the calls of a branch after that one: nothing of them is left in the variables. */
 static void undo(PastCalls *past, uint64_t branch, uint64_t count)
 {
     for (size_t i = 0; i < past->n; i++) {

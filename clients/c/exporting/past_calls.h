@@ -1,4 +1,4 @@
-/* What a session went through: its calls in the order in which they ended. */
+/* History of a session: its calls in the order in which they ended. */
 #pragma once
 
 #include "clients/c/client.h"
@@ -16,7 +16,7 @@ typedef struct PastCalls {
     PastCall *calls;
     size_t n, capacity;
     bool full;    /* later ones are missing */
-    Reply *pages; /* what the calls point into */
+    Reply *pages; /* memory of the calls */
     size_t n_pages;
     const char *const *own; /* the command by which an export asks, which is none of the session's */
 } PastCalls;
@@ -25,7 +25,8 @@ typedef struct PastCalls {
 int past_calls_read(PastCalls *past, LimpetClient *client, const char *session);
 void past_calls_deinit(PastCalls *past);
 
-/* What the record of a call says; NULL or absent where it does not, or says another type. */
+/* Returns a value of the record of a call; NULL or absent where the record has none, or one of another
+ * type. */
 const msgpack_object *past_call_said(const PastCall *call, const char *key);
 Text past_call_text(const PastCall *call, const char *key);
 const msgpack_object_map *past_call_map(const PastCall *call, const char *key);

@@ -1,5 +1,4 @@
-/* What the sandbox has: the version of Python, those of all packages, and requirements of what is installed.
- */
+/* Versions in the sandbox: that of Python, those of all packages, and requirements of the installed ones. */
 #pragma once
 
 #include "clients/c/client.h"

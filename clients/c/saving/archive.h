@@ -30,7 +30,7 @@ typedef enum MemberKind {
     MEMBER_SYMLINK,
 } MemberKind;
 
-/* Where data is in a file. */
+/* Place of data in a file. */
 typedef struct Extent {
     uint64_t start, size;
 } Extent;
@@ -47,7 +47,7 @@ typedef struct Member {
     size_t n_extents;
 } Member;
 
-/* How much data of it the archive has. */
+/* Returns the bytes of the member's data that the archive has. */
 static inline uint64_t member_stored(const Member *member)
 {
     uint64_t stored = 0;
@@ -57,7 +57,7 @@ static inline uint64_t member_stored(const Member *member)
     return stored;
 }
 
-/* What follows `size` bytes up to the next block. */
+/* Returns the bytes of padding that follow `size` bytes up to the next block. */
 static inline size_t archive_padding(uint64_t size)
 {
     return (size_t)(-size % ARCHIVE_BLOCK);

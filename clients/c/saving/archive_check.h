@@ -1,12 +1,12 @@
-/* What may be in an archive behind its manifest. */
+/* Contents that an archive may have behind its manifest. */
 #pragma once
 
 #include "clients/c/saving/archive_reader.h"
 
-/* What begins so in /session is Limpet's own. */
+/* Prefix of names in /session that are Limpet's own. */
 #define SAVING_OWN ".limpet"
 
-/* Where a member will be, below /session; NULL: it is for the directory of the variables. */
+/* Returns the place of a member below /session; NULL: it is for the directory of the variables. */
 const char *archive_path(const Member *member);
 
 /* Reads all headers from where the archive is, before anything is restored: none leads out of /session, and

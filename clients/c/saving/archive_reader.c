@@ -20,7 +20,7 @@ static int sum_all(ArchiveReader *archive, char ret[static DIGEST_HEX_SIZE])
         ssize_t n = read_whole(archive->fd, archive->bytes, (size_t)MIN(left, LIMIT_FILE_CHUNK));
 
         if (n <= 0)
-            return n < 0 ? (int)n : -EBADMSG; /* it has become shorter */
+            return n < 0 ? (int)n : -EBADMSG; /* the file is shorter than before */
         r = digest_update(&digest, archive->bytes, (size_t)n);
         left -= (uint64_t)n;
     }

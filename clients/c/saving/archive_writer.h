@@ -16,7 +16,7 @@ typedef struct ArchiveWriter {
     Problem *problem;
 } ArchiveWriter;
 
-/* Where it was at some moment. */
+/* Place of the writer at some moment. */
 typedef struct ArchiveMark {
     uint64_t size;
     Digest digest;
@@ -33,20 +33,20 @@ int archive_begin(ArchiveWriter *archive, const Member *member);
 int archive_write(ArchiveWriter *archive, const void *bytes, size_t size);
 int archive_write_zeros(ArchiveWriter *archive, uint64_t size);
 
-/* What was promised of the data and did not come is filled up. */
+/* Ends a member, and fills up data that was promised and did not come. */
 int archive_end(ArchiveWriter *archive);
 
 /* A member with all its data. */
 int archive_add(ArchiveWriter *archive, const Member *member, const void *bytes);
 int archive_add_own(ArchiveWriter *archive, const char *name, unsigned mode, const void *bytes, size_t size);
 
-/* Where to go back to; and going there, which forgets what came since. */
+/* Marks the place to go back to; going back forgets what came since. */
 int archive_mark(const ArchiveWriter *archive, ArchiveMark *ret);
 int archive_back(ArchiveWriter *archive, const ArchiveMark *mark);
 void archive_mark_deinit(ArchiveMark *mark);
 
-/* It is on the disk then, and takes its place: `size` is that of the file. */
+/* Writes the archive to the disk, and puts it in its place: `size` is that of the file. */
 int archive_finish(ArchiveWriter *archive);
 
-/* Where it is not finished nothing of it is left. */
+/* Closes the writer; nothing is left of an archive that is not finished. */
 void archive_writer_close(ArchiveWriter *archive);

@@ -22,7 +22,7 @@ static inline Text json_text(struct json_object *string)
     return (Text){json_object_get_string(string), (size_t)json_object_get_string_len(string)};
 }
 
-/* Whether each element of an array is a string. */
+/* Returns whether each element of an array is a string. */
 bool json_are_texts(struct json_object *array);
 
 /* The same as msgpack; and an object with its members by name. */

@@ -21,8 +21,8 @@ typedef struct Manifest {
     uint64_t execution_count;
     struct json_object *said;
     struct json_object *requirements; /* of what the session had installed; NULL: nothing */
-    msgpack_unpacked unpacked;        /* what `options` points into */
-    MsgOptions options;               /* those that a restored session gets unless they are given */
+    msgpack_unpacked unpacked;        /* memory of `options` */
+    MsgOptions options;               /* options of a restored session unless others are given */
     Buf packed;
 } Manifest;
 

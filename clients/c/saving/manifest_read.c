@@ -7,7 +7,8 @@
 /* By whoever opens a session, not by a file that somebody has made. */
 static const char *const granted[] = {"bindings", "build", "data", "network", "pip"};
 
-/* What came of a template is saved itself; `allow` is within `network`. */
+/* Options that are not taken over: a template's contribution is saved itself, and `allow` is within
+ * `network`. */
 static const char *const left_out[] = {"bindings", "build", "data", "network", "pip", "allow", "template"};
 
 static bool is_left_out(const char *name)
@@ -216,7 +217,7 @@ void manifest_complete(const Manifest *manifest, MsgOptions *given)
 #include "proto/session_options.def"
 }
 
-/* Whether it is a value that lets code reach something. */
+/* Returns whether the value lets code reach something. */
 static bool reaches(struct json_object *value)
 {
     Text text;

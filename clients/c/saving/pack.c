@@ -95,7 +95,7 @@ static int member_of(const LimpetEntry *entry, Member *ret, char **ret_name)
     return 0;
 }
 
-/* What has gone meanwhile is not missed. */
+/* Notes an entry that is skipped, unless it has gone meanwhile. */
 static int note(Packing *packing, const LimpetEntry *entry, bool is_gone, const char *why)
 {
     return is_gone ? 0 : note_list_add(&packing->skipped, "%s: %s", entry->path, why);
@@ -126,7 +126,7 @@ static int take_small(TreeFetch *fetch, const LimpetEntry *entry, const MsgFileE
 
     if (row->error != NO_UINT)
         return note(packing, entry, row->error == ENOENT, strerror((int)row->error));
-    if (!row->data.data) /* it has grown */
+    if (!row->data.data) /* grown since */
         return pack_large(packing, entry);
     r = member_of(entry, &member, &name);
     if (r < 0)

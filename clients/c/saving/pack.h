@@ -1,4 +1,4 @@
-/* What is in the sandbox, on its way to an archive. What the sandbox says is believed by nobody. */
+/* Contents of a sandbox on their way to an archive. Nothing that the sandbox says is believed. */
 #pragma once
 
 #include "clients/c/saving/archive_writer.h"

@@ -6,7 +6,7 @@
 
 #define ATTEMPTS 3 /* at a file that changes while it is read */
 
-/* Where a file has data, as it is found out. */
+/* Extents of a file's data, as they are found out. */
 typedef struct Extents {
     Extent *all;
     size_t n, capacity;
@@ -14,7 +14,7 @@ typedef struct Extents {
     uint64_t file; /* tells it from another */
 } Extents;
 
-/* One that begins where the last one ends is a part of that. */
+/* Adds an extent, as a part of the last one if it begins where that ends. */
 static int add(Extents *extents, uint64_t start, uint64_t end)
 {
     Extent *last = extents->n > 0 ? &extents->all[extents->n - 1] : NULL, *space;

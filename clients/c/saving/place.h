@@ -8,5 +8,5 @@
 /* "/session/.limpet-saved-...", which nobody has. 0, or -EPROTO with the problem. */
 int place_make(char ret[static PLACE_SIZE], Problem *problem);
 
-/* What is wrong with it then changes nothing: the client's problem stays as it is. */
+/* Removes a place. A failure changes nothing: the client's problem stays as it is. */
 void place_remove(LimpetClient *client, const char *session, const char *place);

@@ -10,7 +10,7 @@
 #include "clients/c/saving/unpack.h"
 #include "clients/c/session.h"
 
-/* What the caller gets, and what it points into. */
+/* Result for the caller, and the memory that it points into. */
 typedef struct Restoring {
     LimpetRestored restored;
     NoteList missing;
@@ -23,7 +23,7 @@ typedef struct Restoring {
 
 /* ---- the session ---- */
 
-/* Whether they are the session's, and not others that were given. */
+/* Returns whether the packages are the session's own, and not others that were given. */
 static bool has_own_packages(const Restoring *restoring, const MsgOptions *given)
 {
     return restoring->manifest.requirements && !given->packages.data;

@@ -9,7 +9,7 @@
 #include "clients/c/saving/place.h"
 #include "clients/c/sandbox_files.h"
 
-/* What the caller gets, and what it points into. */
+/* Result for the caller, and the memory that it points into. */
 typedef struct Saving {
     LimpetSaved saved;
     SavedIndex index;
@@ -108,7 +108,7 @@ static int describe(Saving *saving, Buf *ret)
 
 /* ---- the archive ---- */
 
-/* What is in front of the files. */
+/* Packs what is in front of the files. */
 static int pack_variables(Saving *saving, const char *place, const Buf *index)
 {
     _cleanup_(buf_deinit) Buf manifest = BUF_NULL;

@@ -5,7 +5,7 @@
 #include "clients/c/saving/json_read.h"
 
 typedef struct SavedIndex {
-    struct json_object *said; /* what the others are parts of */
+    struct json_object *said; /* the whole, of which the others are parts */
     struct json_object *packages, *skipped;
     struct json_object
         *requirements; /* of what the session has installed; NULL: an older image does not tell */

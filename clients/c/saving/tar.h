@@ -29,7 +29,7 @@ typedef struct TarHeader {
 /* 0, or -EBADMSG: it is none, or not in the form in which tar_append() and Python's tarfile have it. */
 int tar_parse(TarHeader *ret, const uint8_t block[static ARCHIVE_BLOCK]);
 
-/* Of a header whose type is TAR_SPARSE: the size of the whole file. */
+/* Reads the size of the whole file from a header whose type is TAR_SPARSE. */
 int tar_parse_size(uint64_t *ret, const uint8_t block[static ARCHIVE_BLOCK]);
 
 /* The parts of a file that the header, or with `more` a block behind it, has: how many there are in `ret`,

@@ -1,4 +1,4 @@
-/* What is in an archive, on its way into a sandbox. */
+/* Contents of an archive on their way into a sandbox. */
 #pragma once
 
 #include "clients/c/saving/archive_reader.h"

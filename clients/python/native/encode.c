@@ -40,7 +40,7 @@ static int encode_text(Writer *w, PyObject *value)
     return 0;
 }
 
-/* Of bytes, and of a copy of what offers them. */
+/* Encodes bytes, or a copy of the bytes that an object offers. */
 static int encode_bytes(Writer *w, PyObject *value)
 {
     _cleanup_(py_decrefp) PyObject *bytes = PyBytes_FromObject(value);
@@ -51,8 +51,8 @@ static int encode_bytes(Writer *w, PyObject *value)
     return 0;
 }
 
-/* What offers bytes may be a class whose code changes the container that it is in: each item is held while it
- * is encoded, and as many must come as were announced. */
+/* Fails on a container that has changed. An object that offers bytes may be of a class whose code changes the
+ * container that it is in: each item is held while it is encoded, and as many must come as were announced. */
 
 static int fail_changed(void)
 {
@@ -84,7 +84,7 @@ static int encode_dict(Writer *w, PyObject *dict, int depth)
     return left == 0 ? 0 : fail_changed();
 }
 
-/* Of a list or a tuple. */
+/* Encodes a list or a tuple. */
 static int encode_array(Writer *w, PyObject *items, int depth)
 {
     bool list = PyList_Check(items);

@@ -18,7 +18,7 @@ typedef struct KeyCache {
     PyObject *kept[KEYS_KEPT];
 } KeyCache;
 
-/* Of the module. */
+/* State of the module. */
 typedef struct Native {
     PyObject *bad_request, *too_large, *protocol_mismatch; /* limpet.errors */
     KeyCache keys;
@@ -35,7 +35,7 @@ int encode_value(Writer *w, PyObject *value);
 /* From now on that object is what stands for this text as a key: so a dict finds it at a glance. */
 void keep_key(KeyCache *keys, PyObject *text);
 
-/* What a sound object is in Python; a map is a dict. */
+/* Returns the Python value of a sound object; a map is a dict. */
 PyObject *decode_map(KeyCache *keys, const msgpack_object_map *map);
 
 /* The types. */

@@ -2,10 +2,10 @@
  * the contract. */
 #include "clients/python/native/native.h"
 
-/* What is known of one field; references are owned. */
+/* A field of a shape; references are owned. */
 typedef struct Part {
     PyObject *name;
-    PyObject *absent;  /* what stands for it; NULL: it has to be there */
+    PyObject *absent;  /* its value then; NULL: it has to be there */
     PyObject *convert; /* NULL: it is taken as it is */
 } Part;
 

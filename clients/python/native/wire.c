@@ -230,7 +230,7 @@ static PyObject *receive(PyObject *self, PyObject *number)
     return PyErr_Occurred() || check_idle(wire) < 0 ? NULL : receive_from(wire, fd);
 }
 
-/* What the caller has given is at fault: BadRequest says why. */
+/* Turns an error in what the caller has given into BadRequest, which says why. */
 static void refuse_values(const Native *native)
 {
     PyObject *type, *value, *traceback;
@@ -321,7 +321,8 @@ static void flush(Wire *wire, int fd)
         buf_consume(&wire->out, (size_t)n);
 }
 
-/* What cannot be sent at once, for whatever reason, is left for pending(). */
+/* Sends a request and receives. Bytes that cannot be sent at once, for whatever reason, are left for
+ * pending(). */
 static PyObject *ask(PyObject *self, PyObject *arguments)
 {
     Wire *wire = (Wire *)self;

@@ -1,4 +1,4 @@
-/* What the channel brings during a cell: answers. */
+/* Answers: all that the channel brings during a cell. */
 #pragma once
 
 #include "guest/channel.h"

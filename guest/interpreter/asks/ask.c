@@ -19,7 +19,7 @@ static bool refuse(const char *why)
     return false;
 }
 
-/* Whether the calling thread may ask; false with an exception, or because nobody answers. */
+/* Returns whether the calling thread may ask; false with an exception, or because nobody answers. */
 static bool may_ask(void)
 {
     if (!run.active && !run.forked)

@@ -38,7 +38,7 @@ static Waiter *find(uint64_t ask)
     return NULL;
 }
 
-/* What nobody waits for any more is dropped. */
+/* Takes an answer; drops one that nobody waits for any more. */
 static int take_answer(const ChannelFrame *frame)
 {
     uint64_t ask;

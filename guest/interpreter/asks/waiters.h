@@ -1,5 +1,5 @@
-/* Who waits for an answer. Several threads may: one of them reads the channel and hands out what arrives, and
- * another takes over when it leaves. All with the GIL, which is released while waiting. */
+/* Waiters for an answer. Several threads may wait: one of them reads the channel and hands out what arrives,
+ * and another takes over when it leaves. All with the GIL, which is released while waiting. */
 #pragma once
 
 #include <semaphore.h>
@@ -17,7 +17,7 @@ typedef struct Waiter {
     struct Waiter *next;
     WaiterState state;
     uint64_t ask;     /* number of the question */
-    PyObject *answer; /* what answer_decode() made; NULL until then */
+    PyObject *answer; /* made by answer_decode(); NULL until then */
     sem_t woken;
 } Waiter;
 

@@ -3,5 +3,6 @@
 
 #include "guest/interpreter/checkpoint/notes.h"
 
-/* Those that run, or that nobody has waited for: a copy of the interpreter is not their parent. */
+/* Notes the children that run, or that nobody has waited for: a copy of the interpreter is not their
+ * parent. */
 void children_note(Notes *notes);

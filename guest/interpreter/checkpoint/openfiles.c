@@ -10,7 +10,7 @@
 #include "guest/interpreter/checkpoint/openfiles_kinds.h"
 #include "guest/interpreter/checkpoint/pages.h"
 
-/* Of a file that is opened again: all but those that would make or empty it. */
+/* Flags with which a file is opened again: all but those that would make or empty it. */
 #define KEPT_FLAGS (O_ACCMODE | O_APPEND | O_NONBLOCK | O_SYNC | O_DSYNC | O_DIRECT | O_NOATIME | O_LARGEFILE)
 
 int fdinfo_open(Lines *ret, int fd)

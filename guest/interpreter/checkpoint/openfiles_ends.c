@@ -46,7 +46,7 @@ static pid_t pair_creator(const OpenFile *file)
     return creator.pid;
 }
 
-/* Of a pipe all or nothing; it keeps them. */
+/* Reads all of `size` bytes of a pipe, or nothing; the pipe keeps them. */
 static ssize_t peek_pipe(int fd, uint8_t *bytes, size_t size)
 {
     int ends[2];
@@ -128,7 +128,7 @@ static void place_all(OpenFiles *files, size_t i, size_t end, int fd)
     }
 }
 
-/* What was read from one of its ends; they all have the same. */
+/* Fills a pipe with the bytes that were read from one of its ends; all ends have the same. */
 static void fill_pipe(int to, const OpenFiles *files, size_t i, size_t end, Notes *notes)
 {
     const OpenFile *file = &files->items[i];
@@ -203,7 +203,7 @@ static const char *name_of(const OpenFile *file)
     return file->socket.domain == AF_UNIX ? "local connection" : "network connection";
 }
 
-/* What is read from it is the end, what is written to it fails, as with a connection that was lost. */
+/* Restores a connection as one that was lost: reading from it finds the end, writing to it fails. */
 static void restore_dead(OpenFiles *files, size_t i, size_t end, Notes *notes)
 {
     int ends[2];

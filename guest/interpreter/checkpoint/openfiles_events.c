@@ -13,7 +13,7 @@
 #include "guest/interpreter/checkpoint/openfiles_kinds.h"
 #include "guest/interpreter/checkpoint/pages.h"
 
-/* Of the events in fdinfo: without the bits that are the kernel's own. */
+/* Events of fdinfo without the bits that are the kernel's own. */
 #define EVENTS_KNOWN                                                                                         \
     (EPOLLIN | EPOLLOUT | EPOLLPRI | EPOLLRDHUP | EPOLLRDNORM | EPOLLRDBAND | EPOLLWRNORM | EPOLLWRBAND |    \
      EPOLLMSG | EPOLLET | EPOLLONESHOT | EPOLLEXCLUSIVE)
@@ -133,7 +133,7 @@ static int make_event(const OpenFile *file, int flags)
     return fd;
 }
 
-/* One that has ticked ticks at once. */
+/* Makes a timer. One that has ticked ticks at once. */
 static int make_timer(const OpenFile *file, int flags)
 {
     struct itimerspec left = file->timer.left;

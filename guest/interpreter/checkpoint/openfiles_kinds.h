@@ -4,13 +4,13 @@
 #include "guest/interpreter/checkpoint/lines.h"
 #include "guest/interpreter/checkpoint/openfiles.h"
 
-/* What the kernel tells about a descriptor: 0 or a negative errno. */
+/* Opens what the kernel tells about a descriptor: 0 or a negative errno. */
 int fdinfo_open(Lines *ret, int fd);
 
 /* Puts `fd`, which is taken, under the number of `file`, with the flags that has. */
 void openfile_place(OpenFile *file, int fd);
 
-/* One past the last of the items that are the same file as items[i]. */
+/* Returns the index behind the last of the items that are the same file as items[i]. */
 size_t openfiles_same(const OpenFiles *files, size_t i);
 
 /* Pipes, sockets and terminals. Recording copies what is in them, and finds out what is needed to make others

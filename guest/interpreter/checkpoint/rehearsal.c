@@ -38,7 +38,7 @@ static void rehearse(void)
         Py_XDECREF(result_repr(value));
 }
 
-/* What else each cell writes: the counts of references to these, the deeper stack, a lock. */
+/* Touches what else each cell writes to: the counts of references to these, the deeper stack, a lock. */
 static void touch(void)
 {
     static const uint8_t nil[] = {0xc0};

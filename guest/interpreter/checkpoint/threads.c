@@ -30,7 +30,7 @@
 /* On the stack of the handler, which may be as small as 8 KiB. */
 #define BIRTH_STACK 1536u
 
-/* How far into the C library's record of a thread its number is looked for. */
+/* Bytes of the C library's record of a thread in which its number is looked for. */
 #define RECORD_SIZE 1536u
 
 /* As the kernel has it: sigaction() refuses the signal. */
@@ -55,7 +55,7 @@ typedef struct Slot {
     unsigned round;
     pthread_t thread;
     void *pointer; /* to its local storage */
-    void *locks;   /* that the kernel lets go of when the thread ends */
+    void *locks;   /* locks that the kernel lets go of when the thread ends */
     size_t locks_size;
     char name[16];
     int nice;
@@ -187,8 +187,8 @@ static void make_action(void)
     threads.action.mask = ~0ul;
 }
 
-/* It stays: signals that come late would end the process. The C library has its own set before the second
- * thread. */
+/* Installs the handler, which stays: signals that come late would end the process. The C library has its own
+ * set before the second thread. */
 static void install(void)
 {
     KernelAction now;
@@ -274,7 +274,7 @@ static int ask_new(void *unused, int number)
     return r == -ESRCH ? 0 : r;
 }
 
-/* Of those that were asked. */
+/* Looks for ends of threads that were asked. */
 static void look_for_ends(void)
 {
     for (size_t i = 0; i < threads.n; i++) {
@@ -318,7 +318,7 @@ static int rest_all(uint64_t end)
     return 0;
 }
 
-/* Those that have not begun to rest need not any more. One of them, or NULL. */
+/* Excuses the threads that have not begun to rest. Returns one of them, or NULL. */
 static const Slot *excuse(void)
 {
     const Slot *restless = NULL;
@@ -331,7 +331,7 @@ static const Slot *excuse(void)
         threads.expected--;
         restless = &threads.slots[i];
     }
-    wait_for_all(UINT64_MAX); /* those that have begun use their slots */
+    wait_for_all(UINT64_MAX); /* threads that have begun use their slots */
     return restless;
 }
 

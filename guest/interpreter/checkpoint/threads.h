@@ -32,7 +32,8 @@ int threads_make(bool (*wanted)(pthread_t thread));
 /* They go on. */
 void threads_go_on(void);
 
-/* What the kernel calls a thread that was made again in this process; 0 for others. For any thread. */
+/* Returns the kernel's number of a thread that was made again in this process; 0 for others. For any
+ * thread. */
 pid_t threads_number(pthread_t thread);
 
 /* Makes the C library believe in a number: the one it believed in. */

@@ -17,7 +17,7 @@
     __typeof__(name) *real;                                                                                  \
     *(void **)&real = dlsym(RTLD_NEXT, #name)
 
-/* What these functions return: they leave errno alone. */
+/* Turns errno into what these functions return: they leave errno alone. */
 static int result(int r, int saved)
 {
     int error = r < 0 ? errno : 0;
@@ -71,7 +71,7 @@ int pthread_getcpuclockid(pthread_t thread, clockid_t *ret)
     return real(thread, ret);
 }
 
-/* Of itself, in general. Another may use its locks meanwhile. */
+/* Answers a thread that asks about itself, as it is in general. Another one may use its locks meanwhile. */
 int pthread_getattr_np(pthread_t thread, pthread_attr_t *ret)
 {
     pid_t made = pthread_equal(thread, pthread_self()) ? threads_number(thread) : 0;

@@ -15,7 +15,7 @@ typedef int Start(Main *main, int argc, char **argv, void (*init)(void), void (*
 
 Start __libc_start_main;
 
-/* What cells start is not to begin like this. */
+/* Takes this library out of the environment: programs that cells start are not to begin like this. */
 static void forget_library(void)
 {
     const char *value = getenv("LD_PRELOAD");

@@ -3,7 +3,7 @@
 
 #include "guest/interpreter/namespace/facts.h"
 
-/* Whether this is numpy.ndarray itself: no class statement makes a type like it. */
+/* Returns whether this is numpy.ndarray itself: no class statement makes a type like it. */
 bool array_is_type(const PyTypeObject *type);
 
 /* The rest is for objects of that type. */

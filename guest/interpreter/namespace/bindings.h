@@ -1,5 +1,5 @@
-/* What has become of the names of cells since the last look. No value is held for it, so that nobody's life
- * is prolonged.
+/* Changes of the names of cells since the last look. No value is held for it, so that nobody's life is
+ * prolonged.
  *
  * From Python 3.12 on Python tells of each binding (bindings_watched.c); before, the namespace is compared
  * with what it was (bindings_compared.c). Objects that are changed in place are compared in both. So this is

@@ -26,5 +26,5 @@ typedef struct Changes {
 void changes_collect(Changes *ret);
 void changes_release(Changes *changes);
 
-/* What there is, unless `count` is 0; points to `changes`. */
+/* Returns the message about the changes, unless `count` is 0; points to `changes`. */
 MsgChanged changes_say(const Changes *changes);

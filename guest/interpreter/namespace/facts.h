@@ -1,4 +1,4 @@
-/* What is told of an object besides its type and its text. */
+/* Facts that are told of an object besides its type and its text. */
 #pragma once
 
 #include "guest/interpreter/namespace/label.h"

@@ -1,9 +1,9 @@
-/* What an object is, from its type alone. */
+/* Kind of an object, from its type alone. */
 #pragma once
 
 #include "guest/interpreter/namespace/label.h"
 
-/* Of the types themselves, never of their subclasses, which may be anything. */
+/* Kinds of the types themselves, never of their subclasses, which may be anything. */
 typedef enum Kind {
     KIND_OTHER, /* only the name of its type is known */
     KIND_NONE,
@@ -18,7 +18,7 @@ typedef enum Kind {
     KIND_POLARS_FRAME,
     KIND_POLARS_SERIES,
 
-    KIND_MUTABLE, /* those from here on may change in place in a way that shows */
+    KIND_MUTABLE, /* from here on kinds may change in place in a way that shows */
     KIND_BYTEARRAY = KIND_MUTABLE,
     KIND_LIST,
     KIND_DICT,

@@ -49,7 +49,8 @@ void label_add(Label *label, const char *text, size_t size)
 void label_add_str(Label *label, PyObject *str)
 {
     Utf8 text _cleanup_(utf8_deinit) = UTF8_NULL;
-    /* One character more than fits, so that a cut shows, and no encoding of what may be very long. */
+    /* A part has one character more than fits, so that a cut shows, and what may be very long is not encoded
+     * whole. */
     _pyref_ PyObject *part =
         PyUnicode_GetLength(str) > LIMIT_NOTE ? PyUnicode_Substring(str, 0, LIMIT_NOTE + 1) : Py_NewRef(str);
 

@@ -14,5 +14,5 @@ typedef struct Listed {
 void listed_hold(Listed *ret);
 void listed_release(Listed *listed);
 
-/* What there is; points to `listed`. */
+/* Returns the message with the listing; points to `listed`. */
 MsgNamespace listed_say(const Listed *listed);

@@ -15,13 +15,13 @@ typedef struct NativeName {
  * lookup would compare with keys that may not be plain. Borrowed. */
 PyObject *native_find(PyObject *dict, NativeName *name);
 
-/* What is in the object's own __dict__. */
+/* Returns the object's own attribute from its __dict__, or NULL. */
 PyObject *native_get_own(PyObject *object, NativeName *name);
 
 /* An attribute that a type written in C gives the object; the type's full name begins with `prefix`. Types
  * made by a class statement have no such attributes, so that the getter is the library's. */
 PyObject *native_get(PyObject *object, const char *prefix, const char *name);
 
-/* What a method written in C that takes no arguments returns, where it is a size; -1 otherwise. The name of
- * the object's type ends in `suffix`. */
+/* Returns the size that a method written in C without arguments returns; -1 where it returns none. The name
+ * of the object's type ends in `suffix`. */
 Py_ssize_t native_size(PyObject *object, const char *suffix, const char *method);

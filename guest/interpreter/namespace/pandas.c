@@ -74,7 +74,8 @@ static PyObject *find_blocks(PyObject *manager)
     return blocks && PyTuple_CheckExact(blocks) ? take(blocks) : NULL;
 }
 
-/* What the axes do not tell. An extension array of one dimension is one column. */
+/* Fills in the part of a shape that the axes do not tell. An extension array of one dimension is one
+ * column. */
 static void blocks_shape(PyObject *blocks, Py_ssize_t ret_shape[2])
 {
     Py_ssize_t rows = -1, columns = 0;

@@ -4,7 +4,7 @@
 
 #include "guest/interpreter/namespace/facts.h"
 
-/* Whether the shape is known. Costs some 100 ns. */
+/* Finds the shape; false where it is not known. Costs some 100 ns. */
 bool pandas_shape(PyObject *object, int ndim, Py_ssize_t ret_shape[2]);
 
 void pandas_facts(PyObject *object, int ndim, Facts *ret);

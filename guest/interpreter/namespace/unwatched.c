@@ -38,7 +38,7 @@ int unwatched_begin(PyObject *known)
     return 0;
 }
 
-/* Of a name that nothing is known of yet. */
+/* Compares a name that was not known with the look at it before. */
 static void compare(PyObject *name, PyObject *value, UnwatchedFn note)
 {
     PyObject *before = PyDict_GetItemWithError(looks, name);

@@ -1,4 +1,4 @@
-/* What is bound while nobody watches: found by comparing the namespace before and after. Not seen is a name
+/* Names bound while nobody watches: found by comparing the namespace before and after. Not seen is a name
  * bound to a new object that has taken the address of the old one and is of its type, and no other number. */
 #pragma once
 

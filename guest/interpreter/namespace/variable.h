@@ -3,7 +3,8 @@
 
 #include "guest/interpreter/namespace/kind.h"
 
-/* Whether a key of the namespace of cells is listed: a plain str that does not begin with an underscore. */
+/* Returns whether a key of the namespace of cells is listed: a plain str that does not begin with an
+ * underscore. */
 bool variable_is_listed(PyObject *name);
 
 /* Runs no code of anyone's: what is not certain without that is nil. Leaves no exception set. */

@@ -23,7 +23,7 @@ static uint64_t this_round = 1;
 static unsigned events;
 static int watcher;
 
-/* How many names there may be before those are looked for that can be dropped. */
+/* Names there may be before those are looked for that can be dropped. */
 #define NAMES_MIN 4096
 
 static Py_ssize_t names_max = NAMES_MIN;
@@ -100,7 +100,7 @@ static void note_all(PyObject *dict, bool was_bound)
 
 static void note_event(PyDict_WatchEvent event, PyObject *dict, PyObject *key)
 {
-    /* Where one is set already, it is to stay. */
+    /* An exception that is set already is to stay. */
     PyObject *exception = PyErr_GetRaisedException();
 
     if (event == PyDict_EVENT_CLEARED)
@@ -142,7 +142,7 @@ void watch_complete(void)
 {
     if (events < EVENTS_MANY)
         return;
-    _pyref_ PyObject *known = Py_XNewRef(watched.names); /* which another dict may replace meanwhile */
+    _pyref_ PyObject *known = Py_XNewRef(watched.names); /* another dict may replace it meanwhile */
     if (known)
         unwatched_end(known, note);
     PyDict_Watch(watcher, runtime.main_dict);

@@ -1,9 +1,9 @@
-/* What Python 3.12 and later tells of bindings in the namespace of cells, while it happens. */
+/* Watch on bindings in the namespace of cells, of which Python 3.12 and later tells while they happen. */
 #pragma once
 
 #include "guest/interpreter/pyref.h"
 
-/* What has happened since watch_forget(). */
+/* Names bound or deleted since watch_forget(). */
 typedef struct WatchedNames {
     PyObject
         *names; /* dict of those bound or deleted, plain str, to whether they were bound before; or NULL */

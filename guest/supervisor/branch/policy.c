@@ -32,7 +32,7 @@ CheckpointMode policy_mode(const Branch *branch)
     return branch_is_foreign(branch) ? CHECKPOINT_OFF : branch->set->mode;
 }
 
-/* Whether a checkpoint would be worth while and could be had. */
+/* Returns whether a checkpoint would be worth while and could be had. */
 static bool may_take(const Branch *branch, uint64_t now)
 {
     return policy_mode(branch) != CHECKPOINT_OFF && branch_is_ready(branch) && !branch_is_exact(branch) &&

@@ -66,7 +66,7 @@ static void take_line(Browser *browser)
     tell_all(browser, "at", browser->url);
 }
 
-/* What a line has too much is left out. */
+/* Takes output by lines. The excess of a line that is too long is left out. */
 static void on_data(Tap *tap, const uint8_t *bytes, size_t n)
 {
     Browser *browser = container_of(tap, Browser, said);
@@ -79,7 +79,7 @@ static void on_data(Tap *tap, const uint8_t *bytes, size_t n)
     }
 }
 
-/* That it has ended is told by the process. */
+/* Does nothing: the process tells its end. */
 static void on_end(Tap *tap)
 {
 }
@@ -164,7 +164,7 @@ void browser_reaped(Browser *browser, pid_t pid, int status)
         take_line(browser);
     describe_end(browser, status, why, sizeof(why));
     log_info("browser ended", "pid=%d status=%d", (int)pid, status);
-    kill(-pid, SIGKILL); /* what it left in its group */
+    kill(-pid, SIGKILL); /* the rest of its group */
     browser->pid = 0;
     *browser->url = '\0';
     tap_close(&browser->said);

@@ -10,7 +10,7 @@
 #include "guest/supervisor/command_line.h"
 #include "guest/supervisor/interpreter/environment.h"
 
-#define BROWSER_ASKERS 32 /* who are answered at once; others wait to be accepted */
+#define BROWSER_ASKERS 32 /* answered at once; others wait to be accepted */
 #define BROWSER_LINE   512
 
 typedef struct Browser {
@@ -25,7 +25,7 @@ typedef struct Browser {
     pid_t pid; /* 0: it does not run */
     Tap said;
     LoopTimer limit;         /* set until it is ready */
-    char line[BROWSER_LINE]; /* what it writes, until the line is whole */
+    char line[BROWSER_LINE]; /* its output, until the line is whole */
     size_t size;
     char last[BROWSER_LINE]; /* the last line that was */
     char url[BROWSER_LINE];  /* "": it is not ready */

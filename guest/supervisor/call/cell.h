@@ -1,4 +1,4 @@
-/* One call, from its `execute` to its record. */
+/* A call, from its `execute` to its record. */
 #pragma once
 
 #include "guest/supervisor/call/questions.h"
@@ -31,12 +31,12 @@ typedef struct Cell {
     Attention attention;
     bool undo;        /* unless the call ends well, nothing of it stays in the variables */
     bool sheltered;   /* a checkpoint was asked for, for the sake of this cell */
-    Buf request;      /* what the interpreter is sent */
+    Buf request;      /* message to the interpreter */
     uint64_t started; /* clock_now() when it began; 0: it has not */
     double duration;  /* seconds, once it has ended */
     Ladder ladder;
     Output output[STREAMS];
-    Output between[STREAMS]; /* what was written before it began, since the call before */
+    Output between[STREAMS]; /* output between the call before and its beginning */
     Displays displays;
     Questions questions;
     Outcome outcome;
@@ -61,7 +61,7 @@ void cell_display(Cell *cell, Link *link, const MsgDisplay *display);
 void cell_unattended(Cell *cell);
 void cell_credit(Cell *cell, uint64_t count);
 
-/* Whether the pipes are read now. Where nobody takes the output the writer waits. */
+/* Returns whether the pipes are read now. Where nobody takes the output the writer waits. */
 bool cell_takes_output(const Cell *cell);
 
 /* record.c */

@@ -61,7 +61,7 @@ static bool is_clearing(const MsgDisplay *display)
     return display->update && !display->display_id.data;
 }
 
-/* Whether the clearing waits for something new to be shown. */
+/* Returns whether the clearing waits for something new to be shown. */
 static bool waits(const MsgDisplay *display)
 {
     const msgpack_object_map *metadata = display->metadata.map;

@@ -123,7 +123,7 @@ void executor_on_lost(Executor *executor, Branch *branch, const char *fault)
     bool killed = cell->ladder.step == LADDER_STEP_KILL, waited = cell->step == CELL_WAITS;
 
     if (waited && !killed)
-        return; /* it begins when there is an interpreter again */
+        return; /* the call begins when there is an interpreter again */
     end_lost(cell, &(Loss){
                        .killed = killed ? cell->ladder.cause : LADDER_CAUSE_NONE,
                        .fault = fault,

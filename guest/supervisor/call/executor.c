@@ -51,7 +51,8 @@ static void on_ladder_step(Ladder *ladder, LadderStep step)
     call_update_flow(cell->executor, cell->branch);
 }
 
-/* Whether there is a checkpoint of exactly this state. 0: it is being made; negative: it cannot be had. */
+/* Takes care that there is a checkpoint of exactly this state. 1: there is; 0: it is being made; negative: it
+ * cannot be had. */
 static int take_shelter(Cell *cell, Reason why)
 {
     Branch *branch = cell->branch;
@@ -83,7 +84,7 @@ static void begin(Cell *cell)
     Branch *branch = cell->branch;
     int r;
 
-    /* What was written since the last call is no part of this one. */
+    /* Output written since the last call is no part of this one. */
     streams_drain_known(&branch->interpreter.streams);
     branch_take_between(branch, cell->between);
     cell->step = CELL_RUNS;

@@ -1,4 +1,4 @@
-/* What the parts of a call do for each other; nobody else includes this. */
+/* Functions that the parts of a call have for each other; nobody else includes this. */
 #pragma once
 
 #include "guest/supervisor/call/executor.h"

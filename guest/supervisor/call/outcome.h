@@ -1,4 +1,4 @@
-/* How a call ended, in the terms of the record: its status, and the error in plain words. What became of the
+/* End of a call, in the terms of the record: its status, and the error in plain words. The fate of the
  * variables is another matter (fate.h), told once it is certain. */
 #pragma once
 
@@ -30,11 +30,11 @@ void outcome_finished(Outcome *ret, const MsgCellExecuted *executed, LadderCause
  * those that hold memory are forgotten. 0 or -ENOMEM. */
 int outcome_own(Outcome *outcome, Buf *into);
 
-/* How the interpreter was lost. */
+/* Loss of the interpreter. */
 typedef struct Loss {
     LadderCause killed; /* why the call was killed; LADDER_CAUSE_NONE: it was not */
     bool reset;         /* with LADDER_CAUSE_INTERRUPT: by a reset */
-    const char *fault;  /* what broke the protocol; NULL: nothing did */
+    const char *fault;  /* breach of the protocol; NULL: there was none */
     int status;         /* as from waitpid, where neither holds */
     double timeout;     /* of the call, seconds */
     bool waited;        /* the call had not begun */

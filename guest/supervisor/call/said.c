@@ -1,4 +1,4 @@
-/* What the interpreter of a call says while it runs: output, displays, questions, its end. */
+/* Messages of the interpreter of a call while it runs: output, displays, questions, its end. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>

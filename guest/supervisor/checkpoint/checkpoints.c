@@ -111,7 +111,7 @@ Checkpoint *checkpoints_find(const Checkpoints *set, Text id_or_name)
     return first_where(set, is_called, &id_or_name);
 }
 
-/* What is told */
+/* Listing */
 
 void checkpoint_say(CheckpointRow *ret, const Checkpoint *checkpoint)
 {

@@ -1,4 +1,4 @@
-/* What is asked about a process that the controller has had run. */
+/* Questions about a process that the controller has had run. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static int signal_exec(const Exec *exec, const MsgProcessAsk *ask, Problem *prob
     return 0;
 }
 
-/* One that has no name is known by its number. */
+/* Signals an orphan. It has no name, and is known by its number. */
 static int signal_orphan(const Commands *all, const MsgProcessAsk *ask, Problem *problem)
 {
     pid_t pid = orphans_find(all, ask->process);
@@ -73,7 +73,7 @@ static int ask_resize(Exec *exec, const MsgProcessAsk *ask, Problem *problem)
     if (r == -ENOTTY)
         return problem_set(problem, ERR_BAD_REQUEST, "the process '%.*s' has no terminal",
                            (int)ask->process.size, ask->process.data);
-    return 0; /* it may end at any moment */
+    return 0; /* a process may end at any moment */
 }
 
 static int ask_background(Exec *exec, const MsgProcessAsk *ask, uint64_t id, Problem *problem)

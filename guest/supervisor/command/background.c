@@ -6,10 +6,10 @@
 
 #include "proto/base/clock.h"
 
-/* What a terminal takes for the end of input. */
+/* Byte that a terminal takes for the end of input. */
 #define TERMINAL_END "\x04"
 
-/* One for output behind `since`, which is answered once there is some. */
+/* A question for output behind `since`, which is answered once there is some. */
 typedef struct OutputQuestion {
     List link; /* Background.questions */
     Background *background;

@@ -35,7 +35,8 @@ Exec *commands_find(const Commands *all, Text process)
 
 /* ---- their ends ---- */
 
-/* Of a process in the background that has ended it can still be asked how, and what it wrote. */
+/* Returns whether a process is known after its end: one in the background can still be asked how it ended,
+ * and for its output. */
 static bool is_known(const Exec *exec)
 {
     return exec->settled && exec_in_background(exec);
@@ -69,7 +70,7 @@ static void on_changed(ExecContext *context)
     loop_idle_add(context->loop, &all->wake, on_wake);
 }
 
-/* Of those that run, or whose record is not settled. */
+/* Counts the commands that run, or whose record is not settled. */
 static size_t count(const Commands *all)
 {
     const Exec *exec;
@@ -102,7 +103,8 @@ static bool is_number(Text text)
     return true;
 }
 
-/* Of what is begun in the background. A number would be taken for that of a process. */
+/* Checks the name of a command that is begun in the background. A number would be taken for that of a
+ * process. */
 static int check_name(const Commands *all, const MsgExecOrder *asked, Problem *problem)
 {
     MsgLaunch said;

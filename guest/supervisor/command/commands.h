@@ -29,7 +29,7 @@ int commands_exec(Commands *all, const Message *message, Problem *problem);
 int commands_process(Commands *all, const Message *message, Problem *problem);
 int commands_list(const Commands *all, const Message *message, Problem *problem);
 
-/* Whether any runs, or has left something behind that does. */
+/* Returns whether any command runs, or has left something behind that does. */
 bool commands_run(const Commands *all);
 
 /* The one of that run_id or name, or NULL. */
@@ -37,14 +37,14 @@ Exec *commands_find(const Commands *all, Text process);
 
 /* The controller has the record. */
 void commands_settled(Commands *all, uint64_t id);
-/* Whether that id is a command's. */
+/* Returns whether that id is a command's. */
 bool commands_interrupt(Commands *all, uint64_t id);
 bool commands_credit(Commands *all, uint64_t id, uint64_t count);
 
 /* Tells a new controller what the last one may have missed: the records. */
 void commands_tell_again(const Commands *all);
 void commands_on_controller_lost(Commands *all);
-/* Those of which a controller is told when it is greeted: `commands` of guest_hello. */
+/* Writes the commands that a controller is told of when it is greeted: `commands` of guest_hello. */
 void commands_write(Writer *w, const void *all);
 
 /* From the processes */

@@ -13,7 +13,7 @@
 
 /* ---- how it ended ---- */
 
-/* It was asked to end. Returns the error's name. */
+/* Describes the end of a command that was asked to end. Returns the error's name. */
 static const char *describe_request(MsgExecuted *record, const Exec *exec, char *words)
 {
     bool late = exec->cause == EXEC_DEADLINE;
@@ -113,7 +113,7 @@ static void update_flow(Exec *exec)
             log_error("no memory for a pipe", "command=%s", exec->run_id);
 }
 
-/* What is written after its end is not its own any more. */
+/* Takes output. Output that comes after the command's end is not its own any more. */
 static void on_output(Job *job, unsigned stream, const uint8_t *bytes, size_t n)
 {
     Exec *exec = of(job);
@@ -137,7 +137,8 @@ static void on_closed(Job *job)
 
 static void on_limit(LoopTimer *timer);
 
-/* What it started and did not end goes on, unless it was asked to end: then all of its group does. */
+/* Makes the record of a command that has ended. Processes that it started and did not end go on, unless it
+ * was asked to end: then all of its group does. */
 static void on_ended(Job *job)
 {
     Exec *exec = of(job);
@@ -173,7 +174,7 @@ static void set_limit(Exec *exec, double seconds)
         job_signal(&exec->job, SIGKILL);
 }
 
-/* One that stands still is woken, so that it can obey. */
+/* Asks a command to end. One that stands still is woken, so that it can obey. */
 static void ask_to_end(Exec *exec, ExecCause cause, int number)
 {
     exec->cause = cause;
@@ -224,7 +225,7 @@ static void on_taken(Feed *feed)
     background_taken(&exec->background, feed);
 }
 
-/* What is there to be read first. */
+/* Feeds the input that is there to be read first. */
 static void feed_first(Exec *exec, Text input)
 {
     Feed *feed = &exec->job.feed;

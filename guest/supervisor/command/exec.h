@@ -9,7 +9,7 @@
 #include "guest/supervisor/link/attention.h"
 #include "guest/supervisor/streams/output.h"
 
-/* What all commands share. */
+/* State that all commands share. */
 typedef struct ExecContext ExecContext;
 struct ExecContext {
     Loop *loop;
@@ -35,7 +35,7 @@ typedef struct Exec {
     uint64_t code_hash;
     char run_id[LIMIT_RUN_ID + 1];
     double timeout;            /* seconds; NAN: it runs in the background */
-    char line[LIMIT_NOTE + 1]; /* what it runs, for people */
+    char line[LIMIT_NOTE + 1]; /* the command, for people */
     Background background;
     Attention attention;
     Job job;

@@ -25,7 +25,7 @@ static void push(Feed *feed)
         else if (n < 0 && errno == EAGAIN)
             break;
         else if (n == 0 || errno != EINTR) {
-            feed->ends = false; /* it is closed before all has been taken */
+            feed->ends = false; /* closed before all has been taken */
             feed_close(feed);
             return;
         }

@@ -11,7 +11,7 @@ struct Feed {
     Loop *loop;
     int fd; /* -1: closed */
     Buf waiting;
-    bool ends;                    /* it is closed once all has been taken */
+    bool ends;                    /* to be closed once all has been taken */
     void (*on_taken)(Feed *feed); /* there is room again, or it is closed; may be NULL */
 };
 

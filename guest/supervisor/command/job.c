@@ -187,7 +187,7 @@ bool job_reaped(Job *job, pid_t pid, int status, const struct rusage *usage)
     return true;
 }
 
-/* One that has not made a group of its own yet is told alone. */
+/* A process that has not made a group of its own yet is signalled alone. */
 void job_signal(const Job *job, int number)
 {
     if (kill(-job->group, number) < 0 && job->pid > 0)

@@ -35,7 +35,7 @@ struct Job {
 
 void job_init(Job *job, const JobEvents *events);
 
-/* How it is started. */
+/* Plan of a job's start. */
 typedef struct JobPlan {
     const CommandLine *command_line;
     const Program *program;
@@ -56,7 +56,7 @@ void job_signal(const Job *job, int number);
 /* 0, or -ENOTTY where it has no terminal, or another negative errno. */
 int job_resize(Job *job, const MsgTerminal *size);
 
-/* What its processes write from now on goes nowhere, or ends them. */
+/* Closes the streams: what the job's processes write from now on goes nowhere, or ends them. */
 void job_close(Job *job);
 
 /* Reads what is in its streams at this moment. */

@@ -60,7 +60,7 @@ static size_t read_command(pid_t pid, char *to, size_t size)
 static void write_orphan(Writer *w, pid_t pid)
 {
     Buf text _cleanup_(buf_deinit) = BUF_NULL;
-    char command[LIMIT_NOTE / 3]; /* what is no text grows to three bytes */
+    char command[LIMIT_NOTE / 3]; /* bytes that are no text grow to three */
     MsgProcessRow row = {
         .kind = text_of("orphan"),
         .pid = (uint64_t)pid,
@@ -108,7 +108,7 @@ int commands_list(const Commands *all, const Message *message, Problem *problem)
     return 0;
 }
 
-/* What cannot be read runs. */
+/* Orphans that cannot be read count as running. */
 bool commands_run(const Commands *all)
 {
     const Exec *exec;

@@ -5,7 +5,7 @@
 
 #include "guest/supervisor/process/table.h"
 
-/* What a command leads that has not ended is no orphan. */
+/* Returns whether a command leads the process that has not ended: then it is no orphan. */
 static bool is_led(const Commands *all, const Process *process)
 {
     const Exec *exec;
@@ -16,7 +16,8 @@ static bool is_led(const Commands *all, const Process *process)
     return false;
 }
 
-/* It was in the session of one, or has the group that all of them have. */
+/* Returns whether a command has left the process: it was in the session of one, or has the group that all of
+ * them have. */
 static bool is_left(const Commands *all, const Process *process)
 {
     const Exec *exec;

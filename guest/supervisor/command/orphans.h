@@ -8,7 +8,7 @@ typedef struct Orphans {
     size_t n;
 } Orphans;
 
-/* Those there are now. 0 or a negative errno. */
+/* Reads the orphans there are now. 0 or a negative errno. */
 int orphans_read(Orphans *ret, const Commands *all);
 
 /* The one of that number; 0 where it is none. */

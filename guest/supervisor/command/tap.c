@@ -12,7 +12,7 @@
 /* More than the kernel keeps of what is written to a terminal. */
 #define TERMINAL_HOLDS (128 << 10)
 
-/* One thread, one read at a time: all taps share the space. */
+/* Space that all taps share: there is one thread, and one read at a time. */
 static uint8_t space[LIMIT_CHUNK];
 
 void tap_close(Tap *tap)

@@ -11,7 +11,7 @@ struct Tap {
     Loop *loop;
     int fd; /* -1: closed */
     bool paused;
-    bool terminal; /* what it holds is not known before it is read */
+    bool terminal; /* its contents are not known before they are read */
     void (*on_data)(Tap *tap, const uint8_t *bytes, size_t n); /* at most LIMIT_CHUNK */
     void (*on_end)(Tap *tap);                                  /* nobody writes any more, and it is closed */
 };

@@ -21,8 +21,8 @@ static const char *const base[] = {
 };
 #define PROGRAMS "/usr/local/bin:/usr/bin:/bin"
 
-/* Where packages appear that are installed while the session runs: what Python calls the user base. An engine
- * whose sandboxes have no file system of their own says where instead. */
+/* Variable with the directory of packages that are installed while the session runs: what Python calls the
+ * user base. An engine whose sandboxes have no file system of their own names another one. */
 #define PACKAGES "PYTHONUSERBASE"
 
 /* Variables that say how many threads libraries start; without them, as many as the machine has processors.
@@ -38,7 +38,8 @@ static const char *const threads[] = {
 static const char *const proxied[] = {"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"};
 static const char *const around_proxy[] = {"no_proxy=localhost,127.0.0.1,::1",
                                            "NO_PROXY=localhost,127.0.0.1,::1", "NODE_USE_ENV_PROXY=1"};
-/* What Node's older versions look for them with, and what is plain HTTP with all, where the image has it. */
+/* Script by which Node's older versions find the proxy, and all of them use it for plain HTTP, where the
+ * image has it. */
 #define NODE_PRELOAD  "/usr/lib/limpet/languages/proxy.cjs"
 #define NODE_OPTIONS  "NODE_OPTIONS=--require=" NODE_PRELOAD
 #define PROXY_ENTRIES (ARRAY_SIZE(proxied) + ARRAY_SIZE(around_proxy) + 1)
@@ -116,7 +117,7 @@ static int set_threads(Environment *environment)
     return r;
 }
 
-/* Where pip asks, likewise. */
+/* Sets the socket at which pip asks, likewise. */
 static int set_pip(Environment *environment)
 {
     const char *path = getenv(PIP_VARIABLE);
@@ -282,7 +283,7 @@ bool environment_equal(const Environment *one, const Environment *other)
     return one->n == other->n;
 }
 
-/* How entries begin that are read once, when the programs and libraries named here start. */
+/* Prefixes of entries that are read once, when the programs and libraries named here start. */
 static const char *const read_at_start[] = {
     "PYTHON",                              /* Python: its paths, the seed of its hashes */
     "LC_",       "LANG=",     "LANGUAGE=", /* Python: the locale, and with that the encodings */
@@ -305,7 +306,7 @@ static bool is_read_at_start(const char *entry)
     return false;
 }
 
-/* Whether `one` has an entry read at the start that `other` has not. */
+/* Returns whether `one` has an entry read at the start that `other` has not. */
 static bool differs_at_start(const Environment *one, const Environment *other)
 {
     for (size_t i = 0; i < one->n; i++)

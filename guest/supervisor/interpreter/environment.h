@@ -22,11 +22,11 @@ int environment_extend(Environment *ret, const Environment *of, const msgpack_ob
 int environment_proxy(Environment *ret, const Environment *of, uint16_t port);
 void environment_deinit(Environment *environment);
 
-/* Whether it is one of those variables. */
+/* Returns whether the entry is one of those variables. */
 bool environment_is_of_proxy(const char *entry);
 
 bool environment_equal(const Environment *one, const Environment *other);
 
-/* Whether the change needs a new process: the two differ in a variable that is read only when Python or a
- * library of it starts. */
+/* Returns whether the change needs a new process: the two differ in a variable that is read only when Python
+ * or a library of it starts. */
 bool environment_needs_start(const Environment *from, const Environment *to);

@@ -20,5 +20,5 @@ void attention_output(Attention *attention, Link *link, uint64_t id, unsigned st
 void attention_lost(Attention *attention);
 void attention_credit(Attention *attention, uint64_t count);
 
-/* Whether more is to be read. Where nobody takes the output the writer waits. */
+/* Returns whether more is to be read. Where nobody takes the output the writer waits. */
 bool attention_takes(const Attention *attention);

@@ -54,5 +54,5 @@ void link_refuse_problem(Link *link, uint64_t id, const Problem *problem);
 /* Sends an envelope that is already encoded. */
 int link_send(Link *link, const Buf *envelope);
 
-/* Whether the controller keeps up. Events are not worth their memory when it does not. */
+/* Returns whether the controller keeps up. Events are not worth their memory when it does not. */
 bool link_has_room(const Link *link);

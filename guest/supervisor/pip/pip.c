@@ -10,7 +10,7 @@
 #include "guest/supervisor/command_line.h"
 #include "proto/base/log.h"
 
-#define OUT_MAX (1u << 20) /* that a program which does not read has waiting; what is more is left out */
+#define OUT_MAX (1u << 20) /* bytes that wait for a program which does not read; more are left out */
 
 typedef struct PipRequest {
     List link; /* Pip.asks */
@@ -18,7 +18,7 @@ typedef struct PipRequest {
     uint64_t number;
     LoopFile file;
     Buf in;    /* the requirements */
-    Buf out;   /* what it has not read yet */
+    Buf out;   /* bytes that it has not read yet */
     bool asks; /* all of `in` is there */
     bool sent; /* to this controller */
     bool over; /* `out` is all there will be */

@@ -17,7 +17,7 @@ typedef struct Pip {
     char path[108];
 } Pip;
 
-/* What is given outlives it. Where there can be no socket nobody can ask. */
+/* Initializes the listener; `loop` and `link` outlive it. Where there can be no socket nobody can ask. */
 void pip_init(Pip *pip, Loop *loop, Link *link);
 void pip_deinit(Pip *pip);
 

@@ -11,7 +11,7 @@ typedef struct Dials {
     size_t n;
 } Dials;
 
-/* What is given outlives it. */
+/* Initializes the dials; `loop` and `link` outlive them. */
 void dials_init(Dials *all, Loop *loop, Link *link);
 void dials_deinit(Dials *all);
 

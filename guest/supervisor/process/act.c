@@ -17,7 +17,7 @@ int act_as(uid_t uid)
 void act_as_self(void)
 {
     if (setresuid((uid_t)-1, getuid(), (uid_t)-1) < 0 || setresgid((gid_t)-1, getgid(), (gid_t)-1) < 0)
-        abort(); /* it may always go back to what it really is */
+        abort(); /* a process may always go back to its real ids */
     /* A change of ids may undo it. */
     prctl(PR_SET_DUMPABLE, 0);
 }

@@ -1,4 +1,4 @@
-/* What a child of the supervisor does before it executes a program. */
+/* Steps of a child of the supervisor before it executes a program. */
 #pragma once
 
 #include <sys/types.h>

@@ -224,7 +224,7 @@ int processes_end_others(const ProcessesKeep *keep, pid_t uncounted, uint64_t li
     return r < 0 ? r : purge.counted;
 }
 
-/* One of them */
+/* Questions about one process */
 
 bool processes_is_descendant(pid_t pid)
 {

@@ -32,11 +32,11 @@ typedef struct ProcessesKeep {
  * out; or a negative errno. -ETIMEDOUT: they are born faster than killed, and some may live. */
 int processes_end_others(const ProcessesKeep *keep, pid_t uncounted, uint64_t limit);
 
-/* Whether `pid` is alive and below the calling process. */
+/* Returns whether `pid` is alive and below the calling process. */
 bool processes_is_descendant(pid_t pid);
 
-/* Whether `pid` is alive and a child of the calling process. Until that reaps it nobody else gets its number.
- */
+/* Returns whether `pid` is alive and a child of the calling process. Until that reaps it nobody else gets its
+ * number. */
 bool processes_is_child(pid_t pid);
 
 /* Waits until `pid`, a child that has been killed, has ended; at most so long. It is not reaped. */

@@ -28,10 +28,10 @@ int table_read(ProcessTable *table);
 /* NULL when it is not in the table. */
 Process *table_find(const ProcessTable *table, pid_t pid);
 
-/* Whether `process` descends from `ancestor`; a process is no descendant of itself. */
+/* Returns whether `process` descends from `ancestor`; a process is no descendant of itself. */
 bool table_descends(const ProcessTable *table, const Process *process, pid_t ancestor);
 
-/* Whether it has that supplementary group. */
+/* Returns whether the process has that supplementary group. */
 bool process_has_group(pid_t pid, gid_t group);
 
 /* Reads one process. 0 or a negative errno. */

@@ -1,4 +1,4 @@
-/* What the controller says, and how it is met. */
+/* Messages of the controller, and the greeting of a new one. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -295,7 +295,7 @@ int controller_connect(Supervisor *supervisor)
 void controller_disconnect(Supervisor *supervisor)
 {
     if (!supervisor->link.loop)
-        return; /* it was never connected */
+        return; /* never connected */
     loop_timer_cancel(&supervisor->orphan);
     link_deinit(&supervisor->link);
 }

@@ -28,7 +28,7 @@ static void on_signal(LoopSignals *signals, int number, pid_t sender)
         loop_stop(supervisor->loop, 0);
 }
 
-/* What branches tell */
+/* Events of branches */
 
 static Supervisor *supervisor_of(const Branches *set)
 {
@@ -200,7 +200,7 @@ static void apply(Supervisor *supervisor, Settings *settings)
 
 static void become_session(Supervisor *supervisor, Settings *settings)
 {
-    /* What a template set up is worth more than a variable that is only read at the start. */
+    /* A template's state is worth more than a variable that is only read at the start. */
     bool anew = !supervisor->warmup.setup &&
                 environment_needs_start(&supervisor->branches.environment, &settings->environment);
 

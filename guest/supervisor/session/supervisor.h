@@ -25,7 +25,7 @@
 #include "guest/supervisor/task/task.h"
 #include "guest/supervisor/session/warmup.h"
 
-/* What the controller's welcome says. */
+/* Settings of the controller's welcome. */
 typedef struct Settings {
     Environment environment;
     uint64_t output_limit, spill_limit;

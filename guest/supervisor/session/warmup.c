@@ -121,7 +121,7 @@ static int send_prepare(Branch *branch, const Environment *environment, const Bu
     return interpreter_send(interpreter, &frame);
 }
 
-/* What a new interpreter does not know yet. */
+/* Tells a new interpreter what it does not know yet. */
 static void tell_news(Branch *branch)
 {
     const Environment *environment = branch->outdated ? &branch->set->environment : NULL;
@@ -178,7 +178,7 @@ static void become_ready(Warmup *warmup)
     warmup_tell(warmup);
 }
 
-/* What fails to be kept of it is empty. */
+/* Fails with an error whose parts are empty if they cannot be kept. */
 static void fail(Warmup *warmup, Text name, Text message, Text traceback)
 {
     const Text said[] = {name, message, traceback};
@@ -340,7 +340,8 @@ void warmup_on_start_failed(Warmup *warmup)
         loop_stop(warmup->branches->loop, 1);
 }
 
-/* Of an interpreter that ends over its imports alone nothing is said: the next one does without. */
+/* Fails a set-up that has lost its interpreter. Nothing is said of one that ends over its imports alone: the
+ * next one does without. */
 void warmup_on_lost(Warmup *warmup, const Branch *branch)
 {
     int status = branch->interpreter.status;

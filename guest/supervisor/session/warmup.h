@@ -35,7 +35,7 @@ typedef struct Warmup {
     Buf imports, failed; /* arrays of text, encoded */
     char *setup;         /* code of a template; NULL: none */
     double setup_seconds;
-    char *error[3]; /* what that ended with: name, message and traceback */
+    char *error[3]; /* of the failure: name, message and traceback */
     LoopTimer limit;
 } Warmup;
 

@@ -4,7 +4,7 @@
 
 #include "proto/limits.h"
 
-/* One thread, one merge at a time. */
+/* Space that all merges share: there is one thread, and one merge at a time. */
 static uint8_t piece[LIMIT_CHUNK];
 static size_t piece_size;
 

@@ -1,5 +1,5 @@
-/* One stream out of two sources: what comes through its pipe, and what its ring holds at the places that the
- * marks in the pipe tell. */
+/* Merge of two sources into one stream: the bytes that come through its pipe, and those of its ring at the
+ * places that the marks in the pipe tell. */
 #pragma once
 
 #include "guest/supervisor/streams/ring.h"

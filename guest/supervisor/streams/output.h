@@ -1,4 +1,4 @@
-/* What a cell or a command writes to one stream: the first bytes for the reply, all of them counted, and the
+/* Output of a cell or a command to one stream: the first bytes for the reply, all of them counted, and the
  * whole of a stream that is too long for the reply in a spill file. */
 #pragma once
 
@@ -7,20 +7,20 @@
 #include "proto/limits.h"
 #include "proto/schema.h"
 
-/* Where spill files go. */
+/* Directory of spill files. */
 typedef struct Spill {
     int directory;  /* descriptor; -1: nowhere */
     uint64_t limit; /* bytes of one file */
 } Spill;
 
-/* What is common to all that writes. */
+/* Limits of all that writes. */
 typedef struct OutputLimits {
     size_t output; /* bytes of one stream in the record */
     Spill spill;
 } OutputLimits;
 
 #define OUTPUTS    2
-#define SPILL_STEM 48 /* what a spill file is called after; its name ends with that of the stream */
+#define SPILL_STEM 48 /* size of the name that a spill file begins with; it ends with that of the stream */
 #define SPILL_NAME (SPILL_STEM + 8)
 #define SPILL_PATH 96
 
@@ -60,7 +60,7 @@ bool output_file(const Output *output, char *ret, size_t size);
 void outputs_init(Output outputs[OUTPUTS], const OutputLimits *limits, const char *stem);
 void outputs_deinit(Output outputs[OUTPUTS]);
 
-/* What a record says of both. It points to the memory of `ret`. */
+/* Words of a record about both. It points to the memory of `ret`. */
 typedef struct OutputWords {
     Buf text[OUTPUTS];
     char file[OUTPUTS][SPILL_PATH];

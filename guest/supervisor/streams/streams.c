@@ -22,11 +22,11 @@ typedef struct LateStream {
     List link;
     LoopFile file;
     unsigned number;
-    Merge merge; /* what the interpreter itself wrote last may be a mark */
+    Merge merge; /* bytes that the interpreter itself wrote last may be a mark */
     Streams *owner;
 } LateStream;
 
-/* One thread, one read at a time: all streams share the space. */
+/* Space that all streams share: there is one thread, and one read at a time. */
 static uint8_t space[LIMIT_CHUNK];
 
 static void late_free(LateStream *late)

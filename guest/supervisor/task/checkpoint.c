@@ -19,7 +19,7 @@ static void checkpoint_taken(Tasks *tasks)
     task_done(tasks);
 }
 
-/* Whether a name could be mistaken for another checkpoint's id. */
+/* Returns whether a name could be mistaken for another checkpoint's id. */
 static bool is_id(Text text)
 {
     size_t digits = 0;

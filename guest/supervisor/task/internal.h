@@ -1,4 +1,4 @@
-/* What tasks do for each other; nobody else includes this. */
+/* Functions that tasks have for each other; nobody else includes this. */
 #pragma once
 
 #include "guest/supervisor/task/task.h"
@@ -24,11 +24,11 @@ void task_cancel(Tasks *tasks, const char *why);
 #define task_answer(tasks, id, type, from) link_reply((tasks)->link, id, type, from)
 
 int task_find_branch(Branch **ret, const Tasks *tasks, uint64_t number, Problem *problem);
-/* Whether there may be a new branch of that number. */
+/* Checks that there may be a new branch of that number. */
 int task_check_new(const Tasks *tasks, uint64_t number, Problem *problem);
 int task_find_checkpoint(Checkpoint **ret, const Tasks *tasks, Text id_or_name, Problem *problem);
 
-/* One of each kind */
+/* Handlers, one for each kind */
 
 int task_checkpoint(Tasks *tasks, const Message *message, Problem *problem);
 int task_checkpoints(Tasks *tasks, const Message *message, Problem *problem);

@@ -23,12 +23,12 @@ typedef struct EgressPlace {
     bool anywhere;
 } EgressPlace;
 
-/* What a sandbox may reach. */
+/* Rules of what a sandbox may reach. */
 typedef struct EgressRules {
     const char *label;           /* in log lines */
     const Buf *allow, *bindings; /* as options have them, encoded, and checked */
     uint64_t limit;              /* bytes that may go either way; 0: any */
-    bool anywhere;               /* what they name may be at any address but this machine's */
+    bool anywhere;               /* names in them may have any address but this machine's */
 } EgressRules;
 
 /* 0 or -ENOMEM. */
@@ -38,7 +38,7 @@ EgressClient *egress_client_free(EgressClient *client);
 /* Serves it from now on, or by other rules. `socket` is the path of the socket, made when it is not served
  * yet. 0 or a negative errno, and it is as it was. */
 int egress_serve(EgressClient *client, EgressPlace *place, const char *socket, const EgressRules *rules);
-/* It is over. What is not served is left alone. */
+/* Ends the service of a place. One that is not served is left alone. */
 void egress_forget(EgressPlace *place);
 /* Says where the log is from now on. */
 void egress_client_say_log(EgressClient *client);

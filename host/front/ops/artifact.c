@@ -37,7 +37,8 @@ static Text find_in(const msgpack_object *artifacts, Text path)
     return (Text){0};
 }
 
-/* Where the record says that the copy is, below the state directory. Points into it. */
+/* Finds the path of the copy that the record names, below the state directory. Points into the record; no
+ * data when it is not there. */
 static Text find_copy(const Front *front, const msgpack_object *record, Text path)
 {
     size_t above = strlen(front->paths->state_dir) + 1;

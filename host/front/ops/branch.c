@@ -2,7 +2,7 @@
 
 typedef struct BranchOrder {
     Order order;     /* of its origin */
-    Session *branch; /* that is being made; it ends by this order or with its sandbox */
+    Session *branch; /* in the making; it ends by this order or with its sandbox */
 } BranchOrder;
 
 static int answer(Order *order, const msgpack_object_map *reply, Problem *problem)

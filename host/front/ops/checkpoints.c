@@ -1,7 +1,7 @@
 #include "host/front/ops.h"
 #include "host/session/checkpoint_files.h"
 
-/* What the supervisor said, in its sandbox. */
+/* Checkpoints of a sandbox as its supervisor lists them. */
 typedef struct CheckpointList {
     const Session *trunk;
     CheckpointsKept kept;

@@ -7,7 +7,7 @@ typedef struct CommitOrder {
     uint64_t from; /* the branch whose they are */
 } CommitOrder;
 
-/* It may have been closed since the commit was asked for. */
+/* Sends the commit, unless the branch was closed since it was asked for. */
 static void start(Order *order)
 {
     const CommitOrder *commit = container_of(order, CommitOrder, order);

@@ -5,7 +5,7 @@
 
 typedef struct ContextOrder {
     Order order;      /* of the session that it was asked of */
-    Session *context; /* that is being made; it ends by this order or with its sandbox */
+    Session *context; /* in the making; it ends by this order or with its sandbox */
 } ContextOrder;
 
 static Session *context_of(Order *order)
@@ -57,7 +57,7 @@ static void make(Session *origin, Request *request, Text name, Text language, Te
     order_queue(&order->order);
 }
 
-/* What was not asked for may be anything. */
+/* Attaches to a context. Properties that were not asked for may be anything. */
 static void attach(Session *session, Request *request, bool any, Text language, Text cwd)
 {
     const char *names[2];

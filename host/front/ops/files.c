@@ -46,7 +46,7 @@ static int on_reply(FilesErrand *files, const Message *message, Problem *problem
     return r;
 }
 
-/* What helps with it; "" where the kernel's words say all. */
+/* Returns advice on an error; "" where the kernel's words say all. */
 static const char *advice(int error)
 {
     switch (error) {

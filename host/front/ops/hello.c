@@ -8,7 +8,8 @@ static const char *const features[] = {
 #undef FEATURE
 };
 
-/* What needs a descriptor of this machine is nothing for a client on another one. */
+/* Finds the features for a client. One on another machine has none that needs a descriptor of this
+ * machine. */
 static size_t find_features(const Request *request, const char **ret)
 {
     size_t n = 0;

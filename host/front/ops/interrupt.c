@@ -7,7 +7,7 @@ static void answer(Request *request, bool interrupted)
     request_answer(request, MsgInterruptReply, &(MsgInterruptReply){.interrupted = interrupted});
 }
 
-/* One call, wherever it runs or waits. One that has ended is not interrupted. */
+/* Interrupts one call, wherever it runs or waits. One that has ended is not interrupted. */
 static void interrupt_call(Front *front, Request *request, Text run_id)
 {
     char id[LIMIT_RUN_ID + 1] = "";

@@ -66,7 +66,8 @@ static void begin_new(Front *front, Request *request, const MsgOpen *open, const
     session_options_deinit(&options);
 }
 
-/* It may have waited, and whoever is to restore it has gone meanwhile. */
+/* Opens a new session. The request may have waited, and the client that is to restore the session may have
+ * gone meanwhile: then it is forgotten. */
 static void open_new(Front *front, Request *request, MsgOpen *open, const msgpack_object_map *body)
 {
     FromTemplate from;

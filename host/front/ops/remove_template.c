@@ -1,6 +1,6 @@
 #include "host/front/ops.h"
 
-/* One that the user may use and not remove. */
+/* Refuses to remove a template that is not there, or that the user may use and not remove. */
 static void refuse(const Front *front, Request *request, Text name)
 {
     if (templates_find(front->templates, request->user, name, true))

@@ -17,7 +17,7 @@ static int answer(Order *order, const msgpack_object_map *reply, Problem *proble
 
 static const OrderOps reset_ops = {.kind = MSG_RESET, .answer = answer};
 
-/* It ends a call of the session that runs, and goes before everything that waits. */
+/* Begins a reset: it ends the session's call that runs, and goes before everything that waits. */
 static void begin(Session *session, Order *order)
 {
     Call *running = call_running(session);
@@ -31,7 +31,8 @@ static void begin(Session *session, Order *order)
     order_send(order);
 }
 
-/* It goes before a full queue of calls; not before one of its own kind. */
+/* Refuses a reset for which too many others wait: it goes before a full queue of calls, but not before
+ * resets. */
 static Session *check(Session *session, Request *request)
 {
     if (!session || sandbox_count_waiting(session->sandbox, session) < 2 * LIMIT_QUEUE)

@@ -7,7 +7,7 @@ typedef struct RollbackOrder {
     CheckpointOrder target;
     char files[LIMIT_SESSION_NAME + 1]; /* id of the one whose files are copied; "" when it has none */
     bool staged;                        /* a copy of these is ready */
-    Buf reply;                          /* what the client gets */
+    Buf reply;                          /* to the client */
     Problem problem;                    /* or this */
 } RollbackOrder;
 
@@ -78,7 +78,7 @@ static void on_restored(Order *order, const Problem *problem, uint64_t bytes)
     order_fail(order, &failure);
 }
 
-/* Whether what is staged belongs to the checkpoint that was restored. */
+/* Returns whether the staged copy belongs to the checkpoint that was restored. */
 static bool staged_is(const RollbackOrder *rollback, Text checkpoint)
 {
     return rollback->staged && text_equal(checkpoint, rollback->files);

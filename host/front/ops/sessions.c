@@ -30,7 +30,7 @@ static void write_session(Writer *w, const Session *session)
 typedef struct Shown {
     const Sessions *sessions;
     uid_t user;
-    bool all; /* those of every user */
+    bool all; /* sessions of every user */
 } Shown;
 
 static bool is_shown(const Shown *shown, const Session *session)

@@ -8,7 +8,7 @@ static void answer(Request *request, const SessionOptions *options)
     request_answer(request, MsgSetNetworkReply, &reply);
 }
 
-/* Of a branch or a context: what its container may. */
+/* Sets the network of a session's container, which its branches and contexts share. */
 static void handle(Front *front, Request *request, const msgpack_object_map *body)
 {
     Problem problem = PROBLEM_NULL;

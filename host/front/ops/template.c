@@ -5,7 +5,7 @@
 #include "host/front/ops.h"
 #include "host/session/checkpoint_files.h"
 
-/* One that is being made. */
+/* A template that is being made. */
 typedef struct Making {
     PoolWaiter waiter;
     Front *front;
@@ -171,7 +171,7 @@ static Making *making_new(Front *front, Request *request, Template *tmpl, bool r
     return making;
 }
 
-/* What was not said is as in the session, where there is one. */
+/* Defines a template. Options that were not given are those of the session, where there is one. */
 static int define(Template **ret, const Front *front, uid_t user, const MsgTemplateMake *asked,
                   const Session *session, Problem *problem)
 {

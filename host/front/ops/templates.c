@@ -5,7 +5,7 @@ typedef struct TemplateListing {
     uid_t user;
 } TemplateListing;
 
-/* It is what the user gets by that name. */
+/* Returns whether the template is the one that the user gets by its name. */
 static bool is_listed(const TemplateListing *listing, const Template *tmpl)
 {
     return templates_find(listing->templates, listing->user, text_of(tmpl->name), true) == tmpl;

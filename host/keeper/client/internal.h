@@ -1,8 +1,9 @@
-/* What the files of SessionFiles share. Nobody else includes this. */
+/* Shared by the files of SessionFiles, and included by nobody else. */
 #pragma once
 
 #include "host/keeper/client/session_files.h"
 
 /* publications.c */
-/* What has no answer is told to whoever asked, but not to these files; what was noted is forgotten. */
+/* Forgets the files in publications that have no answer yet, whose askers are told all the same, and what was
+ * noted. */
 void publications_forget(SessionFiles *files);

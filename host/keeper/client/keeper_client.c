@@ -9,8 +9,9 @@
 #include "proto/base/list.h"
 #include "proto/base/log.h"
 
-/* Of the threads for copies, and of those for disks: see keeper.c. What waits there waits behind all, and
- * here behind its user's. */
+/* Requests of a lane that are under way at once, and those of them that may be one user's: as many as the
+ * keeper has threads for copies (see keeper.c). A request that waited there would wait behind all; here it
+ * waits behind its user's. */
 #define UNDER_WAY_MAX     4u
 #define UNDER_WAY_OF_USER 3u
 #define CALL_SECONDS      10.0
@@ -121,7 +122,7 @@ static KeeperAsk *next_waiting(Lane *lane)
     return NULL;
 }
 
-/* It has its answer. */
+/* Takes an ask that has its answer off its lane, and sends those that wait. */
 static void over(KeeperClient *client, KeeperAsk *ask)
 {
     client->overdue -= ask->overdue;
@@ -210,7 +211,7 @@ static void tell_late(LoopIdle *idle)
     }
 }
 
-/* What comes while a call waits would be told amid what somebody else does. */
+/* Tells an answer later that comes while a call waits: now it would be told amid what somebody else does. */
 static void tell_later(KeeperClient *client, KeeperAsk *ask)
 {
     list_append(&client->late, &ask->link);
@@ -370,7 +371,7 @@ int keeper_ask(KeeperClient *client, uid_t user, JobKind kind, const void *reque
     return 0;
 }
 
-/* What comes of it is nobody's. */
+/* Gives up an ask: its answer, when it comes, is nobody's. */
 static int give_up(KeeperClient *client, KeeperAsk *ask, Problem *problem)
 {
     ask->problem = NULL;

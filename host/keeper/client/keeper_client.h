@@ -8,7 +8,7 @@
 
 typedef struct KeeperClient KeeperClient;
 
-/* What came of a request. */
+/* Outcome of a request. */
 typedef struct KeeperAnswer {
     const Problem *problem;           /* NULL when it was done */
     const JobAnswer *body;            /* NULL when it was not; valid until the callee returns */

@@ -1,4 +1,4 @@
-/* What the files of a session are asked about artifacts. */
+/* Questions about the artifacts of a session. */
 #include <errno.h>
 #include <string.h>
 
@@ -10,12 +10,12 @@ typedef struct FilesPublication {
     List link;           /* SessionFiles.asked */
     SessionFiles *files; /* NULL once they are gone */
     FilesPlace place;
-    bool accepts; /* what is there is taken for reported: there is no list */
+    bool accepts; /* files count as reported: there is no list */
     FilesPublished *done;
     void *userdata;
 } FilesPublication;
 
-/* One encoded array of reported files. */
+/* An encoded array of reported files. */
 typedef struct Noted {
     List link; /* SessionFiles.noted */
     Buf files;
@@ -46,7 +46,8 @@ static void forget_noted(SessionFiles *files)
     }
 }
 
-/* What there is no memory for is reported once more after a change of controllers, at worst. */
+/* Notes reported files. Those that there is no memory for are reported once more after a change of
+ * controllers, at worst. */
 static void note(SessionFiles *files, const Value *arrays)
 {
     files->has_reported |= value_count(arrays) > 0;

@@ -25,11 +25,11 @@ typedef struct SessionFiles {
     char *published_id; /* NULL until it is settled */
     char *files_path;   /* host path of /session */
     char *scratch_path; /* of /tmp and others: sessiondir.h */
-    bool ephemeral;     /* it has /work */
+    bool ephemeral;     /* with /work */
     Lookout lookouts[FILES_PLACES];
     List asked;        /* publications that have no answer */
     bool has_reported; /* there may be something to be told by session_files_baseline() */
-    List noted;        /* what was reported since the last time that was asked for */
+    List noted;        /* reported since they were last asked for */
 } SessionFiles;
 
 /* As much as the copies may take. */
@@ -37,7 +37,7 @@ typedef struct FilesRoom {
     uint64_t bytes, files;
 } FilesRoom;
 
-/* Of one without files. */
+/* Initializes the files of a session that has none yet. */
 void session_files_init(SessionFiles *files, KeeperClient *keeper);
 
 /* Makes the directory `id`, where what is left is published too if it is `published`. What an earlier life of
@@ -69,7 +69,7 @@ int session_files_adopt(SessionFiles *files, const char *state_dir, const char *
                         bool ephemeral, bool mounts, Problem *problem);
 /* Begins to have them written to what holds them, so that they outlive the machine's next start. */
 void session_files_sync(SessionFiles *files);
-/* What that process had reported: see baseline.h. Before the first publication. */
+/* Tells the keeper what that process had reported: see baseline.h. Before the first publication. */
 void session_files_reported(SessionFiles *files, const msgpack_object_array *reported);
 
 /* Removes what is not published, or leaves all of it to another process. Nothing is known afterwards. */
@@ -78,7 +78,7 @@ void session_files_leave(SessionFiles *files);
 
 /* ---- publishing ---- */
 
-/* Whether there may be something to publish: one system call when there is not. */
+/* Returns whether there may be something to publish: one system call when there is not. */
 bool session_files_dirty(const SessionFiles *files, FilesPlace place);
 
 /* `list` is the callee's; NULL when nothing could be published, or was to be. The sandbox may be gone by

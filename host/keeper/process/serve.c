@@ -89,7 +89,7 @@ int files_worker_run(const FilesWorker *worker, Problem *problem)
         r = loop_run(service.loop);
     if (r == 0)
         r = service.error;
-    /* What is under way ends; nobody hears of it. */
+    /* Jobs under way end; nobody hears of it. */
     keeper_link_close(&service.link);
     keeper_free(service.keeper);
     loop_free(service.loop);

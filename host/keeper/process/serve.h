@@ -5,8 +5,8 @@
 
 typedef struct FilesWorker {
     const char *state_dir;
-    int controller; /* who asks; the descriptors are taken over */
-    int launcher;   /* who makes disks */
+    int controller; /* socket of the asker; the descriptors are taken over */
+    int launcher;   /* socket of the maker of disks */
 } FilesWorker;
 
 /* Serves until the controller is gone, or says what no controller says; the launcher is told to make disks,

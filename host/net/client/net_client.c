@@ -15,7 +15,7 @@ struct NetClient {
     int keys;
 };
 
-/* What is in the file now decides, whatever that process has let in. */
+/* Takes a client if the file has its key now, whatever that process has let in. */
 static int on_came(NetClient *client, const msgpack_object_map *body, Descriptors *descriptors)
 {
     int fd _cleanup_(closep) = descriptors_take(descriptors, 0);

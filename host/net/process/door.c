@@ -295,7 +295,7 @@ static int begin(Door *door, int seam, int listening, const Certificate *certifi
     return r;
 }
 
-/* What libzmq has ends with the process. */
+/* Serves until the controller has gone. Whatever libzmq holds ends with the process. */
 int door_serve(int seam, int listening, const Certificate *certificate, uint64_t most, Problem *problem)
 {
     static Door door;

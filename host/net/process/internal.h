@@ -1,12 +1,11 @@
-/* What limpet-net is made of: one ROUTER with CURVE, and for each connection whose client has said something
- * a socket to the controller, over which its frames go as they are.
+/* Parts of limpet-net: one ROUTER with CURVE, and for each connection whose client has said something a
+ * socket to the controller, over which its frames go as they are.
  *
  * libzmq tells when a connection begins and ends by its monitor, and of each message which connection it came
  * by; it cannot end one, for which its descriptor is shut down. */
 #pragma once
 
 #include <zmq.h>
-/* What it needs before. */
 #include <uthash.h>
 
 #include "host/net/authorized.h"
@@ -29,21 +28,21 @@ typedef struct Door {
     uint64_t complained;        /* when a refusal was last logged */
 } Door;
 
-/* What a client may have before it is dropped: from it, until the controller takes it; and to it, until
- * libzmq has sent it. */
+/* Bytes that a client may have waiting before it is dropped: from it, until the controller takes them; and to
+ * it, until libzmq has sent them. */
 #define QUEUE_IN  (4u * LIMIT_CLIENT_FRAME)
 #define QUEUE_OUT (4u * LIMIT_GUEST_FRAME)
 
 /* Counts what libzmq still has for a line, whose end it may outlive. */
 typedef struct Backlog Backlog;
 
-/* One connection. */
+/* A connection. */
 typedef struct NetLine {
     Door *door;
     int fd; /* libzmq's */
     UT_hash_handle in_fds, in_routings;
     LoopTimer silence; /* until it has said something */
-    bool doomed;       /* it is shut down before the loop waits again */
+    bool doomed;       /* to be shut down before the loop waits again */
     List in_doomed;    /* until then */
     char address[65];
     char key[Z85_KEY_SIZE + 1]; /* "": it has said nothing */

@@ -152,7 +152,7 @@ static int note(NetLine *line, const char *key, zmq_msg_t *routing, const char *
     return -ENOMEM;
 }
 
-/* It speaks for the first time. */
+/* Admits a connection that speaks for the first time, or dooms it and returns NULL. */
 static NetLine *meet(Door *door, NetLine *line, zmq_msg_t *routing, zmq_msg_t *message)
 {
     const char *key = zmq_msg_gets(message, "User-Id");

@@ -8,7 +8,7 @@
 #include "host/net/process/internal.h"
 #include "proto/base/log.h"
 
-/* Of memory: a peer that gets around the other bounds ends this process, which is started again. */
+/* Limit of memory: a peer that gets around the other bounds ends this process, which is started again. */
 #define MEMORY_MAX (UINT64_C(1) << 30)
 
 /* Descriptors of a connection, what comes before it is refused, and our own. */
@@ -17,12 +17,12 @@
 
 static void bound_memory(void)
 {
-#ifndef __SANITIZE_ADDRESS__ /* which maps more than there is */
+#ifndef __SANITIZE_ADDRESS__ /* AddressSanitizer maps more than there is */
     setrlimit(RLIMIT_DATA, &(struct rlimit){MEMORY_MAX, MEMORY_MAX});
 #endif
 }
 
-/* How many connections there is room for. */
+/* Returns the number of connections, at most `most`, that there are descriptors for. */
 static uint64_t bound(uint64_t most)
 {
     struct rlimit files;

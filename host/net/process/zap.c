@@ -1,4 +1,4 @@
-/* Who may come in, as libzmq asks it of every peer whose handshake shows that it has its key: RFC 27. */
+/* Admission of peers, which libzmq asks for once a handshake shows that the peer has its key: RFC 27. */
 #include <errno.h>
 #include <string.h>
 

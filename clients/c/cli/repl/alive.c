@@ -33,7 +33,7 @@ static bool wait_for_turn(Alive *alive)
     return !stopped;
 }
 
-/* What the variables are is told without running any code. */
+/* Keeps the session alive by asking for its variables, which runs no code. */
 static void *keep_alive(void *context)
 {
     Alive *alive = context;

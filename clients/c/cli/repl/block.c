@@ -7,7 +7,7 @@
 
 #define INDENT 4
 
-/* How the text stands at its end. A logical line is one that no bracket, string or backslash carries on. */
+/* State of the text at its end. A logical line is one that no bracket, string or backslash carries on. */
 typedef struct Scan {
     const char *text;
     size_t size, at;
@@ -62,7 +62,7 @@ static void scan_comment(Scan *scan)
     scan->at = end ? (size_t)(end - scan->text) : scan->size;
 }
 
-/* One character outside of strings and comments. */
+/* Scans one character outside of strings and comments. */
 static void scan_character(Scan *scan)
 {
     char c = scan->text[scan->at++];
@@ -94,7 +94,7 @@ static size_t skip_blanks(Scan *scan)
     return column;
 }
 
-/* One logical line with its end; blank ones and comments are none. */
+/* Scans one logical line with its end; blank ones and comments are none. */
 static void scan_line(Scan *scan)
 {
     size_t column = skip_blanks(scan);

@@ -7,11 +7,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether `text` can be run. Text of blank lines and comments can, though there is nothing to do. */
+/* Returns whether `text` can be run. Text of blank lines and comments can, though there is nothing to do. */
 bool block_complete(const char *text, size_t size);
 
-/* Whether there is nothing to run. */
+/* Returns whether there is nothing to run. */
 bool block_empty(const char *text, size_t size);
 
-/* How many spaces the line after an incomplete text begins with. */
+/* Returns the number of spaces that the line after an incomplete text begins with. */
 size_t block_indent(const char *text, size_t size);

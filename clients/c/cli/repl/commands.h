@@ -8,7 +8,7 @@ typedef struct ReplCommand {
     const char *name, *usage, *help;
     size_t min, max; /* arguments */
     void (*run)(Repl *repl, char **arguments, size_t n);
-    /* What may stand as an argument; or NULL. */
+    /* Adds the words that may stand as an argument; or NULL. */
     void (*complete)(Repl *repl, size_t place, const char *prefix, Words *ret);
 } ReplCommand;
 

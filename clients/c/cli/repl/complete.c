@@ -10,7 +10,7 @@
 
 #define NAME_MAX_SIZE 512
 
-/* Of Python 3; what is newer or missing in a session's Python hardly matters here. */
+/* Names of Python 3; those that are newer or missing in a session's Python hardly matter here. */
 static const char *const common[] = {
     "False",
     "None",

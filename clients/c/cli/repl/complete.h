@@ -1,4 +1,4 @@
-/* What may stand at the cursor: names of the session, attributes, and the words of our commands. */
+/* Completion at the cursor: names of the session, attributes, and the words of our commands. */
 #pragma once
 
 #include "clients/c/cli/repl/words.h"

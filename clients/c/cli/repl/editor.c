@@ -58,7 +58,8 @@ void editor_free(Editor *editor)
     free(editor);
 }
 
-/* What was pasted without brackets, or typed ahead, brings its own indentation. */
+/* Returns whether input waits: text that was pasted without brackets, or typed ahead, brings its own
+ * indentation. */
 static bool input_waits(void)
 {
     struct pollfd polled = {.fd = STDIN_FILENO, .events = POLLIN};

@@ -4,12 +4,12 @@
 
 #include "clients/c/cli/repl/repl.h"
 
-/* Whether a question would be answered at once: neither for a call of somebody else nor for a controller is
- * waited. */
+/* Returns whether a question would be answered at once, without waiting for a call of somebody else or for a
+ * controller. */
 bool hidden_idle(Repl *repl);
 
 /* The same of any session, by its name, with all its branches: calls of one container run one at a time. */
 bool hidden_session_idle(LimpetClient *client, const char *session);
 
-/* What the code prints, to be freed; NULL when it cannot be had now, or the code failed. */
+/* Returns what the code prints, to be freed; NULL when it cannot be had now, or the code failed. */
 char *hidden_run(Repl *repl, const char *code);

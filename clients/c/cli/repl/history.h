@@ -6,7 +6,7 @@
 #include <histedit.h>
 #include <stddef.h>
 
-/* How many are remembered. */
+/* Entries that are remembered. */
 #define HISTORY_MAX 2000
 
 /* With what the file has; without a file where there can be none. NULL when memory is short. */

@@ -17,7 +17,8 @@ static Keys *keys_of(EditLine *line)
     return keys;
 }
 
-/* How many characters before the cursor are the indentation of its line; -1 when there is more than that. */
+/* Counts the characters before the cursor if they are the indentation of its line; -1 when there is more than
+ * that. */
 static int indentation(EditLine *line)
 {
     const LineInfoW *info = el_wline(line);

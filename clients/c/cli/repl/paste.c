@@ -14,7 +14,7 @@ void paste_add(Paste *paste, wchar_t c)
 
         if (!grown && !paste->text)
             return;
-        /* What is too long for code goes whole; the closing mark is still looked for. */
+        /* Text too long for code is dropped whole; the closing mark is still looked for. */
         paste->failed |= !grown;
         paste->size = grown ? paste->size : 0;
         paste->text = grown ? grown : paste->text;

@@ -9,8 +9,8 @@ typedef struct Words {
     char **words;
     size_t n;
     bool failed; /* memory was short: some are missing */
-    size_t from; /* how many bytes before the cursor the words replace */
-    char after;  /* what follows a word that is the only one: 0, ' ' or '/' */
+    size_t from; /* bytes before the cursor that the words replace */
+    char after;  /* behind a word that is the only one: 0, ' ' or '/' */
 } Words;
 
 #define WORDS_NULL ((Words){0})
@@ -25,7 +25,8 @@ void words_deinit(Words *words);
 /* In order, each once. */
 void words_sort(Words *words);
 
-/* How many bytes all words have in common at the beginning, without a part of a UTF-8 character. */
+/* Returns the number of bytes that all words have in common at the beginning, without a part of a UTF-8
+ * character. */
 size_t words_common(const Words *words);
 
 /* In columns. */
