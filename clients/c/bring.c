@@ -71,7 +71,7 @@ static int place_of(const LimpetResult *result, const char *path, Buf *ret)
     return r ? r : buf_append(ret, "", 1);
 }
 
-/* Whether it has been copied already. */
+/* Tells whether the artifact has been copied already. */
 static bool is_there(const char *local, const LimpetArtifact *artifact)
 {
     _cleanup_(closep) int fd = open(local, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);

@@ -156,7 +156,7 @@ static void settle_words(const Buf *said, char ret[static WORDS_MAX + 1])
     ret[kept] = '\0';
 }
 
-/* What has to work first: the same command, for the version of the program there. */
+/* Writes the command that has to work first: the same one, for the version of the program there. */
 static void write_hint(char *const *arguments, char ret[static HINT_MAX + 1])
 {
     size_t at = 0;

@@ -7,7 +7,7 @@
 #include "proto/base/base.h"
 #include "proto/base/problem.h"
 
-/* How long the command may take until the controller has answered. */
+/* Time that the command may take until the controller has answered. */
 #define DIAL_SECONDS 9
 
 typedef struct DialledCommand {
@@ -17,7 +17,7 @@ typedef struct DialledCommand {
 
 #define DIALLED_NULL ((DialledCommand){.words_fd = -1})
 
-/* Whether an address names a command: exec:, ssh://, docker:// or kubernetes://. */
+/* Tells whether an address names a command: exec:, ssh://, docker:// or kubernetes://. */
 bool dial_is(const char *address);
 
 /* The arguments of that command; to be freed with dial_arguments_free(). 0, -EPROTO with the problem, or

@@ -1,4 +1,4 @@
-/* What addresses stand for: the arguments of a command. limpet/_dialling.py has the same for Python. */
+/* Addresses that stand for the arguments of a command. limpet/_dialling.py has the same for Python. */
 #include <errno.h>
 #include <string.h>
 
@@ -112,7 +112,7 @@ static int add_pods(Arguments *arguments, const char *address, const char *place
     return 0;
 }
 
-/* What comes after `scheme`, or NULL. */
+/* Returns the part after `scheme`, or NULL. */
 static const char *after(const char *address, const char *scheme)
 {
     size_t size = strlen(scheme);

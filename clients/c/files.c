@@ -27,7 +27,7 @@ static int check_path(LimpetClient *client, const char *path)
     return problem_set(&client->problem, ERR_BAD_REQUEST, "the path is not valid UTF-8");
 }
 
-/* Whether the controller passes descriptors, as one on another machine may say and cannot do. */
+/* Asks whether the controller passes descriptors; one on another machine may say so and cannot. */
 static int passes_descriptors(LimpetClient *client, bool *ret)
 {
     int r = client_connect(client, false);

@@ -83,12 +83,12 @@ LIMPET_API int limpet_connect(LimpetClient *client, const char *socket);
 LIMPET_API void limpet_set_autostart(LimpetClient *client, bool allowed);
 LIMPET_API void limpet_set_reconnect_timeout(LimpetClient *client, double seconds);
 
-/* Where artifacts of a controller on another machine are copied before a call returns, each session's to a
- * directory below this one; the result's host_path then names these files. NULL leaves the paths of the other
- * machine. Without this it is $LIMPET_ARTIFACTS ("0": none), or limpet-artifacts. */
+/* Names the directory to which artifacts of a controller on another machine are copied before a call returns,
+ * each session's to one below it; the result's host_path then names these files. NULL leaves the paths of the
+ * other machine. Without this it is $LIMPET_ARTIFACTS ("0": none), or limpet-artifacts. */
 LIMPET_API int limpet_set_artifacts(LimpetClient *client, const char *directory);
 
-/* What the controller said of itself at the last connection; the client's. */
+/* The controller as it described itself at the last connection; owned by the client. */
 typedef struct LimpetController {
     const char *peer; /* "limpetd/0.1.0" */
     int64_t pid;

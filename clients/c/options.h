@@ -4,7 +4,7 @@
 #include "clients/c/limpet.h"
 #include "proto/schema.h"
 
-/* Whether the options can be put on the wire at all; their values are for the controller to judge. */
+/* Checks that the options can be put on the wire at all; the controller judges their values. */
 int options_check(const LimpetClient *client, const LimpetOptions *options, Problem *problem);
 
 /* The same of "NAME=value" strings, then NULL; and what they are on the wire. NULL counts as none. */

@@ -121,7 +121,7 @@ void entry_fill(MsgFileEntry *ret, const struct stat *st)
     ret->modified = (double)st->st_mtim.tv_sec + (double)st->st_mtim.tv_nsec * 1e-9;
 }
 
-/* Whether somebody has given it extended attributes: those have names in `user.`. */
+/* Tells whether the file has extended attributes of somebody's: their names begin with `user.`. */
 static bool has_attributes(int directory, const char *name)
 {
     char path[LIMIT_PATH + 40], names[4 << 10];

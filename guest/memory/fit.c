@@ -15,7 +15,8 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
 #ifdef __x86_64__
 #include <cpuid.h>
 
-/* Of the second register, in which some have what differs from one processor of a machine to the next. */
+/* The mask is for the second register, in which some leaves differ from one processor of a machine to the
+ * next. */
 static const struct {
     unsigned leaf, part, counts;
 } leaves[] = {{0, 0, ~0u}, {1, 0, 0},      {7, 0, ~0u},    {7, 1, ~0u},         {0xd, 0, ~0u},

@@ -17,7 +17,7 @@
 
 #define CHANNEL 3
 
-/* How much is asked for at once. */
+/* Parts that one call reads at most. */
 #define PARTS 256
 
 #define MAPS_SIZE (64u << 10)
@@ -137,7 +137,7 @@ static void read_index(const char *path)
     require(!why, why);
 }
 
-/* What is mapped */
+/* Own mappings */
 
 static uint64_t take_number(const char **at)
 {
@@ -219,7 +219,7 @@ static OwnMapping *find_own(const MemoryMapping *mapping)
     return NULL;
 }
 
-/* Whether it fits */
+/* Fitting */
 
 static void check_kernel(void)
 {
@@ -353,7 +353,7 @@ static void read_parts(size_t n, uint64_t size)
     loader.content += size;
 }
 
-/* One call reads at most 2 GiB. */
+/* Reads in pieces: the kernel reads at most 2 GiB in one call. */
 static void read_runs(const MemoryRun *runs, uint32_t n)
 {
     uint64_t size = 0;

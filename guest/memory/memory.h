@@ -14,7 +14,8 @@
 
 #define MEMORY_PAGE 4096u
 
-/* Of the format. It is not meant to be read by another version of Limpet: the mappings say whose it is. */
+/* Mark of the format. A file is not meant to be read by another version of Limpet: the mappings say whose it
+ * is. */
 #define MEMORY_MAGIC "limpet memory 1"
 
 /* Addresses that no process uses on its own: below are programs that are not relocated and what sanitizers
@@ -27,7 +28,7 @@
 #define MEMORY_INDEX_START (MEMORY_ROOM_START + ((uint64_t)256 << 20))
 #define MEMORY_ASIDE_START (MEMORY_ROOM_START + ((uint64_t)768 << 20))
 
-/* What user space has. */
+/* Bounds of user space. */
 #define MEMORY_LOWEST 0x10000u
 #define MEMORY_END    ((uint64_t)0x7ffffffff000)
 
@@ -36,8 +37,8 @@
 #define MEMORY_RUNS_MAX     (1u << 20)
 #define MEMORY_TEXT_MAX     (1u << 20)
 
-/* What has to be as it was. Programs and libraries have chosen their code by the processor, and know where in
- * the kernel's own mapping its functions are. */
+/* Hashes of surroundings that have to be as they were. Programs and libraries have chosen their code by the
+ * processor, and know where in the kernel's own mapping its functions are. */
 typedef struct MemoryFit {
     uint64_t kernel, processor;
 } MemoryFit;
@@ -71,7 +72,7 @@ typedef enum MemoryKind {
     MEMORY_KINDS,
 } MemoryKind;
 
-/* What madvise() was told of a mapping. */
+/* Advice given to madvise() for a mapping. */
 enum { MEMORY_HUGE = 1, MEMORY_SMALL = 2, MEMORY_WIPED = 4 /* in a fork */ };
 
 typedef struct MemoryMapping {
@@ -101,14 +102,14 @@ typedef struct MemoryIndex {
 /* Bytes before the contents; 0 where a number in the head is over its limit. */
 uint64_t memory_index_size(const MemoryHead *head);
 
-/* Where the parts are in `bytes`, which has memory_index_size() of them. */
+/* Finds the parts in `bytes`, which has memory_index_size() of them. */
 MemoryIndex memory_index(const void *bytes);
 
-/* Whether each mapping can be made as it says, in any process that has nothing but the room: why not, or
- * NULL. Whoever wrote the file may be hostile. */
+/* Checks that each mapping can be made as it says, in any process that has nothing but the room. Returns why
+ * not, or NULL. The author of the file may be hostile. */
 const char *memory_check(const MemoryIndex *index);
 
 uint64_t memory_hash(const void *bytes, size_t n);
 
-/* Of this process, whose vDSO is there. */
+/* Computes the hashes of this process, whose vDSO is there. */
 MemoryFit memory_fit(const void *vdso, size_t size);

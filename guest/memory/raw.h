@@ -3,7 +3,7 @@
 
 #include <sys/syscall.h>
 
-/* What the kernel returns: a negative errno where it fails. */
+/* Makes a system call; returns a negative errno if it fails. */
 static inline long raw(long number, long a, long b, long c, long d, long e, long f)
 {
     register long r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = f;

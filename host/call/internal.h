@@ -7,7 +7,7 @@
 #define WATCHDOG_SLACK 8.0
 
 /* last.c */
-/* What was written at the end of its session. */
+/* Keeps the text that exit functions wrote at the end of the session, for its close() to return. */
 void call_keep_last_words(Session *session, const MsgExecuted *executed);
 
 /* turn.c */

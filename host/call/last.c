@@ -3,7 +3,7 @@
 
 #include "host/call/internal.h"
 
-/* What is registered for the end is interrupted then. */
+/* Time limit of exit functions, after which they are interrupted. */
 #define LAST_SECONDS 5.0
 
 static bool make_run_id(char ret[static LIMIT_RUN_ID + 1])

@@ -1,6 +1,5 @@
-/* What sessions that have ended left: looked over on a thread, and what is too old or too much of it goes.
- * Nothing of a session that is open does. Of those that are saved the asker is told which are too old or too
- * much: it ends them. */
+/* Review of the files of sessions that have ended, on a thread: the too old and the too many go. Files of
+ * open sessions stay. The asker is told which saved sessions are too old or too many, and ends them. */
 #include "host/files/retention.h"
 #include "host/keeper/internal.h"
 #include "proto/base/clock.h"

@@ -23,10 +23,10 @@ typedef struct SessionsEvents {
     /* The session is to have packages before anyone is told that it is open: ends in session_all_ready() or
      * session_fail(), not before this returns. */
     void (*prepare)(Session *trunk);
-    /* It is to close, and nothing of it runs: a last call does what is to be done at the end of Python, and
-     * closes its sandbox. False: there is none. */
+    /* Makes the last call of a session that is to close and rests: it runs exit functions and closes the
+     * sandbox. False: there is no such call. */
     bool (*closes)(Session *trunk);
-    /* What is set for a user. False: nothing is. */
+    /* Finds the bounds set for a user. False: none are. */
     bool (*bounds)(void *userdata, uid_t user, UserBounds *ret);
     /* The session is READY again, or (`failure` is not NULL) is not: those who are in Session.asleep go
      * on. */

@@ -14,7 +14,7 @@
 
 #define PIECE (64u << 10)
 
-/* One of the two ways. */
+/* Bytes on their way in one of the two directions. */
 typedef struct Direction {
     char bytes[PIECE];
     size_t at, n; /* read and not written yet: from `at` to `n` */
@@ -31,7 +31,7 @@ static bool is_full(const Direction *way)
     return way->at < way->n;
 }
 
-/* Whether the way goes on after a read of `n` bytes, or a negative errno. */
+/* Tells whether the direction goes on after a read of `n` bytes, or a negative errno. */
 static bool take_read(Direction *way, ssize_t n)
 {
     if (n == -EAGAIN || n == -EINTR)

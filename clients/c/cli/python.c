@@ -27,7 +27,8 @@ static char *python_of(const char *directory, size_t n)
     return python;
 }
 
-/* That of the environment where the program itself is, which a link elsewhere may lead to. */
+/* Finds the Python of the environment where the program itself is; a link elsewhere may lead to the program.
+ */
 static char *python_of_program(void)
 {
     char program[PATH_MAX];
