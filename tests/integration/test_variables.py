@@ -75,7 +75,7 @@ RESULTS = {"kept": "kept", "rolled back": "rolled_back", "lost": "lost"}
 
 def table():
     """The rows of the page: first cell, then a word for each mode."""
-    with open(os.path.join(ROOT, "docs", "reference", "sessions.md"), encoding="utf-8") as file:
+    with open(os.path.join(ROOT, "docs", "sessions.md"), encoding="utf-8") as file:
         section = file.read().split(HEADING, 1)[1].split("\n## ", 1)[0]
     rows = [line.strip("| ").split("|") for line in section.splitlines() if line.startswith("|")]
     return {row[0].strip(): [cell.strip() for cell in row[1:]] for row in rows[2:]}
