@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.wire import EXEC, LOAD, SAVE
 
-from .guest_harness import FAKE, REAL, needs_real
+from .guest_harness import FAKE, REAL, needs_real, wait_for
 from .test_state_hostile import replace
 
 PLACE = "/session/.limpet-saved-0"
@@ -235,3 +235,29 @@ def test_a_state_that_goes_on_with_its_memory(keep):
     record = controller.run("next(numbers)")
     assert (record["result"], record["state"], record["epoch"], record["execution_count"]) == ("1", "kept", 7, 41)
     assert record["restored"] == [] and controller.checkpoints() == []
+
+
+TICKING = """
+import os, threading, time
+ticks = 0
+def tick():
+    global ticks
+    while True:
+        ticks += 1
+        with open("ticks", "a") as file: file.write(".")
+        time.sleep(0.001)
+threading.Thread(target=tick, daemon=True).start()
+print(os.getcwd())
+"""
+
+
+@needs_real
+@pytest.mark.skipif(not os.path.exists(f"{REAL}-loader"), reason="there is no loader here")
+def test_what_threads_did_after_the_last_call_is_there(keep):
+    """A checkpoint of the last call is not enough."""
+    controller = keep(REAL, "auto").controller
+    ticks = os.path.join(controller.run(TICKING)["stdout"].strip(), "ticks")
+    wait_for(lambda: os.path.getsize(ticks) > 100, "the thread does not go on")
+    assert controller.ask(SAVE, branch=0, path=PLACE, ends=True) == {}
+    assert controller.ask(LOAD, branch=0, path=PLACE, execution_count=40, epoch=7)["missing"] == []
+    assert int(controller.run("ticks")["result"]) >= 100

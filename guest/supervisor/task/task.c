@@ -292,12 +292,13 @@ void tasks_on_gone(Tasks *tasks, const Checkpoint *checkpoint, const char *why)
 
 /* Checkpoints */
 
-/* The birth checkpoint has no id that could be told. */
+/* The birth checkpoint has no id that could be told. What is saved is what there is now: threads may have
+ * gone on since the last call. */
 static bool may_reuse(const Task *task)
 {
     const Branch *branch = task->branch;
 
-    return task->kind == CHECKPOINT_AUTOMATIC && branch_is_exact(branch) &&
+    return !task->moves && task->kind == CHECKPOINT_AUTOMATIC && branch_is_exact(branch) &&
            branch->base->kind != CHECKPOINT_BIRTH;
 }
 
