@@ -12,7 +12,7 @@ __all__ = ["client", "controller", "files", "held", "session"]
 
 EVERY_OPTION = {
     "timeout": 7.5, "memory": 96 << 20, "cpus": 0.5, "pids": 77, "disk": 5 << 20, "files": 4321, "data": os.getcwd(),
-    "env": {"A": "b"}, "ttl": 12.5, "ttl_action": "save", "network": "bridge", "allow": ["example.org:443"],
+    "env": {"A": "b"}, "ttl": 12.5, "ttl_action": "close", "network": "bridge", "allow": ["example.org:443"],
     "bindings": {"b": {"url": "https://example.org"}}, "image": "other", "checkpoint": "off", "packages": "six",
     "pip": "allow", "build": "allow", "template": "none-such",
 }  # fmt: skip

@@ -247,7 +247,7 @@ def test_exit_functions_run_when_it_is_closed(client, name):
 def test_exit_functions_run_when_nobody_closes_it(own_limpetd, way):
     own_limpetd.start()
     with own_limpetd.client() as client:
-        result = client.open("a", ttl=0.5 if way == "ttl" else 600).run(LEAVES)
+        result = client.open("a", ttl=0.5 if way == "ttl" else 600, ttl_action="close").run(LEAVES)
         if way == "ttl":
             wait_for(lambda: not client.sessions())
         else:
