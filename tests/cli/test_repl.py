@@ -325,7 +325,7 @@ def test_ctrl_d_leaves_the_session(limpet, prompt):
 
 
 def test_an_open_prompt_keeps_its_session(limpet):
-    terminal = limpet.terminal("repl", "-s", "short", "--ttl", "15")
+    terminal = limpet.terminal("repl", "-s", "short", "--ttl", "15", "--ttl-action", "close")
     terminal.last_line(">>>")
     idle = [limpet.sessions()["short"]["idle"]]
     while idle[-1] >= max(idle):  # until something was asked of it
