@@ -3,6 +3,7 @@
 import os
 import re
 import stat
+import time
 
 import pytest
 
@@ -332,8 +333,9 @@ def test_an_open_prompt_keeps_its_session(limpet):
         idle.append(limpet.sessions()["short"]["idle"])
     terminal.type("\x04")
     assert terminal.ends() == 0
+    end = time.monotonic() + 60
     while "short" in limpet.sessions():  # its ttl later
-        pass
+        assert time.monotonic() < end
     terminal.close()
 
 
