@@ -257,7 +257,7 @@ def test_what_threads_did_after_the_last_call_is_there(keep):
     """A checkpoint of the last call is not enough."""
     controller = keep(REAL, "auto").controller
     ticks = os.path.join(controller.run(TICKING)["stdout"].strip(), "ticks")
-    wait_for(lambda: os.path.getsize(ticks) > 100, "the thread does not go on")
+    wait_for(lambda: os.path.exists(ticks) and os.path.getsize(ticks) > 100, "the thread does not go on")
     assert controller.ask(SAVE, branch=0, path=PLACE, ends=True) == {}
     assert controller.ask(LOAD, branch=0, path=PLACE, execution_count=40, epoch=7)["missing"] == []
     assert int(controller.run("ticks")["result"]) >= 100
