@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 import time
+import types
 import warnings
 
 
@@ -21,8 +22,8 @@ def import_all(names):
 
 def check_bytecode():
     """A module without bytecode is compiled anew by every interpreter. Of plotly's validators few are ever loaded."""
-    modules = [m for m in list(sys.modules.values()) if not m.__name__.startswith("plotly.validators")]
-    bare = [m.__name__ for m in modules if getattr(m, "__cached__", None) and not os.path.exists(m.__cached__)]
+    caches = {name: vars(module).get("__cached__") for name, module in sys.modules.items() if isinstance(module, types.ModuleType)}
+    bare = [name for name, cached in caches.items() if isinstance(cached, str) and not os.path.exists(cached) and "plotly.validators" not in name]
     assert not bare, f"{len(bare)} modules without bytecode: {bare[:10]}"
 
 
