@@ -27,8 +27,7 @@ static char *python_of(const char *directory, size_t n)
     return python;
 }
 
-/* Finds the Python of the environment where the program itself is; a link elsewhere may lead to the program.
- */
+/* Finds the Python of the environment where the program itself is, wherever a link to it lies. */
 static char *python_of_program(void)
 {
     char program[PATH_MAX];
