@@ -1,9 +1,13 @@
 #include "host/engine/engine.h"
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "host/engine/docker.h"
 #include "host/engine/spawn.h"
+
+#define ROOTS_SOCKET "/run/limpet/limpet.sock"
 
 const EngineOps *const engines[] = {&engine_docker, &engine_oci, &engine_local, NULL};
 
@@ -21,7 +25,13 @@ const EngineOps *engine_choose(const EngineConfig *config, Problem *problem)
 
     if (docker_answers(config))
         return &engine_docker;
-    if (geteuid() != 0)
+    if (access(ROOTS_SOCKET, W_OK) < 0 && errno == EACCES)
+        problem_set(
+            problem, ERR_ENGINE_ERROR,
+            "root's controller serves this machine, and this process is not in the group that may use "
+            "it: run `newgrp limpet` or log in again if you are a member, or become one with "
+            "`sudo usermod --append --groups limpet $USER`");
+    else if (geteuid() != 0)
         problem_set(problem, ERR_ENGINE_ERROR,
                     "no container engine: the engine oci needs root, and no Docker Engine answers this user "
                     "on %s; use "

@@ -13,8 +13,14 @@ export function h(what, attributes = {}, ...children) {
   return element
 }
 
+// Gives an element other children. The keyboard's focus stays: on the child that had it, or on the new one of the same name.
 export function replace(element, ...children) {
+  const focused = element.contains(document.activeElement) && document.activeElement !== element ? document.activeElement : null
   element.replaceChildren(...children.flat().filter(child => child !== null && child !== undefined && child !== false))
+  if (!focused) return
+  const known = each => each.tagName + (each.title || each.getAttribute("href") || each.textContent)
+  const next = focused.isConnected ? focused : [...element.querySelectorAll(focused.tagName)].find(each => known(each) === known(focused))
+  next?.focus({ preventScroll: true })
 }
 
 const PATHS = {
@@ -102,6 +108,9 @@ export function look(title, element, ...buttons) {
   document.body.append(dialog)
   dialog.showModal()
 }
+
+// Words for a finger, or for keys and a pointer.
+export const worded = (touched, otherwise) => matchMedia("(hover: none)").matches ? touched : otherwise
 
 export function size(bytes) {
   if (bytes === null || bytes === undefined) return ""

@@ -1,5 +1,6 @@
-"""What to do where an import fails because a package is not there."""
+"""What to do about an error that the sandbox explains: a package that is not there, or a network."""
 
+import os
 import sys
 
 # Of `limpet image build --with data`, by the names of their modules.
@@ -18,21 +19,39 @@ PACKAGES = {
 }
 
 
-def missing(error):
-    """The module that there is none of, as the error or what it came of says; None: that is not why."""
+def causes(error):
+    """The error, and what it came of."""
     seen = set()
-    if not isinstance(error, ImportError):
-        return None
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        if isinstance(error, ModuleNotFoundError) and isinstance(error.name, str) and error.name.isidentifier():
-            return error.name
+        yield error
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+def missing(error):
+    """The module that there is none of, as the error or what it came of says; None: that is not why."""
+    if not isinstance(error, ImportError):
+        return None
+    for each in causes(error):
+        if isinstance(each, ModuleNotFoundError) and isinstance(each.name, str) and each.name.isidentifier():
+            return each.name
     return None
 
 
-def advice(error):
+def is_cut_off(error):
+    """Whether a name of the network was looked up where there is none."""
+    looked_up = any((type(each).__module__, type(each).__name__) == ("socket", "gaierror") for each in causes(error))
+    if not looked_up or "http_proxy" in os.environ:
+        return False
+    import _socket
+
+    return [name for _, name in _socket.if_nameindex()] in ([], ["lo"])
+
+
+def on(error):
     """A sentence, or None where there is nothing to do."""
+    if is_cut_off(error):
+        return "This session has no network: open one with network={'allow': ['HOST']}, or put the data into this one from outside."
     name = missing(error)
     if name is None or name in sys.stdlib_module_names or name.startswith("limpet"):
         return None
