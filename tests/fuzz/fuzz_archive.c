@@ -1,7 +1,7 @@
 /* A saved session that somebody has made: whatever is taken of it lies below /session and within its files;
  * and what a sandbox says of its variables. The bytes get the right checksum behind them, and are read as
  * they are, too. */
-/* Proves: security: saved sessions from other people */
+/* Proves: security: saved sessions that somebody else made */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -138,7 +138,7 @@ MALFORMED = [
 ]
 
 
-@pytest.mark.proves("security: saved sessions from other people")
+@pytest.mark.proves("security: saved sessions that somebody else made")
 def test_what_is_malformed_is_refused(client, limpet, name, path):
     """Before there is a session."""
     for data, says in MALFORMED:

@@ -11,7 +11,7 @@ evil, good = Evil(), 42
 """
 
 
-@pytest.mark.proves("security: saved sessions from other people")
+@pytest.mark.proves("security: saved sessions that somebody else made")
 def test_nothing_is_unpickled_but_by_the_sandbox(session, client, name, tmp_path, monkeypatch):
     session.run(MADE).check()
     saved = session.save(tmp_path / "evil.limpet")

@@ -223,7 +223,7 @@ def test_what_is_damaged(kept, tmp_path):
     assert refused(kept, tmp_path) == "it is not whole"
 
 
-@pytest.mark.proves("security: saved memory that sandboxed code has changed")
+@pytest.mark.proves("security: memory of saved sessions that sandboxed code has changed")
 def test_mappings_that_are_none(kept, tmp_path):
     """Each is refused before anything is mapped."""
     head = mangle(kept)
