@@ -57,7 +57,7 @@ def on(error):
         return None
     package = PACKAGES.get(name, name)
     if name in DATA:
-        return f"{package} can be added: session.install({package!r}) for this session, `limpet image build --with data` for an image."
+        return f"{package} can be added: session.install([{package!r}]) for this session, `limpet image build --with data` for an image."
     if name in PACKAGES:
-        return f"{package} can be added: session.install({package!r}) for this session."
-    return f"If {name} is a package, it can be added: session.install({name!r}) for this session."
+        return f"{package} can be added: session.install([{package!r}]) for this session."
+    return f"If {name} is a package, it can be added: session.install([{name!r}]) for this session."
