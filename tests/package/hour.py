@@ -40,7 +40,7 @@ def read(document):
 
 def typed(line, fails=False):
     """What a line of bash prints on both streams. It has to fail, or it must not."""
-    done = subprocess.run(["bash", "-c", line], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(["bash", "-c", line], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600)
     assert (done.returncode != 0) == fails, f"{line}: status {done.returncode}\n{done.stdout}"
     print(f"$ {line}\n{done.stdout}", flush=True)
     return done.stdout
@@ -107,6 +107,7 @@ def follow_python():
 
 def follow_gateway():
     """Failures of the gateway, and what their messages say to do."""
+    typed("limpet key revoke anna; limpet key revoke ben")  # who have theirs from the tutorial
     said = typed("limpet serve --host 0.0.0.0 --port 8732", fails=True)
     command = advice(said, "'(limpet key create NAME)'").replace("NAME", "clara")
     with subprocess.Popen(["limpet", "serve", "--port", "8732"], stderr=subprocess.DEVNULL) as server, contextlib.ExitStack() as stack:

@@ -43,9 +43,12 @@ def is_cut_off(error):
     looked_up = any((type(each).__module__, type(each).__name__) == ("socket", "gaierror") for each in causes(error))
     if not looked_up or "http_proxy" in os.environ:
         return False
-    import _socket
-
-    return [name for _, name in _socket.if_nameindex()] in ([], ["lo"])
+    try:
+        with open("/proc/net/dev", encoding="ascii") as file:
+            interfaces = file.read().splitlines()[2:]
+    except OSError:
+        return False
+    return all(line.strip().startswith("lo:") for line in interfaces)
 
 
 def on(error):
