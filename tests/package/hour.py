@@ -130,4 +130,4 @@ if __name__ == "__main__":
     follow_commands()
     follow_python()
     follow_gateway()
-    typed("limpet doctor")
+    assert "FAIL" not in typed("limpet doctor")

@@ -15,7 +15,7 @@ from typing import Literal
 
 from . import Client, Error, __version__, jupyter, mcp, serve
 from ._adapters.arguments import WrongOption
-from ._address import find_limpetd
+from ._address import ROOTS, find_limpetd
 from ._transport import NATIVE
 from .serve import _settings
 from .serve._keys import KeyFailed, KeyStore
@@ -43,8 +43,13 @@ class Finding:
     remedy: str = ""
 
 
-def of_machine() -> tuple[str, int]:
-    """What ``limpetd --check`` prints, and its exit status."""
+def of_machine(address: str | None) -> tuple[str, int]:
+    """What ``limpetd --check`` prints, and its exit status. Root's controller can only be checked by root."""
+    if is_served_by_root(address):
+        return (
+            "machine\n  --    limpetd        root's controller serves this user\n                       → sudo limpetd --check\n",
+            0,
+        )
     program = find_limpetd()
     if program is None:
         return (
@@ -58,6 +63,17 @@ def of_machine() -> tuple[str, int]:
     except OSError as error:
         return f"  FAIL  limpetd        {program}: {error.strerror}\n", 1
     return said.stdout, said.returncode
+
+
+def is_served_by_root(address: str | None) -> bool:
+    """Whether this user, who is not root, has found root's controller."""
+    with Client(address, autostart=False, reconnect_timeout=0) as client:
+        is_roots = client.address == ROOTS
+        try:
+            client.info()
+        except Error:
+            return False
+        return not is_roots and client.address == ROOTS
 
 
 def of_controller(address: str | None) -> Iterator[Finding]:
@@ -144,7 +160,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="limpet doctor", description=__doc__, allow_abbrev=False)
     parser.add_argument("--address", metavar="PATH", help="socket of the controller")
     options = parser.parse_args(arguments)
-    said, status = of_machine()
+    said, status = of_machine(options.address)
     print(said.rstrip() + "\n")
     parts = {
         "controller": of_controller(options.address),
