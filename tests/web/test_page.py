@@ -75,8 +75,10 @@ def test_tables_figures_errors_and_colours(page, session):
     page.see("img.figure[src^='data:image/svg']")
     page.run("from IPython.display import Markdown\nMarkdown('# Towns\\n\\n| a | b |\\n|---|---|\\n| **1** | 2 |')")
     assert page.see(".markdown h3", "Towns") and page.see(".markdown td strong", "1")
-    page.run("from IPython.display import Math\nMath(r'\\frac{1}{2} \\sum_{i=1}^n x_i')")
+    page.run("from IPython.display import Math\nMath(r'\\frac{1}{2} \\left(\\begin{matrix}1 & 2\\\\3 & 4\\end{matrix}\\right)')")
     page.see(".markdown math mfrac")
+    one, two, three, _ = (each.rect for each in page.driver.find_elements(By.CSS_SELECTOR, "math mtd"))
+    assert one["x"] < two["x"] and one["y"] == two["y"] < three["y"]
     page.run("from IPython.display import Markdown\nMarkdown('costs \\$5, or $5 and $10, if $e^x$ grows\\n\\n$$\\na_1\\n$$\\n')")
     page.see(".markdown math[display=block] msub")
     assert "or $5 and $10, if" in page.see(".markdown p", "costs").text

@@ -212,8 +212,8 @@ class Parser {
       else if (end !== "&") break
     }
     if (this.text() !== name) throw new SyntaxError(`the end of ${name} is missing`)
-    const align = name === "cases" ? ["left"] : /align|split|eqn/.test(name) ? ["right", "left"] : ["center"]
-    const cell = (each, at) => this.make("mtd", { class: align[at % align.length] }, [each])
+    const align = name === "cases" ? ["left"] : /align|split|eqn/.test(name) ? ["right", "left"] : []
+    const cell = (each, at) => this.make("mtd", align.length ? { class: align[at % align.length] } : {}, [each])
     const table = this.make("mtable", /align|split|gather|eqn|equation/.test(name) ? { displaystyle: "true" } : {},
       rows.map(row => this.make("mtr", {}, row.map(cell))))
     const [open, close] = FENCES[name] || ""
