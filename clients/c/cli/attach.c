@@ -38,7 +38,7 @@ static int run(const void *values, char **operands, int n)
 const Command command_attach = {
     .name = "attach",
     .usage = "[OPTIONS] SESSION PROCESS",
-    .summary = "Shows the output of a process in the background, and passes on your input",
+    .summary = "Shows what a process in the background writes, and lets you type to it",
     .details = "\n"
                "PROCESS is an id or its beginning, a name, or a number, as `limpet ps` shows them. Recent "
                "output comes\n"

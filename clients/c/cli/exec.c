@@ -23,7 +23,7 @@ static const Option exec_options[] = {
                "a line for bash, in place of a program"),
     OPTION_ROW('t', "timeout", OPTION_SECONDS, ExecValues, timeout, "SECONDS", "of this command",
                .least = OPTION_ABOVE_ZERO, .value = "120"),
-    OPTION_ROW(0, "cwd", OPTION_TEXT, ExecValues, cwd, "DIRECTORY", "working directory, in the container",
+    OPTION_ROW(0, "cwd", OPTION_TEXT, ExecValues, cwd, "DIRECTORY", "where it runs, in the container",
                .value = "/session", .completes = COMPLETE_NOTHING),
     OPTION_ROW('e', "env", OPTION_PAIRS, ExecValues, env, "NAME=VALUE",
                "environment besides the session's; may be given again", .completes = COMPLETE_NOTHING),

@@ -15,7 +15,7 @@ static const Option kill_options[] = {
     OPTION_ROW('s', "signal", OPTION_TEXT, KillValues, signal, "SIGNAL", "its name, as KILL, or its number",
                .value = "TERM", .completes = COMPLETE_NOTHING),
     OPTION_ROW(0, "alone", OPTION_FLAG, KillValues, alone, NULL,
-               "signal only this process, not its children"),
+               "signal only this process, not those that it started"),
 };
 
 /* 0 where there is none of that name. */

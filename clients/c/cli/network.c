@@ -57,13 +57,13 @@ static int run(const void *values, char **operands, int n)
 const Command command_network = {
     .name = "network",
     .usage = "[OPTIONS] SESSION",
-    .summary = "Shows or changes the destinations that a session may connect to",
+    .summary = "Shows or changes what a session may reach of the network",
     .details =
         "\n"
         "A destination is HOST:PORT, *.DOMAIN:PORT, or an address and a port; the default port is 443.\n"
         "Connections to destinations that are no longer allowed are closed at once. Without options, it "
         "shows\n"
-        "the allowed destinations.",
+        "what is allowed.",
     .options = {network_options, ARRAY_SIZE(network_options)},
     .operands = {COMPLETE_SESSION},
     .operands_min = 1,

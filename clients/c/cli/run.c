@@ -27,7 +27,7 @@ static const Option run_options[] = {
     OPTION_ROW('l', "language", OPTION_TEXT, RunValues, language, "LANGUAGE",
                "run it in the context of that language, such as bash; needs a session"),
     OPTION_ROW(0, "on-error", OPTION_TEXT, RunValues, on_error, "WHAT",
-               "keep the variables of code that fails, or roll them back: keep or rollback", .value = "keep",
+               "what happens to the variables when the code fails: keep or rollback", .value = "keep",
                .completes = COMPLETE_CHOICE, .choices = "keep|rollback"),
     OPTION_ROW(0, "json", OPTION_FLAG, RunValues, json, NULL, "print the record of the call as JSON"),
     OPTION_ROW('q', "quiet", OPTION_FLAG, RunValues, quiet, NULL,

@@ -29,6 +29,9 @@ EXTRAS = {
 }
 """What parts of the package need of other packages, and the line that installs these."""
 ANSWER_SECONDS = 5.0
+_DESCRIPTION = (
+    "Checks this machine, the controller, this Python and the gateway, and names remedies. Starts nothing."
+)
 
 Level = Literal["ok", "warn", "FAIL", "--"]
 
@@ -157,7 +160,7 @@ def shown(title: str, findings: Iterator[Finding]) -> bool:
 
 def main(arguments: list[str] | None = None) -> int:
     """``limpet doctor``; returns its exit status: 1 where something fails."""
-    parser = argparse.ArgumentParser(prog="limpet doctor", description=__doc__, allow_abbrev=False)
+    parser = argparse.ArgumentParser(prog="limpet doctor", description=_DESCRIPTION, allow_abbrev=False)
     parser.add_argument("--address", metavar="PATH", help="socket of the controller")
     options = parser.parse_args(arguments)
     said, status = of_machine(options.address)
