@@ -165,21 +165,7 @@ void call_watch(const Call *call);
  * run. Whether it has begun. */
 bool call_last(Calls *all, Session *session);
 
-/* ---- its end ---- */
-
-/* Publishes the artifacts of a call that has ended, as its supervisor tells; then its record is made. */
-void call_publish(Call *call, const Message *message, const MsgExecuted *executed);
-/* Its record can be made; `artifacts` may be NULL. What waits is next. */
-void call_finish(Call *call, const MsgExecuted *executed, const ArtifactList *artifacts);
-/* Ends a call that ran and has no record. */
-void call_finish_failed(Call *call, const Problem *problem);
-
 /* ---- its questions ---- */
-
-void asks_begin(Asks *asks);
-
-/* From now on this request of Call.joined is asked, and first what waits. */
-void asks_join(Call *call, Request *request, AskMode mode);
 
 /* The supervisor of the running call passes a question on. -EPROTO with the problem set when no honest one
  * does. */
@@ -190,6 +176,3 @@ void asks_answer(Calls *all, Peer peer, uint64_t id, const msgpack_object_map *b
 
 /* The call is being interrupted: its supervisor's time counts although questions wait. */
 void asks_interrupt(Call *call);
-
-/* The call has ended, and its questions with it. */
-void asks_end(Asks *asks);

@@ -1,10 +1,23 @@
-/* A call as a turn of its sandbox: what is sent of it, and what comes back. */
+/* A call as a turn of its sandbox: what is sent of it, what comes back, and how its record is made. Code goes
+ * one after the other; commands, and processes in the background, go beside it. */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "host/call/internal.h"
+#include "host/call/call.h"
 #include "host/call/record.h"
+#include "host/link/envelope.h"
+#include "proto/base/clock.h"
+
+/* The supervisor answers a call by its deadline and three seconds; this much later it counts as stuck. */
+#define WATCHDOG_SLACK 8.0
+
+static void publish_artifacts(Call *call, const Message *message, const MsgExecuted *executed);
+static void finish_failed(Call *call, const Problem *problem);
+static void keep_last_words(Session *session, const MsgExecuted *executed);
+
+/* ---- code ---- */
 
 static Call *of(Turn *turn)
 {
@@ -28,7 +41,8 @@ static RecordHead record_head(const Call *call)
     };
 }
 
-void call_end_bare(Call *call, const char *status, const char *state, const char *name, const char *message)
+/* Ends a call that has no more than a reason. */
+static void end_bare(Call *call, const char *status, const char *state, const char *name, const char *message)
 {
     RecordHead head = record_head(call);
     Buf record _cleanup_(buf_deinit) = BUF_NULL;
@@ -86,7 +100,7 @@ static int send_execute(Call *call)
     return guest_say(sandbox->guest, MSG_EXECUTE, call->turn.number, MsgExecute, &execute);
 }
 
-void call_fail_unsent(Call *call, int error)
+static void fail_unsent(Call *call, int error)
 {
     Problem problem = PROBLEM_NULL;
 
@@ -95,10 +109,10 @@ void call_fail_unsent(Call *call, int error)
     else
         problem_set(&problem, ERR_INTERNAL, "the call could not be sent to its supervisor: %s",
                     strerror(-error));
-    call_finish_failed(call, &problem);
+    finish_failed(call, &problem);
 }
 
-static void start(Turn *turn)
+static void start_code(Turn *turn)
 {
     Call *call = of(turn);
     int r;
@@ -106,7 +120,7 @@ static void start(Turn *turn)
     call_watch(call);
     r = send_execute(call);
     if (r < 0)
-        call_fail_unsent(call, r);
+        fail_unsent(call, r);
 }
 
 /* ---- while it runs ---- */
@@ -142,8 +156,7 @@ bool call_interrupt(Call *call)
         return interrupt_sent(call);
     }
     sandbox_take_out(&call->turn);
-    call_end_bare(call, "interrupted", "kept", "Interrupted",
-                  "interrupted before it started; nothing was run");
+    end_bare(call, "interrupted", "kept", "Interrupted", "interrupted before it started; nothing was run");
     if (sandbox->ephemeral)
         sandbox_close(sandbox, "its call was interrupted");
     return true;
@@ -161,7 +174,7 @@ static int check_event(const Message *message, Problem *problem)
 
 /* Events are passed on as they are, once their form and size are checked: the rest is the cell's own words.
  */
-int call_on_event(Call *call, const Message *message, Problem *problem)
+static int on_event(Call *call, const Message *message, Problem *problem)
 {
     int r = check_event(message, problem);
 
@@ -170,7 +183,7 @@ int call_on_event(Call *call, const Message *message, Problem *problem)
     return r;
 }
 
-static int on_executed(Call *call, const Message *message, Problem *problem)
+static int on_code_executed(Call *call, const Message *message, Problem *problem)
 {
     Session *session = call->turn.session;
     MsgExecuted executed;
@@ -183,7 +196,7 @@ static int on_executed(Call *call, const Message *message, Problem *problem)
     call->turn.state = TURN_ANSWERED;
     sandbox_unwatch(call->turn.sandbox);
     session_note(session, executed.execution_count, executed.epoch);
-    call_publish(call, message, &executed);
+    publish_artifacts(call, message, &executed);
     return 0;
 }
 
@@ -198,20 +211,20 @@ static int on_error(Call *call, const Message *message, Problem *problem)
         return r;
     problem_set(&why, ERR_INTERNAL, "the supervisor of the session: %.*s", (int)error.message.size,
                 error.message.data);
-    call_finish_failed(call, &why);
+    finish_failed(call, &why);
     return 0;
 }
 
-static int on_message(Turn *turn, const Message *message, Problem *problem)
+static int on_code_message(Turn *turn, const Message *message, Problem *problem)
 {
     Call *call = of(turn);
 
     switch (message->kind) {
     case MSG_EXECUTED:
-        return on_executed(call, message, problem);
+        return on_code_executed(call, message, problem);
     case MSG_OUTPUT:
     case MSG_DISPLAY:
-        return call_on_event(call, message, problem);
+        return on_event(call, message, problem);
     case MSG_ASK:
         return asks_question(call, &message->body, problem);
     case MSG_ERROR:
@@ -240,7 +253,8 @@ static void turn_over(const Turn *turn)
     sandbox_beside_over(turn->sandbox, turn->session);
 }
 
-void call_finish_failed(Call *call, const Problem *problem)
+/* Ends a call that ran and has no record. */
+static void finish_failed(Call *call, const Problem *problem)
 {
     Turn turn = call->turn;
 
@@ -249,7 +263,8 @@ void call_finish_failed(Call *call, const Problem *problem)
     turn_over(&turn);
 }
 
-void call_finish(Call *call, const MsgExecuted *executed, const ArtifactList *artifacts)
+/* Its record can be made; `artifacts` may be NULL. What waits is next. */
+static void finish(Call *call, const MsgExecuted *executed, const ArtifactList *artifacts)
 {
     Turn turn = call->turn;
     Sandbox *sandbox = turn.sandbox;
@@ -259,7 +274,7 @@ void call_finish(Call *call, const MsgExecuted *executed, const ArtifactList *ar
 
     sandbox_take_out(&call->turn);
     if (call->last)
-        call_keep_last_words(turn.session, executed);
+        keep_last_words(turn.session, executed);
     if (record_write(&record, &head, executed, record_was_killed(executed) && sandbox_has_killed(sandbox),
                      artifacts) == 0) {
         call_end(call, &record);
@@ -272,16 +287,17 @@ void call_finish(Call *call, const MsgExecuted *executed, const ArtifactList *ar
     turn_over(&turn);
 }
 
-void call_lose(Call *call, bool ran, const char *reason)
+/* Ends a call with its session. */
+static void lose(Call *call, bool ran, const char *reason)
 {
     char message[512];
 
     snprintf(message, sizeof(message), "the session ended while the call %s: %s; its variables are lost",
              ran ? "ran" : "waited", reason);
-    call_end_bare(call, "failed", "lost", "SandboxLost", message);
+    end_bare(call, "failed", "lost", "SandboxLost", message);
 }
 
-static void end(Turn *turn, const char *reason)
+static void end_code(Turn *turn, const char *reason)
 {
     Problem problem = PROBLEM_NULL;
     Call *call = of(turn);
@@ -291,7 +307,7 @@ static void end(Turn *turn, const char *reason)
     if (ran)
         turn->session->epoch++;
     if (ran || turn->sandbox->ephemeral)
-        call_lose(call, ran, reason);
+        lose(call, ran, reason);
     else
         call_fail(call, &problem);
 }
@@ -309,9 +325,356 @@ static void leave(Turn *turn)
 }
 
 const TurnOps call_turn_ops = {
-    .start = start,
-    .message = on_message,
+    .start = start_code,
+    .message = on_code_message,
     .fail = fail,
-    .end = end,
+    .end = end_code,
     .leave = leave,
 };
+
+/* ---- commands ----
+ *
+ * A command, or a process in the background, as a turn beside the others. What is stored of it, who waits for
+ * it, and how its artifacts are published is as with code. */
+
+static bool in_background(const Call *call)
+{
+    return call->turn.ops == &process_turn_ops;
+}
+
+static void on_stuck(LoopTimer *timer)
+{
+    const Call *call = container_of(timer, Call, stuck);
+
+    sandbox_close(call->turn.sandbox, "its supervisor did not answer in time");
+}
+
+/* Many commands may follow a cell. Its record goes from those that are stored then, and the supervisor may
+ * not tell the next controller of it as if it had just ended. */
+static void settle_cell(Sandbox *sandbox)
+{
+    if (sandbox->unsettled != 0)
+        sandbox_send(sandbox, MSG_SETTLED, sandbox->unsettled);
+    sandbox->unsettled = 0;
+}
+
+static int send_exec(Call *call)
+{
+    const Buf program = {.data = (uint8_t *)call->code, .size = call->code_size};
+    Sandbox *sandbox = call->turn.sandbox;
+    const MsgExecOrder order = {
+        .branch = call->turn.session->branch,
+        .run_id = text_of(call->run_id),
+        .code_hash = call->code_hash,
+        .timeout = in_background(call) ? NAN : call->timeout,
+        .stream = call->stream,
+        .program = value_encoded(&program),
+    };
+
+    settle_cell(sandbox);
+    call->turn.state = TURN_SENT;
+    call->turn.number = sandboxes_next_number(sandbox->all);
+    return guest_say(sandbox->guest, MSG_EXEC, call->turn.number, MsgExecOrder, &order);
+}
+
+static void start_command(Turn *turn)
+{
+    Call *call = of(turn);
+    int r;
+
+    if (!in_background(call))
+        loop_timer_set(call->all->loop, &call->stuck,
+                       clock_now() + clock_from_seconds(call->timeout + WATCHDOG_SLACK), on_stuck);
+    r = send_exec(call);
+    if (r < 0)
+        fail_unsent(call, r);
+}
+
+/* The supervisor never got it: otherwise it would tell of it. It is sent once more, with what waits, unless
+ * that may be what breaks the connection. */
+static void on_command_cut_off(Turn *turn)
+{
+    Call *call = of(turn);
+    Problem problem = PROBLEM_NULL;
+
+    loop_timer_cancel(&call->stuck);
+    if (call->code && !call->resent) {
+        call->resent = true;
+        turn->state = TURN_WAITING;
+        if (turn->interrupted)
+            call_interrupt(call);
+        return;
+    }
+    problem_set(&problem, ERR_INTERNAL, "the session's supervisor knows nothing of the command any more");
+    finish_failed(call, &problem);
+}
+
+static int on_command_executed(Call *call, const Message *message, Problem *problem)
+{
+    MsgExecuted executed;
+    int r = record_decode(&executed, &message->body, problem);
+
+    if (r < 0)
+        return r;
+    if (!text_equal(executed.run_id, call->run_id))
+        return problem_set(problem, ERR_BAD_REQUEST, "it answers a command with the end of another");
+    call->turn.state = TURN_ANSWERED;
+    loop_timer_cancel(&call->stuck);
+    publish_artifacts(call, message, &executed);
+    return 0;
+}
+
+/* Ends a command that could not be begun. */
+static int on_command_refused(Call *call, const Message *message, Problem *problem)
+{
+    Problem why = PROBLEM_NULL;
+    int r = sandbox_refusal(&why, message, problem);
+
+    if (r < 0)
+        return r;
+    finish_failed(call, &why);
+    return 0;
+}
+
+static int on_command_message(Turn *turn, const Message *message, Problem *problem)
+{
+    Call *call = of(turn);
+
+    switch (message->kind) {
+    case MSG_EXECUTED:
+        return on_command_executed(call, message, problem);
+    case MSG_OUTPUT:
+        return on_event(call, message, problem);
+    case MSG_REPLY:
+        call_note_started(call);
+        return 0;
+    case MSG_ERROR:
+        return on_command_refused(call, message, problem);
+    default:
+        return 0;
+    }
+}
+
+/* The branch that it is of may be closed while the container lives on: then it is interrupted, and nobody
+ * asks for its record. */
+static void end_command(Turn *turn, const char *reason)
+{
+    Call *call = of(turn);
+    bool ran = sandbox_take_out(turn);
+
+    if (ran && !sandbox_is_ending(turn->sandbox))
+        sandbox_send(turn->sandbox, MSG_INTERRUPT, turn->number);
+    lose(call, ran, reason);
+}
+
+const TurnOps command_turn_ops = {
+    .beside = true,
+    .start = start_command,
+    .message = on_command_message,
+    .disconnected = on_command_cut_off,
+    .fail = fail,
+    .end = end_command,
+    .leave = leave,
+};
+
+/* Nobody waits for it. */
+static bool process_is_idle(const Turn *turn)
+{
+    const Call *call = of((Turn *)turn);
+
+    return call->started && list_empty(&call->asked) && list_empty(&call->joined);
+}
+
+const TurnOps process_turn_ops = {
+    .beside = true,
+    .is_idle = process_is_idle,
+    .start = start_command,
+    .message = on_command_message,
+    .disconnected = on_command_cut_off,
+    .fail = fail,
+    .end = end_command,
+    .leave = leave,
+};
+
+/* ---- the last call of a session ----
+ *
+ * The last call of a session: no code, but the end of Python. */
+
+/* Time limit of exit functions, after which they are interrupted. */
+#define LAST_SECONDS 5.0
+
+static bool make_run_id(char ret[static LIMIT_RUN_ID + 1])
+{
+    char half[2][INSTANCE_SIZE];
+
+    static_assert(LIMIT_RUN_ID == 2 * (INSTANCE_SIZE - 1), "it has as many random digits as two instances");
+    if (!instance_make(half[0]) || !instance_make(half[1]))
+        return false;
+    snprintf(ret, LIMIT_RUN_ID + 1, "%s%s", half[0], half[1]);
+    return true;
+}
+
+bool call_last(Calls *all, Session *session)
+{
+    Problem problem = PROBLEM_NULL;
+    char run_id[LIMIT_RUN_ID + 1];
+    Call *call = NULL;
+
+    if (make_run_id(run_id))
+        call = call_new(all, &call_turn_ops, session, run_id, (Text){"", 0}, LAST_SECONDS);
+    if (!call)
+        return false;
+    call->last = true;
+    if (call_queue(call, &problem) == 0)
+        return true;
+    call_fail(call, &problem);
+    return false;
+}
+
+static int append_both(Buf *ret, Text before, Text last)
+{
+    int r = buf_append(ret, before.data, before.size);
+
+    return r < 0 ? r : buf_append(ret, last.data, last.size);
+}
+
+static Text said(const Buf *text)
+{
+    return text->size > 0 ? (Text){(const char *)buf_head(text), text->size} : (Text){0};
+}
+
+/* Keeps the text that exit functions wrote at the end of the session, for its close() to return. Without
+ * memory for it nobody is told. */
+static void publish_artifacts(Call *call, const Message *message, const MsgExecuted *executed);
+static void finish_failed(Call *call, const Problem *problem);
+static void keep_last_words(Session *session, const MsgExecuted *executed)
+{
+    Buf out _cleanup_(buf_deinit) = BUF_NULL, err _cleanup_(buf_deinit) = BUF_NULL;
+    MsgBetween between = {0};
+
+    if (executed->has_between)
+        between = executed->between;
+    if (append_both(&out, between.out, executed->out) == 0 &&
+        append_both(&err, between.err, executed->err) == 0)
+        body_encode(&session->last_words, MsgCloseReply,
+                    (&(MsgCloseReply){.out = said(&out), .err = said(&err)}));
+}
+
+/* ---- artifacts ----
+ *
+ * Publishing the artifacts of a call that has ended; then its record can be made. */
+
+typedef struct Publication {
+    Work work;          /* of the call's turn */
+    Buf executed;       /* as the supervisor said it */
+    ArtifactList *list; /* of what is published already */
+} Publication;
+
+static void publication_free(Publication *publication)
+{
+    work_end(&publication->work);
+    buf_deinit(&publication->executed);
+    artifact_list_free(publication->list);
+    free(publication);
+}
+
+/* The call that it is of; NULL once that has ended. */
+static Call *call_of(const Publication *publication)
+{
+    Turn *turn = publication->work.turn;
+
+    return turn ? container_of(turn, Call, turn) : NULL;
+}
+
+/* The call may be freed by what ends it, and abandons its work then. */
+static void finish_publication(Publication *publication)
+{
+    const Buf *kept = &publication->executed;
+    Call *call = call_of(publication);
+    Message message _cleanup_(message_deinit) = MESSAGE_NULL;
+    Problem problem = PROBLEM_NULL;
+    MsgExecuted executed;
+
+    if (message_decode(&message, buf_head(kept), kept->size, &problem) < 0 ||
+        record_decode(&executed, &message.body, &problem) < 0)
+        finish_failed(call, &problem);
+    else
+        finish(call, &executed, publication->list);
+    publication_free(publication);
+}
+
+/* Adds to the list. False when nobody is interested any more: it is freed then. */
+static bool take_list(Publication *publication, ArtifactList *list)
+{
+    publication->list = artifact_list_merge(publication->list, list);
+    if (call_of(publication))
+        return true;
+    publication_free(publication);
+    return false;
+}
+
+static void on_work_published(void *userdata, ArtifactList *list)
+{
+    if (take_list(userdata, list))
+        finish_publication(userdata);
+}
+
+/* Begins to publish a place. False when there is nothing in it, or it could not begin. */
+static bool publish(Publication *publication, FilesPlace place, FilesPublished *done)
+{
+    SessionFiles *files = &publication->work.turn->sandbox->files;
+
+    return session_files_dirty(files, place) && session_files_publish(files, place, done, publication) == 0;
+}
+
+static void publish_work(Publication *publication)
+{
+    if (!publish(publication, FILES_WORK, on_work_published))
+        finish_publication(publication);
+}
+
+static void on_published(void *userdata, ArtifactList *list)
+{
+    if (take_list(userdata, list))
+        publish_work(userdata);
+}
+
+static bool leaves_artifacts(const Sandbox *sandbox)
+{
+    return session_files_dirty(&sandbox->files, FILES_SESSION) ||
+           (sandbox->ephemeral && session_files_dirty(&sandbox->files, FILES_WORK));
+}
+
+static Publication *publication_new(Call *call, const Message *message)
+{
+    Publication *publication = calloc(1, sizeof(*publication));
+
+    if (!publication)
+        return NULL;
+    if (envelope_write(&publication->executed, message->kind, message->id, message->encoded) < 0) {
+        publication_free(publication);
+        return NULL;
+    }
+    work_begin(&publication->work, &call->turn);
+    return publication;
+}
+
+/* Publishes the artifacts of a call that has ended, as its supervisor tells; then its record is made. */
+static void publish_artifacts(Call *call, const Message *message, const MsgExecuted *executed)
+{
+    const Sandbox *sandbox = call->turn.sandbox;
+    Problem problem = PROBLEM_NULL;
+    Publication *publication;
+
+    if (!leaves_artifacts(sandbox)) {
+        finish(call, executed, NULL);
+        return;
+    }
+    publication = publication_new(call, message);
+    if (!publication) {
+        problem_set(&problem, ERR_INTERNAL, "out of memory");
+        finish_failed(call, &problem);
+    } else if (!publish(publication, FILES_SESSION, on_published)) {
+        publish_work(publication);
+    }
+}

@@ -7,7 +7,7 @@
 #include "host/files/disk_mount.h"
 #include "host/net/authorized.h"
 #include "host/net/start.h"
-#include "host/pool/memory.h"
+#include "host/pool/pool.h"
 #include "host/privilege/drop.h"
 
 EngineConfig engine_config(const Paths *paths, const Options *options)

@@ -6,14 +6,193 @@
 #include <string.h>
 
 #include "host/daemon/check.h"
-#include "host/daemon/internal.h"
+#include "host/egress/process.h"
 #include "host/files/beneath.h"
 #include "host/files/disk_mount.h"
-#include "host/front/defer.h"
+#include "host/front/front.h"
+#include "host/front/ops.h"
 #include "host/journal/diary.h"
-#include "host/sandbox/sweep.h"
+#include "host/sandbox/leftovers.h"
+#include "host/daemon/net.h"
+#include "host/journal/adopt.h"
+#include "host/journal/ended.h"
+#include "host/privilege/remote.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+
+typedef struct EgressChild {
+    const Options *options;
+    Loop *loop;
+    LoopChild child;
+} EgressChild;
+
+typedef struct Controller {
+    const Options *options;
+    Paths *paths;
+    ControllerPeers peers; /* until they are talked to */
+    Remote *remote;
+    EgressChild egress; /* where there is no launcher to start it */
+    Net net;            /* clients on other machines */
+    Loop *loop;
+    LoopSignals signals;
+    Sandboxes sandboxes;
+    Pool *pool;
+    Sessions sessions;
+    Calls calls;
+    Installs installs;
+    Ended ended;       /* sessions, of which records are stored */
+    Adopting adopting; /* sessions of an earlier controller */
+    Kept *kept;        /* leftovers of ended sessions */
+    Templates templates;
+    Front front;
+    LoopTimer shutdown_timer;
+    LoopTimer sweep_timer;
+} Controller;
+
+static void stop_if_empty(Controller *controller);
+
+/* ---- the egress process, where there is no launcher ---- */
+
+/* Root with an engine that needs none has no launcher either. */
+/* An EgressStarter whose userdata is an EgressChild. */
+static int egress_child_start(void *userdata, int *ret_socket)
+{
+    EgressChild *egress = userdata;
+    const Options *options = egress->options;
+    Problem problem = PROBLEM_NULL;
+    bool root = geteuid() == 0;
+    Account account;
+
+    if (root && account_find(options->egress_user, &account, &problem) < 0)
+        return -ENOENT;
+    return egress_start(egress->loop, &egress->child, root ? &account : NULL, options->log_level, ret_socket);
+}
+
+/* ---- events of sandboxes and sessions ---- */
+
+static void on_sandbox_gone(void *userdata)
+{
+    Controller *controller = userdata;
+
+    kept_wake(controller->kept);
+    stop_if_empty(controller);
+}
+
+/* Leaves a parked sandbox, which is on disk, to the next controller. */
+static void on_sandbox_parked(Sandbox *sandbox)
+{
+    const Controller *controller = sandbox->all->userdata;
+
+    if (controller->front.closing)
+        sandbox_leave(sandbox);
+    else
+        kept_wake(controller->kept);
+}
+
+static void on_sandbox_asked(Sandbox *sandbox, uint64_t id, Text packages)
+{
+    Controller *controller = sandbox->all->userdata;
+
+    pip_asked(&controller->front, sandbox, id, packages);
+}
+
+static bool make_room(void *userdata)
+{
+    const Controller *controller = userdata;
+
+    return pool_yield(controller->pool);
+}
+
+static bool has_room(void *userdata)
+{
+    const Controller *controller = userdata;
+
+    return pool_is_empty(controller->pool);
+}
+
+static const SandboxesEvents sandboxes_events = {
+    .begins = diary_begin,
+    .claimed = diary_claimed,
+    .changed = diary_rewrite,
+    .closing = diary_closing,
+    .parking = diary_saved,
+    .parked = on_sandbox_parked,
+    .over = diary_end,
+    .asked = on_sandbox_asked,
+    .gone = on_sandbox_gone,
+    .make_room = make_room,
+    .has_room = has_room,
+};
+
+static void on_session_ready(Session *trunk)
+{
+    diary_ready(trunk->sandbox);
+}
+
+static void on_session_branched(Session *branch)
+{
+    diary_branch(branch);
+}
+
+/* Keeps what ended with the session. Nothing has ended of one that is left to the next controller. */
+static void on_session_gone(Session *session)
+{
+    Controller *controller = session->all->userdata;
+
+    if (session->sandbox->state != SANDBOX_LEFT)
+        ended_keep(&controller->ended, session);
+    if (session->branch != 0)
+        diary_branch_closed(session);
+    calls_orphan(&controller->calls, &session->stored);
+}
+
+static void on_session_prepare(Session *trunk)
+{
+    Controller *controller = trunk->all->userdata;
+
+    prepare_session(&controller->front, trunk);
+}
+
+static bool on_session_closes(Session *trunk)
+{
+    Controller *controller = trunk->all->userdata;
+
+    return call_last(&controller->calls, trunk);
+}
+
+static bool on_bounds(void *userdata, uid_t user, UserBounds *ret)
+{
+    const Controller *controller = userdata;
+
+    return net_bounds(&controller->net, user, ret);
+}
+
+static void on_session_woken(Session *trunk, const Problem *failure)
+{
+    Controller *controller = trunk->all->userdata;
+
+    front_resume_all(&controller->front, &trunk->asleep, failure);
+}
+
+static void on_name_settled(void *userdata, List *waiting)
+{
+    Controller *controller = userdata;
+
+    front_resume_all(&controller->front, waiting, NULL);
+}
+
+static const SessionsEvents sessions_events = {
+    .bounds = on_bounds,
+    .closes = on_session_closes,
+    .ready = on_session_ready,
+    .prepare = on_session_prepare,
+    .branched = on_session_branched,
+    .back = diary_back,
+    .woken = on_session_woken,
+    .committed = diary_committed,
+    .settled = on_name_settled,
+    .gone = on_session_gone,
+};
 
 /* Containers that are not gone by then are left to the next start. */
 #define SHUTDOWN_SECONDS 20
@@ -32,7 +211,7 @@ static void stop(Controller *controller)
     loop_stop(controller->loop, 0);
 }
 
-void controller_stop_if_empty(Controller *controller)
+static void stop_if_empty(Controller *controller)
 {
     if (controller->front.closing && list_empty(&controller->sandboxes.list))
         stop(controller);
@@ -75,7 +254,7 @@ static void shut_down(void *userdata, bool keep)
     list_foreach (sandbox, &controller->sandboxes.list, Sandbox, link)
         if (!sandbox->trunk || !session_close_gently(sandbox->trunk, "the controller is shutting down"))
             sandbox_shut_down(sandbox);
-    controller_stop_if_empty(controller);
+    stop_if_empty(controller);
 }
 
 static void on_signal(LoopSignals *signals, int number, pid_t sender)
@@ -252,10 +431,10 @@ static void introduce(Controller *controller)
 
     sandboxes->options = sessions->options = controller->front.options = controller->options;
     sandboxes->paths = controller->ended.paths = controller->front.paths = controller->paths;
-    sandboxes->events = &controller_sandboxes_events;
+    sandboxes->events = &sandboxes_events;
     sandboxes->userdata = controller;
     sessions->sandboxes = sandboxes;
-    sessions->events = &controller_sessions_events;
+    sessions->events = &sessions_events;
     sessions->userdata = controller;
     calls->ended = diary_call;
     controller->ended.calls = calls;
@@ -263,7 +442,7 @@ static void introduce(Controller *controller)
     controller->adopting = (Adopting){.sandboxes = sandboxes,
                                       .sessions = sessions,
                                       .calls = calls,
-                                      .events = &defer_events,
+                                      .events = &front_adopting_events,
                                       .userdata = &controller->front};
     controller->front.sandboxes = controller->installs.sandboxes = sandboxes;
     controller->installs.installed = diary_packages;

@@ -8,7 +8,7 @@
 
 #include "host/config/package_index.h"
 #include "host/install/internal.h"
-#include "host/install/lock.h"
+#include "host/install/requirements.h"
 #include "proto/base/log.h"
 
 /* More than pip has files, in the worst case. */

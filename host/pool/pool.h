@@ -61,3 +61,7 @@ size_t pool_ready(const Pool *pool);
 bool pool_yield(Pool *pool);
 /* Returns whether no spare is left, not even one that is closing. */
 bool pool_is_empty(const Pool *pool);
+
+/* Bytes of memory of the host that programs can have without swapping, as the kernel estimates; UINT64_MAX
+ * when it does not say. */
+uint64_t memory_available(void);

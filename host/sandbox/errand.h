@@ -52,12 +52,6 @@ int errand_begin(Errand *errand, Sandbox *sandbox);
 /* Forgets an errand that was answered or has failed, and sends the next one. Its owner frees it. */
 void errand_over(Errand *errand);
 
-/* Returns whether somebody waits for a process, and so uses the sandbox. */
-bool errands_wait_for_processes(const Errands *errands);
-
-/* Returns whether no errand is under way that uses the sandbox. */
-bool errands_only_watch(const Errands *errands);
-
 /* The sandbox is ready. */
 void errands_resume(Sandbox *sandbox);
 /* The errand that was sent with that message, or NULL. */

@@ -69,7 +69,7 @@ typedef struct SandboxOwner {
     void (*parked)(Sandbox *sandbox);
 } SandboxOwner;
 
-/* The making of its directories, as far as it takes time, and what became of it; see places.c. */
+/* The making of its directories, as far as it takes time, and what became of it. */
 typedef struct SandboxPlaces {
     bool amiss; /* of one that is PARKED: its files could not be had when it was taken over */
     bool making;

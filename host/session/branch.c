@@ -1,9 +1,94 @@
+/* Branches and contexts of a session: sessions that live in its sandbox. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "host/session/internal.h"
 #include "host/session/order.h"
+#include "host/session/session.h"
+
+/* ---- closed branches, for the checkpoints of them that are still kept ---- */
+
+typedef struct FormerBranch {
+    List link;
+    uint64_t branch;
+    char name[LIMIT_SESSION_PATH + 1];
+} FormerBranch;
+
+static void forget_closed(FormerBranch *former)
+{
+    list_remove(&former->link);
+    free(former);
+}
+
+/* The oldest is forgotten when there are more than there can be checkpoints. */
+static void former_add(Session *trunk, uint64_t branch, const char *name)
+{
+    FormerBranch *former = calloc(1, sizeof(*former));
+    size_t n = 0;
+
+    if (!former)
+        return;
+    former->branch = branch;
+    snprintf(former->name, sizeof(former->name), "%s", name);
+    list_append(&trunk->former, &former->link);
+    for (const List *at = trunk->former.next; at != &trunk->former; at = at->next)
+        n++;
+    if (n > LIMIT_CHECKPOINTS)
+        forget_closed(list_entry(list_first(&trunk->former), FormerBranch, link));
+}
+
+void former_deinit(Session *trunk)
+{
+    FormerBranch *former;
+
+    list_foreach (former, &trunk->former, FormerBranch, link)
+        forget_closed(former);
+}
+
+const char *session_branch_name(const Session *trunk, uint64_t branch, char buffer[static BRANCH_NAME_SIZE])
+{
+    const Session *session = session_find_branch(trunk, branch);
+    const FormerBranch *former;
+
+    if (session)
+        return session->name;
+    list_foreach (former, &trunk->former, FormerBranch, link)
+        if (former->branch == branch)
+            return former->name;
+    snprintf(buffer, BRANCH_NAME_SIZE, "%s/%" PRIu64, trunk->name, branch);
+    return buffer;
+}
+
+/* ---- languages of contexts ---- */
+
+/* From the descriptions in guest/languages, when this is built. */
+static const struct {
+    const char *alias, *name;
+} aliases[] = {
+#define ALIAS(alias, name) {alias, name},
+#include "languages.inc"
+#undef ALIAS
+};
+
+static bool is_same(Text asked, const char *alias)
+{
+    return asked.size == strlen(alias) && strncasecmp(asked.data, alias, asked.size) == 0;
+}
+
+Text language_name(Text asked)
+{
+    Text name = asked;
+
+    for (size_t i = 0; i < ARRAY_SIZE(aliases); i++)
+        if (asked.data && is_same(asked, aliases[i].alias))
+            name = text_of(aliases[i].name);
+    return text_equal(name, "python") ? (Text){0} : name;
+}
+
+/* ---- open branches ---- */
 
 static int check_new(const Session *origin, const char *path, Problem *problem)
 {
@@ -111,12 +196,13 @@ void session_branch_made(Session *branch, uint64_t execution_count, uint64_t epo
 
 void session_forget_branch(Session *branch)
 {
+    Sessions *all = branch->all;
     Farewell farewell;
 
     former_add(branch->sandbox->trunk, branch->branch, branch->name);
     farewell_init(&farewell);
     session_end(branch, &farewell);
-    farewell_tell(&farewell);
+    farewell_tell(all, &farewell);
 }
 
 void session_end_branch(Session *branch, const Problem *problem)

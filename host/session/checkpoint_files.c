@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "host/session/internal.h"
 #include "host/session/session.h"
 #include "proto/base/log.h"
 
@@ -96,7 +97,7 @@ typedef struct Acceptance {
     void (*then)(Order *order);
 } Acceptance;
 
-static void on_accepted(void *userdata, ArtifactList *none)
+static void on_files_accepted(void *userdata, ArtifactList *none)
 {
     Acceptance *acceptance = userdata;
     void (*then)(Order *) = acceptance->then;
@@ -116,7 +117,7 @@ void checkpoint_files_accept(Order *order, void (*then)(Order *order))
         work_begin(&acceptance->work, &order->turn);
         acceptance->then = then;
     }
-    if (acceptance && session_files_accept(&order->turn.sandbox->files, on_accepted, acceptance) == 0)
+    if (acceptance && session_files_accept(&order->turn.sandbox->files, on_files_accepted, acceptance) == 0)
         return;
     if (acceptance)
         work_end(&acceptance->work);
@@ -228,4 +229,29 @@ MsgCheckpoint checkpoint_say(const Session *trunk, const MsgGuestCheckpoint *sai
         .private_bytes = said->private_bytes,
         .parent = said->parent,
     };
+}
+
+/* ---- files of a template ---- */
+
+static void on_template_accepted(Order *order)
+{
+    order_reply(order, NULL);
+}
+
+static void start_accepting(Order *order)
+{
+    checkpoint_files_accept(order, on_template_accepted);
+}
+
+static const OrderOps accept_ops = {.start = start_accepting};
+
+void session_accept_files(Session *trunk)
+{
+    Order *order;
+
+    if (!session_files_dirty(&trunk->sandbox->files, FILES_SESSION))
+        return;
+    order = order_new(sizeof(*order), &accept_ops, trunk, NULL);
+    if (order)
+        order_queue(order);
 }

@@ -9,6 +9,68 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
+static void rest(Session *session);
+
+/* ---- by name ---- */
+
+bool session_path_valid(Text path)
+{
+    while (path.data && path.size <= LIMIT_SESSION_PATH) {
+        const char *slash = memchr(path.data, '/', path.size);
+        size_t n = slash ? (size_t)(slash - path.data) : path.size;
+
+        if (!name_valid((Text){path.data, n}))
+            return false;
+        if (!slash)
+            return true;
+        path = (Text){slash + 1, path.size - n - 1};
+    }
+    return false;
+}
+
+#define KEY_SIZE(name_size) (offsetof(SessionKey, name) + (name_size))
+
+Session *sessions_holder(const Sessions *all, uid_t user, Text name)
+{
+    SessionKey key;
+    Session *session = NULL;
+
+    if (!name.data || name.size > LIMIT_SESSION_PATH)
+        return NULL;
+    memset(&key, 0, sizeof(key));
+    key.user = user;
+    memcpy(key.name, name.data, name.size);
+    HASH_FIND(by_name, all->by_name, &key, KEY_SIZE(name.size), session);
+    return session;
+}
+
+Session *sessions_find(const Sessions *all, uid_t user, Text name)
+{
+    Session *session = sessions_holder(all, user, name);
+
+    return session && session->state != SESSION_CLOSING ? session : NULL;
+}
+
+int sessions_add(Session *session)
+{
+    Sessions *all = session->all;
+
+    HASH_ADD_KEYPTR(by_name, all->by_name, &session->key, KEY_SIZE(strlen(session->name)), session);
+    if (!session->by_name.tbl)
+        return -ENOMEM;
+    all->count++;
+    return 0;
+}
+
+/* Also of one that was not added. */
+static void sessions_remove(Session *session)
+{
+    if (!session->by_name.tbl)
+        return;
+    HASH_DELETE(by_name, session->all->by_name, session);
+    session->all->count--;
+}
+
 /* ---- opening ---- */
 
 static void answer_open(Session *session, Request *request)
@@ -48,7 +110,7 @@ void session_become_ready(Session *session)
     session_set_state(session, SESSION_READY);
     list_foreach (request, &session->openers, Request, link)
         answer_open(session, request);
-    session_rest(session);
+    rest(session);
 }
 
 void session_fail_openers(Session *session, const Problem *problem)
@@ -201,17 +263,8 @@ void session_end(Session *session, Farewell *farewell)
     session_free(session);
 }
 
-void session_tell_waiters(List *waiters)
-{
-    SessionWaiter *waiter;
-
-    list_foreach (waiter, waiters, SessionWaiter, link) {
-        list_remove(&waiter->link);
-        waiter->on_settled(waiter);
-    }
-}
-
-void farewell_tell(Farewell *farewell)
+/* and empties it */
+void farewell_tell(Sessions *all, Farewell *farewell)
 {
     Request *request;
 
@@ -221,7 +274,7 @@ void farewell_tell(Farewell *farewell)
         else
             request_reply_empty(request);
     buf_deinit(&farewell->last_words);
-    session_tell_waiters(&farewell->waiters);
+    all->events->settled(all->userdata, &farewell->waiters);
 }
 
 /* With the trunk its branches are closed, too. */
@@ -304,11 +357,6 @@ void session_close(Session *session, Request *request, const char *reason)
         session_close_branch(session, reason);
 }
 
-void session_wait_settled(Session *session, SessionWaiter *waiter)
-{
-    list_append(&session->waiters, &waiter->link);
-}
-
 /* ---- its turns ---- */
 
 int session_check_queue(const Session *session, Problem *problem)
@@ -362,7 +410,8 @@ void session_start_ttl(Session *session)
                        clock_now() + clock_from_seconds(sandbox->options.ttl), on_idle_due);
 }
 
-void session_rest(Session *session)
+/* nothing of it runs: its ttl counts */
+static void rest(Session *session)
 {
     session->used = clock_now();
     session_start_ttl(session);
@@ -481,7 +530,7 @@ static void on_failed(Sandbox *sandbox, const Problem *problem)
 
 static void on_rested(Sandbox *sandbox, Session *session)
 {
-    session_rest(session);
+    rest(session);
 }
 
 static void on_closing(Sandbox *sandbox, const char *reason)
@@ -497,6 +546,7 @@ static void on_closing(Sandbox *sandbox, const char *reason)
 static void on_gone(Sandbox *sandbox)
 {
     Session *trunk = sandbox->trunk, *session;
+    Sessions *all = trunk->all;
     Farewell farewell;
 
     farewell_init(&farewell);
@@ -505,7 +555,7 @@ static void on_gone(Sandbox *sandbox)
             session_end(session, &farewell);
     session_end(trunk, &farewell);
     sandbox_free(sandbox);
-    farewell_tell(&farewell);
+    farewell_tell(all, &farewell);
 }
 
 /* Somebody may have come meanwhile. */
@@ -524,3 +574,46 @@ const SandboxOwner session_owner = {
     .gone = on_gone,
     .parked = on_parked,
 };
+
+/* ---- being restored ----
+ *
+ * Sessions that a client is giving what was saved of others. Until they have it they are as long as its
+ * connection is, nobody else gets them, and no later controller takes them over: all of it is restored, or
+ * none, whoever dies meanwhile. */
+
+bool session_is_unsettled(const Session *session)
+{
+    return session->state == SESSION_CLOSING || (session->branch == 0 && session->sandbox->restorer != 0);
+}
+
+void session_made_whole(Session *session)
+{
+    Sandbox *sandbox = session->sandbox;
+
+    if (session->branch != 0 || sandbox->restorer == 0)
+        return;
+    sandbox->restorer = 0;
+    session->all->events->ready(session);
+    session->all->events->settled(session->all->userdata, &session->waiters);
+}
+
+/* A trunk that does not end yet, or NULL. */
+static Session *find_restored_by(const Sessions *all, Peer restorer)
+{
+    Session *session, *next;
+
+    HASH_ITER (by_name, all->by_name, session, next)
+        if (session->branch == 0 && session->state != SESSION_CLOSING &&
+            session->sandbox->restorer == restorer)
+            return session;
+    return NULL;
+}
+
+/* With each others may be gone at once. */
+void sessions_restorer_gone(Sessions *all, Peer restorer)
+{
+    Session *session;
+
+    while ((session = find_restored_by(all, restorer)))
+        session_close(session, NULL, "the connection over which it was restored has ended");
+}

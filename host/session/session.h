@@ -15,13 +15,6 @@ typedef enum SessionState {
     SESSION_CLOSING,
 } SessionState;
 
-/* Someone who waits until it is settled who has a name: the session is gone altogether, or it is whole. */
-typedef struct SessionWaiter SessionWaiter;
-struct SessionWaiter {
-    List link;
-    void (*on_settled)(SessionWaiter *waiter);
-};
-
 struct Session {
     Sessions *all;
     Sandbox *sandbox;
@@ -53,11 +46,11 @@ struct Session {
     uint64_t used;  /* clock_now() of the last turn's end */
     LoopTimer idle_timer;
 
-    List openers;   /* Requests waiting for READY */
-    List waiters;   /* SessionWaiter */
-    List closers;   /* Requests waiting for the end */
+    List openers; /* Requests waiting for READY */
+    List waiters; /* Requests waiting until it is settled who has the name: it is gone altogether, or whole */
+    List closers; /* Requests waiting for the end */
     Buf last_words; /* what those are answered with: an encoded map; empty: nothing */
-    List asleep;    /* those who wait until one that is SAVED is woken. Nothing here looks into them */
+    List asleep;    /* Requests waiting until one that is SAVED is woken */
     uint64_t load;  /* number of the message that asks for its variables while it is WAKING */
     UT_hash_handle by_name;
 };
@@ -70,8 +63,6 @@ Session *sessions_find(const Sessions *all, uid_t user, Text name);
 Session *sessions_holder(const Sessions *all, uid_t user, Text name);
 /* 0 or -ENOMEM. */
 int sessions_add(Session *session);
-/* Also of one that was not added. */
-void sessions_remove(Session *session);
 
 /* name_valid(), or several such names with slashes between: a branch's. */
 bool session_path_valid(Text path);
@@ -113,8 +104,6 @@ bool session_close_gently(Session *trunk, const char *reason);
 
 /* Returns whether the session is CLOSING, or being restored. */
 bool session_is_unsettled(const Session *session);
-/* Calls waiter->on_settled once it is not any more. */
-void session_wait_settled(Session *session, SessionWaiter *waiter);
 
 /* ---- being restored: Sandbox.restorer ---- */
 
@@ -165,6 +154,9 @@ int session_start_branch(Session **ret, Session *origin, Text name, Problem *pro
 /* Likewise a context of that language, absent for Python, which begins in `cwd`, absent for /session. */
 int session_start_context(Session **ret, Session *origin, Text name, Text language, Text cwd,
                           Problem *problem);
+/* The name of a language that is asked for by its name or an alias, in capitals or not; of one that is not
+ * known here the name as it is, as an image may have more. Absent for Python. */
+Text language_name(Text asked);
 /* 0 or -ENOMEM. */
 int session_set_place(Session *session, Text language, Text cwd);
 

@@ -31,6 +31,8 @@ typedef struct SessionsEvents {
     /* The session is READY again, or (`failure` is not NULL) is not: those who are in Session.asleep go
      * on. */
     void (*woken)(Session *trunk, const Problem *failure);
+    /* Requests that waited until it is settled who has a name go on. */
+    void (*settled)(void *userdata, List *waiting);
     /* The session is about to be freed. Its Session.stored are somebody else's from then on. */
     void (*gone)(Session *session);
 } SessionsEvents;

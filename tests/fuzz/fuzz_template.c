@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/template/stored.h"
+#include "host/template/templates.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

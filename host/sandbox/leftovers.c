@@ -1,8 +1,15 @@
-#include "host/sandbox/kept.h"
+/* Leftovers: what ended sessions and earlier controllers have left goes. */
+#include "host/sandbox/leftovers.h"
 
+#include <dirent.h>
+#include <string.h>
+
+#include "host/files/remove.h"
 #include "host/sandbox/sandbox.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+
+/* ---- of ended sessions ---- */
 
 /* Time between reviews, and from the end of a session to the next at the earliest. */
 #define REVIEW_NSEC (600 * NSEC_PER_SEC)
@@ -119,4 +126,45 @@ Kept *kept_end(Kept *kept)
         loop_timer_cancel(&kept->timer);
     free(kept);
     return NULL;
+}
+
+/* ---- of an earlier controller ---- */
+
+static bool has_link(const Sandboxes *all, const char *name)
+{
+    const Sandbox *sandbox;
+
+    list_foreach (sandbox, &all->list, Sandbox, link)
+        if (sandbox->guest && strcmp(guest_name(sandbox->guest), name) == 0)
+            return true;
+    return false;
+}
+
+void sweep_links(const Sandboxes *all)
+{
+    DIR *directory = opendir(all->paths->links);
+    struct dirent *entry;
+
+    while (directory && (entry = readdir(directory)))
+        if (entry->d_name[0] != '.' && !has_link(all, entry->d_name))
+            remove_tree(dirfd(directory), entry->d_name, NULL);
+    if (directory)
+        closedir(directory);
+    rmdir(all->paths->links);
+}
+
+static void on_swept(void *userdata, unsigned removed)
+{
+    Sandboxes *all = userdata;
+    Problem problem = PROBLEM_NULL;
+
+    if (keeper_call(all->keeper, JOB_SWEEP, &(JobNothing){0}, NULL, NULL, &problem) < 0)
+        log_warn("files of an earlier controller stay", "reason=%s", problem.text);
+    if (removed > 0)
+        log_info("removed containers of an earlier controller", "count=%u", removed);
+}
+
+void sweep_sandboxes(Sandboxes *all)
+{
+    all->engine->ops->sweep(all->engine, on_swept, all);
 }

@@ -1,6 +1,9 @@
+/* The controller itself: hello, shutdown. */
 #include <string.h>
 
 #include "host/front/ops.h"
+
+/* ---- hello ---- */
 
 static const char *const features[] = {
 #define FEATURE(name, meaning) name,
@@ -21,7 +24,7 @@ static size_t find_features(const Request *request, const char **ret)
     return n;
 }
 
-static void handle(Front *front, Request *request, const msgpack_object_map *body)
+static void handle_hello(Front *front, Request *request, const msgpack_object_map *body)
 {
     const Sandboxes *sandboxes = front->sandboxes;
     const char *of_client[ARRAY_SIZE(features)];
@@ -51,4 +54,26 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
     request_answer(request, MsgHelloReply, &reply);
 }
 
-const Op op_hello = {.kind = MSG_HELLO, .handle = handle};
+const Op op_hello = {.kind = MSG_HELLO, .handle = handle_hello};
+
+/* ---- shutdown ---- */
+
+static void handle_shutdown(Front *front, Request *request, const msgpack_object_map *body)
+{
+    MsgShutdown shutdown;
+
+    if (!op_decode(request, &shutdown, MsgShutdown, body))
+        return;
+    if (!request_is_local(request, "shutdown ends the controller"))
+        return;
+    if (request->user != front->paths->user) {
+        request_fail_text(
+            request, ERR_DENIED,
+            "only root may shut down this controller; close your own sessions with `limpet close`");
+        return;
+    }
+    list_append(&front->shutdown_waiters, &request->link);
+    front->shutdown(front->userdata, shutdown.keep);
+}
+
+const Op op_shutdown = {.kind = MSG_SHUTDOWN, .handle = handle_shutdown};

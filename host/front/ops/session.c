@@ -1,8 +1,12 @@
+/* Sessions: open, close, sessions, set_network. */
 #include <errno.h>
 
-#include "host/link/envelope.h"
 #include "host/front/from_template.h"
 #include "host/front/ops.h"
+#include "host/link/envelope.h"
+#include "proto/base/clock.h"
+
+/* ---- open ---- */
 
 static size_t differ(const Front *front, const Request *request, const Session *session, MsgOptions given,
                      const char *ret[static SESSION_OPTION_COUNT])
@@ -81,48 +85,6 @@ static void open_new(Front *front, Request *request, MsgOpen *open, const msgpac
     from_template_deinit(&from);
 }
 
-static void handle(Front *front, Request *request, const msgpack_object_map *body);
-
-/* An open whose name is held by a session that is closing, or being restored: asked again when it is not. */
-typedef struct Again {
-    SessionWaiter waiter;
-    Front *front;
-    Request *request;
-    Buf message;
-} Again;
-
-static void on_settled(SessionWaiter *waiter)
-{
-    Again *again = container_of(waiter, Again, waiter);
-    Message message _cleanup_(message_deinit) = MESSAGE_NULL;
-    Problem problem = PROBLEM_NULL;
-
-    if (again->front->closing)
-        problem_set(&problem, ERR_UNAVAILABLE, "the controller is shutting down");
-    else
-        message_decode(&message, buf_head(&again->message), again->message.size, &problem);
-    if (problem.code == ERR_NONE)
-        handle(again->front, again->request, &message.body);
-    else
-        request_fail(again->request, &problem);
-    buf_deinit(&again->message);
-    free(again);
-}
-
-static void open_later(Front *front, Request *request, const msgpack_object_map *body, Session *unsettled)
-{
-    Again *again = calloc(1, sizeof(*again));
-
-    if (!again) {
-        request_fail_text(request, ERR_INTERNAL, "out of memory");
-        return;
-    }
-    *again = (Again){.waiter.on_settled = on_settled, .front = front, .request = request};
-    /* A message that is not whole is refused when it is read. */
-    envelope_wrap(&again->message, MSG_OPEN, 0, body);
-    session_wait_settled(unsettled, &again->waiter);
-}
-
 /* Branches are made by `branch` alone, and attached to here. */
 static void open_branch(Front *front, Request *request, Text path, const MsgOptions *given)
 {
@@ -142,7 +104,7 @@ static void open_session(Front *front, Request *request, MsgOpen *open, const ms
     if (!session)
         open_new(front, request, open, body);
     else if (session_is_unsettled(session))
-        open_later(front, request, body, session);
+        front_park(request, &session->waiters, MSG_OPEN, body);
     else if (open->restoring)
         request_fail_text(request, ERR_SESSION_EXISTS,
                           "the session '%s' is open; close it first, or restore under another name",
@@ -156,12 +118,12 @@ static void attach_only(Front *front, Request *request, const MsgOpen *open, con
     Session *session = op_session(front, request, open->session, (Text){0});
 
     if (session && session_is_unsettled(session))
-        open_later(front, request, body, session);
+        front_park(request, &session->waiters, MSG_OPEN, body);
     else if (session)
         attach(front, session, request, &open->options);
 }
 
-static void handle(Front *front, Request *request, const msgpack_object_map *body)
+static void handle_open(Front *front, Request *request, const msgpack_object_map *body)
 {
     char *data _cleanup_(freep) = NULL;
     MsgOpen open;
@@ -181,4 +143,139 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
             LIMIT_SESSION_NAME);
 }
 
-const Op op_open = {.kind = MSG_OPEN, .handle = handle};
+const Op op_open = {.kind = MSG_OPEN, .handle = handle_open};
+
+/* ---- close ---- */
+
+static void handle_close(Front *front, Request *request, const msgpack_object_map *body)
+{
+    Session *session = op_target(front, request, body);
+
+    if (session)
+        session_close(session, request, "a client closed it");
+}
+
+const Op op_close = {.kind = MSG_CLOSE, .lets_sleep = true, .handle = handle_close};
+
+/* ---- sessions ---- */
+
+static void write_session(Writer *w, const Session *session)
+{
+    const Sandbox *sandbox = session->sandbox;
+    MsgSession said = {
+        .session = text_of(session->name),
+        .user = session->user,
+        .engine = text_of(sandboxes_engine(sandbox->all)),
+        .container = text_of(sandbox->container_name),
+        .status = text_of(session_status(session)),
+        .created = session->created,
+        .idle = session_is_busy(session) ? 0 : (double)(clock_now() - session->used) / 1e9,
+        .execution_count = session->execution_count,
+        .epoch = session->epoch,
+        .saved = session_is_asleep(session),
+    };
+
+    if (session->language[0])
+        said.language = text_of(session->language);
+    if (said.saved) {
+        said.container = (Text){0};
+        said.memory = 0;
+    } else if (sandbox_memory(sandbox, &said.memory) < 0)
+        said.memory = NO_UINT;
+    body_write(w, MsgSession, &said);
+}
+
+typedef struct Shown {
+    const Sessions *sessions;
+    uid_t user;
+    bool all; /* sessions of every user */
+} Shown;
+
+static bool is_shown(const Shown *shown, const Session *session)
+{
+    return !session->hidden && (shown->all || session->user == shown->user);
+}
+
+static size_t count_shown(const Shown *shown)
+{
+    Session *session, *next;
+    size_t n = 0;
+
+    HASH_ITER (by_name, shown->sessions->by_name, session, next)
+        n += is_shown(shown, session);
+    return n;
+}
+
+static void write_sessions(Writer *w, const void *source)
+{
+    const Shown *shown = source;
+    Session *session, *next;
+
+    write_array(w, count_shown(shown));
+    HASH_ITER (by_name, shown->sessions->by_name, session, next)
+        if (is_shown(shown, session))
+            write_session(w, session);
+}
+
+static void answer_sessions(const Front *front, Request *request, const Shown *shown)
+{
+    const MsgSessions reply = {
+        .controller =
+            {
+                .pid = (uint64_t)front->paths->pid,
+                .version = text_of(LIMPET_VERSION),
+                .socket = text_of(front->paths->socket),
+                .engine = text_of(sandboxes_engine(front->sandboxes)),
+                .spares = pool_ready(front->pool),
+            },
+        .sessions = {.write = write_sessions, .source = shown},
+    };
+
+    request_answer(request, MsgSessions, &reply);
+}
+
+static void handle_sessions(Front *front, Request *request, const msgpack_object_map *body)
+{
+    MsgList asked;
+
+    if (!op_decode(request, &asked, MsgList, body))
+        return;
+    if (asked.all && request->user != front->paths->user)
+        request_fail_text(request, ERR_DENIED, "only root may list the sessions of other users");
+    else
+        answer_sessions(front, request, &(Shown){front->sessions, request->user, asked.all});
+}
+
+const Op op_sessions = {.kind = MSG_SESSIONS, .handle = handle_sessions};
+
+/* ---- set_network ---- */
+
+static void answer_network(Request *request, const SessionOptions *options)
+{
+    const MsgOptions told = session_options_tell(options);
+    const MsgSetNetworkReply reply = {.allow = told.allow, .bindings = told.bindings};
+
+    request_answer(request, MsgSetNetworkReply, &reply);
+}
+
+/* Sets the network of a session's container, which its branches and contexts share. */
+static void handle_set_network(Front *front, Request *request, const msgpack_object_map *body)
+{
+    Problem problem = PROBLEM_NULL;
+    Session *session;
+    MsgSetNetwork said;
+
+    if (!op_decode(request, &said, MsgSetNetwork, body))
+        return;
+    session = op_session(front, request, said.session, said.instance);
+    if (!session)
+        return;
+    if ((said.allow.array || said.bindings.map) &&
+        sandbox_set_network(session->sandbox, &said, &problem) < 0) {
+        request_fail(request, &problem);
+        return;
+    }
+    answer_network(request, &session->sandbox->options);
+}
+
+const Op op_set_network = {.kind = MSG_SET_NETWORK, .handle = handle_set_network};

@@ -1,0 +1,278 @@
+/* Sessions that are saved when they have been idle for their ttl, and woken when they are wanted again. Their
+ * variables go to a directory of /session, and their container goes; a woken one gets a new container, and
+ * before anything else happens in that it is given the variables. Until it is written down that it has them
+ * the session is saved: whatever goes wrong, it is begun anew from what is on disk. */
+#include "host/sandbox/errand.h"
+#include "host/session/checkpoint_files.h"
+#include "host/session/internal.h"
+#include "host/session/limits.h"
+#include "host/session/order.h"
+#include "proto/base/log.h"
+#include "proto/schema.h"
+
+#define SAVED_PLACE "/session/.limpet-saved-idle"
+
+/* ---- the directory of the variables ---- */
+
+static void removal_over(Errand *errand)
+{
+    errand_over(errand);
+    free(errand);
+}
+
+static int removal_answered(Errand *errand, const Message *message, Problem *problem)
+{
+    removal_over(errand);
+    return 0;
+}
+
+static void removal_failed(Errand *errand, const Problem *problem)
+{
+    removal_over(errand);
+}
+
+static const ErrandOps removal_ops = {.answer = removal_answered, .failed = removal_failed};
+
+/* Has the supervisor remove the directory; nobody waits for that. What stays is replaced the next time. */
+static void saved_place_remove(Sandbox *sandbox)
+{
+    const MsgFileAsk ask = {.has_remove = true, .remove = {.path = text_of(SAVED_PLACE), .recursive = true}};
+    Errand *errand = calloc(1, sizeof(*errand));
+
+    if (!errand || body_encode(&errand->body, MsgFileAsk, &ask) < 0) {
+        free(errand);
+        return;
+    }
+    errand->ops = &removal_ops;
+    errand->kind = MSG_FILES;
+    errand->lane = ERRAND_SHORT;
+    if (errand_begin(errand, sandbox) == 0)
+        return;
+    buf_deinit(&errand->body);
+    free(errand);
+}
+
+/* ---- saving ---- */
+
+/* The supervisor sees to the time itself. */
+#define ANSWER_SECONDS (SAVE_SECONDS + 30.0)
+
+/* Its branches end at a time of their own, which comes first. */
+static bool is_alone(const Session *trunk)
+{
+    return trunk->family.next->next == &trunk->family;
+}
+
+static bool can_be_saved(const Session *trunk)
+{
+    const Sandbox *sandbox = trunk->sandbox;
+
+    return sandbox->state == SANDBOX_READY && is_alone(trunk) && sandbox_is_quiet(sandbox);
+}
+
+static void stay(Session *trunk, const char *reason)
+{
+    log_info("idle session not saved", "session=%s reason=%s", trunk->name, reason);
+}
+
+/* Parks a session whose variables are saved. One that is in use again, or cannot be written down, goes on,
+ * and the place of what was saved is removed. */
+static void put_away(Session *trunk, uint64_t used)
+{
+    Sandbox *sandbox = trunk->sandbox;
+
+    if (trunk->state != SESSION_READY)
+        return;
+    if (!can_be_saved(trunk)) {
+        stay(trunk, "it is in use again");
+        saved_place_remove(sandbox);
+        return;
+    }
+    session_set_state(trunk, SESSION_SAVED);
+    if (!sandbox_park(sandbox)) {
+        session_set_state(trunk, SESSION_READY);
+        stay(trunk, "its journal cannot be written");
+        saved_place_remove(sandbox);
+        return;
+    }
+    loop_timer_cancel(&trunk->idle_timer);
+    trunk->used = used;
+    log_info("idle session saved", "session=%s", trunk->name);
+}
+
+static int on_saved(Order *order, const msgpack_object_map *reply, Problem *problem)
+{
+    Session *trunk = order->turn.session;
+    uint64_t used = trunk->used;
+
+    order_reply(order, NULL);
+    put_away(trunk, used);
+    return 0;
+}
+
+static void on_save_refused(Order *order, const Problem *problem)
+{
+    stay(order->turn.session, problem->text);
+    saved_place_remove(order->turn.sandbox);
+    order_fail(order, problem);
+}
+
+static const OrderOps save_ops = {
+    .kind = MSG_SAVE, .seconds = ANSWER_SECONDS, .answer = on_saved, .refused = on_save_refused};
+
+/* Saves an idle session. One that cannot be saved has its whole time again. */
+void session_save_idle(Session *trunk)
+{
+    Order *order = can_be_saved(trunk) ? order_new(sizeof(*order), &save_ops, trunk, NULL) : NULL;
+
+    if (!order) {
+        session_start_ttl(trunk);
+        return;
+    }
+    order_say(order, MsgSaveOrder,
+              (&(MsgSaveOrder){
+                  .path = text_of(SAVED_PLACE), .execution_count = NO_UINT, .epoch = NO_UINT, .ends = true}));
+    order_queue(order);
+}
+
+/* ---- waking ---- */
+
+static void woken(Session *trunk, const Problem *failure)
+{
+    trunk->all->events->woken(trunk, failure);
+}
+
+/* ---- as the owner of a sandbox that is WAKING ---- */
+
+/* The supervisor says nothing of a session before. Again where the connection broke. */
+static void on_hello(Sandbox *sandbox, const GuestHello *hello)
+{
+    Session *trunk = sandbox->trunk;
+    const MsgSaveOrder load = {
+        .path = text_of(SAVED_PLACE), .execution_count = trunk->execution_count, .epoch = trunk->epoch};
+    Problem problem = PROBLEM_NULL;
+
+    trunk->load = sandboxes_next_number(sandbox->all);
+    if (guest_say(sandbox->guest, MSG_LOAD, trunk->load, MsgSaveOrder, &load) == 0)
+        return;
+    problem_set(&problem, ERR_ENGINE_ERROR, "its supervisor cannot be reached");
+    sandbox_give_up(sandbox, &problem);
+}
+
+/* Also where they are lost: the supervisor tells of it with the next call. */
+static int on_loaded(Sandbox *sandbox, const Message *message, Problem *problem)
+{
+    MsgLoaded said;
+    int r = body_decode(&said, MsgLoaded, &message->body, problem);
+
+    if (r < 0)
+        return r;
+    log_info("session woken", "session=%s missing=%u", sandbox->name, value_count(&said.missing));
+    sandbox_supervisor_ready(sandbox);
+    return 0;
+}
+
+static int on_load_refused(Sandbox *sandbox, const Message *message, Problem *problem)
+{
+    Problem why = PROBLEM_NULL;
+    int r = sandbox_refusal(&why, message, problem);
+
+    if (r < 0)
+        return r;
+    sandbox_give_up(sandbox, &why);
+    return 0;
+}
+
+static int on_message(Sandbox *sandbox, const Message *message, Problem *problem)
+{
+    if (message->id != sandbox->trunk->load)
+        return 0;
+    if (message->kind == MSG_REPLY)
+        return on_loaded(sandbox, message, problem);
+    return message->kind == MSG_ERROR ? on_load_refused(sandbox, message, problem) : 0;
+}
+
+/* Its checkpoints went with the container. */
+static void on_ready(Sandbox *sandbox)
+{
+    const Value none = {0};
+    Session *trunk = sandbox->trunk;
+
+    sandbox->owner = &session_owner;
+    session_set_state(trunk, SESSION_STARTING);
+    trunk->all->events->ready(trunk);
+    checkpoint_files_prune(sandbox, &none, NULL);
+    saved_place_remove(sandbox);
+    session_all_ready(trunk);
+    woken(trunk, NULL);
+}
+
+static void not_woken(Session *trunk, const Problem *problem)
+{
+    Problem why = *problem;
+
+    problem_prefix(&why, "the session is saved, and cannot be woken now");
+    woken(trunk, &why);
+}
+
+static void on_failed(Sandbox *sandbox, const Problem *problem)
+{
+    not_woken(sandbox->trunk, problem);
+}
+
+static void on_rested(Sandbox *sandbox, Session *session)
+{
+    session_owner.rested(sandbox, session);
+}
+
+static void on_closing(Sandbox *sandbox, const char *reason)
+{
+    session_owner.closing(sandbox, reason);
+}
+
+static void on_gone(Sandbox *sandbox)
+{
+    session_owner.gone(sandbox);
+}
+
+static void on_parked(Sandbox *sandbox)
+{
+    sandbox->owner = &session_owner;
+    session_owner.parked(sandbox);
+}
+
+static const SandboxOwner waking_owner = {
+    .hello = on_hello,
+    .message = on_message,
+    .ready = on_ready,
+    .failed = on_failed,
+    .rested = on_rested,
+    .closing = on_closing,
+    .gone = on_gone,
+    .parked = on_parked,
+};
+
+/* ---- how it begins ---- */
+
+void session_wake(Session *trunk)
+{
+    Sandbox *sandbox = trunk->sandbox;
+    Problem problem = PROBLEM_NULL;
+
+    if (sandbox->state != SANDBOX_PARKED)
+        return; /* waking, or about to be */
+    if (limits_check_wake(trunk->all, trunk->user, &sandbox->options, &problem) < 0)
+        woken(trunk, &problem);
+    else if (sandbox_wake(sandbox, &waking_owner, &problem) < 0)
+        not_woken(trunk, &problem);
+}
+
+bool session_is_asleep(const Session *session)
+{
+    return session->state == SESSION_SAVED && session->sandbox->state != SANDBOX_WAKING;
+}
+
+void session_restore_saved(Session *trunk)
+{
+    session_set_state(trunk, SESSION_SAVED);
+}
