@@ -27,7 +27,7 @@ static void watch_questions(const Call *call)
     if (call->asks.mode == ASK_COUNT)
         return;
     if (call->asks.waiting_count > 0)
-        sandbox_unwatch(call->turn.sandbox);
+        sandbox_unwatch(call->to_guest.sandbox);
     else
         call_watch(call);
 }
@@ -65,7 +65,7 @@ static void asks_join(Call *call, Request *request, AskMode mode)
 
     if (mode == ASK_NOBODY)
         return;
-    if (call->turn.state < TURN_SENT)
+    if (call->to_guest.state < REQUEST_SENT)
         asks->mode = mode;
     asks->request = request;
     if (list_empty(&asks->in_asking))
@@ -88,7 +88,7 @@ static int decode_answer(MsgAnswer *ret, const msgpack_object_map *body, Problem
 /* Sends an answer. The supervisor asks again after a reconnection for one that did not arrive. */
 static void send_answer(const Call *call, const MsgAnswer *answer)
 {
-    guest_say(call->turn.sandbox->guest, MSG_ANSWER, call->turn.number, MsgAnswer, answer);
+    guest_say(call->to_guest.sandbox->guest, MSG_ANSWER, call->to_guest.number, MsgAnswer, answer);
 }
 
 static void refuse_question(const Call *call, uint64_t number, const char *text)
@@ -223,14 +223,16 @@ static uint64_t hash_code(Text code)
     return hash;
 }
 
-static Call *call_alloc(Calls *all, const TurnOps *kind, uid_t user, Session *session, const char *run_id)
+static Call *call_alloc(Calls *all, const GuestRequestOps *kind, uid_t user, Session *session,
+                        const char *run_id)
 {
     Call *call = calloc(1, sizeof(*call));
 
     if (!call)
         return NULL;
     call->all = all;
-    turn_init(&call->turn, kind, session ? session->sandbox : NULL, session);
+    guest_request_init(&call->to_guest, kind, kind == &call_turn_ops ? LANE_EXCLUSIVE : LANE_PROGRAM,
+                       session ? session->sandbox : NULL, session);
     call->user = user;
     memcpy(call->run_id, run_id, sizeof(call->run_id));
     list_init(&call->joined);
@@ -248,7 +250,7 @@ static Call *call_alloc(Calls *all, const TurnOps *kind, uid_t user, Session *se
     return NULL;
 }
 
-Call *call_new(Calls *all, const TurnOps *kind, Session *session, const char *run_id, Text code,
+Call *call_new(Calls *all, const GuestRequestOps *kind, Session *session, const char *run_id, Text code,
                double timeout)
 {
     char *copy _cleanup_(freep) = malloc(code.size + 1);
@@ -264,7 +266,8 @@ Call *call_new(Calls *all, const TurnOps *kind, Session *session, const char *ru
     return call;
 }
 
-Call *call_adopt(Calls *all, const TurnOps *kind, Session *session, const char *run_id, uint64_t code_hash)
+Call *call_adopt(Calls *all, const GuestRequestOps *kind, Session *session, const char *run_id,
+                 uint64_t code_hash)
 {
     Call *call = call_alloc(all, kind, session->user, session, run_id);
 
@@ -290,9 +293,9 @@ void call_free(Call *call)
     forget_stream(call);
     list_remove(&call->in_waited);
     asks_end(&call->asks);
-    turn_abandon_work(&call->turn);
+    guest_request_detach_step(&call->to_guest);
     loop_timer_cancel(&call->stuck);
-    list_remove(&call->turn.link);
+    list_remove(&call->to_guest.link);
     list_remove(&call->in_session);
     list_remove(&call->by_age);
     buf_deinit(&call->record);
@@ -358,10 +361,10 @@ void call_await_start(Call *call, Request *request)
 /* Notes that nobody uses a session any more through a call in the background, which goes on. */
 static void note_rest(Call *call)
 {
-    if (call->turn.ops != &process_turn_ops || call_is_over(call) || !list_empty(&call->asked))
+    if (call->to_guest.ops != &process_turn_ops || call_is_over(call) || !list_empty(&call->asked))
         return;
     list_remove(&call->in_waited);
-    sandbox_beside_over(call->turn.sandbox, call->turn.session);
+    sandbox_program_over(call->to_guest.sandbox, call->to_guest.session);
 }
 
 void call_note_started(Call *call)
@@ -402,8 +405,8 @@ static void trim_stored(Calls *all)
 {
     while (all->bytes > STORED_BYTES_MAX && !list_empty(&all->by_age)) {
         Call *oldest = list_entry(list_first(&all->by_age), Call, by_age);
-        if (oldest->turn.session)
-            oldest->turn.session->stored_count--;
+        if (oldest->to_guest.session)
+            oldest->to_guest.session->stored_count--;
         call_free(oldest);
     }
 }
@@ -417,7 +420,7 @@ static void count(Call *call)
 /* Into the list of its session, from where the oldest go when there are too many. */
 static void store(Call *call)
 {
-    Session *session = call->turn.session;
+    Session *session = call->to_guest.session;
 
     list_append(&session->stored, &call->in_session);
     count(call);
@@ -432,13 +435,13 @@ void call_end(Call *call, Buf *record)
 {
     Request *request;
 
-    call->turn.state = TURN_OVER;
+    call->to_guest.state = REQUEST_OVER;
     call->record = *record;
     *record = BUF_NULL;
     forget_stream(call);
     list_remove(&call->in_waited);
     asks_end(&call->asks);
-    turn_abandon_work(&call->turn);
+    guest_request_detach_step(&call->to_guest);
     loop_timer_cancel(&call->stuck);
     store(call);
     call_note_started(call);
@@ -459,7 +462,7 @@ int call_restore(Calls *all, uid_t user, const char *run_id, uint64_t code_hash,
 
     if (!call)
         return r;
-    call->turn.state = TURN_OVER;
+    call->to_guest.state = REQUEST_OVER;
     call->code_hash = code_hash;
     if (r < 0) {
         call_free(call);
@@ -565,8 +568,8 @@ void calls_orphan(Calls *all, List *stored)
     Call *call;
 
     list_foreach (call, stored, Call, in_session) {
-        call->turn.session = NULL;
-        call->turn.sandbox = NULL;
+        call->to_guest.session = NULL;
+        call->to_guest.sandbox = NULL;
         list_remove(&call->in_session);
         call->expires = clock_now() + STORED_RUN_SECONDS * NSEC_PER_SEC;
         list_append(&all->orphans, &call->in_session);

@@ -15,7 +15,7 @@
 
 /* ---- what operations share ---- */
 
-static const Op *const ops[] = {
+static const Op *const operations[] = {
     &op_hello,       &op_open,        &op_run,       &op_exec,
     &op_interrupt,   &op_reset,       &op_close,     &op_sessions,
     &op_result,      &op_put,         &op_get,       &op_shutdown,
@@ -30,9 +30,9 @@ static const Op *const ops[] = {
 /* NULL when clients may not send this kind. */
 static const Op *find_op(MessageKind kind)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
-        if (ops[i]->kind == kind)
-            return ops[i];
+    for (size_t i = 0; i < ARRAY_SIZE(operations); i++)
+        if (operations[i]->kind == kind)
+            return operations[i];
     return NULL;
 }
 
@@ -111,6 +111,53 @@ Session *op_target(Front *front, Request *request, const msgpack_object_map *bod
     if (!op_decode(request, &target, MsgTarget, body))
         return NULL;
     return op_session(front, request, target.session, target.instance);
+}
+
+/* ---- queries ---- */
+
+void *query_new(size_t size, const GuestRequestOps *ops, GuestLane lane, MessageKind kind,
+                const Schema *schema, const void *body, Request *request)
+{
+    Query *query = calloc(1, size);
+
+    if (!query || schema_append(&query->to_guest.body, schema, body) < 0) {
+        free(query);
+        request_fail_text(request, ERR_INTERNAL, "out of memory");
+        return NULL;
+    }
+    guest_request_init(&query->to_guest, ops, lane, NULL, NULL);
+    query->to_guest.kind = kind;
+    query->request = request;
+    return query;
+}
+
+void query_begin(Query *query, const Session *session, const char *busy)
+{
+    query->to_guest.sandbox = session->sandbox;
+    if (sandbox_queue(session->sandbox, &query->to_guest) == 0)
+        return;
+    request_fail_text(query->request, ERR_BUSY, "%s", busy);
+    buf_deinit(&query->to_guest.body);
+    free(query);
+}
+
+Request *query_finish(Query *query)
+{
+    Request *request = query->request;
+
+    sandbox_query_over(&query->to_guest);
+    free(query);
+    return request;
+}
+
+void query_fail(GuestRequest *to_guest, const Problem *problem)
+{
+    request_fail(query_finish(container_of(to_guest, Query, to_guest)), problem);
+}
+
+int query_unexpected(const Message *message, Problem *problem)
+{
+    return problem_set(problem, ERR_BAD_REQUEST, "unexpected message %s", message_name(message->kind));
 }
 
 /* ---- requests that wait ----

@@ -38,3 +38,24 @@ Session *op_target(Front *front, Request *request, const msgpack_object_map *bod
 
 /* Forgets the uploads that a client has begun and not ended, as the client is gone. */
 void uploads_client_gone(Front *front, Peer peer);
+
+/* ---- queries: what is asked of a session's supervisor beside its calls, for a client ---- */
+
+typedef struct Query {
+    GuestRequest to_guest;
+    Request *request;
+    const Schema *reply;
+} Query;
+
+/* `size` bytes, zero but for the Query they begin with; the body is that of a `schema`. Answers the request
+ * and returns NULL when there is no memory. */
+void *query_new(size_t size, const GuestRequestOps *ops, GuestLane lane, MessageKind kind,
+                const Schema *schema, const void *body, Request *request);
+/* Asks. It is freed, and the request answered with that text, when too much is asked at once. */
+void query_begin(Query *query, const Session *session, const char *busy);
+/* Ends one, and returns its request, to be answered. */
+Request *query_finish(Query *query);
+
+/* For its operations. */
+void query_fail(GuestRequest *to_guest, const Problem *problem);
+int query_unexpected(const Message *message, Problem *problem);

@@ -153,7 +153,7 @@ static int on_executed(Sandbox *sandbox, const Message *message, Problem *proble
         return r;
     call = find_ended(sandbox, &executed, message->id);
     if (call)
-        return call->turn.ops->message(&call->turn, message, problem);
+        return call->to_guest.ops->message(&call->to_guest, message, problem);
     sandbox_send(sandbox, MSG_SETTLED, message->id); /* stored, or asked for by nobody any more */
     return 0;
 }
@@ -206,7 +206,7 @@ static void on_ready(Sandbox *sandbox)
         sandbox_close(sandbox, "its call has ended");
         return;
     }
-    if (sandbox->running && sandbox->running->state == TURN_SENT)
+    if (sandbox->running && sandbox->running->state == REQUEST_SENT)
         sandbox_watch(sandbox, TIMEOUT_MAXIMUM);
     log_info("session adopted", "session=%s calls=%llu", trunk->name,
              (unsigned long long)trunk->execution_count);

@@ -112,7 +112,7 @@ static int write_life(Buf *batch, const Sandbox *sandbox)
 
 int diary_add_call(Buf *batch, const Call *call)
 {
-    const Session *session = call->turn.session;
+    const Session *session = call->to_guest.session;
     JournalCall entry = {
         .run_id = text_of(call->run_id),
         .user = call->user,
@@ -331,7 +331,7 @@ static int add_files(void *userdata, const Buf *files)
 /* The artifacts that its record names are reported if and only if it is. */
 void diary_call(const Call *call)
 {
-    Sandbox *sandbox = call->turn.sandbox;
+    Sandbox *sandbox = call->to_guest.sandbox;
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
     int r;
 

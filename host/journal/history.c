@@ -165,12 +165,12 @@ static void append(History *history, const MsgHistory *entry, size_t size)
 void history_call(History *history, const Call *call)
 {
     const Buf program = {.data = (uint8_t *)call->code, .size = call->code_size};
-    bool is_command = call->turn.ops->beside;
+    bool is_command = call->to_guest.lane == LANE_PROGRAM;
     bool has_room = history->size + call->record.size <= HISTORY_RECORDS;
     MsgHistory entry;
 
     body_clear(&entry, MsgHistory);
-    entry.branch = call->turn.session->branch;
+    entry.branch = call->to_guest.session->branch;
     if (call->code && is_command)
         entry.program = value_encoded(&program);
     else if (call->code)

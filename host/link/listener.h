@@ -108,8 +108,9 @@ int listener_take_passed(const Listener *listener, Peer peer);
 /* Ends a connection once nothing else happens in this turn of the loop; on_gone follows. */
 void listener_drop(Listener *listener, Peer peer);
 
-/* Charges of one user: what it makes a Listener hold: connections, their bytes that wait to be read or sent, and requests
- * without an answer. Over the limits of the Listener they are refused: nobody else notices. */
+/* Charges of one user, for all that it makes a Listener hold: connections, their bytes that wait to be read
+ * or sent, and requests without an answer. Over the limits of the Listener they are refused: nobody else
+ * notices. */
 typedef struct UserCharge UserCharge;
 
 /* Returns the charge of a peer's user; NULL when the peer is gone. */

@@ -45,13 +45,16 @@ int sandbox_open_data(const Sandbox *sandbox, uid_t user, const SessionOptions *
 /* The second half of closing or parking it; sandbox_end or sandbox_parked follows. */
 void sandbox_remove_container(Sandbox *sandbox);
 
-/* turns.c */
-Turn *sandbox_find_sent(const Sandbox *sandbox, uint64_t number); /* by its message; NULL when unknown */
+/* guest_request.c */
+GuestRequest *sandbox_find_sent(const Sandbox *sandbox,
+                                uint64_t number); /* by its message; NULL when unknown */
 /* The answers to those that were sent before the message of that number do not come any more, but for those
  * that `hello` tells of. */
-void sandbox_disconnect_turns(Sandbox *sandbox, uint64_t number, const GuestHello *hello);
-void sandbox_end_all_turns(Sandbox *sandbox, const char *reason);
-void sandbox_leave_turns(Sandbox *sandbox);
+void sandbox_cut_off_requests(Sandbox *sandbox, uint64_t number, const GuestHello *hello);
+void sandbox_end_all_requests(Sandbox *sandbox, const char *reason);
+void sandbox_leave_requests(Sandbox *sandbox);
+void sandbox_send_queries(Sandbox *sandbox); /* those that may be */
+void sandbox_fail_queries(Sandbox *sandbox, ErrorCode code, const char *text);
 
 /* Begins what waits. */
 void sandbox_resume(Sandbox *sandbox);

@@ -104,9 +104,9 @@ Sandbox *sandbox_new(Sandboxes *all, bool ephemeral, SessionOptions *options, co
     sandbox->files.user = sandbox->user;
     list_append(&all->list, &sandbox->link);
     courtesy_init(&sandbox->courtesy, &all->courtesies, &courtesy_ops);
-    list_init(&sandbox->turns);
-    errands_init(&sandbox->errands);
-    list_init(&sandbox->beside);
+    list_init(&sandbox->waiting);
+    list_init(&sandbox->queries);
+    list_init(&sandbox->programs);
     return sandbox;
 }
 
@@ -180,8 +180,8 @@ void sandbox_become_ready(Sandbox *sandbox)
     sandbox->used = clock_now();
     sandbox->owner->ready(sandbox);
     sandbox_next(sandbox);
-    errands_resume(sandbox);
-    sandbox_start_beside(sandbox);
+    sandbox_send_queries(sandbox);
+    sandbox_start_programs(sandbox);
 }
 
 void sandbox_supervisor_ready(Sandbox *sandbox)
@@ -199,15 +199,6 @@ void sandbox_end(Sandbox *sandbox)
     all->events->gone(all->userdata);
 }
 
-/* Fails all errands: requests beside the sandbox's turns, which are answered no more. */
-static void fail_errands(Sandbox *sandbox, ErrorCode code, const char *text)
-{
-    Problem problem = PROBLEM_NULL;
-
-    problem_set(&problem, code, "%s", text);
-    errands_fail_all(sandbox, &problem);
-}
-
 /* Nothing can be said of it any more while it is taken apart. */
 bool sandbox_leave(Sandbox *sandbox)
 {
@@ -218,8 +209,8 @@ bool sandbox_leave(Sandbox *sandbox)
     log_info("session left", "session=%s container=%s", sandbox->name, sandbox->container_name);
     sandbox->state = SANDBOX_LEFT;
     sandbox->all->events->over(sandbox);
-    sandbox_leave_turns(sandbox);
-    fail_errands(sandbox, ERR_UNAVAILABLE, "the controller is shutting down");
+    sandbox_leave_requests(sandbox);
+    sandbox_fail_queries(sandbox, ERR_UNAVAILABLE, "the controller is shutting down");
     if (!parked) {
         sandbox->all->engine->ops->leave(sandbox->container);
         guest_leave(take(sandbox->guest));
@@ -240,9 +231,9 @@ static void begin_closing(Sandbox *sandbox, const char *reason)
     loop_timer_cancel(&sandbox->watchdog);
     loop_timer_cancel(&sandbox->patience);
     egress_forget(&sandbox->egress);
-    sandbox_end_all_turns(sandbox, reason);
+    sandbox_end_all_requests(sandbox, reason);
     snprintf(text, sizeof(text), "the session was closed: %s", reason);
-    fail_errands(sandbox, ERR_SESSION_CLOSED, text);
+    sandbox_fail_queries(sandbox, ERR_SESSION_CLOSED, text);
     sandbox->owner->closing(sandbox, reason);
 }
 
@@ -256,7 +247,7 @@ void sandbox_close(Sandbox *sandbox, const char *reason)
 
 /* ---- messages of its supervisor ----
  *
- * Messages of a sandbox's supervisor, and the turns, errands and owner that they concern. */
+ * Messages of a sandbox's supervisor, and the requests and the owner that they concern. */
 
 static void give_up_for(Sandbox *sandbox, const char *reason)
 {
@@ -304,19 +295,16 @@ static int on_install(Sandbox *sandbox, const Message *message, Problem *problem
     return 0;
 }
 
-/* About a turn or an errand, or else for the owner. */
+/* About a request that was sent, or else for the owner. */
 static int deliver(Sandbox *sandbox, const Message *message, Problem *problem)
 {
-    bool answers = message->kind != MSG_INSTALL; /* ids of an install are the supervisor's own */
-    Turn *turn = answers ? sandbox_find_sent(sandbox, message->id) : NULL;
-    Errand *errand = turn || !answers ? NULL : errands_find(sandbox, message->id);
+    GuestRequest *request;
 
-    if (turn)
-        return turn->ops->message(turn, message, problem);
-    if (errand)
-        return errand->ops->answer(errand, message, problem);
-    if (message->kind == MSG_INSTALL)
+    if (message->kind == MSG_INSTALL) /* whose ids are the supervisor's own */
         return on_install(sandbox, message, problem);
+    request = sandbox_find_sent(sandbox, message->id);
+    if (request)
+        return request->ops->message(request, message, problem);
     if (sandbox->owner->message)
         return sandbox->owner->message(sandbox, message, problem);
     if (message->kind == MSG_EXECUTED) /* nobody asks for it any more */
@@ -416,10 +404,10 @@ static bool connects_too_often(Sandbox *sandbox)
 /* An interrupt may have been lost with the connection. */
 static void interrupt_again(Sandbox *sandbox)
 {
-    const Turn *turn = sandbox->running;
+    const GuestRequest *request = sandbox->running;
 
-    if (turn && turn->interrupted && turn->state == TURN_SENT)
-        sandbox_send(sandbox, MSG_INTERRUPT, turn->number);
+    if (request && request->interrupted && request->state == REQUEST_SENT)
+        sandbox_send(sandbox, MSG_INTERRUPT, request->number);
 }
 
 /* Answers that were under way when the connection broke do not come any more. What is sent through the new
@@ -445,8 +433,7 @@ static void on_hello(void *userdata, const GuestHello *hello)
         give_up_for(sandbox, "its supervisor cannot be reached");
         return;
     }
-    sandbox_disconnect_turns(sandbox, welcome, hello);
-    errands_disconnect(sandbox, welcome);
+    sandbox_cut_off_requests(sandbox, welcome, hello);
     interrupt_again(sandbox);
     if (!sandbox_is_ending(sandbox) && sandbox->owner->hello)
         sandbox->owner->hello(sandbox, hello);
@@ -576,8 +563,8 @@ bool sandbox_park(Sandbox *sandbox)
     if (!sandbox->all->events->parking(sandbox))
         return false;
     begin_parking(sandbox);
-    fail_errands(sandbox, ERR_SESSION_CLOSED,
-                 "the session was idle, and has been saved; watch again to wake it");
+    sandbox_fail_queries(sandbox, ERR_SESSION_CLOSED,
+                         "the session was idle, and has been saved; watch again to wake it");
     return true;
 }
 

@@ -213,7 +213,7 @@ void session_end_branch(Session *branch, const Problem *problem)
         return;
     session_fail_openers(branch, problem);
     session_set_closing(branch, problem->text);
-    sandbox_end_turns(sandbox, branch, problem->text);
+    sandbox_end_requests(sandbox, branch, problem->text);
     sandbox_fail_running(sandbox, branch, problem);
     if (!sandbox_is_ending(sandbox)) /* as when what came next could not be sent */
         session_forget_branch(branch);
@@ -222,7 +222,7 @@ void session_end_branch(Session *branch, const Problem *problem)
 /* ---- what closes a branch in the supervisor ---- */
 
 typedef struct CloseOrder {
-    Order order; /* of the trunk: the branch has no turns any more */
+    Order order; /* of the trunk: the branch has no requests any more */
     uint64_t branch;
 } CloseOrder;
 
@@ -236,7 +236,7 @@ static int on_closed(Order *order, const msgpack_object_map *reply, Problem *pro
 static void on_over(Order *order, const Problem *problem)
 {
     const CloseOrder *close = container_of(order, CloseOrder, order);
-    Session *branch = session_find_branch(order->turn.session, close->branch);
+    Session *branch = session_find_branch(order->to_guest.session, close->branch);
     Problem closed = PROBLEM_NULL;
 
     problem_set(&closed, ERR_SESSION_CLOSED, "the branch was closed");
@@ -246,18 +246,19 @@ static void on_over(Order *order, const Problem *problem)
 
 static const OrderOps close_ops = {.kind = MSG_CLOSE, .answer = on_closed, .over = on_over};
 
-static bool closes(const Turn *turn, uint64_t branch)
+static bool closes(const GuestRequest *to_guest, uint64_t branch)
 {
-    return order_is(turn, &close_ops) && container_of(turn, CloseOrder, order.turn)->branch == branch;
+    return order_is(to_guest, &close_ops) &&
+           container_of(to_guest, CloseOrder, order.to_guest)->branch == branch;
 }
 
 /* A supervisor may tell of a branch again before it is asked to close it. */
 static bool is_being_closed(const Sandbox *sandbox, uint64_t branch)
 {
-    const Turn *turn;
+    const GuestRequest *to_guest;
 
-    list_foreach (turn, (List *)&sandbox->turns, Turn, link)
-        if (closes(turn, branch))
+    list_foreach (to_guest, (List *)&sandbox->waiting, GuestRequest, link)
+        if (closes(to_guest, branch))
             return true;
     return sandbox->running && closes(sandbox->running, branch);
 }
@@ -275,7 +276,7 @@ void session_drop_branch(Session *trunk, uint64_t branch)
     }
     close->branch = branch;
     order_say(&close->order, MsgBranchTarget, &(MsgBranchTarget){.branch = branch});
-    sandbox_queue_first(trunk->sandbox, &close->order.turn);
+    sandbox_queue_first(trunk->sandbox, &close->order.to_guest);
     sandbox_next(trunk->sandbox);
 }
 
@@ -285,7 +286,7 @@ void session_close_branch(Session *branch, const char *reason)
     bool made = branch->state == SESSION_READY;
 
     session_set_closing(branch, reason);
-    sandbox_end_turns(branch->sandbox, branch, reason);
+    sandbox_end_requests(branch->sandbox, branch, reason);
     if (made)
         session_drop_branch(branch->sandbox->trunk, branch->branch);
 }

@@ -2,7 +2,6 @@
  * variables go to a directory of /session, and their container goes; a woken one gets a new container, and
  * before anything else happens in that it is given the variables. Until it is written down that it has them
  * the session is saved: whatever goes wrong, it is begun anew from what is on disk. */
-#include "host/sandbox/errand.h"
 #include "host/session/checkpoint_files.h"
 #include "host/session/internal.h"
 #include "host/session/limits.h"
@@ -14,42 +13,39 @@
 
 /* ---- the directory of the variables ---- */
 
-static void removal_over(Errand *errand)
+static void removal_over(GuestRequest *request)
 {
-    errand_over(errand);
-    free(errand);
+    sandbox_query_over(request);
+    free(request);
 }
 
-static int removal_answered(Errand *errand, const Message *message, Problem *problem)
+static int removal_answered(GuestRequest *request, const Message *message, Problem *problem)
 {
-    removal_over(errand);
+    removal_over(request);
     return 0;
 }
 
-static void removal_failed(Errand *errand, const Problem *problem)
+static void removal_failed(GuestRequest *request, const Problem *problem)
 {
-    removal_over(errand);
+    removal_over(request);
 }
 
-static const ErrandOps removal_ops = {.answer = removal_answered, .failed = removal_failed};
+static const GuestRequestOps removal_ops = {.message = removal_answered, .fail = removal_failed};
 
 /* Has the supervisor remove the directory; nobody waits for that. What stays is replaced the next time. */
 static void saved_place_remove(Sandbox *sandbox)
 {
     const MsgFileAsk ask = {.has_remove = true, .remove = {.path = text_of(SAVED_PLACE), .recursive = true}};
-    Errand *errand = calloc(1, sizeof(*errand));
+    GuestRequest *request = calloc(1, sizeof(*request));
 
-    if (!errand || body_encode(&errand->body, MsgFileAsk, &ask) < 0) {
-        free(errand);
+    if (!request)
         return;
-    }
-    errand->ops = &removal_ops;
-    errand->kind = MSG_FILES;
-    errand->lane = ERRAND_SHORT;
-    if (errand_begin(errand, sandbox) == 0)
+    guest_request_init(request, &removal_ops, LANE_SHORT, sandbox, NULL);
+    request->kind = MSG_FILES;
+    if (body_encode(&request->body, MsgFileAsk, &ask) == 0 && sandbox_queue(sandbox, request) == 0)
         return;
-    buf_deinit(&errand->body);
-    free(errand);
+    buf_deinit(&request->body);
+    free(request);
 }
 
 /* ---- saving ---- */
@@ -102,7 +98,7 @@ static void put_away(Session *trunk, uint64_t used)
 
 static int on_saved(Order *order, const msgpack_object_map *reply, Problem *problem)
 {
-    Session *trunk = order->turn.session;
+    Session *trunk = order->to_guest.session;
     uint64_t used = trunk->used;
 
     order_reply(order, NULL);
@@ -112,8 +108,8 @@ static int on_saved(Order *order, const msgpack_object_map *reply, Problem *prob
 
 static void on_save_refused(Order *order, const Problem *problem)
 {
-    stay(order->turn.session, problem->text);
-    saved_place_remove(order->turn.sandbox);
+    stay(order->to_guest.session, problem->text);
+    saved_place_remove(order->to_guest.sandbox);
     order_fail(order, problem);
 }
 

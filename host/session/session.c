@@ -357,7 +357,7 @@ void session_close(Session *session, Request *request, const char *reason)
         session_close_branch(session, reason);
 }
 
-/* ---- its turns ---- */
+/* ---- what it is asked ---- */
 
 int session_check_queue(const Session *session, Problem *problem)
 {
@@ -378,7 +378,7 @@ bool session_is_busy(const Session *session)
 {
     const Sandbox *sandbox = session->sandbox;
 
-    return sandbox_count_waiting(sandbox, session) > 0 || sandbox_is_used_beside(sandbox, session) ||
+    return sandbox_count_waiting(sandbox, session) > 0 || sandbox_has_program_in_use(sandbox, session) ||
            (sandbox->running && sandbox->running->session == session);
 }
 

@@ -43,7 +43,7 @@ struct Session {
     uint64_t execution_count;
     uint64_t epoch;
     double created; /* Unix seconds */
-    uint64_t used;  /* clock_now() of the last turn's end */
+    uint64_t used;  /* clock_now() of the last request's end */
     LoopTimer idle_timer;
 
     List openers; /* Requests waiting for READY */
@@ -140,7 +140,7 @@ const Epitaph *session_epitaph(const Session *session);
 /* Notes the counts of the session's variables: they only grow. */
 void session_note(Session *session, uint64_t execution_count, uint64_t epoch);
 
-/* ---- its turns ---- */
+/* ---- what it is asked ---- */
 
 /* ERR_BUSY when too many wait. */
 int session_check_queue(const Session *session, Problem *problem);

@@ -204,7 +204,7 @@ typedef struct CommitOrder {
 static void start_commit(Order *order)
 {
     const CommitOrder *commit = container_of(order, CommitOrder, order);
-    const Session *from = session_find_branch(order->turn.sandbox->trunk, commit->from);
+    const Session *from = session_find_branch(order->to_guest.sandbox->trunk, commit->from);
     Problem problem = PROBLEM_NULL;
 
     if (from && from->state == SESSION_READY) {
@@ -217,7 +217,7 @@ static void start_commit(Order *order)
 
 static int answer_commit(Order *order, const msgpack_object_map *reply, Problem *problem)
 {
-    Session *session = order->turn.session;
+    Session *session = order->to_guest.session;
     MsgCommitReply said;
     int r = body_decode(&said, MsgCommitReply, reply, problem);
 
@@ -233,7 +233,7 @@ static int answer_commit(Order *order, const msgpack_object_map *reply, Problem 
 static void commit_over(Order *order, const Problem *problem)
 {
     const CommitOrder *commit = container_of(order, CommitOrder, order);
-    Session *from = session_find_branch(order->turn.sandbox->trunk, commit->from);
+    Session *from = session_find_branch(order->to_guest.sandbox->trunk, commit->from);
     Problem committed = PROBLEM_NULL;
 
     problem_set(&committed, ERR_SESSION_CLOSED, "the branch was committed");

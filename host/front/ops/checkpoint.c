@@ -38,7 +38,7 @@ static void *checkpoint_order(Front *front, Request *request, const msgpack_obje
 /* The checkpoint is gone: its files go, too. */
 static void checkpoint_gone(const CheckpointOrder *order)
 {
-    checkpoint_files_drop(order->order.turn.sandbox, text_of(order->checkpoint));
+    checkpoint_files_drop(order->order.to_guest.sandbox, text_of(order->checkpoint));
 }
 
 /* ---- checkpoint ---- */
@@ -78,7 +78,8 @@ static void start_checkpoint(Order *order)
 static int keep_files(TakeOrder *checkpoint, const MsgGuestCheckpoint *said, Problem *problem)
 {
     Text name = *checkpoint->name ? text_of(checkpoint->name) : (Text){0};
-    int r = checkpoint_files_keep(checkpoint->order.turn.sandbox, said->id, name, checkpoint->bytes, problem);
+    int r =
+        checkpoint_files_keep(checkpoint->order.to_guest.sandbox, said->id, name, checkpoint->bytes, problem);
 
     if (r == 0)
         checkpoint->copied = false;
@@ -87,7 +88,7 @@ static int keep_files(TakeOrder *checkpoint, const MsgGuestCheckpoint *said, Pro
 
 static void reply_to_client(Order *order, const MsgTakenOrder *said)
 {
-    Sandbox *sandbox = order->turn.sandbox;
+    Sandbox *sandbox = order->to_guest.sandbox;
     char name[BRANCH_NAME_SIZE];
     MsgTaken taken = {.dropped = said->dropped};
 
@@ -121,7 +122,7 @@ static int answer_checkpoint(Order *order, const msgpack_object_map *reply, Prob
 static void checkpoint_over(Order *order, const Problem *problem)
 {
     if (container_of(order, TakeOrder, order)->copied)
-        checkpoint_files_give_up(order->turn.sandbox);
+        checkpoint_files_give_up(order->to_guest.sandbox);
 }
 
 static const OrderOps checkpoint_ops = {
@@ -187,7 +188,7 @@ static void write_rows(Writer *w, const void *source)
 
 static int answer_checkpoints(Order *order, const msgpack_object_map *reply, Problem *problem)
 {
-    Sandbox *sandbox = order->turn.sandbox;
+    Sandbox *sandbox = order->to_guest.sandbox;
     MsgGuestCheckpoints said;
     CheckpointList listed = {.trunk = sandbox->trunk, .said = &said.checkpoints};
     MsgCheckpoints body = {.checkpoints = {.write = write_rows, .source = &listed}};
@@ -265,7 +266,8 @@ static void start_rollback(Order *order)
     RollbackOrder *rollback = container_of(order, RollbackOrder, target.order);
     Problem problem = PROBLEM_NULL;
 
-    if (!checkpoint_files_find(order->turn.sandbox, text_of(rollback->target.checkpoint), rollback->files))
+    if (!checkpoint_files_find(order->to_guest.sandbox, text_of(rollback->target.checkpoint),
+                               rollback->files))
         order_send(order);
     else if (checkpoint_files_stage(order, rollback->files, on_staged, &problem) < 0)
         order_fail(order, &problem);
@@ -323,7 +325,7 @@ static void begin_files(RollbackOrder *rollback, int (*what)(Order *, FilesThen 
 static int answer_rollback(Order *order, const msgpack_object_map *reply, Problem *problem)
 {
     RollbackOrder *rollback = container_of(order, RollbackOrder, target.order);
-    Session *session = order->turn.session;
+    Session *session = order->to_guest.session;
     MsgRolledBackOrder said;
     bool matches;
     int r = body_decode(&said, MsgRolledBackOrder, reply, problem);
@@ -376,7 +378,7 @@ static void handle_rollback(Front *front, Request *request, const msgpack_object
     if (!rollback)
         return;
     order_say(&rollback->target.order, MsgRollbackOrder,
-              (&(MsgRollbackOrder){.branch = rollback->target.order.turn.session->branch,
+              (&(MsgRollbackOrder){.branch = rollback->target.order.to_guest.session->branch,
                                    .checkpoint = text_of(rollback->target.checkpoint)}));
     order_queue(&rollback->target.order);
 }

@@ -4,49 +4,32 @@
 
 #include "host/files/names.h"
 #include "host/front/ops.h"
-#include "host/sandbox/errand.h"
 #include "proto/file_ask.h"
 
 /* ---- files ----
  *
  * files: what is asked about them goes to the supervisor, beside the calls, and its answer to the client. */
 
-typedef struct FilesErrand {
-    Errand errand;
+typedef struct FilesQuery {
+    Query query;
     FileOp op;
-    Request *request;
-} FilesErrand;
+} FilesQuery;
 
-static FilesErrand *of(Errand *errand)
+static FilesQuery *of(GuestRequest *to_guest)
 {
-    return container_of(errand, FilesErrand, errand);
-}
-
-/* Takes the request out of an errand that is over. */
-static Request *finish(FilesErrand *files)
-{
-    Request *request = files->request;
-
-    errand_over(&files->errand);
-    free(files);
-    return request;
+    return container_of(to_guest, FilesQuery, query.to_guest);
 }
 
 /* ---- what comes of it ---- */
 
-static void files_failed(Errand *errand, const Problem *problem)
-{
-    request_fail(finish(of(errand)), problem);
-}
-
-static int on_reply(FilesErrand *files, const Message *message, Problem *problem)
+static int on_reply(FilesQuery *files, const Message *message, Problem *problem)
 {
     const Schema *schema = file_reply_schema(files->op);
     FileReply reply;
     int r = file_reply_decode(&reply, files->op, &message->body, problem);
 
     if (r == 0)
-        request_reply_with(finish(files), schema, &reply);
+        request_reply_with(query_finish(&files->query), schema, &reply);
     return r;
 }
 
@@ -72,7 +55,7 @@ static const char *advice(int error)
     }
 }
 
-static int on_failed(FilesErrand *files, const Message *message, Problem *problem)
+static int on_failed(FilesQuery *files, const Message *message, Problem *problem)
 {
     MsgFileFailed said;
     Problem why = PROBLEM_NULL;
@@ -88,12 +71,12 @@ static int on_failed(FilesErrand *files, const Message *message, Problem *proble
         path_display(display, sizeof(display), path);
     problem_set(&why, ERR_FILE_FAILED, "%s%s%s%s%s", path ? "'" : "", display, path ? "': " : "",
                 symbol ? strerror((int)said.error) : "Unknown error", advice((int)said.error));
-    request_fail_file(finish(files), &why, symbol ? symbol : "EIO", said.path);
+    request_fail_file(query_finish(&files->query), &why, symbol ? symbol : "EIO", said.path);
     return 0;
 }
 
 /* The supervisor itself refuses. */
-static int on_refused(FilesErrand *files, const Message *message, Problem *problem)
+static int on_refused(FilesQuery *files, const Message *message, Problem *problem)
 {
     Problem why = PROBLEM_NULL;
     MsgError error;
@@ -103,48 +86,38 @@ static int on_refused(FilesErrand *files, const Message *message, Problem *probl
         return r;
     problem_set(&why, error.number == ERR_BUSY ? ERR_BUSY : ERR_INTERNAL, "the session's supervisor: %.*s",
                 (int)error.message.size, error.message.data);
-    files_failed(&files->errand, &why);
+    query_fail(&files->query.to_guest, &why);
     return 0;
 }
 
-static int answer_files(Errand *errand, const Message *message, Problem *problem)
+static int on_message(GuestRequest *to_guest, const Message *message, Problem *problem)
 {
     switch (message->kind) {
     case MSG_REPLY:
-        return on_reply(of(errand), message, problem);
+        return on_reply(of(to_guest), message, problem);
     case MSG_FILE_FAILED:
-        return on_failed(of(errand), message, problem);
+        return on_failed(of(to_guest), message, problem);
     case MSG_ERROR:
-        return on_refused(of(errand), message, problem);
+        return on_refused(of(to_guest), message, problem);
     default:
-        return problem_set(problem, ERR_BAD_REQUEST, "unexpected message %s", message_name(message->kind));
+        return query_unexpected(message, problem);
     }
 }
 
-static const ErrandOps errand_ops = {.answer = answer_files, .failed = files_failed};
+static const GuestRequestOps files_ops = {.message = on_message, .fail = query_fail};
 
 /* ---- what is asked ---- */
 
-static void begin_files(Request *request, Session *session, const MsgFileAsk *ask, FileOp op)
+static void begin_files(Request *request, const Session *session, const MsgFileAsk *ask, FileOp op)
 {
-    FilesErrand *files = calloc(1, sizeof(*files));
+    FilesQuery *files = query_new(sizeof(*files), &files_ops, op == FILE_EVENTS ? LANE_WATCH : LANE_SHORT,
+                                  MSG_FILES, SCHEMA(MsgFileAsk), ask, request);
 
-    if (!files || body_encode(&files->errand.body, MsgFileAsk, ask) < 0) {
-        free(files);
-        request_fail_text(request, ERR_INTERNAL, "out of memory");
+    if (!files)
         return;
-    }
-    files->errand.ops = &errand_ops;
-    files->errand.kind = MSG_FILES;
-    files->errand.lane = op == FILE_EVENTS ? ERRAND_WATCH : ERRAND_SHORT;
     files->op = op;
-    files->request = request;
-    if (errand_begin(&files->errand, session->sandbox) == 0)
-        return;
-    buf_deinit(&files->errand.body);
-    free(files);
-    request_fail_text(request, ERR_BUSY,
-                      "too much is asked about files of this session at once; wait for answers");
+    query_begin(&files->query, session,
+                "too much is asked about files of this session at once; wait for answers");
 }
 
 static void handle_files(Front *front, Request *request, const msgpack_object_map *body)

@@ -57,7 +57,7 @@ static int check_program(const MsgProgram *program, Problem *problem)
 /* Checks that one more command or process may run in the session. 0, or -EPROTO with the problem set. */
 static int check_beside(const Session *session, Problem *problem)
 {
-    if (sandbox_count_beside(session->sandbox) < LIMIT_PROCESSES)
+    if (sandbox_count_programs(session->sandbox) < LIMIT_PROCESSES)
         return 0;
     return problem_set(problem, ERR_BUSY,
                        "%u commands and processes run in the session '%s' already; end one of them first",
@@ -219,7 +219,7 @@ static void begin_exec(const Front *front, Session *session, Request *request, c
         return;
     }
     call_join(call, request, said->stream, ASK_NOBODY);
-    sandbox_queue(session->sandbox, &call->turn);
+    sandbox_queue(session->sandbox, &call->to_guest);
 }
 
 static void handle_exec(Front *front, Request *request, const msgpack_object_map *body)
@@ -275,7 +275,7 @@ static void begin_start(const Front *front, Session *session, Request *request, 
         return;
     }
     call_await_start(call, request);
-    sandbox_queue(session->sandbox, &call->turn);
+    sandbox_queue(session->sandbox, &call->to_guest);
 }
 
 /* The same run_id again: it is not started twice. */

@@ -35,7 +35,7 @@ const Op op_namespace = {.kind = MSG_NAMESPACE, .handle = handle_namespace};
 
 static int answer_reset(Order *order, const msgpack_object_map *reply, Problem *problem)
 {
-    Session *session = order->turn.session;
+    Session *session = order->to_guest.session;
     MsgEpoch said;
     int r = body_decode(&said, MsgEpoch, reply, problem);
 
@@ -55,7 +55,7 @@ static void begin_reset(Session *session, Order *order)
 {
     Call *running = call_running(session);
 
-    sandbox_queue_first(session->sandbox, &order->turn);
+    sandbox_queue_first(session->sandbox, &order->to_guest);
     if (!running) {
         sandbox_next(session->sandbox);
         return;
@@ -109,8 +109,8 @@ static int answer_load(Order *order, const msgpack_object_map *reply, Problem *p
 
     if (r < 0)
         return r;
-    session_note(order->turn.session, said.execution_count, order->turn.session->epoch);
-    session_made_whole(order->turn.session);
+    session_note(order->to_guest.session, said.execution_count, order->to_guest.session->epoch);
+    session_made_whole(order->to_guest.session);
     order_answer(order, MsgLoaded, &said);
     return 0;
 }

@@ -1,4 +1,4 @@
-/* A call as a turn of its sandbox: what is sent of it, what comes back, and how its record is made. Code goes
+/* Execution of a call, as a request to the supervisor: what is sent of it, what comes back, and how its record is made. Code goes
  * one after the other; commands, and processes in the background, go beside it. */
 #include <errno.h>
 #include <math.h>
@@ -19,15 +19,15 @@ static void keep_last_words(Session *session, const MsgExecuted *executed);
 
 /* ---- code ---- */
 
-static Call *of(Turn *turn)
+static Call *of(GuestRequest *to_guest)
 {
-    return container_of(turn, Call, turn);
+    return container_of(to_guest, Call, to_guest);
 }
 
 static RecordHead record_head(const Call *call)
 {
-    const Session *session = call->turn.session;
-    bool command = call->turn.ops->beside;
+    const Session *session = call->to_guest.session;
+    bool command = call->to_guest.lane == LANE_PROGRAM;
 
     return (RecordHead){
         .run_id = call->run_id,
@@ -60,30 +60,30 @@ static void end_bare(Call *call, const char *status, const char *state, const ch
 
 int call_queue(Call *call, Problem *problem)
 {
-    int r = session_check_queue(call->turn.session, problem);
+    int r = session_check_queue(call->to_guest.session, problem);
 
     if (r == 0)
-        sandbox_queue(call->turn.sandbox, &call->turn);
+        sandbox_queue(call->to_guest.sandbox, &call->to_guest);
     return r;
 }
 
 void call_resume(Call *call, uint64_t number)
 {
-    call->turn.state = TURN_SENT;
-    call->turn.number = number;
-    sandbox_resume_turn(call->turn.sandbox, &call->turn);
+    call->to_guest.state = REQUEST_SENT;
+    call->to_guest.number = number;
+    sandbox_resume_request(call->to_guest.sandbox, &call->to_guest);
 }
 
 void call_watch(const Call *call)
 {
-    sandbox_watch(call->turn.sandbox, call->timeout + WATCHDOG_SLACK);
+    sandbox_watch(call->to_guest.sandbox, call->timeout + WATCHDOG_SLACK);
 }
 
 static int send_execute(Call *call)
 {
-    Sandbox *sandbox = call->turn.sandbox;
+    Sandbox *sandbox = call->to_guest.sandbox;
     const MsgExecute execute = {
-        .branch = call->turn.session->branch,
+        .branch = call->to_guest.session->branch,
         .code = {call->code, call->code_size},
         .code_hash = call->code_hash,
         .timeout = call->timeout,
@@ -95,9 +95,9 @@ static int send_execute(Call *call)
         .last = call->last,
     };
 
-    call->turn.state = TURN_SENT;
-    call->turn.number = sandboxes_next_number(sandbox->all);
-    return guest_say(sandbox->guest, MSG_EXECUTE, call->turn.number, MsgExecute, &execute);
+    call->to_guest.state = REQUEST_SENT;
+    call->to_guest.number = sandboxes_next_number(sandbox->all);
+    return guest_say(sandbox->guest, MSG_EXECUTE, call->to_guest.number, MsgExecute, &execute);
 }
 
 static void fail_unsent(Call *call, int error)
@@ -112,9 +112,9 @@ static void fail_unsent(Call *call, int error)
     finish_failed(call, &problem);
 }
 
-static void start_code(Turn *turn)
+static void start_code(GuestRequest *to_guest)
 {
-    Call *call = of(turn);
+    Call *call = of(to_guest);
     int r;
 
     call_watch(call);
@@ -127,35 +127,35 @@ static void start_code(Turn *turn)
 
 Call *call_running(const Session *session)
 {
-    Turn *turn = sandbox_running(session->sandbox, session, &call_turn_ops);
+    GuestRequest *to_guest = sandbox_running(session->sandbox, session, &call_turn_ops);
 
-    return turn ? of(turn) : NULL;
+    return to_guest ? of(to_guest) : NULL;
 }
 
 void call_grant(const Call *call, unsigned count)
 {
     if (count > 0)
-        guest_say(call->turn.sandbox->guest, MSG_CREDIT, call->turn.number, MsgCredit,
+        guest_say(call->to_guest.sandbox->guest, MSG_CREDIT, call->to_guest.number, MsgCredit,
                   &(MsgCredit){.count = count});
 }
 
 static bool interrupt_sent(Call *call)
 {
-    call->turn.interrupted = true;
-    return sandbox_send(call->turn.sandbox, MSG_INTERRUPT, call->turn.number) == 0;
+    call->to_guest.interrupted = true;
+    return sandbox_send(call->to_guest.sandbox, MSG_INTERRUPT, call->to_guest.number) == 0;
 }
 
 bool call_interrupt(Call *call)
 {
-    Sandbox *sandbox = call->turn.sandbox;
+    Sandbox *sandbox = call->to_guest.sandbox;
 
-    if (call->turn.ops->beside && call->turn.state != TURN_WAITING)
+    if (call->to_guest.lane == LANE_PROGRAM && call->to_guest.state != REQUEST_WAITING)
         return interrupt_sent(call);
-    if (sandbox->running == &call->turn) {
+    if (sandbox->running == &call->to_guest) {
         asks_interrupt(call);
         return interrupt_sent(call);
     }
-    sandbox_take_out(&call->turn);
+    sandbox_take_out(&call->to_guest);
     end_bare(call, "interrupted", "kept", "Interrupted", "interrupted before it started; nothing was run");
     if (sandbox->ephemeral)
         sandbox_close(sandbox, "its call was interrupted");
@@ -185,7 +185,7 @@ static int on_event(Call *call, const Message *message, Problem *problem)
 
 static int on_code_executed(Call *call, const Message *message, Problem *problem)
 {
-    Session *session = call->turn.session;
+    Session *session = call->to_guest.session;
     MsgExecuted executed;
     int r = record_decode(&executed, &message->body, problem);
 
@@ -193,8 +193,8 @@ static int on_code_executed(Call *call, const Message *message, Problem *problem
         return r;
     if (executed.branch != session->branch || !text_equal(executed.run_id, call->run_id))
         return problem_set(problem, ERR_BAD_REQUEST, "it answers a call with the result of another");
-    call->turn.state = TURN_ANSWERED;
-    sandbox_unwatch(call->turn.sandbox);
+    call->to_guest.state = REQUEST_ANSWERED;
+    sandbox_unwatch(call->to_guest.sandbox);
     session_note(session, executed.execution_count, executed.epoch);
     publish_artifacts(call, message, &executed);
     return 0;
@@ -215,9 +215,9 @@ static int on_error(Call *call, const Message *message, Problem *problem)
     return 0;
 }
 
-static int on_code_message(Turn *turn, const Message *message, Problem *problem)
+static int on_code_message(GuestRequest *to_guest, const Message *message, Problem *problem)
 {
-    Call *call = of(turn);
+    Call *call = of(to_guest);
 
     switch (message->kind) {
     case MSG_EXECUTED:
@@ -240,51 +240,51 @@ static int on_code_message(Turn *turn, const Message *message, Problem *problem)
  * blamed for. In less than this no process fills the least memory a session has. */
 #define FILLING_SECONDS 0.005
 
-/* The turn of a call that may have been freed since. The supervisor of a command need keep its record no
+/* The request of a call that may have been freed since. The supervisor of a command need keep its record no
  * longer; that of a cell learns so from the next cell, or before the next command. */
-static void turn_over(const Turn *turn)
+static void request_over(const GuestRequest *to_guest)
 {
-    if (!turn->ops->beside) {
-        turn->sandbox->unsettled = turn->number;
-        sandbox_turn_over(turn->sandbox, turn->session);
+    if (to_guest->lane != LANE_PROGRAM) {
+        to_guest->sandbox->unsettled = to_guest->number;
+        sandbox_exclusive_over(to_guest->sandbox, to_guest->session);
         return;
     }
-    sandbox_send(turn->sandbox, MSG_SETTLED, turn->number);
-    sandbox_beside_over(turn->sandbox, turn->session);
+    sandbox_send(to_guest->sandbox, MSG_SETTLED, to_guest->number);
+    sandbox_program_over(to_guest->sandbox, to_guest->session);
 }
 
 /* Ends a call that ran and has no record. */
 static void finish_failed(Call *call, const Problem *problem)
 {
-    Turn turn = call->turn;
+    GuestRequest to_guest = call->to_guest;
 
-    sandbox_take_out(&call->turn);
+    sandbox_take_out(&call->to_guest);
     call_fail(call, problem);
-    turn_over(&turn);
+    request_over(&to_guest);
 }
 
 /* Its record can be made; `artifacts` may be NULL. What waits is next. */
 static void finish(Call *call, const MsgExecuted *executed, const ArtifactList *artifacts)
 {
-    Turn turn = call->turn;
-    Sandbox *sandbox = turn.sandbox;
+    GuestRequest to_guest = call->to_guest;
+    Sandbox *sandbox = to_guest.sandbox;
     Buf record _cleanup_(buf_deinit) = BUF_NULL;
     Problem problem = PROBLEM_NULL;
     RecordHead head = record_head(call);
 
-    sandbox_take_out(&call->turn);
+    sandbox_take_out(&call->to_guest);
     if (call->last)
-        keep_last_words(turn.session, executed);
+        keep_last_words(to_guest.session, executed);
     if (record_write(&record, &head, executed, record_was_killed(executed) && sandbox_has_killed(sandbox),
                      artifacts) == 0) {
         call_end(call, &record);
-        if (!turn.ops->beside && executed->duration > FILLING_SECONDS)
+        if (to_guest.lane != LANE_PROGRAM && executed->duration > FILLING_SECONDS)
             sandbox_has_killed(sandbox);
     } else {
         problem_set(&problem, ERR_INTERNAL, "out of memory");
         call_fail(call, &problem);
     }
-    turn_over(&turn);
+    request_over(&to_guest);
 }
 
 /* Ends a call with its session. */
@@ -297,34 +297,34 @@ static void lose(Call *call, bool ran, const char *reason)
     end_bare(call, "failed", "lost", "SandboxLost", message);
 }
 
-static void end_code(Turn *turn, const char *reason)
+static void end_code(GuestRequest *to_guest, const char *reason)
 {
     Problem problem = PROBLEM_NULL;
-    Call *call = of(turn);
-    bool ran = sandbox_take_out(turn);
+    Call *call = of(to_guest);
+    bool ran = sandbox_take_out(to_guest);
 
-    session_say_closed(turn->session, reason, &problem);
+    session_say_closed(to_guest->session, reason, &problem);
     if (ran)
-        turn->session->epoch++;
-    if (ran || turn->sandbox->ephemeral)
+        to_guest->session->epoch++;
+    if (ran || to_guest->sandbox->ephemeral)
         lose(call, ran, reason);
     else
         call_fail(call, &problem);
 }
 
-static void fail(Turn *turn, const Problem *problem)
+static void fail(GuestRequest *to_guest, const Problem *problem)
 {
-    sandbox_take_out(turn);
-    call_fail(of(turn), problem);
+    sandbox_take_out(to_guest);
+    call_fail(of(to_guest), problem);
 }
 
-static void leave(Turn *turn)
+static void leave(GuestRequest *to_guest)
 {
-    sandbox_take_out(turn);
-    call_forget(of(turn));
+    sandbox_take_out(to_guest);
+    call_forget(of(to_guest));
 }
 
-const TurnOps call_turn_ops = {
+const GuestRequestOps call_turn_ops = {
     .start = start_code,
     .message = on_code_message,
     .fail = fail,
@@ -334,19 +334,19 @@ const TurnOps call_turn_ops = {
 
 /* ---- commands ----
  *
- * A command, or a process in the background, as a turn beside the others. What is stored of it, who waits for
+ * A command, or a process in the background, as a request beside the others. What is stored of it, who waits for
  * it, and how its artifacts are published is as with code. */
 
 static bool in_background(const Call *call)
 {
-    return call->turn.ops == &process_turn_ops;
+    return call->to_guest.ops == &process_turn_ops;
 }
 
 static void on_stuck(LoopTimer *timer)
 {
     const Call *call = container_of(timer, Call, stuck);
 
-    sandbox_close(call->turn.sandbox, "its supervisor did not answer in time");
+    sandbox_close(call->to_guest.sandbox, "its supervisor did not answer in time");
 }
 
 /* Many commands may follow a cell. Its record goes from those that are stored then, and the supervisor may
@@ -361,9 +361,9 @@ static void settle_cell(Sandbox *sandbox)
 static int send_exec(Call *call)
 {
     const Buf program = {.data = (uint8_t *)call->code, .size = call->code_size};
-    Sandbox *sandbox = call->turn.sandbox;
+    Sandbox *sandbox = call->to_guest.sandbox;
     const MsgExecOrder order = {
-        .branch = call->turn.session->branch,
+        .branch = call->to_guest.session->branch,
         .run_id = text_of(call->run_id),
         .code_hash = call->code_hash,
         .timeout = in_background(call) ? NAN : call->timeout,
@@ -372,14 +372,14 @@ static int send_exec(Call *call)
     };
 
     settle_cell(sandbox);
-    call->turn.state = TURN_SENT;
-    call->turn.number = sandboxes_next_number(sandbox->all);
-    return guest_say(sandbox->guest, MSG_EXEC, call->turn.number, MsgExecOrder, &order);
+    call->to_guest.state = REQUEST_SENT;
+    call->to_guest.number = sandboxes_next_number(sandbox->all);
+    return guest_say(sandbox->guest, MSG_EXEC, call->to_guest.number, MsgExecOrder, &order);
 }
 
-static void start_command(Turn *turn)
+static void start_command(GuestRequest *to_guest)
 {
-    Call *call = of(turn);
+    Call *call = of(to_guest);
     int r;
 
     if (!in_background(call))
@@ -392,16 +392,16 @@ static void start_command(Turn *turn)
 
 /* The supervisor never got it: otherwise it would tell of it. It is sent once more, with what waits, unless
  * that may be what breaks the connection. */
-static void on_command_cut_off(Turn *turn)
+static void on_command_cut_off(GuestRequest *to_guest)
 {
-    Call *call = of(turn);
+    Call *call = of(to_guest);
     Problem problem = PROBLEM_NULL;
 
     loop_timer_cancel(&call->stuck);
     if (call->code && !call->resent) {
         call->resent = true;
-        turn->state = TURN_WAITING;
-        if (turn->interrupted)
+        to_guest->state = REQUEST_WAITING;
+        if (to_guest->interrupted)
             call_interrupt(call);
         return;
     }
@@ -418,7 +418,7 @@ static int on_command_executed(Call *call, const Message *message, Problem *prob
         return r;
     if (!text_equal(executed.run_id, call->run_id))
         return problem_set(problem, ERR_BAD_REQUEST, "it answers a command with the end of another");
-    call->turn.state = TURN_ANSWERED;
+    call->to_guest.state = REQUEST_ANSWERED;
     loop_timer_cancel(&call->stuck);
     publish_artifacts(call, message, &executed);
     return 0;
@@ -436,9 +436,9 @@ static int on_command_refused(Call *call, const Message *message, Problem *probl
     return 0;
 }
 
-static int on_command_message(Turn *turn, const Message *message, Problem *problem)
+static int on_command_message(GuestRequest *to_guest, const Message *message, Problem *problem)
 {
-    Call *call = of(turn);
+    Call *call = of(to_guest);
 
     switch (message->kind) {
     case MSG_EXECUTED:
@@ -457,40 +457,38 @@ static int on_command_message(Turn *turn, const Message *message, Problem *probl
 
 /* The branch that it is of may be closed while the container lives on: then it is interrupted, and nobody
  * asks for its record. */
-static void end_command(Turn *turn, const char *reason)
+static void end_command(GuestRequest *to_guest, const char *reason)
 {
-    Call *call = of(turn);
-    bool ran = sandbox_take_out(turn);
+    Call *call = of(to_guest);
+    bool ran = sandbox_take_out(to_guest);
 
-    if (ran && !sandbox_is_ending(turn->sandbox))
-        sandbox_send(turn->sandbox, MSG_INTERRUPT, turn->number);
+    if (ran && !sandbox_is_ending(to_guest->sandbox))
+        sandbox_send(to_guest->sandbox, MSG_INTERRUPT, to_guest->number);
     lose(call, ran, reason);
 }
 
-const TurnOps command_turn_ops = {
-    .beside = true,
+const GuestRequestOps command_turn_ops = {
     .start = start_command,
     .message = on_command_message,
-    .disconnected = on_command_cut_off,
+    .cut_off = on_command_cut_off,
     .fail = fail,
     .end = end_command,
     .leave = leave,
 };
 
 /* Nobody waits for it. */
-static bool process_is_idle(const Turn *turn)
+static bool process_is_idle(const GuestRequest *to_guest)
 {
-    const Call *call = of((Turn *)turn);
+    const Call *call = of((GuestRequest *)to_guest);
 
     return call->started && list_empty(&call->asked) && list_empty(&call->joined);
 }
 
-const TurnOps process_turn_ops = {
-    .beside = true,
+const GuestRequestOps process_turn_ops = {
     .is_idle = process_is_idle,
     .start = start_command,
     .message = on_command_message,
-    .disconnected = on_command_cut_off,
+    .cut_off = on_command_cut_off,
     .fail = fail,
     .end = end_command,
     .leave = leave,
@@ -565,14 +563,14 @@ static void keep_last_words(Session *session, const MsgExecuted *executed)
  * Publishing the artifacts of a call that has ended; then its record can be made. */
 
 typedef struct Publication {
-    Work work;          /* of the call's turn */
+    AsyncStep step;     /* of the call */
     Buf executed;       /* as the supervisor said it */
     ArtifactList *list; /* of what is published already */
 } Publication;
 
 static void publication_free(Publication *publication)
 {
-    work_end(&publication->work);
+    async_step_detach(&publication->step);
     buf_deinit(&publication->executed);
     artifact_list_free(publication->list);
     free(publication);
@@ -581,9 +579,9 @@ static void publication_free(Publication *publication)
 /* The call that it is of; NULL once that has ended. */
 static Call *call_of(const Publication *publication)
 {
-    Turn *turn = publication->work.turn;
+    GuestRequest *to_guest = publication->step.request;
 
-    return turn ? container_of(turn, Call, turn) : NULL;
+    return to_guest ? container_of(to_guest, Call, to_guest) : NULL;
 }
 
 /* The call may be freed by what ends it, and abandons its work then. */
@@ -622,7 +620,7 @@ static void on_work_published(void *userdata, ArtifactList *list)
 /* Begins to publish a place. False when there is nothing in it, or it could not begin. */
 static bool publish(Publication *publication, FilesPlace place, FilesPublished *done)
 {
-    SessionFiles *files = &publication->work.turn->sandbox->files;
+    SessionFiles *files = &publication->step.request->sandbox->files;
 
     return session_files_dirty(files, place) && session_files_publish(files, place, done, publication) == 0;
 }
@@ -655,14 +653,14 @@ static Publication *publication_new(Call *call, const Message *message)
         publication_free(publication);
         return NULL;
     }
-    work_begin(&publication->work, &call->turn);
+    async_step_attach(&publication->step, &call->to_guest);
     return publication;
 }
 
 /* Publishes the artifacts of a call that has ended, as its supervisor tells; then its record is made. */
 static void publish_artifacts(Call *call, const Message *message, const MsgExecuted *executed)
 {
-    const Sandbox *sandbox = call->turn.sandbox;
+    const Sandbox *sandbox = call->to_guest.sandbox;
     Problem problem = PROBLEM_NULL;
     Publication *publication;
 
