@@ -1,5 +1,5 @@
-/* Execution of a call, as a request to the supervisor: what is sent of it, what comes back, and how its record is made. Code goes
- * one after the other; commands, and processes in the background, go beside it. */
+/* Execution of a call, as a request to the supervisor: what is sent of it, what comes back, and how its
+ * record is made. Code goes one after the other; commands, and processes in the background, go beside it. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -334,8 +334,8 @@ const GuestRequestOps call_turn_ops = {
 
 /* ---- commands ----
  *
- * A command, or a process in the background, as a request beside the others. What is stored of it, who waits for
- * it, and how its artifacts are published is as with code. */
+ * A command, or a process in the background, as a request beside the others. What is stored of it, who waits
+ * for it, and how its artifacts are published is as with code. */
 
 static bool in_background(const Call *call)
 {

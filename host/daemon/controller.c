@@ -11,7 +11,7 @@
 #include "host/files/disk_mount.h"
 #include "host/front/front.h"
 #include "host/front/ops.h"
-#include "host/journal/diary.h"
+#include "host/journal/session_journal.h"
 #include "host/sandbox/leftovers.h"
 #include "host/daemon/net.h"
 #include "host/journal/adopt.h"
@@ -111,13 +111,13 @@ static bool has_room(void *userdata)
 }
 
 static const SandboxesEvents sandboxes_events = {
-    .begins = diary_begin,
-    .claimed = diary_claimed,
-    .changed = diary_rewrite,
-    .closing = diary_closing,
-    .parking = diary_saved,
+    .begins = session_journal_begin,
+    .claimed = session_journal_claimed,
+    .changed = session_journal_rewrite,
+    .closing = session_journal_closing,
+    .parking = session_journal_saved,
     .parked = on_sandbox_parked,
-    .over = diary_end,
+    .over = session_journal_end,
     .asked = on_sandbox_asked,
     .gone = on_sandbox_gone,
     .make_room = make_room,
@@ -126,12 +126,12 @@ static const SandboxesEvents sandboxes_events = {
 
 static void on_session_ready(Session *trunk)
 {
-    diary_ready(trunk->sandbox);
+    session_journal_ready(trunk->sandbox);
 }
 
 static void on_session_branched(Session *branch)
 {
-    diary_branch(branch);
+    session_journal_branch(branch);
 }
 
 /* Keeps what ended with the session. Nothing has ended of one that is left to the next controller. */
@@ -142,7 +142,7 @@ static void on_session_gone(Session *session)
     if (session->sandbox->state != SANDBOX_LEFT)
         ended_keep(&controller->ended, session);
     if (session->branch != 0)
-        diary_branch_closed(session);
+        session_journal_branch_closed(session);
     calls_orphan(&controller->calls, &session->stored);
 }
 
@@ -187,9 +187,9 @@ static const SessionsEvents sessions_events = {
     .ready = on_session_ready,
     .prepare = on_session_prepare,
     .branched = on_session_branched,
-    .back = diary_back,
+    .back = session_journal_back,
     .woken = on_session_woken,
-    .committed = diary_committed,
+    .committed = session_journal_committed,
     .settled = on_name_settled,
     .gone = on_session_gone,
 };
@@ -436,16 +436,16 @@ static void introduce(Controller *controller)
     sessions->sandboxes = sandboxes;
     sessions->events = &sessions_events;
     sessions->userdata = controller;
-    calls->ended = diary_call;
+    calls->ended = session_journal_call;
     controller->ended.calls = calls;
-    controller->ended.epitaphs = &sessions->epitaphs;
+    controller->ended.end_records = &sessions->end_records;
     controller->adopting = (Adopting){.sandboxes = sandboxes,
                                       .sessions = sessions,
                                       .calls = calls,
                                       .events = &front_adopting_events,
                                       .userdata = &controller->front};
     controller->front.sandboxes = controller->installs.sandboxes = sandboxes;
-    controller->installs.installed = diary_packages;
+    controller->installs.installed = session_journal_packages;
     controller->installs.promised = promised_packages;
     controller->installs.userdata = &controller->templates;
     controller->front.installs = &controller->installs;
@@ -534,7 +534,7 @@ static void end(Controller *controller)
     templates_deinit(&controller->templates);
     calls_deinit(&controller->calls);
     ended_deinit(&controller->ended);
-    epitaphs_deinit(&controller->sessions.epitaphs);
+    end_records_deinit(&controller->sessions.end_records);
     listener_free(controller->front.clients);
     if (sandboxes->engine)
         sandboxes->engine->ops->close(sandboxes->engine);
@@ -552,7 +552,7 @@ int controller_run(const Options *options, Paths *paths, const ControllerPeers *
     int r;
 
     sandboxes_init(&controller.sandboxes);
-    epitaphs_init(&controller.sessions.epitaphs);
+    end_records_init(&controller.sessions.end_records);
     calls_init(&controller.calls);
     installs_init(&controller.installs);
     ended_init(&controller.ended);

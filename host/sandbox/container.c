@@ -396,8 +396,8 @@ static int begin_container(Sandbox *sandbox, Problem *problem)
     return sandbox_create_container(sandbox, problem);
 }
 
-/* Gives the requests that wait the reason itself, before the sandbox ends: they would have got it if all of this
- * were done at once. */
+/* Gives the requests that wait the reason itself, before the sandbox ends: they would have got it if all of
+ * this were done at once. */
 static void on_places_made(Sandbox *sandbox, const Problem *failure)
 {
     Problem problem = PROBLEM_NULL;

@@ -16,7 +16,7 @@
 #include "host/config/session_options.h"
 #include "host/sandbox/guest_request.h"
 
-typedef struct Diary Diary;
+typedef struct SessionJournal SessionJournal;
 
 /* Contents of a spare before anybody claims it; its owner's memory. */
 typedef struct SandboxBirth {
@@ -101,7 +101,7 @@ struct Sandbox {
     void *userdata; /* the owner's */
     Session *
         trunk; /* whose it is, of the sessions that live in it; NULL of a spare. Nothing here looks into it */
-    Diary *diary; /* what is written down of it. Likewise */
+    SessionJournal *session_journal; /* what is written down of it. Likewise */
 
     uid_t user;                        /* whose it is; of a spare the controller's own */
     char name[LIMIT_SESSION_PATH + 1]; /* the trunk's, or one of its own */
@@ -120,7 +120,7 @@ struct Sandbox {
     SandboxPlaces places;
     char packages[PACKAGES_NAME_SIZE]; /* the set that is mounted in it; "": none */
     unsigned installing;               /* installs for it that are under way */
-    bool held;                         /* exclusive requests wait: there are packages to come before any code */
+    bool held; /* exclusive requests wait: there are packages to come before any code */
 
     Container *container;
     char container_name[64];
@@ -236,7 +236,7 @@ void sandbox_abandon(Sandbox *sandbox);
  * many queries wait. */
 int sandbox_queue(Sandbox *sandbox, GuestRequest *request);
 void sandbox_queue_first(Sandbox *sandbox, GuestRequest *request); /* before all that wait; starts nothing */
-void sandbox_next(Sandbox *sandbox); /* starts the next one when nothing runs */
+void sandbox_next(Sandbox *sandbox);                               /* starts the next one when nothing runs */
 /* Runs one that an earlier controller had sent. */
 void sandbox_resume_request(Sandbox *sandbox, GuestRequest *request);
 /* Takes out a request, which neither waits nor runs any more. Returns whether it ran. */
