@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/engine/capture.h"
-#include "host/engine/spawn.h"
+#include "proto/base/program.h"
 
 #define UNIT          "limpetd.service"
 #define SAID_LIMIT    4096
