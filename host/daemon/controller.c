@@ -8,7 +8,7 @@
 #include "host/daemon/check.h"
 #include "host/daemon/internal.h"
 #include "host/files/beneath.h"
-#include "host/files/disk_mount.h"
+#include "host/files/disk.h"
 #include "host/front/defer.h"
 #include "host/journal/diary.h"
 #include "host/sandbox/sweep.h"
