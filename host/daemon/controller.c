@@ -10,7 +10,7 @@
 #include "host/files/beneath.h"
 #include "host/files/disk.h"
 #include "host/front/defer.h"
-#include "host/journal/diary.h"
+#include "host/journal/session_journal.h"
 #include "host/sandbox/sweep.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
@@ -257,16 +257,16 @@ static void introduce(Controller *controller)
     sessions->sandboxes = sandboxes;
     sessions->events = &controller_sessions_events;
     sessions->userdata = controller;
-    calls->ended = diary_call;
+    calls->ended = session_journal_call;
     controller->ended.calls = calls;
-    controller->ended.epitaphs = &sessions->epitaphs;
+    controller->ended.end_records = &sessions->end_records;
     controller->adopting = (Adopting){.sandboxes = sandboxes,
                                       .sessions = sessions,
                                       .calls = calls,
                                       .events = &defer_events,
                                       .userdata = &controller->front};
     controller->front.sandboxes = controller->installs.sandboxes = sandboxes;
-    controller->installs.installed = diary_packages;
+    controller->installs.installed = session_journal_packages;
     controller->installs.promised = promised_packages;
     controller->installs.userdata = &controller->templates;
     controller->front.installs = &controller->installs;
@@ -355,7 +355,7 @@ static void end(Controller *controller)
     templates_deinit(&controller->templates);
     calls_deinit(&controller->calls);
     ended_deinit(&controller->ended);
-    epitaphs_deinit(&controller->sessions.epitaphs);
+    end_records_deinit(&controller->sessions.end_records);
     listener_free(controller->front.clients);
     if (sandboxes->engine)
         sandboxes->engine->ops->close(sandboxes->engine);
@@ -373,7 +373,7 @@ int controller_run(const Options *options, Paths *paths, const ControllerPeers *
     int r;
 
     sandboxes_init(&controller.sandboxes);
-    epitaphs_init(&controller.sessions.epitaphs);
+    end_records_init(&controller.sessions.end_records);
     calls_init(&controller.calls);
     installs_init(&controller.installs);
     ended_init(&controller.ended);

@@ -3,7 +3,7 @@
 #include "host/front/defer.h"
 #include "host/front/pip.h"
 #include "host/front/prepare.h"
-#include "host/journal/diary.h"
+#include "host/journal/session_journal.h"
 
 static void on_sandbox_gone(void *userdata)
 {
@@ -46,13 +46,13 @@ static bool has_room(void *userdata)
 }
 
 const SandboxesEvents controller_sandboxes_events = {
-    .begins = diary_begin,
-    .claimed = diary_claimed,
-    .changed = diary_rewrite,
-    .closing = diary_closing,
-    .parking = diary_saved,
+    .begins = session_journal_begin,
+    .claimed = session_journal_claimed,
+    .changed = session_journal_rewrite,
+    .closing = session_journal_closing,
+    .parking = session_journal_saved,
     .parked = on_sandbox_parked,
-    .over = diary_end,
+    .over = session_journal_end,
     .asked = on_sandbox_asked,
     .gone = on_sandbox_gone,
     .make_room = make_room,
@@ -61,12 +61,12 @@ const SandboxesEvents controller_sandboxes_events = {
 
 static void on_session_ready(Session *trunk)
 {
-    diary_ready(trunk->sandbox);
+    session_journal_ready(trunk->sandbox);
 }
 
 static void on_session_branched(Session *branch)
 {
-    diary_branch(branch);
+    session_journal_branch(branch);
 }
 
 /* Keeps what ended with the session. Nothing has ended of one that is left to the next controller. */
@@ -77,7 +77,7 @@ static void on_session_gone(Session *session)
     if (session->sandbox->state != SANDBOX_LEFT)
         ended_keep(&controller->ended, session);
     if (session->branch != 0)
-        diary_branch_closed(session);
+        session_journal_branch_closed(session);
     calls_orphan(&controller->calls, &session->stored);
 }
 
@@ -115,8 +115,8 @@ const SessionsEvents controller_sessions_events = {
     .ready = on_session_ready,
     .prepare = on_session_prepare,
     .branched = on_session_branched,
-    .back = diary_back,
+    .back = session_journal_back,
     .woken = on_session_woken,
-    .committed = diary_committed,
+    .committed = session_journal_committed,
     .gone = on_session_gone,
 };

@@ -5,7 +5,7 @@
 
 #include "host/sandbox/data.h"
 #include "host/session/checkpoint_files.h"
-#include "host/session/epitaph.h"
+#include "host/session/end_record.h"
 
 static const Op *const ops[] = {
     &op_hello,       &op_open,        &op_run,       &op_exec,
@@ -105,26 +105,28 @@ int op_check_beside(const Session *session, Problem *problem)
 
 bool op_refuse_ended(Front *front, Request *request, Text name)
 {
-    const Epitaph *epitaph = epitaph_find(&front->sessions->epitaphs, request->user, name);
-    char words[EPITAPH_WORDS];
+    const EndRecord *end_record = end_record_find(&front->sessions->end_records, request->user, name);
+    char words[END_RECORD_WORDS];
 
-    if (!epitaph)
+    if (!end_record)
         return false;
-    epitaph_words(words, epitaph);
-    request_fail_text(
-        request, ERR_NO_SUCH_SESSION, "the session '%s' %s; its variables are gone: %s", epitaph->name, words,
-        strchr(epitaph->name, '/') ? "open a new branch with `branch`" : "open it again for a new session");
+    end_record_words(words, end_record);
+    request_fail_text(request, ERR_NO_SUCH_SESSION, "the session '%s' %s; its variables are gone: %s",
+                      end_record->name, words,
+                      strchr(end_record->name, '/') ? "open a new branch with `branch`"
+                                                    : "open it again for a new session");
     return true;
 }
 
 /* Refuses a session that has the name of the one that was meant, and is another. */
 static void refuse_other(Request *request, const Session *other, Text instance)
 {
-    const Epitaph *epitaph = epitaph_find(&other->all->epitaphs, other->user, text_of(other->name));
-    char words[EPITAPH_WORDS] = "was closed";
+    const EndRecord *end_record =
+        end_record_find(&other->all->end_records, other->user, text_of(other->name));
+    char words[END_RECORD_WORDS] = "was closed";
 
-    if (epitaph && text_equal(instance, epitaph->instance))
-        epitaph_words(words, epitaph);
+    if (end_record && text_equal(instance, end_record->instance))
+        end_record_words(words, end_record);
     request_fail_text(request, ERR_NO_SUCH_SESSION,
                       "another session of that name has been opened since yours %s; its variables are not "
                       "yours: open '%s' again to use it",

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host/journal/diary.h"
+#include "host/journal/session_journal.h"
 #include "host/journal/history.h"
 #include "host/journal/journal.h"
 #include "host/journal/entry.h"
@@ -255,7 +255,7 @@ static void begin(Replay *replay)
     if (!open)
         hide(sandbox->trunk);
     if (sandbox->files.id)
-        diary_go_on(sandbox, replay->size);
+        session_journal_go_on(sandbox, replay->size);
     if ((!sandbox->guest && !replay->saved) || !sandbox->files.id)
         adoption_abandon(sandbox, &replay->problem);
     else if (restore_container(replay, &problem) < 0)
@@ -295,7 +295,7 @@ static bool adopt_one(Adopting *all, const char *id)
     char path[PATH_MAX];
     struct stat st;
 
-    diary_path(path, sizeof(path), all->sandboxes->paths, id);
+    session_journal_path(path, sizeof(path), all->sandboxes->paths, id);
     if (lstat(path, &st) < 0)
         return true;
     journal_read(path, survey_entry, &replay, &replay.size);
@@ -363,7 +363,7 @@ static bool find_engine(void *userdata, const char *id)
     char path[PATH_MAX];
     uint64_t size;
 
-    diary_path(path, sizeof(path), engine->paths, id);
+    session_journal_path(path, sizeof(path), engine->paths, id);
     journal_read(path, take_engine, engine->name, &size);
     return *engine->name;
 }

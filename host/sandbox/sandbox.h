@@ -17,7 +17,7 @@
 #include "host/config/session_options.h"
 #include "host/sandbox/turn.h"
 
-typedef struct Diary Diary;
+typedef struct SessionJournal SessionJournal;
 
 /* Contents of a spare before anybody claims it; its owner's memory. */
 typedef struct SandboxBirth {
@@ -102,7 +102,7 @@ struct Sandbox {
     void *userdata; /* the owner's */
     Session *
         trunk; /* whose it is, of the sessions that live in it; NULL of a spare. Nothing here looks into it */
-    Diary *diary; /* what is written down of it. Likewise */
+    SessionJournal *session_journal; /* what is written down of it. Likewise */
 
     uid_t user;                        /* whose it is; of a spare the controller's own */
     char name[LIMIT_SESSION_PATH + 1]; /* the trunk's, or one of its own */

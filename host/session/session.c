@@ -238,16 +238,16 @@ static bool was_open(const Session *session)
 
 void session_note_end(const Session *session, const char *reason)
 {
-    Epitaphs *all = &session->all->epitaphs;
+    EndRecords *all = &session->all->end_records;
 
-    epitaph_forget(all, session->user, text_of(session->name));
+    end_record_forget(all, session->user, text_of(session->name));
     if (!was_asked_to(session) && was_open(session))
-        epitaph_write(all, session->user, session->name, session->instance, reason);
+        end_record_write(all, session->user, session->name, session->instance, reason);
 }
 
-const Epitaph *session_epitaph(const Session *session)
+const EndRecord *session_end_record(const Session *session)
 {
-    return epitaph_of(&session->all->epitaphs, session->user, session->name, session->instance);
+    return end_record_of(&session->all->end_records, session->user, session->name, session->instance);
 }
 
 void session_say_closed(const Session *session, const char *reason, Problem *ret)

@@ -146,7 +146,7 @@ void session_say_closed(const Session *session, const char *reason, Problem *ret
  * name. */
 void session_note_end(const Session *session, const char *reason);
 /* Returns what was noted of this life of the session; NULL when a client closed it, or nothing was noted. */
-const Epitaph *session_epitaph(const Session *session);
+const EndRecord *session_end_record(const Session *session);
 
 /* Notes the counts of the session's variables: they only grow. */
 void session_note(Session *session, uint64_t execution_count, uint64_t epoch);

@@ -1,7 +1,7 @@
 /* Sessions: all that are open, by name, and what they share. */
 #pragma once
 
-#include "host/session/epitaph.h"
+#include "host/session/end_record.h"
 #include "host/pool/pool.h"
 #include "host/sandbox/sandboxes.h"
 
@@ -43,7 +43,7 @@ typedef struct Sessions {
     Session *by_name; /* uthash by SessionKey */
     size_t count;
     size_t saved; /* of these */
-    Epitaphs epitaphs;
+    EndRecords end_records;
     const SessionsEvents *events;
     void *userdata; /* of whoever handles the events */
 } Sessions;

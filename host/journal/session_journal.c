@@ -1,4 +1,4 @@
-#include "host/journal/diary.h"
+#include "host/journal/session_journal.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -9,8 +9,8 @@
 #include "host/journal/entry.h"
 #include "host/session/session.h"
 
-struct Diary {
-    Journal journal;
+struct SessionJournal {
+    Journal file;
     History history;
 };
 
@@ -110,7 +110,7 @@ static int write_life(Buf *batch, const Sandbox *sandbox)
     return r;
 }
 
-int diary_add_call(Buf *batch, const Call *call)
+int session_journal_add_call(Buf *batch, const Call *call)
 {
     const Session *session = call->turn.session;
     JournalCall entry = {
@@ -141,7 +141,7 @@ static int put_call(Journal *journal, const Call *call)
     int r = journal_batch(&batch);
 
     if (r == 0)
-        r = diary_add_call(&batch, call);
+        r = session_journal_add_call(&batch, call);
     return r < 0 ? r : journal_put(journal, &batch);
 }
 
@@ -185,74 +185,74 @@ static int snapshot(Journal *journal, void *userdata)
     return r;
 }
 
-void diary_path(char *ret, size_t size, const Paths *paths, const char *id)
+void session_journal_path(char *ret, size_t size, const Paths *paths, const char *id)
 {
     snprintf(ret, size, "%s/%s" JOURNAL_SUFFIX, paths->journals, id);
 }
 
-static Diary *diary_new(Sandbox *sandbox)
+static SessionJournal *session_journal_new(Sandbox *sandbox)
 {
-    Diary *diary = calloc(1, sizeof(*diary));
+    SessionJournal *journal = calloc(1, sizeof(*journal));
 
-    if (diary)
-        *diary = (Diary){.journal = JOURNAL_NULL, .history = HISTORY_NULL};
-    return sandbox->diary = diary;
+    if (journal)
+        *journal = (SessionJournal){.file = JOURNAL_NULL, .history = HISTORY_NULL};
+    return sandbox->session_journal = journal;
 }
 
-void diary_begin(Sandbox *sandbox)
+void session_journal_begin(Sandbox *sandbox)
 {
-    Diary *diary = diary_new(sandbox);
+    SessionJournal *journal = session_journal_new(sandbox);
     char path[PATH_MAX];
 
-    diary_path(path, sizeof(path), sandbox->all->paths, sandbox->files.id);
-    if (!diary)
+    session_journal_path(path, sizeof(path), sandbox->all->paths, sandbox->files.id);
+    if (!journal)
         return;
-    journal_open(&diary->journal, path, snapshot, sandbox);
-    history_begin(&diary->history, sandbox);
+    journal_open(&journal->file, path, snapshot, sandbox);
+    history_begin(&journal->history, sandbox);
 }
 
-void diary_go_on(Sandbox *sandbox, uint64_t size)
+void session_journal_go_on(Sandbox *sandbox, uint64_t size)
 {
-    Diary *diary = diary_new(sandbox);
+    SessionJournal *journal = session_journal_new(sandbox);
     char path[PATH_MAX];
 
-    diary_path(path, sizeof(path), sandbox->all->paths, sandbox->files.id);
-    if (!diary)
+    session_journal_path(path, sizeof(path), sandbox->all->paths, sandbox->files.id);
+    if (!journal)
         return;
-    journal_resume(&diary->journal, path, size, snapshot, sandbox);
-    history_go_on(&diary->history, sandbox);
+    journal_resume(&journal->file, path, size, snapshot, sandbox);
+    history_go_on(&journal->history, sandbox);
 }
 
-void diary_end(Sandbox *sandbox)
+void session_journal_end(Sandbox *sandbox)
 {
-    Diary *diary = take(sandbox->diary);
+    SessionJournal *journal = take(sandbox->session_journal);
 
-    if (diary)
-        history_end(&diary->history, sandbox, sandbox->state == SANDBOX_LEFT);
-    if (diary && sandbox->state == SANDBOX_LEFT)
-        journal_leave(&diary->journal);
-    else if (diary)
-        journal_remove(&diary->journal);
-    free(diary);
+    if (journal)
+        history_end(&journal->history, sandbox, sandbox->state == SANDBOX_LEFT);
+    if (journal && sandbox->state == SANDBOX_LEFT)
+        journal_leave(&journal->file);
+    else if (journal)
+        journal_remove(&journal->file);
+    free(journal);
 }
 
-void diary_rewrite(Sandbox *sandbox)
+void session_journal_rewrite(Sandbox *sandbox)
 {
-    if (sandbox->diary)
-        journal_refresh(&sandbox->diary->journal);
+    if (sandbox->session_journal)
+        journal_refresh(&sandbox->session_journal->file);
 }
 
 static void append(Sandbox *sandbox, Buf *batch, int r)
 {
     if (r < 0)
-        diary_rewrite(sandbox);
-    else if (sandbox->diary)
-        journal_append(&sandbox->diary->journal, batch);
+        session_journal_rewrite(sandbox);
+    else if (sandbox->session_journal)
+        journal_append(&sandbox->session_journal->file, batch);
 }
 
 /* A new file would cost a tenth of what opening a session from the pool takes. It is written where artifacts
  * were reported, which are not said again. */
-void diary_claimed(Sandbox *sandbox)
+void session_journal_claimed(Sandbox *sandbox)
 {
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
     int r = sandbox->files.has_reported ? -EAGAIN : journal_batch(&batch);
@@ -272,12 +272,12 @@ static void append_plain(Sandbox *sandbox, EntryKind kind)
     append(sandbox, &batch, r);
 }
 
-void diary_ready(Sandbox *sandbox)
+void session_journal_ready(Sandbox *sandbox)
 {
     append_plain(sandbox, ENTRY_READY);
 }
 
-void diary_packages(Sandbox *sandbox)
+void session_journal_packages(Sandbox *sandbox)
 {
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
     int r = journal_batch(&batch);
@@ -287,7 +287,7 @@ void diary_packages(Sandbox *sandbox)
     append(sandbox, &batch, r);
 }
 
-bool diary_saved(Sandbox *sandbox)
+bool session_journal_saved(Sandbox *sandbox)
 {
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
     int r = journal_batch(&batch);
@@ -295,15 +295,16 @@ bool diary_saved(Sandbox *sandbox)
     if (r == 0)
         r = write_saved(&batch, sandbox->trunk);
     append(sandbox, &batch, r);
-    return sandbox->diary && sandbox->diary->journal.path && !sandbox->diary->journal.lost;
+    return sandbox->session_journal && sandbox->session_journal->file.path &&
+           !sandbox->session_journal->file.lost;
 }
 
-void diary_closing(Sandbox *sandbox)
+void session_journal_closing(Sandbox *sandbox)
 {
     append_plain(sandbox, ENTRY_CLOSING);
 }
 
-void diary_branch(const Session *branch)
+void session_journal_branch(const Session *branch)
 {
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
     int r = journal_batch(&batch);
@@ -313,7 +314,7 @@ void diary_branch(const Session *branch)
     append(branch->sandbox, &batch, r);
 }
 
-void diary_branch_closed(const Session *branch)
+void session_journal_branch_closed(const Session *branch)
 {
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
     int r = journal_batch(&batch);
@@ -329,31 +330,31 @@ static int add_files(void *userdata, const Buf *files)
 }
 
 /* The artifacts that its record names are reported if and only if it is. */
-void diary_call(const Call *call)
+void session_journal_call(const Call *call)
 {
     Sandbox *sandbox = call->turn.sandbox;
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
     int r;
 
-    if (!sandbox->diary)
+    if (!sandbox->session_journal)
         return;
     r = journal_batch(&batch);
     if (r == 0)
-        r = diary_add_call(&batch, call);
+        r = session_journal_add_call(&batch, call);
     if (r == 0)
         r = session_files_baseline(&sandbox->files, false, add_files, &batch);
     append(sandbox, &batch, r);
-    history_call(&sandbox->diary->history, call);
+    history_call(&sandbox->session_journal->history, call);
 }
 
-void diary_back(const Session *session, uint64_t execution_count)
+void session_journal_back(const Session *session, uint64_t execution_count)
 {
-    if (session->sandbox->diary)
-        history_back(&session->sandbox->diary->history, session->branch, execution_count);
+    if (session->sandbox->session_journal)
+        history_back(&session->sandbox->session_journal->history, session->branch, execution_count);
 }
 
-void diary_committed(const Session *session, uint64_t from)
+void session_journal_committed(const Session *session, uint64_t from)
 {
-    if (session->sandbox->diary)
-        history_committed(&session->sandbox->diary->history, session->branch, from);
+    if (session->sandbox->session_journal)
+        history_committed(&session->sandbox->session_journal->history, session->branch, from);
 }
