@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "host/files/beneath.h"
-#include "host/files/disk_mount.h"
+#include "host/files/disk.h"
 #include "host/net/authorized.h"
 #include "host/net/start.h"
 #include "host/pool/pool.h"

@@ -8,7 +8,7 @@
 #include "host/daemon/check.h"
 #include "host/egress/process.h"
 #include "host/files/beneath.h"
-#include "host/files/disk_mount.h"
+#include "host/files/disk.h"
 #include "host/front/front.h"
 #include "host/front/ops.h"
 #include "host/journal/session_journal.h"

@@ -11,10 +11,9 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "host/engine/capture.h"
-#include "host/engine/spawn.h"
 #include "proto/base/base.h"
 #include "proto/base/log.h"
+#include "proto/base/program.h"
 
 /* ---- in the background ---- */
 

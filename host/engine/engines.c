@@ -2,8 +2,7 @@
 
 #include <string.h>
 
-#include "host/engine/docker.h"
-#include "host/engine/spawn.h"
+#include "proto/base/program.h"
 
 const EngineOps *const engines[] = {&engine_docker, &engine_oci, &engine_local, NULL};
 

@@ -5,9 +5,8 @@
 #include <sys/stat.h>
 
 #include "host/files/beneath.h"
-#include "host/files/disk_mount.h"
-#include "host/files/disk_template.h"
-#include "host/files/sessiondir_parts.h"
+#include "host/files/disk.h"
+#include "host/files/sessiondir.h"
 
 /* As the container has them, and as sessions/ID has. */
 static const DiskPart parts[] = {{"session", "files"}, {"scratch", "scratch"}};

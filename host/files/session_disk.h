@@ -2,7 +2,7 @@
  * each directory that code writes to. Making and unmounting it is for root. */
 #pragma once
 
-#include "host/files/disk_image.h"
+#include "host/files/disk.h"
 
 #define DISK_NAME "disk"
 

@@ -10,7 +10,7 @@
 #include "host/session/session.h"
 
 struct SessionJournal {
-    Journal journal;
+    Journal file;
     History history;
 };
 
@@ -192,54 +192,54 @@ void session_journal_path(char *ret, size_t size, const Paths *paths, const char
 
 static SessionJournal *session_journal_new(Sandbox *sandbox)
 {
-    SessionJournal *diary = calloc(1, sizeof(*diary));
+    SessionJournal *journal = calloc(1, sizeof(*journal));
 
-    if (diary)
-        *diary = (SessionJournal){.journal = JOURNAL_NULL, .history = HISTORY_NULL};
-    return sandbox->session_journal = diary;
+    if (journal)
+        *journal = (SessionJournal){.file = JOURNAL_NULL, .history = HISTORY_NULL};
+    return sandbox->session_journal = journal;
 }
 
 void session_journal_begin(Sandbox *sandbox)
 {
-    SessionJournal *diary = session_journal_new(sandbox);
+    SessionJournal *journal = session_journal_new(sandbox);
     char path[PATH_MAX];
 
     session_journal_path(path, sizeof(path), sandbox->all->paths, sandbox->files.id);
-    if (!diary)
+    if (!journal)
         return;
-    journal_open(&diary->journal, path, snapshot, sandbox);
-    history_begin(&diary->history, sandbox);
+    journal_open(&journal->file, path, snapshot, sandbox);
+    history_begin(&journal->history, sandbox);
 }
 
 void session_journal_go_on(Sandbox *sandbox, uint64_t size)
 {
-    SessionJournal *diary = session_journal_new(sandbox);
+    SessionJournal *journal = session_journal_new(sandbox);
     char path[PATH_MAX];
 
     session_journal_path(path, sizeof(path), sandbox->all->paths, sandbox->files.id);
-    if (!diary)
+    if (!journal)
         return;
-    journal_resume(&diary->journal, path, size, snapshot, sandbox);
-    history_go_on(&diary->history, sandbox);
+    journal_resume(&journal->file, path, size, snapshot, sandbox);
+    history_go_on(&journal->history, sandbox);
 }
 
 void session_journal_end(Sandbox *sandbox)
 {
-    SessionJournal *diary = take(sandbox->session_journal);
+    SessionJournal *journal = take(sandbox->session_journal);
 
-    if (diary)
-        history_end(&diary->history, sandbox, sandbox->state == SANDBOX_LEFT);
-    if (diary && sandbox->state == SANDBOX_LEFT)
-        journal_leave(&diary->journal);
-    else if (diary)
-        journal_remove(&diary->journal);
-    free(diary);
+    if (journal)
+        history_end(&journal->history, sandbox, sandbox->state == SANDBOX_LEFT);
+    if (journal && sandbox->state == SANDBOX_LEFT)
+        journal_leave(&journal->file);
+    else if (journal)
+        journal_remove(&journal->file);
+    free(journal);
 }
 
 void session_journal_rewrite(Sandbox *sandbox)
 {
     if (sandbox->session_journal)
-        journal_refresh(&sandbox->session_journal->journal);
+        journal_refresh(&sandbox->session_journal->file);
 }
 
 static void append(Sandbox *sandbox, Buf *batch, int r)
@@ -247,7 +247,7 @@ static void append(Sandbox *sandbox, Buf *batch, int r)
     if (r < 0)
         session_journal_rewrite(sandbox);
     else if (sandbox->session_journal)
-        journal_append(&sandbox->session_journal->journal, batch);
+        journal_append(&sandbox->session_journal->file, batch);
 }
 
 /* A new file would cost a tenth of what opening a session from the pool takes. It is written where artifacts
@@ -295,8 +295,8 @@ bool session_journal_saved(Sandbox *sandbox)
     if (r == 0)
         r = write_saved(&batch, sandbox->trunk);
     append(sandbox, &batch, r);
-    return sandbox->session_journal && sandbox->session_journal->journal.path &&
-           !sandbox->session_journal->journal.lost;
+    return sandbox->session_journal && sandbox->session_journal->file.path &&
+           !sandbox->session_journal->file.lost;
 }
 
 void session_journal_closing(Sandbox *sandbox)

@@ -1,6 +1,6 @@
 /* Review of the files of sessions that have ended, on a thread: the too old and the too many go. Files of
  * open sessions stay. The asker is told which saved sessions are too old or too many, and ends them. */
-#include "host/files/retention.h"
+#include "host/files/leftovers.h"
 #include "host/keeper/internal.h"
 #include "proto/base/clock.h"
 

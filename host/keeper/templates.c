@@ -5,7 +5,6 @@
 #include <sys/file.h>
 
 #include "host/files/snapshot.h"
-#include "host/files/template_files.h"
 #include "host/keeper/internal.h"
 
 static bool open_store(KeeperJob *job)

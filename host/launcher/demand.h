@@ -3,7 +3,7 @@
  * bounds, and no path is the controller's. */
 #pragma once
 
-#include "host/files/disk_image.h"
+#include "host/files/disk.h"
 #include "host/privilege/seam.h"
 
 #define DEMAND_NAME_SIZE      64

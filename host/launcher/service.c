@@ -8,8 +8,8 @@
 
 #include "host/egress/process.h"
 #include "host/engine/cgroup.h"
-#include "host/files/disk_mount.h"
-#include "host/files/open_as.h"
+#include "host/files/access.h"
+#include "host/files/disk.h"
 #include "host/launcher/internal.h"
 #include "proto/base/log.h"
 

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "host/files/beneath.h"
-#include "host/files/disk_mount.h"
+#include "host/files/disk.h"
 
 #define DIRECTORY "sources"
 

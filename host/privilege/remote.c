@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/files/open_as.h"
+#include "host/files/access.h"
 #include "host/privilege/asking.h"
 #include "host/privilege/internal.h"
 #include "host/privilege/packet.h"

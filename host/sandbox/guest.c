@@ -8,7 +8,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-#include "host/files/acl.h"
+#include "host/files/access.h"
 #include "proto/base/log.h"
 #include "proto/limits.h"
 

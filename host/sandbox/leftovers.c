@@ -4,7 +4,7 @@
 #include <dirent.h>
 #include <string.h>
 
-#include "host/files/remove.h"
+#include "host/files/tree.h"
 #include "host/sandbox/sandbox.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "host/files/tree.h"
 #include "host/journal/ended.h"
-#include "host/files/remove.h"
 #include "proto/base/clock.h"
 
 static char state_dir[64], ended_dir[80];

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "host/files/mime.h"
+#include "host/files/artifact_list.h"
 #include "host/files/watch.h"
 #include "host/keeper/client/internal.h"
 

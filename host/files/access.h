@@ -1,10 +1,22 @@
-/* Opening a file of the host with the rights of one of its users: what they may not read or write cannot be
- * reached, whatever its path becomes meanwhile. */
+/* Rights on files of the host: given to processes of containers, or taken of the user for whom one is opened.
+ */
 #pragma once
 
 #include <sys/types.h>
 
 #include "proto/base/base.h"
+
+#define ACL_READ  4u
+#define ACL_WRITE 2u
+#define ACL_ENTER 1u
+
+/* Lets `uid` do `permissions` with the file or directory at `path`, whose mode stays as it is for everybody
+ * else. 0 or a negative errno: -EOPNOTSUPP where the filesystem has no lists. */
+int acl_allow(const char *path, uid_t uid, unsigned permissions);
+int acl_allow_each(const char *path, const uid_t *uids, size_t n, unsigned permissions);
+
+/* The same for whatever is made below the directory from now on, which is at most 0755 for everybody else. */
+int acl_allow_below(const char *path, uid_t uid, unsigned permissions);
 
 /* Opens the absolute path as that user does, with the groups that the user database has for them; as this
  * process does where it cannot become anybody else. Regular files and directories only: nothing else is
