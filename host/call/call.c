@@ -88,7 +88,7 @@ static int decode_answer(MsgAnswer *ret, const msgpack_object_map *body, Problem
 /* Sends an answer. The supervisor asks again after a reconnection for one that did not arrive. */
 static void send_answer(const Call *call, const MsgAnswer *answer)
 {
-    guest_say(call->to_guest.sandbox->guest, MSG_ANSWER, call->to_guest.number, MsgAnswer, answer);
+    guest_send(call->to_guest.sandbox->guest, MSG_ANSWER, call->to_guest.number, MsgAnswer, answer);
 }
 
 static void refuse_question(const Call *call, uint64_t number, const char *text)

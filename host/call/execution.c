@@ -97,7 +97,7 @@ static int send_execute(Call *call)
 
     call->to_guest.state = REQUEST_SENT;
     call->to_guest.number = sandboxes_next_number(sandbox->all);
-    return guest_say(sandbox->guest, MSG_EXECUTE, call->to_guest.number, MsgExecute, &execute);
+    return guest_send(sandbox->guest, MSG_EXECUTE, call->to_guest.number, MsgExecute, &execute);
 }
 
 static void fail_unsent(Call *call, int error)
@@ -135,8 +135,8 @@ Call *call_running(const Session *session)
 void call_grant(const Call *call, unsigned count)
 {
     if (count > 0)
-        guest_say(call->to_guest.sandbox->guest, MSG_CREDIT, call->to_guest.number, MsgCredit,
-                  &(MsgCredit){.count = count});
+        guest_send(call->to_guest.sandbox->guest, MSG_CREDIT, call->to_guest.number, MsgCredit,
+                   &(MsgCredit){.count = count});
 }
 
 static bool interrupt_sent(Call *call)
@@ -303,7 +303,7 @@ static void end_code(GuestRequest *to_guest, const char *reason)
     Call *call = of(to_guest);
     bool ran = sandbox_take_out(to_guest);
 
-    session_say_closed(to_guest->session, reason, &problem);
+    session_closed_problem(to_guest->session, reason, &problem);
     if (ran)
         to_guest->session->epoch++;
     if (ran || to_guest->sandbox->ephemeral)
@@ -374,7 +374,7 @@ static int send_exec(Call *call)
     settle_cell(sandbox);
     call->to_guest.state = REQUEST_SENT;
     call->to_guest.number = sandboxes_next_number(sandbox->all);
-    return guest_say(sandbox->guest, MSG_EXEC, call->to_guest.number, MsgExecOrder, &order);
+    return guest_send(sandbox->guest, MSG_EXEC, call->to_guest.number, MsgExecOrder, &order);
 }
 
 static void start_command(GuestRequest *to_guest)

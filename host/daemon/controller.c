@@ -40,9 +40,9 @@ typedef struct Controller {
     Sessions sessions;
     Calls calls;
     Installs installs;
-    Ended ended;       /* sessions, of which records are stored */
-    Adopting adopting; /* sessions of an earlier controller */
-    Kept *kept;        /* leftovers of ended sessions */
+    Ended ended;          /* sessions, of which records are stored */
+    Adopting adopting;    /* sessions of an earlier controller */
+    RetentionTimer *kept; /* leftovers of ended sessions */
     Templates templates;
     Front front;
     LoopTimer shutdown_timer;
@@ -74,7 +74,7 @@ static void on_sandbox_gone(void *userdata)
 {
     Controller *controller = userdata;
 
-    kept_wake(controller->kept);
+    retention_timer_wake(controller->kept);
     stop_if_empty(controller);
 }
 
@@ -86,7 +86,7 @@ static void on_sandbox_parked(Sandbox *sandbox)
     if (controller->front.closing)
         sandbox_leave(sandbox);
     else
-        kept_wake(controller->kept);
+        retention_timer_wake(controller->kept);
 }
 
 static void on_sandbox_asked(Sandbox *sandbox, uint64_t id, Text packages)
@@ -100,7 +100,7 @@ static bool make_room(void *userdata)
 {
     const Controller *controller = userdata;
 
-    return pool_yield(controller->pool);
+    return pool_evict(controller->pool);
 }
 
 static bool has_room(void *userdata)
@@ -112,7 +112,7 @@ static bool has_room(void *userdata)
 
 static const SandboxesEvents sandboxes_events = {
     .begins = session_journal_begin,
-    .claimed = session_journal_claimed,
+    .assigned = session_journal_claimed,
     .changed = session_journal_rewrite,
     .closing = session_journal_closing,
     .parking = session_journal_saved,
@@ -124,9 +124,9 @@ static const SandboxesEvents sandboxes_events = {
     .has_room = has_room,
 };
 
-static void on_session_ready(Session *trunk)
+static void on_session_ready(Session *root)
 {
-    session_journal_ready(trunk->sandbox);
+    session_journal_ready(root->sandbox);
 }
 
 static void on_session_branched(Session *branch)
@@ -146,18 +146,18 @@ static void on_session_gone(Session *session)
     calls_orphan(&controller->calls, &session->stored);
 }
 
-static void on_session_prepare(Session *trunk)
+static void on_session_prepare(Session *root)
 {
-    Controller *controller = trunk->all->userdata;
+    Controller *controller = root->all->userdata;
 
-    prepare_session(&controller->front, trunk);
+    prepare_session(&controller->front, root);
 }
 
-static bool on_session_closes(Session *trunk)
+static bool on_session_closes(Session *root)
 {
-    Controller *controller = trunk->all->userdata;
+    Controller *controller = root->all->userdata;
 
-    return call_last(&controller->calls, trunk);
+    return call_last(&controller->calls, root);
 }
 
 static bool on_bounds(void *userdata, uid_t user, UserBounds *ret)
@@ -167,11 +167,11 @@ static bool on_bounds(void *userdata, uid_t user, UserBounds *ret)
     return net_bounds(&controller->net, user, ret);
 }
 
-static void on_session_woken(Session *trunk, const Problem *failure)
+static void on_session_woken(Session *root, const Problem *failure)
 {
-    Controller *controller = trunk->all->userdata;
+    Controller *controller = root->all->userdata;
 
-    front_resume_all(&controller->front, &trunk->asleep, failure);
+    front_resume_all(&controller->front, &root->asleep, failure);
 }
 
 static void on_name_settled(void *userdata, List *waiting)
@@ -252,7 +252,7 @@ static void shut_down(void *userdata, bool keep)
     loop_timer_set(controller->loop, &controller->shutdown_timer,
                    clock_now() + SHUTDOWN_SECONDS * NSEC_PER_SEC, on_shutdown_due);
     list_foreach (sandbox, &controller->sandboxes.list, Sandbox, link)
-        if (!sandbox->trunk || !session_close_gently(sandbox->trunk, "the controller is shutting down"))
+        if (!sandbox->root || !session_close_gently(sandbox->root, "the controller is shutting down"))
             sandbox_shut_down(sandbox);
     stop_if_empty(controller);
 }
@@ -377,7 +377,7 @@ static void on_log_moved(void *userdata)
     Controller *controller = userdata;
 
     egress_client_say_log(controller->sandboxes.egress);
-    net_say_log(&controller->net);
+    net_send_log(&controller->net);
 }
 
 /* None runs before a session needs it. */
@@ -462,7 +462,7 @@ static int begin_loop(Controller *controller, Problem *problem)
     int r = loop_new(&controller->loop);
 
     controller->sandboxes.loop = controller->sessions.loop = controller->loop;
-    controller->sandboxes.courtesies.loop = controller->loop;
+    controller->sandboxes.cpu_yields.loop = controller->loop;
     controller->calls.loop = controller->ended.loop = controller->loop;
     if (r == 0)
         r = watch_signals(controller);
@@ -501,7 +501,7 @@ static int begin(Controller *controller, Problem *problem)
         return r;
     take_over(controller);
     pool_begin(controller->pool);
-    controller->kept = kept_begin(&controller->sandboxes);
+    controller->kept = retention_timer_begin(&controller->sandboxes);
     return 0;
 }
 
@@ -529,7 +529,7 @@ static void end(Controller *controller)
     /* Work that the threads still do may end in a reply: they go before the sockets. */
     keeper_client_free(sandboxes->keeper);
     installs_deinit(&controller->installs);
-    kept_end(controller->kept);
+    retention_timer_end(controller->kept);
     pool_free(controller->pool);
     templates_deinit(&controller->templates);
     calls_deinit(&controller->calls);

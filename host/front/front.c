@@ -256,13 +256,13 @@ static bool is_unknown(const Calls *calls, uid_t user, Text run_id)
 static List *waiting_room(Session *session, MessageKind kind)
 {
     Adoption *adoption = session ? adoption_of(session) : NULL;
-    Session *trunk = session ? session->sandbox->trunk : NULL;
+    Session *root = session ? session->sandbox->root : NULL;
 
     if (adoption)
         return &adoption->waiting;
-    if (!trunk || trunk->state != SESSION_SAVED || find_op(kind)->lets_sleep)
+    if (!root || root->state != SESSION_SAVED || find_op(kind)->lets_sleep)
         return NULL;
-    return &trunk->asleep;
+    return &root->asleep;
 }
 
 /* Returns whether the request has to wait, and then has parked it. */
@@ -285,8 +285,8 @@ static bool park_if_needed(Front *front, Request *request, MessageKind kind, con
         room = &front->parked;
     if (!room)
         return false;
-    if (front_park(request, room, kind, body) && session && room == &session->sandbox->trunk->asleep)
-        session_wake(session->sandbox->trunk);
+    if (front_park(request, room, kind, body) && session && room == &session->sandbox->root->asleep)
+        session_wake(session->sandbox->root);
     return true;
 }
 

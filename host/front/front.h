@@ -59,4 +59,4 @@ extern const AdoptingEvents front_adopting_events;
 void pip_asked(Front *front, Sandbox *sandbox, uint64_t id, Text packages);
 /* Installs what the session's options name, before anyone is told that it is open. Ends in
  * session_all_ready() or session_fail(), later. */
-void prepare_session(Front *front, Session *trunk);
+void prepare_session(Front *front, Session *root);

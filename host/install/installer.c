@@ -159,8 +159,8 @@ static int on_output(Installer *installer, const Message *message, Problem *prob
         return -EPROTO;
     if (!installer->told && output.stream == 2)
         installer->events->output(installer, &output, message->encoded);
-    guest_say(installer->sandbox->guest, MSG_CREDIT, installer->to_guest.number, MsgCredit,
-              &(MsgCredit){.count = 1});
+    guest_send(installer->sandbox->guest, MSG_CREDIT, installer->to_guest.number, MsgCredit,
+               &(MsgCredit){.count = 1});
     return 0;
 }
 
@@ -223,8 +223,8 @@ static int send_program(Installer *installer)
     installer->to_guest.state = REQUEST_SENT;
     installer->to_guest.number = sandboxes_next_number(installer->sandboxes);
     return r < 0 ? r
-                 : guest_say(installer->sandbox->guest, MSG_EXEC, installer->to_guest.number, MsgExecOrder,
-                             &order);
+                 : guest_send(installer->sandbox->guest, MSG_EXEC, installer->to_guest.number, MsgExecOrder,
+                              &order);
 }
 
 static void on_start(GuestRequest *to_guest)
@@ -283,7 +283,7 @@ static void on_ready(Sandbox *sandbox)
         return;
     }
     guest_request_init(&installer->to_guest, &request_ops, LANE_PROGRAM, sandbox, NULL);
-    if (sandbox_employ(sandbox) < 0) {
+    if (sandbox_activate(sandbox) < 0) {
         sandbox_close(sandbox, "its supervisor cannot be reached");
         return;
     }
@@ -434,7 +434,7 @@ static int begin(Installer *installer, const InstallerOrder *order, Problem *pro
 {
     static uint8_t empty_array[] = {0x90};
     static const Buf no_imports = {.data = empty_array, .size = sizeof(empty_array)};
-    const SandboxBirth birth = {.imports = value_encoded(&no_imports)};
+    const SpareSpec spec = {.imports = value_encoded(&no_imports)};
     Sandboxes *all = installer->sandboxes;
     SessionOptions options _cleanup_(session_options_deinit) = {0};
     int r = write_input(installer, order->requirements, problem);
@@ -443,7 +443,7 @@ static int begin(Installer *installer, const InstallerOrder *order, Problem *pro
         r = settle_options(&options, all, order->image, problem);
     if (r < 0)
         return r;
-    return sandbox_start_spare(&installer->sandbox, all, false, &options, &birth, &installer_owner, installer,
+    return sandbox_start_spare(&installer->sandbox, all, false, &options, &spec, &installer_owner, installer,
                                problem);
 }
 

@@ -63,17 +63,17 @@ static Sandbox *new_sandbox(Adopting *all, const JournalSession *entry, SessionO
 {
     char name[LIMIT_SESSION_PATH + 1], instance[INSTANCE_SIZE];
     Sandbox *sandbox = NULL;
-    Session *trunk;
+    Session *root;
 
     copy_text(name, sizeof(name), entry->name);
     copy_text(instance, sizeof(instance), entry->instance);
-    trunk = session_new(all->sessions, user_of(all, entry), name);
-    if (trunk && sessions_add(trunk) == 0)
-        sandbox = adoption_begin(all, trunk, instance, entry->ephemeral, entry->created, options);
+    root = session_new(all->sessions, user_of(all, entry), name);
+    if (root && sessions_add(root) == 0)
+        sandbox = adoption_begin(all, root, instance, entry->ephemeral, entry->created, options);
     if (sandbox)
-        trunk->announced = true;
+        root->announced = true;
     else
-        session_free(trunk);
+        session_free(root);
     return sandbox;
 }
 
@@ -120,7 +120,7 @@ static int replay_ready(Replay *replay, const JournalEntry *entry)
 static int replay_saved(Replay *replay, const JournalEntry *entry)
 {
     replay->saved = true;
-    session_note(replay->sandbox->trunk, entry->saved.execution_count, entry->saved.epoch);
+    session_note(replay->sandbox->root, entry->saved.execution_count, entry->saved.epoch);
     replay->sandbox->parked = isnan(entry->saved.since) ? clock_unix() : entry->saved.since;
     return 0;
 }
@@ -134,14 +134,14 @@ static int replay_closing(Replay *replay, const JournalEntry *entry)
 static int replay_branch(Replay *replay, const JournalEntry *entry)
 {
     const JournalBranch *said = &entry->branch;
-    Session *trunk = replay->sandbox->trunk, *branch;
+    Session *root = replay->sandbox->root, *branch;
     char name[LIMIT_SESSION_PATH + 1];
 
-    if (sessions_holder(replay->all->sessions, trunk->user, said->name) ||
-        session_find_branch(trunk, said->branch))
+    if (sessions_holder(replay->all->sessions, root->user, said->name) ||
+        session_find_branch(root, said->branch))
         return -EBADMSG;
     copy_text(name, sizeof(name), said->name);
-    branch = session_restore_branch(trunk, said->branch, name);
+    branch = session_restore_branch(root, said->branch, name);
     if (!branch)
         return -ENOMEM;
     if (session_set_place(branch, said->language, said->cwd) < 0)
@@ -155,7 +155,7 @@ static int replay_branch(Replay *replay, const JournalEntry *entry)
 /* Its records have a file of their own since. */
 static int replay_branch_closed(Replay *replay, const JournalEntry *entry)
 {
-    Session *branch = session_find_branch(replay->sandbox->trunk, entry->branch.branch);
+    Session *branch = session_find_branch(replay->sandbox->root, entry->branch.branch);
 
     if (branch && branch->branch != 0) {
         calls_orphan(replay->all->calls, &branch->stored);
@@ -167,7 +167,7 @@ static int replay_branch_closed(Replay *replay, const JournalEntry *entry)
 static int replay_call(Replay *replay, const JournalEntry *entry)
 {
     const JournalCall *said = &entry->call;
-    Session *session = session_find_branch(replay->sandbox->trunk, said->branch);
+    Session *session = session_find_branch(replay->sandbox->root, said->branch);
     Buf record _cleanup_(buf_deinit) = BUF_NULL;
     char run_id[LIMIT_RUN_ID + 1];
     Call *call;
@@ -229,11 +229,11 @@ static int replay_entry(void *userdata, const void *bytes, size_t size)
 
 /* ---- at start ---- */
 
-static void hide(const Session *trunk)
+static void hide(const Session *root)
 {
     Session *session;
 
-    list_foreach (session, &trunk->family, Session, in_family)
+    list_foreach (session, &root->branches, Session, in_branches)
         session->hidden = true;
 }
 
@@ -253,7 +253,7 @@ static void begin(Replay *replay)
     Problem problem = PROBLEM_NULL;
 
     if (!open)
-        hide(sandbox->trunk);
+        hide(sandbox->root);
     if (sandbox->files.id)
         session_journal_go_on(sandbox, replay->size);
     if ((!sandbox->guest && !replay->saved) || !sandbox->files.id)

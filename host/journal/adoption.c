@@ -9,14 +9,14 @@
 
 static const SandboxOwner adoption_owner;
 
-Sandbox *adoption_begin(Adopting *all, Session *trunk, const char *instance, bool ephemeral, double created,
+Sandbox *adoption_begin(Adopting *all, Session *root, const char *instance, bool ephemeral, double created,
                         SessionOptions *options)
 {
     Adoption *adoption = calloc(1, sizeof(*adoption));
     Sandbox *sandbox = NULL;
 
     if (adoption)
-        sandbox = sandbox_restore(all->sandboxes, trunk->user, trunk->name, instance, ephemeral, created,
+        sandbox = sandbox_restore(all->sandboxes, root->user, root->name, instance, ephemeral, created,
                                   options, &adoption_owner, adoption);
     if (!sandbox) {
         free(adoption);
@@ -25,7 +25,7 @@ Sandbox *adoption_begin(Adopting *all, Session *trunk, const char *instance, boo
     adoption->all = all;
     list_init(&adoption->waiting);
     all->count++;
-    session_move_in(trunk, sandbox);
+    session_move_in(root, sandbox);
     return sandbox;
 }
 
@@ -67,11 +67,11 @@ static Call *run_call(Sandbox *sandbox, Session *session, const char *run_id, ui
 static bool take_command(Sandbox *sandbox, const GuestRunning *command)
 {
     const Adoption *adoption = sandbox->userdata;
-    Session *session = session_find_branch(sandbox->trunk, command->branch);
+    Session *session = session_find_branch(sandbox->root, command->branch);
     Call *call;
 
     if (!session)
-        session = sandbox->trunk;
+        session = sandbox->root;
     if (call_find(adoption->all->calls, session->user, command->run_id))
         return true;
     call = call_adopt(adoption->all->calls, command->background ? &process_turn_ops : &command_turn_ops,
@@ -95,7 +95,7 @@ static bool take_commands(Sandbox *sandbox, const GuestHello *hello)
 static bool take_running(Sandbox *sandbox, const GuestRunning *running)
 {
     const Adoption *adoption = sandbox->userdata;
-    Session *session = session_find_branch(sandbox->trunk, running->branch);
+    Session *session = session_find_branch(sandbox->root, running->branch);
 
     if (running->id == 0 || (sandbox->running && sandbox->running->number == running->id))
         return true;
@@ -114,7 +114,7 @@ static int inquire(Sandbox *sandbox)
 
 static void on_hello(Sandbox *sandbox, const GuestHello *hello)
 {
-    session_match(sandbox->trunk, hello);
+    session_match(sandbox->root, hello);
     if (sandbox_is_ending(sandbox))
         return;
     if (!take_commands(sandbox, hello))
@@ -131,7 +131,7 @@ static void on_hello(Sandbox *sandbox, const GuestHello *hello)
 static Call *find_ended(Sandbox *sandbox, const MsgExecuted *executed, uint64_t number)
 {
     const Adoption *adoption = sandbox->userdata;
-    Session *session = session_find_branch(sandbox->trunk, executed->branch);
+    Session *session = session_find_branch(sandbox->root, executed->branch);
     char run_id[LIMIT_RUN_ID + 1];
 
     if (!session || sandbox->running || !run_id_valid(executed->run_id))
@@ -188,7 +188,7 @@ static void lose(Sandbox *sandbox, const char *reason)
 {
     Adoption *adoption = sandbox->userdata;
 
-    if (sandbox->trunk->hidden)
+    if (sandbox->root->hidden)
         return;
     log_warn("adopted session lost", "session=%s reason=%s", sandbox->name, reason);
     snprintf(adoption->lost, sizeof(adoption->lost), "%s", reason);
@@ -198,18 +198,18 @@ static void lose(Sandbox *sandbox, const char *reason)
 static void on_ready(Sandbox *sandbox)
 {
     Adoption *adoption = sandbox->userdata;
-    Session *trunk = sandbox->trunk;
+    Session *root = sandbox->root;
 
-    session_prepare(trunk);
+    session_prepare(root);
     if (sandbox->ephemeral && !sandbox->running) {
-        trunk->hidden = true;
+        root->hidden = true;
         sandbox_close(sandbox, "its call has ended");
         return;
     }
     if (sandbox->running && sandbox->running->state == REQUEST_SENT)
         sandbox_watch(sandbox, TIMEOUT_MAXIMUM);
-    log_info("session adopted", "session=%s calls=%llu", trunk->name,
-             (unsigned long long)trunk->execution_count);
+    log_info("session adopted", "session=%s calls=%llu", root->name,
+             (unsigned long long)root->execution_count);
     sandbox->owner = &session_owner;
     sandbox->userdata = NULL;
     settle(adoption);
@@ -254,7 +254,7 @@ void adoption_abandon(Sandbox *sandbox, const Problem *problem)
     Session *session;
 
     log_error("session not adopted", "session=%s reason=%s", sandbox->name, problem->text);
-    list_foreach (session, &sandbox->trunk->family, Session, in_family) {
+    list_foreach (session, &sandbox->root->branches, Session, in_branches) {
         session->hidden = false;
         session_note_end(session, problem->text);
     }
@@ -268,7 +268,7 @@ void adoption_saved(Sandbox *sandbox)
 
     sandbox->owner = &session_owner;
     sandbox->userdata = NULL;
-    session_restore_saved(sandbox->trunk);
+    session_restore_saved(sandbox->root);
     log_info("session is saved", "session=%s", sandbox->name);
     settle(adoption);
 }

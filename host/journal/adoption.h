@@ -37,8 +37,9 @@ typedef struct Adoption {
     List waiting;     /* for the end of the adoption. Nothing here looks into them */
 } Adoption;
 
-/* As a journal names it; `trunk` is in no sandbox yet. NULL, and the trunk as it was, when out of memory. */
-Sandbox *adoption_begin(Adopting *all, Session *trunk, const char *instance, bool ephemeral, double created,
+/* As a journal names it; `root session` is in no sandbox yet. NULL, and the root session as it was, when out
+ * of memory. */
+Sandbox *adoption_begin(Adopting *all, Session *root, const char *instance, bool ephemeral, double created,
                         SessionOptions *options);
 
 /* The engine knows nothing of it, and nothing is to be waited for: what is left of it is swept away. */

@@ -37,7 +37,7 @@ static int write_session(Buf *batch, const Sandbox *sandbox)
         .created = sandbox->created,
         .options = value_encoded(&options),
     };
-    const MsgOptions said = session_options_say(&sandbox->options);
+    const MsgOptions said = session_options_to_wire(&sandbox->options);
     int r = body_encode(&options, MsgOptions, &said);
 
     say_link(&session, sandbox);
@@ -57,21 +57,21 @@ static int write_branch(Buf *batch, const Session *branch)
 
 static bool is_saved(const Sandbox *sandbox)
 {
-    return sandbox->trunk && sandbox->trunk->state == SESSION_SAVED;
+    return sandbox->root && sandbox->root->state == SESSION_SAVED;
 }
 
-static int write_saved(Buf *batch, const Session *trunk)
+static int write_saved(Buf *batch, const Session *root)
 {
-    return journal_write_saved(batch, &(JournalSaved){.execution_count = trunk->execution_count,
-                                                      .epoch = trunk->epoch,
-                                                      .since = trunk->sandbox->parked});
+    return journal_write_saved(batch, &(JournalSaved){.execution_count = root->execution_count,
+                                                      .epoch = root->epoch,
+                                                      .since = root->sandbox->parked});
 }
 
 /* Clients were told of it, and it is whole: now, or by an earlier controller. */
 static bool is_open(const Sandbox *sandbox)
 {
     return is_saved(sandbox) || (sandbox->state == SANDBOX_READY && !sandbox->restorer) ||
-           (sandbox->state == SANDBOX_ADOPTING && !sandbox->trunk->hidden);
+           (sandbox->state == SANDBOX_ADOPTING && !sandbox->root->hidden);
 }
 
 /* Clients were told of it, and it does not end. */
@@ -82,12 +82,12 @@ static bool is_branch(const Session *session)
             (session->state == SESSION_STARTING && session->sandbox->state == SANDBOX_ADOPTING));
 }
 
-static int write_branches(Buf *batch, const Session *trunk)
+static int write_branches(Buf *batch, const Session *root)
 {
     Session *session;
     int r = 0;
 
-    list_foreach (session, &trunk->family, Session, in_family)
+    list_foreach (session, &root->branches, Session, in_branches)
         if (r == 0 && is_branch(session))
             r = write_branch(batch, session);
     return r;
@@ -101,10 +101,10 @@ static int write_life(Buf *batch, const Sandbox *sandbox)
         r = journal_write_plain(batch, ENTRY_READY);
     if (r == 0 && *sandbox->packages)
         r = journal_write_packages(batch, sandbox->packages);
-    if (r == 0 && sandbox->trunk)
-        r = write_branches(batch, sandbox->trunk);
+    if (r == 0 && sandbox->root)
+        r = write_branches(batch, sandbox->root);
     if (r == 0 && is_saved(sandbox))
-        r = write_saved(batch, sandbox->trunk);
+        r = write_saved(batch, sandbox->root);
     if (r == 0 && sandbox->state == SANDBOX_CLOSING)
         r = journal_write_plain(batch, ENTRY_CLOSING);
     return r;
@@ -156,12 +156,12 @@ static int put_calls(Journal *journal, const Session *session)
     return r;
 }
 
-static int put_all_calls(Journal *journal, const Session *trunk)
+static int put_all_calls(Journal *journal, const Session *root)
 {
     Session *session;
     int r = 0;
 
-    list_foreach (session, &trunk->family, Session, in_family)
+    list_foreach (session, &root->branches, Session, in_branches)
         if (r == 0)
             r = put_calls(journal, session);
     return r;
@@ -178,8 +178,8 @@ static int snapshot(Journal *journal, void *userdata)
         r = write_life(&batch, sandbox);
     if (r == 0)
         r = journal_put(journal, &batch);
-    if (r == 0 && sandbox->trunk)
-        r = put_all_calls(journal, sandbox->trunk);
+    if (r == 0 && sandbox->root)
+        r = put_all_calls(journal, sandbox->root);
     if (r == 0)
         r = session_files_baseline(&sandbox->files, true, put_files, journal);
     return r;
@@ -293,7 +293,7 @@ bool session_journal_saved(Sandbox *sandbox)
     int r = journal_batch(&batch);
 
     if (r == 0)
-        r = write_saved(&batch, sandbox->trunk);
+        r = write_saved(&batch, sandbox->root);
     append(sandbox, &batch, r);
     return sandbox->session_journal && sandbox->session_journal->file.path &&
            !sandbox->session_journal->file.lost;

@@ -21,7 +21,7 @@ void session_journal_rewrite(Sandbox *sandbox); /* something else about it has c
 void session_journal_ready(Sandbox *sandbox);
 /* Other packages are mounted in it. */
 void session_journal_packages(Sandbox *sandbox);
-/* Its trunk is SAVED. False when that could not be written. */
+/* Its root session is SAVED. False when that could not be written. */
 bool session_journal_saved(Sandbox *sandbox);
 void session_journal_closing(Sandbox *sandbox);
 void session_journal_branch(const Session *branch);

@@ -34,7 +34,7 @@ typedef struct PoolKind {
     uint64_t not_before;    /* clock_now(): none is made until then */
 } PoolKind;
 
-/* Spare: a container that waits for a session, from its birth until a session claims it or it is gone. */
+/* Spare: a container that waits for a session, from its birth until it is assigned to a session or gone. */
 typedef struct Spare {
     List in_kind; /* PoolKind.spares */
     Pool *pool;
@@ -73,7 +73,7 @@ int spare_start(PoolKind *kind, Problem *problem);
 void spare_forget(Spare *spare);
 
 /* The first who waits, if anybody does, gets that instead. The kind may be gone afterwards. */
-void kind_disappoint(PoolKind *kind, const PoolFailure *failure);
+void kind_fail_waiter(PoolKind *kind, const PoolFailure *failure);
 
 /* pool.c: what becomes of a spare */
 void pool_spare_ready(Spare *spare);

@@ -64,7 +64,7 @@ static bool is_quiet(const Pool *pool, uint64_t now)
     const Sandbox *sandbox;
 
     list_foreach (sandbox, &pool->sandboxes->list, Sandbox, link)
-        if (sandbox->trunk &&
+        if (sandbox->root &&
             (sandbox->state < SANDBOX_READY || sandbox_is_busy(sandbox) || now - sandbox->used < QUIET_NSEC))
             return false;
     return true;
@@ -233,7 +233,7 @@ void pool_spare_lost(Spare *spare, const char *reason)
     kind_give_up(spare);
     note_failure(kind, reason);
     if (spare->ready == 0)
-        kind_disappoint(kind, &failure);
+        kind_fail_waiter(kind, &failure);
     else
         make_for_waiters(kind); /* a lost spare was counted on */
 }
@@ -259,11 +259,11 @@ static void raise_target(PoolKind *kind)
 }
 
 /* Without data it would be another session: one of a template cannot do without the spare. */
-static int claim(Sandbox **ret, Spare *spare, const SandboxHolder *holder, SessionOptions *options,
+static int claim(Sandbox **ret, Spare *spare, const SandboxAssignment *assignment, SessionOptions *options,
                  const SandboxOwner *owner, Problem *problem)
 {
     Sandbox *sandbox = spare->sandbox;
-    int r = sandbox_claim(sandbox, holder, options, problem);
+    int r = sandbox_assign(sandbox, assignment, options, problem);
 
     if (r == -EOPNOTSUPP && spare->template)
         return r;
@@ -282,11 +282,11 @@ static int claim(Sandbox **ret, Spare *spare, const SandboxHolder *holder, Sessi
     return 0;
 }
 
-int pool_claim(Sandbox **ret, Pool *pool, Template *tmpl, const SandboxHolder *holder,
-               SessionOptions *options, const SandboxOwner *owner, Problem *problem)
+int pool_assign(Sandbox **ret, Pool *pool, Template *tmpl, const SandboxAssignment *assignment,
+                SessionOptions *options, const SandboxOwner *owner, Problem *problem)
 {
     bool none = pool->stopped || (pool->off && !tmpl);
-    PoolKind *kind = none ? NULL : kind_of(pool, options, holder->output_id != NULL, tmpl);
+    PoolKind *kind = none ? NULL : kind_of(pool, options, assignment->output_id != NULL, tmpl);
     Spare *spare = kind ? kind_find_ready(kind) : NULL;
 
     *ret = NULL;
@@ -295,7 +295,7 @@ int pool_claim(Sandbox **ret, Pool *pool, Template *tmpl, const SandboxHolder *h
     kind->claimed = clock_now();
     wake(pool);
     if (spare)
-        return claim(ret, spare, holder, options, owner, problem);
+        return claim(ret, spare, assignment, options, owner, problem);
     raise_target(kind);
     return 0;
 }
@@ -307,7 +307,7 @@ size_t pool_ready(const Pool *pool)
     return count(pool, SANDBOX_SPARE);
 }
 
-bool pool_yield(Pool *pool)
+bool pool_evict(Pool *pool)
 {
     bool any = !pool_is_empty(pool);
     PoolKind *kind;
@@ -426,7 +426,7 @@ static void make_for_waiters(PoolKind *kind)
 }
 
 /* The others may still get theirs. */
-void kind_disappoint(PoolKind *kind, const PoolFailure *failure)
+void kind_fail_waiter(PoolKind *kind, const PoolFailure *failure)
 {
     PoolWaiter *waiter = take_first(kind);
 

@@ -177,14 +177,14 @@ static const SandboxOwner spare_owner = {
     .gone = on_gone,
 };
 
-/* The environment is the spare's own: whoever claims it brings one. */
-static int take_template(SandboxBirth *birth, SessionOptions *options, const Template *tmpl)
+/* The environment is the spare's own: whoever is assigned it brings one. */
+static int take_template(SpareSpec *spec, SessionOptions *options, const Template *tmpl)
 {
     if (!tmpl)
         return 0;
-    birth->setup = text_of(tmpl->setup);
-    birth->packages = tmpl->packages;
-    birth->template = tmpl->files == NO_UINT ? NULL : tmpl->id;
+    spec->setup = text_of(tmpl->setup);
+    spec->packages = tmpl->packages;
+    spec->template = tmpl->files == NO_UINT ? NULL : tmpl->id;
     buf_clear(&options->env);
     return template_env(&options->env, tmpl, NULL);
 }
@@ -194,15 +194,15 @@ static int begin(Spare *spare, Problem *problem)
     const PoolKind *kind = spare->kind;
     Sandboxes *all = spare->pool->sandboxes;
     SessionOptions options _cleanup_(session_options_deinit) = {0};
-    SandboxBirth birth;
+    SpareSpec spec;
 
     if (session_options_copy_container(&options, &kind->options) < 0)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
-    birth = (SandboxBirth){.imports =
-                               imports_value(options.memory >= IMPORTS_MEMORY ? all->options->imports : "")};
-    if (take_template(&birth, &options, spare->template) < 0)
+    spec =
+        (SpareSpec){.imports = imports_value(options.memory >= IMPORTS_MEMORY ? all->options->imports : "")};
+    if (take_template(&spec, &options, spare->template) < 0)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
-    return sandbox_start_spare(&spare->sandbox, all, kind->ephemeral, &options, &birth, &spare_owner, spare,
+    return sandbox_start_spare(&spare->sandbox, all, kind->ephemeral, &options, &spec, &spare_owner, spare,
                                problem);
 }
 
@@ -257,7 +257,7 @@ void kind_free(PoolKind *kind)
 
     problem_set(&ends.problem, ERR_UNAVAILABLE, "the controller is shutting down");
     while (!list_empty(&kind->waiters))
-        kind_disappoint(kind, &ends);
+        kind_fail_waiter(kind, &ends);
     kind_trim(kind, 0);
     list_remove(&kind->link);
     session_options_deinit(&kind->options);

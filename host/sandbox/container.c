@@ -157,8 +157,8 @@ static void on_template_put(void *userdata, KeeperAnswer *answer)
 
 static int put_template(Sandbox *sandbox, Problem *problem)
 {
-    int r = session_files_put_template(&sandbox->files, sandbox->birth.template, on_template_put, sandbox,
-                                       problem);
+    int r = session_files_put_template(&sandbox->files, sandbox->spare_spec.template, on_template_put,
+                                       sandbox, problem);
 
     sandbox->places.making = r == 0;
     return r;
@@ -171,7 +171,7 @@ static void on_filled(void *userdata, KeeperAnswer *answer)
 
     if (!go_on(sandbox, answer))
         return;
-    if (!sandbox->birth.template)
+    if (!sandbox->spare_spec.template)
         finish_later(sandbox);
     else if (put_template(sandbox, &problem) < 0)
         sandbox->places.made(sandbox, &problem);
@@ -190,7 +190,7 @@ static int fill_places(Sandbox *sandbox, Problem *problem)
     r = session_files_fill(&sandbox->files, problem);
     if (r < 0)
         return r;
-    return sandbox->birth.template ? put_template(sandbox, problem) : finish_places(sandbox, problem);
+    return sandbox->spare_spec.template ? put_template(sandbox, problem) : finish_places(sandbox, problem);
 }
 
 int sandbox_make_link(Sandbox *sandbox, Problem *problem)
@@ -350,7 +350,7 @@ static void wait_for_start(Sandbox *sandbox)
     const Options *options = sandbox->all->options;
     double seconds = options->start_timeout;
 
-    if (sandbox->birth.setup.data)
+    if (sandbox->spare_spec.setup.data)
         seconds += options->template_setup_timeout;
     if (sandbox->state == SANDBOX_WAKING)
         seconds += SAVE_SECONDS;
@@ -431,21 +431,21 @@ int sandbox_begin(Sandbox *sandbox, const char *output_id, Problem *problem)
     return r;
 }
 
-int sandbox_start(Sandbox **ret, Sandboxes *all, const SandboxHolder *holder, SessionOptions *options,
+int sandbox_start(Sandbox **ret, Sandboxes *all, const SandboxAssignment *assignment, SessionOptions *options,
                   const SandboxOwner *owner, Problem *problem)
 {
-    Sandbox *sandbox = sandbox_new(all, holder->output_id != NULL, options, owner, NULL);
+    Sandbox *sandbox = sandbox_new(all, assignment->output_id != NULL, options, owner, NULL);
     int r;
 
     if (!sandbox)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
-    sandbox->user = sandbox->files.user = holder->user;
-    sandbox->restorer = holder->restorer;
-    snprintf(sandbox->name, sizeof(sandbox->name), "%s", holder->name);
-    r = sandbox_begin(sandbox, holder->output_id, problem);
+    sandbox->user = sandbox->files.user = assignment->user;
+    sandbox->restorer = assignment->restorer;
+    snprintf(sandbox->name, sizeof(sandbox->name), "%s", assignment->name);
+    r = sandbox_begin(sandbox, assignment->output_id, problem);
     if (r < 0)
         return r;
-    courtesy_wanted(&sandbox->courtesy);
+    cpu_yield_wanted(&sandbox->cpu_yield);
     *ret = sandbox;
     return 0;
 }

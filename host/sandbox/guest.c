@@ -334,7 +334,7 @@ bool guest_takes(Guest *guest)
     return !guest->behind;
 }
 
-int guest_send(Guest *guest, const Buf *message)
+int guest_send_encoded(Guest *guest, const Buf *message)
 {
     if (!guest->peer)
         return -EHOSTUNREACH;
@@ -348,7 +348,7 @@ int guest_write(Guest *guest, MessageKind kind, uint64_t id, const Schema *schem
     Buf message _cleanup_(buf_deinit) = BUF_NULL;
     int r = message_append(&message, kind, id, schema, body);
 
-    return r < 0 ? r : guest_send(guest, &message);
+    return r < 0 ? r : guest_send_encoded(guest, &message);
 }
 
 int guest_take_passed(const Guest *guest)

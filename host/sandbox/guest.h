@@ -107,9 +107,9 @@ bool guest_takes(Guest *guest);
 
 /* Sends a whole encoded message. 0, -EHOSTUNREACH when the supervisor is not connected, -EMSGSIZE for one
  * larger than it takes, or as listener_send(). */
-int guest_send(Guest *guest, const Buf *message);
+int guest_send_encoded(Guest *guest, const Buf *message);
 /* The same with a body that is a `type`; -ENOMEM where there is none for it. */
-#define guest_say(guest, kind, id, type, from)                                                               \
+#define guest_send(guest, kind, id, type, from)                                                              \
     guest_write(guest, kind, id, SCHEMA(type), (const type *){from})
 int guest_write(Guest *guest, MessageKind kind, uint64_t id, const Schema *schema, const void *body);
 

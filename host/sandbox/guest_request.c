@@ -43,7 +43,7 @@ int guest_request_send(GuestRequest *request)
     request->number = sandboxes_next_number(sandbox->all);
     r = envelope_write(&message, request->kind, request->number, encoded_text(&request->body));
     buf_deinit(&request->body);
-    return r < 0 ? r : guest_send(sandbox->guest, &message);
+    return r < 0 ? r : guest_send_encoded(sandbox->guest, &message);
 }
 
 /* ---- queries ---- */
@@ -132,8 +132,8 @@ static int queue_query(Sandbox *sandbox, GuestRequest *request)
 static void note_use(Sandbox *sandbox, GuestLane lane)
 {
     sandbox->used = clock_now();
-    if (lane != LANE_WATCH && sandbox->state == SANDBOX_READY && sandbox->trunk && !sandbox_is_busy(sandbox))
-        sandbox->owner->rested(sandbox, sandbox->trunk);
+    if (lane != LANE_WATCH && sandbox->state == SANDBOX_READY && sandbox->root && !sandbox_is_busy(sandbox))
+        sandbox->owner->rested(sandbox, sandbox->root);
 }
 
 void sandbox_query_over(GuestRequest *request)
@@ -276,9 +276,9 @@ static void set_running(Sandbox *sandbox, GuestRequest *request)
 {
     sandbox->running = request;
     if (request)
-        courtesy_began(&sandbox->courtesy);
+        cpu_yield_began(&sandbox->cpu_yield);
     else
-        courtesy_ended(&sandbox->courtesy);
+        cpu_yield_ended(&sandbox->cpu_yield);
 }
 
 void sandbox_next(Sandbox *sandbox)

@@ -17,7 +17,7 @@
 /* Looking is to take no more than that share of the time. */
 #define SHARE 20
 
-struct Kept {
+struct RetentionTimer {
     const Sandboxes *all;
     LoopTimer timer;
     bool looking;
@@ -26,10 +26,10 @@ struct Kept {
     double asked;          /* Unix seconds */
 };
 
-static void set_timer(Kept *kept, uint64_t after);
+static void set_timer(RetentionTimer *kept, uint64_t after);
 
 /* Not where it was used since it was looked at. */
-static void end_saved(const Kept *kept, Text id)
+static void end_saved(const RetentionTimer *kept, Text id)
 {
     Sandbox *sandbox;
 
@@ -60,7 +60,7 @@ static void write_saved(Writer *w, const void *source)
 
 static void on_reviewed(void *userdata, KeeperAnswer *answer)
 {
-    Kept *kept = userdata;
+    RetentionTimer *kept = userdata;
     uint64_t took = clock_now() - kept->began;
 
     kept->looking = false;
@@ -77,7 +77,7 @@ static void on_reviewed(void *userdata, KeeperAnswer *answer)
 
 static void on_due(LoopTimer *timer)
 {
-    Kept *kept = container_of(timer, Kept, timer);
+    RetentionTimer *kept = container_of(timer, RetentionTimer, timer);
 
     const Options *options = kept->all->options;
     const JobReview review = {.keep_for = options->keep_for,
@@ -91,14 +91,14 @@ static void on_due(LoopTimer *timer)
         set_timer(kept, REVIEW_NSEC);
 }
 
-static void set_timer(Kept *kept, uint64_t after)
+static void set_timer(RetentionTimer *kept, uint64_t after)
 {
     loop_timer_set(kept->all->loop, &kept->timer, clock_now() + after, on_due);
 }
 
-Kept *kept_begin(const Sandboxes *all)
+RetentionTimer *retention_timer_begin(const Sandboxes *all)
 {
-    Kept *kept = calloc(1, sizeof(*kept));
+    RetentionTimer *kept = calloc(1, sizeof(*kept));
 
     if (!kept) {
         log_error("out of memory", "consequence=%s", "files of ended sessions are not removed");
@@ -110,7 +110,7 @@ Kept *kept_begin(const Sandboxes *all)
     return kept;
 }
 
-void kept_wake(Kept *kept)
+void retention_timer_wake(RetentionTimer *kept)
 {
     if (!kept)
         return;
@@ -120,7 +120,7 @@ void kept_wake(Kept *kept)
         set_timer(kept, kept->pause);
 }
 
-Kept *kept_end(Kept *kept)
+RetentionTimer *retention_timer_end(RetentionTimer *kept)
 {
     if (kept)
         loop_timer_cancel(&kept->timer);

@@ -3,16 +3,16 @@
 
 #include "host/sandbox/sandboxes.h"
 
-/* Kept: what ended sessions leave is looked over now and then, and what is too old or too much of it goes
- * (options keep_for and keep_size). Nothing of a session that is open does. Sessions that are saved have the
- * same bounds, and end where they are beyond them. */
-typedef struct Kept Kept;
+/* RetentionTimer: what ended sessions leave is looked over now and then, and what is too old or too much of
+ * it goes (options keep_for and keep_size). Nothing of a session that is open does. Sessions that are saved
+ * have the same bounds, and end where they are beyond them. */
+typedef struct RetentionTimer RetentionTimer;
 
 /* Begins to: after the sessions of an earlier controller were adopted. NULL when out of memory. */
-Kept *kept_begin(const Sandboxes *all);
+RetentionTimer *retention_timer_begin(const Sandboxes *all);
 /* A session has ended, or is saved: it is looked soon. NULL will do. */
-void kept_wake(Kept *kept);
-Kept *kept_end(Kept *kept);
+void retention_timer_wake(RetentionTimer *kept);
+RetentionTimer *retention_timer_end(RetentionTimer *kept);
 
 /* ---- of an earlier controller: what nobody has adopted ---- */
 

@@ -18,12 +18,12 @@ static int find_files(Sandbox *sandbox, Problem *problem);
 void sandboxes_init(Sandboxes *all)
 {
     list_init(&all->list);
-    courtesies_init(&all->courtesies);
+    cpu_yields_init(&all->cpu_yields);
 }
 
 void sandboxes_deinit(Sandboxes *all)
 {
-    courtesies_deinit(&all->courtesies);
+    cpu_yields_deinit(&all->cpu_yields);
 }
 
 uint64_t sandboxes_next_number(Sandboxes *all)
@@ -60,11 +60,11 @@ bool instance_make(char ret[static INSTANCE_SIZE])
     return true;
 }
 
-/* ---- courtesy ---- */
+/* ---- CPU yield ---- */
 
-static int set_idle(Courtesy *courtesy, bool idle)
+static int set_idle(CpuYield *cpu_yield, bool idle)
 {
-    Sandbox *sandbox = container_of(courtesy, Sandbox, courtesy);
+    Sandbox *sandbox = container_of(cpu_yield, Sandbox, cpu_yield);
     int r = sandbox->all->engine->ops->set_idle(sandbox->container, idle);
 
     if (r == 0)
@@ -72,14 +72,14 @@ static int set_idle(Courtesy *courtesy, bool idle)
     return r;
 }
 
-static int processor_time(const Courtesy *courtesy, uint64_t *ret_nsec)
+static int processor_time(const CpuYield *cpu_yield, uint64_t *ret_nsec)
 {
-    const Sandbox *sandbox = container_of(courtesy, const Sandbox, courtesy);
+    const Sandbox *sandbox = container_of(cpu_yield, const Sandbox, cpu_yield);
 
     return sandbox->all->engine->ops->time(sandbox->container, ret_nsec);
 }
 
-static const CourtesyOps courtesy_ops = {.set_idle = set_idle, .time = processor_time};
+static const CpuYieldOps cpu_yield_ops = {.set_idle = set_idle, .time = processor_time};
 
 Sandbox *sandbox_new(Sandboxes *all, bool ephemeral, SessionOptions *options, const SandboxOwner *owner,
                      void *userdata)
@@ -103,7 +103,7 @@ Sandbox *sandbox_new(Sandboxes *all, bool ephemeral, SessionOptions *options, co
     session_files_init(&sandbox->files, all->keeper);
     sandbox->files.user = sandbox->user;
     list_append(&all->list, &sandbox->link);
-    courtesy_init(&sandbox->courtesy, &all->courtesies, &courtesy_ops);
+    cpu_yield_init(&sandbox->cpu_yield, &all->cpu_yields, &cpu_yield_ops);
     list_init(&sandbox->waiting);
     list_init(&sandbox->queries);
     list_init(&sandbox->programs);
@@ -113,7 +113,7 @@ Sandbox *sandbox_new(Sandboxes *all, bool ephemeral, SessionOptions *options, co
 void sandbox_free(Sandbox *sandbox)
 {
     list_remove(&sandbox->link);
-    courtesy_deinit(&sandbox->courtesy);
+    cpu_yield_deinit(&sandbox->cpu_yield);
     loop_timer_cancel(&sandbox->start_timer);
     loop_timer_cancel(&sandbox->watchdog);
     loop_timer_cancel(&sandbox->patience);
@@ -163,7 +163,7 @@ static void become(Sandbox *sandbox)
         break;
     case SANDBOX_ADOPTING:
         sandbox->state = SANDBOX_READY;
-        courtesy_adopted(&sandbox->courtesy);
+        cpu_yield_adopted(&sandbox->cpu_yield);
         break;
     default:
         sandbox->state = SANDBOX_READY;
@@ -290,7 +290,7 @@ static int on_install(Sandbox *sandbox, const Message *message, Problem *problem
 
     if (body_decode(&asked, MsgInstallAsked, &message->body, problem) < 0)
         return -EPROTO;
-    if (sandbox->trunk)
+    if (sandbox->root)
         sandbox->all->events->asked(sandbox, message->id, asked.packages);
     return 0;
 }
@@ -353,7 +353,7 @@ int sandbox_refusal(Problem *ret, const Message *message, Problem *problem)
 
 int sandbox_send(Sandbox *sandbox, MessageKind kind, uint64_t id)
 {
-    return guest_say(sandbox->guest, kind, id, MsgNothing, &(MsgNothing){0});
+    return guest_send(sandbox->guest, kind, id, MsgNothing, &(MsgNothing){0});
 }
 
 /* NAN where an image that knows no other one has the same. */
@@ -361,7 +361,7 @@ static double setup_timeout(const Sandbox *sandbox)
 {
     double seconds = sandbox->all->options->template_setup_timeout;
 
-    return sandbox->birth.setup.data && seconds != SETUP_SECONDS ? seconds : NAN;
+    return sandbox->spare_spec.setup.data && seconds != SETUP_SECONDS ? seconds : NAN;
 }
 
 static int send_welcome(Sandbox *sandbox, uint64_t number)
@@ -380,11 +380,11 @@ static int send_welcome(Sandbox *sandbox, uint64_t number)
 
     welcome.proxied = sandbox_is_proxied(sandbox);
     if (sandbox->state == SANDBOX_WARMING || sandbox->state == SANDBOX_SPARE) {
-        welcome.imports = sandbox->birth.imports;
-        welcome.setup = sandbox->birth.setup;
+        welcome.imports = sandbox->spare_spec.imports;
+        welcome.setup = sandbox->spare_spec.setup;
         welcome.setup_timeout = setup_timeout(sandbox);
     }
-    return guest_say(sandbox->guest, MSG_GUEST_WELCOME, number, MsgGuestWelcome, &welcome);
+    return guest_send(sandbox->guest, MSG_GUEST_WELCOME, number, MsgGuestWelcome, &welcome);
 }
 
 /* An honest one has no reason to connect as often within a minute. */
@@ -458,8 +458,7 @@ const GuestEvents sandbox_guest_events = {
  * Sandboxes that are nobody's: how they begin, and become somebody's. */
 
 int sandbox_start_spare(Sandbox **ret, Sandboxes *all, bool ephemeral, SessionOptions *options,
-                        const SandboxBirth *birth, const SandboxOwner *owner, void *userdata,
-                        Problem *problem)
+                        const SpareSpec *spec, const SandboxOwner *owner, void *userdata, Problem *problem)
 {
     Sandbox *sandbox = sandbox_new(all, ephemeral, options, owner, userdata);
     int r;
@@ -467,9 +466,9 @@ int sandbox_start_spare(Sandbox **ret, Sandboxes *all, bool ephemeral, SessionOp
     if (!sandbox)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     sandbox->state = SANDBOX_WARMING;
-    sandbox->birth = *birth;
+    sandbox->spare_spec = *spec;
     snprintf(sandbox->name, sizeof(sandbox->name), PRIVATE_MARK "%s", sandbox->instance);
-    snprintf(sandbox->packages, sizeof(sandbox->packages), "%s", birth->packages ? birth->packages : "");
+    snprintf(sandbox->packages, sizeof(sandbox->packages), "%s", spec->packages ? spec->packages : "");
     r = sandbox_begin(sandbox, NULL, problem);
     if (r == 0)
         *ret = sandbox;
@@ -482,10 +481,10 @@ static int send_claim(Sandbox *sandbox, const SessionOptions *options)
                             .checkpoint = text_of(options->checkpoint),
                             .proxied = sandbox_is_proxied(sandbox)};
 
-    return guest_say(sandbox->guest, MSG_CLAIM, sandboxes_next_number(sandbox->all), MsgClaim, &claim);
+    return guest_send(sandbox->guest, MSG_CLAIM, sandboxes_next_number(sandbox->all), MsgClaim, &claim);
 }
 
-int sandbox_employ(Sandbox *sandbox)
+int sandbox_activate(Sandbox *sandbox)
 {
     if (send_claim(sandbox, &sandbox->options) < 0)
         return -EHOSTUNREACH;
@@ -495,19 +494,19 @@ int sandbox_employ(Sandbox *sandbox)
 }
 
 /* From here on it cannot fail. All of it is written down before anyone is told. */
-static void become_claimed(Sandbox *sandbox, const SandboxHolder *holder, SessionOptions *options)
+static void become_assigned(Sandbox *sandbox, const SandboxAssignment *assignment, SessionOptions *options)
 {
-    snprintf(sandbox->name, sizeof(sandbox->name), "%s", holder->name);
-    sandbox->restorer = holder->restorer;
+    snprintf(sandbox->name, sizeof(sandbox->name), "%s", assignment->name);
+    sandbox->restorer = assignment->restorer;
     sandbox->created = clock_unix();
     sandbox->used = clock_now();
     session_options_deinit(&sandbox->options);
     sandbox->options = *options;
     *options = (SessionOptions){0};
     sandbox->state = SANDBOX_READY;
-    sandbox->birth = (SandboxBirth){0};
+    sandbox->spare_spec = (SpareSpec){0};
     note_kills(sandbox);
-    sandbox->all->events->claimed(sandbox);
+    sandbox->all->events->assigned(sandbox);
     log_info("session ready", "session=%s image=%s container=%s", sandbox->name, sandbox->options.image,
              sandbox->container_name);
 }
@@ -520,22 +519,24 @@ static int attach_data(const Sandbox *sandbox, uid_t user, const SessionOptions 
     return r < 0 || data < 0 ? r : sandbox->all->engine->ops->attach_data(sandbox->container, data, problem);
 }
 
-int sandbox_claim(Sandbox *sandbox, const SandboxHolder *holder, SessionOptions *options, Problem *problem)
+int sandbox_assign(Sandbox *sandbox, const SandboxAssignment *assignment, SessionOptions *options,
+                   Problem *problem)
 {
-    int r = attach_data(sandbox, holder->user, options, problem);
+    int r = attach_data(sandbox, assignment->user, options, problem);
 
     if (r < 0)
         return r;
-    r = sandbox_serve_network(sandbox, holder->name, options, problem);
+    r = sandbox_serve_network(sandbox, assignment->name, options, problem);
     if (r < 0)
         return r;
     r = send_claim(sandbox, options);
     if (r < 0)
         return problem_set(problem, ERR_INTERNAL, "its supervisor cannot be reached");
-    sandbox->user = sandbox->files.user = holder->user;
-    r = sandbox_claim_published(sandbox, holder->output_id ? holder->output_id : holder->name, problem);
+    sandbox->user = sandbox->files.user = assignment->user;
+    r = sandbox_claim_published(sandbox, assignment->output_id ? assignment->output_id : assignment->name,
+                                problem);
     if (r == 0)
-        become_claimed(sandbox, holder, options);
+        become_assigned(sandbox, assignment, options);
     return r;
 }
 
@@ -602,7 +603,7 @@ int sandbox_wake(Sandbox *sandbox, const SandboxOwner *owner, Problem *problem)
         r = sandbox_create_container(sandbox, problem);
     }
     if (r == 0) {
-        courtesy_wanted(&sandbox->courtesy);
+        cpu_yield_wanted(&sandbox->cpu_yield);
         return 0;
     }
     undo(sandbox);

@@ -18,13 +18,13 @@
 
 typedef struct SessionJournal SessionJournal;
 
-/* Contents of a spare before anybody claims it; its owner's memory. */
-typedef struct SandboxBirth {
+/* Contents of a spare before anybody is assigned it; its owner's memory. */
+typedef struct SpareSpec {
     Value imports;        /* the array that its interpreter is told */
     Text setup;           /* code that this runs then; absent: none */
     const char *template; /* id of the files of a template that are put into /session; NULL: none */
     const char *packages; /* the set that is mounted in it before its supervisor is answered; NULL: none */
-} SandboxBirth;
+} SpareSpec;
 
 typedef enum SandboxState {
     SANDBOX_STARTING, /* its container and its supervisor are waited for */
@@ -78,13 +78,13 @@ typedef struct SandboxPlaces {
 /* Prefix of names that no user gives: of a sandbox for one call, and of a spare. */
 #define PRIVATE_MARK "~"
 
-/* User and name that a sandbox is made or claimed for. */
-typedef struct SandboxHolder {
+/* User and name that a sandbox is made for, or a spare is assigned to. */
+typedef struct SandboxAssignment {
     uid_t user;
     const char *name;
     const char *output_id; /* of an ephemeral one: where it publishes; NULL for others */
     Peer restorer;         /* as in Sandbox */
-} SandboxHolder;
+} SandboxAssignment;
 
 /* A life of a sandbox or of a branch in it, told apart from others of that name: random digits. */
 #define INSTANCE_SIZE 17
@@ -99,12 +99,12 @@ struct Sandbox {
     unsigned awaits; /* SandboxAwaits */
     const SandboxOwner *owner;
     void *userdata; /* the owner's */
-    Session *
-        trunk; /* whose it is, of the sessions that live in it; NULL of a spare. Nothing here looks into it */
+    Session
+        *root; /* whose it is, of the sessions that live in it; NULL of a spare. Nothing here looks into it */
     SessionJournal *session_journal; /* what is written down of it. Likewise */
 
     uid_t user;                        /* whose it is; of a spare the controller's own */
-    char name[LIMIT_SESSION_PATH + 1]; /* the trunk's, or one of its own */
+    char name[LIMIT_SESSION_PATH + 1]; /* the root session's, or one of its own */
     char instance[INSTANCE_SIZE];      /* names this life of it */
     double created;                    /* Unix seconds: when it became somebody's */
     double parked;                     /* Unix seconds: when it lost its container, where it is PARKED */
@@ -114,7 +114,7 @@ struct Sandbox {
     char ending[64];                   /* why it ends with the call that runs; "": it does not */
     Peer restorer; /* who gives it what was saved, and with whom it ends until then; 0: it is whole */
     SessionOptions options;
-    SandboxBirth birth; /* of a spare */
+    SpareSpec spare_spec; /* of a spare */
 
     SessionFiles files;
     SandboxPlaces places;
@@ -138,12 +138,12 @@ struct Sandbox {
     List queries;       /* those of the other lanes */
     LoopTimer watchdog; /* the supervisor must answer the running request before */
     LoopTimer patience; /* set while something waits for the supervisor to take what was sent */
-    Courtesy courtesy;
+    CpuYield cpu_yield;
 };
 
-/* Begins one for that holder. `options` is taken over. 0, or negative with the problem set and nothing begun.
- * Nobody is told anything before it returns. */
-int sandbox_start(Sandbox **ret, Sandboxes *all, const SandboxHolder *holder, SessionOptions *options,
+/* Begins one for that user and name. `options` is taken over. 0, or negative with the problem set and nothing
+ * begun. Nobody is told anything before it returns. */
+int sandbox_start(Sandbox **ret, Sandboxes *all, const SandboxAssignment *assignment, SessionOptions *options,
                   const SandboxOwner *owner, Problem *problem);
 
 static inline bool sandbox_is_ending(const Sandbox *sandbox)
@@ -191,16 +191,17 @@ int sandbox_set_network(Sandbox *sandbox, const MsgSetNetwork *given, Problem *p
 
 /* Begins one for nobody, WARMING. As sandbox_start. */
 int sandbox_start_spare(Sandbox **ret, Sandboxes *all, bool ephemeral, SessionOptions *options,
-                        const SandboxBirth *birth, const SandboxOwner *owner, void *userdata,
-                        Problem *problem);
+                        const SpareSpec *spec, const SandboxOwner *owner, void *userdata, Problem *problem);
 
-/* A SPARE becomes READY for that holder; its owner is to be changed. `options` is taken over. 0; -EOPNOTSUPP
- * when it cannot have the data, and is as it was; or negative with the problem set: it is to be closed. */
-int sandbox_claim(Sandbox *sandbox, const SandboxHolder *holder, SessionOptions *options, Problem *problem);
+/* A SPARE becomes READY for that user and name; its owner is to be changed. `options` is taken over. 0;
+ * -EOPNOTSUPP when it cannot have the data, and is as it was; or negative with the problem set: it is to be
+ * closed. */
+int sandbox_assign(Sandbox *sandbox, const SandboxAssignment *assignment, SessionOptions *options,
+                   Problem *problem);
 
 /* A SPARE becomes READY for its owner, and nobody else: for work of the controller's own. 0 or a negative
  * errno. */
-int sandbox_employ(Sandbox *sandbox);
+int sandbox_activate(Sandbox *sandbox);
 
 /* ---- without a container ---- */
 

@@ -11,54 +11,54 @@
 
 /* ---- closed branches, for the checkpoints of them that are still kept ---- */
 
-typedef struct FormerBranch {
+typedef struct ClosedBranch {
     List link;
     uint64_t branch;
     char name[LIMIT_SESSION_PATH + 1];
-} FormerBranch;
+} ClosedBranch;
 
-static void forget_closed(FormerBranch *former)
+static void forget_closed(ClosedBranch *closed)
 {
-    list_remove(&former->link);
-    free(former);
+    list_remove(&closed->link);
+    free(closed);
 }
 
 /* The oldest is forgotten when there are more than there can be checkpoints. */
-static void former_add(Session *trunk, uint64_t branch, const char *name)
+static void closed_branch_add(Session *root, uint64_t branch, const char *name)
 {
-    FormerBranch *former = calloc(1, sizeof(*former));
+    ClosedBranch *closed = calloc(1, sizeof(*closed));
     size_t n = 0;
 
-    if (!former)
+    if (!closed)
         return;
-    former->branch = branch;
-    snprintf(former->name, sizeof(former->name), "%s", name);
-    list_append(&trunk->former, &former->link);
-    for (const List *at = trunk->former.next; at != &trunk->former; at = at->next)
+    closed->branch = branch;
+    snprintf(closed->name, sizeof(closed->name), "%s", name);
+    list_append(&root->closed_branches, &closed->link);
+    for (const List *at = root->closed_branches.next; at != &root->closed_branches; at = at->next)
         n++;
     if (n > LIMIT_CHECKPOINTS)
-        forget_closed(list_entry(list_first(&trunk->former), FormerBranch, link));
+        forget_closed(list_entry(list_first(&root->closed_branches), ClosedBranch, link));
 }
 
-void former_deinit(Session *trunk)
+void closed_branches_deinit(Session *root)
 {
-    FormerBranch *former;
+    ClosedBranch *closed;
 
-    list_foreach (former, &trunk->former, FormerBranch, link)
-        forget_closed(former);
+    list_foreach (closed, &root->closed_branches, ClosedBranch, link)
+        forget_closed(closed);
 }
 
-const char *session_branch_name(const Session *trunk, uint64_t branch, char buffer[static BRANCH_NAME_SIZE])
+const char *session_branch_name(const Session *root, uint64_t branch, char buffer[static BRANCH_NAME_SIZE])
 {
-    const Session *session = session_find_branch(trunk, branch);
-    const FormerBranch *former;
+    const Session *session = session_find_branch(root, branch);
+    const ClosedBranch *closed;
 
     if (session)
         return session->name;
-    list_foreach (former, &trunk->former, FormerBranch, link)
-        if (former->branch == branch)
-            return former->name;
-    snprintf(buffer, BRANCH_NAME_SIZE, "%s/%" PRIu64, trunk->name, branch);
+    list_foreach (closed, &root->closed_branches, ClosedBranch, link)
+        if (closed->branch == branch)
+            return closed->name;
+    snprintf(buffer, BRANCH_NAME_SIZE, "%s/%" PRIu64, root->name, branch);
     return buffer;
 }
 
@@ -92,17 +92,17 @@ Text language_name(Text asked)
 
 static int check_new(const Session *origin, const char *path, Problem *problem)
 {
-    const Session *trunk = origin->sandbox->trunk;
+    const Session *root = origin->sandbox->root;
     size_t n = 0;
 
-    for (const List *at = trunk->family.next; at != &trunk->family; at = at->next)
+    for (const List *at = root->branches.next; at != &root->branches; at = at->next)
         n++;
     if (sessions_holder(origin->all, origin->user, text_of(path)))
         return problem_set(problem, ERR_BRANCH_EXISTS,
                            "the branch '%s' is already open; choose another name, or close it first", path);
     if (n > LIMIT_BRANCHES)
         return problem_set(problem, ERR_TOO_LARGE, "'%s' already has %u branches; close one of them first",
-                           trunk->name, LIMIT_BRANCHES);
+                           root->name, LIMIT_BRANCHES);
     return 0;
 }
 
@@ -125,7 +125,7 @@ int session_start_branch(Session **ret, Session *origin, Text name, Problem *pro
     if (r < 0)
         return r;
     branch =
-        session_restore_branch(origin->sandbox->trunk, sandboxes_next_number(origin->all->sandboxes), path);
+        session_restore_branch(origin->sandbox->root, sandboxes_next_number(origin->all->sandboxes), path);
     if (!branch)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     branch->execution_count = origin->execution_count;
@@ -157,23 +157,23 @@ int session_start_context(Session **ret, Session *origin, Text name, Text langua
     return problem_set(problem, ERR_INTERNAL, "out of memory");
 }
 
-Session *session_restore_branch(Session *trunk, uint64_t branch, const char *name)
+Session *session_restore_branch(Session *root, uint64_t branch, const char *name)
 {
-    Session *session = session_new(trunk->all, trunk->user, name);
+    Session *session = session_new(root->all, root->user, name);
 
     if (!session || !instance_make(session->instance) || sessions_add(session) < 0)
         return session_free(session);
-    session->sandbox = trunk->sandbox;
+    session->sandbox = root->sandbox;
     session->branch = branch;
-    list_append(&trunk->family, &session->in_family);
+    list_append(&root->branches, &session->in_branches);
     return session;
 }
 
-Session *session_find_branch(const Session *trunk, uint64_t branch)
+Session *session_find_branch(const Session *root, uint64_t branch)
 {
     Session *session;
 
-    list_foreach (session, &trunk->family, Session, in_family)
+    list_foreach (session, &root->branches, Session, in_branches)
         if (session->branch == branch)
             return session;
     return NULL;
@@ -190,19 +190,19 @@ void session_branch_made(Session *branch, uint64_t execution_count, uint64_t epo
         branch->all->events->branched(branch);
         session_become_ready(branch);
     } else {
-        session_drop_branch(branch->sandbox->trunk, branch->branch);
+        session_drop_branch(branch->sandbox->root, branch->branch);
     }
 }
 
 void session_forget_branch(Session *branch)
 {
     Sessions *all = branch->all;
-    Farewell farewell;
+    CloseReplies replies;
 
-    former_add(branch->sandbox->trunk, branch->branch, branch->name);
-    farewell_init(&farewell);
-    session_end(branch, &farewell);
-    farewell_tell(all, &farewell);
+    closed_branch_add(branch->sandbox->root, branch->branch, branch->name);
+    close_replies_init(&replies);
+    session_end(branch, &replies);
+    close_replies_send(all, &replies);
 }
 
 void session_end_branch(Session *branch, const Problem *problem)
@@ -222,7 +222,7 @@ void session_end_branch(Session *branch, const Problem *problem)
 /* ---- what closes a branch in the supervisor ---- */
 
 typedef struct CloseOrder {
-    Order order; /* of the trunk: the branch has no requests any more */
+    Order order; /* of the root session: the branch has no requests any more */
     uint64_t branch;
 } CloseOrder;
 
@@ -263,21 +263,21 @@ static bool is_being_closed(const Sandbox *sandbox, uint64_t branch)
     return sandbox->running && closes(sandbox->running, branch);
 }
 
-void session_drop_branch(Session *trunk, uint64_t branch)
+void session_drop_branch(Session *root, uint64_t branch)
 {
     CloseOrder *close;
 
-    if (is_being_closed(trunk->sandbox, branch))
+    if (is_being_closed(root->sandbox, branch))
         return;
-    close = order_new(sizeof(*close), &close_ops, trunk, NULL);
+    close = order_new(sizeof(*close), &close_ops, root, NULL);
     if (!close) {
-        sandbox_close(trunk->sandbox, "out of memory");
+        sandbox_close(root->sandbox, "out of memory");
         return;
     }
     close->branch = branch;
-    order_say(&close->order, MsgBranchTarget, &(MsgBranchTarget){.branch = branch});
-    sandbox_queue_first(trunk->sandbox, &close->order.to_guest);
-    sandbox_next(trunk->sandbox);
+    order_set_body(&close->order, MsgBranchTarget, &(MsgBranchTarget){.branch = branch});
+    sandbox_queue_first(root->sandbox, &close->order.to_guest);
+    sandbox_next(root->sandbox);
 }
 
 /* Closes a branch; one that is being made is dropped once it is made. */
@@ -288,5 +288,5 @@ void session_close_branch(Session *branch, const char *reason)
     session_set_closing(branch, reason);
     sandbox_end_requests(branch->sandbox, branch, reason);
     if (made)
-        session_drop_branch(branch->sandbox->trunk, branch->branch);
+        session_drop_branch(branch->sandbox->root, branch->branch);
 }

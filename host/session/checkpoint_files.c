@@ -216,13 +216,13 @@ bool checkpoints_kept_has(const CheckpointsKept *kept, Text id)
     return false;
 }
 
-MsgCheckpoint checkpoint_say(const Session *trunk, const MsgGuestCheckpoint *said, bool files,
-                             char name[static BRANCH_NAME_SIZE])
+MsgCheckpoint checkpoint_to_wire(const Session *root, const MsgGuestCheckpoint *said, bool files,
+                                 char name[static BRANCH_NAME_SIZE])
 {
     return (MsgCheckpoint){
         .id = said->id,
         .name = said->name,
-        .session = text_of(session_branch_name(trunk, said->branch, name)),
+        .session = text_of(session_branch_name(root, said->branch, name)),
         .execution_count = said->execution_count,
         .created = said->created,
         .automatic = said->automatic,
@@ -246,13 +246,13 @@ static void start_accepting(Order *order)
 
 static const OrderOps accept_ops = {.start = start_accepting};
 
-void session_accept_files(Session *trunk)
+void session_accept_files(Session *root)
 {
     Order *order;
 
-    if (!session_files_dirty(&trunk->sandbox->files, FILES_SESSION))
+    if (!session_files_dirty(&root->sandbox->files, FILES_SESSION))
         return;
-    order = order_new(sizeof(*order), &accept_ops, trunk, NULL);
+    order = order_new(sizeof(*order), &accept_ops, root, NULL);
     if (order)
         order_queue(order);
 }

@@ -44,5 +44,5 @@ void checkpoint_files_prune(const Sandbox *sandbox, const Value *checkpoints, Ch
 bool checkpoints_kept_has(const CheckpointsKept *kept, Text id);
 
 /* A checkpoint as clients are told of it: `name`, which it may point to, stands for its branch. */
-MsgCheckpoint checkpoint_say(const Session *trunk, const MsgGuestCheckpoint *said, bool files,
-                             char name[static BRANCH_NAME_SIZE]);
+MsgCheckpoint checkpoint_to_wire(const Session *root, const MsgGuestCheckpoint *said, bool files,
+                                 char name[static BRANCH_NAME_SIZE]);

@@ -1,4 +1,4 @@
-/* EndRecord: of a session that ended without being asked to: when and why, for whoever asks for it by its
+/* EndRecord: one of a session that ended without being asked to: when and why, for whoever asks for it by its
  * name. The newest END_RECORDS_MAX are kept. */
 #pragma once
 
@@ -25,19 +25,19 @@ typedef struct EndRecords {
 void end_records_init(EndRecords *all);
 void end_records_deinit(EndRecords *all);
 
-/* Forgets the end_record of that name. */
+/* Forgets the end record of that name. */
 void end_record_forget(EndRecords *all, uid_t user, Text name);
 /* The session ends now. */
 void end_record_write(EndRecords *all, uid_t user, const char *name, const char *instance,
                       const char *reason);
 
-/* Adds an end_record that an earlier controller kept; without memory it is lost. */
+/* Adds a record that an earlier controller kept; without memory it is lost. */
 void end_record_add(EndRecords *all, const EndRecord *end_record);
 
-/* Returns the end_record of the user's last session that had that name and is gone; NULL when it was closed
+/* Returns the end record of the user's last session that had that name and is gone; NULL when it was closed
  * by a client, or there is none. */
 const EndRecord *end_record_find(const EndRecords *all, uid_t user, Text name);
-/* Returns the end_record of this life of a session, or NULL. */
+/* Returns the end record of this life of a session, or NULL. */
 const EndRecord *end_record_of(const EndRecords *all, uid_t user, const char *name, const char *instance);
 
 /* "ended at ...: why" */

@@ -11,27 +11,27 @@ void session_fail_openers(Session *session, const Problem *problem);
 void session_set_closing(Session *session, const char *reason); /* it opens for nobody any more */
 
 /* Requests that wait for the end of sessions that have been freed; told when all is gone. */
-typedef struct Farewell {
+typedef struct CloseReplies {
     List closers;   /* Requests */
     List waiters;   /* Requests: see Session.waiters */
-    Buf last_words; /* of the trunk, which ends last */
-} Farewell;
+    Buf last_words; /* of the root session, which ends last */
+} CloseReplies;
 
-void farewell_init(Farewell *farewell);
-void farewell_tell(Sessions *all, Farewell *farewell);
-void session_end(Session *session, Farewell *farewell); /* frees it */
+void close_replies_init(CloseReplies *replies);
+void close_replies_send(Sessions *all, CloseReplies *replies);
+void session_end(Session *session, CloseReplies *replies); /* frees it */
 
 /* saved.c */
-/* The trunk was idle for its ttl, and its options say that it is saved then. */
-void session_save_idle(Session *trunk);
+/* The root session was idle for its ttl, and its options say that it is saved then. */
+void session_save_idle(Session *root);
 
 /* checkpoint_files.c */
 /* Counts the files that a template has left in artifacts as no call's: none runs before that is settled. */
-void session_accept_files(Session *trunk);
+void session_accept_files(Session *root);
 
 /* branch.c */
 void session_close_branch(Session *branch, const char *reason);
 /* Has the supervisor end a branch that no session stands for, or one that is CLOSING. */
-void session_drop_branch(Session *trunk, uint64_t branch);
+void session_drop_branch(Session *root, uint64_t branch);
 
-void former_deinit(Session *trunk);
+void closed_branches_deinit(Session *root);

@@ -84,7 +84,7 @@ static void end(GuestRequest *to_guest, const char *reason)
 {
     Problem problem = PROBLEM_NULL;
 
-    session_say_closed(to_guest->session, reason, &problem);
+    session_closed_problem(to_guest->session, reason, &problem);
     order_fail(of(to_guest), &problem);
 }
 
@@ -144,9 +144,9 @@ void order_write(Order *order, const Schema *schema, const void *body)
     schema_append(&order->to_guest.body, schema, body);
 }
 
-void order_say_branch(Order *order)
+void order_set_branch(Order *order)
 {
-    order_say(order, MsgBranchTarget, &(MsgBranchTarget){.branch = order->to_guest.session->branch});
+    order_set_body(order, MsgBranchTarget, &(MsgBranchTarget){.branch = order->to_guest.session->branch});
 }
 
 /* Nothing has been done of it, and its session goes on. */

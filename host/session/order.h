@@ -41,10 +41,10 @@ bool order_is(const GuestRequest *to_guest, const OrderOps *ops);
 void order_queue(Order *order);
 
 /* Sets what the supervisor is sent, a `type`. Without memory for it the order fails when it is to be sent. */
-#define order_say(order, type, from) order_write(order, SCHEMA(type), (const type *){from})
+#define order_set_body(order, type, from) order_write(order, SCHEMA(type), (const type *){from})
 void order_write(Order *order, const Schema *schema, const void *body);
 /* Sets a body that is nothing but the branch of the order's session. */
-void order_say_branch(Order *order);
+void order_set_branch(Order *order);
 
 /* Sends it, or the order fails. */
 void order_send(Order *order);

@@ -54,55 +54,55 @@ static void saved_place_remove(Sandbox *sandbox)
 #define ANSWER_SECONDS (SAVE_SECONDS + 30.0)
 
 /* Its branches end at a time of their own, which comes first. */
-static bool is_alone(const Session *trunk)
+static bool is_alone(const Session *root)
 {
-    return trunk->family.next->next == &trunk->family;
+    return root->branches.next->next == &root->branches;
 }
 
-static bool can_be_saved(const Session *trunk)
+static bool can_be_saved(const Session *root)
 {
-    const Sandbox *sandbox = trunk->sandbox;
+    const Sandbox *sandbox = root->sandbox;
 
-    return sandbox->state == SANDBOX_READY && is_alone(trunk) && sandbox_is_quiet(sandbox);
+    return sandbox->state == SANDBOX_READY && is_alone(root) && sandbox_is_quiet(sandbox);
 }
 
-static void stay(Session *trunk, const char *reason)
+static void stay(Session *root, const char *reason)
 {
-    log_info("idle session not saved", "session=%s reason=%s", trunk->name, reason);
+    log_info("idle session not saved", "session=%s reason=%s", root->name, reason);
 }
 
 /* Parks a session whose variables are saved. One that is in use again, or cannot be written down, goes on,
  * and the place of what was saved is removed. */
-static void put_away(Session *trunk, uint64_t used)
+static void put_away(Session *root, uint64_t used)
 {
-    Sandbox *sandbox = trunk->sandbox;
+    Sandbox *sandbox = root->sandbox;
 
-    if (trunk->state != SESSION_READY)
+    if (root->state != SESSION_READY)
         return;
-    if (!can_be_saved(trunk)) {
-        stay(trunk, "it is in use again");
+    if (!can_be_saved(root)) {
+        stay(root, "it is in use again");
         saved_place_remove(sandbox);
         return;
     }
-    session_set_state(trunk, SESSION_SAVED);
+    session_set_state(root, SESSION_SAVED);
     if (!sandbox_park(sandbox)) {
-        session_set_state(trunk, SESSION_READY);
-        stay(trunk, "its journal cannot be written");
+        session_set_state(root, SESSION_READY);
+        stay(root, "its journal cannot be written");
         saved_place_remove(sandbox);
         return;
     }
-    loop_timer_cancel(&trunk->idle_timer);
-    trunk->used = used;
-    log_info("idle session saved", "session=%s", trunk->name);
+    loop_timer_cancel(&root->idle_timer);
+    root->used = used;
+    log_info("idle session saved", "session=%s", root->name);
 }
 
 static int on_saved(Order *order, const msgpack_object_map *reply, Problem *problem)
 {
-    Session *trunk = order->to_guest.session;
-    uint64_t used = trunk->used;
+    Session *root = order->to_guest.session;
+    uint64_t used = root->used;
 
     order_reply(order, NULL);
-    put_away(trunk, used);
+    put_away(root, used);
     return 0;
 }
 
@@ -117,25 +117,26 @@ static const OrderOps save_ops = {
     .kind = MSG_SAVE, .seconds = ANSWER_SECONDS, .answer = on_saved, .refused = on_save_refused};
 
 /* Saves an idle session. One that cannot be saved has its whole time again. */
-void session_save_idle(Session *trunk)
+void session_save_idle(Session *root)
 {
-    Order *order = can_be_saved(trunk) ? order_new(sizeof(*order), &save_ops, trunk, NULL) : NULL;
+    Order *order = can_be_saved(root) ? order_new(sizeof(*order), &save_ops, root, NULL) : NULL;
 
     if (!order) {
-        session_start_ttl(trunk);
+        session_start_ttl(root);
         return;
     }
-    order_say(order, MsgSaveOrder,
-              (&(MsgSaveOrder){
-                  .path = text_of(SAVED_PLACE), .execution_count = NO_UINT, .epoch = NO_UINT, .ends = true}));
+    order_set_body(
+        order, MsgSaveOrder,
+        (&(MsgSaveOrder){
+            .path = text_of(SAVED_PLACE), .execution_count = NO_UINT, .epoch = NO_UINT, .ends = true}));
     order_queue(order);
 }
 
 /* ---- waking ---- */
 
-static void woken(Session *trunk, const Problem *failure)
+static void woken(Session *root, const Problem *failure)
 {
-    trunk->all->events->woken(trunk, failure);
+    root->all->events->woken(root, failure);
 }
 
 /* ---- as the owner of a sandbox that is WAKING ---- */
@@ -143,13 +144,13 @@ static void woken(Session *trunk, const Problem *failure)
 /* The supervisor says nothing of a session before. Again where the connection broke. */
 static void on_hello(Sandbox *sandbox, const GuestHello *hello)
 {
-    Session *trunk = sandbox->trunk;
+    Session *root = sandbox->root;
     const MsgSaveOrder load = {
-        .path = text_of(SAVED_PLACE), .execution_count = trunk->execution_count, .epoch = trunk->epoch};
+        .path = text_of(SAVED_PLACE), .execution_count = root->execution_count, .epoch = root->epoch};
     Problem problem = PROBLEM_NULL;
 
-    trunk->load = sandboxes_next_number(sandbox->all);
-    if (guest_say(sandbox->guest, MSG_LOAD, trunk->load, MsgSaveOrder, &load) == 0)
+    root->load = sandboxes_next_number(sandbox->all);
+    if (guest_send(sandbox->guest, MSG_LOAD, root->load, MsgSaveOrder, &load) == 0)
         return;
     problem_set(&problem, ERR_ENGINE_ERROR, "its supervisor cannot be reached");
     sandbox_give_up(sandbox, &problem);
@@ -181,7 +182,7 @@ static int on_load_refused(Sandbox *sandbox, const Message *message, Problem *pr
 
 static int on_message(Sandbox *sandbox, const Message *message, Problem *problem)
 {
-    if (message->id != sandbox->trunk->load)
+    if (message->id != sandbox->root->load)
         return 0;
     if (message->kind == MSG_REPLY)
         return on_loaded(sandbox, message, problem);
@@ -192,28 +193,28 @@ static int on_message(Sandbox *sandbox, const Message *message, Problem *problem
 static void on_ready(Sandbox *sandbox)
 {
     const Value none = {0};
-    Session *trunk = sandbox->trunk;
+    Session *root = sandbox->root;
 
     sandbox->owner = &session_owner;
-    session_set_state(trunk, SESSION_STARTING);
-    trunk->all->events->ready(trunk);
+    session_set_state(root, SESSION_STARTING);
+    root->all->events->ready(root);
     checkpoint_files_prune(sandbox, &none, NULL);
     saved_place_remove(sandbox);
-    session_all_ready(trunk);
-    woken(trunk, NULL);
+    session_all_ready(root);
+    woken(root, NULL);
 }
 
-static void not_woken(Session *trunk, const Problem *problem)
+static void not_woken(Session *root, const Problem *problem)
 {
     Problem why = *problem;
 
     problem_prefix(&why, "the session is saved, and cannot be woken now");
-    woken(trunk, &why);
+    woken(root, &why);
 }
 
 static void on_failed(Sandbox *sandbox, const Problem *problem)
 {
-    not_woken(sandbox->trunk, problem);
+    not_woken(sandbox->root, problem);
 }
 
 static void on_rested(Sandbox *sandbox, Session *session)
@@ -250,17 +251,17 @@ static const SandboxOwner waking_owner = {
 
 /* ---- how it begins ---- */
 
-void session_wake(Session *trunk)
+void session_wake(Session *root)
 {
-    Sandbox *sandbox = trunk->sandbox;
+    Sandbox *sandbox = root->sandbox;
     Problem problem = PROBLEM_NULL;
 
     if (sandbox->state != SANDBOX_PARKED)
         return; /* waking, or about to be */
-    if (limits_check_wake(trunk->all, trunk->user, &sandbox->options, &problem) < 0)
-        woken(trunk, &problem);
+    if (limits_check_wake(root->all, root->user, &sandbox->options, &problem) < 0)
+        woken(root, &problem);
     else if (sandbox_wake(sandbox, &waking_owner, &problem) < 0)
-        not_woken(trunk, &problem);
+        not_woken(root, &problem);
 }
 
 bool session_is_asleep(const Session *session)
@@ -268,7 +269,7 @@ bool session_is_asleep(const Session *session)
     return session->state == SESSION_SAVED && session->sandbox->state != SANDBOX_WAKING;
 }
 
-void session_restore_saved(Session *trunk)
+void session_restore_saved(Session *root)
 {
-    session_set_state(trunk, SESSION_SAVED);
+    session_set_state(root, SESSION_SAVED);
 }

@@ -52,9 +52,9 @@ static void make_branch(Session *origin, Request *request, const MsgBranch *aske
         return;
     }
     order->branch = branch;
-    order_say(&order->order, MsgBranchOrder,
-              (&(MsgBranchOrder){
-                  .branch = branch->branch, .from = origin->branch, .checkpoint = asked->checkpoint}));
+    order_set_body(&order->order, MsgBranchOrder,
+                   (&(MsgBranchOrder){
+                       .branch = branch->branch, .from = origin->branch, .checkpoint = asked->checkpoint}));
     order_queue(&order->order);
 }
 
@@ -128,8 +128,8 @@ static void make_context(Session *origin, Request *request, Text name, Text lang
         return;
     }
     order->context = context;
-    order_say(&order->order, MsgContextOrder,
-              (&(MsgContextOrder){.branch = context->branch, .language = language, .cwd = cwd}));
+    order_set_body(&order->order, MsgContextOrder,
+                   (&(MsgContextOrder){.branch = context->branch, .language = language, .cwd = cwd}));
     order_queue(&order->order);
 }
 
@@ -204,7 +204,7 @@ typedef struct CommitOrder {
 static void start_commit(Order *order)
 {
     const CommitOrder *commit = container_of(order, CommitOrder, order);
-    const Session *from = session_find_branch(order->to_guest.sandbox->trunk, commit->from);
+    const Session *from = session_find_branch(order->to_guest.sandbox->root, commit->from);
     Problem problem = PROBLEM_NULL;
 
     if (from && from->state == SESSION_READY) {
@@ -233,7 +233,7 @@ static int answer_commit(Order *order, const msgpack_object_map *reply, Problem 
 static void commit_over(Order *order, const Problem *problem)
 {
     const CommitOrder *commit = container_of(order, CommitOrder, order);
-    Session *from = session_find_branch(order->to_guest.sandbox->trunk, commit->from);
+    Session *from = session_find_branch(order->to_guest.sandbox->root, commit->from);
     Problem committed = PROBLEM_NULL;
 
     problem_set(&committed, ERR_SESSION_CLOSED, "the branch was committed");
@@ -244,7 +244,8 @@ static void commit_over(Order *order, const Problem *problem)
 static const OrderOps commit_ops = {
     .kind = MSG_COMMIT, .start = start_commit, .answer = answer_commit, .over = commit_over};
 
-/* By its whole name or by the part behind the session's; one that shares the container and is not the trunk.
+/* By its whole name or by the part behind the session's; one that shares the container and is not the root
+ * session.
  */
 static Session *find_source(const Session *session, Text name)
 {
@@ -265,8 +266,8 @@ static void queue_commit(Session *session, Session *from, Request *request)
     if (!commit)
         return;
     commit->from = from->branch;
-    order_say(&commit->order, MsgCommitOrder,
-              (&(MsgCommitOrder){.branch = session->branch, .from = from->branch}));
+    order_set_body(&commit->order, MsgCommitOrder,
+                   (&(MsgCommitOrder){.branch = session->branch, .from = from->branch}));
     order_queue(&commit->order);
 }
 

@@ -94,8 +94,8 @@ static void reply_to_client(Order *order, const MsgTakenOrder *said)
 
     for (uint32_t i = 0; i < value_count(&said->dropped); i++)
         checkpoint_files_drop(sandbox, value_text(&said->dropped, i));
-    taken.checkpoint =
-        checkpoint_say(sandbox->trunk, &said->checkpoint, container_of(order, TakeOrder, order)->files, name);
+    taken.checkpoint = checkpoint_to_wire(sandbox->root, &said->checkpoint,
+                                          container_of(order, TakeOrder, order)->files, name);
     order_answer(order, MsgTaken, &taken);
 }
 
@@ -136,8 +136,8 @@ static void queue_checkpoint(Session *session, Request *request, const MsgTake *
         return;
     checkpoint->files = asked->files;
     memcpy(checkpoint->name, asked->name.data ? asked->name.data : "", asked->name.size);
-    order_say(&checkpoint->order, MsgTakeOrder,
-              (&(MsgTakeOrder){.branch = session->branch, .name = asked->name}));
+    order_set_body(&checkpoint->order, MsgTakeOrder,
+                   (&(MsgTakeOrder){.branch = session->branch, .name = asked->name}));
     order_queue(&checkpoint->order);
 }
 
@@ -166,7 +166,7 @@ const Op op_checkpoint = {.kind = MSG_CHECKPOINT, .handle = handle_checkpoint};
 
 /* Checkpoints of a sandbox as its supervisor lists them. */
 typedef struct CheckpointList {
-    const Session *trunk;
+    const Session *root;
     CheckpointsKept kept;
     const Value *said;
 } CheckpointList;
@@ -181,7 +181,8 @@ static void write_rows(Writer *w, const void *source)
     write_array(w, value_count(listed->said));
     for (uint32_t i = 0; i < value_count(listed->said); i++) {
         value_row(&said, MsgGuestCheckpoint, listed->said, i);
-        checkpoint = checkpoint_say(listed->trunk, &said, checkpoints_kept_has(&listed->kept, said.id), name);
+        checkpoint =
+            checkpoint_to_wire(listed->root, &said, checkpoints_kept_has(&listed->kept, said.id), name);
         body_write(w, MsgCheckpoint, &checkpoint);
     }
 }
@@ -190,7 +191,7 @@ static int answer_checkpoints(Order *order, const msgpack_object_map *reply, Pro
 {
     Sandbox *sandbox = order->to_guest.sandbox;
     MsgGuestCheckpoints said;
-    CheckpointList listed = {.trunk = sandbox->trunk, .said = &said.checkpoints};
+    CheckpointList listed = {.root = sandbox->root, .said = &said.checkpoints};
     MsgCheckpoints body = {.checkpoints = {.write = write_rows, .source = &listed}};
     int r = body_decode(&said, MsgGuestCheckpoints, reply, problem);
 
@@ -211,7 +212,7 @@ static void handle_checkpoints(Front *front, Request *request, const msgpack_obj
 
     if (!order)
         return;
-    order_say(order, MsgNothing, &(MsgNothing){0});
+    order_set_body(order, MsgNothing, &(MsgNothing){0});
     order_queue(order);
 }
 
@@ -377,9 +378,9 @@ static void handle_rollback(Front *front, Request *request, const msgpack_object
 
     if (!rollback)
         return;
-    order_say(&rollback->target.order, MsgRollbackOrder,
-              (&(MsgRollbackOrder){.branch = rollback->target.order.to_guest.session->branch,
-                                   .checkpoint = text_of(rollback->target.checkpoint)}));
+    order_set_body(&rollback->target.order, MsgRollbackOrder,
+                   (&(MsgRollbackOrder){.branch = rollback->target.order.to_guest.session->branch,
+                                        .checkpoint = text_of(rollback->target.checkpoint)}));
     order_queue(&rollback->target.order);
 }
 
@@ -408,7 +409,7 @@ static void handle_drop(Front *front, Request *request, const msgpack_object_map
 
     if (!drop)
         return;
-    order_say(&drop->order, MsgDropOrder, &(MsgDropOrder){.checkpoint = text_of(drop->checkpoint)});
+    order_set_body(&drop->order, MsgDropOrder, &(MsgDropOrder){.checkpoint = text_of(drop->checkpoint)});
     order_queue(&drop->order);
 }
 

@@ -95,7 +95,7 @@ static void tell_pip(const PipAsk *ask, Text text, bool over, bool failed)
     Sandbox *sandbox = find_sandbox(ask);
 
     if (sandbox)
-        guest_say(sandbox->guest, MSG_INSTALL, ask->id, MsgInstallTold, &told);
+        guest_send(sandbox->guest, MSG_INSTALL, ask->id, MsgInstallTold, &told);
 }
 
 static void on_pip_output(void *userdata, const MsgOutput *output, Text body)
@@ -231,17 +231,16 @@ static void fail_later(Preparation *preparation, const Problem *problem)
     loop_idle_add(preparation->front->sandboxes->loop, &refusal->idle, on_refusal_idle);
 }
 
-void prepare_session(Front *front, Session *trunk)
+void prepare_session(Front *front, Session *root)
 {
-    const InstallOrder order = {text_of(trunk->sandbox->options.packages), INSTALL_SECONDS, true};
+    const InstallOrder order = {text_of(root->sandbox->options.packages), INSTALL_SECONDS, true};
     Preparation *preparation = calloc(1, sizeof(*preparation));
     Problem problem = PROBLEM_NULL;
 
     if (!preparation)
         return; /* the session ends when its opener gives up */
-    *preparation = (Preparation){.front = front, .key = trunk->key};
-    memcpy(preparation->instance, trunk->instance, sizeof(preparation->instance));
-    if (install_begin(front->installs, trunk->sandbox, &order, &preparation_events, preparation, &problem) <
-        0)
+    *preparation = (Preparation){.front = front, .key = root->key};
+    memcpy(preparation->instance, root->instance, sizeof(preparation->instance));
+    if (install_begin(front->installs, root->sandbox, &order, &preparation_events, preparation, &problem) < 0)
         fail_later(preparation, &problem);
 }

@@ -107,14 +107,14 @@ static int start_ephemeral(Session **ret, SessionOptions *options, Front *front,
                            Problem *problem)
 {
     char name[LIMIT_SESSION_NAME + 1];
-    const SandboxHolder holder = {.user = user, .name = name, .output_id = run_id};
+    const SandboxAssignment assignment = {.user = user, .name = name, .output_id = run_id};
     int r;
 
     snprintf(name, sizeof(name), "~%s", run_id);
     r = session_options_settle(options, given, front->options, problem);
     if (r < 0)
         return r;
-    return session_start(ret, front->sessions, &holder, from->template, options, problem);
+    return session_start(ret, front->sessions, &assignment, from->template, options, problem);
 }
 
 static void run_ephemeral(Front *front, Request *request, const RunRequest *run, const char *run_id,
@@ -268,8 +268,7 @@ static void begin_start(const Front *front, Session *session, Request *request, 
         request_fail(request, &problem);
         return;
     }
-    call =
-        call_new(front->calls, &process_turn_ops, session->sandbox->trunk, run_id, launch, TIMEOUT_MAXIMUM);
+    call = call_new(front->calls, &process_turn_ops, session->sandbox->root, run_id, launch, TIMEOUT_MAXIMUM);
     if (!call) {
         request_fail_text(request, ERR_INTERNAL, "out of memory");
         return;

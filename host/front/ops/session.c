@@ -51,7 +51,7 @@ static void begin_new(Front *front, Request *request, const MsgOpen *open, const
                       const msgpack_object_map *body)
 {
     char name[LIMIT_SESSION_NAME + 1];
-    const SandboxHolder holder = {
+    const SandboxAssignment assignment = {
         .user = request->user, .name = name, .restorer = open->restoring ? request->peer : 0};
     SessionOptions options = {0};
     Problem problem = PROBLEM_NULL;
@@ -60,7 +60,7 @@ static void begin_new(Front *front, Request *request, const MsgOpen *open, const
 
     snprintf(name, sizeof(name), "%.*s", (int)open->session.size, open->session.data);
     if (r == 0)
-        r = session_start(&session, front->sessions, &holder, from->template, &options, &problem);
+        r = session_start(&session, front->sessions, &assignment, from->template, &options, &problem);
     if (r == 0)
         session_wait_open(session, request);
     else if (r == -EAGAIN)
@@ -252,7 +252,7 @@ const Op op_sessions = {.kind = MSG_SESSIONS, .handle = handle_sessions};
 
 static void answer_network(Request *request, const SessionOptions *options)
 {
-    const MsgOptions told = session_options_tell(options);
+    const MsgOptions told = session_options_to_wire_public(options);
     const MsgSetNetworkReply reply = {.allow = told.allow, .bindings = told.bindings};
 
     request_answer(request, MsgSetNetworkReply, &reply);

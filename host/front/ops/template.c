@@ -41,7 +41,7 @@ static void fail_plain(Making *making, const Problem *problem)
 static void reply_made(Making *making)
 {
     TemplateNames names;
-    const MsgTemplateMade made = {.template = template_say(making->template, &names)};
+    const MsgTemplateMade made = {.template = template_to_wire(making->template, &names)};
 
     request_answer(making->request, MsgTemplateMade, &made);
     template_names_deinit(&names);
@@ -255,7 +255,7 @@ static bool is_listed(const TemplateListing *listing, const Template *tmpl)
 static void write_row(Writer *w, const Template *tmpl)
 {
     TemplateNames names;
-    const MsgTemplate row = template_say(tmpl, &names);
+    const MsgTemplate row = template_to_wire(tmpl, &names);
 
     body_write(w, MsgTemplate, &row);
     template_names_deinit(&names);

@@ -25,7 +25,7 @@ static void handle_namespace(Front *front, Request *request, const msgpack_objec
 
     if (!order)
         return;
-    order_say_branch(order);
+    order_set_branch(order);
     order_queue(order);
 }
 
@@ -82,7 +82,7 @@ static void handle_reset(Front *front, Request *request, const msgpack_object_ma
 
     if (!order)
         return;
-    order_say(order, MsgReset, &(MsgReset){.branch = session->branch});
+    order_set_body(order, MsgReset, &(MsgReset){.branch = session->branch});
     begin_reset(session, order);
 }
 
@@ -124,9 +124,9 @@ static void begin_saving(Session *session, Request *request, const OrderOps *ops
 
     if (!order)
         return;
-    order_say(order, MsgSaveOrder,
-              (&(MsgSaveOrder){
-                  .branch = session->branch, .path = path, .execution_count = count, .epoch = NO_UINT}));
+    order_set_body(order, MsgSaveOrder,
+                   (&(MsgSaveOrder){
+                       .branch = session->branch, .path = path, .execution_count = count, .epoch = NO_UINT}));
     order_queue(order);
 }
 
