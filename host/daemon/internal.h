@@ -5,7 +5,7 @@
 #include "host/daemon/egress.h"
 #include "host/daemon/net.h"
 #include "host/front/front.h"
-#include "host/journal/adopt.h"
+#include "host/journal/adoption.h"
 #include "host/journal/ended.h"
 #include "host/privilege/remote.h"
 #include "host/sandbox/kept.h"

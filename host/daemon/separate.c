@@ -14,7 +14,7 @@
 #include "host/engine/engine.h"
 #include "host/keeper/process/serve.h"
 #include "host/launcher/launcher.h"
-#include "host/privilege/drop.h"
+#include "host/privilege/confine.h"
 #include "host/privilege/remote.h"
 #include "proto/base/log.h"
 
