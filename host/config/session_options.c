@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "host/network/network.h"
-#include "host/network/say.h"
 #include "proto/option.h"
 
 typedef enum OptionPart { PART_CONTAINER, PART_SESSION, PART_CALL } OptionPart;

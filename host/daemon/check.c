@@ -8,7 +8,7 @@
 #include "host/net/authorized.h"
 #include "host/net/start.h"
 #include "host/pool/pool.h"
-#include "host/privilege/drop.h"
+#include "host/privilege/confine.h"
 
 EngineConfig engine_config(const Paths *paths, const Options *options)
 {

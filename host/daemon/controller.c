@@ -14,7 +14,7 @@
 #include "host/journal/session_journal.h"
 #include "host/sandbox/leftovers.h"
 #include "host/daemon/net.h"
-#include "host/journal/adopt.h"
+#include "host/journal/adoption.h"
 #include "host/journal/ended.h"
 #include "host/privilege/remote.h"
 #include "proto/base/clock.h"

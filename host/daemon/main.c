@@ -20,7 +20,7 @@
 #include "host/keeper/process/serve.h"
 #include "host/launcher/launcher.h"
 #include "host/link/unix_socket.h"
-#include "host/privilege/drop.h"
+#include "host/privilege/confine.h"
 #include "host/privilege/remote.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"

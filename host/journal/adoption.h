@@ -37,16 +37,13 @@ typedef struct Adoption {
     List waiting;     /* for the end of the adoption. Nothing here looks into them */
 } Adoption;
 
-/* As a journal names it; `root session` is in no sandbox yet. NULL, and the root session as it was, when out
- * of memory. */
-Sandbox *adoption_begin(Adopting *all, Session *root, const char *instance, bool ephemeral, double created,
-                        SessionOptions *options);
-
-/* The engine knows nothing of it, and nothing is to be waited for: what is left of it is swept away. */
-void adoption_abandon(Sandbox *sandbox, const Problem *problem);
-
-/* Ends the adoption of a session that is saved: there is nothing to be waited for. */
-void adoption_saved(Sandbox *sandbox);
-
 /* The adoption of a session, NULL when it is not being adopted. */
 Adoption *adoption_of(const Session *session);
+
+/* The engine that the sessions of an earlier controller are on, which is no other's: NULL when there are
+ * none. */
+const EngineOps *adopt_engine(const Paths *paths);
+
+/* At start: every journal there is. Then what nobody adopted can be swept away. True when there were
+ * containers that an engine was perhaps still making. */
+bool adopt_all(Adopting *all);

@@ -8,9 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "host/journal/session_journal.h"
 #include "host/journal/journal.h"
-#include "host/journal/entry.h"
+#include "host/journal/session_journal.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 

@@ -245,3 +245,245 @@ int journal_read(const char *path, OnEntry entry, void *userdata, uint64_t *ret_
     *ret_size = used;
     return 0;
 }
+
+#define SCHEMA_FILE "host/journal/journal.def"
+#include "proto/schema/as_tables.h"
+
+#define SIZE_BYTES 4u
+
+static const char *const names[ENTRY_KINDS] = {
+    [ENTRY_SESSION] = "session",   [ENTRY_READY] = "ready",
+    [ENTRY_BRANCH] = "branch",     [ENTRY_BRANCH_CLOSED] = "branch_closed",
+    [ENTRY_CALL] = "call",         [ENTRY_FILES] = "files",
+    [ENTRY_CLOSING] = "closing",   [ENTRY_ENDED] = "ended",
+    [ENTRY_PACKAGES] = "packages", [ENTRY_SAVED] = "saved",
+};
+
+/* ---- writing ---- */
+
+/* Behind its size. */
+static int append(Buf *batch, const Schema *schema, const void *body)
+{
+    static const uint8_t nothing[SIZE_BYTES];
+    size_t mark = batch->size, size;
+    int r = buf_append(batch, nothing, SIZE_BYTES);
+
+    if (r == 0)
+        r = schema_append(batch, schema, body);
+    size = batch->size - mark - SIZE_BYTES;
+    if (r == 0 && size > UINT32_MAX)
+        r = -ENOBUFS;
+    if (r < 0) {
+        batch->size = mark;
+        return r;
+    }
+    for (unsigned i = 0; i < SIZE_BYTES; i++)
+        buf_head(batch)[mark + i] = (uint8_t)(size >> (8 * (SIZE_BYTES - 1 - i)));
+    return 0;
+}
+
+/* *from with the name of its kind. */
+#define APPEND(batch, kind, type, from)                                                                      \
+    __extension__({                                                                                          \
+        type entry_ = *(from);                                                                               \
+        entry_.entry = text_of(names[kind]);                                                                 \
+        append(batch, SCHEMA(type), &entry_);                                                                \
+    })
+
+int journal_write_session(Buf *batch, const JournalSession *session)
+{
+    return APPEND(batch, ENTRY_SESSION, JournalSession, session);
+}
+
+int journal_write_branch(Buf *batch, const JournalBranch *branch)
+{
+    return APPEND(batch, ENTRY_BRANCH, JournalBranch, branch);
+}
+
+int journal_write_branch_closed(Buf *batch, uint64_t branch)
+{
+    return APPEND(batch, ENTRY_BRANCH_CLOSED, JournalBranchClosed, &(JournalBranchClosed){.branch = branch});
+}
+
+int journal_write_end(Buf *batch, const JournalEnd *end)
+{
+    return APPEND(batch, ENTRY_ENDED, JournalEnd, end);
+}
+
+int journal_write_call(Buf *batch, const JournalCall *call)
+{
+    return APPEND(batch, ENTRY_CALL, JournalCall, call);
+}
+
+int journal_write_files(Buf *batch, const Buf *files)
+{
+    return APPEND(batch, ENTRY_FILES, JournalFiles, &(JournalFiles){.files = value_encoded(files)});
+}
+
+int journal_write_packages(Buf *batch, const char *packages)
+{
+    return APPEND(batch, ENTRY_PACKAGES, JournalPackages, &(JournalPackages){.packages = text_of(packages)});
+}
+
+int journal_write_saved(Buf *batch, const JournalSaved *saved)
+{
+    return APPEND(batch, ENTRY_SAVED, JournalSaved, saved);
+}
+
+int journal_write_plain(Buf *batch, EntryKind kind)
+{
+    return APPEND(batch, kind, JournalPlain, &(JournalPlain){0});
+}
+
+/* ---- reading ---- */
+
+/* Returns whether the text can be one component of a path, or part of one. */
+static bool is_name(Text text)
+{
+    return text.size > 0 && text.data[0] != '.' && !memchr(text.data, '/', text.size) &&
+           !memchr(text.data, '\0', text.size);
+}
+
+static int bad(Problem *problem, const char *what)
+{
+    return problem_set(problem, ERR_BAD_REQUEST, "a journal entry with an invalid value: %s", what);
+}
+
+/* Returns whether the link is sound, or absent with its secret: a saved session has none. */
+static bool is_link(const JournalSession *session)
+{
+    if (!session->link.data)
+        return !session->secret.data;
+    return is_name(session->link) && session->secret.size == GUEST_SECRET_SIZE;
+}
+
+static int decode_session(JournalEntry *ret, const msgpack_object_map *body, Problem *problem)
+{
+    const JournalSession *session = &ret->session;
+
+    if (body_decode(&ret->session, JournalSession, body, problem) < 0)
+        return -EPROTO;
+    if (!is_name(session->name) || !is_name(session->directory) || !is_name(session->container) ||
+        !is_name(session->instance) || !is_name(session->engine) || !is_link(session))
+        return bad(problem, "a name or a secret");
+    return 0;
+}
+
+static int decode_branch(JournalEntry *ret, const msgpack_object_map *body, Problem *problem)
+{
+    const JournalBranch *branch = &ret->branch;
+
+    if (body_decode(&ret->branch, JournalBranch, body, problem) < 0)
+        return -EPROTO;
+    if (branch->branch == 0 || branch->name.size == 0 || !is_name(branch->instance) ||
+        memchr(branch->name.data, '\0', branch->name.size))
+        return bad(problem, "a branch");
+    return 0;
+}
+
+static int decode_branch_closed(JournalEntry *ret, const msgpack_object_map *body, Problem *problem)
+{
+    JournalBranchClosed closed;
+    int r = body_decode(&closed, JournalBranchClosed, body, problem);
+
+    if (r == 0)
+        ret->branch = (JournalBranch){.branch = closed.branch};
+    return r;
+}
+
+static int decode_call(JournalEntry *ret, const msgpack_object_map *body, Problem *problem)
+{
+    const JournalCall *call = &ret->call;
+
+    if (body_decode(&ret->call, JournalCall, body, problem) < 0)
+        return -EPROTO;
+    if (!is_name(call->run_id) || call->run_id.size != LIMIT_RUN_ID || call->record.size == 0)
+        return bad(problem, "a call");
+    return 0;
+}
+
+static int decode_files(JournalEntry *ret, const msgpack_object_map *body, Problem *problem)
+{
+    JournalFiles said;
+    int r = body_decode(&said, JournalFiles, body, problem);
+
+    if (r == 0)
+        ret->files = said.files.array;
+    return r;
+}
+
+static int decode_packages(JournalEntry *ret, const msgpack_object_map *body, Problem *problem)
+{
+    JournalPackages said;
+
+    if (body_decode(&said, JournalPackages, body, problem) < 0)
+        return -EPROTO;
+    if (!is_name(said.packages))
+        return bad(problem, "packages");
+    ret->packages = said.packages;
+    return 0;
+}
+
+static int decode_saved(JournalEntry *ret, const msgpack_object_map *body, Problem *problem)
+{
+    return body_decode(&ret->saved, JournalSaved, body, problem);
+}
+
+static int decode_end(JournalEntry *ret, const msgpack_object_map *body, Problem *problem)
+{
+    return body_decode(&ret->end, JournalEnd, body, problem);
+}
+
+static int decode_plain(JournalEntry *ret, const msgpack_object_map *body, Problem *problem)
+{
+    JournalPlain plain;
+
+    return body_decode(&plain, JournalPlain, body, problem);
+}
+
+static int decode_body(JournalEntry *ret, const msgpack_object_map *body, Problem *problem)
+{
+    static int (*const decoders[ENTRY_KINDS])(JournalEntry *, const msgpack_object_map *, Problem *) = {
+        [ENTRY_SESSION] = decode_session,   [ENTRY_READY] = decode_plain,
+        [ENTRY_BRANCH] = decode_branch,     [ENTRY_BRANCH_CLOSED] = decode_branch_closed,
+        [ENTRY_CALL] = decode_call,         [ENTRY_FILES] = decode_files,
+        [ENTRY_CLOSING] = decode_plain,     [ENTRY_ENDED] = decode_end,
+        [ENTRY_PACKAGES] = decode_packages, [ENTRY_SAVED] = decode_saved,
+    };
+    const msgpack_object *name = map_find(body, "entry");
+
+    if (!name || name->type != MSGPACK_OBJECT_STR)
+        return bad(problem, "a kind");
+    for (EntryKind kind = 0; kind < ENTRY_KINDS; kind++)
+        if (text_equal((Text){name->via.str.ptr, name->via.str.size}, names[kind])) {
+            ret->kind = kind;
+            return decoders[kind](ret, body, problem);
+        }
+    return bad(problem, "a kind");
+}
+
+int journal_entry_decode(JournalEntry *ret, const void *bytes, size_t size, Problem *problem)
+{
+    JournalEntry entry = {0};
+    int r;
+
+    if (wire_check(bytes, size) < 0)
+        return bad(problem, "bytes");
+    msgpack_unpacked_init(&entry.unpacked);
+    if (msgpack_unpack_next(&entry.unpacked, bytes, size, NULL) != MSGPACK_UNPACK_SUCCESS ||
+        entry.unpacked.data.type != MSGPACK_OBJECT_MAP)
+        r = bad(problem, "a form");
+    else
+        r = decode_body(&entry, &entry.unpacked.data.via.map, problem);
+    if (r < 0) {
+        msgpack_unpacked_destroy(&entry.unpacked);
+        return -EPROTO;
+    }
+    *ret = entry;
+    return 0;
+}
+
+void journal_entry_deinit(JournalEntry *entry)
+{
+    msgpack_unpacked_destroy(&entry->unpacked);
+}

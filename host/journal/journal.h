@@ -12,8 +12,12 @@
  * Until then the file has what came before, whole, and what there was room for since. */
 #pragma once
 
+#include <limits.h>
+#include <sys/types.h>
+
 #include "proto/base/base.h"
 #include "proto/base/buf.h"
+#include "proto/fields.h"
 
 /* Ending of the names of journals. */
 #define JOURNAL_SUFFIX ".journal"
@@ -68,3 +72,59 @@ size_t journal_parse(const void *bytes, size_t size,
 /* The same for a file. 0 or a negative errno. */
 int journal_read(const char *path, int (*entry)(void *userdata, const void *bytes, size_t size),
                  void *userdata, uint64_t *ret_size);
+
+typedef enum EntryKind {
+    ENTRY_SESSION,
+    ENTRY_READY,
+    ENTRY_BRANCH,
+    ENTRY_BRANCH_CLOSED,
+    ENTRY_CALL,
+    ENTRY_FILES,
+    ENTRY_CLOSING,
+    ENTRY_ENDED,
+    ENTRY_PACKAGES,
+    ENTRY_SAVED,
+    ENTRY_KINDS,
+} EntryKind;
+
+#define JOURNAL_INSTANCE_MAX 16u
+
+/* A struct for each kind. Writers set `entry`. Text is not terminated; what a reader gets points into the
+ * entry, and has no '\0' and no more bytes than there is room for elsewhere. */
+#define SCHEMA_FILE "host/journal/journal.def"
+#include "proto/schema/as_structs.h"
+
+typedef struct JournalEntry {
+    EntryKind kind;
+    union {
+        JournalSession session;
+        JournalBranch branch; /* of ENTRY_BRANCH_CLOSED: the number alone */
+        JournalCall call;
+        const msgpack_object_array *files;
+        Text packages;
+        JournalSaved saved;
+        JournalEnd end;
+    };
+    msgpack_unpacked unpacked;
+} JournalEntry;
+
+/* Returns the user of an entry. Earlier controllers had no users but their own. */
+static inline uid_t journal_user(uint64_t said, uid_t own)
+{
+    return said == NO_UINT ? own : (uid_t)said;
+}
+
+/* 0, or -EPROTO with the problem set and nothing to deinitialise. */
+int journal_entry_decode(JournalEntry *ret, const void *bytes, size_t size, Problem *problem);
+void journal_entry_deinit(JournalEntry *entry);
+
+/* Each appends an entry to a batch. 0, -ENOBUFS or -ENOMEM. */
+int journal_write_session(Buf *batch, const JournalSession *session);
+int journal_write_branch(Buf *batch, const JournalBranch *branch);
+int journal_write_branch_closed(Buf *batch, uint64_t branch);
+int journal_write_call(Buf *batch, const JournalCall *call);
+int journal_write_files(Buf *batch, const Buf *files); /* one encoded array */
+int journal_write_packages(Buf *batch, const char *packages);
+int journal_write_saved(Buf *batch, const JournalSaved *saved);
+int journal_write_end(Buf *batch, const JournalEnd *end);
+int journal_write_plain(Buf *batch, EntryKind kind); /* ENTRY_READY, ENTRY_CLOSING */

@@ -6,7 +6,6 @@
 
 #include "host/journal/history.h"
 #include "host/journal/journal.h"
-#include "host/journal/entry.h"
 #include "host/session/session.h"
 
 struct SessionJournal {

@@ -77,8 +77,6 @@ char *job_id(KeeperJob *job, Text id);
 /* ---- tenants ---- */
 
 Tenant *tenant_find(Keeper *keeper, const char *id);
-/* NULL when there is one already, or no memory. Takes `directory` over. */
-Tenant *tenant_add(Keeper *keeper, SessionDir *directory);
 /* With what is there of it, or forgetting it. */
 void tenant_remove(Tenant *tenant, bool discard);
 /* Returns whether something of that id belongs to a session that is open. */
@@ -91,19 +89,12 @@ void tenant_release(KeeperJob *job);
 
 typedef void JobHandler(KeeperJob *job);
 
-/* places.c */
+/* sessions.c */
 JobHandler do_make, do_fill, do_fill_disk, do_adopt, do_sync, do_remove, do_leave, do_sweep_removed, do_sweep;
-/* publications.c */
-JobHandler do_watch, do_claim, do_reported, do_baseline, do_publish, do_accept;
-/* transfers.c */
 JobHandler do_put, do_get, do_forget_uploads;
-/* published.c */
-JobHandler do_read_published;
-/* snapshots.c */
+/* artifacts.c */
+JobHandler do_watch, do_claim, do_reported, do_baseline, do_publish, do_accept, do_read_published, do_review;
+/* stores.c */
 JobHandler do_take, do_keep, do_give_up, do_find, do_drop, do_prune, do_stage, do_unstage, do_restore;
-/* templates.c */
 JobHandler do_take_template, do_put_template, do_drop_template, do_sweep_templates;
-/* review.c */
-JobHandler do_review;
-/* packages.c */
 JobHandler do_packages_take, do_packages_find, do_packages_trim;

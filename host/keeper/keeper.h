@@ -4,7 +4,7 @@
  * name, a path leads nowhere but below its session's directory, and a number is within its limits. */
 #pragma once
 
-#include "host/keeper/jobs.h"
+#include "host/keeper/protocol.h"
 #include "proto/base/buf.h"
 #include "proto/base/loop.h"
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "host/files/disk.h"
-#include "host/privilege/seam.h"
+#include "host/privilege/launcher_protocol.h"
 
 #define DEMAND_NAME_SIZE      64
 #define DEMAND_IMAGE_SIZE     256

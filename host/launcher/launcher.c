@@ -8,8 +8,40 @@
 #include <sys/wait.h>
 
 #include "host/launcher/internal.h"
+#include "host/net/authorized.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+
+/* The door of the process that holds the network is open as long as the launcher serves. That process is
+ * given it, its key and the socket that listens: clients that connect meanwhile wait. */
+static int launcher_open_net(Launcher *launcher, Problem *problem)
+{
+    const LauncherConfig *config = launcher->config;
+
+    if (!*config->options->listen)
+        return 0;
+    return net_door_open(&launcher->door, config->options->listen, config->paths->state_dir,
+                         config->paths->authorized_keys, problem);
+}
+
+/* Reads the file again, and hands it on. */
+static void launcher_read_keys(Launcher *launcher)
+{
+    Problem problem = PROBLEM_NULL;
+    int keys;
+
+    if (launcher->door.listening < 0)
+        return;
+    keys = authorized_load(launcher->config->paths->authorized_keys, &problem);
+    if (keys < 0) {
+        log_error("authorized keys not read", "reason=%s", problem.text);
+        return;
+    }
+    close_fd(&launcher->door.keys);
+    launcher->door.keys = keys;
+    if (launcher->rpc.file.loop)
+        rpc_send(&launcher->rpc, SEAM_KEYS, 0, SCHEMA(SeamNothing), &(SeamNothing){0}, &keys, 1);
+}
 
 /* A controller that dies more often than that within a minute is not started again. */
 #define DEATHS_MAX     10u

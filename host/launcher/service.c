@@ -1,17 +1,195 @@
-/* Service of the launcher to the controller. */
+/* Service of the launcher to the controller, and to the files worker, for which it makes, mounts and unmounts
+ * disks; the directories that both work in. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include "host/egress/process.h"
 #include "host/engine/cgroup.h"
 #include "host/files/access.h"
+#include "host/files/beneath.h"
 #include "host/files/disk.h"
+#include "host/files/session_disk.h"
 #include "host/launcher/internal.h"
 #include "proto/base/log.h"
+
+/* Above it that makes nothing. */
+static int make_directory(int parent, const char *name, uid_t owner)
+{
+    struct stat st;
+
+    if ((mkdirat(parent, name, 0700) < 0 && errno != EEXIST) ||
+        fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return -errno;
+    if (!S_ISDIR(st.st_mode))
+        return -ENOTDIR;
+    if (st.st_uid == owner)
+        return 0;
+    return fchownat(parent, name, owner, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+/* Whoever owns the directory may have linked what is root's elsewhere: that has a second name. */
+static int give_file_away(int directory, const char *name, uid_t owner)
+{
+    _cleanup_(closep) int fd = openat(directory, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return errno == ENOENT ? 0 : -errno;
+    if (!S_ISREG(st.st_mode) || st.st_uid != 0 || st.st_nlink != 1)
+        return 0;
+    return fchownat(fd, "", owner, (gid_t)-1, AT_EMPTY_PATH) < 0 ? -errno : 0;
+}
+
+/* Gives away the files that a limpetd of one process wrote there as root before it was killed. */
+static int give_files_away(int parent, const char *directory, uid_t owner)
+{
+    DIR *stream;
+    int r = beneath_open_list(parent, directory, &stream);
+
+    if (r < 0)
+        return r;
+    for (struct dirent *entry; r == 0 && (entry = readdir(stream));)
+        r = give_file_away(dirfd(stream), entry->d_name, owner);
+    closedir(stream);
+    return r;
+}
+
+/* Root's are those that the controller cannot enter. It has handles on its own. */
+int launcher_make_directories(const Launcher *launcher)
+{
+    static const char *const of_controller[] = {"journals", "ended", "templates"};
+    static const char *const of_files_worker[] = {"sessions", "outputs", "removed", "template-files",
+                                                  "packages"};
+    const uid_t user = launcher->config->user.uid;
+    int state = launcher->sources.state, r;
+
+    r = make_directory(launcher->sources.runtime, SEAM_LINKS, user);
+    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(of_controller); i++) {
+        r = make_directory(state, of_controller[i], user);
+        if (r == 0)
+            r = give_files_away(state, of_controller[i], user);
+    }
+    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(of_files_worker); i++)
+        r = make_directory(state, of_files_worker[i], 0);
+    return r;
+}
+
+/* Disks that are asked for at once. */
+#define DISKS_MAX 1024
+
+typedef struct DiskJob {
+    WorkerJob job;
+    Launcher *launcher;
+    int session, socket;
+    bool is_there; /* only to be mounted */
+    DiskSize size;
+    int result;
+    Problem problem;
+} DiskJob;
+
+static void disk_run(WorkerJob *job)
+{
+    DiskJob *disk = container_of(job, DiskJob, job);
+
+    disk->result = disk->is_there ? session_disk_mount(disk->session, &disk->problem)
+                                  : session_disk_make(disk->session, disk->size, &disk->problem);
+}
+
+static void disk_free(DiskJob *disk)
+{
+    close_fd(&disk->session);
+    free(disk);
+}
+
+/* Answers a question of that process with no more than that it is done, or why it is not. */
+static void launcher_answer(pid_t asker, int socket, int r, const Problem *problem)
+{
+    SeamProblem refused = {
+        .code = (uint64_t)problem->code, .text = text_of(problem->text), .error = (uint64_t)-r};
+    SeamNothing done = {0};
+
+    if (r < 0)
+        rpc_answer(socket, asker, SEAM_REFUSED, SCHEMA(SeamProblem), &refused, NULL, 0);
+    else
+        rpc_answer(socket, asker, SEAM_DONE, SCHEMA(SeamNothing), &done, NULL, 0);
+}
+
+static void disk_done(WorkerJob *job)
+{
+    DiskJob *disk = container_of(job, DiskJob, job);
+
+    disk->launcher->making--;
+    launcher_answer(disk->launcher->files_worker.pid, disk->socket, disk->result, &disk->problem);
+    disk_free(disk);
+}
+
+static int begin_disk(Launcher *launcher, const Demand *demand, int socket)
+{
+    DiskJob *disk = launcher->making < DISKS_MAX ? calloc(1, sizeof(*disk)) : NULL;
+    int r;
+
+    if (!disk)
+        return -EAGAIN;
+    *disk = (DiskJob){
+        .launcher = launcher, .socket = socket, .is_there = demand->kind == SEAM_MOUNT, .size = demand->disk};
+    disk->session = sources_session(&launcher->sources, demand->directory);
+    r = disk->session < 0 ? disk->session : worker_submit(launcher->makers, &disk->job, disk_run, disk_done);
+    if (r < 0)
+        disk_free(disk);
+    else
+        launcher->making++;
+    return r;
+}
+
+static void make_or_mount_disk(Launcher *launcher, const Demand *demand, int socket)
+{
+    Problem problem = PROBLEM_NULL;
+    int r = begin_disk(launcher, demand, socket);
+
+    if (r == 0)
+        return;
+    problem_set(&problem, ERR_INTERNAL, "the disk of the session cannot be had now: %s", strerror(-r));
+    launcher_answer(launcher->files_worker.pid, socket, r, &problem);
+}
+
+static void detach_disk(Launcher *launcher, const Demand *demand, int socket)
+{
+    int session _cleanup_(closep) = sources_session(&launcher->sources, demand->directory);
+
+    if (session >= 0)
+        session_disk_detach(session);
+    launcher_answer(launcher->files_worker.pid, socket, 0, &PROBLEM_NULL);
+}
+
+int launcher_on_files_message(Rpc *rpc, const Message *message, Descriptors *descriptors)
+{
+    Launcher *launcher = container_of(rpc, Launcher, files);
+    const DemandRules rules = {launcher->config->paths->owner, launcher->config->options->allow_network};
+    Demand demand;
+
+    if (demand_read(&demand, message, &rules) < 0 || descriptors->n != demand_descriptors(&demand))
+        return -EBADMSG;
+    switch (demand.kind) {
+    case SEAM_UNABLE:
+        launcher->problem = demand.problem;
+        return 0;
+    case SEAM_DISK:
+    case SEAM_MOUNT:
+        make_or_mount_disk(launcher, &demand, descriptors_take(descriptors, 0));
+        return 0;
+    case SEAM_DETACH:
+        detach_disk(launcher, &demand, descriptors_take(descriptors, 0));
+        return 0;
+    default:
+        return -EBADMSG;
+    }
+}
 
 static Launcher *launcher_of(Wards *wards)
 {
@@ -87,18 +265,6 @@ void launcher_say_log(Launcher *launcher)
     say(launcher, SEAM_LOG, SCHEMA(SeamNothing), &nothing, &log, 1);
     if (launcher->files.file.loop)
         rpc_send(&launcher->files, SEAM_LOG, 0, SCHEMA(SeamNothing), &nothing, &log, 1);
-}
-
-void launcher_answer(pid_t asker, int socket, int r, const Problem *problem)
-{
-    SeamProblem refused = {
-        .code = (uint64_t)problem->code, .text = text_of(problem->text), .error = (uint64_t)-r};
-    SeamNothing done = {0};
-
-    if (r < 0)
-        rpc_answer(socket, asker, SEAM_REFUSED, SCHEMA(SeamProblem), &refused, NULL, 0);
-    else
-        rpc_answer(socket, asker, SEAM_DONE, SCHEMA(SeamNothing), &done, NULL, 0);
 }
 
 /* ---- beginning ---- */

@@ -3,18 +3,58 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <uthash.h>
 
+#include "host/engine/cgroup.h"
+#include "host/engine/image.h"
 #include "host/files/access.h"
-#include "host/privilege/asking.h"
-#include "host/privilege/internal.h"
-#include "host/privilege/packet.h"
+#include "host/privilege/launcher_protocol.h"
+#include "host/privilege/rpc.h"
 #include "proto/base/log.h"
+
+typedef struct RemoteContainer {
+    Container container;
+    UT_hash_handle by_name;
+    char name[64];
+    bool started, removing;
+    int idle; /* descriptor that set_idle writes to, or -1 */
+    Cgroup memory, time;
+} RemoteContainer;
+
+struct Remote {
+    Engine engine;
+    EngineOps ops;
+    Rpc rpc;
+    EngineConfig config;
+    RemoteContainer *by_name;
+    int clients;
+    int keys; /* keys to let in over a network, until they are taken */
+    char name[16], image[256], no_disks[PROBLEM_TEXT_MAX];
+    void (*sweep_done)(void *userdata, unsigned removed);
+    void *sweep_userdata;
+    void (*log_moved)(void *userdata);
+    void *log_userdata;
+    void (*keys_changed)(void *userdata, int keys);
+    void *keys_userdata;
+    int (*client_of)(void *userdata, uid_t user);
+    void *client_userdata;
+};
+
+static inline Remote *remote_of(Engine *engine)
+{
+    return container_of(engine, Remote, engine);
+}
+
+static inline RemoteContainer *remote_container(Container *container)
+{
+    return container_of(container, RemoteContainer, container);
+}
 
 /* ---- questions ---- */
 
 /* Asks a question whose answer says no more than that it is done. */
-int remote_ask_for(const Remote *remote, SeamKind kind, const Schema *schema, const void *body,
-                   int descriptor, Problem *problem)
+static int remote_ask_for(const Remote *remote, SeamKind kind, const Schema *schema, const void *body,
+                          int descriptor, Problem *problem)
 {
     RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;
 
@@ -22,7 +62,7 @@ int remote_ask_for(const Remote *remote, SeamKind kind, const Schema *schema, co
 }
 
 /* Nobody repeats it: without memory for it we end, and whoever comes next adopts what there is. */
-void remote_say(Remote *remote, SeamKind kind, const Schema *schema, const void *body)
+static void remote_say(Remote *remote, SeamKind kind, const Schema *schema, const void *body)
 {
     int r = rpc_send(&remote->rpc, kind, 0, schema, body, NULL, 0);
 
@@ -30,13 +70,222 @@ void remote_say(Remote *remote, SeamKind kind, const Schema *schema, const void 
         rpc_lose(&remote->rpc, r);
 }
 
-void remote_free(Remote *remote)
+static void remote_free(Remote *remote)
 {
     open_as_set(NULL, NULL);
     rpc_close(&remote->rpc);
     close_fd(&remote->clients);
     close_fd(&remote->keys);
     free(remote);
+}
+
+/* ---- the engine ---- */
+
+static RemoteContainer *remote_find(const Remote *remote, Text name)
+{
+    RemoteContainer *container = NULL;
+
+    HASH_FIND(by_name, remote->by_name, name.data, name.size, container);
+    return container;
+}
+
+static void remote_container_free(RemoteContainer *container)
+{
+    HASH_DELETE(by_name, remote_of(container->container.engine)->by_name, container);
+    close_fd(&container->idle);
+    cgroup_deinit(&container->memory);
+    cgroup_deinit(&container->time);
+    free(container);
+}
+
+static RemoteContainer *container_new(Remote *remote, const char *name, const ContainerEvents *events,
+                                      void *userdata)
+{
+    RemoteContainer *container = calloc(1, sizeof(*container));
+
+    if (!container)
+        return NULL;
+    container->container = (Container){&remote->engine, *events, userdata};
+    container->idle = -1;
+    snprintf(container->name, sizeof(container->name), "%s", name);
+    HASH_ADD(by_name, remote->by_name, name[0], strlen(container->name), container);
+    if (!container->by_name.tbl) {
+        free(container);
+        return NULL;
+    }
+    return container;
+}
+
+static void say_name(RemoteContainer *container, SeamKind kind)
+{
+    SeamName name = {.container = text_of(container->name)};
+
+    remote_say(remote_of(container->container.engine), kind, SCHEMA(SeamName), &name);
+}
+
+/* Returns the part of a path between two others, "" where they are not there. The launcher makes the path
+ * itself. */
+static Text part(const char *path, const char *before, const char *between, const char *after)
+{
+    size_t b = strlen(before), m = strlen(between), a = strlen(after), n = strlen(path);
+
+    if (n <= b + m + a || strncmp(path, before, b) != 0 || strncmp(path + b, between, m) != 0 ||
+        strcmp(path + n - a, after) != 0)
+        return (Text){"", 0};
+    return (Text){path + b + m, n - b - m - a};
+}
+
+static int get(Engine *engine, SeamKind kind, const ContainerSpec *spec, const ContainerEvents *events,
+               void *userdata, Container **ret, Problem *problem)
+{
+    Remote *remote = remote_of(engine);
+    SeamContainer wanted = {
+        .container = text_of(spec->name),
+        .session = text_of(spec->session),
+        .directory = part(spec->session_dir, remote->config.state_dir, "/sessions/", "/files"),
+        .link = text_of(strrchr(spec->link_dir, '/') + 1),
+        .image = text_of(spec->image),
+        .network = text_of(spec->network),
+        .data = kind == SEAM_CREATE && spec->data >= 0,
+        .work = spec->work,
+        .memory = spec->memory,
+        .pids = spec->pids,
+        .largest_file = spec->largest_file,
+        .cpus = spec->cpus,
+    };
+    RemoteContainer *container = container_new(remote, spec->name, events, userdata);
+    int r = container
+                ? rpc_send(&remote->rpc, kind, 0, SCHEMA(SeamContainer), &wanted, &spec->data, wanted.data)
+                : -ENOMEM;
+
+    if (r == -EPIPE)
+        launcher_lost(&remote->rpc, r); /* a refusal would end a session that the next controller can adopt */
+    if (r < 0) {
+        if (container)
+            remote_container_free(container);
+        return problem_set(problem, ERR_INTERNAL, "the launcher cannot be asked: %s", strerror(-r));
+    }
+    *ret = &container->container;
+    return 0;
+}
+
+static int remote_create(Engine *engine, const ContainerSpec *spec, const ContainerEvents *events,
+                         void *userdata, Container **ret, Problem *problem)
+{
+    return get(engine, SEAM_CREATE, spec, events, userdata, ret, problem);
+}
+
+static int remote_adopt(Engine *engine, const ContainerSpec *spec, const ContainerEvents *events,
+                        void *userdata, Container **ret, Problem *problem)
+{
+    return get(engine, SEAM_ADOPT, spec, events, userdata, ret, problem);
+}
+
+static void remote_remove(Container *base)
+{
+    if (!remote_container(base)->removing)
+        say_name(remote_container(base), SEAM_REMOVE);
+    remote_container(base)->removing = true;
+}
+
+static void remote_leave(Container *base)
+{
+    say_name(remote_container(base), SEAM_LEAVE);
+    remote_container_free(remote_container(base));
+}
+
+static int remote_attach_data(Container *base, int data, Problem *problem)
+{
+    SeamName name = {.container = text_of(remote_container(base)->name)};
+
+    return remote_ask_for(remote_of(base->engine), SEAM_ATTACH, SCHEMA(SeamName), &name, data, problem);
+}
+
+static int remote_attach_packages(Container *base, const char *name, Problem *problem)
+{
+    SeamPackages packages = {.container = text_of(remote_container(base)->name), .packages = text_of(name)};
+
+    return remote_ask_for(remote_of(base->engine), SEAM_PACKAGES, SCHEMA(SeamPackages), &packages, -1,
+                          problem);
+}
+
+static int remote_memory(Container *base, uint64_t *ret_bytes, uint64_t *ret_oom_kills)
+{
+    return cgroup_read_memory(&remote_container(base)->memory, ret_bytes, ret_oom_kills);
+}
+
+static int remote_time(Container *base, uint64_t *ret_nsec)
+{
+    return cgroup_read_time(&remote_container(base)->time, ret_nsec);
+}
+
+static int remote_set_idle(Container *base, bool idle)
+{
+    if (remote_container(base)->idle < 0)
+        return -ENOENT;
+    return pwrite(remote_container(base)->idle, idle ? "1" : "0", 1, 0) < 0 ? -errno : 0;
+}
+
+static ContainerGroups remote_groups(Container *base)
+{
+    const RemoteContainer *container = remote_container(base);
+
+    return (ContainerGroups){
+        .memory = container->memory.directory,
+        .time = container->time.directory,
+        .memory_unified = container->memory.unified,
+        .time_unified = container->time.unified,
+    };
+}
+
+static void remote_sweep(Engine *engine, void (*done)(void *userdata, unsigned removed), void *userdata)
+{
+    Remote *remote = remote_of(engine);
+    SeamNothing nothing = {0};
+
+    remote->sweep_done = done;
+    remote->sweep_userdata = userdata;
+    remote_say(remote, SEAM_SWEEP, SCHEMA(SeamNothing), &nothing);
+}
+
+/* Returns the default image. Where it may change meanwhile it is read here: from a file that everybody may
+ * read. */
+static const char *remote_default_image(Engine *engine)
+{
+    Remote *remote = remote_of(engine);
+
+    if (strcmp(remote->name, "oci") == 0)
+        image_default(&remote->config, remote->image, sizeof(remote->image));
+    return remote->image;
+}
+
+static void remote_close(Engine *engine)
+{
+    remote_free(remote_of(engine));
+}
+
+/* Sets the operations of the engine, as the launcher describes it. */
+static void remote_set_ops(Remote *remote, bool isolates, bool first_process)
+{
+    remote->ops = (EngineOps){
+        .name = remote->name,
+        .isolates = isolates,
+        .peer_is_first_process = first_process,
+        .close = remote_close,
+        .create = remote_create,
+        .adopt = remote_adopt,
+        .remove = remote_remove,
+        .leave = remote_leave,
+        .attach_data = remote_attach_data,
+        .attach_packages = remote_attach_packages,
+        .sweep = remote_sweep,
+        .memory = remote_memory,
+        .time = remote_time,
+        .set_idle = remote_set_idle,
+        .groups = remote_groups,
+        .default_image = remote_default_image,
+    };
+    remote->engine.ops = &remote->ops;
 }
 
 /* ---- what the launcher tells ---- */
@@ -316,10 +565,6 @@ void remote_ready(Remote *remote)
 void remote_unable(int socket, const Problem *problem)
 {
     SeamProblem told = {.code = (uint64_t)problem->code, .text = text_of(problem->text)};
-    int r;
-    _cleanup_(packet_freep) Packet *packet =
-        packet_new(SEAM_UNABLE, 0, SCHEMA(SeamProblem), &told, NULL, 0, &r);
 
-    if (packet)
-        packet_send(socket, packet);
+    rpc_send_over(socket, SEAM_UNABLE, SCHEMA(SeamProblem), &told, NULL, 0);
 }

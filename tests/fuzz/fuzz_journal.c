@@ -5,7 +5,6 @@
 
 #include "host/config/session_options.h"
 #include "host/files/index.h"
-#include "host/journal/entry.h"
 #include "host/journal/journal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

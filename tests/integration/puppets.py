@@ -40,8 +40,8 @@ def kinds(path, first):
     return found
 
 
-JOB = kinds("host/keeper/jobs.h", 0)
-SEAM = kinds("host/privilege/seam.h", 0)
+JOB = kinds("host/keeper/protocol.h", 0)
+SEAM = kinds("host/privilege/launcher_protocol.h", 0)
 
 
 def message(kind, body, number=0):

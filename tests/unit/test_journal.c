@@ -15,7 +15,6 @@
 #include <sys/stat.h>
 
 #include "host/files/tree.h"
-#include "host/journal/entry.h"
 #include "host/journal/journal.h"
 
 static char directory[64], path[PATH_MAX];

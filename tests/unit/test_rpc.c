@@ -14,9 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "host/privilege/launcher_protocol.h"
 #include "host/privilege/remote.h"
 #include "host/privilege/rpc.h"
-#include "host/privilege/seam.h"
 #include "proto/schema.h"
 
 #define KIND 7u

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include "host/egress/seam.h"
-#include "host/privilege/aide.h"
+#include "host/egress/protocol.h"
+#include "host/privilege/helper.h"
 #include "proto/base/log.h"
 
 /* A supervisor has one connection at a time. */

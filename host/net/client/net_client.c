@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "host/net/seam.h"
-#include "host/privilege/aide.h"
+#include "host/net/protocol.h"
+#include "host/privilege/helper.h"
 #include "proto/base/log.h"
 
 struct NetClient {

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "host/net/process.h"
 #include "host/net/process/internal.h"
+#include "host/net/protocol.h"
 #include "proto/base/log.h"
 
 /* Limit of memory: a peer that gets around the other bounds ends this process, which is started again. */
@@ -54,7 +54,7 @@ static int serve(uint64_t most, Problem *problem)
     int r = read_key(&certificate, problem);
 
     if (r == 0)
-        r = door_serve(NET_SEAM_FD, NET_LISTENING_FD, &certificate, most, problem);
+        r = door_serve(NET_CONTROLLER_FD, NET_LISTENING_FD, &certificate, most, problem);
     explicit_bzero(&certificate, sizeof(certificate));
     return r;
 }
