@@ -4,9 +4,9 @@
 
 #include "proto/base/clock.h"
 
-/* A turn that has taken so long takes long. */
+/* A request that has taken so long takes long. */
 #define LONG_NSEC (20 * NSEC_PER_MSEC)
-/* Interval at which a turn that takes long is looked at. */
+/* Interval at which a request that takes long is looked at. */
 #define LOOK_NSEC (200 * NSEC_PER_MSEC)
 /* Time for which a sandbox that came back because it gets little is left alone. */
 #define BACK_NSEC NSEC_PER_SEC

@@ -305,11 +305,7 @@ static int deliver(Sandbox *sandbox, const Message *message, Problem *problem)
     request = sandbox_find_sent(sandbox, message->id);
     if (request)
         return request->ops->message(request, message, problem);
-    if (sandbox->owner->message)
-        return sandbox->owner->message(sandbox, message, problem);
-    if (message->kind == MSG_EXECUTED) /* nobody asks for it any more */
-        sandbox_send(sandbox, MSG_SETTLED, message->id);
-    return 0;
+    return sandbox->owner->message(sandbox, message, problem);
 }
 
 static void on_message(void *userdata, const Message *message)

@@ -1,5 +1,5 @@
-/* Sandbox: a container with its supervisor and its files. What it is asked are GuestRequests of whoever owns
- * it, and tells its owner what becomes of it.
+/* Sandbox: a container with its supervisor and its files. Whoever owns it queues GuestRequests, and is
+ * told what becomes of it.
  *
  *   STARTING ──┐                          for a session that waits for it
  *   ADOPTING ──┼──► READY ──┬──► CLOSING ──► freed
@@ -18,7 +18,7 @@
 
 typedef struct SessionJournal SessionJournal;
 
-/* Contents of a spare before anybody is assigned it; its owner's memory. */
+/* Contents of a spare until it is assigned; its owner's memory. */
 typedef struct SpareSpec {
     Value imports;        /* the array that its interpreter is told */
     Text setup;           /* code that this runs then; absent: none */
@@ -32,7 +32,7 @@ typedef enum SandboxState {
     SANDBOX_ADOPTING, /* the same, of a container that an earlier controller made */
     SANDBOX_WAKING,   /* the same, of a new container for one that was parked */
     SANDBOX_SPARE,    /* it is up, for nobody yet */
-    SANDBOX_READY,    /* it is asked */
+    SANDBOX_READY,    /* requests are sent to it */
     SANDBOX_PARKING,  /* its container is being removed, and nothing else of it */
     SANDBOX_PARKED,   /* it has no container */
     SANDBOX_CLOSING,  /* its container is being removed */
@@ -51,8 +51,8 @@ typedef struct SandboxOwner {
     /* The supervisor has connected and been welcomed; again after each reconnection. The owner says when it
      * has heard enough: sandbox_supervisor_ready(). */
     void (*hello)(Sandbox *sandbox, const GuestHello *hello);
-    /* A message that is about no request that is SENT. -EPROTO with the problem set when no honest supervisor
-     * says that. */
+    /* A message that is about no request that is SENT; never NULL. -EPROTO with the problem set when no
+     * honest supervisor says that. */
     int (*message)(Sandbox *sandbox, const Message *message, Problem *problem);
     /* The sandbox is READY, or SPARE. */
     void (*ready)(Sandbox *sandbox);
@@ -99,8 +99,7 @@ struct Sandbox {
     unsigned awaits; /* SandboxAwaits */
     const SandboxOwner *owner;
     void *userdata; /* the owner's */
-    Session
-        *root; /* whose it is, of the sessions that live in it; NULL of a spare. Nothing here looks into it */
+    Session *root;  /* whose it is, of the sessions in it; NULL of a spare. Nothing here looks into it */
     SessionJournal *session_journal; /* what is written down of it. Likewise */
 
     uid_t user;                        /* whose it is; of a spare the controller's own */

@@ -24,6 +24,12 @@ void session_end(Session *session, CloseReplies *replies); /* frees it */
 /* saved.c */
 /* The root session was idle for its ttl, and its options say that it is saved then. */
 void session_save_idle(Session *root);
+/* Events of one that is SAVED, whose sandbox is WAKING: its supervisor has connected, and says something; it
+ * is up, or could not be had. */
+void session_load(Session *root);
+int session_on_load_message(Session *root, const Message *message, Problem *problem);
+void session_on_woken(Session *root);
+void session_on_not_woken(Session *root, const Problem *problem);
 
 /* checkpoint_files.c */
 /* Counts the files that a template has left in artifacts as no call's: none runs before that is settled. */

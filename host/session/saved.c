@@ -139,12 +139,10 @@ static void woken(Session *root, const Problem *failure)
     root->all->events->woken(root, failure);
 }
 
-/* ---- as the owner of a sandbox that is WAKING ---- */
-
 /* The supervisor says nothing of a session before. Again where the connection broke. */
-static void on_hello(Sandbox *sandbox, const GuestHello *hello)
+void session_load(Session *root)
 {
-    Session *root = sandbox->root;
+    Sandbox *sandbox = root->sandbox;
     const MsgSaveOrder load = {
         .path = text_of(SAVED_PLACE), .execution_count = root->execution_count, .epoch = root->epoch};
     Problem problem = PROBLEM_NULL;
@@ -180,76 +178,35 @@ static int on_load_refused(Sandbox *sandbox, const Message *message, Problem *pr
     return 0;
 }
 
-static int on_message(Sandbox *sandbox, const Message *message, Problem *problem)
+int session_on_load_message(Session *root, const Message *message, Problem *problem)
 {
-    if (message->id != sandbox->root->load)
+    if (message->id != root->load)
         return 0;
     if (message->kind == MSG_REPLY)
-        return on_loaded(sandbox, message, problem);
-    return message->kind == MSG_ERROR ? on_load_refused(sandbox, message, problem) : 0;
+        return on_loaded(root->sandbox, message, problem);
+    return message->kind == MSG_ERROR ? on_load_refused(root->sandbox, message, problem) : 0;
 }
 
 /* Its checkpoints went with the container. */
-static void on_ready(Sandbox *sandbox)
+void session_on_woken(Session *root)
 {
     const Value none = {0};
-    Session *root = sandbox->root;
 
-    sandbox->owner = &session_owner;
     session_set_state(root, SESSION_STARTING);
     root->all->events->ready(root);
-    checkpoint_files_prune(sandbox, &none, NULL);
-    saved_place_remove(sandbox);
+    checkpoint_files_prune(root->sandbox, &none, NULL);
+    saved_place_remove(root->sandbox);
     session_all_ready(root);
     woken(root, NULL);
 }
 
-static void not_woken(Session *root, const Problem *problem)
+void session_on_not_woken(Session *root, const Problem *problem)
 {
     Problem why = *problem;
 
     problem_prefix(&why, "the session is saved, and cannot be woken now");
     woken(root, &why);
 }
-
-static void on_failed(Sandbox *sandbox, const Problem *problem)
-{
-    not_woken(sandbox->root, problem);
-}
-
-static void on_rested(Sandbox *sandbox, Session *session)
-{
-    session_owner.rested(sandbox, session);
-}
-
-static void on_closing(Sandbox *sandbox, const char *reason)
-{
-    session_owner.closing(sandbox, reason);
-}
-
-static void on_gone(Sandbox *sandbox)
-{
-    session_owner.gone(sandbox);
-}
-
-static void on_parked(Sandbox *sandbox)
-{
-    sandbox->owner = &session_owner;
-    session_owner.parked(sandbox);
-}
-
-static const SandboxOwner waking_owner = {
-    .hello = on_hello,
-    .message = on_message,
-    .ready = on_ready,
-    .failed = on_failed,
-    .rested = on_rested,
-    .closing = on_closing,
-    .gone = on_gone,
-    .parked = on_parked,
-};
-
-/* ---- how it begins ---- */
 
 void session_wake(Session *root)
 {
@@ -260,8 +217,8 @@ void session_wake(Session *root)
         return; /* waking, or about to be */
     if (limits_check_wake(root->all, root->user, &sandbox->options, &problem) < 0)
         woken(root, &problem);
-    else if (sandbox_wake(sandbox, &waking_owner, &problem) < 0)
-        not_woken(root, &problem);
+    else if (sandbox_wake(sandbox, &session_owner, &problem) < 0)
+        session_on_not_woken(root, &problem);
 }
 
 bool session_is_asleep(const Session *session)

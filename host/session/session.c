@@ -472,8 +472,17 @@ void session_match(Session *root, const GuestHello *hello)
         session_end_branch(session, &lost);
 }
 
+static bool is_waking(const Sandbox *sandbox)
+{
+    return sandbox->root->state == SESSION_SAVED;
+}
+
 static void on_hello(Sandbox *sandbox, const GuestHello *hello)
 {
+    if (is_waking(sandbox)) {
+        session_load(sandbox->root);
+        return;
+    }
     session_match(sandbox->root, hello);
     if (sandbox_is_ending(sandbox))
         return;
@@ -515,8 +524,21 @@ void session_fail(Session *root, const Problem *problem)
     session_close(root, NULL, problem->text);
 }
 
+static int on_message(Sandbox *sandbox, const Message *message, Problem *problem)
+{
+    if (is_waking(sandbox))
+        return session_on_load_message(sandbox->root, message, problem);
+    if (message->kind == MSG_EXECUTED) /* nobody asks for it any more */
+        sandbox_send(sandbox, MSG_SETTLED, message->id);
+    return 0;
+}
+
 static void on_ready(Sandbox *sandbox)
 {
+    if (is_waking(sandbox)) {
+        session_on_woken(sandbox->root);
+        return;
+    }
     if (!sandbox->restorer)
         sandbox->root->all->events->ready(sandbox->root);
     session_prepare(sandbox->root);
@@ -524,6 +546,10 @@ static void on_ready(Sandbox *sandbox)
 
 static void on_failed(Sandbox *sandbox, const Problem *problem)
 {
+    if (is_waking(sandbox)) {
+        session_on_not_woken(sandbox->root, problem);
+        return;
+    }
     log_warn("container failed", "session=%s reason=%s", sandbox->name, problem->text);
     session_fail_openers(sandbox->root, problem);
 }
@@ -567,6 +593,7 @@ static void on_parked(Sandbox *sandbox)
 
 const SandboxOwner session_owner = {
     .hello = on_hello,
+    .message = on_message,
     .ready = on_ready,
     .failed = on_failed,
     .rested = on_rested,
