@@ -74,7 +74,7 @@ static int become_controller(const HelperOrders *orders, const Options *options,
     if (r < 0)
         return problem_set(problem, ERR_INTERNAL, "the controller's directories cannot be opened: %s",
                            strerror(-r));
-    const Remnant rights = {
+    const Confinement rights = {
         .readable = {READABLE, *certificates ? certificates : NULL},
         .writable = {paths->journals, paths->ended, paths->templates, paths->links},
     };
@@ -86,7 +86,7 @@ static int become_files_worker(const HelperOrders *orders, const Options *option
 {
     static const char *const parts[] = {"sessions", "outputs", "removed", "template-files", "packages"};
     char writable[ARRAY_SIZE(parts)][PATH_MAX];
-    Remnant rights = {.capabilities = CAPABILITIES, .readable = {READABLE}};
+    Confinement rights = {.capabilities = CAPABILITIES, .readable = {READABLE}};
 
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
         snprintf(writable[i], PATH_MAX, "%s/%s", options->state_dir, parts[i]);

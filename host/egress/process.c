@@ -343,7 +343,7 @@ int egress_main(int argc, char **argv)
         return 2;
     prctl(PR_SET_NAME, EGRESS_PROGRAM);
     raise_limit();
-    r = helper_drop(&orders, (Remnant){.readable = {READABLE}, .dials = true}, &problem);
+    r = helper_drop(&orders, (Confinement){.readable = {READABLE}, .dials = true}, &problem);
     if (r == 0)
         r = egress_serve_controller(HELPER_FD, &problem);
     if (r < 0)

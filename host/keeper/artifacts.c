@@ -97,41 +97,41 @@ static const char *const prefixes[PLACES] = {"/session/artifacts", "/work/artifa
 
 /* ---- watching ---- */
 
-static int watch_place(Tenant *tenant, ArtifactsPlace place, uint64_t bytes, uint64_t files)
+static int watch_place(FileSession *session, ArtifactsPlace place, uint64_t bytes, uint64_t files)
 {
-    const SessionDir *directory = &tenant->directory;
+    const SessionDir *directory = &session->directory;
     const char *root = place == PLACE_WORK ? directory->work_artifacts_root : directory->artifacts_root;
     const char *target = place == PLACE_WORK ? directory->work_published_path : directory->published_path;
     int r;
 
     if (!root) /* no such place */
         return 0;
-    if (!target || tenant->artifacts[place])
+    if (!target || session->artifacts[place])
         return -EINVAL;
-    r = artifacts_new(&tenant->artifacts[place], root, prefixes[place], target);
+    r = artifacts_new(&session->artifacts[place], root, prefixes[place], target);
     if (r == 0)
-        artifacts_set_room(tenant->artifacts[place], bytes, files);
+        artifacts_set_room(session->artifacts[place], bytes, files);
     return r;
 }
 
-static void unwatch(Tenant *tenant)
+static void unwatch(FileSession *session)
 {
     for (ArtifactsPlace place = 0; place < PLACES; place++)
-        tenant->artifacts[place] = artifacts_free(tenant->artifacts[place]);
+        session->artifacts[place] = artifacts_free(session->artifacts[place]);
 }
 
 static int watch(KeeperJob *job, uint64_t bytes, uint64_t files)
 {
-    Tenant *tenant = job->tenant;
-    int r = tenant->directory.files_fd < 0 ? -ENOENT : 0;
+    FileSession *session = job->session;
+    int r = session->directory.files_fd < 0 ? -ENOENT : 0;
 
     for (ArtifactsPlace place = 0; r == 0 && place < PLACES; place++)
-        r = watch_place(tenant, place, bytes, files);
+        r = watch_place(session, place, bytes, files);
     if (r == 0)
         return 0;
-    unwatch(tenant);
+    unwatch(session);
     return problem_set(&job->problem, ERR_INTERNAL, "cannot watch the artifacts of '%s': %s",
-                       tenant->directory.id, strerror(-r));
+                       session->directory.id, strerror(-r));
 }
 
 /* Descriptor that the asker is to wait on from now on. */
@@ -141,9 +141,9 @@ typedef struct WatchState {
     int fd;       /* in place of that; -1 where nothing waits */
 } WatchState;
 
-static WatchState look_out(Tenant *tenant, ArtifactsPlace place)
+static WatchState look_out(FileSession *session, ArtifactsPlace place)
 {
-    const Artifacts *artifacts = tenant->artifacts[place];
+    const Artifacts *artifacts = session->artifacts[place];
     WatchState lookout = {.fd = -1};
     unsigned number;
     int fd;
@@ -152,20 +152,20 @@ static WatchState look_out(Tenant *tenant, ArtifactsPlace place)
         return lookout;
     lookout.pending = artifacts_dirty(artifacts);
     fd = artifacts_watch(artifacts, &number);
-    lookout.moved = number != tenant->told[place];
-    tenant->told[place] = number;
+    lookout.moved = number != session->told[place];
+    session->told[place] = number;
     if (lookout.moved && fd >= 0) {
         lookout.fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
         lookout.pending |= lookout.fd < 0;
     }
     if (lookout.moved && lookout.fd < 0)
-        tenant->told[place]--; /* the asker has none */
+        session->told[place]--; /* the asker has none */
     return lookout;
 }
 
 static void answer_watched(KeeperJob *job)
 {
-    WatchState session = look_out(job->tenant, PLACE_SESSION), work = look_out(job->tenant, PLACE_WORK);
+    WatchState session = look_out(job->session, PLACE_SESSION), work = look_out(job->session, PLACE_WORK);
     int descriptors[JOB_DESCRIPTORS] = {session.fd < 0 ? work.fd : session.fd, session.fd < 0 ? -1 : work.fd};
     const JobWatched watched = {
         .pending = session.pending,
@@ -192,18 +192,18 @@ void do_claim(KeeperJob *job)
     const JobClaim *claim = &job->request.as_CLAIM;
     _cleanup_(freep) char *as = job_id(job, claim->as);
     const uid_t reader = claim->reader == NO_UINT ? NO_READER : (uid_t)claim->reader;
-    Tenant *tenant = job->tenant;
+    FileSession *session = job->session;
 
     if (!as) {
         job_fail(job);
         return;
     }
-    if (tenant->directory.published_id) {
+    if (session->directory.published_id) {
         problem_set(&job->problem, ERR_BAD_REQUEST, "the session is somebody's already");
         job_fail(job);
         return;
     }
-    if (sessiondir_claim(&tenant->directory, as, reader, job->keeper->worker, &job->problem) < 0) {
+    if (sessiondir_claim(&session->directory, as, reader, job->keeper->worker, &job->problem) < 0) {
         job_fail(job);
         return;
     }
@@ -212,13 +212,13 @@ void do_claim(KeeperJob *job)
         return;
     }
     if (watch(job, claim->bytes, claim->files) < 0) {
-        sessiondir_disclaim(&tenant->directory);
+        sessiondir_disclaim(&session->directory);
         job_fail(job);
         return;
     }
     for (ArtifactsPlace place = 0; place < PLACES; place++)
-        if (tenant->artifacts[place])
-            artifacts_look(tenant->artifacts[place]);
+        if (session->artifacts[place])
+            artifacts_look(session->artifacts[place]);
     answer_watched(job);
 }
 
@@ -226,8 +226,8 @@ void do_claim(KeeperJob *job)
 
 void do_reported(KeeperJob *job)
 {
-    if (job->tenant->artifacts[PLACE_SESSION])
-        artifacts_read_baseline(job->tenant->artifacts[PLACE_SESSION], job->request.as_REPORTED.files.array);
+    if (job->session->artifacts[PLACE_SESSION])
+        artifacts_read_baseline(job->session->artifacts[PLACE_SESSION], job->request.as_REPORTED.files.array);
     job_end(job);
 }
 
@@ -259,9 +259,9 @@ static void write_arrays(Writer *w, const void *source)
     write_encoded(w, &arrays->encoded);
 }
 
-static int collect(Arrays *ret, Tenant *tenant, bool all)
+static int collect(Arrays *ret, FileSession *session, bool all)
 {
-    Artifacts *artifacts = tenant->artifacts[PLACE_SESSION];
+    Artifacts *artifacts = session->artifacts[PLACE_SESSION];
 
     *ret = (Arrays){.encoded = BUF_NULL};
     return artifacts ? artifacts_write_baseline(artifacts, all, add_array, ret) : 0;
@@ -270,7 +270,7 @@ static int collect(Arrays *ret, Tenant *tenant, bool all)
 void do_baseline(KeeperJob *job)
 {
     Arrays arrays;
-    int r = collect(&arrays, job->tenant, true);
+    int r = collect(&arrays, job->session, true);
 
     if (r < 0)
         job_fail_errno(job, "what was reported cannot be told now", r);
@@ -308,13 +308,13 @@ static ArtifactsPlace place_of(const KeeperJob *job)
 /* Returns whether reported files are remembered: not those of a sandbox that runs a single call. */
 static bool is_remembered(const KeeperJob *job)
 {
-    return place_of(job) == PLACE_SESSION && !job->tenant->directory.work_artifacts_root;
+    return place_of(job) == PLACE_SESSION && !job->session->directory.work_artifacts_root;
 }
 
 static void on_published(void *userdata, ArtifactList *list)
 {
     KeeperJob *job = userdata;
-    WatchState lookout = look_out(job->tenant, place_of(job));
+    WatchState lookout = look_out(job->session, place_of(job));
     int descriptors[JOB_DESCRIPTORS] = {lookout.fd, -1};
     Arrays noted = {.encoded = BUF_NULL};
     const JobPublished published = {
@@ -328,7 +328,7 @@ static void on_published(void *userdata, ArtifactList *list)
     };
 
     if (is_remembered(job))
-        collect(&noted, job->tenant, false);
+        collect(&noted, job->session, false);
     job_done_with(job, JobPublished, &published, descriptors);
     buf_deinit(&noted.encoded);
     artifact_list_free(list);
@@ -336,7 +336,7 @@ static void on_published(void *userdata, ArtifactList *list)
 
 static void begin(KeeperJob *job, int (*what)(Artifacts *, Worker *, ArtifactsDone, void *))
 {
-    Artifacts *artifacts = job->tenant->artifacts[place_of(job)];
+    Artifacts *artifacts = job->session->artifacts[place_of(job)];
     int r = artifacts ? what(artifacts, job->keeper->worker, on_published, job) : -ENOENT;
 
     if (r < 0)
@@ -359,7 +359,7 @@ static void leave_out_open(Keeper *keeper, Leftovers *found)
     size_t n = 0;
 
     for (size_t i = 0; i < found->n; i++) {
-        if (tenants_use(keeper, found->entries[i].id))
+        if (file_sessions_use(keeper, found->entries[i].id))
             free(found->entries[i].id);
         else
             found->entries[n++] = found->entries[i];

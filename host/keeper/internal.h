@@ -16,7 +16,7 @@ typedef enum ArtifactsPlace {
 } ArtifactsPlace;
 
 /* A session whose files are here. */
-typedef struct Tenant {
+typedef struct FileSession {
     Keeper *keeper;
     SessionDir directory;
     Artifacts *artifacts[PLACES]; /* NULL while they are not watched */
@@ -26,14 +26,14 @@ typedef struct Tenant {
     unsigned jobs;                /* under way; they go on when it is gone */
     bool gone;
     UT_hash_handle by_id;
-} Tenant;
+} FileSession;
 
 struct Keeper {
     KeeperConfig config;
     char *state_dir;
     Worker *worker;
     Worker *makers; /* of disks: somebody waits for them */
-    Tenant *tenants;
+    FileSession *sessions;
     size_t jobs; /* under way */
 };
 
@@ -46,7 +46,7 @@ typedef struct KeeperJob {
     Buf bytes; /* memory of `message` */
     Message message;
     JobRequest request;
-    Tenant *tenant; /* the session of the request, if it has one */
+    FileSession *session; /* the session of the request, if it has one */
     List in_copies;
     int store; /* handles of its own, or -1 */
     int files;
@@ -74,16 +74,16 @@ void job_fail_errno(KeeperJob *job, const char *what, int error);
  * set. */
 char *job_id(KeeperJob *job, Text id);
 
-/* ---- tenants ---- */
+/* ---- sessions ---- */
 
-Tenant *tenant_find(Keeper *keeper, const char *id);
+FileSession *file_session_find(Keeper *keeper, const char *id);
 /* With what is there of it, or forgetting it. */
-void tenant_remove(Tenant *tenant, bool discard);
+void file_session_remove(FileSession *session, bool discard);
 /* Returns whether something of that id belongs to a session that is open. */
-bool tenants_use(void *keeper, const char *id);
+bool file_sessions_use(void *keeper, const char *id);
 /* A job that holds on to it, and lets it go. */
-void tenant_hold(KeeperJob *job);
-void tenant_release(KeeperJob *job);
+void file_session_hold(KeeperJob *job);
+void file_session_release(KeeperJob *job);
 
 /* ---- what is done: each function ends its job, now or later ---- */
 

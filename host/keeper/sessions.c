@@ -11,80 +11,80 @@
 #include "host/keeper/internal.h"
 #include "proto/base/log.h"
 
-Tenant *tenant_find(Keeper *keeper, const char *id)
+FileSession *file_session_find(Keeper *keeper, const char *id)
 {
-    Tenant *tenant;
+    FileSession *session;
 
-    HASH_FIND(by_id, keeper->tenants, id, strlen(id), tenant);
-    return tenant;
+    HASH_FIND(by_id, keeper->sessions, id, strlen(id), session);
+    return session;
 }
 
 /* NULL when there is one already, or no memory. Takes `directory` over. */
-static Tenant *tenant_add(Keeper *keeper, SessionDir *directory)
+static FileSession *file_session_add(Keeper *keeper, SessionDir *directory)
 {
-    Tenant *tenant = tenant_find(keeper, directory->id) ? NULL : calloc(1, sizeof(*tenant));
+    FileSession *session = file_session_find(keeper, directory->id) ? NULL : calloc(1, sizeof(*session));
 
-    if (!tenant)
+    if (!session)
         return NULL;
-    tenant->keeper = keeper;
-    list_init(&tenant->copies);
-    HASH_ADD_KEYPTR(by_id, keeper->tenants, directory->id, strlen(directory->id), tenant);
-    if (tenant_find(keeper, directory->id) != tenant) {
-        free(tenant);
+    session->keeper = keeper;
+    list_init(&session->copies);
+    HASH_ADD_KEYPTR(by_id, keeper->sessions, directory->id, strlen(directory->id), session);
+    if (file_session_find(keeper, directory->id) != session) {
+        free(session);
         return NULL;
     }
-    tenant->directory = *directory;
+    session->directory = *directory;
     *directory = SESSIONDIR_NULL;
-    return tenant;
+    return session;
 }
 
-static void free_when_unused(Tenant *tenant)
+static void free_when_unused(FileSession *session)
 {
-    if (tenant->gone && tenant->jobs == 0)
-        free(tenant);
+    if (session->gone && session->jobs == 0)
+        free(session);
 }
 
-void tenant_remove(Tenant *tenant, bool discard)
+void file_session_remove(FileSession *session, bool discard)
 {
-    HASH_DELETE(by_id, tenant->keeper->tenants, tenant);
+    HASH_DELETE(by_id, session->keeper->sessions, session);
     for (ArtifactsPlace place = 0; place < PLACES; place++)
-        tenant->artifacts[place] = artifacts_free(tenant->artifacts[place]);
+        session->artifacts[place] = artifacts_free(session->artifacts[place]);
     if (discard)
-        sessiondir_remove(&tenant->directory, tenant->keeper->worker);
+        sessiondir_remove(&session->directory, session->keeper->worker);
     else
-        sessiondir_deinit(&tenant->directory);
-    tenant->gone = true;
-    free_when_unused(tenant);
+        sessiondir_deinit(&session->directory);
+    session->gone = true;
+    free_when_unused(session);
 }
 
-bool tenants_use(void *userdata, const char *id)
+bool file_sessions_use(void *userdata, const char *id)
 {
     const Keeper *keeper = userdata;
 
-    for (const Tenant *tenant = keeper->tenants; tenant; tenant = tenant->by_id.next)
-        if (sessiondir_uses(&tenant->directory, id))
+    for (const FileSession *session = keeper->sessions; session; session = session->by_id.next)
+        if (sessiondir_uses(&session->directory, id))
             return true;
     return false;
 }
 
-void tenant_hold(KeeperJob *job)
+void file_session_hold(KeeperJob *job)
 {
-    job->tenant->jobs++;
+    job->session->jobs++;
 }
 
-void tenant_release(KeeperJob *job)
+void file_session_release(KeeperJob *job)
 {
-    Tenant *tenant = take(job->tenant);
+    FileSession *session = take(job->session);
 
-    if (tenant) {
-        tenant->jobs--;
-        free_when_unused(tenant);
+    if (session) {
+        session->jobs--;
+        free_when_unused(session);
     }
 }
 
 static void keep(KeeperJob *job, SessionDir *directory)
 {
-    if (tenant_add(job->keeper, directory))
+    if (file_session_add(job->keeper, directory))
         return;
     sessiondir_remove(directory, NULL);
     problem_set(&job->problem, ERR_INTERNAL, "out of memory");
@@ -95,7 +95,7 @@ static bool is_free(KeeperJob *job, const char *id)
 {
     if (!id)
         problem_set(&job->problem, ERR_INTERNAL, "out of memory");
-    else if (tenant_find(job->keeper, id))
+    else if (file_session_find(job->keeper, id))
         problem_set(&job->problem, ERR_BUSY, "the files of '%s' are in use", id);
     return job->problem.code == ERR_NONE;
 }
@@ -118,7 +118,7 @@ void do_make(KeeperJob *job)
 
 static bool may_fill(KeeperJob *job)
 {
-    if (job->tenant->directory.files_fd < 0)
+    if (job->session->directory.files_fd < 0)
         return true;
     problem_set(&job->problem, ERR_BAD_REQUEST, "the session has its files already");
     return false;
@@ -127,7 +127,7 @@ static bool may_fill(KeeperJob *job)
 void do_fill(KeeperJob *job)
 {
     if (may_fill(job))
-        sessiondir_fill(&job->tenant->directory, NULL, &job->problem);
+        sessiondir_fill(&job->session->directory, NULL, &job->problem);
     job_end(job);
 }
 
@@ -136,14 +136,14 @@ static void fill_run(WorkerJob *work)
     KeeperJob *job = container_of(work, KeeperJob, work);
     const DiskSize size = {job->request.as_FILL_DISK.bytes, job->request.as_FILL_DISK.files};
 
-    sessiondir_fill(&job->tenant->directory, &size, &job->problem);
+    sessiondir_fill(&job->session->directory, &size, &job->problem);
 }
 
 static void fill_done(WorkerJob *work)
 {
     KeeperJob *job = container_of(work, KeeperJob, work);
 
-    job->tenant->filling = false;
+    job->session->filling = false;
     job_end(job);
 }
 
@@ -157,7 +157,7 @@ void do_fill_disk(KeeperJob *job)
     else if (may_fill(job) && worker_submit(job->keeper->makers, &job->work, fill_run, fill_done) < 0)
         problem_set(&job->problem, ERR_INTERNAL, "no thread can make the disk of the session");
     if (job->problem.code == ERR_NONE)
-        job->tenant->filling = true;
+        job->session->filling = true;
     else
         job_fail(job);
 }
@@ -200,7 +200,7 @@ static void sync_done(WorkerJob *work)
 
 void do_sync(KeeperJob *job)
 {
-    const SessionDir *directory = &job->tenant->directory;
+    const SessionDir *directory = &job->session->directory;
 
     job->entry = strdup(directory->id);
     job->files = fcntl(directory->files_fd, F_DUPFD_CLOEXEC, 3);
@@ -213,13 +213,13 @@ void do_sync(KeeperJob *job)
 
 void do_remove(KeeperJob *job)
 {
-    tenant_remove(job->tenant, true);
+    file_session_remove(job->session, true);
     job_end(job);
 }
 
 void do_leave(KeeperJob *job)
 {
-    tenant_remove(job->tenant, false);
+    file_session_remove(job->session, false);
     job_end(job);
 }
 
@@ -231,7 +231,7 @@ void do_sweep_removed(KeeperJob *job)
 
 void do_sweep(KeeperJob *job)
 {
-    sessiondir_sweep(job->keeper->state_dir, job->keeper->worker, tenants_use, job->keeper);
+    sessiondir_sweep(job->keeper->state_dir, job->keeper->worker, file_sessions_use, job->keeper);
     job_end(job);
 }
 
@@ -241,7 +241,7 @@ static void begin(KeeperJob *job, void (*run)(WorkerJob *), void (*done)(WorkerJ
 {
     int r;
 
-    job->files = fcntl(job->tenant->directory.files_fd, F_DUPFD_CLOEXEC, 3);
+    job->files = fcntl(job->session->directory.files_fd, F_DUPFD_CLOEXEC, 3);
     r = job->files < 0 ? -errno : worker_submit(job->keeper->worker, &job->work, run, done);
     if (r < 0)
         job_fail_errno(job, "the file cannot be moved now", r);

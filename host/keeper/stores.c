@@ -23,7 +23,7 @@ static const char *terminated(CheckpointName ret, Text name)
 /* Handles of the job's own. False when it has failed. */
 static bool open_store(KeeperJob *job, bool make)
 {
-    const SessionDir *directory = &job->tenant->directory;
+    const SessionDir *directory = &job->session->directory;
 
     job->store = snapshot_store(directory, make);
     job->files = fcntl(directory->files_fd, F_DUPFD_CLOEXEC, 3);
@@ -53,7 +53,7 @@ void do_keep(KeeperJob *job)
 
 void do_give_up(KeeperJob *job)
 {
-    job->store = snapshot_store(&job->tenant->directory, false);
+    job->store = snapshot_store(&job->session->directory, false);
     if (job->store >= 0)
         snapshot_give_up(job->store, job->keeper->worker);
     job_end(job);
@@ -71,7 +71,7 @@ void do_find(KeeperJob *job)
     char entry[SNAPSHOT_ENTRY_SIZE];
     JobFound found = {0};
 
-    job->store = snapshot_store(&job->tenant->directory, false);
+    job->store = snapshot_store(&job->session->directory, false);
     if (find(job, job->request.as_FIND.checkpoint, entry))
         found.checkpoint = (Text){entry, strcspn(entry, "@")};
     job_done(job, JobFound, &found);
@@ -81,7 +81,7 @@ void do_drop(KeeperJob *job)
 {
     CheckpointName name;
 
-    job->store = snapshot_store(&job->tenant->directory, false);
+    job->store = snapshot_store(&job->session->directory, false);
     if (job->store >= 0)
         snapshot_drop(job->store, terminated(name, job->request.as_DROP.checkpoint), job->keeper->worker);
     job_end(job);
@@ -121,7 +121,7 @@ void do_prune(KeeperJob *job)
 {
     Prune prune = {.job = job, .kept = BUF_NULL};
 
-    job->store = snapshot_store(&job->tenant->directory, false);
+    job->store = snapshot_store(&job->session->directory, false);
     if (job->store >= 0)
         snapshot_each(job->store, prune_one, &prune);
     job_done(job, JobKept, (&(JobKept){.checkpoints = {.write = write_kept, .source = &prune}}));
@@ -165,11 +165,11 @@ static void copy_run(WorkerJob *work)
 static void copy_done(WorkerJob *work);
 
 /* The first of the session's, where there is any: the others wait for it, and no thread with them. */
-static void copy_next(const Tenant *tenant)
+static void copy_next(const FileSession *session)
 {
     List *first;
 
-    while ((first = list_first((List *)&tenant->copies))) {
+    while ((first = list_first((List *)&session->copies))) {
         KeeperJob *job = list_entry(first, KeeperJob, in_copies);
         int r = worker_submit(job->keeper->worker, &job->work, copy_run, copy_done);
 
@@ -185,7 +185,7 @@ static void copy_done(WorkerJob *work)
     KeeperJob *job = container_of(work, KeeperJob, work);
 
     list_remove(&job->in_copies);
-    copy_next(job->tenant);
+    copy_next(job->session);
     if (job->kind == JOB_TAKE && job->problem.code == ERR_NONE)
         job_done(job, JobTaken, &(JobTaken){.bytes = job->size});
     else
@@ -194,14 +194,14 @@ static void copy_done(WorkerJob *work)
 
 static void begin(KeeperJob *job, bool make_store)
 {
-    Tenant *tenant = job->tenant;
-    bool is_first = list_empty(&tenant->copies);
+    FileSession *session = job->session;
+    bool is_first = list_empty(&session->copies);
 
     if (!open_store(job, make_store))
         return;
-    list_append(&tenant->copies, &job->in_copies);
+    list_append(&session->copies, &job->in_copies);
     if (is_first)
-        copy_next(tenant);
+        copy_next(session);
 }
 
 void do_take(KeeperJob *job)
@@ -274,7 +274,7 @@ static void begin_template(KeeperJob *job, void (*run)(WorkerJob *), void (*done
     }
     if (!open_templates(job))
         return;
-    job->files = fcntl(job->tenant->directory.files_fd, F_DUPFD_CLOEXEC, 3);
+    job->files = fcntl(job->session->directory.files_fd, F_DUPFD_CLOEXEC, 3);
     r = job->files < 0 ? -errno : worker_submit(job->keeper->worker, &job->work, run, done);
     if (r < 0)
         job_fail_errno(job, "files cannot be copied now", r);
@@ -383,7 +383,7 @@ static void take_run(WorkerJob *work)
 
 void do_packages_take(KeeperJob *job)
 {
-    job->files = fcntl(job->tenant->directory.files_fd, F_DUPFD_CLOEXEC, 3);
+    job->files = fcntl(job->session->directory.files_fd, F_DUPFD_CLOEXEC, 3);
     if (job->files < 0)
         job_fail_errno(job, "packages cannot be kept", -errno);
     else

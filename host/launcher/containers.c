@@ -56,7 +56,7 @@ static int open_part(const Sources *sources, const char *directory, const char *
 
 static int open_link(const Sources *sources, const char *link)
 {
-    _cleanup_(closep) int links = beneath_open(sources->runtime, SEAM_LINKS, O_PATH | O_DIRECTORY, 0);
+    _cleanup_(closep) int links = beneath_open(sources->runtime, LAUNCHER_LINKS, O_PATH | O_DIRECTORY, 0);
 
     return links < 0 ? links : beneath_open(links, link, O_PATH | O_DIRECTORY, 0);
 }
@@ -79,11 +79,11 @@ static int mount_at(int place, const char *name, int handle)
     return 0;
 }
 
-static int mount_all(const Sources *sources, const Demand *demand, int place)
+static int mount_all(const Sources *sources, const LauncherRequest *request, int place)
 {
-    _cleanup_(closep) int session = open_part(sources, demand->directory, "files");
-    _cleanup_(closep) int scratch = open_part(sources, demand->directory, "scratch");
-    _cleanup_(closep) int link = open_link(sources, demand->link);
+    _cleanup_(closep) int session = open_part(sources, request->directory, "files");
+    _cleanup_(closep) int scratch = open_part(sources, request->directory, "scratch");
+    _cleanup_(closep) int link = open_link(sources, request->link);
     int r = mount_at(place, "session", session);
 
     if (r == 0)
@@ -100,12 +100,12 @@ static int open_place(const Sources *sources, const char *container)
     return all < 0 ? all : beneath_mkdirs(all, container, 0700, (uid_t)-1, (gid_t)-1);
 }
 
-static void say_paths(const Sources *sources, const Demand *demand, SourcePaths *ret)
+static void say_paths(const Sources *sources, const LauncherRequest *request, SourcePaths *ret)
 {
     char *const paths[] = {ret->session, ret->scratch, ret->link};
 
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-        snprintf(paths[i], PATH_MAX, "%s/" DIRECTORY "/%s/%s", sources->runtime_dir, demand->container,
+        snprintf(paths[i], PATH_MAX, "%s/" DIRECTORY "/%s/%s", sources->runtime_dir, request->container,
                  names[i]);
 }
 
@@ -124,18 +124,19 @@ static void sources_release(const Sources *sources, const char *container)
     unlinkat(all, container, AT_REMOVEDIR);
 }
 
-/* Mounts those of a demand. 0, or negative with the problem set and nothing mounted. */
-static int sources_make(const Sources *sources, const Demand *demand, SourcePaths *ret, Problem *problem)
+/* Mounts those of a request. 0, or negative with the problem set and nothing mounted. */
+static int sources_make(const Sources *sources, const LauncherRequest *request, SourcePaths *ret,
+                        Problem *problem)
 {
-    _cleanup_(closep) int place = open_place(sources, demand->container);
-    int r = place < 0 ? place : mount_all(sources, demand, place);
+    _cleanup_(closep) int place = open_place(sources, request->container);
+    int r = place < 0 ? place : mount_all(sources, request, place);
 
     if (r < 0) {
-        sources_release(sources, demand->container);
+        sources_release(sources, request->container);
         return problem_set(problem, ERR_INTERNAL, "cannot mount the directories of the session: %s",
                            strerror(-r));
     }
-    say_paths(sources, demand, ret);
+    say_paths(sources, request, ret);
     return 0;
 }
 
@@ -153,41 +154,41 @@ static void sources_sweep(const Sources *sources, bool (*in_use)(void *userdata,
     closedir(stream);
 }
 
-static Ward *find(const Wards *wards, const char *name)
+static LauncherContainer *find(const LauncherContainers *containers, const char *name)
 {
-    Ward *ward = NULL;
+    LauncherContainer *container = NULL;
 
-    HASH_FIND(by_name, wards->by_name, name, strlen(name), ward);
-    return ward;
+    HASH_FIND(by_name, containers->by_name, name, strlen(name), container);
+    return container;
 }
 
-static void ward_free(Ward *ward)
+static void container_free(LauncherContainer *container)
 {
-    HASH_DELETE(by_name, ward->all->by_name, ward);
-    sources_release(ward->all->sources, ward->name);
-    free(ward);
+    HASH_DELETE(by_name, container->all->by_name, container);
+    sources_release(container->all->sources, container->name);
+    free(container);
 }
 
 /* ---- sweeping ---- */
 
-static void begin_sweep(Wards *wards);
+static void begin_sweep(LauncherContainers *containers);
 
-static void one_less(Wards *wards)
+static void one_less(LauncherContainers *containers)
 {
-    if (--wards->to_sweep > 0)
+    if (--containers->to_sweep > 0)
         return;
-    wards->sweeping = false;
-    wards->events->swept(wards, wards->swept);
-    if (wards->sweep_again)
-        begin_sweep(wards);
+    containers->sweeping = false;
+    containers->events->swept(containers, containers->swept);
+    if (containers->sweep_again)
+        begin_sweep(containers);
 }
 
 static void on_engine_swept(void *userdata, unsigned removed)
 {
-    Wards *wards = userdata;
+    LauncherContainers *containers = userdata;
 
-    wards->swept += removed;
-    one_less(wards);
+    containers->swept += removed;
+    one_less(containers);
 }
 
 static bool is_known(void *userdata, const char *name)
@@ -195,272 +196,273 @@ static bool is_known(void *userdata, const char *name)
     return find(userdata, name) != NULL;
 }
 
-static void remove_ward(Ward *ward)
+static void remove_container(LauncherContainer *container)
 {
-    if (ward->removing)
+    if (container->removing)
         return;
-    ward->removing = true;
-    ward->all->engine->ops->remove(ward->container);
+    container->removing = true;
+    container->all->engine->ops->remove(container->base);
 }
 
-static void begin_sweep(Wards *wards)
+static void begin_sweep(LauncherContainers *containers)
 {
-    Ward *ward, *next;
+    LauncherContainer *container, *next;
 
-    wards->sweeping = true;
-    wards->sweep_again = false;
-    wards->swept = 0;
-    wards->to_sweep = 1; /* the engine's own */
-    HASH_ITER (by_name, wards->by_name, ward, next) {
-        if (!ward->orphan || ward->removing)
+    containers->sweeping = true;
+    containers->sweep_again = false;
+    containers->swept = 0;
+    containers->to_sweep = 1; /* the engine's own */
+    HASH_ITER (by_name, containers->by_name, container, next) {
+        if (!container->orphan || container->removing)
             continue;
-        ward->swept = true;
-        wards->swept++;
-        wards->to_sweep++;
-        remove_ward(ward);
+        container->swept = true;
+        containers->swept++;
+        containers->to_sweep++;
+        remove_container(container);
     }
-    sources_sweep(wards->sources, is_known, wards);
-    wards->engine->ops->sweep(wards->engine, on_engine_swept, wards);
+    sources_sweep(containers->sources, is_known, containers);
+    containers->engine->ops->sweep(containers->engine, on_engine_swept, containers);
 }
 
-int wards_sweep(Wards *wards)
+int containers_sweep(LauncherContainers *containers)
 {
-    if (wards->sweep_again)
+    if (containers->sweep_again)
         return -EBADMSG;
-    if (wards->sweeping)
-        wards->sweep_again = true; /* of an earlier controller */
+    if (containers->sweeping)
+        containers->sweep_again = true; /* of an earlier controller */
     else
-        begin_sweep(wards);
+        begin_sweep(containers);
     return 0;
 }
 
 /* ---- what the engine tells ---- */
 
-static void on_started(Container *container, void *userdata, pid_t first_process)
+static void on_started(Container *base, void *userdata, pid_t first_process)
 {
-    Ward *ward = userdata;
+    LauncherContainer *container = userdata;
 
-    sources_release(ward->all->sources, ward->name);
-    ward->state = WARD_STARTED;
-    ward->first_process = first_process;
-    if (!ward->orphan)
-        ward->all->events->started(ward->all, ward);
+    sources_release(container->all->sources, container->name);
+    container->state = CONTAINER_STARTED;
+    container->first_process = first_process;
+    if (!container->orphan)
+        container->all->events->started(container->all, container);
 }
 
-static void on_failed(Container *container, void *userdata, const Problem *problem)
+static void on_failed(Container *base, void *userdata, const Problem *problem)
 {
-    Ward *ward = userdata;
+    LauncherContainer *container = userdata;
 
-    sources_release(ward->all->sources, ward->name);
-    ward->state = WARD_FAILED;
-    ward->problem = *problem;
-    if (!ward->orphan)
-        ward->all->events->failed(ward->all, ward->name, problem);
+    sources_release(container->all->sources, container->name);
+    container->state = CONTAINER_FAILED;
+    container->problem = *problem;
+    if (!container->orphan)
+        container->all->events->failed(container->all, container->name, problem);
 }
 
-static void on_gone(Container *container, void *userdata, const char *why)
+static void on_gone(Container *base, void *userdata, const char *why)
 {
-    Ward *ward = userdata;
+    LauncherContainer *container = userdata;
 
-    ward->state = WARD_GONE;
-    problem_set(&ward->problem, ERR_ENGINE_ERROR, "%s", why);
-    if (!ward->orphan)
-        ward->all->events->gone(ward->all, ward);
+    container->state = CONTAINER_GONE;
+    problem_set(&container->problem, ERR_ENGINE_ERROR, "%s", why);
+    if (!container->orphan)
+        container->all->events->gone(container->all, container);
 }
 
 static void on_removed(void *userdata)
 {
-    Ward *ward = userdata;
-    Wards *wards = ward->all;
-    bool swept = ward->swept;
+    LauncherContainer *container = userdata;
+    LauncherContainers *containers = container->all;
+    bool swept = container->swept;
 
-    if (!ward->orphan)
-        wards->events->removed(wards, ward->name);
-    ward_free(ward);
+    if (!container->orphan)
+        containers->events->removed(containers, container->name);
+    container_free(container);
     if (swept)
-        one_less(wards);
+        one_less(containers);
 }
 
 static const ContainerEvents container_events = {on_started, on_failed, on_gone, on_removed};
 
 /* ---- what the controller asks for ---- */
 
-static Ward *ward_new(Wards *wards, const char *name)
+static LauncherContainer *container_new(LauncherContainers *containers, const char *name)
 {
-    Ward *ward = calloc(1, sizeof(*ward));
+    LauncherContainer *container = calloc(1, sizeof(*container));
 
-    if (!ward)
+    if (!container)
         return NULL;
-    ward->all = wards;
-    snprintf(ward->name, sizeof(ward->name), "%s", name);
-    HASH_ADD(by_name, wards->by_name, name[0], strlen(ward->name), ward);
-    if (!ward->by_name.tbl) {
-        free(ward);
+    container->all = containers;
+    snprintf(container->name, sizeof(container->name), "%s", name);
+    HASH_ADD(by_name, containers->by_name, name[0], strlen(container->name), container);
+    if (!container->by_name.tbl) {
+        free(container);
         return NULL;
     }
-    return ward;
+    return container;
 }
 
 typedef int Getter(Engine *engine, const ContainerSpec *spec, const ContainerEvents *events, void *userdata,
                    Container **ret, Problem *problem);
 
-static int get(Wards *wards, const Demand *demand, const SourcePaths *paths, int data, Getter *getter,
-               Problem *problem)
+static int get(LauncherContainers *containers, const LauncherRequest *request, const SourcePaths *paths,
+               int data, Getter *getter, Problem *problem)
 {
-    Ward *ward = ward_new(wards, demand->container);
+    LauncherContainer *container = container_new(containers, request->container);
     ContainerSpec spec = {
-        .name = demand->container,
-        .owner = wards->owner,
-        .session = demand->session,
-        .image = demand->image,
-        .memory = demand->memory,
-        .cpus = demand->cpus,
-        .pids = demand->pids,
-        .largest_file = demand->largest_file,
-        .network = demand->network,
+        .name = request->container,
+        .owner = containers->owner,
+        .session = request->session,
+        .image = request->image,
+        .memory = request->memory,
+        .cpus = request->cpus,
+        .pids = request->pids,
+        .largest_file = request->largest_file,
+        .network = request->network,
         .session_dir = paths->session,
         .scratch_dir = paths->scratch,
         .link_dir = paths->link,
-        .work = demand->work,
+        .work = request->work,
         .data = data,
     };
     int r;
 
-    if (!ward)
+    if (!container)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
-    r = getter(wards->engine, &spec, &container_events, ward, &ward->container, problem);
+    r = getter(containers->engine, &spec, &container_events, container, &container->base, problem);
     if (r < 0)
-        ward_free(ward);
+        container_free(container);
     return r;
 }
 
-static int create(Wards *wards, const Demand *demand, int data, Problem *problem)
+static int create(LauncherContainers *containers, const LauncherRequest *request, int data, Problem *problem)
 {
     SourcePaths paths;
     int r;
 
-    if (HASH_CNT(by_name, wards->by_name) >= wards->most)
+    if (HASH_CNT(by_name, containers->by_name) >= containers->most)
         return problem_set(problem, ERR_BUSY, "there are %zu containers already (option max_sessions)",
-                           wards->most);
-    r = sources_make(wards->sources, demand, &paths, problem);
+                           containers->most);
+    r = sources_make(containers->sources, request, &paths, problem);
     if (r < 0)
         return r;
-    r = get(wards, demand, &paths, data, wards->engine->ops->create, problem);
+    r = get(containers, request, &paths, data, containers->engine->ops->create, problem);
     if (r < 0)
-        sources_release(wards->sources, demand->container);
+        sources_release(containers->sources, request->container);
     return r;
 }
 
-int wards_create(Wards *wards, const Demand *demand, int data)
+int containers_create(LauncherContainers *containers, const LauncherRequest *request, int data)
 {
     Problem problem = PROBLEM_NULL;
 
-    if (find(wards, demand->container))
+    if (find(containers, request->container))
         return -EBADMSG;
-    if (create(wards, demand, data, &problem) < 0)
-        wards->events->failed(wards, demand->container, &problem);
+    if (create(containers, request, data, &problem) < 0)
+        containers->events->failed(containers, request->container, &problem);
     return 0;
 }
 
 /* To a controller that has missed it. */
-static void tell(Wards *wards, const Ward *ward)
+static void tell(LauncherContainers *containers, const LauncherContainer *container)
 {
     Problem problem = PROBLEM_NULL;
 
-    if (ward->removing)
+    if (container->removing)
         problem_set(&problem, ERR_ENGINE_ERROR, "it is being removed");
-    if (ward->removing)
-        wards->events->failed(wards, ward->name, &problem);
-    else if (ward->state == WARD_STARTED)
-        wards->events->started(wards, ward);
-    else if (ward->state != WARD_STARTING)
-        wards->events->failed(wards, ward->name, &ward->problem);
+    if (container->removing)
+        containers->events->failed(containers, container->name, &problem);
+    else if (container->state == CONTAINER_STARTED)
+        containers->events->started(containers, container);
+    else if (container->state != CONTAINER_STARTING)
+        containers->events->failed(containers, container->name, &container->problem);
 }
 
-int wards_adopt(Wards *wards, const Demand *demand)
+int containers_adopt(LauncherContainers *containers, const LauncherRequest *request)
 {
     static const SourcePaths none;
     Problem problem = PROBLEM_NULL;
-    Ward *ward = find(wards, demand->container);
+    LauncherContainer *container = find(containers, request->container);
 
-    if (ward && !ward->orphan)
+    if (container && !container->orphan)
         return -EBADMSG;
-    if (ward) {
-        ward->orphan = false;
-        tell(wards, ward);
-    } else if (get(wards, demand, &none, -1, wards->engine->ops->adopt, &problem) < 0) {
-        wards->events->failed(wards, demand->container, &problem);
+    if (container) {
+        container->orphan = false;
+        tell(containers, container);
+    } else if (get(containers, request, &none, -1, containers->engine->ops->adopt, &problem) < 0) {
+        containers->events->failed(containers, request->container, &problem);
     }
     return 0;
 }
 
 /* Removes a container. One that could not even be begun is as good as removed. */
-int wards_remove(Wards *wards, const char *name)
+int containers_remove(LauncherContainers *containers, const char *name)
 {
-    Ward *ward = find(wards, name);
+    LauncherContainer *container = find(containers, name);
 
-    if (ward && !ward->orphan)
-        remove_ward(ward);
+    if (container && !container->orphan)
+        remove_container(container);
     else
-        wards->events->removed(wards, name);
+        containers->events->removed(containers, name);
     return 0;
 }
 
 /* Leaves a container, which is known here as long as we run: the next controller need not look for it. */
-int wards_leave(Wards *wards, const char *name)
+int containers_leave(LauncherContainers *containers, const char *name)
 {
-    Ward *ward = find(wards, name);
+    LauncherContainer *container = find(containers, name);
 
-    if (!ward || ward->orphan)
+    if (!container || container->orphan)
         return -EBADMSG;
-    ward->orphan = true;
+    container->orphan = true;
     return 0;
 }
 
 /* NULL with the problem set when it does not run. */
-static Ward *find_running(Wards *wards, const char *name, Problem *problem)
+static LauncherContainer *find_running(LauncherContainers *containers, const char *name, Problem *problem)
 {
-    Ward *ward = find(wards, name);
+    LauncherContainer *container = find(containers, name);
 
-    if (ward && !ward->orphan && ward->state == WARD_STARTED && !ward->removing)
-        return ward;
+    if (container && !container->orphan && container->state == CONTAINER_STARTED && !container->removing)
+        return container;
     problem_set(problem, ERR_ENGINE_ERROR, "the container has ended");
     return NULL;
 }
 
-int wards_attach(Wards *wards, const char *name, int data, Problem *problem)
+int containers_attach(LauncherContainers *containers, const char *name, int data, Problem *problem)
 {
-    Ward *ward = find_running(wards, name, problem);
+    LauncherContainer *container = find_running(containers, name, problem);
 
-    return ward ? wards->engine->ops->attach_data(ward->container, data, problem) : -ESRCH;
+    return container ? containers->engine->ops->attach_data(container->base, data, problem) : -ESRCH;
 }
 
-int wards_attach_packages(Wards *wards, const char *name, const char *packages, Problem *problem)
+int containers_attach_packages(LauncherContainers *containers, const char *name, const char *packages,
+                               Problem *problem)
 {
-    Ward *ward = find_running(wards, name, problem);
+    LauncherContainer *container = find_running(containers, name, problem);
 
-    return ward ? wards->engine->ops->attach_packages(ward->container, packages, problem) : -ESRCH;
+    return container ? containers->engine->ops->attach_packages(container->base, packages, problem) : -ESRCH;
 }
 
-void wards_orphan(Wards *wards)
+void containers_orphan(LauncherContainers *containers)
 {
-    Ward *ward, *next;
+    LauncherContainer *container, *next;
 
-    HASH_ITER (by_name, wards->by_name, ward, next)
-        ward->orphan = true;
-    wards->sweep_again = false;
+    HASH_ITER (by_name, containers->by_name, container, next)
+        container->orphan = true;
+    containers->sweep_again = false;
 }
 
-bool wards_leave_all(Wards *wards)
+bool containers_leave_all(LauncherContainers *containers)
 {
-    Ward *ward, *next;
+    LauncherContainer *container, *next;
 
-    HASH_ITER (by_name, wards->by_name, ward, next) {
-        if (ward->state != WARD_STARTED || ward->removing)
+    HASH_ITER (by_name, containers->by_name, container, next) {
+        if (container->state != CONTAINER_STARTED || container->removing)
             continue;
-        wards->engine->ops->leave(ward->container);
-        HASH_DELETE(by_name, wards->by_name, ward);
-        free(ward);
+        containers->engine->ops->leave(container->base);
+        HASH_DELETE(by_name, containers->by_name, container);
+        free(container);
     }
-    return !wards->by_name;
+    return !containers->by_name;
 }

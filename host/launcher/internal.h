@@ -20,10 +20,10 @@ typedef struct Launcher {
     Worker *makers;
     size_t making; /* disks */
 
-    Engine *engine; /* opened by the first controller's first demand, as the next two */
+    Engine *engine; /* opened by the first controller's first request, as the next two */
     UnixSocket clients;
     char no_disks[PROBLEM_TEXT_MAX]; /* why; "" where there are */
-    Wards wards;
+    LauncherContainers containers;
 
     Rpc rpc; /* to the controller */
     LoopChild child;

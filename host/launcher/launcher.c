@@ -40,7 +40,8 @@ static void launcher_read_keys(Launcher *launcher)
     close_fd(&launcher->door.keys);
     launcher->door.keys = keys;
     if (launcher->rpc.file.loop)
-        rpc_send(&launcher->rpc, SEAM_KEYS, 0, SCHEMA(SeamNothing), &(SeamNothing){0}, &keys, 1);
+        rpc_send(&launcher->rpc, LAUNCHER_KEYS, 0, SCHEMA(LauncherMsgNothing), &(LauncherMsgNothing){0},
+                 &keys, 1);
 }
 
 /* A controller that dies more often than that within a minute is not started again. */
@@ -86,7 +87,7 @@ static void begin_again(Launcher *launcher, const char *why)
     helper_kill(&launcher->egress);
     helper_kill(&launcher->net);
     if (launcher->engine)
-        wards_orphan(&launcher->wards);
+        containers_orphan(&launcher->containers);
     if (begin_processes(launcher, &launcher->problem) < 0)
         end(launcher, -EPROTO);
 }
@@ -303,14 +304,14 @@ static void finish(Launcher *launcher)
     helper_kill(&launcher->net);
     net_door_close(&launcher->door);
     worker_free(launcher->makers);
-    if (launcher->engine && wards_leave_all(&launcher->wards))
+    if (launcher->engine && containers_leave_all(&launcher->containers))
         launcher->engine->ops->close(launcher->engine);
     unix_socket_deinit(&launcher->clients);
     if (launcher->signals.file.loop)
         loop_signals_remove(&launcher->signals);
     sources_close(&launcher->sources);
     loop_free(launcher->loop);
-    snprintf(path, sizeof(path), "%s/" SEAM_LINKS, paths->runtime_dir);
+    snprintf(path, sizeof(path), "%s/" LAUNCHER_LINKS, paths->runtime_dir);
     rmdir(path);
     rmdir(paths->runtime_dir);
 }

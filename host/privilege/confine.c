@@ -185,7 +185,7 @@ static int allow_all(int ruleset, const char *const *places, uint64_t access)
 }
 
 /* Confines it to the places. 0; -EOPNOTSUPP where the kernel cannot; or another negative errno. */
-static int landlock_confine(const Remnant *rights)
+static int landlock_confine(const Confinement *rights)
 {
     int supported = version(), r;
     struct landlock_ruleset_attr handled = {.handled_access_fs = known(supported)};
@@ -278,7 +278,7 @@ static int seal(pid_t parent)
     return getppid() == parent ? 0 : -ESRCH;
 }
 
-static int drop_powers(const Remnant *rights)
+static int drop_powers(const Confinement *rights)
 {
     int r = prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 ? -errno : drop_bounding_set();
 
@@ -287,7 +287,7 @@ static int drop_powers(const Remnant *rights)
     return r == 0 ? keep_capabilities(rights->capabilities) : r;
 }
 
-int rights_drop(const Remnant *rights, pid_t parent, Problem *problem)
+int rights_drop(const Confinement *rights, pid_t parent, Problem *problem)
 {
     int r = rights->keeps_account ? 0 : drop_powers(rights);
 

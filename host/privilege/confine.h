@@ -16,7 +16,7 @@ int account_find(const char *name, Account *ret, Problem *problem);
 
 #define PLACES_MAX 16u
 
-typedef struct Remnant {
+typedef struct Confinement {
     Account account;
     bool keeps_account;    /* an account that has no more rights than anybody */
     bool dials;            /* connects to others, also to those on other machines */
@@ -24,11 +24,11 @@ typedef struct Remnant {
     /* Below what it may read, and read, write, make and remove; the lists end with NULL. What is not there is
      * passed over. Nothing may be executed. */
     const char *readable[PLACES_MAX], *writable[PLACES_MAX];
-} Remnant;
+} Confinement;
 
 /* Leaves this process nothing but that, and dead when its parent is, which is to be `parent`. Before there
  * are threads. 0, or negative with the problem set: the process is to end. */
-int rights_drop(const Remnant *rights, pid_t parent, Problem *problem);
+int rights_drop(const Confinement *rights, pid_t parent, Problem *problem);
 
 /* Part of rights_drop(): refuses system calls that nobody needs who serves sockets and files, or one that
  * `dials`. 0 or a negative errno. */

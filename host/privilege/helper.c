@@ -130,7 +130,7 @@ int helper_begin(HelperOrders *ret, int argc, char **argv, size_t n_fds, const c
     return 0;
 }
 
-int helper_drop(const HelperOrders *orders, Remnant rights, Problem *problem)
+int helper_drop(const HelperOrders *orders, Confinement rights, Problem *problem)
 {
     rights.account = orders->account;
     rights.keeps_account = orders->keeps_account;
@@ -140,68 +140,70 @@ int helper_drop(const HelperOrders *orders, Remnant rights, Problem *problem)
 #define PAUSE_LEAST (20 * NSEC_PER_MSEC)
 #define PAUSE_MOST  (5 * NSEC_PER_SEC)
 
-static void begin_process(Aide *aide);
+static void begin_process(HelperProcess *process);
 
 static void on_retry(LoopTimer *timer)
 {
-    begin_process(container_of(timer, Aide, retry));
+    begin_process(container_of(timer, HelperProcess, retry));
 }
 
-static void begin_later(Aide *aide)
+static void begin_later(HelperProcess *process)
 {
-    if (clock_now() - aide->started > PAUSE_MOST)
-        aide->pause = PAUSE_LEAST;
+    if (clock_now() - process->started > PAUSE_MOST)
+        process->pause = PAUSE_LEAST;
     else
-        aide->pause = MIN(2 * aide->pause, PAUSE_MOST);
-    loop_timer_set(aide->loop, &aide->retry, clock_now() + aide->pause, on_retry);
+        process->pause = MIN(2 * process->pause, PAUSE_MOST);
+    loop_timer_set(process->loop, &process->retry, clock_now() + process->pause, on_retry);
 }
 
 static void on_lost(Rpc *rpc, int error)
 {
-    Aide *aide = container_of(rpc, Aide, rpc);
+    HelperProcess *process = container_of(rpc, HelperProcess, rpc);
 
-    log_error("process ended, starting another", "name=%s reason=%s", aide->ops->name, strerror(-error));
+    log_error("process ended, starting another", "name=%s reason=%s", process->ops->name, strerror(-error));
     rpc_close(rpc);
-    begin_later(aide);
+    begin_later(process);
 }
 
 static int on_message(Rpc *rpc, const Message *message, Descriptors *descriptors)
 {
-    Aide *aide = container_of(rpc, Aide, rpc);
+    HelperProcess *process = container_of(rpc, HelperProcess, rpc);
 
-    return aide->ops->message ? aide->ops->message(aide, message, descriptors) : -EBADMSG;
+    return process->ops->message ? process->ops->message(process, message, descriptors) : -EBADMSG;
 }
 
 static const RpcEvents events = {on_message, on_lost};
 
-static void begin_process(Aide *aide)
+static void begin_process(HelperProcess *process)
 {
-    int socket, r = aide->start(aide->userdata, &socket);
+    int socket, r = process->start(process->userdata, &socket);
 
-    aide->started = clock_now();
+    process->started = clock_now();
     if (r == 0)
-        r = rpc_open(&aide->rpc, aide->loop, socket, &events);
+        r = rpc_open(&process->rpc, process->loop, socket, &events);
     if (r == 0) {
-        aide->ops->begun(aide);
+        process->ops->begun(process);
         return;
     }
-    log_error("process not started", "name=%s error=%s", aide->ops->name, strerror(-r));
-    begin_later(aide);
+    log_error("process not started", "name=%s error=%s", process->ops->name, strerror(-r));
+    begin_later(process);
 }
 
-void aide_init(Aide *aide, const AideOps *ops, Loop *loop, AideStarter *start, void *userdata)
+void helper_process_init(HelperProcess *process, const HelperProcessOps *ops, Loop *loop,
+                         HelperProcessStarter *start, void *userdata)
 {
-    *aide = (Aide){.ops = ops, .loop = loop, .start = start, .userdata = userdata, .pause = PAUSE_LEAST};
+    *process =
+        (HelperProcess){.ops = ops, .loop = loop, .start = start, .userdata = userdata, .pause = PAUSE_LEAST};
 }
 
-void aide_deinit(Aide *aide)
+void helper_process_deinit(HelperProcess *process)
 {
-    loop_timer_cancel(&aide->retry);
-    rpc_close(&aide->rpc);
+    loop_timer_cancel(&process->retry);
+    rpc_close(&process->rpc);
 }
 
-void aide_want(Aide *aide)
+void helper_process_want(HelperProcess *process)
 {
-    if (!aide_is_there(aide) && !loop_timer_is_set(&aide->retry))
-        begin_process(aide);
+    if (!helper_process_is_there(process) && !loop_timer_is_set(&process->retry))
+        begin_process(process);
 }

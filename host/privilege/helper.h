@@ -46,42 +46,43 @@ typedef struct HelperOrders {
 int helper_begin(HelperOrders *ret, int argc, char **argv, size_t n_fds, const char *program);
 
 /* rights_drop() with the account that it was given. */
-int helper_drop(const HelperOrders *orders, Remnant rights, Problem *problem);
+int helper_drop(const HelperOrders *orders, Confinement rights, Problem *problem);
 
 /* ---- as its client sees it ---- */
 
 /* HelperProcess: a helper that is there as long as its client: one that ends is started again, at once, and
  * after longer and longer pauses where it ends at once. */
-typedef struct Aide Aide;
+typedef struct HelperProcess HelperProcess;
 
 /* Starts it; *ret_socket is our end. 0 or a negative errno. */
-typedef int AideStarter(void *userdata, int *ret_socket);
+typedef int HelperProcessStarter(void *userdata, int *ret_socket);
 
-typedef struct AideOps {
+typedef struct HelperProcessOps {
     const char *name; /* for the log */
-    /* The aide is there and knows nothing yet. */
-    void (*begun)(Aide *aide);
+    /* The process is there and knows nothing yet. */
+    void (*begun)(HelperProcess *process);
     /* As RpcEvents.message. NULL: it has nothing to say. */
-    int (*message)(Aide *aide, const Message *message, Descriptors *descriptors);
-} AideOps;
+    int (*message)(HelperProcess *process, const Message *message, Descriptors *descriptors);
+} HelperProcessOps;
 
-struct Aide {
-    const AideOps *ops;
+struct HelperProcess {
+    const HelperProcessOps *ops;
     Loop *loop;
-    AideStarter *start;
+    HelperProcessStarter *start;
     void *userdata; /* of `start` */
     Rpc rpc;        /* open where it is there */
     LoopTimer retry;
     uint64_t pause, started;
 };
 
-void aide_init(Aide *aide, const AideOps *ops, Loop *loop, AideStarter *start, void *userdata);
-void aide_deinit(Aide *aide);
+void helper_process_init(HelperProcess *process, const HelperProcessOps *ops, Loop *loop,
+                         HelperProcessStarter *start, void *userdata);
+void helper_process_deinit(HelperProcess *process);
 
 /* Starts it, unless it is there or about to be. */
-void aide_want(Aide *aide);
+void helper_process_want(HelperProcess *process);
 
-static inline bool aide_is_there(const Aide *aide)
+static inline bool helper_process_is_there(const HelperProcess *process)
 {
-    return aide->rpc.file.loop != NULL;
+    return process->rpc.file.loop != NULL;
 }

@@ -21,17 +21,17 @@ void launcher_lost(Rpc *launcher, int error)
 
 static int refused(const RpcAnswer *answer, Problem *problem)
 {
-    SeamProblem told;
+    LauncherMsgProblem told;
 
-    if ((SeamKind)answer->message.kind != SEAM_REFUSED ||
-        body_decode(&told, SeamProblem, &answer->message.body, problem) < 0)
+    if ((LauncherKind)answer->message.kind != LAUNCHER_REFUSED ||
+        body_decode(&told, LauncherMsgProblem, &answer->message.body, problem) < 0)
         return problem_set(problem, ERR_INTERNAL, "the launcher's answer makes no sense");
     problem_set(problem, (ErrorCode)told.code, "%.*s", (int)told.text.size, told.text.data);
     return told.error > 0 ? -(int)told.error : -EPROTO;
 }
 
-int launcher_ask(const Rpc *launcher, SeamKind kind, const Schema *schema, const void *body, int descriptor,
-                 RpcAnswer *ret, Problem *problem)
+int launcher_ask(const Rpc *launcher, LauncherKind kind, const Schema *schema, const void *body,
+                 int descriptor, RpcAnswer *ret, Problem *problem)
 {
     int r = rpc_ask(launcher, kind, schema, body, &descriptor, descriptor >= 0, ANSWER_SECONDS, ret);
 
@@ -39,5 +39,5 @@ int launcher_ask(const Rpc *launcher, SeamKind kind, const Schema *schema, const
         launcher_lost(NULL, r);
     if (r < 0)
         return problem_set(problem, ERR_INTERNAL, "the launcher does not answer: %s", strerror(-r));
-    return (SeamKind)ret->message.kind == SEAM_DONE ? 0 : refused(ret, problem);
+    return (LauncherKind)ret->message.kind == LAUNCHER_DONE ? 0 : refused(ret, problem);
 }

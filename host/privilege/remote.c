@@ -53,7 +53,7 @@ static inline RemoteContainer *remote_container(Container *container)
 /* ---- questions ---- */
 
 /* Asks a question whose answer says no more than that it is done. */
-static int remote_ask_for(const Remote *remote, SeamKind kind, const Schema *schema, const void *body,
+static int remote_ask_for(const Remote *remote, LauncherKind kind, const Schema *schema, const void *body,
                           int descriptor, Problem *problem)
 {
     RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;
@@ -62,7 +62,7 @@ static int remote_ask_for(const Remote *remote, SeamKind kind, const Schema *sch
 }
 
 /* Nobody repeats it: without memory for it we end, and whoever comes next adopts what there is. */
-static void remote_say(Remote *remote, SeamKind kind, const Schema *schema, const void *body)
+static void remote_say(Remote *remote, LauncherKind kind, const Schema *schema, const void *body)
 {
     int r = rpc_send(&remote->rpc, kind, 0, schema, body, NULL, 0);
 
@@ -116,11 +116,11 @@ static RemoteContainer *container_new(Remote *remote, const char *name, const Co
     return container;
 }
 
-static void say_name(RemoteContainer *container, SeamKind kind)
+static void say_name(RemoteContainer *container, LauncherKind kind)
 {
-    SeamName name = {.container = text_of(container->name)};
+    LauncherMsgName name = {.container = text_of(container->name)};
 
-    remote_say(remote_of(container->container.engine), kind, SCHEMA(SeamName), &name);
+    remote_say(remote_of(container->container.engine), kind, SCHEMA(LauncherMsgName), &name);
 }
 
 /* Returns the part of a path between two others, "" where they are not there. The launcher makes the path
@@ -135,18 +135,18 @@ static Text part(const char *path, const char *before, const char *between, cons
     return (Text){path + b + m, n - b - m - a};
 }
 
-static int get(Engine *engine, SeamKind kind, const ContainerSpec *spec, const ContainerEvents *events,
+static int get(Engine *engine, LauncherKind kind, const ContainerSpec *spec, const ContainerEvents *events,
                void *userdata, Container **ret, Problem *problem)
 {
     Remote *remote = remote_of(engine);
-    SeamContainer wanted = {
+    LauncherMsgContainer wanted = {
         .container = text_of(spec->name),
         .session = text_of(spec->session),
         .directory = part(spec->session_dir, remote->config.state_dir, "/sessions/", "/files"),
         .link = text_of(strrchr(spec->link_dir, '/') + 1),
         .image = text_of(spec->image),
         .network = text_of(spec->network),
-        .data = kind == SEAM_CREATE && spec->data >= 0,
+        .data = kind == LAUNCHER_CREATE && spec->data >= 0,
         .work = spec->work,
         .memory = spec->memory,
         .pids = spec->pids,
@@ -154,9 +154,9 @@ static int get(Engine *engine, SeamKind kind, const ContainerSpec *spec, const C
         .cpus = spec->cpus,
     };
     RemoteContainer *container = container_new(remote, spec->name, events, userdata);
-    int r = container
-                ? rpc_send(&remote->rpc, kind, 0, SCHEMA(SeamContainer), &wanted, &spec->data, wanted.data)
-                : -ENOMEM;
+    int r = container ? rpc_send(&remote->rpc, kind, 0, SCHEMA(LauncherMsgContainer), &wanted, &spec->data,
+                                 wanted.data)
+                      : -ENOMEM;
 
     if (r == -EPIPE)
         launcher_lost(&remote->rpc, r); /* a refusal would end a session that the next controller can adopt */
@@ -172,41 +172,43 @@ static int get(Engine *engine, SeamKind kind, const ContainerSpec *spec, const C
 static int remote_create(Engine *engine, const ContainerSpec *spec, const ContainerEvents *events,
                          void *userdata, Container **ret, Problem *problem)
 {
-    return get(engine, SEAM_CREATE, spec, events, userdata, ret, problem);
+    return get(engine, LAUNCHER_CREATE, spec, events, userdata, ret, problem);
 }
 
 static int remote_adopt(Engine *engine, const ContainerSpec *spec, const ContainerEvents *events,
                         void *userdata, Container **ret, Problem *problem)
 {
-    return get(engine, SEAM_ADOPT, spec, events, userdata, ret, problem);
+    return get(engine, LAUNCHER_ADOPT, spec, events, userdata, ret, problem);
 }
 
 static void remote_remove(Container *base)
 {
     if (!remote_container(base)->removing)
-        say_name(remote_container(base), SEAM_REMOVE);
+        say_name(remote_container(base), LAUNCHER_REMOVE);
     remote_container(base)->removing = true;
 }
 
 static void remote_leave(Container *base)
 {
-    say_name(remote_container(base), SEAM_LEAVE);
+    say_name(remote_container(base), LAUNCHER_LEAVE);
     remote_container_free(remote_container(base));
 }
 
 static int remote_attach_data(Container *base, int data, Problem *problem)
 {
-    SeamName name = {.container = text_of(remote_container(base)->name)};
+    LauncherMsgName name = {.container = text_of(remote_container(base)->name)};
 
-    return remote_ask_for(remote_of(base->engine), SEAM_ATTACH, SCHEMA(SeamName), &name, data, problem);
+    return remote_ask_for(remote_of(base->engine), LAUNCHER_ATTACH, SCHEMA(LauncherMsgName), &name, data,
+                          problem);
 }
 
 static int remote_attach_packages(Container *base, const char *name, Problem *problem)
 {
-    SeamPackages packages = {.container = text_of(remote_container(base)->name), .packages = text_of(name)};
+    LauncherMsgPackages packages = {.container = text_of(remote_container(base)->name),
+                                    .packages = text_of(name)};
 
-    return remote_ask_for(remote_of(base->engine), SEAM_PACKAGES, SCHEMA(SeamPackages), &packages, -1,
-                          problem);
+    return remote_ask_for(remote_of(base->engine), LAUNCHER_PACKAGES, SCHEMA(LauncherMsgPackages), &packages,
+                          -1, problem);
 }
 
 static int remote_memory(Container *base, uint64_t *ret_bytes, uint64_t *ret_oom_kills)
@@ -241,11 +243,11 @@ static ContainerGroups remote_groups(Container *base)
 static void remote_sweep(Engine *engine, void (*done)(void *userdata, unsigned removed), void *userdata)
 {
     Remote *remote = remote_of(engine);
-    SeamNothing nothing = {0};
+    LauncherMsgNothing nothing = {0};
 
     remote->sweep_done = done;
     remote->sweep_userdata = userdata;
-    remote_say(remote, SEAM_SWEEP, SCHEMA(SeamNothing), &nothing);
+    remote_say(remote, LAUNCHER_SWEEP, SCHEMA(LauncherMsgNothing), &nothing);
 }
 
 /* Returns the default image. Where it may change meanwhile it is read here: from a file that everybody may
@@ -298,10 +300,10 @@ static void set_group(Cgroup *cgroup, Text directory, bool unified)
 static int on_started(Remote *remote, const msgpack_object_map *body, Descriptors *descriptors,
                       Problem *problem)
 {
-    SeamStarted started;
+    LauncherMsgStarted started;
     RemoteContainer *container;
 
-    if (body_decode(&started, SeamStarted, body, problem) < 0)
+    if (body_decode(&started, LauncherMsgStarted, body, problem) < 0)
         return -EBADMSG;
     container = remote_find(remote, started.container);
     if (!container || container->started)
@@ -316,21 +318,21 @@ static int on_started(Remote *remote, const msgpack_object_map *body, Descriptor
     return 0;
 }
 
-static int on_failed(Remote *remote, SeamKind kind, const msgpack_object_map *body, Problem *problem)
+static int on_failed(Remote *remote, LauncherKind kind, const msgpack_object_map *body, Problem *problem)
 {
     Problem told = PROBLEM_NULL;
     RemoteContainer *container;
     Container *base;
-    SeamFailed failed;
+    LauncherMsgFailed failed;
 
-    if (body_decode(&failed, SeamFailed, body, problem) < 0)
+    if (body_decode(&failed, LauncherMsgFailed, body, problem) < 0)
         return -EBADMSG;
     container = remote_find(remote, failed.container);
     if (!container || container->removing)
         return 0;
     base = &container->container;
     problem_set(&told, (ErrorCode)failed.code, "%.*s", (int)failed.text.size, failed.text.data);
-    if (kind == SEAM_GONE)
+    if (kind == LAUNCHER_GONE)
         base->events.gone(base, base->userdata, told.text);
     else
         base->events.failed(base, base->userdata, &told);
@@ -341,10 +343,10 @@ static int on_removed(Remote *remote, const msgpack_object_map *body, Problem *p
 {
     void (*removed)(void *userdata);
     RemoteContainer *container;
-    SeamName name;
+    LauncherMsgName name;
     void *userdata;
 
-    if (body_decode(&name, SeamName, body, problem) < 0)
+    if (body_decode(&name, LauncherMsgName, body, problem) < 0)
         return -EBADMSG;
     container = remote_find(remote, name.container);
     if (!container)
@@ -359,9 +361,9 @@ static int on_removed(Remote *remote, const msgpack_object_map *body, Problem *p
 static int on_swept(Remote *remote, const msgpack_object_map *body, Problem *problem)
 {
     void (*done)(void *userdata, unsigned removed) = remote->sweep_done;
-    SeamSwept swept;
+    LauncherMsgSwept swept;
 
-    if (body_decode(&swept, SeamSwept, body, problem) < 0)
+    if (body_decode(&swept, LauncherMsgSwept, body, problem) < 0)
         return -EBADMSG;
     remote->sweep_done = NULL;
     if (done) /* otherwise it was an earlier controller's */
@@ -413,19 +415,19 @@ static int on_message(Rpc *rpc, const Message *message, Descriptors *descriptors
     Remote *remote = container_of(rpc, Remote, rpc);
     Problem problem = PROBLEM_NULL;
 
-    switch ((SeamKind)message->kind) {
-    case SEAM_STARTED:
+    switch ((LauncherKind)message->kind) {
+    case LAUNCHER_STARTED:
         return on_started(remote, &message->body, descriptors, &problem);
-    case SEAM_FAILED:
-    case SEAM_GONE:
-        return on_failed(remote, (SeamKind)message->kind, &message->body, &problem);
-    case SEAM_REMOVED:
+    case LAUNCHER_FAILED:
+    case LAUNCHER_GONE:
+        return on_failed(remote, (LauncherKind)message->kind, &message->body, &problem);
+    case LAUNCHER_REMOVED:
         return on_removed(remote, &message->body, &problem);
-    case SEAM_SWEPT:
+    case LAUNCHER_SWEPT:
         return on_swept(remote, &message->body, &problem);
-    case SEAM_LOG:
+    case LAUNCHER_LOG:
         return on_log(remote, descriptors);
-    case SEAM_KEYS:
+    case LAUNCHER_KEYS:
         return on_keys(remote, descriptors);
     default:
         return -EBADMSG;
@@ -440,14 +442,15 @@ static const RpcEvents rpc_events = {on_message, launcher_lost};
 static int open_for_user(void *userdata, uid_t user, const char *path)
 {
     RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;
-    SeamOpen wanted = {.user = user, .path = text_of(path)};
+    LauncherMsgOpen wanted = {.user = user, .path = text_of(path)};
     Problem problem = PROBLEM_NULL;
     const Remote *remote = userdata;
     int client = remote->client_of ? remote->client_of(remote->client_userdata, user) : -1, r;
 
     if (client < 0)
         return -EACCES;
-    r = launcher_ask(&remote->rpc, SEAM_OPEN, SCHEMA(SeamOpen), &wanted, client, &answer, &problem);
+    r = launcher_ask(&remote->rpc, LAUNCHER_OPEN, SCHEMA(LauncherMsgOpen), &wanted, client, &answer,
+                     &problem);
     if (r < 0)
         return r;
     r = descriptors_take(&answer.descriptors, 0);
@@ -456,11 +459,12 @@ static int open_for_user(void *userdata, uid_t user, const char *path)
 
 /* ---- the processes that are connected to others ---- */
 
-static int start_process(Remote *remote, SeamKind kind, int *ret_socket)
+static int start_process(Remote *remote, LauncherKind kind, int *ret_socket)
 {
     RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;
     Problem problem = PROBLEM_NULL;
-    int r = launcher_ask(&remote->rpc, kind, SCHEMA(SeamNothing), &(SeamNothing){0}, -1, &answer, &problem);
+    int r = launcher_ask(&remote->rpc, kind, SCHEMA(LauncherMsgNothing), &(LauncherMsgNothing){0}, -1,
+                         &answer, &problem);
     int socket;
 
     if (r < 0)
@@ -474,12 +478,12 @@ static int start_process(Remote *remote, SeamKind kind, int *ret_socket)
 
 int remote_start_egress(Remote *remote, int *ret_socket)
 {
-    return start_process(remote, SEAM_EGRESS, ret_socket);
+    return start_process(remote, LAUNCHER_EGRESS, ret_socket);
 }
 
 int remote_start_net(Remote *remote, int *ret_socket)
 {
-    return start_process(remote, SEAM_NET, ret_socket);
+    return start_process(remote, LAUNCHER_NET, ret_socket);
 }
 
 /* ---- beginning ---- */
@@ -492,12 +496,13 @@ static void keep(char *ret, size_t size, Text text)
 static int begin(Remote *remote, const char *engine, Problem *problem)
 {
     RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;
-    SeamEngine adopted = {.engine = text_of(*engine ? engine : NULL)};
-    SeamBegun begun = {0};
-    int r = launcher_ask(&remote->rpc, SEAM_BEGIN, SCHEMA(SeamEngine), &adopted, -1, &answer, problem);
+    LauncherMsgEngine adopted = {.engine = text_of(*engine ? engine : NULL)};
+    LauncherMsgBegun begun = {0};
+    int r =
+        launcher_ask(&remote->rpc, LAUNCHER_BEGIN, SCHEMA(LauncherMsgEngine), &adopted, -1, &answer, problem);
 
     if (r == 0)
-        r = body_decode(&begun, SeamBegun, &answer.message.body, problem);
+        r = body_decode(&begun, LauncherMsgBegun, &answer.message.body, problem);
     if (r < 0)
         return r;
     keep(remote->name, sizeof(remote->name), begun.engine);
@@ -557,14 +562,14 @@ const char *remote_no_disks(const Remote *remote)
 
 void remote_ready(Remote *remote)
 {
-    SeamNothing nothing = {0};
+    LauncherMsgNothing nothing = {0};
 
-    remote_say(remote, SEAM_READY, SCHEMA(SeamNothing), &nothing);
+    remote_say(remote, LAUNCHER_READY, SCHEMA(LauncherMsgNothing), &nothing);
 }
 
 void remote_unable(int socket, const Problem *problem)
 {
-    SeamProblem told = {.code = (uint64_t)problem->code, .text = text_of(problem->text)};
+    LauncherMsgProblem told = {.code = (uint64_t)problem->code, .text = text_of(problem->text)};
 
-    rpc_send_over(socket, SEAM_UNABLE, SCHEMA(SeamProblem), &told, NULL, 0);
+    rpc_send_over(socket, LAUNCHER_UNABLE, SCHEMA(LauncherMsgProblem), &told, NULL, 0);
 }

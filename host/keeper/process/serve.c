@@ -13,7 +13,7 @@
 static Rpc launcher;
 
 /* Asks a question whose answer says no more than that it is done. */
-static int ask(SeamKind kind, const Schema *schema, const void *body, Problem *problem)
+static int ask(LauncherKind kind, const Schema *schema, const void *body, Problem *problem)
 {
     RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;
 
@@ -22,24 +22,24 @@ static int ask(SeamKind kind, const Schema *schema, const void *body, Problem *p
 
 static int make(void *userdata, const char *id, DiskSize size, Problem *problem)
 {
-    const SeamDisk disk = {.directory = text_of(id), .bytes = size.bytes, .files = size.files};
+    const LauncherMsgDisk disk = {.directory = text_of(id), .bytes = size.bytes, .files = size.files};
 
-    return ask(SEAM_DISK, SCHEMA(SeamDisk), &disk, problem);
+    return ask(LAUNCHER_DISK, SCHEMA(LauncherMsgDisk), &disk, problem);
 }
 
 static int mount(void *userdata, const char *id, Problem *problem)
 {
-    const SeamDirectory directory = {.directory = text_of(id)};
+    const LauncherMsgDirectory directory = {.directory = text_of(id)};
 
-    return ask(SEAM_MOUNT, SCHEMA(SeamDirectory), &directory, problem);
+    return ask(LAUNCHER_MOUNT, SCHEMA(LauncherMsgDirectory), &directory, problem);
 }
 
 static void detach(void *userdata, const char *id)
 {
-    const SeamDirectory directory = {.directory = text_of(id)};
+    const LauncherMsgDirectory directory = {.directory = text_of(id)};
     Problem problem = PROBLEM_NULL;
 
-    if (ask(SEAM_DETACH, SCHEMA(SeamDirectory), &directory, &problem) < 0)
+    if (ask(LAUNCHER_DETACH, SCHEMA(LauncherMsgDirectory), &directory, &problem) < 0)
         log_warn("disk not unmounted", "directory=%s reason=%s", id, problem.text);
 }
 
@@ -47,7 +47,8 @@ static int on_launcher_message(Rpc *rpc, const Message *message, Descriptors *de
 {
     int log _cleanup_(closep) = descriptors_take(descriptors, 0);
 
-    return (SeamKind)message->kind != SEAM_LOG || log < 0 || dup2(log, STDERR_FILENO) < 0 ? -EBADMSG : 0;
+    return (LauncherKind)message->kind != LAUNCHER_LOG || log < 0 || dup2(log, STDERR_FILENO) < 0 ? -EBADMSG
+                                                                                                  : 0;
 }
 
 int disks_elsewhere(Loop *loop, int socket)

@@ -69,7 +69,7 @@ int main(int argc, char **argv)
         return 2;
     }
     bound_memory();
-    if (helper_drop(&orders, (Remnant){0}, &problem) < 0 ||
+    if (helper_drop(&orders, (Confinement){0}, &problem) < 0 ||
         serve(bound(strtoull(orders.argument, NULL, 10)), &problem) < 0) {
         log_error("network process ended", "reason=%s", problem.text);
         return 1;

@@ -1,4 +1,4 @@
-/* Demands that the launcher takes from a controller that somebody else speaks for. */
+/* Requests that the launcher takes from a controller that somebody else speaks for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,12 +7,12 @@
 
 #include <errno.h>
 
-#include "host/launcher/demand.h"
+#include "host/launcher/request.h"
 
-static const DemandRules rules = {.owner = "0123abcd", .allow_network = "host"};
-static Demand demand;
+static const LauncherRequestRules rules = {.owner = "0123abcd", .allow_network = "host"};
+static LauncherRequest request;
 
-static int read_as(SeamKind kind, const Schema *schema, const void *body)
+static int read_as(LauncherKind kind, const Schema *schema, const void *body)
 {
     Buf bytes _cleanup_(buf_deinit) = BUF_NULL;
     Message message _cleanup_(message_deinit) = MESSAGE_NULL;
@@ -21,12 +21,12 @@ static int read_as(SeamKind kind, const Schema *schema, const void *body)
     if (message_append(&bytes, (MessageKind)kind, 0, schema, body) < 0 ||
         message_decode(&message, buf_head(&bytes), bytes.size, &problem) < 0)
         return -ENOMSG;
-    return demand_read(&demand, &message, &rules);
+    return launcher_request_read(&request, &message, &rules);
 }
 
-static SeamContainer container(void)
+static LauncherMsgContainer container(void)
 {
-    return (SeamContainer){
+    return (LauncherMsgContainer){
         .container = text_of("limpet-0123abcd-0123456789abcdef"),
         .session = text_of("a"),
         .directory = text_of("a"),
@@ -39,31 +39,31 @@ static SeamContainer container(void)
     };
 }
 
-static int read_container(const SeamContainer *body)
+static int read_container(const LauncherMsgContainer *body)
 {
-    return read_as(SEAM_CREATE, SCHEMA(SeamContainer), body);
+    return read_as(LAUNCHER_CREATE, SCHEMA(LauncherMsgContainer), body);
 }
 
 static void test_what_an_honest_controller_asks(void **state)
 {
-    SeamContainer body = container();
+    LauncherMsgContainer body = container();
 
     assert_int_equal(read_container(&body), 0);
-    assert_string_equal(demand.container, "limpet-0123abcd-0123456789abcdef");
-    assert_int_equal(demand_descriptors(&demand), 0);
+    assert_string_equal(request.container, "limpet-0123abcd-0123456789abcdef");
+    assert_int_equal(launcher_request_descriptors(&request), 0);
     body.data = true;
     body.network = text_of("host");
     assert_int_equal(read_container(&body), 0);
-    assert_int_equal(demand_descriptors(&demand), 1);
+    assert_int_equal(launcher_request_descriptors(&request), 1);
 }
 
 #define PACKAGES "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
 static int read_packages(const char *container_name, const char *packages)
 {
-    const SeamPackages body = {.container = text_of(container_name), .packages = text_of(packages)};
+    const LauncherMsgPackages body = {.container = text_of(container_name), .packages = text_of(packages)};
 
-    return read_as(SEAM_PACKAGES, SCHEMA(SeamPackages), &body);
+    return read_as(LAUNCHER_PACKAGES, SCHEMA(LauncherMsgPackages), &body);
 }
 
 /* A set is named by digits, and nothing else leads to one. */
@@ -83,8 +83,8 @@ static void test_packages(void **state)
     const char *name = "limpet-0123abcd-0123456789abcdef";
 
     assert_int_equal(read_packages(name, PACKAGES), 0);
-    assert_string_equal(demand.packages, PACKAGES);
-    assert_int_equal(demand_descriptors(&demand), 1);
+    assert_string_equal(request.packages, PACKAGES);
+    assert_int_equal(launcher_request_descriptors(&request), 1);
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
         assert_int_not_equal(read_packages(name, bad[i]), 0);
     assert_int_not_equal(read_packages("limpet-ffffffff-0123456789abcdef", PACKAGES), 0);
@@ -92,7 +92,7 @@ static void test_packages(void **state)
 
 #define REFUSES(member, value)                                                                               \
     do {                                                                                                     \
-        SeamContainer refused = container();                                                                 \
+        LauncherMsgContainer refused = container();                                                          \
         refused.member = value;                                                                              \
         assert_int_equal(read_container(&refused), -EBADMSG);                                                \
     } while (0)
@@ -132,56 +132,56 @@ static void test_numbers_have_bounds(void **state)
 
 static void test_networks_are_those_of_the_configuration(void **state)
 {
-    SeamContainer body = container();
+    LauncherMsgContainer body = container();
 
     REFUSES(network, text_of("bridge"));
     REFUSES(network, text_of("hos"));
     REFUSES(network, text_of(""));
     body.network = text_of("bridge"); /* of an earlier configuration */
-    assert_int_equal(read_as(SEAM_ADOPT, SCHEMA(SeamContainer), &body), 0);
+    assert_int_equal(read_as(LAUNCHER_ADOPT, SCHEMA(LauncherMsgContainer), &body), 0);
 }
 
 static void test_disks_have_bounds(void **state)
 {
-    SeamDisk disk = {.directory = text_of("a"), .bytes = DISK_MINIMUM, .files = FILES_MINIMUM};
+    LauncherMsgDisk disk = {.directory = text_of("a"), .bytes = DISK_MINIMUM, .files = FILES_MINIMUM};
 
-    assert_int_equal(read_as(SEAM_DISK, SCHEMA(SeamDisk), &disk), 0);
+    assert_int_equal(read_as(LAUNCHER_DISK, SCHEMA(LauncherMsgDisk), &disk), 0);
     disk.bytes = DISK_MAXIMUM + 1;
-    assert_int_equal(read_as(SEAM_DISK, SCHEMA(SeamDisk), &disk), -EBADMSG);
+    assert_int_equal(read_as(LAUNCHER_DISK, SCHEMA(LauncherMsgDisk), &disk), -EBADMSG);
     disk.bytes = DISK_MINIMUM;
     disk.files = 0;
-    assert_int_equal(read_as(SEAM_DISK, SCHEMA(SeamDisk), &disk), -EBADMSG);
+    assert_int_equal(read_as(LAUNCHER_DISK, SCHEMA(LauncherMsgDisk), &disk), -EBADMSG);
 }
 
 static void test_disks_are_those_of_sessions(void **state)
 {
-    static const SeamKind kinds[] = {SEAM_MOUNT, SEAM_DETACH};
+    static const LauncherKind kinds[] = {LAUNCHER_MOUNT, LAUNCHER_DETACH};
     static const char *const names[] = {"", ".", "..", ".hidden", "a/b", "/etc", "\x1b"};
 
     for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-        SeamDirectory directory = {.directory = text_of("a")};
+        LauncherMsgDirectory directory = {.directory = text_of("a")};
 
-        assert_int_equal(read_as(kinds[i], SCHEMA(SeamDirectory), &directory), 0);
+        assert_int_equal(read_as(kinds[i], SCHEMA(LauncherMsgDirectory), &directory), 0);
         for (size_t j = 0; j < ARRAY_SIZE(names); j++) {
             directory.directory = text_of(names[j]);
-            assert_int_equal(read_as(kinds[i], SCHEMA(SeamDirectory), &directory), -EBADMSG);
+            assert_int_equal(read_as(kinds[i], SCHEMA(LauncherMsgDirectory), &directory), -EBADMSG);
         }
     }
 }
 
 static void test_other_messages_and_bodies(void **state)
 {
-    SeamContainer body = container();
-    SeamNothing nothing = {0};
-    SeamOpen relative = {.user = 1000, .path = text_of("etc")};
+    LauncherMsgContainer body = container();
+    LauncherMsgNothing nothing = {0};
+    LauncherMsgOpen relative = {.user = 1000, .path = text_of("etc")};
 
-    assert_int_equal(read_as(SEAM_NONE, SCHEMA(SeamNothing), &nothing), -EBADMSG);
-    assert_int_equal(read_as(SEAM_STARTED, SCHEMA(SeamNothing), &nothing), -EBADMSG);
-    assert_int_equal(read_as((SeamKind)77, SCHEMA(SeamNothing), &nothing), -EBADMSG);
-    assert_int_equal(read_as(SEAM_CREATE, SCHEMA(SeamNothing), &nothing), -EBADMSG);
-    assert_int_equal(read_as(SEAM_REMOVE, SCHEMA(SeamContainer), &body),
+    assert_int_equal(read_as(LAUNCHER_NONE, SCHEMA(LauncherMsgNothing), &nothing), -EBADMSG);
+    assert_int_equal(read_as(LAUNCHER_STARTED, SCHEMA(LauncherMsgNothing), &nothing), -EBADMSG);
+    assert_int_equal(read_as((LauncherKind)77, SCHEMA(LauncherMsgNothing), &nothing), -EBADMSG);
+    assert_int_equal(read_as(LAUNCHER_CREATE, SCHEMA(LauncherMsgNothing), &nothing), -EBADMSG);
+    assert_int_equal(read_as(LAUNCHER_REMOVE, SCHEMA(LauncherMsgContainer), &body),
                      -EBADMSG); /* options beside the set */
-    assert_int_equal(read_as(SEAM_OPEN, SCHEMA(SeamOpen), &relative), -EBADMSG);
+    assert_int_equal(read_as(LAUNCHER_OPEN, SCHEMA(LauncherMsgOpen), &relative), -EBADMSG);
 }
 
 int main(void)

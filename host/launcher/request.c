@@ -1,4 +1,4 @@
-#include "host/launcher/demand.h"
+#include "host/launcher/request.h"
 
 #include <errno.h>
 #include <math.h>
@@ -37,22 +37,22 @@ static bool is_printable(const char *text)
     return true;
 }
 
-static bool read_container(Demand *ret, Text text, const DemandRules *rules)
+static bool read_container(LauncherRequest *ret, Text text, const LauncherRequestRules *rules)
 {
-    char prefix[DEMAND_NAME_SIZE];
+    char prefix[REQUEST_NAME_SIZE];
     size_t n = (size_t)snprintf(prefix, sizeof(prefix), "limpet-%s-", rules->owner);
 
     return copy(ret->container, sizeof(ret->container), text) && strncmp(ret->container, prefix, n) == 0 &&
            strlen(ret->container) == n + INSTANCE_DIGITS && consists_of(ret->container + n, HEXADECIMAL);
 }
 
-static bool read_directory(Demand *ret, Text text)
+static bool read_directory(LauncherRequest *ret, Text text)
 {
     return copy(ret->directory, sizeof(ret->directory), text) && *ret->directory && *ret->directory != '.' &&
            is_printable(ret->directory) && !strchr(ret->directory, '/');
 }
 
-static bool read_network(Demand *ret, Text text, const DemandRules *rules)
+static bool read_network(LauncherRequest *ret, Text text, const LauncherRequestRules *rules)
 {
     size_t size;
 
@@ -68,12 +68,12 @@ static bool read_network(Demand *ret, Text text, const DemandRules *rules)
         if (strcspn(word, ", ") == size && memcmp(word, ret->network, size) == 0)
             return true;
     /* An adopted container keeps a network that an earlier configuration allowed. */
-    return ret->kind == SEAM_ADOPT;
+    return ret->kind == LAUNCHER_ADOPT;
 }
 
 /* ---- messages ---- */
 
-static bool read_limits(Demand *ret, const SeamContainer *container)
+static bool read_limits(LauncherRequest *ret, const LauncherMsgContainer *container)
 {
     ret->memory = container->memory;
     ret->pids = (unsigned)MIN(container->pids, UINT32_MAX);
@@ -84,11 +84,12 @@ static bool read_limits(Demand *ret, const SeamContainer *container)
            ret->cpus <= CPUS_MAXIMUM;
 }
 
-static bool read_spec(Demand *ret, const msgpack_object_map *body, const DemandRules *rules, Problem *problem)
+static bool read_spec(LauncherRequest *ret, const msgpack_object_map *body, const LauncherRequestRules *rules,
+                      Problem *problem)
 {
-    SeamContainer container;
+    LauncherMsgContainer container;
 
-    if (body_decode(&container, SeamContainer, body, problem) < 0)
+    if (body_decode(&container, LauncherMsgContainer, body, problem) < 0)
         return false;
     ret->work = container.work;
     ret->data = container.data;
@@ -101,67 +102,69 @@ static bool read_spec(Demand *ret, const msgpack_object_map *body, const DemandR
            read_limits(ret, &container);
 }
 
-static bool read_name(Demand *ret, const msgpack_object_map *body, const DemandRules *rules, Problem *problem)
+static bool read_name(LauncherRequest *ret, const msgpack_object_map *body, const LauncherRequestRules *rules,
+                      Problem *problem)
 {
-    SeamName name;
+    LauncherMsgName name;
 
-    return body_decode(&name, SeamName, body, problem) == 0 && read_container(ret, name.container, rules);
+    return body_decode(&name, LauncherMsgName, body, problem) == 0 &&
+           read_container(ret, name.container, rules);
 }
 
-static bool read_packages(Demand *ret, const msgpack_object_map *body, const DemandRules *rules,
-                          Problem *problem)
+static bool read_packages(LauncherRequest *ret, const msgpack_object_map *body,
+                          const LauncherRequestRules *rules, Problem *problem)
 {
-    SeamPackages wanted;
+    LauncherMsgPackages wanted;
 
-    return body_decode(&wanted, SeamPackages, body, problem) == 0 &&
+    return body_decode(&wanted, LauncherMsgPackages, body, problem) == 0 &&
            read_container(ret, wanted.container, rules) &&
            copy(ret->packages, sizeof(ret->packages), wanted.packages) &&
-           strlen(ret->packages) == DEMAND_PACKAGES_SIZE - 1 && consists_of(ret->packages, HEXADECIMAL);
+           strlen(ret->packages) == REQUEST_PACKAGES_SIZE - 1 && consists_of(ret->packages, HEXADECIMAL);
 }
 
-static bool read_open(Demand *ret, const msgpack_object_map *body, Problem *problem)
+static bool read_open(LauncherRequest *ret, const msgpack_object_map *body, Problem *problem)
 {
-    SeamOpen wanted;
+    LauncherMsgOpen wanted;
 
-    if (body_decode(&wanted, SeamOpen, body, problem) < 0)
+    if (body_decode(&wanted, LauncherMsgOpen, body, problem) < 0)
         return false;
     ret->user = (uid_t)wanted.user;
     return copy(ret->path, sizeof(ret->path), wanted.path) && *ret->path == '/';
 }
 
-static bool read_disk(Demand *ret, const msgpack_object_map *body, Problem *problem)
+static bool read_disk(LauncherRequest *ret, const msgpack_object_map *body, Problem *problem)
 {
-    SeamDisk disk;
+    LauncherMsgDisk disk;
 
-    if (body_decode(&disk, SeamDisk, body, problem) < 0)
+    if (body_decode(&disk, LauncherMsgDisk, body, problem) < 0)
         return false;
     ret->disk = (DiskSize){disk.bytes, disk.files};
     return read_directory(ret, disk.directory) && disk.bytes >= DISK_MINIMUM && disk.bytes <= DISK_MAXIMUM &&
            disk.files >= FILES_MINIMUM && disk.files <= FILES_MAXIMUM;
 }
 
-static bool read_of_session(Demand *ret, const msgpack_object_map *body, Problem *problem)
+static bool read_of_session(LauncherRequest *ret, const msgpack_object_map *body, Problem *problem)
 {
-    SeamDirectory directory;
+    LauncherMsgDirectory directory;
 
-    return body_decode(&directory, SeamDirectory, body, problem) == 0 &&
+    return body_decode(&directory, LauncherMsgDirectory, body, problem) == 0 &&
            read_directory(ret, directory.directory);
 }
 
-static bool read_begin(Demand *ret, const msgpack_object_map *body, Problem *problem)
+static bool read_begin(LauncherRequest *ret, const msgpack_object_map *body, Problem *problem)
 {
-    SeamEngine engine;
+    LauncherMsgEngine engine;
 
-    return body_decode(&engine, SeamEngine, body, problem) == 0 &&
+    return body_decode(&engine, LauncherMsgEngine, body, problem) == 0 &&
            (!engine.engine.data || copy(ret->engine, sizeof(ret->engine), engine.engine)) &&
            consists_of(ret->engine, ALPHANUMERIC);
 }
 
-static bool read_unable(Demand *ret, const msgpack_object_map *body, Problem *problem)
+static bool read_unable(LauncherRequest *ret, const msgpack_object_map *body, Problem *problem)
 {
-    SeamProblem told;
+    LauncherMsgProblem told;
 
-    if (body_decode(&told, SeamProblem, body, problem) < 0)
+    if (body_decode(&told, LauncherMsgProblem, body, problem) < 0)
         return false;
     problem_set(&ret->problem, (ErrorCode)told.code, "%.*s", (int)told.text.size, told.text.data);
     return true;
@@ -169,69 +172,69 @@ static bool read_unable(Demand *ret, const msgpack_object_map *body, Problem *pr
 
 static bool read_nothing(const msgpack_object_map *body, Problem *problem)
 {
-    SeamNothing nothing;
+    LauncherMsgNothing nothing;
 
-    return body_decode(&nothing, SeamNothing, body, problem) == 0;
+    return body_decode(&nothing, LauncherMsgNothing, body, problem) == 0;
 }
 
-static bool read_body(Demand *ret, const msgpack_object_map *body, const DemandRules *rules)
+static bool read_body(LauncherRequest *ret, const msgpack_object_map *body, const LauncherRequestRules *rules)
 {
     Problem problem = PROBLEM_NULL;
 
     switch (ret->kind) {
-    case SEAM_BEGIN:
+    case LAUNCHER_BEGIN:
         return read_begin(ret, body, &problem);
-    case SEAM_UNABLE:
+    case LAUNCHER_UNABLE:
         return read_unable(ret, body, &problem);
-    case SEAM_CREATE:
-    case SEAM_ADOPT:
+    case LAUNCHER_CREATE:
+    case LAUNCHER_ADOPT:
         return read_spec(ret, body, rules, &problem);
-    case SEAM_REMOVE:
-    case SEAM_LEAVE:
-    case SEAM_ATTACH:
+    case LAUNCHER_REMOVE:
+    case LAUNCHER_LEAVE:
+    case LAUNCHER_ATTACH:
         return read_name(ret, body, rules, &problem);
-    case SEAM_PACKAGES:
+    case LAUNCHER_PACKAGES:
         return read_packages(ret, body, rules, &problem);
-    case SEAM_OPEN:
+    case LAUNCHER_OPEN:
         return read_open(ret, body, &problem);
-    case SEAM_DISK:
+    case LAUNCHER_DISK:
         return read_disk(ret, body, &problem);
-    case SEAM_DETACH:
-    case SEAM_MOUNT:
+    case LAUNCHER_DETACH:
+    case LAUNCHER_MOUNT:
         return read_of_session(ret, body, &problem);
-    case SEAM_READY:
-    case SEAM_SWEEP:
-    case SEAM_EGRESS:
-    case SEAM_NET:
+    case LAUNCHER_READY:
+    case LAUNCHER_SWEEP:
+    case LAUNCHER_EGRESS:
+    case LAUNCHER_NET:
         return read_nothing(body, &problem);
     default:
         return false;
     }
 }
 
-size_t demand_descriptors(const Demand *demand)
+size_t launcher_request_descriptors(const LauncherRequest *request)
 {
-    switch (demand->kind) {
-    case SEAM_CREATE:
-        return demand->data;
-    case SEAM_ATTACH:
-    case SEAM_OPEN:
+    switch (request->kind) {
+    case LAUNCHER_CREATE:
+        return request->data;
+    case LAUNCHER_ATTACH:
+    case LAUNCHER_OPEN:
         return 2;
-    case SEAM_BEGIN:
-    case SEAM_DISK:
-    case SEAM_DETACH:
-    case SEAM_MOUNT:
-    case SEAM_PACKAGES:
-    case SEAM_EGRESS:
-    case SEAM_NET:
+    case LAUNCHER_BEGIN:
+    case LAUNCHER_DISK:
+    case LAUNCHER_DETACH:
+    case LAUNCHER_MOUNT:
+    case LAUNCHER_PACKAGES:
+    case LAUNCHER_EGRESS:
+    case LAUNCHER_NET:
         return 1;
     default:
         return 0;
     }
 }
 
-int demand_read(Demand *ret, const Message *message, const DemandRules *rules)
+int launcher_request_read(LauncherRequest *ret, const Message *message, const LauncherRequestRules *rules)
 {
-    *ret = (Demand){.kind = (SeamKind)message->kind};
+    *ret = (LauncherRequest){.kind = (LauncherKind)message->kind};
     return read_body(ret, &message->body, rules) ? 0 : -EBADMSG;
 }
