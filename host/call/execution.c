@@ -584,7 +584,7 @@ static Call *call_of(const Publication *publication)
     return to_guest ? container_of(to_guest, Call, to_guest) : NULL;
 }
 
-/* The call may be freed by what ends it, and abandons its work then. */
+/* The call may be freed by what ends it, and detaches its step then. */
 static void finish_publication(Publication *publication)
 {
     const Buf *kept = &publication->executed;

@@ -14,37 +14,37 @@ typedef struct FilesStep {
     FilesThen *then;
 } FilesStep;
 
-static void step_free(FilesStep *work)
+static void step_free(FilesStep *files)
 {
-    async_step_detach(&work->step);
-    free(work);
+    async_step_detach(&files->step);
+    free(files);
 }
 
 static void on_done(void *userdata, KeeperAnswer *answer)
 {
-    FilesStep *work = userdata;
-    GuestRequest *to_guest = work->step.request;
-    FilesThen *then = work->then;
-    uint64_t bytes = work->takes && answer->body ? answer->body->as_TAKE.bytes : 0; /* of both */
+    FilesStep *files = userdata;
+    GuestRequest *to_guest = files->step.request;
+    FilesThen *then = files->then;
+    uint64_t bytes = files->takes && answer->body ? answer->body->as_TAKE.bytes : 0; /* of both */
 
-    step_free(work);
+    step_free(files);
     if (to_guest)
         then(container_of(to_guest, Order, to_guest), answer->problem, bytes);
 }
 
 static int begin(Order *order, JobKind kind, const void *request, FilesThen *then, Problem *problem)
 {
-    FilesStep *work = calloc(1, sizeof(*work));
+    FilesStep *files = calloc(1, sizeof(*files));
 
-    if (!work)
+    if (!files)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
-    async_step_attach(&work->step, &order->to_guest);
-    work->takes = kind == JOB_TAKE || kind == JOB_TAKE_TEMPLATE;
-    work->then = then;
+    async_step_attach(&files->step, &order->to_guest);
+    files->takes = kind == JOB_TAKE || kind == JOB_TAKE_TEMPLATE;
+    files->then = then;
     if (keeper_ask(order->to_guest.sandbox->all->keeper, order->to_guest.sandbox->user, kind, request,
-                   on_done, work) == 0)
+                   on_done, files) == 0)
         return 0;
-    step_free(work);
+    step_free(files);
     return problem_set(problem, ERR_INTERNAL, "files cannot be copied now: out of memory");
 }
 
