@@ -230,8 +230,6 @@ int spare_start(PoolKind *kind, Problem *problem)
 /* Kinds at once, so that clients that ask for ever other limits do not fill the host. */
 #define KINDS_MAX 8
 
-/* ---- kinds ---- */
-
 static PoolKind *add_kind(Pool *pool, const SessionOptions *options, bool ephemeral, Template *tmpl)
 {
     PoolKind *kind = calloc(1, sizeof(*kind));

@@ -5,57 +5,71 @@
 #include "host/front/ops.h"
 #include "host/session/session.h"
 
-/* ---- branch ---- */
+/* ---- what is made of a session: a branch, or a context ---- */
 
 typedef struct BranchOrder {
-    Order order;     /* of its origin */
+    Order order;     /* of the session that it was asked of */
     Session *branch; /* in the making; it ends by this order or with its sandbox */
 } BranchOrder;
 
-static int answer_branch(Order *order, const msgpack_object_map *reply, Problem *problem)
+static int answer_made(Order *order, const msgpack_object_map *reply, Problem *problem)
 {
-    Session *branch = container_of(order, BranchOrder, order)->branch;
     MsgBranchMade said;
     int r = body_decode(&said, MsgBranchMade, reply, problem);
 
     if (r < 0)
         return r;
-    session_branch_made(branch, said.execution_count, said.epoch);
+    session_branch_made(container_of(order, BranchOrder, order)->branch, said.execution_count, said.epoch);
     order_reply(order, NULL);
     return 0;
 }
 
-static void branch_over(Order *order, const Problem *problem)
+static void made_over(Order *order, const Problem *problem)
 {
     if (problem)
         session_end_branch(container_of(order, BranchOrder, order)->branch, problem);
 }
 
-static const OrderOps branch_ops = {.kind = MSG_BRANCH, .answer = answer_branch, .over = branch_over};
+static const OrderOps branch_ops = {.kind = MSG_BRANCH, .answer = answer_made, .over = made_over};
+static const OrderOps context_ops = {.kind = MSG_CONTEXT, .answer = answer_made, .over = made_over};
 
-/* The client is answered as by `open`, when the branch is ready. */
-static void make_branch(Session *origin, Request *request, const MsgBranch *asked)
+/* Begins to make it: the client is answered as by `open`, when it is ready. NULL, and it has ended, when
+ * there is no memory. */
+static Order *begin_branch(Session *origin, Session *branch, const OrderOps *ops, Request *request)
 {
     Problem problem = PROBLEM_NULL;
     BranchOrder *order;
+
+    session_wait_open(branch, request);
+    order = order_new(sizeof(*order), ops, origin, NULL);
+    if (!order) {
+        problem_set(&problem, ERR_INTERNAL, "out of memory");
+        session_end_branch(branch, &problem);
+        return NULL;
+    }
+    order->branch = branch;
+    return &order->order;
+}
+
+/* ---- branch ---- */
+
+static void make_branch(Session *origin, Request *request, const MsgBranch *asked)
+{
+    Problem problem = PROBLEM_NULL;
     Session *branch;
+    Order *order;
 
     if (session_start_branch(&branch, origin, asked->name, &problem) < 0) {
         request_fail(request, &problem);
         return;
     }
-    session_wait_open(branch, request);
-    order = order_new(sizeof(*order), &branch_ops, origin, NULL);
-    if (!order) {
-        problem_set(&problem, ERR_INTERNAL, "out of memory");
-        session_end_branch(branch, &problem);
+    order = begin_branch(origin, branch, &branch_ops, request);
+    if (!order)
         return;
-    }
-    order->branch = branch;
-    order_set_body(&order->order, MsgBranchOrder,
+    order_set_body(order, MsgBranchOrder,
                    (&(MsgBranchOrder){
                        .branch = branch->branch, .from = origin->branch, .checkpoint = asked->checkpoint}));
-    order_queue(&order->order);
+    order_queue(order);
 }
 
 static void handle_branch(Front *front, Request *request, const msgpack_object_map *body)
@@ -79,58 +93,22 @@ const Op op_branch = {.kind = MSG_BRANCH, .handle = handle_branch};
 
 /* ---- context ---- */
 
-typedef struct ContextOrder {
-    Order order;      /* of the session that it was asked of */
-    Session *context; /* in the making; it ends by this order or with its sandbox */
-} ContextOrder;
-
-static Session *context_of(Order *order)
-{
-    return container_of(order, ContextOrder, order)->context;
-}
-
-static int answer_context(Order *order, const msgpack_object_map *reply, Problem *problem)
-{
-    MsgBranchMade said;
-    int r = body_decode(&said, MsgBranchMade, reply, problem);
-
-    if (r < 0)
-        return r;
-    session_branch_made(context_of(order), said.execution_count, said.epoch);
-    order_reply(order, NULL);
-    return 0;
-}
-
-static void context_over(Order *order, const Problem *problem)
-{
-    if (problem)
-        session_end_branch(context_of(order), problem);
-}
-
-static const OrderOps context_ops = {.kind = MSG_CONTEXT, .answer = answer_context, .over = context_over};
-
-/* The client is answered as by `open`, when the context is ready. */
 static void make_context(Session *origin, Request *request, Text name, Text language, Text cwd)
 {
     Problem problem = PROBLEM_NULL;
-    ContextOrder *order;
     Session *context;
+    Order *order;
 
     if (session_start_context(&context, origin, name, language, cwd, &problem) < 0) {
         request_fail(request, &problem);
         return;
     }
-    session_wait_open(context, request);
-    order = order_new(sizeof(*order), &context_ops, origin, NULL);
-    if (!order) {
-        problem_set(&problem, ERR_INTERNAL, "out of memory");
-        session_end_branch(context, &problem);
+    order = begin_branch(origin, context, &context_ops, request);
+    if (!order)
         return;
-    }
-    order->context = context;
-    order_set_body(&order->order, MsgContextOrder,
+    order_set_body(order, MsgContextOrder,
                    (&(MsgContextOrder){.branch = context->branch, .language = language, .cwd = cwd}));
-    order_queue(&order->order);
+    order_queue(order);
 }
 
 /* Attaches to a context. Properties that were not asked for may be anything. */

@@ -1,4 +1,4 @@
-/* Templates: template, templates, remove_template; and sessions that begin from one. */
+/* Templates: template, templates, remove_template. */
 #include <errno.h>
 #include <string.h>
 
