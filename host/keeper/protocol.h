@@ -1,4 +1,4 @@
-/* What the controller says to the keeper of files (keeper.h): jobs, and the stream on which they go where
+/* Protocol of the controller with the keeper of files (keeper.h): jobs, and the stream on which they go where
  * that is another process. */
 #pragma once
 
