@@ -1,3 +1,5 @@
+/* The engine that asks a Docker Engine. Never exec, cp, logs or attach: those let a hostile container at the
+ * daemon. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>

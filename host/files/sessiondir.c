@@ -15,6 +15,8 @@
 #include "host/files/tree.h"
 #include "proto/base/log.h"
 
+/* ---- removing ---- */
+
 typedef struct SessiondirRemoval {
     WorkerJob job;
     char *path; /* of the directory of what is being removed */
